@@ -1,0 +1,10 @@
+"""Decoupling of multivariate functions: f(x) = W_L g_L(W_(L-1) ... g_1(W_0 x)) with univariate g.
+
+The public names are listed in `__init__.pyi` and imported when first used.
+"""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+
+__version__ = "0.1.0"

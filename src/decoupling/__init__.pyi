@@ -1,0 +1,36 @@
+from . import systems as systems
+from ._decouple import decouple as decouple
+from ._decoupling import Decoupling as Decoupling
+from ._errors import DecouplingError as DecouplingError
+from ._errors import DecouplingWarning as DecouplingWarning
+from ._errors import InputError as InputError
+from ._errors import ModelFileError as ModelFileError
+from ._errors import SolverError as SolverError
+from ._functions import Functions as Functions
+from ._matching import factor_match as factor_match
+from ._metrics import error_jacobian as error_jacobian
+from ._metrics import error_values as error_values
+from ._metrics import relative_rmse as relative_rmse
+from ._paratuck import ParaTuck as ParaTuck
+from ._result import Result as Result
+from ._samples import Samples as Samples
+from ._status import Status as Status
+from .bases import AbstractBasis as AbstractBasis
+from .bases import AbstractPolynomialBasis as AbstractPolynomialBasis
+from .bases import Bernstein as Bernstein
+from .bases import Chebyshev as Chebyshev
+from .bases import Monomial as Monomial
+from .bases import ScaledMonomial as ScaledMonomial
+from .bases import Trigonometric as Trigonometric
+from .solvers import AbstractSolver as AbstractSolver
+from .solvers import AbstractStart as AbstractStart
+from .solvers import Constr as Constr
+from .solvers import Dreesen as Dreesen
+from .solvers import Hollander as Hollander
+from .solvers import Normal as Normal
+from .solvers import Proj as Proj
+from .solvers import TwoStage as TwoStage
+from .solvers import Uniform as Uniform
+from .solvers import Zniyed as Zniyed
+
+__version__: str

@@ -1,0 +1,78 @@
+"""Checks made once, at the public door, with messages that teach."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+from numpy import ndarray
+
+from ._errors import InputError
+
+
+def as_array(name: str, value: object, axes: tuple[str, ...]) -> ndarray:
+    """Convert to a fresh, read-only float64 array with one axis per name in `axes`, all entries finite."""
+    rule = f"`{name}` must be a real array of shape ({', '.join(axes)}{',' if len(axes) == 1 else ''})"
+    try:
+        given = np.asarray(value)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{rule}. It cannot be read as an array: {error}.") from error
+    if given.dtype.kind not in "fiub":
+        raise InputError(f"{rule}. Got entries of type {given.dtype}.")
+    if given.ndim != len(axes):
+        raise InputError(f"{rule}. Got shape {given.shape}.")
+    array = np.array(given, dtype=np.float64, order="C")
+    n_bad = array.size - int(np.count_nonzero(np.isfinite(array)))
+    if n_bad:
+        where = tuple(int(i) for i in np.argwhere(~np.isfinite(array))[0])
+        raise InputError(
+            f"`{name}` must hold finite numbers only. Got {n_bad} NaN or infinite entries, the first at index {where}: "
+            "drop those samples or repair them."
+        )
+    array.flags.writeable = False
+    return array
+
+
+def as_points(name: str, value: object, n_inputs: int) -> ndarray:
+    """Convert to points of shape (S, m), with m known."""
+    X = as_array(name, value, ("S", str(n_inputs)))
+    if X.shape[1] != n_inputs:
+        raise InputError(f"`{name}` must have {n_inputs} columns, one per input. Got shape {X.shape}.")
+    return X
+
+
+def as_count(name: str, value: Any, *, least: int = 1) -> int:
+    """Accept a whole number of at least `least`."""
+    if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
+        raise InputError(f"`{name}` must be a whole number of at least {least}. Got {value!r}.")
+    return int(value)
+
+
+def as_number(name: str, value: Any, *, least: float = 0.0, above: bool = False) -> float:
+    """Accept a finite number that is at least (or, with `above`, more than) `least`."""
+    good = isinstance(value, Real) and not isinstance(value, bool) and np.isfinite(float(value))
+    if not good or float(value) < least or (above and float(value) == least):
+        raise InputError(f"`{name}` must be a number {'above' if above else 'of at least'} {least:g}. Got {value!r}.")
+    return float(value)
+
+
+def as_counts(name: str, value: Any, *, least: int = 1) -> tuple[int, ...]:
+    """Accept one whole number or a non-empty sequence of them."""
+    if isinstance(value, Integral) and not isinstance(value, bool):
+        value = (value,)
+    if isinstance(value, ndarray):
+        value = value.tolist()
+    if isinstance(value, str) or not isinstance(value, Sequence) or len(value) == 0:
+        raise InputError(f"`{name}` must be a tuple of whole numbers, one per layer, such as (2, 2). Got {value!r}.")
+    return tuple(as_count(f"{name}[{i}]", item, least=least) for i, item in enumerate(value))
+
+
+def as_generator(rng: Any) -> np.random.Generator:
+    """Accept a seed or a generator."""
+    if isinstance(rng, np.random.Generator):
+        return rng
+    if isinstance(rng, Integral) and not isinstance(rng, bool) and rng >= 0:
+        return np.random.default_rng(int(rng))
+    raise InputError(f"`rng` must be a whole number of at least 0 or a numpy.random.Generator. Got {rng!r}.")

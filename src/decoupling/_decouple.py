@@ -1,0 +1,164 @@
+"""The one entry: samples in, decoupling out."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ._checks import as_count, as_counts, as_generator
+from ._errors import DecouplingWarning, InputError
+from ._progress import progress_callback
+from ._result import Result
+from ._samples import Samples
+from ._threads import threads_for
+from .bases import AbstractBasis, LayerBasis, Monomial
+from .solvers import AbstractSolver, Constr, Problem, TwoStage
+
+_NO_VALUES = "Only Jacobians were given: they leave the constants of the last layer open, so these are 0."
+
+
+def decouple(
+    samples: Samples,
+    ranks: int | Sequence[int],
+    degrees: int | Sequence[int] | None = None,
+    *,
+    basis: Any = Monomial,
+    solver: AbstractSolver | None = None,
+    n_starts: int = 8,
+    validation: Samples | None = None,
+    rng: int | np.random.Generator = 0,
+    progress: bool | Callable[..., None] = True,
+) -> Result:
+    """Write a sampled function as W_L g_L(W_(L-1) g_(L-1)(... W_1 g_1(W_0 x))).
+
+    Parameters
+    ----------
+    samples
+        Points with values, Jacobians or both.
+    ranks
+        (r_1, ..., r_L): number of internal functions per layer, from input to output.
+    degrees
+        (d_1, ..., d_L): number of basis functions per layer. May be left out when `basis` fixes it.
+    basis
+        A basis class that is given the degrees, such as `dc.Monomial`; one basis for all layers; or a sequence with
+        one entry per layer, each a basis or a tuple with one basis per internal function.
+    solver
+        The method; by default `TwoStage(Constr())`.
+    n_starts
+        Number of random starts, run side by side; the best is kept.
+    validation
+        Samples on which `TwoStage` judges each value of lam.
+    rng
+        Seed or generator: the same seed gives the same result.
+    progress
+        True shows a bar on a terminal once two seconds have passed; or give a callable that takes named values.
+
+    Examples
+    --------
+    >>> import decoupling as dc, numpy as np
+    >>> f = dc.systems.random_system((3, 2, 3), (3,), rng=3)
+    >>> X = np.random.default_rng(0).uniform(-1, 1, (50, 3))
+    >>> result = dc.decouple(dc.Samples(X, F=f(X), J=f.jacobian(X)), ranks=2, degrees=3)
+    >>> bool(result.error_jacobian < 1e-6)
+    True
+    """
+    began = time.perf_counter()
+    if not isinstance(samples, Samples):
+        raise InputError(f"`samples` must be dc.Samples(X, F=F, J=J). Got {type(samples).__name__}.")
+    if samples.n_samples < 2:
+        raise InputError(
+            f"`samples` must hold at least 2 points: one point tells nothing about a function. Got {samples.n_samples}."
+        )
+    layers = _layers(as_counts("ranks", ranks), degrees, basis)
+    method = TwoStage(Constr()) if solver is None else solver
+    if solver is None and samples.F is None:
+        method = Constr()
+    if not isinstance(method, AbstractSolver):
+        raise InputError(f"`solver` must be a solver such as dc.Constr() or dc.TwoStage(dc.Proj()). Got {solver!r}.")
+    count = as_count("n_starts", n_starts)
+    generator = as_generator(rng)
+    _check_validation(validation, samples)
+    problem = Problem.build(samples, layers)
+    method.check(problem)
+    notes = _undetermined(samples, layers)
+    for note in notes:
+        warnings.warn(note, DecouplingWarning, stacklevel=2)
+    if samples.F is None:
+        notes = (*notes, _NO_VALUES)
+    work = samples.n_samples * samples.n_outputs * problem.X.shape[1] * max(problem.dims[1:-1])
+    with progress_callback(progress, "Decoupling") as report, threads_for(work):
+        solution = method.solve(problem, n_starts=count, validation=validation, rng=generator, progress=report)
+    return Result(
+        solution.decoupling,
+        solution.status,
+        solution.lam,
+        solution.history,
+        solution.starts,
+        solution.path,
+        (*notes, *solution.notes),
+        samples,
+        method,
+        time.perf_counter() - began,
+    )
+
+
+def _layers(ranks: tuple[int, ...], degrees: Any, basis: Any) -> tuple[LayerBasis, ...]:
+    sizes = None if degrees is None else as_counts("degrees", degrees)
+    if sizes is not None and len(sizes) != len(ranks):
+        raise InputError(
+            f"`degrees` must have one number per layer, as many as `ranks`: {len(ranks)}. Got {len(sizes)}: {degrees!r}."
+        )
+    if isinstance(basis, type) and issubclass(basis, AbstractBasis):
+        if sizes is None:
+            raise InputError("`degrees` must be given with a basis class: one number per layer, such as (3, 3). Got None.")
+        make: Callable[[int], AbstractBasis] = basis
+        per_layer: Sequence[Any] = [make(d) for d in sizes]
+    elif isinstance(basis, AbstractBasis):
+        per_layer = [basis] * len(ranks)
+    elif isinstance(basis, Sequence) and not isinstance(basis, str) and len(basis) == len(ranks):
+        per_layer = basis
+    else:
+        raise InputError(
+            f"`basis` must be a basis class, a basis, or a sequence with one entry per layer ({len(ranks)}). Got {basis!r}."
+        )
+    layers = tuple(LayerBasis.of(b, r) for b, r in zip(per_layer, ranks, strict=True))
+    found = tuple(layer.size for layer in layers)
+    if sizes is not None and found != sizes:
+        raise InputError(f"`degrees` must agree with `basis`, which has sizes {found}. Got {sizes}: leave `degrees` out.")
+    return layers
+
+
+def _check_validation(validation: Samples | None, samples: Samples) -> None:
+    if validation is None:
+        return
+    if not isinstance(validation, Samples):
+        raise InputError(f"`validation` must be dc.Samples. Got {type(validation).__name__}.")
+    wanted, got = (samples.n_inputs, samples.n_outputs), (validation.n_inputs, validation.n_outputs)
+    if wanted != got:
+        raise InputError(f"`validation` must have {wanted[0]} inputs and {wanted[1]} outputs, like `samples`. Got {got}.")
+
+
+def _undetermined(samples: Samples, layers: tuple[LayerBasis, ...]) -> tuple[str, ...]:
+    """Sentences about ranks and degrees that these samples cannot determine."""
+    m, n, S = samples.n_inputs, samples.n_outputs, samples.n_samples
+    ranks = [len(layer.bases) for layer in layers]
+    dims = [m, *ranks, n]
+    # Two scalings per internal function leave the map unchanged.
+    unknowns = sum(a * b for a, b in zip(dims, dims[1:], strict=False)) + sum(sum(layer.sizes) - 2 * len(layer.sizes) for layer in layers)
+    equations = S * n * ((samples.J is not None) * m + (samples.F is not None))
+    notes = []
+    if unknowns > equations:
+        notes.append(
+            f"`ranks` {tuple(ranks)} ask for {unknowns} free parameters, but the samples give {equations} numbers only: the "
+            "answer is one of many. Lower the ranks or degrees, or give more samples."
+        )
+    if len(ranks) == 1 and ranks[0] > m * n:
+        notes.append(
+            f"`ranks` must not be above m n = {m * n} for a unique single-layer decoupling. Got {ranks[0]}: the functions "
+            "found are one choice of many."
+        )
+    return tuple(notes)

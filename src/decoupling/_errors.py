@@ -1,0 +1,24 @@
+"""Exceptions and warnings of the package, each also a built-in kind.
+
+Every message names the argument, the rule, what was received and the way out, in that order.
+"""
+
+
+class DecouplingError(Exception):
+    """Base of every error raised on purpose by this package."""
+
+
+class InputError(DecouplingError, ValueError):
+    """An argument breaks a rule that is stated in the message."""
+
+
+class ModelFileError(DecouplingError, ValueError):
+    """A file cannot be read as what it should be."""
+
+
+class SolverError(DecouplingError, RuntimeError):
+    """No start of a solver gave a usable answer."""
+
+
+class DecouplingWarning(UserWarning):
+    """Something the user should know, although a result is returned."""

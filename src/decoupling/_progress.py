@@ -1,0 +1,68 @@
+"""Progress on anything that takes longer than two seconds: a bar on a terminal, silence elsewhere."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from ._errors import InputError
+
+_QUIET_SECONDS = 2.0
+
+
+@contextmanager
+def progress_callback(progress: bool | Callable[..., None], title: str) -> Iterator[Callable[..., None]]:
+    """What solvers report to: the user's own callable, a bar, or nothing.
+
+    The callable gets named values: `stage` (text, may be missing), `done`, `total` and `objective`.
+    """
+    if callable(progress):
+        yield progress
+    elif progress is True and sys.stderr.isatty():
+        bar = _LateBar(title)
+        try:
+            yield bar.update
+        finally:
+            bar.close()
+    elif isinstance(progress, bool):
+        yield _ignore
+    else:
+        raise InputError(f"`progress` must be True, False or a callable that takes named values. Got {progress!r}.")
+
+
+def _ignore(**values: Any) -> None:
+    """Report to nobody."""
+
+
+class _LateBar:
+    """A rich progress bar that appears once the work has taken two seconds."""
+
+    def __init__(self, title: str) -> None:
+        self._title = title
+        self._began = time.monotonic()
+        self._bar: Any = None
+        self._task: Any = None
+
+    def update(self, **values: Any) -> None:
+        if self._bar is None:
+            if time.monotonic() - self._began < _QUIET_SECONDS:
+                return
+            from rich.console import Console
+            from rich.progress import Progress
+
+            self._bar = Progress(console=Console(stderr=True), transient=True)
+            self._bar.start()
+            self._task = self._bar.add_task(self._title, total=None)
+        stage = values.get("stage")
+        objective = values.get("objective")
+        text = self._title + (f", {stage}" if stage else "")
+        if objective is not None:
+            text += f", objective {objective:.3g}"
+        self._bar.update(self._task, completed=values.get("done", 0), total=values.get("total"), description=text)
+
+    def close(self) -> None:
+        if self._bar is not None:
+            self._bar.stop()

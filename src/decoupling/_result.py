@@ -1,0 +1,114 @@
+"""What `decouple` returns: the model, how good it is, and how it came about."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from html import escape
+from typing import TYPE_CHECKING
+
+import numpy as np
+from jaxtyping import Float
+from numpy import ndarray
+
+from ._decoupling import Decoupling
+from ._errors import InputError
+from ._metrics import error_jacobian, error_values, relative_rmse
+from ._samples import Samples
+from ._status import Status
+from .solvers import AbstractSolver, History, LamRow, StartRow
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+@dataclass(frozen=True, eq=False)
+class Result:
+    """A decoupling with the record of its making.
+
+    Attributes
+    ----------
+    decoupling
+        The model.
+    status
+        Why the chosen start stopped; `reason` is the sentence.
+    lam
+        The weight of the value term that the model was found with.
+    history
+        Objective, Error(J) and Error(F) of the chosen starts, iteration by iteration.
+    starts
+        One row per start and value of lam.
+    path
+        One row per value of lam that `TwoStage` tried, empty otherwise.
+    notes
+        What the user should know about this result, in sentences.
+    """
+
+    decoupling: Decoupling
+    status: Status
+    lam: float
+    history: History
+    starts: tuple[StartRow, ...]
+    path: tuple[LamRow, ...]
+    notes: tuple[str, ...]
+    samples: Samples
+    solver: AbstractSolver
+    seconds: float
+
+    @property
+    def reason(self) -> str:
+        """Why the chosen start stopped, in words."""
+        return self.status.value
+
+    @property
+    def error_jacobian(self) -> float:
+        """||J - J_hat||^2 / ||J||^2 on the fitted samples, computed from the model; NaN without Jacobians."""
+        if self.samples.J is None:
+            return float("nan")
+        return error_jacobian(self.samples.J, self.decoupling.jacobian(self.samples.X))
+
+    @property
+    def error_values(self) -> float:
+        """||F - F_hat||^2 / ||F||^2 on the fitted samples, computed from the model; NaN without values."""
+        if self.samples.F is None:
+            return float("nan")
+        return error_values(self.samples.F, self.decoupling(self.samples.X))
+
+    def relative_rmse(self, samples: Samples | None = None) -> Float[ndarray, " n"]:
+        """e_i in percent, one per output, on the given samples or on the fitted ones."""
+        data = self.samples if samples is None else samples
+        if data.F is None:
+            raise InputError("`samples` must hold values F for relative_rmse. Got Jacobians only.")
+        return relative_rmse(data.F, self.decoupling(data.X))
+
+    def plot(self) -> Figure:
+        """Draw the internal functions over the range that the samples visit."""
+        from .report import plot_functions
+
+        return plot_functions(self.decoupling, self.samples)
+
+    def report(self, path: str | os.PathLike[str], *, title: str = "Decoupling report") -> None:
+        """Write a self-contained HTML page: what was asked, what was found and how good it is."""
+        from .report import write_report
+
+        write_report(self, path, title=title)
+
+    def __repr__(self) -> str:
+        errors = [f"Error(J) {self.error_jacobian:.2e}"] if self.samples.J is not None else []
+        if self.samples.F is not None:
+            errors.append(f"Error(F) {self.error_values:.2e}")
+        return f"Result({self.decoupling!r}, {', '.join(errors)}, lam {self.lam:.0e}, {self.status.name})"
+
+    def _repr_html_(self) -> str:
+        rows = [
+            ("model", repr(self.decoupling)),
+            ("Error(J)", f"{self.error_jacobian:.3g}"),
+            ("Error(F)", f"{self.error_values:.3g}"),
+            ("lam", f"{self.lam:.0e}"),
+            ("stopped", self.reason),
+            *(("note", note) for note in self.notes),
+        ]
+        if self.samples.F is not None:
+            rows.insert(3, ("e_i in %", np.array2string(self.relative_rmse(), precision=3)))
+        body = "".join(f"<tr><th>{escape(name)}</th><td>{escape(text)}</td></tr>" for name, text in rows)
+        return f"<table>{body}</table>"

@@ -1,0 +1,233 @@
+"""What is known of the function to decouple: points, and at each of them values, Jacobians or both."""
+
+from __future__ import annotations
+
+import os
+import warnings
+import zipfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+from jaxtyping import Float
+from numpy import ndarray
+
+from ._checks import as_array, as_generator, as_number
+from ._errors import DecouplingWarning, InputError, ModelFileError
+from ._files import replace_file
+
+VectorFunction = Callable[[ndarray], ndarray]
+Differences = Literal["complex-step", "central"]
+_CHECKED_POINTS = 3
+
+
+@dataclass(frozen=True, eq=False)
+class Samples:
+    """Points X with values F and Jacobians J of a function; checked once, read-only afterwards.
+
+    Parameters
+    ----------
+    X : (S, m)
+        Sampling points.
+    F : (S, n), optional
+        Values at the points. One-dimensional values of a scalar function are taken as (S, 1).
+    J : (S, n, m), optional
+        Jacobians at the points. At least one of `F` and `J` must be given.
+    weights : (S,), optional
+        Positive factors of the squared residuals of each sample, in both terms of the objective.
+
+    Examples
+    --------
+    >>> import decoupling as dc, numpy as np
+    >>> dc.Samples([[0.0, 1.0], [1.0, 1.0]], F=[[1.0], [2.0]])
+    Samples(S=2, m=2, n=1: values)
+    """
+
+    X: Float[ndarray, "S m"]
+    F: Float[ndarray, "S n"] | None = None
+    J: Float[ndarray, "S n m"] | None = None
+    weights: Float[ndarray, " S"] | None = None
+
+    def __init__(self, X: object, F: object = None, J: object = None, weights: object = None) -> None:
+        points = as_array("X", X, ("S", "m"))
+        S, m = points.shape
+        if S == 0 or m == 0:
+            raise InputError(f"`X` must hold at least one point with at least one coordinate. Got shape {points.shape}.")
+        if F is None and J is None:
+            raise InputError("`F` or `J` must be given: without values and Jacobians there is nothing to decouple.")
+        values = jacobians = factors = None
+        if F is not None:
+            if np.ndim(F) == 1:  # type: ignore[arg-type]
+                F = np.asarray(F)[:, None]
+            values = as_array("F", F, ("S", "n"))
+            if values.shape[0] != S or values.shape[1] == 0:
+                raise InputError(f"`F` must have shape ({S}, n): one row per row of `X`. Got {values.shape}.")
+        if J is not None:
+            jacobians = as_array("J", J, ("S", "n", "m"))
+            n_text = "n" if values is None else str(values.shape[1])
+            wrong_n = jacobians.shape[1] == 0 if values is None else jacobians.shape[1] != values.shape[1]
+            if jacobians.shape[0] != S or jacobians.shape[2] != m or wrong_n:
+                raise InputError(
+                    f"`J` must have shape ({S}, {n_text}, {m}): one Jacobian per row of `X`, outputs before inputs. "
+                    f"Got {jacobians.shape}."
+                )
+        if weights is not None:
+            factors = as_array("weights", weights, ("S",))
+            if factors.shape[0] != S or not np.all(factors > 0.0):
+                raise InputError(
+                    f"`weights` must be {S} positive numbers, one per sample. Got shape {factors.shape} with smallest "
+                    f"entry {factors.min() if factors.size else None}: leave a sample out instead of giving it weight 0."
+                )
+        for name, value in (("X", points), ("F", values), ("J", jacobians), ("weights", factors)):
+            object.__setattr__(self, name, value)
+
+    @property
+    def n_samples(self) -> int:
+        return int(self.X.shape[0])
+
+    @property
+    def n_inputs(self) -> int:
+        return int(self.X.shape[1])
+
+    @property
+    def n_outputs(self) -> int:
+        known = self.J if self.F is None else self.F
+        assert known is not None
+        return int(known.shape[1])
+
+    def __len__(self) -> int:
+        return self.n_samples
+
+    def __repr__(self) -> str:
+        known = " and ".join(
+            word for word, array in (("values", self.F), ("Jacobians", self.J)) if array is not None
+        ) + (", weighted" if self.weights is not None else "")
+        return f"Samples(S={self.n_samples}, m={self.n_inputs}, n={self.n_outputs}: {known})"
+
+    def take(self, indices: object) -> Samples:
+        """The samples with these indices."""
+        rows = np.asarray(indices)
+        return Samples(
+            self.X[rows],
+            F=None if self.F is None else self.F[rows],
+            J=None if self.J is None else self.J[rows],
+            weights=None if self.weights is None else self.weights[rows],
+        )
+
+    def split(self, fraction: float, *, rng: int | np.random.Generator = 0) -> tuple[Samples, Samples]:
+        """Two random parts; the second holds about `fraction` of the samples, and neither is empty."""
+        share = as_number("fraction", fraction, above=True)
+        if share >= 1.0 or self.n_samples < 2:
+            raise InputError(
+                "`fraction` must lie between 0 and 1, and at least two samples are needed to split. "
+                f"Got {fraction!r} with {self.n_samples} samples."
+            )
+        order = as_generator(rng).permutation(self.n_samples)
+        n_second = min(max(round(share * self.n_samples), 1), self.n_samples - 1)
+        return self.take(np.sort(order[n_second:])), self.take(np.sort(order[:n_second]))
+
+    @classmethod
+    def from_function(
+        cls, f: VectorFunction, X: object, *, jac: VectorFunction | Differences | None = None
+    ) -> Samples:
+        """Sample `f`, which maps (S, m) to (S, n).
+
+        Parameters
+        ----------
+        jac
+            A function that maps (S, m) to (S, n, m); "complex-step" (exact to rounding, needs an `f` that is analytic
+            and accepts complex numbers); or "central" differences (about ten digits). By default the complex step is
+            tried, checked against central differences, and given up for them when the two disagree.
+
+        Examples
+        --------
+        >>> import decoupling as dc, numpy as np
+        >>> s = dc.Samples.from_function(lambda X: X[:, :1] * X[:, 1:] ** 2, [[2.0, 3.0]])
+        >>> s.J
+        array([[[ 9., 12.]]])
+        """
+        points = as_array("X", X, ("S", "m"))
+        F = _values(f, points)
+        if callable(jac):
+            return cls(points, F=F, J=jac(points))
+        if jac == "central":
+            return cls(points, F=F, J=_central(f, points))
+        if jac == "complex-step":
+            return cls(points, F=F, J=_complex_step(f, points))
+        if jac is not None:
+            raise InputError(f'`jac` must be a function, "complex-step" or "central". Got {jac!r}.')
+        checked = points[:_CHECKED_POINTS]
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("error", np.exceptions.ComplexWarning)
+                agrees = np.allclose(_complex_step(f, checked), _central(f, checked), rtol=1e-5, atol=1e-7)
+                reason = "its complex step disagrees with central differences"
+        except (TypeError, ValueError, np.exceptions.ComplexWarning) as error:
+            agrees, reason = False, f"it does not take complex numbers ({error})"
+        if agrees:
+            return cls(points, F=F, J=_complex_step(f, points))
+        warnings.warn(
+            f'The Jacobian of `f` is taken by central differences: {reason}. Give `jac="central"` to accept this, or '
+            "a function for exact Jacobians.",
+            DecouplingWarning,
+            stacklevel=2,
+        )
+        return cls(points, F=F, J=_central(f, points))
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write an .npz file with the arrays X, F, J and weights, as far as they are known."""
+        arrays = {name: getattr(self, name) for name in ("X", "F", "J", "weights")}
+        with replace_file(path) as stream:
+            np.savez_compressed(stream, **{k: v for k, v in arrays.items() if v is not None})
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Samples:
+        """Read an .npz file with arrays X, F, J and weights; F, J and weights may be missing."""
+        rule = f"`{Path(path)}` must be an .npz file with the arrays X and F or J"
+        try:
+            with np.load(path, allow_pickle=False) as archive:
+                if not isinstance(archive, np.lib.npyio.NpzFile):
+                    raise ModelFileError(f"{rule}. It holds one bare array: save with np.savez(path, X=X, F=F, J=J).")
+                arrays = {name: archive[name] for name in archive.files if name in ("X", "F", "J", "weights")}
+                names = archive.files
+        except FileNotFoundError as error:
+            raise ModelFileError(f"{rule}. There is no such file.") from error
+        except (OSError, ValueError, EOFError, zipfile.BadZipFile, KeyError) as error:
+            if isinstance(error, ModelFileError):
+                raise
+            raise ModelFileError(f"{rule}. It cannot be read: {error or type(error).__name__}.") from error
+        if "X" not in arrays:
+            raise ModelFileError(f"{rule}. It has the arrays {', '.join(names) or '(none)'}.")
+        return cls(**arrays)
+
+
+def _values(f: VectorFunction, X: ndarray) -> ndarray:
+    values = np.asarray(f(X))
+    if values.ndim != 2 or values.shape[0] != X.shape[0]:
+        raise InputError(
+            f"`f` must map an array of shape (S, m) to one of shape (S, n). Got {values.shape} for {X.shape}."
+        )
+    return values
+
+
+def _complex_step(f: VectorFunction, X: ndarray, step: float = 1e-20) -> ndarray:
+    columns = []
+    for j in range(X.shape[1]):
+        moved = X.astype(complex)
+        moved[:, j] += 1j * step
+        columns.append(np.imag(_values(f, moved)) / step)
+    return np.stack(columns, axis=-1)
+
+
+def _central(f: VectorFunction, X: ndarray) -> ndarray:
+    """Fourth-order central differences; the step balances truncation against rounding."""
+    columns = []
+    for j in range(X.shape[1]):
+        h = np.zeros_like(X)
+        h[:, j] = np.finfo(float).eps ** 0.2 * np.maximum(1.0, np.abs(X[:, j]))
+        near = _values(f, X + h) - _values(f, X - h)
+        far = _values(f, X + 2 * h) - _values(f, X - 2 * h)
+        columns.append((8 * near - far) / (12 * h[:, j : j + 1]))
+    return np.stack(columns, axis=-1)

@@ -1,0 +1,32 @@
+"""Constants for methods that see Jacobians only."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .._decoupling import Decoupling
+from .._functions import Functions
+from ._problem import Problem
+
+
+def with_bias_correction(problem: Problem, model: Decoupling) -> tuple[Decoupling, tuple[str, ...]]:
+    """Add the mean b of F - model(X) to the outputs, through constants c with W_L c = b.
+
+    Where there are fewer functions than outputs, no constants give b in general: the closest ones are taken.
+    """
+    if problem.F is None:
+        return model, ()
+    b = np.average(problem.F - model(problem.samples.X), axis=0, weights=problem.weights)
+    W_L, last = model.W[-1], model.g[-1]
+    constants, *_ = np.linalg.lstsq(W_L, b, rcond=None)
+    C = last.C.copy()
+    C[:, 0] += constants
+    corrected = Decoupling(model.W, [*model.g[:-1], Functions(last.layer.bases, C)])
+    missed = float(np.linalg.norm(b - W_L @ constants))
+    if missed > 1e-9 * max(float(np.linalg.norm(b)), 1e-300):
+        note = (
+            f"The bias correction could not be met in full: {last.rank} functions do not reach all {W_L.shape[0]} outputs; "
+            f"{missed:.2g} of {np.linalg.norm(b):.2g} is left."
+        )
+        return corrected, (note,)
+    return corrected, ()

@@ -1,0 +1,73 @@
+"""The ways of updating the coefficients c_l of a layer, which make the algorithms of the paper."""
+
+from __future__ import annotations
+
+import numpy as np
+from jaxtyping import Float
+from numpy import ndarray
+
+from ._normal import solve_normal
+from ._problem import Problem
+from ._sweep import Surroundings
+from ._updates import coefficient_equations, project, update_diagonals
+
+
+def projected(problem: Problem, around: Surroundings, lam: float) -> Float[ndarray, "B r e"]:
+    """PROJ: least squares for G (and R) as if they were free, then the nearest functions of the basis.
+
+    In the last layer the fit to G and, with factor `lam`, to R share the coefficients.
+    """
+    sample_weights = np.ones((1, 1, 1)) if problem.weights is None else problem.weights[None, :, None]
+    return _projected(problem, around, lam, sample_weights, sample_weights)
+
+
+def projected_weighted(problem: Problem, around: Surroundings, lam: float) -> Float[ndarray, "B r e"]:
+    """PROJ with the projection measured by the objective: an error in G_sj counts ||a_sj||^2 ||b_sj||^2 times.
+
+    These are the diagonals of the normal equations of G (and ||w_j||^2 for R). A plain projection treats a sample at
+    which the objective hardly feels G_sj, where its least-squares value is mostly noise, like any other.
+    """
+    weights_G = np.diagonal(around.H, axis1=-2, axis2=-1)  # carries the sample weights already
+    weights_R = np.ones((1, 1, 1)) if around.W_L is None else np.sum(around.W_L**2, axis=1)[:, None]
+    if problem.weights is not None:
+        weights_R = weights_R * problem.weights[:, None]
+    return _projected(problem, around, lam, weights_G, weights_R)
+
+
+def _projected(
+    problem: Problem, around: Surroundings, lam: float, weights_G: ndarray, weights_R: ndarray
+) -> Float[ndarray, "B r e"]:
+    G = update_diagonals(around.H, around.b)
+    if around.W_L is None or problem.F is None or lam == 0.0:
+        return _without_constant(project([G], [around.dPhi], [weights_G]))
+    R = least_squares_values(problem.F, around.W_L)
+    return project([G, R], list(around.with_constant()), [weights_G, lam * weights_R])
+
+
+def constrained(problem: Problem, around: Surroundings, lam: float) -> Float[ndarray, "B r e"]:
+    """CONSTR: the coefficients that minimise the objective itself, all functions of the layer together."""
+    H, b = around.H, around.b
+    if around.W_L is None or problem.F is None or lam == 0.0:
+        gram, rhs = coefficient_equations(H, b, around.dPhi)
+        return _without_constant(solve_normal(gram, rhs[..., None]).reshape(b.shape[0], b.shape[2], -1))
+    X, Y = around.with_constant()
+    gram, rhs = coefficient_equations(H, b, X)
+    W_L = around.W_L[:, None]
+    F, Y_left = problem.F, Y
+    if problem.weights is not None:  # the root on both sides, so that sums over samples carry the weight once
+        root = np.sqrt(problem.weights)
+        F, Y_left = F * root[:, None], Y * root[:, None, None]
+    gram_F, rhs_F = coefficient_equations(W_L.mT @ W_L, F @ around.W_L, Y_left)
+    return solve_normal(gram + lam * gram_F, (rhs + lam * rhs_F)[..., None]).reshape(b.shape[0], b.shape[2], -1)
+
+
+def least_squares_values(F: Float[ndarray, "S n"], W_L: Float[ndarray, "B n r"]) -> Float[ndarray, "B S r"]:
+    """R that minimises ||F - R W_L^T||^2, the smallest one where there are more functions than outputs."""
+    n, r = W_L.shape[1:]
+    if r <= n:
+        return solve_normal(W_L.mT @ W_L, (F @ W_L).mT).mT
+    return solve_normal(W_L @ W_L.mT, np.broadcast_to(F.T, (W_L.shape[0], *F.T.shape))).mT @ W_L
+
+
+def _without_constant(c: Float[ndarray, "B r d"]) -> Float[ndarray, "B r e"]:
+    return np.concatenate([np.zeros((*c.shape[:-1], 1)), c], axis=-1)

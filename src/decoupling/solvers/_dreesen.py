@@ -1,0 +1,117 @@
+"""The first tensor method, Dreesen et al. (2015): CPD of the Jacobian tensor, then a fit of each function on its own."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass, field
+
+import numpy as np
+from jaxtyping import Float
+from numpy import ndarray
+
+from .._decoupling import Decoupling
+from .._errors import InputError
+from .._samples import Samples
+from ._abstract import AbstractSolver, ProgressCallback, Solution
+from ._alternating import Stopping, run_starts, solution_of
+from ._bias import with_bias_correction
+from ._cmpt import check_options, needs_jacobians, needs_one_layer
+from ._iterate import Iterate
+from ._problem import Problem
+from ._starts import AbstractStart, Uniform, draw_factors
+from ._sweep import first_right_products, input_scale, with_residuals
+from ._updates import (
+    combine,
+    diagonal_equations,
+    gram_of_columns,
+    outer,
+    output_equations,
+    project,
+    update_diagonals,
+    update_input_factor,
+    update_output_factor,
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Dreesen(AbstractSolver):
+    """Single layer: unconstrained CPD of J, then basis functions fitted to each column of G against u and integrated.
+
+    The history shows the CPD; the start is chosen, and errors are told, by the fitted model. Constants come from the
+    mean of the values, as in `Hollander`.
+
+    Parameters
+    ----------
+    min_iterations, max_iterations, patience
+        A start ends after `max_iterations`, or, past `min_iterations`, after `patience` iterations without a decrease.
+    start
+        Distribution of the random start values, or a `Decoupling` to start from.
+    """
+
+    min_iterations: int = 10
+    max_iterations: int = 500
+    patience: int = 50
+    start: AbstractStart | Decoupling = field(default_factory=Uniform)
+
+    def __post_init__(self) -> None:
+        check_options(0.0, self.min_iterations, self.max_iterations, self.patience, self.start)
+
+    def check(self, problem: Problem) -> None:
+        needs_one_layer(problem, "Dreesen")
+        needs_jacobians(problem, "Dreesen")
+
+    def with_lam(self, lam: float) -> Dreesen:
+        raise InputError("`solver` must use values for TwoStage: lam is their weight. Got Dreesen, which does not.")
+
+    def solve(
+        self,
+        problem: Problem,
+        *,
+        n_starts: int,
+        validation: Samples | None,
+        rng: np.random.Generator,
+        progress: ProgressCallback,
+    ) -> Solution:
+        def step(state: Iterate, iteration: int) -> tuple[Iterate, float, Float[ndarray, " B"]]:
+            state = cpd_sweep(problem, state)
+            return state, 0.0, state.residual_J
+
+        start = draw_factors(problem, self.start, n_starts, rng)
+        stopping = Stopping(self.min_iterations, self.max_iterations, self.patience)
+        run = run_starts(problem, start, step, stopping, progress)
+        with np.errstate(all="ignore"):  # starts that failed hold NaN
+            run.best = fit_functions(problem, run.best)
+        run.objective = run.best.residual_J
+        solution = solution_of(problem, run, 0.0)
+        model, notes = with_bias_correction(problem, solution.decoupling)
+        return dataclasses.replace(solution, decoupling=model, notes=notes)
+
+
+def cpd_sweep(problem: Problem, state: Iterate) -> Iterate:
+    """Alternating least squares for the CPD [[W_1, W_0^T, G]], in the order W_0, G, W_1."""
+    assert problem.J is not None
+    A = state.W[1][:, None]
+    W0 = update_input_factor(problem.J, A * state.G[0][:, :, None, :], problem.weights)
+    K, N = first_right_products(problem, W0)
+    G = update_diagonals(*diagonal_equations(A, gram_of_columns(A), K, N))
+    gram, rhs = output_equations(K * G[:, :, None, :], N * outer(G))
+    W1 = update_output_factor(gram, rhs)
+    new = Iterate.unrated([W0, W1], state.scale, state.C, [G], np.zeros_like(G))
+    return with_residuals(problem, new, gram, rhs)
+
+
+def fit_functions(problem: Problem, cpd: Iterate) -> Iterate:
+    """Replace G by the nearest derivatives of basis functions; integrating them is keeping the coefficients."""
+    W0, W1 = cpd.W
+    layer = problem.layers[0]
+    u = problem.X @ W0.mT
+    scale = input_scale(u, layer)
+    v = u / scale[:, None, :]
+    dPhi = layer.derivative(v) / scale[:, None, :, None]
+    weights = np.ones((1, 1, 1)) if problem.weights is None else problem.weights[None, :, None]
+    c = project([cpd.G[0]], [dPhi], [weights])
+    G, R = combine(dPhi, c), combine(layer.evaluate(v), c)
+    C = np.concatenate([np.zeros((*c.shape[:-1], 1)), c], axis=-1)
+    K, N = first_right_products(problem, W0)
+    new = Iterate.unrated([W0, W1], [scale], [C], [G], R)
+    return with_residuals(problem, new, *output_equations(K * G[:, :, None, :], N * outer(G)))

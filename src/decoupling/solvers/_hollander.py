@@ -1,0 +1,62 @@
+"""The polynomially constrained single-layer algorithm of Hollander (2017): Jacobians only, then a bias correction."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from .._decoupling import Decoupling
+from .._errors import InputError
+from .._samples import Samples
+from ._abstract import AbstractSolver, ProgressCallback, Solution
+from ._alternating import Stopping
+from ._bias import with_bias_correction
+from ._cmpt import check_options, needs_jacobians, needs_one_layer, run_cmpt
+from ._coefficients import constrained
+from ._problem import Problem
+from ._starts import AbstractStart, Uniform, draw_factors
+
+
+@dataclass(frozen=True, kw_only=True)
+class Hollander(AbstractSolver):
+    """Single layer, Jacobians only, direct update of the coefficients; then b = mean of F - W_1 g(W_0 x) is added.
+
+    Parameters
+    ----------
+    min_iterations, max_iterations, patience
+        A start ends after `max_iterations`, or, past `min_iterations`, after `patience` iterations without a decrease.
+    start
+        Distribution of the random start values, or a `Decoupling` to start from.
+    """
+
+    min_iterations: int = 10
+    max_iterations: int = 500
+    patience: int = 50
+    start: AbstractStart | Decoupling = field(default_factory=Uniform)
+
+    def __post_init__(self) -> None:
+        check_options(0.0, self.min_iterations, self.max_iterations, self.patience, self.start)
+
+    def check(self, problem: Problem) -> None:
+        needs_one_layer(problem, "Hollander")
+        needs_jacobians(problem, "Hollander")
+
+    def with_lam(self, lam: float) -> Hollander:
+        raise InputError("`solver` must use values for TwoStage: lam is their weight. Got Hollander, which does not.")
+
+    def solve(
+        self,
+        problem: Problem,
+        *,
+        n_starts: int,
+        validation: Samples | None,
+        rng: np.random.Generator,
+        progress: ProgressCallback,
+    ) -> Solution:
+        start = draw_factors(problem, self.start, n_starts, rng)
+        stopping = Stopping(self.min_iterations, self.max_iterations, self.patience)
+        solution = run_cmpt(problem, start, 0.0, constrained, stopping, progress)
+        model, notes = with_bias_correction(problem, solution.decoupling)
+        return dataclasses.replace(solution, decoupling=model, notes=notes)

@@ -1,0 +1,84 @@
+r"""The coupled problem: minimise ||J - PT_L||^2 + lam ||F - R W_L^T||^2 over a model, sample s weighted by w_s.
+
+A problem is the samples in the form solvers want them, together with the shape of the model to be found. Its inputs
+are compressed without loss: the rows of all Jacobians span a subspace of dimension m' <= min(m, n S), often far
+below m. With an orthonormal basis U of it, J U and X U take the place of J and X, and W_0 = W_0' U^T afterwards.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from jaxtyping import Float
+from numpy import ndarray
+
+from .._decoupling import Decoupling, Functions
+from .._samples import Samples
+from ..bases import LayerBasis
+
+_COMPRESS_FROM = 8  # below this many inputs there is nothing to gain
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Arrays in the notation of the package; `U` maps compressed inputs back to the given ones."""
+
+    samples: Samples
+    layers: tuple[LayerBasis, ...]
+    X: Float[ndarray, "S k"]
+    J: Float[ndarray, "S n k"] | None
+    F: Float[ndarray, "S n"] | None
+    weights: Float[ndarray, " S"] | None
+    U: Float[ndarray, "m k"] | None
+
+    @classmethod
+    def build(cls, samples: Samples, layers: tuple[LayerBasis, ...]) -> Problem:
+        """Compress the inputs where that pays."""
+        X, J, U = samples.X, samples.J, None
+        if J is not None and samples.n_inputs >= _COMPRESS_FROM:
+            U = row_space(J)
+            if 2 * U.shape[1] > J.shape[2]:  # not worth a second copy of J
+                U = None
+        if J is not None and U is not None:
+            X, J = X @ U, J @ U
+        return cls(samples, layers, X, J, samples.F, samples.weights, U)
+
+    @cached_property
+    def size_J(self) -> float:
+        """Weighted ||J||^2."""
+        return _size(self.J, self.weights)
+
+    @cached_property
+    def size_F(self) -> float:
+        """Weighted ||F||^2."""
+        return _size(self.F, self.weights)
+
+    @property
+    def dims(self) -> tuple[int, ...]:
+        """Widths from the (compressed) input to the output."""
+        return (self.X.shape[1], *(len(layer.bases) for layer in self.layers), self.samples.n_outputs)
+
+    def model(self, W: list[ndarray], C: list[ndarray]) -> Decoupling:
+        """The model in the coordinates of the user."""
+        W0 = W[0] if self.U is None else W[0] @ self.U.T
+        functions = tuple(Functions(layer.bases, c) for layer, c in zip(self.layers, C, strict=True))
+        return Decoupling((W0, *W[1:]), functions)
+
+
+def row_space(J: Float[ndarray, "S n m"]) -> Float[ndarray, "m k"]:
+    """Orthonormal basis of the space that all rows of all Jacobians span, up to rounding."""
+    rows = J.reshape(-1, J.shape[2])
+    # R of a QR has the same row space as J; its SVD does not square the singular values as a Gram matrix would.
+    triangle = np.linalg.qr(rows, mode="r") if rows.shape[0] > rows.shape[1] else rows
+    _, sizes, Vt = np.linalg.svd(triangle, full_matrices=False)
+    rank = int(np.count_nonzero(sizes > sizes[0] * max(rows.shape) * np.finfo(float).eps)) if sizes.size else 0
+    return Vt[: max(rank, 1)].T
+
+
+def _size(array: ndarray | None, weights: ndarray | None) -> float:
+    if array is None:
+        return 0.0
+    per_sample = np.sum(array.reshape(array.shape[0], -1) ** 2, axis=1)
+    return float(per_sample.sum() if weights is None else per_sample @ weights)

@@ -1,0 +1,169 @@
+r"""One sweep of CMPT-L in the paper's order W_0, (c_1, W_1), ..., (c_L, W_L), for a batch of starts.
+
+The factors keep the paper's scale throughout. Only the coefficients are held in another one: basis functions are
+evaluated at v = u / a, with a the largest |u| over the samples, so that compositions of high degree neither overflow
+nor lose their low-order terms. For a scale-invariant basis this is the same function, and every other quantity of the
+sweep is the same number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float
+from numpy import ndarray
+
+from ..bases import LayerBasis
+from ._iterate import Iterate
+from ._problem import Problem
+from ._updates import (
+    combine,
+    diagonal_equations,
+    gram_of_columns,
+    left_products,
+    outer,
+    output_equations,
+    right_products,
+    update_inner_factor,
+    update_input_factor,
+    update_output_factor,
+)
+
+# Below this share of ||J||^2 the objective from Gram matrices has lost too many digits, and J - J_hat is formed.
+_EXPLICIT_BELOW = 1e-6
+_CHUNK_ENTRIES = 2_000_000
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What the coefficients of one layer are updated from.
+
+    `H` and `b` are the normal equations of the layer's diagonals, `Phi` and `dPhi` the basis functions and their
+    derivatives at u; `W_L` is set for the last layer only.
+    """
+
+    H: Float[ndarray, "B _ r r"]
+    b: Float[ndarray, "B S r"]
+    Phi: Float[ndarray, "B S r d"]
+    dPhi: Float[ndarray, "B S r d"]
+    W_L: Float[ndarray, "B n r"] | None
+
+    def with_constant(self) -> tuple[Float[ndarray, "B S r e"], Float[ndarray, "B S r e"]]:
+        """The rows of X_L and Y_L in the paper: (0, dPhi) and (1, Phi)."""
+        one = np.ones((*self.Phi.shape[:-1], 1))
+        return np.concatenate([0.0 * one, self.dPhi], axis=-1), np.concatenate([one, self.Phi], axis=-1)
+
+
+# Gives coefficients (B, r, 1 + d), constant first.
+CoefficientUpdate = Callable[[Problem, Surroundings, float], ndarray]
+
+
+def sweep(problem: Problem, state: Iterate, lam: float, update_coefficients: CoefficientUpdate) -> Iterate:
+    """Update every factor once."""
+    W, scale, C, G = list(state.W), list(state.scale), list(state.C), list(state.G)
+    L = len(G)
+    J, weights = problem.J, problem.weights
+    assert J is not None
+    A = left_products(W, G)
+    AA = [gram_of_columns(a) for a in A]
+    P = A[0] * G[0][:, :, None, :]
+    W[0] = update_input_factor(J, P, weights)
+    z = problem.X
+    for l in range(L):
+        K, N = first_right_products(problem, W[0]) if l == 0 else right_products(KD, Q, W[l])
+        H, b = diagonal_equations(A[l], AA[l], K, N)
+        W_L = W[L] if l == L - 1 else None
+        scale[l], C[l], G[l], z = update_layer(problem, l, z @ W[l].mT, H, b, W_L, lam, update_coefficients)
+        KD, Q = K * G[l][:, :, None, :], N * outer(G[l])
+        if l < L - 1:
+            P = A[l + 1] * G[l + 1][:, :, None, :]
+            W[l + 1] = update_inner_factor(P, AA[l + 1] * outer(G[l + 1]), KD, Q)
+    gram_J, rhs_J = output_equations(KD, Q)
+    W[L] = update_output_factor(*add_value_term(problem, gram_J, rhs_J, z, lam))
+    return with_residuals(problem, Iterate.unrated(W, scale, C, G, z), gram_J, rhs_J)
+
+
+def update_layer(
+    problem: Problem,
+    l: int,
+    u: Float[ndarray, "B S r"],
+    H: Float[ndarray, "B _ r r"],
+    b: Float[ndarray, "B S r"],
+    W_L: Float[ndarray, "B n r"] | None,
+    lam: float,
+    update_coefficients: CoefficientUpdate,
+) -> tuple[ndarray, ndarray, ndarray, ndarray]:
+    """Scale, coefficients, derivatives and values of the functions of one layer."""
+    layer = problem.layers[l]
+    scale = input_scale(u, layer)
+    v = u / scale[:, None, :]
+    Phi, dPhi = layer.evaluate(v), layer.derivative(v) / scale[:, None, :, None]
+    C = update_coefficients(problem, Surroundings(H, b, Phi, dPhi, W_L), lam)
+    return scale, C, combine(dPhi, C[..., 1:]), combine(Phi, C[..., 1:]) + C[:, None, :, 0]
+
+
+def input_scale(u: Float[ndarray, "B S r"], layer: LayerBasis) -> Float[ndarray, "B r"]:
+    """The largest |u| over the samples, or 1 where the basis does not allow scaling or u vanishes."""
+    largest = np.abs(u).max(axis=1)
+    return np.where((largest > 0.0) & layer.scale_invariant, largest, 1.0)
+
+
+def first_right_products(problem: Problem, W0: Float[ndarray, "B r m"]) -> tuple[ndarray, ndarray]:
+    """K = w J W_0^T and N = w W_0 W_0^T of the first layer."""
+    assert problem.J is not None
+    S, n, m = problem.J.shape
+    K = (problem.J.reshape(S * n, m) @ W0.mT).reshape(W0.shape[0], S, n, -1)
+    N = (W0 @ W0.mT)[:, None]
+    if problem.weights is None:
+        return K, N
+    w = problem.weights[:, None, None]
+    return K * w, N * w
+
+
+def add_value_term(
+    problem: Problem, gram_J: ndarray, rhs_J: ndarray, R: ndarray, lam: float
+) -> tuple[ndarray, ndarray]:
+    """Normal equations of W_L with lam ||F - R W_L^T||^2 added."""
+    if problem.F is None or lam == 0.0:
+        return gram_J, rhs_J
+    weighted = R if problem.weights is None else R * problem.weights[:, None]
+    return gram_J + lam * (weighted.mT @ R), rhs_J + lam * (problem.F.T @ weighted)
+
+
+def with_residuals(problem: Problem, state: Iterate, gram_J: ndarray, rhs_J: ndarray) -> Iterate:
+    """Fill in the squared residuals, the one of J from the normal equations of W_L unless that is too inaccurate."""
+    W_L = state.W[-1]
+    size = problem.size_J
+    residual_J = size - 2.0 * np.sum(W_L * rhs_J, axis=(1, 2)) + np.sum((W_L @ gram_J) * W_L, axis=(1, 2))
+    inaccurate = np.flatnonzero(residual_J < _EXPLICIT_BELOW * size)
+    if inaccurate.size:
+        residual_J[inaccurate] = explicit_residual(problem, state.take(inaccurate))
+    state.residual_J = residual_J
+    state.residual_F = np.zeros(W_L.shape[0])
+    if problem.F is not None:
+        difference = problem.F - state.R @ W_L.mT
+        state.residual_F = _weighted_square(difference, problem.weights)
+    return state
+
+
+def explicit_residual(problem: Problem, state: Iterate) -> Float[ndarray, " B"]:
+    """||J - J_hat||^2 entry by entry, a few starts at a time so that memory stays bounded."""
+    assert problem.J is not None
+    step = max(1, _CHUNK_ENTRIES // problem.J.size)
+    parts = []
+    for first in range(0, state.W[0].shape[0], step):
+        W = [w[first : first + step] for w in state.W]
+        G = [g[first : first + step] for g in state.G]
+        P = left_products(W, G)[0] * G[0][:, :, None, :]
+        difference = P @ W[0][:, None]
+        difference -= problem.J
+        parts.append(_weighted_square(difference, problem.weights))
+    return np.concatenate(parts)
+
+
+def _weighted_square(difference: ndarray, weights: ndarray | None) -> ndarray:
+    flat = difference.reshape(*difference.shape[:2], -1)
+    per_sample = np.einsum("bsi,bsi->bs", flat, flat)
+    return per_sample.sum(axis=1) if weights is None else per_sample @ weights

@@ -1,0 +1,107 @@
+"""The coupled single-layer algorithm of Zniyed et al. (2021): update W_1, W_0, then G and R with projection."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass, field
+
+import numpy as np
+from jaxtyping import Float
+from numpy import ndarray
+
+from .._decoupling import Decoupling
+from .._samples import Samples
+from ._abstract import AbstractSolver, ProgressCallback, Solution
+from ._alternating import Stopping, run_starts, solution_of
+from ._cmpt import check_options, needs_jacobians, needs_one_layer
+from ._coefficients import projected
+from ._iterate import Iterate
+from ._problem import Problem
+from ._starts import AbstractStart, Uniform, draw_factors
+from ._sweep import add_value_term, first_right_products, update_layer, with_residuals
+from ._updates import (
+    diagonal_equations,
+    gram_of_columns,
+    outer,
+    output_equations,
+    update_input_factor,
+    update_output_factor,
+)
+
+_FIRST_LAM, _GROWTH, _EVERY = 1e-6, 10.0, 10
+_LARGEST_LAM = 1e6  # past this the Jacobian term is lost in the rounding of the value term
+
+
+@dataclass(frozen=True, kw_only=True)
+class Zniyed(AbstractSolver):
+    """Single layer, coupled: order W_1, W_0, then G and R with projection.
+
+    Parameters
+    ----------
+    lam
+        Fixed weight of the value term. None follows the original schedule: 1e-6, times 10 every 10 iterations (up to
+        1e6); iterates are then compared by Error(J) + Error(F), since the objective itself changes with lam.
+    min_iterations, max_iterations, patience
+        A start ends after `max_iterations`, or, past `min_iterations`, after `patience` iterations without a decrease.
+    start
+        Distribution of the random start values, or a `Decoupling` to start from.
+    """
+
+    lam: float | None = None
+    min_iterations: int = 10
+    max_iterations: int = 500
+    patience: int = 50
+    start: AbstractStart | Decoupling = field(default_factory=Uniform)
+
+    def __post_init__(self) -> None:
+        lam = 0.0 if self.lam is None else self.lam
+        check_options(lam, self.min_iterations, self.max_iterations, self.patience, self.start)
+
+    def check(self, problem: Problem) -> None:
+        needs_one_layer(problem, "Zniyed")
+        needs_jacobians(problem, "Zniyed")
+
+    def with_lam(self, lam: float) -> Zniyed:
+        return dataclasses.replace(self, lam=lam)
+
+    def solve(
+        self,
+        problem: Problem,
+        *,
+        n_starts: int,
+        validation: Samples | None,
+        rng: np.random.Generator,
+        progress: ProgressCallback,
+    ) -> Solution:
+        def step(state: Iterate, iteration: int) -> tuple[Iterate, float, Float[ndarray, " B"]]:
+            lam = _schedule(iteration) if self.lam is None else self.lam
+            state = zniyed_sweep(problem, state, lam)
+            if self.lam is None:
+                return state, lam, state.residual_J / problem.size_J + state.residual_F / (problem.size_F or 1.0)
+            return state, lam, state.residual_J + lam * state.residual_F
+
+        start = draw_factors(problem, self.start, n_starts, rng)
+        stopping = Stopping(self.min_iterations, self.max_iterations, self.patience)
+        run = run_starts(problem, start, step, stopping, progress)
+        return solution_of(problem, run, float(run.lam[-1]) if self.lam is None else self.lam)
+
+
+def zniyed_sweep(problem: Problem, state: Iterate, lam: float) -> Iterate:
+    """Update every factor once, the output factor first."""
+    assert problem.J is not None
+    (W0, _), (G,), R = state.W, state.G, state.R
+    K, N = first_right_products(problem, W0)
+    gram, rhs = add_value_term(problem, *output_equations(K * G[:, :, None, :], N * outer(G)), R, lam)
+    W1 = update_output_factor(gram, rhs)
+    A = W1[:, None]
+    W0 = update_input_factor(problem.J, A * G[:, :, None, :], problem.weights)
+    K, N = first_right_products(problem, W0)
+    H, b = diagonal_equations(A, gram_of_columns(A), K, N)
+    scale, C, G, R = update_layer(problem, 0, problem.X @ W0.mT, H, b, W1, lam, projected)
+    new = Iterate.unrated([W0, W1], [scale], [C], [G], R)
+    return with_residuals(problem, new, *output_equations(K * G[:, :, None, :], N * outer(G)))
+
+
+def _schedule(iteration: int) -> float:
+    steps = (iteration - 1) // _EVERY
+    return float(min(_FIRST_LAM * _GROWTH ** min(steps, 100), _LARGEST_LAM))
