@@ -12,17 +12,24 @@ from typing import IO
 from ._errors import InputError
 
 
+def check_target(path: str | os.PathLike[str]) -> Path:
+    """Complain about a place that no file can be written to, before any work is done for it."""
+    target = Path(path)
+    rule = f"`{target}` must be a file in an existing, writable directory"
+    if target.is_dir():
+        raise InputError(f"{rule}. It is a directory.")
+    if not target.parent.is_dir():
+        raise InputError(f"{rule}. The directory `{target.parent}` does not exist.")
+    if not os.access(target.parent, os.W_OK):
+        raise InputError(f"{rule}. The directory `{target.parent}` is read-only.")
+    return target
+
+
 @contextmanager
 def replace_file(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
     """A binary stream whose content takes the place of `path` when the block ends without an error."""
-    target = Path(path)
-    if target.is_dir() or not target.parent.is_dir():
-        problem = "It is a directory." if target.is_dir() else f"The directory `{target.parent}` does not exist."
-        raise InputError(f"`{target}` must be a file in an existing directory. {problem}")
-    try:
-        handle, draft = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
-    except OSError as error:
-        raise InputError(f"`{target}` must be writable. {error.strerror}.") from error
+    target = check_target(path)
+    handle, draft = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
     try:
         with os.fdopen(handle, "wb") as stream:
             yield stream

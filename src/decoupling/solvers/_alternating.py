@@ -70,7 +70,9 @@ def run_starts(problem: Problem, start: Iterate, step: Step, stopping: Stopping,
             since[active] = np.where(improved, 0, since[active] + 1)
             iterations[active] = t
             seconds[active] = time.perf_counter() - began
-            exact = (state.residual_J <= _ROUNDING * problem.size_J) & (state.residual_F <= _ROUNDING * problem.size_F)
+            exact = state.residual_J <= _ROUNDING * problem.size_J
+            if lam > 0.0:
+                exact &= state.residual_F <= _ROUNDING * problem.size_F
             stalled = (since[active] >= stopping.patience) & (t >= stopping.min_iterations)
             for mask, reason in ((stalled, Status.STALLED), (exact, Status.EXACT), (~finite, Status.NONFINITE)):
                 for index in active[mask]:

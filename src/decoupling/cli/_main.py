@@ -1,0 +1,51 @@
+"""The command group, and how errors reach a person: one message, exit code 2, no traceback.
+
+Commands import what they need when they run, so that `decouple --help` answers at once.
+"""
+
+from __future__ import annotations
+
+import sys
+import warnings
+
+import click
+
+from .._errors import DecouplingError, DecouplingWarning
+from ._demo import demo
+from ._fit import fit
+from ._reproduce import reproduce
+from ._show import show
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(package_name="decoupling")
+def decouple() -> None:
+    """Write multivariate functions as layers of univariate ones: f(x) = W_L g_L(W_(L-1) ... g_1(W_0 x))."""
+
+
+for command in (demo, fit, show, reproduce):
+    decouple.add_command(command)
+
+
+def main() -> None:
+    """Run the command line."""
+    warnings.showwarning = _show_warning
+    try:
+        decouple.main(standalone_mode=False)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(2)
+    except (click.Abort, KeyboardInterrupt):
+        click.echo("Stopped.", err=True)
+        sys.exit(130)
+    except DecouplingError as error:
+        click.echo(f"Error: {error}", err=True)
+        sys.exit(2)
+    except MemoryError:
+        click.echo("Error: there is not enough memory for this problem. Use fewer samples or starts.", err=True)
+        sys.exit(2)
+
+
+def _show_warning(message: Warning | str, category: type[Warning], *args: object, **kwargs: object) -> None:
+    kind = "Warning" if issubclass(category, DecouplingWarning) else category.__name__
+    click.echo(f"{kind}: {message}", err=True)

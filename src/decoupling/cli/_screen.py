@@ -1,0 +1,95 @@
+"""Results as tables for people and as JSON for machines."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from .._result import Result
+    from .._samples import Samples
+
+
+def print_json(content: Any) -> None:
+    """One JSON document on standard output; NaN and infinity become null."""
+    click.echo(json.dumps(plain(content), indent=2))
+
+
+def plain(content: Any) -> Any:
+    """Only what JSON has."""
+    if isinstance(content, dict):
+        return {str(key): plain(value) for key, value in content.items()}
+    if isinstance(content, list | tuple):
+        return [plain(value) for value in content]
+    if isinstance(content, float):
+        return content if math.isfinite(content) else None
+    return content.tolist() if hasattr(content, "tolist") else content
+
+
+def print_table(table: Table) -> None:
+    """A table on standard output, in full width when piped."""
+    from rich.console import Console
+
+    console = Console()
+    if not console.is_terminal:
+        console = Console(width=160)
+    console.print(table)
+
+
+def result_content(result: Result, validation: Samples | None) -> dict[str, Any]:
+    """What --json tells about a result."""
+    import dataclasses
+
+    model = result.decoupling
+    content: dict[str, Any] = {
+        "ranks": model.ranks,
+        "degrees": model.degrees,
+        "n_parameters": model.n_parameters,
+        "error_jacobian": result.error_jacobian,
+        "error_values": result.error_values,
+        "relative_rmse_percent": result.relative_rmse() if result.samples.F is not None else None,
+        "status": result.status.name,
+        "reason": result.reason,
+        "lam": result.lam,
+        "notes": result.notes,
+        "seconds": result.seconds,
+        "starts": [dataclasses.asdict(row) | {"status": row.status.name} for row in result.starts],
+        "path": [dataclasses.asdict(row) for row in result.path],
+    }
+    if validation is not None and validation.F is not None:
+        content["validation_relative_rmse_percent"] = result.relative_rmse(validation)
+    return content
+
+
+def result_table(result: Result, validation: Samples | None, title: str) -> Table:
+    """What a person wants to know first."""
+    from rich.table import Table
+
+    table = Table(title=title, title_justify="left", show_header=False)
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column(overflow="fold")
+    table.add_row("model", repr(result.decoupling))
+    if result.samples.J is not None:
+        table.add_row("Error(J)", f"{result.error_jacobian:.3g}")
+    if result.samples.F is not None:
+        table.add_row("Error(F)", f"{result.error_values:.3g}")
+        table.add_row("e_i, fitted samples", _percents(result.relative_rmse()))
+    if validation is not None and validation.F is not None:
+        table.add_row("e_i, validation samples", _percents(result.relative_rmse(validation)))
+    table.add_row("lam", f"{result.lam:.0e}" + (f" (of {len(result.path)} tried)" if result.path else ""))
+    good = sum(row.status.name != "NONFINITE" for row in result.starts)
+    table.add_row("starts", f"{len(result.starts)}, of which {good} finite")
+    table.add_row("stopped", result.reason)
+    for note in result.notes:
+        table.add_row("note", note)
+    table.add_row("time", f"{result.seconds:.2f} s")
+    return table
+
+
+def _percents(values: Any) -> str:
+    return ", ".join(f"{value:.3g} %" for value in values)

@@ -1,0 +1,6 @@
+"""Pictures and the report page. Needs matplotlib and jinja2, which are imported here and nowhere else."""
+
+from ._figures import plot_functions, plot_history, plot_starts
+from ._page import write_report
+
+__all__ = ["plot_functions", "plot_history", "plot_starts", "write_report"]

@@ -1,0 +1,57 @@
+"""The report: one self-contained HTML file for a person, without scripts and without the network."""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+from jinja2 import Environment, PackageLoader, select_autoescape
+from markupsafe import Markup
+
+from .. import __version__
+from .._files import write_text
+from .._result import Result
+from ._figures import plot_functions, plot_history, plot_starts
+from ._style import to_svg
+
+
+def write_report(result: Result, path: str | os.PathLike[str], *, title: str) -> None:
+    """Render the page and put it at `path`."""
+    environment = Environment(loader=PackageLoader("decoupling.report"), autoescape=select_autoescape())
+    environment.filters["sig"] = _significant
+    model, samples = result.decoupling, result.samples
+    text = environment.get_template("report.html.j2").render(
+        title=title,
+        version=__version__,
+        result=result,
+        model=model,
+        samples=samples,
+        errors=list(result.relative_rmse()) if samples.F is not None else [],
+        verdict=_verdict(result),
+        functions_svg=Markup(to_svg(plot_functions(model, samples))),
+        history_svg=Markup(to_svg(plot_history(result))),
+        starts_svg=Markup(to_svg(plot_starts(result))),
+        n_table=_table_size(result),
+    )
+    write_text(path, text)
+
+
+def _verdict(result: Result) -> str:
+    """How good the model is, in plain words."""
+    if result.samples.F is None:
+        size, what = 100.0 * np.sqrt(result.error_jacobian), "the Jacobians"
+    else:
+        size, what = float(np.max(result.relative_rmse())), "the worst output"
+    if size < 1e-6:
+        return "The model meets the samples to rounding."
+    kind = "a very close" if size < 0.1 else "a close" if size < 1.0 else "a rough" if size < 10.0 else "a poor"
+    return f"This is {kind} approximation: on the fitted samples {what} is off by {_significant(size)} % of its spread."
+
+
+def _table_size(result: Result) -> int:
+    """Numbers in the samples, to set the parameters against."""
+    return sum(a.size for a in (result.samples.F, result.samples.J) if a is not None)
+
+
+def _significant(value: float) -> str:
+    return f"{value:.3g}"

@@ -1,0 +1,234 @@
+"""The paper's Table 1: two-layer decouplings of f1, f2 and f3 by TS-PROJ-CMPT-2 and TS-CONSTR-CMPT-2.
+
+Two variants are run on the same data. "as printed" is the paper's protocol to the letter: plain projection, one start
+for each value of lam. "ours" uses the weighted projection and several starts for each lam, in one batch.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+from matplotlib.figure import Figure
+from numpy import ndarray
+
+from .. import systems
+from .._decouple import decouple
+from .._decoupling import Decoupling
+from .._files import replace_file, write_text
+from .._samples import Samples
+from ..report._style import COLOURS, house_style, new_figure
+from ..solvers import Constr, Proj, TwoStage
+
+SYSTEMS: dict[str, Callable[[], Decoupling]] = {"f1": systems.f1, "f2": systems.f2, "f3": systems.f3}
+ALGORITHMS = ("PROJ", "CONSTR")
+VARIANTS = ("as printed", "ours")
+N_SAMPLES = 30
+
+# Mean, median and standard deviation as printed in the paper.
+PAPER: dict[tuple[str, str], dict[str, tuple[float, float, float]]] = {
+    ("f1", "PROJ"): {
+        "Error(J)": (0.0337, 0.0138, 0.0517),
+        "Error(F)": (0.0938, 0.0565, 0.108),
+        "e_1 (%)": (0.887, 0.922, 0.178),
+        "e_2 (%)": (0.874, 0.908, 0.173),
+    },
+    ("f1", "CONSTR"): {
+        "Error(J)": (0.00398, 0.00247, 0.0055),
+        "Error(F)": (0.0352, 0.0152, 0.0782),
+        "e_1 (%)": (0.997, 0.856, 0.781),
+        "e_2 (%)": (1.02, 0.88, 0.929),
+    },
+    ("f2", "PROJ"): {
+        "Error(J)": (0.00143, 0.000412, 0.00203),
+        "Error(F)": (0.00862, 0.00153, 0.0154),
+        "e_1 (%)": (0.807, 0.816, 0.239),
+        "e_2 (%)": (0.806, 0.816, 0.24),
+        "e_3 (%)": (0.807, 0.815, 0.239),
+    },
+    ("f2", "CONSTR"): {
+        "Error(J)": (0.000268, 4.54e-5, 0.000596),
+        "Error(F)": (0.0018, 0.000312, 0.00429),
+        "e_1 (%)": (0.904, 0.92, 0.218),
+        "e_2 (%)": (0.904, 0.916, 0.218),
+        "e_3 (%)": (0.904, 0.921, 0.218),
+    },
+    ("f3", "PROJ"): {
+        "Error(J)": (0.0067, 0.00127, 0.00979),
+        "Error(F)": (0.0187, 0.00176, 0.0371),
+        "e_1 (%)": (1.03, 1.04, 0.0585),
+        "e_2 (%)": (1.03, 1.04, 0.0572),
+        "e_3 (%)": (1.03, 1.04, 0.0578),
+    },
+    ("f3", "CONSTR"): {
+        "Error(J)": (0.00717, 0.000498, 0.0179),
+        "Error(F)": (0.0509, 0.00434, 0.1),
+        "e_1 (%)": (0.983, 1.02, 0.483),
+        "e_2 (%)": (0.976, 1.03, 0.482),
+        "e_3 (%)": (0.979, 1.03, 0.482),
+    },
+}
+
+
+@dataclass(frozen=True)
+class Task:
+    """One decoupling of one data set."""
+
+    system: str
+    algorithm: str
+    variant: str
+    run: int
+    n_starts: int
+    seed: int
+
+
+@dataclass(frozen=True)
+class Table1:
+    """All runs: Error(J), Error(F) and every e_i, by system, algorithm and variant."""
+
+    n_runs: int
+    n_starts: int
+    seed: int
+    runs: dict[tuple[str, str, str], Float[ndarray, "runs quantities"]]
+
+    def summary(self, system: str, algorithm: str, variant: str) -> Float[ndarray, "quantities 3"]:
+        """Mean, median and standard deviation of each quantity."""
+        values = self.runs[system, algorithm, variant]
+        spread = values.std(axis=0, ddof=1) if len(values) > 1 else np.zeros(values.shape[1])
+        return np.stack([values.mean(axis=0), np.median(values, axis=0), spread], axis=1)
+
+    def content(self) -> dict[str, Any]:
+        """Everything, as plain data."""
+        cells = []
+        for (system, algorithm, variant), values in self.runs.items():
+            names = list(PAPER[system, algorithm])
+            statistics = self.summary(system, algorithm, variant)
+            for i, name in enumerate(names):
+                cells.append(
+                    {
+                        "system": system,
+                        "algorithm": algorithm,
+                        "variant": variant,
+                        "quantity": name,
+                        **dict(zip(("mean", "median", "std"), statistics[i].tolist(), strict=True)),
+                        "paper": dict(zip(("mean", "median", "std"), PAPER[system, algorithm][name], strict=True)),
+                        "runs": values[:, i].tolist(),
+                    }
+                )
+        return {"n_runs": self.n_runs, "n_starts": self.n_starts, "seed": self.seed, "cells": cells}
+
+
+def run_table1(
+    *, n_runs: int, n_starts: int, seed: int, n_jobs: int, progress: Callable[..., None] = lambda **_: None
+) -> Table1:
+    """Run everything; the result depends on the seed only, not on the number of processes."""
+    from joblib import Parallel, delayed
+
+    tasks = [
+        Task(system, algorithm, variant, run, 1 if variant == "as printed" else n_starts, seed)
+        for variant in VARIANTS
+        for system in SYSTEMS
+        for algorithm in ALGORITHMS
+        for run in range(n_runs)
+    ]
+    found: Iterable[tuple[Task, ndarray]] = Parallel(n_jobs=n_jobs, return_as="generator_unordered")(
+        delayed(run_task)(task) for task in tasks
+    )
+    values: dict[Task, ndarray] = {}
+    for done, (task, errors) in enumerate(found, start=1):
+        values[task] = errors
+        progress(done=done, total=len(tasks))
+    cells = {(t.system, t.algorithm, t.variant): np.empty(0) for t in tasks}
+    for key in cells:
+        cells[key] = np.stack([values[t] for t in tasks if (t.system, t.algorithm, t.variant) == key])
+    return Table1(n_runs, n_starts, seed, cells)
+
+
+def run_task(task: Task) -> tuple[Task, Float[ndarray, " quantities"]]:
+    """New samples, new validation points, one decoupling."""
+    system = SYSTEMS[task.system]()
+    data_rng = np.random.default_rng([task.seed, int(task.system[1:]), task.run])
+    samples, validation = (_sampled(system, data_rng) for _ in range(2))
+    inner = Constr() if task.algorithm == "CONSTR" else Proj(weighted_projection=task.variant == "ours")
+    result = decouple(
+        samples,
+        system.ranks,
+        system.degrees,
+        solver=TwoStage(inner),
+        n_starts=task.n_starts,
+        validation=validation,
+        rng=data_rng,
+        progress=False,
+    )
+    return task, np.array([result.error_jacobian, result.error_values, *result.relative_rmse(validation)])
+
+
+def _sampled(system: Decoupling, rng: np.random.Generator) -> Samples:
+    X = rng.uniform(-1.0, 1.0, (N_SAMPLES, system.n_inputs))
+    return Samples(X, F=system(X), J=system.jacobian(X))
+
+
+def table1_markdown(table: Table1) -> str:
+    """The table, ours beside the paper's; medians of Error(J) and Error(F) that are not above the paper's are marked."""
+    lines = [
+        f"Mean / median / standard deviation over {table.n_runs} runs (seed {table.seed}). *As printed*: plain projection, "
+        f"one start per lam. *Ours*: weighted projection, {table.n_starts} starts per lam. ✓ marks a median of Error(J) or "
+        "Error(F) at or below the paper's.",
+        "",
+        "| system | algorithm | quantity | paper | as printed | ours |",
+        "|---|---|---|---|---|---|",
+    ]
+    for system in SYSTEMS:
+        for algorithm in ALGORITHMS:
+            for i, (name, paper) in enumerate(PAPER[system, algorithm].items()):
+                cells = [_cell(*paper)]
+                for variant in VARIANTS:
+                    statistics = table.summary(system, algorithm, variant)[i]
+                    reached = name.startswith("Error") and statistics[1] <= paper[1]
+                    cells.append(_cell(*statistics) + (" ✓" if reached else ""))
+                lines.append(f"| {system} | {algorithm} | {name} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def _cell(mean: float, median: float, spread: float) -> str:
+    return f"{mean:.3g} / **{median:.3g}** / {spread:.2g}"
+
+
+def write_table1(table: Table1, directory: Path) -> None:
+    """table1.json, table1.md and table1.png."""
+    write_text(directory / "table1.json", json.dumps(table.content(), indent=1) + "\n")
+    write_text(directory / "table1.md", table1_markdown(table) + "\n")
+    with replace_file(directory / "table1.png") as stream, house_style():
+        table1_figure(table).savefig(stream, format="png", dpi=150)
+
+
+def table1_figure(table: Table1) -> Figure:
+    """All runs as points, our medians as bars, the paper's medians as black dashes."""
+    with house_style():
+        figure = new_figure(9.0, 5.0)
+        axes = figure.subplots(2, len(SYSTEMS), sharey="row")
+        for row, quantity in enumerate(("Error(J)", "Error(F)")):
+            for column, system in enumerate(SYSTEMS):
+                ax = axes[row, column]
+                labels = []
+                for position, (algorithm, variant) in enumerate((a, v) for a in ALGORITHMS for v in VARIANTS):
+                    values = np.maximum(table.runs[system, algorithm, variant][:, row], 1e-30)
+                    offsets = np.linspace(-0.25, 0.25, len(values))
+                    ax.plot(position + offsets, values, ".", color=COLOURS[position], alpha=0.6, markersize=4)
+                    ax.hlines(np.median(values), position - 0.35, position + 0.35, color=COLOURS[position], linewidth=2)
+                    paper = PAPER[system, algorithm][quantity][1]
+                    ax.hlines(paper, position - 0.35, position + 0.35, color="black", linestyle=(0, (3, 2)), linewidth=1.2)
+                    labels.append(f"{algorithm}\n{variant}")
+                ax.set_yscale("log")
+                ax.set_xticks(range(len(labels)), labels, fontsize=7)
+                ax.grid(visible=False, axis="x")
+                if row == 0:
+                    ax.set_title(system)
+            axes[row, 0].set_ylabel(quantity)
+        figure.suptitle(f"{table.n_runs} runs each; bars: our medians, dashes: the paper's medians", fontsize=9)
+    return figure
