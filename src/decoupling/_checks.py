@@ -73,6 +73,6 @@ def as_generator(rng: Any) -> np.random.Generator:
     """Accept a seed or a generator."""
     if isinstance(rng, np.random.Generator):
         return rng
-    if isinstance(rng, Integral) and not isinstance(rng, bool) and rng >= 0:
+    if isinstance(rng, Integral) and not isinstance(rng, bool) and int(rng) >= 0:
         return np.random.default_rng(int(rng))
     raise InputError(f"`rng` must be a whole number of at least 0 or a numpy.random.Generator. Got {rng!r}.")

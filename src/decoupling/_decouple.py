@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -82,7 +83,7 @@ def decouple(
     count = as_count("n_starts", n_starts)
     generator = as_generator(rng)
     _check_validation(validation, samples)
-    problem = Problem.build(samples, layers)
+    problem = Problem.build(samples, layers, validation)
     method.check(problem)
     notes = _undetermined(samples, layers)
     for note in notes:
@@ -91,9 +92,9 @@ def decouple(
         notes = (*notes, _NO_VALUES)
     work = samples.n_samples * samples.n_outputs * problem.X.shape[1] * max(problem.dims[1:-1])
     with progress_callback(progress, "Decoupling") as report, threads_for(work):
-        solution = method.solve(problem, n_starts=count, validation=validation, rng=generator, progress=report)
+        solution = method.solve(problem, n_starts=count, rng=generator, progress=report)
     return Result(
-        solution.decoupling,
+        solution.decoupling.canonical(samples.X),
         solution.status,
         solution.lam,
         solution.history,
@@ -110,11 +111,13 @@ def _layers(ranks: tuple[int, ...], degrees: Any, basis: Any) -> tuple[LayerBasi
     sizes = None if degrees is None else as_counts("degrees", degrees)
     if sizes is not None and len(sizes) != len(ranks):
         raise InputError(
-            f"`degrees` must have one number per layer, as many as `ranks`: {len(ranks)}. Got {len(sizes)}: {degrees!r}."
+            f"`degrees` must have one number per layer, like `ranks`: {len(ranks)}. Got {len(sizes)}: {degrees!r}."
         )
     if isinstance(basis, type) and issubclass(basis, AbstractBasis):
         if sizes is None:
-            raise InputError("`degrees` must be given with a basis class: one number per layer, such as (3, 3). Got None.")
+            raise InputError(
+                "`degrees` must be given with a basis class: one number per layer, such as (3, 3). Got None."
+            )
         make: Callable[[int], AbstractBasis] = basis
         per_layer: Sequence[Any] = [make(d) for d in sizes]
     elif isinstance(basis, AbstractBasis):
@@ -123,12 +126,14 @@ def _layers(ranks: tuple[int, ...], degrees: Any, basis: Any) -> tuple[LayerBasi
         per_layer = basis
     else:
         raise InputError(
-            f"`basis` must be a basis class, a basis, or a sequence with one entry per layer ({len(ranks)}). Got {basis!r}."
+            f"`basis` must be a basis class, a basis, or one entry per layer ({len(ranks)}). Got {basis!r}."
         )
     layers = tuple(LayerBasis.of(b, r) for b, r in zip(per_layer, ranks, strict=True))
     found = tuple(layer.size for layer in layers)
     if sizes is not None and found != sizes:
-        raise InputError(f"`degrees` must agree with `basis`, which has sizes {found}. Got {sizes}: leave `degrees` out.")
+        raise InputError(
+            f"`degrees` must agree with `basis`, which has sizes {found}. Got {sizes}: leave `degrees` out."
+        )
     return layers
 
 
@@ -139,7 +144,9 @@ def _check_validation(validation: Samples | None, samples: Samples) -> None:
         raise InputError(f"`validation` must be dc.Samples. Got {type(validation).__name__}.")
     wanted, got = (samples.n_inputs, samples.n_outputs), (validation.n_inputs, validation.n_outputs)
     if wanted != got:
-        raise InputError(f"`validation` must have {wanted[0]} inputs and {wanted[1]} outputs, like `samples`. Got {got}.")
+        raise InputError(
+            f"`validation` must have {wanted[0]} inputs and {wanted[1]} outputs, like `samples`. Got {got}."
+        )
 
 
 def _undetermined(samples: Samples, layers: tuple[LayerBasis, ...]) -> tuple[str, ...]:
@@ -148,17 +155,17 @@ def _undetermined(samples: Samples, layers: tuple[LayerBasis, ...]) -> tuple[str
     ranks = [len(layer.bases) for layer in layers]
     dims = [m, *ranks, n]
     # Two scalings per internal function leave the map unchanged.
-    unknowns = sum(a * b for a, b in zip(dims, dims[1:], strict=False)) + sum(sum(layer.sizes) - 2 * len(layer.sizes) for layer in layers)
+    unknowns = sum(a * b for a, b in pairwise(dims)) + sum(sum(layer.sizes) - 2 * len(layer.sizes) for layer in layers)
     equations = S * n * ((samples.J is not None) * m + (samples.F is not None))
     notes = []
     if unknowns > equations:
         notes.append(
-            f"`ranks` {tuple(ranks)} ask for {unknowns} free parameters, but the samples give {equations} numbers only: the "
+            f"`ranks` {tuple(ranks)} ask for {unknowns} free parameters, but the samples give {equations} numbers: the "
             "answer is one of many. Lower the ranks or degrees, or give more samples."
         )
     if len(ranks) == 1 and ranks[0] > m * n:
         notes.append(
-            f"`ranks` must not be above m n = {m * n} for a unique single-layer decoupling. Got {ranks[0]}: the functions "
-            "found are one choice of many."
+            f"`ranks` must not be above m n = {m * n} for a unique single-layer decoupling. Got {ranks[0]}: the "
+            "functions found are one choice of many."
         )
     return tuple(notes)

@@ -43,10 +43,10 @@ class Decoupling:
     W: tuple[Float[ndarray, "_ _"], ...]
     g: tuple[Functions, ...]
 
-    def __init__(self, W: Sequence[object], g: Sequence[Functions]) -> None:
+    def __init__(self, W: Sequence[object] | ndarray, g: Sequence[Functions]) -> None:
         if len(W) != len(g) + 1 or len(g) == 0:
             raise InputError(
-                f"`W` and `g` must hold L + 1 matrices and L layers of functions, with L >= 1. Got {len(W)} and {len(g)}."
+                f"`W` and `g` must hold L + 1 matrices and L layers of functions, L >= 1. Got {len(W)} and {len(g)}."
             )
         weights = tuple(as_array(f"W[{l}]", w, (f"r[{l + 1}]", f"r[{l}]")) for l, w in enumerate(W))
         check_chain(weights)

@@ -44,7 +44,7 @@ class Functions:
         layer = LayerBasis.of(basis, rank)
         if coefficients.shape[1] != 1 + layer.size:
             raise InputError(
-                f"`C` must have shape ({rank}, {1 + layer.size}): the constant, then one coefficient per basis function. "
+                f"`C` must have shape ({rank}, {1 + layer.size}): the constant, then one per basis function. "
                 f"Got {coefficients.shape}."
             )
         for j, size in enumerate(layer.sizes):

@@ -62,11 +62,13 @@ def factor_match(a: Decoupling | ParaTuck, b: Decoupling | ParaTuck, X: object =
 def _factors(a: Decoupling | ParaTuck, b: Decoupling | ParaTuck, X: object) -> tuple[ParaTuck, ParaTuck]:
     if isinstance(a, ParaTuck) and isinstance(b, ParaTuck):
         if X is not None:
-            raise InputError("`X` must be left out when two factor sets are compared: they are at given points already.")
+            raise InputError(
+                "`X` must be left out when two factor sets are compared: they are at given points already."
+            )
         return a, b
     if not (isinstance(a, Decoupling) and isinstance(b, Decoupling)):
         raise InputError(
-            f"`a` and `b` must be two Decoupling or two ParaTuck objects. Got {type(a).__name__} and {type(b).__name__}."
+            f"`a` and `b` must be two Decouplings or two ParaTucks. Got {type(a).__name__} and {type(b).__name__}."
         )
     if a.n_inputs != b.n_inputs:
         raise InputError(f"`a` and `b` must have the same number of inputs. Got {a.n_inputs} and {b.n_inputs}.")
@@ -118,7 +120,7 @@ def _assign(a: ParaTuck, b: ParaTuck, order: list[ndarray], l: int) -> ndarray:
 
 
 def _gains(a: ParaTuck, b: ParaTuck, order: list[ndarray], l: int) -> ndarray:
-    """Inner product of all paths of a through component j of layer l with those of b through component k: (r_l, r_l)."""
+    """Inner products of all paths of a through component j of layer l with those of b through k: (r_l, r_l)."""
     below = a.W[0] @ b.W[0].T  # (r_1, r_1), then (S, r, r) further up
     for i in range(l):
         pair = _matched(below, order[i]) * a.G[i] * b.G[i][:, order[i]]  # (S, r_i)
@@ -127,7 +129,9 @@ def _gains(a: ParaTuck, b: ParaTuck, order: list[ndarray], l: int) -> ndarray:
     for i in range(a.n_layers - 1, l, -1):
         pair = _matched(above, order[i]) * a.G[i] * b.G[i][:, order[i]]
         above = np.einsum("ij,si,ik->sjk", a.W[i], pair, b.W[i][order[i]], optimize=True)
-    return np.asarray(np.sum(np.broadcast_to(below * above, (a.n_samples, *below.shape[-2:])) * _outer(a.G[l], b.G[l]), 0))
+    return np.asarray(
+        np.sum(np.broadcast_to(below * above, (a.n_samples, *below.shape[-2:])) * _outer(a.G[l], b.G[l]), 0)
+    )
 
 
 def _inner(a: ParaTuck, b: ParaTuck, order: list[ndarray]) -> float:

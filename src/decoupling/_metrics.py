@@ -36,15 +36,15 @@ def _pair(name: str, given: object, fitted: object, axes: tuple[str, ...]) -> tu
     first, second = as_array(name, given, axes), as_array(f"{name}_hat", fitted, axes)
     if first.shape != second.shape or first.size == 0:
         raise InputError(
-            f"`{name}` and `{name}_hat` must have the same shape and at least one entry. Got {first.shape} and {second.shape}."
+            f"`{name}` and `{name}_hat` must have the same shape and at least one entry. "
+            f"Got {first.shape} and {second.shape}."
         )
     return first, second
 
 
 def _relative_square(given: ndarray, fitted: ndarray) -> float:
-    return float(_ratio(np.sum((given - fitted) ** 2), np.sum(given**2)))
+    return float(_ratio(np.asarray(np.sum((given - fitted) ** 2)), np.asarray(np.sum(given**2))))
 
 
 def _ratio(error: ndarray, size: ndarray) -> ndarray:
-    error, size = np.asarray(error), np.asarray(size)
     return np.where(size > 0.0, error / np.where(size > 0.0, size, 1.0), np.where(error > 0.0, np.inf, 0.0))

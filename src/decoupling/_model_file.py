@@ -16,7 +16,7 @@ from ._functions import Functions
 from .bases import AbstractBasis, Bernstein, Chebyshev, Monomial, ScaledMonomial, Trigonometric
 
 _FORMAT, _VERSION = "decoupling", 1
-_OWN_BASES = (Monomial, ScaledMonomial, Bernstein, Chebyshev, Trigonometric)
+_OWN_BASES: tuple[type[AbstractBasis], ...] = (Monomial, ScaledMonomial, Bernstein, Chebyshev, Trigonometric)
 
 
 def save_model(model: Decoupling, path: str | os.PathLike[str]) -> None:
@@ -49,7 +49,7 @@ def load_model(path: str | os.PathLike[str], bases: Sequence[type[AbstractBasis]
         raise ModelFileError(f"`{file}` must be a model file written by Decoupling.save. It holds other tensors.")
     if metadata.get("version") != str(_VERSION):
         raise ModelFileError(
-            f"`{file}` must have format version {_VERSION}. Got {metadata.get('version')}: update the package to read it."
+            f"`{file}` must have format version {_VERSION}. Got {metadata.get('version')}: update the package."
         )
     known = {cls.__name__: cls for cls in (*_OWN_BASES, *bases)}
     try:

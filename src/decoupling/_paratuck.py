@@ -7,6 +7,7 @@ scalings per layer (the third one is their inverse), and, for L >= 2, one scalin
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from jaxtyping import Float
@@ -90,7 +91,7 @@ class ParaTuck:
         return ParaTuck(W, G)
 
     def scaled(self, layer: int, left: object, right: object) -> ParaTuck:
-        """The same tensor with W_(l-1) scaled by `left` from the left, W_l by `right` from the right, G^(l) by the inverse."""
+        """The same tensor with rows of W_(l-1) times `left`, columns of W_l times `right`, G^(l) divided by both."""
         l = self._layer(layer)
         first = self._factors("left", left, self.ranks[l])
         second = self._factors("right", right, self.ranks[l])
@@ -99,7 +100,7 @@ class ParaTuck:
         return ParaTuck(W, G)
 
     def slicewise_scaled(self, layer: int, other: int, factors: object) -> ParaTuck:
-        """The same tensor with row s of one layer's G multiplied by ``factors[s]`` and of another layer's divided by it."""
+        """The same tensor with row s of one layer's G times ``factors[s]`` and of another layer's divided by it."""
         i, j = self._layer(layer), self._layer(other)
         if i == j:
             raise InputError(
@@ -145,7 +146,7 @@ def unfold(T: Float[ndarray, "S n m"], mode: int) -> Float[ndarray, "_ _"]:
 
 def check_chain(W: tuple[ndarray, ...]) -> None:
     """Each linear layer must take what the one before it gives."""
-    for l, (first, second) in enumerate(zip(W, W[1:], strict=False)):
+    for l, (first, second) in enumerate(pairwise(W)):
         if second.shape[1] != first.shape[0] or 0 in first.shape + second.shape:
             raise InputError(
                 f"`W[{l + 1}]` must have {first.shape[0]} columns: one per row of `W[{l}]`, and no axis may be empty. "

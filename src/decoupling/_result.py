@@ -29,7 +29,7 @@ class Result:
     Attributes
     ----------
     decoupling
-        The model.
+        The model, in canonical form: unit scales on the samples, most important functions first.
     status
         Why the chosen start stopped; `reason` is the sentence.
     lam

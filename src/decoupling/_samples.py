@@ -54,7 +54,9 @@ class Samples:
         points = as_array("X", X, ("S", "m"))
         S, m = points.shape
         if S == 0 or m == 0:
-            raise InputError(f"`X` must hold at least one point with at least one coordinate. Got shape {points.shape}.")
+            raise InputError(
+                f"`X` must hold at least one point with at least one coordinate. Got shape {points.shape}."
+            )
         if F is None and J is None:
             raise InputError("`F` or `J` must be given: without values and Jacobians there is nothing to decouple.")
         values = jacobians = factors = None
@@ -78,7 +80,7 @@ class Samples:
             if factors.shape[0] != S or not np.all(factors > 0.0):
                 raise InputError(
                     f"`weights` must be {S} positive numbers, one per sample. Got shape {factors.shape} with smallest "
-                    f"entry {factors.min() if factors.size else None}: leave a sample out instead of giving it weight 0."
+                    f"entry {factors.min() if factors.size else None}: leave a sample out to give it weight 0."
                 )
         for name, value in (("X", points), ("F", values), ("J", jacobians), ("weights", factors)):
             object.__setattr__(self, name, value)
@@ -129,9 +131,7 @@ class Samples:
         return self.take(np.sort(order[n_second:])), self.take(np.sort(order[:n_second]))
 
     @classmethod
-    def from_function(
-        cls, f: VectorFunction, X: object, *, jac: VectorFunction | Differences | None = None
-    ) -> Samples:
+    def from_function(cls, f: VectorFunction, X: object, *, jac: VectorFunction | Differences | None = None) -> Samples:
         """Sample `f`, which maps (S, m) to (S, n).
 
         Parameters
@@ -187,16 +187,17 @@ class Samples:
         """Read an .npz file with arrays X, F, J and weights; F, J and weights may be missing."""
         rule = f"`{Path(path)}` must be an .npz file with the arrays X and F or J"
         try:
-            with np.load(path, allow_pickle=False) as archive:
+            with Path(path).open("rb") as stream:  # NumPy leaves the file open when it turns out to be damaged
+                archive = np.load(stream, allow_pickle=False)
                 if not isinstance(archive, np.lib.npyio.NpzFile):
                     raise ModelFileError(f"{rule}. It holds one bare array: save with np.savez(path, X=X, F=F, J=J).")
-                arrays = {name: archive[name] for name in archive.files if name in ("X", "F", "J", "weights")}
                 names = archive.files
+                arrays = {name: archive[name] for name in names if name in ("X", "F", "J", "weights")}
         except FileNotFoundError as error:
             raise ModelFileError(f"{rule}. There is no such file.") from error
+        except ModelFileError:
+            raise
         except (OSError, ValueError, EOFError, zipfile.BadZipFile, KeyError) as error:
-            if isinstance(error, ModelFileError):
-                raise
             raise ModelFileError(f"{rule}. It cannot be read: {error or type(error).__name__}.") from error
         if "X" not in arrays:
             raise ModelFileError(f"{rule}. It has the arrays {', '.join(names) or '(none)'}.")

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
 import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
@@ -57,9 +61,7 @@ def f3() -> Decoupling:
     )
 
 
-def random_system(
-    dims: tuple[int, ...], degrees: tuple[int, ...], *, rng: int | np.random.Generator = 0
-) -> Decoupling:
+def random_system(dims: tuple[int, ...], degrees: tuple[int, ...], *, rng: int | np.random.Generator = 0) -> Decoupling:
     """A random polynomial system by the recipe of the paper's appendix, for any number of layers.
 
     Entries of the first and last linear layer are uniform in [-2, 2], of the others in [-1.5, 1.5]; coefficients are
@@ -89,7 +91,7 @@ def random_system(
     generator = as_generator(rng)
     n_linear = len(widths) - 1
     W = []
-    for l, (columns, rows) in enumerate(zip(widths, widths[1:], strict=False)):
+    for l, (columns, rows) in enumerate(pairwise(widths)):
         bound = 2.0 if l in (0, n_linear - 1) else 1.5
         W.append(_spread_matrix(generator, rows, columns, bound))
     C = []
@@ -101,7 +103,7 @@ def random_system(
     return _system(W, C)
 
 
-def _system(W: list[object] | list[ndarray], C: list[object] | list[ndarray]) -> Decoupling:
+def _system(W: Sequence[Any], C: Sequence[Any]) -> Decoupling:
     coefficients = [np.asarray(c, dtype=float) for c in C]
     return Decoupling(W, [Functions(Monomial(c.shape[1] - 1), c) for c in coefficients])
 

@@ -27,10 +27,14 @@ def check_basis(basis: AbstractBasis, *, low: float = -1.0, high: float = 1.0) -
     u = np.linspace(low, high, 13)
     for name in ("evaluate", "derivative", "second_derivative"):
         table = getattr(basis, name)(u)
-        assert table.shape == (13, d), f"`{name}` must add a last axis of length {d}. Got {table.shape} for shape (13,)."
+        assert table.shape == (13, d), (
+            f"`{name}` must add a last axis of length {d}. Got {table.shape} for shape (13,)."
+        )
         assert np.all(np.isfinite(table)), f"`{name}` must be finite on [{low}, {high}]."
         cube = getattr(basis, name)(u[:12].reshape(2, 3, 2))
-        assert cube.shape == (2, 3, 2, d), f"`{name}` must take arrays of any shape. Got {cube.shape} for shape (2, 3, 2)."
+        assert cube.shape == (2, 3, 2, d), (
+            f"`{name}` must take arrays of any shape. Got {cube.shape} for shape (2, 3, 2)."
+        )
         assert np.allclose(cube.reshape(12, d), table[:12]), f"`{name}` must work entry by entry, whatever the shape."
     _check_slope(basis.evaluate, basis.derivative, u, "derivative", "evaluate")
     _check_slope(basis.derivative, basis.second_derivative, u, "second_derivative", "derivative")

@@ -36,4 +36,4 @@ class Bernstein(AbstractMonomialCombination):
         rising = np.polynomial.Polynomial([0.5, 0.5])  # t as a polynomial in v = u / radius
         falling = np.polynomial.Polynomial([0.5, -0.5])  # 1 - t
         rows = [(comb(d, k) * rising**k * falling ** (d - k)).coef[1:] for k in range(1, d + 1)]
-        return np.stack(rows) * self.radius ** -np.arange(1.0, d + 1)
+        return np.asarray(np.stack(rows), dtype=float) * self.radius ** -np.arange(1.0, d + 1)

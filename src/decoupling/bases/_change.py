@@ -53,7 +53,7 @@ def _refitted(basis: AbstractBasis, c: ndarray, *, factor: float, shift: float) 
     fitted, *_ = np.linalg.lstsq(with_constant, target, rcond=None)
     if np.max(np.abs(with_constant @ fitted - target)) > _FIT_TOLERANCE * max(1.0, float(np.max(np.abs(target)))):
         raise InputError(
-            f"`basis` must contain its own functions with a {'scaled' if shift == 0.0 else 'shifted'} argument for this. "
+            f"`basis` must contain its own functions with {'scaled' if shift == 0.0 else 'shifted'} argument. "
             f"{basis!r} does not: use a polynomial basis such as dc.Monomial."
         )
     return np.asarray(fitted)

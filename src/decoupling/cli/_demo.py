@@ -35,6 +35,8 @@ def demo(output: str, seed: int, as_json: bool, quiet: bool) -> None:
     if as_json:
         print_json(result_content(result, validation) | {"report": output})
     elif not quiet:
-        click.echo("f2 of the paper maps R^3 to R^3 by two layers of two cubic functions each. From 60 samples we find:")
+        click.echo(
+            "f2 of the paper maps R^3 to R^3 by two layers of two cubic functions each. From 60 samples we find:"
+        )
         print_table(result_table(result, validation, "Decoupling of f2"))
         click.echo(f"Report: {Path(output).resolve()}")

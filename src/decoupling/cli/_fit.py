@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ._options import NumberList, output_options, seed_option
+from ._options import number_list, output_options, seed_option
 
 if TYPE_CHECKING:
     from ..solvers import AbstractSolver
@@ -18,16 +18,33 @@ _WITHOUT_LAM = ("hollander", "dreesen")
 
 @click.command()
 @click.argument("file")
-@click.option("--ranks", type=NumberList(), required=True, help="Internal functions per layer, input first: 2,2.")
-@click.option("--degrees", type=NumberList(), required=True, help="Basis functions per layer, input first: 3,3.")
-@click.option("--basis", type=click.Choice(_BASES), default="monomial", show_default=True, help="Basis of all functions.")
+@click.option(
+    "--ranks",
+    type=number_list,
+    metavar="N,N,...",
+    required=True,
+    help="Internal functions per layer, input first: 2,2.",
+)
+@click.option(
+    "--degrees", type=number_list, metavar="N,N,...", required=True, help="Basis functions per layer, input first: 3,3."
+)
+@click.option(
+    "--basis", type=click.Choice(_BASES), default="monomial", show_default=True, help="Basis of all functions."
+)
 @click.option("--solver", type=click.Choice(_SOLVERS), default="constr", show_default=True, help="Method.")
 @click.option(
-    "--lam", type=click.FloatRange(min=0), default=None, help="Fixed weight of the values; chosen in two stages if left out."
+    "--lam",
+    type=click.FloatRange(min=0),
+    default=None,
+    help="Fixed weight of the values; chosen in two stages if left out.",
 )
 @click.option("--n-starts", type=click.IntRange(min=1), default=8, show_default=True, help="Random starts.")
-@click.option("--max-iterations", type=click.IntRange(min=1), default=500, show_default=True, help="Iterations per start.")
-@click.option("--patience", type=click.IntRange(min=1), default=50, show_default=True, help="Iterations without decrease.")
+@click.option(
+    "--max-iterations", type=click.IntRange(min=1), default=500, show_default=True, help="Iterations per start."
+)
+@click.option(
+    "--patience", type=click.IntRange(min=1), default=50, show_default=True, help="Iterations without decrease."
+)
 @click.option("--validation", default=None, help="Another .npz file on which lam is chosen.")
 @click.option(
     "--holdout",
@@ -82,7 +99,9 @@ def fit(
     judged = None if validation is None else dc.Samples.load(validation)
     if holdout is not None:
         samples, judged = samples.split(holdout, rng=seed)
-    bases = dict(zip(_BASES, (dc.Monomial, dc.ScaledMonomial, dc.Bernstein, dc.Chebyshev, dc.Trigonometric), strict=True))
+    bases = dict(
+        zip(_BASES, (dc.Monomial, dc.ScaledMonomial, dc.Bernstein, dc.Chebyshev, dc.Trigonometric), strict=True)
+    )
     result = dc.decouple(
         samples,
         ranks,
@@ -110,16 +129,13 @@ def fit(
 def _solver(name: str, lam: float | None, max_iterations: int, patience: int, *, two_stage: bool) -> AbstractSolver:
     import decoupling as dc
 
-    options: dict[str, Any] = {
-        "max_iterations": max_iterations,
-        "patience": patience,
-        "min_iterations": min(10, max_iterations),
-    }
+    options: dict[str, Any] = {"max_iterations": max_iterations, "patience": patience}
     if name == "hollander":
         return dc.Hollander(**options)
     if name == "dreesen":
         return dc.Dreesen(**options)
-    inner = {"constr": dc.Constr, "proj": dc.Proj, "zniyed": dc.Zniyed}[name]
+    solvers: dict[str, Any] = {"constr": dc.Constr, "proj": dc.Proj, "zniyed": dc.Zniyed}
     if lam is not None:
-        return inner(lam=lam, **options)
-    return dc.TwoStage(inner(**options)) if two_stage else inner(**options)
+        options["lam"] = lam
+    inner: AbstractSolver = solvers[name](**options)
+    return dc.TwoStage(inner) if two_stage and lam is None else inner

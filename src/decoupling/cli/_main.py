@@ -46,6 +46,6 @@ def main() -> None:
         sys.exit(2)
 
 
-def _show_warning(message: Warning | str, category: type[Warning], *args: object, **kwargs: object) -> None:
+def _show_warning(message: Warning | str, category: type[Warning], *_: object, **__: object) -> None:
     kind = "Warning" if issubclass(category, DecouplingWarning) else category.__name__
     click.echo(f"{kind}: {message}", err=True)

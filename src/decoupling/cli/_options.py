@@ -3,25 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import click
 
 Command = Callable[..., None]
 
 
-class NumberList(click.ParamType):
+def number_list(text: str) -> tuple[int, ...]:
     """Whole numbers separated by commas, such as 2,2."""
-
-    name = "N,N,..."
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, ...]:
-        if isinstance(value, tuple):
-            return value
-        try:
-            return tuple(int(part) for part in str(value).split(","))
-        except ValueError:
-            self.fail(f"{value!r} is not a list of whole numbers separated by commas, such as 2,2.", param, ctx)
+    try:
+        return tuple(int(part) for part in text.split(","))
+    except ValueError:
+        raise click.BadParameter(f"{text!r} is not a list of whole numbers separated by commas, such as 2,2.") from None
 
 
 def output_options(command: Command) -> Command:
@@ -30,4 +23,6 @@ def output_options(command: Command) -> Command:
     return click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")(command)
 
 
-seed_option = click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of everything random.")
+seed_option = click.option(
+    "--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of everything random."
+)

@@ -38,4 +38,6 @@ def table1(runs: int, n_starts: int, jobs: int, output: str, seed: int, as_json:
         print_json(table.content())
     elif not quiet:
         click.echo(table1_markdown(table))
-        click.echo(f"{time.perf_counter() - began:.0f} s. Written: {', '.join(f'{output}/table1.{e}' for e in ('json', 'md', 'png'))}")
+        click.echo(
+            f"{time.perf_counter() - began:.0f} s. Written: table1.json, table1.md and table1.png in {directory}"
+        )

@@ -31,6 +31,7 @@ def plot_functions(model: Decoupling, samples: Samples) -> Figure:
                 ax.set_title(f"layer {l + 1}, function {j + 1}", fontsize=8)
                 ax.set_xlabel(f"$u_{{{l + 1},{j + 1}}}$")
                 ax.ticklabel_format(axis="y", scilimits=(-3, 4))
+                ax.locator_params(axis="x", nbins=5)
     return figure
 
 
@@ -64,7 +65,15 @@ def plot_starts(result: Result) -> Figure:
         for i, lam in enumerate(dict.fromkeys(row.lam for row in result.starts)):
             errors = sorted(row.error_jacobian for row in result.starts if row.lam == lam)
             share = np.arange(1, len(errors) + 1) / len(errors)
-            ax.step(errors, share, where="post", marker="o", markersize=3, color=COLOURS[i % len(COLOURS)], label=f"lam = {lam:.0e}")
+            ax.step(
+                errors,
+                share,
+                where="post",
+                marker="o",
+                markersize=3,
+                color=COLOURS[i % len(COLOURS)],
+                label=f"lam = {lam:.0e}",
+            )
         ax.set_xscale("log")
         ax.set_ylim(0, 1.05)
         ax.set_xlabel("Error(J) of the start")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 import numpy as np
-from jinja2 import Environment, PackageLoader, select_autoescape
+from jinja2 import Environment, PackageLoader
 from markupsafe import Markup
 
 from .. import __version__
@@ -17,7 +17,7 @@ from ._style import to_svg
 
 def write_report(result: Result, path: str | os.PathLike[str], *, title: str) -> None:
     """Render the page and put it at `path`."""
-    environment = Environment(loader=PackageLoader("decoupling.report"), autoescape=select_autoescape())
+    environment = Environment(loader=PackageLoader("decoupling.report"), autoescape=True)
     environment.filters["sig"] = _significant
     model, samples = result.decoupling, result.samples
     text = environment.get_template("report.html.j2").render(

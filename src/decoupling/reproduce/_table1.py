@@ -174,11 +174,11 @@ def _sampled(system: Decoupling, rng: np.random.Generator) -> Samples:
 
 
 def table1_markdown(table: Table1) -> str:
-    """The table, ours beside the paper's; medians of Error(J) and Error(F) that are not above the paper's are marked."""
+    """The table, ours beside the paper's; medians of Error(J) and Error(F) at or below the paper's are marked."""
     lines = [
-        f"Mean / median / standard deviation over {table.n_runs} runs (seed {table.seed}). *As printed*: plain projection, "
-        f"one start per lam. *Ours*: weighted projection, {table.n_starts} starts per lam. ✓ marks a median of Error(J) or "
-        "Error(F) at or below the paper's.",
+        f"Mean / median / deviation over {table.n_runs} runs (seed {table.seed}). *As printed*: plain "
+        f"projection, one start per lam. *Ours*: weighted projection, {table.n_starts} starts per lam. ✓ marks a "
+        "median of Error(J) or Error(F) at or below the paper's.",
         "",
         "| system | algorithm | quantity | paper | as printed | ours |",
         "|---|---|---|---|---|---|",
@@ -222,7 +222,9 @@ def table1_figure(table: Table1) -> Figure:
                     ax.plot(position + offsets, values, ".", color=COLOURS[position], alpha=0.6, markersize=4)
                     ax.hlines(np.median(values), position - 0.35, position + 0.35, color=COLOURS[position], linewidth=2)
                     paper = PAPER[system, algorithm][quantity][1]
-                    ax.hlines(paper, position - 0.35, position + 0.35, color="black", linestyle=(0, (3, 2)), linewidth=1.2)
+                    ax.hlines(
+                        paper, position - 0.35, position + 0.35, color="black", linestyle=(0, (3, 2)), linewidth=1.2
+                    )
                     labels.append(f"{algorithm}\n{variant}")
                 ax.set_yscale("log")
                 ax.set_xticks(range(len(labels)), labels, fontsize=7)

@@ -11,7 +11,6 @@ from jaxtyping import Float
 from numpy import ndarray
 
 from .._decoupling import Decoupling
-from .._samples import Samples
 from .._status import Status
 from ._problem import Problem
 
@@ -86,7 +85,6 @@ class AbstractSolver(abc.ABC):
         problem: Problem,
         *,
         n_starts: int,
-        validation: Samples | None,
         rng: np.random.Generator,
         progress: ProgressCallback,
     ) -> Solution:

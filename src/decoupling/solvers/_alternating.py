@@ -25,7 +25,7 @@ Step = Callable[[Iterate, int], tuple[Iterate, float, Float[ndarray, " B"]]]
 
 @dataclass(frozen=True)
 class Stopping:
-    """When a start ends: after `max_iterations`, or, past `min_iterations`, after `patience` of them without a decrease."""
+    """When a start ends: after `max_iterations`, or, past `min_iterations`, after `patience` without a decrease."""
 
     min_iterations: int
     max_iterations: int
@@ -91,8 +91,8 @@ def solution_of(problem: Problem, run: Run, lam: float, notes: tuple[str, ...] =
     good = np.array([s is not Status.NONFINITE for s in run.status]) & np.isfinite(run.objective)
     if not good.any():
         raise SolverError(
-            f"All {len(good)} starts became NaN or infinite. Scale the inputs to about [-1, 1], lower the degrees, or try "
-            "other starts: another `rng`, more `n_starts`, or `start=dc.Normal()`."
+            f"All {len(good)} starts became NaN or infinite. Scale the inputs to about [-1, 1], lower the degrees, or "
+            "try other starts: another `rng`, more `n_starts`, or `start=dc.Normal()`."
         )
     winner = int(np.argmin(np.where(good, run.objective, np.inf)))
     size_J, size_F = problem.size_J or 1.0, problem.size_F or 1.0
@@ -129,7 +129,9 @@ def _blank(state: Iterate) -> Iterate:
 
 
 def _store(best: Iterate, rows: ndarray, state: Iterate, mask: ndarray) -> None:
-    for old, new in zip((*best.W, *best.scale, *best.C, *best.G), (*state.W, *state.scale, *state.C, *state.G), strict=True):
+    for old, new in zip(
+        (*best.W, *best.scale, *best.C, *best.G), (*state.W, *state.scale, *state.C, *state.G), strict=True
+    ):
         old[rows] = new[mask]
     best.R[rows], best.residual_J[rows], best.residual_F[rows] = (
         state.R[mask],

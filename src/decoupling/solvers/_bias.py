@@ -25,7 +25,7 @@ def with_bias_correction(problem: Problem, model: Decoupling) -> tuple[Decouplin
     missed = float(np.linalg.norm(b - W_L @ constants))
     if missed > 1e-9 * max(float(np.linalg.norm(b)), 1e-300):
         note = (
-            f"The bias correction could not be met in full: {last.rank} functions do not reach all {W_L.shape[0]} outputs; "
+            f"The bias correction could not be met in full: {last.rank} functions do not reach {W_L.shape[0]} outputs; "
             f"{missed:.2g} of {np.linalg.norm(b):.2g} is left."
         )
         return corrected, (note,)

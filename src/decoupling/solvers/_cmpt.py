@@ -15,7 +15,6 @@ from numpy import ndarray
 from .._checks import as_count, as_number
 from .._decoupling import Decoupling
 from .._errors import InputError
-from .._samples import Samples
 from ._abstract import AbstractSolver, ProgressCallback, Solution
 from ._alternating import Stopping, run_starts, solution_of
 from ._coefficients import constrained, projected, projected_weighted
@@ -37,7 +36,7 @@ class Proj(AbstractSolver):
         Weight of the value term.
     weighted_projection
         Whether the projection weighs each sample by how much the objective feels it there. False is the projection
-        as printed in the paper; True gave median errors 5 to 40 times smaller on the paper's systems (docs/findings.md).
+        as printed in the paper; True gave much smaller errors on the paper's systems (docs/findings.md).
     min_iterations, max_iterations, patience
         A start ends after `max_iterations`, or, past `min_iterations`, after `patience` iterations without a decrease.
     start
@@ -65,7 +64,6 @@ class Proj(AbstractSolver):
         problem: Problem,
         *,
         n_starts: int,
-        validation: Samples | None,
         rng: np.random.Generator,
         progress: ProgressCallback,
     ) -> Solution:
@@ -111,7 +109,6 @@ class Constr(AbstractSolver):
         problem: Problem,
         *,
         n_starts: int,
-        validation: Samples | None,
         rng: np.random.Generator,
         progress: ProgressCallback,
     ) -> Solution:
@@ -130,7 +127,7 @@ def run_cmpt(
 ) -> Solution:
     """Sweep with a fixed lam."""
 
-    def step(state: Iterate, iteration: int) -> tuple[Iterate, float, Float[ndarray, " B"]]:
+    def step(state: Iterate, _: int) -> tuple[Iterate, float, Float[ndarray, " B"]]:
         state = sweep(problem, state, lam, update_coefficients)
         return state, lam, state.residual_J + lam * state.residual_F
 
@@ -143,8 +140,6 @@ def check_options(lam: float, min_iterations: int, max_iterations: int, patience
     as_count("min_iterations", min_iterations, least=0)
     as_count("max_iterations", max_iterations)
     as_count("patience", patience)
-    if min_iterations > max_iterations:
-        raise InputError(f"`min_iterations` must not be above `max_iterations`. Got {min_iterations} and {max_iterations}.")
     if not isinstance(start, AbstractStart | Decoupling):
         raise InputError(f"`start` must be a distribution such as dc.Uniform(0.1, 10) or a Decoupling. Got {start!r}.")
 

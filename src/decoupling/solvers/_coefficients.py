@@ -58,7 +58,17 @@ def constrained(problem: Problem, around: Surroundings, lam: float) -> Float[nda
         root = np.sqrt(problem.weights)
         F, Y_left = F * root[:, None], Y * root[:, None, None]
     gram_F, rhs_F = coefficient_equations(W_L.mT @ W_L, F @ around.W_L, Y_left)
-    return solve_normal(gram + lam * gram_F, (rhs + lam * rhs_F)[..., None]).reshape(b.shape[0], b.shape[2], -1)
+    c = solve_normal(gram + lam * gram_F, (rhs + lam * rhs_F)[..., None]).reshape(b.shape[0], b.shape[2], -1)
+    return smallest_constants(c, around.W_L)
+
+
+def smallest_constants(c: Float[ndarray, "B r e"], W_L: Float[ndarray, "B n r"]) -> Float[ndarray, "B r e"]:
+    """The same outputs with the smallest constants, which are not unique where functions outnumber outputs."""
+    n, r = W_L.shape[1:]
+    if r <= n:
+        return c
+    constants = W_L.mT @ solve_normal(W_L @ W_L.mT, W_L @ c[..., :1])
+    return np.concatenate([constants, c[..., 1:]], axis=-1)
 
 
 def least_squares_values(F: Float[ndarray, "S n"], W_L: Float[ndarray, "B n r"]) -> Float[ndarray, "B S r"]:

@@ -1,4 +1,4 @@
-"""The first tensor method, Dreesen et al. (2015): CPD of the Jacobian tensor, then a fit of each function on its own."""
+"""The first tensor method, Dreesen et al. (2015): CPD of the Jacobian tensor, then a fit of each function."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from numpy import ndarray
 
 from .._decoupling import Decoupling
 from .._errors import InputError
-from .._samples import Samples
 from ._abstract import AbstractSolver, ProgressCallback, Solution
 from ._alternating import Stopping, run_starts, solution_of
 from ._bias import with_bias_correction
@@ -60,7 +59,7 @@ class Dreesen(AbstractSolver):
         needs_one_layer(problem, "Dreesen")
         needs_jacobians(problem, "Dreesen")
 
-    def with_lam(self, lam: float) -> Dreesen:
+    def with_lam(self, lam: float) -> Dreesen:  # noqa: ARG002
         raise InputError("`solver` must use values for TwoStage: lam is their weight. Got Dreesen, which does not.")
 
     def solve(
@@ -68,11 +67,10 @@ class Dreesen(AbstractSolver):
         problem: Problem,
         *,
         n_starts: int,
-        validation: Samples | None,
         rng: np.random.Generator,
         progress: ProgressCallback,
     ) -> Solution:
-        def step(state: Iterate, iteration: int) -> tuple[Iterate, float, Float[ndarray, " B"]]:
+        def step(state: Iterate, _: int) -> tuple[Iterate, float, Float[ndarray, " B"]]:
             state = cpd_sweep(problem, state)
             return state, 0.0, state.residual_J
 

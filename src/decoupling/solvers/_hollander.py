@@ -9,7 +9,6 @@ import numpy as np
 
 from .._decoupling import Decoupling
 from .._errors import InputError
-from .._samples import Samples
 from ._abstract import AbstractSolver, ProgressCallback, Solution
 from ._alternating import Stopping
 from ._bias import with_bias_correction
@@ -43,7 +42,7 @@ class Hollander(AbstractSolver):
         needs_one_layer(problem, "Hollander")
         needs_jacobians(problem, "Hollander")
 
-    def with_lam(self, lam: float) -> Hollander:
+    def with_lam(self, lam: float) -> Hollander:  # noqa: ARG002
         raise InputError("`solver` must use values for TwoStage: lam is their weight. Got Hollander, which does not.")
 
     def solve(
@@ -51,7 +50,6 @@ class Hollander(AbstractSolver):
         problem: Problem,
         *,
         n_starts: int,
-        validation: Samples | None,
         rng: np.random.Generator,
         progress: ProgressCallback,
     ) -> Solution:

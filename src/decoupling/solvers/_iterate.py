@@ -26,9 +26,7 @@ class Iterate:
     residual_F: Float[ndarray, " B"]
 
     @classmethod
-    def unrated(
-        cls, W: list[ndarray], scale: list[ndarray], C: list[ndarray], G: list[ndarray], R: ndarray
-    ) -> Iterate:
+    def unrated(cls, W: list[ndarray], scale: list[ndarray], C: list[ndarray], G: list[ndarray], R: ndarray) -> Iterate:
         """Factors whose residuals are not known yet (NaN)."""
         return cls(W, scale, C, G, R, np.full(len(R), np.nan), np.full(len(R), np.nan))
 

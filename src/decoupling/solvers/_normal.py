@@ -16,7 +16,6 @@ RIDGE = 1e-14
 _TINY_SIZE = 4  # up to this size elimination in NumPy beats LAPACK on the batches met here
 
 
-
 def solve_normal(M: Float[ndarray, "*batch p p"], b: Float[ndarray, "*batch p k"]) -> Float[ndarray, "*batch p k"]:
     """Solve M x = b for symmetric positive semidefinite M; unknowns that M does not see come out as 0."""
     diagonal = np.diagonal(M, axis1=-2, axis2=-1)
@@ -33,7 +32,7 @@ def solve_normal(M: Float[ndarray, "*batch p p"], b: Float[ndarray, "*batch p k"
 
 
 def _eliminate(M: ndarray, b: ndarray) -> ndarray:
-    """Square-root-free Cholesky, one array operation per matrix entry; pivots are kept at least as large as the ridge."""
+    """Square-root-free Cholesky, one array operation per matrix entry; pivots stay at least as large as the ridge."""
     p, k = b.shape[-2:]
     batch = b.shape[:-2]
     entry = np.ascontiguousarray(np.moveaxis(M.reshape(-1, p, p), 0, -1))  # (p, p, N)

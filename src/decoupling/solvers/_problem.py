@@ -14,11 +14,14 @@ import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
-from .._decoupling import Decoupling, Functions
+from .._decoupling import Decoupling
+from .._functions import Functions
 from .._samples import Samples
 from ..bases import LayerBasis
 
 _COMPRESS_FROM = 8  # below this many inputs there is nothing to gain
+_FIRST_SKETCH = 32
+_SAME_SPACE = 1e-13  # what of J may lie outside its row space, relative to its size: rounding
 
 
 @dataclass(frozen=True)
@@ -26,6 +29,7 @@ class Problem:
     """Arrays in the notation of the package; `U` maps compressed inputs back to the given ones."""
 
     samples: Samples
+    validation: Samples | None
     layers: tuple[LayerBasis, ...]
     X: Float[ndarray, "S k"]
     J: Float[ndarray, "S n k"] | None
@@ -34,16 +38,14 @@ class Problem:
     U: Float[ndarray, "m k"] | None
 
     @classmethod
-    def build(cls, samples: Samples, layers: tuple[LayerBasis, ...]) -> Problem:
+    def build(cls, samples: Samples, layers: tuple[LayerBasis, ...], validation: Samples | None = None) -> Problem:
         """Compress the inputs where that pays."""
         X, J, U = samples.X, samples.J, None
         if J is not None and samples.n_inputs >= _COMPRESS_FROM:
-            U = row_space(J)
-            if 2 * U.shape[1] > J.shape[2]:  # not worth a second copy of J
-                U = None
+            U = small_row_space(J)
         if J is not None and U is not None:
             X, J = X @ U, J @ U
-        return cls(samples, layers, X, J, samples.F, samples.weights, U)
+        return cls(samples, validation, layers, X, J, samples.F, samples.weights, U)
 
     @cached_property
     def size_J(self) -> float:
@@ -67,14 +69,39 @@ class Problem:
         return Decoupling((W0, *W[1:]), functions)
 
 
-def row_space(J: Float[ndarray, "S n m"]) -> Float[ndarray, "m k"]:
-    """Orthonormal basis of the space that all rows of all Jacobians span, up to rounding."""
+def small_row_space(J: Float[ndarray, "S n m"]) -> Float[ndarray, "m k"] | None:
+    """Orthonormal basis of the space that all rows of all Jacobians span, if its dimension is at most m / 2.
+
+    Random combinations of the rows span the same space once there are enough of them, and show that they were not
+    enough by being independent. So few combinations find a small space, and a large one is given up cheaply.
+    """
     rows = J.reshape(-1, J.shape[2])
-    # R of a QR has the same row space as J; its SVD does not square the singular values as a Gram matrix would.
-    triangle = np.linalg.qr(rows, mode="r") if rows.shape[0] > rows.shape[1] else rows
-    _, sizes, Vt = np.linalg.svd(triangle, full_matrices=False)
-    rank = int(np.count_nonzero(sizes > sizes[0] * max(rows.shape) * np.finfo(float).eps)) if sizes.size else 0
-    return Vt[: max(rank, 1)].T
+    n_rows, m = rows.shape
+    rng = np.random.default_rng(0)
+    count = _FIRST_SKETCH
+    while True:
+        count = min(count, m // 2 + 1)
+        sketch = rows if n_rows <= count else rng.normal(size=(count, n_rows)) @ rows
+        if n_rows <= count or not _independent(sketch):
+            break
+        if count == m // 2 + 1:
+            return None
+        count *= 4
+    _, sizes, Vt = np.linalg.svd(sketch, full_matrices=False)
+    rank = max(1, int(np.count_nonzero(sizes > sizes[0] * _SAME_SPACE)))
+    U = Vt[:rank].T
+    missed = np.linalg.norm(rows - (rows @ U) @ U.T)
+    return U if 2 * rank <= m and missed <= _SAME_SPACE * np.linalg.norm(rows) else None
+
+
+def _independent(rows: Float[ndarray, "k m"]) -> bool:
+    """Whether the rows are independent beyond doubt: their Gram matrix stays positive definite after a shift."""
+    gram = rows @ rows.T
+    try:
+        np.linalg.cholesky(gram - 1e-8 * np.trace(gram) / len(gram) * np.eye(len(gram)))
+    except np.linalg.LinAlgError:
+        return False
+    return True
 
 
 def _size(array: ndarray | None, weights: ndarray | None) -> float:

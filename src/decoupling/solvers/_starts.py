@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import abc
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from numpy import ndarray
@@ -51,14 +52,16 @@ class Normal(AbstractStart):
         return rng.normal(0.0, self.scale, shape)
 
 
-def draw_factors(problem: Problem, start: AbstractStart | Decoupling, n_starts: int, rng: np.random.Generator) -> Iterate:
+def draw_factors(
+    problem: Problem, start: AbstractStart | Decoupling, n_starts: int, rng: np.random.Generator
+) -> Iterate:
     """A batch of starts. A given decoupling is the first one; the others are drawn as the paper does."""
     random_start = Uniform() if isinstance(start, Decoupling) else start
     dims, S = problem.dims, problem.samples.n_samples
     # Start by start, so that start k is the same however many there are.
     batches = [
         (
-            [random_start.draw(rng, (rows, columns)) for columns, rows in zip(dims, dims[1:], strict=False)],
+            [random_start.draw(rng, (rows, columns)) for columns, rows in pairwise(dims)],
             [random_start.draw(rng, (S, rank)) for rank in dims[1:-1]],
             random_start.draw(rng, (S, dims[-2])),
         )
@@ -81,7 +84,7 @@ def _insert(factors: Iterate, problem: Problem, model: Decoupling) -> None:
     wanted = tuple(len(layer.bases) for layer in problem.layers)
     if (model.n_inputs, model.n_outputs, model.ranks) != (samples.n_inputs, samples.n_outputs, wanted):
         raise InputError(
-            f"`start` must have {samples.n_inputs} inputs, ranks {wanted} and {samples.n_outputs} outputs, like the problem. "
+            f"`start` must have {samples.n_inputs} inputs, ranks {wanted} and {samples.n_outputs} outputs. "
             f"Got {model!r}."
         )
     known = model.factors(samples.X)

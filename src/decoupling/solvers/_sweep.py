@@ -70,9 +70,9 @@ def sweep(problem: Problem, state: Iterate, lam: float, update_coefficients: Coe
     AA = [gram_of_columns(a) for a in A]
     P = A[0] * G[0][:, :, None, :]
     W[0] = update_input_factor(J, P, weights)
+    K, N = first_right_products(problem, W[0])
     z = problem.X
     for l in range(L):
-        K, N = first_right_products(problem, W[0]) if l == 0 else right_products(KD, Q, W[l])
         H, b = diagonal_equations(A[l], AA[l], K, N)
         W_L = W[L] if l == L - 1 else None
         scale[l], C[l], G[l], z = update_layer(problem, l, z @ W[l].mT, H, b, W_L, lam, update_coefficients)
@@ -80,6 +80,7 @@ def sweep(problem: Problem, state: Iterate, lam: float, update_coefficients: Coe
         if l < L - 1:
             P = A[l + 1] * G[l + 1][:, :, None, :]
             W[l + 1] = update_inner_factor(P, AA[l + 1] * outer(G[l + 1]), KD, Q)
+            K, N = right_products(KD, Q, W[l + 1])
     gram_J, rhs_J = output_equations(KD, Q)
     W[L] = update_output_factor(*add_value_term(problem, gram_J, rhs_J, z, lam))
     return with_residuals(problem, Iterate.unrated(W, scale, C, G, z), gram_J, rhs_J)

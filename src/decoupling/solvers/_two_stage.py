@@ -68,11 +68,10 @@ class TwoStage(AbstractSolver):
         problem: Problem,
         *,
         n_starts: int,
-        validation: Samples | None,
         rng: np.random.Generator,
         progress: ProgressCallback,
     ) -> Solution:
-        metric = self.metric or _sum_of_errors(validation or problem.samples)
+        metric = self.metric or _sum_of_errors(problem.validation or problem.samples)
         lam, best, best_metric = self.lam, None, math.inf
         tried: list[tuple[Solution, float]] = []
         for child in rng.spawn(self.max_steps):
@@ -81,9 +80,7 @@ class TwoStage(AbstractSolver):
                 progress(stage=f"lam = {lam:.0e}", **values)
 
             try:
-                solution = self.solver.with_lam(lam).solve(
-                    problem, n_starts=n_starts, validation=validation, rng=child, progress=stage
-                )
+                solution = self.solver.with_lam(lam).solve(problem, n_starts=n_starts, rng=child, progress=stage)
             except SolverError:
                 if best is None:
                     raise
@@ -96,7 +93,7 @@ class TwoStage(AbstractSolver):
             lam *= self.beta
         if best is None:
             raise SolverError(
-                f"The metric was not a number for the first decoupling (lam = {self.lam:g}): check what `metric` returns."
+                f"`metric` was not a number for the first decoupling (lam = {self.lam:g}): check what it returns."
             )
         return Solution(
             best.decoupling,

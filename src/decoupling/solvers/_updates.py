@@ -46,7 +46,10 @@ def update_input_factor(
 
 
 def update_inner_factor(
-    P: Float[ndarray, "B S n p"], PP: Float[ndarray, "B S p p"], KD: Float[ndarray, "B S n q"], Q: Float[ndarray, "B S q q"]
+    P: Float[ndarray, "B S n p"],
+    PP: Float[ndarray, "B S p p"],
+    KD: Float[ndarray, "B S n q"],
+    Q: Float[ndarray, "B S q q"],
 ) -> Float[ndarray, "B p q"]:
     """W_l, 0 < l < L, that minimises sum_s w_s ||J_s - P_s W_l D_s B_s||^2, with KD = K D, Q = D N D and PP = P^T P."""
     B, S, n, q = KD.shape
@@ -71,7 +74,10 @@ def output_equations(
 
 
 def diagonal_equations(
-    A: Float[ndarray, "B _ n r"], AA: Float[ndarray, "B _ r r"], K: Float[ndarray, "B S n r"], N: Float[ndarray, "B _ r r"]
+    A: Float[ndarray, "B _ n r"],
+    AA: Float[ndarray, "B _ r r"],
+    K: Float[ndarray, "B S n r"],
+    N: Float[ndarray, "B _ r r"],
 ) -> tuple[Float[ndarray, "B _ r r"], Float[ndarray, "B S r"]]:
     """Normal equations H_s g_s = b_s of the diagonals: H = (A^T A) o (B B^T), b = column sums of A o (J B^T)."""
     return AA * N, np.einsum("bsnr,bsnr->bsr", *np.broadcast_arrays(A, K))
@@ -89,7 +95,7 @@ def project(
     designs: list[Float[ndarray, "B S r e"]],
     weights: list[Float[ndarray, "#B #S #r"]],
 ) -> Float[ndarray, "B r e"]:
-    """Coefficients c_j that minimise sum_t sum_s weight_tsj (target_tsj - design_tsj c_j)^2, each function on its own."""
+    """Coefficients c_j that minimise sum_ts weight_tsj (target_tsj - design_tsj c_j)^2, each function on its own."""
     gram: ndarray | float = 0.0
     rhs: ndarray | float = 0.0
     for target, design, weight in zip(targets, designs, weights, strict=True):

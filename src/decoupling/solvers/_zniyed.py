@@ -10,7 +10,6 @@ from jaxtyping import Float
 from numpy import ndarray
 
 from .._decoupling import Decoupling
-from .._samples import Samples
 from ._abstract import AbstractSolver, ProgressCallback, Solution
 from ._alternating import Stopping, run_starts, solution_of
 from ._cmpt import check_options, needs_jacobians, needs_one_layer
@@ -69,7 +68,6 @@ class Zniyed(AbstractSolver):
         problem: Problem,
         *,
         n_starts: int,
-        validation: Samples | None,
         rng: np.random.Generator,
         progress: ProgressCallback,
     ) -> Solution:
@@ -77,7 +75,11 @@ class Zniyed(AbstractSolver):
             lam = _schedule(iteration) if self.lam is None else self.lam
             state = zniyed_sweep(problem, state, lam)
             if self.lam is None:
-                return state, lam, state.residual_J / problem.size_J + state.residual_F / (problem.size_F or 1.0)
+                return (
+                    state,
+                    lam,
+                    state.residual_J / (problem.size_J or 1.0) + state.residual_F / (problem.size_F or 1.0),
+                )
             return state, lam, state.residual_J + lam * state.residual_F
 
         start = draw_factors(problem, self.start, n_starts, rng)

@@ -1,0 +1,1 @@
+"""Measurements that `make bench` runs, and the plain reference they compare with."""

@@ -1,0 +1,49 @@
+"""Problems to measure on, and single sweeps of the fast solvers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+import decoupling as dc
+from decoupling.bases import LayerBasis
+from decoupling.solvers import Problem
+from decoupling.solvers._coefficients import constrained, projected, projected_weighted
+from decoupling.solvers._iterate import Iterate
+from decoupling.solvers._starts import draw_factors
+from decoupling.solvers._sweep import sweep
+
+UPDATES = {"Proj": projected_weighted, "Proj, plain projection": projected, "Constr": constrained}
+
+
+def noise_samples(n: int, m: int, S: int, seed: int = 0) -> dc.Samples:
+    """Samples of nothing in particular: a full-rank tensor, so that no compression helps."""
+    rng = np.random.default_rng(seed)
+    return dc.Samples(rng.uniform(-1, 1, (S, m)), F=rng.normal(size=(S, n)), J=rng.normal(size=(S, n, m)))
+
+
+def system_samples(system: dc.Decoupling, S: int, seed: int) -> dc.Samples:
+    X = np.random.default_rng(seed).uniform(-1, 1, (S, system.n_inputs))
+    return dc.Samples(X, F=system(X), J=system.jacobian(X))
+
+
+def problem_of(samples: dc.Samples, ranks: tuple[int, ...], degrees: tuple[int, ...]) -> Problem:
+    layers = tuple(LayerBasis.of(dc.Monomial(d), r) for d, r in zip(degrees, ranks, strict=True))
+    return Problem.build(samples, layers)
+
+
+def sweeps(
+    problem: Problem, method: str, *, n_starts: int = 1, lam: float = 1e-6, warm_up: int = 2
+) -> Callable[[], Iterate]:
+    """A function that makes one more sweep each time it is called."""
+    state = draw_factors(problem, dc.Uniform(), n_starts, np.random.default_rng(1))
+
+    def one() -> Iterate:
+        nonlocal state
+        state = sweep(problem, state, lam, UPDATES[method])
+        return state
+
+    for _ in range(warm_up):
+        one()
+    return one

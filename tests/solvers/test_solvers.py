@@ -1,0 +1,293 @@
+import dataclasses
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+import decoupling as dc
+from decoupling.testing import check_solver
+
+from ..strategies import points, random_model, sampled
+from ..test_model_file import Saturation
+
+SINGLE_LAYER = [dc.Zniyed(), dc.Zniyed(lam=1e-4), dc.Hollander(), dc.Dreesen()]
+ANY_LAYER = [
+    dc.Proj(),
+    dc.Proj(weighted_projection=False),
+    dc.Constr(),
+    dc.TwoStage(dc.Proj()),
+    dc.TwoStage(dc.Constr()),
+]
+F1_LAYER = dc.systems.random_system((5, 4, 5), (3,), rng=11)
+
+
+class Broken(dc.AbstractStart):
+    """NaN for the first `n_bad` starts."""
+
+    def __init__(self, n_bad, draws_per_start):
+        self.left = n_bad * draws_per_start
+
+    def draw(self, rng, shape):
+        self.left -= 1
+        return np.full(shape, np.nan) if self.left >= 0 else rng.uniform(0.1, 10, shape)
+
+
+class Zeros(dc.AbstractStart):
+    def draw(self, rng, shape):
+        return np.zeros(shape)
+
+
+@pytest.mark.parametrize("solver", SINGLE_LAYER + ANY_LAYER, ids=repr)
+def test_every_solver_keeps_its_promises(solver):
+    check_solver(solver)
+
+
+@pytest.mark.parametrize("solver", ANY_LAYER, ids=repr)
+@pytest.mark.parametrize("dims", [(3, 2, 2, 3), (3, 2, 2, 2, 3)], ids=str)
+def test_solvers_of_the_paper_take_any_number_of_layers(solver, dims):
+    check_solver(solver, dims=dims, degrees=(2,) * (len(dims) - 2))
+
+
+@pytest.mark.parametrize("solver", SINGLE_LAYER + ANY_LAYER, ids=repr)
+def test_single_layer_systems_are_recovered_to_rounding(solver):
+    samples = sampled(F1_LAYER, 60)
+    result = dc.decouple(samples, 4, 3, solver=solver, rng=1, progress=False)
+    assert result.error_jacobian < 1e-20
+    assert dc.factor_match(result.decoupling, F1_LAYER) > 1 - 1e-8
+    fresh = points(5, 100, seed=9)
+    assert np.max(dc.relative_rmse(F1_LAYER(fresh), result.decoupling(fresh))) < 1e-6
+
+
+@pytest.mark.parametrize("solver", [s for s in SINGLE_LAYER if not isinstance(s, dc.Zniyed)], ids=repr)
+def test_jacobian_methods_get_their_constants_from_the_mean_of_the_values(solver):
+    samples = sampled(F1_LAYER, 60)
+    noisy = dc.Samples(
+        samples.X, F=samples.F + 5.0, J=samples.J + 0.1 * np.random.default_rng(0).normal(size=samples.J.shape)
+    )
+    wide = dc.decouple(noisy, 5, 3, solver=solver, progress=False)
+    assert_allclose(np.mean(noisy.F - wide.decoupling(noisy.X), axis=0), 0.0, atol=1e-8)
+    assert wide.notes == ()
+    narrow = dc.decouple(noisy, 3, 3, solver=solver, progress=False)
+    assert any("bias correction could not be met in full" in note for note in narrow.notes)
+    left = np.mean(noisy.F - narrow.decoupling(noisy.X), axis=0)
+    assert_allclose(narrow.decoupling.W[-1].T @ left, 0.0, atol=1e-6)  # what is left is out of reach
+
+
+@pytest.mark.parametrize("solver", SINGLE_LAYER, ids=repr)
+def test_single_layer_methods_refuse_more_layers(solver):
+    with pytest.raises(dc.InputError, match="knows a single layer"):
+        dc.decouple(sampled(dc.systems.f2()), (2, 2), (3, 3), solver=solver, progress=False)
+
+
+@pytest.mark.parametrize("solver", SINGLE_LAYER + ANY_LAYER, ids=repr)
+def test_values_alone_are_not_enough_for_alternating_solvers(solver):
+    X = points(2)
+    with pytest.raises(dc.InputError, match="must hold Jacobians"):
+        dc.decouple(dc.Samples(X, F=X), 1, 2, solver=solver, progress=False)
+
+
+def test_jacobians_alone_leave_the_constants_open_and_the_result_says_so():
+    samples = sampled(F1_LAYER)
+    result = dc.decouple(dc.Samples(samples.X, J=samples.J), 4, 3, progress=False)
+    assert result.error_jacobian < 1e-20 and np.isnan(result.error_values)
+    assert not result.decoupling.g[-1].constants.any()
+    assert any("constants" in note for note in result.notes)
+    with pytest.raises(dc.InputError, match="must hold values F for TwoStage"):
+        dc.decouple(dc.Samples(samples.X, J=samples.J), 4, 3, solver=dc.TwoStage(dc.Proj()), progress=False)
+
+
+def test_the_original_schedule_of_zniyed_multiplies_lam_by_ten_every_ten_iterations():
+    result = dc.decouple(
+        sampled(dc.systems.f2()), 2, 3, solver=dc.Zniyed(max_iterations=30, patience=30), n_starts=1, progress=False
+    )
+    assert_allclose(result.history.lam, np.repeat([1e-6, 1e-5, 1e-4], 10))
+
+
+# Stopping
+
+
+def test_a_start_ends_after_max_iterations():
+    result = dc.decouple(sampled(dc.systems.f3()), (3, 2), (3, 4), solver=dc.Constr(max_iterations=12), progress=False)
+    assert all(row.iterations == 12 for row in result.starts)
+    assert result.status is dc.Status.MAX_ITERATIONS and "max_iterations" in result.reason
+
+
+def test_a_start_ends_when_the_objective_has_not_decreased_for_patience_iterations():
+    solver = dc.Proj(max_iterations=400, patience=7, min_iterations=0)
+    result = dc.decouple(sampled(dc.systems.f1()), (2, 2), (5, 2), solver=solver, n_starts=1, progress=False)
+    assert result.status is dc.Status.STALLED and "patience" in result.reason
+    objective = result.history.objective
+    assert np.argmin(objective) == len(objective) - 1 - 7
+
+
+def test_no_start_ends_before_min_iterations():
+    solver = dc.Proj(max_iterations=400, patience=1, min_iterations=25)
+    result = dc.decouple(sampled(dc.systems.f1()), (2, 2), (5, 2), solver=solver, n_starts=6, progress=False)
+    assert all(row.iterations >= 25 for row in result.starts)
+
+
+def test_the_best_iterate_is_returned():
+    solver = dc.Proj(max_iterations=60, patience=60, weighted_projection=False)
+    result = dc.decouple(sampled(dc.systems.f1()), (2, 2), (5, 2), solver=solver, n_starts=3, progress=False)
+    best = np.argmin(result.history.objective)
+    assert best < len(result.history) - 1
+    assert result.error_jacobian == pytest.approx(result.history.error_jacobian[best], rel=1e-8)
+    assert min(row.objective for row in result.starts) == pytest.approx(result.history.objective[best])
+
+
+# Starts
+
+
+def test_starts_that_become_non_finite_are_marked_and_dropped():
+    solver = dc.Constr(start=Broken(2, draws_per_start=6), max_iterations=20)
+    result = dc.decouple(sampled(dc.systems.f2()), (2, 2), (3, 3), solver=solver, n_starts=5, progress=False)
+    assert [row.status is dc.Status.NONFINITE for row in result.starts] == [True, True, False, False, False]
+    assert np.isfinite(result.error_jacobian)
+
+
+def test_when_all_starts_fail_the_error_says_what_to_do():
+    solver = dc.Constr(start=Broken(9, draws_per_start=6))
+    with pytest.raises(dc.SolverError, match=r"All 3 starts became NaN.*n_starts"):
+        dc.decouple(sampled(dc.systems.f2()), (2, 2), (3, 3), solver=solver, n_starts=3, progress=False)
+
+
+@pytest.mark.parametrize("method", [dc.Proj, dc.Constr, dc.Zniyed])
+def test_singular_starts_do_not_raise(method):
+    result = dc.decouple(sampled(F1_LAYER), 4, 3, solver=method(start=Zeros()), n_starts=2, progress=False)
+    assert np.isfinite(result.error_jacobian)
+
+
+def test_a_warm_start_goes_on_from_a_given_decoupling():
+    system = dc.systems.f2()
+    samples = sampled(system)
+    result = dc.decouple(samples, (2, 2), (3, 3), solver=dc.Constr(start=system), n_starts=3, progress=False)
+    assert result.error_jacobian < 1e-20
+    assert len(result.starts) == 3 and result.starts[1].error_jacobian > 1e-20
+    with pytest.raises(dc.InputError, match=r"`start` must have 3 inputs, ranks \(2, 2\)"):
+        dc.decouple(samples, (2, 2), (3, 3), solver=dc.Constr(start=dc.systems.f3()), progress=False)
+
+
+def test_the_same_seed_gives_the_same_start_whatever_comes_after_it():
+    samples = sampled(dc.systems.f2())
+    few, many = (
+        dc.decouple(samples, (2, 2), (3, 3), solver=dc.Constr(max_iterations=15), n_starts=n, rng=5, progress=False)
+        for n in (2, 6)
+    )
+    for a, b in zip(few.starts, many.starts, strict=False):
+        assert a.objective == pytest.approx(b.objective, rel=1e-6)
+
+
+# The two-stage choice of lam
+
+
+def test_lam_grows_by_beta_until_the_metric_gets_worse():
+    scores = iter([5.0, 3.0, 3.0, 4.0, 0.0])
+    solver = dc.TwoStage(dc.Constr(max_iterations=10), lam=1e-6, beta=100, metric=lambda model: next(scores))
+    result = dc.decouple(sampled(dc.systems.f2()), (2, 2), (3, 3), solver=solver, progress=False)
+    assert_allclose([row.lam for row in result.path], [1e-6, 1e-4, 1e-2, 1.0])
+    assert [row.metric for row in result.path] == [5.0, 3.0, 3.0, 4.0]
+    assert [row.chosen for row in result.path] == [False, False, True, False]
+    assert result.lam == pytest.approx(1e-2)
+    assert len(result.starts) == 4 * 8
+
+
+def test_the_default_metric_is_the_sum_of_errors_on_the_validation_samples():
+    system = dc.systems.f2()
+    samples, validation = sampled(system, 30, 1), sampled(system, 30, 2)
+    result = dc.decouple(
+        samples, (2, 2), (3, 3), solver=dc.TwoStage(dc.Constr(max_iterations=20)), validation=validation, progress=False
+    )
+    chosen = next(row for row in result.path if row.chosen)
+    assert chosen.metric == pytest.approx(result.relative_rmse(validation).sum())
+    assert chosen.metric == min(row.metric for row in result.path)
+
+
+def test_a_metric_that_is_not_a_number_ends_the_path_or_is_an_error():
+    samples = sampled(dc.systems.f2())
+    scores = iter([1.0, np.nan])
+    solver = dc.TwoStage(dc.Constr(max_iterations=10), metric=lambda model: next(scores))
+    assert len(dc.decouple(samples, (2, 2), (3, 3), solver=solver, progress=False).path) == 2
+    with pytest.raises(dc.SolverError, match="`metric` was not a number"):
+        dc.decouple(
+            samples,
+            (2, 2),
+            (3, 3),
+            solver=dc.TwoStage(dc.Constr(max_iterations=5), metric=lambda m: np.nan),
+            progress=False,
+        )
+
+
+def test_two_stages_need_a_solver_that_uses_values():
+    for solver in (dc.Hollander(), dc.Dreesen()):
+        with pytest.raises(dc.InputError, match="must use values for TwoStage"):
+            dc.decouple(sampled(F1_LAYER), 4, 3, solver=dc.TwoStage(solver), progress=False)
+
+
+# Bases
+
+
+@pytest.mark.parametrize("solver", [dc.Proj(max_iterations=40), dc.Constr(max_iterations=40)], ids=repr)
+@pytest.mark.parametrize(
+    "basis", [dc.Monomial, dc.ScaledMonomial, dc.Bernstein, dc.Chebyshev, dc.Trigonometric], ids=lambda b: b.__name__
+)
+def test_every_basis_works_in_every_layer(solver, basis):
+    samples = sampled(dc.systems.f2())
+    result = dc.decouple(samples, (2, 2), (3, 3), basis=basis, solver=solver, progress=False)
+    assert result.error_jacobian < 0.9
+    assert isinstance(result.decoupling.g[0].basis, basis)
+
+
+def test_polynomial_bases_of_equal_degree_reach_the_same_model():
+    samples = sampled(F1_LAYER, 60)
+    for basis in (dc.Monomial, dc.ScaledMonomial, dc.Bernstein, dc.Chebyshev):
+        result = dc.decouple(samples, 4, 3, basis=basis, progress=False)
+        assert dc.factor_match(result.decoupling, F1_LAYER) > 1 - 1e-8
+
+
+def test_a_users_own_basis_and_one_basis_per_function_work_everywhere():
+    rng = np.random.default_rng(0)
+    truth = dc.Decoupling(rng.normal(size=(2, 3, 3)), [dc.Functions(Saturation(1.0), rng.normal(size=(3, 2)))])
+    samples = sampled(truth, 80)
+    solver = dc.Constr(max_iterations=300, start=dc.Normal())
+    result = dc.decouple(samples, 3, basis=Saturation(1.0), solver=solver, n_starts=16, progress=False)
+    assert result.error_jacobian < 0.02
+    mixed = dc.decouple(
+        samples, (2, 2), basis=[(Saturation(1.0), dc.Monomial(2)), dc.Monomial(3)], n_starts=4, progress=False
+    )
+    assert mixed.decoupling.degrees == (2, 3)
+    assert mixed.decoupling.g[0].layer.sizes == (1, 2)
+
+
+# Options
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: dc.Constr(lam=-1.0), "`lam` must be a number of at least 0"),
+        (lambda: dc.Proj(max_iterations=0), "`max_iterations` must be a whole number of at least 1"),
+        (lambda: dc.Zniyed(patience=0), "`patience`"),
+        (lambda: dc.Uniform(2.0, 1.0), "`low` must be below `high`"),
+        (lambda: dc.Normal(0.0), "`scale` must be a number above 0"),
+        (lambda: dc.TwoStage(dc.TwoStage(dc.Proj())), "`solver` must be a solver"),
+        (lambda: dc.TwoStage(dc.Proj(), beta=1.0), "`beta` must be a number above 1"),
+        (lambda: dc.TwoStage(dc.Proj(), lam=0.0), "`lam` must be a number above 0"),
+    ],
+)
+def test_wrong_options_are_refused_when_the_solver_is_made(make, message):
+    with pytest.raises(dc.InputError, match=message):
+        make()
+
+
+def test_solvers_are_values():
+    assert dc.Constr() == dc.Constr() and dc.Constr() != dc.Constr(lam=1.0)
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        dc.Constr().lam = 3.0
+
+
+def test_inputs_that_no_row_of_the_jacobian_sees_do_no_harm():
+    model = random_model([3, 2, 2], 1)
+    wide = dc.Decoupling([np.pad(model.W[0], ((0, 0), (0, 9))), model.W[1]], model.g)
+    result = dc.decouple(sampled(wide), 2, 3, progress=False)
+    assert result.error_jacobian < 1e-20
+    assert np.abs(result.decoupling.W[0][:, 3:]).max() < 1e-10

@@ -1,0 +1,135 @@
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+import decoupling as dc
+from benchmarks.problems import problem_of
+from decoupling.bases import LayerBasis
+from decoupling.solvers import Problem
+from decoupling.solvers._coefficients import constrained, projected, projected_weighted
+from decoupling.solvers._problem import small_row_space
+from decoupling.solvers._starts import draw_factors
+from decoupling.solvers._sweep import explicit_residual, sweep
+
+from ..strategies import points, random_model, sampled
+
+UPDATES = [projected, projected_weighted, constrained]
+
+
+@pytest.mark.parametrize("update", UPDATES)
+@pytest.mark.parametrize("dims", [(3, 2, 3), (3, 2, 3, 3), (2, 2, 2, 2, 2)], ids=str)
+def test_the_true_factors_are_a_fixed_point(update, dims):
+    system = random_model(list(dims), 2, degree=2)
+    problem = problem_of(sampled(system), dims[1:-1], (2,) * (len(dims) - 2))
+    state = draw_factors(problem, system, 1, np.random.default_rng(0))
+    for _ in range(3):
+        state = sweep(problem, state, 1e-2, update)
+    assert state.residual_J[0] <= 1e-16 * problem.size_J
+    assert state.residual_F[0] <= 1e-16 * problem.size_F
+
+
+@pytest.mark.parametrize("update", UPDATES)
+def test_residuals_are_those_of_the_model(update):
+    system = dc.systems.f3()
+    samples = sampled(system)
+    problem = problem_of(samples, (2, 2), (2, 2))
+    state = draw_factors(problem, dc.Normal(), 3, np.random.default_rng(0))
+    for _ in range(4):
+        state = sweep(problem, state, 1e-2, update)
+    assert_allclose(state.residual_J, explicit_residual(problem, state), rtol=1e-9)
+    for b in range(3):
+        W = [w[b] / s[b][:, None] for w, s in zip(state.W, state.scale, strict=False)] + [state.W[-1][b]]
+        model = problem.model(W, [c[b] for c in state.C])
+        assert np.sum((model.jacobian(samples.X) - samples.J) ** 2) == pytest.approx(state.residual_J[b], rel=1e-9)
+        assert np.sum((model(samples.X) - samples.F) ** 2) == pytest.approx(state.residual_F[b], rel=1e-9)
+
+
+def test_the_direct_coefficient_update_is_a_minimum_of_the_objective():
+    """No other coefficients of the last layer, with the arguments u fixed, do better before W_L is updated."""
+    samples = sampled(dc.systems.f2())
+    problem = problem_of(samples, (2,), (3,))
+    state = draw_factors(problem, dc.Normal(), 1, np.random.default_rng(0))
+    seen = {}
+
+    def spy(problem, around, lam):
+        seen["c"], seen["around"] = constrained(problem, around, lam), around
+        return seen["c"]
+
+    after = sweep(problem, state, 0.1, spy)
+    W_L, around = state.W[-1][0], seen["around"]
+    X, Y = (table[0] for table in around.with_constant())
+
+    def objective(c):
+        G, R = np.einsum("sre,re->sr", X, c), np.einsum("sre,re->sr", Y, c)
+        J_hat = (W_L * G[:, None, :]) @ after.W[0][0]
+        return np.sum((samples.J - J_hat) ** 2) + 0.1 * np.sum((samples.F - R @ W_L.T) ** 2)
+
+    best = objective(seen["c"][0])
+    rng = np.random.default_rng(1)
+    for _ in range(20):
+        assert objective(seen["c"][0] * (1 + 1e-3 * rng.normal(size=seen["c"][0].shape))) > best
+
+
+@pytest.mark.parametrize("update", UPDATES)
+def test_a_weight_of_two_is_a_sample_given_twice(update):
+    samples = sampled(dc.systems.f2(), 30)
+    weights = np.ones(30)
+    weights[:5] = 2.0
+    weighted = dc.Samples(samples.X, F=samples.F, J=samples.J, weights=weights)
+    twice = samples.take([*range(30), *range(5)])
+    states = []
+    for data in (weighted, twice):
+        problem = problem_of(data, (2, 2), (3, 3))
+        state = draw_factors(problem, random_model([3, 2, 2, 3], 5), 1, np.random.default_rng(0))
+        for _ in range(2):
+            state = sweep(problem, state, 1e-2, update)
+        states.append(state)
+    for a, b in zip(states[0].W, states[1].W, strict=True):
+        assert_allclose(a, b, rtol=1e-6, atol=1e-8 * np.abs(b).max())
+    assert_allclose(states[0].residual_J, states[1].residual_J, rtol=1e-7)
+    assert_allclose(states[0].residual_F, states[1].residual_F, rtol=1e-7)
+
+
+@pytest.mark.parametrize("update", UPDATES)
+def test_a_start_does_not_depend_on_how_many_there_are(update):
+    problem = problem_of(sampled(dc.systems.f2()), (2, 2), (3, 3))
+    one, many = (draw_factors(problem, dc.Uniform(), n, np.random.default_rng(3)) for n in (1, 9))
+    for _ in range(5):
+        one, many = (sweep(problem, state, 1e-6, update) for state in (one, many))
+    assert_allclose(one.residual_J[0], many.residual_J[0], rtol=1e-6)
+
+
+def test_inputs_are_compressed_without_loss():
+    system = dc.systems.random_system((40, 3, 4), (3,), rng=0)
+    X = points(40, 60)
+    samples = dc.Samples(X, F=system(X), J=system.jacobian(X))
+    problem = problem_of(samples, (3,), (3,))
+    assert problem.X.shape == (60, 3)
+    assert_allclose(problem.J @ problem.U.T, samples.J, atol=1e-9 * np.abs(samples.J).max())
+    uncompressed = Problem(samples, None, problem.layers, samples.X, samples.J, samples.F, None, None)
+    for p in (problem, uncompressed):
+        state = draw_factors(p, system, 1, np.random.default_rng(0))
+        state = sweep(p, state, 1e-2, constrained)
+        assert state.residual_J[0] <= 1e-16 * p.size_J
+    result = dc.decouple(samples, 3, 3, progress=False)
+    assert result.decoupling.n_inputs == 40 and result.error_jacobian < 1e-20
+
+
+@pytest.mark.parametrize(("n_rows", "rank", "found"), [(100, 30, None), (100, 12, 12), (9, 9, 9), (200, 1, 1)])
+def test_only_small_row_spaces_are_compressed(n_rows, rank, found):
+    rng = np.random.default_rng(0)
+    J = (rng.normal(size=(n_rows, rank)) @ rng.normal(size=(rank, 30)))[:, None, :]
+    U = small_row_space(J)
+    assert (None if U is None else U.shape[1]) == found
+
+
+def test_bases_may_differ_within_a_layer():
+    layers = (LayerBasis.of((dc.Monomial(2), dc.Trigonometric(3)), 2), LayerBasis.of(dc.Chebyshev(3), 2))
+    samples = sampled(dc.systems.f2())
+    problem = Problem.build(samples, layers)
+    for update in UPDATES:
+        state = draw_factors(problem, dc.Normal(), 2, np.random.default_rng(0))
+        for _ in range(5):
+            state = sweep(problem, state, 1e-2, update)
+        assert np.all(np.isfinite(state.residual_J))
+        assert not np.any(state.C[0][:, 0, 3:])

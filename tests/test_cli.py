@@ -1,0 +1,132 @@
+"""The command line as a person meets it: in a process of its own."""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import decoupling as dc
+
+from .strategies import sampled
+
+
+def decouple(line, cwd):
+    code = "from decoupling.cli import main; main()"
+    return subprocess.run(
+        [sys.executable, "-c", code, *line.split()], capture_output=True, text=True, cwd=cwd, check=False
+    )
+
+
+@pytest.fixture
+def folder(tmp_path):
+    sampled(dc.systems.f2(), 30).save(tmp_path / "samples.npz")
+    return tmp_path
+
+
+@pytest.mark.parametrize("command", ["", "demo", "fit", "show", "reproduce", "reproduce table1"])
+def test_every_command_has_help(command, tmp_path):
+    done = decouple(f"{command} --help", cwd=tmp_path)
+    assert done.returncode == 0 and "Usage" in done.stdout
+
+
+def test_help_needs_no_numerical_library(tmp_path):
+    code = "import sys; from decoupling.cli import _main; print('numpy' in sys.modules, 'rich' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["False", "False"]
+
+
+def test_fit_writes_a_model_that_show_can_read(folder):
+    fit = decouple(
+        "fit samples.npz --ranks 2,2 --degrees 3,3 --max-iterations 20 --holdout 0.2 --seed 3 "
+        "--output m.safetensors --report r.html",
+        cwd=folder,
+    )
+    assert fit.returncode == 0, fit.stderr
+    assert "Error(J)" in fit.stdout and "e_i, validation samples" in fit.stdout
+    assert (folder / "r.html").read_text().startswith("<!DOCTYPE html>")
+    show = decouple("show m.safetensors", cwd=folder)
+    assert show.returncode == 0 and "W_2, 3 x 2" in show.stdout
+    content = json.loads(decouple("show m.safetensors --json", cwd=folder).stdout)
+    model = dc.Decoupling.load(folder / "m.safetensors")
+    assert np.allclose(content["W"][0], model.W[0])
+
+
+@pytest.mark.parametrize("solver", ["constr", "proj", "zniyed", "hollander", "dreesen"])
+def test_fit_speaks_json_with_every_solver(solver, folder):
+    done = decouple(f"fit samples.npz --ranks 2 --degrees 3 --solver {solver} --max-iterations 20 --json", cwd=folder)
+    assert done.returncode == 0, done.stderr
+    content = json.loads(done.stdout)
+    assert content["ranks"] == [2] and content["error_jacobian"] > 0 and len(content["starts"]) >= 8
+
+
+def test_demo_prints_a_table_and_says_where_its_report_is(tmp_path):
+    done = decouple("demo", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "e_i, validation samples" in done.stdout
+    assert str(tmp_path / "demo-report.html") in done.stdout.replace("\n", "")
+    assert (tmp_path / "demo-report.html").stat().st_size > 10_000
+    quiet = decouple("demo --quiet", cwd=tmp_path)
+    assert (quiet.stdout, quiet.stderr, quiet.returncode) == ("", "", 0)
+
+
+def test_table1_is_reproduced_in_a_small_way(tmp_path):
+    done = decouple("reproduce table1 --runs 2 --n-starts 2 --jobs 1 --output out --json", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    content = json.loads(done.stdout)
+    assert len(content["cells"]) == 2 * 2 * (4 + 5 + 5)
+    assert all(len(cell["runs"]) == 2 for cell in content["cells"])
+    assert json.loads((tmp_path / "out/table1.json").read_text())["seed"] == 0
+    assert "| f3 | CONSTR | e_3 (%) | 0.979 / **1.03** / 0.48 |" in (tmp_path / "out/table1.md").read_text()
+    assert (tmp_path / "out/table1.png").read_bytes().startswith(b"\x89PNG")
+
+
+GOOD = "--ranks 2,2 --degrees 3,3"
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        (f"fit missing.npz {GOOD}", "no such file"),
+        (f"fit cut.npz {GOOD}", "cannot be read"),
+        (f"fit text.npz {GOOD}", "cannot be read"),
+        (f"fit nan.npz {GOOD}", "finite"),
+        (f"fit one.npz {GOOD}", "at least 2 points"),
+        ("fit samples.npz --ranks 2,2", "Missing option '--degrees'"),
+        ("fit samples.npz --ranks 2,x --degrees 3,3", "not a list of whole numbers"),
+        ("fit samples.npz --ranks 2,0 --degrees 3,3", "at least 1"),
+        ("fit samples.npz --ranks 2,2 --degrees 3", "one number per layer"),
+        ("fit samples.npz --ranks 2,2 --degrees 3,0", "at least 1"),
+        (f"fit samples.npz {GOOD} --solver magic", "is not one of"),
+        (f"fit samples.npz {GOOD} --basis magic", "is not one of"),
+        (f"fit samples.npz {GOOD} --lam -1", "Invalid value"),
+        (f"fit samples.npz {GOOD} --solver hollander", "single layer"),
+        (f"fit samples.npz {GOOD} --solver hollander --lam 1", "does not use"),
+        (f"fit samples.npz {GOOD} --output no/m.safetensors", "does not exist"),
+        (f"fit samples.npz {GOOD} --holdout 0.5 --validation samples.npz", "not both"),
+        (f"fit samples.npz {GOOD} --n-starts 0", "Invalid value"),
+        ("show missing.safetensors", "no such file"),
+        ("show text.npz", "damaged or of another kind"),
+        ("reproduce table2", "No such command"),
+        ("nonsense", "No such command"),
+        ("demo --output no/report.html", "does not exist"),
+    ],
+)
+def test_mistakes_give_one_message_exit_code_2_and_no_file(line, message, folder):
+    content = (folder / "samples.npz").read_bytes()
+    (folder / "cut.npz").write_bytes(content[: len(content) // 2])
+    (folder / "text.npz").write_text("this is not an archive")
+    np.savez(folder / "nan.npz", X=[[np.nan, 0.0]], F=[[1.0]])
+    np.savez(folder / "one.npz", X=[[1.0, 0.0, 0.0]], F=[[1.0]], J=[[[1.0, 0.0, 0.0]]])
+    before = sorted(p.name for p in folder.iterdir())
+    done = decouple(line, cwd=folder)
+    assert done.returncode == 2
+    assert message in done.stderr and "Traceback" not in done.stderr
+    assert sorted(p.name for p in folder.iterdir()) == before
+
+
+def test_ranks_too_large_for_the_data_are_a_warning(folder):
+    done = decouple("fit samples.npz --ranks 40,40 --degrees 3,3 --max-iterations 2 --n-starts 1 --lam 1", cwd=folder)
+    assert done.returncode == 0
+    assert "Warning: `ranks` (40, 40) ask for" in done.stderr

@@ -1,0 +1,98 @@
+"""What a user of the package sees: names, import time behaviour, examples in the texts, wrong types."""
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import decoupling as dc
+
+ROOT = Path(__file__).parents[1]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+CONTRACT = {
+    *("Samples", "Monomial", "Bernstein", "Chebyshev", "Trigonometric", "ScaledMonomial"),
+    *("Decoupling", "Functions", "ParaTuck", "decouple", "systems"),
+    *("Proj", "Constr", "Zniyed", "Hollander", "Dreesen", "TwoStage"),
+    *("error_jacobian", "error_values", "relative_rmse", "factor_match"),
+}
+
+
+def python(code):
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+
+
+def test_the_public_names_are_there():
+    assert set(dir(dc)) >= CONTRACT
+    for name in dir(dc):
+        assert getattr(dc, name) is not None
+    assert re.fullmatch(r"\d+\.\d+\.\d+", dc.__version__)
+
+
+def test_importing_prints_nothing_and_loads_no_edge():
+    done = python("import sys, decoupling as dc; dc.decouple, dc.systems; print(*sys.modules)")
+    assert done.stderr == ""
+    loaded = set(done.stdout.split())
+    assert not loaded & {"matplotlib", "jinja2", "torch", "sklearn", "scipy", "rich", "click", "joblib"}
+
+
+def blocks():
+    for page in PAGES:
+        for i, block in enumerate(re.findall(r"```python\n(.*?)```", page.read_text(), flags=re.S)):
+            yield pytest.param(block, id=f"{page.name}-{i}")
+
+
+@pytest.mark.parametrize("block", list(blocks()))
+def test_examples_in_the_texts_run_as_printed(block, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    lines = [line for line in block.splitlines() if line.strip()]
+    assert len(lines) <= 20
+    exec(compile(block, "example", "exec"), {})
+
+
+def test_wrong_types_are_refused_with_the_rule_where_nobody_checks_annotations():
+    """In the test run annotations are checked before our own checks see a value: hence a plain process."""
+    cases = {
+        "dc.Monomial(2.5)": "`degree` must be a whole number of at least 1. Got 2.5",
+        "dc.Monomial('3')": "whole number",
+        "dc.Bernstein(True)": "whole number",
+        "dc.Functions('monomial', [[1, 2]])": "must be a basis",
+        "dc.Decoupling([W, W], [W])": "`g[0]` must be dc.Functions",
+        "dc.decouple(X, 2, 3)": "`samples` must be dc.Samples",
+        "dc.decouple(s, '2,2', 3)": "`ranks` must be a tuple of whole numbers",
+        "dc.decouple(s, (2.0, 2), 3)": "`ranks[0]` must be a whole number",
+        "dc.decouple(s, 2, 3, solver='constr')": "`solver` must be a solver",
+        "dc.decouple(s, 2, 3, solver=dc.Constr)": "`solver` must be a solver",
+        "dc.decouple(s, 2, 3, rng='a')": "`rng` must be",
+        "dc.decouple(s, 2, 3, n_starts=2.5)": "`n_starts` must be a whole number",
+        "dc.decouple(s, 2, 3, progress='yes')": "`progress` must be",
+        "dc.decouple(s, 2, 3, validation=X)": "`validation` must be dc.Samples",
+        "dc.Constr(lam='1')": "`lam` must be a number",
+        "dc.Constr(start='random')": "`start` must be",
+        "dc.TwoStage('proj')": "`solver` must be a solver",
+        "dc.TwoStage(dc.Proj(), metric=3)": "`metric` must be callable",
+        "dc.ParaTuck(3, 4)": "sequences",
+        "dc.Samples.from_function(abs, X, jac='forward')": "`jac` must be",
+        "dc.factor_match(3, 4)": "two Decouplings or two ParaTucks",
+    }
+    code = f"""
+import json, numpy as np, decoupling as dc
+X = np.random.default_rng(0).uniform(size=(20, 2)); W = np.eye(2)
+s = dc.Samples(X, F=X, J=np.broadcast_to(np.eye(2), (20, 2, 2)))
+found = {{}}
+for case in {list(cases)!r}:
+    try:
+        eval(case)
+    except dc.InputError as error:
+        found[case] = str(error)
+    except Exception as error:
+        found[case] = repr(error)
+print(json.dumps(found))
+"""
+    done = python(code)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    for case, message in cases.items():
+        assert message in found.get(case, "no error"), (case, found.get(case))

@@ -1,0 +1,120 @@
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+import decoupling as dc
+
+from .strategies import points, sampled
+
+X = points(2, 5)
+
+
+def smooth(Z):
+    return np.stack([np.sin(Z[:, 0]) * Z[:, 1], np.exp(Z[:, 1]), Z[:, 0] ** 3], axis=1)
+
+
+def smooth_jacobian(Z):
+    zero = 0 * Z[:, 0]
+    rows = [
+        [np.cos(Z[:, 0]) * Z[:, 1], np.sin(Z[:, 0])],
+        [zero, np.exp(Z[:, 1])],
+        [3 * Z[:, 0] ** 2, zero],
+    ]
+    return np.moveaxis(np.array(rows), 2, 0)
+
+
+def test_samples_are_read_only_copies():
+    given = X.copy()
+    samples = dc.Samples(given, F=np.ones((5, 1)))
+    given[:] = 0.0
+    assert samples.X.any()
+    with pytest.raises(ValueError, match="read-only"):
+        samples.X[0, 0] = 1.0
+
+
+def test_float32_and_integers_are_computed_in_float64():
+    samples = dc.Samples(X.astype(np.float32), F=np.ones((5, 2), dtype=int))
+    assert samples.X.dtype == samples.F.dtype == np.float64
+
+
+@pytest.mark.parametrize("jac", [None, "complex-step", "central", smooth_jacobian])
+def test_functions_are_sampled_with_their_jacobian(jac):
+    samples = dc.Samples.from_function(smooth, X, jac=jac)
+    assert_allclose(samples.F, smooth(X))
+    assert_allclose(samples.J, smooth_jacobian(X), rtol=0, atol=1e-9 if jac == "central" else 1e-14)
+
+
+@pytest.mark.parametrize("f", [lambda Z: np.abs(Z), lambda Z: np.array([[float(v) for v in row] for row in Z])])
+def test_functions_without_a_complex_step_get_central_differences_and_a_warning(f):
+    with pytest.warns(dc.DecouplingWarning, match="central differences"):
+        samples = dc.Samples.from_function(f, X)
+    assert np.all(np.abs(np.abs(samples.J).sum(axis=2) - 1.0) < 1e-9)
+
+
+def test_samples_can_be_taken_split_and_counted():
+    samples = sampled(dc.systems.f2(), 10)
+    first, second = samples.split(0.3, rng=1)
+    assert (len(first), len(second), samples.n_inputs, samples.n_outputs) == (7, 3, 3, 3)
+    assert {tuple(x) for x in np.concatenate([first.X, second.X])} == {tuple(x) for x in samples.X}
+    assert_array_equal(samples.take([2, 0]).J, samples.J[[2, 0]])
+    assert repr(first) == "Samples(S=7, m=3, n=3: values and Jacobians)"
+    assert dc.Samples(X, F=np.arange(5.0)).F.shape == (5, 1)
+
+
+def test_a_file_of_samples_comes_back_as_it_was(tmp_path):
+    samples = dc.Samples(X, F=smooth(X), J=smooth_jacobian(X), weights=np.arange(1.0, 6.0))
+    samples.save(tmp_path / "s.npz")
+    again = dc.Samples.load(tmp_path / "s.npz")
+    for name in ("X", "F", "J", "weights"):
+        assert_array_equal(getattr(again, name), getattr(samples, name))
+
+
+def test_files_that_are_not_samples_give_clear_errors(tmp_path):
+    path = tmp_path / "s.npz"
+    with pytest.raises(dc.ModelFileError, match="no such file"):
+        dc.Samples.load(path)
+    dc.Samples(X, F=smooth(X)).save(path)
+    content = path.read_bytes()
+    for keep in (0, 10, len(content) // 2):
+        path.write_bytes(content[:keep])
+        with pytest.raises(dc.ModelFileError, match="cannot be read"):
+            dc.Samples.load(path)
+    np.savez(path, Y=X)
+    with pytest.raises(dc.ModelFileError, match="has the arrays Y"):
+        dc.Samples.load(path)
+    np.savez(path, X=X, F=np.array([{}], dtype=object))
+    with pytest.raises(dc.ModelFileError, match="cannot be read"):
+        dc.Samples.load(path)
+    np.save(tmp_path / "s.npy", X)
+    with pytest.raises(dc.ModelFileError, match="one bare array"):
+        dc.Samples.load(tmp_path / "s.npy")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"X": X}, "`F` or `J` must be given"),
+        ({"X": X[:0], "F": X[:0]}, "at least one point"),
+        ({"X": X[0], "F": X}, r"`X` must be a real array of shape \(S, m\). Got shape \(2,\)"),
+        ({"X": X, "F": X[:4]}, r"`F` must have shape \(5, n\)"),
+        ({"X": X, "J": X}, r"`J` must be a real array of shape \(S, n, m\)"),
+        ({"X": X, "F": X, "J": np.ones((5, 3, 2))}, r"`J` must have shape \(5, 2, 2\).*Got \(5, 3, 2\)"),
+        ({"X": X, "J": np.ones((5, 2, 3))}, r"`J` must have shape \(5, n, 2\)"),
+        ({"X": X, "F": np.full((5, 1), np.nan)}, r"`F` must hold finite numbers.*5 NaN.*first at index \(0, 0\)"),
+        ({"X": np.where(X[1, 0] == X, np.inf, X), "F": X}, r"first at index \(1, 0\)"),
+        ({"X": X, "F": X * 1j}, "Got entries of type complex128"),
+        ({"X": [[1, 2], [3]], "F": X}, "cannot be read as an array"),
+        ({"X": X, "F": X, "weights": np.ones(4)}, "`weights` must be 5 positive numbers"),
+        ({"X": X, "F": X, "weights": np.zeros(5)}, "leave a sample out"),
+    ],
+)
+def test_wrong_samples_are_refused_with_the_rule(arguments, message):
+    with pytest.raises(dc.InputError, match=message):
+        dc.Samples(**arguments)
+
+
+def test_wrong_functions_and_splits_are_refused_with_the_rule():
+    with pytest.raises(dc.InputError, match="must map an array of shape"):
+        dc.Samples.from_function(lambda Z: Z[:, 0], X)
+    with pytest.raises(dc.InputError, match="`fraction` must lie between 0 and 1"):
+        dc.Samples(X, F=X).split(1.5)
