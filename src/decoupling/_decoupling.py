@@ -140,8 +140,8 @@ class Decoupling:
 
         Within each layer the largest \\|u_j\\| over X is 1 (where the basis allows it) and the largest entry of each
         row of W_(l-1) is positive; the functions have derivatives of root mean square 1 over X and a positive leading
-        coefficient; the components are ordered by their share of the Jacobian, largest first. Inner constants are
-        moved to the last layer, where they are the smallest ones that give the same function.
+        coefficient; components of one basis are ordered by their share of the Jacobian, largest first. Inner constants
+        are moved to the last layer, where they are the smallest ones that give the same function.
         """
         model = self.without_inner_constants()
         for layer in range(1, self.n_layers + 1):
@@ -208,6 +208,8 @@ class Decoupling:
         return self.scaled(layer, np.ones_like(beta), beta)
 
     def _ordered(self, layer: int, X: object) -> Decoupling:
+        if self.g[layer - 1].layer.shared is None:  # whoever gave each function its own basis gave them an order too
+            return self
         return self.permuted(layer, np.argsort(-self.importance(X)[layer - 1], kind="stable"))
 
     def importance(self, X: object) -> tuple[Float[ndarray, " _"], ...]:
