@@ -13,6 +13,7 @@ from .problems import noise_samples, problem_of, sweeps
 
 SIZES_S = (500, 1000, 2000, 4000)
 SIZES_M = (256, 512, 1024, 2048)
+LABELS = {"S": "samples S (n = 10, m = 64)", "m": "inputs m (n = 10, S = 500)"}
 
 
 def section(directory: Path) -> str:
@@ -24,29 +25,34 @@ def section(directory: Path) -> str:
             for j, (symbol, sizes) in enumerate((("S", SIZES_S), ("m", SIZES_M))):
                 ax = axes[i, j]
                 for L in (1, 2, 3, 4):
-                    seconds = [_time(method, symbol, size, L) for size in sizes]
-                    slope = float(np.polyfit(np.log(sizes), np.log(seconds), 1)[0])
+                    times = np.array([_time(method, symbol, size, L) for size in sizes]) * 1e3
+                    exponent = float(np.polyfit(np.log(sizes), np.log(times), 1)[0])
+                    slope, offset = np.polyfit(sizes, times, 1)
+                    line = offset + slope * np.array(sizes)
+                    share = 1.0 - np.sum((times - line) ** 2) / np.sum((times - times.mean()) ** 2)
+                    span = f"{times[0]:.1f} to {times[-1]:.1f} ms"
                     rows.append(
-                        [
-                            method,
-                            str(L),
-                            symbol,
-                            f"{seconds[0] * 1e3:.1f} to {seconds[-1] * 1e3:.1f} ms",
-                            f"{slope:.2f}",
-                        ]
+                        [method, str(L), symbol, span, f"{exponent:.2f}", f"{1e3 * slope:.1f} µs", f"{share:.4f}"]
                     )
-                    ax.loglog(
-                        sizes, np.array(seconds) * 1e3, "o-", color=COLOURS[L - 1], label=f"L = {L}, slope {slope:.2f}"
-                    )
-                ax.set_xlabel({"S": "samples S (n = 10, m = 64)", "m": "inputs m (n = 10, S = 500)"}[symbol])
+                    ax.plot(sizes, times, "o", color=COLOURS[L - 1], label=f"L = {L}")
+                    ax.plot(sizes, line, "-", color=COLOURS[L - 1], linewidth=1)
+                ax.set_xlabel(LABELS[symbol])
                 ax.set_ylabel(f"{method}: ms per iteration")
                 ax.legend(frameon=False, fontsize=7)
         figure.savefig(directory / "benchmarks-growth.png", dpi=120)
-    text = table(["method", "L", "grows with", "time of one iteration", "fitted exponent"], rows)
+    header = [
+        "method",
+        "L",
+        "grows with",
+        "time of one iteration",
+        "fitted exponent",
+        "slope of the line",
+        "R² of the line",
+    ]
     return (
-        "## Growth with the size of the problem\n\nAn exponent of 1 is linear; below 1, part of the time does not grow"
-        ": with m, only the two products with J do. Rank 8 and degree 3 in every layer.\n\n"
-        "![Time per iteration](benchmarks-growth.png)\n\n" + text
+        "## Growth with the size of the problem\n\nPoints are times, lines are straight: time = offset + slope × size. A "
+        "fitted exponent below 1 means that a part of the time does not grow; with m, only the two products with J do. "
+        "Rank 8 and degree 3 in every layer.\n\n![Time per iteration](benchmarks-growth.png)\n\n" + table(header, rows)
     )
 
 

@@ -138,7 +138,7 @@ class Decoupling:
     def canonical(self, X: object) -> Decoupling:
         """The same function with the trivial ambiguities fixed at the points X.
 
-        Within each layer the largest \\|u_j\\| over X is 1 (where the basis allows it) and the largest entry of each
+        Within each layer the largest absolute u_j over X is 1 (where the basis allows it) and the largest entry of each
         row of W_(l-1) is positive; the functions have derivatives of root mean square 1 over X and a positive leading
         coefficient; components of one basis are ordered by their share of the Jacobian, largest first. Inner constants
         are moved to the last layer, where they are the smallest ones that give the same function.

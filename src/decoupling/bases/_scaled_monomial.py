@@ -14,7 +14,7 @@ from ._combined import AbstractMonomialCombination
 
 @dataclass(frozen=True)
 class ScaledMonomial(AbstractMonomialCombination):
-    """phi_k(u) = (u / scale)^k * scale / k, whose derivative (u / scale)^(k-1) lies in [-1, 1] for |u| <= scale."""
+    """phi_k(u) = (u / scale)^k * scale / k, whose derivative (u / scale)^(k-1) lies in [-1, 1] for u in [-scale, scale]."""
 
     degree: int
     scale: float = 1.0
