@@ -50,9 +50,10 @@ def section(directory: Path) -> str:
         "R² of the line",
     ]
     return (
-        "## Growth with the size of the problem\n\nPoints are times, lines are straight: time = offset + slope × size. A "
-        "fitted exponent below 1 means that a part of the time does not grow; with m, only the two products with J do. "
-        "Rank 8 and degree 3 in every layer.\n\n![Time per iteration](benchmarks-growth.png)\n\n" + table(header, rows)
+        "## Growth with the size of the problem\n\nPoints are times, lines are straight: time = offset + slope × size. "
+        "A fitted exponent below 1 means that a part of the time does not grow; with m, only the two products with J "
+        "do. Rank 8 and degree 3 in every layer.\n\n![Time per iteration](benchmarks-growth.png)\n\n"
+        + table(header, rows)
     )
 
 

@@ -14,7 +14,7 @@ from ._combined import AbstractMonomialCombination
 
 @dataclass(frozen=True)
 class ScaledMonomial(AbstractMonomialCombination):
-    """phi_k(u) = (u / scale)^k * scale / k, whose derivative (u / scale)^(k-1) lies in [-1, 1] for u in [-scale, scale]."""
+    """phi_k(u) = (u / scale)^k * scale / k, with derivatives (u / scale)^(k-1) of like size."""
 
     degree: int
     scale: float = 1.0
