@@ -130,3 +130,27 @@ def test_ranks_too_large_for_the_data_are_a_warning(folder):
     done = decouple("fit samples.npz --ranks 40,40 --degrees 3,3 --max-iterations 2 --n-starts 1 --lam 1", cwd=folder)
     assert done.returncode == 0
     assert "Warning: `ranks` (40, 40) ask for" in done.stderr
+
+
+def test_files_are_not_written_over_each_other(folder):
+    before = (folder / "samples.npz").read_bytes()
+    for line in (f"fit samples.npz {GOOD} --output samples.npz", f"fit samples.npz {GOOD} --output a --report a"):
+        done = decouple(line, cwd=folder)
+        assert done.returncode == 2 and "must be two files" in done.stderr
+    assert (folder / "samples.npz").read_bytes() == before and not (folder / "a").exists()
+
+
+def test_odd_names_are_printed_as_they_are(folder):
+    (folder / "samples.npz").rename(folder / "[bold]x.npz")
+    done = decouple("fit [bold]x.npz --ranks 2 --degrees 2 --max-iterations 3 --no-two-stage", cwd=folder)
+    assert done.returncode == 0 and "[bold]x.npz" in done.stdout
+    long = decouple(f"fit [bold]x.npz --ranks 2 --degrees 2 --max-iterations 3 --output {'a' * 300}", cwd=folder)
+    assert long.returncode == 2 and "Traceback" not in long.stderr
+    taken = decouple("reproduce table1 --runs 1 --output [bold]x.npz", cwd=folder)
+    assert taken.returncode == 2 and "must be a directory" in taken.stderr
+
+
+def test_the_schedule_of_zniyed_can_be_asked_for(folder):
+    done = decouple("fit samples.npz --ranks 2 --degrees 3 --solver zniyed --no-two-stage --json", cwd=folder)
+    content = json.loads(done.stdout)
+    assert content["path"] == [] and content["starts"][0]["lam"] >= 1e-6

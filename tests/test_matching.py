@@ -73,3 +73,9 @@ def test_things_that_cannot_be_compared_are_refused():
         dc.factor_match(f, f.factors(points(3)))
     with pytest.raises(dc.InputError, match="same number of inputs"):
         dc.factor_match(f, random_model([2, 2, 3], 0))
+
+
+def test_a_match_below_zero_is_found_too():
+    f = random_paratuck([7, 7, 7, 7], 5, 0)
+    positive = dc.ParaTuck([np.abs(w) for w in f.W], [np.abs(g) for g in f.G])
+    assert -1.0 <= dc.factor_match(positive, dc.ParaTuck(positive.W, [-positive.G[0], positive.G[1]])) < 0.0

@@ -1,6 +1,7 @@
 """What a user of the package sees: names, import time behaviour, examples in the texts, wrong types."""
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -76,6 +77,21 @@ def test_wrong_types_are_refused_with_the_rule_where_nobody_checks_annotations()
         "dc.ParaTuck(3, 4)": "sequences",
         "dc.Samples.from_function(abs, X, jac='forward')": "`jac` must be",
         "dc.factor_match(3, 4)": "two Decouplings or two ParaTucks",
+        "dc.decouple(s, (2, 2), basis=[3, 3])": "`basis` must be a basis",
+        "dc.decouple(s, 2, 3, basis=dc.AbstractBasis)": "takes the degree alone",
+        "dc.Functions(dc.Monomial, [[1, 2]])": "`basis` must be a basis",
+        "dc.Decoupling(3, 4)": "Got int and int",
+        "dc.Samples(X[:2], F=[[1, 2], [3]])": "cannot be read as an array",
+        "dc.Samples.from_function(abs, X[:, :0])": "at least one point",
+        "dc.Uniform('a', 1)": "`low` must be a number",
+        "dc.Uniform(0.1, float('inf'))": "`high` must be a number",
+        "dc.systems.f1().canonical(X[:0])": "at least one point",
+        "dc.decouple(s, 2, 3, solver=dc.TwoStage(dc.Proj(max_iterations=2), metric=lambda m: None))": "return a number",
+        "dc.systems.f1().permuted(1, [1.0, 0.0])": "permutation",
+        "dc.systems.f1().permuted(1.0, [1, 0])": "`layer` must be one of",
+        "s.take([100])": "`indices` must be",
+        "dc.decouple(s, 2, 3).relative_rmse(X)": "`samples` must be dc.Samples",
+        "dc.Proj(weighted_projection='no')": "True or False",
     }
     code = f"""
 import json, numpy as np, decoupling as dc
@@ -96,3 +112,25 @@ print(json.dumps(found))
     found = json.loads(done.stdout)
     for case, message in cases.items():
         assert message in found.get(case, "no error"), (case, found.get(case))
+
+
+def test_the_result_does_not_depend_on_the_number_of_cores():
+    code = """
+import numpy as np, decoupling as dc
+rng = np.random.default_rng(0)
+X = rng.uniform(-1, 1, (150, 80))
+s = dc.Samples(X, F=rng.normal(size=(150, 6)), J=rng.normal(size=(150, 6, 80)))
+r = dc.decouple(s, (40, 5), (2, 2), solver=dc.Constr(max_iterations=8), n_starts=1)
+print(repr(r.error_jacobian), repr(r.decoupling.W[0][0, 0]))
+"""
+    found = {
+        subprocess.run(
+            [sys.executable, "-c", code],
+            capture_output=True,
+            text=True,
+            check=True,
+            env=os.environ | {"OPENBLAS_NUM_THREADS": n},
+        ).stdout
+        for n in ("1", "2")
+    }
+    assert len(found) == 1

@@ -118,3 +118,38 @@ def test_wrong_functions_and_splits_are_refused_with_the_rule():
         dc.Samples.from_function(lambda Z: Z[:, 0], X)
     with pytest.raises(dc.InputError, match="`fraction` must lie between 0 and 1"):
         dc.Samples(X, F=X).split(1.5)
+
+
+def test_a_complex_step_that_is_wrong_anywhere_is_noticed():
+    with pytest.warns(dc.DecouplingWarning, match="disagrees"):
+        tiny = dc.Samples.from_function(lambda Z: 1e-9 * np.abs(Z), X)
+    assert_allclose(np.abs(tiny.J).sum(axis=2), 1e-9)
+    Z = np.concatenate([np.full((20, 1), -0.9), np.linspace(0.1, 1, 20)[:, None]])
+    with pytest.warns(dc.DecouplingWarning, match="disagrees"):
+        late = dc.Samples.from_function(lambda Z: np.where(Z.real < 0, Z**2, np.abs(Z)), Z)
+    assert_allclose(late.J.ravel()[20:], 1.0, rtol=1e-6)
+
+
+def test_a_function_that_refuses_complex_numbers_is_sampled_all_the_same():
+    def refuses(Z):
+        assert not np.iscomplexobj(Z), "real numbers only"
+        return Z**2
+
+    with pytest.warns(dc.DecouplingWarning, match="real numbers only"):
+        assert_allclose(dc.Samples.from_function(refuses, X).J[:, 0, 0], 2 * X[:, 0], rtol=1e-8)
+
+
+def test_a_damaged_archive_gives_a_clear_error(tmp_path):
+    path = tmp_path / "s.npz"
+    dc.Samples(points(3, 50), F=points(3, 50)).save(path)
+    content = bytearray(path.read_bytes())
+    refused = 0
+    for position in range(50, len(content) - 50, 40):
+        damaged = bytearray(content)
+        damaged[position] ^= 0xFF
+        path.write_bytes(damaged)
+        try:
+            dc.Samples.load(path)
+        except (dc.ModelFileError, dc.InputError):
+            refused += 1
+    assert refused > 0

@@ -69,6 +69,21 @@ def as_counts(name: str, value: Any, *, least: int = 1) -> tuple[int, ...]:
     return tuple(as_count(f"{name}[{i}]", item, least=least) for i, item in enumerate(value))
 
 
+def as_layer(layer: Any, n_layers: int) -> int:
+    """Accept a layer 1, ..., L and return its index in lists."""
+    if isinstance(layer, bool) or not isinstance(layer, Integral) or not 1 <= int(layer) <= n_layers:
+        raise InputError(f"`layer` must be one of 1, ..., {n_layers}. Got {layer!r}.")
+    return int(layer) - 1
+
+
+def as_permutation(order: Any, size: int) -> ndarray:
+    """Accept an order of the components 0, ..., size - 1."""
+    index = np.asarray(order)
+    if index.ndim != 1 or index.dtype.kind not in "iu" or sorted(index.tolist()) != list(range(size)):
+        raise InputError(f"`order` must be a permutation of 0, ..., {size - 1}. Got {order!r}.")
+    return index
+
+
 def as_generator(rng: Any) -> np.random.Generator:
     """Accept a seed or a generator."""
     if isinstance(rng, np.random.Generator):

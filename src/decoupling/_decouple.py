@@ -11,14 +11,18 @@ from typing import Any
 import numpy as np
 
 from ._checks import as_count, as_counts, as_generator
+from ._decoupling import Decoupling
 from ._errors import DecouplingWarning, InputError
+from ._metrics import error_values
 from ._progress import progress_callback
 from ._result import Result
 from ._samples import Samples
-from ._threads import threads_for
+from ._status import Status
+from ._threads import one_thread
 from .bases import AbstractBasis, LayerBasis, Monomial
 from .solvers import AbstractSolver, Constr, Problem, TwoStage
 
+_EXACT = 1e-18  # of the squared size of the data
 _NO_VALUES = "Only Jacobians were given: they leave the constants of the last layer open, so these are 0."
 
 
@@ -90,12 +94,12 @@ def decouple(
         warnings.warn(note, DecouplingWarning, stacklevel=2)
     if samples.F is None:
         notes = (*notes, _NO_VALUES)
-    work = samples.n_samples * samples.n_outputs * problem.X.shape[1] * max(problem.dims[1:-1])
-    with progress_callback(progress, "Decoupling") as report, threads_for(work):
+    with progress_callback(progress, "Decoupling") as report, one_thread():
         solution = method.solve(problem, n_starts=count, rng=generator, progress=report)
+    model = solution.decoupling.canonical(samples.X)
     return Result(
-        solution.decoupling.canonical(samples.X),
-        solution.status,
+        model,
+        _honest(solution.status, model, samples),
         solution.lam,
         solution.history,
         solution.starts,
@@ -105,6 +109,13 @@ def decouple(
         method,
         time.perf_counter() - began,
     )
+
+
+def _honest(status: Status, model: Decoupling, samples: Samples) -> Status:
+    """EXACT only if the model meets everything that is known, whatever the solver looked at."""
+    if status is not Status.EXACT or samples.J is None or samples.F is None:
+        return status
+    return status if error_values(samples.F, model(samples.X)) <= _EXACT else Status.JACOBIANS_EXACT
 
 
 def _layers(ranks: tuple[int, ...], degrees: Any, basis: Any) -> tuple[LayerBasis, ...]:
@@ -118,12 +129,13 @@ def _layers(ranks: tuple[int, ...], degrees: Any, basis: Any) -> tuple[LayerBasi
             raise InputError(
                 "`degrees` must be given with a basis class: one number per layer, such as (3, 3). Got None."
             )
-        make: Callable[[int], AbstractBasis] = basis
-        per_layer: Sequence[Any] = [make(d) for d in sizes]
+        per_layer: Sequence[Any] = [_make_basis(basis, d) for d in sizes]
     elif isinstance(basis, AbstractBasis):
         per_layer = [basis] * len(ranks)
     elif isinstance(basis, Sequence) and not isinstance(basis, str) and len(basis) == len(ranks):
-        per_layer = basis
+        per_layer = [
+            _make_basis(b, sizes[l]) if isinstance(b, type) and sizes is not None else b for l, b in enumerate(basis)
+        ]
     else:
         raise InputError(
             f"`basis` must be a basis class, a basis, or one entry per layer ({len(ranks)}). Got {basis!r}."
@@ -135,6 +147,15 @@ def _layers(ranks: tuple[int, ...], degrees: Any, basis: Any) -> tuple[LayerBasi
             f"`degrees` must agree with `basis`, which has sizes {found}. Got {sizes}: leave `degrees` out."
         )
     return layers
+
+
+def _make_basis(basis: Callable[[int], AbstractBasis], degree: int) -> AbstractBasis:
+    try:
+        return basis(degree)
+    except TypeError as error:
+        raise InputError(
+            f"`basis` must be a class that takes the degree alone, or a basis made from it. Got {basis!r}: {error}."
+        ) from error
 
 
 def _check_validation(validation: Samples | None, samples: Samples) -> None:
@@ -158,6 +179,12 @@ def _undetermined(samples: Samples, layers: tuple[LayerBasis, ...]) -> tuple[str
     unknowns = sum(a * b for a, b in pairwise(dims)) + sum(sum(layer.sizes) - 2 * len(layer.sizes) for layer in layers)
     equations = S * n * ((samples.J is not None) * m + (samples.F is not None))
     notes = []
+    degree = max(layer.size for layer in layers)
+    if degree > S:
+        notes.append(
+            f"`degrees` must not be above the number of samples to determine the functions. Got {degree} and {S} "
+            "samples: lower the degrees or give more samples."
+        )
     if unknowns > equations:
         notes.append(
             f"`ranks` {tuple(ranks)} ask for {unknowns} free parameters, but the samples give {equations} numbers: the "

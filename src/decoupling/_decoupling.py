@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
-from ._checks import as_array, as_points
+from ._checks import as_array, as_layer, as_permutation, as_points
 from ._errors import InputError
 from ._functions import Functions
 from ._paratuck import ParaTuck, check_chain
@@ -44,10 +44,11 @@ class Decoupling:
     g: tuple[Functions, ...]
 
     def __init__(self, W: Sequence[object] | ndarray, g: Sequence[Functions]) -> None:
+        rule = "`W` and `g` must hold L + 1 matrices and L layers of functions, L >= 1"
+        if not isinstance(W, Sequence | ndarray) or not isinstance(g, Sequence):
+            raise InputError(f"{rule}. Got {type(W).__name__} and {type(g).__name__}.")
         if len(W) != len(g) + 1 or len(g) == 0:
-            raise InputError(
-                f"`W` and `g` must hold L + 1 matrices and L layers of functions, L >= 1. Got {len(W)} and {len(g)}."
-            )
+            raise InputError(f"{rule}. Got {len(W)} and {len(g)}.")
         weights = tuple(as_array(f"W[{l}]", w, (f"r[{l + 1}]", f"r[{l}]")) for l, w in enumerate(W))
         check_chain(weights)
         for l, functions in enumerate(g):
@@ -139,10 +140,12 @@ class Decoupling:
         """The same function with the trivial ambiguities fixed at the points X.
 
         Within each layer the largest absolute u_j over X is 1 (where the basis allows it) and the largest entry of each
-        row of W_(l-1) is positive; the functions have derivatives of root mean square 1 over X and a positive leading
-        coefficient; components of one basis are ordered by their share of the Jacobian, largest first. Inner constants
-        are moved to the last layer, where they are the smallest ones that give the same function.
+        row of W_(l-1) is positive; the functions have derivatives of root mean square 1 over X and a positive
+        largest coefficient; components of one basis are ordered by their share of the Jacobian, largest first. Inner
+        constants are moved to the last layer, where they are the smallest ones that give the same function.
         """
+        if as_points("X", X, self.n_inputs).shape[0] == 0:
+            raise InputError("`X` must hold at least one point: the scales are fixed there. Got none.")
         model = self.without_inner_constants()
         for layer in range(1, self.n_layers + 1):
             model = model._normalised_inputs(layer, X)
@@ -155,10 +158,8 @@ class Decoupling:
 
     def permuted(self, layer: int, order: object) -> Decoupling:
         """The same function with the components of `layer` (1, ..., L) in another order."""
-        l = self._layer(layer)
-        index = np.asarray(order)
-        if sorted(index.tolist()) != list(range(self.ranks[l])):
-            raise InputError(f"`order` must be a permutation of 0, ..., {self.ranks[l] - 1}. Got {order!r}.")
+        l = as_layer(layer, self.n_layers)
+        index = as_permutation(order, self.ranks[l])
         bases = self.g[l].layer.bases
         return self._with_layer(
             l, self.W[l][index], tuple(bases[i] for i in index), self.g[l].C[index], self.W[l + 1][:, index]
@@ -166,7 +167,7 @@ class Decoupling:
 
     def scaled(self, layer: int, inputs: object, outputs: object) -> Decoupling:
         """The same function with u_j of `layer` multiplied by ``inputs[j]`` and the values of g_j by ``outputs[j]``."""
-        l = self._layer(layer)
+        l = as_layer(layer, self.n_layers)
         alpha, beta = (as_array(name, v, ("r",)) for name, v in (("inputs", inputs), ("outputs", outputs)))
         for name, v in (("inputs", alpha), ("outputs", beta)):
             if v.shape != (self.ranks[l],) or not np.all(v):
@@ -178,11 +179,6 @@ class Decoupling:
             c = self.g[l].C[j, :e]
             C[j, :e] = beta[j] * (c if alpha[j] == 1.0 else rescaled(basis, c, 1.0 / alpha[j]))
         return self._with_layer(l, alpha[:, None] * self.W[l], bases, C, self.W[l + 1] / beta)
-
-    def _layer(self, layer: int) -> int:
-        if layer not in range(1, self.n_layers + 1):
-            raise InputError(f"`layer` must be one of 1, ..., {self.n_layers}. Got {layer!r}.")
-        return layer - 1
 
     def _with_layer(
         self, l: int, before: ndarray, bases: tuple[AbstractBasis, ...], C: ndarray, after: ndarray

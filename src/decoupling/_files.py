@@ -14,10 +14,10 @@ from ._errors import InputError
 
 def check_target(path: str | os.PathLike[str]) -> Path:
     """Complain about a place that no file can be written to, before any work is done for it."""
-    target = Path(path)
-    rule = f"`{target}` must be a file in an existing, writable directory"
-    if target.is_dir():
-        raise InputError(f"{rule}. It is a directory.")
+    target = Path(os.path.realpath(path))  # a link stays a link: what it points to is written
+    rule = f"`{Path(path)}` must be a file in an existing, writable directory"
+    if target.exists() and not target.is_file():
+        raise InputError(f"{rule}. It is {'a directory' if target.is_dir() else 'not a regular file'}.")
     if not target.parent.is_dir():
         raise InputError(f"{rule}. The directory `{target.parent}` does not exist.")
     if not os.access(target.parent, os.W_OK):
@@ -40,6 +40,16 @@ def replace_file(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
     except BaseException:
         Path(draft).unlink(missing_ok=True)
         raise
+
+
+def make_directory(path: str | os.PathLike[str]) -> Path:
+    """A directory to write into, made if it is not there."""
+    target = Path(path)
+    try:
+        target.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"`{target}` must be a directory, or the place for one. {error.strerror}.") from error
+    return target
 
 
 def write_text(path: str | os.PathLike[str], text: str) -> None:

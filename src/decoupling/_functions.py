@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
-from ._checks import as_array
+from ._checks import as_array, as_points
 from ._errors import InputError
 from .bases import AbstractBasis, LayerBasis
 
@@ -71,16 +71,19 @@ class Functions:
     def constants(self) -> Float[ndarray, " r"]:
         return self.C[:, 0]
 
-    def __call__(self, u: Float[ndarray, "S r"]) -> Float[ndarray, "S r"]:
+    def __call__(self, u: object) -> Float[ndarray, "S r"]:
         """Values g_j(u_j)."""
+        u = as_points("u", u, self.rank)
         return self.C[:, 0] + np.sum(self.layer.evaluate(u) * self.C[:, 1:], axis=-1)
 
-    def derivative(self, u: Float[ndarray, "S r"]) -> Float[ndarray, "S r"]:
+    def derivative(self, u: object) -> Float[ndarray, "S r"]:
         """Derivatives g_j'(u_j)."""
+        u = as_points("u", u, self.rank)
         return np.sum(self.layer.derivative(u) * self.C[:, 1:], axis=-1)
 
-    def second_derivative(self, u: Float[ndarray, "S r"]) -> Float[ndarray, "S r"]:
+    def second_derivative(self, u: object) -> Float[ndarray, "S r"]:
         """Second derivatives g_j''(u_j)."""
+        u = as_points("u", u, self.rank)
         return np.sum(self.layer.second_derivative(u) * self.C[:, 1:], axis=-1)
 
     def __repr__(self) -> str:

@@ -106,7 +106,7 @@ def _improve(a: ParaTuck, b: ParaTuck, order: list[ndarray]) -> float:
         for l in range(a.n_layers):
             order[l] = _assign(a, b, order, l)
         new = _inner(a, b, order)
-        if new <= value * (1.0 + 1e-12):
+        if new <= value + 1e-12 * abs(value):
             return max(new, value)
         value = new
 

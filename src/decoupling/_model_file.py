@@ -40,8 +40,9 @@ def load_model(path: str | os.PathLike[str], bases: Sequence[type[AbstractBasis]
     try:
         with safe_open(file, framework="numpy") as content:
             metadata = content.metadata() or {}
-            arrays = {name: content.get_tensor(name) for name in content.keys()}  # noqa: SIM118 (not a dict)
-    except (SafetensorError, OSError, ValueError) as error:
+            own = metadata.get("format") == _FORMAT  # others may hold types that NumPy does not know
+            arrays = {name: content.get_tensor(name) for name in content.keys()} if own else {}  # noqa: SIM118
+    except (SafetensorError, OSError, ValueError, TypeError, AttributeError) as error:
         raise ModelFileError(
             f"`{file}` must be a model file written by Decoupling.save. It is damaged or of another kind: {error}."
         ) from error

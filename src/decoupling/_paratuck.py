@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
-from ._checks import as_array
+from ._checks import as_array, as_layer, as_permutation
 from ._errors import InputError
 
 
@@ -41,8 +41,11 @@ class ParaTuck:
     G: tuple[Float[ndarray, "S _"], ...]
 
     def __init__(self, W: object, G: object) -> None:
-        if not isinstance(W, tuple | list) or not isinstance(G, tuple | list) or len(W) != len(G) + 1 or len(G) == 0:
-            raise InputError("`W` and `G` must be sequences of L + 1 and L matrices, with L >= 1.")
+        rule = "`W` and `G` must be sequences of L + 1 and L matrices, with L >= 1"
+        if not isinstance(W, tuple | list | ndarray) or not isinstance(G, tuple | list | ndarray):
+            raise InputError(f"{rule}. Got {type(W).__name__} and {type(G).__name__}.")
+        if len(W) != len(G) + 1 or len(G) == 0:
+            raise InputError(f"{rule}. Got {len(W)} and {len(G)}.")
         weights = tuple(as_array(f"W[{l}]", w, (f"r[{l + 1}]", f"r[{l}]")) for l, w in enumerate(W))
         diagonals = tuple(as_array(f"G[{l}]", g, ("S", f"r[{l + 1}]")) for l, g in enumerate(G))
         check_chain(weights)
@@ -82,17 +85,15 @@ class ParaTuck:
 
     def permuted(self, layer: int, order: object) -> ParaTuck:
         """The same tensor with the components of `layer` (1, ..., L) in another order."""
-        l = self._layer(layer)
-        index = np.asarray(order)
-        if sorted(index.tolist()) != list(range(self.ranks[l])):
-            raise InputError(f"`order` must be a permutation of 0, ..., {self.ranks[l] - 1}. Got {order!r}.")
+        l = as_layer(layer, self.n_layers)
+        index = as_permutation(order, self.ranks[l])
         W, G = list(self.W), list(self.G)
         W[l], W[l + 1], G[l] = W[l][index], W[l + 1][:, index], G[l][:, index]
         return ParaTuck(W, G)
 
     def scaled(self, layer: int, left: object, right: object) -> ParaTuck:
         """The same tensor with rows of W_(l-1) times `left`, columns of W_l times `right`, G^(l) divided by both."""
-        l = self._layer(layer)
+        l = as_layer(layer, self.n_layers)
         first = self._factors("left", left, self.ranks[l])
         second = self._factors("right", right, self.ranks[l])
         W, G = list(self.W), list(self.G)
@@ -101,7 +102,7 @@ class ParaTuck:
 
     def slicewise_scaled(self, layer: int, other: int, factors: object) -> ParaTuck:
         """The same tensor with row s of one layer's G times ``factors[s]`` and of another layer's divided by it."""
-        i, j = self._layer(layer), self._layer(other)
+        i, j = as_layer(layer, self.n_layers), as_layer(other, self.n_layers)
         if i == j:
             raise InputError(
                 f"`layer` and `other` must differ: slice-wise scalings move between two layers, and there are none for "
@@ -111,11 +112,6 @@ class ParaTuck:
         G = list(self.G)
         G[i], G[j] = G[i] * gamma, G[j] / gamma
         return ParaTuck(self.W, G)
-
-    def _layer(self, layer: int) -> int:
-        if layer not in range(1, self.n_layers + 1):
-            raise InputError(f"`layer` must be one of 1, ..., {self.n_layers}. Got {layer!r}.")
-        return layer - 1
 
     @staticmethod
     def _factors(name: str, value: object, size: int) -> ndarray:

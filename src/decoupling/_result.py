@@ -77,6 +77,8 @@ class Result:
     def relative_rmse(self, samples: Samples | None = None) -> Float[ndarray, " n"]:
         """e_i in percent, one per output, on the given samples or on the fitted ones."""
         data = self.samples if samples is None else samples
+        if not isinstance(data, Samples):
+            raise InputError(f"`samples` must be dc.Samples. Got {type(samples).__name__}.")
         if data.F is None:
             raise InputError("`samples` must hold values F for relative_rmse. Got Jacobians only.")
         return relative_rmse(data.F, self.decoupling(data.X))

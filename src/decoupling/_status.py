@@ -9,9 +9,17 @@ class Status(Enum):
     """The reason for stopping."""
 
     EXACT = "The model meets the samples to rounding: there is nothing left to improve."
+    JACOBIANS_EXACT = "The Jacobians are met to rounding; the values are not, and this method does not fit them."
+    FITTED = "The tensor was decomposed, and the nearest function of the basis was fitted to each component."
     STALLED = "The objective did not decrease for `patience` iterations; the best iterate is returned."
     MAX_ITERATIONS = (
         "`max_iterations` was reached while the objective was still decreasing now and then; the best iterate is "
         "returned. Raise `max_iterations` to go on."
     )
+    CONVERGED = (
+        "A local minimum was reached: the objective no longer decreases. More starts may find a lower one, and a model "
+        "with more functions or degrees may fit better."
+    )
+    DROPPED = "This start was given up early: others of its batch were better."
+    OUT_OF_STEPS = "`max_steps` was reached while the objective was still decreasing. Raise it to go on."
     NONFINITE = "A factor became NaN or infinite, and this start was given up."

@@ -1,20 +1,21 @@
-"""One BLAS thread for small problems: with more, a busy machine makes them slower by orders of magnitude."""
+"""One BLAS thread inside solvers.
+
+More threads change the rounding, and with it the path of a start: the same seed must give the same result however many
+cores there are. On small problems they are also slower, by orders of magnitude on a busy machine.
+"""
 
 from __future__ import annotations
 
 import functools
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from typing import Any
 
 from threadpoolctl import ThreadpoolController
 
-# Multiplications in the largest matrix product of an iteration; below this a second thread costs more than it brings.
-_LARGE = 50_000_000
 
-
-def threads_for(n_multiplications: int) -> AbstractContextManager[Any]:
-    """A context with one thread, or with as many as there were when the problem is large."""
-    return _controller().limit(limits=1) if n_multiplications < _LARGE else nullcontext()
+def one_thread() -> AbstractContextManager[Any]:
+    """A context in which BLAS uses one thread."""
+    return _controller().limit(limits=1)
 
 
 @functools.cache

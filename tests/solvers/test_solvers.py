@@ -207,7 +207,7 @@ def test_a_metric_that_is_not_a_number_ends_the_path_or_is_an_error():
     scores = iter([1.0, np.nan])
     solver = dc.TwoStage(dc.Constr(max_iterations=10), metric=lambda model: next(scores))
     assert len(dc.decouple(samples, (2, 2), (3, 3), solver=solver, progress=False).path) == 2
-    with pytest.raises(dc.SolverError, match="`metric` was not a number"):
+    with pytest.raises(dc.SolverError, match="`metric` was not a finite number"):
         dc.decouple(
             samples,
             (2, 2),
@@ -291,3 +291,72 @@ def test_inputs_that_no_row_of_the_jacobian_sees_do_no_harm():
     result = dc.decouple(sampled(wide), 2, 3, progress=False)
     assert result.error_jacobian < 1e-20
     assert np.abs(result.decoupling.W[0][:, 3:]).max() < 1e-10
+
+
+# Honest books
+
+
+@pytest.mark.parametrize("method", [dc.Proj, dc.Constr])
+def test_a_warm_start_is_never_made_worse(method):
+    samples = sampled(dc.systems.f2())
+    found = dc.decouple(samples, (2, 2), (3, 3), solver=dc.TwoStage(dc.Proj(max_iterations=300)), progress=False)
+    again = dc.decouple(
+        samples, (2, 2), (3, 3), solver=method(start=found.decoupling, lam=found.lam), n_starts=1, progress=False
+    )
+
+    def objective(result):
+        model = result.decoupling
+        return np.sum((samples.J - model.jacobian(samples.X)) ** 2) + found.lam * np.sum(
+            (samples.F - model(samples.X)) ** 2
+        )
+
+    assert objective(again) <= objective(found) * (1 + 1e-9)
+
+
+def test_exact_means_that_everything_known_is_met():
+    samples = sampled(F1_LAYER, 60)
+    result = dc.decouple(samples, 4, 3, solver=dc.Constr(lam=0.0), progress=False)
+    assert result.status is dc.Status.JACOBIANS_EXACT and "constants are 0" in result.notes[0]
+    X = points(3, 60)
+    waves = dc.Samples.from_function(lambda Z: np.tanh(2 * Z @ np.array([[1.0, 2, 0], [0, 1, 1], [1, 0, 1]])), X)
+    assert dc.decouple(waves, 3, 1, solver=dc.Dreesen(), progress=False).status is not dc.Status.EXACT
+
+
+def test_the_table_of_starts_tells_the_lam_of_its_own_best_iterate_and_unknown_errors_are_nan():
+    samples = sampled(dc.systems.f2())
+    scheduled = dc.decouple(samples, 2, 3, solver=dc.Zniyed(max_iterations=60), progress=False)
+    best = np.argmin(scheduled.history.objective)
+    assert scheduled.lam == pytest.approx(scheduled.history.lam[best])
+    for solver in (dc.Hollander(max_iterations=20), dc.Dreesen(max_iterations=20)):
+        result = dc.decouple(samples, 2, 3, solver=solver, progress=False)
+        assert all(np.isnan(row.error_values) for row in result.starts)
+    jacobians = dc.decouple(dc.Samples(samples.X, J=samples.J), 2, 3, solver=dc.Proj(max_iterations=20), progress=False)
+    assert all(np.isnan(row.error_values) for row in jacobians.starts)
+
+
+@pytest.mark.parametrize("constant", [0.0, 0.1, 1.0])
+def test_an_output_that_does_not_vary_does_not_decide_lam(constant):
+    f2 = dc.systems.f2()
+    X = points(3, 40)
+    F = np.column_stack([f2(X), np.full(40, constant)])
+    J = np.concatenate([f2.jacobian(X), np.zeros((40, 1, 3))], axis=1)
+    result = dc.decouple(dc.Samples(X, F=F, J=J), (2, 2), (3, 3), solver=dc.TwoStage(dc.Constr()), progress=False)
+    assert len(result.path) < 10 and all(np.isfinite(row.metric) and row.metric < 1e4 for row in result.path)
+
+
+def test_validation_on_one_point_and_a_path_without_end_are_told():
+    samples = sampled(dc.systems.f2())
+    solver = dc.TwoStage(dc.Constr(max_iterations=10))
+    one = dc.decouple(samples, (2, 2), (3, 3), solver=solver, validation=samples.take([0]), progress=False)
+    assert all(np.isfinite(row.metric) for row in one.path)
+    flat = dc.TwoStage(dc.Constr(max_iterations=5), metric=lambda model: 1.0, max_steps=4)
+    result = dc.decouple(samples, (2, 2), (3, 3), solver=flat, progress=False)
+    assert len(result.path) == 4 and any("never got worse" in note for note in result.notes)
+
+
+def test_a_generator_goes_on_from_where_it_is():
+    samples, solver = sampled(dc.systems.f2()), dc.TwoStage(dc.Constr(max_iterations=5))
+    fresh, used = np.random.default_rng(1), np.random.default_rng(1)
+    used.random(10)
+    a, b = (dc.decouple(samples, (2, 2), (3, 3), solver=solver, rng=rng, progress=False) for rng in (fresh, used))
+    assert not np.array_equal(a.decoupling.W[0], b.decoupling.W[0])

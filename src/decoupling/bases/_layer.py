@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -10,7 +11,7 @@ from jaxtyping import Bool, Float
 from numpy import ndarray
 
 from .._errors import InputError
-from ._abstract import AbstractBasis
+from ._abstract import AbstractBasis, AbstractPolynomialBasis
 
 
 @dataclass(frozen=True)
@@ -25,7 +26,8 @@ class LayerBasis:
     @classmethod
     def of(cls, basis: AbstractBasis | tuple[AbstractBasis, ...] | list[AbstractBasis], rank: int) -> LayerBasis:
         """Spread one basis over `rank` functions, or check that there is one for each."""
-        bases = (basis,) * rank if isinstance(basis, AbstractBasis) else tuple(basis)
+        given = basis if isinstance(basis, tuple | list | AbstractBasis) else [basis]
+        bases = (given,) * rank if isinstance(given, AbstractBasis) else tuple(given)
         for item in bases:
             if not isinstance(item, AbstractBasis):
                 raise InputError(
@@ -39,7 +41,8 @@ class LayerBasis:
     @cached_property
     def shared(self) -> AbstractBasis | None:
         """The basis that all functions have in common, if they have."""
-        return self.bases[0] if all(b == self.bases[0] for b in self.bases[1:]) else None
+        first = self.bases[0]
+        return first if all(b is first or _equal(b, first) for b in self.bases[1:]) else None
 
     @cached_property
     def sizes(self) -> tuple[int, ...]:
@@ -63,6 +66,20 @@ class LayerBasis:
     def second_derivative(self, u: Float[ndarray, "*batch r"]) -> Float[ndarray, "*batch r d"]:
         return self._each("second_derivative", u)
 
+    def rescaling(self) -> Callable[[ndarray, ndarray], ndarray] | None:
+        """How coefficients (B, r, d) change when u = alpha v is replaced by v, if that is known in closed form."""
+        shared = self.shared
+        if not isinstance(shared, AbstractPolynomialBasis):
+            return None
+        powers = np.arange(1, shared.size + 1)
+        T = shared.to_monomials()
+        back = np.linalg.inv(T)
+
+        def change(C: ndarray, alpha: ndarray) -> ndarray:
+            return ((C @ T) * alpha[..., None] ** powers) @ back
+
+        return change
+
     def _each(self, method: str, u: ndarray) -> ndarray:
         if (shared := self.shared) is not None:
             table: ndarray = getattr(shared, method)(u)
@@ -71,3 +88,11 @@ class LayerBasis:
         for j, basis in enumerate(self.bases):
             padded[..., j, : basis.size] = getattr(basis, method)(u[..., j])
         return padded
+
+
+def _equal(a: AbstractBasis, b: AbstractBasis) -> bool:
+    """Whether two bases are the same; fields that cannot be compared, such as arrays, count as different."""
+    try:
+        return bool(a == b)
+    except ValueError:
+        return False

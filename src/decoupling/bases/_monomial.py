@@ -33,7 +33,7 @@ class Monomial(AbstractPolynomialBasis):
     degree: int
 
     def __post_init__(self) -> None:
-        as_count("degree", self.degree)
+        object.__setattr__(self, "degree", as_count("degree", self.degree))
 
     @property
     def size(self) -> int:

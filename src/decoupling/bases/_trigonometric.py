@@ -24,7 +24,7 @@ class Trigonometric(AbstractBasis):
     count: int
 
     def __post_init__(self) -> None:
-        as_count("count", self.count)
+        object.__setattr__(self, "count", as_count("count", self.count))
 
     @property
     def size(self) -> int:

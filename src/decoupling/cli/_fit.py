@@ -38,6 +38,11 @@ _WITHOUT_LAM = ("hollander", "dreesen")
     default=None,
     help="Fixed weight of the values; chosen in two stages if left out.",
 )
+@click.option(
+    "--two-stage/--no-two-stage",
+    default=True,
+    help="Whether to choose lam in two stages; without, the solver's own default is used.",
+)
 @click.option("--n-starts", type=click.IntRange(min=1), default=8, show_default=True, help="Random starts.")
 @click.option(
     "--max-iterations", type=click.IntRange(min=1), default=500, show_default=True, help="Iterations per start."
@@ -63,6 +68,7 @@ def fit(
     basis: str,
     solver: str,
     lam: float | None,
+    two_stage: bool,
     n_starts: int,
     max_iterations: int,
     patience: int,
@@ -83,14 +89,17 @@ def fit(
     Example:
       decouple fit samples.npz --ranks 2,2 --degrees 3,3 --output model.safetensors --report report.html
     """
+    from pathlib import Path
+
     import decoupling as dc
 
     from .._files import check_target
     from ._screen import print_json, print_table, result_content, result_table
 
-    for target in (output, report_path):
-        if target is not None:
-            check_target(target)
+    targets = [check_target(target) for target in (output, report_path) if target is not None]
+    sources = [Path(source).resolve() for source in (file, validation) if source is not None]
+    if len({*targets, *sources}) < len(targets) + len(set(sources)):
+        raise click.UsageError("--output and --report must be two files, and not the ones that are read.")
     if validation is not None and holdout is not None:
         raise click.UsageError("Give --validation or --holdout, not both.")
     if lam is not None and solver in _WITHOUT_LAM:
@@ -107,7 +116,7 @@ def fit(
         ranks,
         degrees,
         basis=bases[basis],
-        solver=_solver(solver, lam, max_iterations, patience, two_stage=samples.F is not None),
+        solver=_solver(solver, lam, max_iterations, patience, two_stage=two_stage and samples.F is not None),
         n_starts=n_starts,
         validation=judged,
         rng=seed,

@@ -41,6 +41,9 @@ def main() -> None:
     except DecouplingError as error:
         click.echo(f"Error: {error}", err=True)
         sys.exit(2)
+    except OSError as error:
+        click.echo(f"Error: {error.filename or 'a file'}: {error.strerror}.", err=True)
+        sys.exit(2)
     except MemoryError:
         click.echo("Error: there is not enough memory for this problem. Use fewer samples or starts.", err=True)
         sys.exit(2)

@@ -22,14 +22,13 @@ def reproduce() -> None:
 def table1(runs: int, n_starts: int, jobs: int, output: str, seed: int, as_json: bool, quiet: bool) -> None:
     """Table 1: two-layer decouplings of f1, f2 and f3 by PROJ and CONSTR."""
     import time
-    from pathlib import Path
 
+    from .._files import make_directory
     from .._progress import progress_callback
     from ..reproduce import run_table1, table1_markdown, write_table1
     from ._screen import print_json
 
-    directory = Path(output)
-    directory.mkdir(parents=True, exist_ok=True)
+    directory = make_directory(output)
     began = time.perf_counter()
     with progress_callback(not quiet, "Table 1") as progress:
         table = run_table1(n_runs=runs, n_starts=n_starts, seed=seed, n_jobs=jobs, progress=progress)

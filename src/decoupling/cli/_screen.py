@@ -38,7 +38,15 @@ def print_table(table: Table) -> None:
     console = Console()
     if not console.is_terminal:
         console = Console(width=160)
-    console.print(table)
+    console.print(table, markup=False)
+
+
+def plain_table(title: str) -> Table:
+    """A table without a header, whose title is printed as it is."""
+    from rich.table import Table
+    from rich.text import Text
+
+    return Table(title=Text(title), title_justify="left", show_header=False)
 
 
 def result_content(result: Result, validation: Samples | None) -> dict[str, Any]:
@@ -68,9 +76,7 @@ def result_content(result: Result, validation: Samples | None) -> dict[str, Any]
 
 def result_table(result: Result, validation: Samples | None, title: str) -> Table:
     """What a person wants to know first."""
-    from rich.table import Table
-
-    table = Table(title=title, title_justify="left", show_header=False)
+    table = plain_table(title)
     table.add_column(style="bold", no_wrap=True)
     table.add_column(overflow="fold")
     table.add_row("model", repr(result.decoupling))

@@ -44,10 +44,10 @@ def _content(model: Decoupling) -> dict[str, Any]:
 
 
 def _matrix(title: str, values: Any) -> Any:
-    from rich.table import Table
+    from ._screen import plain_table
 
     shown = 12
-    table = Table(title=title, title_justify="left", show_header=False)
+    table = plain_table(title)
     for row in values[:shown]:
         cells = [f"{value:.4g}" for value in row[:shown]]
         table.add_row(*cells, *(["..."] if len(row) > shown else []))

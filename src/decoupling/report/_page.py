@@ -39,13 +39,15 @@ def write_report(result: Result, path: str | os.PathLike[str], *, title: str) ->
 def _verdict(result: Result) -> str:
     """How good the model is, in plain words."""
     if result.samples.F is None:
-        size, what = 100.0 * np.sqrt(result.error_jacobian), "the Jacobians"
-    else:
-        size, what = float(np.max(result.relative_rmse())), "the worst output"
+        size, what = 100.0 * np.sqrt(result.error_jacobian), "the Jacobians are off by {} % of their size"
+    elif np.all(np.isfinite(result.relative_rmse())):
+        size, what = float(np.max(result.relative_rmse())), "the worst output is off by {} % of its spread"
+    else:  # an output that does not vary has no spread
+        size, what = 100.0 * np.sqrt(result.error_values), "the values are off by {} % of their size"
     if size < 1e-6:
         return "The model meets the samples to rounding."
     kind = "a very close" if size < 0.1 else "a close" if size < 1.0 else "a rough" if size < 10.0 else "a poor"
-    return f"This is {kind} approximation: on the fitted samples {what} is off by {_significant(size)} % of its spread."
+    return f"This is {kind} approximation: on the fitted samples {what.format(_significant(size))}."
 
 
 def _table_size(result: Result) -> int:

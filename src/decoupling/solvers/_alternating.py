@@ -19,8 +19,15 @@ from ._problem import Problem
 # Residuals of this share of the data are rounding.
 _ROUNDING = 1e-26
 
-# (state, iteration) -> the next state, the lam it was made with, and the objective that iterates are compared by
-Step = Callable[[Iterate, int], tuple[Iterate, float, Float[ndarray, " B"]]]
+# (state, iteration) -> the next state and the lam it was made with
+Step = Callable[[Iterate, int], tuple[Iterate, float]]
+# (state, lam) -> what iterates are compared by, one number per start
+Objective = Callable[[Iterate, float], Float[ndarray, " B"]]
+
+
+def weighted_sum(state: Iterate, lam: float) -> Float[ndarray, " B"]:
+    """||J - J_hat||^2 + lam ||F - F_hat||^2, the objective of the coupled problem."""
+    return state.residual_J + lam * state.residual_F if lam > 0.0 else state.residual_J
 
 
 @dataclass(frozen=True)
@@ -38,6 +45,7 @@ class Run:
 
     best: Iterate
     objective: Float[ndarray, " B"]
+    best_lam: Float[ndarray, " B"]
     iterations: ndarray
     status: list[Status]
     seconds: Float[ndarray, " B"]
@@ -45,20 +53,36 @@ class Run:
     record: Float[ndarray, "t 3 B"]  # objective, residual of J, residual of F
 
 
-def run_starts(problem: Problem, start: Iterate, step: Step, stopping: Stopping, progress: ProgressCallback) -> Run:
-    """Iterate until every start has ended; starts that end, or become non-finite, leave the batch."""
+def run_starts(
+    problem: Problem,
+    start: Iterate,
+    step: Step,
+    objective_of: Objective,
+    first_lam: float,
+    stopping: Stopping,
+    progress: ProgressCallback,
+) -> Run:
+    """Iterate until every start has ended; starts that end, or become non-finite, leave the batch.
+
+    A start whose residuals are known (a warm start) counts as an iterate: what is returned is not worse than it.
+    """
     began = time.perf_counter()
     B = start.W[0].shape[0]
     active, state = np.arange(B), start
     best = _blank(start)
-    objective, since = np.full(B, np.inf), np.zeros(B, dtype=int)
+    objective, best_lam, since = np.full(B, np.inf), np.full(B, first_lam), np.zeros(B, dtype=int)
+    given = objective_of(start, first_lam)
+    rated = np.isfinite(given)
+    _store(best, np.flatnonzero(rated), start, rated)
+    objective[rated] = given[rated]
     iterations, seconds = np.zeros(B, dtype=int), np.zeros(B)
     status = [Status.MAX_ITERATIONS] * B
     lams: list[float] = []
     record: list[ndarray] = []
     with np.errstate(all="ignore"):  # a start that overflows is found below, by its objective
         for t in range(1, stopping.max_iterations + 1):
-            state, lam, value = step(state, t)
+            state, lam = step(state, t)
+            value = objective_of(state, lam)
             lams.append(lam)
             row = np.full((3, B), np.nan)
             row[:, active] = value, state.residual_J, state.residual_F
@@ -66,7 +90,7 @@ def run_starts(problem: Problem, start: Iterate, step: Step, stopping: Stopping,
             finite = np.isfinite(value)
             improved = finite & (value < objective[active])
             _store(best, active[improved], state, improved)
-            objective[active[improved]] = value[improved]
+            objective[active[improved]], best_lam[active[improved]] = value[improved], lam
             since[active] = np.where(improved, 0, since[active] + 1)
             iterations[active] = t
             seconds[active] = time.perf_counter() - began
@@ -83,23 +107,29 @@ def run_starts(problem: Problem, start: Iterate, step: Step, stopping: Stopping,
             progress(done=t, total=stopping.max_iterations, objective=float(np.min(objective)))
             if active.size == 0:
                 break
-    return Run(best, objective, iterations, status, seconds, np.array(lams), np.array(record))
+    return Run(best, objective, best_lam, iterations, status, seconds, np.array(lams), np.array(record))
 
 
-def solution_of(problem: Problem, run: Run, lam: float, notes: tuple[str, ...] = ()) -> Solution:
-    """The best start of a run as a model, with the table of all starts."""
+def solution_of(problem: Problem, run: Run, *, uses_values: bool = True) -> Solution:
+    """The best start of a run as a model, with the table of all starts.
+
+    Starts that became non-finite are passed over unless all did; then the best iterate before that is the answer.
+    """
     good = np.array([s is not Status.NONFINITE for s in run.status]) & np.isfinite(run.objective)
     if not good.any():
+        good = np.isfinite(run.objective)
+    if not good.any():
         raise SolverError(
-            f"All {len(good)} starts became NaN or infinite. Scale the inputs to about [-1, 1], lower the degrees, or "
-            "try other starts: another `rng`, more `n_starts`, or `start=dc.Normal()`."
+            f"All {len(good)} starts became NaN or infinite. Scale inputs and outputs to about [-1, 1], lower the "
+            "degrees, or try other starts: another `rng`, more `n_starts`, or `start=dc.Normal()`."
         )
     winner = int(np.argmin(np.where(good, run.objective, np.inf)))
-    size_J, size_F = problem.size_J or 1.0, problem.size_F or 1.0
+    size_J = problem.size_J or 1.0
+    size_F = (problem.size_F or 1.0) if uses_values and problem.F is not None else np.nan
     rows = tuple(
         StartRow(
             start=b,
-            lam=lam,
+            lam=float(run.best_lam[b]),
             objective=float(run.objective[b]),
             error_jacobian=float(run.best.residual_J[b] / size_J),
             error_values=float(run.best.residual_F[b] / size_F),
@@ -115,7 +145,7 @@ def solution_of(problem: Problem, run: Run, lam: float, notes: tuple[str, ...] =
     best = run.best
     inner = [W[winner] / scale[winner][:, None] for W, scale in zip(best.W, best.scale, strict=False)]
     model = problem.model([*inner, best.W[-1][winner]], [C[winner] for C in best.C])
-    return Solution(model, run.status[winner], lam, history, rows, notes=notes)
+    return Solution(model, run.status[winner], float(run.best_lam[winner]), history, rows)
 
 
 def _blank(state: Iterate) -> Iterate:

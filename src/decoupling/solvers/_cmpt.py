@@ -9,14 +9,12 @@ import dataclasses
 from dataclasses import dataclass, field
 
 import numpy as np
-from jaxtyping import Float
-from numpy import ndarray
 
 from .._checks import as_count, as_number
 from .._decoupling import Decoupling
 from .._errors import InputError
 from ._abstract import AbstractSolver, ProgressCallback, Solution
-from ._alternating import Stopping, run_starts, solution_of
+from ._alternating import Stopping, run_starts, solution_of, weighted_sum
 from ._coefficients import constrained, projected, projected_weighted
 from ._iterate import Iterate
 from ._problem import Problem
@@ -52,6 +50,8 @@ class Proj(AbstractSolver):
 
     def __post_init__(self) -> None:
         check_options(self.lam, self.min_iterations, self.max_iterations, self.patience, self.start)
+        if not isinstance(self.weighted_projection, bool):
+            raise InputError(f"`weighted_projection` must be True or False. Got {self.weighted_projection!r}.")
 
     def check(self, problem: Problem) -> None:
         needs_jacobians(problem, type(self).__name__)
@@ -127,11 +127,13 @@ def run_cmpt(
 ) -> Solution:
     """Sweep with a fixed lam."""
 
-    def step(state: Iterate, _: int) -> tuple[Iterate, float, Float[ndarray, " B"]]:
-        state = sweep(problem, state, lam, update_coefficients)
-        return state, lam, state.residual_J + lam * state.residual_F
+    def step(state: Iterate, _: int) -> tuple[Iterate, float]:
+        return sweep(problem, state, lam, update_coefficients), lam
 
-    return solution_of(problem, run_starts(problem, start, step, stopping, progress), lam)
+    solution = solution_of(problem, run_starts(problem, start, step, weighted_sum, lam, stopping, progress))
+    if lam == 0.0 and problem.F is not None:
+        return dataclasses.replace(solution, notes=("lam is 0: values were not used, so constants are 0.",))
+    return solution
 
 
 def check_options(lam: float, min_iterations: int, max_iterations: int, patience: int, start: object) -> None:

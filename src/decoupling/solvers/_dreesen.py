@@ -6,13 +6,12 @@ import dataclasses
 from dataclasses import dataclass, field
 
 import numpy as np
-from jaxtyping import Float
-from numpy import ndarray
 
 from .._decoupling import Decoupling
 from .._errors import InputError
+from .._status import Status
 from ._abstract import AbstractSolver, ProgressCallback, Solution
-from ._alternating import Stopping, run_starts, solution_of
+from ._alternating import Stopping, run_starts, solution_of, weighted_sum
 from ._bias import with_bias_correction
 from ._cmpt import check_options, needs_jacobians, needs_one_layer
 from ._iterate import Iterate
@@ -70,17 +69,17 @@ class Dreesen(AbstractSolver):
         rng: np.random.Generator,
         progress: ProgressCallback,
     ) -> Solution:
-        def step(state: Iterate, _: int) -> tuple[Iterate, float, Float[ndarray, " B"]]:
-            state = cpd_sweep(problem, state)
-            return state, 0.0, state.residual_J
+        def step(state: Iterate, _: int) -> tuple[Iterate, float]:
+            return cpd_sweep(problem, state), 0.0
 
         start = draw_factors(problem, self.start, n_starts, rng)
         stopping = Stopping(self.min_iterations, self.max_iterations, self.patience)
-        run = run_starts(problem, start, step, stopping, progress)
+        run = run_starts(problem, start, step, weighted_sum, 0.0, stopping, progress)
         with np.errstate(all="ignore"):  # starts that failed hold NaN
             run.best = fit_functions(problem, run.best)
         run.objective = run.best.residual_J
-        solution = solution_of(problem, run, 0.0)
+        run.status = [Status.FITTED if s is Status.EXACT else s for s in run.status]
+        solution = solution_of(problem, run, uses_values=False)
         model, notes = with_bias_correction(problem, solution.decoupling)
         return dataclasses.replace(solution, decoupling=model, notes=notes)
 

@@ -57,4 +57,11 @@ class Hollander(AbstractSolver):
         stopping = Stopping(self.min_iterations, self.max_iterations, self.patience)
         solution = run_cmpt(problem, start, 0.0, constrained, stopping, progress)
         model, notes = with_bias_correction(problem, solution.decoupling)
-        return dataclasses.replace(solution, decoupling=model, notes=notes)
+        unknown = np.full(len(solution.history), np.nan)  # errors of values are known once the constants are
+        return dataclasses.replace(
+            solution,
+            decoupling=model,
+            history=dataclasses.replace(solution.history, error_values=unknown),
+            starts=tuple(dataclasses.replace(row, error_values=np.nan) for row in solution.starts),
+            notes=notes,
+        )

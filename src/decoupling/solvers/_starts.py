@@ -14,6 +14,7 @@ from .._decoupling import Decoupling
 from .._errors import InputError
 from ._iterate import Iterate
 from ._problem import Problem
+from ._sweep import explicit_residual, value_residual
 
 
 class AbstractStart(abc.ABC):
@@ -32,6 +33,8 @@ class Uniform(AbstractStart):
     high: float = 10.0
 
     def __post_init__(self) -> None:
+        for name in ("low", "high"):
+            as_number(name, getattr(self, name), least=-1e300)
         if not self.low < self.high:
             raise InputError(f"`low` must be below `high`. Got {self.low} and {self.high}.")
 
@@ -50,6 +53,17 @@ class Normal(AbstractStart):
 
     def draw(self, rng: np.random.Generator, shape: tuple[int, ...]) -> ndarray:
         return rng.normal(0.0, self.scale, shape)
+
+
+@dataclass(frozen=True)
+class Orthonormal(AbstractStart):
+    """Matrices with orthonormal rows or columns, whichever are fewer, in random directions."""
+
+    def draw(self, rng: np.random.Generator, shape: tuple[int, ...]) -> ndarray:
+        tall = rng.normal(size=(max(shape), min(shape)))
+        Q, R = np.linalg.qr(tall)
+        Q = Q * np.sign(np.diagonal(R))  # uniform over all directions
+        return Q if shape[0] >= shape[1] else Q.T
 
 
 def draw_factors(
@@ -87,6 +101,7 @@ def _insert(factors: Iterate, problem: Problem, model: Decoupling) -> None:
             f"`start` must have {samples.n_inputs} inputs, ranks {wanted} and {samples.n_outputs} outputs. "
             f"Got {model!r}."
         )
+    model = model.without_inner_constants()
     known = model.factors(samples.X)
     W0 = model.W[0] if problem.U is None else model.W[0] @ problem.U
     for l, W in enumerate((W0, *model.W[1:])):
@@ -94,3 +109,9 @@ def _insert(factors: Iterate, problem: Problem, model: Decoupling) -> None:
     for l, G in enumerate(known.G):
         factors.G[l][0] = G
     factors.R[0] = model.g[-1](model.inner_inputs(samples.X)[-1])
+    if all(g.layer == layer for g, layer in zip(model.g, problem.layers, strict=True)):
+        for l, g in enumerate(model.g):
+            factors.C[l][0] = g.C
+        given = factors.take(np.array([0]))
+        factors.residual_J[0] = explicit_residual(problem, given)[0]
+        factors.residual_F[0] = value_residual(problem, given)[0]

@@ -142,11 +142,15 @@ def with_residuals(problem: Problem, state: Iterate, gram_J: ndarray, rhs_J: nda
     if inaccurate.size:
         residual_J[inaccurate] = explicit_residual(problem, state.take(inaccurate))
     state.residual_J = residual_J
-    state.residual_F = np.zeros(W_L.shape[0])
-    if problem.F is not None:
-        difference = problem.F - state.R @ W_L.mT
-        state.residual_F = _weighted_square(difference, problem.weights)
+    state.residual_F = value_residual(problem, state)
     return state
+
+
+def value_residual(problem: Problem, state: Iterate) -> Float[ndarray, " B"]:
+    """||F - F_hat||^2; 0 where no values are known."""
+    if problem.F is None:
+        return np.zeros(len(state.R))
+    return _weighted_square(problem.F - state.R @ state.W[-1].mT, problem.weights)
 
 
 def explicit_residual(problem: Problem, state: Iterate) -> Float[ndarray, " B"]:

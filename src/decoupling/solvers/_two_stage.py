@@ -11,7 +11,6 @@ import numpy as np
 from .._checks import as_count, as_number
 from .._decoupling import Decoupling
 from .._errors import InputError, SolverError
-from .._metrics import relative_rmse
 from .._samples import Samples
 from ._abstract import AbstractSolver, History, LamRow, Metric, ProgressCallback, Solution
 from ._problem import Problem
@@ -24,7 +23,7 @@ class TwoStage(AbstractSolver):
     Parameters
     ----------
     solver
-        The inner solver; every value of lam starts it afresh with start values of its own.
+        The inner solver; every value of lam starts it afresh with start values of its own. Its own lam is not used.
     lam
         First weight of the value term.
     beta
@@ -74,7 +73,8 @@ class TwoStage(AbstractSolver):
         metric = self.metric or _sum_of_errors(problem.validation or problem.samples)
         lam, best, best_metric = self.lam, None, math.inf
         tried: list[tuple[Solution, float]] = []
-        for child in rng.spawn(self.max_steps):
+        for _ in range(self.max_steps):
+            child = np.random.default_rng(rng.integers(2**63))
 
             def stage(lam: float = lam, **values: object) -> None:
                 progress(stage=f"lam = {lam:.0e}", **values)
@@ -85,16 +85,23 @@ class TwoStage(AbstractSolver):
                 if best is None:
                     raise
                 break
-            value = float(metric(solution.decoupling))
+            value = _rated(metric, solution.decoupling)
             tried.append((solution, value))
-            if not value <= best_metric:  # also true when the metric is NaN
+            lam *= self.beta
+            if not math.isfinite(value) and best is None:
+                continue  # nothing to compare with yet
+            if not value <= best_metric:
                 break
             best, best_metric = solution, value
-            lam *= self.beta
+            if value == 0.0:
+                break
         if best is None:
             raise SolverError(
-                f"`metric` was not a number for the first decoupling (lam = {self.lam:g}): check what it returns."
+                f"`metric` was not a finite number for any of {len(tried)} decouplings: check what it returns."
             )
+        notes = best.notes
+        if len(tried) == self.max_steps and best is tried[-1][0]:
+            notes = (*notes, f"The metric never got worse: lam was raised {self.max_steps} times, up to `max_steps`.")
         return Solution(
             best.decoupling,
             best.status,
@@ -102,18 +109,31 @@ class TwoStage(AbstractSolver):
             _join([s.history for s, _ in tried]),
             tuple(row for s, _ in tried for row in s.starts),
             tuple(_row(s, value, s is best) for s, value in tried),
-            best.notes,
+            notes,
         )
 
 
 def _sum_of_errors(samples: Samples) -> Metric:
-    if samples.F is None:
+    """Sum of the e_i. An output that does not vary is compared with its size, since it has no spread."""
+    F = samples.F
+    if F is None:
         raise InputError("`validation` must hold values F: the default metric is the sum of the errors e_i on them.")
+    size, spread = np.linalg.norm(F, axis=0), np.linalg.norm(F - F.mean(axis=0), axis=0)
+    unit = np.where(spread > 1e-10 * size, spread, np.where(size > 0.0, size, 1.0))
 
     def metric(model: Decoupling) -> float:
-        return float(np.sum(relative_rmse(samples.F, model(samples.X))))
+        with np.errstate(all="ignore"):  # a model may overflow away from the samples it was fitted to
+            return float(np.sum(100.0 * np.linalg.norm(F - model(samples.X), axis=0) / unit))
 
     return metric
+
+
+def _rated(metric: Metric, model: Decoupling) -> float:
+    value = metric(model)
+    try:
+        return float(value)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"`metric` must return a number. Got {value!r}.") from error
 
 
 def _join(parts: list[History]) -> History:

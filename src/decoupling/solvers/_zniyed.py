@@ -11,7 +11,7 @@ from numpy import ndarray
 
 from .._decoupling import Decoupling
 from ._abstract import AbstractSolver, ProgressCallback, Solution
-from ._alternating import Stopping, run_starts, solution_of
+from ._alternating import Stopping, run_starts, solution_of, weighted_sum
 from ._cmpt import check_options, needs_jacobians, needs_one_layer
 from ._coefficients import projected
 from ._iterate import Iterate
@@ -71,21 +71,17 @@ class Zniyed(AbstractSolver):
         rng: np.random.Generator,
         progress: ProgressCallback,
     ) -> Solution:
-        def step(state: Iterate, iteration: int) -> tuple[Iterate, float, Float[ndarray, " B"]]:
+        def step(state: Iterate, iteration: int) -> tuple[Iterate, float]:
             lam = _schedule(iteration) if self.lam is None else self.lam
-            state = zniyed_sweep(problem, state, lam)
-            if self.lam is None:
-                return (
-                    state,
-                    lam,
-                    state.residual_J / (problem.size_J or 1.0) + state.residual_F / (problem.size_F or 1.0),
-                )
-            return state, lam, state.residual_J + lam * state.residual_F
+            return zniyed_sweep(problem, state, lam), lam
+
+        def sum_of_errors(state: Iterate, _: float) -> Float[ndarray, " B"]:
+            return state.residual_J / (problem.size_J or 1.0) + state.residual_F / (problem.size_F or 1.0)
 
         start = draw_factors(problem, self.start, n_starts, rng)
         stopping = Stopping(self.min_iterations, self.max_iterations, self.patience)
-        run = run_starts(problem, start, step, stopping, progress)
-        return solution_of(problem, run, float(run.lam[-1]) if self.lam is None else self.lam)
+        objective, first = (sum_of_errors, _FIRST_LAM) if self.lam is None else (weighted_sum, self.lam)
+        return solution_of(problem, run_starts(problem, start, step, objective, first, stopping, progress))
 
 
 def zniyed_sweep(problem: Problem, state: Iterate, lam: float) -> Iterate:
