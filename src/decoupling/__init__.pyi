@@ -7,6 +7,7 @@ from ._errors import InputError as InputError
 from ._errors import ModelFileError as ModelFileError
 from ._errors import SolverError as SolverError
 from ._functions import Functions as Functions
+from ._inference import Identifiability as Identifiability
 from ._matching import factor_match as factor_match
 from ._metrics import error_jacobian as error_jacobian
 from ._metrics import error_values as error_values
@@ -28,9 +29,11 @@ from .solvers import Constr as Constr
 from .solvers import Dreesen as Dreesen
 from .solvers import Hollander as Hollander
 from .solvers import Normal as Normal
+from .solvers import Orthonormal as Orthonormal
 from .solvers import Proj as Proj
 from .solvers import TwoStage as TwoStage
 from .solvers import Uniform as Uniform
+from .solvers import VarPro as VarPro
 from .solvers import Zniyed as Zniyed
 
 __version__: str

@@ -20,7 +20,7 @@ from ._samples import Samples
 from ._status import Status
 from ._threads import one_thread
 from .bases import AbstractBasis, LayerBasis, Monomial
-from .solvers import AbstractSolver, Constr, Problem, TwoStage
+from .solvers import AbstractSolver, Problem, VarPro
 
 _EXACT = 1e-18  # of the squared size of the data
 _NO_VALUES = "Only Jacobians were given: they leave the constants of the last layer open, so these are 0."
@@ -33,7 +33,7 @@ def decouple(
     *,
     basis: Any = Monomial,
     solver: AbstractSolver | None = None,
-    n_starts: int = 8,
+    n_starts: int | None = None,
     validation: Samples | None = None,
     rng: int | np.random.Generator = 0,
     progress: bool | Callable[..., None] = True,
@@ -52,9 +52,10 @@ def decouple(
         A basis class that is given the degrees, such as `dc.Monomial`; one basis for all layers; or a sequence with
         one entry per layer, each a basis or a tuple with one basis per internal function.
     solver
-        The method; by default `TwoStage(Constr())`.
+        The method; by default `VarPro()`.
     n_starts
-        Number of random starts, run side by side; the best is kept.
+        Number of random starts; the best is kept. Alternating solvers run all of them (8 if left out), `VarPro` at
+        most so many (1024 if left out): it stops when one meets the data to rounding or several agree.
     validation
         Samples on which `TwoStage` judges each value of lam.
     rng
@@ -68,7 +69,7 @@ def decouple(
     >>> f = dc.systems.random_system((3, 2, 3), (3,), rng=3)
     >>> X = np.random.default_rng(0).uniform(-1, 1, (50, 3))
     >>> result = dc.decouple(dc.Samples(X, F=f(X), J=f.jacobian(X)), ranks=2, degrees=3)
-    >>> bool(result.error_jacobian < 1e-6)
+    >>> bool(result.error_jacobian < 1e-20)
     True
     """
     began = time.perf_counter()
@@ -79,12 +80,10 @@ def decouple(
             f"`samples` must hold at least 2 points: one point tells nothing about a function. Got {samples.n_samples}."
         )
     layers = _layers(as_counts("ranks", ranks), degrees, basis)
-    method = TwoStage(Constr()) if solver is None else solver
-    if solver is None and samples.F is None:
-        method = Constr()
+    method = VarPro() if solver is None else solver
     if not isinstance(method, AbstractSolver):
         raise InputError(f"`solver` must be a solver such as dc.Constr() or dc.TwoStage(dc.Proj()). Got {solver!r}.")
-    count = as_count("n_starts", n_starts)
+    count = method.default_n_starts if n_starts is None else as_count("n_starts", n_starts)
     generator = as_generator(rng)
     _check_validation(validation, samples)
     problem = Problem.build(samples, layers, validation)
@@ -96,7 +95,7 @@ def decouple(
         notes = (*notes, _NO_VALUES)
     with progress_callback(progress, "Decoupling") as report, one_thread():
         solution = method.solve(problem, n_starts=count, rng=generator, progress=report)
-    model = solution.decoupling.canonical(samples.X)
+    model = solution.decoupling if solution.as_is else solution.decoupling.canonical(samples.X)
     return Result(
         model,
         _honest(solution.status, model, samples),

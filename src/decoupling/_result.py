@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from functools import cached_property
 from html import escape
 from typing import TYPE_CHECKING
 
@@ -11,8 +12,10 @@ import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
+from ._checks import as_array
 from ._decoupling import Decoupling
 from ._errors import InputError
+from ._inference import Identifiability, identifiability, standard_errors
 from ._metrics import error_jacobian, error_values, relative_rmse
 from ._samples import Samples
 from ._status import Status
@@ -83,11 +86,23 @@ class Result:
             raise InputError("`samples` must hold values F for relative_rmse. Got Jacobians only.")
         return relative_rmse(data.F, self.decoupling(data.X))
 
+    @cached_property
+    def identifiability(self) -> Identifiability:
+        """Whether the model is locally unique: rank of the derivatives of all data with respect to all parameters."""
+        return identifiability(self.decoupling, self.samples)
+
+    def uncertainty(self, u: object = None) -> tuple[Float[ndarray, "_ _"], ...]:
+        """Standard errors of the internal functions from the residuals, one array (len(u), r_l) per layer.
+
+        They are taken at the numbers `u`, the same for every function, or where the samples lie when `u` is left out.
+        """
+        return standard_errors(self.decoupling, self.samples, None if u is None else as_array("u", u, ("k",)))
+
     def plot(self) -> Figure:
-        """Draw the internal functions over the range that the samples visit."""
+        """Draw the internal functions over the range that the samples visit, with bands of two standard errors."""
         from .report import plot_functions
 
-        return plot_functions(self.decoupling, self.samples)
+        return plot_functions(self.decoupling, self.samples, bands=True)
 
     def report(self, path: str | os.PathLike[str], *, title: str = "Decoupling report") -> None:
         """Write a self-contained HTML page: what was asked, what was found and how good it is."""

@@ -22,4 +22,5 @@ class Status(Enum):
     )
     DROPPED = "This start was given up early: others of its batch were better."
     OUT_OF_STEPS = "`max_steps` was reached while the objective was still decreasing. Raise it to go on."
+    OUT_OF_TIME = "`max_seconds` was reached while the objective was still decreasing. Raise it to go on."
     NONFINITE = "A factor became NaN or infinite, and this start was given up."

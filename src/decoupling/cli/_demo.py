@@ -28,9 +28,7 @@ def demo(output: str, seed: int, as_json: bool, quiet: bool) -> None:
     X, X_validation = rng.uniform(-1, 1, (60, 3)), rng.uniform(-1, 1, (60, 3))
     samples = dc.Samples(X, F=system(X), J=system.jacobian(X))
     validation = dc.Samples(X_validation, F=system(X_validation))
-    result = dc.decouple(
-        samples, system.ranks, system.degrees, n_starts=32, validation=validation, rng=rng, progress=not quiet
-    )
+    result = dc.decouple(samples, system.ranks, system.degrees, validation=validation, rng=rng, progress=not quiet)
     result.report(output, title="Demo: the two-layer system f2")
     if as_json:
         print_json(result_content(result, validation) | {"report": output})

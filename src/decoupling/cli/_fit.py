@@ -12,7 +12,8 @@ if TYPE_CHECKING:
     from ..solvers import AbstractSolver
 
 _BASES = ("monomial", "scaled-monomial", "bernstein", "chebyshev", "trigonometric")
-_SOLVERS = ("constr", "proj", "zniyed", "hollander", "dreesen")
+_SOLVERS = ("varpro", "constr", "proj", "zniyed", "hollander", "dreesen")
+_ALTERNATING = ("constr", "proj", "zniyed")  # they choose lam in two stages unless told otherwise
 _WITHOUT_LAM = ("hollander", "dreesen")
 
 
@@ -31,19 +32,24 @@ _WITHOUT_LAM = ("hollander", "dreesen")
 @click.option(
     "--basis", type=click.Choice(_BASES), default="monomial", show_default=True, help="Basis of all functions."
 )
-@click.option("--solver", type=click.Choice(_SOLVERS), default="constr", show_default=True, help="Method.")
+@click.option("--solver", type=click.Choice(_SOLVERS), default="varpro", show_default=True, help="Method.")
 @click.option(
     "--lam",
     type=click.FloatRange(min=0),
     default=None,
-    help="Fixed weight of the values; chosen in two stages if left out.",
+    help="Fixed weight of the values.",
 )
 @click.option(
     "--two-stage/--no-two-stage",
-    default=True,
-    help="Whether to choose lam in two stages; without, the solver's own default is used.",
+    default=None,
+    help="Choose lam in two stages, or use the solver's own default. Alternating solvers choose if left out.",
 )
-@click.option("--n-starts", type=click.IntRange(min=1), default=8, show_default=True, help="Random starts.")
+@click.option(
+    "--n-starts", type=click.IntRange(min=1), default=None, help="Random starts: 8, or up to 1024 for varpro."
+)
+@click.option(
+    "--max-seconds", type=click.FloatRange(min=0, min_open=True), default=60, show_default=True, help="Of varpro."
+)
 @click.option(
     "--max-iterations", type=click.IntRange(min=1), default=500, show_default=True, help="Iterations per start."
 )
@@ -68,8 +74,9 @@ def fit(
     basis: str,
     solver: str,
     lam: float | None,
-    two_stage: bool,
-    n_starts: int,
+    two_stage: bool | None,
+    n_starts: int | None,
+    max_seconds: float,
     max_iterations: int,
     patience: int,
     validation: str | None,
@@ -116,7 +123,13 @@ def fit(
         ranks,
         degrees,
         basis=bases[basis],
-        solver=_solver(solver, lam, max_iterations, patience, two_stage=two_stage and samples.F is not None),
+        solver=_solver(
+            solver,
+            {"lam": lam, "max_iterations": max_iterations, "patience": patience, "max_seconds": max_seconds},
+            two_stage=lam is None
+            and samples.F is not None
+            and (solver in _ALTERNATING if two_stage is None else two_stage),
+        ),
         n_starts=n_starts,
         validation=judged,
         rng=seed,
@@ -135,16 +148,20 @@ def fit(
                 click.echo(f"{name}: {path}")
 
 
-def _solver(name: str, lam: float | None, max_iterations: int, patience: int, *, two_stage: bool) -> AbstractSolver:
+def _solver(name: str, given: dict[str, Any], *, two_stage: bool) -> AbstractSolver:
+    """The solver of this name with those of the given options that it has."""
+    import dataclasses
+
     import decoupling as dc
 
-    options: dict[str, Any] = {"max_iterations": max_iterations, "patience": patience}
-    if name == "hollander":
-        return dc.Hollander(**options)
-    if name == "dreesen":
-        return dc.Dreesen(**options)
-    solvers: dict[str, Any] = {"constr": dc.Constr, "proj": dc.Proj, "zniyed": dc.Zniyed}
-    if lam is not None:
-        options["lam"] = lam
-    inner: AbstractSolver = solvers[name](**options)
-    return dc.TwoStage(inner) if two_stage and lam is None else inner
+    kinds: dict[str, Any] = {
+        "varpro": dc.VarPro,
+        "constr": dc.Constr,
+        "proj": dc.Proj,
+        "zniyed": dc.Zniyed,
+        "hollander": dc.Hollander,
+        "dreesen": dc.Dreesen,
+    }
+    known = {field.name for field in dataclasses.fields(kinds[name])}
+    solver: AbstractSolver = kinds[name](**{k: v for k, v in given.items() if k in known and v is not None})
+    return dc.TwoStage(solver) if two_stage else solver

@@ -40,3 +40,40 @@ def table1(runs: int, n_starts: int, jobs: int, output: str, seed: int, as_json:
         click.echo(
             f"{time.perf_counter() - began:.0f} s. Written: table1.json, table1.md and table1.png in {directory}"
         )
+
+
+@reproduce.command()
+@click.option("--runs", type=click.IntRange(min=1), default=30, show_default=True, help="Data sets per system.")
+@click.option("--noise/--no-noise", default=True, show_default=True, help="Whether noisy data are tried as well.")
+@click.option(
+    "--max-seconds", type=click.FloatRange(min=0, min_open=True), default=60, show_default=True, help="Per data set."
+)
+@click.option("--jobs", type=click.IntRange(min=1), default=2, show_default=True, help="Processes.")
+@click.option("--output", default="reproduced", show_default=True, help="Directory for recovery.json, .md and .png.")
+@seed_option
+@output_options
+def recovery(
+    runs: int, noise: bool, max_seconds: float, jobs: int, output: str, seed: int, as_json: bool, quiet: bool
+) -> None:
+    """Exact recovery: how often VarPro finds the system behind the data, for one to four layers."""
+    import time
+
+    from .._files import make_directory
+    from .._progress import progress_callback
+    from ..reproduce import recovery_markdown, run_recovery, write_recovery
+    from ._screen import print_json
+
+    directory = make_directory(output)
+    began = time.perf_counter()
+    with progress_callback(not quiet, "Recovery") as progress:
+        found = run_recovery(
+            n_runs=runs, seed=seed, n_jobs=jobs, max_seconds=max_seconds, noise=noise, progress=progress
+        )
+    write_recovery(found, directory)
+    if as_json:
+        print_json(found.content())
+    elif not quiet:
+        click.echo(recovery_markdown(found))
+        click.echo(
+            f"{time.perf_counter() - began:.0f} s. Written: recovery.json, recovery.md and recovery.png in {directory}"
+        )

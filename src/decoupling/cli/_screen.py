@@ -65,6 +65,7 @@ def result_content(result: Result, validation: Samples | None) -> dict[str, Any]
         "reason": result.reason,
         "lam": result.lam,
         "notes": result.notes,
+        "locally_unique": result.identifiability.locally_unique if model.n_parameters <= 1000 else None,
         "seconds": result.seconds,
         "starts": [dataclasses.asdict(row) | {"status": row.status.name} for row in result.starts],
         "path": [dataclasses.asdict(row) for row in result.path],
@@ -91,6 +92,8 @@ def result_table(result: Result, validation: Samples | None, title: str) -> Tabl
     good = sum(row.status.name != "NONFINITE" for row in result.starts)
     table.add_row("starts", f"{len(result.starts)}, of which {good} finite")
     table.add_row("stopped", result.reason)
+    if result.decoupling.n_parameters <= 1000:
+        table.add_row("unique", str(result.identifiability))
     for note in result.notes:
         table.add_row("note", note)
     table.add_row("time", f"{result.seconds:.2f} s")

@@ -11,8 +11,10 @@ from markupsafe import Markup
 from .. import __version__
 from .._files import write_text
 from .._result import Result
-from ._figures import plot_functions, plot_history, plot_starts
+from ._figures import plot_history, plot_starts
 from ._style import to_svg
+
+_UNIQUE_UP_TO = 1000  # parameters; more would take longer than the page
 
 
 def write_report(result: Result, path: str | os.PathLike[str], *, title: str) -> None:
@@ -28,7 +30,8 @@ def write_report(result: Result, path: str | os.PathLike[str], *, title: str) ->
         samples=samples,
         errors=list(result.relative_rmse()) if samples.F is not None else [],
         verdict=_verdict(result),
-        functions_svg=Markup(to_svg(plot_functions(model, samples))),
+        unique=str(result.identifiability) if model.n_parameters <= _UNIQUE_UP_TO else "",
+        functions_svg=Markup(to_svg(result.plot())),
         history_svg=Markup(to_svg(plot_history(result))),
         starts_svg=Markup(to_svg(plot_starts(result))),
         n_table=_table_size(result),

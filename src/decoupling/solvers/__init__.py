@@ -5,8 +5,9 @@ from ._cmpt import Constr, Proj
 from ._dreesen import Dreesen
 from ._hollander import Hollander
 from ._problem import Problem
-from ._starts import AbstractStart, Normal, Uniform
+from ._starts import AbstractStart, Normal, Orthonormal, Uniform
 from ._two_stage import TwoStage
+from ._varpro import VarPro
 from ._zniyed import Zniyed
 
 __all__ = [
@@ -18,11 +19,13 @@ __all__ = [
     "Hollander",
     "LamRow",
     "Normal",
+    "Orthonormal",
     "Problem",
     "Proj",
     "Solution",
     "StartRow",
     "TwoStage",
     "Uniform",
+    "VarPro",
     "Zniyed",
 ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Float
@@ -69,7 +69,8 @@ class Solution:
     history: History
     starts: tuple[StartRow, ...]
     path: tuple[LamRow, ...] = ()
-    notes: tuple[str, ...] = field(default=())
+    notes: tuple[str, ...] = ()
+    as_is: bool = False  # parts were given by the user, so the model must not be rewritten in canonical form
 
 
 class AbstractSolver(abc.ABC):
@@ -89,6 +90,11 @@ class AbstractSolver(abc.ABC):
         progress: ProgressCallback,
     ) -> Solution:
         """Run all starts and return the best."""
+
+    @property
+    @abc.abstractmethod
+    def default_n_starts(self) -> int:
+        """How many starts are run when the user does not say."""
 
     @abc.abstractmethod
     def with_lam(self, lam: float) -> AbstractSolver:

@@ -53,6 +53,10 @@ class Proj(AbstractSolver):
         if not isinstance(self.weighted_projection, bool):
             raise InputError(f"`weighted_projection` must be True or False. Got {self.weighted_projection!r}.")
 
+    @property
+    def default_n_starts(self) -> int:
+        return 8
+
     def check(self, problem: Problem) -> None:
         needs_jacobians(problem, type(self).__name__)
 
@@ -97,6 +101,10 @@ class Constr(AbstractSolver):
 
     def __post_init__(self) -> None:
         check_options(self.lam, self.min_iterations, self.max_iterations, self.patience, self.start)
+
+    @property
+    def default_n_starts(self) -> int:
+        return 8
 
     def check(self, problem: Problem) -> None:
         needs_jacobians(problem, type(self).__name__)

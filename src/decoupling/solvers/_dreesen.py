@@ -54,6 +54,10 @@ class Dreesen(AbstractSolver):
     def __post_init__(self) -> None:
         check_options(0.0, self.min_iterations, self.max_iterations, self.patience, self.start)
 
+    @property
+    def default_n_starts(self) -> int:
+        return 8
+
     def check(self, problem: Problem) -> None:
         needs_one_layer(problem, "Dreesen")
         needs_jacobians(problem, "Dreesen")

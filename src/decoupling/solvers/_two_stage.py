@@ -51,6 +51,10 @@ class TwoStage(AbstractSolver):
         if self.metric is not None and not callable(self.metric):
             raise InputError(f"`metric` must be callable on a Decoupling. Got {self.metric!r}.")
 
+    @property
+    def default_n_starts(self) -> int:
+        return self.solver.default_n_starts
+
     def check(self, problem: Problem) -> None:
         self.solver.check(problem)
         if problem.F is None:
@@ -76,8 +80,8 @@ class TwoStage(AbstractSolver):
         for _ in range(self.max_steps):
             child = np.random.default_rng(rng.integers(2**63))
 
-            def stage(lam: float = lam, **values: object) -> None:
-                progress(stage=f"lam = {lam:.0e}", **values)
+            def stage(lam: float = lam, stage: str = "", **values: object) -> None:
+                progress(stage=f"lam = {lam:.0e}" + (f", {stage}" if stage else ""), **values)
 
             try:
                 solution = self.solver.with_lam(lam).solve(problem, n_starts=n_starts, rng=child, progress=stage)
@@ -102,14 +106,12 @@ class TwoStage(AbstractSolver):
         notes = best.notes
         if len(tried) == self.max_steps and best is tried[-1][0]:
             notes = (*notes, f"The metric never got worse: lam was raised {self.max_steps} times, up to `max_steps`.")
-        return Solution(
-            best.decoupling,
-            best.status,
-            best.lam,
-            _join([s.history for s, _ in tried]),
-            tuple(row for s, _ in tried for row in s.starts),
-            tuple(_row(s, value, s is best) for s, value in tried),
-            notes,
+        return dataclasses.replace(
+            best,
+            history=_join([s.history for s, _ in tried]),
+            starts=tuple(row for s, _ in tried for row in s.starts),
+            path=tuple(_row(s, value, s is best) for s, value in tried),
+            notes=notes,
         )
 
 

@@ -56,6 +56,10 @@ class Zniyed(AbstractSolver):
         lam = 0.0 if self.lam is None else self.lam
         check_options(lam, self.min_iterations, self.max_iterations, self.patience, self.start)
 
+    @property
+    def default_n_starts(self) -> int:
+        return 8
+
     def check(self, problem: Problem) -> None:
         needs_one_layer(problem, "Zniyed")
         needs_jacobians(problem, "Zniyed")

@@ -1,0 +1,181 @@
+"""Levenberg-Marquardt for a batch of starts, each with its own damping; the worst ones are dropped on the way."""
+
+from __future__ import annotations
+
+import abc
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+from jaxtyping import Bool, Float
+from numpy import ndarray
+
+from ._chain import Parameters, flatten, unflatten
+
+_FIRST_DAMPING = 1e-2
+_LEAST_DAMPING, _LARGEST_DAMPING = 1e-14, 1e10
+_SETTLED_AFTER, _SETTLED_DECREASE = 15, 1e-3  # steps without a relative decrease like this: a local minimum
+_MAX_PRODUCTS = 60  # of the normal matrix with a vector, for one step
+
+
+class AbstractLinearisation(abc.ABC):
+    """The normal equations (Z^T Z) step = Z^T residual of a batch, in whatever form they are kept."""
+
+    @abc.abstractmethod
+    def step(self, damping: Float[ndarray, " B"]) -> tuple[Float[ndarray, "B N"], Float[ndarray, " B"]]:
+        """Damped steps and the decrease of the cost that the linear model promises for them."""
+
+    @abc.abstractmethod
+    def merged(self, better: ndarray, other: AbstractLinearisation) -> AbstractLinearisation:
+        """The equations of `other` where `better`, ours elsewhere."""
+
+    @abc.abstractmethod
+    def take(self, keep: ndarray) -> AbstractLinearisation:
+        """The starts with these indices."""
+
+
+@dataclass(frozen=True)
+class Dense(AbstractLinearisation):
+    """M = Z^T Z and g = Z^T residual as arrays. Damping is relative to the diagonal (Marquardt)."""
+
+    M: Float[ndarray, "B N N"]
+    g: Float[ndarray, "B N"]
+
+    def step(self, damping: Float[ndarray, " B"]) -> tuple[Float[ndarray, "B N"], Float[ndarray, " B"]]:
+        diagonal = np.diagonal(self.M, axis1=1, axis2=2)
+        floor = 1e-12 * diagonal.max(axis=1, keepdims=True)
+        scale = 1.0 / np.sqrt(np.maximum(diagonal, np.where(floor > 0.0, floor, 1.0)))
+        N = self.M.shape[-1]
+        scaled = self.M * scale[:, :, None] * scale[:, None, :]
+        scaled[:, np.arange(N), np.arange(N)] += damping[:, None] + _LEAST_DAMPING
+        broken = ~np.isfinite(scaled).all(axis=(1, 2)) | ~np.isfinite(self.g).all(axis=1)
+        scaled[broken] = np.eye(N)
+        g = np.where(broken[:, None], 0.0, self.g * scale)
+        move = np.linalg.solve(scaled, g[..., None])[..., 0]
+        promised = np.sum(move * g, axis=1) + damping * np.sum(move**2, axis=1)
+        return move * scale, promised
+
+    def merged(self, better: ndarray, other: AbstractLinearisation) -> Dense:
+        assert isinstance(other, Dense)
+        return Dense(np.where(better[:, None, None], other.M, self.M), np.where(better[:, None], other.g, self.g))
+
+    def take(self, keep: ndarray) -> Dense:
+        return Dense(self.M[keep], self.g[keep])
+
+
+@dataclass(frozen=True)
+class MatrixFree(AbstractLinearisation):
+    """Z and its transpose as functions, for one start with many unknowns; steps by conjugate gradients."""
+
+    forward: Callable[[ndarray], ndarray]
+    backward: Callable[[ndarray], ndarray]
+    g: Float[ndarray, "1 N"]
+    ridge: float
+    free: ndarray | None
+
+    def step(self, damping: Float[ndarray, " B"]) -> tuple[Float[ndarray, "B N"], Float[ndarray, " B"]]:
+        assert self.g.shape[0] == 1, "many unknowns are solved for one start at a time"
+        g = self.g if self.free is None else self.g * self.free
+        # Mean diagonal of the normal matrix, by one random direction of unit entries.
+        probe = np.random.default_rng(0).choice([-1.0, 1.0], g.shape)
+        level = float(np.sum(self.forward(probe) ** 2)) / g.size + self.ridge
+        shift = self.ridge + float(damping[0]) * level
+
+        def product(v: ndarray) -> ndarray:
+            out = self.backward(self.forward(v)) + shift * v
+            return out if self.free is None else out * self.free
+
+        x, r = np.zeros_like(g), g.copy()
+        p, size = r.copy(), float(np.sum(r * r))
+        target = 1e-4 * size  # a relative residual of 1e-2
+        for _ in range(_MAX_PRODUCTS):
+            if size <= target or size == 0.0:
+                break
+            q = product(p)
+            alpha = size / float(np.sum(p * q))
+            x += alpha * p
+            r -= alpha * q
+            new = float(np.sum(r * r))
+            p = r + (new / size) * p
+            size = new
+        promised = (
+            2.0 * float(np.sum(x * g)) - float(np.sum(x * product(x))) + float(damping[0]) * level * np.sum(x * x)
+        )
+        return x, np.array([promised])
+
+    def merged(self, better: ndarray, other: AbstractLinearisation) -> AbstractLinearisation:
+        return other if better[0] else self
+
+    def take(self, keep: ndarray) -> AbstractLinearisation:  # noqa: ARG002 (one start is never dropped)
+        return self
+
+
+@dataclass
+class Descent:
+    """What became of a batch: parameters and cost of every start that was not dropped, and its index in the batch."""
+
+    theta: Parameters
+    cost: Float[ndarray, " B"]
+    index: ndarray
+    steps: int
+    settled: Bool[ndarray, " B"]
+    record: list[float] = field(default_factory=list)
+
+
+def descend(
+    linearise: Callable[[Parameters], tuple[ndarray, AbstractLinearisation]],
+    normalise: Callable[[Parameters], Parameters],
+    theta: Parameters,
+    *,
+    max_steps: int,
+    exact: float,
+    deadline: float,
+    halve_at: tuple[int, ...] = (),
+    progress: Callable[[float], None],
+) -> Descent:
+    """Minimise the cost of every start until one is exact, all have settled, or steps or time are used up.
+
+    `halve_at` names steps after which the worse half of the starts is dropped; `deadline` is a time of
+    `time.perf_counter`.
+    """
+    with np.errstate(all="ignore"):  # a trial that overflows has a cost of infinity or NaN and is rejected
+        theta = normalise(theta)
+        cost, linear = linearise(theta)
+        cost = np.where(np.isfinite(cost), cost, np.inf)
+        index = np.arange(len(cost))
+        damping, growth = np.full(len(cost), _FIRST_DAMPING), np.full(len(cost), 2.0)
+        past = [cost]
+        record = [float(cost.min())]
+        steps = 0
+        settled = np.zeros(len(cost), dtype=bool)
+        for steps in range(1, max_steps + 1):
+            move, promised = linear.step(damping)
+            trial = normalise(unflatten(flatten(theta) + move, theta))
+            new_cost, new_linear = linearise(trial)
+            better = new_cost < cost
+            gain = np.clip((cost - new_cost) / np.where(promised > 0.0, promised, np.inf), 0.0, 1.0)
+            shrunk = damping * np.maximum(1.0 / 3.0, 1.0 - (2.0 * gain - 1.0) ** 3)
+            damping = np.clip(np.where(better, shrunk, damping * growth), _LEAST_DAMPING, _LARGEST_DAMPING)
+            growth = np.where(better, 2.0, 2.0 * growth)
+            theta = [np.where(better.reshape(-1, *[1] * (t.ndim - 1)), n, t) for t, n in zip(theta, trial, strict=True)]
+            cost = np.where(better, new_cost, cost)
+            linear = linear.merged(better, new_linear)
+            record.append(float(cost.min()))
+            past.append(cost)
+            progress(float(cost.min()))
+            if cost.min() <= exact or time.perf_counter() > deadline:
+                break
+            keep = np.ones(len(cost), dtype=bool)
+            if steps in halve_at and len(cost) > 1:
+                keep[np.argsort(cost, kind="stable")[(len(cost) + 1) // 2 :]] = False
+            settled = np.zeros(len(cost), dtype=bool)
+            if len(past) > _SETTLED_AFTER:
+                settled = past[-1] > (1.0 - _SETTLED_DECREASE) * past[-1 - _SETTLED_AFTER]
+            if settled.all():
+                break
+            if not keep.all():
+                theta, linear = [t[keep] for t in theta], linear.take(keep)
+                cost, index, damping, growth = cost[keep], index[keep], damping[keep], growth[keep]
+                past, settled = [c[keep] for c in past], settled[keep]
+    return Descent(theta, cost, index, steps, settled, record)

@@ -1,0 +1,382 @@
+r"""The nonlinear least-squares problem behind a decoupling, linearised for a batch of models.
+
+Rows are samples times (value, m Jacobian entries), one column per output; each row is weighted so that the squared
+residuals add up to the scale-free objective
+
+    ||J - J_hat||^2 / ||J||^2  +  lam ||F - F_hat||^2 / ||F - mean F||^2  +  ridge ||parameters||^2.
+
+`Eliminated` has everything before the last layer as unknowns. For given u_L every output is linear in coefficients of
+its own over {1, phi_k(u_Lj)}, with one design matrix for all outputs: one QR removes them (variable projection with
+Kaufman's derivative). `Complete` has all parameters as unknowns, W_L and c_L with its constants included.
+"""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from jaxtyping import Float
+from numpy import ndarray
+
+from ..bases import LayerBasis
+from ._chain import Chain, Parameters, adjoint, dense_derivatives, directional, flatten, run_chain, unflatten
+from ._levenberg import AbstractLinearisation, Dense, MatrixFree
+from ._problem import Problem
+from ._updates import combine
+
+_RANK_RIDGE = 1e-9  # of a design matrix with unit columns: keeps its QR regular when two columns coincide
+_CHUNK_ENTRIES = 4_000_000  # derivatives held at a time
+_DENSE_UP_TO = 1000  # unknowns; beyond this the normal matrix is applied instead of formed
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The weighted right-hand side: values first (if known), then Jacobians (if known), for every sample."""
+
+    X: Float[ndarray, "S m"]
+    Y: Float[ndarray, "S q n"]
+    weights: Float[ndarray, "S q"]
+    values: bool
+    jacobians: bool
+
+    @classmethod
+    def of(cls, problem: Problem, lam: float) -> Rows:
+        S, n = problem.X.shape[0], problem.samples.n_outputs
+        root = np.ones(S) if problem.weights is None else np.sqrt(problem.weights)
+        parts, weights = [], []
+        if problem.F is not None:
+            spread = root[:, None] * (problem.F - np.average(problem.F, axis=0, weights=problem.weights))
+            size = float(np.linalg.norm(spread)) or float(np.linalg.norm(root[:, None] * problem.F)) or 1.0
+            factor = np.sqrt(lam if problem.J is not None else 1.0) / size
+            parts.append(problem.F[:, None, :])
+            weights.append(factor * root[:, None])
+        if problem.J is not None:
+            size = float(np.sqrt(problem.size_J)) or 1.0
+            parts.append(problem.J.mT)
+            weights.append(np.broadcast_to(root[:, None] / size, (S, problem.J.shape[2])))
+        stacked = np.concatenate(weights, axis=1)
+        Y = np.concatenate(parts, axis=1) * stacked[:, :, None]
+        assert Y.shape == (S, stacked.shape[1], n)
+        return cls(problem.X, Y, stacked, problem.F is not None, problem.J is not None)
+
+    @cached_property
+    def n_rows(self) -> int:
+        """Numbers to fit."""
+        return self.Y.size
+
+    def chunks(self, n_starts: int, n_unknowns: int) -> Iterator[slice]:
+        """Samples in portions whose derivatives fit into a bounded amount of memory."""
+        S, q, n = self.Y.shape
+        step = max(1, _CHUNK_ENTRIES // max(1, n_starts * q * n * n_unknowns))
+        for first in range(0, S, step):
+            yield slice(first, first + step)
+
+
+class AbstractResiduals(abc.ABC):
+    """A cost for every start of a batch, and its linearisation."""
+
+    @abc.abstractmethod
+    def linearise(self, theta: Parameters) -> tuple[Float[ndarray, " B"], AbstractLinearisation]:
+        """Cost at `theta` and the equations of a Gauss-Newton step."""
+
+    @abc.abstractmethod
+    def normalise(self, theta: Parameters) -> Parameters:
+        """The same models in a well-scaled writing."""
+
+
+@dataclass(frozen=True)
+class Eliminated(AbstractResiduals):
+    """Unknowns W_0, c_1, ..., W_(L-1); the last layer follows from them by linear least squares."""
+
+    rows: Rows
+    layers: tuple[LayerBasis, ...]
+    ridge: float = 0.0
+    free: ndarray | None = None  # mask over all unknowns; None frees them all
+
+    def design(self, chain: Chain) -> Float[ndarray, "B R p"]:
+        """Columns: the constant (where values are known), then phi_k(u_Lj), function by function."""
+        rows = self.rows
+        Phi, dPhi, V = chain.Phi[-1], chain.dPhi[-1], chain.V[-1]
+        B, S, r, d = Phi.shape
+        o = int(rows.values)
+        table = np.zeros((B, S, rows.Y.shape[1], o + r * d))
+        if rows.values:
+            table[:, :, 0, 0] = 1.0
+            table[:, :, 0, 1:] = Phi.reshape(B, S, r * d)
+        if rows.jacobians:
+            table[:, :, o:, o:] = (V.mT[..., None] * dPhi[:, :, None]).reshape(B, S, -1, r * d)
+        table *= rows.weights[:, :, None]
+        return table.reshape(B, -1, o + r * d)
+
+    def last_layer(self, chain: Chain) -> tuple[ndarray, ndarray, ndarray, ndarray]:
+        """Coefficients A (B, p, n), an orthonormal basis Q of the design, residuals (B, R, n) and cost."""
+        design = self.design(chain)
+        B, R, p = design.shape
+        Y = self.rows.Y.reshape(R, -1)
+        size = np.sqrt(np.einsum("brp,brp->bp", design, design))
+        size = np.where(size > 0.0, size, 1.0)
+        broken = ~np.isfinite(size).all(axis=1)
+        size[broken] = 1.0
+        stacked = np.zeros((B, R + p, p))
+        np.divide(design, size[:, None, :], out=stacked[:, :R])
+        stacked[:, R + np.arange(p), np.arange(p)] = _RANK_RIDGE + np.sqrt(self.ridge) / size
+        stacked[broken] = np.eye(R + p, p)
+        Q, triangle = np.linalg.qr(stacked)
+        A = np.linalg.solve(triangle, Q[:, :R].mT @ Y) / size[..., None]
+        residual = Y - design @ A
+        cost = np.einsum("brn,brn->b", residual, residual) + self.ridge * np.einsum("bpn,bpn->b", A, A)
+        cost[broken] = np.inf
+        return A, Q[:, :R], residual, cost
+
+    def slopes(self, chain: Chain, A: ndarray, part: slice) -> tuple[ndarray, ndarray]:
+        """D and E of the eliminated last layer."""
+        B, _, n = A.shape
+        coefficients = A[:, int(self.rows.values) :].reshape(B, *chain.Phi[-1].shape[2:], n).transpose(0, 3, 1, 2)
+        return _contract(chain.dPhi[-1][:, part], coefficients), _contract(chain.ddPhi[-1][:, part], coefficients)
+
+    def linearise(self, theta: Parameters) -> tuple[Float[ndarray, " B"], AbstractLinearisation]:
+        rows, (S, q, n) = self.rows, self.rows.Y.shape
+        chain = run_chain(self.layers, theta, rows.X)
+        A, Q, residual, cost = self.last_layer(chain)
+        flat = flatten(theta)
+        cost = cost + self.ridge * np.sum(flat**2, axis=1)
+        B, N = flat.shape
+        if N > _DENSE_UP_TO:
+            return cost, self._matrix_free(chain, theta, A, Q, residual)
+        Q, residual = Q.reshape(B, S, q, -1), residual.reshape(B, S, q, n)
+        M, g = np.zeros((B, N, N)), np.zeros((B, N))
+        QZ = np.zeros((B, Q.shape[-1], n * N))
+        for part in rows.chunks(B, N):
+            D, E = self.slopes(chain, A, part)
+            Z = dense_derivatives(_part(chain, part), theta, D, E, values=rows.values, jacobians=rows.jacobians)
+            Z *= rows.weights[part, :, None, None]
+            tall = Z.reshape(B, -1, N)
+            M += tall.mT @ tall
+            g += (tall.mT @ residual[:, part].reshape(B, -1, 1))[..., 0]
+            QZ += Q[:, part].reshape(B, -1, Q.shape[-1]).mT @ Z.reshape(B, -1, n * N)
+        QZ = QZ.reshape(B, -1, N)
+        M -= QZ.mT @ QZ
+        return cost, _with_ridge(M, g, flat, self.ridge, self.free)
+
+    def _matrix_free(self, chain: Chain, theta: Parameters, A: ndarray, Q: ndarray, residual: ndarray) -> MatrixFree:
+        rows, (S, q, n) = self.rows, self.rows.Y.shape
+        D, E = self.slopes(chain, A, slice(None))
+        B, o = A.shape[0], int(rows.values)
+        V = chain.V[-1]
+
+        def forward(flat: ndarray) -> ndarray:
+            du, dV = directional(chain, theta, unflatten(flat, theta))
+            out = np.empty((B, S, q, n))
+            if rows.values:
+                out[:, :, 0] = np.einsum("bsnr,bsr->bsn", D, du)
+            if rows.jacobians:
+                out[:, :, o:] = ((E * du[:, :, None]) @ V + D @ dV).mT
+            out *= rows.weights[:, :, None]
+            tall = out.reshape(B, S * q, n)
+            return tall - Q @ (Q.mT @ tall)
+
+        def backward(tall: ndarray) -> ndarray:
+            # Residuals are orthogonal to Q already, up to its ridge; products of `forward` are as well.
+            w = tall.reshape(B, S, q, n) * rows.weights[:, :, None]
+            u_bar, V_bar = np.zeros(chain.u[-1].shape), np.zeros(V.shape)
+            if rows.values:
+                u_bar += np.einsum("bsnr,bsn->bsr", D, w[:, :, 0])
+            if rows.jacobians:
+                of_J = w[:, :, o:].mT  # (B, S, n, m)
+                V_bar += D.mT @ of_J
+                u_bar += np.einsum("bsrm,bsrm->bsr", E.mT @ of_J, V)
+            return flatten(adjoint(chain, theta, u_bar, V_bar))
+
+        flat = flatten(theta)
+        return MatrixFree(forward, backward, backward(residual) - self.ridge * flat, self.ridge, self.free)
+
+    def normalise(self, theta: Parameters) -> Parameters:
+        if self.ridge > 0.0 or self.free is not None:
+            return theta
+        return unit_scales(self.rows.X, self.layers, theta)
+
+
+@dataclass(frozen=True)
+class Complete(AbstractResiduals):
+    """Unknowns W_0, c_1, W_1, ..., c_L, W_L, where c_L alone has its constants."""
+
+    rows: Rows
+    layers: tuple[LayerBasis, ...]
+    ridge: float = 0.0
+    free: ndarray | None = None
+
+    def residual(self, theta: Parameters, chain: Chain) -> Float[ndarray, "B S q n"]:
+        """Weighted difference between the data and the model."""
+        rows, C, W = self.rows, theta[-2], theta[-1]
+        G = combine(chain.dPhi[-1], C[..., 1:])
+        model = np.empty((C.shape[0], *rows.Y.shape))
+        if rows.values:
+            model[:, :, 0] = (combine(chain.Phi[-1], C[..., 1:]) + C[:, None, :, 0]) @ W.mT
+        if rows.jacobians:
+            model[:, :, int(rows.values) :] = (G[..., None] * chain.V[-1]).mT @ W.mT[:, None]
+        return rows.Y - model * rows.weights[:, :, None]
+
+    def derivatives(self, theta: Parameters, chain: Chain, part: slice) -> Float[ndarray, "B s q n N"]:
+        """Derivatives of the weighted model rows with respect to all parameters, for some of the samples."""
+        rows, C, W = self.rows, theta[-2], theta[-1]
+        some = _part(chain, part)
+        a, b = combine(some.dPhi[-1], C[..., 1:]), combine(some.ddPhi[-1], C[..., 1:])
+        D, E = W[:, None] * a[:, :, None], W[:, None] * b[:, :, None]
+        inner = dense_derivatives(some, theta[:-2], D, E, values=rows.values, jacobians=rows.jacobians)
+        B, S, q, n, _ = inner.shape
+        r, e = C.shape[1:]
+        o = int(rows.values)
+        of_C, of_W = np.zeros((B, S, q, n, r, e)), np.zeros((B, S, q, n, n, r))
+        every = np.arange(n)
+        if rows.values:
+            z = combine(some.Phi[-1], C[..., 1:]) + C[:, None, :, 0]
+            of_C[:, :, 0, :, :, 0] = W[:, None]
+            of_C[:, :, 0, :, :, 1:] = W[:, None, :, :, None] * some.Phi[-1][:, :, None]
+            of_W[:, :, 0, every, every] = z[:, :, None]
+        if rows.jacobians:
+            slopes = some.dPhi[-1][:, :, None] * some.V[-1].mT[..., None]  # (B, S, m, r, d)
+            of_C[:, :, o:, :, :, 1:] = W[:, None, None, :, :, None] * slopes[:, :, :, None]
+            of_W[:, :, o:, every, every] = (a[..., None] * some.V[-1]).mT[:, :, :, None]
+        blocks = [inner, of_C.reshape(B, S, q, n, -1), of_W.reshape(B, S, q, n, -1)]
+        table = np.concatenate(blocks, axis=-1)
+        table *= rows.weights[part, :, None, None]
+        return table
+
+    def linearise(self, theta: Parameters) -> tuple[Float[ndarray, " B"], AbstractLinearisation]:
+        chain = run_chain(self.layers, theta[:-2], self.rows.X)
+        residual = self.residual(theta, chain)
+        flat = flatten(theta)
+        B, N = flat.shape
+        cost = np.einsum("bsqn,bsqn->b", residual, residual) + self.ridge * np.sum(flat**2, axis=1)
+        if N > _DENSE_UP_TO:
+            return cost, self._matrix_free(chain, theta, residual)
+        M, g = np.zeros((B, N, N)), np.zeros((B, N))
+        for part in self.rows.chunks(B, N):
+            tall = self.derivatives(theta, chain, part).reshape(B, -1, N)
+            M += tall.mT @ tall
+            g += (tall.mT @ residual[:, part].reshape(B, -1, 1))[..., 0]
+        return cost, _with_ridge(M, g, flat, self.ridge, self.free)
+
+    def _matrix_free(self, chain: Chain, theta: Parameters, residual: ndarray) -> MatrixFree:
+        rows, o = self.rows, int(self.rows.values)
+        C, W = theta[-2], theta[-1]
+        Phi, dPhi, V = chain.Phi[-1], chain.dPhi[-1], chain.V[-1]
+        z, a = combine(Phi, C[..., 1:]) + C[:, None, :, 0], combine(dPhi, C[..., 1:])
+        b = combine(chain.ddPhi[-1], C[..., 1:])
+
+        def forward(flat: ndarray) -> ndarray:
+            parts = unflatten(flat, theta)
+            du, dV = directional(chain, theta[:-2], parts[:-2])
+            dC, dW = parts[-2], parts[-1]
+            out = np.empty((C.shape[0], *rows.Y.shape))
+            if rows.values:
+                dz = a * du + combine(Phi, dC[..., 1:]) + dC[:, None, :, 0]
+                out[:, :, 0] = dz @ W.mT + z @ dW.mT
+            if rows.jacobians:
+                dG = b * du + combine(dPhi, dC[..., 1:])
+                dP = dG[..., None] * V + a[..., None] * dV
+                out[:, :, o:] = dP.mT @ W.mT[:, None] + (a[..., None] * V).mT @ dW.mT[:, None]
+            return out * rows.weights[:, :, None]
+
+        def backward(table: ndarray) -> ndarray:
+            w = table * rows.weights[:, :, None]
+            u_bar, V_bar = np.zeros(chain.u[-1].shape), np.zeros(V.shape)
+            dC, dW = np.zeros_like(C), np.zeros_like(W)
+            if rows.values:
+                z_bar = w[:, :, 0] @ W
+                u_bar += a * z_bar
+                dC[..., 0] += z_bar.sum(axis=1)
+                dC[..., 1:] += np.einsum("bsr,bsrd->brd", z_bar, Phi)
+                dW += w[:, :, 0].mT @ z
+            if rows.jacobians:
+                of_J = w[:, :, o:]  # (B, S, m, n)
+                P_bar = (of_J @ W[:, None]).mT  # (B, S, r, m)
+                inner = np.sum(P_bar * V, axis=-1)
+                u_bar += b * inner
+                V_bar += a[..., None] * P_bar
+                dC[..., 1:] += np.einsum("bsr,bsrd->brd", inner, dPhi)
+                dW += np.sum(of_J.mT @ (a[..., None] * V).mT, axis=1)
+            return flatten([*adjoint(chain, theta[:-2], u_bar, V_bar), dC, dW])
+
+        return MatrixFree(forward, backward, backward(residual) - self.ridge * flatten(theta), self.ridge, self.free)
+
+    def normalise(self, theta: Parameters) -> Parameters:
+        if self.ridge > 0.0 or self.free is not None:
+            return theta
+        C, W = theta[-2], theta[-1]
+        scaled = unit_scales(self.rows.X, self.layers, [*theta[:-2]], C[..., 1:])
+        slopes, constants = scaled.pop(), C[..., :1]
+        size = np.sqrt(np.sum(slopes**2, axis=-1))
+        size = np.where((size > 0.0) & np.isfinite(size), size, 1.0)
+        return [*scaled, np.concatenate([constants, slopes], axis=-1) / size[..., None], W * size[:, None, :]]
+
+
+def unit_scales(
+    X: Float[ndarray, "S m"], layers: tuple[LayerBasis, ...], theta: Parameters, last: ndarray | None = None
+) -> Parameters:
+    """The same models with the largest input and value of every internal function 1 in size over the samples.
+
+    `last` are coefficients of the last layer without constants; they are rescaled with their inputs and come last.
+    """
+    out = [*theta] if last is None else [*theta, last]
+    z = X[None]
+    for l, layer in enumerate(layers):
+        W = out[2 * l]
+        u = z @ W.mT
+        largest = np.abs(u).max(axis=1)
+        alpha = np.where((largest > 0.0) & np.isfinite(largest), largest, 1.0)
+        last_layer = l == len(layers) - 1
+        has_coefficients = not last_layer or last is not None
+        change = layer.rescaling() if has_coefficients else None
+        if has_coefficients and change is None:
+            alpha = np.ones_like(alpha)
+        elif not has_coefficients:
+            alpha = np.where(layer.scale_invariant, alpha, 1.0)
+        out[2 * l] = W / alpha[..., None]
+        if has_coefficients:
+            if change is not None:
+                out[2 * l + 1] = change(out[2 * l + 1], alpha)
+            if not last_layer:
+                z = combine(layer.evaluate(u / alpha[:, None]), out[2 * l + 1])
+                largest = np.abs(z).max(axis=1)
+                beta = np.where((largest > 0.0) & np.isfinite(largest), largest, 1.0)
+                out[2 * l + 1] = out[2 * l + 1] / beta[..., None]
+                out[2 * l + 2] = out[2 * l + 2] * beta[:, None, :]
+                z = z / beta[:, None]
+    return out
+
+
+def _contract(table: Float[ndarray, "B S r d"], coefficients: Float[ndarray, "B n r d"]) -> Float[ndarray, "B S n r"]:
+    total = table[:, :, None, :, 0] * coefficients[:, None, :, :, 0]
+    for k in range(1, table.shape[-1]):
+        total += table[:, :, None, :, k] * coefficients[:, None, :, :, k]
+    return total
+
+
+def _part(chain: Chain, part: slice) -> Chain:
+    def cut(arrays: list[ndarray]) -> list[ndarray]:
+        return [array[:, part] for array in arrays]
+
+    return Chain(
+        cut(chain.u),
+        cut(chain.V),
+        cut(chain.z),
+        [None if P is None else P[:, part] for P in chain.P],
+        cut(chain.Phi),
+        cut(chain.dPhi),
+        cut(chain.ddPhi),
+        cut(chain.a),
+        cut(chain.b),
+    )
+
+
+def _with_ridge(M: ndarray, g: ndarray, flat: ndarray, ridge: float, free: ndarray | None) -> Dense:
+    if ridge > 0.0:
+        M = M + ridge * np.eye(M.shape[-1])
+        g = g - ridge * flat
+    if free is not None:
+        M, g = M * (free[:, None] & free), g * free
+    return Dense(M, g)

@@ -1,0 +1,400 @@
+r"""VarPro: Gauss-Newton on the true constrained problem, with the last layer eliminated.
+
+Alternating schemes ignore that the inputs of later layers depend on earlier factors, and stall. Here all of it is
+differentiated. Batches of random starts descend on the problem without its last layer (`Eliminated`), the worse half
+dropped now and then; the best ones get a last layer of rank one per function and are polished with all parameters free
+(`Complete`). New batches are drawn until one start meets the data to rounding, several agree on the same minimum, or
+the budget of starts or seconds is used up.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+from jaxtyping import Bool
+from numpy import ndarray
+
+from .._checks import as_array, as_count, as_number
+from .._decoupling import Decoupling
+from .._errors import InputError, SolverError
+from .._functions import Functions
+from .._status import Status
+from ..bases import LayerBasis
+from ._abstract import AbstractSolver, History, ProgressCallback, Solution, StartRow
+from ._algebraic import cpd_directions
+from ._chain import Parameters, run_chain
+from ._levenberg import Descent, descend
+from ._problem import Problem
+from ._residuals import Complete, Eliminated, Rows
+from ._starts import AbstractStart, Normal, Orthonormal
+
+_EXACT = 1e-24  # of the scale-free objective: rounding
+_HALVE_EVERY = 30  # steps after which the worse half of a batch is dropped
+_POLISHED = 4  # starts of a batch that are polished
+_POLISHING = 0.3  # share of the time that is left for it
+_AGREEING = 3  # starts that must reach the same minimum ...
+_AGREEMENT = 1e-6  # ... up to this relative difference
+_DENSE_UP_TO = 1000  # unknowns; beyond this starts are run one at a time
+
+
+@dataclass(frozen=True, kw_only=True)
+class VarPro(AbstractSolver):
+    """Variable projection: finds exact decouplings where alternating solvers stall. Takes values, Jacobians or both.
+
+    Parameters
+    ----------
+    lam
+        Weight of the values. Scale-free: both terms are divided by the size of their data. Without Jacobians, or
+        without values, it has no effect.
+    ridge
+        Penalty on the squared size of all weights and coefficients.
+    max_steps, polish_steps
+        Steps of a batch with the last layer eliminated, and of its best starts with all parameters free.
+    batch_size
+        Starts that are run side by side.
+    max_seconds
+        The search ends after about so long. A result that was cut off by it depends on the speed of the machine.
+    start
+        Distribution of the random start values, or a `Decoupling` to start from: it comes first in the first batch.
+    fixed
+        Parts that are given and stay as they are: matrices by the names "W0", "W1", ..., `Functions` by "g1", "g2", ...
+    """
+
+    lam: float = 1.0
+    ridge: float = 0.0
+    max_steps: int = 150
+    polish_steps: int = 200
+    batch_size: int = 32
+    max_seconds: float = 60.0
+    start: AbstractStart | Decoupling = field(default_factory=Orthonormal)
+    fixed: Mapping[str, object] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        as_number("lam", self.lam, above=True)
+        as_number("ridge", self.ridge)
+        as_count("max_steps", self.max_steps)
+        as_count("polish_steps", self.polish_steps)
+        as_count("batch_size", self.batch_size)
+        as_number("max_seconds", self.max_seconds, above=True)
+        if not isinstance(self.start, AbstractStart | Decoupling):
+            raise InputError(f"`start` must be a distribution such as dc.Normal() or a Decoupling. Got {self.start!r}.")
+
+    @property
+    def default_n_starts(self) -> int:
+        return 1024
+
+    def check(self, problem: Problem) -> None:
+        check_fixed(self.fixed, problem)
+
+    def with_lam(self, lam: float) -> VarPro:
+        return dataclasses.replace(self, lam=lam)
+
+    def solve(
+        self, problem: Problem, *, n_starts: int, rng: np.random.Generator, progress: ProgressCallback
+    ) -> Solution:
+        began = time.perf_counter()
+        search = Search(self, problem, n_starts, rng, progress, began)
+        while search.go_on():
+            search.run_batch()
+        return search.solution()
+
+
+class Search:
+    """The batches of one call and what they have found so far."""
+
+    def __init__(
+        self,
+        options: VarPro,
+        problem: Problem,
+        n_starts: int,
+        rng: np.random.Generator,
+        progress: ProgressCallback,
+        began: float,
+    ) -> None:
+        self.options, self.problem, self.n_starts, self.rng = options, problem, n_starts, rng
+        self.progress, self.began = progress, began
+        self.rows = Rows.of(problem, options.lam)
+        self.template = blank_parameters(problem)
+        n_unknowns = sum(p[0].size for p in self.template)
+        self.batch_size = 1 if n_unknowns > _DENSE_UP_TO else min(options.batch_size, n_starts)
+        free = free_mask(options.fixed, self.template)
+        inner = None if free is None else free[: sum(p[0].size for p in self.template[:-2])]
+        self.eliminated = Eliminated(self.rows, problem.layers, options.ridge, inner)
+        self.complete = Complete(self.rows, problem.layers, options.ridge, free)
+        L = len(problem.layers)
+        self.eliminates = not {f"W{L}", f"g{L}"} & set(options.fixed)
+        self.table: list[StartRow] = []
+        self.minima: list[tuple[float, Parameters, list[float], Status]] = []
+
+    # Budget
+
+    def go_on(self) -> bool:
+        """Whether another batch is worth its time."""
+        if not self.table:
+            return True
+        spent = time.perf_counter() - self.began
+        if len(self.table) >= self.n_starts or spent > (1.0 - _POLISHING) * self.options.max_seconds:
+            return False
+        costs = sorted(cost for cost, *_ in self.minima)
+        if costs and costs[0] <= _EXACT:
+            return False
+        agreeing = sum(cost <= costs[0] * (1.0 + _AGREEMENT) for cost in costs)
+        return agreeing < _AGREEING
+
+    # One batch
+
+    def run_batch(self) -> None:
+        first = len(self.table)
+        size = min(self.batch_size, self.n_starts - first)
+        theta = self.draw(size, first)
+        if self.eliminates:
+            halvings = tuple(range(_HALVE_EVERY, self.options.max_steps, _HALVE_EVERY))
+            descent = descend(
+                self.eliminated.linearise,
+                self.eliminated.normalise,
+                theta[:-2],
+                max_steps=self.options.max_steps,
+                exact=_EXACT,
+                deadline=self.began + (1.0 - _POLISHING) * self.options.max_seconds,
+                halve_at=halvings if size > _POLISHED else (),
+                progress=self._report(first, size),
+            )
+            best = np.argsort(descent.cost, kind="stable")[:_POLISHED]
+            best = best[np.isfinite(descent.cost[best])]
+            split = self.with_last_layer([t[best] for t in descent.theta])
+        else:
+            descent = Descent(theta, np.zeros(size), np.arange(size), 0, np.zeros(size, dtype=bool))
+            best, split = np.arange(size), theta
+        self._tabulate(first, size, descent)
+        if best.size:
+            self.polish(split, descent, best, first)
+
+    def polish(self, theta: Parameters, descent: Descent, best: ndarray, first: int) -> None:
+        """Free all parameters of the best starts of a batch and note where they end."""
+        polished = descend(
+            self.complete.linearise,
+            self.complete.normalise,
+            theta,
+            max_steps=self.options.polish_steps,
+            exact=0.0,  # as far as rounding allows
+            deadline=self.began + self.options.max_seconds,
+            progress=self._report(first, len(best)),
+        )
+        for i in range(len(polished.cost)):
+            cost = float(polished.cost[i])
+            if not np.isfinite(cost):
+                continue
+            status = Status.CONVERGED if polished.settled[i] else Status.OUT_OF_STEPS
+            if status is Status.OUT_OF_STEPS and polished.steps < self.options.polish_steps:
+                status = Status.OUT_OF_TIME
+            if cost <= _EXACT:
+                status = Status.EXACT
+            one = [t[i : i + 1] for t in polished.theta]
+            self.minima.append((cost, one, descent.record + polished.record, status))
+            row = first + int(descent.index[best[polished.index[i]]])
+            error_J, error_F = self.errors(one)
+            self.table[row] = dataclasses.replace(
+                self.table[row],
+                objective=cost,
+                error_jacobian=error_J,
+                error_values=error_F,
+                iterations=descent.steps + polished.steps,
+                status=status,
+                seconds=time.perf_counter() - self.began,
+            )
+
+    def draw(self, size: int, first: int) -> Parameters:
+        """Start values for one batch; the very first ones may be better than random."""
+        start = self.options.start
+        random_start = Orthonormal() if isinstance(start, Decoupling) else start
+        coefficients = Normal() if isinstance(random_start, Orthonormal) else random_start
+        theta = []
+        for i, p in enumerate(self.template):
+            source = random_start if i % 2 == 0 else coefficients
+            theta.append(np.stack([source.draw(self.rng, p.shape[1:]) for _ in range(size)]))
+            if i % 2 == 1:  # coefficients past the basis of a function do not exist
+                theta[i] *= exists(self.problem.layers[i // 2], p.shape[-1])
+        if first == 0 and isinstance(start, Decoupling):
+            for p, given in zip(theta, parameters_of(self.problem, start), strict=True):
+                p[0] = given
+        elif first == 0 and len(self.problem.layers) == 1 and self.problem.J is not None:
+            directions = cpd_directions(self.problem.J, theta[0].shape[1], self.rng)
+            if directions is not None:
+                theta[0][0] = directions
+        for name, value in self.options.fixed.items():
+            index, array = fixed_parameter(name, value, self.problem)
+            theta[index][:] = array
+        return theta
+
+    def with_last_layer(self, inner: Parameters) -> Parameters:
+        """Append c_L and W_L: the nearest product of rank one to the free coefficients of each function."""
+        chain = run_chain(self.problem.layers, inner, self.rows.X)
+        A, *_ = self.eliminated.last_layer(chain)
+        r, d = chain.Phi[-1].shape[2:]
+        B, _, n = A.shape
+        o = int(self.rows.values)
+        U, sizes, Vt = np.linalg.svd(A[:, o:].reshape(B, r, d, n))
+        c = U[..., 0] * np.sqrt(sizes[..., :1])  # (B, r, d)
+        W_L = (Vt[:, :, 0] * np.sqrt(sizes[..., :1])).mT  # (B, n, r)
+        constants = np.zeros((B, r, 1))
+        if self.rows.values:
+            constants = np.linalg.pinv(W_L) @ A[:, 0, :, None]
+        return [*inner, np.concatenate([constants, c], axis=-1), W_L]
+
+    # What was found
+
+    def errors(self, theta: Parameters) -> tuple[float, float]:
+        """Error(J) and Error(F) of one model, from the residual rows."""
+        chain = run_chain(self.problem.layers, theta[:-2], self.rows.X)
+        residual = (
+            self.complete.residual(theta, chain)[0] / np.where(self.rows.weights > 0, self.rows.weights, 1)[..., None]
+        )
+        w = np.ones(len(residual)) if self.problem.weights is None else self.problem.weights
+        o = int(self.rows.values)
+        of_F = float(w @ np.sum(residual[:, :o] ** 2, axis=(1, 2))) / (self.problem.size_F or 1.0)
+        of_J = float(w @ np.sum(residual[:, o:] ** 2, axis=(1, 2))) / (self.problem.size_J or 1.0)
+        return (of_J if self.rows.jacobians else float("nan")), (of_F if self.rows.values else float("nan"))
+
+    def solution(self) -> Solution:
+        if not self.minima:
+            raise SolverError(
+                f"All {len(self.table)} starts became NaN or infinite. Scale the inputs to about [-1, 1], lower the "
+                "degrees, or try other starts: another `rng`, more `n_starts`, or `start=dc.Normal()`."
+            )
+        cost, theta, record, status = min(self.minima, key=lambda item: item[0])
+        inner = [t[0] for t in theta[:-2]]
+        W = [*inner[0::2], theta[-1][0]]
+        C = [np.concatenate([np.zeros((len(c), 1)), c], axis=1) for c in inner[1::2]] + [theta[-2][0]]
+        objective = np.array(record)
+        unknown = np.full(len(objective), np.nan)
+        history = History(np.full(len(objective), self.options.lam), objective, unknown, unknown)
+        return Solution(
+            self.problem.model(W, C),
+            status,
+            self.options.lam,
+            history,
+            tuple(self.table),
+            notes=self._notes(cost),
+            as_is=bool(self.options.fixed),
+        )
+
+    def _notes(self, cost: float) -> tuple[str, ...]:
+        reached = sum(c <= cost * (1.0 + _AGREEMENT) + _EXACT for c, *_ in self.minima)
+        n = len(self.table)
+        if cost <= _EXACT:
+            return ()
+        if reached >= _AGREEING:
+            return (f"{reached} of the polished starts agree on this minimum ({n} starts in all).",)
+        return (
+            f"Only {reached} of the polished starts reached this minimum ({n} starts in all): a lower one may exist. "
+            "Raise `n_starts` or `max_seconds` to look for it.",
+        )
+
+    def _tabulate(self, first: int, size: int, descent: Descent) -> None:
+        survivors = {int(i): position for position, i in enumerate(descent.index)}
+        for b in range(size):
+            position = survivors.get(b)
+            cost = float("nan") if position is None else float(descent.cost[position])
+            status = Status.DROPPED if position is None else Status.CONVERGED
+            if position is not None and not np.isfinite(cost):
+                status = Status.NONFINITE
+            self.table.append(
+                StartRow(
+                    start=first + b,
+                    lam=self.options.lam,
+                    objective=cost,
+                    error_jacobian=float("nan"),
+                    error_values=float("nan"),
+                    iterations=descent.steps,
+                    status=status,
+                    seconds=time.perf_counter() - self.began,
+                )
+            )
+
+    def _report(self, first: int, size: int) -> Callable[[float], None]:
+        def report(cost: float) -> None:
+            stage = f"starts {first + 1} to {first + size}"
+            self.progress(stage=stage, done=first, total=self.n_starts, objective=cost)
+
+        return report
+
+
+# Parameters by name
+
+
+def exists(layer: LayerBasis, width: int) -> Bool[ndarray, "r e"]:
+    """Which coefficients of a layer belong to a basis function; `width` tells whether the constant is among them."""
+    sizes = np.array(layer.sizes)[:, None] + (width - layer.size)
+    return np.arange(width) < sizes
+
+
+def blank_parameters(problem: Problem) -> Parameters:
+    """Zeros of the right shapes, batch of one: W_0, c_1, ..., W_(L-1), c_L with constants, W_L."""
+    dims = problem.dims
+    blank: Parameters = []
+    for l, layer in enumerate(problem.layers):
+        last = l == len(problem.layers) - 1
+        blank += [np.zeros((1, dims[l + 1], dims[l])), np.zeros((1, dims[l + 1], layer.size + last))]
+    return [*blank, np.zeros((1, dims[-1], dims[-2]))]
+
+
+def parameters_of(problem: Problem, model: Decoupling) -> list[ndarray]:
+    """The parameters of a model in the coordinates of the problem."""
+    samples = problem.samples
+    wanted = tuple(layer.sizes for layer in problem.layers)
+    got = tuple(g.layer.sizes for g in model.g)
+    if (model.n_inputs, model.n_outputs, got) != (samples.n_inputs, samples.n_outputs, wanted):
+        raise InputError(
+            f"`start` must have {samples.n_inputs} inputs, {samples.n_outputs} outputs and basis functions {wanted}. "
+            f"Got {model!r}."
+        )
+    plain = model.without_inner_constants()
+    W0 = plain.W[0] if problem.U is None else plain.W[0] @ problem.U
+    parameters: list[ndarray] = []
+    for l, g in enumerate(plain.g):
+        last = l == len(plain.g) - 1
+        parameters += [W0 if l == 0 else plain.W[l], g.C if last else g.C[:, 1:]]
+    return [*parameters, plain.W[-1]]
+
+
+def check_fixed(fixed: Mapping[str, object], problem: Problem) -> None:
+    """Every fixed part must have a known name and the right shape."""
+    for name, value in fixed.items():
+        fixed_parameter(name, value, problem)
+
+
+def fixed_parameter(name: str, value: object, problem: Problem) -> tuple[int, ndarray]:
+    """Position in the list of parameters and value of a fixed part."""
+    L = len(problem.layers)
+    names = [f"W{l}" for l in range(L + 1)] + [f"g{l}" for l in range(1, L + 1)]
+    if name not in names:
+        raise InputError(f"`fixed` must name parts of the model: {', '.join(names)}. Got {name!r}.")
+    l = int(name[1:])
+    blank = blank_parameters(problem)
+    index = 2 * l - 1 if name[0] == "g" else (2 * L if l == L else 2 * l)
+    if name[0] == "g":
+        if not isinstance(value, Functions) or value.layer != problem.layers[l - 1]:
+            raise InputError(f"`fixed[{name!r}]` must be dc.Functions with the bases of layer {l}. Got {value!r}.")
+        if l < L and value.constants.any():
+            raise InputError(f"`fixed[{name!r}]` must have constants 0, as every inner layer. Got {value.constants}.")
+        array: ndarray = value.C if l == L else value.C[:, 1:]
+    else:
+        array = as_array(f"fixed[{name!r}]", value, (f"r[{l + 1}]", f"r[{l}]"))
+        if l == 0 and problem.U is not None:
+            array = array @ problem.U
+    if array.shape != blank[index].shape[1:]:
+        raise InputError(f"`fixed[{name!r}]` must have shape {blank[index].shape[1:]}. Got {array.shape}.")
+    return index, array
+
+
+def free_mask(fixed: Mapping[str, object], template: Parameters) -> Bool[ndarray, " N"] | None:
+    """Which entries of all parameters may move; None for all."""
+    if not fixed:
+        return None
+    L = len(template) // 2
+    held = {2 * int(n[1:]) - 1 if n[0] == "g" else (2 * L if int(n[1:]) == L else 2 * int(n[1:])) for n in fixed}
+    return np.concatenate([np.full(p[0].size, i not in held) for i, p in enumerate(template)])

@@ -1,0 +1,279 @@
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+import decoupling as dc
+from decoupling.solvers._algebraic import cpd_directions
+from decoupling.testing import check_solver
+
+from ..strategies import points, sampled
+from ..test_model_file import Saturation
+
+F2 = dc.systems.f2()
+
+
+def fresh_error(system, result):
+    X = points(system.n_inputs, 500, seed=77)
+    return np.max(dc.relative_rmse(system(X), result.decoupling(X)))
+
+
+def recover(system, samples, **options):
+    return dc.decouple(samples, system.ranks, system.degrees, progress=False, **options)
+
+
+def test_it_keeps_the_promises_of_a_solver():
+    check_solver(dc.VarPro())
+    check_solver(dc.VarPro(), dims=(3, 2, 2, 3), degrees=(2, 2))
+    check_solver(dc.TwoStage(dc.VarPro(max_seconds=5)), dims=(3, 2, 3), degrees=(2,))
+
+
+@pytest.mark.parametrize("make", [dc.systems.f1, dc.systems.f2, dc.systems.f3])
+def test_the_systems_of_the_paper_are_recovered_exactly(make):
+    system = make()
+    result = recover(system, sampled(system, 30, seed=8))
+    assert result.status is dc.Status.EXACT
+    assert fresh_error(system, result) <= 1e-6
+    assert dc.factor_match(system, result.decoupling) >= 1 - 1e-8
+    assert result.identifiability.locally_unique
+
+
+@pytest.mark.parametrize(
+    ("dims", "degrees", "S"),
+    [((4, 3, 3, 4), (3, 3), 60), ((3, 2, 2, 2, 3), (3, 2, 2), 60), ((2, 2, 2), (4,), 40)],
+    ids=str,
+)
+def test_random_systems_are_recovered_exactly(dims, degrees, S):
+    system = dc.systems.random_system(dims, degrees, rng=3)
+    assert fresh_error(system, recover(system, sampled(system, S))) <= 1e-6
+
+
+def test_one_layer_needs_one_start():
+    for seed in range(5):
+        system = dc.systems.random_system((5, 4, 5), (3,), rng=seed)
+        result = recover(system, sampled(system, 60), n_starts=1)
+        assert len(result.starts) == 1 and fresh_error(system, result) <= 1e-6
+
+
+def test_values_alone_are_enough():
+    samples = sampled(F2, 200, seed=5)
+    result = recover(F2, dc.Samples(samples.X, F=samples.F))
+    assert fresh_error(F2, result) <= 1e-6
+    assert np.isnan(result.error_jacobian)
+
+
+def test_jacobians_alone_leave_constants_open():
+    samples = sampled(F2, 30, seed=5)
+    result = recover(F2, dc.Samples(samples.X, J=samples.J))
+    assert result.error_jacobian < 1e-20 and any("constants" in note for note in result.notes)
+    assert result.identifiability.locally_unique  # up to the constants, which are known to be open
+    difference = F2(samples.X) - result.decoupling(samples.X)
+    assert_allclose(difference, np.broadcast_to(difference[0], difference.shape), atol=1e-6)
+
+
+@pytest.mark.parametrize("basis", [dc.Chebyshev, dc.Bernstein, dc.ScaledMonomial])
+def test_other_polynomial_bases_recover_the_same_system(basis):
+    result = recover(F2, sampled(F2, 30, seed=5), basis=basis)
+    assert fresh_error(F2, result) <= 1e-6
+
+
+def test_bases_without_scale_invariance_and_mixed_ones_work():
+    rng = np.random.default_rng(0)
+    truth = dc.Decoupling(rng.normal(size=(2, 3, 3)), [dc.Functions(Saturation(1.0), rng.normal(size=(3, 2)))])
+    result = dc.decouple(sampled(truth, 80), 3, basis=Saturation(1.0), progress=False)
+    assert result.status is dc.Status.EXACT
+    mixed = dc.decouple(
+        sampled(F2), (2, 2), basis=[(dc.Monomial(2), dc.Trigonometric(3)), dc.Monomial(3)], n_starts=32, progress=False
+    )
+    assert mixed.error_jacobian < 0.1
+
+
+def test_the_same_seed_gives_the_same_result():
+    samples = sampled(F2, 30)
+    first, again = (recover(F2, samples, rng=4) for _ in range(2))
+    assert_array_equal(first.decoupling.W[0], again.decoupling.W[0])
+
+
+def test_weights_and_ridge_do_what_they_say():
+    samples = sampled(F2, 40)
+    noisy = samples.F.copy()
+    noisy[:10] += 100.0
+    weights = np.ones(40)
+    weights[:10] = 1e-12
+    weighted = dc.Samples(samples.X, F=noisy, J=samples.J, weights=weights)
+    assert fresh_error(F2, recover(F2, weighted, n_starts=64)) < 0.1
+    plain, ridged = (
+        dc.decouple(samples, (2, 2), (3, 3), solver=dc.VarPro(ridge=ridge), n_starts=32, progress=False)
+        for ridge in (0.0, 1e-2)
+    )
+    assert ridged.error_jacobian > plain.error_jacobian
+    assert np.isfinite(ridged.error_jacobian)
+
+
+def test_a_warm_start_is_polished():
+    samples = sampled(F2, 30)
+    rough = dc.decouple(samples, (2, 2), (3, 3), solver=dc.Proj(max_iterations=40), progress=False)
+    result = recover(F2, samples, solver=dc.VarPro(start=rough.decoupling), n_starts=1)
+    assert result.error_jacobian <= rough.error_jacobian
+    near = dc.Decoupling([w * 1.01 for w in F2.W], F2.g)
+    assert recover(F2, samples, solver=dc.VarPro(start=near), n_starts=1).status is dc.Status.EXACT
+
+
+@pytest.mark.parametrize("names", [("W0",), ("g1",), ("W2",), ("W1", "g2")], ids=str)
+def test_parts_can_be_held_fixed(names):
+    parts = {"W0": F2.W[0], "W1": F2.W[1], "W2": F2.W[2], "g1": F2.g[0], "g2": F2.g[1]}
+    result = recover(F2, sampled(F2, 30), solver=dc.VarPro(fixed={name: parts[name] for name in names}), n_starts=128)
+    assert fresh_error(F2, result) <= 1e-6
+    for name in names:
+        kept = result.decoupling.W[int(name[1])] if name[0] == "W" else result.decoupling.g[int(name[1]) - 1].C
+        assert_allclose(kept, parts[name] if name[0] == "W" else parts[name].C)
+
+
+@pytest.mark.parametrize(
+    ("fixed", "message"),
+    [
+        ({"W7": np.eye(2)}, "`fixed` must name parts of the model: W0, W1, W2, g1, g2"),
+        ({"W0": np.eye(2)}, r"`fixed\['W0'\]` must have shape \(2, 3\)"),
+        ({"g1": np.eye(2)}, "must be dc.Functions with the bases of layer 1"),
+        ({"g1": dc.Functions(dc.Monomial(3), np.ones((2, 4)))}, "must have constants 0"),
+    ],
+)
+def test_wrong_fixed_parts_are_refused_with_the_rule(fixed, message):
+    with pytest.raises(dc.InputError, match=message):
+        recover(F2, sampled(F2), solver=dc.VarPro(fixed=fixed))
+
+
+def test_budgets_are_kept_and_the_table_tells_what_became_of_every_start():
+    noisy = sampled(dc.systems.f3(), 30)
+    noisy = dc.Samples(noisy.X, F=noisy.F, J=noisy.J + 1e3 * np.random.default_rng(0).normal(size=noisy.J.shape))
+    solver = dc.VarPro(batch_size=8, max_steps=20, polish_steps=5)
+    result = dc.decouple(noisy, (3, 2), (3, 4), solver=solver, n_starts=20, progress=False)
+    assert len(result.starts) == 20
+    assert {row.status for row in result.starts} <= {dc.Status.DROPPED, dc.Status.CONVERGED, dc.Status.OUT_OF_STEPS}
+    assert result.status is dc.Status.OUT_OF_STEPS and "max_steps" in result.reason
+    quick = dc.decouple(
+        noisy, (3, 2), (3, 4), solver=dc.VarPro(batch_size=4, max_steps=5, max_seconds=1e-6), progress=False
+    )
+    assert len(quick.starts) == 4
+
+
+def test_agreement_of_several_starts_ends_the_search():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, (60, 2))
+    samples = dc.Samples.from_function(lambda Z: np.exp(Z @ np.array([[1.0, 0.5], [-0.5, 1.0]])), X)
+    result = dc.decouple(samples, 2, 3, progress=False)
+    assert result.status is dc.Status.CONVERGED and len(result.starts) < 1024
+    assert any("agree on this minimum" in note for note in result.notes)
+
+
+def test_noise_costs_no_more_than_it_must():
+    samples = sampled(F2, 30, seed=2)
+    rng = np.random.default_rng(3)
+    noisy = dc.Samples(
+        samples.X,
+        F=samples.F * (1 + 1e-4 * rng.normal(size=samples.F.shape)),
+        J=samples.J * (1 + 1e-4 * rng.normal(size=samples.J.shape)),
+    )
+    found = recover(F2, noisy)
+    best = recover(F2, noisy, solver=dc.VarPro(start=F2), n_starts=1)
+    assert fresh_error(F2, found) <= 3 * fresh_error(F2, best)
+
+
+# Odd questions
+
+
+def test_models_that_are_too_large_or_too_small_say_so():
+    samples = sampled(F2, 60)
+    small = dc.decouple(samples, (1, 1), (3, 3), n_starts=32, progress=False)
+    assert small.status is dc.Status.CONVERGED and small.error_jacobian > 1e-6
+    large = dc.decouple(samples, (3, 3), (3, 3), n_starts=32, progress=False)
+    assert np.isfinite(large.error_jacobian)
+    if large.status is dc.Status.EXACT:
+        assert not large.identifiability.locally_unique
+
+
+def test_duplicated_branches_are_found_not_to_be_unique():
+    one = dc.systems.random_system((3, 1, 2), (3,), rng=0)
+    result = dc.decouple(sampled(one, 40), 2, 3, progress=False)
+    assert result.error_jacobian < 1e-20
+    assert not result.identifiability.locally_unique and "Not unique" in str(result.identifiability)
+
+
+@pytest.mark.parametrize("known", ["both", "values"])
+def test_degenerate_data_give_an_answer(known):
+    X = points(3, 30)
+    line = np.outer(X[:, 0], [1.0, 2.0, -1.0])
+    flat = X * [1.0, 1.0, 0.0]
+    for points_, F, J in (
+        (X, np.zeros((30, 2)), np.zeros((30, 2, 3))),
+        (X, np.ones((30, 2)), np.zeros((30, 2, 3))),
+        (line, line @ np.ones((3, 2)), np.ones((30, 2, 3))),
+        (flat, F2(flat)[:, :2], F2.jacobian(flat)[:, :2]),
+        (np.repeat(X[:1], 30, axis=0), np.ones((30, 2)), np.ones((30, 2, 3))),
+    ):
+        samples = dc.Samples(points_, F=F, J=J if known == "both" else None)
+        result = dc.decouple(samples, (2, 2), (2, 2), n_starts=8, progress=False)
+        assert np.all(np.isfinite(result.decoupling(points_)))
+        assert result.reason and isinstance(str(result.identifiability), str)
+
+
+def test_many_unknowns_are_solved_without_forming_the_normal_matrix(monkeypatch):
+    monkeypatch.setattr("decoupling.solvers._residuals._DENSE_UP_TO", 5)
+    monkeypatch.setattr("decoupling.solvers._varpro._DENSE_UP_TO", 5)
+    system = dc.systems.random_system((6, 3, 4), (3,), rng=1)
+    samples = sampled(system, 40)
+    result = dc.decouple(samples, 3, 3, n_starts=3, progress=False)
+    assert result.error_jacobian < 1e-12
+    two = dc.decouple(
+        sampled(F2, 30),
+        (2, 2),
+        (3, 3),
+        solver=dc.VarPro(start=F2.scaled(1, [1.001, 1.0], [1.0, 1.0])),
+        n_starts=1,
+        progress=False,
+    )
+    assert two.error_jacobian < 1e-10
+
+
+# The algebraic start
+
+
+def test_generalised_eigenvectors_give_the_directions_of_one_layer():
+    system = dc.systems.random_system((6, 4, 5), (3,), rng=2)
+    J = system.jacobian(points(6, 30))
+    found = cpd_directions(J, 4, np.random.default_rng(0))
+    true = system.W[0] / np.linalg.norm(system.W[0], axis=1, keepdims=True)
+    assert_allclose(np.abs(found @ true.T).max(axis=1), 1.0, rtol=1e-9)
+    assert cpd_directions(J, 6, np.random.default_rng(0)) is None
+    assert cpd_directions(0 * J, 2, np.random.default_rng(0)) is None
+
+
+# Uncertainty
+
+
+def test_standard_errors_agree_with_the_spread_over_noisy_data():
+    system = dc.systems.random_system((3, 2, 3), (3,), rng=4)
+    clean = sampled(system, 40)
+    u = np.linspace(-0.9, 0.9, 7)
+    fits, claimed = [], []
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        noisy = dc.Samples(
+            clean.X,
+            F=clean.F + 0.01 * clean.F.std() * rng.normal(size=clean.F.shape),
+            J=clean.J + 0.01 * clean.J.std() * rng.normal(size=clean.J.shape),
+        )
+        result = dc.decouple(noisy, 2, 3, solver=dc.VarPro(start=system), n_starts=1, progress=False)
+        g = result.decoupling.g[0]
+        fits.append(g(np.repeat(u[:, None], 2, axis=1)) - g.constants)
+        claimed.append(result.uncertainty(u)[0])
+    ratio = np.mean(claimed, axis=0).mean(axis=0) / np.std(fits, axis=0).mean(axis=0)
+    assert np.all((ratio > 0.3) & (ratio < 3.0)), ratio
+
+
+def test_errors_shrink_with_the_noise_and_are_drawn():
+    samples = sampled(F2, 40)
+    result = recover(F2, samples)
+    tiny = result.uncertainty()
+    assert [e.shape for e in tiny] == [(40, 2), (40, 2)]
+    assert max(e.max() for e in tiny) < 1e-6
+    assert len(result.plot().axes[0].collections) == 1
