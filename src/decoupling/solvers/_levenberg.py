@@ -131,13 +131,14 @@ def descend(
     max_steps: int,
     exact: float,
     deadline: float,
+    to_rounding: bool = False,
     halve_at: tuple[int, ...] = (),
     progress: Callable[[float], None],
 ) -> Descent:
     """Minimise the cost of every start until one is exact, all have settled, or steps or time are used up.
 
-    `halve_at` names steps after which the worse half of the starts is dropped; `deadline` is a time of
-    `time.perf_counter`.
+    With `to_rounding` an exact start goes on as long as it improves. `halve_at` names steps after which the worse
+    half of the starts is dropped; `deadline` is a time of `time.perf_counter`.
     """
     with np.errstate(all="ignore"):  # a trial that overflows has a cost of infinity or NaN and is rejected
         theta = normalise(theta)
@@ -164,7 +165,9 @@ def descend(
             record.append(float(cost.min()))
             past.append(cost)
             progress(float(cost.min()))
-            if cost.min() <= exact or time.perf_counter() > deadline:
+            if cost.min() <= exact and not (to_rounding and _still_falling(record)):
+                break
+            if time.perf_counter() > deadline:
                 break
             keep = np.ones(len(cost), dtype=bool)
             if steps in halve_at and len(cost) > 1:
@@ -179,3 +182,8 @@ def descend(
                 cost, index, damping, growth = cost[keep], index[keep], damping[keep], growth[keep]
                 past, settled = [c[keep] for c in past], settled[keep]
     return Descent(theta, cost, index, steps, settled, record)
+
+
+def _still_falling(record: list[float]) -> bool:
+    """Whether the best cost has halved within the last three steps."""
+    return len(record) <= 3 or record[-1] < 0.5 * record[-4]

@@ -35,7 +35,10 @@ from ._starts import AbstractStart, Normal, Orthonormal
 _EXACT = 1e-24  # of the scale-free objective: rounding
 _HALVE_EVERY = 30  # steps after which the worse half of a batch is dropped
 _POLISHED = 4  # starts of a batch that are polished
-_POLISHING = 0.3  # share of the time that is left for it
+_POLISHING = 0.3  # how much longer that may take, as a share of `max_seconds`
+_LEAST_STARTS = (
+    128  # agreement of starts counts from here on: a poor minimum may be found three times before a good one
+)
 _AGREEING = 3  # starts that must reach the same minimum ...
 _AGREEMENT = 1e-6  # ... up to this relative difference
 _DENSE_UP_TO = 1000  # unknowns; beyond this starts are run one at a time
@@ -136,14 +139,13 @@ class Search:
         """Whether another batch is worth its time."""
         if not self.table:
             return True
-        spent = time.perf_counter() - self.began
-        if len(self.table) >= self.n_starts or spent > (1.0 - _POLISHING) * self.options.max_seconds:
+        if len(self.table) >= self.n_starts or time.perf_counter() - self.began > self.options.max_seconds:
             return False
         costs = sorted(cost for cost, *_ in self.minima)
         if costs and costs[0] <= _EXACT:
             return False
         agreeing = sum(cost <= costs[0] * (1.0 + _AGREEMENT) for cost in costs)
-        return agreeing < _AGREEING
+        return agreeing < _AGREEING or len(self.table) < _LEAST_STARTS
 
     # One batch
 
@@ -159,7 +161,7 @@ class Search:
                 theta[:-2],
                 max_steps=self.options.max_steps,
                 exact=_EXACT,
-                deadline=self.began + (1.0 - _POLISHING) * self.options.max_seconds,
+                deadline=self.began + self.options.max_seconds,
                 halve_at=halvings if size > _POLISHED else (),
                 progress=self._report(first, size),
             )
@@ -180,8 +182,9 @@ class Search:
             self.complete.normalise,
             theta,
             max_steps=self.options.polish_steps,
-            exact=0.0,  # as far as rounding allows
-            deadline=self.began + self.options.max_seconds,
+            exact=_EXACT,
+            to_rounding=True,
+            deadline=self.began + (1.0 + _POLISHING) * self.options.max_seconds,
             progress=self._report(first, len(best)),
         )
         for i in range(len(polished.cost)):
