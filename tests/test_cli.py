@@ -25,7 +25,7 @@ def folder(tmp_path):
     return tmp_path
 
 
-@pytest.mark.parametrize("command", ["", "demo", "fit", "show", "reproduce", "reproduce table1"])
+@pytest.mark.parametrize("command", ["", "demo", "fit", "show", "reproduce", "reproduce table1", "reproduce recovery"])
 def test_every_command_has_help(command, tmp_path):
     done = decouple(f"{command} --help", cwd=tmp_path)
     assert done.returncode == 0 and "Usage" in done.stdout
@@ -53,12 +53,13 @@ def test_fit_writes_a_model_that_show_can_read(folder):
     assert np.allclose(content["W"][0], model.W[0])
 
 
-@pytest.mark.parametrize("solver", ["constr", "proj", "zniyed", "hollander", "dreesen"])
+@pytest.mark.parametrize("solver", ["varpro", "constr", "proj", "zniyed", "hollander", "dreesen"])
 def test_fit_speaks_json_with_every_solver(solver, folder):
     done = decouple(f"fit samples.npz --ranks 2 --degrees 3 --solver {solver} --max-iterations 20 --json", cwd=folder)
     assert done.returncode == 0, done.stderr
     content = json.loads(done.stdout)
     assert content["ranks"] == [2] and content["error_jacobian"] > 0 and len(content["starts"]) >= 8
+    assert content["locally_unique"] in (True, False)
 
 
 def test_demo_prints_a_table_and_says_where_its_report_is(tmp_path):
@@ -80,6 +81,16 @@ def test_table1_is_reproduced_in_a_small_way(tmp_path):
     assert json.loads((tmp_path / "out/table1.json").read_text())["seed"] == 0
     assert "| f3 | CONSTR | e_3 (%) | 0.979 / **1.03** / 0.48 |" in (tmp_path / "out/table1.md").read_text()
     assert (tmp_path / "out/table1.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_recovery_is_tried_in_a_small_way(tmp_path):
+    done = decouple("reproduce recovery --runs 1 --max-seconds 3 --jobs 1 --no-noise --output out", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    content = json.loads((tmp_path / "out/recovery.json").read_text())
+    errors = {run["case"]: run["worst_error"] for run in content["recovery"]}
+    assert len(errors) == 8 and max(errors[name] for name in ("f1", "f2", "f2 from values only")) <= 1e-6
+    assert "| f1 | 30 | **1 of 1** |" in done.stdout
+    assert (tmp_path / "out/recovery.png").read_bytes().startswith(b"\x89PNG")
 
 
 GOOD = "--ranks 2,2 --degrees 3,3"
