@@ -20,6 +20,7 @@ from decoupling.bases import LayerBasis
 from decoupling.solvers import Problem, _levenberg, _varpro
 from decoupling.solvers._chain import Parameters
 from decoupling.solvers._levenberg import descend
+from decoupling.solvers._parameters import blank_parameters
 from decoupling.solvers._residuals import Eliminated, Rows
 
 from .machine import table
@@ -77,7 +78,7 @@ def run(residuals: Eliminated, theta: Parameters, steps: int) -> tuple[Parameter
 
 def draw(problem: Problem, start: dc.AbstractStart, rng: np.random.Generator) -> Parameters:
     coefficients = dc.Normal() if isinstance(start, dc.Orthonormal) else start
-    blank = _varpro.blank_parameters(problem)[:-2]
+    blank = blank_parameters(problem)[:-2]
     return [
         np.stack([(start if i % 2 == 0 else coefficients).draw(rng, p.shape[1:]) for _ in range(N_STARTS)])
         for i, p in enumerate(blank)
@@ -94,7 +95,7 @@ def share(case: str, seed: int, start: str, damping: float, continued: bool) -> 
         return float(np.mean(cost < EXACT))
     low_problem, low = reduced(samples, system, tuple(min(2, d) for d in system.degrees))
     theta, _ = run(low, draw(low_problem, STARTS[start], rng), 40)
-    wide = [p.shape[1:] for p in _varpro.blank_parameters(problem)[:-2]]
+    wide = [p.shape[1:] for p in blank_parameters(problem)[:-2]]
     theta = [np.pad(t, ((0, 0), (0, 0), (0, shape[-1] - t.shape[-1]))) for t, shape in zip(theta, wide, strict=True)]
     _, cost = run(residuals, theta, STEPS - 40)
     return float(np.mean(cost < EXACT))

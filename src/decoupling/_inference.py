@@ -17,9 +17,9 @@ from ._decoupling import Decoupling
 from ._errors import InputError
 from ._samples import Samples
 from .solvers._chain import flatten, run_chain
+from .solvers._parameters import parameters_of
 from .solvers._problem import Problem
 from .solvers._residuals import Complete, Rows
-from .solvers._varpro import parameters_of
 
 _RANK_TOLERANCE = 1e-9  # singular values of Z with unit columns below this share of the largest count as 0
 _LARGEST = 3000  # parameters

@@ -8,8 +8,8 @@ import decoupling as dc
 from decoupling.bases import LayerBasis
 from decoupling.solvers import Problem
 from decoupling.solvers._chain import adjoint, directional, flatten, run_chain, unflatten
+from decoupling.solvers._parameters import blank_parameters
 from decoupling.solvers._residuals import Complete, Eliminated, Rows, unit_scales
-from decoupling.solvers._varpro import blank_parameters
 
 from ..strategies import sampled
 
