@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Collection
 from dataclasses import dataclass
 from functools import cached_property
 from html import escape
@@ -19,7 +20,7 @@ from ._inference import Identifiability, identifiability, standard_errors
 from ._metrics import error_jacobian, error_values, relative_rmse
 from ._samples import Samples
 from ._status import Status
-from .solvers import AbstractSolver, History, LamRow, StartRow
+from .solvers import AbstractSolver, History, LamRow, StartRow, TwoStage, VarPro
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -89,20 +90,27 @@ class Result:
     @cached_property
     def identifiability(self) -> Identifiability:
         """Whether the model is locally unique: rank of the derivatives of all data with respect to all parameters."""
-        return identifiability(self.decoupling, self.samples)
+        return identifiability(self.decoupling, self.samples, self._fixed)
 
     def uncertainty(self, u: object = None) -> tuple[Float[ndarray, "_ _"], ...]:
         """Standard errors of the internal functions from the residuals, one array (len(u), r_l) per layer.
 
         They are taken at the numbers `u`, the same for every function, or where the samples lie when `u` is left out.
         """
-        return standard_errors(self.decoupling, self.samples, None if u is None else as_array("u", u, ("k",)))
+        points = None if u is None else as_array("u", u, ("k",))
+        return standard_errors(self.decoupling, self.samples, points, self._fixed)
+
+    @property
+    def _fixed(self) -> Collection[str]:
+        """Names of the parts that the user gave."""
+        solver = self.solver.solver if isinstance(self.solver, TwoStage) else self.solver
+        return tuple(solver.fixed) if isinstance(solver, VarPro) else ()
 
     def plot(self) -> Figure:
         """Draw the internal functions over the range that the samples visit, with bands of two standard errors."""
         from .report import plot_functions
 
-        return plot_functions(self.decoupling, self.samples, bands=True)
+        return plot_functions(self.decoupling, self.samples, bands=True, fixed=self._fixed)
 
     def report(self, path: str | os.PathLike[str], *, title: str = "Decoupling report") -> None:
         """Write a self-contained HTML page: what was asked, what was found and how good it is."""

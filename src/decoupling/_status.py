@@ -20,7 +20,9 @@ class Status(Enum):
         "A local minimum was reached: the objective no longer decreases. More starts may find a lower one, and a model "
         "with more functions or degrees may fit better."
     )
-    DROPPED = "This start was given up early: others of its batch were better."
-    OUT_OF_STEPS = "`max_steps` was reached while the objective was still decreasing. Raise it to go on."
+    DROPPED = "This start was given up: others of its batch were better."
+    OUT_OF_STEPS = (
+        "`max_steps` and `polish_steps` were used up while the objective was still decreasing. Raise them to go on."
+    )
     OUT_OF_TIME = "`max_seconds` was reached while the objective was still decreasing. Raise it to go on."
     NONFINITE = "A factor became NaN or infinite, and this start was given up."

@@ -277,3 +277,74 @@ def test_errors_shrink_with_the_noise_and_are_drawn():
     assert [e.shape for e in tiny] == [(40, 2), (40, 2)]
     assert max(e.max() for e in tiny) < 1e-6
     assert len(result.plot().axes[0].collections) == 1
+
+
+def test_a_rank_that_is_too_large_is_not_called_unique():
+    system = dc.systems.random_system((3, 2, 3), (3,), rng=1)
+    samples = sampled(system, 40)
+    for data in (samples, dc.Samples(samples.X, J=samples.J), dc.Samples(samples.X, F=samples.F)):
+        result = dc.decouple(data, 3, 3, n_starts=32, progress=False)
+        if result.decoupling.importance(samples.X)[0].min() < 1e-9:
+            assert not result.identifiability.locally_unique
+            assert np.isinf(result.uncertainty([0.5])[0]).any()
+        exact = dc.decouple(data, 2, 3, progress=False)
+        assert exact.identifiability.locally_unique
+        assert exact.identifiability.n_parameters == exact.decoupling.n_parameters
+
+
+def test_equal_outputs_leave_constants_open_and_that_is_known():
+    system = dc.systems.random_system((3, 2, 1), (3,), rng=1)
+    double = dc.Decoupling([system.W[0], np.repeat(system.W[1], 2, axis=0)], system.g)
+    result = dc.decouple(sampled(double, 60), 2, 3, progress=False)
+    assert result.identifiability.locally_unique, str(result.identifiability)
+
+
+def test_fixed_parts_stay_as_they_are_and_are_not_uncertain():
+    rng = np.random.default_rng(0)
+    inner = dc.systems.random_system((3, 2, 3), (3,), rng=1)
+    wide = dc.Decoupling([inner.W[0] @ rng.normal(size=(3, 9)), inner.W[1]], inner.g)
+    samples = sampled(wide, 40)
+    W0 = rng.normal(size=(2, 9))
+    result = dc.decouple(samples, 2, 3, solver=dc.VarPro(fixed={"W0": W0}), n_starts=4, progress=False)
+    assert_array_equal(result.decoupling.W[0], W0)
+    held = dc.decouple(
+        sampled(inner, 40), 2, 3, solver=dc.VarPro(fixed={"g1": inner.g[0]}), n_starts=32, progress=False
+    )
+    assert held.uncertainty([0.5])[0].max() < 1e-9
+    assert held.identifiability.n_parameters == 6 + 6
+    jacobians = dc.Samples(samples.X, J=samples.J)
+    open_ = dc.decouple(jacobians, 2, 3, solver=dc.VarPro(fixed={"W1": inner.W[1]}), n_starts=4, progress=False)
+    assert not open_.decoupling.g[-1].constants.any()
+
+
+def test_the_table_of_starts_agrees_with_the_result():
+    samples = sampled(F2, 30)
+    exact = recover(F2, samples)
+    assert {row.status for row in exact.starts} <= {dc.Status.EXACT, dc.Status.DROPPED, dc.Status.CONVERGED}
+    noisy = dc.Samples(
+        samples.X, F=samples.F, J=samples.J * (1 + 1e-2 * np.random.default_rng(0).normal(size=samples.J.shape))
+    )
+    result = recover(F2, noisy, n_starts=32)
+    known = [row for row in result.starts if np.isfinite(row.objective)]
+    assert min(known, key=lambda row: row.objective).error_jacobian == pytest.approx(result.error_jacobian, rel=1e-6)
+    path = recover(F2, noisy, n_starts=32, solver=dc.TwoStage(dc.VarPro(), max_steps=2)).path
+    assert all(np.isfinite(row.error_jacobian) for row in path)
+
+
+def test_a_rounding_floor_far_above_zero_is_recognised():
+    """Values with a large offset cannot be met to the precision that their spread suggests."""
+    shifted = dc.Decoupling(
+        F2.W, [F2.g[0], dc.Functions(dc.Monomial(3), F2.g[1].C + np.array([[1e10, 0, 0, 0], [-1e10, 0, 0, 0]]))]
+    )
+    result = recover(shifted, sampled(shifted, 30))
+    assert result.status is dc.Status.EXACT and len(result.starts) < 512
+
+
+def test_a_warm_start_must_speak_the_same_basis():
+    start = dc.decouple(sampled(F2), (2, 2), (3, 3), basis=dc.Chebyshev, progress=False).decoupling
+    with pytest.raises(dc.InputError, match="the bases Monomial"):
+        recover(F2, sampled(F2), solver=dc.VarPro(start=start))
+
+
+def test_the_solver_is_a_value():
+    assert hash(dc.VarPro()) == hash(dc.VarPro()) and dc.VarPro() == dc.VarPro()

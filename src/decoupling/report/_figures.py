@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import numpy as np
 from matplotlib.figure import Figure
 
@@ -14,14 +16,14 @@ from ._style import COLOURS, house_style, new_figure
 _BANDS_UP_TO = 1000  # parameters; more would take longer than the drawing
 
 
-def plot_functions(model: Decoupling, samples: Samples, *, bands: bool = False) -> Figure:
+def plot_functions(model: Decoupling, samples: Samples, *, bands: bool = False, fixed: Collection[str] = ()) -> Figure:
     """Every internal function over the range that the samples visit; ticks at the bottom mark where they lie.
 
-    With `bands`, two standard errors to either side are shaded.
+    With `bands`, two standard errors to either side are shaded; `fixed` names parts that were given and have none.
     """
     widest = max(model.ranks)
     grids = [np.linspace(u.min(axis=0), u.max(axis=0), 200) for u in model.inner_inputs(samples.X)]  # (200, r_l)
-    errors = standard_errors(model, samples, grids) if bands and model.n_parameters <= _BANDS_UP_TO else None
+    errors = standard_errors(model, samples, grids, fixed) if bands and model.n_parameters <= _BANDS_UP_TO else None
     with house_style():
         figure = new_figure(2.2 * widest + 0.4, 1.9 * model.n_layers + 0.2)
         axes = figure.subplots(model.n_layers, widest, squeeze=False)
@@ -34,7 +36,7 @@ def plot_functions(model: Decoupling, samples: Samples, *, bands: bool = False) 
                     continue
                 colour = COLOURS[l % len(COLOURS)]
                 ax.plot(grids[l][:, j], values[:, j], color=colour, linewidth=1.8)
-                if errors is not None:
+                if errors is not None and np.all(np.isfinite(errors[l][:, j])):
                     low, high = values[:, j] - 2 * errors[l][:, j], values[:, j] + 2 * errors[l][:, j]
                     ax.fill_between(grids[l][:, j], low, high, color=colour, alpha=0.2, linewidth=0)
                 ax.plot(u[:, j], np.zeros(len(u)), "|", color="0.5", transform=ax.get_xaxis_transform(), markersize=5)

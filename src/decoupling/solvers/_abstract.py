@@ -21,7 +21,11 @@ Metric = Callable[[Decoupling], float]
 
 @dataclass(frozen=True)
 class History:
-    """What happened to the returned start, one entry per iteration over all values of lam in turn."""
+    """What happened to the returned start, one entry per iteration over all values of lam in turn.
+
+    For `VarPro` it is the best cost of the batch that the result comes from, first with the last layer eliminated and
+    then with all parameters; it does not look at the two errors on the way (NaN).
+    """
 
     lam: Float[ndarray, " t"]
     objective: Float[ndarray, " t"]
@@ -34,7 +38,10 @@ class History:
 
 @dataclass(frozen=True)
 class StartRow:
-    """One start: the objective and errors of its best iterate, and how it ended."""
+    """One start: the objective and errors of its best iterate, weighted like the samples, and how it ended.
+
+    NaN stands for what is not known: values that a solver does not look at, starts that were dropped early.
+    """
 
     start: int
     lam: float

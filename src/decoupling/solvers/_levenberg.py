@@ -120,6 +120,7 @@ class Descent:
     index: ndarray
     steps: int
     settled: Bool[ndarray, " B"]
+    out_of_time: bool = False
     record: list[float] = field(default_factory=list)
 
 
@@ -148,7 +149,7 @@ def descend(
         damping, growth = np.full(len(cost), _FIRST_DAMPING), np.full(len(cost), 2.0)
         past = [cost]
         record = [float(cost.min())]
-        steps = 0
+        steps, out_of_time = 0, False
         settled = np.zeros(len(cost), dtype=bool)
         for steps in range(1, max_steps + 1):
             move, promised = linear.step(damping)
@@ -167,7 +168,8 @@ def descend(
             progress(float(cost.min()))
             if cost.min() <= exact and not (to_rounding and _still_falling(record)):
                 break
-            if time.perf_counter() > deadline:
+            out_of_time = time.perf_counter() > deadline
+            if out_of_time:
                 break
             keep = np.ones(len(cost), dtype=bool)
             if steps in halve_at and len(cost) > 1:
@@ -181,7 +183,7 @@ def descend(
                 theta, linear = [t[keep] for t in theta], linear.take(keep)
                 cost, index, damping, growth = cost[keep], index[keep], damping[keep], growth[keep]
                 past, settled = [c[keep] for c in past], settled[keep]
-    return Descent(theta, cost, index, steps, settled, record)
+    return Descent(theta, cost, index, steps, settled, out_of_time, record)
 
 
 def _still_falling(record: list[float]) -> bool:

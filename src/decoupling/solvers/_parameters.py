@@ -36,12 +36,12 @@ def blank_parameters(problem: Problem) -> Parameters:
 def parameters_of(problem: Problem, model: Decoupling) -> list[ndarray]:
     """The parameters of a model in the coordinates of the problem."""
     samples = problem.samples
-    wanted = tuple(layer.sizes for layer in problem.layers)
-    got = tuple(g.layer.sizes for g in model.g)
-    if (model.n_inputs, model.n_outputs, got) != (samples.n_inputs, samples.n_outputs, wanted):
+    layers = tuple(g.layer for g in model.g)
+    if (model.n_inputs, model.n_outputs, layers) != (samples.n_inputs, samples.n_outputs, problem.layers):
+        wanted = " and ".join(repr(layer.shared or layer.bases) for layer in problem.layers)
         raise InputError(
-            f"`start` must have {samples.n_inputs} inputs, {samples.n_outputs} outputs and basis functions {wanted}. "
-            f"Got {model!r}."
+            f"`start` must have {samples.n_inputs} inputs, ranks {problem.dims[1:-1]}, {samples.n_outputs} outputs and "
+            f"the bases {wanted}. Got {model!r} with {' and '.join(repr(g.basis) for g in model.g)}."
         )
     plain = model.without_inner_constants()
     W0 = plain.W[0] if problem.U is None else plain.W[0] @ problem.U

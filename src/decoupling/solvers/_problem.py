@@ -47,6 +47,11 @@ class Problem:
             X, J = X @ U, J @ U
         return cls(samples, validation, layers, X, J, samples.F, samples.weights, U)
 
+    def uncompressed(self) -> Problem:
+        """The same problem in the coordinates of the user."""
+        samples = self.samples
+        return Problem(samples, self.validation, self.layers, samples.X, samples.J, samples.F, samples.weights, U=None)
+
     @cached_property
     def size_J(self) -> float:
         """Weighted ||J||^2."""

@@ -155,7 +155,7 @@ def sum_samples(T: Float[ndarray, "B S *shape"]) -> Float[ndarray, "B *shape"]:
     return (np.ones((1, S)) @ T.reshape(B, S, -1)).reshape(B, *T.shape[2:])
 
 
-def combine(Phi: Float[ndarray, "B S r d"], c: Float[ndarray, "B r d"]) -> Float[ndarray, "B S r"]:
+def combine(Phi: Float[ndarray, "#B S r d"], c: Float[ndarray, "#B r d"]) -> Float[ndarray, "#B S r"]:
     """sum_k c_jk phi_k(u_j)."""
     total = Phi[..., 0] * c[:, None, :, 0]
     for k in range(1, Phi.shape[-1]):

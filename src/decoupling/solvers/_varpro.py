@@ -30,7 +30,7 @@ from ._problem import Problem
 from ._residuals import Complete, Eliminated, Rows
 from ._starts import AbstractStart, Normal, Orthonormal
 
-_EXACT = 1e-24  # of the scale-free objective: rounding
+_EXACT = 1e-22  # of the scale-free objective: rounding
 _HALVE_EVERY = 30  # steps after which the worse half of a batch is dropped
 _POLISHED = 4  # starts of a batch that are polished
 _POLISHING = 0.3  # how much longer that may take, as a share of `max_seconds`
@@ -72,7 +72,7 @@ class VarPro(AbstractSolver):
     batch_size: int = 32
     max_seconds: float = 60.0
     start: AbstractStart | Decoupling = field(default_factory=Orthonormal)
-    fixed: Mapping[str, object] = field(default_factory=dict)
+    fixed: Mapping[str, object] = field(default_factory=dict, hash=False, compare=False)
 
     def __post_init__(self) -> None:
         as_number("lam", self.lam, above=True)
@@ -81,6 +81,8 @@ class VarPro(AbstractSolver):
         as_count("polish_steps", self.polish_steps)
         as_count("batch_size", self.batch_size)
         as_number("max_seconds", self.max_seconds, above=True)
+        if not isinstance(self.fixed, Mapping):
+            raise InputError(f"`fixed` must be a dictionary such as {{'W0': W0}}. Got {self.fixed!r}.")
         if not isinstance(self.start, AbstractStart | Decoupling):
             raise InputError(f"`start` must be a distribution such as dc.Normal() or a Decoupling. Got {self.start!r}.")
 
@@ -89,7 +91,9 @@ class VarPro(AbstractSolver):
         return 1024
 
     def check(self, problem: Problem) -> None:
-        check_fixed(self.fixed, problem)
+        check_fixed(self.fixed, problem.uncompressed())
+        if isinstance(self.start, Decoupling):
+            parameters_of(problem, self.start)
 
     def with_lam(self, lam: float) -> VarPro:
         return dataclasses.replace(self, lam=lam)
@@ -116,9 +120,13 @@ class Search:
         progress: ProgressCallback,
         began: float,
     ) -> None:
+        if "W0" in options.fixed:
+            problem = problem.uncompressed()  # a given W_0 may reach out of the row space of the Jacobians
         self.options, self.problem, self.n_starts, self.rng = options, problem, n_starts, rng
         self.progress, self.began = progress, began
         self.rows = Rows.of(problem, options.lam)
+        # What rounding leaves of the residuals: more where values vary little compared with their size.
+        self.floor = max(_EXACT, 100.0 * float(np.finfo(float).eps ** 2 * np.sum(self.rows.Y**2)))
         self.template = blank_parameters(problem)
         n_unknowns = sum(p[0].size for p in self.template)
         self.batch_size = 1 if n_unknowns > _DENSE_UP_TO else min(options.batch_size, n_starts)
@@ -139,11 +147,14 @@ class Search:
             return True
         if len(self.table) >= self.n_starts or time.perf_counter() - self.began > self.options.max_seconds:
             return False
-        costs = sorted(cost for cost, *_ in self.minima)
-        if costs and costs[0] <= _EXACT:
+        best = min((cost for cost, *_ in self.minima), default=np.inf)
+        if best <= self.floor:
             return False
-        agreeing = sum(cost <= costs[0] * (1.0 + _AGREEMENT) for cost in costs)
-        return agreeing < _AGREEING or len(self.table) < _LEAST_STARTS
+        return self.agreeing(best) < _AGREEING or len(self.table) < _LEAST_STARTS
+
+    def agreeing(self, best: float) -> int:
+        """How many polished starts reached the best cost, up to rounding."""
+        return sum(cost <= best * (1.0 + _AGREEMENT) + self.floor for cost, *_ in self.minima)
 
     # One batch
 
@@ -158,7 +169,7 @@ class Search:
                 self.eliminated.normalise,
                 theta[:-2],
                 max_steps=self.options.max_steps,
-                exact=_EXACT,
+                exact=self.floor,
                 deadline=self.began + self.options.max_seconds,
                 halve_at=halvings if size > _POLISHED else (),
                 progress=self._report(first, size),
@@ -180,7 +191,7 @@ class Search:
             self.complete.normalise,
             theta,
             max_steps=self.options.polish_steps,
-            exact=_EXACT,
+            exact=self.floor,
             to_rounding=True,
             deadline=self.began + (1.0 + _POLISHING) * self.options.max_seconds,
             progress=self._report(first, len(best)),
@@ -189,11 +200,14 @@ class Search:
             cost = float(polished.cost[i])
             if not np.isfinite(cost):
                 continue
-            status = Status.CONVERGED if polished.settled[i] else Status.OUT_OF_STEPS
-            if status is Status.OUT_OF_STEPS and polished.steps < self.options.polish_steps:
-                status = Status.OUT_OF_TIME
-            if cost <= _EXACT:
+            if cost <= self.floor:
                 status = Status.EXACT
+            elif polished.settled[i]:
+                status = Status.CONVERGED
+            elif polished.cost.min() <= self.floor:
+                status = Status.DROPPED
+            else:
+                status = Status.OUT_OF_TIME if polished.out_of_time else Status.OUT_OF_STEPS
             one = [t[i : i + 1] for t in polished.theta]
             self.minima.append((cost, one, descent.record + polished.record, status))
             row = first + int(descent.index[best[polished.index[i]]])
@@ -226,6 +240,8 @@ class Search:
             directions = cpd_directions(self.problem.J, theta[0].shape[1], self.rng)
             if directions is not None:
                 theta[0][0] = directions
+        if self.problem.F is None:
+            theta[-2][..., 0] = 0.0  # nothing determines the constants
         for name, value in self.options.fixed.items():
             index, array = fixed_parameter(name, value, self.problem)
             theta[index][:] = array
@@ -280,13 +296,12 @@ class Search:
             history,
             tuple(self.table),
             notes=self._notes(cost),
-            as_is=bool(self.options.fixed),
+            as_is=bool(self.options.fixed) or self.options.ridge > 0.0,
         )
 
     def _notes(self, cost: float) -> tuple[str, ...]:
-        reached = sum(c <= cost * (1.0 + _AGREEMENT) + _EXACT for c, *_ in self.minima)
-        n = len(self.table)
-        if cost <= _EXACT:
+        reached, n = self.agreeing(cost), len(self.table)
+        if cost <= self.floor:
             return ()
         if reached >= _AGREEING:
             return (f"{reached} of the polished starts agree on this minimum ({n} starts in all).",)
@@ -299,15 +314,13 @@ class Search:
         survivors = {int(i): position for position, i in enumerate(descent.index)}
         for b in range(size):
             position = survivors.get(b)
-            cost = float("nan") if position is None else float(descent.cost[position])
-            status = Status.DROPPED if position is None else Status.CONVERGED
-            if position is not None and not np.isfinite(cost):
-                status = Status.NONFINITE
+            broken = position is not None and not np.isfinite(descent.cost[position])
+            status = Status.NONFINITE if broken else Status.DROPPED
             self.table.append(
                 StartRow(
                     start=first + b,
                     lam=self.options.lam,
-                    objective=cost,
+                    objective=float("nan"),  # known once a start has a last layer of its own, that is, when polished
                     error_jacobian=float("nan"),
                     error_values=float("nan"),
                     iterations=descent.steps,
