@@ -89,6 +89,8 @@ def test_a_progress_bar_appears_on_a_terminal_after_a_while(monkeypatch, capsys)
             "`validation` must hold values",
         ),
         ({"samples": SAMPLES.take([0])}, "at least 2 points"),
+        ({"samples": dc.Samples(SAMPLES.X, F=1e160 * SAMPLES.F)}, "`F` must have a largest entry between"),
+        ({"samples": dc.Samples(1e-160 * SAMPLES.X, J=SAMPLES.J)}, "`X` must have a largest entry between"),
     ],
 )
 def test_wrong_arguments_are_refused_with_the_rule(arguments, message):

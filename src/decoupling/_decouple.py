@@ -22,6 +22,7 @@ from ._threads import one_thread
 from .bases import AbstractBasis, LayerBasis, Monomial
 from .solvers import AbstractSolver, Problem, VarPro
 
+_LARGEST = 1e100  # of the data: their squares are added up
 _EXACT = 1e-18  # of the squared size of the data
 _NO_VALUES = "Only Jacobians were given: they leave the constants of the last layer open, so these are 0."
 
@@ -79,6 +80,7 @@ def decouple(
         raise InputError(
             f"`samples` must hold at least 2 points: one point tells nothing about a function. Got {samples.n_samples}."
         )
+    _check_range(samples)
     layers = _layers(as_counts("ranks", ranks), degrees, basis)
     method = VarPro() if solver is None else solver
     if not isinstance(method, AbstractSolver):
@@ -155,6 +157,17 @@ def _make_basis(basis: Callable[[int], AbstractBasis], degree: int) -> AbstractB
         raise InputError(
             f"`basis` must be a class that takes the degree alone, or a basis made from it. Got {basis!r}: {error}."
         ) from error
+
+
+def _check_range(samples: Samples) -> None:
+    """Squares of the data must be numbers."""
+    for name, array in (("X", samples.X), ("F", samples.F), ("J", samples.J)):
+        largest = 0.0 if array is None else float(np.max(np.abs(array)))
+        if largest > _LARGEST or 0.0 < largest < 1.0 / _LARGEST:
+            raise InputError(
+                f"`{name}` must have a largest entry between {1.0 / _LARGEST:g} and {_LARGEST:g}. Got {largest:.3g}: scale it, "
+                "for example to about 1, and scale the result back."
+            )
 
 
 def _check_validation(validation: Samples | None, samples: Samples) -> None:

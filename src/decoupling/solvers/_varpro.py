@@ -176,7 +176,7 @@ class Search:
             )
             best = np.argsort(descent.cost, kind="stable")[:_POLISHED]
             best = best[np.isfinite(descent.cost[best])]
-            split = self.with_last_layer([t[best] for t in descent.theta])
+            split = self.with_last_layer([t[best] for t in descent.theta]) if best.size else []
         else:
             descent = Descent(theta, np.zeros(size), np.arange(size), 0, np.zeros(size, dtype=bool))
             best, split = np.arange(size), theta
