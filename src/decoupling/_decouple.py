@@ -165,8 +165,8 @@ def _check_range(samples: Samples) -> None:
         largest = 0.0 if array is None else float(np.max(np.abs(array)))
         if largest > _LARGEST or 0.0 < largest < 1.0 / _LARGEST:
             raise InputError(
-                f"`{name}` must have a largest entry between {1.0 / _LARGEST:g} and {_LARGEST:g}. Got {largest:.3g}: scale it, "
-                "for example to about 1, and scale the result back."
+                f"`{name}` must have a largest entry between {1.0 / _LARGEST:g} and {_LARGEST:g}. Got {largest:.3g}: "
+                "scale it, for example to about 1, and scale the result back."
             )
 
 
