@@ -84,7 +84,7 @@ def test_table1_is_reproduced_in_a_small_way(tmp_path):
 
 
 def test_recovery_is_tried_in_a_small_way(tmp_path):
-    done = decouple("reproduce recovery --runs 1 --max-seconds 3 --jobs 1 --no-noise --output out", cwd=tmp_path)
+    done = decouple("reproduce recovery --runs 1 --max-seconds 15 --jobs 2 --no-noise --output out", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     content = json.loads((tmp_path / "out/recovery.json").read_text())
     errors = {run["case"]: run["worst_error"] for run in content["recovery"]}
