@@ -34,9 +34,9 @@ _EXACT = 1e-22  # of the scale-free objective: rounding
 _HALVE_EVERY = 30  # steps after which the worse half of a batch is dropped
 _POLISHED = 4  # starts of a batch that are polished
 _POLISHING = 0.3  # how much longer that may take, as a share of `max_seconds`
-_LEAST_STARTS = (
-    128  # agreement of starts counts from here on: a poor minimum may be found three times before a good one
-)
+# Agreement of starts counts from so many on, times 4 for every further layer: the deeper the model, the smaller the
+# share of starts that find the best minimum, and a poor one may be found three times before it.
+_LEAST_STARTS = 32
 _AGREEING = 3  # starts that must reach the same minimum ...
 _AGREEMENT = 1e-6  # ... up to this relative difference
 _DENSE_UP_TO = 1000  # unknowns; beyond this starts are run one at a time
@@ -150,7 +150,8 @@ class Search:
         best = min((cost for cost, *_ in self.minima), default=np.inf)
         if best <= self.floor:
             return False
-        return self.agreeing(best) < _AGREEING or len(self.table) < _LEAST_STARTS
+        least = _LEAST_STARTS * 4 ** (len(self.problem.layers) - 1)
+        return self.agreeing(best) < _AGREEING or len(self.table) < least
 
     def agreeing(self, best: float) -> int:
         """How many polished starts reached the best cost, up to rounding."""
