@@ -1,6 +1,9 @@
+from . import data as data
+from . import sysid as sysid
 from . import systems as systems
 from ._decouple import decouple as decouple
 from ._decoupling import Decoupling as Decoupling
+from ._errors import DataError as DataError
 from ._errors import DecouplingError as DecouplingError
 from ._errors import DecouplingWarning as DecouplingWarning
 from ._errors import InputError as InputError

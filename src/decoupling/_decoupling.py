@@ -6,6 +6,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
+from typing import Any, Literal
 
 import numpy as np
 from jaxtyping import Float
@@ -223,6 +224,39 @@ class Decoupling:
         )
 
     # Files and screens
+
+    def formula(
+        self,
+        kind: Literal["text", "latex", "python", "sympy"] = "text",
+        *,
+        inputs: Sequence[str] | None = None,
+        outputs: Sequence[str] | None = None,
+        digits: int | None = None,
+    ) -> Any:
+        """The model written out, layer by layer.
+
+        Parameters
+        ----------
+        kind
+            "text" and "latex" for reading; "python", the source of a function f of the inputs that takes numbers or
+            arrays and returns a tuple; "sympy", a tuple of expressions.
+        inputs, outputs
+            Names of the variables; by default x1, x2, ... and y1, y2, ...
+        digits
+            Significant digits of the coefficients. By default 4 for reading, and all of them otherwise.
+
+        Examples
+        --------
+        >>> import decoupling as dc
+        >>> square = dc.Functions(dc.Monomial(2), [[0.0, 0.5, 1.0]])
+        >>> print(dc.Decoupling([[[1.0, 2.0]], [[3.0]]], [square]).formula())
+        u1 = x1 + 2 x2
+        z1 = 0.5 u1 + u1^2
+        y1 = 3 z1
+        """
+        from ._formula import formula
+
+        return formula(self, kind, inputs=inputs, outputs=outputs, digits=digits)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write a .safetensors file: arrays and a short description, no pickle."""

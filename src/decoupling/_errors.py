@@ -16,6 +16,10 @@ class ModelFileError(DecouplingError, ValueError):
     """A file cannot be read as what it should be."""
 
 
+class DataError(DecouplingError, RuntimeError):
+    """A data set is not there, cannot be downloaded, or is damaged."""
+
+
 class SolverError(DecouplingError, RuntimeError):
     """No start of a solver gave a usable answer."""
 

@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
 import click
 
 from ._options import output_options, seed_option
+
+jobs_option = click.option("--jobs", type=click.IntRange(min=1), default=2, show_default=True, help="Processes.")
+fresh_option = click.option(
+    "--fresh", is_flag=True, help="Forget the finished runs in the directory instead of going on with them."
+)
 
 
 @click.group()
@@ -15,31 +24,18 @@ def reproduce() -> None:
 @reproduce.command()
 @click.option("--runs", type=click.IntRange(min=1), default=30, show_default=True, help="Data sets per system.")
 @click.option("--n-starts", type=click.IntRange(min=1), default=8, show_default=True, help="Starts of our own variant.")
-@click.option("--jobs", type=click.IntRange(min=1), default=2, show_default=True, help="Processes.")
+@jobs_option
 @click.option("--output", default="reproduced", show_default=True, help="Directory for table1.json, .md and .png.")
 @seed_option
 @output_options
 def table1(runs: int, n_starts: int, jobs: int, output: str, seed: int, as_json: bool, quiet: bool) -> None:
     """Table 1: two-layer decouplings of f1, f2 and f3 by PROJ and CONSTR."""
-    import time
-
-    from .._files import make_directory
-    from .._progress import progress_callback
     from ..reproduce import run_table1, table1_markdown, write_table1
-    from ._screen import print_json
 
-    directory = make_directory(output)
-    began = time.perf_counter()
-    with progress_callback(not quiet, "Table 1") as progress:
-        table = run_table1(n_runs=runs, n_starts=n_starts, seed=seed, n_jobs=jobs, progress=progress)
-    write_table1(table, directory)
-    if as_json:
-        print_json(table.content())
-    elif not quiet:
-        click.echo(table1_markdown(table))
-        click.echo(
-            f"{time.perf_counter() - began:.0f} s. Written: table1.json, table1.md and table1.png in {directory}"
-        )
+    def run(_: Path, progress: Callable[..., None]) -> Any:
+        return run_table1(n_runs=runs, n_starts=n_starts, seed=seed, n_jobs=jobs, progress=progress)
+
+    _carry_out("table1", output, as_json, quiet, run, write_table1, table1_markdown)
 
 
 @reproduce.command()
@@ -48,7 +44,7 @@ def table1(runs: int, n_starts: int, jobs: int, output: str, seed: int, as_json:
 @click.option(
     "--max-seconds", type=click.FloatRange(min=0, min_open=True), default=60, show_default=True, help="Per data set."
 )
-@click.option("--jobs", type=click.IntRange(min=1), default=2, show_default=True, help="Processes.")
+@jobs_option
 @click.option("--output", default="reproduced", show_default=True, help="Directory for recovery.json, .md and .png.")
 @seed_option
 @output_options
@@ -56,24 +52,78 @@ def recovery(
     runs: int, noise: bool, max_seconds: float, jobs: int, output: str, seed: int, as_json: bool, quiet: bool
 ) -> None:
     """Exact recovery: how often VarPro finds the system behind the data, for one to four layers."""
+    from ..reproduce import recovery_markdown, run_recovery, write_recovery
+
+    def run(_: Path, progress: Callable[..., None]) -> Any:
+        return run_recovery(
+            n_runs=runs, seed=seed, n_jobs=jobs, max_seconds=max_seconds, noise=noise, progress=progress
+        )
+
+    _carry_out("recovery", output, as_json, quiet, run, write_recovery, recovery_markdown)
+
+
+@reproduce.command()
+@click.option("--runs", type=click.IntRange(min=1), default=30, show_default=True, help="Draws of training regressors.")
+@click.option("--quick", is_flag=True, help="Two runs of ranks 3 and 4, within a minute.")
+@jobs_option
+@click.option(
+    "--output", default="reproduced", show_default=True, help="Directory for silverbox.json, .md, .png and the runs."
+)
+@fresh_option
+@seed_option
+@output_options
+def silverbox(
+    runs: int, quick: bool, jobs: int, output: str, fresh: bool, seed: int, as_json: bool, quiet: bool
+) -> None:
+    """The Silverbox figure: decouplings of a polynomial NARX model, ranks 2 to 6, six algorithms.
+
+    Finished runs are kept in silverbox-runs.jsonl: a command that was stopped goes on where it was.
+    """
+    from ..reproduce import run_silverbox, silverbox_markdown, write_silverbox
+
+    def run(directory: Path, progress: Callable[..., None]) -> Any:
+        store = _store(directory, "silverbox", fresh)
+        if not quick:
+            return run_silverbox(n_runs=runs, seed=seed, n_jobs=jobs, store=store, progress=progress)
+        return run_silverbox(
+            n_runs=2, ranks=(3, 4), n_refined=1, refine_steps=10, seed=seed, n_jobs=jobs, store=store, progress=progress
+        )
+
+    _carry_out("silverbox", output, as_json, quiet, run, write_silverbox, silverbox_markdown)
+
+
+def _store(directory: Path, name: str, fresh: bool) -> Path:
+    """The file of finished runs."""
+    store = directory / f"{name}-runs.jsonl"
+    if fresh:
+        store.unlink(missing_ok=True)
+    return store
+
+
+def _carry_out(
+    name: str,
+    output: str,
+    as_json: bool,
+    quiet: bool,
+    run: Callable[[Path, Callable[..., None]], Any],
+    write: Callable[[Any, Path], None],
+    markdown: Callable[[Any], str],
+) -> None:
+    """Run one experiment, write its files and print its table."""
     import time
 
     from .._files import make_directory
     from .._progress import progress_callback
-    from ..reproduce import recovery_markdown, run_recovery, write_recovery
     from ._screen import print_json
 
     directory = make_directory(output)
     began = time.perf_counter()
-    with progress_callback(not quiet, "Recovery") as progress:
-        found = run_recovery(
-            n_runs=runs, seed=seed, n_jobs=jobs, max_seconds=max_seconds, noise=noise, progress=progress
-        )
-    write_recovery(found, directory)
+    with progress_callback(not quiet, name) as progress:
+        found = run(directory, progress)
+    write(found, directory)
     if as_json:
         print_json(found.content())
     elif not quiet:
-        click.echo(recovery_markdown(found))
-        click.echo(
-            f"{time.perf_counter() - began:.0f} s. Written: recovery.json, recovery.md and recovery.png in {directory}"
-        )
+        click.echo(markdown(found))
+        seconds = time.perf_counter() - began
+        click.echo(f"{seconds:.0f} s. Written: {name}.json, {name}.md and {name}.png in {directory}")

@@ -1,0 +1,239 @@
+r"""A decoupling written out: as text, as LaTeX, as Python source, as SymPy expressions.
+
+All four come from one list of equations, each a linear combination or a univariate function:
+
+    u_l = W_(l-1) z_(l-1),   z_l = g_l(u_l),   y = W_L z_L.
+
+The Python source is plain arithmetic on its arguments, so it takes floats and arrays alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from ._checks import as_count
+from ._decoupling import Decoupling
+from ._errors import InputError
+from .bases import AbstractBasis, AbstractPolynomialBasis, Trigonometric
+
+Kind = Literal["text", "latex", "python", "sympy"]
+KINDS = ("text", "latex", "python", "sympy")
+
+
+@dataclass(frozen=True)
+class Name:
+    """A variable: a letter with indices, or a text that the user gave."""
+
+    letter: str
+    indices: tuple[int, ...] = ()
+
+    @property
+    def text(self) -> str:
+        return self.letter + "_".join(str(i) for i in self.indices)
+
+    @property
+    def latex(self) -> str:
+        return f"{self.letter}_{{{','.join(str(i) for i in self.indices)}}}" if self.indices else self.letter
+
+
+@dataclass(frozen=True)
+class Linear:
+    """target = sum of coefficient times variable."""
+
+    target: Name
+    terms: tuple[tuple[float, Name], ...]
+
+
+@dataclass(frozen=True)
+class Univariate:
+    """target = g(argument), with coefficients c, constant first, in a known basis."""
+
+    target: Name
+    argument: Name
+    wave: bool
+    c: tuple[float, ...]
+
+
+Equation = Linear | Univariate
+Shown = Callable[[float], str]
+
+
+def formula(
+    model: Decoupling,
+    kind: Kind = "text",
+    *,
+    inputs: Sequence[str] | None = None,
+    outputs: Sequence[str] | None = None,
+    digits: int | None = None,
+) -> Any:
+    """Write `model` out; see `Decoupling.formula`."""
+    if kind not in KINDS:
+        raise InputError(f"`kind` must be one of {', '.join(KINDS)}. Got {kind!r}.")
+    x = _names("inputs", inputs, "x", model.n_inputs)
+    y = _names("outputs", outputs, "y", model.n_outputs)
+    if kind in ("python", "sympy"):
+        for i, name in enumerate((*x, *y)):
+            if not name.text.isidentifier():
+                raise InputError(f"`inputs` and `outputs` must be Python names for this. Got {name.text!r} at {i}.")
+    shown = _rounding(digits, exact=kind in ("python", "sympy"))
+    equations = _equations(model, x, y)
+    if kind == "text":
+        return "\n".join(_text(e, shown) for e in equations)
+    if kind == "latex":
+        rows = " \\\\\n".join(_latex(e, shown) for e in equations)
+        return f"\\begin{{aligned}}\n{rows}\n\\end{{aligned}}"
+    source = _python(equations, x, y, shown)
+    return source if kind == "python" else _sympy(source, x)
+
+
+def compiled(source: str) -> Callable[..., Any]:
+    """The function f of a Python source that `formula` wrote."""
+    space: dict[str, Any] = {}
+    exec(compile(source, "<formula>", "exec"), space)
+    function: Callable[..., Any] = space["f"]
+    return function
+
+
+def has_formula(model: Decoupling) -> bool:
+    """Whether all bases are ones that can be written out."""
+    known = AbstractPolynomialBasis | Trigonometric
+    return all(isinstance(basis, known) for g in model.g for basis in g.layer.bases)
+
+
+# Equations
+
+
+def _names(argument: str, given: Sequence[str] | None, letter: str, count: int) -> tuple[Name, ...]:
+    if given is None:
+        return tuple(Name(letter, (i + 1,)) for i in range(count))
+    if isinstance(given, str) or len(given) != count or not all(isinstance(name, str) for name in given):
+        raise InputError(f"`{argument}` must be {count} names. Got {given!r}.")
+    if len(set(given)) != count:
+        raise InputError(f"`{argument}` must be {count} different names. Got {given!r}.")
+    return tuple(Name(name) for name in given)
+
+
+def _equations(model: Decoupling, x: tuple[Name, ...], y: tuple[Name, ...]) -> list[Equation]:
+    found: list[Equation] = []
+    taken = {name.letter[:1] for name in (*x, *y)}
+    of_u = next(letter for letter in "uvs_" if letter not in taken)  # whatever names the user has chosen
+    of_z = next(letter for letter in "zwh_" if letter not in taken)
+    entering = x
+    for l, (W, g) in enumerate(zip(model.W[:-1], model.g, strict=True), start=1):
+        prefix = (l,) if model.n_layers > 1 else ()
+        u = tuple(Name(of_u, (*prefix, j + 1)) for j in range(g.rank))
+        z = tuple(Name(of_z, (*prefix, j + 1)) for j in range(g.rank))
+        found += [_combination(name, row, entering) for name, row in zip(u, W, strict=True)]
+        for j, basis in enumerate(g.layer.bases):
+            c, wave = _written(basis, g.C[j, : 1 + basis.size])
+            found.append(Univariate(z[j], u[j], wave, c))
+        entering = z
+    return found + [_combination(name, row, entering) for name, row in zip(y, model.W[-1], strict=True)]
+
+
+def _combination(target: Name, row: np.ndarray, names: tuple[Name, ...]) -> Linear:
+    return Linear(target, tuple((float(w), name) for w, name in zip(row, names, strict=True)))
+
+
+def _written(basis: AbstractBasis, c: np.ndarray) -> tuple[tuple[float, ...], bool]:
+    """Coefficients over 1, u, u^2, ..., or over 1, cos u, sin u, cos 2u, ..."""
+    if isinstance(basis, AbstractPolynomialBasis):
+        return tuple(float(v) for v in (c[0], *(c[1:] @ basis.to_monomials()))), False
+    if isinstance(basis, Trigonometric):
+        return tuple(float(v) for v in c), True
+    raise InputError(
+        f"The model must use polynomial or trigonometric bases to be written as a formula. Got {type(basis).__name__}."
+    )
+
+
+# Rendering
+
+
+def _rounding(digits: int | None, *, exact: bool) -> Shown:
+    if digits is None and exact:
+        return repr
+    places = 4 if digits is None else as_count("digits", digits)
+    return lambda value: f"{value:.{places}g}"
+
+
+def _sum(parts: list[tuple[float, str]], shown: Shown, times: str, written: Callable[[str], str] = str) -> str:
+    """c_1 a + c_2 b - ...: signs between the terms, terms whose coefficient rounds to 0 left out."""
+    text = ""
+    for value, factor in parts:
+        size = shown(abs(value))
+        if float(size) == 0.0:
+            continue
+        number = written(size)
+        term = number if not factor else (factor if float(size) == 1.0 else f"{number}{times}{factor}")
+        minus = value < 0.0
+        text += f" {'-' if minus else '+'} {term}" if text else f"{'-' if minus else ''}{term}"
+    return text or "0"
+
+
+def _text(e: Equation, shown: Shown) -> str:
+    if isinstance(e, Linear):
+        parts = [(w, name.text) for w, name in e.terms]
+    else:
+        parts = list(zip(e.c, _factors(e, e.argument.text, "{u}^{k}", "{f}({k}{u})", " "), strict=True))
+    return f"{e.target.text} = {_sum(parts, shown, ' ')}"
+
+
+def _latex(e: Equation, shown: Shown) -> str:
+    def written(size: str) -> str:
+        mantissa, _, exponent = size.partition("e")
+        return f"{mantissa} \\cdot 10^{{{int(exponent)}}}" if exponent else mantissa
+
+    if isinstance(e, Linear):
+        parts = [(w, name.latex) for w, name in e.terms]
+    else:
+        parts = list(zip(e.c, _factors(e, e.argument.latex, "{u}^{{{k}}}", "\\{f}({k}{u})", "\\,"), strict=True))
+    value = _sum(parts, shown, "\\,", written)
+    return f"{e.target.latex} &= {value}"
+
+
+def _factors(e: Univariate, u: str, power: str, wave: str, times: str) -> list[str]:
+    """What the coefficients of e multiply; the factor of the constant is empty."""
+    if not e.wave:
+        return ["", u] + [power.format(u=u, k=k) for k in range(2, len(e.c))]
+    found = [""]
+    for i in range(1, len(e.c)):
+        k = (i + 1) // 2
+        found.append(wave.format(f="cos" if i % 2 else "sin", k="" if k == 1 else f"{k}{times}", u=u))
+    return found
+
+
+def _python(equations: list[Equation], x: tuple[Name, ...], y: tuple[Name, ...], shown: Shown) -> str:
+    waves = any(isinstance(e, Univariate) and e.wave for e in equations)
+    lines = ["from numpy import cos, sin", ""] if waves else []
+    lines.append(f"def f({', '.join(name.text for name in x)}):")
+    for e in equations:
+        if isinstance(e, Linear):
+            value = _sum([(w, name.text) for w, name in e.terms], shown, "*")
+        elif e.wave:
+            value = _sum(list(zip(e.c, _factors(e, e.argument.text, "", "{f}({k}{u})", "*"), strict=True)), shown, "*")
+        else:
+            value = _horner(e, shown)
+        lines.append(f"    {e.target.text} = {value}")
+    lines.append(f"    return {', '.join(name.text for name in y)}{',' if len(y) == 1 else ''}")
+    return "\n".join(lines) + "\n"
+
+
+def _horner(e: Univariate, shown: Shown) -> str:
+    value = shown(e.c[-1])
+    for c in reversed(e.c[:-1]):
+        value = f"{shown(c)} + {e.argument.text}*({value})"
+    return value
+
+
+def _sympy(source: str, x: tuple[Name, ...]) -> Any:
+    try:
+        import sympy
+    except ImportError as error:
+        raise InputError("`kind` must not be 'sympy' unless SymPy is installed: pip install sympy.") from error
+    space: dict[str, Any] = {"cos": sympy.cos, "sin": sympy.sin}
+    exec(compile(source.removeprefix("from numpy import cos, sin"), "<formula>", "exec"), space)
+    return space["f"](*(sympy.Symbol(name.text) for name in x))

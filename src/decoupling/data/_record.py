@@ -1,0 +1,56 @@
+"""One measured record: inputs, outputs, and how its simulation is scored."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float
+from numpy import ndarray
+
+from .._errors import InputError
+
+
+@dataclass(frozen=True, eq=False)
+class Record:
+    """Input `u` and output `y` of one experiment, both (T,).
+
+    ``u, y = record`` works. The first `n_init` outputs of a test record may be used to start a simulation, and do not
+    count in its score.
+    """
+
+    name: str
+    u: Float[ndarray, " T"]
+    y: Float[ndarray, " T"]
+    sampling_time: float
+    n_init: int = 0
+
+    def __iter__(self) -> Iterator[Float[ndarray, " T"]]:
+        return iter((self.u, self.y))
+
+    def __len__(self) -> int:
+        return len(self.u)
+
+    @property
+    def y_init(self) -> Float[ndarray, " k"]:
+        """The outputs that a simulation may start from."""
+        return self.y[: self.n_init]
+
+    def rmse(self, y_hat: object) -> float:
+        """Root mean square error of simulated outputs, in units of y, without the initial window."""
+        return float(np.sqrt(np.mean(self._error(y_hat) ** 2)))
+
+    def relative_rmse(self, y_hat: object) -> float:
+        """The same in percent of the standard deviation of y."""
+        scored = self.y[self.n_init :]
+        return float(100.0 * np.linalg.norm(self._error(y_hat)) / np.linalg.norm(scored - scored.mean()))
+
+    def _error(self, y_hat: object) -> Float[ndarray, " _"]:
+        given = np.asarray(y_hat, dtype=float)
+        if given.size != self.y.size:
+            raise InputError(f"`y_hat` must hold {self.y.size} outputs, like the record. Got shape {given.shape}.")
+        return (self.y - given.reshape(self.y.shape))[self.n_init :]
+
+    def __repr__(self) -> str:
+        return f"Record({self.name!r}, {len(self)} samples every {self.sampling_time:.6g} s, n_init={self.n_init})"

@@ -1,0 +1,72 @@
+"""Many independent runs: in parallel, with progress, and so that a stopped experiment goes on where it was.
+
+Every finished run is one line of a JSON-lines file: the task, with everything its outcome depends on, and the outcome.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+Task = TypeVar("Task")
+Outcome = dict[str, Any]
+
+
+def run_all(
+    tasks: Sequence[Task],
+    work: Callable[[Task], Outcome],
+    *,
+    store: Path | None,
+    n_jobs: int,
+    progress: Callable[..., None] = lambda **_: None,
+) -> dict[Task, Outcome]:
+    """The outcome of every task; those that `store` already has are not run again.
+
+    Tasks are frozen dataclasses with simple fields. The outcomes depend on the tasks only, not on `n_jobs`.
+    """
+    from joblib import Parallel, delayed
+
+    known = _read(store)
+    found = {task: known[_key(task)] for task in tasks if _key(task) in known}
+    missing = [task for task in tasks if task not in found]
+    progress(done=len(found), total=len(tasks))
+    if missing:
+        results: Iterable[tuple[Task, Outcome]] = Parallel(n_jobs=n_jobs, return_as="generator_unordered")(
+            delayed(_one)(work, task) for task in missing
+        )
+        for task, outcome in results:
+            found[task] = outcome
+            if store is not None:
+                with store.open("a", encoding="utf-8") as stream:
+                    stream.write(json.dumps({"task": json.loads(_key(task)), "outcome": outcome}) + "\n")
+            progress(done=len(found), total=len(tasks))
+    return {task: found[task] for task in tasks}
+
+
+def _one(work: Callable[[Task], Outcome], task: Task) -> tuple[Task, Outcome]:
+    return task, work(task)
+
+
+def _key(task: Any) -> str:
+    return json.dumps(dataclasses.asdict(task), sort_keys=True)
+
+
+def _read(store: Path | None) -> dict[str, Outcome]:
+    """Finished runs; a line cut short by a crash is left out and run again."""
+    known: dict[str, Outcome] = {}
+    if store is None or not store.is_file():
+        return known
+    text = store.read_text(encoding="utf-8", errors="replace")
+    if text and not text.endswith("\n"):
+        with store.open("a", encoding="utf-8") as stream:
+            stream.write("\n")
+    for line in text.splitlines():
+        try:
+            row = json.loads(line)
+            known[json.dumps(row["task"], sort_keys=True)] = row["outcome"]
+        except (ValueError, KeyError, TypeError):
+            continue
+    return known

@@ -1,0 +1,133 @@
+"""What all NARX models do: predict one step ahead from measured outputs, or run on their own."""
+
+from __future__ import annotations
+
+import abc
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+from numpy import ndarray
+
+from .._errors import InputError
+from .._samples import Samples
+from ._free_run import Step, free_run, warn_of_escape
+from ._lags import Lags
+from ._signals import Signals, as_signal
+
+_RANGE_FACTOR = 10.0  # a simulation stops when it is this many times as far from the middle as any training output
+
+
+@dataclass(frozen=True)
+class OutputRange:
+    """The outputs a model was trained on."""
+
+    low: Float[ndarray, " outputs"]
+    high: Float[ndarray, " outputs"]
+
+    def widened(self) -> tuple[Float[ndarray, " outputs"], Float[ndarray, " outputs"]]:
+        """Where a simulation is stopped."""
+        middle, half = (self.high + self.low) / 2.0, (self.high - self.low) / 2.0
+        return middle - _RANGE_FACTOR * half, middle + _RANGE_FACTOR * half
+
+
+class AbstractNARX(abc.ABC):
+    """y(t) = f(x(t)) with x(t) = (u(t), ..., u(t - n_u), y(t - 1), ..., y(t - n_y))."""
+
+    @property
+    @abc.abstractmethod
+    def lags(self) -> Lags:
+        """Which regressors f takes."""
+
+    @property
+    @abc.abstractmethod
+    def output_range(self) -> OutputRange:
+        """The outputs the model was trained on."""
+
+    @property
+    @abc.abstractmethod
+    def flat(self) -> bool:
+        """Whether the training outputs were one-dimensional, so that ours are too."""
+
+    @abc.abstractmethod
+    def __call__(self, X: object) -> Float[ndarray, "S n"]:
+        """Values f(x) at regressors X (S, m)."""
+
+    @abc.abstractmethod
+    def jacobian(self, X: object) -> Float[ndarray, "S n m"]:
+        """Jacobians of f at regressors X."""
+
+    @abc.abstractmethod
+    def step(self) -> Step:
+        """f as a function of m numbers that returns n numbers, as fast as can be."""
+
+    @property
+    @abc.abstractmethod
+    def n_parameters(self) -> int:
+        """Numbers that training determines."""
+
+    def regressors(self, u: object, y: object) -> Float[ndarray, "S m"]:
+        """x(t) for every time that has a full past, of all records in turn."""
+        signals = self._read(u, y)
+        return np.concatenate([self.lags.regressors(a, b) for a, b in zip(signals.u, signals.y, strict=True)])
+
+    def samples(self, X: object) -> Samples:
+        """Exact values and Jacobians of f at regressors X, ready to be decoupled."""
+        return Samples(X, F=self(X), J=self.jacobian(X))
+
+    def predict_one_step(self, u: object, y: object) -> ndarray:
+        """Predict every y(t) from the measured past; the first outputs, which have none, are those given."""
+        signals = self._read(u, y)
+        if len(signals.u) > 1:
+            raise InputError(f"`u` and `y` must be one record here. Got {len(signals.u)}: predict each on its own.")
+        predicted = signals.y[0].copy()
+        predicted[self.lags.longest :] = self(self.lags.regressors(signals.u[0], signals.y[0]))
+        return self._shaped(predicted)
+
+    def simulate(self, u: object, y_init: object) -> ndarray:
+        """Run on from the outputs `y_init`, with the model's own outputs as its past.
+
+        Parameters
+        ----------
+        u : (T,) or (T, inputs)
+            Inputs, from the time of the first entry of `y_init` on.
+        y_init : (k,) or (k, outputs)
+            Outputs at the first k times, k at least the longest lag; k = 50 is common for benchmarks.
+
+        Returns
+        -------
+        (T,) or (T, outputs)
+            Outputs at all times, the first k those given. When they leave ten times the range of the training data
+            the simulation stops with a warning that names the step, and the rest is NaN.
+        """
+        inputs, given = as_signal("u", u), as_signal("y_init", y_init)
+        lags = self.lags
+        for name, array, channels in (("u", inputs, lags.n_inputs), ("y_init", given, lags.n_outputs)):
+            if array.shape[1] != channels:
+                raise InputError(f"`{name}` must have {channels} channels, as in training. Got shape {array.shape}.")
+        if len(given) < lags.longest:
+            raise InputError(
+                f"`y_init` must hold at least {lags.longest} outputs, the longest lag. Got {len(given)}: give the "
+                "first measured outputs, for example y[:50]."
+            )
+        if len(inputs) < len(given):
+            raise InputError(f"`u` must be at least as long as `y_init`. Got {len(inputs)} and {len(given)} samples.")
+        low, high = self.output_range.widened()
+        outputs, stopped = free_run(self.step(), lags, inputs, given, low, high)
+        if stopped is not None:
+            warn_of_escape(type(self).__name__, stopped, len(inputs), low, high)
+        return self._shaped(outputs)
+
+    def _read(self, u: Any, y: Any) -> Signals:
+        signals = Signals.read(u, y)
+        lags = self.lags
+        for name, got, wanted in (("u", signals.n_inputs, lags.n_inputs), ("y", signals.n_outputs, lags.n_outputs)):
+            if got != wanted:
+                raise InputError(f"`{name}` must have {wanted} channels, as in training. Got {got}.")
+        for record in signals.u:
+            lags.check_length("u", len(record))
+        return signals
+
+    def _shaped(self, outputs: ndarray) -> ndarray:
+        return outputs[:, 0] if self.flat else outputs
