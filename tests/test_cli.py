@@ -25,7 +25,10 @@ def folder(tmp_path):
     return tmp_path
 
 
-@pytest.mark.parametrize("command", ["", "demo", "fit", "show", "reproduce", "reproduce table1", "reproduce recovery"])
+@pytest.mark.parametrize(
+    "command",
+    ["", "demo", "fit", "show", "reproduce", "reproduce table1", "reproduce recovery", "reproduce silverbox"],
+)
 def test_every_command_has_help(command, tmp_path):
     done = decouple(f"{command} --help", cwd=tmp_path)
     assert done.returncode == 0 and "Usage" in done.stdout

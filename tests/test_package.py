@@ -14,6 +14,7 @@ import decoupling as dc
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 CONTRACT = {
+    *("data", "sysid"),
     *("Samples", "Monomial", "Bernstein", "Chebyshev", "Trigonometric", "ScaledMonomial"),
     *("Decoupling", "Functions", "ParaTuck", "decouple", "systems"),
     *("Proj", "Constr", "Zniyed", "Hollander", "Dreesen", "TwoStage"),
@@ -56,6 +57,8 @@ def test_examples_in_the_texts_run_as_printed(block, tmp_path, monkeypatch):
 def test_wrong_types_are_refused_with_the_rule_where_nobody_checks_annotations():
     """In the test run annotations are checked before our own checks see a value: hence a plain process."""
     cases = {
+        "dc.systems.f1().formula('prose')": "`kind` must be one of text, latex, python, sympy. Got 'prose'",
+        "narx.decouple(1, n_starts=4).refine(v, v, on='phase')": '`on` must be "simulation" or "prediction"',
         "dc.Monomial(2.5)": "`degree` must be a whole number of at least 1. Got 2.5",
         "dc.Monomial('3')": "whole number",
         "dc.Bernstein(True)": "whole number",
@@ -97,6 +100,7 @@ def test_wrong_types_are_refused_with_the_rule_where_nobody_checks_annotations()
 import json, numpy as np, decoupling as dc
 X = np.random.default_rng(0).uniform(size=(20, 2)); W = np.eye(2)
 s = dc.Samples(X, F=X, J=np.broadcast_to(np.eye(2), (20, 2, 2)))
+v = np.sin(np.arange(50.0) ** 2); narx = dc.sysid.PolynomialNARX(1, 1, 2).fit(v, v**2 + v)
 found = {{}}
 for case in {list(cases)!r}:
     try:

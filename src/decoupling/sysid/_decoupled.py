@@ -12,10 +12,7 @@ from numpy import ndarray
 
 from .._decoupling import Decoupling
 from .._formula import formula
-from .._functions import Functions
 from .._result import Result
-from .._samples import Samples
-from ..bases import shifted
 from ._abstract import AbstractNARX, OutputRange
 from ._free_run import Step, step_of
 from ._lags import Lags
@@ -94,7 +91,7 @@ class DecoupledNARX(AbstractNARX):
         y: object,
         *,
         on: Literal["simulation", "prediction"] = "simulation",
-        validation: tuple[object, object] | None = None,
+        validation: Any = None,
         max_steps: int = 100,
         n_init: int | None = None,
         progress: bool | Callable[..., None] = True,
@@ -123,18 +120,3 @@ class DecoupledNARX(AbstractNARX):
     def __repr__(self) -> str:
         refined = f", refined in {len(self.refinement) - 1} steps" if self.refinement else ""
         return f"DecoupledNARX(n_u={self.lags.n_u}, n_y={self.lags.n_y}, {self.decoupling!r}{refined})"
-
-
-def in_measured_units(result: Result, samples: Samples, centre: ndarray, size: ndarray) -> Result:
-    """The result for regressors x, found for z = (x - centre) / size: W_0 z = V x - V centre with V = W_0 / size.
-
-    The shift becomes part of the functions of the first layer, and the constants it brings move to the last.
-    """
-    model = result.decoupling
-    V = model.W[0] / size
-    first = model.g[0]
-    C = first.C.copy()
-    for j, (basis, shift) in enumerate(zip(first.layer.bases, -V @ centre, strict=True)):
-        C[j, : 1 + basis.size] = shifted(basis, first.C[j, : 1 + basis.size], shift)
-    moved = Decoupling([V, *model.W[1:]], [Functions(first.layer.bases, C), *model.g[1:]])
-    return dataclasses.replace(result, decoupling=moved.canonical(samples.X), samples=samples)

@@ -20,6 +20,7 @@ from .._checks import as_count, as_generator, as_points
 from .._decouple import decouple
 from .._errors import DecouplingWarning, InputError
 from .._formula import compiled
+from .._result import Result
 from .._samples import Samples
 from ..bases import Monomial
 from ..solvers import AbstractSolver, VarPro
@@ -27,6 +28,7 @@ from ._abstract import AbstractNARX, OutputRange
 from ._free_run import Step
 from ._lags import Lags
 from ._signals import Signals
+from ._units import Units
 
 if TYPE_CHECKING:
     from ._decoupled import DecoupledNARX
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
 _MOST_TERMS = 20_000
 _ROWS = 8192  # regressors that are expanded at a time
 _RANK_TOLERANCE = 1e-12
+_SAMPLES, _STARTS = 200, 64  # of a decoupling where the user names none
 
 
 class PolynomialNARX(AbstractNARX):
@@ -246,7 +249,7 @@ class PolynomialNARX(AbstractNARX):
         *,
         basis: Any = Monomial,
         solver: AbstractSolver | None = None,
-        n_samples: int = 200,
+        n_samples: int | None = None,
         scale: bool = True,
         n_starts: int | None = None,
         rng: int | np.random.Generator = 0,
@@ -258,45 +261,52 @@ class PolynomialNARX(AbstractNARX):
         ----------
         ranks, degrees, basis, solver, n_starts, rng, progress
             As for `dc.decouple`; a single layer has by default the degree of the polynomial. The default solver is
-            `VarPro(lam=100, ridge=1e-9)`: values count more than Jacobians, since they are what is predicted, and
-            the ridge keeps nearly parallel functions from growing large with opposite signs.
+            `VarPro(lam=100, ridge=1e-9)` with 64 starts: values count more than Jacobians, since they are what is
+            predicted, and the ridge keeps nearly parallel functions from growing large with opposite signs.
         n_samples
-            Training regressors that are drawn without replacement. The others judge lam in `TwoStage`.
+            Training regressors that are drawn without replacement; by default 200, or all where there are fewer. The
+            others judge lam in `TwoStage`.
         scale
             Whether regressors are shifted and scaled to [-1, 1] for the solver, so that channels in different units
             count alike. The decoupling that is returned always takes regressors as measured.
         """
-        from ._decoupled import DecoupledNARX, in_measured_units
+        from ._decoupled import DecoupledNARX
 
         self._check_fitted()
-        count = as_count("n_samples", n_samples, least=2)
+        count = min(_SAMPLES, len(self._X)) if n_samples is None else as_count("n_samples", n_samples, least=2)
         if count > len(self._X):
             raise InputError(f"`n_samples` must be at most {len(self._X)}, the training regressors. Got {count}.")
         generator = as_generator(rng)
-        unit = (np.zeros_like(self._centre), np.ones_like(self._scale))
-        centre, size = (self._centre, self._scale) if scale else unit
         chosen = np.zeros(len(self._X), dtype=bool)
         chosen[generator.choice(len(self._X), count, replace=False)] = True
-        samples = self.samples(self._X[chosen])
-        assert samples.J is not None
-        rest = self._X[~chosen]
-        validation = Samples((rest - centre) / size, F=self(rest)) if len(rest) else None
-        if degrees is None and (np.ndim(ranks) == 0 or np.size(ranks) == 1) and isinstance(basis, type):
+        if degrees is None and np.size(ranks) == 1 and isinstance(basis, type):
             degrees = self.degree
-        result = decouple(
-            Samples((samples.X - centre) / size, F=samples.F, J=samples.J * size),
-            ranks,
-            degrees,
-            basis=basis,
-            solver=VarPro(lam=100.0, ridge=1e-9) if solver is None else solver,
-            n_starts=n_starts,
-            validation=validation,
-            rng=generator,
-            progress=progress,
-        )
-        return DecoupledNARX(
-            in_measured_units(result, samples, centre, size) if scale else result, self.lags, self._range, self._flat
-        )
+        units = Units(self._centre, self._scale, self(self._X[chosen]).mean(axis=0)) if scale else None
+        samples, rest = self.samples(self._X[chosen]), self._X[~chosen]
+        validation = Samples(rest, F=self(rest)) if len(rest) else None
+
+        def found(units: Units | None) -> Result:
+            return decouple(
+                samples if units is None else units.scaled(samples),
+                ranks,
+                degrees,
+                basis=basis,
+                solver=VarPro(lam=100.0, ridge=1e-9) if solver is None else solver,
+                n_starts=_STARTS if solver is None and n_starts is None else n_starts,
+                validation=validation if units is None or validation is None else units.scaled(validation),
+                rng=generator,
+                progress=progress,
+            )
+
+        result = found(units)
+        if units is not None:
+            measured = units.measured(result, samples)
+            if measured is None:  # no constants of the last layer give the offset of the outputs
+                units = units.without_offset()
+                measured = units.measured(found(units), samples)
+                assert measured is not None
+            result = measured
+        return DecoupledNARX(result, self.lags, self._range, self._flat)
 
     def _check_fitted(self) -> None:
         if not self._fitted:

@@ -1,0 +1,67 @@
+"""Decouplings written out: the source and the expressions evaluate to the model's values."""
+
+import numpy as np
+import pytest
+
+import decoupling as dc
+from decoupling._formula import compiled
+
+MODELS = [
+    dc.systems.f1(),
+    dc.systems.random_system((3, 2, 3, 2), (3, 2), rng=1),
+    dc.Decoupling([np.eye(2), [[1.0, -2.0]]], [dc.Functions(dc.Trigonometric(5), np.arange(12.0).reshape(2, 6) - 4)]),
+    dc.Decoupling([np.eye(2), [[1.0, -2.0]]], [dc.Functions(dc.Chebyshev(4), np.arange(10.0).reshape(2, 5) - 4)]),
+    dc.Decoupling(
+        [np.eye(2), [[1e-7, 3e12]]], [dc.Functions((dc.Monomial(1), dc.Bernstein(2)), [[1, 2, 0], [0, 0, -1e-5]])]
+    ),
+]
+
+
+@pytest.mark.parametrize("model", MODELS, ids=range(len(MODELS)))
+def test_source_and_expressions_evaluate_to_the_model(model):
+    X = np.random.default_rng(0).uniform(-1, 1, (6, model.n_inputs))
+    values = model(X)
+    f = compiled(model.formula("python"))
+    tolerance = 1e-12 * np.abs(values).max()
+    assert np.allclose(np.stack(f(*X.T), axis=1), values, atol=tolerance)
+    assert np.allclose(f(*X[0].tolist()), values[0], atol=tolerance)
+    import sympy
+
+    expressions = model.formula("sympy")
+    symbols = [sympy.Symbol(f"x{i + 1}") for i in range(model.n_inputs)]
+    at = dict(zip(symbols, X[1], strict=True))
+    assert np.allclose([float(e.subs(at)) for e in expressions], values[1], atol=tolerance)
+
+
+def test_names_of_the_user_never_meet_our_own():
+    model = dc.systems.random_system((3, 2, 2), (2,), rng=0)
+    X = np.random.default_rng(0).normal(size=(4, 3))
+    f = compiled(model.formula("python", inputs=["u1", "z1", "v1"], outputs=["u2", "s1"]))
+    assert np.allclose(np.stack(f(*X.T), axis=1), model(X))
+
+
+def test_text_and_latex_are_short_and_rounded_on_request():
+    g = dc.Functions(dc.Monomial(3), [[0.123456, -1.0, 0.0, 2.5e-7]])
+    model = dc.Decoupling([[[1.0, -2.0]], [[-1.0]]], [g])
+    assert model.formula(inputs=["a", "b"]).splitlines() == [
+        "u1 = a - 2 b",
+        "z1 = 0.1235 - u1 + 2.5e-07 u1^3",
+        "y1 = -z1",
+    ]
+    assert "0.12 - u1" in model.formula(digits=2)
+    latex = model.formula("latex")
+    assert r"2.5 \cdot 10^{-7}\,u_{1}^{3}" in latex and r"\begin{aligned}" in latex
+    zero = dc.Decoupling([[[0.0]], [[0.0]]], [dc.Functions(dc.Monomial(1), [[0.0, 0.0]])])
+    assert zero.formula().splitlines() == ["u1 = 0", "z1 = 0", "y1 = 0"]
+
+
+def test_bad_requests_are_refused():
+    model = dc.systems.f1()
+    for arguments, message in [
+        ({"inputs": ["a"]}, "must be 2 names"),
+        ({"inputs": ["a", "a"]}, "different names"),
+        ({"kind": "python", "inputs": ["a b", "c"]}, "Python names"),
+        ({"digits": 0}, "`digits`"),
+    ]:
+        with pytest.raises(dc.InputError, match=message):
+            model.formula(**arguments)
