@@ -1,4 +1,4 @@
-"""Free-run simulation: compiled straight-line arithmetic against the same model evaluated through NumPy step by step."""
+"""Free-run simulation: compiled straight-line arithmetic against the same model evaluated through NumPy each step."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ def section(_: Path) -> str:
         ratio = per_step / (compiled / STEPS)
         rows.append([name, f"{compiled:.3f} s", f"{1e6 * compiled / STEPS:.1f} µs", f"{ratio:.0f}×"])
     return (
-        f"## Free-run simulation\n\n{STEPS} steps of NARX models with five regressors and degree 3. The reference calls "
-        f"`model(X)` once per step ({STEPS_NUMPY} steps measured).\n\n"
+        f"## Free-run simulation\n\n{STEPS} steps of NARX models with five regressors and degree 3. The reference "
+        f"calls `model(X)` once per step ({STEPS_NUMPY} steps measured).\n\n"
         + table(["model", "whole run", "per step", "faster than NumPy per step"], rows)
     )
 

@@ -36,8 +36,10 @@ def test_source_and_expressions_evaluate_to_the_model(model):
 def test_names_of_the_user_never_meet_our_own():
     model = dc.systems.random_system((3, 2, 2), (2,), rng=0)
     X = np.random.default_rng(0).normal(size=(4, 3))
-    f = compiled(model.formula("python", inputs=["u1", "z1", "v1"], outputs=["u2", "s1"]))
-    assert np.allclose(np.stack(f(*X.T), axis=1), model(X))
+    for names in (["u1", "z1", "v1"], ["u", "v", "s"], ["z", "w", "h"], ["_a", "uu", "zz"]):
+        f = compiled(model.formula("python", inputs=names, outputs=["u2", "s1"]))
+        assert np.allclose(np.stack(f(*X.T), axis=1), model(X))
+    assert r"\mathrm{a\_b}" in model.formula("latex", inputs=["a_b", "c", "50 %"])
 
 
 def test_text_and_latex_are_short_and_rounded_on_request():
@@ -60,7 +62,11 @@ def test_bad_requests_are_refused():
     for arguments, message in [
         ({"inputs": ["a"]}, "must be 2 names"),
         ({"inputs": ["a", "a"]}, "different names"),
+        ({"inputs": ["", "b"]}, "must be 2 names"),
+        ({"inputs": ["\u00b5", "\u03bc"]}, "different names"),
         ({"kind": "python", "inputs": ["a b", "c"]}, "Python names"),
+        ({"kind": "python", "inputs": ["lambda", "c"]}, "Python names"),
+        ({"kind": "sympy", "inputs": ["cos", "c"]}, "Python names"),
         ({"digits": 0}, "`digits`"),
     ]:
         with pytest.raises(dc.InputError, match=message):

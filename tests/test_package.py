@@ -59,6 +59,8 @@ def test_wrong_types_are_refused_with_the_rule_where_nobody_checks_annotations()
     cases = {
         "dc.systems.f1().formula('prose')": "`kind` must be one of text, latex, python, sympy. Got 'prose'",
         "narx.decouple(1, n_starts=4).refine(v, v, on='phase')": '`on` must be "simulation" or "prediction"',
+        "dc.data.Record('r', X[:, 0], X[:9, 0], 0.1)": "same length",
+        "narx.decouple(1, n_starts=4).formula('python')": "use `decoupling.formula('python')`",
         "dc.Monomial(2.5)": "`degree` must be a whole number of at least 1. Got 2.5",
         "dc.Monomial('3')": "whole number",
         "dc.Bernstein(True)": "whole number",

@@ -35,7 +35,8 @@ def test_finished_runs_are_kept_and_broken_lines_run_again(tmp_path):
     assert [found[t]["value"] for t in tasks] == [0, 1, 4, 9] and seen == [0, 1, 2, 3, 4]
     assert run_all(tasks, refuse, store=store, n_jobs=1) == found
     lines = store.read_text().splitlines()
-    store.write_text("\n".join([*lines[:2], "not json", lines[3][:10]]))
+    empty = json.dumps({"task": {"number": 2}, "outcome": {}})
+    store.write_text("\n".join([*lines[:2], "not json", empty, lines[3][:10]]))
     assert run_all(tasks, square, store=store, n_jobs=1) == found
     assert run_all(tasks, refuse, store=store, n_jobs=1) == found
     with pytest.raises(AssertionError, match="run again"):

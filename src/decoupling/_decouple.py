@@ -81,7 +81,7 @@ def decouple(
             f"`samples` must hold at least 2 points: one point tells nothing about a function. Got {samples.n_samples}."
         )
     _check_range(samples)
-    layers = _layers(as_counts("ranks", ranks), degrees, basis)
+    layers = layer_bases(ranks, degrees, basis)
     method = VarPro() if solver is None else solver
     if not isinstance(method, AbstractSolver):
         raise InputError(f"`solver` must be a solver such as dc.Constr() or dc.TwoStage(dc.Proj()). Got {solver!r}.")
@@ -119,7 +119,9 @@ def _honest(status: Status, model: Decoupling, samples: Samples) -> Status:
     return status if error_values(samples.F, model(samples.X)) <= _EXACT else Status.JACOBIANS_EXACT
 
 
-def _layers(ranks: tuple[int, ...], degrees: Any, basis: Any) -> tuple[LayerBasis, ...]:
+def layer_bases(ranks: Any, degrees: Any, basis: Any) -> tuple[LayerBasis, ...]:
+    """The bases of every layer, as the arguments of `decouple` describe them."""
+    ranks = as_counts("ranks", ranks)
     sizes = None if degrees is None else as_counts("degrees", degrees)
     if sizes is not None and len(sizes) != len(ranks):
         raise InputError(

@@ -9,8 +9,12 @@ The Python source is plain arithmetic on its arguments, so it takes floats and a
 
 from __future__ import annotations
 
+import keyword
+import re
+import unicodedata
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import count
 from typing import Any, Literal
 
 import numpy as np
@@ -37,7 +41,12 @@ class Name:
 
     @property
     def latex(self) -> str:
-        return f"{self.letter}_{{{','.join(str(i) for i in self.indices)}}}" if self.indices else self.letter
+        if self.indices:
+            return f"{self.letter}_{{{','.join(str(i) for i in self.indices)}}}"
+        if self.letter.isalpha() and len(self.letter) == 1:
+            return self.letter
+        escaped = re.sub(r"([_%&#$}{])", r"\\\1", self.letter.replace("\\", " "))
+        return f"\\mathrm{{{escaped}}}"
 
 
 @dataclass(frozen=True)
@@ -76,9 +85,12 @@ def formula(
     x = _names("inputs", inputs, "x", model.n_inputs)
     y = _names("outputs", outputs, "y", model.n_outputs)
     if kind in ("python", "sympy"):
-        for i, name in enumerate((*x, *y)):
-            if not name.text.isidentifier():
-                raise InputError(f"`inputs` and `outputs` must be Python names for this. Got {name.text!r} at {i}.")
+        for name in (*x, *y):
+            if not name.text.isidentifier() or keyword.iskeyword(name.text) or name.text in ("f", "cos", "sin"):
+                raise InputError(
+                    "`inputs` and `outputs` must be Python names for this, other than f, cos and sin. Got "
+                    f"{name.text!r}: give others with `inputs=` and `outputs=`."
+                )
     shown = _rounding(digits, exact=kind in ("python", "sympy"))
     equations = _equations(model, x, y)
     if kind == "text":
@@ -107,21 +119,21 @@ def has_formula(model: Decoupling) -> bool:
 # Equations
 
 
-def _names(argument: str, given: Sequence[str] | None, letter: str, count: int) -> tuple[Name, ...]:
+def _names(argument: str, given: Any, letter: str, size: int) -> tuple[Name, ...]:
     if given is None:
-        return tuple(Name(letter, (i + 1,)) for i in range(count))
-    if isinstance(given, str) or len(given) != count or not all(isinstance(name, str) for name in given):
-        raise InputError(f"`{argument}` must be {count} names. Got {given!r}.")
-    if len(set(given)) != count:
-        raise InputError(f"`{argument}` must be {count} different names. Got {given!r}.")
+        return tuple(Name(letter, (i + 1,)) for i in range(size))
+    named = isinstance(given, Sequence) and not isinstance(given, str) and all(isinstance(n, str) for n in given)
+    if not named or len(given) != size or not all(name.strip() for name in given):
+        raise InputError(f"`{argument}` must be {size} names. Got {given!r}.")
+    if len({unicodedata.normalize("NFKC", name) for name in given}) != size:
+        raise InputError(f"`{argument}` must be {size} different names. Got {given!r}.")
     return tuple(Name(name) for name in given)
 
 
 def _equations(model: Decoupling, x: tuple[Name, ...], y: tuple[Name, ...]) -> list[Equation]:
     found: list[Equation] = []
-    taken = {name.letter[:1] for name in (*x, *y)}
-    of_u = next(letter for letter in "uvs_" if letter not in taken)  # whatever names the user has chosen
-    of_z = next(letter for letter in "zwh_" if letter not in taken)
+    taken = [name.letter for name in (*x, *y)]
+    of_u, of_z = _free_letter("uvs", taken), _free_letter("zwh", taken)
     entering = x
     for l, (W, g) in enumerate(zip(model.W[:-1], model.g, strict=True), start=1):
         prefix = (l,) if model.n_layers > 1 else ()
@@ -133,6 +145,12 @@ def _equations(model: Decoupling, x: tuple[Name, ...], y: tuple[Name, ...]) -> l
             found.append(Univariate(z[j], u[j], wave, c))
         entering = z
     return found + [_combination(name, row, entering) for name, row in zip(y, model.W[-1], strict=True)]
+
+
+def _free_letter(letters: str, taken: list[str]) -> str:
+    """A beginning for our own variables that no name of the user has."""
+    candidates = (letter * k for k in count(1) for letter in letters)
+    return next(c for c in candidates if not any(name.startswith(c) for name in taken))
 
 
 def _combination(target: Name, row: np.ndarray, names: tuple[Name, ...]) -> Linear:

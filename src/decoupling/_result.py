@@ -103,8 +103,7 @@ class Result:
     @property
     def _fixed(self) -> Collection[str]:
         """Names of the parts that the user gave."""
-        solver = self.solver.solver if isinstance(self.solver, TwoStage) else self.solver
-        return tuple(solver.fixed) if isinstance(solver, VarPro) else ()
+        return fixed_parts(self.solver)
 
     def plot(self) -> Figure:
         """Draw the internal functions over the range that the samples visit, with bands of two standard errors."""
@@ -137,3 +136,9 @@ class Result:
             rows.insert(3, ("e_i in %", np.array2string(self.relative_rmse(), precision=3)))
         body = "".join(f"<tr><th>{escape(name)}</th><td>{escape(text)}</td></tr>" for name, text in rows)
         return f"<table>{body}</table>"
+
+
+def fixed_parts(solver: AbstractSolver) -> tuple[str, ...]:
+    """Names of the parts that a solver holds fixed, such as "W0" or "g1"."""
+    inner = solver.solver if isinstance(solver, TwoStage) else solver
+    return tuple(inner.fixed) if isinstance(inner, VarPro) else ()

@@ -160,8 +160,14 @@ def test_a_record_unpacks_and_scores_without_its_initial_window():
     assert record.rmse(off) == pytest.approx(1.0)
     assert record.relative_rmse(off) == pytest.approx(100.0 / np.std(y[10:]))
     assert record.rmse(off[:, None]) == pytest.approx(1.0)
-    with pytest.raises(dc.InputError, match="100 outputs"):
-        record.rmse(y[:50])
+    for act, message in [
+        (lambda: record.rmse(y[:50]), "100 outputs"),
+        (lambda: record.rmse("abc"), "real numbers"),
+        (lambda: dc.data.Record("r", y, y, 0.1, 100), "above `n_init`"),
+        (lambda: dc.data.Record("r", y, 0 * y, 0.1).relative_rmse(y), "must vary"),
+    ]:
+        with pytest.raises(dc.InputError, match=message):
+            act()
 
 
 def test_the_real_files_have_their_checksums(real_data):

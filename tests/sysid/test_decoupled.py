@@ -31,10 +31,17 @@ def test_a_decoupled_model_predicts_and_simulates_like_the_polynomial(pair):
 def test_offsets_and_units_do_not_change_the_decoupling():
     u, y = coupled()
     narx = dc.sysid.PolynomialNARX(1, 1, 2).fit(u, y)
-    scaled = dc.sysid.PolynomialNARX(1, 1, 2).fit(u * [100.0, 1.0], y + 40.0)
+    u_, y_ = u * [100.0, 1.0], y * [1.0, 1000.0] + [1e6, 40.0]
+    scaled = dc.sysid.PolynomialNARX(1, 1, 2).fit(u_, y_)
     one = narx.decouple((4,), n_samples=150, n_starts=8, progress=False)
     two = scaled.decouple((4,), n_samples=150, n_starts=8, progress=False)
-    assert np.allclose(one.predict_one_step(u, y), two.predict_one_step(u * [100.0, 1.0], y + 40.0) - 40.0, atol=1e-6)
+    again = (two.predict_one_step(u_, y_) - [1e6, 40.0]) / [1.0, 1000.0]
+    assert np.allclose(one.predict_one_step(u, y), again, atol=1e-5)
+    assert np.allclose(one.simulate(u, y[:1]), (two.simulate(u_, y_[:1]) - [1e6, 40.0]) / [1.0, 1000.0], atol=1e-4)
+    X = narx.regressors(u, y)
+    assert np.allclose(one.decoupling(X), one(X), atol=1e-9) and np.allclose(
+        one.decoupling.jacobian(X), one.jacobian(X)
+    )
 
 
 @pytest.mark.parametrize("solver", [dc.TwoStage(dc.Constr()), dc.TwoStage(dc.Proj()), dc.Hollander()])
@@ -82,6 +89,34 @@ def test_a_basis_of_ones_own_can_be_simulated():
     assert np.isfinite(own.simulate(*_short())).all()
     with pytest.raises(dc.InputError, match="polynomial or trigonometric"):
         own.formula()
+
+
+def test_bases_that_cannot_be_shifted_are_scaled_only(pair):
+    narx, _ = pair
+    odd = narx.decouple(2, basis=dc.Trigonometric, n_samples=60, solver=dc.VarPro(max_seconds=2), progress=False)
+    X = narx.regressors(*duffing(n=50))
+    assert np.allclose(odd.decoupling(X), odd(X))
+
+
+def test_fewer_functions_than_outputs():
+    u, y = coupled()
+    narx = dc.sysid.PolynomialNARX(1, 1, 2).fit(u, y)
+    one = narx.decouple(1, n_samples=50, n_starts=4, progress=False)
+    X = narx.regressors(u, y)
+    assert np.allclose(one.decoupling(X), one(X))
+
+
+def test_parts_that_are_fixed_stay_fixed(pair):
+    narx, _ = pair
+    u, y = noisy(0, n=400)
+    W0 = np.array([[0.0, 1.0, 1.0, 1.0], [0.0, 0.0, 1.0, 0.0]])
+    solver = dc.VarPro(fixed={"W0": W0}, max_seconds=5)
+    held = narx.decouple(2, 3, solver=solver, scale=False, n_samples=60, n_starts=4, progress=False)
+    refined = held.refine(u, y, max_steps=3, progress=False)
+    assert np.array_equal(held.decoupling.W[0], W0) and np.array_equal(refined.decoupling.W[0], W0)
+    assert refined.refinement[-1].training < refined.refinement[0].training
+    with pytest.raises(dc.InputError, match="`scale` must be False"):
+        narx.decouple(2, 3, solver=solver)
 
 
 # Refinement
@@ -166,6 +201,8 @@ def test_bad_refinements_are_refused(pair):
     cases = [
         (lambda: decoupled.refine(u[:4], y[:4]), "after a quarter was held back"),
         (lambda: decoupled.refine(u, y, validation=(u,)), "a record \\(u, y\\)"),
+        (lambda: decoupled.refine(u, y, validation=3), "a record \\(u, y\\)"),
+        (lambda: decoupled.refine(u, y, validation=(u[:1], y[:1])), "`validation` must be longer"),
         (lambda: decoupled.refine(u, y, n_init=1), "`n_init` must be at least the longest lag, 2"),
         (lambda: decoupled.refine(u, y, max_steps=0), "`max_steps`"),
     ]
@@ -174,6 +211,19 @@ def test_bad_refinements_are_refused(pair):
             act()
     with pytest.raises(dc.SolverError, match="leaves its range on the training record"):
         decoupled.refine(60 * u, y)
+    with pytest.raises(dc.SolverError, match="on the validation record at every step"):
+        decoupled.refine(u, y, validation=(60 * u, y), progress=False)
+
+
+def test_refining_a_chaotic_model_is_told():
+    y = np.empty(3000)
+    y[0] = 0.3
+    for t in range(1, 3000):
+        y[t] = 3.9 * y[t - 1] * (1.0 - y[t - 1])
+    u = np.random.default_rng(0).normal(size=3000)
+    chaotic = dc.sysid.PolynomialNARX(0, 1, 2).fit(u, y).decouple(2, n_samples=50, n_starts=4, progress=False)
+    with pytest.raises(dc.SolverError, match=r"derivatives overflow|leaves its range"):
+        chaotic.refine(u, y, progress=False)
 
 
 # The real record
@@ -186,7 +236,7 @@ def test_the_reference_model_of_the_silverbox(real_data):
     runs = [narx.simulate(test.u, test.y_init) for test in d.tests]
     assert d.multisine.relative_rmse(runs[0]) == pytest.approx(0.880, abs=1e-3)
     assert [1e3 * test.rmse(y) for test, y in zip(d.tests, runs, strict=True)] == pytest.approx(
-        [0.478, 0.545, 0.445], abs=1e-3
+        [0.47763, 0.54438, 0.44486], abs=5e-5
     )
 
 
@@ -197,4 +247,4 @@ def test_a_rank_three_decoupling_of_the_silverbox_refined_beats_the_reference(re
     refined = decoupled.refine(*d.train, max_steps=6, progress=False)
     assert refined.n_parameters == 30
     errors = [1e3 * test.rmse(refined.simulate(test.u, test.y_init)) for test in d.tests]
-    assert errors[0] < 0.478 and errors[2] < 0.445
+    assert errors[0] < 0.477 and errors[1] < 0.544 and errors[2] < 0.444

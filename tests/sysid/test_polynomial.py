@@ -69,6 +69,30 @@ def test_several_channels_and_several_records():
     assert not np.allclose(joined.coefficients, model.coefficients, atol=1e-8)
 
 
+def test_lists_of_records_and_of_samples_are_told_apart():
+    u, y = duffing(n=300)
+    arrays = dc.sysid.PolynomialNARX(1, 2, 3).fit([u, u[:200]], [y, y[:200]])
+    lists = dc.sysid.PolynomialNARX(1, 2, 3).fit([u.tolist(), u[:200].tolist()], [y.tolist(), y[:200].tolist()])
+    assert np.array_equal(arrays.coefficients, lists.coefficients)
+    one = dc.sysid.PolynomialNARX(1, 2, 3).fit(u.tolist(), [[v] for v in y])
+    assert one.simulate(u, y[:2]).shape == (300, 1)
+
+
+def test_a_model_without_a_past_needs_no_first_outputs():
+    u = np.random.default_rng(0).uniform(-1, 1, (100, 2))
+    y = np.stack([u[:, 0] ** 2, u[:, 0] * u[:, 1]], axis=1)
+    model = dc.sysid.PolynomialNARX(n_u=0, n_y=0, degree=2).fit(u, y)
+    assert np.allclose(model.simulate(u, []), y)
+
+
+def test_a_refit_that_fails_leaves_the_model_as_it_was(narx):
+    u, y = duffing()
+    model = dc.sysid.PolynomialNARX(1, 2, 3).fit(u, y)
+    with pytest.raises(dc.InputError):
+        model.fit(np.stack([u, 0 * u], 1), y)
+    assert np.allclose(model.simulate(u, y[:2]), y)
+
+
 def test_offsets_and_units_do_not_matter():
     u, y = duffing()
     plain = dc.sysid.PolynomialNARX(1, 2, 3).fit(u, y)
@@ -110,7 +134,12 @@ def test_poor_excitation_is_told_and_gives_the_smallest_model():
         (np.arange(30.0), np.arange(30.0), "at least 56 equations"),
         (np.where(np.arange(100) == 40, np.nan, np.arange(100.0)), np.arange(100.0), "gaps.*first at 40.*pieces"),
         (np.zeros((2, 3, 4)), np.zeros(2), r"shape \(T,\) or"),
-        ("abc", np.zeros(3), "cannot be read"),
+        ("abc", np.zeros(3), "entries of type <U3"),
+        (np.arange(9.0) + 0j, np.zeros(9), "entries of type complex128"),
+        (np.array([None, "a", 3]), np.zeros(3), "cannot be read"),
+        (np.zeros((1, 500)), np.zeros(500), "transpose it"),
+        (np.ma.masked_equal(np.arange(100.0), 40), np.arange(100.0), "gaps.*first at 40"),
+        (np.linspace(-1e200, 1e200, 100), np.arange(100.0), "choose other units"),
         ([np.arange(9.0), np.arange(9.0)], [np.arange(9.0)], "as many records"),
         ([np.ones((9, 2)), np.ones((9, 1))], [np.arange(9.0), np.arange(9.0)], "same channels"),
         (np.array([]), np.array([]), "longer than the longest lag"),

@@ -81,6 +81,9 @@ def silverbox(
     """
     from ..reproduce import run_silverbox, silverbox_markdown, write_silverbox
 
+    if quick and runs != 30:
+        raise click.UsageError("--quick has its own number of runs: leave --runs out.")
+
     def run(directory: Path, progress: Callable[..., None]) -> Any:
         store = _store(directory, "silverbox", fresh)
         if not quick:
@@ -116,6 +119,8 @@ def _carry_out(
     from .._progress import progress_callback
     from ._screen import print_json
 
+    if not output.strip():
+        raise click.BadParameter("must name a directory.", param_hint="--output")
     directory = make_directory(output)
     began = time.perf_counter()
     with progress_callback(not quiet, name) as progress:

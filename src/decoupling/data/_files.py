@@ -10,6 +10,7 @@ import os
 import shutil
 import tempfile
 import zipfile
+import zlib
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -48,9 +49,12 @@ class RemoteFile:
 
 def data_folder() -> Path:
     """The folder for data sets."""
-    named = os.environ.get(FOLDER_VARIABLE)
+    named = os.environ.get(FOLDER_VARIABLE, "").strip()
     if named:
-        return Path(named).expanduser()
+        try:
+            return Path(named).expanduser()
+        except RuntimeError as error:
+            raise DataError(f"{FOLDER_VARIABLE} must name a folder. Got {named!r}: {error}.") from error
     import pooch
 
     return Path(pooch.os_cache("decoupling"))
@@ -61,6 +65,8 @@ def fetch(file: RemoteFile) -> Path:
     import pooch
 
     target = data_folder() / file.path
+    if target.exists() and not target.is_file():
+        raise DataError(f"`{target}` must be a file. It is a directory: remove it.")
     if not target.is_file():
         _download(file, target)
     if pooch.file_hash(str(target)) != file.sha256:
@@ -107,7 +113,7 @@ def _try(source: Source, file: RemoteFile, folder: Path, target: Path) -> str | 
         return "no connection"
     except requests.exceptions.RequestException as error:
         return str(error)
-    except (zipfile.BadZipFile, KeyError) as error:
+    except (zipfile.BadZipFile, zlib.error, KeyError, NotImplementedError, RuntimeError) as error:
         return f"not the expected archive: {error}"
     if pooch.file_hash(str(got)) != file.sha256:
         return "the file there has another checksum"

@@ -26,6 +26,19 @@ class Record:
     sampling_time: float
     n_init: int = 0
 
+    def __post_init__(self) -> None:
+        for name in ("u", "y"):
+            value = np.array(getattr(self, name), dtype=np.float64)
+            if value.ndim != 1 or value.size == 0:
+                raise InputError(f"`{name}` must be a vector with at least one entry. Got shape {value.shape}.")
+            value.flags.writeable = False
+            object.__setattr__(self, name, value)
+        if len(self.u) != len(self.y) or not 0 <= self.n_init < len(self.y):
+            raise InputError(
+                f"`u` and `y` must have the same length, above `n_init`. Got {len(self.u)}, {len(self.y)} and "
+                f"{self.n_init}."
+            )
+
     def __iter__(self) -> Iterator[Float[ndarray, " T"]]:
         return iter((self.u, self.y))
 
@@ -44,10 +57,16 @@ class Record:
     def relative_rmse(self, y_hat: object) -> float:
         """The same in percent of the standard deviation of y."""
         scored = self.y[self.n_init :]
-        return float(100.0 * np.linalg.norm(self._error(y_hat)) / np.linalg.norm(scored - scored.mean()))
+        spread = np.linalg.norm(scored - scored.mean())
+        if spread == 0.0:
+            raise InputError("`y` must vary for an error relative to its spread. It is constant.")
+        return float(100.0 * np.linalg.norm(self._error(y_hat)) / spread)
 
     def _error(self, y_hat: object) -> Float[ndarray, " _"]:
-        given = np.asarray(y_hat, dtype=float)
+        try:
+            given = np.asarray(y_hat, dtype=float)
+        except (TypeError, ValueError) as error:
+            raise InputError(f"`y_hat` must be an array of real numbers: {error}.") from error
         if given.size != self.y.size:
             raise InputError(f"`y_hat` must hold {self.y.size} outputs, like the record. Got shape {given.shape}.")
         return (self.y - given.reshape(self.y.shape))[self.n_init :]

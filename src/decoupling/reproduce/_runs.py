@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
+from .._files import check_target
+
 Task = TypeVar("Task")
 Outcome = dict[str, Any]
 
@@ -25,10 +27,13 @@ def run_all(
 ) -> dict[Task, Outcome]:
     """The outcome of every task; those that `store` already has are not run again.
 
-    Tasks are frozen dataclasses with simple fields. The outcomes depend on the tasks only, not on `n_jobs`.
+    Tasks are frozen dataclasses with simple fields, and name everything that their outcome depends on, such as the
+    settings of a solver and the version of the package. The outcomes depend on the tasks only, not on `n_jobs`.
     """
     from joblib import Parallel, delayed
 
+    if store is not None:
+        check_target(store)
     known = _read(store)
     found = {task: known[_key(task)] for task in tasks if _key(task) in known}
     missing = [task for task in tasks if task not in found]
@@ -66,7 +71,9 @@ def _read(store: Path | None) -> dict[str, Outcome]:
     for line in text.splitlines():
         try:
             row = json.loads(line)
-            known[json.dumps(row["task"], sort_keys=True)] = row["outcome"]
+            key, outcome = json.dumps(row["task"], sort_keys=True), row["outcome"]
         except (ValueError, KeyError, TypeError):
             continue
+        if isinstance(outcome, dict) and outcome:
+            known[key] = outcome
     return known

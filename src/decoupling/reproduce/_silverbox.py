@@ -15,6 +15,7 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from jaxtyping import Float
 from matplotlib.figure import Figure
 from numpy import ndarray
 
+from .. import __version__
 from .._errors import DecouplingWarning, SolverError
 from .._files import replace_file, write_text
 from .._metrics import relative_rmse
@@ -52,6 +54,7 @@ class SilverboxTask:
     run: int
     seed: int
     n_samples: int = N_SAMPLES
+    version: str = __version__
 
 
 @dataclass(frozen=True)
@@ -62,6 +65,7 @@ class RefineTask:
     run: int
     seed: int
     max_steps: int
+    version: str = __version__
 
 
 @dataclass(frozen=True)
@@ -91,8 +95,8 @@ class SilverboxFigure:
                         "algorithm": algorithm,
                         "rank": rank,
                         "quantity": quantity,
-                        "median": median,
-                        "mean": mean,
+                        "median": median if math.isfinite(median) else None,
+                        "mean": mean if math.isfinite(mean) else None,
                         "diverged": diverged,
                         "runs": [v if math.isfinite(v) else None for v in values[:, i].tolist()],
                     }
@@ -206,12 +210,17 @@ def _refine(task: RefineTask) -> dict[str, Any]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DecouplingWarning)
         decoupled = narx.decouple(task.rank, DEGREE, rng=rng, progress=False)
-        refined = decoupled.refine(*data.train, max_steps=task.max_steps, progress=False)
-        before, after = (
-            [1e3 * test.rmse(model.simulate(test.u, test.y_init)) for test in data.tests]
-            for model in (decoupled, refined)
-        )
-    return {"n_parameters": refined.n_parameters, "before_mv": before, "after_mv": after}
+        before = [1e3 * test.rmse(decoupled.simulate(test.u, test.y_init)) for test in data.tests]
+        try:
+            refined = decoupled.refine(*data.train, max_steps=task.max_steps, progress=False)
+            after = [1e3 * test.rmse(refined.simulate(test.u, test.y_init)) for test in data.tests]
+        except SolverError:
+            after = [math.inf] * len(data.tests)
+    return {
+        "n_parameters": decoupled.n_parameters,
+        "before_mv": [e if math.isfinite(e) else None for e in before],
+        "after_mv": [e if math.isfinite(e) else None for e in after],
+    }
 
 
 # What a person sees
@@ -236,6 +245,12 @@ def silverbox_markdown(figure: SilverboxFigure) -> str:
         for algorithm in ALGORITHMS:
             cells = [_cell(figure, algorithm, rank, i) for rank in figure.ranks]
             lines.append(f"| {algorithm} | {' | '.join(cells)} |")
+    medians = [[statistics(figure.runs["VarPro", rank][:, i])[0] for rank in figure.ranks] for i in range(2)]
+    rises = [q for q, m in zip(QUANTITIES, medians, strict=True) if any(b > a for a, b in pairwise(m))]
+    lines += [
+        "",
+        f"The medians of VarPro {'rise with the rank: ' + ', '.join(rises) if rises else 'never rise with the rank'}.",
+    ]
     if figure.refined:
         lines += [
             "",
@@ -248,8 +263,9 @@ def silverbox_markdown(figure: SilverboxFigure) -> str:
         for task, outcome in figure.refined.items():
             lines.append(f"| {task.run} | {outcome['n_parameters']} | before | {_mv(outcome['before_mv'])} |")
             lines.append(f"| | | after | {_mv(outcome['after_mv'])} |")
-        medians = np.median([outcome["after_mv"] for outcome in figure.refined.values()], axis=0)
-        lines.append(f"| median | | after | {_mv(medians)} |")
+        errors = np.array([outcome["after_mv"] for outcome in figure.refined.values()], dtype=float)
+        middle = np.median(np.where(np.isfinite(errors), errors, np.inf), axis=0)
+        lines.append(f"| median | | after | {_mv(middle)} |")
     return "\n".join(lines)
 
 
@@ -261,12 +277,12 @@ def _cell(figure: SilverboxFigure, algorithm: str, rank: int, i: int) -> str:
 
 
 def _mv(values: Any) -> str:
-    return " | ".join(f"{v:.3f}" for v in values)
+    return " | ".join("diverged" if v is None or not math.isfinite(v) else f"{v:.3f}" for v in values)
 
 
 def write_silverbox(figure: SilverboxFigure, directory: Path) -> None:
     """silverbox.json, silverbox.md and silverbox.png."""
-    write_text(directory / "silverbox.json", json.dumps(figure.content(), indent=1) + "\n")
+    write_text(directory / "silverbox.json", json.dumps(figure.content(), indent=1, allow_nan=False) + "\n")
     write_text(directory / "silverbox.md", silverbox_markdown(figure) + "\n")
     with replace_file(directory / "silverbox.png") as stream, house_style():
         silverbox_figure(figure).savefig(stream, format="png", dpi=150)

@@ -12,7 +12,7 @@ from numpy import ndarray
 
 from .._errors import InputError
 from .._samples import Samples
-from ._free_run import Step, free_run, warn_of_escape
+from ._free_run import warn_of_escape
 from ._lags import Lags
 from ._signals import Signals, as_signal
 
@@ -59,8 +59,8 @@ class AbstractNARX(abc.ABC):
         """Jacobians of f at regressors X."""
 
     @abc.abstractmethod
-    def step(self) -> Step:
-        """f as a function of m numbers that returns n numbers, as fast as can be."""
+    def _free_run(self, u: ndarray, y_init: ndarray) -> tuple[Float[ndarray, "T outputs"], int | None]:
+        """The outputs of a free run, and the step at which they left the widened range, if they did."""
 
     @property
     @abc.abstractmethod
@@ -82,10 +82,11 @@ class AbstractNARX(abc.ABC):
         if len(signals.u) > 1:
             raise InputError(f"`u` and `y` must be one record here. Got {len(signals.u)}: predict each on its own.")
         predicted = signals.y[0].copy()
-        predicted[self.lags.longest :] = self(self.lags.regressors(signals.u[0], signals.y[0]))
+        with np.errstate(all="ignore"):  # inputs far outside the training range may give infinity, which says it all
+            predicted[self.lags.longest :] = self(self.lags.regressors(signals.u[0], signals.y[0]))
         return self._shaped(predicted)
 
-    def simulate(self, u: object, y_init: object) -> ndarray:
+    def simulate(self, u: object, y_init: Any) -> ndarray:
         """Run on from the outputs `y_init`, with the model's own outputs as its past.
 
         Parameters
@@ -101,8 +102,10 @@ class AbstractNARX(abc.ABC):
             Outputs at all times, the first k those given. When they leave ten times the range of the training data
             the simulation stops with a warning that names the step, and the rest is NaN.
         """
-        inputs, given = as_signal("u", u), as_signal("y_init", y_init)
         lags = self.lags
+        inputs = as_signal("u", u)
+        empty = np.size(y_init) == 0 and lags.longest == 0  # nothing is looked back on
+        given = np.zeros((0, lags.n_outputs)) if empty else as_signal("y_init", y_init)
         for name, array, channels in (("u", inputs, lags.n_inputs), ("y_init", given, lags.n_outputs)):
             if array.shape[1] != channels:
                 raise InputError(f"`{name}` must have {channels} channels, as in training. Got shape {array.shape}.")
@@ -113,20 +116,20 @@ class AbstractNARX(abc.ABC):
             )
         if len(inputs) < len(given):
             raise InputError(f"`u` must be at least as long as `y_init`. Got {len(inputs)} and {len(given)} samples.")
-        low, high = self.output_range.widened()
-        outputs, stopped = free_run(self.step(), lags, inputs, given, low, high)
+        outputs, stopped = self._free_run(inputs, given)
         if stopped is not None:
-            warn_of_escape(type(self).__name__, stopped, len(inputs), low, high)
+            warn_of_escape(type(self).__name__, stopped, len(inputs), *self.output_range.widened())
         return self._shaped(outputs)
 
-    def _read(self, u: Any, y: Any) -> Signals:
+    def _read(self, u: Any, y: Any, what: str = "") -> Signals:
+        """Check records for this model; `what` names them where they are not `u` and `y` themselves."""
         signals = Signals.read(u, y)
         lags = self.lags
         for name, got, wanted in (("u", signals.n_inputs, lags.n_inputs), ("y", signals.n_outputs, lags.n_outputs)):
             if got != wanted:
-                raise InputError(f"`{name}` must have {wanted} channels, as in training. Got {got}.")
+                raise InputError(f"`{what or name}` must have {wanted} channels, as in training. Got {got}.")
         for record in signals.u:
-            lags.check_length("u", len(record))
+            lags.check_length(what or "u", len(record))
         return signals
 
     def _shaped(self, outputs: ndarray) -> ndarray:

@@ -5,18 +5,23 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 from jaxtyping import Float
 from numpy import ndarray
 
+from .._checks import as_points
 from .._decoupling import Decoupling
+from .._errors import InputError
 from .._formula import formula
-from .._result import Result
+from .._result import Result, fixed_parts
+from .._samples import Samples
 from ._abstract import AbstractNARX, OutputRange
-from ._free_run import Step, step_of
+from ._free_run import free_run, step_of
 from ._lags import Lags
 from ._refine import RefineRow, refine
+from ._units import Units
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -26,26 +31,55 @@ if TYPE_CHECKING:
 class DecoupledNARX(AbstractNARX):
     """y(t) = W_L g_L(... g_1(W_0 x(t))): what `PolynomialNARX.decouple` returns.
 
+    It computes with scaled signals inside, where offsets and units cost no digits; `decoupling` is the same map between
+    signals as measured.
+
     Attributes
     ----------
-    result
-        The decoupling with the record of how it was found: `dc.Result`.
-    decoupling
-        The map from regressors, as measured, to outputs: `dc.Decoupling`.
+    solution
+        What `dc.decouple` returned, for scaled signals.
+    fitted
+        The regressors, values and Jacobians, as measured, that the solver saw.
     refinement
         One row per step of `refine`; empty before.
     """
 
-    result: Result
+    solution: Result
+    fitted: Samples
     _lags: Lags
+    _units: Units
     _range: OutputRange
     _flat: bool
-    _decoupling: Decoupling | None = None
+    _refined: Decoupling | None = None
     refinement: tuple[RefineRow, ...] = field(default=())
 
     @property
+    def inner(self) -> Decoupling:
+        """The map between scaled signals."""
+        return self.solution.decoupling if self._refined is None else self._refined
+
+    @cached_property
+    def _measured(self) -> Decoupling | None:
+        model = self._units.in_measured_units(self.inner, self.lags)
+        if model is None or fixed_parts(self.solution.solver):
+            return model
+        return model.canonical(self.fitted.X)
+
+    @property
+    def has_measured_form(self) -> bool:
+        """Whether the constants of the last layer can give the centre of the outputs."""
+        return self._measured is not None
+
+    @property
     def decoupling(self) -> Decoupling:
-        return self.result.decoupling if self._decoupling is None else self._decoupling
+        """The map from regressors to outputs, both as measured, in canonical form."""
+        assert self._measured is not None
+        return self._measured
+
+    @property
+    def result(self) -> Result:
+        """`decoupling` with the record of how it was found and its errors on the samples, as measured."""
+        return dataclasses.replace(self.solution, decoupling=self.decoupling, samples=self.fitted)
 
     @property
     def lags(self) -> Lags:
@@ -61,29 +95,46 @@ class DecoupledNARX(AbstractNARX):
 
     @property
     def n_parameters(self) -> int:
-        return self.decoupling.n_parameters
+        return self.inner.n_parameters
 
     def __call__(self, X: object) -> Float[ndarray, "S n"]:
-        return self.decoupling(X)
+        points = as_points("X", X, self.lags.n_regressors)
+        scaled = self.inner(self._units.scaled_regressors(points, self.lags))
+        return scaled * self._units.y_size + self._units.y_centre
 
     def jacobian(self, X: object) -> Float[ndarray, "S n m"]:
-        return self.decoupling.jacobian(X)
+        points = as_points("X", X, self.lags.n_regressors)
+        scaled = self.inner.jacobian(self._units.scaled_regressors(points, self.lags))
+        return scaled * self._units.y_size[:, None] / self._units.size(self.lags)
 
-    def step(self) -> Step:
-        return step_of(self.decoupling)
+    def _free_run(self, u: ndarray, y_init: ndarray) -> tuple[Float[ndarray, "T outputs"], int | None]:
+        units = self._units
+        low, high = ((bound - units.y_centre) / units.y_size for bound in self.output_range.widened())
+        inputs, given = (u - units.u_centre) / units.u_size, (y_init - units.y_centre) / units.y_size
+        scaled, stopped = free_run(step_of(self.inner), self.lags, inputs, given, low, high)
+        outputs = scaled * units.y_size + units.y_centre
+        outputs[: len(y_init)] = y_init  # to the last digit
+        return outputs, stopped
 
     def formula(self, kind: Literal["text", "latex"] = "text", *, digits: int = 4) -> Any:
-        """The model written out in u(t), u(t-1), ..., y(t-1), ...; use `decoupling.formula` for source code."""
+        """The model written out in u(t), u(t-1), ..., y(t-1), ..., as measured.
+
+        For source code give names of your own: ``decoupling.formula("python", inputs=[...])``.
+        """
+        if kind not in ("text", "latex"):
+            raise InputError(
+                f'`kind` must be "text" or "latex" here. Got {kind!r}: use `decoupling.formula({kind!r})`.'
+            )
         names, outputs = list(self.lags.names), list(self.lags.output_names)
         return formula(self.decoupling, kind, inputs=names, outputs=outputs, digits=digits)
 
     def plot(self) -> Figure:
         """Draw the internal functions over the range that the samples visit."""
-        if self._decoupling is None:
+        if self._refined is None:
             return self.result.plot()
         from ..report import plot_functions
 
-        return plot_functions(self.decoupling, self.result.samples)
+        return plot_functions(self.decoupling, self.fitted)
 
     def refine(
         self,
@@ -99,7 +150,8 @@ class DecoupledNARX(AbstractNARX):
         """Fit all weights and coefficients to the records themselves, and return the better model.
 
         Levenberg-Marquardt steps with exact derivatives of the free-run simulation (or of the one-step predictions).
-        Of all iterates the one with the smallest error on the validation record is kept.
+        Of all iterates the one with the smallest error on the validation record is kept. Parts that the solver held
+        fixed stay as they are.
 
         Parameters
         ----------
@@ -108,15 +160,28 @@ class DecoupledNARX(AbstractNARX):
         on
             "simulation": the error of the free run; "prediction": of one step ahead.
         validation
-            A record (u, y) that is not fitted. By default the last quarter of the last record is held back.
+            A record (u, y) that is not fitted. By default the last quarter of the longest record is held back.
         max_steps
             At most so many steps; it stops earlier when neither training nor validation get better.
         n_init
             Measured outputs that each simulation begins with; by default the longest lag.
         """
-        model, rows = refine(self, u, y, on, validation, max_steps, n_init, progress)
-        return dataclasses.replace(self, _decoupling=model.canonical(self.result.samples.X), refinement=rows)
+        model, rows = refine(
+            self,
+            self.inner,
+            self._units,
+            u,
+            y,
+            on,
+            validation,
+            max_steps,
+            n_init,
+            fixed_parts(self.solution.solver),
+            progress,
+        )
+        return dataclasses.replace(self, _refined=model, refinement=rows)
 
     def __repr__(self) -> str:
-        refined = f", refined in {len(self.refinement) - 1} steps" if self.refinement else ""
-        return f"DecoupledNARX(n_u={self.lags.n_u}, n_y={self.lags.n_y}, {self.decoupling!r}{refined})"
+        chosen = next((row.step for row in self.refinement if row.chosen), 0)
+        refined = f", refined in {chosen} steps" if self.refinement else ""
+        return f"DecoupledNARX(n_u={self.lags.n_u}, n_y={self.lags.n_y}, {self.inner!r}{refined})"

@@ -50,14 +50,15 @@ def free_run(
     bounds = list(zip(low.tolist(), high.tolist(), strict=True))
     rows = []
     stopped = None
-    for t, window in enumerate(windows):
-        new = step(*window, *past)
-        if not all(lo <= value <= hi for value, (lo, hi) in zip(new, bounds, strict=True)):  # false for NaN as well
-            stopped = first + t
-            break
-        rows.append(new)
-        if lags.n_y:
-            past = [*new, *past[:keep]]
+    with np.errstate(all="ignore"):  # what overflows inside a step is out of bounds after it
+        for t, window in enumerate(windows):
+            new = step(*window, *past)
+            if not all(lo <= value <= hi for value, (lo, hi) in zip(new, bounds, strict=True)):  # false for NaN as well
+                stopped = first + t
+                break
+            rows.append(new)
+            if lags.n_y:
+                past = [*new, *past[:keep]]
     if rows:
         y[first : first + len(rows)] = rows
     return y, stopped

@@ -17,18 +17,18 @@ from jaxtyping import Float, Int
 from numpy import ndarray
 
 from .._checks import as_count, as_generator, as_points
-from .._decouple import decouple
+from .._decouple import decouple, layer_bases
 from .._errors import DecouplingWarning, InputError
 from .._formula import compiled
-from .._result import Result
+from .._result import fixed_parts
 from .._samples import Samples
 from ..bases import Monomial
 from ..solvers import AbstractSolver, VarPro
 from ._abstract import AbstractNARX, OutputRange
-from ._free_run import Step
+from ._free_run import free_run
 from ._lags import Lags
 from ._signals import Signals
-from ._units import Units
+from ._units import Units, can_be_shifted
 
 if TYPE_CHECKING:
     from ._decoupled import DecoupledNARX
@@ -77,7 +77,7 @@ class PolynomialNARX(AbstractNARX):
         lags = Lags(self.n_u, self.n_y, signals.n_inputs, signals.n_outputs)
         for record in signals.u:
             lags.check_length("u", len(record))
-        signals.check_excitation()
+        units = Units.of(signals)
         n_terms = comb(lags.n_regressors + self.degree, self.degree)
         if n_terms > _MOST_TERMS:
             raise InputError(
@@ -90,35 +90,12 @@ class PolynomialNARX(AbstractNARX):
                 f"`u` and `y` must give at least {n_terms} equations, one per monomial. Got {len(X)}: give longer "
                 "records, or lower `n_u`, `n_y` or `degree`."
             )
-        all_u, all_y = np.concatenate(signals.u), np.concatenate(signals.y)
-        self._lags = lags
-        self._flat = signals.flat
-        self._range = OutputRange(all_y.min(axis=0), all_y.max(axis=0))
-        self._centre = lags.repeated(*((s.max(axis=0) + s.min(axis=0)) / 2.0 for s in (all_u, all_y)))
-        self._scale = lags.repeated(*((s.max(axis=0) - s.min(axis=0)) / 2.0 for s in (all_u, all_y)))
-        self._terms = _terms(lags.n_regressors, self.degree)
-        self._coefficients = self._least_squares(X, Y)
-        self._X = X
-        self._fitted = True
+        terms = _terms(lags.n_regressors, self.degree)
+        coefficients = _least_squares(units.scaled_regressors(X, lags), Y, terms)
+        self._lags, self._flat, self._units, self._terms = lags, signals.flat, units, terms
+        self._centre, self._scale = units.centre(lags), units.size(lags)
+        self._coefficients, self._X, self._fitted = coefficients, X, True
         return self
-
-    def _least_squares(self, X: ndarray, Y: ndarray) -> Float[ndarray, "terms n"]:
-        """Householder triangle of [monomials, y], a block of rows at a time; the SVD of the triangle does the rest."""
-        k = len(self._terms)
-        triangle: ndarray = np.zeros((0, k + Y.shape[1]))
-        for rows in _blocks(len(X)):
-            block = np.concatenate([self._monomials(X[rows]), Y[rows]], axis=1)
-            triangle = np.asarray(np.linalg.qr(np.concatenate([triangle, block]), mode="r"))
-        coefficients, _, rank, _ = np.linalg.lstsq(triangle[:k, :k], triangle[:k, k:], rcond=_RANK_TOLERANCE)
-        if rank < k:
-            warnings.warn(
-                f"The records determine {rank} of {k} coefficients: their inputs take too few values or excite too few "
-                "frequencies. Of all models that fit equally well the one with the smallest coefficients is taken; "
-                "richer inputs or a lower `degree` or `n_y` would settle it.",
-                DecouplingWarning,
-                stacklevel=3,
-            )
-        return coefficients
 
     # What it is
 
@@ -130,7 +107,7 @@ class PolynomialNARX(AbstractNARX):
     @property
     def output_range(self) -> OutputRange:
         self._check_fitted()
-        return self._range
+        return OutputRange(self._units.y_centre - self._units.y_size, self._units.y_centre + self._units.y_size)
 
     @property
     def flat(self) -> bool:
@@ -178,7 +155,7 @@ class PolynomialNARX(AbstractNARX):
         points = as_points("X", X, self.lags.n_regressors)
         values = np.empty((len(points), self.lags.n_outputs))
         for rows in _blocks(len(points)):
-            values[rows] = self._monomials(points[rows]) @ self._coefficients
+            values[rows] = _monomials((points[rows] - self._centre) / self._scale, self._terms) @ self._coefficients
         return values
 
     def jacobian(self, X: object) -> Float[ndarray, "S n m"]:
@@ -194,22 +171,13 @@ class PolynomialNARX(AbstractNARX):
             factors = exponents[with_j, j, None] * self._coefficients[with_j] / self._scale[j]
             lowered.append((left, factors))
         for rows in _blocks(len(points)):
-            table = self._monomials(points[rows])
+            table = _monomials((points[rows] - self._centre) / self._scale, self._terms)
             for j, (left, factors) in enumerate(lowered):
                 J[rows, :, j] = table[:, left] @ factors
         return J
 
-    def step(self) -> Step:
-        return compiled(self._source())
-
-    def _monomials(self, X: Float[ndarray, "S m"]) -> Float[ndarray, "S terms"]:
-        Z = (X - self._centre) / self._scale
-        table = np.empty((len(X), len(self._terms)), order="F")
-        table[:, 0] = 1.0
-        for i, (parent, j) in enumerate(_parents(self._terms)):
-            if i:
-                np.multiply(table[:, parent], Z[:, j], out=table[:, i])
-        return table
+    def _free_run(self, u: ndarray, y_init: ndarray) -> tuple[Float[ndarray, "T outputs"], int | None]:
+        return free_run(compiled(self._source()), self.lags, u, y_init, *self.output_range.widened())
 
     def _source(self) -> str:
         """The model as straight-line Python: every monomial is one product of an earlier one and a regressor."""
@@ -277,36 +245,44 @@ class PolynomialNARX(AbstractNARX):
         if count > len(self._X):
             raise InputError(f"`n_samples` must be at most {len(self._X)}, the training regressors. Got {count}.")
         generator = as_generator(rng)
+        if not isinstance(scale, bool):
+            raise InputError(f"`scale` must be True or False. Got {scale!r}.")
         chosen = np.zeros(len(self._X), dtype=bool)
         chosen[generator.choice(len(self._X), count, replace=False)] = True
         if degrees is None and np.size(ranks) == 1 and isinstance(basis, type):
             degrees = self.degree
-        units = Units(self._centre, self._scale, self(self._X[chosen]).mean(axis=0)) if scale else None
         samples, rest = self.samples(self._X[chosen]), self._X[~chosen]
         validation = Samples(rest, F=self(rest)) if len(rest) else None
+        method = VarPro(lam=100.0, ridge=1e-9) if solver is None else solver
+        if scale and fixed_parts(method):
+            raise InputError("`scale` must be False where the solver holds parts fixed: they are in measured units.")
 
-        def found(units: Units | None) -> Result:
-            return decouple(
-                samples if units is None else units.scaled(samples),
+        def found(units: Units) -> DecoupledNARX:
+            result = decouple(
+                units.scaled_samples(samples, self.lags),
                 ranks,
                 degrees,
                 basis=basis,
-                solver=VarPro(lam=100.0, ridge=1e-9) if solver is None else solver,
+                solver=method,
                 n_starts=_STARTS if solver is None and n_starts is None else n_starts,
-                validation=validation if units is None or validation is None else units.scaled(validation),
+                validation=None if validation is None else units.scaled_samples(validation, self.lags),
                 rng=generator,
                 progress=progress,
             )
+            return DecoupledNARX(result, samples, self.lags, units, self.output_range, self._flat)
 
-        result = found(units)
-        if units is not None:
-            measured = units.measured(result, samples)
-            if measured is None:  # no constants of the last layer give the offset of the outputs
-                units = units.without_offset()
-                measured = units.measured(found(units), samples)
-                assert measured is not None
-            result = measured
-        return DecoupledNARX(result, self.lags, self._range, self._flat)
+        if not scale:
+            return found(Units.measured(self.lags))
+        units = self._units
+        layers = layer_bases(ranks, degrees, basis)
+        if not can_be_shifted(layers[0].bases):
+            units = units.uncentred(outputs_only=False)
+        elif len(layers[-1].bases) < self.lags.n_outputs:
+            units = units.uncentred(outputs_only=True)  # too few constants for the centre of every output
+        decoupled = found(units)
+        if not decoupled.has_measured_form:  # the constants of the last layer cannot give the centre of the outputs
+            decoupled = found(units.uncentred(outputs_only=True))
+        return decoupled
 
     def _check_fitted(self) -> None:
         if not self._fitted:
@@ -334,6 +310,35 @@ def _parents(terms: tuple[Term, ...]) -> Iterator[tuple[int, int]]:
 
 def _exponents(terms: tuple[Term, ...], n_regressors: int) -> Int[ndarray, "terms m"]:
     return np.array([[term.count(j) for j in range(n_regressors)] for term in terms])
+
+
+def _monomials(Z: Float[ndarray, "S m"], terms: tuple[Term, ...]) -> Float[ndarray, "S terms"]:
+    """All monomials, each one product of an earlier one and a regressor."""
+    table = np.empty((len(Z), len(terms)), order="F")
+    table[:, 0] = 1.0
+    for i, (parent, j) in enumerate(_parents(terms)):
+        if i:
+            np.multiply(table[:, parent], Z[:, j], out=table[:, i])
+    return table
+
+
+def _least_squares(Z: ndarray, Y: ndarray, terms: tuple[Term, ...]) -> Float[ndarray, "terms n"]:
+    """Householder triangle of [monomials, y], a block of rows at a time; the SVD of the triangle does the rest."""
+    k = len(terms)
+    triangle: ndarray = np.zeros((0, k + Y.shape[1]))
+    for rows in _blocks(len(Z)):
+        block = np.concatenate([_monomials(Z[rows], terms), Y[rows]], axis=1)
+        triangle = np.asarray(np.linalg.qr(np.concatenate([triangle, block]), mode="r"))
+    coefficients, _, rank, _ = np.linalg.lstsq(triangle[:k, :k], triangle[:k, k:], rcond=_RANK_TOLERANCE)
+    if rank < k:
+        warnings.warn(
+            f"The records determine {rank} of {k} coefficients: their inputs take too few values or excite too few "
+            "frequencies. Of all models that fit equally well the one with the smallest coefficients is taken; "
+            "richer inputs or a lower `degree` or `n_y` would settle it.",
+            DecouplingWarning,
+            stacklevel=3,
+        )
+    return coefficients
 
 
 def _blocks(n_rows: int) -> Iterator[slice]:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from numpy import ndarray
 
 from .._checks import as_count
@@ -15,12 +15,12 @@ from .._decoupling import Decoupling
 from .._errors import InputError, SolverError
 from .._progress import progress_callback
 from .._threads import one_thread
+from ._abstract import AbstractNARX
 from ._free_run import free_run, step_of
+from ._lags import Lags
 from ._sensitivity import parameters, sensitivities, value_derivatives, with_parameters
 from ._signals import Signals
-
-if TYPE_CHECKING:
-    from ._decoupled import DecoupledNARX
+from ._units import Units
 
 _HELD_BACK = 0.25  # share of the last record that validates when no validation record is given
 _PATIENCE = 10  # steps without a better validation error
@@ -31,7 +31,7 @@ _ROWS = 16384  # times whose derivatives are held at once when they do not depen
 
 @dataclass(frozen=True)
 class RefineRow:
-    """One iterate: root mean square errors in units of y, over all outputs."""
+    """One iterate: root mean square errors over all outputs, each as a share of half the range of its training data."""
 
     step: int
     training: float
@@ -44,20 +44,22 @@ class RefineRow:
 class Objective:
     """The error of decouplings over a set of records."""
 
-    narx: DecoupledNARX
+    lags: Lags
     signals: Signals
+    low: Float[ndarray, " outputs"]
+    high: Float[ndarray, " outputs"]
     free: bool
     n_init: int
+    moving: Bool[ndarray, " P"]
 
     def run(self, model: Decoupling) -> list[Float[ndarray, "T outputs"]] | None:
         """The outputs that enter as the past, for each record; None when a simulation leaves its range."""
         if not self.free:
             return list(self.signals.y)
         step = step_of(model)
-        low, high = self.narx.output_range.widened()
         runs = []
         for u, y in zip(self.signals.u, self.signals.y, strict=True):
-            outputs, stopped = free_run(step, self.narx.lags, u, y[: self.n_init], low, high)
+            outputs, stopped = free_run(step, self.lags, u, y[: self.n_init], self.low, self.high)
             if stopped is not None:
                 return None
             runs.append(outputs)
@@ -68,9 +70,9 @@ class Objective:
             return None
         if self.free:
             return [(y - run)[self.n_init :] for y, run in zip(self.signals.y, runs, strict=True)]
-        lags, k = self.narx.lags, self.n_init
+        k = self.n_init
         pairs = zip(self.signals.u, self.signals.y, strict=True)
-        return [y[k:] - model(lags.regressors(u, y, k)) for u, y in pairs]
+        return [y[k:] - model(self.lags.regressors(u, y, k)) for u, y in pairs]
 
     def rmse(self, residuals: list[ndarray] | None) -> float:
         if residuals is None:
@@ -80,30 +82,33 @@ class Objective:
     def normal_equations(
         self, model: Decoupling, runs: list[ndarray], residuals: list[ndarray]
     ) -> tuple[Float[ndarray, "P P"], Float[ndarray, " P"]]:
-        """Z^T Z and Z^T e with Z the derivatives of all outputs."""
-        P = parameters(model).size
+        """Z^T Z and Z^T e with Z the derivatives of all outputs with respect to the parameters that may move."""
+        P = int(self.moving.sum())
         gram, gradient = np.zeros((P, P)), np.zeros(P)
         for u, run, e in zip(self.signals.u, runs, residuals, strict=True):
-            X = self.narx.lags.regressors(u, run, self.n_init)
+            X = self.lags.regressors(u, run, self.n_init)
             for rows in [slice(None)] if self.free else [slice(i, i + _ROWS) for i in range(0, len(X), _ROWS)]:
-                Z = sensitivities(model, self.narx.lags, X) if self.free else value_derivatives(model, X[rows])
-                Z = Z.reshape(-1, P)
+                Z = sensitivities(model, self.lags, X) if self.free else value_derivatives(model, X[rows])
+                Z = Z[..., self.moving].reshape(-1, P)
                 gram += Z.T @ Z
                 gradient += Z.T @ e[rows].ravel()
         return gram, gradient
 
 
 def refine(
-    narx: DecoupledNARX,
+    narx: AbstractNARX,
+    model: Decoupling,
+    units: Units,
     u: Any,
     y: Any,
     on: str,
     validation: Any,
     max_steps: int,
     n_init: int | None,
+    fixed: tuple[str, ...],
     progress: bool | Callable[..., None],
 ) -> tuple[Decoupling, tuple[RefineRow, ...]]:
-    """The best iterate by validation error, and all of them as rows; see `DecoupledNARX.refine`."""
+    """The best iterate of `model`, which maps scaled signals, and all iterates as rows; see `DecoupledNARX.refine`."""
     if on not in ("simulation", "prediction"):
         raise InputError(f'`on` must be "simulation" or "prediction". Got {on!r}.')
     limit = as_count("max_steps", max_steps)
@@ -112,25 +117,29 @@ def refine(
     if k < lags.longest:
         raise InputError(f"`n_init` must be at least the longest lag, {lags.longest}. Got {k}.")
     training, held_back = _records(narx, u, y, validation, k)
-    free = on == "simulation"
-    fitted, judged = Objective(narx, training, free, k), Objective(narx, held_back, free, k)
-    with progress_callback(progress, "Refining") as report, one_thread():
-        return _descend(fitted, judged, narx.decoupling, limit, report)
+    low, high = ((bound - units.y_centre) / units.y_size for bound in narx.output_range.widened())
+    moving = _moving(model, fixed)
+    fitted, judged = (
+        Objective(lags, units.scaled(part), low, high, on == "simulation", k, moving) for part in (training, held_back)
+    )
+    with progress_callback(progress, "Refining") as report, one_thread(), np.errstate(all="ignore"):
+        return _descend(fitted, judged, model, limit, report)
 
 
-def _records(narx: DecoupledNARX, u: Any, y: Any, validation: Any, n_init: int) -> tuple[Signals, Signals]:
+def _records(narx: AbstractNARX, u: Any, y: Any, validation: Any, n_init: int) -> tuple[Signals, Signals]:
     signals = narx._read(u, y)
     if validation is not None:
-        if not isinstance(validation, tuple | list) and not hasattr(validation, "__iter__"):
-            raise InputError(f"`validation` must be a record (u, y). Got {type(validation).__name__}.")
-        parts = tuple(validation)
+        parts = tuple(validation) if hasattr(validation, "__iter__") else ()
         if len(parts) != 2:
-            raise InputError(f"`validation` must be a record (u, y). Got {len(parts)} parts.")
-        held_back = narx._read(*parts)
+            raise InputError(f"`validation` must be a record (u, y). Got {type(validation).__name__}.")
+        held_back = narx._read(*parts, what="validation")
     else:
-        cut = round((1.0 - _HELD_BACK) * len(signals.u[-1]))
-        held_back = Signals((signals.u[-1][cut:],), (signals.y[-1][cut:],))
-        signals = Signals((*signals.u[:-1], signals.u[-1][:cut]), (*signals.y[:-1], signals.y[-1][:cut]))
+        longest = int(np.argmax([len(record) for record in signals.u]))
+        cut = round((1.0 - _HELD_BACK) * len(signals.u[longest]))
+        held_back = Signals((signals.u[longest][cut:],), (signals.y[longest][cut:],))
+        u_parts, y_parts = list(signals.u), list(signals.y)
+        u_parts[longest], y_parts[longest] = u_parts[longest][:cut], y_parts[longest][:cut]
+        signals = Signals(tuple(u_parts), tuple(y_parts))
     for name, part in (("u", signals), ("validation", held_back)):
         shortest = min(len(r) for r in part.u)
         if shortest <= n_init:
@@ -139,6 +148,16 @@ def _records(narx: DecoupledNARX, u: Any, y: Any, validation: Any, n_init: int) 
                 "samples" + (" after a quarter was held back: give `validation`." if validation is None else ".")
             )
     return signals, held_back
+
+
+def _moving(model: Decoupling, fixed: tuple[str, ...]) -> Bool[ndarray, " P"]:
+    """Which parameters may move: all but those of parts such as "W0" or "g1"."""
+    names = []
+    for l, (W, g) in enumerate(zip(model.W, model.g, strict=False)):
+        n_coefficients = g.C.size if l == model.n_layers - 1 else g.C[:, 1:].size
+        names += [f"W{l}"] * W.size + [f"g{l + 1}"] * n_coefficients
+    names += [f"W{model.n_layers}"] * model.W[-1].size
+    return np.array([name not in fixed for name in names])
 
 
 def _descend(
@@ -158,9 +177,20 @@ def _descend(
     for step in range(1, limit + 1):
         assert residuals is not None
         gram, gradient = fitted.normal_equations(model, runs, residuals)
+        if not (np.isfinite(gram).all() and np.isfinite(gradient).all()):
+            raise SolverError(
+                "The free run depends so strongly on the parameters that its derivatives overflow: the model is "
+                'unstable along the record. Give shorter records, or refine on="prediction".'
+            )
         before = rows[-1].training
         for _ in range(_TRIES):
-            trial = with_parameters(model, theta + _move(gram, gradient, damping))
+            move = _move(gram, gradient, damping)
+            if not np.isfinite(move).all():
+                damping *= 4.0
+                continue
+            moved = theta.copy()
+            moved[fitted.moving] += move
+            trial = with_parameters(model, moved)
             new_runs = fitted.run(trial)
             new_residuals = fitted.residuals(trial, new_runs)
             after = fitted.rmse(new_residuals)
@@ -179,6 +209,11 @@ def _descend(
         since = step - best[1]
         if before - after < _PROGRESS * before or since >= _PATIENCE:
             break
+    if not np.isfinite(best[0]):
+        raise SolverError(
+            "The simulation leaves its range on the validation record at every step, so no iterate can be chosen: give "
+            "another `validation`."
+        )
     chosen = best[1]
     return best[2], tuple(RefineRow(r.step, r.training, r.validation, r.damping, r.step == chosen) for r in rows)
 

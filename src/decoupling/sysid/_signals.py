@@ -22,7 +22,7 @@ class Signals:
 
     @classmethod
     def read(cls, u: Any, y: Any) -> Signals:
-        """Check records that a user gave. A list of arrays is several records, anything else is one."""
+        """Check records that a user gave. A list of records is several records, an array is one."""
         inputs, outputs = _records("u", u), _records("y", y)
         if len(inputs) != len(outputs):
             raise InputError(f"`u` and `y` must hold as many records. Got {len(inputs)} and {len(outputs)}.")
@@ -48,30 +48,19 @@ class Signals:
     def n_outputs(self) -> int:
         return int(self.y[0].shape[1])
 
-    def check_excitation(self) -> None:
-        """Complain about channels that do not move: a model cannot be learnt from them."""
-        for name, records in (("u", self.u), ("y", self.y)):
-            low, high = (
-                np.min([r.min(axis=0) for r in records], axis=0),
-                np.max([r.max(axis=0) for r in records], axis=0),
-            )
-            for i in np.flatnonzero(low == high):
-                channel = f"[:, {i}]" if len(low) > 1 else ""
-                raise InputError(
-                    f"`{name}{channel}` must vary. It is {low[i]:g} throughout: nothing can be learnt from a constant "
-                    f"{'input' if name == 'u' else 'output'}."
-                )
-
 
 def as_signal(name: str, value: Any) -> Float[ndarray, "T channels"]:
     """One record as a float64 array (T, channels); one-dimensional ones become one channel."""
-    rule = f"`{name}` must be a record of shape (T,) or (T, channels)"
+    rule = f"`{name}` must be a record of shape (T,) or (T, channels) of real numbers"
+    if isinstance(value, np.ma.MaskedArray):
+        value = np.ma.filled(value.astype(float), np.nan)  # what is masked is a gap
     try:
-        array = np.array(value, dtype=np.float64)
+        given = np.asarray(value)
+        array = np.array(given, dtype=np.float64) if given.dtype.kind in "fiubO" else None
     except (TypeError, ValueError) as error:
-        raise InputError(f"{rule}. It cannot be read as an array of real numbers: {error}.") from error
-    if np.iscomplexobj(value):
-        raise InputError(f"{rule}. Got complex numbers.")
+        raise InputError(f"{rule}. It cannot be read as one: {error}.") from error
+    if array is None:
+        raise InputError(f"{rule}. Got entries of type {given.dtype}.")
     if array.ndim == 1:
         array = array[:, None]
     if array.ndim != 2 or array.shape[1] == 0:
@@ -87,10 +76,18 @@ def as_signal(name: str, value: Any) -> Float[ndarray, "T channels"]:
 
 
 def _several(value: Any) -> bool:
-    return isinstance(value, list | tuple) and len(value) > 0 and all(isinstance(v, ndarray) and v.ndim for v in value)
+    """Whether a list holds records rather than samples: arrays, or sequences longer than there are of them."""
+    if not isinstance(value, list | tuple) or not value:
+        return False
+    if all(isinstance(v, ndarray) and v.ndim for v in value):
+        return True
+    return all(hasattr(v, "__len__") and not isinstance(v, str) and len(v) > len(value) for v in value)
 
 
 def _records(name: str, value: Any) -> tuple[ndarray, ...]:
     several = _several(value)
-    records = value if several else [value]
-    return tuple(as_signal(f"{name}[{k}]" if several else name, r) for k, r in enumerate(records))
+    records = [as_signal(f"{name}[{k}]", r) for k, r in enumerate(value)] if several else [as_signal(name, value)]
+    for record in records:
+        if record.shape[1] > record.shape[0] > 0:
+            raise InputError(f"`{name}` must have time along the first axis. Got shape {record.shape}: transpose it.")
+    return tuple(records)

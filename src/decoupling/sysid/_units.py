@@ -1,13 +1,15 @@
-"""From regressors and outputs as measured to what solvers like, and back.
+"""From signals as measured to signals in [-1, 1], where solvers and derivatives are at home, and back.
 
-Solvers see z = (x - centre) / size and y - offset. A decoupling of these becomes one of the measured signals exactly:
-W_0 z = V x - V centre with V = W_0 / size, where the shift is taken up by the functions of the first layer; and the
-offset becomes part of the constants of the last layer.
+Every channel is shifted by its centre and divided by its size, inputs and outputs alike; past outputs are regressors,
+so a model of the scaled signals can run freely on them. Such a model becomes one of the measured signals exactly: the
+shift of the regressors is taken up by the functions of the first layer, the sizes by W_0 and W_L, and the centre of the
+outputs by the constants of the last layer.
 """
 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,51 +17,114 @@ from jaxtyping import Float
 from numpy import ndarray
 
 from .._decoupling import Decoupling
+from .._errors import InputError
 from .._functions import Functions
-from .._result import Result
 from .._samples import Samples
-from ..bases import shifted
+from ..bases import AbstractBasis, shifted
+from ._lags import Lags
+from ._signals import Signals
 
 _TOLERANCE = 1e-9
+_LARGEST = 1e100  # of signals: their products are added up
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Units:
-    """Centre and size of the regressors, offset of the outputs."""
+    """Centre and size of every channel of the inputs and of the outputs."""
 
-    centre: Float[ndarray, " m"]
-    size: Float[ndarray, " m"]
-    offset: Float[ndarray, " n"]
+    u_centre: Float[ndarray, " inputs"]
+    u_size: Float[ndarray, " inputs"]
+    y_centre: Float[ndarray, " outputs"]
+    y_size: Float[ndarray, " outputs"]
 
-    def without_offset(self) -> Units:
-        return dataclasses.replace(self, offset=np.zeros_like(self.offset))
+    @classmethod
+    def of(cls, signals: Signals) -> Units:
+        """The units in which the training records fill [-1, 1]."""
+        parts = []
+        for name, records in (("u", signals.u), ("y", signals.y)):
+            low, high = (
+                np.min([r.min(axis=0) for r in records], axis=0),
+                np.max([r.max(axis=0) for r in records], axis=0),
+            )
+            size = high / 2.0 - low / 2.0
+            reach = np.maximum(np.abs(low), np.abs(high))
+            for i in range(len(size)):
+                channel = f"`{name}[:, {i}]`" if len(size) > 1 else f"`{name}`"
+                if size[i] == 0.0:
+                    raise InputError(
+                        f"{channel} must vary. It is {low[i]:g} throughout: nothing can be learnt from a constant."
+                    )
+                if reach[i] > _LARGEST or size[i] < 1.0 / _LARGEST:
+                    raise InputError(
+                        f"{channel} must lie within ±{_LARGEST:g} and vary by more than {1.0 / _LARGEST:g}. Got the "
+                        f"range [{low[i]:g}, {high[i]:g}]: choose other units."
+                    )
+            parts += [low / 2.0 + high / 2.0, size]
+        return cls(*parts)
 
-    def scaled(self, samples: Samples) -> Samples:
-        """Samples as solvers see them."""
-        F = None if samples.F is None else samples.F - self.offset
-        J = None if samples.J is None else samples.J * self.size
-        return Samples((samples.X - self.centre) / self.size, F=F, J=J)
+    @classmethod
+    def measured(cls, lags: Lags) -> Units:
+        """The units of the measurement: nothing is changed."""
+        return cls(np.zeros(lags.n_inputs), np.ones(lags.n_inputs), np.zeros(lags.n_outputs), np.ones(lags.n_outputs))
 
-    def measured(self, result: Result, samples: Samples) -> Result | None:
-        """The result for the measured `samples`; None where no constants of the last layer give the offset."""
-        model = result.decoupling
-        V = model.W[0] / self.size
+    def uncentred(self, *, outputs_only: bool) -> Units:
+        """The same sizes, with the outputs, or all signals, where they are."""
+        u_centre = self.u_centre if outputs_only else np.zeros_like(self.u_centre)
+        return dataclasses.replace(self, u_centre=u_centre, y_centre=np.zeros_like(self.y_centre))
+
+    def centre(self, lags: Lags) -> Float[ndarray, " m"]:
+        return lags.repeated(self.u_centre, self.y_centre)
+
+    def size(self, lags: Lags) -> Float[ndarray, " m"]:
+        return lags.repeated(self.u_size, self.y_size)
+
+    def scaled(self, signals: Signals) -> Signals:
+        return dataclasses.replace(
+            signals,
+            u=tuple((u - self.u_centre) / self.u_size for u in signals.u),
+            y=tuple((y - self.y_centre) / self.y_size for y in signals.y),
+        )
+
+    def scaled_regressors(self, X: Float[ndarray, "S m"], lags: Lags) -> Float[ndarray, "S m"]:
+        return (X - self.centre(lags)) / self.size(lags)
+
+    def scaled_samples(self, samples: Samples, lags: Lags) -> Samples:
+        F = None if samples.F is None else (samples.F - self.y_centre) / self.y_size
+        J = None if samples.J is None else samples.J * self.size(lags) / self.y_size[:, None]
+        return Samples(self.scaled_regressors(samples.X, lags), F=F, J=J)
+
+    def in_measured_units(self, model: Decoupling, lags: Lags) -> Decoupling | None:
+        """A model of scaled signals as one of measured signals; None where no constants give the centre of y."""
+        V = model.W[0] / self.size(lags)
         moved = Decoupling(
-            [V, *model.W[1:]], [_with_shifts(model.g[0], -V @ self.centre), *model.g[1:]]
+            [V, *model.W[1:-1], model.W[-1] * self.y_size[:, None]],
+            [_with_shifts(model.g[0], -V @ self.centre(lags)), *model.g[1:]],
         ).without_inner_constants()
         W, last = moved.W[-1], moved.g[-1]
-        constants = np.linalg.lstsq(W, self.offset, rcond=_TOLERANCE)[0]
-        if np.linalg.norm(W @ constants - self.offset) > _TOLERANCE * np.linalg.norm(self.offset):
+        constants = np.linalg.lstsq(W, self.y_centre, rcond=_TOLERANCE)[0]
+        if np.linalg.norm(W @ constants - self.y_centre) > _TOLERANCE * np.linalg.norm(self.y_centre):
             return None
         C = last.C.copy()
         C[:, 0] += constants
-        model = Decoupling(moved.W, [*moved.g[:-1], Functions(last.layer.bases, C)])
-        return dataclasses.replace(result, decoupling=model.canonical(samples.X), samples=samples)
+        return Decoupling(moved.W, [*moved.g[:-1], Functions(last.layer.bases, C)])
+
+
+def can_be_shifted(bases: Sequence[AbstractBasis]) -> bool:
+    """Whether the functions of these bases stay in their span when their argument is shifted."""
+    try:
+        for basis in set(map(id, bases)):
+            one = next(b for b in bases if id(b) == basis)
+            for k in range(one.size):
+                shifted(one, np.eye(1 + one.size)[1 + k], 0.3)
+    except InputError:
+        return False
+    return True
 
 
 def _with_shifts(functions: Functions, shifts: Float[ndarray, " r"]) -> Functions:
     """u -> g(u + shift), function by function."""
     C = functions.C.copy()
     for j, (basis, shift) in enumerate(zip(functions.layer.bases, shifts, strict=True)):
-        C[j, : 1 + basis.size] = shifted(basis, functions.C[j, : 1 + basis.size], shift)
+        if shift != 0.0:
+            C[j, : 1 + basis.size] = shifted(basis, functions.C[j, : 1 + basis.size], shift)
     return Functions(functions.layer.bases, C)
