@@ -6,7 +6,7 @@ PIP := PIP_CONSTRAINT=constraints.txt $(BIN)/pip install -qq
 # BLAS threads fight with the test workers for the same cores.
 QUIET_BLAS := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 
-.PHONY: demo test lint bench docs clean
+.PHONY: demo test lint bench peers docs clean
 
 demo: $(VENV)/.installed
 	$(BIN)/decouple demo --output demo-report.html
@@ -21,6 +21,10 @@ lint: $(VENV)/.installed-dev
 
 bench: $(VENV)/.installed-dev
 	$(BIN)/python -m benchmarks --output docs
+
+# Makes an environment for each of the other packages.
+peers: $(VENV)/.installed-dev
+	$(BIN)/python -m benchmarks.peers --output docs
 
 docs: $(VENV)/.installed-docs
 	$(BIN)/sphinx-build -q -W --keep-going -b html docs docs/_build/html

@@ -1,4 +1,5 @@
 from . import data as data
+from . import nn as nn
 from . import sysid as sysid
 from . import systems as systems
 from ._decouple import decouple as decouple

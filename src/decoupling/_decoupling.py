@@ -264,6 +264,41 @@ class Decoupling:
 
         save_model(self, path)
 
+    def save_onnx(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        dtype: Literal["float32", "float64"] = "float32",
+        input_name: str = "x",
+        output_name: str = "y",
+        opset: int = 17,
+        ranges: Sequence[Any] | None = None,
+    ) -> None:
+        """Write an ONNX file of MatMul, Mul and Add (Cos and Sin for trigonometric bases), for any number of points.
+
+        Polynomials are written in monomials, whatever their basis: high degrees lose digits, in float32 above all.
+
+        Parameters
+        ----------
+        dtype
+            Type of input, output and arithmetic.
+        input_name, output_name
+            What the points (S, m) and the values (S, n) are called in the graph.
+        opset
+            Version of the operators. Raise it if a program asks for a newer one.
+        ranges
+            For each layer a pair (low, high) of arrays (r_l,): arguments of its functions are moved into these limits
+            first, by Clip. Limits that differ between functions cost a rounding of the size of the larger one.
+
+        Examples
+        --------
+        >>> import decoupling as dc
+        >>> dc.systems.f1().save_onnx("f1.onnx", dtype="float64")  # doctest: +SKIP
+        """
+        from ._onnx import save_onnx
+
+        save_onnx(self, path, dtype=dtype, input_name=input_name, output_name=output_name, opset=opset, ranges=ranges)
+
     @classmethod
     def load(cls, path: str | os.PathLike[str], *, bases: Sequence[type[AbstractBasis]] = ()) -> Decoupling:
         """Read a file written by `save`; name your own basis classes in `bases` if the model uses them."""

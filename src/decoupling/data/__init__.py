@@ -1,14 +1,19 @@
 """Public data sets, downloaded once, checked always, cut as their official splits say."""
 
 from ._benchmarks import Benchmark, Silverbox, cascaded_tanks, emps, silverbox, wiener_hammerstein
+from ._images import ImageData, Images, fashion_mnist, mnist
 from ._record import Record
 
 __all__ = [
     "Benchmark",
+    "ImageData",
+    "Images",
     "Record",
     "Silverbox",
     "cascaded_tanks",
     "emps",
+    "fashion_mnist",
+    "mnist",
     "silverbox",
     "wiener_hammerstein",
 ]

@@ -11,10 +11,12 @@ import shutil
 import tempfile
 import zipfile
 import zlib
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from .._errors import DataError
+from .._progress import progress_callback
 
 FOLDER_VARIABLE = "DECOUPLING_DATA"
 _TIMEOUT_SECONDS = 30
@@ -106,7 +108,9 @@ def _try(source: Source, file: RemoteFile, folder: Path, target: Path) -> str | 
 
     got = folder / "got"
     try:
-        pooch.HTTPDownloader(timeout=_TIMEOUT_SECONDS, progressbar=False)(source.url, str(got), None)
+        with progress_callback(True, f"Downloading {file.path}") as report:
+            bar = _DownloadBar(report)
+            pooch.HTTPDownloader(timeout=_TIMEOUT_SECONDS, progressbar=bar)(source.url, str(got), None)
         if source.member is not None:
             got = _extracted(got, source.member, folder)
     except requests.exceptions.ConnectionError:
@@ -119,6 +123,28 @@ def _try(source: Source, file: RemoteFile, folder: Path, target: Path) -> str | 
         return "the file there has another checksum"
     os.replace(got, target)
     return None
+
+
+class _DownloadBar:
+    """A progress bar as pooch drives it, which passes on how many bytes are here."""
+
+    def __init__(self, report: Callable[..., None]) -> None:
+        self.total = 0  # set by pooch once the server has told the size; stays 0 if it does not
+        self._report = report
+        self._done = 0
+
+    def update(self, n_bytes: int) -> None:
+        self._done += n_bytes
+        if self.total:
+            self._report(done=min(self._done, self.total), total=self.total)  # the last chunk is counted as a full one
+        else:
+            self._report(done=self._done, total=None)
+
+    def reset(self) -> None:
+        self._done = 0
+
+    def close(self) -> None:
+        """Nothing: whoever opened the bar closes it, also after a failure."""
 
 
 def _extracted(archive: Path, member: str, folder: Path) -> Path:

@@ -23,7 +23,7 @@ from ._signals import Signals
 from ._units import Units
 
 _HELD_BACK = 0.25  # share of the last record that validates when no validation record is given
-_PATIENCE = 10  # steps without a better validation error
+_PATIENCE = 20  # steps without a better validation error
 _PROGRESS = 1e-7  # relative gain of a step below which it has settled
 _TRIES = 12  # dampings that are tried for one step
 _ROWS = 16384  # times whose derivatives are held at once when they do not depend on each other
