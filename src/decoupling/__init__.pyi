@@ -12,6 +12,7 @@ from ._errors import ModelFileError as ModelFileError
 from ._errors import SolverError as SolverError
 from ._functions import Functions as Functions
 from ._inference import Identifiability as Identifiability
+from ._jacobians import StoredJacobians as StoredJacobians
 from ._matching import factor_match as factor_match
 from ._metrics import error_jacobian as error_jacobian
 from ._metrics import error_values as error_values

@@ -31,7 +31,7 @@ def read_idx(path: Path) -> ndarray:
     if len(content) != expected:
         problem = "It is cut short" if len(content) < expected else "It goes on after its last entry"
         raise DataError(
-            f"{rule}. {problem}: {expected} bytes make a {dtype.name} array of shape {shape}. Got {len(content)}."
+            f"{rule}. {problem}: an array of {dtype.name} and shape {shape} takes {expected} bytes. Got {len(content)}."
         )
     try:
         array = np.frombuffer(content, dtype, offset=start).reshape(shape)

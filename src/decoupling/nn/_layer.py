@@ -81,6 +81,7 @@ class DecoupledLayer(nn.Module):
             self.C.append(nn.Parameter(torch.tensor(coefficients[:, first:], dtype=dtype)))
             for name, value in (("low", low), ("high", high), ("scale", scale)):
                 self.register_buffer(f"{name}_{l + 1}", torch.tensor(value, dtype=dtype))
+            self._widen(l)
 
     @property
     def n_layers(self) -> int:
@@ -89,7 +90,7 @@ class DecoupledLayer(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         z = x
         for l in range(self.n_layers):
-            z = self._functions(l, nn.functional.linear(z, self.W[l]))
+            z = self.functions(l, nn.functional.linear(z, self.W[l]))
         return nn.functional.linear(z, self.W[self.n_layers])
 
     def jacobian(self, x: Tensor) -> Tensor:
@@ -99,11 +100,11 @@ class DecoupledLayer(nn.Module):
             u = nn.functional.linear(z, self.W[l])
             V = self.W[l].expand(len(x), -1, -1) if J is None else self.W[l] @ J
             J = self._slopes(l, u)[..., None] * V
-            z = self._functions(l, u)
+            z = self.functions(l, u)
         return self.W[self.n_layers] @ J
 
     def to_decoupling(self) -> Decoupling:
-        """The same map as a `dc.Decoupling`, with the bases it was made from; behaviour outside the range is left behind."""
+        """The same map as a `dc.Decoupling` in the bases it was made from, without its behaviour outside the range."""
         functions = []
         for l, bases in enumerate(self._bases):
             scale = self._buffer("scale", l).detach().double().cpu().numpy()
@@ -123,13 +124,35 @@ class DecoupledLayer(nn.Module):
         buffer: Tensor = getattr(self, f"{name}_{l + 1}")
         return buffer
 
+    def _widen(self, l: int) -> None:
+        """By what rounding may put a point of the range outside of it."""
+        low, high = self.bounds(l)
+        margin = 16.0 * torch.finfo(low.dtype).eps * torch.maximum(low.abs(), high.abs())
+        low -= margin
+        high += margin
+
     def _coefficients(self, l: int) -> Tensor:
         C = self.C[l]
         if l == self.n_layers - 1:
             return C
         return torch.cat([torch.zeros_like(C[:, :1]), C], dim=1)
 
-    def _functions(self, l: int, u: Tensor) -> Tensor:
+    def bounds(self, l: int) -> tuple[Tensor, Tensor]:
+        """The range of the inputs of layer l = 0, ..., L - 1."""
+        return self._buffer("low", l), self._buffer("high", l)
+
+    def set_range(self, x: Tensor) -> None:
+        """Take the range of every layer from the points x (S, m), as they pass through the layer now."""
+        with torch.no_grad():
+            z = x
+            for l in range(self.n_layers):
+                u = nn.functional.linear(z, self.W[l])
+                for bound, value in zip(self.bounds(l), (u.amin(dim=0), u.amax(dim=0)), strict=True):
+                    bound.copy_(value)
+                self._widen(l)
+                z = self.functions(l, u)
+
+    def functions(self, l: int, u: Tensor) -> Tensor:
         if self.outside == "polynomial":
             return self._values(l, u)
         inside = torch.minimum(torch.maximum(u, self._buffer("low", l)), self._buffer("high", l))

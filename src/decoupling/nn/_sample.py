@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import warnings
 from collections.abc import Iterator
 from typing import Any
 
@@ -60,7 +61,9 @@ def sample(
             part = points[rows].to(where)
             F.append(values_of(twin, part).cpu().numpy())
             try:
-                J.append(per_sample(part).reshape(len(part), n, m).detach().cpu().numpy())
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore", DeprecationWarning)  # torch.func's own, about torch.jit
+                    J.append(per_sample(part).reshape(len(part), n, m).detach().cpu().numpy())
             except (RuntimeError, NotImplementedError) as error:
                 raise InputError(
                     f"`module` must be differentiable by torch.func.{'jacrev' if n <= m else 'jacfwd'} under vmap. "

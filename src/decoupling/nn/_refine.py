@@ -1,0 +1,144 @@
+r"""Matching the softmax of a network: minimise the KL divergence of the decoupling's classes from the network's.
+
+What counts is the class, not the logit. The divergence needs no labels, only inputs, and the network can be asked at
+any point: when few inputs are given, more are made from them by exchanging some coordinates of one input for those of
+another. Such inputs keep the range and most of the structure of real ones and show the network between them.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import kl_div, mse_loss
+
+from .._checks import as_count, as_generator, as_number
+from .._decoupling import Decoupling
+from .._errors import InputError
+from .._progress import progress_callback
+from ._layer import DecoupledLayer
+from ._sample import as_inputs, check_finite, chunks, values_of
+
+_STEPS = 3000
+_FEW = 2000  # inputs; below this all of a batch is recombined, above it half
+_EXCHANGED = {True: 0.2, False: 0.1}  # share of the coordinates that are exchanged, for few and for many inputs
+_CHUNK = 8192
+_NEW_RANGE_EVERY = 50  # steps
+
+
+def refine(
+    model: Decoupling | DecoupledLayer,
+    part: nn.Module,
+    X: object,
+    *,
+    loss: str = "kl",
+    n_steps: int | None = None,
+    batch_size: int = 512,
+    rate: float = 0.02,
+    recombined: float | None = None,
+    rng: int | np.random.Generator = 0,
+    progress: bool | Callable[..., None] = True,
+) -> DecoupledLayer:
+    """Train a decoupling to give the same classes as the part of a network it stands for. No labels are needed.
+
+    Parameters
+    ----------
+    model
+        What to go on from.
+    part
+        The part of the network, from (S, m) to logits (S, n).
+    X : (S, m)
+        Inputs of the part.
+    loss
+        "kl": the divergence of the softmax; "squared": the squared error of the outputs, for regression.
+    n_steps, batch_size, rate
+        Steps of Adam (3000 unless given), inputs per step, and its largest rate, which rises over the first tenth of
+        the steps and then falls to 0.
+    recombined
+        Share of each batch that is made by exchanging coordinates between two inputs: 1 for fewer than 2000 inputs and
+        0.5 for more, unless it is given.
+    rng
+        Seed or generator.
+    """
+    points = as_inputs("X", X)
+    steps = _STEPS if n_steps is None else as_count("n_steps", n_steps)
+    size = as_count("batch_size", batch_size)
+    top = as_number("rate", rate, above=True)
+    few = len(points) < _FEW
+    share = (1.0 if few else 0.5) if recombined is None else as_number("recombined", recombined)
+    if share > 1.0:
+        raise InputError(f"`recombined` must be a share between 0 and 1. Got {recombined!r}.")
+    if loss not in ("kl", "squared"):
+        raise InputError(f'`loss` must be "kl" or "squared". Got {loss!r}.')
+    generator = torch.Generator().manual_seed(int(as_generator(rng).integers(2**63 - 1)))
+    layer = _as_layer(model, points)
+    dtype = layer.W[0].dtype
+    twin = _frozen(part, dtype)
+    given = points.reshape(len(points), -1).to(dtype)
+    known = torch.cat([values_of(twin, given[rows]) for rows in chunks(len(given), _CHUNK)])
+    check_finite("part", known.numpy())
+    optimiser = torch.optim.Adam(_groups(layer, top), betas=(0.9, 0.99))
+    schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, lambda t: _rate(t, steps))
+    n_recombined = round(share * size)
+    with progress_callback(progress, "Refining") as report:
+        for t in range(steps):
+            if t % _NEW_RANGE_EVERY == 0:  # so that functions stay polynomials wherever the data go
+                layer.set_range(given[torch.randperm(len(given), generator=generator)[:_CHUNK]])
+            rows = torch.randint(len(given), (size - n_recombined,), generator=generator)
+            inputs, wanted = given[rows], known[rows]
+            if n_recombined:
+                made = recombine(given, n_recombined, _EXCHANGED[few], generator)
+                inputs, wanted = torch.cat([inputs, made]), torch.cat([wanted, values_of(twin, made)])
+            optimiser.zero_grad()
+            value = divergence(wanted, layer(inputs)) if loss == "kl" else mse_loss(layer(inputs), wanted)
+            value.backward()  # type: ignore[no-untyped-call]
+            optimiser.step()
+            schedule.step()
+            report(done=t + 1, total=steps, objective=float(value.detach()))
+    layer.set_range(given)
+    return layer
+
+
+def recombine(X: Tensor, count: int, share: float, generator: torch.Generator) -> Tensor:
+    """Inputs in which about `share` of the coordinates come from another input."""
+    first, second = torch.randint(len(X), (2, count), generator=generator)
+    swapped = torch.rand(count, X.shape[1], generator=generator, dtype=X.dtype) < share
+    return torch.where(swapped, X[second], X[first])
+
+
+def divergence(wanted: Tensor, got: Tensor) -> Tensor:
+    """Mean KL divergence of softmax(got) from softmax(wanted)."""
+    return kl_div(got.log_softmax(1), wanted.log_softmax(1), log_target=True, reduction="batchmean")
+
+
+def _groups(layer: DecoupledLayer, rate: float) -> list[dict[str, Any]]:
+    """One rate per tensor: coefficients are of size 1 in canonical form, but weights may be far smaller."""
+    groups: list[dict[str, Any]] = [{"params": list(layer.C), "lr": rate}]
+    for W in layer.W:
+        size = float(W.detach().pow(2).mean().sqrt())
+        groups.append({"params": [W], "lr": rate * min(1.0, 10.0 * size)})
+    return groups
+
+
+def _rate(t: int, steps: int) -> float:
+    """Up over the first tenth, then down along a cosine."""
+    warm = max(1, steps // 10)
+    return (t + 1) / warm if t < warm else 0.5 * (1.0 + math.cos(math.pi * (t - warm) / max(1, steps - warm)))
+
+
+def _as_layer(model: Any, points: Tensor) -> DecoupledLayer:
+    if isinstance(model, DecoupledLayer):
+        return copy.deepcopy(model)
+    if not isinstance(model, Decoupling):
+        raise InputError(f"`model` must be a dc.Decoupling or a DecoupledLayer. Got {type(model).__name__}.")
+    X = points.reshape(len(points), -1).numpy()
+    return DecoupledLayer(model.canonical(X), X)
+
+
+def _frozen(part: nn.Module, dtype: torch.dtype) -> nn.Module:
+    return copy.deepcopy(part).to(dtype).cpu().eval().requires_grad_(False)
