@@ -7,6 +7,8 @@ import decoupling as dc
 from .strategies import points, sampled
 
 X = points(2, 5)
+TILTED = np.tile(np.eye(2), (5, 1, 1))
+TILTED[3, 0, 1] = 0.5
 
 
 def smooth(Z):
@@ -69,6 +71,38 @@ def test_a_file_of_samples_comes_back_as_it_was(tmp_path):
         assert_array_equal(getattr(again, name), getattr(samples, name))
 
 
+@pytest.mark.parametrize(
+    ("weights", "word"),
+    [
+        (np.arange(1.0, 6.0), "weighted"),
+        (np.arange(10.0).reshape(5, 2), "weighted by output"),
+        (np.arange(1.0, 6.0)[:, None, None] * np.array([[2.0, 1.0], [1.0, 2.0]]), "weighted by matrices"),
+    ],
+    ids=["factors", "by output", "matrices"],
+)
+def test_weights_of_every_shape_go_wherever_the_samples_go(weights, word, tmp_path):
+    samples = dc.Samples(X, F=X, weights=weights)
+    assert repr(samples) == f"Samples(S=5, m=2, n=2: values, {word})"
+    assert_array_equal(samples.take([4, 1]).weights, weights[[4, 1]])
+    first, second = samples.split(0.4, rng=0)
+    assert first.weights.shape == (3, *weights.shape[1:]) and second.weights.shape == (2, *weights.shape[1:])
+    samples.save(tmp_path / "s.npz")
+    assert_array_equal(dc.Samples.load(tmp_path / "s.npz").weights, samples.weights)
+    with pytest.raises(ValueError, match="read-only"):
+        samples.weights[0] = 1.0
+
+
+def test_matrices_that_are_indefinite_by_rounding_are_repaired():
+    p = np.array([[1.0 - 1e-7, 1e-7], [0.5, 0.5]], dtype=np.float32)
+    M = p[:, :, None] * np.eye(2, dtype=np.float32) - p[:, :, None] * p[:, None, :]
+    M[0, 0, 0] = -3e-8  # what single precision may leave of a variance close to 0
+    weights = dc.Samples(X[:2], F=X[:2], weights=M).weights
+    assert np.linalg.eigvalsh(weights).min() >= -1e-20
+    assert_allclose(weights, M, rtol=0, atol=2e-7)
+    with pytest.raises(dc.InputError, match="negative eigenvalues"):
+        dc.Samples(X[:2], F=X[:2], weights=M.astype(float))
+
+
 def test_files_that_are_not_samples_give_clear_errors(tmp_path):
     path = tmp_path / "s.npz"
     with pytest.raises(dc.ModelFileError, match="no such file"):
@@ -104,8 +138,17 @@ def test_files_that_are_not_samples_give_clear_errors(tmp_path):
         ({"X": np.where(X[1, 0] == X, np.inf, X), "F": X}, r"first at index \(1, 0\)"),
         ({"X": X, "F": X * 1j}, "Got entries of type complex128"),
         ({"X": [[1, 2], [3]], "F": X}, "cannot be read as an array"),
-        ({"X": X, "F": X, "weights": np.ones(4)}, "`weights` must be 5 positive numbers"),
+        (
+            {"X": X, "F": X, "weights": np.ones(4)},
+            r"`weights` must have shape \(5,\), \(5, 2\) or \(5, 2, 2\).*Got shape \(4,\)",
+        ),
         ({"X": X, "F": X, "weights": np.zeros(5)}, "leave a sample out"),
+        ({"X": X, "F": X, "weights": np.ones((5, 3))}, r"Got shape \(5, 3\)"),
+        ({"X": X, "F": X, "weights": [[1, 2], [3]]}, "`weights`.*cannot be read as an array"),
+        ({"X": X, "F": X, "weights": np.full(5, np.nan)}, "`weights` must hold finite numbers"),
+        ({"X": X, "F": X, "weights": np.full((5, 2), -1.0)}, "`weights` must be factors of at least 0.*entry -1"),
+        ({"X": X, "F": X, "weights": TILTED}, r"`weights` must be symmetric.*`weights\[3\]`.*\(M \+ M\^T\) / 2"),
+        ({"X": X, "F": X, "weights": -TILTED * np.eye(2)}, r"without negative eigenvalues.*eigenvalue -1.*float64"),
     ],
 )
 def test_wrong_samples_are_refused_with_the_rule(arguments, message):

@@ -13,12 +13,14 @@ import numpy as np
 from ._checks import as_count, as_counts, as_generator
 from ._decoupling import Decoupling
 from ._errors import DecouplingWarning, InputError
+from ._jacobians import largest_entry
 from ._metrics import error_values
 from ._progress import progress_callback
 from ._result import Result
 from ._samples import Samples
 from ._status import Status
 from ._threads import one_thread
+from ._weights import check_all_outputs_count
 from .bases import AbstractBasis, LayerBasis, Monomial
 from .solvers import AbstractSolver, Problem, VarPro
 
@@ -81,6 +83,7 @@ def decouple(
             f"`samples` must hold at least 2 points: one point tells nothing about a function. Got {samples.n_samples}."
         )
     _check_range(samples)
+    check_all_outputs_count(samples.weights)
     layers = layer_bases(ranks, degrees, basis)
     method = VarPro() if solver is None else solver
     if not isinstance(method, AbstractSolver):
@@ -164,7 +167,7 @@ def _make_basis(basis: Callable[[int], AbstractBasis], degree: int) -> AbstractB
 def _check_range(samples: Samples) -> None:
     """Squares of the data must be numbers."""
     for name, array in (("X", samples.X), ("F", samples.F), ("J", samples.J)):
-        largest = 0.0 if array is None else float(np.max(np.abs(array)))
+        largest = 0.0 if array is None else largest_entry(array)
         if largest > _LARGEST or 0.0 < largest < 1.0 / _LARGEST:
             raise InputError(
                 f"`{name}` must have a largest entry between {1.0 / _LARGEST:g} and {_LARGEST:g}. Got {largest:.3g}: "

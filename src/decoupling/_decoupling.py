@@ -212,7 +212,9 @@ class Decoupling:
     def importance(self, X: object) -> tuple[Float[ndarray, " _"], ...]:
         """How much each internal function carries: root mean square over X of its share of the Jacobian, per layer."""
         factors = self.factors(X)
-        right = [np.broadcast_to(self.W[0], (factors.n_samples, *self.W[0].shape))]
+        # W_0 = T Q with orthonormal rows of Q: T has rows of the same lengths, and far fewer columns where m is large.
+        T = np.linalg.qr(self.W[0].T).R.T
+        right = [np.broadcast_to(T, (factors.n_samples, *T.shape))]
         for G, W in zip(factors.G[:-1], self.W[1:-1], strict=True):
             right.append(W @ (G[:, :, None] * right[-1]))
         left = [np.broadcast_to(self.W[-1], (factors.n_samples, *self.W[-1].shape))]

@@ -16,6 +16,7 @@ from numpy import ndarray
 
 from ._decoupling import Decoupling
 from ._errors import InputError
+from ._jacobians import StoredJacobians
 from ._samples import Samples
 from .solvers._chain import Chain, Parameters, flatten, run_chain, unflatten
 from .solvers._parameters import exists, parameters_of, position
@@ -71,6 +72,7 @@ class Linearisation:
     free: Bool[ndarray, " N"]
     dead: Bool[ndarray, " N"]
     residual: Float[ndarray, "S q n"]
+    n_numbers: int
     values: bool
 
     @property
@@ -82,6 +84,11 @@ class Linearisation:
 
 def linearise(model: Decoupling, samples: Samples, fixed: Collection[str] = ()) -> Linearisation:
     """Differentiate all data with respect to all parameters that are free."""
+    if isinstance(samples.J, StoredJacobians):
+        raise InputError(
+            "`samples` must hold J in memory to tell how well a model is determined. Got stored Jacobians: decouple "
+            "`samples.take(...)`, with start=model, and ask about that result."
+        )
     problem = Problem.build(samples, tuple(g.layer for g in model.g))
     theta = [p[None] for p in parameters_of(problem, model)]
     n_parameters = flatten(theta).shape[1]
@@ -102,9 +109,8 @@ def linearise(model: Decoupling, samples: Samples, fixed: Collection[str] = ()) 
     used = free & ~dead
     unit = np.where(used, size, 1.0)
     left, singular, right = np.linalg.svd(np.where(used, Z, 0.0) / unit, full_matrices=False)
-    return Linearisation(
-        theta, chain, left, singular, right, unit, free, dead, complete.residual(theta, chain)[0], rows.values
-    )
+    residual = complete.residual(theta, chain)[0]
+    return Linearisation(theta, chain, left, singular, right, unit, free, dead, residual, rows.n_numbers, rows.values)
 
 
 def identifiability(model: Decoupling, samples: Samples, fixed: Collection[str] = ()) -> Identifiability:
@@ -173,7 +179,8 @@ def _parameter_spread(at: Linearisation) -> Float[ndarray, "k N"]:
     """A square root of the covariance of the parameters, with scalings fixed by the smallest change."""
     rank = at.rank
     S, q, n = at.residual.shape
-    freedom = max(1.0 - rank / at.residual.size, 1.0 / at.residual.size)
+    # Numbers that the weights do not see have residuals of 0: they are no evidence of small noise.
+    freedom = max(at.n_numbers - rank, 1.0) / at.residual.size
     variance = np.empty((S, q, n))
     o = int(at.values)
     for part in (slice(0, o), slice(o, q)):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
@@ -12,12 +14,12 @@ from ._errors import InputError
 
 def error_jacobian(J: object, J_hat: object) -> float:
     """||J - J_hat||^2 / ||J||^2."""
-    return _relative_square(*_pair("J", J, J_hat, ("S", "n", "m")))
+    return relative_square([_pair("J", J, J_hat, ("S", "n", "m"))])
 
 
 def error_values(F: object, F_hat: object) -> float:
     """||F - F_hat||^2 / ||F||^2."""
-    return _relative_square(*_pair("F", F, F_hat, ("S", "n")))
+    return relative_square([_pair("F", F, F_hat, ("S", "n"))])
 
 
 def relative_rmse(F: object, F_hat: object) -> Float[ndarray, " n"]:
@@ -42,8 +44,13 @@ def _pair(name: str, given: object, fitted: object, axes: tuple[str, ...]) -> tu
     return first, second
 
 
-def _relative_square(given: ndarray, fitted: ndarray) -> float:
-    return float(_ratio(np.asarray(np.sum((given - fitted) ** 2)), np.asarray(np.sum(given**2))))
+def relative_square(pairs: Iterable[tuple[ndarray, ndarray]]) -> float:
+    """||given - fitted||^2 / ||given||^2 of arrays that come in portions."""
+    error = size = 0.0
+    for given, fitted in pairs:
+        error += float(np.sum((given - fitted) ** 2))
+        size += float(np.sum(given**2))
+    return float(_ratio(np.asarray(error), np.asarray(size)))
 
 
 def _ratio(error: ndarray, size: ndarray) -> ndarray:

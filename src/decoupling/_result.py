@@ -17,7 +17,8 @@ from ._checks import as_array
 from ._decoupling import Decoupling
 from ._errors import InputError
 from ._inference import Identifiability, identifiability, standard_errors
-from ._metrics import error_jacobian, error_values, relative_rmse
+from ._jacobians import StoredJacobians, portions
+from ._metrics import error_values, relative_rmse, relative_square
 from ._samples import Samples
 from ._status import Status
 from .solvers import AbstractSolver, History, LamRow, StartRow, TwoStage, VarPro
@@ -69,7 +70,8 @@ class Result:
         """||J - J_hat||^2 / ||J||^2 on the fitted samples, computed from the model; NaN without Jacobians."""
         if self.samples.J is None:
             return float("nan")
-        return error_jacobian(self.samples.J, self.decoupling.jacobian(self.samples.X))
+        X, model = self.samples.X, self.decoupling
+        return relative_square((J, model.jacobian(X[rows])) for rows, J in portions(self.samples.J))
 
     @property
     def error_values(self) -> float:
@@ -106,10 +108,14 @@ class Result:
         return fixed_parts(self.solver)
 
     def plot(self) -> Figure:
-        """Draw the internal functions over the range that the samples visit, with bands of two standard errors."""
+        """Draw the internal functions over the range that the samples visit, with bands of two standard errors.
+
+        With stored Jacobians there are no bands.
+        """
         from .report import plot_functions
 
-        return plot_functions(self.decoupling, self.samples, bands=True, fixed=self._fixed)
+        bands = not isinstance(self.samples.J, StoredJacobians)
+        return plot_functions(self.decoupling, self.samples, bands=bands, fixed=self._fixed)
 
     def report(self, path: str | os.PathLike[str], *, title: str = "Decoupling report") -> None:
         """Write a self-contained HTML page: what was asked, what was found and how good it is."""

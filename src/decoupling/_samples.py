@@ -18,6 +18,8 @@ from numpy import ndarray
 from ._checks import as_array, as_generator, as_number
 from ._errors import DecouplingWarning, InputError, ModelFileError
 from ._files import replace_file
+from ._jacobians import Jacobians, StoredJacobians
+from ._weights import as_weights, kind
 
 VectorFunction = Callable[[ndarray], ndarray]
 Differences = Literal["complex-step", "central"]
@@ -35,9 +37,11 @@ class Samples:
     F : (S, n), optional
         Values at the points. One-dimensional values of a scalar function are taken as (S, 1).
     J : (S, n, m), optional
-        Jacobians at the points. At least one of `F` and `J` must be given.
-    weights : (S,), optional
-        Positive factors of the squared residuals of each sample, in both terms of the objective.
+        Jacobians at the points, an array or `StoredJacobians`. At least one of `F` and `J` must be given.
+    weights : (S,), (S, n) or (S, n, n), optional
+        What the squared residuals of each sample are multiplied by, in both terms of the objective: one positive factor
+        per sample; one factor of at least 0 per sample and output; or one symmetric positive semidefinite matrix M_s
+        per sample, for residuals e^T M_s e.
 
     Examples
     --------
@@ -48,8 +52,8 @@ class Samples:
 
     X: Float[ndarray, "S m"]
     F: Float[ndarray, "S n"] | None = None
-    J: Float[ndarray, "S n m"] | None = None
-    weights: Float[ndarray, " S"] | None = None
+    J: Float[ndarray, "S n m"] | StoredJacobians | None = None
+    weights: Float[ndarray, "S *outputs"] | None = None
 
     def __init__(self, X: object, F: object = None, J: object = None, weights: object = None) -> None:
         points = as_array("X", X, ("S", "m"))
@@ -60,7 +64,8 @@ class Samples:
             )
         if F is None and J is None:
             raise InputError("`F` or `J` must be given: without values and Jacobians there is nothing to decouple.")
-        values = jacobians = factors = None
+        values = factors = None
+        jacobians: Jacobians | None = None
         if F is not None:
             if isinstance(F, ndarray | list | tuple) and len(F) and all(np.isscalar(f) for f in F):
                 F = np.asarray(F)[:, None]
@@ -68,7 +73,7 @@ class Samples:
             if values.shape[0] != S or values.shape[1] == 0:
                 raise InputError(f"`F` must have shape ({S}, n): one row per row of `X`. Got {values.shape}.")
         if J is not None:
-            jacobians = as_array("J", J, ("S", "n", "m"))
+            jacobians = J if isinstance(J, StoredJacobians) else as_array("J", J, ("S", "n", "m"))
             n_text = "n" if values is None else str(values.shape[1])
             wrong_n = jacobians.shape[1] == 0 if values is None else jacobians.shape[1] != values.shape[1]
             if jacobians.shape[0] != S or jacobians.shape[2] != m or wrong_n:
@@ -77,12 +82,9 @@ class Samples:
                     f"Got {jacobians.shape}."
                 )
         if weights is not None:
-            factors = as_array("weights", weights, ("S",))
-            if factors.shape[0] != S or not np.all(factors > 0.0):
-                raise InputError(
-                    f"`weights` must be {S} positive numbers, one per sample. Got shape {factors.shape} with smallest "
-                    f"entry {factors.min() if factors.size else None}: leave a sample out to give it weight 0."
-                )
+            known = jacobians if values is None else values
+            assert known is not None
+            factors = as_weights(weights, S, known.shape[1])
         for name, value in (("X", points), ("F", values), ("J", jacobians), ("weights", factors)):
             object.__setattr__(self, name, value)
 
@@ -104,13 +106,14 @@ class Samples:
         return self.n_samples
 
     def __repr__(self) -> str:
-        known = " and ".join(
-            word for word, array in (("values", self.F), ("Jacobians", self.J)) if array is not None
-        ) + (", weighted" if self.weights is not None else "")
+        jacobians = "stored Jacobians" if isinstance(self.J, StoredJacobians) else "Jacobians"
+        known = " and ".join(word for word, array in (("values", self.F), (jacobians, self.J)) if array is not None) + (
+            "" if self.weights is None else f", {kind(self.weights)}"
+        )
         return f"Samples(S={self.n_samples}, m={self.n_inputs}, n={self.n_outputs}: {known})"
 
     def take(self, indices: object) -> Samples:
-        """The samples with these indices."""
+        """The samples with these indices, all of them in memory."""
         rows = np.asarray(indices)
         try:
             self.X[rows]
@@ -119,7 +122,7 @@ class Samples:
         return Samples(
             self.X[rows],
             F=None if self.F is None else self.F[rows],
-            J=None if self.J is None else self.J[rows],
+            J=self.J.take(rows) if isinstance(self.J, StoredJacobians) else None if self.J is None else self.J[rows],
             weights=None if self.weights is None else self.weights[rows],
         )
 
@@ -189,6 +192,11 @@ class Samples:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write an .npz file with the arrays X, F, J and weights, as far as they are known."""
+        if isinstance(self.J, StoredJacobians):
+            raise InputError(
+                "`J` must be in memory to be saved. Got stored Jacobians: save `samples.take(...)`, or the samples "
+                "without J."
+            )
         arrays = {name: getattr(self, name) for name in ("X", "F", "J", "weights")}
         with replace_file(path) as stream:
             np.savez_compressed(stream, **{k: v for k, v in arrays.items() if v is not None})

@@ -60,12 +60,6 @@ class CompressionReport:
         told = []
         if self.parameters[1] >= self.parameters[0]:
             told.append("The result is not smaller than the part it replaces: lower the ranks.")
-        if self.latency[1] > self.latency[0]:
-            ratio = self.latency[1] / self.latency[0]
-            told.append(
-                f"The result is slower than the part it replaces, {ratio:.1f} times on batches of {self.latency_batch} "
-                "here: its gain is in memory, not in time."
-            )
         if self.max_drop is not None and self.drop > self.max_drop:
             told.append(
                 f"The {self.metric_name} fell by {self.drop:.4g}, more than the {self.max_drop:.4g} you accept."
@@ -88,6 +82,9 @@ class CompressionReport:
             f"{self.metric_name}   {self.metric[0]:.4f} -> {self.metric[1]:.4f} (drop {self.drop:.4f})",
             f"lam {self.lam:.0e}",
         ]
+        if self.latency[1] > self.latency[0]:
+            ratio = self.latency[1] / self.latency[0]
+            lines.append(f"Slower: the result takes {ratio:.1f} times as long; its gain is in memory, not in time.")
         return "\n".join([*lines, *(f"Warning: {text}" for text in self.warnings)])
 
 

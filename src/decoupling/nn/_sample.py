@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -14,10 +14,12 @@ from torch.func import jacfwd, jacrev, vmap
 
 from .._checks import as_count
 from .._errors import InputError
+from .._jacobians import StoredJacobians
 from .._progress import progress_callback
 from .._samples import Samples
 
 _ENTRIES = 4_000_000  # of Jacobians at a time, when the user names no chunk size
+_STORED_FROM = 64_000_000  # numbers in all Jacobians
 
 
 def sample(
@@ -25,6 +27,7 @@ def sample(
     X: object,
     *,
     chunk_size: int | None = None,
+    store: bool | None = None,
     device: object = None,
     progress: bool = True,
 ) -> Samples:
@@ -33,12 +36,15 @@ def sample(
     Parameters
     ----------
     module
-        A function of one tensor, from (S, *shape) to (S, n). It is copied first: its parameters, gradients, precision
+        A function of one tensor, from (S, ...) to (S, n). It is copied first: its parameters, gradients, precision
         and training mode stay as they are. The copy is in evaluation mode.
-    X : (S, *shape)
+    X : (S, ...)
         Array or tensor of real numbers. Points of more than one axis are flattened in the samples.
     chunk_size
         Samples whose Jacobians are computed at once; by default as many as make a few million entries.
+    store
+        Whether the Jacobians are kept in a temporary file instead of in memory (`dc.StoredJacobians`); by default from
+        half a gigabyte on. `Proj` and `Constr` take them from there.
     device
         Where to compute; by default where the module is.
 
@@ -55,24 +61,32 @@ def sample(
     m = int(np.prod(points.shape[1:]))
     size = max(1, _ENTRIES // (n * m)) if chunk_size is None else as_count("chunk_size", chunk_size)
     per_sample = vmap((jacrev if n <= m else jacfwd)(lambda x: twin(x[None])[0]))
-    F, J = [], []
-    with progress_callback(progress, "Sampling") as report:
+    F: list[np.ndarray] = []
+
+    def jacobians(report: Callable[..., None]) -> Iterator[np.ndarray]:
         for rows in chunks(len(points), size):
             part = points[rows].to(where)
             F.append(values_of(twin, part).cpu().numpy())
+            check_finite("module", F[-1])
             try:
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore", DeprecationWarning)  # torch.func's own, about torch.jit
-                    J.append(per_sample(part).reshape(len(part), n, m).detach().cpu().numpy())
+                    J = per_sample(part)
             except (RuntimeError, NotImplementedError) as error:
                 raise InputError(
                     f"`module` must be differentiable by torch.func.{'jacrev' if n <= m else 'jacfwd'} under vmap. "
                     f"{type(error).__name__}: {str(error).splitlines()[0]}"
                 ) from error
             report(done=rows.stop, total=len(points))
-    values = np.concatenate(F)
-    check_finite("module", values)
-    return Samples(points.reshape(len(points), m).numpy(), F=values, J=np.concatenate(J))
+            yield J.reshape(len(part), n, m).detach().cpu().numpy()
+
+    stored = len(points) * n * m > _STORED_FROM if store is None else store
+    with progress_callback(progress, "Sampling") as report:
+        if stored:
+            J: Any = StoredJacobians.write(jacobians(report), shape=(len(points), n, m))
+        else:
+            J = np.concatenate(list(jacobians(report)))
+    return Samples(points.reshape(len(points), m).numpy(), F=np.concatenate(F), J=J)
 
 
 def chunks(count: int, size: int) -> Iterator[slice]:

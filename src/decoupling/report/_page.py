@@ -10,6 +10,7 @@ from markupsafe import Markup
 
 from .. import __version__
 from .._files import write_text
+from .._jacobians import StoredJacobians
 from .._result import Result
 from ._figures import plot_history, plot_starts
 from ._style import to_svg
@@ -22,6 +23,7 @@ def write_report(result: Result, path: str | os.PathLike[str], *, title: str) ->
     environment = Environment(loader=PackageLoader("decoupling.report"), autoescape=True)
     environment.filters["sig"] = _significant
     model, samples = result.decoupling, result.samples
+    stored = isinstance(samples.J, StoredJacobians)
     text = environment.get_template("report.html.j2").render(
         title=title,
         version=__version__,
@@ -30,7 +32,7 @@ def write_report(result: Result, path: str | os.PathLike[str], *, title: str) ->
         samples=samples,
         errors=list(result.relative_rmse()) if samples.F is not None else [],
         verdict=_verdict(result),
-        unique=str(result.identifiability) if model.n_parameters <= _UNIQUE_UP_TO else "",
+        unique=str(result.identifiability) if model.n_parameters <= _UNIQUE_UP_TO and not stored else "",
         functions_svg=Markup(to_svg(result.plot())),
         history_svg=Markup(to_svg(plot_history(result))),
         starts_svg=Markup(to_svg(plot_starts(result))),

@@ -7,18 +7,24 @@ import numpy as np
 from .._decoupling import Decoupling
 from .._functions import Functions
 from ._problem import Problem
+from ._weighting import by_output, root_of, weigh, weigh_values, weighted_mean
 
 
 def with_bias_correction(problem: Problem, model: Decoupling) -> tuple[Decoupling, tuple[str, ...]]:
-    """Add the mean b of F - model(X) to the outputs, through constants c with W_L c = b.
+    """Add the weighted mean b of F - model(X) to the outputs, through constants c with W_L c = b.
 
-    Where there are fewer functions than outputs, no constants give b in general: the closest ones are taken.
+    Where there are fewer functions than outputs, no constants give b in general: the closest ones are taken, measured
+    by the sum of the weights.
     """
     if problem.F is None:
         return model, ()
-    b = np.average(problem.F - model(problem.samples.X), axis=0, weights=problem.weights)
+    b = weighted_mean(problem.F - model(problem.samples.X), problem.weights)
     W_L, last = model.W[-1], model.g[-1]
-    constants, *_ = np.linalg.lstsq(W_L, b, rcond=None)
+    design, target = W_L, b
+    if problem.weights is not None and by_output(problem.weights):
+        root = root_of(problem.weights.sum(axis=0, keepdims=True))
+        design, target = weigh(W_L[None], root)[0], weigh_values(b[None], root)[0]
+    constants, *_ = np.linalg.lstsq(design, target, rcond=None)
     C = last.C.copy()
     C[:, 0] += constants
     corrected = Decoupling(model.W, [*model.g[:-1], Functions(last.layer.bases, C)])

@@ -10,6 +10,9 @@ from ._normal import solve_normal
 from ._problem import Problem
 from ._sweep import Surroundings
 from ._updates import coefficient_equations, project, update_diagonals
+from ._weighting import by_output, weigh, weigh_values, weighted_gram
+
+_RANK = 1e-10  # singular values below this share of the largest are rounding
 
 
 def projected(problem: Problem, around: Surroundings, lam: float) -> Float[ndarray, "B r e"]:
@@ -17,20 +20,24 @@ def projected(problem: Problem, around: Surroundings, lam: float) -> Float[ndarr
 
     In the last layer the fit to G and, with factor `lam`, to R share the coefficients.
     """
-    sample_weights = np.ones((1, 1, 1)) if problem.weights is None else problem.weights[None, :, None]
+    sample_weights = np.ones((1, 1, 1)) if problem.sample_weights is None else problem.sample_weights[None, :, None]
     return _projected(problem, around, lam, sample_weights, sample_weights)
 
 
 def projected_weighted(problem: Problem, around: Surroundings, lam: float) -> Float[ndarray, "B r e"]:
     """PROJ with the projection measured by the objective: an error in G_sj counts ||a_sj||^2 ||b_sj||^2 times.
 
-    These are the diagonals of the normal equations of G (and ||w_j||^2 for R). A plain projection treats a sample at
-    which the objective hardly feels G_sj, where its least-squares value is mostly noise, like any other.
+    These are the diagonals of the normal equations of G (and of R: w_j^T M_s w_j). A plain projection treats a sample
+    at which the objective hardly feels G_sj, where its least-squares value is mostly noise, like any other.
     """
-    weights_G = np.diagonal(around.H, axis1=-2, axis2=-1)  # carries the sample weights already
-    weights_R = np.ones((1, 1, 1)) if around.W_L is None else np.sum(around.W_L**2, axis=1)[:, None]
-    if problem.weights is not None:
-        weights_R = weights_R * problem.weights[:, None]
+    weights_G = np.diagonal(around.H, axis1=-2, axis2=-1)  # carries the weights of the samples already
+    weights_R = np.ones((1, 1, 1))
+    if around.W_L is not None and by_output(problem.weights):
+        weights_R = np.sum(around.W_L[:, None] * weigh(around.W_L[:, None], problem.weights), axis=2)
+    elif around.W_L is not None:
+        weights_R = np.sum(around.W_L**2, axis=1)[:, None]
+        if problem.weights is not None:
+            weights_R = weights_R * problem.weights[:, None]
     return _projected(problem, around, lam, weights_G, weights_R)
 
 
@@ -40,7 +47,7 @@ def _projected(
     G = update_diagonals(around.H, around.b)
     if around.W_L is None or problem.F is None or lam == 0.0:
         return _without_constant(project([G], [around.dPhi], [weights_G]))
-    R = least_squares_values(problem.F, around.W_L)
+    R = least_squares_values(problem.F, around.W_L, problem.root)
     return project([G, R], list(around.with_constant()), [weights_G, lam * weights_R])
 
 
@@ -53,11 +60,13 @@ def constrained(problem: Problem, around: Surroundings, lam: float) -> Float[nda
     X, Y = around.with_constant()
     gram, rhs = coefficient_equations(H, b, X)
     W_L = around.W_L[:, None]
-    F, Y_left = problem.F, Y
-    if problem.weights is not None:  # the root on both sides, so that sums over samples carry the weight once
-        root = np.sqrt(problem.weights)
-        F, Y_left = F * root[:, None], Y * root[:, None, None]
-    gram_F, rhs_F = coefficient_equations(W_L.mT @ W_L, F @ around.W_L, Y_left)
+    if by_output(problem.weights):
+        H_F, b_F = weighted_gram(W_L, problem.weights), weigh_values(problem.F, problem.weights) @ around.W_L
+    else:
+        H_F, b_F = W_L.mT @ W_L, problem.F @ around.W_L
+        if problem.root is not None:  # the root on both sides, so that sums over samples carry the weight once
+            b_F, Y = b_F * problem.root[:, None], Y * problem.root[:, None, None]
+    gram_F, rhs_F = coefficient_equations(H_F, b_F, Y)
     c = solve_normal(gram + lam * gram_F, (rhs + lam * rhs_F)[..., None]).reshape(b.shape[0], b.shape[2], -1)
     return smallest_constants(c, around.W_L)
 
@@ -71,9 +80,18 @@ def smallest_constants(c: Float[ndarray, "B r e"], W_L: Float[ndarray, "B n r"])
     return np.concatenate([constants, c[..., 1:]], axis=-1)
 
 
-def least_squares_values(F: Float[ndarray, "S n"], W_L: Float[ndarray, "B n r"]) -> Float[ndarray, "B S r"]:
-    """R that minimises ||F - R W_L^T||^2, the smallest one where there are more functions than outputs."""
+def least_squares_values(
+    F: Float[ndarray, "S n"], W_L: Float[ndarray, "B n r"], root: Float[ndarray, "S *outputs"] | None
+) -> Float[ndarray, "B S r"]:
+    """R that minimises the weighted ||F - R W_L^T||^2, the smallest one where the weighted outputs leave it open."""
     n, r = W_L.shape[1:]
+    if root is not None and by_output(root):
+        X = weigh(W_L[:, None], root)  # (B, S, n, r)
+        failed = ~np.isfinite(X).all(axis=(1, 2, 3))  # a start that has failed must not stop the others
+        X[failed] = 0.0
+        R = (np.linalg.pinv(X, rcond=_RANK) @ weigh_values(F, root)[..., None])[..., 0]
+        R[failed] = np.nan
+        return R
     if r <= n:
         return solve_normal(W_L.mT @ W_L, (F @ W_L).mT).mT
     return solve_normal(W_L @ W_L.mT, np.broadcast_to(F.T, (W_L.shape[0], *F.T.shape))).mT @ W_L

@@ -17,11 +17,10 @@ from ._cmpt import check_options, needs_jacobians, needs_one_layer
 from ._iterate import Iterate
 from ._problem import Problem
 from ._starts import AbstractStart, Uniform, draw_factors
-from ._sweep import first_right_products, input_scale, with_residuals
+from ._sweep import first_right_products, input_scale, seen, with_residuals
 from ._updates import (
     combine,
     diagonal_equations,
-    gram_of_columns,
     outer,
     output_equations,
     project,
@@ -29,6 +28,7 @@ from ._updates import (
     update_input_factor,
     update_output_factor,
 )
+from ._weighting import weigh, weighted_gram
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,12 +91,13 @@ class Dreesen(AbstractSolver):
 def cpd_sweep(problem: Problem, state: Iterate) -> Iterate:
     """Alternating least squares for the CPD [[W_1, W_0^T, G]], in the order W_0, G, W_1."""
     assert problem.J is not None
-    A = state.W[1][:, None]
-    W0 = update_input_factor(problem.J, A * state.G[0][:, :, None, :], problem.weights)
+    weights, A = problem.weights, state.W[1][:, None]
+    P = A * state.G[0][:, :, None, :]
+    W0 = update_input_factor(problem.J, P, weigh(P, weights))
     K, N = first_right_products(problem, W0)
-    G = update_diagonals(*diagonal_equations(A, gram_of_columns(A), K, N))
-    gram, rhs = output_equations(K * G[:, :, None, :], N * outer(G))
-    W1 = update_output_factor(gram, rhs)
+    G = update_diagonals(*diagonal_equations(A, weighted_gram(A, weights), K, N))
+    gram, rhs = output_equations(K * G[:, :, None, :], N * outer(G), weights)
+    W1 = seen(problem, update_output_factor(gram, rhs))
     new = Iterate.unrated([W0, W1], state.scale, state.C, [G], np.zeros_like(G))
     return with_residuals(problem, new, gram, rhs)
 
@@ -109,10 +110,10 @@ def fit_functions(problem: Problem, cpd: Iterate) -> Iterate:
     scale = input_scale(u, layer)
     v = u / scale[:, None, :]
     dPhi = layer.derivative(v) / scale[:, None, :, None]
-    weights = np.ones((1, 1, 1)) if problem.weights is None else problem.weights[None, :, None]
-    c = project([cpd.G[0]], [dPhi], [weights])
+    factors = np.ones((1, 1, 1)) if problem.sample_weights is None else problem.sample_weights[None, :, None]
+    c = project([cpd.G[0]], [dPhi], [factors])
     G, R = combine(dPhi, c), combine(layer.evaluate(v), c)
     C = np.concatenate([np.zeros((*c.shape[:-1], 1)), c], axis=-1)
     K, N = first_right_products(problem, W0)
     new = Iterate.unrated([W0, W1], [scale], [C], [G], R)
-    return with_residuals(problem, new, *output_equations(K * G[:, :, None, :], N * outer(G)))
+    return with_residuals(problem, new, *output_equations(K * G[:, :, None, :], N * outer(G), problem.weights))

@@ -3,16 +3,21 @@ r"""The nonlinear least-squares problem behind a decoupling, linearised for a ba
 Rows are samples times (value, m Jacobian entries), one column per output; each row is weighted so that the squared
 residuals add up to the scale-free objective
 
-    ||J - J_hat||^2 / ||J||^2  +  lam ||F - F_hat||^2 / ||F - mean F||^2  +  ridge ||parameters||^2.
+    ||J - J_hat||^2 / ||J||^2  +  lam ||F - F_hat||^2 / ||F - mean F||^2  +  ridge ||parameters||^2,
+
+all norms weighted like the samples. Weights that differ between outputs mix the columns of a sample by a square root of
+its M_s.
 
 `Eliminated` has everything before the last layer as unknowns. For given u_L every output is linear in coefficients of
 its own over {1, phi_k(u_Lj)}, with one design matrix for all outputs: one QR removes them (variable projection with
-Kaufman's derivative). `Complete` has all parameters as unknowns, W_L and c_L with its constants included.
+Kaufman's derivative); that needs one weight per sample, the same for all outputs. `Complete` has all parameters as
+unknowns, W_L and c_L with its constants included, and takes any weights.
 """
 
 from __future__ import annotations
 
 import abc
+import dataclasses
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -21,35 +26,45 @@ import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
+from .._jacobians import StoredJacobians
 from ..bases import LayerBasis
 from ._chain import Chain, Parameters, adjoint, dense_derivatives, directional, flatten, run_chain, unflatten
 from ._levenberg import AbstractLinearisation, Dense, MatrixFree
 from ._problem import Problem
 from ._updates import combine
+from ._weighting import by_output, weigh_values, weighted_mean
 
 _RANK_RIDGE = 1e-9  # of a design matrix with unit columns: keeps its QR regular when two columns coincide
+_UNSEEN = 1e-7  # of the largest singular value of a square root: the weights themselves have its square
 _CHUNK_ENTRIES = 4_000_000  # derivatives held at a time
-_DENSE_UP_TO = 1000  # unknowns; beyond this the normal matrix is applied instead of formed
+_DENSE_UP_TO = 1000  # unknowns; beyond this the normal matrix is applied instead of formed ...
+_DENSE_PRODUCTS = 2e10  # ... and also where forming it takes more multiplications than this, about a second
 
 
 @dataclass(frozen=True)
 class Rows:
-    """The weighted right-hand side: values first (if known), then Jacobians (if known), for every sample."""
+    """The weighted right-hand side: values first (if known), then Jacobians (if known), for every sample.
+
+    `weights` are the factors of rows; `mixing` holds the roots of M_s, (S, n) or (S, n, n), where outputs differ.
+    """
 
     X: Float[ndarray, "S m"]
     Y: Float[ndarray, "S q n"]
     weights: Float[ndarray, "S q"]
     values: bool
     jacobians: bool
+    mixing: Float[ndarray, "S *outputs"] | None = None
 
     @classmethod
     def of(cls, problem: Problem, lam: float) -> Rows:
         S, n = problem.X.shape[0], problem.samples.n_outputs
-        root = np.ones(S) if problem.weights is None else np.sqrt(problem.weights)
+        assert not isinstance(problem.J, StoredJacobians)
+        mixing = problem.root if by_output(problem.weights) else None
+        root = np.ones(S) if problem.root is None or mixing is not None else problem.root
         parts, weights = [], []
         if problem.F is not None:
-            spread = root[:, None] * (problem.F - np.average(problem.F, axis=0, weights=problem.weights))
-            size = float(np.linalg.norm(spread)) or float(np.linalg.norm(root[:, None] * problem.F)) or 1.0
+            spread = weigh_values(problem.F - weighted_mean(problem.F, problem.weights), problem.root)
+            size = float(np.linalg.norm(spread)) or float(np.sqrt(problem.size_F)) or 1.0
             factor = np.sqrt(lam if problem.J is not None else 1.0) / size
             parts.append(problem.F[:, None, :])
             weights.append(factor * root[:, None])
@@ -58,14 +73,41 @@ class Rows:
             parts.append(problem.J.mT)
             weights.append(np.broadcast_to(root[:, None] / size, (S, problem.J.shape[2])))
         stacked = np.concatenate(weights, axis=1)
-        Y = np.concatenate(parts, axis=1) * stacked[:, :, None]
-        assert Y.shape == (S, stacked.shape[1], n)
-        return cls(problem.X, Y, stacked, problem.F is not None, problem.J is not None)
+        given = np.concatenate(parts, axis=1)
+        assert given.shape == (S, stacked.shape[1], n)
+        blank = cls(problem.X, given, stacked, problem.F is not None, problem.J is not None, mixing)
+        return dataclasses.replace(blank, Y=blank.weigh_rows(given[None])[0])
+
+    def weigh(self, table: Float[ndarray, "B s q n N"], part: slice = slice(None)) -> Float[ndarray, "B s q n N"]:
+        """Rows of some samples times their weights. The table is used up to save memory: use what is returned."""
+        table *= self.weights[part, :, None, None]
+        if self.mixing is None:
+            return table
+        if self.mixing.ndim == 2:
+            table *= self.mixing[part, None, :, None]
+            return table
+        return self.mixing[part, None] @ table
+
+    def weigh_rows(self, table: Float[ndarray, "B S q n"]) -> Float[ndarray, "B S q n"]:
+        """The same for one number per row and output."""
+        table *= self.weights[:, :, None]
+        if self.mixing is None:
+            return table
+        return table * self.mixing[:, None] if self.mixing.ndim == 2 else table @ self.mixing
 
     @cached_property
-    def n_rows(self) -> int:
-        """Numbers to fit."""
-        return self.Y.size
+    def n_numbers(self) -> int:
+        """Numbers to fit: those that the weights see."""
+        S, q, n = self.Y.shape
+        if self.mixing is None:
+            return S * q * n
+        if self.mixing.ndim == 2:
+            return q * int(np.count_nonzero(self.mixing))
+        return q * int(np.sum(np.linalg.matrix_rank(self.mixing, rtol=_UNSEEN, hermitian=True)))
+
+    def forms_normal_matrix(self, n_unknowns: int) -> bool:
+        """Whether the normal matrix of a start is cheap enough to be formed."""
+        return n_unknowns <= _DENSE_UP_TO and self.Y.size * float(n_unknowns) ** 2 <= _DENSE_PRODUCTS
 
     def chunks(self, n_starts: int, n_unknowns: int) -> Iterator[slice]:
         """Samples in portions whose derivatives fit into a bounded amount of memory."""
@@ -144,7 +186,7 @@ class Eliminated(AbstractResiduals):
         flat = flatten(theta)
         cost = cost + self.ridge * np.sum(flat**2, axis=1)
         B, N = flat.shape
-        if N > _DENSE_UP_TO:
+        if not self.rows.forms_normal_matrix(N):
             return cost, self._matrix_free(chain, theta, A, Q, residual)
         Q, residual = Q.reshape(B, S, q, -1), residual.reshape(B, S, q, n)
         M, g = np.zeros((B, N, N)), np.zeros((B, N))
@@ -217,7 +259,7 @@ class Complete(AbstractResiduals):
             model[:, :, 0] = (combine(chain.Phi[-1], C[..., 1:]) + C[:, None, :, 0]) @ W.mT
         if rows.jacobians:
             model[:, :, int(rows.values) :] = (G[..., None] * chain.V[-1]).mT @ W.mT[:, None]
-        return rows.Y - model * rows.weights[:, :, None]
+        return rows.Y - rows.weigh_rows(model)
 
     def derivatives(self, theta: Parameters, chain: Chain, part: slice) -> Float[ndarray, "B s q n N"]:
         """Derivatives of the weighted model rows with respect to all parameters, for some of the samples."""
@@ -241,9 +283,7 @@ class Complete(AbstractResiduals):
             of_C[:, :, o:, :, :, 1:] = W[:, None, None, :, :, None] * slopes[:, :, :, None]
             of_W[:, :, o:, every, every] = (a[..., None] * some.V[-1]).mT[:, :, :, None]
         blocks = [inner, of_C.reshape(B, S, q, n, -1), of_W.reshape(B, S, q, n, -1)]
-        table = np.concatenate(blocks, axis=-1)
-        table *= rows.weights[part, :, None, None]
-        return table
+        return rows.weigh(np.concatenate(blocks, axis=-1), part)
 
     def linearise(self, theta: Parameters) -> tuple[Float[ndarray, " B"], AbstractLinearisation]:
         chain = run_chain(self.layers, theta[:-2], self.rows.X)
@@ -251,7 +291,7 @@ class Complete(AbstractResiduals):
         flat = flatten(theta)
         B, N = flat.shape
         cost = np.einsum("bsqn,bsqn->b", residual, residual) + self.ridge * np.sum(flat**2, axis=1)
-        if N > _DENSE_UP_TO:
+        if not self.rows.forms_normal_matrix(N):
             return cost, self._matrix_free(chain, theta, residual)
         M, g = np.zeros((B, N, N)), np.zeros((B, N))
         for part in self.rows.chunks(B, N):
@@ -279,10 +319,10 @@ class Complete(AbstractResiduals):
                 dG = b * du + combine(dPhi, dC[..., 1:])
                 dP = dG[..., None] * V + a[..., None] * dV
                 out[:, :, o:] = dP.mT @ W.mT[:, None] + (a[..., None] * V).mT @ dW.mT[:, None]
-            return out * rows.weights[:, :, None]
+            return rows.weigh_rows(out)
 
         def backward(table: ndarray) -> ndarray:
-            w = table * rows.weights[:, :, None]
+            w = rows.weigh_rows(table.copy())
             u_bar, V_bar = np.zeros(chain.u[-1].shape), np.zeros(V.shape)
             dC, dW = np.zeros_like(C), np.zeros_like(W)
             if rows.values:

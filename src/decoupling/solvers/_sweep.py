@@ -15,21 +15,25 @@ import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
+from .._jacobians import portions
 from ..bases import LayerBasis
 from ._iterate import Iterate
 from ._problem import Problem
 from ._updates import (
     combine,
     diagonal_equations,
-    gram_of_columns,
+    input_products,
     left_products,
     outer,
     output_equations,
+    output_gram,
+    output_gram_times,
     right_products,
     update_inner_factor,
     update_input_factor,
     update_output_factor,
 )
+from ._weighting import by_output, some, weigh, weigh_values, weighted_gram, weighted_squares
 
 # Below this share of ||J||^2 the objective from Gram matrices has lost too many digits, and J - J_hat is formed.
 _EXPLICIT_BELOW = 1e-6
@@ -67,9 +71,9 @@ def sweep(problem: Problem, state: Iterate, lam: float, update_coefficients: Coe
     J, weights = problem.J, problem.weights
     assert J is not None
     A = left_products(W, G)
-    AA = [gram_of_columns(a) for a in A]
+    AA = [weighted_gram(a, weights) for a in A]
     P = A[0] * G[0][:, :, None, :]
-    W[0] = update_input_factor(J, P, weights)
+    W[0] = update_input_factor(J, P, weigh(P, weights))
     K, N = first_right_products(problem, W[0])
     z = problem.X
     for l in range(L):
@@ -81,8 +85,8 @@ def sweep(problem: Problem, state: Iterate, lam: float, update_coefficients: Coe
             P = A[l + 1] * G[l + 1][:, :, None, :]
             W[l + 1] = update_inner_factor(P, AA[l + 1] * outer(G[l + 1]), KD, Q)
             K, N = right_products(KD, Q, W[l + 1])
-    gram_J, rhs_J = output_equations(KD, Q)
-    W[L] = update_output_factor(*add_value_term(problem, gram_J, rhs_J, z, lam))
+    gram_J, rhs_J = output_equations(KD, Q, weights)
+    W[L] = seen(problem, update_output_factor(*add_value_term(problem, gram_J, rhs_J, z, lam)))
     return with_residuals(problem, Iterate.unrated(W, scale, C, G, z), gram_J, rhs_J)
 
 
@@ -112,32 +116,36 @@ def input_scale(u: Float[ndarray, "B S r"], layer: LayerBasis) -> Float[ndarray,
 
 
 def first_right_products(problem: Problem, W0: Float[ndarray, "B r m"]) -> tuple[ndarray, ndarray]:
-    """K = w J W_0^T and N = w W_0 W_0^T of the first layer."""
+    """K = M J W_0^T and N = W_0 W_0^T of the first layer."""
     assert problem.J is not None
-    S, n, m = problem.J.shape
-    K = (problem.J.reshape(S * n, m) @ W0.mT).reshape(W0.shape[0], S, n, -1)
-    N = (W0 @ W0.mT)[:, None]
-    if problem.weights is None:
-        return K, N
-    w = problem.weights[:, None, None]
-    return K * w, N * w
+    return weigh(input_products(problem.J, W0), problem.weights), (W0 @ W0.mT)[:, None]
 
 
 def add_value_term(
     problem: Problem, gram_J: ndarray, rhs_J: ndarray, R: ndarray, lam: float
 ) -> tuple[ndarray, ndarray]:
     """Normal equations of W_L with lam ||F - R W_L^T||^2 added."""
+    weights = problem.weights
     if problem.F is None or lam == 0.0:
         return gram_J, rhs_J
-    weighted = R if problem.weights is None else R * problem.weights[:, None]
+    if by_output(weights):
+        return gram_J + lam * output_gram(outer(R), weights), rhs_J + lam * (weigh_values(problem.F, weights).T @ R)
+    weighted = R if weights is None else R * weights[:, None]
     return gram_J + lam * (weighted.mT @ R), rhs_J + lam * (problem.F.T @ weighted)
+
+
+def seen(problem: Problem, W_L: Float[ndarray, "B n r"]) -> Float[ndarray, "B n r"]:
+    """W_L without what no weight sees: there its normal equations are singular, and what they give is rounding."""
+    return W_L if problem.seen is None else problem.seen @ W_L
 
 
 def with_residuals(problem: Problem, state: Iterate, gram_J: ndarray, rhs_J: ndarray) -> Iterate:
     """Fill in the squared residuals, the one of J from the normal equations of W_L unless that is too inaccurate."""
     W_L = state.W[-1]
     size = problem.size_J
-    residual_J = size - 2.0 * np.sum(W_L * rhs_J, axis=(1, 2)) + np.sum((W_L @ gram_J) * W_L, axis=(1, 2))
+    residual_J = (
+        size - 2.0 * np.sum(W_L * rhs_J, axis=(1, 2)) + np.sum(output_gram_times(gram_J, W_L) * W_L, axis=(1, 2))
+    )
     inaccurate = np.flatnonzero(residual_J < _EXPLICIT_BELOW * size)
     if inaccurate.size:
         residual_J[inaccurate] = explicit_residual(problem, state.take(inaccurate))
@@ -150,25 +158,20 @@ def value_residual(problem: Problem, state: Iterate) -> Float[ndarray, " B"]:
     """||F - F_hat||^2; 0 where no values are known."""
     if problem.F is None:
         return np.zeros(len(state.R))
-    return _weighted_square(problem.F - state.R @ state.W[-1].mT, problem.weights)
+    return weighted_squares(problem.F - state.R @ state.W[-1].mT, problem.weights)
 
 
 def explicit_residual(problem: Problem, state: Iterate) -> Float[ndarray, " B"]:
     """||J - J_hat||^2 entry by entry, a few starts at a time so that memory stays bounded."""
     assert problem.J is not None
-    step = max(1, _CHUNK_ENTRIES // problem.J.size)
-    parts = []
-    for first in range(0, state.W[0].shape[0], step):
-        W = [w[first : first + step] for w in state.W]
-        G = [g[first : first + step] for g in state.G]
-        P = left_products(W, G)[0] * G[0][:, :, None, :]
-        difference = P @ W[0][:, None]
-        difference -= problem.J
-        parts.append(_weighted_square(difference, problem.weights))
-    return np.concatenate(parts)
-
-
-def _weighted_square(difference: ndarray, weights: ndarray | None) -> ndarray:
-    flat = difference.reshape(*difference.shape[:2], -1)
-    per_sample = np.einsum("bsi,bsi->bs", flat, flat)
-    return per_sample.sum(axis=1) if weights is None else per_sample @ weights
+    B = state.W[0].shape[0]
+    total = np.zeros(B)
+    for rows, J in portions(problem.J):
+        step = max(1, _CHUNK_ENTRIES // J.size)
+        for starts in (slice(first, first + step) for first in range(0, B, step)):
+            W, G = [w[starts] for w in state.W], [g[starts, rows] for g in state.G]
+            P = left_products(W, G)[0] * G[0][:, :, None, :]
+            difference = P @ W[0][:, None]
+            difference -= J
+            total[starts] += weighted_squares(difference, some(problem.weights, rows))
+    return total

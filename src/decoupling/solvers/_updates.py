@@ -3,18 +3,22 @@ r"""Block updates of the coupled ParaTuck-L problem, as pure functions on a batc
 Shapes: B starts, S samples. Around the diagonals of one layer every slice reads A_s D_s B_s, with A_s (n x r)
 everything to the left and B_s (r x m) everything to the right. The updates never need B_s itself, only
 
-    K_s = w_s J_s B_s^T   (n x r)      and      N_s = w_s B_s B_s^T   (r x r),
+    K_s = M_s J_s B_s^T   (n x r)      and      N_s = B_s B_s^T   (r x r),
 
-so that J is touched twice per sweep, whatever L is, and no Kronecker or Khatri-Rao product is ever formed.
-`A` and `N` may have one sample instead of S where they are the same for all.
+so that J is touched twice per sweep, whatever L is, and no Kronecker or Khatri-Rao product is ever formed. M_s are the
+weights: besides K they enter through the products A_s^T M_s A_s, called AA, and through the equations of W_L.
+`A`, `AA` and `N` may have one sample instead of S where they are the same for all.
 """
 
 from __future__ import annotations
+
+from functools import reduce
 
 import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
+from .._jacobians import Jacobians, portions
 from ._normal import solve_normal
 
 _SHORT = 4  # up to this many outputs a sum of outer products is faster than a product per sample
@@ -36,13 +40,25 @@ def right_products(
 
 
 def update_input_factor(
-    J: Float[ndarray, "S n m"], P: Float[ndarray, "B S n r"], weights: Float[ndarray, " S"] | None
+    J: Jacobians, P: Float[ndarray, "B S n r"], MP: Float[ndarray, "B S n r"]
 ) -> Float[ndarray, "B r m"]:
-    """W_0 that minimises sum_s w_s ||J_s - P_s W_0||^2, with P_s = A_s D_s of the first layer."""
+    """W_0 that minimises sum_s tr((J_s - P_s W_0)^T M_s (J_s - P_s W_0)), with P_s = A_s D_s and MP = M P."""
     B, S, n, r = P.shape
-    flat = P.reshape(B, S * n, r)
-    weighted = flat if weights is None else (P * weights[:, None, None]).reshape(B, S * n, r)
-    return solve_normal(weighted.mT @ flat, weighted.mT @ J.reshape(S * n, -1))
+    gram = MP.reshape(B, S * n, r).mT @ P.reshape(B, S * n, r)
+    sums = (MP[:, rows].reshape(B, -1, r).mT @ part.reshape(-1, J.shape[2]) for rows, part in portions(J))
+    return solve_normal(gram, reduce(np.add, sums))
+
+
+def input_products(J: Jacobians, W0: Float[ndarray, "B r m"]) -> Float[ndarray, "B S n r"]:
+    """J_s W_0^T for every sample."""
+    S, n, m = J.shape
+    B, r, _ = W0.shape
+    if isinstance(J, ndarray):
+        return (J.reshape(S * n, m) @ W0.mT).reshape(B, S, n, r)
+    K = np.empty((B, S, n, r))
+    for rows, part in portions(J):
+        K[:, rows] = (part.reshape(-1, m) @ W0.mT).reshape(B, -1, n, r)
+    return K
 
 
 def update_inner_factor(
@@ -51,26 +67,57 @@ def update_inner_factor(
     KD: Float[ndarray, "B S n q"],
     Q: Float[ndarray, "B S q q"],
 ) -> Float[ndarray, "B p q"]:
-    """W_l, 0 < l < L, that minimises sum_s w_s ||J_s - P_s W_l D_s B_s||^2, with KD = K D, Q = D N D and PP = P^T P."""
+    """W_l, 0 < l < L, that brings P_s W_l D_s B_s closest to J_s, with KD = K D, Q = D N D and PP = P^T M P."""
     B, S, n, q = KD.shape
     p = P.shape[-1]
-    # sum_s (P_s^T P_s) x (Q_s), first as one product over the samples, then with its four axes put in order.
+    # sum_s (P_s^T M_s P_s) x (Q_s), first as one product over the samples, then with its four axes put in order.
     gram = PP.reshape(B, S, p * p).mT @ Q.reshape(B, S, q * q)
     gram = gram.reshape(B, p, p, q, q).transpose(0, 1, 3, 2, 4).reshape(B, p * q, p * q)
     rhs = P.reshape(B, S * n, p).mT @ KD.reshape(B, S * n, q)
     return solve_normal(gram, rhs.reshape(B, p * q, 1)).reshape(B, p, q)
 
 
-def update_output_factor(gram: Float[ndarray, "B r r"], rhs: Float[ndarray, "B n r"]) -> Float[ndarray, "B n r"]:
-    """W_L from its normal equations W_L gram = rhs (see `output_equations`)."""
-    return solve_normal(gram, rhs.mT).mT
+def update_output_factor(
+    gram: Float[ndarray, "B *outputs r r"], rhs: Float[ndarray, "B n r"]
+) -> Float[ndarray, "B n r"]:
+    """W_L from its normal equations (see `output_equations`)."""
+    B, n, r = rhs.shape
+    if gram.ndim == 3:
+        return solve_normal(gram, rhs.mT).mT
+    if gram.ndim == 4:
+        return solve_normal(gram, rhs[..., None])[..., 0]
+    square = gram.transpose(0, 1, 3, 2, 4).reshape(B, n * r, n * r)
+    return solve_normal(square, rhs.reshape(B, n * r, 1)).reshape(B, n, r)
 
 
 def output_equations(
-    KD: Float[ndarray, "B S n r"], Q: Float[ndarray, "B _ r r"]
-) -> tuple[Float[ndarray, "B r r"], Float[ndarray, "B n r"]]:
-    """Normal equations of W_L for the Jacobian term: sum_s D N D and sum_s K D."""
-    return sum_samples(Q), sum_samples(KD)
+    KD: Float[ndarray, "B S n r"], Q: Float[ndarray, "B _ r r"], weights: Float[ndarray, "S *outputs"] | None
+) -> tuple[Float[ndarray, "B *outputs r r"], Float[ndarray, "B n r"]]:
+    """Normal equations of W_L for the Jacobian term: sum_s M_s W_L Q_s = sum_s K_s D_s, with Q = D N D."""
+    return output_gram(Q, weights), sum_samples(KD)
+
+
+def output_gram(
+    Q: Float[ndarray, "B S r r"], weights: Float[ndarray, "S *outputs"] | None
+) -> Float[ndarray, "B *outputs r r"]:
+    """sum_s M_s x Q_s, without what is the same or 0.
+
+    That is (B, r, r) if all outputs count alike, (B, n, r, r) if each counts on its own, (B, n, n, r, r) in general.
+    """
+    if weights is None:
+        return sum_samples(Q)
+    B, S, r, _ = Q.shape
+    total = weights.reshape(S, -1).T @ Q.reshape(B, S, r * r)
+    return total.reshape(B, *weights.shape[1:], r, r)
+
+
+def output_gram_times(gram: Float[ndarray, "B *outputs r r"], W: Float[ndarray, "B n r"]) -> Float[ndarray, "B n r"]:
+    """sum_s M_s W Q_s, from `output_gram`."""
+    if gram.ndim == 3:
+        return W @ gram
+    if gram.ndim == 4:
+        return (gram @ W[..., None])[..., 0]
+    return np.einsum("bijpq,bjq->bip", gram, W)
 
 
 def diagonal_equations(
@@ -79,12 +126,12 @@ def diagonal_equations(
     K: Float[ndarray, "B S n r"],
     N: Float[ndarray, "B _ r r"],
 ) -> tuple[Float[ndarray, "B _ r r"], Float[ndarray, "B S r"]]:
-    """Normal equations H_s g_s = b_s of the diagonals: H = (A^T A) o (B B^T), b = column sums of A o (J B^T)."""
+    """Normal equations H_s g_s = b_s of the diagonals: H = (A^T M A) o (B B^T), b = column sums of A o (M J B^T)."""
     return AA * N, np.einsum("bsnr,bsnr->bsr", *np.broadcast_arrays(A, K))
 
 
 def update_diagonals(H: Float[ndarray, "B _ r r"], b: Float[ndarray, "B S r"]) -> Float[ndarray, "B S r"]:
-    """Rows of G that minimise ||J_s - A_s D_s B_s||^2 for every sample on its own."""
+    """Rows of G that bring A_s D_s B_s closest to J_s, every sample on its own."""
     if H.shape[1] == 1:  # single layer: one matrix for all samples
         return solve_normal(H[:, 0], b.mT).mT
     return solve_normal(H, b[..., None])[..., 0]

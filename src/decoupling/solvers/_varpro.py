@@ -5,6 +5,9 @@ differentiated. Batches of random starts descend on the problem without its last
 dropped now and then; the best ones get a last layer of rank one per function and are polished with all parameters free
 (`Complete`). New batches are drawn until one start meets the data to rounding, several agree on the same minimum, or
 the budget of starts or seconds is used up.
+
+Elimination needs one design matrix for all outputs. Where weights differ between outputs, the search is made with one
+factor per sample, the mean of the diagonal of M_s, and the polish with the weights themselves.
 """
 
 from __future__ import annotations
@@ -29,6 +32,7 @@ from ._parameters import blank_parameters, check_fixed, exists, fixed_parameter,
 from ._problem import Problem
 from ._residuals import Complete, Eliminated, Rows
 from ._starts import AbstractStart, Normal, Orthonormal
+from ._weighting import by_output
 
 _EXACT = 1e-22  # of the scale-free objective: rounding
 _HALVE_EVERY = 30  # steps after which the worse half of a batch is dropped
@@ -39,7 +43,6 @@ _POLISHING = 0.3  # how much longer that may take, as a share of `max_seconds`
 _LEAST_STARTS = 32
 _AGREEING = 3  # starts that must reach the same minimum ...
 _AGREEMENT = 1e-6  # ... up to this relative difference
-_DENSE_UP_TO = 1000  # unknowns; beyond this starts are run one at a time
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,6 +94,7 @@ class VarPro(AbstractSolver):
         return 1024
 
     def check(self, problem: Problem) -> None:
+        problem.needs_arrays("VarPro")
         check_fixed(self.fixed, problem.uncompressed())
         if isinstance(self.start, Decoupling):
             parameters_of(problem, self.start)
@@ -129,10 +133,14 @@ class Search:
         self.floor = max(_EXACT, 100.0 * float(np.finfo(float).eps ** 2 * np.sum(self.rows.Y**2)))
         self.template = blank_parameters(problem)
         n_unknowns = sum(p[0].size for p in self.template)
-        self.batch_size = 1 if n_unknowns > _DENSE_UP_TO else min(options.batch_size, n_starts)
+        small = self.rows.forms_normal_matrix(n_unknowns)  # large starts are run one at a time
+        self.batch_size = min(options.batch_size, n_starts) if small else 1
         free = free_mask(options.fixed, self.template)
         inner = None if free is None else free[: sum(p[0].size for p in self.template[:-2])]
-        self.eliminated = Eliminated(self.rows, problem.layers, options.ridge, inner)
+        searched = self.rows
+        if self.rows.mixing is not None:
+            searched = Rows.of(dataclasses.replace(problem, weights=problem.sample_weights), options.lam)
+        self.eliminated = Eliminated(searched, problem.layers, options.ridge, inner)
         self.complete = Complete(self.rows, problem.layers, options.ridge, free)
         L = len(problem.layers)
         self.eliminates = not {f"W{L}", f"g{L}"} & set(options.fixed)
@@ -237,7 +245,7 @@ class Search:
         if first == 0 and isinstance(start, Decoupling):
             for p, given in zip(theta, parameters_of(self.problem, start), strict=True):
                 p[0] = given
-        elif first == 0 and len(self.problem.layers) == 1 and self.problem.J is not None:
+        elif first == 0 and len(self.problem.layers) == 1 and isinstance(self.problem.J, ndarray):
             directions = cpd_directions(self.problem.J, theta[0].shape[1], self.rng)
             if directions is not None:
                 theta[0][0] = directions
@@ -271,7 +279,8 @@ class Search:
         residual = (
             self.complete.residual(theta, chain)[0] / np.where(self.rows.weights > 0, self.rows.weights, 1)[..., None]
         )
-        w = np.ones(len(residual)) if self.problem.weights is None else self.problem.weights
+        weights = self.problem.weights
+        w = np.ones(len(residual)) if weights is None or by_output(weights) else weights
         o = int(self.rows.values)
         of_F = float(w @ np.sum(residual[:, :o] ** 2, axis=(1, 2))) / (self.problem.size_F or 1.0)
         of_J = float(w @ np.sum(residual[:, o:] ** 2, axis=(1, 2))) / (self.problem.size_J or 1.0)

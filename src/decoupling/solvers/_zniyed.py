@@ -17,15 +17,9 @@ from ._coefficients import projected
 from ._iterate import Iterate
 from ._problem import Problem
 from ._starts import AbstractStart, Uniform, draw_factors
-from ._sweep import add_value_term, first_right_products, update_layer, with_residuals
-from ._updates import (
-    diagonal_equations,
-    gram_of_columns,
-    outer,
-    output_equations,
-    update_input_factor,
-    update_output_factor,
-)
+from ._sweep import add_value_term, first_right_products, seen, update_layer, with_residuals
+from ._updates import diagonal_equations, outer, output_equations, update_input_factor, update_output_factor
+from ._weighting import weigh, weighted_gram
 
 _FIRST_LAM, _GROWTH, _EVERY = 1e-6, 10.0, 10
 _LARGEST_LAM = 1e6  # past this the Jacobian term is lost in the rounding of the value term
@@ -91,17 +85,18 @@ class Zniyed(AbstractSolver):
 def zniyed_sweep(problem: Problem, state: Iterate, lam: float) -> Iterate:
     """Update every factor once, the output factor first."""
     assert problem.J is not None
-    (W0, _), (G,), R = state.W, state.G, state.R
+    weights, (W0, _), (G,), R = problem.weights, state.W, state.G, state.R
     K, N = first_right_products(problem, W0)
-    gram, rhs = add_value_term(problem, *output_equations(K * G[:, :, None, :], N * outer(G)), R, lam)
-    W1 = update_output_factor(gram, rhs)
+    equations = output_equations(K * G[:, :, None, :], N * outer(G), weights)
+    W1 = seen(problem, update_output_factor(*add_value_term(problem, *equations, R, lam)))
     A = W1[:, None]
-    W0 = update_input_factor(problem.J, A * G[:, :, None, :], problem.weights)
+    P = A * G[:, :, None, :]
+    W0 = update_input_factor(problem.J, P, weigh(P, weights))
     K, N = first_right_products(problem, W0)
-    H, b = diagonal_equations(A, gram_of_columns(A), K, N)
+    H, b = diagonal_equations(A, weighted_gram(A, weights), K, N)
     scale, C, G, R = update_layer(problem, 0, problem.X @ W0.mT, H, b, W1, lam, projected)
     new = Iterate.unrated([W0, W1], [scale], [C], [G], R)
-    return with_residuals(problem, new, *output_equations(K * G[:, :, None, :], N * outer(G)))
+    return with_residuals(problem, new, *output_equations(K * G[:, :, None, :], N * outer(G), weights))
 
 
 def _schedule(iteration: int) -> float:

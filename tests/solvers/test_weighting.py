@@ -1,0 +1,347 @@
+"""Weights per output and matrices as weights, in all solvers."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+import decoupling as dc
+from benchmarks import reference
+from benchmarks.problems import noise_samples, problem_of
+from decoupling.solvers._coefficients import constrained, projected, projected_weighted
+from decoupling.solvers._starts import draw_factors
+from decoupling.solvers._sweep import explicit_residual, sweep
+from decoupling.solvers._weighting import root_of, seen_outputs, weighted_mean
+
+from ..strategies import points, random_model, sampled
+from .test_solvers import Broken
+
+UPDATES = {"proj": projected, "constr": constrained}
+SINGLE_LAYER = [dc.Zniyed(max_iterations=40), dc.Hollander(max_iterations=40), dc.Dreesen(max_iterations=40)]
+ANY_LAYER = [
+    dc.Proj(max_iterations=40),
+    dc.Proj(max_iterations=40, weighted_projection=False),
+    dc.Constr(max_iterations=40),
+    dc.TwoStage(dc.Constr(max_iterations=20), max_steps=2),
+    dc.VarPro(max_steps=30),
+]
+ALL = SINGLE_LAYER + ANY_LAYER
+
+
+def weighted(samples, weights):
+    return dc.Samples(samples.X, F=samples.F, J=samples.J, weights=weights)
+
+
+def random_matrices(S, n, seed=0):
+    T = np.random.default_rng(seed).normal(size=(S, n, n))
+    return T @ T.mT + 0.1 * np.eye(n)
+
+
+def softmax_fisher(F, temperature=1.0):
+    """diag(p) - p p^T: what a small change of the logits F does to the cross-entropy. Singular at every sample."""
+    p = np.exp((F - F.max(axis=1, keepdims=True)) / temperature)
+    p /= p.sum(axis=1, keepdims=True)
+    return p[:, :, None] * np.eye(F.shape[1]) - p[:, :, None] * p[:, None, :]
+
+
+def diagonal(w):
+    return w[:, :, None] * np.eye(w.shape[1])
+
+
+def noisy(system, S=40, seed=0):
+    samples = sampled(system, S, seed)
+    rng = np.random.default_rng(seed + 1)
+    return dc.Samples(
+        samples.X,
+        F=samples.F + 0.05 * samples.F.std() * rng.normal(size=samples.F.shape),
+        J=samples.J + 0.05 * samples.J.std() * rng.normal(size=samples.J.shape),
+    )
+
+
+def swept(samples, update, ranks, lam=1e-2, n_sweeps=2, model=None):
+    problem = problem_of(samples, ranks, (3,) * len(ranks))
+    state = draw_factors(problem, dc.Normal() if model is None else model, 1, np.random.default_rng(5))
+    for _ in range(n_sweeps):
+        state = sweep(problem, state, lam, update)
+    return state
+
+
+def objective(samples, model, lam):
+    """The definition, sample by sample, for matrices as weights."""
+    total = 0.0
+    for M, F, J, F_hat, J_hat in zip(
+        samples.weights, samples.F, samples.J, model(samples.X), model.jacobian(samples.X), strict=True
+    ):
+        total += np.trace((J - J_hat).T @ M @ (J - J_hat)) + lam * (F - F_hat) @ M @ (F - F_hat)
+    return total
+
+
+# The three shapes say the same where they can
+
+
+@pytest.mark.parametrize("update", [projected, projected_weighted, constrained])
+@pytest.mark.parametrize("ranks", [(2,), (5,), (2, 2), (2, 3, 2)], ids=str)
+def test_the_same_weights_in_another_shape_give_the_same_factors(update, ranks):
+    samples = noise_samples(3, 4, 40)
+    rng = np.random.default_rng(1)
+    w, v = rng.uniform(0.5, 2.0, 40), rng.uniform(0.5, 2.0, (40, 3))
+    per_sample = [w, np.repeat(w[:, None], 3, axis=1), w[:, None, None] * np.eye(3)]
+    for group in (per_sample, [v, diagonal(v)]):
+        states = [swept(weighted(samples, given), update, ranks) for given in group]
+        for other in states[1:]:
+            for a, b in zip((*states[0].W, *states[0].G), (*other.W, *other.G), strict=True):
+                assert_allclose(a, b, rtol=0, atol=1e-7 * np.abs(a).max())
+            assert_allclose(states[0].residual_J, other.residual_J, rtol=1e-8)
+            assert_allclose(states[0].residual_F, other.residual_F, rtol=1e-8)
+
+
+@pytest.mark.parametrize("solver", ALL, ids=repr)
+def test_solvers_agree_on_the_same_weights_in_another_shape(solver):
+    samples = noisy(dc.systems.random_system((4, 2, 3), (3,), rng=2))
+    w = np.random.default_rng(1).uniform(0.5, 2.0, 40)
+    results = [
+        dc.decouple(weighted(samples, given), 2, 3, solver=solver, n_starts=2, progress=False)
+        for given in (w, np.repeat(w[:, None], 3, axis=1), w[:, None, None] * np.eye(3))
+    ]
+    for other in results[1:]:
+        assert other.error_jacobian == pytest.approx(results[0].error_jacobian, rel=1e-4)
+        assert other.error_values == pytest.approx(results[0].error_values, rel=1e-4)
+
+
+@pytest.mark.parametrize("update", [projected, constrained])
+def test_an_output_weighted_twice_is_an_output_given_twice(update):
+    samples = noise_samples(3, 4, 40)
+    twice = dc.Samples(samples.X, F=samples.F[:, [0, 1, 2, 2]], J=samples.J[:, [0, 1, 2, 2]])
+    model = random_model([4, 2, 2, 3], 5)
+    double = dc.Decoupling([*model.W[:-1], model.W[-1][[0, 1, 2, 2]]], model.g)
+    one = swept(weighted(samples, np.tile([1.0, 1.0, 2.0], (40, 1))), update, (2, 2), model=model)
+    two = swept(twice, update, (2, 2), model=double)
+    assert_allclose(one.residual_J, two.residual_J, rtol=1e-8)
+    assert_allclose(one.residual_F, two.residual_F, rtol=1e-8)
+    assert_allclose(one.W[0], two.W[0], rtol=0, atol=1e-8 * np.abs(two.W[0]).max())
+
+
+@pytest.mark.parametrize("update", [projected, projected_weighted, constrained])
+def test_what_has_weight_0_does_not_matter(update):
+    samples = sampled(dc.systems.f2(), 40)
+    w = np.random.default_rng(0).integers(0, 2, (40, 3)).astype(float)
+    F, J = np.where(w > 0.0, samples.F, 1e3), np.where(w[..., None] > 0.0, samples.J, 1e3)
+    spoiled = dc.Samples(samples.X, F=F, J=J, weights=w)
+    a, b = (
+        swept(data, update, (2, 2), model=random_model([3, 2, 2, 3], 5)) for data in (weighted(samples, w), spoiled)
+    )
+    for ours, theirs in zip((*a.W, *a.G), (*b.W, *b.G), strict=True):
+        assert_allclose(ours, theirs, rtol=0, atol=1e-6 * np.abs(theirs).max())
+
+
+# Against dense least squares
+
+
+def dense_sweep(samples, state, lam, method):
+    """One sweep for one layer with the rows multiplied by roots of the weights, by `lstsq`. Slow on purpose."""
+    X, F, J = samples.X, samples.F, samples.J
+    S, n = F.shape
+    root = root_of(samples.weights)
+    (W0, W1), G = (w[0] for w in state.W), state.G[0][0]
+    r = G.shape[1]
+    rows = np.concatenate([root[s] @ (W1 * G[s]) for s in range(S)])
+    W0 = np.linalg.lstsq(rows, np.concatenate([root[s] @ J[s] for s in range(S)]), rcond=None)[0]
+    u = X @ W0.T
+    slopes, values = ([f(u[:, j], 3) for j in range(r)] for f in (reference.derivatives, reference.values))
+    target = np.concatenate(
+        [(root[s] @ J[s]).ravel() for s in range(S)] + [np.sqrt(lam) * root[s] @ F[s] for s in range(S)]
+    )
+    if method == "constr":
+        of_J = [[np.outer((root[s] @ W1)[:, j], W0[j]).ravel() for j in range(r)] for s in range(S)]
+        design = np.concatenate(
+            [np.concatenate([np.outer(of_J[s][j], slopes[j][s]) for j in range(r)], axis=1) for s in range(S)]
+            + [
+                np.sqrt(lam) * np.concatenate([np.outer((root[s] @ W1)[:, j], values[j][s]) for j in range(r)], axis=1)
+                for s in range(S)
+            ]
+        )
+        C = np.linalg.lstsq(design, target, rcond=None)[0].reshape(r, 4)
+    else:
+        free_G, free_R = np.empty((S, r)), np.empty((S, r))
+        for s in range(S):
+            columns = np.stack([np.outer((root[s] @ W1)[:, j], W0[j]).ravel() for j in range(r)], axis=1)
+            free_G[s] = np.linalg.lstsq(columns, (root[s] @ J[s]).ravel(), rcond=None)[0]
+            free_R[s] = np.linalg.lstsq(root[s] @ W1, root[s] @ F[s], rcond=None)[0]
+        w = np.sqrt(np.trace(samples.weights, axis1=1, axis2=2) / n)
+        C = np.empty((r, 4))
+        for j in range(r):
+            design = np.concatenate([w[:, None] * slopes[j], np.sqrt(lam) * w[:, None] * values[j]])
+            C[j] = np.linalg.lstsq(design, np.concatenate([w * free_G[:, j], np.sqrt(lam) * w * free_R[:, j]]))[0]
+    G, R = (np.stack([table[j] @ C[j] for j in range(r)], axis=1) for table in (slopes, values))
+    design = np.concatenate(
+        [np.kron(root[s], (G[s][:, None] * W0).T) for s in range(S)]
+        + [np.sqrt(lam) * np.kron(root[s], R[s]) for s in range(S)]
+    )
+    W1 = np.linalg.lstsq(design, target, rcond=None)[0].reshape(n, r)
+    return W0, W1, G, R
+
+
+@pytest.mark.parametrize("method", ["proj", "constr"])
+@pytest.mark.parametrize("rank", [2, 3])
+def test_one_sweep_gives_the_factors_of_dense_least_squares(method, rank):
+    samples = weighted(noise_samples(3, 4, 30), random_matrices(30, 3))
+    problem = problem_of(samples, (rank,), (3,))
+    state = draw_factors(problem, dc.Normal(), 1, np.random.default_rng(4))
+    fast = sweep(problem, state, 1e-2, UPDATES[method])
+    for ours, theirs in zip((*fast.W, *fast.G, fast.R), dense_sweep(samples, state, 1e-2, method), strict=True):
+        assert_allclose(ours[0], theirs, rtol=0, atol=1e-8 * np.abs(theirs).max())
+
+
+@pytest.mark.parametrize("ranks", [(2,), (2, 2), (2, 3, 2)], ids=str)
+def test_residuals_are_those_of_the_definition(ranks):
+    samples = weighted(noise_samples(3, 4, 30), random_matrices(30, 3))
+    problem = problem_of(samples, ranks, (3,) * len(ranks))
+    state = draw_factors(problem, dc.Normal(), 2, np.random.default_rng(4))
+    for _ in range(2):
+        state = sweep(problem, state, 0.3, constrained)
+    assert_allclose(state.residual_J, explicit_residual(problem, state), rtol=1e-9)
+    for b in range(2):
+        W = [w[b] / s[b][:, None] for w, s in zip(state.W, state.scale, strict=False)] + [state.W[-1][b]]
+        model = problem.model(W, [c[b] for c in state.C])
+        expected = objective(samples, model, 0.3)
+        assert state.residual_J[b] + 0.3 * state.residual_F[b] == pytest.approx(expected, rel=1e-9)
+
+
+def test_the_inner_factor_is_a_minimum():
+    """With its coefficients held, no other W_1 of two layers does better at the moment it is updated."""
+    samples = weighted(noise_samples(3, 4, 30), random_matrices(30, 3))
+    problem = problem_of(samples, (2, 2), (3, 3))
+    state = draw_factors(problem, dc.Normal(), 1, np.random.default_rng(4))
+    after = sweep(problem, state, 1e-2, constrained)
+    best = dataclasses.replace(after, W=[after.W[0], after.W[1], state.W[2]], G=[after.G[0], state.G[1]])
+    rng = np.random.default_rng(0)
+    lowest = explicit_residual(problem, best)[0]
+    for _ in range(10):
+        moved = best.W[1] * (1 + 1e-3 * rng.normal(size=best.W[1].shape))
+        assert explicit_residual(problem, dataclasses.replace(best, W=[best.W[0], moved, best.W[2]]))[0] > lowest
+
+
+# VarPro
+
+
+@pytest.mark.parametrize("dims", [(3, 2, 3), (3, 2, 2, 3)], ids=str)
+def test_a_polished_model_is_a_stationary_point_of_the_weighted_objective(dims):
+    samples = noisy(random_model(list(dims), 3))
+    samples = weighted(samples, random_matrices(40, 3, seed=2))
+    result = dc.decouple(samples, dims[1:-1], 3 if len(dims) == 3 else (3, 3), n_starts=16, progress=False)
+    model = result.decoupling
+    M, F = samples.weights, samples.F
+    mean = weighted_mean(F, M)
+    sizes = np.einsum("snm,sni,sim->", samples.J, M, samples.J), np.einsum("sn,sni,si->", F - mean, M, F - mean)
+    lam = sizes[0] / sizes[1]
+    parts = [*model.W, *(g.C for g in model.g)]
+
+    def at(arrays):
+        W, C = arrays[: len(model.W)], arrays[len(model.W) :]
+        functions = [dc.Functions(g.basis, c) for g, c in zip(model.g, C, strict=True)]
+        return objective(samples, dc.Decoupling(W, functions), lam) / sizes[0]
+
+    lowest = at(parts)
+    for i, part in enumerate(parts):
+        for index in np.ndindex(part.shape):
+            if i >= len(model.W) and i < len(parts) - 1 and index[1] == 0:
+                continue  # constants of inner layers are 0 by definition
+            step = 1e-4 * max(np.abs(part).max(), 1e-3)
+            move = np.zeros(part.shape)
+            move[index] = step
+            high, low = ([*parts[:i], part + d, *parts[i + 1 :]] for d in (move, -move))
+            slope, bend = (at(high) - at(low)) / 2.0, (at(high) + at(low)) / 2.0 - lowest
+            assert abs(slope) < 1e-7 * lowest + 0.05 * abs(bend), (i, index)
+
+
+def test_weights_of_outputs_decide_which_output_is_met():
+    """One function cannot meet two different outputs: the one with the weight wins."""
+    X = points(2, 60)
+    samples = dc.Samples.from_function(lambda Z: np.stack([Z[:, 0] ** 3, Z[:, 1] ** 3], axis=1), X)
+    for solver in (dc.VarPro(), dc.Constr(lam=1.0), dc.Proj(lam=1.0)):
+        for output in (0, 1):
+            w = np.full((60, 2), 1e-6)
+            w[:, output] = 1.0
+            result = dc.decouple(weighted(samples, w), 1, 3, solver=solver, n_starts=16, progress=False)
+            assert result.relative_rmse()[output] < 0.1 and result.relative_rmse()[1 - output] > 10
+
+
+@pytest.mark.parametrize("weights", ["by output", "matrices"])
+def test_many_unknowns_take_weights_too(weights, monkeypatch):
+    monkeypatch.setattr("decoupling.solvers._residuals._DENSE_UP_TO", 5)
+    monkeypatch.setattr("decoupling.solvers._varpro._DENSE_UP_TO", 5)
+    system = dc.systems.random_system((6, 3, 4), (3,), rng=1)
+    M = random_matrices(40, 4) if weights == "matrices" else np.random.default_rng(0).uniform(0.1, 1.0, (40, 4))
+    result = dc.decouple(weighted(sampled(system, 40), M), 3, 3, n_starts=3, progress=False)
+    assert result.error_jacobian < 1e-10
+
+
+def test_exact_systems_are_found_whatever_the_weights():
+    system = dc.systems.f2()
+    samples = weighted(sampled(system, 30), random_matrices(30, 3))
+    result = dc.decouple(samples, (2, 2), (3, 3), progress=False)
+    assert result.status is dc.Status.EXACT and dc.factor_match(result.decoupling, system) > 1 - 1e-8
+    assert result.identifiability.locally_unique
+    assert all(np.all(np.isfinite(e)) for e in result.uncertainty())
+
+
+# Weights that do not see everything
+
+
+@pytest.mark.parametrize("solver", ALL, ids=repr)
+@pytest.mark.parametrize("temperature", [1.0, 0.01])
+def test_singular_matrices_give_a_finite_answer(solver, temperature):
+    samples = noisy(dc.systems.random_system((4, 3, 3), (3,), rng=2))
+    M = softmax_fisher(samples.F, temperature)
+    result = dc.decouple(weighted(samples, M), 3, 3, solver=solver, n_starts=3, progress=False)
+    assert np.all(np.isfinite(result.decoupling(samples.X)))
+    assert all(np.isfinite(row.objective) for row in result.starts if row.status is not dc.Status.DROPPED)
+    assert isinstance(str(result.identifiability), str)
+
+
+def test_what_no_weight_sees_stays_at_0_in_alternating_solvers():
+    system = dc.systems.random_system((4, 3, 3), (3,), rng=2)
+    samples = sampled(system, 60)
+    M = softmax_fisher(samples.F)
+    result = dc.decouple(weighted(samples, M), 3, 3, solver=dc.Constr(lam=1.0), progress=False)
+    assert_allclose(result.decoupling.W[-1].sum(axis=0), 0.0, atol=1e-10 * np.abs(result.decoupling.W[-1]).max())
+    assert min(row.error_jacobian for row in result.starts) < 1e-4
+    assert seen_outputs(random_matrices(5, 3)) is None
+    assert_allclose(seen_outputs(M), np.eye(3) - 1 / 3, atol=1e-10)
+
+
+def test_standard_errors_do_not_depend_on_how_weights_are_written_nor_on_outputs_left_out():
+    system = dc.systems.random_system((3, 2, 3), (3,), rng=4)
+    samples = noisy(system)
+    w = np.random.default_rng(0).uniform(0.5, 2.0, (40, 3))
+    w[:, 2] = 0.0
+    w[0, 2] = 1e-12  # every output must be seen by one sample
+    fits = [
+        dc.decouple(data, 2, 3, solver=dc.VarPro(start=system), n_starts=1, progress=False)
+        for data in (weighted(samples, w), weighted(samples, diagonal(w)))
+    ]
+    first, second = (fit.uncertainty(np.linspace(-0.9, 0.9, 5))[0] for fit in fits)
+    assert_allclose(first, second, rtol=1e-3)
+
+
+@pytest.mark.parametrize("method", [dc.Proj, dc.Constr])
+def test_a_start_that_fails_does_not_stop_the_others(method):
+    samples = noisy(dc.systems.f2())
+    solver = method(start=Broken(2, draws_per_start=6), max_iterations=10)
+    for weights in (random_matrices(40, 3), np.ones((40, 3))):
+        solver.start.left = 12
+        result = dc.decouple(weighted(samples, weights), (2, 2), (3, 3), solver=solver, n_starts=4, progress=False)
+        assert [row.status is dc.Status.NONFINITE for row in result.starts] == [True, True, False, False]
+
+
+# Refused
+
+
+def test_an_output_without_any_weight_is_refused():
+    samples = sampled(dc.systems.f2(), 20)
+    w = np.ones((20, 3))
+    w[:, 1] = 0.0
+    for given in (w, diagonal(w)):
+        with pytest.raises(dc.InputError, match=r"`weights` must be above 0 for every output.*outputs \[1\]"):
+            dc.decouple(weighted(samples, given), (2, 2), (3, 3), progress=False)
