@@ -89,7 +89,8 @@ def fit(
 ) -> None:
     """Decouple the samples in FILE.
 
-    FILE is an .npz archive with arrays X (S, m), F (S, n) and J (S, n, m); F or J may be missing, and weights (S,), (S, n) or (S, n, n) may
+    FILE is an .npz archive with arrays X (S, m), F (S, n) and J (S, n, m); F or J may be missing, and weights
+    (S,), (S, n) or (S, n, n) may
     be there.
 
     \b
