@@ -219,7 +219,6 @@ def test_degenerate_data_give_an_answer(known):
 
 def test_many_unknowns_are_solved_without_forming_the_normal_matrix(monkeypatch):
     monkeypatch.setattr("decoupling.solvers._residuals._DENSE_UP_TO", 5)
-    monkeypatch.setattr("decoupling.solvers._varpro._DENSE_UP_TO", 5)
     system = dc.systems.random_system((6, 3, 4), (3,), rng=1)
     samples = sampled(system, 40)
     result = dc.decouple(samples, 3, 3, n_starts=3, progress=False)

@@ -90,8 +90,7 @@ def fit(
     """Decouple the samples in FILE.
 
     FILE is an .npz archive with arrays X (S, m), F (S, n) and J (S, n, m); F or J may be missing, and weights
-    (S,), (S, n) or (S, n, n) may
-    be there.
+    (S,), (S, n) or (S, n, n) may be there.
 
     \b
     Example:
