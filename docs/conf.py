@@ -17,7 +17,25 @@ extensions = [
 myst_enable_extensions = ["dollarmath"]
 myst_heading_anchors = 3
 exclude_patterns = ["_build", "table1/*", "recovery/*", "silverbox/*", "sg_execution_times.rst"]
+
+
+def own_figures(block, block_vars, gallery_conf):  # noqa: ARG001 (Sphinx-Gallery gives all three)
+    """Show figures of the package, which pyplot does not know, where a page calls them `figure`."""
+    from matplotlib.figure import Figure
+    from sphinx_gallery.scrapers import figure_rst
+
+    figure = block_vars["example_globals"].get("figure")
+    if not isinstance(figure, Figure) or hasattr(figure, "number") or getattr(figure, "shown", False):
+        return ""
+    path = next(block_vars["image_path_iterator"])
+    figure.savefig(path, dpi=100)
+    figure.shown = True
+    return figure_rst([path], gallery_conf["src_dir"])
+
+
+suppress_warnings = ["config.cache"]  # a function in the configuration is not kept between builds
 sphinx_gallery_conf = {
+    "image_scrapers": ("matplotlib", own_figures),
     "examples_dirs": "../examples/gallery",
     "gallery_dirs": "gallery",
     "download_all_examples": False,

@@ -27,7 +27,17 @@ def folder(tmp_path):
 
 @pytest.mark.parametrize(
     "command",
-    ["", "demo", "fit", "show", "reproduce", "reproduce table1", "reproduce recovery", "reproduce silverbox"],
+    [
+        "",
+        "demo",
+        "fit",
+        "show",
+        "reproduce",
+        "reproduce table1",
+        "reproduce recovery",
+        "reproduce silverbox",
+        "reproduce mnist",
+    ],
 )
 def test_every_command_has_help(command, tmp_path):
     done = decouple(f"{command} --help", cwd=tmp_path)

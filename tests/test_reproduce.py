@@ -75,6 +75,53 @@ def test_diverged_runs_count_as_the_worst():
     assert (median, mean, diverged) == (3.0, 2.0, 2)
 
 
+@pytest.fixture
+def small_teacher(monkeypatch, tmp_path):
+    """A network on random images in place of the real ones, and few steps of training."""
+    torch = pytest.importorskip("torch")
+    from decoupling.nn import _refine
+    from decoupling.reproduce import _networks, _teachers
+
+    rng = np.random.default_rng(0)
+    centres = rng.integers(0, 255, (10, 784))
+
+    def images(n):
+        labels = rng.integers(0, 10, n)
+        noisy = np.clip(centres[labels] + rng.normal(size=(n, 784)) * 60, 0, 255).astype(np.uint8)
+        return dc.data.Images(noisy.reshape(-1, 28, 28), labels)
+
+    data = dc.data.ImageData(images(1500), images(300))
+    small = _teachers.Architecture((784, 16, 12, 10), 6, lambda: data)
+    monkeypatch.setitem(_teachers.ARCHITECTURES, "mnist", small)
+    monkeypatch.setitem(_networks.SIZES, "mnist", (_networks.Size(4, (4, 4), "about 1", (50.0, 50.0, 50.0)),))
+    monkeypatch.setattr(_networks, "STEPS", 60)
+    monkeypatch.setattr(_refine, "_STEPS", 60)
+    _teachers.teacher.cache_clear()
+    threads = torch.get_num_threads()
+    yield tmp_path
+    torch.set_num_threads(threads)
+    _teachers.teacher.cache_clear()
+
+
+def test_the_compression_table_in_small(small_teacher):
+    from decoupling.reproduce import _networks, _teachers
+
+    options = {"n_runs": 1, "seed": 0, "n_jobs": 1, "folder": small_teacher, "store": small_teacher / "runs"}
+    table = _networks.run_networks("mnist", **options)
+    assert set(table.runs) == {(method, 0) for method in _networks.METHODS} and table.accuracy > 50.0
+    assert table.parameters["TS-PROJ-1", 0] == 4 * (16 + 10 + 5)
+    assert table.part_parameters == 16 * 12 + 12 + 12 * 10 + 10
+    assert table.parameters["truncated SVD", 0] <= table.part_parameters
+    text = _networks.networks_markdown(table)
+    assert text.count("✓") + text.count("✗") == 1 + 3 + 1  # the legend, and three targets
+    _networks.write_networks(table, small_teacher)
+    content = json.loads((small_teacher / "mnist.json").read_text())
+    assert len(content["cells"]) == len(_networks.METHODS) and (small_teacher / "mnist.png").stat().st_size > 10_000
+    _teachers.teacher.cache_clear()
+    again = _networks.run_networks("mnist", **options)  # the network and the runs are read, not made again
+    assert again.accuracy == table.accuracy and again.content() == table.content()
+
+
 def test_silverbox_on_the_command_line_tells_where_the_data_should_be(tmp_path, monkeypatch):
     from .test_cli import decouple
 

@@ -95,6 +95,51 @@ def silverbox(
     _carry_out("silverbox", output, as_json, quiet, run, write_silverbox, silverbox_markdown)
 
 
+def _network_command(case: str, n_runs: int, what: str) -> None:
+    """Add the command of one compression experiment."""
+
+    @reproduce.command(name=case, help=f"{what}\n\nFinished runs are kept in {case}-runs.jsonl, the network beside it.")
+    @click.option("--runs", type=click.IntRange(min=1), default=n_runs, show_default=True, help="Draws of 200 images.")
+    @click.option("--quick", is_flag=True, help="One run of one size, within two minutes.")
+    @jobs_option
+    @click.option(
+        "--output", default="reproduced", show_default=True, help=f"Directory for {case}.json, .md, .png and the runs."
+    )
+    @fresh_option
+    @seed_option
+    @output_options
+    def command(
+        runs: int, quick: bool, jobs: int, output: str, fresh: bool, seed: int, as_json: bool, quiet: bool
+    ) -> None:
+        try:
+            from ..reproduce._networks import networks_markdown, run_networks, write_networks
+        except ImportError as error:
+            raise click.UsageError(f"This needs PyTorch: pip install decoupling[torch]. ({error})") from error
+
+        if quick and runs != n_runs:
+            raise click.UsageError("--quick has its own number of runs: leave --runs out.")
+
+        def run(directory: Path, progress: Callable[..., None]) -> Any:
+            return run_networks(
+                case,
+                n_runs=1 if quick else runs,
+                sizes=(0,) if quick else None,
+                seed=seed,
+                n_jobs=jobs,
+                folder=directory,
+                store=_store(directory, case, fresh),
+                progress=progress,
+            )
+
+        _carry_out(case, output, as_json, quiet, run, write_networks, networks_markdown)
+
+
+_network_command("mnist", 15, "Compress an MNIST network: the part 80 to 10 replaced by decouplings and by others.")
+_network_command(
+    "fashion", 5, "Compress a FashionMNIST network: the part 512 to 10 replaced by decouplings and others."
+)
+
+
 def _store(directory: Path, name: str, fresh: bool) -> Path:
     """The file of finished runs."""
     store = directory / f"{name}-runs.jsonl"

@@ -178,7 +178,7 @@ def compress(
         found = search.run(as_counts("ranks", ranks), generator)
     network, layer, result, after = found
     if fine_tune is not None:
-        _train(network, layer, fine_tune, generator, dtype, where, progress)
+        train_with_labels(network, layer, fine_tune, generator, dtype, where, progress)
         after = _rated(judged, network)
     some = points[:_LATENCY_BATCH].to(where, dtype)
     summary = CompressionReport(
@@ -356,7 +356,7 @@ def _outside(layer: DecoupledLayer, points: Tensor) -> float:
     return total / count
 
 
-def _train(
+def train_with_labels(
     network: nn.Module,
     layer: DecoupledLayer,
     options: FineTune,

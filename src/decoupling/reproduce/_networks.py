@@ -1,0 +1,395 @@
+"""The paper's compression experiments: the part of a network behind its first hidden layer, replaced by decouplings.
+
+Every run draws 20 training images per class; all methods and sizes of a run get the same. The algorithms of the paper
+run as it says: one start, 15 to 50 iterations, patience 20, lam by the accuracy on the rest of the training set. Ours
+go on from PROJ without labels (`dc.nn.refine`), with the 200 inputs alone or with 20000 more, and with labels at the
+end. Others of the same size are trained beside them: a small ReLU network distilled on the same 200 points, the same
+with recombined inputs, truncated singular value decompositions of the weights, and Sobolev training (values and
+Jacobians) by Adam from a random start.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from matplotlib.figure import Figure
+from numpy import ndarray
+from torch import Tensor, nn
+
+from .. import __version__
+from .._decouple import decouple
+from .._decoupling import Decoupling
+from .._errors import SolverError
+from .._files import replace_file, write_text
+from .._functions import Functions
+from .._samples import Samples
+from ..bases import Monomial
+from ..nn import DecoupledLayer, FineTune, refine, sample
+from ..nn._compress import train_with_labels
+from ..nn._refine import divergence, recombine
+from ..report._style import COLOURS, house_style, new_figure
+from ..solvers import AbstractSolver, Constr, Proj, TwoStage, VarPro, Zniyed
+from ._runs import run_all
+from ._teachers import Teacher, teacher
+
+DEGREE = 4
+PER_CLASS = 20
+MANY = 20_000
+STEPS = 3000  # of the peers that are trained
+STOPPING: dict[str, Any] = {"min_iterations": 15, "max_iterations": 50, "patience": 20}
+PAPER_METHODS = ("Zniyed", "TS-Zniyed", "TS-PROJ-1", "TS-PROJ-1, sigmoid inside", "TS-PROJ-2")
+OWN_METHODS = ("TS-CONSTR-1", "TS-CONSTR-2", "VarPro", "refined, S = 200", "refined, 20 000 inputs", "fine-tuned")
+PEERS = ("ReLU distilled", "ReLU distilled, recombined", "truncated SVD", "Sobolev-Adam")
+METHODS = (*PAPER_METHODS, *OWN_METHODS, *PEERS)
+REFINED = ("refined, S = 200", "refined, 20 000 inputs", "fine-tuned")
+
+
+@dataclass(frozen=True)
+class Size:
+    """One size of replacement: the rank of a single layer and the ranks, input first, of two layers."""
+
+    one: int
+    two: tuple[int, int]
+    claim: str = ""  # the drop that the paper reports
+    targets: tuple[float, ...] = ()  # for `REFINED`
+
+
+SIZES = {
+    "mnist": (
+        Size(10, (8, 12), "about 1", (0.7, 0.2, 0.0)),
+        Size(15, (13, 11), "< 0.6", (0.45, 0.1, 0.0)),
+        Size(20, (18, 11), "< 0.6"),
+    ),
+    "fashion": (Size(10, (9, 10)), Size(12, (11, 12), "< 2.5", (1.5, 0.15, 0.0)), Size(14, (13, 12))),
+}
+
+
+@dataclass(frozen=True)
+class NetworkTask:
+    """One replacement of the part."""
+
+    case: str
+    method: str
+    size: int
+    run: int
+    seed: int
+    version: str = __version__
+
+
+@dataclass(frozen=True)
+class NetworkTable:
+    """Accuracy in percent of every run, by method and size."""
+
+    case: str
+    n_runs: int
+    seed: int
+    accuracy: float
+    part_parameters: int
+    parameters: dict[tuple[str, int], int]
+    runs: dict[tuple[str, int], Float[ndarray, " runs"]]
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        return tuple(sorted({size for _, size in self.runs}))
+
+    def drops(self, method: str, size: int) -> Float[ndarray, " runs"]:
+        return self.accuracy - self.runs[method, size]
+
+    def savings(self, method: str, size: int) -> float:
+        return 100.0 * (1.0 - self.parameters[method, size] / self.part_parameters)
+
+    def content(self) -> dict[str, Any]:
+        """Everything, as plain data."""
+        cells = [
+            {
+                "method": method,
+                "size": size,
+                "parameters": self.parameters[method, size],
+                "savings_percent": self.savings(method, size),
+                "median_drop": _finite(float(np.median(self.drops(method, size)))),
+                "accuracies": [_finite(a) for a in accuracies.tolist()],
+            }
+            for (method, size), accuracies in self.runs.items()
+        ]
+        return {"case": self.case, "n_runs": self.n_runs, "seed": self.seed, "accuracy": self.accuracy, "cells": cells}
+
+
+def run_networks(
+    case: str,
+    *,
+    n_runs: int,
+    seed: int,
+    n_jobs: int,
+    folder: Path,
+    sizes: tuple[int, ...] | None = None,
+    store: Path | None = None,
+    progress: Callable[..., None] = lambda **_: None,
+) -> NetworkTable:
+    """Train the network of a case if need be, and run everything that `store` does not have yet."""
+    progress(stage="training the network", done=0, total=None)
+    at = teacher(case, str(folder), seed)
+    chosen = tuple(range(len(SIZES[case]))) if sizes is None else sizes
+    tasks = [
+        NetworkTask(case, method, size, run, seed) for run in range(n_runs) for size in chosen for method in METHODS
+    ]
+    found = run_all(tasks, partial(work, folder=str(folder)), store=store, n_jobs=n_jobs, progress=progress)
+    keys = [(method, size) for method in METHODS for size in chosen]
+
+    def outcomes(key: tuple[str, int]) -> list[dict[str, Any]]:
+        return [found[NetworkTask(case, *key, run, seed)] for run in range(n_runs)]
+
+    return NetworkTable(
+        case,
+        n_runs,
+        seed,
+        at.accuracy(at.part),
+        sum(p.numel() for p in at.part.parameters()),
+        {key: int(outcomes(key)[0]["parameters"]) for key in keys},
+        {key: np.array([o["accuracy"] for o in outcomes(key)], dtype=float) for key in keys},
+    )
+
+
+def work(task: NetworkTask, folder: str) -> dict[str, Any]:
+    """The accuracy on the test images of one replacement; a solver that fails counts as guessing."""
+    at = teacher(task.case, folder, task.seed)
+    rng = np.random.default_rng([task.seed, task.run])
+    rows = np.concatenate([rng.permutation(np.flatnonzero(at.labels.numpy() == c))[:PER_CLASS] for c in range(10)])
+    try:
+        part = replacement(task, at, rows, rng)
+    except SolverError:
+        return {"accuracy": 10.0, "parameters": 0}
+    return {"accuracy": at.accuracy(part), "parameters": sum(p.numel() for p in part.parameters())}
+
+
+def replacement(task: NetworkTask, at: Teacher, rows: ndarray, rng: np.random.Generator) -> nn.Module:
+    """What a method puts into the place of the part."""
+    size = SIZES[task.case][task.size]
+    X = at.features[rows]
+    budget = parameters_of(size.one, X.shape[1])
+    if task.method == "truncated SVD":
+        return truncated(at.part, budget)
+    if task.method.startswith("ReLU"):
+        return distilled(at, X, budget, task.run, mixed=task.method.endswith("recombined"))
+    inside = task.method.endswith("inside")
+    samples = sample(nn.Sequential(at.part, nn.Sigmoid()) if inside else at.part, X, progress=False)
+    if task.method == "Sobolev-Adam":
+        return sobolev(samples, size.one, task.run)
+    ranks = size.two if task.method.endswith("-2") else (size.one,)
+    rest = np.setdiff1d(np.arange(len(at.features)), rows)
+    validation = Teacher(at.part, at.features[rest], at.labels[rest], at.test_features, at.test_labels)
+    own = task.method in REFINED
+
+    def worse(model: Decoupling) -> float:
+        return -validation.accuracy(DecoupledLayer(model, outside="polynomial"), test=False)
+
+    result = decouple(
+        samples,
+        ranks,
+        (DEGREE,) * len(ranks),
+        solver=solver_of(task.method, worse, samples, ranks, rng),
+        n_starts=8 if own else 1,
+        rng=rng,
+        progress=False,
+    )
+    layer = DecoupledLayer(result.decoupling.canonical(samples.X), samples.X)
+    if not own:
+        return layer
+    inputs = X
+    if task.method != REFINED[0]:
+        inputs = at.features[rng.permutation(rest)[:MANY]]
+        layer = DecoupledLayer(result.decoupling.canonical(inputs.double().numpy()), inputs.double().numpy())
+    refined = refine(layer, at.part, inputs, rng=rng, progress=False)
+    if task.method == REFINED[2]:
+        labelled = FineTune(at.features, at.labels)
+        train_with_labels(refined, refined, labelled, rng, torch.float32, torch.device("cpu"), False)
+    return refined
+
+
+def solver_of(
+    method: str,
+    worse: Callable[[Decoupling], float],
+    samples: Samples,
+    ranks: tuple[int, ...],
+    rng: np.random.Generator,
+) -> AbstractSolver:
+    if method == "Zniyed":
+        return Zniyed(**STOPPING)
+    if method == "TS-Zniyed":
+        return TwoStage(Zniyed(**STOPPING), metric=worse)
+    if method.startswith("TS-PROJ"):
+        return TwoStage(Proj(weighted_projection=False, **STOPPING), metric=worse)
+    if method.startswith("TS-CONSTR"):
+        return TwoStage(Constr(**STOPPING), metric=worse)
+    if method == "VarPro":  # too many unknowns for random starts: it goes on from an alternating solver
+        degrees = (DEGREE,) * len(ranks)
+        begun = decouple(
+            samples, ranks, degrees, solver=Proj(lam=1e-2, **STOPPING), n_starts=8, rng=rng, progress=False
+        )
+        return VarPro(start=begun.decoupling, max_seconds=5.0)
+    return Proj(lam=1e-2, **STOPPING)
+
+
+# Others of the same size
+
+
+def parameters_of(rank: int, n_inputs: int) -> int:
+    """Parameters of a single-layer decoupling with ten outputs."""
+    return rank * (n_inputs + 10 + DEGREE + 1)
+
+
+def distilled(at: Teacher, X: Tensor, budget: int, seed: int, *, mixed: bool) -> nn.Module:
+    """A ReLU network with one hidden layer, trained to the softmax of the part on the given points."""
+    m = X.shape[1]
+    width = max(1, round((budget - 10) / (m + 11)))
+    torch.manual_seed(seed)
+    student = nn.Sequential(nn.Linear(m, width), nn.ReLU(), nn.Linear(width, 10))
+    generator = torch.Generator().manual_seed(seed)
+    optimiser = torch.optim.Adam(student.parameters(), lr=5e-3)
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, 5e-3, total_steps=STEPS)
+    with torch.no_grad():
+        wanted = at.part(X)
+    for _ in range(STEPS):
+        inputs = X
+        if mixed:
+            inputs = recombine(X, 512, 0.2, generator)
+            with torch.no_grad():
+                wanted = at.part(inputs)
+        optimiser.zero_grad()
+        divergence(wanted, student(inputs)).backward()  # type: ignore[no-untyped-call]
+        optimiser.step()
+        schedule.step()
+    return student
+
+
+def truncated(part: nn.Sequential, budget: int) -> nn.Module:
+    """Every weight matrix as a product of rank k, with the largest share of the ranks that the budget allows."""
+    linear = [layer for layer in part if isinstance(layer, nn.Linear)]
+
+    def cut(share: float) -> nn.Sequential:
+        layers: list[nn.Module] = []
+        for layer in part:
+            if not isinstance(layer, nn.Linear):
+                layers.append(copy.deepcopy(layer))
+                continue
+            rank = max(1, round(share * min(layer.in_features, layer.out_features)))
+            if rank * (layer.in_features + layer.out_features) >= layer.weight.numel():
+                layers.append(copy.deepcopy(layer))
+                continue
+            U, s, Vt = torch.linalg.svd(layer.weight.detach(), full_matrices=False)
+            first, second = nn.Linear(layer.in_features, rank, bias=False), nn.Linear(rank, layer.out_features)
+            first.weight.data, second.weight.data = Vt[:rank], U[:, :rank] * s[:rank]
+            second.bias.data = layer.bias.detach().clone()
+            layers += [first, second]
+        return nn.Sequential(*layers)
+
+    assert linear
+    low, high = 0.0, 1.0
+    for _ in range(30):
+        middle = (low + high) / 2.0
+        fits = sum(p.numel() for p in cut(middle).parameters()) <= budget
+        low, high = (middle, high) if fits else (low, middle)
+    return cut(low)
+
+
+def sobolev(samples: Samples, rank: int, seed: int) -> nn.Module:
+    """A decoupling trained by Adam on values and Jacobians, from a random start."""
+    rng = np.random.default_rng(seed)
+    m = samples.n_inputs
+    W0 = rng.normal(size=(rank, m))
+    W0 /= np.abs(samples.X @ W0.T).max(axis=0)[:, None]
+    C = rng.normal(size=(rank, 1 + DEGREE)) * [0.0, 1.0, *[0.3] * (DEGREE - 1)]
+    model = Decoupling([W0, rng.normal(size=(10, rank))], [Functions(Monomial(DEGREE), C)])
+    layer = DecoupledLayer(model, samples.X)
+    X, F = (torch.tensor(a, dtype=torch.float32) for a in (samples.X, samples.F))
+    J = torch.tensor(np.asarray(samples.J), dtype=torch.float32)
+    spread = ((F - F.mean(0)) ** 2).sum()
+    rates = zip((list(layer.C), [layer.W[0]], [layer.W[1]]), (0.05, 0.005, 0.15), strict=True)  # tried by hand
+    groups: list[dict[str, Any]] = [{"params": tensors, "lr": rate} for tensors, rate in rates]
+    optimiser = torch.optim.Adam(groups)
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, [g["lr"] for g in groups], total_steps=STEPS)
+    for t in range(STEPS):
+        if t % 50 == 0:
+            layer.set_range(X)
+        optimiser.zero_grad()
+        loss = ((layer.jacobian(X) - J) ** 2).sum() / (J**2).sum() + 10.0 * ((layer(X) - F) ** 2).sum() / spread
+        loss.backward()
+        optimiser.step()
+        schedule.step()
+    layer.set_range(X)
+    return layer
+
+
+# What a person sees
+
+
+def networks_markdown(table: NetworkTable) -> str:
+    """Accuracy drops in points by method and size, beside the paper's claims."""
+    sizes = SIZES[table.case]
+    head = [f"r = {sizes[i].one}, {sizes[i].two}" for i in table.sizes]
+    lines = [
+        f"The network classifies {table.accuracy:.2f} % of the test images correctly; the part that is replaced has "
+        f"{table.part_parameters} parameters. Drop of accuracy in points on the test images: median (worst) of "
+        f"{table.n_runs} runs, and share of parameters saved. ✓ and ✗ tell whether our targets are met.",
+        "",
+        f"| method | {' | '.join(head)} |",
+        f"|---|{'---|' * len(head)}",
+        f"| *the paper's claim for TS-PROJ* | {' | '.join(sizes[i].claim or '–' for i in table.sizes)} |",
+    ]
+    for method in METHODS:
+        cells = []
+        for i in table.sizes:
+            drops = table.drops(method, i)
+            median, worst = float(np.median(drops)), float(np.max(drops))
+            text = f"**{median:.2f}** ({worst:.2f}), {table.savings(method, i):.1f} %"
+            if method in REFINED and sizes[i].targets:
+                target = sizes[i].targets[REFINED.index(method)]
+                text += f" {'✓' if median <= target else '✗'} ≤ {target:g}"
+            cells.append(text)
+        lines.append(f"| {method} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def write_networks(table: NetworkTable, directory: Path) -> None:
+    """CASE.json, CASE.md and CASE.png."""
+    write_text(directory / f"{table.case}.json", json.dumps(table.content(), indent=1, allow_nan=False) + "\n")
+    write_text(directory / f"{table.case}.md", networks_markdown(table) + "\n")
+    with replace_file(directory / f"{table.case}.png") as stream, house_style():
+        networks_figure(table).savefig(stream, format="png", dpi=150)
+
+
+def networks_figure(table: NetworkTable) -> Figure:
+    """Box plots of the accuracies, one panel per size; the red line is the network itself."""
+    with house_style():
+        figure = new_figure(4.2 * len(table.sizes), 5.2)
+        axes = figure.subplots(1, len(table.sizes), sharey=True, squeeze=False)[0]
+        low = min(float(np.median(v)) for v in table.runs.values())
+        for ax, i in zip(axes, table.sizes, strict=True):
+            for k, method in enumerate(METHODS):
+                group = 0 if method in PAPER_METHODS else 1 if method in OWN_METHODS else 2
+                box = ax.boxplot(table.runs[method, i], positions=[k], widths=0.6, patch_artist=True)
+                box["boxes"][0].set(facecolor=COLOURS[group], alpha=0.6)
+                box["medians"][0].set(color="black")
+            ax.axhline(table.accuracy, color="#C00000", linestyle=(0, (2, 2)), linewidth=1.1)
+            ax.set_xticks(range(len(METHODS)), METHODS, rotation=90, fontsize=7)
+            ax.set_title(f"SP ≈ {table.savings('TS-PROJ-1', i):.1f} %", fontsize=9)
+            ax.grid(visible=False, axis="x")
+        axes[0].set_ylim(max(low - 1.0, table.accuracy - 12.0), table.accuracy + 1.5)
+        axes[0].set_ylabel("accuracy on the test images (%)")
+        figure.suptitle(
+            f"{table.case}, {table.n_runs} runs: the paper's algorithms, ours, others of the same size", fontsize=10
+        )
+    return figure
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None
