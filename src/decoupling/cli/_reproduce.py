@@ -124,6 +124,7 @@ def _network_command(case: str, n_runs: int, what: str) -> None:
                 case,
                 n_runs=1 if quick else runs,
                 sizes=(0,) if quick else None,
+                epochs=2 if quick else None,
                 seed=seed,
                 n_jobs=jobs,
                 folder=directory,

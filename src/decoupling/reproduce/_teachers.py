@@ -21,7 +21,7 @@ _CHUNK = 10_000
 
 @dataclass(frozen=True)
 class Architecture:
-    """A fully connected ReLU network and how it is trained (Adam, pixels in [0, 1], rate falling to 0)."""
+    """A fully connected ReLU network and how long it is trained (Adam at a constant rate, pixels in [0, 1])."""
 
     dims: tuple[int, ...]
     epochs: int
@@ -30,7 +30,7 @@ class Architecture:
 
 ARCHITECTURES = {
     "mnist": Architecture((784, 80, 60, 40, 10), 3, mnist),
-    "fashion": Architecture((784, 512, 256, 128, 64, 10), 8, fashion_mnist),
+    "fashion": Architecture((784, 512, 256, 128, 64, 10), 10, fashion_mnist),
 }
 
 
@@ -54,20 +54,21 @@ class Teacher:
 
 
 @cache
-def teacher(case: str, folder: str, seed: int) -> Teacher:
-    """Train the network of a case, or read it from `folder`."""
+def teacher(case: str, folder: str, seed: int, epochs: int | None = None) -> Teacher:
+    """Train the network of a case, or read it from `folder`; with `epochs`, one that is trained less."""
     torch.set_num_threads(1)
     architecture = ARCHITECTURES[case]
     data = architecture.load()
     (X, y), (X_test, y_test) = (
         (_pixels(part.images), torch.tensor(np.array(part.labels))) for part in (data.train, data.test)
     )
-    path = Path(folder) / f"{case}-network-{seed}.pt"
+    short = "" if epochs is None else f"-{epochs}-epochs"
+    path = Path(folder) / f"{case}-network-{seed}{short}.pt"
     network = _network(architecture.dims, seed)
     if path.is_file():
         network.load_state_dict(torch.load(path, weights_only=True))
     else:
-        _train(network, X, y, architecture.epochs, seed)
+        _train(network, X, y, epochs or architecture.epochs, seed)
         torch.save(network.state_dict(), path)
     with torch.no_grad():
         features, test_features = (
