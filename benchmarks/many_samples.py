@@ -64,7 +64,7 @@ def measure(dtype: str) -> tuple[float, float, float, float]:
 
 
 def _peak() -> float:
-    """Peak of the resident memory of this process in GiB; `getrusage` would count what its parent had before the fork."""
+    """Peak of the resident memory of this process in GiB; `getrusage` would count its parent before the fork."""
     status = Path("/proc/self/status")
     if status.is_file():
         return int(re.search(r"VmHWM:\s+(\d+) kB", status.read_text())[1]) / 1024**2
