@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-import math
 from typing import TYPE_CHECKING, Any
 
 import click
+
+from .._plain import plain
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -18,17 +19,6 @@ if TYPE_CHECKING:
 def print_json(content: Any) -> None:
     """One JSON document on standard output; NaN and infinity become null."""
     click.echo(json.dumps(plain(content), indent=2))
-
-
-def plain(content: Any) -> Any:
-    """Only what JSON has."""
-    if isinstance(content, dict):
-        return {str(key): plain(value) for key, value in content.items()}
-    if isinstance(content, list | tuple):
-        return [plain(value) for value in content]
-    if isinstance(content, float):
-        return content if math.isfinite(content) else None
-    return content.tolist() if hasattr(content, "tolist") else content
 
 
 def print_table(table: Table) -> None:

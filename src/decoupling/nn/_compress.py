@@ -152,14 +152,13 @@ def compress(
     generator = as_generator(rng)
     _check_network(model)
     inputs = as_inputs("data", data)
-    if degree != as_count("degree", degree) or (max_drop is not None and as_number("max_drop", max_drop) < 0.0):
-        raise InputError(f"`degree` must be a whole number. Got {degree!r}.")
+    as_count("degree", degree)
+    if max_drop is not None:
+        as_number("max_drop", max_drop)
     dtype = next(model.parameters()).dtype
     where = next(model.parameters()).device
     carved = carve(model, part, logits=logits)
-    with progress_callback(progress, "Running the network") as report:
-        report(done=0, total=1)
-        points = carved.inputs_of_part(inputs.to(where, dtype), _BATCH)
+    points = carved.inputs_of_part(inputs.to(where, dtype), _BATCH)
     points = points.reshape(len(points), -1).double()
     flat = _flattened(carved, points)
     values = torch.cat([values_of(flat, points[rows].to(where, dtype)) for rows in chunks(len(points), _BATCH)])

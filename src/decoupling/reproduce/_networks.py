@@ -11,8 +11,6 @@ Jacobians) by Adam from a random start.
 from __future__ import annotations
 
 import copy
-import json
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -30,7 +28,6 @@ from .. import __version__
 from .._decouple import decouple
 from .._decoupling import Decoupling
 from .._errors import SolverError
-from .._files import replace_file, write_text
 from .._functions import Functions
 from .._samples import Samples
 from ..bases import Monomial
@@ -41,6 +38,7 @@ from ..report._style import COLOURS, house_style, new_figure
 from ..solvers import AbstractSolver, Constr, Proj, TwoStage, VarPro, Zniyed
 from ._runs import run_all
 from ._teachers import Teacher, teacher
+from ._writing import write_experiment
 
 DEGREE = 4
 PER_CLASS = 20
@@ -118,8 +116,8 @@ class NetworkTable:
                 "size": size,
                 "parameters": self.parameters[method, size],
                 "savings_percent": self.savings(method, size),
-                "median_drop": _finite(float(np.median(self.drops(method, size)))),
-                "accuracies": [_finite(a) for a in accuracies.tolist()],
+                "median_drop": float(np.median(self.drops(method, size))),
+                "accuracies": accuracies.tolist(),
             }
             for (method, size), accuracies in self.runs.items()
         ]
@@ -369,10 +367,7 @@ def networks_markdown(table: NetworkTable) -> str:
 
 def write_networks(table: NetworkTable, directory: Path) -> None:
     """CASE.json, CASE.md and CASE.png."""
-    write_text(directory / f"{table.case}.json", json.dumps(table.content(), indent=1, allow_nan=False) + "\n")
-    write_text(directory / f"{table.case}.md", networks_markdown(table) + "\n")
-    with replace_file(directory / f"{table.case}.png") as stream, house_style():
-        networks_figure(table).savefig(stream, format="png", dpi=150)
+    write_experiment(directory, table.case, table.content(), networks_markdown(table), networks_figure(table))
 
 
 def networks_figure(table: NetworkTable) -> Figure:
@@ -397,7 +392,3 @@ def networks_figure(table: NetworkTable) -> Figure:
             f"{table.case}, {table.n_runs} runs: the paper's algorithms, ours, others of the same size", fontsize=10
         )
     return figure
-
-
-def _finite(value: float) -> float | None:
-    return value if math.isfinite(value) else None

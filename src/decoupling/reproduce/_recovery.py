@@ -6,7 +6,6 @@ fresh points is at most 1e-6 percent.
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
@@ -20,12 +19,12 @@ from numpy import ndarray
 from .. import systems
 from .._decouple import decouple
 from .._decoupling import Decoupling
-from .._files import replace_file, write_text
 from .._matching import factor_match
 from .._metrics import relative_rmse
 from .._samples import Samples
 from ..report._style import COLOURS, house_style, new_figure
 from ..solvers import Constr, TwoStage, VarPro
+from ._writing import write_experiment
 
 RECOVERED = 1e-6  # percent
 N_FRESH = 1000
@@ -241,10 +240,7 @@ def recovery_markdown(recovery: Recovery) -> str:
 
 def write_recovery(recovery: Recovery, directory: Path) -> None:
     """recovery.json, recovery.md and recovery.png."""
-    write_text(directory / "recovery.json", json.dumps(recovery.content(), indent=1) + "\n")
-    write_text(directory / "recovery.md", recovery_markdown(recovery) + "\n")
-    with replace_file(directory / "recovery.png") as stream, house_style():
-        recovery_figure(recovery).savefig(stream, format="png", dpi=150)
+    write_experiment(directory, "recovery", recovery.content(), recovery_markdown(recovery), recovery_figure(recovery))
 
 
 def recovery_figure(recovery: Recovery) -> Figure:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from .._files import check_target
+from .._plain import plain
 
 Task = TypeVar("Task")
 Outcome = dict[str, Any]
@@ -27,8 +28,8 @@ def run_all(
 ) -> dict[Task, Outcome]:
     """The outcome of every task; those that `store` already has are not run again.
 
-    Tasks are frozen dataclasses with simple fields, and name everything that their outcome depends on, such as the
-    settings of a solver and the version of the package. The outcomes depend on the tasks only, not on `n_jobs`.
+    Tasks are frozen dataclasses with simple fields; they name whatever a caller can change, and the version of the
+    package. Outcomes depend on the tasks only, not on `n_jobs`; numbers in them that are not finite come back as None.
     """
     from joblib import Parallel, delayed
 
@@ -52,7 +53,7 @@ def run_all(
 
 
 def _one(work: Callable[[Task], Outcome], task: Task) -> tuple[Task, Outcome]:
-    return task, work(task)
+    return task, plain(work(task))
 
 
 def _key(task: Any) -> str:

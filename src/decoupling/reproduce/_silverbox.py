@@ -9,7 +9,6 @@ The five algorithms of the paper run as it says: one start, regressors in volts.
 
 from __future__ import annotations
 
-import json
 import math
 import warnings
 from collections.abc import Callable
@@ -26,13 +25,13 @@ from numpy import ndarray
 
 from .. import __version__
 from .._errors import DecouplingWarning, SolverError
-from .._files import replace_file, write_text
 from .._metrics import relative_rmse
 from ..data import Silverbox, silverbox
 from ..report._style import COLOURS, house_style, new_figure
 from ..solvers import AbstractSolver, Constr, Hollander, Proj, TwoStage, Zniyed
 from ..sysid import PolynomialNARX
 from ._runs import run_all
+from ._writing import write_experiment
 
 RANKS = (2, 3, 4, 5, 6)
 DEGREE = 3
@@ -95,10 +94,10 @@ class SilverboxFigure:
                         "algorithm": algorithm,
                         "rank": rank,
                         "quantity": quantity,
-                        "median": median if math.isfinite(median) else None,
-                        "mean": mean if math.isfinite(mean) else None,
+                        "median": median,
+                        "mean": mean,
                         "diverged": diverged,
-                        "runs": [v if math.isfinite(v) else None for v in values[:, i].tolist()],
+                        "runs": values[:, i].tolist(),
                     }
                 )
         return {
@@ -188,8 +187,7 @@ def _decouple(task: SilverboxTask) -> dict[str, Any]:
             simulated = decoupled.simulate(test.u, test.y_init)
     except SolverError:
         return {"errors": [None, None]}
-    errors = [float(relative_rmse(narx(X), decoupled(X))[0]), test.relative_rmse(simulated)]
-    return {"errors": [e if math.isfinite(e) else None for e in errors]}
+    return {"errors": [float(relative_rmse(narx(X), decoupled(X))[0]), test.relative_rmse(simulated)]}
 
 
 def solver_of(algorithm: str) -> AbstractSolver | None:
@@ -216,11 +214,7 @@ def _refine(task: RefineTask) -> dict[str, Any]:
             after = [1e3 * test.rmse(refined.simulate(test.u, test.y_init)) for test in data.tests]
         except SolverError:
             after = [math.inf] * len(data.tests)
-    return {
-        "n_parameters": decoupled.n_parameters,
-        "before_mv": [e if math.isfinite(e) else None for e in before],
-        "after_mv": [e if math.isfinite(e) else None for e in after],
-    }
+    return {"n_parameters": decoupled.n_parameters, "before_mv": before, "after_mv": after}
 
 
 # What a person sees
@@ -279,10 +273,7 @@ def _mv(values: Any) -> str:
 
 def write_silverbox(figure: SilverboxFigure, directory: Path) -> None:
     """silverbox.json, silverbox.md and silverbox.png."""
-    write_text(directory / "silverbox.json", json.dumps(figure.content(), indent=1, allow_nan=False) + "\n")
-    write_text(directory / "silverbox.md", silverbox_markdown(figure) + "\n")
-    with replace_file(directory / "silverbox.png") as stream, house_style():
-        silverbox_figure(figure).savefig(stream, format="png", dpi=150)
+    write_experiment(directory, "silverbox", figure.content(), silverbox_markdown(figure), silverbox_figure(figure))
 
 
 def silverbox_figure(figure: SilverboxFigure) -> Figure:

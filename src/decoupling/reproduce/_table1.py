@@ -6,7 +6,6 @@ for each value of lam. "ours" uses the weighted projection and several starts fo
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,10 +19,10 @@ from numpy import ndarray
 from .. import systems
 from .._decouple import decouple
 from .._decoupling import Decoupling
-from .._files import replace_file, write_text
 from .._samples import Samples
 from ..report._style import COLOURS, house_style, new_figure
 from ..solvers import Constr, Proj, TwoStage
+from ._writing import write_experiment
 
 SYSTEMS: dict[str, Callable[[], Decoupling]] = {"f1": systems.f1, "f2": systems.f2, "f3": systems.f3}
 ALGORITHMS = ("PROJ", "CONSTR")
@@ -201,10 +200,7 @@ def _cell(mean: float, median: float, spread: float) -> str:
 
 def write_table1(table: Table1, directory: Path) -> None:
     """table1.json, table1.md and table1.png."""
-    write_text(directory / "table1.json", json.dumps(table.content(), indent=1) + "\n")
-    write_text(directory / "table1.md", table1_markdown(table) + "\n")
-    with replace_file(directory / "table1.png") as stream, house_style():
-        table1_figure(table).savefig(stream, format="png", dpi=150)
+    write_experiment(directory, "table1", table.content(), table1_markdown(table), table1_figure(table))
 
 
 def table1_figure(table: Table1) -> Figure:
