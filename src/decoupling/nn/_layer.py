@@ -99,7 +99,7 @@ class DecoupledLayer(nn.Module):
         for l in range(self.n_layers):
             u = nn.functional.linear(z, self.W[l])
             V = self.W[l].expand(len(x), -1, -1) if J is None else self.W[l] @ J
-            J = self._slopes(l, u)[..., None] * V
+            J = self.slopes(l, u)[..., None] * V
             z = self.functions(l, u)
         return self.W[self.n_layers] @ J
 
@@ -160,7 +160,8 @@ class DecoupledLayer(nn.Module):
             return self._values(l, inside)
         return self._values(l, inside) + self._derivatives(l, inside) * (u - inside)
 
-    def _slopes(self, l: int, u: Tensor) -> Tensor:
+    def slopes(self, l: int, u: Tensor) -> Tensor:
+        """Derivatives of `functions`."""
         if self.outside == "polynomial":
             return self._derivatives(l, u)
         low, high = self._buffer("low", l), self._buffer("high", l)

@@ -1,8 +1,9 @@
 r"""Matching the softmax of a network: minimise the KL divergence of the decoupling's classes from the network's.
 
 What counts is the class, not the logit. The divergence needs no labels, only inputs, and the network can be asked at
-any point: when few inputs are given, more are made from them by exchanging some coordinates of one input for those of
-another. Such inputs keep the range and most of the structure of real ones and show the network between them.
+any point: more inputs are made from those given by exchanging some coordinates of one for those of another, and by
+making the whole a little larger or smaller. Such inputs keep the range and most of the structure of real ones and show
+the network between them. They are made once, so that the network is asked once, not at every step.
 """
 
 from __future__ import annotations
@@ -24,9 +25,12 @@ from .._progress import progress_callback
 from ._layer import DecoupledLayer
 from ._sample import as_inputs, check_finite, chunks, values_of
 
-_STEPS = 3000
-_FEW = 2000  # inputs; below this all of a batch is recombined, above it half
-_EXCHANGED = {True: 0.2, False: 0.1}  # share of the coordinates that are exchanged, for few and for many inputs
+_STEPS = 6000
+_FEW = 2000  # inputs; below this all of a batch is recombined, above it a quarter
+_EXCHANGED = 0.5  # largest share of the coordinates that comes from another input
+_SCALED = 0.3  # largest change of size
+_POOL = 60_000  # recombined inputs, or as many as fit ...
+_POOL_NUMBERS = 2**26  # ... into so many numbers
 _CHUNK = 8192
 _NEW_RANGE_EVERY = 50  # steps
 
@@ -57,11 +61,11 @@ def refine(
     loss
         "kl": the divergence of the softmax; "squared": the squared error of the outputs, for regression.
     n_steps, batch_size, rate
-        Steps of Adam (3000 unless given), inputs per step, and its largest rate, which rises over the first tenth of
+        Steps of Adam (6000 unless given), inputs per step, and its largest rate, which rises over the first tenth of
         the steps and then falls to 0.
     recombined
-        Share of each batch that is made by exchanging coordinates between two inputs: 1 for fewer than 2000 inputs and
-        0.5 for more, unless it is given.
+        Share of each batch that is made from the inputs given, by exchanging coordinates between two of them: 1 for
+        fewer than 2000 inputs and 0.25 for more, unless it is given.
     rng
         Seed or generator.
     """
@@ -70,7 +74,7 @@ def refine(
     size = as_count("batch_size", batch_size)
     top = as_number("rate", rate, above=True)
     few = len(points) < _FEW
-    share = (1.0 if few else 0.5) if recombined is None else as_number("recombined", recombined)
+    share = (1.0 if few else 0.25) if recombined is None else as_number("recombined", recombined)
     if share > 1.0:
         raise InputError(f"`recombined` must be a share between 0 and 1. Got {recombined!r}.")
     if loss not in ("kl", "squared"):
@@ -80,20 +84,21 @@ def refine(
     dtype = layer.W[0].dtype
     twin = _frozen(part, dtype)
     given = points.reshape(len(points), -1).to(dtype)
-    known = torch.cat([values_of(twin, given[rows]) for rows in chunks(len(given), _CHUNK)])
+    n_recombined = round(share * size)
+    count = min(_POOL, max(size, _POOL_NUMBERS // given.shape[1])) if n_recombined else 0
+    pool = torch.cat([given, recombine(given, count, generator)])
+    known = torch.cat([values_of(twin, pool[rows]) for rows in chunks(len(pool), _CHUNK)])
     check_finite("part", known.numpy())
     optimiser = torch.optim.Adam(_groups(layer, top), betas=(0.9, 0.99))
     schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, lambda t: _rate(t, steps))
-    n_recombined = round(share * size)
     with progress_callback(progress, "Refining") as report:
         for t in range(steps):
             if t % _NEW_RANGE_EVERY == 0:  # so that functions stay polynomials wherever the data go
                 layer.set_range(given[torch.randperm(len(given), generator=generator)[:_CHUNK]])
-            rows = torch.randint(len(given), (size - n_recombined,), generator=generator)
-            inputs, wanted = given[rows], known[rows]
+            rows = torch.randint(len(given), (size,), generator=generator)
             if n_recombined:
-                made = recombine(given, n_recombined, _EXCHANGED[few], generator)
-                inputs, wanted = torch.cat([inputs, made]), torch.cat([wanted, values_of(twin, made)])
+                rows[:n_recombined] = len(given) + torch.randint(count, (n_recombined,), generator=generator)
+            inputs, wanted = pool[rows], known[rows]
             optimiser.zero_grad()
             value = divergence(wanted, layer(inputs)) if loss == "kl" else mse_loss(layer(inputs), wanted)
             value.backward()  # type: ignore[no-untyped-call]
@@ -104,11 +109,15 @@ def refine(
     return layer
 
 
-def recombine(X: Tensor, count: int, share: float, generator: torch.Generator) -> Tensor:
-    """Inputs in which about `share` of the coordinates come from another input."""
+def recombine(X: Tensor, count: int, generator: torch.Generator) -> Tensor:
+    """Inputs made of two others each: up to half of the coordinates from the second, all of them scaled alike."""
+
+    def uniform(*shape: int) -> Tensor:
+        return torch.rand(*shape, generator=generator, dtype=X.dtype)
+
     first, second = torch.randint(len(X), (2, count), generator=generator)
-    swapped = torch.rand(count, X.shape[1], generator=generator, dtype=X.dtype) < share
-    return torch.where(swapped, X[second], X[first])
+    swapped = uniform(count, X.shape[1]) < _EXCHANGED * uniform(count, 1)
+    return torch.where(swapped, X[second], X[first]) * (1.0 + _SCALED * (2.0 * uniform(count, 1) - 1.0))
 
 
 def divergence(wanted: Tensor, got: Tensor) -> Tensor:

@@ -44,7 +44,9 @@ DEGREE = 4
 PER_CLASS = 20
 MANY = 20_000
 STABLE = 0.3  # points that the worst run may lose
-STEPS = 3000  # of the peers that are trained
+STEPS = 6000  # of the peers that are trained, as many as `refine` takes
+BATCH = 512  # of recombined inputs, of which so many are made:
+RECOMBINED = 60_000
 STOPPING: dict[str, Any] = {"min_iterations": 15, "max_iterations": 50, "patience": 20}
 PAPER_METHODS = ("Zniyed", "TS-Zniyed", "TS-PROJ-1", "TS-PROJ-1, sigmoid inside", "TS-PROJ-2")
 OWN_METHODS = ("TS-CONSTR-1", "TS-CONSTR-2", "VarPro", "refined, S = 200", "refined, 20 000 inputs", "fine-tuned")
@@ -260,16 +262,13 @@ def distilled(at: Teacher, X: Tensor, budget: int, seed: int, *, mixed: bool) ->
     generator = torch.Generator().manual_seed(seed)
     optimiser = torch.optim.Adam(student.parameters(), lr=5e-3)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, 5e-3, total_steps=STEPS)
+    inputs = recombine(X, RECOMBINED, generator) if mixed else X
     with torch.no_grad():
-        wanted = at.part(X)
+        wanted = at.part(inputs)
     for _ in range(STEPS):
-        inputs = X
-        if mixed:
-            inputs = recombine(X, 512, 0.2, generator)
-            with torch.no_grad():
-                wanted = at.part(inputs)
+        rows = torch.randint(len(inputs), (BATCH,), generator=generator) if mixed else slice(None)
         optimiser.zero_grad()
-        divergence(wanted, student(inputs)).backward()  # type: ignore[no-untyped-call]
+        divergence(wanted[rows], student(inputs[rows])).backward()  # type: ignore[no-untyped-call]
         optimiser.step()
         schedule.step()
     return student
@@ -316,21 +315,32 @@ def sobolev(samples: Samples, rank: int, seed: int) -> nn.Module:
     layer = DecoupledLayer(model, samples.X)
     X, F = (torch.tensor(a, dtype=torch.float32) for a in (samples.X, samples.F))
     J = torch.tensor(np.asarray(samples.J), dtype=torch.float32)
-    spread = ((F - F.mean(0)) ** 2).sum()
-    rates = zip((list(layer.C), [layer.W[0]], [layer.W[1]]), (0.05, 0.005, 0.15), strict=True)  # tried by hand
-    groups: list[dict[str, Any]] = [{"params": tensors, "lr": rate} for tensors, rate in rates]
+    spread, size = ((F - F.mean(0)) ** 2).sum(), (J**2).sum()
+    rates = (0.05, 0.1 * float(np.sqrt(np.mean(W0**2))), 0.15)  # tried by hand
+    groups: list[dict[str, Any]] = [
+        {"params": tensors, "lr": rate}
+        for tensors, rate in zip((list(layer.C), [layer.W[0]], [layer.W[1]]), rates, strict=True)
+    ]
     optimiser = torch.optim.Adam(groups)
-    schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, [g["lr"] for g in groups], total_steps=STEPS)
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, list(rates), total_steps=STEPS)
     for t in range(STEPS):
         if t % 50 == 0:
             layer.set_range(X)
         optimiser.zero_grad()
-        loss = ((layer.jacobian(X) - J) ** 2).sum() / (J**2).sum() + 10.0 * ((layer(X) - F) ** 2).sum() / spread
+        loss = jacobian_distance(layer, X, J) / size + 10.0 * ((layer(X) - F) ** 2).sum() / spread
         loss.backward()
         optimiser.step()
         schedule.step()
     layer.set_range(X)
     return layer
+
+
+def jacobian_distance(layer: DecoupledLayer, X: Tensor, J: Tensor) -> Tensor:
+    """||J - W_1 diag(g') W_0||^2 over the samples less ||J||^2, without an array of the size of J."""
+    W0, W1 = layer.W[0], layer.W[1]
+    G = layer.slopes(0, X @ W0.T)
+    own = ((G @ ((W0 @ W0.T) * (W1.T @ W1))) * G).sum()
+    return own - 2.0 * (G * ((J @ W0.T) * W1).sum(1)).sum()
 
 
 # What a person sees
