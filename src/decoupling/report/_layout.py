@@ -15,11 +15,10 @@ import numpy as np
 from jaxtyping import Float, Int
 from numpy import ndarray
 
-from .._checks import as_points
+from .._checks import as_some_points
 from .._curves import Curve, Errors, Grids, curves
 from .._decoupling import Decoupling
-from .._errors import InputError
-from .._formula import names
+from .._formula import Name, names
 from .._inference import standard_errors
 from .._jacobians import StoredJacobians
 from .._result import Result, fixed_parts
@@ -31,12 +30,14 @@ _NEGLIGIBLE = 0.02  # edges with shares below this are left out
 _LONGEST = 24  # letters of a name
 _BOX, _SMALL_BOX = (84.0, 54.0), (72.0, 36.0)  # of a function; the small one for tall columns
 _TALL = 6
-_SPACE = 16.0  # between boxes of a column
+_SPACE = 26.0  # between boxes of a column, for their labels
 _PITCHES = (22.0, 70.0)  # least and most between inputs, or between outputs
 _GAP = (130.0, 210.0)  # between columns; more where edges run steeply
 _MARGIN = 12.0
 _BANDS_UP_TO = 1000  # parameters ...
 _BAND_NUMBERS = 20_000_000  # ... and entries of the matrix of derivatives; more would take longer than the drawing
+
+Kind = Literal["input", "function", "output", "more"]
 
 
 @dataclass(frozen=True)
@@ -57,9 +58,11 @@ class Node:
         Of the box that the curve of a function is drawn in; 0 for other nodes.
     curve
         Of a function; None for other nodes.
+    symbol
+        The label in TeX, such as g_{1,2}; empty for names that the user gave.
     """
 
-    kind: Literal["input", "function", "output", "more"]
+    kind: Kind
     layer: int
     index: int
     label: str
@@ -69,6 +72,7 @@ class Node:
     width: float = 0.0
     height: float = 0.0
     curve: Curve | None = None
+    symbol: str = ""
 
 
 @dataclass(frozen=True)
@@ -114,15 +118,11 @@ class Layout:
 
         `inputs` and `outputs` are names; by default x1, x2, ... and y1, y2, ...
         """
-        points = as_points("X", X, model.n_inputs)
-        if len(points) == 0:
-            raise InputError(
-                "`X` must hold at least one point: the functions are drawn over what they visit. Got none."
-            )
+        points = as_some_points("X", X, model.n_inputs)
         columns = [
-            [name.text for name in names("inputs", inputs, "x", model.n_inputs)],
-            *(_function_labels(model, l) for l in range(model.n_layers)),
-            [name.text for name in names("outputs", outputs, "y", model.n_outputs)],
+            names("inputs", inputs, "x", model.n_inputs),
+            *(_function_names(model, l) for l in range(model.n_layers)),
+            names("outputs", outputs, "y", model.n_outputs),
         ]
         spreads = _spreads(model, points)
         shown = [_chosen(importance) for importance in _importances(model, points, spreads)]
@@ -214,13 +214,13 @@ def _edges(
 # Where it goes
 
 
-def _function_labels(model: Decoupling, l: int) -> list[str]:
-    prefix = f"{l + 1}_" if model.n_layers > 1 else ""
-    return [f"g{prefix}{j + 1}" for j in range(model.ranks[l])]
+def _function_names(model: Decoupling, l: int) -> tuple[Name, ...]:
+    prefix = (l + 1,) if model.n_layers > 1 else ()
+    return tuple(Name("g", (*prefix, j + 1)) for j in range(model.ranks[l]))
 
 
 def _placed(
-    columns: list[list[str]], shown: list[Int[ndarray, " _"]], drawn: tuple[tuple[Curve, ...], ...]
+    columns: list[tuple[Name, ...]], shown: list[Int[ndarray, " _"]], drawn: tuple[tuple[Curve, ...], ...]
 ) -> tuple[tuple[Node, ...], float, float]:
     """All nodes with their centres, and the size of the whole."""
     last = len(columns) - 1
@@ -238,11 +238,11 @@ def _placed(
         pitch = box_pitch if function else float(np.clip(inner / rows, *_PITCHES))
         y = _MARGIN + inner / 2 - (rows - 1) / 2 * pitch
         for i in (int(i) for i in index):
-            if function:
-                curve = drawn[l - 1][i]
-                nodes.append(Node("function", l, i, column[i], column[i], x, y, *box, curve))
-            else:
-                nodes.append(Node("input" if l == 0 else "output", l, i, _short(column[i]), column[i], x, y))
+            kind: Kind = "function" if function else "input" if l == 0 else "output"
+            size, curve = (box, drawn[l - 1][i]) if function else ((0.0, 0.0), None)
+            name = column[i]
+            symbol = name.latex if name.indices else ""
+            nodes.append(Node(kind, l, i, _short(name.text), name.text, x, y, *size, curve, symbol))
             y += pitch
         if len(index) < len(column):
             note = _note(column, index)
@@ -250,21 +250,27 @@ def _placed(
     return tuple(nodes), x + _widest(columns[last], shown[last]) + _MARGIN, inner + 2 * _MARGIN
 
 
-def _note(column: list[str], index: Int[ndarray, " _"]) -> str:
+def _note(column: tuple[Name, ...], index: Int[ndarray, " _"]) -> str:
     return f"… and {len(column) - len(index)} more"
 
 
-def _widest(column: list[str], index: Int[ndarray, " _"]) -> float:
+def _widest(column: tuple[Name, ...], index: Int[ndarray, " _"]) -> float:
     """Room for the names of a column."""
     note = [_note(column, index)] if len(index) < len(column) else []
-    return max(_text_width(text) for text in (*(_short(column[i]) for i in index), *note))
+    return max(text_width(text) for text in (*(_short(column[i].text) for i in index), *note))
 
 
 def _short(name: str) -> str:
     return name if len(name) <= _LONGEST else name[: _LONGEST - 1] + "…"
 
 
-def _text_width(text: str) -> float:
-    """About the room of a label with the gap before it; letters of East Asian scripts are twice as wide."""
-    letters = sum(2 if unicodedata.east_asian_width(letter) in "WF" else 1 for letter in text)
-    return 0.6 * FONT_SIZE * letters + 8.0
+def text_width(text: str, size: float = FONT_SIZE) -> float:
+    """About the room of a text with the gap beside it, on the safe side for common typefaces."""
+    return size * sum(_letter_width(letter) for letter in text) + 8.0
+
+
+def _letter_width(letter: str) -> float:
+    """In units of the size of the type."""
+    if letter in "mwMW@%…—" or unicodedata.east_asian_width(letter) in "WF":
+        return 1.0
+    return 0.78 if letter.isupper() else 0.4 if letter in "fijlrt ,.:;!|'()[]" else 0.63
