@@ -37,10 +37,11 @@ class Curve:
         return float(np.max(self.values if self.band is None else self.values + self.band))
 
 
-def curves(
-    model: Decoupling, X: object, *, n_points: int = 60, errors: Errors | None = None
-) -> tuple[tuple[Curve, ...], ...]:
-    """The curves of all functions, layer by layer, each over the range that the points X visit.
+Curves = tuple[tuple[Curve, ...], ...]  # layer by layer
+
+
+def curves(model: Decoupling, X: object, *, n_points: int = 60, errors: Errors | None = None) -> Curves:
+    """The curves of all functions, each over the range that the points X visit.
 
     A range that is a single number is widened a little, so that there is something to see.
     """
@@ -49,6 +50,16 @@ def curves(
         low, high = u.min(axis=0), u.max(axis=0)
         wider = np.where(high - low > 1e-12 * np.maximum(np.abs(low), np.abs(high)), 0.0, np.maximum(np.abs(low), 1.0))
         grids.append(np.linspace(low - wider / 2, high + wider / 2, n_points))
+    return _on_grids(model, grids, errors)
+
+
+def curves_between(model: Decoupling, low: float, high: float, *, n_points: int = 60) -> Curves:
+    """The curves of all functions over one range, for a model of which no points are known."""
+    grid = np.linspace(low, high, n_points)
+    return _on_grids(model, [np.repeat(grid[:, None], r, axis=1) for r in model.ranks], None)
+
+
+def _on_grids(model: Decoupling, grids: Grids, errors: Errors | None) -> Curves:
     known = None if errors is None else errors(grids)
     found = []
     for l, (functions, grid) in enumerate(zip(model.g, grids, strict=True)):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from html import escape
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -337,11 +336,6 @@ class Decoupling:
         return f"Decoupling(L={self.n_layers}, {dims}, degrees {self.degrees}, {self.n_parameters} parameters)"
 
     def _repr_html_(self) -> str:
-        rows = []
-        for l, W in enumerate(self.W):
-            rows.append((f"W<sub>{l}</sub>", "linear layer", f"{W.shape[0]} &times; {W.shape[1]}"))
-            if l < self.n_layers:
-                g = self.g[l]
-                rows.append((f"g<sub>{l + 1}</sub>", f"{g.rank} functions", escape(repr(g.basis))))
-        body = "".join("<tr>" + "".join(f"<td>{cell}</td>" for cell in row) + "</tr>" for row in rows)
-        return f"<table><caption>{escape(repr(self))}</caption>{body}</table>"
+        from ._html import decoupling_html
+
+        return decoupling_html(self)

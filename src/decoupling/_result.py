@@ -6,10 +6,8 @@ import os
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from html import escape
 from typing import TYPE_CHECKING
 
-import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
@@ -197,18 +195,9 @@ class Result:
         return f"Result({self.decoupling!r}, {', '.join(errors)}, lam {self.lam:.0e}, {self.status.name})"
 
     def _repr_html_(self) -> str:
-        rows = [
-            ("model", repr(self.decoupling)),
-            ("Error(J)", f"{self.error_jacobian:.3g}"),
-            ("Error(F)", f"{self.error_values:.3g}"),
-            ("lam", f"{self.lam:.0e}"),
-            ("stopped", self.reason),
-            *(("note", note) for note in self.notes),
-        ]
-        if self.samples.F is not None:
-            rows.insert(3, ("e_i in %", np.array2string(self.relative_rmse(), precision=3)))
-        body = "".join(f"<tr><th>{escape(name)}</th><td>{escape(text)}</td></tr>" for name, text in rows)
-        return f"<table>{body}</table>"
+        from ._html import result_html
+
+        return result_html(self)
 
 
 def fixed_parts(solver: AbstractSolver) -> tuple[str, ...]:
