@@ -59,7 +59,7 @@ def _draw_edge(ax: Axes, layout: Layout, edge: Edge, look: Look, *, crowded: boo
         color=look.colours[int(negative)],
         linestyle=_DASHES if negative else "-",
         linewidth=0.5 + (1.3 if crowded else 2.3) * edge.share,
-        alpha=0.06 + 0.9 * edge.share**2 if crowded else 0.35 + 0.6 * edge.share,
+        alpha=0.08 + 0.87 * edge.share**1.5 if crowded else 0.35 + 0.6 * edge.share,
         solid_capstyle="butt",
         dash_capstyle="butt",
         gid=f"W{edge.layer}-{layout.nodes[edge.target].index}-{layout.nodes[edge.source].index}",
@@ -187,7 +187,8 @@ def _key_lines(layout: Layout) -> list[list[_Item]]:
     if any(node.curve is not None and _visible_band(node.curve) for node in layout.nodes):
         items.append(("band", "two standard errors"))
     if layout.n_left_out:
-        items.append((None, f"{layout.n_left_out} negligible edges left out"))
+        n = layout.n_left_out
+        items.append((None, f"{n} negligible edge{'s' if n > 1 else ''} left out"))
     lines: list[list[_Item]] = [[]]
     for item in items:
         if lines[-1] and sum(_item_width(i) for i in (*lines[-1], item)) > layout.width - 16.0:

@@ -35,7 +35,7 @@ _PITCHES = (22.0, 70.0)  # least and most between inputs, or between outputs
 _GAP = (130.0, 210.0)  # between columns; more where edges run steeply
 _MARGIN = 12.0
 _BANDS_UP_TO = 1000  # parameters ...
-_BAND_NUMBERS = 20_000_000  # ... and entries of the matrix of derivatives; more would take longer than the drawing
+_BAND_NUMBERS = 10_000_000  # ... and entries of the matrix of derivatives; more would take longer than the drawing
 
 Kind = Literal["input", "function", "output", "more"]
 
