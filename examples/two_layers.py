@@ -1,4 +1,4 @@
-"""The picture at the top of the README: the internal functions of f2, found from 60 samples.
+"""The picture at the top of the README: f2 as a network of its internal functions, found from 60 samples.
 
 Run it with `python examples/two_layers.py docs/two-layers.png`.
 """

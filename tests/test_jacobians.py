@@ -225,6 +225,6 @@ def test_what_needs_an_array_says_what_to_do(tmp_path):
     for ask in (lambda: result.identifiability, result.uncertainty):
         with pytest.raises(dc.InputError, match=r"J in memory.*samples.take"):
             ask()
-    assert not result.plot().axes[0].collections
+    assert not result.plot_functions().axes[0].collections
     result.report(tmp_path / "report.html")
     assert "Error(J)" in repr(result)

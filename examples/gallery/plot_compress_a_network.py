@@ -16,7 +16,6 @@ import torch
 from torch import nn
 
 import decoupling as dc
-from decoupling.report import plot_functions
 
 torch.manual_seed(0)
 rng = np.random.default_rng(0)
@@ -63,7 +62,7 @@ print(out.report)
 # The learned functions
 # ---------------------
 # This is all that is left of three layers: five directions, five curves, and how they add up to three scores.
-figure = plot_functions(out.decoupling, out.result.samples)
+figure = out.decoupling.plot(out.result.samples.X)
 
 # %%
 # The classes, before and after

@@ -43,6 +43,14 @@ def as_points(name: str, value: object, n_inputs: int) -> ndarray:
     return X
 
 
+def as_some_points(name: str, value: object, n_inputs: int) -> ndarray:
+    """Convert to points of shape (S, m), with S of at least 1."""
+    X = as_points(name, value, n_inputs)
+    if len(X) == 0:
+        raise InputError(f"`{name}` must hold at least one point: scales and ranges are taken there. Got none.")
+    return X
+
+
 def as_count(name: str, value: Any, *, least: int = 1) -> int:
     """Accept a whole number of at least `least`."""
     if isinstance(value, bool) or not isinstance(value, Integral) or value < least:

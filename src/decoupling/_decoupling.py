@@ -5,18 +5,20 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from html import escape
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
-from ._checks import as_array, as_layer, as_permutation, as_points
+from ._checks import as_array, as_layer, as_permutation, as_points, as_some_points
 from ._errors import InputError
 from ._functions import Functions
 from ._paratuck import ParaTuck, check_chain
 from .bases import AbstractBasis, rescaled, shifted
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,8 +147,7 @@ class Decoupling:
         largest coefficient; components of one basis are ordered by their share of the Jacobian, largest first. Inner
         constants are moved to the last layer, where they are the smallest ones that give the same function.
         """
-        if as_points("X", X, self.n_inputs).shape[0] == 0:
-            raise InputError("`X` must hold at least one point: the scales are fixed there. Got none.")
+        as_some_points("X", X, self.n_inputs)
         model = self.without_inner_constants()
         for layer in range(1, self.n_layers + 1):
             model = model._normalised_inputs(layer, X)
@@ -260,6 +261,28 @@ class Decoupling:
 
         return formula(self, kind, inputs=inputs, outputs=outputs, digits=digits)
 
+    def plot(
+        self,
+        X: object,
+        *,
+        inputs: Sequence[str] | None = None,
+        outputs: Sequence[str] | None = None,
+        dark: bool = False,
+    ) -> Figure:
+        """Draw the network as a block diagram, with its functions over the range that the points X visit.
+
+        It is `Result.plot` for a model without a result, and so without bands.
+        """
+        from .report import Layout, draw_diagram
+
+        return draw_diagram(Layout.of(self, X, inputs=inputs, outputs=outputs), dark=dark)
+
+    def plot_functions(self, X: object, *, dark: bool = False) -> Figure:
+        """Draw the internal functions over the range that the points X visit; ticks mark the points."""
+        from .report import plot_functions
+
+        return plot_functions(self, as_some_points("X", X, self.n_inputs), dark=dark)
+
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write a .safetensors file: arrays and a short description, no pickle."""
         from ._model_file import save_model
@@ -313,11 +336,6 @@ class Decoupling:
         return f"Decoupling(L={self.n_layers}, {dims}, degrees {self.degrees}, {self.n_parameters} parameters)"
 
     def _repr_html_(self) -> str:
-        rows = []
-        for l, W in enumerate(self.W):
-            rows.append((f"W<sub>{l}</sub>", "linear layer", f"{W.shape[0]} &times; {W.shape[1]}"))
-            if l < self.n_layers:
-                g = self.g[l]
-                rows.append((f"g<sub>{l + 1}</sub>", f"{g.rank} functions", escape(repr(g.basis))))
-        body = "".join("<tr>" + "".join(f"<td>{cell}</td>" for cell in row) + "</tr>" for row in rows)
-        return f"<table><caption>{escape(repr(self))}</caption>{body}</table>"
+        from ._html import decoupling_html
+
+        return decoupling_html(self)

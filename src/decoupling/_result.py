@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from html import escape
 from typing import TYPE_CHECKING
 
-import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
@@ -17,7 +15,7 @@ from ._checks import as_array
 from ._decoupling import Decoupling
 from ._errors import InputError
 from ._inference import Identifiability, identifiability, standard_errors
-from ._jacobians import StoredJacobians, portions
+from ._jacobians import portions
 from ._metrics import error_values, relative_rmse, relative_square
 from ._samples import Samples
 from ._status import Status
@@ -82,12 +80,19 @@ class Result:
 
     def relative_rmse(self, samples: Samples | None = None) -> Float[ndarray, " n"]:
         """e_i in percent, one per output, on the given samples or on the fitted ones."""
+        data = self._with_values(samples)
+        return relative_rmse(data.F, self.decoupling(data.X))
+
+    def _with_values(self, samples: Samples | None) -> Samples:
+        """The given samples, or the fitted ones, if they hold what fitted values are compared with."""
         data = self.samples if samples is None else samples
         if not isinstance(data, Samples):
             raise InputError(f"`samples` must be dc.Samples. Got {type(samples).__name__}.")
         if data.F is None:
-            raise InputError("`samples` must hold values F for relative_rmse. Got Jacobians only.")
-        return relative_rmse(data.F, self.decoupling(data.X))
+            raise InputError(
+                "`samples` must hold values F to compare with. Got Jacobians only: give samples with values."
+            )
+        return data
 
     @cached_property
     def identifiability(self) -> Identifiability:
@@ -107,15 +112,75 @@ class Result:
         """Names of the parts that the user gave."""
         return fixed_parts(self.solver)
 
-    def plot(self) -> Figure:
+    def plot(
+        self,
+        *,
+        inputs: Sequence[str] | None = None,
+        outputs: Sequence[str] | None = None,
+        bands: bool = True,
+        dark: bool = False,
+    ) -> Figure:
+        """Draw the network as a block diagram: inputs, W_0, functions, ..., W_L, outputs.
+
+        Solid edges are positive weights and dashed ones negative; wide ones bring much to their target. Each function
+        is a small curve over the range that the samples visit. Of large layers the most important parts are shown.
+
+        Parameters
+        ----------
+        inputs, outputs
+            Names of the variables; by default x1, x2, ... and y1, y2, ...
+        bands
+            Shade two standard errors, where they are known: not with stored Jacobians, nor for very large models.
+        dark
+            Light lines on black paper, here and in the other pictures.
+
+        Examples
+        --------
+        >>> import decoupling as dc, numpy as np
+        >>> system, X = dc.systems.f1(), np.random.default_rng(0).uniform(-1, 1, (60, 2))
+        >>> result = dc.decouple(dc.Samples(X, F=system(X), J=system.jacobian(X)), (2, 2), (3, 3), progress=False)
+        >>> result.plot(inputs=["pressure", "flow"]).savefig("network.pdf")  # doctest: +SKIP
+        """
+        from .report import Layout, draw_diagram
+
+        return draw_diagram(Layout.of_result(self, inputs=inputs, outputs=outputs, bands=bands), dark=dark)
+
+    def plot_functions(self, *, bands: bool = True, dark: bool = False) -> Figure:
         """Draw the internal functions over the range that the samples visit, with bands of two standard errors.
 
-        With stored Jacobians there are no bands.
+        Ticks mark the samples. There are no bands with stored Jacobians, nor for very large models.
         """
-        from .report import plot_functions
+        from .report import band_errors, plot_functions
 
-        bands = not isinstance(self.samples.J, StoredJacobians)
-        return plot_functions(self.decoupling, self.samples, bands=bands, fixed=self._fixed)
+        errors = band_errors(self.decoupling, self.samples, self._fixed) if bands else None
+        return plot_functions(self.decoupling, self.samples.X, errors=errors, dark=dark)
+
+    def plot_history(self, *, dark: bool = False) -> Figure:
+        """Draw objective, Error(J) and Error(F) of the chosen start, iteration by iteration and for every lam in turn.
+
+        `VarPro` looks at the objective only.
+        """
+        from .report import plot_history
+
+        return plot_history(self, dark=dark)
+
+    def plot_starts(self, *, dark: bool = False) -> Figure:
+        """Draw how many starts reach which objective, one line per value of lam."""
+        from .report import plot_starts
+
+        return plot_starts(self, dark=dark)
+
+    def plot_fit(
+        self, samples: Samples | None = None, *, outputs: Sequence[str] | None = None, dark: bool = False
+    ) -> Figure:
+        """Draw true against decoupled values, with residuals, on the given samples or on the fitted ones.
+
+        Each output has a panel with its e_i; of more than twelve outputs the worst twelve are shown.
+        """
+        from .report import plot_fit
+
+        data = self._with_values(samples)
+        return plot_fit(self.decoupling, data, self.relative_rmse(data), outputs=outputs, dark=dark)
 
     def report(self, path: str | os.PathLike[str], *, title: str = "Decoupling report") -> None:
         """Write a self-contained HTML page: what was asked, what was found and how good it is."""
@@ -130,18 +195,9 @@ class Result:
         return f"Result({self.decoupling!r}, {', '.join(errors)}, lam {self.lam:.0e}, {self.status.name})"
 
     def _repr_html_(self) -> str:
-        rows = [
-            ("model", repr(self.decoupling)),
-            ("Error(J)", f"{self.error_jacobian:.3g}"),
-            ("Error(F)", f"{self.error_values:.3g}"),
-            ("lam", f"{self.lam:.0e}"),
-            ("stopped", self.reason),
-            *(("note", note) for note in self.notes),
-        ]
-        if self.samples.F is not None:
-            rows.insert(3, ("e_i in %", np.array2string(self.relative_rmse(), precision=3)))
-        body = "".join(f"<tr><th>{escape(name)}</th><td>{escape(text)}</td></tr>" for name, text in rows)
-        return f"<table>{body}</table>"
+        from ._html import result_html
+
+        return result_html(self)
 
 
 def fixed_parts(solver: AbstractSolver) -> tuple[str, ...]:

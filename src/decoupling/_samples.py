@@ -112,6 +112,11 @@ class Samples:
         )
         return f"Samples(S={self.n_samples}, m={self.n_inputs}, n={self.n_outputs}: {known})"
 
+    def _repr_html_(self) -> str:
+        from ._html import samples_html
+
+        return samples_html(self)
+
     def take(self, indices: object) -> Samples:
         """The samples with these indices, all of them in memory."""
         rows = np.asarray(indices)

@@ -276,7 +276,7 @@ def test_errors_shrink_with_the_noise_and_are_drawn():
     tiny = result.uncertainty()
     assert [e.shape for e in tiny] == [(40, 2), (40, 2)]
     assert max(e.max() for e in tiny) < 1e-6
-    assert len(result.plot().axes[0].collections) == 1
+    assert len(result.plot_functions().axes[0].collections) == 1
 
 
 def test_a_rank_that_is_too_large_is_not_called_unique():

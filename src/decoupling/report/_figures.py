@@ -1,98 +1,262 @@
-"""Figures of a decoupling and of how it was found, returned as matplotlib figures."""
+"""Figures of the internal functions, of how a decoupling was found, and of how well it fits."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import math
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
 
 import numpy as np
+from jaxtyping import Float
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+from numpy import ndarray
 
+from .._curves import Curve, Errors, curves
 from .._decoupling import Decoupling
-from .._inference import standard_errors
+from .._formula import names
 from .._result import Result
 from .._samples import Samples
-from ._style import COLOURS, house_style, new_figure
+from ._style import Look, house_style, new_figure
 
-_BANDS_UP_TO = 1000  # parameters; more would take longer than the drawing
+_PER_ROW = 6  # functions
+_MOST_FUNCTIONS = 36  # of one layer
+_MOST_PANELS = 12  # outputs
+_MOST_POINTS = 3000  # of one panel
+_ROUNDING = 1e-32  # objectives below this are all the same
+_STYLES = ("-", "--", ":", "-.")
+_MARKERS = "osD^v*"
 
 
-def plot_functions(model: Decoupling, samples: Samples, *, bands: bool = False, fixed: Collection[str] = ()) -> Figure:
-    """Every internal function over the range that the samples visit; ticks at the bottom mark where they lie.
+def plot_functions(model: Decoupling, X: ndarray, *, errors: Errors | None = None, dark: bool = False) -> Figure:
+    """Every internal function over the range that the points X visit; ticks at the bottom mark where they lie.
 
-    With `bands`, two standard errors to either side are shaded; `fixed` names parts that were given and have none.
+    With `errors`, two standard errors to either side are shaded.
     """
-    widest = max(model.ranks)
-    grids = [np.linspace(u.min(axis=0), u.max(axis=0), 200) for u in model.inner_inputs(samples.X)]  # (200, r_l)
-    errors = standard_errors(model, samples, grids, fixed) if bands and model.n_parameters <= _BANDS_UP_TO else None
-    with house_style():
-        figure = new_figure(2.2 * widest + 0.4, 1.9 * model.n_layers + 0.2)
-        axes = figure.subplots(model.n_layers, widest, squeeze=False)
-        for l, (functions, u) in enumerate(zip(model.g, model.inner_inputs(samples.X), strict=True)):
-            values = functions(grids[l])
-            for j in range(widest):
-                ax = axes[l, j]
-                if j >= functions.rank:
+    drawn = curves(model, X, n_points=200, errors=errors)
+    shown = [layer[:_MOST_FUNCTIONS] for layer in drawn]
+    columns = min(_PER_ROW, max(len(layer) for layer in shown))
+    rows = [math.ceil(len(layer) / columns) for layer in shown]
+    with house_style(dark=dark) as look:
+        figure = new_figure(max(2.2 * columns, 3.2) + 0.4, 1.9 * sum(rows) + 0.2)
+        axes = figure.subplots(sum(rows), columns, squeeze=False)
+        for l, (layer, u) in enumerate(zip(shown, model.inner_inputs(X), strict=True)):
+            panels = axes[sum(rows[:l]) : sum(rows[: l + 1])].ravel()
+            for j, ax in enumerate(panels):
+                if j >= len(layer):
                     ax.set_axis_off()
                     continue
-                colour = COLOURS[l % len(COLOURS)]
-                ax.plot(grids[l][:, j], values[:, j], color=colour, linewidth=1.8)
-                if errors is not None and np.all(np.isfinite(errors[l][:, j])):
-                    low, high = values[:, j] - 2 * errors[l][:, j], values[:, j] + 2 * errors[l][:, j]
-                    ax.fill_between(grids[l][:, j], low, high, color=colour, alpha=0.2, linewidth=0)
-                ax.plot(u[:, j], np.zeros(len(u)), "|", color="0.5", transform=ax.get_xaxis_transform(), markersize=5)
+                _draw_curve(ax, layer[j], u[:, j], look.colours[l % len(look.colours)], look)
                 ax.set_title(f"layer {l + 1}, function {j + 1}", fontsize=8)
                 ax.set_xlabel(f"$u_{{{l + 1},{j + 1}}}$")
-                ax.ticklabel_format(axis="y", scilimits=(-3, 4))
-                ax.locator_params(axis="x", nbins=5)
+            if len(layer) < len(drawn[l]):
+                panels[-1].set_title(f"{panels[-1].get_title()} of {len(drawn[l])}", fontsize=8)
     return figure
 
 
-def plot_history(result: Result) -> Figure:
-    """Error(J) and Error(F) of the chosen start, iteration by iteration; dotted lines where lam changed."""
+def _draw_curve(ax: Axes, curve: Curve, u: Float[ndarray, " S"], colour: str, look: Look) -> None:
+    ax.plot(curve.u, curve.values, color=colour, linewidth=1.8)
+    if curve.band is not None:
+        low, high = curve.values - curve.band, curve.values + curve.band
+        ax.fill_between(curve.u, low, high, color=colour, alpha=0.25, linewidth=0)
+    at = u[:: math.ceil(len(u) / _MOST_POINTS)]
+    ax.plot(at, np.zeros(len(at)), "|", color=look.faint, transform=ax.get_xaxis_transform(), markersize=5)
+    ax.ticklabel_format(axis="y", scilimits=(-3, 4))
+    ax.locator_params(axis="x", nbins=5)
+
+
+def plot_history(result: Result, *, dark: bool = False) -> Figure:
+    """The objective, and Error(J) and Error(F) where the solver looks at them, iteration by iteration.
+
+    Each value of lam is a stage of its own, named above; what it is worth is not to be compared with other stages'.
+    """
     history = result.history
-    with house_style():
-        figure = new_figure(6.4, 2.8)
-        ax = figure.subplots()
-        iteration = np.arange(1, len(history) + 1)
-        for name, values, colour in (
-            ("Error(J)", history.error_jacobian, COLOURS[0]),
-            ("Error(F)", history.error_values, COLOURS[1]),
-        ):
-            if np.any(values > 0.0):  # NaN where a solver does not look at it
-                ax.semilogy(iteration, values, label=name, color=colour, linewidth=1.3)
-        if not ax.lines and np.any(history.objective > 0.0):
-            ax.semilogy(iteration, history.objective, label="objective of the best start", color=COLOURS[0])
-        for t in np.flatnonzero(np.diff(history.lam)) + 1:
-            ax.axvline(t + 0.5, color="0.4", linestyle=":", linewidth=1)
-        ax.set_xlabel("iteration")
-        ax.set_ylabel("relative squared error")
-        if ax.lines:
-            ax.legend(frameon=False)
+    errors = [("Error(J)", history.error_jacobian, 0, "-"), ("Error(F)", history.error_values, 1, "--")]
+    errors = [row for row in errors if np.any(row[1] > 0.0)]  # NaN where a solver does not look at it
+    with house_style(dark=dark) as look:
+        figure = new_figure(6.8, 4.4 if errors else 2.9)
+        panels = figure.subplots(2 if errors else 1, 1, sharex=True, squeeze=False)[:, 0]
+        stages = _stages(history.lam)
+        _draw_stages(panels[0], stages, history.objective, look.ink, "-", "objective")
+        panels[0].set_ylabel("objective")
+        for name, values, i, style in errors:
+            _draw_stages(panels[1], stages, values, look.colours[i], style, name)
+        if errors:
+            panels[1].set_ylabel("relative squared error")
+            panels[1].legend(frameon=False)
+        for ax in panels:
+            ax.set_xlim(0.5, len(history) + 0.5)
+            ax.xaxis.set_major_locator(MaxNLocator(integer=True, steps=(1, 2, 5, 10)))
+            for first, _ in stages[1:]:
+                ax.axvline(first + 0.5, color=look.faint, linestyle=":", linewidth=1)
+        panels[-1].set_xlabel("iteration" + ("" if errors else _in_the_end(result)))
+        if result.path:
+            _name_stages(panels[0], result, stages)
     return figure
 
 
-def plot_starts(result: Result) -> Figure:
-    """How many starts reach which objective, one line per value of lam."""
-    with house_style():
-        figure = new_figure(6.4, 2.8)
+def _in_the_end(result: Result) -> str:
+    """The errors of the model, for solvers that do not look at them on the way."""
+    known = {"Error(J)": result.error_jacobian, "Error(F)": result.error_values}
+    return "\nin the end: " + ", ".join(f"{name} {error:.2g}" for name, error in known.items() if np.isfinite(error))
+
+
+def _stages(lam: Float[ndarray, " t"]) -> list[tuple[int, int]]:
+    """Begin and end of each run of equal values."""
+    cuts = [0, *(int(t) + 1 for t in np.flatnonzero(np.diff(lam))), len(lam)]
+    return [(a, b) for a, b in pairwise(cuts) if b > a]
+
+
+def _draw_stages(
+    ax: Axes, stages: list[tuple[int, int]], values: Float[ndarray, " t"], colour: str, style: str, name: str
+) -> None:
+    """One line per stage. Values of 0 are drawn where rounding begins: a logarithm has no room for them."""
+    ax.set_yscale("log")
+    floor = np.where(values >= 0.0, np.maximum(values, _ROUNDING), np.nan)
+    for i, (first, end) in enumerate(stages):
+        ax.plot(
+            np.arange(first, end) + 1,
+            floor[first:end],
+            color=colour,
+            linestyle=style,
+            linewidth=1.5,
+            marker="o" if end - first == 1 else None,
+            markersize=4,
+            label=name if i == 0 else None,
+        )
+
+
+def _name_stages(ax: Axes, result: Result, stages: list[tuple[int, int]]) -> None:
+    """The values of lam above their stages, upright where they are short; the chosen one is bold."""
+    total = stages[-1][1]
+    upright = any(end - first < 0.12 * total for first, end in stages)
+    rows = {float(row.lam): row.chosen for row in result.path}
+    centres = [(first + end + 1) / 2 for first, end in stages]
+    order = sorted(range(len(stages)), key=lambda i: not rows.get(float(result.history.lam[stages[i][0]])))
+    written: list[float] = []
+    for i in order:
+        if any(abs(centres[i] - other) < 0.028 * total for other in written):
+            continue  # it would cover another one
+        lam = float(result.history.lam[stages[i][0]])
+        chosen = rows.get(lam, False)
+        ax.annotate(
+            f"λ = {_power(lam)}" + (" chosen" if chosen else ""),
+            (centres[i], 1.0),
+            xycoords=("data", "axes fraction"),
+            xytext=(0, 4),
+            textcoords="offset points",
+            ha="center",
+            va="bottom",
+            rotation=90 if upright else 0,
+            fontsize=8,
+            fontweight="bold" if chosen else "normal",
+        )
+        written.append(centres[i])
+
+
+def _power(lam: float) -> str:
+    """1e-6 rather than 1e-06."""
+    if 1e-3 <= lam < 1e3 or lam == 0.0:
+        return f"{lam:.3g}"
+    mantissa, exponent = f"{lam:.1e}".split("e")
+    return f"{mantissa.removesuffix('.0')}e{int(exponent)}"
+
+
+def plot_starts(result: Result, *, dark: bool = False) -> Figure:
+    """How many starts reach which objective: for every objective, the number of starts that are at least as good.
+
+    There is one line per value of lam. Starts that were given up early have no objective, and end no line.
+    """
+    stages = list(dict.fromkeys(row.lam for row in result.starts))
+    with house_style(dark=dark) as look:
+        figure = new_figure(6.8, 3.0)
         ax = figure.subplots()
-        for i, lam in enumerate(dict.fromkeys(row.lam for row in result.starts)):
+        total = most = 0
+        every: list[float] = []
+        for i, lam in enumerate(stages):
             rows = [row for row in result.starts if row.lam == lam]
-            errors = sorted(row.objective for row in rows if np.isfinite(row.objective) and row.objective > 0.0)
-            share = np.arange(1, len(errors) + 1) / len(rows)
+            reached = sorted(max(row.objective, _ROUNDING) for row in rows if np.isfinite(row.objective))
+            label = f"λ = {_power(lam)}" + (", chosen" if lam == result.lam and len(stages) > 1 else "")
+            given_up = len(rows) - len(reached)
+            total, most = max(total, len(rows)), max(most, len(reached))
+            every += reached
             ax.step(
-                errors,
-                share,
+                reached,
+                np.arange(1, len(reached) + 1),
                 where="post",
-                marker="o",
-                markersize=3,
-                color=COLOURS[i % len(COLOURS)],
-                label=f"lam = {lam:.0e}",
+                linestyle=_STYLES[i // len(look.colours) % len(_STYLES)],
+                marker=_MARKERS[i % len(_MARKERS)],
+                markersize=3.5,
+                linewidth=2.2 if lam == result.lam else 1.3,
+                color=look.colours[i % len(look.colours)],
+                label=label + (f" ({given_up} given up early)" if given_up else ""),
             )
-        if any(len(np.asarray(line.get_xdata())) for line in ax.lines):
+        if every and max(every) > 10 * min(every):
             ax.set_xscale("log")
-        ax.set_ylim(0, 1.05)
-        ax.set_xlabel("objective of the start")
-        ax.set_ylabel("share of starts")
-        ax.legend(frameon=False)
+        else:
+            ax.ticklabel_format(axis="x", scilimits=(-3, 4))
+        ax.set_ylim(0, 1.05 * max(most, 1))
+        ax.yaxis.set_major_locator(MaxNLocator(integer=True, steps=(1, 2, 5, 10)))
+        ax.set_xlabel("objective")
+        ax.set_ylabel(f"starts that reach it, of {total}")
+        outside = {"loc": "center left", "bbox_to_anchor": (1.0, 0.5)} if len(stages) > 1 else {"loc": "best"}
+        ax.legend(frameon=False, fontsize=8, **outside)
     return figure
+
+
+def plot_fit(
+    model: Decoupling, samples: Samples, e: Float[ndarray, " n"], *, outputs: Sequence[str] | None, dark: bool = False
+) -> Figure:
+    """True against decoupled values, one panel per output, with e_i above and the residuals below.
+
+    Of more than twelve outputs the worst twelve are shown, of very many samples some.
+    """
+    assert samples.F is not None
+    written = names("outputs", outputs, "y", model.n_outputs)
+    shown = np.sort(np.argsort(-e, kind="stable")[:_MOST_PANELS])
+    rows = slice(None, None, math.ceil(len(samples) / _MOST_POINTS))
+    truth, fitted = samples.F[rows], model(samples.X[rows])
+    columns = min(4, len(shown))
+    n_rows = math.ceil(len(shown) / columns)
+    with house_style(dark=dark) as look:
+        figure = new_figure(2.5 * columns + 0.5, 3.2 * n_rows + (0.3 if len(shown) < len(e) else 0.0))
+        axes = figure.subplots(2 * n_rows, columns, squeeze=False, height_ratios=(3, 1) * n_rows)
+        for k in range(n_rows * columns):
+            top, bottom = axes[2 * (k // columns) : 2 * (k // columns) + 2, k % columns]
+            if k >= len(shown):
+                top.set_axis_off()
+                bottom.set_axis_off()
+                continue
+            i = int(shown[k])
+            _draw_fit(top, bottom, truth[:, i], fitted[:, i], look)
+            name = written[i]
+            top.set_title(name.text + _how_far(float(e[i])), fontsize=9, parse_math=False)
+            if k % columns == 0:
+                top.set_ylabel("decoupled")
+                bottom.set_ylabel("residual")
+            bottom.set_xlabel("true")
+        if len(shown) < len(e):
+            figure.suptitle(f"the worst {len(shown)} of {len(e)} outputs", fontsize=9)
+    return figure
+
+
+def _draw_fit(top: Axes, bottom: Axes, truth: Float[ndarray, " s"], fitted: Float[ndarray, " s"], look: Look) -> None:
+    dots: dict[str, Any] = {"color": look.colours[0], "markersize": 3.0, "alpha": 0.7, "markeredgewidth": 0.0}
+    dots["rasterized"] = len(truth) > 1000  # thousands of dots make slow vector graphics
+    low, high = float(min(truth.min(), fitted.min())), float(max(truth.max(), fitted.max()))
+    top.plot((low, high), (low, high), color=look.faint, linewidth=1.0, zorder=1.5)
+    top.plot(truth, fitted, "o", **dots)
+    bottom.axhline(0.0, color=look.faint, linewidth=1.0, zorder=1.5)
+    bottom.plot(truth, fitted - truth, "o", **dots)
+    bottom.sharex(top)
+    top.tick_params(labelbottom=False)
+    for ax, count in ((top, 5), (bottom, 3)):
+        ax.ticklabel_format(scilimits=(-3, 4))
+        ax.locator_params(axis="y", nbins=count)
+    top.locator_params(axis="x", nbins=3)
+
+
+def _how_far(e: float) -> str:
+    return f": e = {e:.3g} %" if math.isfinite(e) else ": it does not vary, e is infinite"

@@ -12,7 +12,6 @@ from .. import __version__
 from .._files import write_text
 from .._jacobians import StoredJacobians
 from .._result import Result
-from ._figures import plot_history, plot_starts
 from ._style import to_svg
 
 _UNIQUE_UP_TO = 1000  # parameters; more would take longer than the page
@@ -33,9 +32,9 @@ def write_report(result: Result, path: str | os.PathLike[str], *, title: str) ->
         errors=list(result.relative_rmse()) if samples.F is not None else [],
         verdict=_verdict(result),
         unique=str(result.identifiability) if model.n_parameters <= _UNIQUE_UP_TO and not stored else "",
-        functions_svg=Markup(to_svg(result.plot())),
-        history_svg=Markup(to_svg(plot_history(result))),
-        starts_svg=Markup(to_svg(plot_starts(result))),
+        functions_svg=Markup(to_svg(result.plot_functions())),
+        history_svg=Markup(to_svg(result.plot_history())),
+        starts_svg=Markup(to_svg(result.plot_starts())),
         n_table=_table_size(result),
     )
     write_text(path, text)

@@ -1,38 +1,74 @@
-"""One look for all figures: colours that colour-blind people tell apart, text that stays text in SVG."""
+"""One look for all figures: colours that colour-blind people tell apart, on white or on black paper."""
 
 from __future__ import annotations
 
 import io
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import matplotlib as mpl
 from matplotlib.figure import Figure
 
-# Okabe and Ito's palette.
+# Okabe and Ito's palette, those first that stand out from white.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 _SETTINGS: dict[Any, Any] = {
     "font.size": 9,
+    "text.usetex": False,
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.grid": True,
     "grid.alpha": 0.3,
+    "grid.linestyle": "-",
+    "grid.linewidth": 0.8,
     "svg.fonttype": "none",
     "svg.hashsalt": "decoupling",
 }
 
 
+@dataclass(frozen=True)
+class Look:
+    """Paper, ink and colours. `faint` is for what stands behind, and still to be seen in print."""
+
+    paper: str
+    ink: str
+    faint: str
+    colours: tuple[str, ...]
+
+
+LIGHT = Look("#ffffff", "#1a1a1a", "#767676", COLOURS)
+DARK = Look("#121212", "#e8e8e8", "#9a9a9a", ("#56B4E9", "#E69F00", "#009E73", "#CC79A7", "#F0E442", "#D55E00"))
+
+
+class Picture(Figure):
+    """A figure that notebooks show without pyplot."""
+
+    def _repr_png_(self) -> bytes:
+        stream = io.BytesIO()
+        self.savefig(stream, format="png", dpi=100)
+        return stream.getvalue()
+
+
 @contextmanager
-def house_style() -> Iterator[None]:
-    """Our settings for one figure, none of them left behind."""
-    with mpl.rc_context(_SETTINGS):
-        yield
+def house_style(*, dark: bool = False) -> Iterator[Look]:
+    """Our settings for one figure, none of them left behind. Colours are all set: the user's may be for other paper."""
+    look = DARK if dark else LIGHT
+    papers = ("figure.facecolor", "axes.facecolor", "figure.edgecolor", "legend.facecolor")
+    inks = ("text.color", "axes.labelcolor", "axes.edgecolor", "axes.titlecolor", "xtick.color", "ytick.color")
+    labels: dict[Any, Any] = {
+        "xtick.labelcolor": "inherit",
+        "ytick.labelcolor": "inherit",
+        "legend.labelcolor": look.ink,
+    }
+    colours: dict[Any, Any] = {**dict.fromkeys(papers, look.paper), **dict.fromkeys(inks, look.ink), **labels}
+    with mpl.rc_context({**_SETTINGS, **colours, "grid.color": look.faint}):
+        yield look
 
 
-def new_figure(width: float, height: float) -> Figure:
+def new_figure(width: float, height: float, *, constrained: bool = True) -> Figure:
     """A figure of its own: no window, no global state."""
-    return Figure(figsize=(width, height), layout="constrained")
+    return Picture(figsize=(width, height), layout="constrained" if constrained else None)
 
 
 def to_svg(figure: Figure) -> str:

@@ -128,13 +128,13 @@ class DecoupledNARX(AbstractNARX):
         names, outputs = list(self.lags.names), list(self.lags.output_names)
         return formula(self.decoupling, kind, inputs=names, outputs=outputs, digits=digits)
 
-    def plot(self) -> Figure:
-        """Draw the internal functions over the range that the samples visit."""
-        if self._refined is None:
-            return self.result.plot()
-        from ..report import plot_functions
+    def plot(self, *, dark: bool = False) -> Figure:
+        """Draw the block diagram from u(t), u(t-1), ..., y(t-1), ... to y(t), as measured.
 
-        return plot_functions(self.decoupling, self.fitted)
+        Bands of two standard errors belong to the fit to the polynomial: after `refine` there are none.
+        """
+        names, outputs = list(self.lags.names), list(self.lags.output_names)
+        return self.result.plot(inputs=names, outputs=outputs, bands=self._refined is None, dark=dark)
 
     def refine(
         self,
