@@ -20,6 +20,7 @@ from ._inference import Identifiability, identifiability, standard_errors
 from ._jacobians import StoredJacobians, portions
 from ._metrics import error_values, relative_rmse, relative_square
 from ._samples import Samples
+from ._settings import Settings
 from ._status import Status
 from .solvers import AbstractSolver, History, LamRow, StartRow, TwoStage, VarPro
 
@@ -47,6 +48,10 @@ class Result:
         One row per value of lam that `TwoStage` tried, empty otherwise.
     notes
         What the user should know about this result, in sentences.
+    samples, solver, settings
+        What it was made from: `decouple` called with these again gives the same model.
+    seconds
+        How long it took.
     """
 
     decoupling: Decoupling
@@ -59,6 +64,7 @@ class Result:
     samples: Samples
     solver: AbstractSolver
     seconds: float
+    settings: Settings
 
     @property
     def reason(self) -> str:
