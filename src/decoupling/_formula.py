@@ -82,8 +82,8 @@ def formula(
     """Write `model` out; see `Decoupling.formula`."""
     if kind not in KINDS:
         raise InputError(f"`kind` must be one of {', '.join(KINDS)}. Got {kind!r}.")
-    x = _names("inputs", inputs, "x", model.n_inputs)
-    y = _names("outputs", outputs, "y", model.n_outputs)
+    x = names("inputs", inputs, "x", model.n_inputs)
+    y = names("outputs", outputs, "y", model.n_outputs)
     if kind in ("python", "sympy"):
         for name in (*x, *y):
             if not name.text.isidentifier() or keyword.iskeyword(name.text) or name.text in ("f", "cos", "sin"):
@@ -119,7 +119,8 @@ def has_formula(model: Decoupling) -> bool:
 # Equations
 
 
-def _names(argument: str, given: Any, letter: str, size: int) -> tuple[Name, ...]:
+def names(argument: str, given: Any, letter: str, size: int) -> tuple[Name, ...]:
+    """The names that the user gave for `size` variables, or the letter with numbers."""
     if given is None:
         return tuple(Name(letter, (i + 1,)) for i in range(size))
     named = isinstance(given, Sequence) and not isinstance(given, str) and all(isinstance(n, str) for n in given)

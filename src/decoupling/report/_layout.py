@@ -1,0 +1,270 @@
+"""The geometry of the block diagram: where everything goes, for every kind of drawing.
+
+Columns from left to right: the inputs, the functions of layer 1, ..., the functions of layer L, the outputs. Lengths
+are in points of 1/72 inch, x to the right and y down, everything inside [0, width] x [0, height].
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from jaxtyping import Float, Int
+from numpy import ndarray
+
+from .._checks import as_points
+from .._curves import Curve, Errors, Grids, curves
+from .._decoupling import Decoupling
+from .._errors import InputError
+from .._formula import names
+from .._inference import standard_errors
+from .._jacobians import StoredJacobians
+from .._result import Result, fixed_parts
+from .._samples import Samples
+
+FONT_SIZE = 9.0  # of the labels; the room that names take is reckoned with it
+_SHOWN = 12  # nodes of a column
+_NEGLIGIBLE = 0.02  # edges with shares below this are left out
+_LONGEST = 24  # letters of a name
+_BOX, _SMALL_BOX = (84.0, 54.0), (72.0, 36.0)  # of a function; the small one for tall columns
+_TALL = 6
+_SPACE = 16.0  # between boxes of a column
+_PITCHES = (22.0, 70.0)  # least and most between inputs, or between outputs
+_GAP = (130.0, 210.0)  # between columns; more where edges run steeply
+_MARGIN = 12.0
+_BANDS_UP_TO = 1000  # parameters ...
+_BAND_NUMBERS = 20_000_000  # ... and entries of the matrix of derivatives; more would take longer than the drawing
+
+
+@dataclass(frozen=True)
+class Node:
+    """An input, a function, an output, or ("more") a note of how many of its column are not shown.
+
+    Attributes
+    ----------
+    layer
+        The column: 0 for inputs, l for the functions g_l, L + 1 for outputs.
+    index
+        Its place in the model, from 0; for "more" the number of nodes that it stands for.
+    label, name
+        The text to write, shortened where it is long, and all of it.
+    x, y
+        The centre.
+    width, height
+        Of the box that the curve of a function is drawn in; 0 for other nodes.
+    curve
+        Of a function; None for other nodes.
+    """
+
+    kind: Literal["input", "function", "output", "more"]
+    layer: int
+    index: int
+    label: str
+    name: str
+    x: float
+    y: float
+    width: float = 0.0
+    height: float = 0.0
+    curve: Curve | None = None
+
+
+@dataclass(frozen=True)
+class Edge:
+    """One entry of W[layer]; it runs from ``nodes[source]`` to ``nodes[target]``.
+
+    `share` is its strength, 1 for the strongest of its layer. The strength of the entries of one row is |weight| times
+    the standard deviation of the source over the samples, divided by the root sum of squares over that row: what the
+    source brings to the target, whatever units either is in. It does not change when functions are scaled.
+    """
+
+    layer: int
+    source: int
+    target: int
+    weight: float
+    share: float
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Nodes and edges of a block diagram. Of large columns the most important nodes are there, in their order.
+
+    `n_left_out` counts the edges between nodes shown whose share is negligible.
+    """
+
+    width: float
+    height: float
+    nodes: tuple[Node, ...]
+    edges: tuple[Edge, ...]
+    n_left_out: int
+
+    @classmethod
+    def of(
+        cls,
+        model: Decoupling,
+        X: object,
+        *,
+        inputs: Sequence[str] | None = None,
+        outputs: Sequence[str] | None = None,
+        errors: Errors | None = None,
+    ) -> Layout:
+        """Lay out a model with the ranges and spreads that it has at the points X (S, m), of which S >= 1.
+
+        `inputs` and `outputs` are names; by default x1, x2, ... and y1, y2, ...
+        """
+        points = as_points("X", X, model.n_inputs)
+        if len(points) == 0:
+            raise InputError(
+                "`X` must hold at least one point: the functions are drawn over what they visit. Got none."
+            )
+        columns = [
+            [name.text for name in names("inputs", inputs, "x", model.n_inputs)],
+            *(_function_labels(model, l) for l in range(model.n_layers)),
+            [name.text for name in names("outputs", outputs, "y", model.n_outputs)],
+        ]
+        spreads = _spreads(model, points)
+        shown = [_chosen(importance) for importance in _importances(model, points, spreads)]
+        drawn = curves(model, points, errors=errors)
+        nodes, width, height = _placed(columns, shown, drawn)
+        edges, n_left_out = _edges(model, nodes, spreads)
+        return cls(width, height, nodes, edges, n_left_out)
+
+    @classmethod
+    def of_result(
+        cls,
+        result: Result,
+        *,
+        inputs: Sequence[str] | None = None,
+        outputs: Sequence[str] | None = None,
+        bands: bool = True,
+    ) -> Layout:
+        """Lay out what `decouple` returned, over its samples, with bands where they can be had quickly."""
+        model, samples = result.decoupling, result.samples
+        errors = band_errors(model, samples, fixed_parts(result.solver)) if bands else None
+        return cls.of(model, samples.X, inputs=inputs, outputs=outputs, errors=errors)
+
+
+def band_errors(model: Decoupling, samples: Samples, fixed: Collection[str]) -> Errors | None:
+    """How to compute standard errors on grids; None where they are out of reach or would take too long."""
+    if isinstance(samples.J, StoredJacobians) or model.n_parameters > _BANDS_UP_TO:
+        return None
+    n_numbers = sum(data.size for data in (samples.F, samples.J) if data is not None)
+    if n_numbers * model.n_parameters > _BAND_NUMBERS:
+        return None
+
+    def errors(grids: Grids) -> tuple[Float[ndarray, "k _"], ...]:
+        return standard_errors(model, samples, grids, fixed)
+
+    return errors
+
+
+# What matters
+
+
+def _spreads(model: Decoupling, X: Float[ndarray, "S m"]) -> list[Float[ndarray, " _"]]:
+    """Standard deviations of what leaves each column: inputs, functions, outputs."""
+    z = [functions(u) for functions, u in zip(model.g, model.inner_inputs(X), strict=True)]
+    return [np.std(values, axis=0) for values in (X, *z, z[-1] @ model.W[-1].T)]
+
+
+def _importances(
+    model: Decoupling, X: Float[ndarray, "S m"], spreads: list[Float[ndarray, " _"]]
+) -> list[Float[ndarray, " _"]]:
+    """What the nodes of each column are chosen by, if there are too many."""
+    functions = model.importance(X)
+    lengths = np.linalg.norm(model.W[0], axis=1)
+    slopes = np.divide(functions[0], lengths, out=np.zeros_like(lengths), where=lengths > 0.0)  # of the outputs, by u_1
+    inputs = spreads[0] * np.linalg.norm(model.W[0] * slopes[:, None], axis=0)
+    return [inputs, *functions, spreads[-1]]
+
+
+def _chosen(importance: Float[ndarray, " r"]) -> Int[ndarray, " k"]:
+    """The most important ones, in their order. A note instead of a single node would save no room."""
+    if len(importance) <= _SHOWN + 1:
+        return np.arange(len(importance))
+    return np.sort(np.argsort(-importance, kind="stable")[:_SHOWN])
+
+
+def _edges(
+    model: Decoupling, nodes: tuple[Node, ...], spreads: list[Float[ndarray, " _"]]
+) -> tuple[tuple[Edge, ...], int]:
+    found, n_left_out = [], 0
+    places: list[dict[int, int]] = [{} for _ in spreads]  # column by column, from index to place in `nodes`
+    for i, node in enumerate(nodes):
+        if node.kind != "more":
+            places[node.layer][node.index] = i
+    for l, (W, spread) in enumerate(zip(model.W, spreads[:-1], strict=True)):
+        brought = np.abs(W) * (spread if np.any(spread) else 1.0)  # a single sample has no spread
+        total = np.linalg.norm(brought, axis=1, keepdims=True)
+        strength = np.divide(brought, total, out=np.zeros_like(brought), where=total > 0.0)
+        share = strength / (np.max(strength) or 1.0)
+        strongest = share[list(places[l + 1])].max(axis=0)
+        for i, target in places[l + 1].items():
+            for j, source in places[l].items():
+                # The strongest edge of a node stays, however weak: a function must not hang in the air.
+                if share[i, j] >= _NEGLIGIBLE or share[i, j] == strongest[j] > 0.0:
+                    found.append(Edge(l, source, target, float(W[i, j]), float(share[i, j])))
+                else:
+                    n_left_out += 1
+    return tuple(found), n_left_out
+
+
+# Where it goes
+
+
+def _function_labels(model: Decoupling, l: int) -> list[str]:
+    prefix = f"{l + 1}_" if model.n_layers > 1 else ""
+    return [f"g{prefix}{j + 1}" for j in range(model.ranks[l])]
+
+
+def _placed(
+    columns: list[list[str]], shown: list[Int[ndarray, " _"]], drawn: tuple[tuple[Curve, ...], ...]
+) -> tuple[tuple[Node, ...], float, float]:
+    """All nodes with their centres, and the size of the whole."""
+    last = len(columns) - 1
+    n_rows = [len(index) + (len(index) < len(column)) for column, index in zip(columns, shown, strict=True)]
+    box = _BOX if max(n_rows[1:last]) <= _TALL else _SMALL_BOX
+    box_pitch = box[1] + _SPACE
+    inner = max(max(n_rows[1:last]) * box_pitch, max(n_rows[0], n_rows[last]) * _PITCHES[0])
+    gap = float(np.clip(0.5 * inner, *_GAP))
+    nodes: list[Node] = []
+    x = _MARGIN + _widest(columns[0], shown[0])
+    for l, (column, index, rows) in enumerate(zip(columns, shown, n_rows, strict=True)):
+        function = 0 < l < last
+        if l > 0:
+            x += gap + (box[0] / 2 if l > 1 else 0.0) + (box[0] / 2 if function else 0.0)
+        pitch = box_pitch if function else float(np.clip(inner / rows, *_PITCHES))
+        y = _MARGIN + inner / 2 - (rows - 1) / 2 * pitch
+        for i in (int(i) for i in index):
+            if function:
+                curve = drawn[l - 1][i]
+                nodes.append(Node("function", l, i, column[i], column[i], x, y, *box, curve))
+            else:
+                nodes.append(Node("input" if l == 0 else "output", l, i, _short(column[i]), column[i], x, y))
+            y += pitch
+        if len(index) < len(column):
+            note = _note(column, index)
+            nodes.append(Node("more", l, len(column) - len(index), note, note, x, y))
+    return tuple(nodes), x + _widest(columns[last], shown[last]) + _MARGIN, inner + 2 * _MARGIN
+
+
+def _note(column: list[str], index: Int[ndarray, " _"]) -> str:
+    return f"… and {len(column) - len(index)} more"
+
+
+def _widest(column: list[str], index: Int[ndarray, " _"]) -> float:
+    """Room for the names of a column."""
+    note = [_note(column, index)] if len(index) < len(column) else []
+    return max(_text_width(text) for text in (*(_short(column[i]) for i in index), *note))
+
+
+def _short(name: str) -> str:
+    return name if len(name) <= _LONGEST else name[: _LONGEST - 1] + "…"
+
+
+def _text_width(text: str) -> float:
+    """About the room of a label with the gap before it; letters of East Asian scripts are twice as wide."""
+    letters = sum(2 if unicodedata.east_asian_width(letter) in "WF" else 1 for letter in text)
+    return 0.6 * FONT_SIZE * letters + 8.0
