@@ -152,7 +152,7 @@ def _equations(model: Decoupling, x: tuple[Name, ...], y: tuple[Name, ...]) -> l
         z = tuple(Name(of_z, (*prefix, j + 1)) for j in range(g.rank))
         found += [_combination(name, row, entering) for name, row in zip(u, W, strict=True)]
         for j, basis in enumerate(g.layer.bases):
-            c, wave = _written(basis, g.C[j, : 1 + basis.size])
+            c, wave = written_out(basis, g.C[j, : 1 + basis.size])
             found.append(Univariate(z[j], u[j], wave, c))
         entering = z
     return found + [_combination(name, row, entering) for name, row in zip(y, model.W[-1], strict=True)]
@@ -168,7 +168,7 @@ def _combination(target: Name, row: np.ndarray, names: tuple[Name, ...]) -> Line
     return Linear(target, tuple((float(w), name) for w, name in zip(row, names, strict=True)))
 
 
-def _written(basis: AbstractBasis, c: np.ndarray) -> tuple[tuple[float, ...], bool]:
+def written_out(basis: AbstractBasis, c: np.ndarray) -> tuple[tuple[float, ...], bool]:
     """Coefficients over 1, u, u^2, ..., or over 1, cos u, sin u, cos 2u, ..."""
     if isinstance(basis, AbstractPolynomialBasis):
         return tuple(float(v) for v in (c[0], *(c[1:] @ basis.to_monomials()))), False

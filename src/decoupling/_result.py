@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from html import escape
@@ -123,11 +123,27 @@ class Result:
         bands = not isinstance(self.samples.J, StoredJacobians)
         return plot_functions(self.decoupling, self.samples, bands=bands, fixed=self._fixed)
 
-    def report(self, path: str | os.PathLike[str], *, title: str = "Decoupling report") -> None:
-        """Write a self-contained HTML page: what was asked, what was found and how good it is."""
+    def report(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        title: str = "Decoupling report",
+        inputs: Sequence[str] | None = None,
+        outputs: Sequence[str] | None = None,
+    ) -> None:
+        """Write a page for people: one HTML file that needs no network.
+
+        It tells what was asked, what was found and how good that is, draws the functions and the way that signals take
+        through them, and gives the formula and the call to run it again.
+
+        Parameters
+        ----------
+        inputs, outputs
+            Names of the variables; by default x1, x2, ... and y1, y2, ...
+        """
         from .report import write_report
 
-        write_report(self, path, title=title)
+        write_report(self, path, title=title, inputs=inputs, outputs=outputs)
 
     def __repr__(self) -> str:
         errors = [f"Error(J) {self.error_jacobian:.2e}"] if self.samples.J is not None else []
