@@ -12,6 +12,7 @@ from numpy.testing import assert_allclose
 import decoupling as dc
 from decoupling._curves import Curve
 from decoupling._status import Status
+from decoupling.report._frame import written_number
 from decoupling.report._page import page
 from decoupling.report._words import GRADES, grade, output_rows, shape_in_words, verdict
 
@@ -243,6 +244,12 @@ def test_grades_have_the_bounds_that_the_page_names():
 def test_curves_are_told_in_words(function, words):
     u = np.linspace(-1.0, 1.0, 101)
     assert shape_in_words(Curve(u, function(u), None)) == words
+
+
+def test_numbers_are_written_for_people():
+    values = (0.0, -1.5, 1234.5, 1e-6, -1e20, 2.5e-13, 1e5)
+    written = ["0", "−1.5", "1.23·10³", "10⁻⁶", "−10²⁰", "2.5·10⁻¹³", "10⁵"]
+    assert [written_number(value, 3) for value in values] == written
 
 
 def test_the_report_is_a_method_and_writes_the_file(tmp_path):

@@ -99,7 +99,7 @@ def written_number(value: float, digits: int) -> str:
     if not exponent:
         return mantissa
     power = exponent.removeprefix("+").replace("−0", "−").lstrip("0").translate(_SUPERSCRIPTS)
-    return f"{mantissa}·10{power}"
+    return f"{mantissa}·10{power}".replace("1·10", "10") if mantissa in ("1", "−1") else f"{mantissa}·10{power}"
 
 
 _SUPERSCRIPTS = str.maketrans("0123456789−", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
