@@ -83,7 +83,7 @@
         putDot(group, node.small, u, value);
         putDot(byId(`card-${i}`), node.large, u, value);
         group.querySelector(".enters").textContent = shown(u, 3);
-        readings[i] = `u = ${shown(u)}, g(u) = ${shown(value)} here`;
+        readings[i] = `At the mark: u = ${shown(u)}, g(u) = ${shown(value)}`;
         showReading(i);
       }
       group.querySelector(".value").textContent = shown(value, 3);
