@@ -13,6 +13,7 @@ demo: $(VENV)/.installed
 
 test: $(VENV)/.installed-dev lint
 	$(QUIET_BLAS) $(BIN)/pytest
+	@$(BIN)/python -m tests.report.browser
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff format --check .

@@ -53,12 +53,15 @@ def test_help_needs_no_numerical_library(tmp_path):
 def test_fit_writes_a_model_that_show_can_read(folder):
     fit = decouple(
         "fit samples.npz --ranks 2,2 --degrees 3,3 --max-iterations 20 --holdout 0.2 --seed 3 "
-        "--output m.safetensors --report r.html",
+        "--output m.safetensors --report r.html --inputs speed,load,<b> --outputs a,b,c",
         cwd=folder,
     )
     assert fit.returncode == 0, fit.stderr
     assert "Error(J)" in fit.stdout and "e_i, validation samples" in fit.stdout
-    assert (folder / "r.html").read_text().startswith("<!DOCTYPE html>")
+    page = (folder / "r.html").read_text()
+    assert page.startswith("<!DOCTYPE html>") and "Decoupling of samples.npz" in page
+    assert "decouple fit samples.npz --ranks 2,2 --degrees 3,3" in page and "6 samples were kept apart" in page
+    assert "speed" in page and "&lt;b&gt;" in page
     show = decouple("show m.safetensors", cwd=folder)
     assert show.returncode == 0 and "W_2, 3 x 2" in show.stdout
     content = json.loads(decouple("show m.safetensors --json", cwd=folder).stdout)
@@ -80,7 +83,8 @@ def test_demo_prints_a_table_and_says_where_its_report_is(tmp_path):
     assert done.returncode == 0, done.stderr
     assert "e_i, validation samples" in done.stdout
     assert str(tmp_path / "demo-report.html") in done.stdout.replace("\n", "")
-    assert (tmp_path / "demo-report.html").stat().st_size > 10_000
+    page = (tmp_path / "demo-report.html").read_text()
+    assert "decouple demo" in page and "rng=0" in page and "kept apart" in page
     quiet = decouple("demo --quiet", cwd=tmp_path)
     assert (quiet.stdout, quiet.stderr, quiet.returncode) == ("", "", 0)
 
@@ -130,6 +134,8 @@ GOOD = "--ranks 2,2 --degrees 3,3"
         (f"fit samples.npz {GOOD} --output no/m.safetensors", "does not exist"),
         (f"fit samples.npz {GOOD} --holdout 0.5 --validation samples.npz", "not both"),
         (f"fit samples.npz {GOOD} --n-starts 0", "Invalid value"),
+        (f"fit samples.npz {GOOD} --inputs a,b,c", "give --report, too"),
+        (f"fit samples.npz {GOOD} --report r.html --inputs a,b", "`inputs` must be 3 names"),
         ("show missing.safetensors", "no such file"),
         ("show text.npz", "damaged or of another kind"),
         ("reproduce table2", "No such command"),

@@ -39,7 +39,8 @@ def test_names_of_the_user_never_meet_our_own():
     for names in (["u1", "z1", "v1"], ["u", "v", "s"], ["z", "w", "h"], ["_a", "uu", "zz"]):
         f = compiled(model.formula("python", inputs=names, outputs=["u2", "s1"]))
         assert np.allclose(np.stack(f(*X.T), axis=1), model(X))
-    assert r"\mathrm{a\_b}" in model.formula("latex", inputs=["a_b", "c", "50 %"])
+    latex = model.formula("latex", inputs=["a_b", "c^2~", "50 %"])
+    assert r"\mathrm{a\_b}" in latex and r"\mathrm{c{\wedge}2{\sim}}" in latex
 
 
 def test_text_and_latex_are_short_and_rounded_on_request():
@@ -53,6 +54,12 @@ def test_text_and_latex_are_short_and_rounded_on_request():
     assert "0.12 - u1" in model.formula(digits=2)
     latex = model.formula("latex")
     assert r"2.5 \cdot 10^{-7}\,u_{1}^{3}" in latex and r"\begin{aligned}" in latex
+    assert model.formula("html", inputs=["<b>", "c"]).splitlines() == [
+        "<div><i>u</i><sub>1</sub> = <i>&lt;b&gt;</i> − 2 <i>c</i></div>",
+        "<div><i>z</i><sub>1</sub> = 0.1235 − <i>u</i><sub>1</sub>"
+        " + 2.5·10<sup>−7</sup> <i>u</i><sub>1</sub><sup>3</sup></div>",
+        "<div><i>y</i><sub>1</sub> = −<i>z</i><sub>1</sub></div>",
+    ]
     zero = dc.Decoupling([[[0.0]], [[0.0]]], [dc.Functions(dc.Monomial(1), [[0.0, 0.0]])])
     assert zero.formula().splitlines() == ["u1 = 0", "z1 = 0", "y1 = 0"]
 

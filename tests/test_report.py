@@ -1,5 +1,4 @@
 import dataclasses
-import re
 import subprocess
 import sys
 import tempfile
@@ -267,33 +266,3 @@ def test_the_fit_of_many_outputs_and_samples_shows_the_worst_and_some():
     assert figure.get_suptitle() == "the worst 12 of 14 outputs"
     many = sampled(model, 7000)
     assert len(result.plot_fit(many).axes[0].lines[1].get_xdata()) <= 3000
-
-
-# The page
-
-
-def test_the_report_is_one_file_that_tells_what_was_found(result, tmp_path):
-    result.report(tmp_path / "r.html")
-    text = (tmp_path / "r.html").read_text()
-    for piece in ("ranks (2, 2)", "30 parameters", "Error(J)", "chosen", result.reason.split(";")[0], "<svg"):
-        assert piece in text
-    links = re.findall(r"(?:src|href)=\"(?!#)([^\"]+)\"", text)
-    assert all(link.startswith("http://www.w3.org") for link in links), links
-    assert len(text) < 1_000_000
-
-
-def test_the_report_is_the_same_every_time_and_escapes_what_users_write(result, tmp_path):
-    result.report(tmp_path / "a.html", title="<script>alert(1)</script>")
-    result.report(tmp_path / "b.html", title="<script>alert(1)</script>")
-    text = (tmp_path / "a.html").read_text()
-    assert text == (tmp_path / "b.html").read_text()
-    assert "<script>" not in text and "&lt;script&gt;" in text
-
-
-@pytest.mark.parametrize("keep", ["F", "J"])
-def test_values_or_notes_that_are_missing_are_left_out(keep, tmp_path):
-    samples = sampled(dc.systems.random_system((3, 2, 3), (2,), rng=0))
-    data = dc.Samples(samples.X, J=samples.J) if keep == "J" else samples
-    result = dc.decouple(data, 2, 2, progress=False)
-    result.report(tmp_path / "r.html")
-    assert ("Error(F)" in (tmp_path / "r.html").read_text()) == (keep == "F")

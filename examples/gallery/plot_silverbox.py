@@ -29,8 +29,8 @@ refined = decoupled.refine(train.u, train.y, progress=False)
 # %%
 # Free runs
 # ---------
-# Every model is started with the 50 measured outputs that the benchmark allows and then fed its own. The errors have a scale of
-# their own: the output itself reaches 200 mV.
+# Every model is started with the 50 measured outputs that the benchmark allows and then fed its own. The errors have a
+# scale of their own: the output itself reaches 200 mV.
 figure, axes = plt.subplots(2, 1, figsize=(8, 4.5), sharex=True, layout="constrained")
 shown = slice(2000, 2300)
 axes[0].plot(1e3 * test.y[shown], color="black", linewidth=1)

@@ -44,5 +44,6 @@ print(result.identifiability)
 # A single layer with more functions is a simpler question, but not a better answer here.
 for rank in (2, 3, 4):
     single = dc.decouple(samples, ranks=rank, degrees=8, rng=0, n_starts=16, progress=False)
-    print(f"one layer of {rank}: {single.decoupling.n_parameters} parameters, errors {single.relative_rmse().round(3)} %")
+    size, errors = single.decoupling.n_parameters, single.relative_rmse().round(2)
+    print(f"one layer of {rank}: {size} parameters, errors {errors} %")
 print(f"three layers: {result.decoupling.n_parameters} parameters, errors {result.relative_rmse()} %")

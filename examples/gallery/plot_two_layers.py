@@ -23,7 +23,8 @@ samples = dc.Samples(X, F=system(X), J=system.jacobian(X))
 print(samples)
 
 # %%
-# The numerical rank of the Jacobians, side by side, already tells how many directions of the input matter: two of three.
+# The numerical rank of the Jacobians, one below the other, already tells how many directions of the input matter: two
+# of three.
 singular = np.linalg.svd(np.concatenate(list(samples.J)), compute_uv=False)
 print("singular values:", singular)
 
@@ -36,8 +37,8 @@ print(result)
 # %%
 # The network
 # -----------
-# Inputs on the left, outputs on the right, one curve per internal function over the range that the samples visit. Dashed
-# edges have negative weights.
+# Inputs on the left, outputs on the right, one curve per internal function over the range that the samples visit.
+# Dashed edges have negative weights.
 figure = result.plot()
 
 # %%
@@ -52,7 +53,9 @@ for l in range(3):
 # %%
 # New points, and points far outside the samples, are met as well: the formula is the same.
 far = np.random.default_rng(2).uniform(-3, 3, (1000, 3))
-print("largest relative error far away:", np.abs(result.decoupling(far) - system(far)).max() / np.abs(system(far)).max())
+print(
+    "largest relative error far away:", np.abs(result.decoupling(far) - system(far)).max() / np.abs(system(far)).max()
+)
 
 # %%
 # And this is the whole function, to be read or copied.

@@ -20,6 +20,7 @@ from ._metrics import relative_rmse as relative_rmse
 from ._paratuck import ParaTuck as ParaTuck
 from ._result import Result as Result
 from ._samples import Samples as Samples
+from ._settings import Settings as Settings
 from ._status import Status as Status
 from .bases import AbstractBasis as AbstractBasis
 from .bases import AbstractPolynomialBasis as AbstractPolynomialBasis

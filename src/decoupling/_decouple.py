@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import time
 import warnings
 from collections.abc import Callable, Sequence
@@ -18,6 +19,7 @@ from ._metrics import error_values
 from ._progress import progress_callback
 from ._result import Result
 from ._samples import Samples
+from ._settings import Settings
 from ._status import Status
 from ._threads import one_thread
 from ._weights import check_all_outputs_count
@@ -91,6 +93,7 @@ def decouple(
     count = method.default_n_starts if n_starts is None else as_count("n_starts", n_starts)
     generator = as_generator(rng)
     _check_validation(validation, samples)
+    settings = Settings(ranks, degrees, basis, count, copy.deepcopy(rng), validation)
     problem = Problem.build(samples, layers, validation)
     method.check(problem)
     notes = _undetermined(samples, layers)
@@ -112,6 +115,7 @@ def decouple(
         samples,
         method,
         time.perf_counter() - began,
+        settings,
     )
 
 

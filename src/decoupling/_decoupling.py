@@ -230,7 +230,7 @@ class Decoupling:
 
     def formula(
         self,
-        kind: Literal["text", "latex", "python", "sympy"] = "text",
+        kind: Literal["text", "html", "latex", "python", "sympy"] = "text",
         *,
         inputs: Sequence[str] | None = None,
         outputs: Sequence[str] | None = None,
@@ -241,8 +241,8 @@ class Decoupling:
         Parameters
         ----------
         kind
-            "text" and "latex" for reading; "python", the source of a function f of the inputs that takes numbers or
-            arrays and returns a tuple; "sympy", a tuple of expressions.
+            "text", "html" and "latex" for reading; "python", the source of a function f of the inputs that takes
+            numbers or arrays and returns a tuple; "sympy", a tuple of expressions.
         inputs, outputs
             Names of the variables; by default x1, x2, ... and y1, y2, ...
         digits

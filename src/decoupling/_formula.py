@@ -1,6 +1,6 @@
-r"""A decoupling written out: as text, as LaTeX, as Python source, as SymPy expressions.
+r"""A decoupling written out: as text, as HTML, as LaTeX, as Python source, as SymPy expressions.
 
-All four come from one list of equations, each a linear combination or a univariate function:
+All of them come from one list of equations, each a linear combination or a univariate function:
 
     u_l = W_(l-1) z_(l-1),   z_l = g_l(u_l),   y = W_L z_L.
 
@@ -14,6 +14,7 @@ import re
 import unicodedata
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from html import escape
 from itertools import count
 from typing import Any, Literal
 
@@ -24,8 +25,8 @@ from ._decoupling import Decoupling
 from ._errors import InputError
 from .bases import AbstractBasis, AbstractPolynomialBasis, Trigonometric
 
-Kind = Literal["text", "latex", "python", "sympy"]
-KINDS = ("text", "latex", "python", "sympy")
+Kind = Literal["text", "html", "latex", "python", "sympy"]
+KINDS = ("text", "html", "latex", "python", "sympy")
 
 
 @dataclass(frozen=True)
@@ -40,12 +41,19 @@ class Name:
         return self.letter + "_".join(str(i) for i in self.indices)
 
     @property
+    def html(self) -> str:
+        if self.indices:
+            return f"<i>{self.letter}</i><sub>{','.join(str(i) for i in self.indices)}</sub>"
+        return f"<i>{escape(self.letter)}</i>"
+
+    @property
     def latex(self) -> str:
         if self.indices:
             return f"{self.letter}_{{{','.join(str(i) for i in self.indices)}}}"
         if self.letter.isalpha() and len(self.letter) == 1:
             return self.letter
         escaped = re.sub(r"([_%&#$}{])", r"\\\1", self.letter.replace("\\", " "))
+        escaped = escaped.replace("^", "{\\wedge}").replace("~", "{\\sim}")
         return f"\\mathrm{{{escaped}}}"
 
 
@@ -95,6 +103,8 @@ def formula(
     equations = _equations(model, x, y)
     if kind == "text":
         return "\n".join(_text(e, shown) for e in equations)
+    if kind == "html":
+        return "\n".join(f"<div>{_html(e, shown)}</div>" for e in equations)
     if kind == "latex":
         rows = " \\\\\n".join(_latex(e, shown) for e in equations)
         return f"\\begin{{aligned}}\n{rows}\n\\end{{aligned}}"
@@ -142,7 +152,7 @@ def _equations(model: Decoupling, x: tuple[Name, ...], y: tuple[Name, ...]) -> l
         z = tuple(Name(of_z, (*prefix, j + 1)) for j in range(g.rank))
         found += [_combination(name, row, entering) for name, row in zip(u, W, strict=True)]
         for j, basis in enumerate(g.layer.bases):
-            c, wave = _written(basis, g.C[j, : 1 + basis.size])
+            c, wave = written_out(basis, g.C[j, : 1 + basis.size])
             found.append(Univariate(z[j], u[j], wave, c))
         entering = z
     return found + [_combination(name, row, entering) for name, row in zip(y, model.W[-1], strict=True)]
@@ -158,7 +168,7 @@ def _combination(target: Name, row: np.ndarray, names: tuple[Name, ...]) -> Line
     return Linear(target, tuple((float(w), name) for w, name in zip(row, names, strict=True)))
 
 
-def _written(basis: AbstractBasis, c: np.ndarray) -> tuple[tuple[float, ...], bool]:
+def written_out(basis: AbstractBasis, c: np.ndarray) -> tuple[tuple[float, ...], bool]:
     """Coefficients over 1, u, u^2, ..., or over 1, cos u, sin u, cos 2u, ..."""
     if isinstance(basis, AbstractPolynomialBasis):
         return tuple(float(v) for v in (c[0], *(c[1:] @ basis.to_monomials()))), False
@@ -179,7 +189,9 @@ def _rounding(digits: int | None, *, exact: bool) -> Shown:
     return lambda value: f"{value:.{places}g}"
 
 
-def _sum(parts: list[tuple[float, str]], shown: Shown, times: str, written: Callable[[str], str] = str) -> str:
+def _sum(
+    parts: list[tuple[float, str]], shown: Shown, times: str, written: Callable[[str], str] = str, minus: str = "-"
+) -> str:
     """c_1 a + c_2 b - ...: signs between the terms, terms whose coefficient rounds to 0 left out."""
     text = ""
     for value, factor in parts:
@@ -188,8 +200,8 @@ def _sum(parts: list[tuple[float, str]], shown: Shown, times: str, written: Call
             continue
         number = written(size)
         term = number if not factor else (factor if float(size) == 1.0 else f"{number}{times}{factor}")
-        minus = value < 0.0
-        text += f" {'-' if minus else '+'} {term}" if text else f"{'-' if minus else ''}{term}"
+        negative = value < 0.0
+        text += f" {minus if negative else '+'} {term}" if text else f"{minus if negative else ''}{term}"
     return text or "0"
 
 
@@ -199,6 +211,20 @@ def _text(e: Equation, shown: Shown) -> str:
     else:
         parts = list(zip(e.c, _factors(e, e.argument.text, "{u}^{k}", "{f}({k}{u})", " "), strict=True))
     return f"{e.target.text} = {_sum(parts, shown, ' ')}"
+
+
+def _html(e: Equation, shown: Shown) -> str:
+    def written(size: str) -> str:
+        mantissa, _, exponent = size.partition("e")
+        power = exponent and str(int(exponent)).replace("-", "−")
+        return f"{mantissa}·10<sup>{power}</sup>" if exponent else mantissa
+
+    if isinstance(e, Linear):
+        parts = [(w, name.html) for w, name in e.terms]
+    else:
+        powers = _factors(e, e.argument.html, "{u}<sup>{k}</sup>", "{f}({k}{u})", " ")
+        parts = list(zip(e.c, powers, strict=True))
+    return f"{e.target.html} = {_sum(parts, shown, ' ', written, '−')}"
 
 
 def _latex(e: Equation, shown: Shown) -> str:

@@ -18,6 +18,7 @@ from ._inference import Identifiability, identifiability, standard_errors
 from ._jacobians import portions
 from ._metrics import error_values, relative_rmse, relative_square
 from ._samples import Samples
+from ._settings import Settings
 from ._status import Status
 from .solvers import AbstractSolver, History, LamRow, StartRow, TwoStage, VarPro
 
@@ -45,6 +46,10 @@ class Result:
         One row per value of lam that `TwoStage` tried, empty otherwise.
     notes
         What the user should know about this result, in sentences.
+    samples, solver, settings
+        What it was made from: `decouple` called with these again gives the same model.
+    seconds
+        How long it took.
     """
 
     decoupling: Decoupling
@@ -57,6 +62,7 @@ class Result:
     samples: Samples
     solver: AbstractSolver
     seconds: float
+    settings: Settings
 
     @property
     def reason(self) -> str:
@@ -182,11 +188,27 @@ class Result:
         data = self._with_values(samples)
         return plot_fit(self.decoupling, data, self.relative_rmse(data), outputs=outputs, dark=dark)
 
-    def report(self, path: str | os.PathLike[str], *, title: str = "Decoupling report") -> None:
-        """Write a self-contained HTML page: what was asked, what was found and how good it is."""
+    def report(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        title: str = "Decoupling report",
+        inputs: Sequence[str] | None = None,
+        outputs: Sequence[str] | None = None,
+    ) -> None:
+        """Write a page for people: one HTML file that needs no network.
+
+        It tells what was asked, what was found and how good that is, draws the functions and the way that signals take
+        through them, and gives the formula and the call to run it again.
+
+        Parameters
+        ----------
+        inputs, outputs
+            Names of the variables; by default x1, x2, ... and y1, y2, ...
+        """
         from .report import write_report
 
-        write_report(self, path, title=title)
+        write_report(self, path, title=title, inputs=inputs, outputs=outputs)
 
     def __repr__(self) -> str:
         errors = [f"Error(J) {self.error_jacobian:.2e}"] if self.samples.J is not None else []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from ._options import output_options, seed_option
+from ._options import command_line, output_options, seed_option
 
 
 @click.command()
@@ -20,6 +20,7 @@ def demo(output: str, seed: int, as_json: bool, quiet: bool) -> None:
     import decoupling as dc
 
     from .._files import check_target
+    from ..report import write_report
     from ._screen import print_json, print_table, result_content, result_table
 
     check_target(output)
@@ -28,8 +29,8 @@ def demo(output: str, seed: int, as_json: bool, quiet: bool) -> None:
     X, X_validation = rng.uniform(-1, 1, (60, 3)), rng.uniform(-1, 1, (60, 3))
     samples = dc.Samples(X, F=system(X), J=system.jacobian(X))
     validation = dc.Samples(X_validation, F=system(X_validation))
-    result = dc.decouple(samples, system.ranks, system.degrees, validation=validation, rng=rng, progress=not quiet)
-    result.report(output, title="Demo: the two-layer system f2")
+    result = dc.decouple(samples, system.ranks, system.degrees, validation=validation, rng=seed, progress=not quiet)
+    write_report(result, output, title="Demo: the two-layer system f2", command=command_line())
     if as_json:
         print_json(result_content(result, validation) | {"report": output})
     elif not quiet:
@@ -37,4 +38,4 @@ def demo(output: str, seed: int, as_json: bool, quiet: bool) -> None:
             "f2 of the paper maps R^3 to R^3 by two layers of two cubic functions each. From 60 samples we find:"
         )
         print_table(result_table(result, validation, "Decoupling of f2"))
-        click.echo(f"Report: {Path(output).resolve()}")
+        click.echo(f"Report, to open in a browser: {Path(output).resolve()}")

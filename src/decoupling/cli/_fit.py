@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ._options import number_list, output_options, seed_option
+from ._options import command_line, name_list, number_list, output_options, seed_option
 
 if TYPE_CHECKING:
     from ..solvers import AbstractSolver
@@ -65,6 +65,8 @@ _WITHOUT_LAM = ("hollander", "dreesen")
 )
 @click.option("--output", default=None, help="Write the model here (.safetensors).")
 @click.option("--report", "report_path", default=None, help="Write an HTML report here.")
+@click.option("--inputs", type=name_list, metavar="NAME,...", default=None, help="What the report calls the inputs.")
+@click.option("--outputs", type=name_list, metavar="NAME,...", default=None, help="What the report calls the outputs.")
 @seed_option
 @output_options
 def fit(
@@ -83,6 +85,8 @@ def fit(
     holdout: float | None,
     output: str | None,
     report_path: str | None,
+    inputs: tuple[str, ...] | None,
+    outputs: tuple[str, ...] | None,
     seed: int,
     as_json: bool,
     quiet: bool,
@@ -101,6 +105,7 @@ def fit(
     import decoupling as dc
 
     from .._files import check_target
+    from .._formula import names
     from ._screen import print_json, print_table, result_content, result_table
 
     targets = [check_target(target) for target in (output, report_path) if target is not None]
@@ -111,7 +116,11 @@ def fit(
         raise click.UsageError("Give --validation or --holdout, not both.")
     if lam is not None and solver in _WITHOUT_LAM:
         raise click.UsageError(f"--lam is the weight of the values, which the solver {solver} does not use.")
+    if report_path is None and (inputs or outputs):
+        raise click.UsageError("--inputs and --outputs are names for the report: give --report, too.")
     samples = dc.Samples.load(file)
+    names("inputs", inputs, "x", samples.n_inputs)
+    names("outputs", outputs, "y", samples.n_outputs)
     judged = None if validation is None else dc.Samples.load(validation)
     if holdout is not None:
         samples, judged = samples.split(holdout, rng=seed)
@@ -138,7 +147,10 @@ def fit(
     if output is not None:
         result.decoupling.save(output)
     if report_path is not None:
-        result.report(report_path, title=f"Decoupling of {file}")
+        from ..report import write_report
+
+        title, line = f"Decoupling of {file}", command_line()
+        write_report(result, report_path, title=title, inputs=inputs, outputs=outputs, command=line)
     if as_json:
         print_json(result_content(result, judged) | {"model": output, "report": report_path})
     elif not quiet:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+import sys
 from collections.abc import Callable
 
 import click
@@ -15,6 +17,16 @@ def number_list(text: str) -> tuple[int, ...]:
         return tuple(int(part) for part in text.split(","))
     except ValueError:
         raise click.BadParameter(f"{text!r} is not a list of whole numbers separated by commas, such as 2,2.") from None
+
+
+def name_list(text: str) -> tuple[str, ...]:
+    """Names separated by commas, such as a,b."""
+    return tuple(name.strip() for name in text.split(","))
+
+
+def command_line() -> str:
+    """What the user typed, for a shell to run it again."""
+    return shlex.join(["decouple", *sys.argv[1:]])
 
 
 def output_options(command: Command) -> Command:

@@ -1,0 +1,105 @@
+"""Curves drawn into a rectangle: numbers to places, places to the text of SVG paths."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float
+from numpy import ndarray
+
+from .._curves import Curve
+
+_WIDEST_BAND = 1.0  # heights of the curve, above and below it: a wider band would leave nothing of the curve to see
+
+
+@dataclass(frozen=True)
+class Frame:
+    """A rectangle, y down, that shows the numbers u_low <= u <= u_high and v_low <= v <= v_high."""
+
+    left: float
+    top: float
+    width: float
+    height: float
+    u_low: float
+    u_high: float
+    v_low: float
+    v_high: float
+
+    @classmethod
+    def of(cls, curve: Curve, left: float, top: float, width: float, height: float) -> Frame:
+        """A frame that holds the curve and, where it is not too wide, its band, with a little room above and below."""
+        low, high = float(np.min(curve.values)), float(np.max(curve.values))
+        inner = high - low
+        v_low = max(curve.lowest, low - _WIDEST_BAND * inner)
+        v_high = min(curve.highest, high + _WIDEST_BAND * inner)
+        flat = v_high - v_low <= 1e-9 * max(abs(low), abs(high))
+        room = max(0.5 * abs(high), 0.5) if flat else 0.08 * (v_high - v_low)
+        return cls(left, top, width, height, float(curve.u[0]), float(curve.u[-1]), v_low - room, v_high + room)
+
+    def x(self, u: Float[ndarray, " k"]) -> Float[ndarray, " k"]:
+        return self.left + (u - self.u_low) / (self.u_high - self.u_low) * self.width
+
+    def y(self, v: Float[ndarray, " k"]) -> Float[ndarray, " k"]:
+        return self.top + (self.v_high - v) / (self.v_high - self.v_low) * self.height
+
+    def line(self, curve: Curve) -> str:
+        """The curve as a path."""
+        return "M" + "L".join(_points(self.x(curve.u), self.y(curve.values)))
+
+    def band(self, curve: Curve) -> str:
+        """The band as a closed path, cut off at the frame; empty without one."""
+        if curve.band is None:
+            return ""
+        x = np.concatenate([curve.u, curve.u[::-1]])
+        v = np.concatenate([curve.values + curve.band, (curve.values - curve.band)[::-1]])
+        return "M" + "L".join(_points(self.x(x), self.y(np.clip(v, self.v_low, self.v_high)))) + "Z"
+
+    def rug(self, u: Float[ndarray, " S"], length: float) -> str:
+        """Short strokes from the lower edge up, one for every sample that has a place of its own."""
+        bottom = self.top + self.height
+        return "".join(f"M{x:g} {bottom:g}v{-length:g}" for x in np.unique(np.round(self.x(u))))
+
+    def zero(self) -> float | None:
+        """Where v = 0 is, if it is inside."""
+        return float(self.y(np.zeros(1))[0]) if self.v_low < 0.0 < self.v_high else None
+
+    def u_ticks(self) -> list[tuple[float, str]]:
+        """Places and labels."""
+        ticks = _nice(self.u_low, self.u_high)
+        return list(zip(self.x(ticks).tolist(), (written_number(t, 4) for t in ticks), strict=True))
+
+    def v_ticks(self, *, powers: bool = False) -> list[tuple[float, str]]:
+        """Places and labels; with `powers`, v is a logarithm to base 10."""
+        ticks = _nice(self.v_low, self.v_high, whole=powers)
+        labels = (written_number(10.0**t if powers else t, 4) for t in ticks)
+        return list(zip(self.y(ticks).tolist(), labels, strict=True))
+
+    def numbers(self) -> list[float]:
+        """What a script needs to place a point."""
+        return [self.left, self.top, self.width, self.height, self.u_low, self.u_high, self.v_low, self.v_high]
+
+
+def _points(x: Float[ndarray, " k"], y: Float[ndarray, " k"]) -> list[str]:
+    return [f"{a:.1f} {b:.1f}" for a, b in zip(x, y, strict=True)]
+
+
+def _nice(low: float, high: float, *, whole: bool = False) -> Float[ndarray, " k"]:
+    """Up to six round numbers in between."""
+    rough = max((high - low) / 4, 1.0 if whole else 0.0)
+    unit = 10.0 ** math.floor(math.log10(rough))
+    step = unit * next(k for k in (1, 2, 5, 10) if k * unit >= 0.999 * rough)
+    return step * np.arange(math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9) + 1.0)
+
+
+def written_number(value: float, digits: int) -> str:
+    """A number for people: a true minus sign, and powers of ten as such."""
+    mantissa, _, exponent = f"{value:.{digits}g}".replace("-", "−").partition("e")
+    if not exponent:
+        return mantissa
+    power = exponent.removeprefix("+").replace("−0", "−").lstrip("0").translate(_SUPERSCRIPTS)
+    return f"{mantissa}·10{power}".replace("1·10", "10") if mantissa in ("1", "−1") else f"{mantissa}·10{power}"
+
+
+_SUPERSCRIPTS = str.maketrans("0123456789−", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")

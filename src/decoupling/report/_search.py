@@ -1,0 +1,101 @@
+"""How the search went: starts by the objective that they reached, and the objective from step to step."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from .._curves import Curve
+from .._result import Result
+from .._status import Status
+from ..solvers import StartRow
+from ._frame import Frame
+
+_ROUNDING = 1e-20  # of the largest objective
+_LONGEST_HISTORY = 400
+
+
+@dataclass(frozen=True)
+class Level:
+    """Starts that reached the same objective to two digits."""
+
+    objective: float
+    rounding: bool
+    count: int
+    best: StartRow
+    endings: tuple[tuple[str, int], ...]
+
+
+@dataclass(frozen=True)
+class Starts:
+    """The starts with one value of lam."""
+
+    lam: float
+    levels: tuple[Level, ...]
+    count: int
+    lost: tuple[tuple[str, int], ...]  # how those that left no objective ended
+
+
+def starts_by_lam(rows: Sequence[StartRow]) -> list[Starts]:
+    """The starts of each value of lam, in the order in which they were tried."""
+    found = []
+    for lam in dict.fromkeys(row.lam for row in rows):
+        here = [row for row in rows if row.lam == lam]
+        good = sorted((row for row in here if math.isfinite(row.objective)), key=lambda row: row.objective)
+        lost = [row for row in here if not math.isfinite(row.objective)]
+        largest = max((row.objective for row in good), default=1.0)
+        groups: dict[str, list[StartRow]] = {}
+        for row in good:
+            key = "0" if row.objective <= _ROUNDING * max(largest, 1.0) else f"{row.objective:.1e}"
+            groups.setdefault(key, []).append(row)
+        levels = (
+            Level(group[0].objective, key == "0", len(group), group[0], _endings(group))
+            for key, group in groups.items()
+        )
+        found.append(Starts(lam, tuple(levels), len(here), _endings(lost)))
+    return found
+
+
+def _endings(rows: Sequence[StartRow]) -> tuple[tuple[str, int], ...]:
+    return tuple((_SHORT[status], count) for status, count in Counter(row.status for row in rows).most_common())
+
+
+_SHORT = {
+    Status.EXACT: "met the samples",
+    Status.JACOBIANS_EXACT: "met the Jacobians",
+    Status.FITTED: "was fitted",
+    Status.STALLED: "stalled",
+    Status.MAX_ITERATIONS: "ran out of iterations",
+    Status.CONVERGED: "reached a minimum",
+    Status.DROPPED: "given up for better ones",
+    Status.OUT_OF_STEPS: "ran out of steps",
+    Status.OUT_OF_TIME: "ran out of time",
+    Status.NONFINITE: "broke down",
+}
+
+
+@dataclass(frozen=True)
+class HistoryChart:
+    """The objective on a logarithmic scale."""
+
+    frame: Frame
+    line: str
+    changes: tuple[float, ...]  # where lam was raised
+
+
+def history_chart(result: Result, left: float, top: float, width: float, height: float) -> HistoryChart | None:
+    """The objective of the chosen start over the iterations; None where there is nothing to draw."""
+    history = result.history
+    good = np.isfinite(history.objective) & (history.objective > 0.0)
+    iteration = np.flatnonzero(good)
+    if len(iteration) < 2:
+        return None
+    kept = iteration[np.unique(np.linspace(0, len(iteration) - 1, _LONGEST_HISTORY).round().astype(int))]
+    curve = Curve(kept + 1.0, np.log10(history.objective[kept]), None)
+    frame = Frame.of(curve, left, top, width, height)
+    changes = np.flatnonzero(np.diff(history.lam)) + 1.5
+    return HistoryChart(frame, frame.line(curve), tuple(frame.x(changes).tolist()))

@@ -1,0 +1,210 @@
+"""What was asked, what was found and how good it is, in words for someone who has not met the method before."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float
+from numpy import ndarray
+
+from .._curves import Curve
+from .._functions import Functions
+from .._jacobians import portions
+from .._result import Result
+from .._samples import Samples
+from ..bases import AbstractPolynomialBasis, Trigonometric
+from ..solvers import TwoStage
+from ._frame import written_number
+
+_ROUNDING = 1e-6  # percent
+_NO_SPREAD = 1e-10  # standard deviation over size, below which an output counts as constant
+
+
+@dataclass(frozen=True)
+class Grade:
+    """A word for an error in percent, and the sentence that goes with it."""
+
+    word: str
+    sentence: str
+    below: float
+
+
+GRADES = (
+    Grade("exact", "This is the same function, as far as these samples can tell.", _ROUNDING),
+    Grade("very close", "This is a very close approximation.", 0.1),
+    Grade("close", "This is a close approximation.", 1.0),
+    Grade("rough", "This is a rough approximation.", 10.0),
+    Grade("poor", "This is a poor approximation: do not rely on it.", np.inf),
+)
+
+
+def grade(percent: float) -> Grade:
+    """The first grade that an error is small enough for; what is not a number is poor."""
+    return next((g for g in GRADES if percent < g.below), GRADES[-1])
+
+
+@dataclass(frozen=True)
+class OutputRow:
+    """How well one output is met. Errors are in percent, None where they are not known.
+
+    Attributes
+    ----------
+    fitted, unseen
+        Of the values, on the fitted samples and on those kept apart, relative to the spread of the output.
+    slopes
+        Of the Jacobians, relative to their size.
+    typical
+        The root mean square of the error of the values, in the units of the output.
+    low, high
+        The range of the output in the samples.
+    """
+
+    name: str
+    fitted: float | None
+    unseen: float | None
+    slopes: float | None
+    typical: float | None
+    low: float
+    high: float
+    constant: bool
+
+    @property
+    def worst(self) -> float:
+        """What the output is judged by: values before slopes, and the worse of seen and unseen."""
+        known = [e for e in (self.fitted, self.unseen) if e is not None]
+        return max(known) if known else self.slopes or 0.0
+
+    @property
+    def words(self) -> str:
+        word = grade(self.worst).word
+        return f"{word}; it does not vary in the samples" if self.constant else word
+
+
+def output_rows(result: Result, names: Sequence[str]) -> list[OutputRow]:
+    """One row per output."""
+    model, samples, validation = result.decoupling, result.samples, result.settings.validation
+    F_hat = model(samples.X)
+    n = samples.n_outputs
+    constant = np.zeros(n, dtype=bool)
+    fitted = typical = unseen = slopes = None
+    low, high = F_hat.min(axis=0), F_hat.max(axis=0)
+    if samples.F is not None:
+        unit, constant = _unit(samples.F)
+        typical = np.sqrt(np.mean((samples.F - F_hat) ** 2, axis=0))
+        fitted = 100.0 * typical / unit
+        low, high = samples.F.min(axis=0), samples.F.max(axis=0)
+    if validation is not None and validation.F is not None:
+        unseen = 100.0 * np.sqrt(np.mean((validation.F - model(validation.X)) ** 2, axis=0)) / _unit(validation.F)[0]
+    if samples.J is not None:
+        slopes = _slope_errors(result)
+    percents = [[None] * n if e is None else e.tolist() for e in (fitted, unseen, slopes, typical)]
+    ranges = (low.tolist(), high.tolist(), constant.tolist())
+    return [OutputRow(*row) for row in zip(names, *percents, *ranges, strict=True)]
+
+
+def _unit(F: Float[ndarray, "S n"]) -> tuple[Float[ndarray, " n"], ndarray]:
+    """What errors are compared with: the spread of an output, its size where it does not vary, 1 where it is 0."""
+    size, spread = np.sqrt(np.mean(F**2, axis=0)), np.std(F, axis=0)
+    constant = spread <= _NO_SPREAD * size
+    return np.where(~constant, spread, np.where(size > 0.0, size, 1.0)), constant
+
+
+def _slope_errors(result: Result) -> Float[ndarray, " n"]:
+    """100 ||J_i - J_hat_i|| / ||J_i|| over all samples, one per output."""
+    X, model = result.samples.X, result.decoupling
+    off, size = np.zeros(result.samples.n_outputs), np.zeros(result.samples.n_outputs)
+    assert result.samples.J is not None
+    for rows, J in portions(result.samples.J):
+        off += np.sum((J - model.jacobian(X[rows])) ** 2, axis=(0, 2))
+        size += np.sum(J**2, axis=(0, 2))
+    return 100.0 * np.sqrt(off / np.where(size > 0.0, size, 1.0))
+
+
+def verdict(rows: Sequence[OutputRow]) -> tuple[Grade, str]:
+    """How good the model is: a grade, and a few sentences."""
+    worst = max(rows, key=lambda row: row.worst)
+    found = grade(worst.worst)
+    if found is GRADES[0]:
+        if worst.fitted is None:
+            return found, "The slopes of the model are those of the samples, to rounding."
+        apart = "" if worst.unseen is None else ", and so do the samples that were kept apart"
+        return found, f"{found.sentence} The fitted samples agree with the model to rounding{apart}."
+    text = [found.sentence]
+    name = "The output" if len(rows) == 1 else f"The worst output, {worst.name},"
+    if worst.fitted is None:
+        text.append(f"{name} has slopes that are off by {percent(worst.slopes)} of their size on the fitted samples.")
+        return found, " ".join(text)
+    text.append(f"{name} is off by {percent(worst.fitted)} of its spread on the fitted samples")
+    text[-1] += "." if worst.unseen is None else f", and by {percent(worst.unseen)} on samples that were kept apart."
+    if worst.unseen is not None and worst.unseen > 3.0 * max(worst.fitted, _ROUNDING):
+        text.append("It fits what it has seen much better than the rest: more samples or fewer functions would help.")
+    return found, " ".join(text)
+
+
+def percent(value: float | None) -> str:
+    """A number of percent, with rounding called by its name."""
+    if value is None:
+        return ""
+    if value < _ROUNDING:
+        return "0 % (rounding)"
+    return f"{written_number(value, 3)} %" if np.isfinite(value) else "no finite number"
+
+
+def kind_of_functions(functions: Functions) -> str:
+    """What the functions of a layer are made of."""
+    basis = functions.layer.shared
+    if basis is None:
+        return "of several kinds"
+    if isinstance(basis, AbstractPolynomialBasis):
+        return f"polynomials of degree {basis.size}"
+    if isinstance(basis, Trigonometric):
+        return f"sums of {basis.size} cosines and sines"
+    return f"combinations of {basis.size} functions of the basis {type(basis).__name__}"
+
+
+def data_in_words(samples: Samples) -> str:
+    """What is known at each point."""
+    values, slopes = "its values", "its slopes (the Jacobian: how every output changes with every input)"
+    if samples.J is None:
+        return values
+    return slopes if samples.F is None else f"{values} and {slopes}"
+
+
+def apart_in_words(result: Result) -> str:
+    """What the samples that were kept apart were used for, if there were any."""
+    validation = result.settings.validation
+    if validation is None:
+        return ""
+    use = ", but used to choose λ" if isinstance(result.solver, TwoStage) and result.solver.metric is None else ""
+    return f"{validation.n_samples} samples were kept apart: they were not fitted{use}."
+
+
+def shape_in_words(curve: Curve) -> str:
+    """What a curve does from left to right; moves of less than a thirtieth of its height do not count."""
+    u, v = curve.u, curve.values
+    height = float(np.ptp(v))
+    if height <= 1e-9 * float(np.max(np.abs(v))):
+        return "is constant"
+    moves = _moves(v, 0.03 * height)
+    if np.max(np.abs(np.polynomial.Polynomial.fit(u, v, 1)(u) - v)) < 0.03 * height:
+        return f"is nearly a straight line and {moves[0]}"
+    if len(moves) == 1:
+        return f"{moves[0]} throughout"
+    return ", then ".join(moves) if len(moves) <= 4 else f"turns {len(moves) - 1} times"
+
+
+def _moves(v: Float[ndarray, " k"], slack: float) -> list[str]:
+    """Rises and falls in turn, each by more than `slack`."""
+    found = [""]
+    top = bottom = float(v[0])  # since the last turn
+    for value in v.tolist():
+        top, bottom = max(top, value), min(bottom, value)
+        if found[-1] != "rises" and value > bottom + slack:
+            found.append("rises")
+            top = value
+        elif found[-1] != "falls" and value < top - slack:
+            found.append("falls")
+            bottom = value
+    return found[1:]

@@ -1,0 +1,220 @@
+"use strict";
+// Sends a point through the model of the JSON block and shows it on the way. Texts go in as texts, never as HTML.
+(() => {
+  const byId = (id) => document.getElementById(id);
+  const each = (selector, act, root = document) => root.querySelectorAll(selector).forEach(act);
+  const block = byId("flow");
+  const flow = block && JSON.parse(block.textContent);
+
+  const raised = (power) => [...power].map((sign) => (sign === "-" ? "\u207b" : "\u2070\u00b9\u00b2\u00b3\u2074\u2075\u2076\u2077\u2078\u2079"[sign])).join("");
+  const shown = (value, digits = 4) => {
+    if (!Number.isFinite(value)) return "no number";
+    const size = Math.abs(value);
+    const short = size !== 0 && (size < 1e-3 || size >= 1e6) ? value.toExponential(digits - 1) : value.toPrecision(digits);
+    const [mantissa, power] = short.split("e");
+    return String(Number(mantissa)).replace("-", "\u2212") + (power ? `\u00b710${raised(power.replace("+", ""))}` : "");
+  };
+  const clamp = (value, low, high) => Math.min(Math.max(value, low), high);
+
+  // The model
+
+  const kinds = {
+    powers: (f, u) => f.c.reduceRight((sum, c) => sum * u + c, 0),
+    waves: (f, u) =>
+      f.c.reduce((sum, c, i) => {
+        const angle = Math.ceil(i / 2) * u;
+        return sum + c * (i === 0 ? 1 : i % 2 ? Math.cos(angle) : Math.sin(angle));
+      }, 0),
+    table: (f, u) => {
+      const place = ((u - f.first) / (f.last - f.first)) * (f.c.length - 1);
+      const i = clamp(Math.floor(place), 0, f.c.length - 2);
+      return f.c[i] + (place - i) * (f.c[i + 1] - f.c[i]);
+    },
+  };
+  const valueOf = (f, u) => kinds[f.kind](f, u);
+  const times = (W, z) => W.map((row) => row.reduce((sum, w, j) => sum + w * z[j], 0));
+
+  function run(x) {
+    const u = [flow.start.map((s, j) => flow.columns.reduce((sum, c, i) => sum + c[j] * (x[i] - flow.inputs[i].base), s))];
+    const z = [];
+    flow.functions.forEach((layer, l) => {
+      z.push(layer.map((f, j) => valueOf(f, u[l][j])));
+      u.push(times(flow.weights[l], z[l]));
+    });
+    return { x, u, z, y: u.pop() };
+  }
+
+  // The picture
+
+  function place(frame, u, v) {
+    const [left, top, width, height, uLow, uHigh, vLow, vHigh] = frame;
+    return [
+      left + clamp((u - uLow) / (uHigh - uLow), 0, 1) * width,
+      top + clamp((vHigh - v) / (vHigh - vLow), 0, 1) * height,
+    ];
+  }
+
+  function putDot(svg, frame, u, v) {
+    const dot = svg.querySelector(".dot");
+    const [cx, cy] = place(frame, u, v);
+    dot.setAttribute("cx", cx.toFixed(1));
+    dot.setAttribute("cy", cy.toFixed(1));
+    dot.removeAttribute("hidden");
+  }
+
+  const readings = []; // what stands below a function while nobody points at it
+  const showReading = (i) => (byId(`card-${i}`).querySelector(".reading").textContent = readings[i]);
+
+  function draw(point) {
+    const leaving = (node) =>
+      node.kind === "input" ? point.x[node.index] : node.kind === "output" ? point.y[node.index] : point.z[node.layer - 1][node.index];
+    const outside = [];
+    flow.nodes.forEach((node, i) => {
+      if (node.kind === "more") return;
+      const group = byId(`node-${i}`);
+      const value = leaving(node);
+      if (node.kind === "function") {
+        const u = point.u[node.layer - 1][node.index];
+        const f = flow.functions[node.layer - 1][node.index];
+        const slack = 1e-6 * (f.high - f.low);
+        const off = u < f.low - slack || u > f.high + slack;
+        group.classList.toggle("off", off);
+        if (off) outside.push(group.querySelector(".label").textContent);
+        putDot(group, node.small, u, value);
+        putDot(byId(`card-${i}`), node.large, u, value);
+        group.querySelector(".enters").textContent = shown(u, 3);
+        readings[i] = `At the mark: u = ${shown(u)}, g(u) = ${shown(value)}`;
+        showReading(i);
+      }
+      group.querySelector(".value").textContent = shown(value, 3);
+    });
+    // A line is as thick as its part of what arrives at its end now.
+    const brought = flow.edges.map((edge) => edge.weight * leaving(flow.nodes[edge.source]));
+    const most = flow.nodes.map(() => 0);
+    flow.edges.forEach((edge, i) => (most[edge.target] = Math.max(most[edge.target], Math.abs(brought[i]))));
+    flow.edges.forEach((edge, i) => {
+      const path = byId(`edge-${i}`);
+      path.style.strokeWidth = (0.5 + 3.5 * (Math.abs(brought[i]) / most[edge.target] || 0)).toFixed(2);
+      path.classList.toggle("minus", brought[i] < 0);
+      path.classList.toggle("plus", brought[i] >= 0);
+    });
+    point.y.forEach((value, i) => {
+      const output = byId(`output-${i}`);
+      if (output) output.textContent = shown(value);
+    });
+    byId("outside").textContent = outside.length
+      ? `Outside what the samples visit, so do not rely on it: ${outside.join(", ")}.`
+      : "";
+  }
+
+  function startSliders() {
+    const x = flow.inputs.map((input) => input.base);
+    const which = byId("which");
+    const sliders = [...document.querySelectorAll(".slider input")];
+    const inputOf = (k) => (which ? Number(which.value) : k);
+    const showSlider = (slider, k) => {
+      const { name, low, high } = flow.inputs[inputOf(k)];
+      const value = x[inputOf(k)];
+      slider.disabled = !(high > low);
+      slider.value = high > low ? (1000 * (value - low)) / (high - low) : 500;
+      slider.setAttribute("aria-valuetext", shown(value));
+      byId(`number-${k}`).textContent = shown(value);
+      const label = slider.parentElement.querySelector("label");
+      label.textContent = label.title = name;
+    };
+    const refresh = () => {
+      sliders.forEach(showSlider);
+      draw(run(x));
+    };
+    sliders.forEach((slider, k) =>
+      slider.addEventListener("input", () => {
+        const { low, high } = flow.inputs[inputOf(k)];
+        x[inputOf(k)] = low + (Number(slider.value) / 1000) * (high - low);
+        slider.setAttribute("aria-valuetext", shown(x[inputOf(k)]));
+        byId(`number-${k}`).textContent = shown(x[inputOf(k)]);
+        draw(run(x));
+      }),
+    );
+    if (which) which.addEventListener("change", refresh);
+    byId("reset").addEventListener("click", () => {
+      flow.inputs.forEach((input, i) => (x[i] = input.base));
+      refresh();
+    });
+    refresh();
+  }
+
+  function startReading(node, i) {
+    const card = byId(`card-${i}`);
+    const svg = card.querySelector("svg");
+    const cross = card.querySelector(".cross");
+    const [left, top, width, height, low, high] = node.large;
+    const f = flow.functions[node.layer - 1][node.index];
+    let at = (low + high) / 2;
+    const read = (u) => {
+      at = clamp(u, low, high);
+      const value = valueOf(f, at);
+      const [cx, cy] = place(node.large, at, value);
+      cross.querySelector(".line").setAttribute("d", `M${cx.toFixed(1)} ${top}v${height}`);
+      cross.querySelector(".ring").setAttribute("cx", cx.toFixed(1));
+      cross.querySelector(".ring").setAttribute("cy", cy.toFixed(1));
+      cross.removeAttribute("hidden");
+      let text = `u = ${shown(at)}, g(u) = ${shown(value)}`;
+      if (node.band) text += ` \u00b1 ${shown(kinds.table({ first: low, last: high, c: node.band }, at))}`;
+      card.querySelector(".reading").textContent = text;
+      svg.setAttribute("aria-valuenow", at);
+      svg.setAttribute("aria-valuetext", text);
+    };
+    svg.addEventListener("pointermove", (event) => {
+      const box = svg.getBoundingClientRect();
+      read(low + (((event.clientX - box.left) / box.width) * svg.viewBox.baseVal.width - left) / width * (high - low));
+    });
+    svg.addEventListener("keydown", (event) => {
+      const step = { ArrowLeft: -1, ArrowDown: -1, ArrowRight: 1, ArrowUp: 1, PageDown: -10, PageUp: 10 }[event.key];
+      const end = { Home: low, End: high }[event.key];
+      if (step === undefined && end === undefined) return;
+      event.preventDefault();
+      read(end === undefined ? at + (step * (high - low)) / 100 : end);
+    });
+    const leave = () => {
+      cross.setAttribute("hidden", "");
+      showReading(i);
+    };
+    svg.addEventListener("focus", () => read(at));
+    svg.addEventListener("blur", leave);
+    svg.addEventListener("pointerleave", leave);
+  }
+
+  // Buttons that copy
+
+  function select(element) {
+    const selection = window.getSelection();
+    const range = document.createRange();
+    range.selectNodeContents(element);
+    selection.removeAllRanges();
+    selection.addRange(range);
+  }
+
+  async function copy(button) {
+    const source = byId(button.dataset.copy);
+    let done = "Copied";
+    try {
+      await navigator.clipboard.writeText(source.textContent);
+    } catch {
+      select(source);
+      if (!document.execCommand("copy")) done = "Selected: press Ctrl+C";
+    }
+    const label = button.firstChild;
+    label.textContent = done;
+    setTimeout(() => (label.textContent = "Copy"), 4000);
+  }
+
+  each(".copy", (button) => {
+    button.hidden = false;
+    button.addEventListener("click", () => copy(button));
+  });
+  if (flow) {
+    each(".needs-script", (element) => (element.hidden = false));
+    startSliders();
+    flow.nodes.forEach((node, i) => node.kind === "function" && startReading(node, i));
+  }
+})();

@@ -1,0 +1,133 @@
+"""One result of every kind that a page must be able to show, each found in a moment."""
+
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+
+import decoupling as dc
+
+from ..strategies import points, random_model, sampled
+
+QUICK = {"n_starts": 2, "progress": False}
+F2 = dc.systems.f2()
+
+
+@dataclass(frozen=True)
+class Saturation(dc.AbstractBasis):
+    """A basis that has no formula."""
+
+    size: int = 2
+    scale_invariant: bool = False
+
+    def evaluate(self, u):
+        return np.stack([np.tanh(u), u], axis=-1)
+
+    def derivative(self, u):
+        return np.stack([1 - np.tanh(u) ** 2, np.ones_like(u)], axis=-1)
+
+    def second_derivative(self, u):
+        return np.stack([-2 * np.tanh(u) * (1 - np.tanh(u) ** 2), np.zeros_like(u)], axis=-1)
+
+
+def one_layer():
+    return dc.decouple(sampled(random_model([3, 2, 2], 3)), 2, 3, **QUICK)
+
+
+def two_layers():
+    solver = dc.VarPro(start=F2)
+    return dc.decouple(sampled(F2), (2, 2), (3, 3), solver=solver, validation=sampled(F2, 20, seed=3), **QUICK)
+
+
+def three_layers():
+    model = random_model([3, 2, 3, 2, 2], 1, degree=2)
+    solver = dc.VarPro(max_steps=5, polish_steps=5)
+    return dc.decouple(sampled(model, 60), model.ranks, model.degrees, solver=solver, **QUICK)
+
+
+def two_stages():
+    solver = dc.TwoStage(dc.Constr(max_iterations=8), max_steps=4)
+    return dc.decouple(sampled(F2), (2, 2), (3, 3), solver=solver, rng=np.random.default_rng(4), **QUICK)
+
+
+def values_only():
+    samples = sampled(random_model([2, 2, 2], 5))
+    noise = 0.05 * np.random.default_rng(0).normal(size=samples.F.shape)
+    return dc.decouple(dc.Samples(samples.X, F=samples.F + noise), 2, 3, **QUICK)
+
+
+def jacobians_only():
+    samples = sampled(random_model([2, 2, 2], 6))
+    return dc.decouple(dc.Samples(samples.X, J=samples.J), 2, 3, **QUICK)
+
+
+def stored_jacobians():
+    samples = sampled(random_model([2, 2, 2], 7))
+    stored = dc.StoredJacobians.write([samples.J], shape=samples.J.shape)
+    solver = dc.Proj(max_iterations=5)
+    return dc.decouple(dc.Samples(samples.X, F=samples.F, J=stored), 2, 3, solver=solver, **QUICK)
+
+
+def constant_output():
+    X = points(2, 30)
+    a = X[:, 0] + 2 * X[:, 1]
+    F = np.stack([a**2, np.full(30, 5.0), np.zeros(30)], axis=1)
+    J = np.zeros((30, 3, 2))
+    J[:, 0] = 2 * a[:, None] * np.array([1.0, 2.0])
+    return dc.decouple(dc.Samples(X, F=F, J=J), 2, 2, **QUICK)
+
+
+def constant_input():
+    X = np.concatenate([points(2, 30), np.full((30, 1), 4.0)], axis=1)
+    return dc.decouple(dc.Samples(X, F=X[:, :1] ** 2 + X[:, 1:2]), 2, 2, **QUICK)
+
+
+def waves():
+    model = dc.Decoupling(
+        [np.eye(2), [[1.0, -2.0]]], [dc.Functions(dc.Trigonometric(4), np.arange(10.0).reshape(2, 5))]
+    )
+    return dc.decouple(sampled(model), 2, basis=dc.Trigonometric(4), solver=dc.Constr(max_iterations=8), **QUICK)
+
+
+def own_basis():
+    g = dc.Functions(Saturation(), [[0.0, 1.0, 0.2], [1.0, 2.0, 0.0]])
+    model = dc.Decoupling([[[1.0, 1.0], [0.5, -1.0]], np.eye(2)], [g])
+    return dc.decouple(sampled(model), 2, basis=Saturation(), solver=dc.Constr(max_iterations=8), **QUICK)
+
+
+def inputs_on_a_line():
+    """Inputs that move together in the samples, so that moving one alone leaves what the samples visit."""
+    X = points(1, 40) + 0.01 * points(2, 40, seed=1)
+    a, b = X[:, 0] + X[:, 1], 100 * (X[:, 0] - X[:, 1])
+    return dc.decouple(dc.Samples(X, F=np.stack([a**2, b**2 + b], axis=1)), 2, 2, **QUICK)
+
+
+def many_inputs():
+    model = dc.systems.random_system((512, 12, 10), (4,), rng=2)
+    return dc.decouple(sampled(model, 60), 12, 4, solver=dc.Proj(max_iterations=3), **QUICK)
+
+
+def f3():
+    model = dc.systems.f3()
+    return dc.decouple(sampled(model, 60), model.ranks, model.degrees, solver=dc.Proj(max_iterations=5), **QUICK)
+
+
+MAKERS = {
+    maker.__name__: cache(maker)
+    for maker in (
+        one_layer,
+        two_layers,
+        three_layers,
+        two_stages,
+        values_only,
+        jacobians_only,
+        stored_jacobians,
+        constant_output,
+        constant_input,
+        waves,
+        own_basis,
+        inputs_on_a_line,
+        many_inputs,
+        f3,
+    )
+}

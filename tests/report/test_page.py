@@ -1,0 +1,260 @@
+"""The text of the page: what it says, and that it is complete without a browser's help."""
+
+import dataclasses
+import json
+import re
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+import decoupling as dc
+from decoupling._curves import Curve
+from decoupling._status import Status
+from decoupling.report._frame import written_number
+from decoupling.report._page import page
+from decoupling.report._words import GRADES, grade, output_rows, shape_in_words, verdict
+
+from ..strategies import points, random_model, sampled
+from .results import MAKERS
+
+VOID = {"meta", "link", "input", "br", "path", "circle", "rect"}
+
+
+class Reader(HTMLParser):
+    """Checks that tags are closed in turn, and collects texts, tags and addresses."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.open, self.tags, self.addresses, self.words = [], [], [], ""
+        self.handlers = []
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag, attributes):
+        self.tags.append(tag)
+        self.addresses += [value for name, value in attributes if name in ("src", "href", "action", "xlink:href")]
+        self.handlers += [name for name, _ in attributes if name.startswith("on")]
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attributes):
+        self.tags.append(tag)
+
+    def handle_endtag(self, tag):
+        if tag not in VOID:
+            assert self.open.pop() == tag, (tag, self.getpos())
+
+    def handle_data(self, data):
+        if not self.open or self.open[-1] not in ("script", "style"):
+            self.words += data
+
+
+def flow_of(text):
+    found = re.search(r'<script type="application/json" id="flow">(.*?)</script>', text, flags=re.S)
+    return json.loads(found.group(1))
+
+
+def plain(text):
+    return re.sub(r"\s+", " ", Reader(text).words)
+
+
+@pytest.mark.parametrize("maker", MAKERS.values(), ids=MAKERS)
+def test_every_kind_of_result_has_a_small_whole_page_without_addresses(maker):
+    result = maker()
+    text = page(result, title="A title")
+    reader = Reader(text)
+    assert reader.open == [] and reader.handlers == []
+    assert all(address == "data:," or address.startswith("#") for address in reader.addresses)
+    assert "://" not in text.replace("http://www.w3.org/2000/svg", "")
+    assert len(text.encode()) < 1_000_000
+    assert "nan" not in re.findall(r"[a-z]+", text.lower()) and "NaN" not in reader.words
+    words = plain(text)
+    for piece in ("What was asked", "What was found", "How good it is", "Run it again", "rng="):
+        assert piece in words
+    assert ("Error(F)" in words) == (result.samples.F is not None)
+    assert text == page(result, title="A title")
+
+
+def test_the_page_says_what_was_asked_and_found():
+    result = MAKERS["two_stages"]()
+    words = plain(page(result, title="Two stages", command="decouple fit a.npz"))
+    for piece in (
+        "3 inputs and 3 outputs is known at 40 points",
+        "its values and its slopes",
+        "has 2 layers",
+        "polynomials of degree 3",
+        "ranks 2, 2, degrees 3, 3",
+        "30 parameters against 480 numbers",
+        "The weight λ of the values",
+        "chosen",
+        "2 starts",
+        "decouple fit a.npz",
+        "dc.TwoStage(dc.Constr(max_iterations=8), max_steps=4)",
+        "no seed",
+    ):
+        assert piece in words, piece
+    assert result.reason.split(";")[0].replace("`", "") in words
+    assert len(re.findall("<tr", page(result, title="").split('id="path"')[1].split("</table>")[0])) == 1 + len(
+        result.path
+    )
+
+
+def test_notes_are_shown():
+    words = plain(page(MAKERS["jacobians_only"](), title="t"))
+    assert "Only Jacobians were given" in words and "Only slopes were given" in words
+
+
+def test_names_are_escaped_wherever_they_stand():
+    names = ["<img src=x onerror=alert(1)>", "</script><script>alert(2)</script>", 'a" onload="alert(3)']
+    result = MAKERS["two_layers"]()
+    text = page(
+        result, title="</title><script>alert(4)</script>", inputs=names, outputs=["'\"&", "{{ 7 * 7 }}", "b_^~"]
+    )
+    reader = Reader(text)
+    assert reader.open == [] and reader.handlers == []
+    assert reader.tags.count("script") == 2 and "img" not in reader.tags
+    assert [item["name"] for item in flow_of(text)["inputs"]] == names
+    for name in (*names, "{{ 7 * 7 }}"):
+        assert name in reader.words
+    assert "x1, x2, … and y1, y2, … stand for them" in reader.words
+
+
+def test_names_must_fit():
+    with pytest.raises(dc.InputError, match="`inputs` must be 3 names"):
+        page(MAKERS["two_layers"](), title="t", inputs=["a"])
+
+
+def evaluate(flow, x):
+    """The script's arithmetic again, as loops."""
+    u = np.array(flow["start"]) + sum(
+        np.array(column) * (value - i["base"])
+        for column, value, i in zip(flow["columns"], x, flow["inputs"], strict=True)
+    )
+    for layer, W in zip(flow["functions"], flow["weights"], strict=True):
+        z = []
+        for f, a in zip(layer, u, strict=True):
+            c = np.array(f["c"])
+            if f["kind"] == "powers":
+                z.append(np.polynomial.Polynomial(c)(a))
+            elif f["kind"] == "waves":
+                z.append(c[0] + sum(c[k] * (np.cos, np.sin)[(k - 1) % 2]((k + 1) // 2 * a) for k in range(1, len(c))))
+            else:
+                z.append(np.interp(a, np.linspace(f["first"], f["last"], len(c)), c))
+        u = np.array(W) @ z
+    return u
+
+
+@pytest.mark.parametrize("maker", MAKERS.values(), ids=MAKERS)
+def test_the_numbers_for_the_script_give_the_model(maker):
+    result = maker()
+    X = result.samples.X
+    flow = flow_of(page(result, title="t"))
+    values = result.decoupling(X[:10])
+    found = np.stack([evaluate(flow, x) for x in X[:10]])
+    assert_allclose(found, values, atol=1e-4 * (np.ptp(values) + 1e-9))
+
+
+def given(model, samples):
+    """A result as if `model` had been found."""
+    return dataclasses.replace(MAKERS["one_layer"](), decoupling=model, samples=samples)
+
+
+def test_large_models_keep_the_inputs_of_the_diagram_and_fold_the_rest():
+    model = dc.systems.random_system((2000, 20, 1500), (2,), rng=0)
+    X = points(2000, 12)
+    text = page(given(model, dc.Samples(X, F=model(X))), title="t")
+    assert len(text.encode()) < 1_000_000
+    flow = flow_of(text)
+    assert (len(flow["inputs"]), len(flow["outputs"])) == (12, 12)
+    assert "the other 1988 stay at their mean" in plain(text) and "Too long for this page" in text
+    x = X.mean(axis=0)
+    moved = [int(item["name"][1:]) - 1 for item in flow["inputs"]]
+    x[moved] = X[3, moved]
+    shown = [int(name[1:]) - 1 for name in flow["outputs"]]
+    assert_allclose(evaluate(flow, X[3, moved]), model(x[None])[0, shown], rtol=1e-6)
+
+
+def test_a_model_with_too_many_weights_has_a_page_without_sliders():
+    model = random_model([3, 200, 200, 2], 0, degree=1)
+    text = page(given(model, sampled(model, 5)), title="t")
+    assert 'id="flow"' not in text and "too many weights" in plain(text) and len(text.encode()) < 1_000_000
+
+
+def test_pages_of_many_wide_layers_give_up_what_can_be_had_elsewhere():
+    model = random_model([20, *[13] * 10, 20], 0, degree=1)
+    model = dc.Decoupling([W / np.linalg.norm(W, 2) for W in model.W], model.g)
+    text = page(given(model, sampled(model, 100)), title="t")
+    assert len(text.encode()) < 1_000_000 and "The formula is too long" in plain(text) and 'id="flow"' not in text
+
+
+def test_starts_are_counted_by_the_objective_they_reached():
+    result = MAKERS["one_layer"]()
+    row = result.starts[0]
+    rows = [dataclasses.replace(row, start=k, objective=0.25 if k < 30 else 0.25 + k) for k in range(60)]
+    lost = dataclasses.replace(row, objective=float("nan"), status=Status.DROPPED)
+    words = plain(page(dataclasses.replace(result, starts=(*rows, lost)), title="t"))
+    assert "61 starts" in words and "21 more starts ended above these" in words
+    assert "1 start, not in the table: given up for better ones" in words
+
+
+def test_the_verdict_speaks_of_the_worst_output_and_of_samples_kept_apart():
+    result = MAKERS["two_layers"]()
+    found, text = verdict(output_rows(result, ["a", "b", "c"]))
+    assert found.word == "exact" and "kept apart" in text
+    W = [w.copy() for w in result.decoupling.W]
+    W[-1][1] *= 1.05
+    rough = dataclasses.replace(result, decoupling=dc.Decoupling(W, result.decoupling.g))
+    rows = output_rows(rough, ["a", "b", "c"])
+    found, text = verdict(rows)
+    assert found.word == "rough" and "The worst output, b, is off by" in text
+    assert_allclose([row.fitted for row in rows], rough.relative_rmse(), rtol=1e-9, atol=1e-9)
+    assert_allclose([row.unseen for row in rows], rough.relative_rmse(result.settings.validation), rtol=1e-9, atol=1e-9)
+    assert [row.words for row in rows] == ["exact", "rough", "exact"]
+
+
+def test_an_output_that_does_not_vary_is_judged_by_its_size():
+    rows = output_rows(MAKERS["constant_output"](), ["a", "b", "c"])
+    assert [row.constant for row in rows] == [False, True, True]
+    assert all(np.isfinite(row.worst) for row in rows)
+    assert rows[1].words.endswith("does not vary in the samples")
+
+
+def test_grades_have_the_bounds_that_the_page_names():
+    assert [grade(e).word for e in (0.0, 1e-7, 0.05, 0.5, 5.0, 50.0, np.inf, np.nan)] == [
+        *("exact", "exact", "very close", "close", "rough", "poor", "poor", "poor"),
+    ]
+    assert [g.below for g in GRADES[1:-1]] == [0.1, 1.0, 10.0]
+
+
+@pytest.mark.parametrize(
+    ("function", "words"),
+    [
+        (lambda u: 0 * u + 3, "is constant"),
+        (lambda u: 2 * u, "is nearly a straight line and rises"),
+        (lambda u: 1 - u + 0.01 * u**2, "is nearly a straight line and falls"),
+        (lambda u: u**3, "rises throughout"),
+        (lambda u: u**3 - 0.01 * u, "rises throughout"),
+        (lambda u: u**2, "falls, then rises"),
+        (lambda u: u - u**3, "falls, then rises, then falls"),
+        (lambda u: np.cos(20 * u), "turns 13 times"),
+    ],
+)
+def test_curves_are_told_in_words(function, words):
+    u = np.linspace(-1.0, 1.0, 101)
+    assert shape_in_words(Curve(u, function(u), None)) == words
+
+
+def test_numbers_are_written_for_people():
+    values = (0.0, -1.5, 1234.5, 1e-6, -1e20, 2.5e-13, 1e5)
+    written = ["0", "−1.5", "1.23·10³", "10⁻⁶", "−10²⁰", "2.5·10⁻¹³", "10⁵"]
+    assert [written_number(value, 3) for value in values] == written
+
+
+def test_the_report_is_a_method_and_writes_the_file(tmp_path):
+    result = MAKERS["one_layer"]()
+    result.report(tmp_path / "r.html", title="A & B", inputs=["a", "b", "c"], outputs=["d", "e"])
+    text = (tmp_path / "r.html").read_text()
+    assert text == page(result, title="A & B", inputs=["a", "b", "c"], outputs=["d", "e"])
+    assert "<h1>A &amp; B</h1>" in text
