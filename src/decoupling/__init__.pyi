@@ -18,6 +18,7 @@ from ._metrics import error_jacobian as error_jacobian
 from ._metrics import error_values as error_values
 from ._metrics import relative_rmse as relative_rmse
 from ._paratuck import ParaTuck as ParaTuck
+from ._regressor import DecouplingRegressor as DecouplingRegressor
 from ._result import Result as Result
 from ._samples import Samples as Samples
 from ._status import Status as Status
