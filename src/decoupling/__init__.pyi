@@ -10,6 +10,7 @@ from ._errors import DecouplingWarning as DecouplingWarning
 from ._errors import InputError as InputError
 from ._errors import ModelFileError as ModelFileError
 from ._errors import SolverError as SolverError
+from ._estimation import estimate_jacobians as estimate_jacobians
 from ._functions import Functions as Functions
 from ._inference import Identifiability as Identifiability
 from ._jacobians import StoredJacobians as StoredJacobians

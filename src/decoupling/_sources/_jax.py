@@ -78,7 +78,7 @@ def _called(jax: Any, both: Callable[..., Any], points: ndarray) -> tuple[ndarra
 
 def _float64(jax: Any) -> AbstractContextManager[Any]:
     """A context in which JAX has double precision; afterwards its setting is what it was."""
-    named = jax if hasattr(jax, "enable_x64") else jax.experimental  # where it was before jax 0.8
+    named = jax if hasattr(jax, "enable_x64") else jax.experimental  # older versions of JAX
     return named.enable_x64(True)
 
 
