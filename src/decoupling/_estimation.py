@@ -61,11 +61,11 @@ def estimate_jacobians(
     >>> bool(np.allclose(samples.J, np.stack([2 * X[:, 0], np.full(200, 3.0)], axis=1)[:, None]))
     True
     """
-    _check(samples, degree)
+    values = _checked_values(samples, degree)
     count = None if neighbours is None else as_count("neighbours", neighbours)
-    x_size, y_size = np.std(samples.X, axis=0), np.std(samples.F, axis=0)
+    x_size, y_size = np.std(samples.X, axis=0), np.std(values, axis=0)
     y_size = np.where(y_size > 0.0, y_size, 1.0)  # every output counts alike when neighbours are chosen
-    X, F = samples.X / x_size, samples.F / y_size
+    X, F = samples.X / x_size, values / y_size
     degrees = (degree,) if degree is not None else (2, 1) if _has_room(samples, 2, count) else (1,)
     fit: LocalFit | int = 0
     with one_thread():
@@ -94,7 +94,8 @@ def _best_fit(X: Float[ndarray, "S m"], F: Float[ndarray, "S n"], degree: int, c
     """The fit that predicts left-out values best; or, where no number of neighbours determines one, a point where."""
     from scipy.spatial import cKDTree
 
-    distance, index = cKDTree(X).query(X, k=min(counts[-1] + 1, len(X)))
+    found = cKDTree(X).query(X, k=min(counts[-1] + 1, len(X)))
+    distance, index = np.asarray(found[0]), np.asarray(found[1])
     fits = [_local_fit(X, F, degree, index[:, :k], _weights(distance, k)) for k in counts]
     good = [fit for fit in fits if isinstance(fit, LocalFit)]
     return min(good, key=lambda fit: fit.error) if good else fits[-1]
@@ -156,11 +157,16 @@ def _chunks(S: int, entries: int) -> Iterator[slice]:
 # What is possible
 
 
-def _check(samples: Samples, degree: object) -> None:
+def _checked_values(samples: Samples, degree: object) -> Float[ndarray, "S n"]:
     if not isinstance(samples, Samples):
         raise InputError(f"`samples` must be dc.Samples(X, F=F). Got {type(samples).__name__}.")
-    if samples.F is None or samples.J is not None:
-        raise InputError(f"`samples` must hold values and no Jacobians: these are estimated. Got {samples!r}.")
+    if samples.F is None:
+        raise InputError(f"`samples` must hold values: Jacobians are estimated from them. Got {samples!r}.")
+    if samples.J is not None:
+        raise InputError(
+            f"`samples` must hold no Jacobians where they are to be estimated. Got {samples!r}: give "
+            "dc.Samples(X, F=F), or leave out those of the file (--no-jacobians)."
+        )
     if degree is not None and (isinstance(degree, bool) or degree not in (1, 2)):
         raise InputError(f"`degree` must be 1 or 2. Got {degree!r}.")
     constant = np.flatnonzero(np.ptp(samples.X, axis=0) == 0.0)
@@ -169,6 +175,7 @@ def _check(samples: Samples, degree: object) -> None:
             f"`samples` must vary in every input. X[:, {int(constant[0])}] is {samples.X[0, constant[0]]:g} "
             "throughout: leave this input out."
         )
+    return samples.F
 
 
 def _has_room(samples: Samples, degree: int, neighbours: int | None) -> bool:

@@ -66,7 +66,8 @@ class ParquetTable(AbstractTable):
         return values, np.arange(1, len(values) + 1)
 
     def _unreadable(self, error: Exception) -> ModelFileError:
-        return ModelFileError(f"{self.source} must be a Parquet file. It cannot be read: {str(error).splitlines()[0]}.")
+        reason = str(error).splitlines()[0].rstrip(".")
+        return ModelFileError(f"{self.source} must be a Parquet file. It cannot be read: {reason}.")
 
 
 def _imported(path: Path) -> tuple[Any, Any]:

@@ -73,8 +73,10 @@ def _evaluated(
     sympy: Any, what: str, expressions: list[Any], symbols: list[Any], points: Float[ndarray, "S m"]
 ) -> Float[ndarray, "S k"]:
     """One column per expression; constants are repeated."""
+    # SymPy prints numbers with 15 digits, two less than float64 needs.
+    exact = [e.xreplace({c: sympy.Float(c, 17) for c in e.atoms(sympy.Float)}) for e in expressions]
     try:
-        function = sympy.lambdify(symbols, expressions, modules=["scipy", "numpy"], cse=True)
+        function = sympy.lambdify(symbols, exact, modules=["scipy", "numpy"], cse=True)
         with np.errstate(all="ignore"):
             columns = [np.broadcast_to(np.asarray(c), len(points)) for c in function(*points.T)]
         table = np.stack(columns, axis=1)

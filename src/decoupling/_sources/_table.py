@@ -20,7 +20,7 @@ from .._samples import Samples
 
 _SHOWN = 5  # rows named in a message
 _LISTED = 30  # columns named in a message
-_ENTRIES = (("d{y}/d{x}"), ("d{y}_d{x}"))  # names of derivatives; the second where a slash is not allowed
+_ENTRIES = ("d{y}/d{x}", "d{y}_d{x}")  # names of derivatives; the second where a slash is not allowed
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ def samples_of(
     notes += dropped
     X, F, rest = np.split(kept, [len(x), len(x) + len(y)], axis=1)
     J = rest.reshape(len(kept), len(y), len(x)) if entries else None
-    return Reading(Samples(X, F=F, J=J), x, y, tuple(notes))
+    return Reading(Samples(X, F=F, J=J), _shown(x), _shown(y), tuple(notes))
 
 
 # Columns
@@ -105,6 +105,11 @@ def _as_names(argument: str, given: Any) -> tuple[str, ...] | None:
     if not good or not all(isinstance(n, str | int) and not isinstance(n, bool) and str(n).strip() for n in names):
         raise InputError(f"`{argument}` must be the name of a column or a list of names. Got {given!r}.")
     return tuple(str(n).strip() for n in names)
+
+
+def _shown(names: tuple[str, ...]) -> tuple[str, ...]:
+    """Numbers of columns as c1, c2, ...: in a formula 2 would be a number."""
+    return tuple(f"c{name}" if name.isdecimal() else name for name in names)
 
 
 def _find(table: AbstractTable, argument: str, name: str) -> int:
@@ -189,7 +194,8 @@ def _complete_rows(
     if n_bad == 0:
         return values, []
     where = ", ".join(str(int(p)) for p in positions[~whole][:_SHOWN]) + (", ..." if n_bad > _SHOWN else "")
-    what = f"{n_bad} of {len(values)} rows with missing or infinite values ({table.row_word}s {where})"
+    word = table.row_word + ("s" if n_bad > 1 else "")
+    what = f"{n_bad} of {len(values)} rows with missing or infinite values ({word} {where})"
     if not drop:
         raise ModelFileError(
             f"{table.source} must have a number in every chosen column. Got {what}: repair them, or leave them out "

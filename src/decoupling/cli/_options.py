@@ -17,6 +17,13 @@ def number_list(text: str) -> tuple[int, ...]:
         raise click.BadParameter(f"{text!r} is not a list of whole numbers separated by commas, such as 2,2.") from None
 
 
+def name_list(text: str) -> tuple[str, ...]:
+    """Names separated by commas, such as x1,x2; in double quotes a name may hold a comma itself."""
+    import csv
+
+    return tuple(name.strip() for name in next(csv.reader([text], skipinitialspace=True), []))
+
+
 def output_options(command: Command) -> Command:
     """--json for machines, --quiet for silence."""
     command = click.option("--quiet", is_flag=True, help="Print nothing but errors.")(command)
