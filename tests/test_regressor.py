@@ -210,6 +210,17 @@ def test_data_of_many_kinds_are_taken(convert):
     assert_allclose(model.fit(convert(X), cubic(X)).predict(convert(X)), expected)
 
 
+def test_names_of_columns_are_kept():
+    pa = pytest.importorskip("pyarrow")
+    X = points(2, 40)
+    table = pa.table({"flow": X[:, 0], "heat": X[:, 1]})
+    model = dc.DecouplingRegressor(n_starts=4, **SEEDED).fit(table, cubic(X))
+    assert model.feature_names_in_.tolist() == ["flow", "heat"]
+    assert "heat" in model.decoupling_.formula(inputs=model.feature_names_in_.tolist())
+    with pytest.raises(ValueError, match="feature names"):
+        model.predict(table.rename_columns(["heat", "flow"]))
+
+
 def test_whole_numbers_and_constants_are_taken():
     X = np.random.default_rng(0).integers(0, 10, (50, 3))
     model = dc.DecouplingRegressor(**SEEDED).fit(X, X[:, 0] ** 2)

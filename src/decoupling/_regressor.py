@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import dataclasses
 import warnings
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -172,6 +171,10 @@ class DecouplingRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         F = self._predict(X)
         return F[:, 0] if self._flat else F
 
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """R^2 of the predictions at X: 1 is perfect, 0 as good as the mean of y; the mean over several outputs."""
+        return float(super().score(X, y, sample_weight))
+
     def _predict(self, X: ndarray) -> ndarray:
         """In units where offsets of the data cost no digits."""
         units = self._given_units
@@ -218,13 +221,15 @@ class Units:
 
     @classmethod
     def of(cls, samples: Samples, *, centred: bool) -> Units:
-        """Means and standard deviations; what does not vary has size 1."""
+        """Means and standard deviations; root mean squares of the inputs where these are not centred."""
         assert samples.F is not None
-        centre, size = _mean_and_deviation("X", samples.X, samples.weights)
-        if not centred:
-            centre, size = np.zeros_like(centre), np.hypot(centre, np.where(size == 1.0, 0.0, size))
-            size = np.where(size > 0.0, size, 1.0)
-        return cls(centre, size, *_mean_and_deviation("y", samples.F, samples.weights))
+        w = samples.weights
+        for name, data in (("X", samples.X), ("y", samples.F)):
+            if (largest := float(np.max(np.abs(data)))) > _LARGEST:
+                raise InputError(f"`{name}` must lie within ±{_LARGEST:g}. Got {largest:.3g}: choose other units.")
+        centre = np.average(samples.X, axis=0, weights=w) if centred else np.zeros(samples.n_inputs)
+        y_centre = np.average(samples.F, axis=0, weights=w)
+        return cls(centre, _deviation(samples.X, centre, w), y_centre, _deviation(samples.F, y_centre, w))
 
     @classmethod
     def given(cls, samples: Samples) -> Units:
@@ -247,14 +252,10 @@ class Units:
         return complete, np.where(negligible, 0.0, rest)
 
 
-def _mean_and_deviation(name: str, data: Float[ndarray, "S k"], weights: Any) -> Sequence[Float[ndarray, " k"]]:
-    largest = float(np.max(np.abs(data)))
-    if largest > _LARGEST:
-        raise InputError(f"`{name}` must lie within ±{_LARGEST:g}. Got {largest:.3g}: choose other units.")
-    mean = np.average(data, axis=0, weights=weights)
-    deviation = np.sqrt(np.average((data - mean) ** 2, axis=0, weights=weights))
-    varies = deviation > 10.0 * np.finfo(float).eps * np.abs(mean)  # what is left of a constant is rounding
-    return mean, np.where(varies, np.maximum(deviation, 1.0 / _LARGEST), 1.0)
+def _deviation(data: Float[ndarray, "S k"], centre: Float[ndarray, " k"], weights: Any) -> Float[ndarray, " k"]:
+    """Root mean square around the centre, and 1 where that is nothing but rounding."""
+    size = np.sqrt(np.average((data - centre) ** 2, axis=0, weights=weights))
+    return np.where(size > np.maximum(10.0 * np.finfo(float).eps * np.abs(centre), 1.0 / _LARGEST), size, 1.0)
 
 
 def _as_jacobians(jacobian: Any, F: Float[ndarray, "S n"], X: Float[ndarray, "S m"]) -> Any:

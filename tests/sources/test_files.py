@@ -203,6 +203,13 @@ def test_samples_of_arrays_without_some_rows(tmp_path):
     assert found.notes == ("Left out: 1 of 12 samples with missing or infinite values.",)
 
 
+def test_inputs_far_from_0_are_told_about(tmp_path):
+    path = write(tmp_path / "data.csv", NAMES, TABLE[:, :4] + [300.0, 3.0, 0.0, 0.0])
+    notes = read_samples(path, outputs=["y", "z"]).notes
+    far = [note for note in notes if "hard to fit" in note]
+    assert len(far) == 1 and far[0].startswith("Input x1 is 300.") and "subtract about 3e+02" in far[0]
+
+
 GOOD = {"inputs": ["x1", "x2"], "outputs": "y"}
 
 

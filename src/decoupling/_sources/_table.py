@@ -19,6 +19,7 @@ from .._errors import InputError, ModelFileError
 from .._samples import Samples
 
 _SHOWN = 5  # rows named in a message
+_FAR = 20.0  # standard deviations between the mean of an input and 0 from which this is told
 _LISTED = 30  # columns named in a message
 _ENTRIES = ("d{y}/d{x}", "d{y}_d{x}")  # names of derivatives; the second where a slash is not allowed
 
@@ -90,6 +91,7 @@ def samples_of(
     kept, dropped = _complete_rows(table, values, positions, drop_missing)
     notes += dropped
     X, F, rest = np.split(kept, [len(x), len(x) + len(y)], axis=1)
+    notes += _far_from_0(X, x)
     J = rest.reshape(len(kept), len(y), len(x)) if entries else None
     return Reading(Samples(X, F=F, J=J), _shown(x), _shown(y), tuple(notes))
 
@@ -184,6 +186,17 @@ def _jacobian_columns(table: AbstractTable, x: tuple[str, ...], y: tuple[str, ..
 
 
 # Rows
+
+
+def _far_from_0(X: Float[ndarray, "S m"], names: tuple[str, ...]) -> list[str]:
+    """Solvers do not shift their inputs, and lose digits where these hardly vary compared with their size."""
+    mean, spread = X.mean(axis=0), X.std(axis=0)
+    far = [i for i in range(len(names)) if abs(mean[i]) > _FAR * spread[i] > 0.0]
+    return [
+        f"Input {names[i]} is {mean[i]:.4g} give or take {spread[i]:.2g}, which makes it hard to fit: subtract about "
+        f"{mean[i]:.2g} from it first."
+        for i in far
+    ]
 
 
 def _complete_rows(
