@@ -134,7 +134,6 @@ GOOD = "--ranks 2,2 --degrees 3,3"
         (f"fit samples.npz {GOOD} --output no/m.safetensors", "does not exist"),
         (f"fit samples.npz {GOOD} --holdout 0.5 --validation samples.npz", "not both"),
         (f"fit samples.npz {GOOD} --n-starts 0", "Invalid value"),
-        (f"fit samples.npz {GOOD} --inputs a,b,c", "give --report, too"),
         (f"fit samples.npz {GOOD} --report r.html --inputs a,b", "`inputs` must be 3 names"),
         ("show missing.safetensors", "no such file"),
         ("show text.npz", "damaged or of another kind"),

@@ -142,3 +142,12 @@ def test_short_and_html_representations_tell_the_shape():
 def test_wrong_models_and_points_are_refused_with_the_rule(make, message):
     with pytest.raises(dc.InputError, match=message):
         make(dc.systems.f2())
+
+
+@pytest.mark.parametrize("size", [1e-310, 1e-200])
+def test_functions_that_are_as_good_as_0_are_left_alone(size):
+    """A ridge can make them so small that the inverse of their scale is infinite."""
+    g = dc.Functions(dc.Monomial(3), [[0.0, 1.0, 1.0, 1.0], [0.0, size, 0.0, 0.0]])
+    model = dc.Decoupling([[[1.0, 2.0], [size, 0.0]], [[1.0, 1.0]]], [g])
+    X = points(2, 20)
+    assert_allclose(model.canonical(X)(X), model(X), rtol=1e-12)

@@ -119,9 +119,10 @@ def test_files_that_are_not_samples_give_clear_errors(tmp_path):
     np.savez(path, X=X, F=np.array([{}], dtype=object))
     with pytest.raises(dc.ModelFileError, match="cannot be read"):
         dc.Samples.load(path)
-    np.save(tmp_path / "s.npy", X)
+    np.save(tmp_path / "bare.npy", X)
+    (tmp_path / "bare.npy").rename(path)
     with pytest.raises(dc.ModelFileError, match="one bare array"):
-        dc.Samples.load(tmp_path / "s.npy")
+        dc.Samples.load(path)
 
 
 @pytest.mark.parametrize(

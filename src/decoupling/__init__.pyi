@@ -10,6 +10,7 @@ from ._errors import DecouplingWarning as DecouplingWarning
 from ._errors import InputError as InputError
 from ._errors import ModelFileError as ModelFileError
 from ._errors import SolverError as SolverError
+from ._estimation import estimate_jacobians as estimate_jacobians
 from ._functions import Functions as Functions
 from ._inference import Identifiability as Identifiability
 from ._jacobians import StoredJacobians as StoredJacobians
@@ -18,6 +19,7 @@ from ._metrics import error_jacobian as error_jacobian
 from ._metrics import error_values as error_values
 from ._metrics import relative_rmse as relative_rmse
 from ._paratuck import ParaTuck as ParaTuck
+from ._regressor import DecouplingRegressor as DecouplingRegressor
 from ._result import Result as Result
 from ._samples import Samples as Samples
 from ._settings import Settings as Settings

@@ -20,6 +20,8 @@ from .bases import AbstractBasis, rescaled, shifted
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+_TINY = 1e-100  # what is smaller is as good as 0: its inverse, and powers of that, would overflow
+
 
 @dataclass(frozen=True, eq=False)
 class Decoupling:
@@ -193,7 +195,8 @@ class Decoupling:
         W, u = self.W[layer - 1], self.inner_inputs(X)[layer - 1]
         largest = np.max(np.abs(u), axis=0)
         sign = np.sign(W[np.arange(W.shape[0]), np.argmax(np.abs(W), axis=1)])
-        alpha = np.where(largest > 0.0, sign / np.where(largest > 0.0, largest, 1.0), 1.0)
+        alive = largest > _TINY
+        alpha = np.where(alive, sign / np.where(alive, largest, 1.0), 1.0)
         alpha = np.where(self.g[layer - 1].layer.scale_invariant, alpha, 1.0)
         return self.scaled(layer, alpha, np.ones_like(alpha))
 
@@ -202,7 +205,8 @@ class Decoupling:
         size = np.sqrt(np.mean(functions.derivative(self.inner_inputs(X)[layer - 1]) ** 2, axis=0))
         largest = np.argmax(np.abs(functions.C[:, 1:]), axis=1)
         sign = np.sign(functions.C[np.arange(functions.rank), 1 + largest])
-        beta = np.where(size > 0.0, sign / np.where(size > 0.0, size, 1.0), 1.0)
+        alive = size > _TINY
+        beta = np.where(alive, sign / np.where(alive, size, 1.0), 1.0)
         return self.scaled(layer, np.ones_like(beta), beta)
 
     def _ordered(self, layer: int, X: object) -> Decoupling:

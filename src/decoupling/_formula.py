@@ -27,6 +27,7 @@ from .bases import AbstractBasis, AbstractPolynomialBasis, Trigonometric
 
 Kind = Literal["text", "html", "latex", "python", "sympy"]
 KINDS = ("text", "html", "latex", "python", "sympy")
+_RESERVED = ("f", "cos", "sin")  # in Python source
 
 
 @dataclass(frozen=True)
@@ -94,7 +95,7 @@ def formula(
     y = names("outputs", outputs, "y", model.n_outputs)
     if kind in ("python", "sympy"):
         for name in (*x, *y):
-            if not name.text.isidentifier() or keyword.iskeyword(name.text) or name.text in ("f", "cos", "sin"):
+            if not name.text.isidentifier() or keyword.iskeyword(name.text) or name.text in _RESERVED:
                 raise InputError(
                     "`inputs` and `outputs` must be Python names for this, other than f, cos and sin. Got "
                     f"{name.text!r}: give others with `inputs=` and `outputs=`."
@@ -124,6 +125,20 @@ def has_formula(model: Decoupling) -> bool:
     """Whether all bases are ones that can be written out."""
     known = AbstractPolynomialBasis | Trigonometric
     return all(isinstance(basis, known) for g in model.g for basis in g.layer.bases)
+
+
+def python_names(names: Sequence[str]) -> tuple[str, ...]:
+    """Different Python names, as near as possible to the given ones."""
+    found: list[str] = []
+    for name in names:
+        near = re.sub(r"\W+", "_", unicodedata.normalize("NFKC", name)).strip("_")
+        near = near if near.isidentifier() else f"v_{near}".rstrip("_")
+        if keyword.iskeyword(near) or near in _RESERVED:
+            near += "_"
+        while near in found:
+            near += "_"
+        found.append(near)
+    return tuple(found)
 
 
 # Equations

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float
@@ -82,6 +83,55 @@ class ParaTuck:
     def unfold(self, mode: int) -> Float[ndarray, "_ _"]:
         """The mode-1, -2 or -3 unfolding of the paper's n x m x S tensor (columns ordered as by Kolda and Bader)."""
         return unfold(self.to_tensor(), mode)
+
+    def to_cp(self) -> Any:
+        """One layer as a CP tensor for TensorLy: unit weights, and the factors G^(1), W_1, W_0^T of the modes S, n, m.
+
+        It is a `tensorly.CPTensor` in the current backend if TensorLy is installed, else the pair (weights, factors).
+        """
+        if self.n_layers != 1:
+            raise InputError(
+                f"A CP tensor must have one layer. Got L = {self.n_layers}: give `to_tensor()` to other tools."
+            )
+        weights, factors = np.ones(self.ranks[0]), [self.G[0].copy(), self.W[1].copy(), self.W[0].T.copy()]
+        try:
+            import tensorly
+            from tensorly.cp_tensor import CPTensor
+        except ImportError:
+            return weights, factors
+        return CPTensor((tensorly.tensor(weights), [tensorly.tensor(factor) for factor in factors]))
+
+    @classmethod
+    def from_cp(cls, cp: Any) -> ParaTuck:
+        """One layer from a CP tensor with modes (S, n, m), such as TensorLy's `parafac` finds for Jacobians.
+
+        Parameters
+        ----------
+        cp
+            A `tensorly.CPTensor`, or a pair (weights, factors): r numbers or None, and three matrices of r columns.
+
+        Examples
+        --------
+        >>> import decoupling as dc
+        >>> one = [[1.0], [2.0]]
+        >>> dc.ParaTuck.from_cp(([3.0], [one, one, one])).to_tensor()[0]
+        array([[ 3.,  6.],
+               [ 6., 12.]])
+        """
+        rule = "`cp` must be a CP tensor, (weights, factors), with three factors of shape (S, r), (n, r), (m, r)"
+        try:
+            weights, factors = cp
+            G, W_1, transposed = factors
+        except (TypeError, ValueError) as error:
+            raise InputError(f"{rule}. Got {type(cp).__name__}: {error}.") from error
+        G, W_1, transposed = (as_array(f"factors[{i}]", f, ("size", "r")) for i, f in enumerate((G, W_1, transposed)))
+        shapes = G.shape, W_1.shape, transposed.shape
+        if len({columns for _, columns in shapes}) > 1:
+            raise InputError(f"{rule}. Got the shapes {shapes}.")
+        scale = np.ones(G.shape[1]) if weights is None else as_array("weights", weights, ("r",))
+        if scale.shape != (G.shape[1],):
+            raise InputError(f"`weights` must be None or {G.shape[1]} numbers, one per component. Got {scale.shape}.")
+        return cls([transposed.T, W_1], [G * scale])
 
     def permuted(self, layer: int, order: object) -> ParaTuck:
         """The same tensor with the components of `layer` (1, ..., L) in another order."""

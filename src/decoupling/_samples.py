@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import os
 import warnings
-import zipfile
-import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
 from ._checks import as_array, as_generator, as_number
-from ._errors import DecouplingWarning, InputError, ModelFileError
+from ._errors import DecouplingWarning, InputError
 from ._files import replace_file
 from ._jacobians import Jacobians, StoredJacobians
 from ._weights import as_weights, kind
@@ -207,25 +204,83 @@ class Samples:
             np.savez_compressed(stream, **{k: v for k, v in arrays.items() if v is not None})
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Samples:
-        """Read an .npz file with arrays X, F, J and weights; F, J and weights may be missing."""
-        rule = f"`{Path(path)}` must be an .npz file with the arrays X and F or J"
-        try:
-            with Path(path).open("rb") as stream:  # NumPy leaves the file open when it turns out to be damaged
-                archive = np.load(stream, allow_pickle=False)
-                if not isinstance(archive, np.lib.npyio.NpzFile):
-                    raise ModelFileError(f"{rule}. It holds one bare array: save with np.savez(path, X=X, F=F, J=J).")
-                names = archive.files
-                arrays = {name: archive[name] for name in names if name in ("X", "F", "J", "weights")}
-        except FileNotFoundError as error:
-            raise ModelFileError(f"{rule}. There is no such file.") from error
-        except ModelFileError:
-            raise
-        except (OSError, ValueError, EOFError, KeyError, RuntimeError, zipfile.BadZipFile, zlib.error) as error:
-            raise ModelFileError(f"{rule}. It cannot be read: {error or type(error).__name__}.") from error
-        if "X" not in arrays:
-            raise ModelFileError(f"{rule}. It has the arrays {', '.join(names) or '(none)'}.")
-        return cls(**arrays)
+    def from_jax(cls, f: Callable[..., Any], X: object) -> Samples:
+        """Sample a JAX function: values and exact Jacobians, in float64.
+
+        Parameters
+        ----------
+        f
+            A function of one point, from (m,) to (n,) or to a number; or one of many points, from (S, m) to (S, n).
+            Arrays that it holds in float32 keep their seven digits. JAX's own settings stay as they are.
+
+        Examples
+        --------
+        >>> import decoupling as dc, jax.numpy as jnp
+        >>> dc.Samples.from_jax(lambda x: jnp.stack([x[0] * x[1] ** 2]), [[2.0, 3.0]]).J
+        array([[[ 9., 12.]]])
+        """
+        from ._sources._jax import sample_jax
+
+        return sample_jax(f, X)
+
+    @classmethod
+    def from_sympy(cls, expressions: object, symbols: object, X: object) -> Samples:
+        """Sample SymPy expressions: values and Jacobians from symbolic derivatives.
+
+        Parameters
+        ----------
+        expressions
+            One expression, or a list or matrix of n expressions: the outputs.
+        symbols
+            The inputs, in the order of the columns of `X`. They stand for real numbers.
+
+        Examples
+        --------
+        >>> import decoupling as dc, sympy
+        >>> a, b = sympy.symbols("a b")
+        >>> dc.Samples.from_sympy(a * b**2, [a, b], [[2.0, 3.0]]).J
+        array([[[ 9., 12.]]])
+        """
+        from ._sources._sympy import sample_sympy
+
+        return sample_sympy(expressions, symbols, X)
+
+    @classmethod
+    def load(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        inputs: str | Sequence[str | int] | None = None,
+        outputs: str | Sequence[str | int] | None = None,
+        jacobians: bool | None = None,
+        drop_missing: bool = False,
+    ) -> Samples:
+        """Read a file: arrays X, F, J and weights of an .npz or .mat file, or named columns of any kind of file.
+
+        The kind is told by the ending: .npz, .npy, .csv, .tsv, .parquet or .mat. A text file may have commas,
+        semicolons or tabs between its columns. Columns without names are numbered from 1.
+
+        Parameters
+        ----------
+        inputs, outputs
+            Names of columns (of arrays, for .npz and .mat). Where only one of the two is given, the other columns make
+            up the other one.
+        jacobians
+            Columns named ``dy/dx1`` (or ``dy_dx1``) hold the derivative of output ``y`` by input ``x1``. By default
+            they are used if they are all there; True asks for them, False leaves them.
+        drop_missing
+            Leave out rows with missing or infinite numbers instead of refusing the file.
+
+        Examples
+        --------
+        >>> import decoupling as dc
+        >>> dc.Samples.load("data.csv", inputs=["x1", "x2"], outputs="y")  # doctest: +SKIP
+        """
+        from ._sources._files import read_samples
+
+        return read_samples(
+            path, inputs=inputs, outputs=outputs, jacobians=jacobians, drop_missing=drop_missing
+        ).samples
 
 
 def _values(f: VectorFunction, X: ndarray) -> ndarray:

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ._options import command_line, name_list, number_list, output_options, seed_option
+from ._columns import FORMULAS, Columns, column_options, written_formula
+from ._options import command_line, number_list, output_options, seed_option
 
 if TYPE_CHECKING:
     from ..solvers import AbstractSolver
@@ -15,10 +16,18 @@ _BASES = ("monomial", "scaled-monomial", "bernstein", "chebyshev", "trigonometri
 _SOLVERS = ("varpro", "constr", "proj", "zniyed", "hollander", "dreesen")
 _ALTERNATING = ("constr", "proj", "zniyed")  # they choose lam in two stages unless told otherwise
 _WITHOUT_LAM = ("hollander", "dreesen")
+_VALUES_ONLY = (
+    "Values only: the file has no Jacobians. varpro does without; for other solvers add --estimate-jacobians."
+)
+_ESTIMATED = "Jacobians were estimated from the values, which costs accuracy: compare with varpro on values only."
 
 
 @click.command()
 @click.argument("file")
+@column_options
+@click.option(
+    "--estimate-jacobians", is_flag=True, help="Estimate Jacobians from the values: for solvers that need them."
+)
 @click.option(
     "--ranks",
     type=number_list,
@@ -56,7 +65,7 @@ _WITHOUT_LAM = ("hollander", "dreesen")
 @click.option(
     "--patience", type=click.IntRange(min=1), default=50, show_default=True, help="Iterations without decrease."
 )
-@click.option("--validation", default=None, help="Another .npz file on which lam is chosen.")
+@click.option("--validation", default=None, help="Another file, with the same columns, on which lam is chosen.")
 @click.option(
     "--holdout",
     type=click.FloatRange(0, 1, min_open=True, max_open=True),
@@ -65,12 +74,16 @@ _WITHOUT_LAM = ("hollander", "dreesen")
 )
 @click.option("--output", default=None, help="Write the model here (.safetensors).")
 @click.option("--report", "report_path", default=None, help="Write an HTML report here.")
-@click.option("--inputs", type=name_list, metavar="NAME,...", default=None, help="What the report calls the inputs.")
-@click.option("--outputs", type=name_list, metavar="NAME,...", default=None, help="What the report calls the outputs.")
+@click.option("--formula", "formula", type=click.Choice(FORMULAS), default=None, help="Print the model written out.")
 @seed_option
 @output_options
 def fit(
     file: str,
+    inputs: tuple[str, ...] | None,
+    outputs: tuple[str, ...] | None,
+    jacobians: bool | None,
+    drop_missing: bool,
+    estimate_jacobians: bool,
     ranks: tuple[int, ...],
     degrees: tuple[int, ...],
     basis: str,
@@ -85,27 +98,28 @@ def fit(
     holdout: float | None,
     output: str | None,
     report_path: str | None,
-    inputs: tuple[str, ...] | None,
-    outputs: tuple[str, ...] | None,
+    formula: str | None,
     seed: int,
     as_json: bool,
     quiet: bool,
 ) -> None:
     """Decouple the samples in FILE.
 
-    FILE is an .npz archive with arrays X (S, m), F (S, n) and J (S, n, m); F or J may be missing, and weights
-    (S,), (S, n) or (S, n, n) may be there.
+    FILE is a table (.csv, .tsv, .parquet, .npy) whose columns are named by --inputs and --outputs, or an .npz or .mat
+    file with arrays X (S, m), F (S, n) and J (S, n, m); F or J may be missing, and weights (S,), (S, n) or (S, n, n)
+    may be there. Without Jacobians values alone are used; columns dy/dx1, dy/dx2, ... hold those of y.
 
     \b
-    Example:
+    Examples:
+      decouple fit data.csv --inputs x1,x2 --outputs y --ranks 2 --degrees 3 --formula text
       decouple fit samples.npz --ranks 2,2 --degrees 3,3 --output model.safetensors --report report.html
     """
+    import dataclasses
     from pathlib import Path
 
     import decoupling as dc
 
     from .._files import check_target
-    from .._formula import names
     from ._screen import print_json, print_table, result_content, result_table
 
     targets = [check_target(target) for target in (output, report_path) if target is not None]
@@ -116,14 +130,17 @@ def fit(
         raise click.UsageError("Give --validation or --holdout, not both.")
     if lam is not None and solver in _WITHOUT_LAM:
         raise click.UsageError(f"--lam is the weight of the values, which the solver {solver} does not use.")
-    if report_path is None and (inputs or outputs):
-        raise click.UsageError("--inputs and --outputs are names for the report: give --report, too.")
-    samples = dc.Samples.load(file)
-    names("inputs", inputs, "x", samples.n_inputs)
-    names("outputs", outputs, "y", samples.n_outputs)
-    judged = None if validation is None else dc.Samples.load(validation)
+    columns = Columns(inputs, outputs, jacobians, drop_missing)
+    reading = columns.read(file)
+    samples, notes = reading.samples, reading.notes
+    judged = None if validation is None else columns.read(validation).samples
     if holdout is not None:
         samples, judged = samples.split(holdout, rng=seed)
+    if estimate_jacobians:
+        samples = dc.estimate_jacobians(samples)
+        notes = (*notes, _ESTIMATED)
+    elif samples.J is None:
+        notes = (*notes, _VALUES_ONLY)
     bases = dict(
         zip(_BASES, (dc.Monomial, dc.ScaledMonomial, dc.Bernstein, dc.Chebyshev, dc.Trigonometric), strict=True)
     )
@@ -144,17 +161,23 @@ def fit(
         rng=seed,
         progress=not quiet,
     )
+    result = dataclasses.replace(result, notes=(*notes, *result.notes))
+    names = {"inputs": reading.inputs, "outputs": reading.outputs}
+    written = None if formula is None else written_formula(result.decoupling, formula, **names)
     if output is not None:
         result.decoupling.save(output)
     if report_path is not None:
         from ..report import write_report
 
-        title, line = f"Decoupling of {file}", command_line()
-        write_report(result, report_path, title=title, inputs=inputs, outputs=outputs, command=line)
+        write_report(result, report_path, title=f"Decoupling of {file}", command=command_line(), **names)
     if as_json:
-        print_json(result_content(result, judged) | {"model": output, "report": report_path})
+        print_json(
+            result_content(result, judged) | names | {"formula": written, "model": output, "report": report_path}
+        )
     elif not quiet:
         print_table(result_table(result, judged, f"Decoupling of {file}"))
+        if written is not None:
+            click.echo(written)
         for name, path in (("Model", output), ("Report", report_path)):
             if path is not None:
                 click.echo(f"{name}: {path}")

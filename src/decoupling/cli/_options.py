@@ -20,8 +20,10 @@ def number_list(text: str) -> tuple[int, ...]:
 
 
 def name_list(text: str) -> tuple[str, ...]:
-    """Names separated by commas, such as a,b."""
-    return tuple(name.strip() for name in text.split(","))
+    """Names separated by commas, such as x1,x2; in double quotes a name may hold a comma itself."""
+    import csv
+
+    return tuple(name.strip() for name in next(csv.reader([text], skipinitialspace=True), []))
 
 
 def command_line() -> str:

@@ -158,8 +158,8 @@ def needs_jacobians(problem: Problem, name: str) -> None:
     """Alternating solvers factor the Jacobian tensor: without it there is nothing to alternate on."""
     if problem.J is None:
         raise InputError(
-            f"`samples` must hold Jacobians J for the solver {name}. Got values only: give J=..., or sample the "
-            "function itself with dc.Samples.from_function."
+            f"`samples` must hold Jacobians J for the solver {name}. Got values only: give J=..., sample the "
+            "function itself with dc.Samples.from_function, or use dc.estimate_jacobians(samples)."
         )
 
 

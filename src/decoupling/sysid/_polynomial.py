@@ -22,13 +22,14 @@ from .._errors import DecouplingWarning, InputError
 from .._formula import compiled
 from .._result import fixed_parts
 from .._samples import Samples
+from .._scaling import can_be_shifted
 from ..bases import Monomial
 from ..solvers import AbstractSolver, VarPro
 from ._abstract import AbstractNARX, OutputRange
 from ._free_run import free_run
 from ._lags import Lags
 from ._signals import Signals
-from ._units import Units, can_be_shifted
+from ._units import Units
 
 if TYPE_CHECKING:
     from ._decoupled import DecoupledNARX

@@ -9,7 +9,6 @@ outputs by the constants of the last layer.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,9 +17,8 @@ from numpy import ndarray
 
 from .._decoupling import Decoupling
 from .._errors import InputError
-from .._functions import Functions
 from .._samples import Samples
-from ..bases import AbstractBasis, shifted
+from .._scaling import in_given_units, plus_constants
 from ._lags import Lags
 from ._signals import Signals
 
@@ -95,36 +93,6 @@ class Units:
 
     def in_measured_units(self, model: Decoupling, lags: Lags) -> Decoupling | None:
         """A model of scaled signals as one of measured signals; None where no constants give the centre of y."""
-        V = model.W[0] / self.size(lags)
-        moved = Decoupling(
-            [V, *model.W[1:-1], model.W[-1] * self.y_size[:, None]],
-            [_with_shifts(model.g[0], -V @ self.centre(lags)), *model.g[1:]],
-        ).without_inner_constants()
-        W, last = moved.W[-1], moved.g[-1]
-        constants = np.linalg.lstsq(W, self.y_centre, rcond=_TOLERANCE)[0]
-        if np.linalg.norm(W @ constants - self.y_centre) > _TOLERANCE * np.linalg.norm(self.y_centre):
-            return None
-        C = last.C.copy()
-        C[:, 0] += constants
-        return Decoupling(moved.W, [*moved.g[:-1], Functions(last.layer.bases, C)])
-
-
-def can_be_shifted(bases: Sequence[AbstractBasis]) -> bool:
-    """Whether the functions of these bases stay in their span when their argument is shifted."""
-    try:
-        for basis in set(map(id, bases)):
-            one = next(b for b in bases if id(b) == basis)
-            for k in range(one.size):
-                shifted(one, np.eye(1 + one.size)[1 + k], 0.3)
-    except InputError:
-        return False
-    return True
-
-
-def _with_shifts(functions: Functions, shifts: Float[ndarray, " r"]) -> Functions:
-    """u -> g(u + shift), function by function."""
-    C = functions.C.copy()
-    for j, (basis, shift) in enumerate(zip(functions.layer.bases, shifts, strict=True)):
-        if shift != 0.0:
-            C[j, : 1 + basis.size] = shifted(basis, functions.C[j, : 1 + basis.size], shift)
-    return Functions(functions.layer.bases, C)
+        moved = in_given_units(model, self.centre(lags), self.size(lags), self.y_size)
+        complete, rest = plus_constants(moved, self.y_centre, _TOLERANCE)
+        return None if np.linalg.norm(rest) > _TOLERANCE * np.linalg.norm(self.y_centre) else complete

@@ -1,0 +1,68 @@
+"""Which columns of a file are inputs, outputs and Jacobians, on the command line."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import click
+
+from ._options import Command, name_list
+
+if TYPE_CHECKING:
+    from .._decoupling import Decoupling
+    from .._sources._table import Reading
+
+FORMULAS = ("text", "latex", "python")
+
+
+@dataclass(frozen=True)
+class Columns:
+    """What the options say."""
+
+    inputs: tuple[str, ...] | None
+    outputs: tuple[str, ...] | None
+    jacobians: bool | None
+    drop_missing: bool
+
+    def read(self, file: str) -> Reading:
+        from .._sources._files import read_samples
+
+        return read_samples(
+            file, inputs=self.inputs, outputs=self.outputs, jacobians=self.jacobians, drop_missing=self.drop_missing
+        )
+
+
+def column_options(command: Command) -> Command:
+    """--inputs, --outputs, --jacobians and --drop-missing."""
+    for option in (
+        click.option("--drop-missing", is_flag=True, help="Leave out rows with missing or infinite numbers."),
+        click.option(
+            "--jacobians/--no-jacobians",
+            default=None,
+            help="Ask for columns such as dy/dx1, or ignore them. They are used where all are there if left out.",
+        ),
+        click.option(
+            "--outputs", type=name_list, metavar="NAME,...", default=None, help="Columns that are outputs: y or 3."
+        ),
+        click.option(
+            "--inputs", type=name_list, metavar="NAME,...", default=None, help="Columns that are inputs: x1,x2 or 1,2."
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+def written_formula(
+    model: Decoupling, kind: str, inputs: tuple[str, ...] | None, outputs: tuple[str, ...] | None
+) -> str:
+    """The model written out with the names of the columns; Python source gets names that Python takes."""
+    from .._formula import python_names
+
+    if inputs is None or outputs is None:
+        return str(model.formula(kind))  # type: ignore[arg-type]
+    if kind != "python":
+        return str(model.formula(kind, inputs=inputs, outputs=outputs))  # type: ignore[arg-type]
+    near = python_names((*inputs, *outputs))
+    changed = [f"# {new}: {old}\n" for old, new in zip((*inputs, *outputs), near, strict=True) if old != new]
+    return "".join(changed) + str(model.formula("python", inputs=near[: len(inputs)], outputs=near[len(inputs) :]))

@@ -1,0 +1,117 @@
+"""`decouple fit` on tables: names in, names out."""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import decoupling as dc
+from decoupling.cli._columns import written_formula
+
+from ..strategies import points
+
+X = points(2, 60)
+Y = (X[:, 0] + 2 * X[:, 1]) ** 2 + 0.5 * X[:, 0]
+ODD = ("air temp (°C)", "class")
+
+
+def fit(line, cwd):
+    code = "from decoupling.cli import main; main()"
+    words = ["fit", *line, "--ranks", "2", "--degrees", "2", "--n-starts", "4"]
+    return subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True, cwd=cwd, check=False)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    np.savetxt(tmp_path / "data.csv", np.column_stack([X, Y]), delimiter=",", header="x1,x2,y", comments="")
+    np.savetxt(tmp_path / "bare.csv", np.column_stack([X, Y]), delimiter=",")
+    return tmp_path
+
+
+def test_a_table_is_fitted_by_the_names_of_its_columns(folder):
+    done = fit(["data.csv", "--inputs", "x1,x2", "--outputs", "y", "--json", "--formula", "text"], folder)
+    assert done.returncode == 0, done.stderr
+    content = json.loads(done.stdout)
+    assert (content["inputs"], content["outputs"]) == (["x1", "x2"], ["y"])
+    assert content["error_values"] < 1e-20 and content["error_jacobian"] is None
+    assert any("Values only" in note for note in content["notes"])
+    assert "x2" in content["formula"] and "\ny = " in content["formula"]
+
+
+def test_people_are_told_what_was_read_and_how(folder):
+    done = fit(["bare.csv", "--outputs", "3", "--formula", "python"], folder)
+    assert done.returncode == 0, done.stderr
+    shown = " ".join(done.stdout.split())
+    assert "columns are numbered from 1" in shown and "Inputs: 1, 2 (all columns but the outputs)" in shown
+    assert "def f(c1, c2):" in done.stdout
+    assert fit(["data.csv", "--outputs", "y", "--quiet", "--formula", "text"], folder).stdout == ""
+
+
+def test_jacobians_are_estimated_when_asked_for(folder):
+    refused = fit(["data.csv", "--outputs", "y", "--solver", "proj"], folder)
+    assert refused.returncode == 2 and "estimate_jacobians" in refused.stderr
+    done = fit(
+        ["data.csv", "--outputs", "y", "--solver", "proj", "--estimate-jacobians", "--holdout", "0.2", "--json"], folder
+    )
+    assert done.returncode == 0, done.stderr
+    content = json.loads(done.stdout)
+    assert content["error_jacobian"] < 0.05
+    assert any("estimated from the values" in note for note in content["notes"])
+
+
+def test_a_validation_file_is_read_with_the_same_columns(folder):
+    done = fit(["data.csv", "--outputs", "y", "--validation", "data.csv", "--json"], folder)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["validation_relative_rmse_percent"][0] < 1e-6
+    wrong = fit(["data.csv", "--outputs", "y", "--validation", "bare.csv"], folder)
+    assert wrong.returncode == 2 and "`bare.csv`" in wrong.stderr
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        (["data.csv"], "It has the columns `x1`, `x2`, `y`."),
+        (["data.csv", "--inputs", "X1", "--outputs", "y"], "Did you mean `x1`?"),
+        (["data.csv", "--inputs", ",", "--outputs", "y"], "a list of names"),
+        (["data.csv", "--outputs", "y", "--jacobians"], "Missing: `dy/dx1`, `dy/dx2`"),
+        (["holes.csv", "--outputs", "y"], "(line 3): repair them, or leave them out"),
+        (["data.csv", "--outputs", "y", "--formula", "poem"], "is not one of"),
+        (["full.npz", "--estimate-jacobians"], "--no-jacobians"),
+    ],
+)
+def test_mistakes_give_one_message_and_exit_code_2(line, message, folder):
+    (folder / "holes.csv").write_text("x1,y\n1,2\n,3\n4,5\n")
+    np.savez(folder / "full.npz", X=X, F=Y, J=np.ones((60, 1, 2)))
+    done = fit(line, folder)
+    assert done.returncode == 2
+    assert message in done.stderr and "Traceback" not in done.stderr
+
+
+def test_rows_with_holes_are_left_out_when_asked_for(folder):
+    text = (folder / "data.csv").read_text() + "NA,1,2\n"
+    (folder / "data.csv").write_text(text)
+    done = fit(["data.csv", "--outputs", "y", "--drop-missing", "--json"], folder)
+    assert done.returncode == 0, done.stderr
+    assert any("Left out: 1 of 61 rows" in note for note in json.loads(done.stdout)["notes"])
+
+
+def test_names_may_hold_commas_and_blanks(folder):
+    table = np.column_stack([X, Y])
+    np.savetxt(folder / "odd.csv", table, delimiter=";", header="in; x, first ;y out", comments="")
+    done = fit(["odd.csv", "--inputs", 'in,"x, first"', "--outputs", "y out", "--json"], folder)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["inputs"] == ["in", "x, first"]
+
+
+def test_names_that_python_does_not_take_are_changed_in_source_only():
+    model = dc.systems.random_system((2, 2, 1), (2,), rng=0)
+    source = written_formula(model, "python", ODD, ("y/x",))
+    assert source.startswith("# air_temp_C: air temp (°C)\n# class_: class\n# y_x: y/x\ndef f(air_temp_C, class_):\n")
+    space = {}
+    exec(source, space)
+    assert np.allclose(space["f"](*X.T)[0], model(X)[:, 0])
+    assert "air temp (°C)" in written_formula(model, "text", ODD, ("y/x",))
+    assert "\\mathrm{class}" in written_formula(model, "latex", ODD, ("y/x",))
+    assert "x1" in written_formula(model, "text", None, None)
