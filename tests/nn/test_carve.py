@@ -69,6 +69,22 @@ def test_a_module_that_comes_twice_stays_in_both_places():
     assert np.allclose(samples.F, values)
 
 
+def test_modules_that_work_in_place_change_nothing():
+    a, b, c = linear(8, 12, 30, 3)
+    data = torch.tensor(VECTORS, dtype=torch.float64)
+    kept = data.clone()
+    outs = []
+    for inplace in (False, True):
+        relus = [nn.ReLU(inplace=inplace) for _ in range(3)]
+        network = nn.Sequential(relus[0], a, relus[1], b, relus[2], c).double()
+        settings = {"ranks": 2, "degree": 2, "refine": False, "n_samples": 120, "progress": False}
+        outs.append(dc.nn.compress(network, ("2", "5"), data, **settings))
+        assert torch.equal(data, kept)
+    plain, placed = outs
+    assert np.array_equal(plain.result.samples.X, placed.result.samples.X) and (plain.result.samples.X < 0.0).any()
+    assert plain.report.metric == placed.report.metric and plain.report.outside == placed.report.outside
+
+
 def test_a_sequence_stays_what_it_is():
     class Doubled(nn.Sequential):
         note = "kept"

@@ -68,6 +68,17 @@ def test_points_come_in_any_form(net):
         assert np.array_equal(sample(net, given).J, wanted)
 
 
+def test_modules_that_work_in_place_leave_the_points_alone():
+    torch.manual_seed(0)
+    layers = nn.Linear(8, 6), nn.Tanh(), nn.Linear(6, 2)
+    X = torch.tensor(DATA[:6], dtype=torch.float64)
+    kept = X.clone()
+    got = sample(nn.Sequential(nn.ReLU(inplace=True), *layers), X)
+    wanted = sample(nn.Sequential(nn.ReLU(), *layers), X)
+    assert torch.equal(X, kept) and np.array_equal(got.X, kept.numpy())
+    assert np.array_equal(got.J, wanted.J) and np.array_equal(got.F, wanted.F)
+
+
 def test_progress_goes_to_the_callable_of_the_user(net):
     seen = []
     dc.nn.sample(net, DATA[:6], chunk_size=4, progress=lambda **values: seen.append(values))

@@ -45,7 +45,7 @@ class Carved:
         return network.eval()
 
     def run(self, data: Tensor, batch_size: int) -> tuple[Tensor, Tensor | None]:
-        """What the part is given when the network runs on `data`, and what the network returns, if that is a tensor."""
+        """What the part is given when the network runs on `data`, and what the network returns, if that is (S, n)."""
         seen: list[Tensor] = []
 
         def keep(_: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
@@ -59,14 +59,17 @@ class Carved:
                 raise InputError(
                     f"`part` must take real inputs: Jacobians need them. It is called with {args[0].dtype}."
                 )
-            seen.append(args[0].detach())
+            seen.append(args[0].detach().cpu().clone())  # the part may begin with a module that works in place
 
         handle = self.part.register_forward_pre_hook(keep, with_kwargs=True)
-        inputs, outputs = [], []
+        inputs: list[Tensor] = []
+        outputs: list[Tensor] = []
         try:
             for rows in chunks(len(data), batch_size):
                 seen.clear()
-                outputs.append(outputs_of(self.network, data[rows]))
+                output = outputs_of(self.network, data[rows])
+                if isinstance(output, Tensor) and output.ndim == 2:  # others may be large, and tell no classes
+                    outputs.append(output.cpu())
                 if len(seen) != 1:
                     raise InputError(f"`part` must be used once when the network runs. It was used {len(seen)} times.")
                 if seen[0].ndim < 2 or len(seen[0]) != rows.stop - rows.start:
@@ -74,11 +77,10 @@ class Carved:
                         f"`part` must take one vector or array per sample. It is given the shape "
                         f"{tuple(seen[0].shape)} for {rows.stop - rows.start} samples."
                     )
-                inputs.append(seen[0].cpu())
+                inputs.append(seen[0])
         finally:
             handle.remove()
-        known = all(isinstance(y, Tensor) and y.ndim > 0 for y in outputs)
-        return torch.cat(inputs), torch.cat(outputs) if known else None
+        return torch.cat(inputs), torch.cat(outputs) if outputs else None
 
 
 def carve(model: nn.Module, part: Any, data: Tensor, *, logits: bool) -> Carved:
@@ -176,10 +178,10 @@ def _is_within(name: str, other: str) -> bool:
 
 
 def outputs_of(network: nn.Module, data: Tensor, name: str = "data") -> Any:
-    """What the network returns, which may be anything."""
+    """What the network returns, which may be anything; `data` stays as it is, also if a module works in place."""
     try:
         with torch.no_grad():
-            return network(data)
+            return network(data.clone())
     except InputError:
         raise
     except (RuntimeError, ValueError, TypeError, IndexError) as error:

@@ -154,6 +154,15 @@ def compress(
         the Jacobian loses its information.
     outside
         What the functions do outside the range of what they were fitted on.
+    rng
+        Seed or generator: the same seed gives the same result.
+
+    Examples
+    --------
+    >>> import decoupling as dc, torch  # doctest: +SKIP
+    >>> net = torch.nn.Sequential(*(torch.nn.Linear(9, 9) for _ in range(5)))  # doctest: +SKIP
+    >>> out = dc.nn.compress(net, part=("2", "4"), data=torch.randn(500, 9), ranks=4)  # doctest: +SKIP
+    >>> out.model, print(out.report)  # doctest: +SKIP
     """
     generator = as_generator(rng)
     _check_network(model)
@@ -176,10 +185,10 @@ def compress(
         points, outputs = carved.run(inputs, _BATCH)
         flat = _flattened(carved.part, points)
         points = points.flatten(1).double()
-        values = torch.cat([values_of(flat, points[rows].to(where, dtype)) for rows in chunks(len(points), _BATCH)])
-        check_finite("part", values.cpu().double().numpy())
-        seen = outputs if outputs is not None and outputs.ndim == 2 else values
-        chosen = _balanced(seen.cpu(), labels, n_samples, generator)
+        portions = (values_of(flat, points[rows].to(where, dtype)).cpu() for rows in chunks(len(points), _BATCH))
+        values = torch.cat(list(portions))
+        check_finite("part", values.numpy())
+        chosen = _balanced(values if outputs is None else outputs, labels, n_samples, generator)
         samples = sampled("part", flat, points[chosen], None, None, None, progress)
         judged = _agreement(carved, inputs, generator) if metric is None else metric
         before = _rated(judged, carved.network)
@@ -196,7 +205,7 @@ def compress(
             network, layer, result, after = search.smallest(before, max_drop, generator)
         else:
             network, layer, result, after = search.run(chosen_ranks, generator)
-        some = points[:_LATENCY_BATCH].to(where, dtype)
+        some = points[:_LATENCY_BATCH].to(where, dtype, copy=True)
         summary = CompressionReport(
             parameters=(count_parameters(flat), count_parameters(layer)),
             network_parameters=(count_parameters(model), count_parameters(network)),
@@ -383,8 +392,7 @@ def _agreement(carved: Carved, inputs: Tensor, rng: np.random.Generator) -> Metr
     some = inputs[torch.as_tensor(rng.permutation(len(inputs))[:_VALIDATED])]
 
     def outputs(network: nn.Module) -> Tensor:
-        with torch.no_grad():
-            parts = [network(some[rows]) for rows in chunks(len(some), _BATCH)]
+        parts = [outputs_of(network, some[rows]) for rows in chunks(len(some), _BATCH)]
         if not isinstance(parts[0], Tensor):
             raise InputError(
                 f"`metric` must be given: the network returns {type(parts[0]).__name__} instead of one tensor, so that "

@@ -23,6 +23,8 @@ class CompressionReport:
     parameters, multiply_adds
         Of the part, before and after; multiply-adds per sample, None where a module is not known to us. Functions
         that go on along their tangents compute these everywhere, which is counted.
+    network_parameters
+        Of the whole network, before and after.
     latency
         Seconds of one pass of the part over a batch of `latency_batch` inputs, before and after, best of several.
     metric
@@ -33,6 +35,8 @@ class CompressionReport:
         Weight of the values that the solver chose.
     outside
         Share of the inner inputs on the given data that lie outside the range the functions were fitted on.
+    max_drop
+        The drop of the metric that was accepted, if one was named.
     """
 
     parameters: tuple[int, int]

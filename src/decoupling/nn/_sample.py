@@ -78,7 +78,7 @@ def sampled(
         raise InputError(f"`{name}` must return at least one number per sample. Got none.")
     per_point = min(n, m) * max(n, m, width)  # numbers that the derivatives of one sample take, in the widest module
     size = max(1, _ENTRIES // per_point) if chunk_size is None else as_count("chunk_size", chunk_size)
-    per_sample = vmap((jacrev if n <= m else jacfwd)(lambda x: twin(x[None])[0]))
+    per_sample = vmap((jacrev if n <= m else jacfwd)(lambda x: twin(x[None].clone())[0]))
     F: list[np.ndarray] = []
 
     def jacobians(report: Callable[..., None]) -> Iterator[np.ndarray]:
@@ -191,7 +191,7 @@ def values_of(module: nn.Module, points: Tensor, name: str = "part") -> Tensor:
     """Outputs (S, n) of a module, with a plain word where it is not a function of one tensor to one tensor."""
     try:
         with torch.no_grad():
-            values = module(points)
+            values = module(points.clone())  # for modules that work in place
     except TypeError as error:
         raise InputError(f"`{name}` must be a function of one tensor. {first_line(error)}") from error
     except (RuntimeError, ValueError, IndexError) as error:
