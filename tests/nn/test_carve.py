@@ -1,6 +1,7 @@
 """Parts are cut out of networks of all kinds, and nothing else changes."""
 
 import copy
+import io
 import warnings
 from itertools import pairwise
 
@@ -184,6 +185,17 @@ def test_classes_around_the_part_keep_their_methods():
     outer = Network(lambda self, x: self.last(self.inner(x)), inner=Own(), last=nn.Linear(3, 3))
     out = cut(outer, ("inner.fc2", "inner.fc4"))
     assert type(out.model) is Network and out.model.predict(torch.tensor(VECTORS)).shape == (120,)
+
+
+def test_a_traced_network_can_be_saved_copied_and_exported():
+    out = cut(Own(), ("fc2", "fc4"))
+    x = torch.tensor(VECTORS)
+    stream = io.BytesIO()
+    torch.save(out.model, stream)
+    stream.seek(0)
+    exported = torch.export.export(out.model, (x,), dynamic_shapes=({0: torch.export.Dim("S")},)).module()
+    for again in (torch.load(stream, weights_only=False), copy.deepcopy(out.model), exported):
+        assert torch.allclose(again(x[:5]), out.model(x[:5]), atol=1e-6)
 
 
 def test_a_softmax_at_the_end_of_a_traced_part_is_left_outside():

@@ -238,9 +238,9 @@ def _slice(network: nn.Module, first: str, last: str, logits: bool) -> Carved:
 
 
 class _Tracer(fx.Tracer):
-    """Looks into the modules around the named ones alone."""
+    """Looks into the modules around the named ones alone. torch.load makes one without names."""
 
-    def __init__(self, names: tuple[str, ...]) -> None:
+    def __init__(self, names: tuple[str, ...] = ()) -> None:
         super().__init__()
         self._names = names
 
