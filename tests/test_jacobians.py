@@ -90,6 +90,7 @@ def test_the_file_goes_with_the_last_one_who_uses_it(tmp_path):
         ([J], {"shape": (50, 3, 4), "dtype": int}, "`dtype` must be np.float32 or np.float64"),
         ([J], {"shape": (50, 3, 4), "dtype": "shorter"}, "`dtype` must be"),
         ([J], {"shape": (50, 3, 4), "path": "/nowhere/at/all"}, "`path` must be a writable directory"),
+        ([[[1.0, 2.0], [3.0]]], {"shape": (50, 3, 4)}, "One cannot be read: setting an array element"),
     ],
 )
 def test_wrong_portions_are_refused_with_the_rule_and_leave_no_file(chunks, options, message, tmp_path):
@@ -106,6 +107,31 @@ def test_a_generator_that_fails_leaves_no_file(tmp_path):
     with pytest.raises(RuntimeError, match="out of luck"):
         dc.StoredJacobians.write(chunks(), shape=(100, 3, 4), path=tmp_path)
     assert not list(tmp_path.iterdir())
+
+
+def test_trouble_with_the_file_is_told_apart_from_trouble_of_whoever_makes_the_portions(tmp_path):
+    resource = pytest.importorskip("resource")
+
+    def unreadable():
+        yield J
+        raise FileNotFoundError(2, "No such file or directory", "mine.npy")
+
+    with pytest.raises(FileNotFoundError, match="mine"):
+        dc.StoredJacobians.write(unreadable(), shape=(100, 3, 4), path=tmp_path)
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (J.nbytes + 100, hard))
+    try:
+        with pytest.raises(
+            dc.DataError, match=r"must hold 9.6e-06 GB of Jacobians, but cannot be written: File too large"
+        ):
+            dc.StoredJacobians.write([J, J], shape=(100, 3, 4), path=tmp_path)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert not list(tmp_path.iterdir())
+
+
+def test_empty_portions_do_no_harm():
+    assert_array_equal(dc.StoredJacobians.write([J[:0], J, J[:0]], shape=J.shape).take(np.arange(50)), J)
 
 
 def test_a_file_that_was_cut_or_removed_is_noticed():

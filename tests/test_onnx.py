@@ -128,6 +128,29 @@ def test_arguments_stay_within_the_ranges(name, kind, dtype, tmp_path):
         assert relative_error(expected[:30], model(X[:30])) < TOLERANCES[dtype]
 
 
+def tangents_by_definition(model, X, ranges):
+    z = X
+    for W, g, (low, high) in zip(model.W[:-1], model.g, ranges, strict=True):
+        u = z @ W.T
+        c = np.minimum(np.maximum(u, low), high)
+        z = g(c) + g.derivative(c) * (u - c)
+    return z @ model.W[-1].T
+
+
+@pytest.mark.parametrize("dtype", TOLERANCES)
+@pytest.mark.parametrize("name", [name for name in MODELS if not name.startswith("f")])
+def test_functions_go_on_along_their_tangents_beyond_the_ranges(name, dtype, tmp_path):
+    model, path = MODELS[name], tmp_path / "m.onnx"
+    inside = points(model.n_inputs, 30, seed=1)
+    ranges = [(u.min(axis=0), u.max(axis=0)) for u in model.inner_inputs(inside)]
+    model.save_onnx(path, dtype=dtype, ranges=ranges, outside="linear")
+    onnx.checker.check_model(onnx.load(path), full_check=True)
+    X = np.concatenate([inside, 10.0 * points(model.n_inputs, 10, seed=2)]).astype(dtype).astype(float)
+    expected = tangents_by_definition(model, X, ranges)
+    assert relative_error(run(path, X, dtype), expected) < TOLERANCES[dtype]
+    assert operators(path) <= {"MatMul", "Mul", "Add", "Sub", "Clip", "Cos", "Sin"}
+
+
 def test_places_and_models_that_cannot_be_written_are_refused(tmp_path):
     model = dc.systems.f1()
     path = tmp_path / "m.onnx"
@@ -146,6 +169,7 @@ def test_places_and_models_that_cannot_be_written_are_refused(tmp_path):
         (model, {"output_name": "a/b"}, "`output_name` must be a name without a slash"),
         (model, {"input_name": "y"}, "must differ. Got 'y' for both"),
         (model, {"ranges": []}, "`ranges` must hold 2 pairs .* Got 0"),
+        (model, {"outside": "linear"}, "`ranges` must be given for outside="),
     ]:
         with pytest.raises(dc.InputError, match=message):
             given.save_onnx(path, **arguments)

@@ -157,6 +157,20 @@ def test_wrong_samples_are_refused_with_the_rule(arguments, message):
         dc.Samples(**arguments)
 
 
+class AsksForGradients:
+    """Refuses to become an array, as a tensor of torch does."""
+
+    def __array__(self, dtype=None, copy=None):
+        raise RuntimeError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
+
+
+def test_tensors_that_ask_for_gradients_are_refused_with_the_way_out():
+    with pytest.raises(dc.InputError, match=r"`X` must be a real array.*tensor.detach\(\)"):
+        dc.Samples(AsksForGradients(), F=X)
+    with pytest.raises(dc.InputError, match=r"`weights` must.*tensor.detach\(\)"):
+        dc.Samples(X, F=X, weights=AsksForGradients())
+
+
 def test_wrong_functions_and_splits_are_refused_with_the_rule():
     with pytest.raises(dc.InputError, match="must map an array of shape"):
         dc.Samples.from_function(lambda Z: Z[:, 0], X)

@@ -17,7 +17,7 @@ def as_array(name: str, value: object, axes: tuple[str, ...]) -> ndarray:
     rule = f"`{name}` must be a real array of shape ({', '.join(axes)}{',' if len(axes) == 1 else ''})"
     try:
         given = np.asarray(value)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, RuntimeError) as error:  # RuntimeError: a tensor that asks for gradients
         raise InputError(f"{rule}. It cannot be read as an array: {error}.") from error
     if given.dtype.kind not in "fiub":
         raise InputError(f"{rule}. Got entries of type {given.dtype}.")

@@ -302,6 +302,7 @@ class Decoupling:
         output_name: str = "y",
         opset: int = 17,
         ranges: Sequence[Any] | None = None,
+        outside: Literal["clamp", "linear"] = "clamp",
     ) -> None:
         """Write an ONNX file of MatMul, Mul and Add (Cos and Sin for trigonometric bases), for any number of points.
 
@@ -318,6 +319,8 @@ class Decoupling:
         ranges
             For each layer a pair (low, high) of arrays (r_l,): arguments of its functions are moved into these limits
             first, by Clip. Limits that differ between functions cost a rounding of the size of the larger one.
+        outside
+            What functions do beyond `ranges`: hold their value ("clamp"), or go on along their tangents ("linear").
 
         Examples
         --------
@@ -326,7 +329,8 @@ class Decoupling:
         """
         from ._onnx import save_onnx
 
-        save_onnx(self, path, dtype=dtype, input_name=input_name, output_name=output_name, opset=opset, ranges=ranges)
+        names = {"input_name": input_name, "output_name": output_name}
+        save_onnx(self, path, dtype=dtype, opset=opset, ranges=ranges, outside=outside, **names)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], *, bases: Sequence[type[AbstractBasis]] = ()) -> Decoupling:

@@ -77,20 +77,14 @@ class StoredJacobians:
             ) from error
         written, largest = 0, 0.0
         try:
-            with os.fdopen(handle, "wb") as stream:
+            with os.fdopen(handle, "wb", buffering=0) as stream:
                 for chunk in chunks:
                     array = _checked_chunk(chunk, written, (S, n, m), kind)
                     largest = max(largest, float(np.max(np.abs(array), initial=0.0)))
-                    stream.write(array.data)
+                    _append(stream, array, f"`{name}` must hold {room} of Jacobians")
                     written += len(array)
             if written != S:
                 raise InputError(f"`chunks` must hold {S} samples in all, as `shape` says. Got {written}.")
-        except OSError as error:
-            Path(name).unlink(missing_ok=True)
-            raise DataError(
-                f"`{name}` must hold {room} of Jacobians, but cannot be written: {error.strerror}. Give `path=` a "
-                "directory with more room, or dtype=np.float32."
-            ) from error
         except BaseException:
             Path(name).unlink(missing_ok=True)
             raise
@@ -193,6 +187,19 @@ def largest_entry(array: ndarray | StoredJacobians) -> float:
     return array.largest if isinstance(array, StoredJacobians) else float(np.max(np.abs(array)))
 
 
+def _append(stream: Any, array: ndarray, rule: str) -> None:
+    """Write all of an array; trouble with the file is told apart from trouble of whoever computes the array."""
+    rest = array.reshape(-1).view(np.uint8).data
+    try:
+        while rest:
+            rest = rest[stream.write(rest) :]
+    except OSError as error:
+        raise DataError(
+            f"{rule}, but cannot be written: {error.strerror}. Give `path=` a directory with more room, or "
+            "dtype=np.float32."
+        ) from error
+
+
 def _remove(path: Path, owner: int) -> None:
     if os.getpid() == owner:  # not in a process that was forked from the owner and ends before it
         path.unlink(missing_ok=True)
@@ -218,7 +225,12 @@ def _checked_dtype(dtype: Any) -> np.dtype[Any]:
 def _checked_chunk(chunk: object, written: int, shape: tuple[int, int, int], dtype: np.dtype[Any]) -> ndarray:
     """One portion in the type of the file, all of it finite there."""
     S, n, m = shape
-    given = np.asarray(chunk)
+    try:
+        given = np.asarray(chunk)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise InputError(
+            f"`chunks` must hold real arrays of shape (s, {n}, {m}). One cannot be read: {error}"
+        ) from error
     if given.dtype.kind not in "fiub" or given.ndim != 3 or given.shape[1:] != (n, m):
         raise InputError(f"`chunks` must hold real arrays of shape (s, {n}, {m}). Got {given.dtype} {given.shape}.")
     if written + len(given) > S:

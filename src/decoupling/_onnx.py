@@ -5,7 +5,8 @@ Horner's rule on their monomial coefficients, all functions of a layer at once:
 
     z = (...(a_d u + a_(d-1)) u + ...) u + a_0,
 
-which takes MatMul, Mul and Add alone. Trigonometric bases add Cos and Sin; limits on u add Clip.
+which takes MatMul, Mul and Add alone. Trigonometric bases add Cos and Sin; limits on u add Clip. With linear tails the
+functions go on along their tangents from the limits, z = g(c) + g'(c) (u - c) with c = clip(u), and Sub comes in.
 """
 
 from __future__ import annotations
@@ -26,8 +27,10 @@ from ._functions import Functions
 from .bases import AbstractPolynomialBasis, Trigonometric
 
 Dtype = Literal["float32", "float64"]
+Outside = Literal["clamp", "linear"]
 Limits = tuple[Float[ndarray, " _"], Float[ndarray, " _"]]  # of length r_l, which differs from layer to layer
 _DTYPES = ("float32", "float64")
+_OUTSIDE = ("clamp", "linear")
 _OLDEST_OPSET = 13
 
 
@@ -40,11 +43,16 @@ def save_onnx(
     output_name: str = "y",
     opset: int = 17,
     ranges: Sequence[Any] | None = None,
+    outside: Outside = "clamp",
 ) -> None:
     """Write `model` as an ONNX file; see `Decoupling.save_onnx`."""
     if dtype not in _DTYPES:
         raise InputError(f'`dtype` must be "float32" or "float64". Got {dtype!r}.')
     names = _checked_names(input_name, output_name)
+    if outside not in _OUTSIDE:
+        raise InputError(f'`outside` must be "clamp" or "linear". Got {outside!r}.')
+    if outside == "linear" and ranges is None:
+        raise InputError('`ranges` must be given for outside="linear": the tangents begin at their ends.')
     limits = _checked_ranges(model, ranges)
     check_target(path)
     onnx = _imported()
@@ -53,7 +61,7 @@ def save_onnx(
         raise InputError(
             f"`opset` must be one of {_OLDEST_OPSET}, ..., {newest}, as far as the installed onnx knows. Got {opset}."
         )
-    content = _Graph(onnx, dtype).model(model, names, int(opset), limits).SerializeToString()
+    content = _Graph(onnx, dtype, outside).model(model, names, int(opset), limits).SerializeToString()
     with replace_file(path) as stream:
         stream.write(content)
 
@@ -115,8 +123,9 @@ class _Graph:
     Our own names have a slash in them, such as "1/u" for the arguments of the first layer.
     """
 
-    def __init__(self, onnx: Any, dtype: Dtype) -> None:
+    def __init__(self, onnx: Any, dtype: Dtype, outside: Outside) -> None:
         self._onnx = onnx
+        self._outside = outside
         self._dtype = np.dtype(dtype)
         self._nodes: list[Any] = []
         self._constants: list[Any] = []
@@ -130,9 +139,16 @@ class _Graph:
         z = x
         for l, (W, g, pair) in enumerate(zip(model.W[:-1], model.g, limits, strict=True), start=1):
             u = self._node("MatMul", f"{l}/u", z, self._constant(f"{l - 1}/W", W.T))
-            if pair is not None:
-                u = self._clipped(l, u, *pair)
-            z = self._functions(l, u, g)
+            a, waves = _coefficients(l, g)
+            if pair is None:
+                z = self._functions(f"{l}", u, a, waves)
+                continue
+            c = self._clipped(l, u, *pair)
+            z = self._functions(f"{l}", c, a, waves)
+            if self._outside == "linear":
+                slopes = self._functions(f"{l}/slope", c, *_derivatives(a, waves))
+                beyond = self._node("Sub", f"{l}/beyond", u, c)
+                z = self._node("Add", f"{l}/tails", z, self._node("Mul", f"{l}/rise", slopes, beyond))
         self._node("MatMul", y, z, self._constant(f"{model.n_layers}/W", model.W[-1].T))
         helper = self._onnx.helper
         code = helper.np_dtype_to_tensor_dtype(self._dtype)
@@ -153,26 +169,28 @@ class _Graph:
             doc_string=repr(model),
         )
 
-    def _functions(self, l: int, u: str, g: Functions) -> str:
+    def _functions(self, at: str, u: str, a: Float[ndarray, "r e"], waves: Float[ndarray, "r k"]) -> str:
         """z_j = g_j(u_j): a polynomial, which holds all constants, plus waves."""
-        a, waves = _coefficients(l, g)
-        z = self._polynomial(l, u, a) if a.shape[1] > 1 else None
+        z = self._polynomial(at, u, a) if a.shape[1] > 1 else None
         for i in range(waves.shape[1]):  # cos u, sin u, cos 2u, sin 2u, ...
             k, odd = i // 2 + 1, i % 2
             if k > 1 and not odd:
-                self._node("Mul", f"{l}/u{k}", u, self._constant(f"{l}/k{k}", np.array(float(k))))
-            value = self._node("Sin" if odd else "Cos", f"{l}/wave{i + 1}", u if k == 1 else f"{l}/u{k}")
-            term = self._node("Mul", f"{l}/term{i + 1}", value, self._constant(f"{l}/b{i + 1}", waves[:, i]))
-            z = term if z is None else self._node("Add", f"{l}/sum{i + 1}", z, term)
-        assert z is not None, "a basis has at least one function"
-        return z if a.shape[1] > 1 else self._node("Add", f"{l}/z", z, self._constant(f"{l}/a0", a[:, 0]))
+                self._node("Mul", f"{at}/u{k}", u, self._constant(f"{at}/k{k}", np.array(float(k))))
+            value = self._node("Sin" if odd else "Cos", f"{at}/wave{i + 1}", u if k == 1 else f"{at}/u{k}")
+            term = self._node("Mul", f"{at}/term{i + 1}", value, self._constant(f"{at}/b{i + 1}", waves[:, i]))
+            z = term if z is None else self._node("Add", f"{at}/sum{i + 1}", z, term)
+        constants = self._constant(f"{at}/a0", a[:, 0]) if a.shape[1] == 1 else None
+        if z is None:
+            assert constants is not None
+            return constants  # slopes of straight lines
+        return z if constants is None else self._node("Add", f"{at}/z", z, constants)
 
-    def _polynomial(self, l: int, u: str, a: Float[ndarray, "r e"]) -> str:
+    def _polynomial(self, at: str, u: str, a: Float[ndarray, "r e"]) -> str:
         d = a.shape[1] - 1
-        p = self._constant(f"{l}/a{d}", a[:, d])
+        p = self._constant(f"{at}/a{d}", a[:, d])
         for k in range(d - 1, -1, -1):
-            product = self._node("Mul", f"{l}/pu{k}", p, u)
-            p = self._node("Add", f"{l}/p{k}", product, self._constant(f"{l}/a{k}", a[:, k]))
+            product = self._node("Mul", f"{at}/pu{k}", p, u)
+            p = self._node("Add", f"{at}/p{k}", product, self._constant(f"{at}/a{k}", a[:, k]))
         return p
 
     def _clipped(self, l: int, u: str, low: Float[ndarray, " r"], high: Float[ndarray, " r"]) -> str:
@@ -224,3 +242,16 @@ def _coefficients(l: int, g: Functions) -> tuple[Float[ndarray, "r e"], Float[nd
                 f"{type(basis).__name__} in layer {l}: fit one of ours to its functions first."
             )
     return a, waves
+
+
+def _derivatives(
+    a: Float[ndarray, "r e"], waves: Float[ndarray, "r k"]
+) -> tuple[Float[ndarray, "r f"], Float[ndarray, "r q"]]:
+    """The same for the derivatives: k a_k u^(k-1), and (b cos ku + c sin ku)' = -k b sin ku + k c cos ku."""
+    slopes = a[:, 1:] * np.arange(1, a.shape[1]) if a.shape[1] > 1 else np.zeros((len(a), 1))
+    pairs = np.zeros((len(a), 2 * -(-waves.shape[1] // 2)))
+    k = np.arange(1, 1 + pairs.shape[1] // 2)
+    even = np.zeros_like(pairs)
+    even[:, : waves.shape[1]] = waves
+    pairs[:, 0::2], pairs[:, 1::2] = k * even[:, 1::2], -k * even[:, 0::2]
+    return slopes, pairs

@@ -27,7 +27,7 @@ def as_weights(value: object, S: int, n: int) -> Float[ndarray, "S *outputs"]:
     rule = f"`weights` must have shape ({S},), ({S}, {n}) or ({S}, {n}, {n}): factors or matrices, one set per sample"
     try:
         given = np.asarray(value)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, RuntimeError) as error:
         raise InputError(f"{rule}. They cannot be read as an array: {error}.") from error
     if given.shape not in ((S,), (S, n), (S, n, n)):
         raise InputError(f"{rule}. Got shape {given.shape}.")
@@ -56,6 +56,11 @@ def check_all_outputs_count(weights: Float[ndarray, "S *outputs"] | None) -> Non
         return
     size = weights if weights.ndim == 2 else np.diagonal(weights, axis1=1, axis2=2)
     unseen = np.flatnonzero(~np.any(size > 0.0, axis=0))
+    if unseen.size == size.shape[1]:
+        raise InputError(
+            "`weights` must be above 0 for every output at one sample or more. Got 0 throughout: scale them up, or "
+            "leave them out."
+        )
     if unseen.size:
         raise InputError(
             f"`weights` must be above 0 for every output at one sample or more. Got 0 at all samples for the outputs "

@@ -1,6 +1,8 @@
 """Compression end to end on small trained networks."""
 
 import copy
+import pickle
+import warnings
 
 import numpy as np
 import pytest
@@ -8,12 +10,13 @@ import torch
 from torch import nn
 
 import decoupling as dc
-from decoupling.nn import _refine
+from decoupling.nn import _compress, _refine
 
 from .networks import Own, blobs, sequential, train
 
 DATA, LABELS = blobs()
 TEST, TEST_LABELS = blobs(seed=5)
+QUICK = dc.Proj(max_iterations=1)
 
 
 def accuracy(network):
@@ -32,70 +35,6 @@ def quick(monkeypatch):
     monkeypatch.setattr(_refine, "_STEPS", 150)
 
 
-# Sampling
-
-
-def test_sampling_leaves_the_network_alone_and_is_exact(net):
-    part = copy.deepcopy(net[2:]).train()
-    part[0].weight.grad = torch.ones_like(part[0].weight)
-    state = copy.deepcopy(part.state_dict())
-    points = np.random.default_rng(0).normal(size=(20, 12))
-    samples = dc.nn.sample(part, points, chunk_size=7, progress=False)
-    assert part.training and part[0].weight.dtype == torch.float32
-    assert torch.equal(part[0].weight.grad, torch.ones_like(part[0].weight))
-    assert all(torch.equal(v, state[k]) for k, v in part.state_dict().items())
-    step = 1e-6
-    twin = copy.deepcopy(part).double()
-    for j in range(12):
-        h = torch.tensor(step * np.eye(12)[j])
-        with torch.no_grad():
-            slope = (twin(torch.tensor(points) + h) - twin(torch.tensor(points) - h)) / (2 * step)
-        assert np.allclose(samples.J[:, :, j], slope.numpy(), atol=1e-6)
-    whole = dc.nn.sample(part, points, progress=False)
-    assert np.allclose(whole.J, samples.J, atol=1e-14)
-    kept = dc.nn.sample(part, points, chunk_size=6, store=True, progress=False)
-    assert isinstance(kept.J, dc.StoredJacobians) and np.allclose(kept.take(np.arange(20)).J, samples.J, atol=1e-14)
-    solver = dc.Proj(max_iterations=5)
-    one, two = (dc.decouple(s, 2, 3, solver=solver, n_starts=2, progress=False) for s in (kept, samples))
-    assert np.allclose(one.decoupling(points), two.decoupling(points), atol=1e-6)
-
-
-def test_more_outputs_than_inputs_and_points_of_several_axes():
-    torch.manual_seed(0)
-    wide = nn.Sequential(nn.Flatten(), nn.Linear(4, 9), nn.Tanh())
-    samples = dc.nn.sample(wide, np.random.default_rng(0).normal(size=(5, 2, 2)), progress=False)
-    assert samples.J.shape == (5, 9, 4)
-    slopes = (1 - samples.F**2)[:, :, None] * wide[1].weight.detach().double().numpy()
-    assert np.allclose(samples.J, slopes)
-
-
-def test_bad_samples_are_refused(net):
-    class Two(nn.Module):
-        def forward(self, a, b):
-            return a + b
-
-    class Blows(nn.Module):
-        def forward(self, x):
-            return torch.log(x[:, :2] - 100.0)
-
-    X = np.zeros((4, 8))
-    for act, message in [
-        (lambda: dc.nn.sample(net, X.astype(int)), "int64: Jacobians need real inputs"),
-        (lambda: dc.nn.sample(net, X[:0]), "at least one point"),
-        (lambda: dc.nn.sample(net, X * np.nan), "finite numbers only"),
-        (lambda: dc.nn.sample(net, X[:, :3]), "must have the shape that the module takes"),
-        (lambda: dc.nn.sample(Two(), X), "function of one tensor"),
-        (lambda: dc.nn.sample(Blows(), X), "4 of 4 samples give NaN"),
-        (lambda: dc.nn.sample(net, X, device="cuda"), "`device` must be a device of this machine"),
-        (lambda: dc.nn.sample(net, X, chunk_size=0), "`chunk_size`"),
-    ]:
-        with pytest.raises(dc.InputError, match=message):
-            act()
-
-
-# Compression
-
-
 def run(network, part, **options):
     settings = {"ranks": 4, "degree": 3, "metric": accuracy, "progress": False, "rng": 0}
     return dc.nn.compress(network, part, DATA, **{**settings, **options})
@@ -108,7 +47,7 @@ def test_a_sequential_network_is_compressed_and_stays_as_it_was(net):
     report = out.report
     assert report.parameters == (12 * 30 + 30 + 30 * 20 + 20 + 20 * 3 + 3, 4 * 12 + 4 * 3 + 4 * 3 + 4)
     assert report.savings == pytest.approx(100 * (1 - 76 / 1073))
-    assert report.multiply_adds == (12 * 30 + 30 * 20 + 20 * 3, 4 * 12 + 4 * 3 + 4 * 3)
+    assert report.multiply_adds == (12 * 30 + 30 * 20 + 20 * 3, 4 * 12 + 2 * 4 * 3 + 4 * 3)  # values and slopes
     assert report.metric == (accuracy(net), accuracy(out.model)) and report.drop < 0.05
     assert isinstance(out.model[2], dc.nn.DecoupledLayer) and len(out.model) == 3
     assert "parameters of the part" in str(report) and report.latency[0] > 0
@@ -151,13 +90,158 @@ def test_refining_without_labels_and_training_with_them(net):
     assert all(p.requires_grad for p in tuned.model.parameters())
 
 
+def test_what_was_frozen_stays_frozen_and_no_gradients_are_left(net):
+    frozen = copy.deepcopy(net)
+    frozen[0].weight.requires_grad_(False)
+    frozen[0].bias.grad = torch.ones(12)
+    for whole in (False, True):
+        out = run(frozen, ("2", "6"), refine=False, fine_tune=dc.nn.FineTune(DATA, LABELS, epochs=1, whole=whole))
+        assert [p.requires_grad for p in out.model.parameters()] == [False, True, True, True, True]
+        assert all(p.grad is None for p in out.model.parameters())
+        assert torch.equal(out.model[0].weight, frozen[0].weight)
+        assert torch.equal(out.model[0].bias, frozen[0].bias) is not whole
+
+
+def test_networks_that_return_probabilities_are_trained_as_such(net):
+    """The cross-entropy of a softmax of a softmax can hardly fall."""
+    final = nn.Sequential(*copy.deepcopy(net), nn.Softmax(dim=1))
+    options = {"refine": False, "fine_tune": dc.nn.FineTune(DATA, LABELS, epochs=1)}
+    one, two = (run(network, ("2", "6"), **options) for network in (net, final))
+    for a, b in zip(one.layer.parameters(), two.layer.parameters(), strict=True):
+        assert torch.allclose(a, b, atol=1e-3)
+
+
+@pytest.fixture
+def losses(monkeypatch):
+    """What refining was asked to match, in every call."""
+    seen = []
+
+    def keep(layer, part, X, *, loss, **_):
+        seen.append(loss)
+        return layer
+
+    monkeypatch.setattr(_compress, "refine_layer", keep)
+    return seen
+
+
+def test_refining_matches_classes_only_where_the_part_gives_them(net, losses):
+    for network, part, options in [
+        (net, ("2", "6"), {}),
+        (nn.Sequential(*net, nn.Softmax(dim=1)), ("2", "7"), {}),
+        (net, ("2", "4"), {}),  # a softmax of hidden units means nothing, and does not see a shift of them
+        (net, ("2", "6"), {"refine": "squared"}),
+        (net, ("2", "4"), {"refine": "kl"}),
+        (net, ("2", "6"), {"refine": False}),
+    ]:
+        run(network, part, solver=QUICK, **options)
+    assert losses == ["kl", "kl", "squared", "squared", "kl"]
+
+
+def test_samples_are_balanced_by_the_classes_of_the_network(net):
+    hidden = run(net, ("0", "2"), refine=False)  # thirty outputs, three classes
+    assert hidden.result.samples.n_samples == 3 * 20
+    classes = net(torch.tensor(hidden.result.samples.X, dtype=torch.float32)).argmax(1)
+    assert torch.bincount(classes).tolist() == [20, 20, 20]
+
+
+def test_the_range_is_that_of_the_samples_until_the_functions_learn_of_more(net):
+    plain = run(net, ("2", "6"), refine=False)
+    samples = plain.result.samples
+    low, high = (b.numpy() for b in plain.layer.bounds(0))
+    u = samples.X @ plain.layer.W[0].detach().numpy().T
+    assert np.allclose(low, u.min(axis=0), rtol=1e-4) and np.allclose(high, u.max(axis=0), rtol=1e-4)
+    assert plain.report.outside > 0.0 and run(net, ("2", "6")).report.outside == 0.0
+    with pytest.warns(dc.DecouplingWarning, match="lie outside the range .* raise `n_samples`"):
+        run(net, ("2", "6"), refine=False, n_samples=9)
+
+
 def test_ranks_are_found_for_an_accepted_drop(net):
-    out = run(net, ("2", "6"), ranks="auto", max_drop=0.02)
+    out = run(net, ("2", "6"), ranks="auto", max_drop=0.02, solver=dc.Proj(max_iterations=20))
     assert out.report.drop <= 0.02 and len(out.decoupling.ranks) == 1
     with pytest.warns(dc.DecouplingWarning, match="more than the 0 you accept"):
         run(net, ("2", "6"), ranks=1, max_drop=0.0, degree=1, refine=False)
     with pytest.warns(dc.DecouplingWarning, match="not smaller"):
         run(net, "6", ranks=5, refine=False)
+
+
+@pytest.mark.parametrize(("good_from", "tried"), [(1, [1]), (2, [1, 2]), (7, [1, 2, 3, 4, 6, 9, 7]), (99, None)])
+def test_the_fewest_ranks_are_found_by_growing_and_halving(net, good_from, tried):
+    seen = []
+
+    def metric(network):
+        layer = next((m for m in network.modules() if isinstance(m, dc.nn.DecoupledLayer)), None)
+        if layer is None:
+            return 1.0
+        if layer.ranks[0] not in seen:
+            seen.append(layer.ranks[0])
+        return 1.0 if layer.ranks[0] >= good_from else 0.01 * layer.ranks[0]
+
+    options = {"ranks": "auto", "metric": metric, "refine": False, "solver": QUICK}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", dc.DecouplingWarning)
+        out = run(net, ("2", "6"), **options)
+    if tried is None:  # nothing that is smaller than the part will do: the best of these
+        assert out.layer.ranks[0] == max(seen) == 1072 // (12 + 3 + 3 + 1) and "more than" in out.report.warnings[-1]
+    else:
+        assert out.layer.ranks[0] == good_from and seen == tried
+
+
+def test_it_works_where_gradients_are_switched_off_and_leaves_the_state_of_torch_alone(net):
+    wanted = run(net, ("2", "6"))
+    noise, threads = torch.get_rng_state(), torch.get_num_threads()
+    for mode in (torch.no_grad, torch.inference_mode):
+        with mode():
+            got = run(net, ("2", "6"))
+            assert not torch.is_grad_enabled()
+        assert all(torch.equal(a, b) for a, b in zip(got.layer.parameters(), wanted.layer.parameters(), strict=True))
+        got.model(torch.tensor(DATA)).sum().backward()
+    assert torch.equal(torch.get_rng_state(), noise) and torch.get_num_threads() == threads
+
+
+def test_metrics_of_all_kinds(net):
+    def loss(network):
+        assert not network.training
+        network.train()  # and forgets about it
+        return -nn.functional.cross_entropy(network(torch.tensor(DATA)), torch.tensor(LABELS))
+
+    out = run(net, ("2", "6"), metric=loss, refine=False)
+    assert (
+        out.report.metric[0] == pytest.approx(float(loss(copy.deepcopy(net).eval()).detach()))
+        and not out.model.training
+    )
+    scored = iter([1.0, np.nan])
+    with pytest.warns(dc.DecouplingWarning, match="fell by nan, more than the 0.1"):
+        odd = run(net, ("2", "6"), metric=lambda network: next(scored), solver=QUICK, max_drop=0.1, refine=False)
+    assert np.isnan(odd.report.drop)
+
+
+def test_what_is_returned_can_be_kept(net):
+    out = run(net, ("2", "6"), metric=None, refine=False)
+    again = pickle.loads(pickle.dumps(out))
+    x = torch.tensor(TEST)
+    assert torch.equal(again.model(x), out.model(x)) and again.report == out.report
+    assert "Sequential" not in repr(out)
+    exported = torch.export.export(out.model, (x,), dynamic_shapes=({0: torch.export.Dim("S")},)).module()
+    for count in (1, 7):
+        assert torch.allclose(exported(x[:count]), out.model(x[:count]), atol=1e-6)
+    assert out.model(x[:0]).shape == (0, 3)
+
+
+def test_the_report_says_plainly_what_is_worse():
+    report = dc.nn.CompressionReport(
+        (100, 200), (300, 400), (None, 50), (1e-3, 2e-3), 256, (0.5, 0.5), "metric", 1e-6, 0.0, None
+    )
+    lines = str(report).splitlines()
+    assert lines[-2:] == [
+        "Slower: the result takes 2.0 times as long.",
+        "Warning: The result is not smaller than the part it replaces: lower the ranks.",
+    ]
+    assert len({line.index(" -> ") - len(line.split(" -> ")[0].split()[-1]) for line in lines[:5]}) == 1  # one column
+
+
+def test_multiply_adds_of_every_layer_are_counted(net):
+    two = run(net, ("2", "6"), ranks=(4, 2), refine=False, outside="polynomial", solver=QUICK)
+    assert two.report.multiply_adds[1] == 12 * 4 + 4 * 3 + 4 * 2 + 2 * 3 + 2 * 3
 
 
 def test_the_same_seed_gives_the_same_network(net):
@@ -170,6 +254,30 @@ def test_one_output_is_a_regression():
     net = nn.Sequential(nn.Linear(8, 6), nn.Tanh(), nn.Linear(6, 20), nn.Tanh(), nn.Linear(20, 1))
     out = run(net, ("2", "4"), ranks=3, metric=None)
     assert out.report.metric[1] > 0.9
+    with torch.no_grad():
+        for p in net[4].parameters():
+            p.zero_()
+    assert run(net, ("2", "4"), ranks=3, metric=None, refine=False).report.metric == (1.0, 1.0)
+
+
+class Pair(nn.Module):
+    """Two outputs, of which one is used."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.body, self.head = nn.Linear(8, 12), nn.Linear(12, 3)
+
+    def forward(self, x):
+        h = torch.relu(self.body(x))
+        return self.head(h), h
+
+
+def test_networks_that_return_more_than_one_tensor_need_a_metric():
+    out = run(Pair(), "head", ranks=2, refine=False, metric=lambda network: accuracy(lambda x: network(x)[0]))
+    assert isinstance(out.model.head, dc.nn.DecoupledLayer)
+    with pytest.raises(dc.InputError, match="`metric` must be given: the network returns tuple"):
+        run(Pair(), "head", metric=None)
 
 
 def test_bad_compressions_are_refused(net):
@@ -186,6 +294,11 @@ def test_bad_compressions_are_refused(net):
         def forward(self, x):
             return self.c(self.b(self.a(x))) if x.sum() > 0 else self.c(x)
 
+    one = nn.Sequential(nn.Linear(8, 12), nn.ReLU(), nn.Linear(12, 30), nn.ReLU(), nn.Linear(30, 1))
+
+    def tuned(labels, inputs=DATA, network=net):
+        run(network, ("2", "4"), metric=lambda network: 1.0, fine_tune=dc.nn.FineTune(inputs, labels))
+
     cases = [
         (lambda: run(net, ("2", "9")), "must name submodules"),
         (lambda: run(net, ("6", "2")), "first module before the last"),
@@ -199,9 +312,18 @@ def test_bad_compressions_are_refused(net):
         (lambda: run(net, ("2", "6"), n_samples=2), "at least one input per class"),
         (lambda: run(net, ("2", "6"), labels=np.zeros(3, dtype=int)), "`labels` must be 600"),
         (lambda: run(net, ("2", "6"), metric=lambda network: None), "`metric` must return a number"),
+        (lambda: run(net, ("2", "6"), metric=lambda network: torch.zeros(4, 3)), r"Got a tensor of shape \(4, 3\)"),
+        (lambda: run(net, ("2", "6"), metric=lambda network: np.nan), "a finite number for the network that is given"),
+        (lambda: run(net, ("2", "6"), labels=LABELS + 0.5), "`labels` must be 600 whole numbers.*Got float64"),
+        (lambda: run(copy.deepcopy(net).to("meta"), ("2", "6")), 'on the device "meta"'),
+        (lambda: tuned(LABELS + 1), "`labels` must be classes 0, ..., 2 of the network. Got 1 to 3"),
+        (lambda: tuned(LABELS + 0.5), "`labels` must be 600 whole numbers"),
+        (lambda: tuned(LABELS, DATA[:, :3]), "`inputs` must be inputs of the network"),
+        (lambda: tuned(LABELS, network=one), r"scores \(S, n\) of n > 1 classes. It returns shape \(2, 1\)"),
         (lambda: run(nn.ReLU(), "x"), "must have parameters"),
         (lambda: run(nn.Sequential(nn.Linear(8, 3), nn.Linear(3, 2)), "1", ranks="auto"), "nothing to save"),
         (lambda: dc.nn.FineTune(DATA, LABELS[:3]), "same length"),
+        (lambda: dc.nn.FineTune(3, 4), "same length"),
     ]
     for act, message in cases:
         if message is None:

@@ -87,8 +87,28 @@ def test_our_onnx_file_agrees_with_the_layer_and_with_the_exporter_of_torch(tmp_
     assert np.abs(runs[0] - layer(x).detach().numpy()).max() <= 1e-5 * scale
 
 
+@pytest.mark.parametrize("outside", ["polynomial", "linear", "clamp"])
+@pytest.mark.parametrize("name", MODELS)
+def test_the_onnx_file_of_a_layer_computes_what_the_layer_does_everywhere(name, outside, tmp_path):
+    onnxruntime = pytest.importorskip("onnxruntime")
+    layer = dc.nn.DecoupledLayer(MODELS[name], X, outside=outside, dtype=torch.float64)
+    layer.save_onnx(tmp_path / "m.onnx", dtype="float64")
+    session = onnxruntime.InferenceSession(tmp_path / "m.onnx")
+    far = np.concatenate([X, 5.0 * X])
+    wanted = layer(torch.tensor(far)).detach().numpy()
+    assert np.allclose(session.run(None, {"x": far})[0], wanted, atol=1e-10 * np.abs(wanted).max())
+
+
+def test_ranges_are_taken_from_tensors_too():
+    model = MODELS["one layer"]
+    wanted = dc.nn.DecoupledLayer(model, X).state_dict()
+    got = dc.nn.DecoupledLayer(model, torch.tensor(X, requires_grad=True)).state_dict()
+    assert all(torch.equal(got[k], v) for k, v in wanted.items())
+
+
 def test_bad_layers_are_refused():
     model = MODELS["one layer"]
+    huge = dc.Decoupling([np.eye(1), np.eye(1)], [dc.Functions(dc.Monomial(2), [[0.0, 1.0, 1.0]])])
 
     class Odd(dc.AbstractBasis):
         size = property(lambda self: 1)
@@ -104,6 +124,8 @@ def test_bad_layers_are_refused():
         (lambda: dc.nn.DecoupledLayer(odd), "polynomial or trigonometric"),
         (lambda: dc.nn.DecoupledLayer(model, outside="linear"), "`X` must be given"),
         (lambda: dc.nn.DecoupledLayer(model, dtype=torch.float16), "float32 or torch.float64"),
+        (lambda: dc.nn.DecoupledLayer(model, X[:0]), "`X` must hold at least one point"),
+        (lambda: dc.nn.DecoupledLayer(huge, [[1e30]]), r"within what torch.float32 can hold. Got 1e\+60: use dtype"),
     ]:
         with pytest.raises(dc.InputError, match=message):
             act()

@@ -191,6 +191,13 @@ def test_lam_grows_by_beta_until_the_metric_gets_worse():
     assert len(result.starts) == 4 * 8
 
 
+def test_a_metric_of_the_user_may_pass_through_zero():
+    scores = iter([0.0, -1.0, 0.0])
+    solver = dc.TwoStage(dc.Constr(max_iterations=5), metric=lambda model: next(scores))
+    result = dc.decouple(sampled(dc.systems.f2()), (2, 2), (3, 3), solver=solver, n_starts=1, progress=False)
+    assert [row.metric for row in result.path] == [0.0, -1.0, 0.0] and result.path[1].chosen
+
+
 def test_the_default_metric_is_the_sum_of_errors_on_the_validation_samples():
     system = dc.systems.f2()
     samples, validation = sampled(system, 30, 1), sampled(system, 30, 2)

@@ -344,3 +344,5 @@ def test_an_output_without_any_weight_is_refused():
     for given in (w, diagonal(w)):
         with pytest.raises(dc.InputError, match=r"`weights` must be above 0 for every output.*outputs \[1\]"):
             dc.decouple(weighted(samples, given), (2, 2), (3, 3), progress=False)
+    with pytest.raises(dc.InputError, match="Got 0 throughout: scale them up"):
+        dc.decouple(weighted(samples, 0.0 * w), (2, 2), (3, 3), progress=False)

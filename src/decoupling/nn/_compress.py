@@ -6,7 +6,7 @@ import copy
 import dataclasses
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
@@ -19,12 +19,13 @@ from .._decoupling import Decoupling
 from .._errors import DecouplingWarning, InputError
 from .._progress import progress_callback
 from .._result import Result
+from .._samples import Samples
 from ..solvers import AbstractSolver, Proj, TwoStage
-from ._carve import Carved, Filter, carve
-from ._layer import DecoupledLayer, Outside
+from ._carve import Carved, Filter, carve, outputs_of
+from ._layer import OUTSIDE, DecoupledLayer, Outside
 from ._refine import refine as refine_layer
 from ._report import CompressionReport, count_parameters, latency, multiply_adds
-from ._sample import as_inputs, check_finite, chunks, sample, values_of
+from ._sample import as_inputs, check_finite, chunks, sampled, values_of
 
 _PER_CLASS = 20
 _BATCH = 2048
@@ -33,11 +34,13 @@ _VALIDATED = 10_000  # inputs on which candidates are compared when the user giv
 _AUTO_DROP = 0.01
 
 Metric = Callable[[nn.Module], float]
+Loss = Literal["kl", "squared"]
+_LOSSES = ("kl", "squared")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class FineTune:
-    """Training of the new layer with labels, after everything else.
+    """Training of the new layer with labels, by the cross-entropy, after everything else.
 
     Parameters
     ----------
@@ -46,7 +49,7 @@ class FineTune:
     epochs, batch_size, rate
         Passes over them, inputs per step, and Adam's largest rate, which falls to 0.
     whole
-        Whether the rest of the network is trained as well.
+        Whether the rest of the network is trained as well, as far as its parameters ask for gradients.
     """
 
     inputs: Any
@@ -60,11 +63,9 @@ class FineTune:
         as_count("epochs", self.epochs)
         as_count("batch_size", self.batch_size)
         as_number("rate", self.rate, above=True)
-        if len(self.inputs) != len(self.labels) or len(self.labels) == 0:
-            raise InputError(
-                f"`inputs` and `labels` must have the same length, above 0. Got {len(self.inputs)} and "
-                f"{len(self.labels)}."
-            )
+        inputs, labels = (len(x) if hasattr(x, "__len__") else 0 for x in (self.inputs, self.labels))
+        if inputs != labels or labels == 0:
+            raise InputError(f"`inputs` and `labels` must have the same length, above 0. Got {inputs} and {labels}.")
 
 
 @dataclass(frozen=True)
@@ -74,7 +75,7 @@ class Compression:
     Attributes
     ----------
     model
-        A copy of the network with the decoupling in the place of the part.
+        A copy of the network with the decoupling in the place of the part, in evaluation mode.
     report
         Before and after; print it.
     layer
@@ -83,7 +84,7 @@ class Compression:
         How the decoupling was found, before it was refined.
     """
 
-    model: nn.Module
+    model: nn.Module = field(repr=False)
     report: CompressionReport
     layer: DecoupledLayer
     result: Result
@@ -104,7 +105,7 @@ def compress(
     solver: AbstractSolver | None = None,
     metric: Metric | None = None,
     max_drop: float | None = None,
-    refine: bool = True,
+    refine: bool | Loss = True,
     fine_tune: FineTune | None = None,
     labels: object = None,
     n_samples: int | None = None,
@@ -120,23 +121,28 @@ def compress(
     model
         A network in float32 or float64, a function of one tensor.
     part
-        What to replace: the name of a submodule; the names of the first and the last module, both replaced; or a
-        function of name and module that chooses. The part must be a function of one tensor.
+        What to replace: the name of a submodule; the names of the first and the last module, both replaced with all
+        between; or a function of name and module, whose first and last choice are taken. The part must be a function
+        of one tensor. A module with a forward method of its own that is cut between two names becomes a
+        `torch.fx.GraphModule`, without other methods of its class.
     data
         Inputs of the *network*, without labels; the more the better.
     ranks
-        Internal functions per layer, or "auto": the fewest, in one layer, whose drop is at most `max_drop`.
+        Internal functions per layer, or "auto": the fewest, in one layer, whose drop is at most `max_drop`, found by
+        growing and halving.
     degree
         Degree of the internal functions.
     solver
         By default the paper's two stages around PROJ, 15 to 50 iterations.
     metric
-        Called with a network, higher is better, such as its accuracy. By default the share of inputs in `data` whose
-        class stays the same (for one output: one minus the relative error).
+        Called with a network in evaluation mode, higher is better, such as its accuracy. By default the share of
+        inputs in `data` whose class stays the same (for one output: one minus the relative error).
     max_drop
         What drop of the metric you accept; 0.01 for ranks="auto" unless given.
     refine
-        Whether the decoupling is trained on to match the classes of the part, on all of `data`, without labels.
+        Whether the decoupling is trained on, on all of `data`, without labels: to match the classes of the part ("kl")
+        or its values ("squared"). True takes the classes where the network gets its classes from the part, and the
+        values otherwise: for parts inside a network, and for one output. Name "squared" for a regression with several.
     fine_tune
         Training with labels at the end.
     labels
@@ -147,54 +153,77 @@ def compress(
         Whether a sigmoid or softmax at the end of the part is left outside, where it belongs: through a saturated one
         the Jacobian loses its information.
     outside
-        What the functions do outside the range of `data`.
+        What the functions do outside the range of what they were fitted on.
+    rng
+        Seed or generator: the same seed gives the same result.
+
+    Examples
+    --------
+    >>> import decoupling as dc, torch  # doctest: +SKIP
+    >>> net = torch.nn.Sequential(*(torch.nn.Linear(9, 9) for _ in range(5)))  # doctest: +SKIP
+    >>> out = dc.nn.compress(net, part=("2", "4"), data=torch.randn(500, 9), ranks=4)  # doctest: +SKIP
+    >>> out.model, print(out.report)  # doctest: +SKIP
     """
     generator = as_generator(rng)
     _check_network(model)
-    inputs = as_inputs("data", data)
     as_count("degree", degree)
-    if max_drop is not None:
-        as_number("max_drop", max_drop)
-    dtype = next(model.parameters()).dtype
-    where = next(model.parameters()).device
-    carved = carve(model, part, logits=logits)
-    points = carved.inputs_of_part(inputs.to(where, dtype), _BATCH)
-    points = points.reshape(len(points), -1).double()
-    flat = _flattened(carved, points)
-    values = torch.cat([values_of(flat, points[rows].to(where, dtype)) for rows in chunks(len(points), _BATCH)])
-    check_finite("part", values.cpu().double().numpy())
-    chosen = _balanced(values.cpu(), labels, n_samples, generator)
-    samples = sample(flat, points[chosen], progress=bool(progress))
-    judged = metric or _agreement(carved, inputs.to(where, dtype), generator)
-    before = _rated(judged, carved.network)
-    search = _Search(carved, flat, points, samples, degree, solver, judged, refine, outside, dtype, where, progress)
     if isinstance(ranks, str):
         if ranks != "auto":
             raise InputError(f'`ranks` must be numbers or "auto". Got {ranks!r}.')
         max_drop = _AUTO_DROP if max_drop is None else max_drop
-        found = search.smallest(before, max_drop, generator)
+        chosen_ranks = None
     else:
-        found = search.run(as_counts("ranks", ranks), generator)
-    network, layer, result, after = found
-    if fine_tune is not None:
-        train_with_labels(network, layer, fine_tune, generator, dtype, where, progress)
-        after = _rated(judged, network)
-    some = points[:_LATENCY_BATCH].to(where, dtype)
-    summary = CompressionReport(
-        parameters=(count_parameters(flat), count_parameters(layer)),
-        network_parameters=(count_parameters(carved.network), count_parameters(network)),
-        multiply_adds=(multiply_adds(flat, some), multiply_adds(layer, some) or 0),
-        latency=latency((flat, layer), some),
-        latency_batch=len(some),
-        metric=(before, after),
-        metric_name="metric" if metric is not None else "agreement with the original",
-        lam=result.lam,
-        outside=_outside(layer, points),
-        max_drop=max_drop,
-    )
+        chosen_ranks = as_counts("ranks", ranks)
+    if max_drop is not None:
+        as_number("max_drop", max_drop)
+    _check_options(solver, metric, refine, fine_tune, outside)
+    with torch.inference_mode(False), torch.enable_grad():  # wherever we are called: parts of this are training
+        inputs = as_inputs("data", data)
+        dtype, where = next((p.dtype, p.device) for p in model.parameters())
+        inputs = inputs.to(where, dtype)
+        carved = carve(model, part, inputs, logits=logits)
+        points, outputs = carved.run(inputs, _BATCH)
+        flat = _flattened(carved.part, points)
+        points = points.flatten(1).double()
+        portions = (values_of(flat, points[rows].to(where, dtype)).cpu() for rows in chunks(len(points), _BATCH))
+        values = torch.cat(list(portions))
+        check_finite("part", values.numpy())
+        chosen = _balanced(values if outputs is None else outputs, labels, n_samples, generator)
+        samples = sampled("part", flat, points[chosen], None, None, None, progress)
+        judged = _agreement(carved, inputs, generator) if metric is None else metric
+        before = _rated(judged, carved.network)
+        if not np.isfinite(before):
+            raise InputError(f"`metric` must be a finite number for the network that is given. Got {before}.")
+        if fine_tune is not None:
+            _labelled(fine_tune, carved.network, dtype, where)  # complain before the work is done
+        loss = _loss(refine, values, outputs)
+        search = _Search(
+            carved, flat, points, samples, degree, solver, judged, loss, outside, fine_tune, dtype, where, progress
+        )
+        if chosen_ranks is None:
+            assert max_drop is not None
+            network, layer, result, after = search.smallest(before, max_drop, generator)
+        else:
+            network, layer, result, after = search.run(chosen_ranks, generator)
+        some = points[:_LATENCY_BATCH].to(where, dtype, copy=True)
+        summary = CompressionReport(
+            parameters=(count_parameters(flat), count_parameters(layer)),
+            network_parameters=(count_parameters(model), count_parameters(network)),
+            multiply_adds=(multiply_adds(flat, some), multiply_adds(layer, some) or 0),
+            latency=latency((flat, layer), some),
+            latency_batch=len(some),
+            metric=(before, after),
+            metric_name="metric" if metric is not None else "agreement with the original",
+            lam=result.lam,
+            outside=_outside(layer, points),
+            max_drop=max_drop,
+        )
     for text in summary.warnings:
         warnings.warn(text, DecouplingWarning, stacklevel=2)
     return Compression(network, summary, layer, result)
+
+
+Found = tuple[nn.Module, DecoupledLayer, Result, float]  # a network, what is new in it, how it was found, its metric
 
 
 @dataclass(frozen=True)
@@ -204,63 +233,78 @@ class _Search:
     carved: Carved
     flat: nn.Module
     points: Tensor
-    samples: Any
+    samples: Samples
     degree: int
     solver: AbstractSolver | None
     metric: Metric
-    refine: bool
+    loss: Loss | None
     outside: Outside
+    fine_tune: FineTune | None
     dtype: torch.dtype
     where: torch.device
     progress: bool | Callable[..., None]
 
-    def run(self, ranks: tuple[int, ...], rng: np.random.Generator) -> tuple[nn.Module, DecoupledLayer, Result, float]:
-        """One decoupling, refined, in its place."""
+    def run(self, ranks: tuple[int, ...], rng: np.random.Generator) -> Found:
+        """One decoupling, trained as far as that is wanted, in its place."""
         inner = Proj(min_iterations=15, max_iterations=50, patience=20)
-        method = TwoStage(inner, metric=self._worse) if self.solver is None else self.solver
+        method = TwoStage(inner) if self.solver is None else self.solver
+        judging = method
         if isinstance(method, TwoStage) and method.metric is None:
-            method = dataclasses.replace(method, metric=self._worse)
+            judging = dataclasses.replace(method, metric=self._worse)
         result = decouple(
-            self.samples, ranks, (self.degree,) * len(ranks), solver=method, rng=rng, progress=self.progress
+            self.samples, ranks, (self.degree,) * len(ranks), solver=judging, rng=rng, progress=self.progress
         )
+        result = dataclasses.replace(result, solver=method)  # without our metric, which holds all data
         layer = self._layer(result.decoupling)
-        if self.refine:
-            loss = "kl" if self.samples.n_outputs > 1 else "squared"
-            trained = refine_layer(layer, self.flat, self.points, loss=loss, rng=rng, progress=self.progress)
-            layer = trained.to(self.where, self.dtype)
-        network = self.carved.with_part(layer)
+        if self.loss is not None:
+            layer = refine_layer(layer, self.flat, self.points, loss=self.loss, rng=rng, progress=self.progress)
+        network = self._network(layer)
+        if self.fine_tune is not None:
+            train_with_labels(network, layer, self.fine_tune, rng, self.dtype, self.where, self.progress)
+        network.zero_grad()
         return network, layer, result, _rated(self.metric, network)
 
-    def smallest(
-        self, before: float, max_drop: float, rng: np.random.Generator
-    ) -> tuple[nn.Module, DecoupledLayer, Result, float]:
+    def smallest(self, before: float, max_drop: float, rng: np.random.Generator) -> Found:
         """The fewest functions whose drop is acceptable, or the best that is smaller than the part."""
         n, m = self.samples.n_outputs, self.samples.n_inputs
         allowed = count_parameters(self.flat)
-        best = None
-        rank = max(1, n // 2)
-        while rank * (m + n + self.degree + 1) < allowed:
-            found = self.run((rank,), rng)
-            if best is None or found[3] > best[3]:
-                best = found
-            if before - found[3] <= max_drop:
-                return found
-            rank = max(rank + 1, round(1.5 * rank))
-        if best is None:
+        most = (allowed - 1) // (m + n + self.degree + 1)
+        if most < 1:
             raise InputError(
                 f"`part` has {allowed} parameters, fewer than any decoupling with {m} inputs and {n} outputs: there is "
                 "nothing to save. Name a larger part."
             )
-        return best
+        failed, rank = 0, min(max(1, n // 2), most)
+        best = found = self.run((rank,), rng)
+        while not before - found[3] <= max_drop:
+            best = max(best, found, key=lambda one: -np.inf if np.isnan(one[3]) else one[3])
+            if rank == most:
+                return best
+            failed, rank = rank, min(most, max(rank + 1, round(1.5 * rank)))
+            found = self.run((rank,), rng)
+        while rank - failed > 1:
+            middle = (failed + rank) // 2
+            fewer = self.run((middle,), rng)
+            if before - fewer[3] <= max_drop:
+                rank, found = middle, fewer
+            else:
+                failed = middle
+        return found
 
     def _layer(self, decoupling: Decoupling) -> DecoupledLayer:
-        X = self.points.numpy()
+        X = self.samples.X
         kept = torch.float64 if self.dtype == torch.float64 else torch.float32
-        layer = DecoupledLayer(decoupling.canonical(X), X, outside=self.outside, dtype=kept)
-        return layer.to(self.where)
+        return DecoupledLayer(decoupling.canonical(X), X, outside=self.outside, dtype=kept)
+
+    def _network(self, layer: DecoupledLayer) -> nn.Module:
+        layer = layer.to(self.where, self.dtype)
+        flattens = next(iter(self.flat.children()), None)
+        return self.carved.with_part(
+            nn.Sequential(nn.Flatten(), layer) if isinstance(flattens, nn.Unflatten) else layer
+        )
 
     def _worse(self, decoupling: Decoupling) -> float:
-        return -_rated(self.metric, self.carved.with_part(self._layer(decoupling)))
+        return -_rated(self.metric, self._network(self._layer(decoupling)))
 
 
 def _check_network(model: Any) -> None:
@@ -277,26 +321,46 @@ def _check_network(model: Any) -> None:
         )
 
 
-def _flattened(carved: Carved, points: Tensor) -> nn.Module:
-    """The part, which takes vectors here; other shapes are refused plainly."""
-    first = next((m for m in carved.part.modules() if isinstance(m, nn.Linear)), None)
-    if first is not None and first.in_features != points.shape[1]:
-        raise InputError(
-            f"`part` must take one vector per sample. Its inputs flatten to {points.shape[1]} numbers, but its first "
-            f"linear layer takes {first.in_features}: name a part that begins after the flattening."
-        )
-    return copy.deepcopy(carved.part).eval()
+def _check_options(solver: Any, metric: Any, refine: Any, fine_tune: Any, outside: Any) -> None:
+    if solver is not None and not isinstance(solver, AbstractSolver):
+        raise InputError(f"`solver` must be a solver such as dc.Constr() or dc.TwoStage(dc.Proj()). Got {solver!r}.")
+    if metric is not None and not callable(metric):
+        raise InputError(f"`metric` must be a function of a network, such as its accuracy. Got {metric!r}.")
+    if not isinstance(refine, bool) and refine not in _LOSSES:
+        raise InputError(f'`refine` must be True, False, "kl" or "squared". Got {refine!r}.')
+    if fine_tune is not None and not isinstance(fine_tune, FineTune):
+        raise InputError(f"`fine_tune` must be dc.nn.FineTune(inputs, labels). Got {type(fine_tune).__name__}.")
+    if outside not in OUTSIDE:
+        raise InputError(f"`outside` must be one of {', '.join(OUTSIDE)}. Got {outside!r}.")
 
 
-def _balanced(values: Tensor, labels: Any, n_samples: int | None, rng: np.random.Generator) -> np.ndarray:
+def _flattened(part: nn.Module, points: Tensor) -> nn.Module:
+    """The part as a function of vectors, whatever the shape of what it is given."""
+    if count_parameters(part) == 0:
+        raise InputError("`part` must have parameters: there is nothing to save in one without.")
+    shape = tuple(points.shape[1:])
+    own = copy.deepcopy(part).eval()
+    return own if len(shape) == 1 else nn.Sequential(nn.Unflatten(1, shape), own).eval()
+
+
+def _loss(refine: bool | Loss, values: Tensor, outputs: Tensor | None) -> Loss | None:
+    """What refining matches: the classes, where the largest output of the part is the largest one of the network."""
+    if not isinstance(refine, bool):
+        return refine
+    if not refine:
+        return None
+    if values.shape[1] == 1 or outputs is None or outputs.shape != values.shape:
+        return "squared"
+    return "kl" if bool((outputs.argmax(1) == values.argmax(1)).all()) else "squared"
+
+
+def _balanced(outputs: Tensor, labels: Any, n_samples: int | None, rng: np.random.Generator) -> np.ndarray:
     """Indices of inputs, each class equally often as far as there are enough of it."""
-    n = values.shape[1]
+    n = outputs.shape[1]
     if labels is None:
-        classes = values.argmax(dim=1).numpy() if n > 1 else np.zeros(len(values), dtype=int)
+        classes = outputs.argmax(dim=1).numpy() if n > 1 else np.zeros(len(outputs), dtype=int)
     else:
-        classes = np.asarray(labels.cpu() if isinstance(labels, Tensor) else labels)
-        if classes.shape != (len(values),) or classes.dtype.kind not in "iu":
-            raise InputError(f"`labels` must be {len(values)} whole numbers, one per input. Got shape {classes.shape}.")
+        classes = _as_labels(labels, len(outputs))
     groups = [np.flatnonzero(classes == c) for c in np.unique(classes)]
     wanted = (
         (_PER_CLASS * len(groups) if n > 1 else 10 * _PER_CLASS)
@@ -304,14 +368,23 @@ def _balanced(values: Tensor, labels: Any, n_samples: int | None, rng: np.random
         else as_count("n_samples", n_samples)
     )
     least = max(2, n, len(groups))
-    if min(len(values), wanted) < least:
+    if min(len(outputs), wanted) < least:
         raise InputError(
             f"`data` must hold at least one input per class, {least} here, and `n_samples` as many. Got "
-            f"{len(values)} inputs and {min(wanted, len(values))} samples."
+            f"{len(outputs)} inputs and {min(wanted, len(outputs))} samples."
         )
     rank = np.concatenate([rng.permutation(len(group)) for group in groups])  # the first of every class come first
-    order = np.argsort(rank, kind="stable")[: min(wanted, len(values))]
+    order = np.argsort(rank, kind="stable")[: min(wanted, len(outputs))]
     return np.sort(np.concatenate(groups)[order])
+
+
+def _as_labels(labels: Any, count: int) -> np.ndarray:
+    classes = np.asarray(labels.detach().cpu() if isinstance(labels, Tensor) else labels)
+    if classes.shape != (count,) or classes.dtype.kind not in "iu":
+        raise InputError(
+            f"`labels` must be {count} whole numbers, one per input. Got {classes.dtype} and shape {classes.shape}."
+        )
+    return classes.astype(np.int64)
 
 
 def _agreement(carved: Carved, inputs: Tensor, rng: np.random.Generator) -> Metric:
@@ -319,37 +392,45 @@ def _agreement(carved: Carved, inputs: Tensor, rng: np.random.Generator) -> Metr
     some = inputs[torch.as_tensor(rng.permutation(len(inputs))[:_VALIDATED])]
 
     def outputs(network: nn.Module) -> Tensor:
-        with torch.no_grad():
-            return torch.cat([network(some[rows]) for rows in chunks(len(some), _BATCH)])
+        parts = [outputs_of(network, some[rows]) for rows in chunks(len(some), _BATCH)]
+        if not isinstance(parts[0], Tensor):
+            raise InputError(
+                f"`metric` must be given: the network returns {type(parts[0]).__name__} instead of one tensor, so that "
+                "its classes are not known."
+            )
+        return torch.cat(parts)
 
     truth = outputs(carved.network)
+    spread = float((truth - truth.mean()).norm()) or 1.0
 
     def metric(network: nn.Module) -> float:
         got = outputs(network)
         if truth.ndim == 2 and truth.shape[1] > 1:
-            return float((got.argmax(1) == truth.argmax(1)).double().mean())
-        return 1.0 - float((got - truth).norm() / (truth - truth.mean()).norm())
+            return int((got.argmax(1) == truth.argmax(1)).sum()) / len(truth)
+        return 1.0 - float((got - truth).norm()) / spread
 
     return metric
 
 
 def _rated(metric: Metric, network: nn.Module) -> float:
-    value = metric(network)
+    value: Any = metric(network.eval())
+    network.eval()
     try:
-        return float(value)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"`metric` must return a number. Got {value!r}.") from error
+        return float(value.detach() if isinstance(value, Tensor) else value)
+    except (TypeError, ValueError, RuntimeError) as error:
+        got = f"a tensor of shape {tuple(value.shape)}" if isinstance(value, Tensor) else repr(value)
+        raise InputError(f"`metric` must return a number. Got {got}.") from error
 
 
 def _outside(layer: DecoupledLayer, points: Tensor) -> float:
     """Share of inner inputs outside the range that the functions were fitted on."""
-    total, count = 0.0, 0
+    total, count = 0, 0
     z = points.to(layer.W[0].device, layer.W[0].dtype)
     with torch.no_grad():
         for l in range(layer.n_layers):
             u = z @ layer.W[l].T
             low, high = layer.bounds(l)
-            total += float(((u < low) | (u > high)).double().sum())
+            total += int(((u < low) | (u > high)).sum())
             count += u.numel()
             z = layer.functions(l, u)
     return total / count
@@ -365,17 +446,16 @@ def train_with_labels(
     progress: bool | Callable[..., None],
 ) -> None:
     """Cross-entropy on labelled inputs; the network is changed in place."""
-    X = as_inputs("inputs", options.inputs).to(dtype)
-    y = torch.as_tensor(
-        np.asarray(options.labels.cpu() if isinstance(options.labels, Tensor) else options.labels)
-    ).long()
-    trained = network if options.whole else layer
-    for p in network.parameters():
+    X, y = _labelled(options, network, dtype, where)
+    asked = {p: p.requires_grad for p in network.parameters()}
+    new = set(layer.parameters())
+    trained = [p for p, wanted in asked.items() if p in new or (options.whole and wanted)]
+    for p in asked:
         p.requires_grad_(False)
-    for p in trained.parameters():
+    for p in trained:
         p.requires_grad_(True)
     steps = options.epochs * -(-len(X) // options.batch_size)
-    optimiser = torch.optim.Adam(trained.parameters(), lr=options.rate)
+    optimiser = torch.optim.Adam(trained, lr=options.rate)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, options.rate, total_steps=steps, pct_start=0.1)
     with progress_callback(progress, "Fine-tuning") as report:
         done = 0
@@ -384,11 +464,35 @@ def train_with_labels(
             for rows in chunks(len(X), options.batch_size):
                 index = order[rows]
                 optimiser.zero_grad()
-                loss = nn.functional.cross_entropy(network(X[index].to(where)), y[index].to(where))
+                loss = nn.functional.nll_loss(_log_probabilities(network(X[index].to(where))), y[index].to(where))
                 loss.backward()  # type: ignore[no-untyped-call]
                 optimiser.step()
                 schedule.step()
                 done += 1
                 report(done=done, total=steps, objective=float(loss.detach()))
-    for p in network.parameters():
-        p.requires_grad_(True)
+    optimiser.zero_grad()
+    for p, wanted in asked.items():
+        p.requires_grad_(wanted)
+
+
+def _labelled(options: FineTune, network: nn.Module, dtype: torch.dtype, where: torch.device) -> tuple[Tensor, Tensor]:
+    """Inputs and labels to train with, if they are what the network takes and tells apart."""
+    X = as_inputs("inputs", options.inputs).to(dtype)
+    y = torch.as_tensor(_as_labels(options.labels, len(X)))
+    output = outputs_of(network, X[:2].to(where), "inputs")
+    if not isinstance(output, Tensor) or output.ndim != 2 or output.shape[1] < 2:
+        got = f"shape {tuple(output.shape)}" if isinstance(output, Tensor) else type(output).__name__
+        raise InputError(
+            f"`fine_tune` must be given with a network that returns scores (S, n) of n > 1 classes. It returns {got}."
+        )
+    low, high, most = int(y.min()), int(y.max()), output.shape[1] - 1
+    if low < 0 or high > most:
+        raise InputError(f"`labels` must be classes 0, ..., {most} of the network. Got {low} to {high}.")
+    return X, y
+
+
+def _log_probabilities(output: Tensor) -> Tensor:
+    """Logarithms of what a network gives the classes, whether it returns scores or, after a softmax, probabilities."""
+    with torch.no_grad():
+        done = bool((output >= 0.0).all()) and bool(((output.sum(1) - 1.0).abs() < 1e-3).all())
+    return output.clamp_min(torch.finfo(output.dtype).tiny).log() if done else output.log_softmax(1)

@@ -8,6 +8,7 @@ tangent.
 
 from __future__ import annotations
 
+import os
 from typing import Any, Literal
 
 import numpy as np
@@ -65,12 +66,13 @@ class DecoupledLayer(nn.Module):
             raise InputError(f"`dtype` must be torch.float32 or torch.float64. Got {dtype}: other types lose too much.")
         model = model.without_inner_constants()
         self.outside, self.evaluation = chosen, evaluation
-        self.ranks, self.n_inputs, self.n_outputs = model.ranks, model.n_inputs, model.n_outputs
+        self.ranks, self.degrees = model.ranks, model.degrees
+        self.n_inputs, self.n_outputs = model.n_inputs, model.n_outputs
         self.waves = tuple(_is_wave(g) for g in model.g)
         self._bases = tuple(g.layer.bases for g in model.g)
-        self.W = nn.ParameterList([nn.Parameter(torch.tensor(W, dtype=dtype)) for W in model.W])
+        self.W = nn.ParameterList([nn.Parameter(_tensor(W, dtype)) for W in model.W])
         self.C = nn.ParameterList()
-        inner = None if X is None else model.inner_inputs(X)
+        inner = None if X is None else _inner_inputs(model, X)
         for l, g in enumerate(model.g):
             u = None if inner is None else inner[l]
             low, high = (-np.ones(g.rank), np.ones(g.rank)) if u is None else (u.min(axis=0), u.max(axis=0))
@@ -78,9 +80,9 @@ class DecoupledLayer(nn.Module):
             scale = np.where((scale > 0.0) & (u is not None) & ~np.array(self.waves[l]), scale, 1.0)
             coefficients = _scaled_coefficients(g, scale)
             first = 0 if l == model.n_layers - 1 else 1  # inner constants do not exist
-            self.C.append(nn.Parameter(torch.tensor(coefficients[:, first:], dtype=dtype)))
+            self.C.append(nn.Parameter(_tensor(coefficients[:, first:], dtype)))
             for name, value in (("low", low), ("high", high), ("scale", scale)):
-                self.register_buffer(f"{name}_{l + 1}", torch.tensor(value, dtype=dtype))
+                self.register_buffer(f"{name}_{l + 1}", _tensor(value, dtype))
             self._widen(l)
 
     @property
@@ -113,6 +115,18 @@ class DecoupledLayer(nn.Module):
                 C = np.concatenate([np.zeros((len(C), 1)), C], axis=1)
             functions.append(Functions(bases, _given_coefficients(bases, C, scale)))
         return Decoupling([W.detach().double().cpu().numpy() for W in self.W], functions)
+
+    def save_onnx(self, path: str | os.PathLike[str], **options: Any) -> None:
+        """Write an ONNX file that computes what this layer does, outside the range as well, without PyTorch.
+
+        `options` are those of `Decoupling.save_onnx`, without `ranges` and `outside`.
+        """
+        model = self.to_decoupling()
+        if self.outside == "polynomial":
+            model.save_onnx(path, **options)
+            return
+        ranges = [tuple(b.detach().double().cpu().numpy() for b in self.bounds(l)) for l in range(self.n_layers)]
+        model.save_onnx(path, ranges=ranges, outside=self.outside, **options)
 
     def extra_repr(self) -> str:
         dims = "-".join(str(d) for d in (self.n_inputs, *self.ranks, self.n_outputs))
@@ -205,6 +219,25 @@ class DecoupledLayer(nn.Module):
         if len(tables) == 1:
             return tables[0]
         return torch.where(torch.tensor(self.waves[l], device=v.device)[:, None], tables[1], tables[0])
+
+
+def _inner_inputs(model: Decoupling, X: Any) -> tuple[ndarray, ...]:
+    points = X.detach().cpu().numpy() if isinstance(X, Tensor) else X
+    inner = model.inner_inputs(points)
+    if len(inner[0]) == 0:
+        raise InputError("`X` must hold at least one point: the range of the functions is taken from it. Got none.")
+    return inner
+
+
+def _tensor(array: ndarray, dtype: torch.dtype) -> Tensor:
+    tensor = torch.tensor(array, dtype=dtype)
+    if not bool(torch.isfinite(tensor).all()):
+        wider = "use dtype=torch.float64, or " if dtype == torch.float32 else ""
+        raise InputError(
+            f"`model` must have weights, coefficients and inner inputs within what {dtype} can hold. Got "
+            f"{np.max(np.abs(array)):.3g}: {wider}rescale the model with `Decoupling.canonical`."
+        )
+    return tensor
 
 
 def _wave(k: int, v: Tensor, derivative: bool) -> Tensor:

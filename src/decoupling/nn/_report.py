@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from ._layer import DecoupledLayer
 
 _REPEATS = 20
+_FAR_OUTSIDE = 0.05  # share of inner inputs; of S samples, a share of 2 / S outside is nothing unusual
 
 
 @dataclass(frozen=True)
@@ -20,7 +21,10 @@ class CompressionReport:
     Attributes
     ----------
     parameters, multiply_adds
-        Of the part, before and after; multiply-adds per sample, None where a module is not known to us.
+        Of the part, before and after; multiply-adds per sample, None where a module is not known to us. Functions
+        that go on along their tangents compute these everywhere, which is counted.
+    network_parameters
+        Of the whole network, before and after.
     latency
         Seconds of one pass of the part over a batch of `latency_batch` inputs, before and after, best of several.
     metric
@@ -31,6 +35,8 @@ class CompressionReport:
         Weight of the values that the solver chose.
     outside
         Share of the inner inputs on the given data that lie outside the range the functions were fitted on.
+    max_drop
+        The drop of the metric that was accepted, if one was named.
     """
 
     parameters: tuple[int, int]
@@ -60,31 +66,38 @@ class CompressionReport:
         told = []
         if self.parameters[1] >= self.parameters[0]:
             told.append("The result is not smaller than the part it replaces: lower the ranks.")
-        if self.max_drop is not None and self.drop > self.max_drop:
+        if self.max_drop is not None and not self.drop <= self.max_drop:  # NaN is not accepted either
             told.append(
                 f"The {self.metric_name} fell by {self.drop:.4g}, more than the {self.max_drop:.4g} you accept."
             )
-        if self.outside > 0.01:
+        if self.outside > _FAR_OUTSIDE:
             told.append(
                 f"{100 * self.outside:.1f} % of the inner inputs lie outside the range the functions were fitted on: "
-                "give more or more varied data."
+                "raise `n_samples`, or give more varied data."
             )
         return tuple(told)
 
     def __str__(self) -> str:
         macs = "?" if self.multiply_adds[0] is None else f"{self.multiply_adds[0]:,}"
-        lines = [
-            f"parameters of the part   {self.parameters[0]:,} -> {self.parameters[1]:,} ({self.savings:.1f} % saved)",
-            f"parameters of the network {self.network_parameters[0]:,} -> {self.network_parameters[1]:,}",
-            f"multiply-adds per sample {macs} -> {self.multiply_adds[1]:,}",
-            f"time of the part         {1e3 * self.latency[0]:.3f} -> {1e3 * self.latency[1]:.3f} ms for a batch of "
-            f"{self.latency_batch}",
-            f"{self.metric_name}   {self.metric[0]:.4f} -> {self.metric[1]:.4f} (drop {self.drop:.4f})",
-            f"lam {self.lam:.0e}",
+        rows = [
+            (
+                "parameters of the part",
+                f"{self.parameters[0]:,} -> {self.parameters[1]:,} ({self.savings:.1f} % saved)",
+            ),
+            ("parameters of the network", f"{self.network_parameters[0]:,} -> {self.network_parameters[1]:,}"),
+            ("multiply-adds per sample", f"{macs} -> {self.multiply_adds[1]:,}"),
+            (
+                "time of the part",
+                f"{1e3 * self.latency[0]:.3f} -> {1e3 * self.latency[1]:.3f} ms for a batch of {self.latency_batch}",
+            ),
+            (self.metric_name, f"{self.metric[0]:.4f} -> {self.metric[1]:.4f} (drop {self.drop:.4f})"),
+            ("lam", f"{self.lam:.0e}"),
         ]
+        width = max(len(name) for name, _ in rows)
+        lines = [f"{name:<{width}}  {text}" for name, text in rows]
         if self.latency[1] > self.latency[0]:
-            ratio = self.latency[1] / self.latency[0]
-            lines.append(f"Slower: the result takes {ratio:.1f} times as long; its gain is in memory, not in time.")
+            gain = "; its gain is in memory, not in time" if self.parameters[1] < self.parameters[0] else ""
+            lines.append(f"Slower: the result takes {self.latency[1] / self.latency[0]:.1f} times as long{gain}.")
         return "\n".join([*lines, *(f"Warning: {text}" for text in self.warnings)])
 
 
@@ -95,36 +108,40 @@ def count_parameters(module: nn.Module) -> int:
 def multiply_adds(module: nn.Module, x: Tensor) -> int | None:
     """Multiplications of one sample through linear and convolution layers; None where other layers have weights."""
     if isinstance(module, DecoupledLayer):
-        return sum(W.numel() for W in module.W) + sum(C.shape[0] * (C.shape[1] - 1) for C in module.C)
+        passes = 2 if module.outside == "linear" else 1  # values, and slopes for the tails
+        functions = sum(r * d for r, d in zip(module.ranks, module.degrees, strict=True))
+        return sum(W.numel() for W in module.W) + passes * functions
+    counted = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d)
+    own = [layer for layer in module.modules() if next(layer.parameters(recurse=False), None) is not None]
+    if not all(isinstance(layer, counted) for layer in own):
+        return None
     total = 0
-    known = True
 
     def count(layer: nn.Module, _: tuple[Tensor, ...], output: Tensor) -> None:
-        nonlocal total, known
-        if isinstance(layer, nn.Linear):
-            total += layer.in_features * layer.out_features * (output.numel() // output.shape[-1])
-        elif isinstance(layer, nn.Conv1d | nn.Conv2d | nn.Conv3d):
-            total += layer.weight[0].numel() * output.numel()
-        elif any(True for _ in layer.parameters(recurse=False)):
-            known = False
+        nonlocal total
+        weight: Tensor = layer.weight  # type: ignore[assignment]
+        total += weight[0].numel() * output.numel()
 
-    handles = [layer.register_forward_hook(count) for layer in module.modules() if not list(layer.children())]
+    handles = [layer.register_forward_hook(count) for layer in own]
     try:
         with torch.no_grad():
             module(x[:1])
     finally:
         for handle in handles:
             handle.remove()
-    return total if known else None
+    return total
 
 
 def latency(modules: tuple[nn.Module, nn.Module], x: Tensor) -> tuple[float, float]:
     """Best time of one pass of each, measured in turn."""
+    wait = getattr(torch, x.device.type).synchronize  # graphics cards return before they are done
     best = [float("inf"), float("inf")]
     with torch.no_grad():
         for _ in range(_REPEATS):
             for i, module in enumerate(modules):
+                wait()
                 began = time.perf_counter()
                 module(x)
+                wait()
                 best[i] = min(best[i], time.perf_counter() - began)
     return best[0], best[1]

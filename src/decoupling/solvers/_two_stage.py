@@ -97,7 +97,7 @@ class TwoStage(AbstractSolver):
             if not value <= best_metric:
                 break
             best, best_metric = solution, value
-            if value == 0.0:
+            if self.metric is None and value == 0.0:  # errors cannot fall below 0; what the user counts may
                 break
         if best is None:
             raise SolverError(
