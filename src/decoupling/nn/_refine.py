@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import copy
 import math
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -20,10 +21,10 @@ from torch.nn.functional import kl_div, mse_loss
 
 from .._checks import as_count, as_generator, as_number
 from .._decoupling import Decoupling
-from .._errors import InputError
+from .._errors import DecouplingWarning, InputError
 from .._progress import progress_callback
 from ._layer import DecoupledLayer
-from ._sample import as_inputs, check_finite, chunks, values_of
+from ._sample import as_inputs, check_finite, chunks, twin_of, values_of
 
 _STEPS = 6000
 _FEW = 2000  # inputs; below this all of a batch is recombined, above it a quarter
@@ -55,8 +56,8 @@ def refine(
     model
         What to go on from.
     part
-        The part of the network, from (S, m) to logits (S, n).
-    X : (S, m)
+        The part of the network, to logits (S, n).
+    X : (S, m) or (S, ...)
         Inputs of the part.
     loss
         "kl": the divergence of the softmax; "squared": the squared error of the outputs, for regression.
@@ -80,18 +81,21 @@ def refine(
     if loss not in ("kl", "squared"):
         raise InputError(f'`loss` must be "kl" or "squared". Got {loss!r}.')
     generator = torch.Generator().manual_seed(int(as_generator(rng).integers(2**63 - 1)))
-    layer = _as_layer(model, points)
+    begun = _as_layer(model, points)
+    layer = copy.deepcopy(begun)
     dtype = layer.W[0].dtype
-    twin = _frozen(part, dtype)
-    given = points.reshape(len(points), -1).to(dtype)
+    twin = twin_of(part, "part").to(dtype).cpu().requires_grad_(False)
+    given, shape = points.reshape(len(points), -1).to(dtype), points.shape[1:]
     n_recombined = round(share * size)
     count = min(_POOL, max(size, _POOL_NUMBERS // given.shape[1])) if n_recombined else 0
     pool = torch.cat([given, recombine(given, count, generator)])
-    known = torch.cat([values_of(twin, pool[rows]) for rows in chunks(len(pool), _CHUNK)])
+    known = torch.cat([values_of(twin, pool[rows].reshape(-1, *shape)) for rows in chunks(len(pool), _CHUNK)])
     check_finite("part", known.numpy())
+    _check_outputs(layer, known.shape[1], loss)
+    distance = divergence if loss == "kl" else mse_loss
     optimiser = torch.optim.Adam(_groups(layer, top), betas=(0.9, 0.99))
     schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, lambda t: _rate(t, steps))
-    with progress_callback(progress, "Refining") as report:
+    with progress_callback(progress, "Refining") as report, torch.enable_grad():
         for t in range(steps):
             if t % _NEW_RANGE_EVERY == 0:  # so that functions stay polynomials wherever the data go
                 layer.set_range(given[torch.randperm(len(given), generator=generator)[:_CHUNK]])
@@ -100,13 +104,15 @@ def refine(
                 rows[:n_recombined] = len(given) + torch.randint(count, (n_recombined,), generator=generator)
             inputs, wanted = pool[rows], known[rows]
             optimiser.zero_grad()
-            value = divergence(wanted, layer(inputs)) if loss == "kl" else mse_loss(layer(inputs), wanted)
+            value = distance(wanted, layer(inputs))
             value.backward()  # type: ignore[no-untyped-call]
             optimiser.step()
             schedule.step()
             report(done=t + 1, total=steps, objective=float(value.detach()))
+    layer.zero_grad()
     layer.set_range(given)
-    return layer
+    rows = torch.randperm(len(pool), generator=generator)[:_CHUNK]
+    return _better(begun, layer, lambda candidate: float(distance(known[rows], candidate(pool[rows]))))
 
 
 def recombine(X: Tensor, count: int, generator: torch.Generator) -> Tensor:
@@ -140,14 +146,38 @@ def _rate(t: int, steps: int) -> float:
     return (t + 1) / warm if t < warm else 0.5 * (1.0 + math.cos(math.pi * (t - warm) / max(1, steps - warm)))
 
 
+def _better(
+    begun: DecoupledLayer, layer: DecoupledLayer, distance: Callable[[DecoupledLayer], float]
+) -> DecoupledLayer:
+    """The refined layer, unless it is no better."""
+    with torch.no_grad():
+        before, after = distance(begun), distance(layer)
+    if after <= before:
+        return layer
+    if not after <= 2.0 * before:
+        warnings.warn(
+            f"Refining went astray, from a distance of {before:.3g} to {after:.3g}. The model is kept as it was: try a "
+            "smaller `rate`.",
+            DecouplingWarning,
+            stacklevel=3,
+        )
+    return begun
+
+
 def _as_layer(model: Any, points: Tensor) -> DecoupledLayer:
-    if isinstance(model, DecoupledLayer):
-        return copy.deepcopy(model)
-    if not isinstance(model, Decoupling):
+    m = math.prod(points.shape[1:])
+    if not isinstance(model, Decoupling | DecoupledLayer):
         raise InputError(f"`model` must be a dc.Decoupling or a DecoupledLayer. Got {type(model).__name__}.")
+    if model.n_inputs != m:
+        raise InputError(f"`X` must have {model.n_inputs} coordinates per point, like `model`. Got {m}.")
+    if isinstance(model, DecoupledLayer):
+        return copy.deepcopy(model).cpu()
     X = points.reshape(len(points), -1).numpy()
     return DecoupledLayer(model.canonical(X), X)
 
 
-def _frozen(part: nn.Module, dtype: torch.dtype) -> nn.Module:
-    return copy.deepcopy(part).to(dtype).cpu().eval().requires_grad_(False)
+def _check_outputs(layer: DecoupledLayer, n: int, loss: str) -> None:
+    if layer.n_outputs != n:
+        raise InputError(f"`model` must have {n} outputs, like `part`. Got {layer.n_outputs}.")
+    if n == 1 and loss == "kl":
+        raise InputError('`loss` must be "squared" for one output: the softmax of one number is always 1. Got "kl".')

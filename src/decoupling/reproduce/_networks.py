@@ -14,6 +14,7 @@ import copy
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -173,7 +174,7 @@ def work(task: NetworkTask, folder: str) -> dict[str, Any]:
     try:
         part = replacement(task, at, rows, rng)
     except SolverError:
-        return {"accuracy": 10.0, "parameters": 0}
+        return {"accuracy": 10.0, "parameters": parameters_of(ranks_of(task), at.features.shape[1])}
     return {"accuracy": at.accuracy(part), "parameters": sum(p.numel() for p in part.parameters())}
 
 
@@ -181,7 +182,7 @@ def replacement(task: NetworkTask, at: Teacher, rows: ndarray, rng: np.random.Ge
     """What a method puts into the place of the part."""
     size = SIZES[task.case][task.size]
     X = at.features[rows]
-    budget = parameters_of(size.one, X.shape[1])
+    budget = parameters_of((size.one,), X.shape[1])
     if task.method == "truncated SVD":
         return truncated(at.part, budget)
     if task.method.startswith("ReLU"):
@@ -190,13 +191,16 @@ def replacement(task: NetworkTask, at: Teacher, rows: ndarray, rng: np.random.Ge
     samples = sample(nn.Sequential(at.part, nn.Sigmoid()) if inside else at.part, X, progress=False)
     if task.method == "Sobolev-Adam":
         return sobolev(samples, size.one, task.run)
-    ranks = size.two if task.method.endswith("-2") else (size.one,)
+    ranks = ranks_of(task)
     rest = np.setdiff1d(np.arange(len(at.features)), rows)
     validation = Teacher(at.part, at.features[rest], at.labels[rest], at.test_features, at.test_labels)
     own = task.method in REFINED
 
     def worse(model: Decoupling) -> float:
-        return -validation.accuracy(DecoupledLayer(model, outside="polynomial"), test=False)
+        return -validation.accuracy(layer_of(model), test=False)
+
+    def layer_of(model: Decoupling) -> DecoupledLayer:
+        return DecoupledLayer(model.canonical(samples.X), samples.X)
 
     result = decouple(
         samples,
@@ -207,7 +211,7 @@ def replacement(task: NetworkTask, at: Teacher, rows: ndarray, rng: np.random.Ge
         rng=rng,
         progress=False,
     )
-    layer = DecoupledLayer(result.decoupling.canonical(samples.X), samples.X)
+    layer = layer_of(result.decoupling)
     if not own:
         return layer
     inputs = X
@@ -248,9 +252,15 @@ def solver_of(
 # Others of the same size
 
 
-def parameters_of(rank: int, n_inputs: int) -> int:
-    """Parameters of a single-layer decoupling with ten outputs."""
-    return rank * (n_inputs + 10 + DEGREE + 1)
+def ranks_of(task: NetworkTask) -> tuple[int, ...]:
+    size = SIZES[task.case][task.size]
+    return size.two if task.method.endswith("-2") else (size.one,)
+
+
+def parameters_of(ranks: tuple[int, ...], n_inputs: int) -> int:
+    """Parameters of a decoupling with ten outputs."""
+    dims = (n_inputs, *ranks, 10)
+    return sum(a * b for a, b in pairwise(dims)) + DEGREE * sum(ranks) + ranks[-1]
 
 
 def distilled(at: Teacher, X: Tensor, budget: int, seed: int, *, mixed: bool) -> nn.Module:

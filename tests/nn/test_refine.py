@@ -1,0 +1,100 @@
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import decoupling as dc
+from decoupling.nn import _refine
+
+torch.manual_seed(0)
+PART = nn.Sequential(nn.Linear(6, 20), nn.ReLU(), nn.Linear(20, 3)).requires_grad_(False)
+PART[2].weight.mul_(8.0)  # classes that are far apart
+X = torch.randn(300, 6)
+
+
+@pytest.fixture(scope="module")
+def start():
+    return dc.decouple(dc.nn.sample(PART, X, progress=False), 4, 3, solver=dc.Proj(), n_starts=2, progress=False)
+
+
+def refined(model, part=PART, points=X, **options):
+    return dc.nn.refine(model, part, points, **{"n_steps": 200, "progress": False} | options)
+
+
+def distance(layer):
+    with torch.no_grad():
+        return float(_refine.divergence(PART(X), layer(X)))
+
+
+def test_it_comes_closer_to_the_classes_and_leaves_everything_else_alone(start):
+    begun = dc.nn.DecoupledLayer(start.decoupling, start.samples.X)
+    state, random = {k: v.clone() for k, v in begun.state_dict().items()}, torch.get_rng_state()
+    with torch.no_grad():  # as in an evaluation script
+        layer = refined(begun)
+    assert distance(layer) < 0.8 * distance(begun)
+    assert all(p.grad is None for p in layer.parameters())
+    assert all(torch.equal(v, state[k]) for k, v in begun.state_dict().items())
+    assert torch.equal(torch.get_rng_state(), random)
+    again = refined(begun)
+    assert all(torch.equal(a, b) for a, b in zip(layer.parameters(), again.parameters(), strict=True))
+
+
+def test_the_network_is_asked_at_more_inputs_once(start, monkeypatch):
+    asked = []
+    monkeypatch.setattr(_refine, "_POOL", 1000)
+    PART[0].register_forward_hook(lambda module, inputs, output: asked.append(len(inputs[0])))
+    refined(start.decoupling)
+    assert sum(asked) == 300 + 1000
+    asked.clear()
+    refined(start.decoupling, recombined=0.0)
+    assert sum(asked) == 300
+    PART[0]._forward_hooks.clear()
+
+
+def test_recombined_inputs_are_made_of_two_and_scaled():
+    given = torch.tensor([[1.0] * 40, [-1.0] * 40])
+    made = _refine.recombine(given, 2000, torch.Generator().manual_seed(0))
+    assert made.shape == (2000, 40)
+    sizes = made.abs()
+    assert torch.allclose(sizes, sizes[:, :1].expand_as(sizes))
+    assert 0.7 <= float(sizes.min()) < 0.72 and 1.28 < float(sizes.max()) <= 1.3
+    minority = torch.minimum((made > 0).sum(1), (made < 0).sum(1)) / 40
+    assert 0.08 < float(minority.double().mean()) < 0.16  # half of the pairs are one input twice
+    assert not torch.equal(made[0], made[1])
+
+
+def test_parts_may_take_arrays(start):
+    folded = nn.Sequential(nn.Flatten(), PART)
+    layer = refined(start.decoupling, folded, X.reshape(300, 2, 3))
+    assert torch.allclose(layer(X), refined(start.decoupling)(X))
+
+
+def test_what_went_astray_is_not_returned(start):
+    begun = dc.nn.DecoupledLayer(start.decoupling, start.samples.X)
+    with pytest.warns(dc.DecouplingWarning, match="went astray.*smaller `rate`"):
+        layer = refined(begun, rate=1e4)
+    assert torch.equal(layer(X), begun(X))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"points": X[:, :5]}, "`X` must have 6 coordinates"),
+        ({"part": nn.Linear(6, 2)}, "`model` must have 2 outputs"),
+        ({"recombined": 1.5}, "share between 0 and 1"),
+        ({"loss": "mse"}, '"kl" or "squared"'),
+        ({"points": np.full((3, 6), np.nan)}, "finite"),
+        ({"n_steps": 0}, "n_steps"),
+    ],
+)
+def test_bad_input_is_named(start, change, message):
+    with pytest.raises(dc.InputError, match=message):
+        refined(start.decoupling, **change)
+
+
+def test_one_output_has_no_classes():
+    one = nn.Sequential(nn.Linear(6, 5), nn.Tanh(), nn.Linear(5, 1))
+    model = dc.decouple(dc.nn.sample(one, X, progress=False), 2, 3, n_starts=2, progress=False).decoupling
+    with pytest.raises(dc.InputError, match='must be "squared" for one output'):
+        refined(model, one)
+    assert isinstance(refined(model, one, loss="squared"), dc.nn.DecoupledLayer)
