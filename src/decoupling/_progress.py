@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from ._errors import InputError
+from ._interrupts import stoppable
 
 _QUIET_SECONDS = 2.0
 
@@ -17,23 +18,27 @@ _QUIET_SECONDS = 2.0
 def progress_callback(progress: bool | Callable[..., None], title: str) -> Iterator[Callable[..., None]]:
     """What solvers report to: the user's own callable, a bar, or nothing.
 
-    The callable gets named values: `stage` (text, may be missing), `done`, `total` and `objective`.
+    The callable gets named values: `stage` (text, may be missing), `done`, `total` and `objective`. Unless `progress`
+    is False, somebody is watching: the first Ctrl-C then waits for the next report, see `stoppable`.
     """
     if callable(progress):
-        yield progress
-    elif progress is True and sys.stderr.isatty():
-        bar = _LateBar(title)
+        with stoppable(progress) as report:
+            yield report
+    elif progress is True:
+        bar = _LateBar(title) if sys.stderr.isatty() else None
         try:
-            yield bar.update
+            with stoppable(silent if bar is None else bar.update) as report:
+                yield report
         finally:
-            bar.close()
-    elif isinstance(progress, bool):
-        yield _ignore
+            if bar is not None:
+                bar.close()
+    elif progress is False:
+        yield silent
     else:
         raise InputError(f"`progress` must be True, False or a callable that takes named values. Got {progress!r}.")
 
 
-def _ignore(**values: Any) -> None:
+def silent(**values: Any) -> None:
     """Report to nobody."""
 
 

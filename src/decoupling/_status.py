@@ -25,4 +25,5 @@ class Status(Enum):
         "`max_steps` and `polish_steps` were used up while the objective was still decreasing. Raise them to go on."
     )
     OUT_OF_TIME = "`max_seconds` was reached while the objective was still decreasing. Raise it to go on."
+    INTERRUPTED = "The search was stopped by Ctrl-C; the best that was found until then is returned."
     NONFINITE = "A factor became NaN or infinite, and this start was given up."

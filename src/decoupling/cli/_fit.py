@@ -120,6 +120,8 @@ def fit(
     import decoupling as dc
 
     from .._files import check_target
+    from .._progress import silent
+    from .._status import Status
     from ._screen import print_json, print_table, result_content, result_table
 
     targets = [check_target(target) for target in (output, report_path) if target is not None]
@@ -159,7 +161,7 @@ def fit(
         n_starts=n_starts,
         validation=judged,
         rng=seed,
-        progress=not quiet,
+        progress=silent if quiet else True,
     )
     result = dataclasses.replace(result, notes=(*notes, *result.notes))
     names = {"inputs": reading.inputs, "outputs": reading.outputs}
@@ -181,6 +183,8 @@ def fit(
         for name, path in (("Model", output), ("Report", report_path)):
             if path is not None:
                 click.echo(f"{name}: {path}")
+    if result.status is Status.INTERRUPTED:
+        raise KeyboardInterrupt  # the exit code is that of a stopped command, whatever was saved
 
 
 def _solver(name: str, given: dict[str, Any], *, two_stage: bool) -> AbstractSolver:

@@ -22,6 +22,7 @@ from torch.nn.functional import kl_div, mse_loss
 from .._checks import as_count, as_generator, as_number
 from .._decoupling import Decoupling
 from .._errors import DecouplingWarning, InputError
+from .._interrupts import INTERRUPTED
 from .._progress import progress_callback
 from ._layer import DecoupledLayer
 from ._sample import as_inputs, check_finite, chunks, twin_of, values_of
@@ -108,7 +109,11 @@ def refine(
             value.backward()  # type: ignore[no-untyped-call]
             optimiser.step()
             schedule.step()
-            report(done=t + 1, total=steps, objective=float(value.detach()))
+            try:
+                report(done=t + 1, total=steps, objective=float(value.detach()))
+            except KeyboardInterrupt:
+                warnings.warn(INTERRUPTED, DecouplingWarning, stacklevel=2)
+                break
     layer.zero_grad()
     layer.set_range(given)
     rows = torch.randperm(len(pool), generator=generator)[:_CHUNK]

@@ -104,7 +104,12 @@ def run_starts(
             keep = finite & ~exact & ~stalled
             if not keep.all():
                 active, state = active[keep], state.take(keep)
-            progress(done=t, total=stopping.max_iterations, objective=float(np.min(objective)))
+            try:
+                progress(done=t, total=stopping.max_iterations, objective=float(np.min(objective)))
+            except KeyboardInterrupt:
+                for index in active:
+                    status[index] = Status.INTERRUPTED
+                break
             if active.size == 0:
                 break
     return Run(best, objective, best_lam, iterations, status, seconds, np.array(lams), np.array(record))

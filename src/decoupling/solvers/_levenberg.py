@@ -121,6 +121,7 @@ class Descent:
     steps: int
     settled: Bool[ndarray, " B"]
     out_of_time: bool = False
+    interrupted: bool = False
     record: list[float] = field(default_factory=list)
 
 
@@ -149,7 +150,7 @@ def descend(
         damping, growth = np.full(len(cost), _FIRST_DAMPING), np.full(len(cost), 2.0)
         past = [cost]
         record = [float(cost.min())]
-        steps, out_of_time = 0, False
+        steps, out_of_time, interrupted = 0, False, False
         settled = np.zeros(len(cost), dtype=bool)
         for steps in range(1, max_steps + 1):
             move, promised = linear.step(damping)
@@ -165,7 +166,11 @@ def descend(
             linear = linear.merged(better, new_linear)
             record.append(float(cost.min()))
             past.append(cost)
-            progress(float(cost.min()))
+            try:
+                progress(float(cost.min()))
+            except KeyboardInterrupt:
+                interrupted = True
+                break
             if cost.min() <= exact and not (to_rounding and _still_falling(record)):
                 break
             out_of_time = time.perf_counter() > deadline
@@ -183,7 +188,7 @@ def descend(
                 theta, linear = [t[keep] for t in theta], linear.take(keep)
                 cost, index, damping, growth = cost[keep], index[keep], damping[keep], growth[keep]
                 past, settled = [c[keep] for c in past], settled[keep]
-    return Descent(theta, cost, index, steps, settled, out_of_time, record)
+    return Descent(theta, cost, index, steps, settled, out_of_time, interrupted, record)
 
 
 def _still_falling(record: list[float]) -> bool:

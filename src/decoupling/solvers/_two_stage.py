@@ -11,7 +11,9 @@ import numpy as np
 from .._checks import as_count, as_number
 from .._decoupling import Decoupling
 from .._errors import InputError, SolverError
+from .._interrupts import INTERRUPTED
 from .._samples import Samples
+from .._status import Status
 from ._abstract import AbstractSolver, History, LamRow, Metric, ProgressCallback, Solution
 from ._problem import Problem
 
@@ -97,6 +99,8 @@ class TwoStage(AbstractSolver):
             if not value <= best_metric:
                 break
             best, best_metric = solution, value
+            if _interrupted(solution):
+                break
             if self.metric is None and value == 0.0:  # errors cannot fall below 0; what the user counts may
                 break
         if best is None:
@@ -104,6 +108,8 @@ class TwoStage(AbstractSolver):
                 f"`metric` was not a finite number for any of {len(tried)} decouplings: check what it returns."
             )
         notes = best.notes
+        if _interrupted(tried[-1][0]):
+            notes = (*notes, INTERRUPTED)
         if len(tried) == self.max_steps and best is tried[-1][0]:
             notes = (*notes, f"The metric never got worse: lam was raised {self.max_steps} times, up to `max_steps`.")
         return dataclasses.replace(
@@ -113,6 +119,10 @@ class TwoStage(AbstractSolver):
             path=tuple(_row(s, value, s is best) for s, value in tried),
             notes=notes,
         )
+
+
+def _interrupted(solution: Solution) -> bool:
+    return any(row.status is Status.INTERRUPTED for row in solution.starts)
 
 
 def _sum_of_errors(samples: Samples) -> Metric:

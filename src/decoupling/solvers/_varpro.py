@@ -144,6 +144,7 @@ class Search:
         self.complete = Complete(self.rows, problem.layers, options.ridge, free)
         L = len(problem.layers)
         self.eliminates = not {f"W{L}", f"g{L}"} & set(options.fixed)
+        self.interrupted = False
         self.table: list[StartRow] = []
         self.minima: list[tuple[float, Parameters, list[float], Status]] = []
 
@@ -153,7 +154,8 @@ class Search:
         """Whether another batch is worth its time."""
         if not self.table:
             return True
-        if len(self.table) >= self.n_starts or time.perf_counter() - self.began > self.options.max_seconds:
+        out_of_time = time.perf_counter() - self.began > self.options.max_seconds
+        if self.interrupted or out_of_time or len(self.table) >= self.n_starts:
             return False
         best = min((cost for cost, *_ in self.minima), default=np.inf)
         if best <= self.floor:
@@ -205,6 +207,7 @@ class Search:
             deadline=self.began + (1.0 + _POLISHING) * self.options.max_seconds,
             progress=self._report(first, len(best)),
         )
+        self.interrupted |= polished.interrupted
         for i in range(len(polished.cost)):
             cost = float(polished.cost[i])
             if not np.isfinite(cost):
@@ -217,6 +220,7 @@ class Search:
                 status = Status.DROPPED
             else:
                 status = Status.OUT_OF_TIME if polished.out_of_time else Status.OUT_OF_STEPS
+                status = Status.INTERRUPTED if polished.interrupted else status
             one = [t[i : i + 1] for t in polished.theta]
             self.minima.append((cost, one, descent.record + polished.record, status))
             row = first + int(descent.index[best[polished.index[i]]])

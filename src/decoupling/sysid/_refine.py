@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -12,7 +13,8 @@ from numpy import ndarray
 
 from .._checks import as_count
 from .._decoupling import Decoupling
-from .._errors import InputError, SolverError
+from .._errors import DecouplingWarning, InputError, SolverError
+from .._interrupts import INTERRUPTED
 from .._progress import progress_callback
 from .._threads import one_thread
 from ._abstract import AbstractNARX
@@ -203,9 +205,13 @@ def _descend(
         model, theta, runs, residuals = trial, parameters(trial), new_runs, new_residuals
         damping = max(damping / 10.0, 1e-12)
         rows.append(RefineRow(step, after, judged.rmse(judged.residuals(model, judged.run(model))), damping))
-        report(done=step, total=limit, objective=rows[-1].validation)
         if rows[-1].validation < best[0]:
             best = (rows[-1].validation, step, model)
+        try:
+            report(done=step, total=limit, objective=rows[-1].validation)
+        except KeyboardInterrupt:
+            warnings.warn(INTERRUPTED, DecouplingWarning, stacklevel=4)
+            break
         since = step - best[1]
         if before - after < _PROGRESS * before or since >= _PATIENCE:
             break
