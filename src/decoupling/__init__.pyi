@@ -20,6 +20,8 @@ from ._metrics import relative_rmse as relative_rmse
 from ._paratuck import ParaTuck as ParaTuck
 from ._result import Result as Result
 from ._samples import Samples as Samples
+from ._select import Selection as Selection
+from ._select import select as select
 from ._status import Status as Status
 from .bases import AbstractBasis as AbstractBasis
 from .bases import AbstractPolynomialBasis as AbstractPolynomialBasis

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from ._options import number_list, output_options, seed_option
+from ._options import basis_class, basis_option, number_list, output_options, ranks_or_auto, seed_option
 
 if TYPE_CHECKING:
     from ..solvers import AbstractSolver
 
-_BASES = ("monomial", "scaled-monomial", "bernstein", "chebyshev", "trigonometric")
 _SOLVERS = ("varpro", "constr", "proj", "zniyed", "hollander", "dreesen")
 _ALTERNATING = ("constr", "proj", "zniyed")  # they choose lam in two stages unless told otherwise
 _WITHOUT_LAM = ("hollander", "dreesen")
@@ -21,17 +20,19 @@ _WITHOUT_LAM = ("hollander", "dreesen")
 @click.argument("file")
 @click.option(
     "--ranks",
+    type=ranks_or_auto,
+    metavar="N,N,...|auto",
+    required=True,
+    help="Internal functions per layer, input first: 2,2. With auto they are chosen, see `decouple select`.",
+)
+@click.option(
+    "--degrees",
     type=number_list,
     metavar="N,N,...",
-    required=True,
-    help="Internal functions per layer, input first: 2,2.",
+    default=None,
+    help="Basis functions per layer, input first: 3,3. May be left out with --ranks auto.",
 )
-@click.option(
-    "--degrees", type=number_list, metavar="N,N,...", required=True, help="Basis functions per layer, input first: 3,3."
-)
-@click.option(
-    "--basis", type=click.Choice(_BASES), default="monomial", show_default=True, help="Basis of all functions."
-)
+@basis_option
 @click.option("--solver", type=click.Choice(_SOLVERS), default="varpro", show_default=True, help="Method.")
 @click.option(
     "--lam",
@@ -69,8 +70,8 @@ _WITHOUT_LAM = ("hollander", "dreesen")
 @output_options
 def fit(
     file: str,
-    ranks: tuple[int, ...],
-    degrees: tuple[int, ...],
+    ranks: tuple[int, ...] | Literal["auto"],
+    degrees: tuple[int, ...] | None,
     basis: str,
     solver: str,
     lam: float | None,
@@ -107,6 +108,10 @@ def fit(
     sources = [Path(source).resolve() for source in (file, validation) if source is not None]
     if len({*targets, *sources}) < len(targets) + len(set(sources)):
         raise click.UsageError("--output and --report must be two files, and not the ones that are read.")
+    if ranks != "auto" and degrees is None:
+        raise click.MissingParameter(param_hint="'--degrees'", param_type="option")
+    if ranks == "auto" and n_starts is not None:
+        raise click.UsageError("--n-starts must be left out with --ranks auto, which has starts of its own.")
     if validation is not None and holdout is not None:
         raise click.UsageError("Give --validation or --holdout, not both.")
     if lam is not None and solver in _WITHOUT_LAM:
@@ -115,14 +120,11 @@ def fit(
     judged = None if validation is None else dc.Samples.load(validation)
     if holdout is not None:
         samples, judged = samples.split(holdout, rng=seed)
-    bases = dict(
-        zip(_BASES, (dc.Monomial, dc.ScaledMonomial, dc.Bernstein, dc.Chebyshev, dc.Trigonometric), strict=True)
-    )
     result = dc.decouple(
         samples,
         ranks,
         degrees,
-        basis=bases[basis],
+        basis=basis_class(basis),
         solver=_solver(
             solver,
             {"lam": lam, "max_iterations": max_iterations, "patience": patience, "max_seconds": max_seconds},
@@ -131,7 +133,7 @@ def fit(
             and (solver in _ALTERNATING if two_stage is None else two_stage),
         ),
         n_starts=n_starts,
-        validation=judged,
+        validation=None if ranks == "auto" else judged,
         rng=seed,
         progress=not quiet,
     )
