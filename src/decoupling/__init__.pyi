@@ -22,6 +22,8 @@ from ._paratuck import ParaTuck as ParaTuck
 from ._regressor import DecouplingRegressor as DecouplingRegressor
 from ._result import Result as Result
 from ._samples import Samples as Samples
+from ._select import Selection as Selection
+from ._select import select as select
 from ._settings import Settings as Settings
 from ._status import Status as Status
 from .bases import AbstractBasis as AbstractBasis

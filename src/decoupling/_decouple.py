@@ -7,7 +7,7 @@ import time
 import warnings
 from collections.abc import Callable, Sequence
 from itertools import pairwise
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -33,7 +33,7 @@ _NO_VALUES = "Only Jacobians were given: they leave the constants of the last la
 
 def decouple(
     samples: Samples,
-    ranks: int | Sequence[int],
+    ranks: int | Sequence[int] | Literal["auto"],
     degrees: int | Sequence[int] | None = None,
     *,
     basis: Any = Monomial,
@@ -50,9 +50,11 @@ def decouple(
     samples
         Points with values, Jacobians or both.
     ranks
-        (r_1, ..., r_L): number of internal functions per layer, from input to output.
+        (r_1, ..., r_L): number of internal functions per layer, from input to output. With "auto", `select` chooses
+        them (up to two layers of up to 4 functions, or as many layers as `degrees` has) and gives its reason in the
+        first note.
     degrees
-        (d_1, ..., d_L): number of basis functions per layer. May be left out when `basis` fixes it.
+        (d_1, ..., d_L): number of basis functions per layer. May be left out when `basis` fixes it, and with "auto".
     basis
         A basis class that is given the degrees, such as `dc.Monomial`; one basis for all layers; or a sequence with
         one entry per layer, each a basis or a tuple with one basis per internal function.
@@ -78,6 +80,10 @@ def decouple(
     True
     """
     began = time.perf_counter()
+    if isinstance(ranks, str) and ranks == "auto":
+        return _with_selected_ranks(
+            samples, degrees, basis, solver, n_starts=n_starts, validation=validation, rng=rng, progress=progress
+        )
     if not isinstance(samples, Samples):
         raise InputError(f"`samples` must be dc.Samples(X, F=F, J=J). Got {type(samples).__name__}.")
     if samples.n_samples < 2:
@@ -117,6 +123,28 @@ def decouple(
         time.perf_counter() - began,
         settings,
     )
+
+
+def _with_selected_ranks(
+    samples: Samples,
+    degrees: int | Sequence[int] | None,
+    basis: Any,
+    solver: AbstractSolver | None,
+    *,
+    n_starts: int | None,
+    validation: Samples | None,
+    **options: Any,
+) -> Result:
+    from ._select import MAX_RANK, select
+
+    for name, value in (("n_starts", n_starts), ("validation", validation)):
+        if value is not None:
+            raise InputError(
+                f'`{name}` must be left out with ranks="auto", which cross-validates and has starts of its own. '
+                f"Got {value!r}: choose with dc.select, then decouple with the ranks it recommends."
+            )
+    n_layers = 2 if degrees is None else len(as_counts("degrees", degrees))
+    return select(samples, (MAX_RANK,) * n_layers, degrees=degrees, basis=basis, solver=solver, **options).result
 
 
 def _honest(status: Status, model: Decoupling, samples: Samples) -> Status:

@@ -4,6 +4,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import decoupling as dc
 from decoupling.solvers._algebraic import cpd_directions
+from decoupling.solvers._levenberg import Dense
 from decoupling.testing import check_solver
 
 from ..strategies import points, sampled
@@ -338,6 +339,26 @@ def test_a_rounding_floor_far_above_zero_is_recognised():
     )
     result = recover(shifted, sampled(shifted, 30))
     assert result.status is dc.Status.EXACT and len(result.starts) < 512
+
+
+@pytest.mark.parametrize("n_starts", [1, 4])
+def test_a_given_model_is_not_lost_where_elimination_would_lose_it(n_starts):
+    """Three squares of two functions span all quadratics, so that elimination leaves the directions of W_1 open."""
+    system = dc.systems.random_system((2, 2, 3, 4), (2, 2), rng=3)
+    clean, rng = sampled(system, 60), np.random.default_rng(0)
+    F, J = (a + 1e-3 * np.sqrt(np.mean(a**2)) * rng.normal(size=a.shape) for a in (clean.F, clean.J))
+    noisy = dc.Samples(clean.X, F=F, J=J)
+    result = recover(system, noisy, solver=dc.VarPro(start=system), n_starts=n_starts)
+    assert result.error_jacobian <= dc.error_jacobian(J, system.jacobian(clean.X))
+    assert len(result.starts) == n_starts and np.isfinite(result.starts[0].objective)
+
+
+def test_one_singular_normal_matrix_does_not_stop_the_others():
+    least = 1.0 + 1e-14  # what the diagonal becomes with the least damping
+    M = np.stack([np.eye(2), [[1.0, least], [least, 1.0]]])
+    move, _ = Dense(M, np.ones((2, 2))).step(np.zeros(2))
+    assert_allclose(move[0], 1.0)
+    assert np.all(np.isnan(move[1]))
 
 
 def test_a_warm_start_must_speak_the_same_basis():

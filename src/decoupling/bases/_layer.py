@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -12,6 +11,18 @@ from numpy import ndarray
 
 from .._errors import InputError
 from ._abstract import AbstractBasis, AbstractPolynomialBasis
+
+
+@dataclass(frozen=True)
+class Rescaling:
+    """Coefficients of polynomials after u = alpha v is replaced by v."""
+
+    to_monomials: Float[ndarray, "d d"]
+    back: Float[ndarray, "d d"]
+
+    def __call__(self, C: Float[ndarray, "B r d"], alpha: Float[ndarray, "B r"]) -> Float[ndarray, "B r d"]:
+        powers = np.arange(1, len(self.back) + 1)
+        return ((C @ self.to_monomials) * alpha[..., None] ** powers) @ self.back
 
 
 @dataclass(frozen=True)
@@ -66,19 +77,14 @@ class LayerBasis:
     def second_derivative(self, u: Float[ndarray, "*batch r"]) -> Float[ndarray, "*batch r d"]:
         return self._each("second_derivative", u)
 
-    def rescaling(self) -> Callable[[ndarray, ndarray], ndarray] | None:
-        """How coefficients (B, r, d) change when u = alpha v is replaced by v, if that is known in closed form."""
+    @cached_property
+    def rescaling(self) -> Rescaling | None:
+        """What scaling the arguments does to the coefficients, if that is known in closed form."""
         shared = self.shared
         if not isinstance(shared, AbstractPolynomialBasis):
             return None
-        powers = np.arange(1, shared.size + 1)
         T = shared.to_monomials()
-        back = np.linalg.inv(T)
-
-        def change(C: ndarray, alpha: ndarray) -> ndarray:
-            return ((C @ T) * alpha[..., None] ** powers) @ back
-
-        return change
+        return Rescaling(T, np.linalg.inv(T))
 
     def _each(self, method: str, u: ndarray) -> ndarray:
         if (shared := self.shared) is not None:

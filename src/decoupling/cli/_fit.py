@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
 from ._columns import FORMULAS, Columns, column_options, written_formula
-from ._options import command_line, number_list, output_options, seed_option
+from ._options import basis_class, basis_option, command_line, number_list, output_options, ranks_or_auto, seed_option
 
 if TYPE_CHECKING:
     from ..solvers import AbstractSolver
 
-_BASES = ("monomial", "scaled-monomial", "bernstein", "chebyshev", "trigonometric")
 _SOLVERS = ("varpro", "constr", "proj", "zniyed", "hollander", "dreesen")
 _ALTERNATING = ("constr", "proj", "zniyed")  # they choose lam in two stages unless told otherwise
 _WITHOUT_LAM = ("hollander", "dreesen")
@@ -30,17 +29,19 @@ _ESTIMATED = "Jacobians were estimated from the values, which costs accuracy: co
 )
 @click.option(
     "--ranks",
+    type=ranks_or_auto,
+    metavar="N,N,...|auto",
+    required=True,
+    help="Internal functions per layer, input first: 2,2. With auto they are chosen, see `decouple select`.",
+)
+@click.option(
+    "--degrees",
     type=number_list,
     metavar="N,N,...",
-    required=True,
-    help="Internal functions per layer, input first: 2,2.",
+    default=None,
+    help="Basis functions per layer, input first: 3,3. May be left out with --ranks auto.",
 )
-@click.option(
-    "--degrees", type=number_list, metavar="N,N,...", required=True, help="Basis functions per layer, input first: 3,3."
-)
-@click.option(
-    "--basis", type=click.Choice(_BASES), default="monomial", show_default=True, help="Basis of all functions."
-)
+@basis_option
 @click.option("--solver", type=click.Choice(_SOLVERS), default="varpro", show_default=True, help="Method.")
 @click.option(
     "--lam",
@@ -84,8 +85,8 @@ def fit(
     jacobians: bool | None,
     drop_missing: bool,
     estimate_jacobians: bool,
-    ranks: tuple[int, ...],
-    degrees: tuple[int, ...],
+    ranks: tuple[int, ...] | Literal["auto"],
+    degrees: tuple[int, ...] | None,
     basis: str,
     solver: str,
     lam: float | None,
@@ -128,6 +129,10 @@ def fit(
     sources = [Path(source).resolve() for source in (file, validation) if source is not None]
     if len({*targets, *sources}) < len(targets) + len(set(sources)):
         raise click.UsageError("--output and --report must be two files, and not the ones that are read.")
+    if ranks != "auto" and degrees is None:
+        raise click.MissingParameter(param_hint="'--degrees'", param_type="option")
+    if ranks == "auto" and n_starts is not None:
+        raise click.UsageError("--n-starts must be left out with --ranks auto, which has starts of its own.")
     if validation is not None and holdout is not None:
         raise click.UsageError("Give --validation or --holdout, not both.")
     if lam is not None and solver in _WITHOUT_LAM:
@@ -143,14 +148,11 @@ def fit(
         notes = (*notes, _ESTIMATED)
     elif samples.J is None:
         notes = (*notes, _VALUES_ONLY)
-    bases = dict(
-        zip(_BASES, (dc.Monomial, dc.ScaledMonomial, dc.Bernstein, dc.Chebyshev, dc.Trigonometric), strict=True)
-    )
     result = dc.decouple(
         samples,
         ranks,
         degrees,
-        basis=bases[basis],
+        basis=basis_class(basis),
         solver=_solver(
             solver,
             {"lam": lam, "max_iterations": max_iterations, "patience": patience, "max_seconds": max_seconds},
@@ -159,7 +161,7 @@ def fit(
             and (solver in _ALTERNATING if two_stage is None else two_stage),
         ),
         n_starts=n_starts,
-        validation=judged,
+        validation=None if ranks == "auto" else judged,
         rng=seed,
         progress=silent if quiet else True,
     )

@@ -14,6 +14,7 @@ from .._errors import DecouplingError, DecouplingWarning
 from ._demo import demo
 from ._fit import fit
 from ._reproduce import reproduce
+from ._select import select
 from ._show import show
 
 
@@ -23,7 +24,7 @@ def decouple() -> None:
     """Write multivariate functions as layers of univariate ones: f(x) = W_L g_L(W_(L-1) ... g_1(W_0 x))."""
 
 
-for command in (demo, fit, show, reproduce):
+for command in (demo, fit, select, show, reproduce):
     decouple.add_command(command)
 
 

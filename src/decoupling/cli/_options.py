@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 import sys
 from collections.abc import Callable
+from typing import Any, Literal
 
 import click
 
@@ -31,10 +32,29 @@ def command_line() -> str:
     return shlex.join(["decouple", *sys.argv[1:]])
 
 
+def ranks_or_auto(text: str) -> tuple[int, ...] | Literal["auto"]:
+    """Whole numbers separated by commas, or the word auto."""
+    return "auto" if text == "auto" else number_list(text)
+
+
 def output_options(command: Command) -> Command:
     """--json for machines, --quiet for silence."""
     command = click.option("--quiet", is_flag=True, help="Print nothing but errors.")(command)
     return click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")(command)
+
+
+BASES = ("monomial", "scaled-monomial", "bernstein", "chebyshev", "trigonometric")
+basis_option = click.option(
+    "--basis", type=click.Choice(BASES), default="monomial", show_default=True, help="Basis of all functions."
+)
+
+
+def basis_class(name: str) -> Any:
+    """The class that is meant by a name on the command line."""
+    import decoupling as dc
+
+    kinds = (dc.Monomial, dc.ScaledMonomial, dc.Bernstein, dc.Chebyshev, dc.Trigonometric)
+    return dict(zip(BASES, kinds, strict=True))[name]
 
 
 seed_option = click.option(

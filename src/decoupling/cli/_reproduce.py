@@ -95,6 +95,37 @@ def silverbox(
     _carry_out("silverbox", output, as_json, quiet, run, write_silverbox, silverbox_markdown)
 
 
+@reproduce.command()
+@click.option(
+    "--runs", type=click.IntRange(min=1), default=30, show_default=True, help="Data sets per group and noise level."
+)
+@click.option("--quick", is_flag=True, help="Three data sets per group, within two minutes.")
+@jobs_option
+@click.option(
+    "--output", default="reproduced", show_default=True, help="Directory for selection.json, .md, .png and the runs."
+)
+@fresh_option
+@seed_option
+@output_options
+def selection(
+    runs: int, quick: bool, jobs: int, output: str, fresh: bool, seed: int, as_json: bool, quiet: bool
+) -> None:
+    """Choosing ranks: how often `decouple select` finds those of the system behind the data.
+
+    Finished runs are kept in selection-runs.jsonl: a command that was stopped goes on where it was.
+    """
+    from ..reproduce import run_selection, selection_markdown, write_selection
+
+    if quick and runs != 30:
+        raise click.UsageError("--quick has its own number of runs: leave --runs out.")
+
+    def run(directory: Path, progress: Callable[..., None]) -> Any:
+        store = _store(directory, "selection", fresh)
+        return run_selection(n_runs=3 if quick else runs, seed=seed, n_jobs=jobs, store=store, progress=progress)
+
+    _carry_out("selection", output, as_json, quiet, run, write_selection, selection_markdown)
+
+
 def _network_command(case: str, n_runs: int, what: str) -> None:
     """Add the command of one compression experiment."""
 

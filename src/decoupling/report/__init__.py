@@ -4,6 +4,7 @@ from ._diagram import draw_diagram
 from ._figures import plot_fit, plot_functions, plot_history, plot_starts
 from ._layout import Layout, band_errors
 from ._page import write_report
+from ._selection import plot_selection
 
 __all__ = [
     "Layout",
@@ -12,6 +13,7 @@ __all__ = [
     "plot_fit",
     "plot_functions",
     "plot_history",
+    "plot_selection",
     "plot_starts",
     "write_report",
 ]

@@ -12,6 +12,7 @@ from jaxtyping import Bool, Float
 from numpy import ndarray
 
 from ._chain import Parameters, flatten, unflatten
+from ._normal import solve_each
 
 _FIRST_DAMPING = 1e-2
 _LEAST_DAMPING, _LARGEST_DAMPING = 1e-14, 1e10
@@ -52,7 +53,7 @@ class Dense(AbstractLinearisation):
         broken = ~np.isfinite(scaled).all(axis=(1, 2)) | ~np.isfinite(self.g).all(axis=1)
         scaled[broken] = np.eye(N)
         g = np.where(broken[:, None], 0.0, self.g * scale)
-        move = np.linalg.solve(scaled, g[..., None])[..., 0]
+        move = solve_each(scaled, g[..., None])[..., 0]  # where singular, the step is NaN and will be rejected
         promised = np.sum(move * g, axis=1) + damping * np.sum(move**2, axis=1)
         return move * scale, promised
 

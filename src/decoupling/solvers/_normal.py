@@ -27,7 +27,7 @@ def solve_normal(M: Float[ndarray, "*batch p p"], b: Float[ndarray, "*batch p k"
         solution = _eliminate(scaled, rhs)
     else:
         scaled[..., range(p), range(p)] += RIDGE
-        solution = _lapack(scaled, rhs)
+        solution = solve_each(scaled, rhs)
     return solution * scale[..., None]
 
 
@@ -52,10 +52,11 @@ def _eliminate(M: ndarray, b: ndarray) -> ndarray:
     return np.moveaxis(x, -1, 0).reshape(*batch, p, k)
 
 
-def _lapack(M: ndarray, b: ndarray) -> ndarray:
+def solve_each(M: Float[ndarray, "*batch p p"], b: Float[ndarray, "*batch p k"]) -> Float[ndarray, "*batch p k"]:
+    """Solve M x = b by LAPACK; x is NaN where M is exactly singular."""
     try:
         return np.linalg.solve(M, b)
-    except np.linalg.LinAlgError:  # one exactly singular matrix: solve the others, leave NaN for this one
+    except np.linalg.LinAlgError:  # one singular matrix stops all: solve the others one by one
         solution = np.full(b.shape, np.nan)
         for index in np.ndindex(M.shape[:-2]):
             try:

@@ -370,7 +370,7 @@ def unit_scales(
         alpha = np.where((largest > 0.0) & np.isfinite(largest), largest, 1.0)
         last_layer = l == len(layers) - 1
         has_coefficients = not last_layer or last is not None
-        change = layer.rescaling() if has_coefficients else None
+        change = layer.rescaling if has_coefficients else None
         if has_coefficients and change is None:
             alpha = np.ones_like(alpha)
         elif not has_coefficients:
@@ -397,20 +397,21 @@ def _contract(table: Float[ndarray, "B S r d"], coefficients: Float[ndarray, "B 
 
 
 def _part(chain: Chain, part: slice) -> Chain:
-    def cut(arrays: list[ndarray]) -> list[ndarray]:
-        return [array[:, part] for array in arrays]
-
     return Chain(
-        cut(chain.u),
-        cut(chain.V),
-        cut(chain.z),
+        _cut(chain.u, part),
+        _cut(chain.V, part),
+        _cut(chain.z, part),
         [None if P is None else P[:, part] for P in chain.P],
-        cut(chain.Phi),
-        cut(chain.dPhi),
-        cut(chain.ddPhi),
-        cut(chain.a),
-        cut(chain.b),
+        _cut(chain.Phi, part),
+        _cut(chain.dPhi, part),
+        _cut(chain.ddPhi, part),
+        _cut(chain.a, part),
+        _cut(chain.b, part),
     )
+
+
+def _cut(arrays: list[ndarray], part: slice) -> list[ndarray]:
+    return [array[:, part] for array in arrays]
 
 
 def _with_ridge(M: ndarray, g: ndarray, flat: ndarray, ridge: float, free: ndarray | None) -> Dense:

@@ -63,7 +63,8 @@ class VarPro(AbstractSolver):
     max_seconds
         The search ends after about so long. A result that was cut off by it depends on the speed of the machine.
     start
-        Distribution of the random start values, or a `Decoupling` to start from: it comes first in the first batch.
+        Distribution of the random start values, or a `Decoupling` to start from: it comes first in the first batch, and
+        is polished as it is besides. With a single start it is polished only.
     fixed
         Parts that are given and stay as they are: matrices by the names "W0", "W1", ..., `Functions` by "g1", "g2", ...
     """
@@ -143,7 +144,8 @@ class Search:
         self.eliminated = Eliminated(searched, problem.layers, options.ridge, inner)
         self.complete = Complete(self.rows, problem.layers, options.ridge, free)
         L = len(problem.layers)
-        self.eliminates = not {f"W{L}", f"g{L}"} & set(options.fixed)
+        given = isinstance(options.start, Decoupling)
+        self.eliminates = not {f"W{L}", f"g{L}"} & set(options.fixed) and not (given and n_starts == 1)
         self.interrupted = False
         self.table: list[StartRow] = []
         self.minima: list[tuple[float, Parameters, list[float], Status]] = []
@@ -188,14 +190,20 @@ class Search:
             best = np.argsort(descent.cost, kind="stable")[:_POLISHED]
             best = best[np.isfinite(descent.cost[best])]
             split = self.with_last_layer([t[best] for t in descent.theta]) if best.size else []
+            starts = descent.index[best]
+            if first == 0 and isinstance(self.options.start, Decoupling):
+                # A last layer with more functions than inputs is not what elimination would find again.
+                given = [t[:1] for t in theta]
+                split = [np.concatenate(pair) for pair in zip(given, split, strict=True)] if split else given
+                starts = np.concatenate([[0], starts])
         else:
             descent = Descent(theta, np.zeros(size), np.arange(size), 0, np.zeros(size, dtype=bool))
-            best, split = np.arange(size), theta
+            starts, split = np.arange(size), theta
         self._tabulate(first, size, descent)
-        if best.size:
-            self.polish(split, descent, best, first)
+        if starts.size:
+            self.polish(split, descent, starts, first)
 
-    def polish(self, theta: Parameters, descent: Descent, best: ndarray, first: int) -> None:
+    def polish(self, theta: Parameters, descent: Descent, starts: ndarray, first: int) -> None:
         """Free all parameters of the best starts of a batch and note where they end."""
         polished = descend(
             self.complete.linearise,
@@ -205,7 +213,7 @@ class Search:
             exact=self.floor,
             to_rounding=True,
             deadline=self.began + (1.0 + _POLISHING) * self.options.max_seconds,
-            progress=self._report(first, len(best)),
+            progress=self._report(first, len(starts)),
         )
         self.interrupted |= polished.interrupted
         for i in range(len(polished.cost)):
@@ -223,7 +231,9 @@ class Search:
                 status = Status.INTERRUPTED if polished.interrupted else status
             one = [t[i : i + 1] for t in polished.theta]
             self.minima.append((cost, one, descent.record + polished.record, status))
-            row = first + int(descent.index[best[polished.index[i]]])
+            row = first + int(starts[polished.index[i]])
+            if self.table[row].objective <= cost:
+                continue
             error_J, error_F = self.errors(one)
             self.table[row] = dataclasses.replace(
                 self.table[row],

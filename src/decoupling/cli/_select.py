@@ -1,0 +1,154 @@
+"""`decouple select`: ranks and degrees for a file of samples."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ._columns import Columns, column_options
+from ._options import basis_class, basis_option, number_list, output_options, seed_option
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from .._select import Selection
+
+_PICTURES = ("png", "svg", "pdf")
+
+
+@click.command()
+@click.argument("file")
+@column_options
+@click.option(
+    "--max-ranks",
+    type=number_list,
+    metavar="N,N,...",
+    default="4,4",
+    show_default=True,
+    help="Largest ranks per layer, input first. Fewer layers are tried as well.",
+)
+@click.option(
+    "--max-degree",
+    type=number_list,
+    metavar="N[,N,...]",
+    default="5",
+    show_default=True,
+    help="Largest degree, or one per layer.",
+)
+@click.option(
+    "--degrees", type=number_list, metavar="N,N,...", default=None, help="Degrees per layer, where they are known."
+)
+@click.option("--folds", type=click.IntRange(min=2), default=5, show_default=True, help="Parts for cross-validation.")
+@basis_option
+@click.option(
+    "--max-seconds",
+    type=click.FloatRange(min=0, min_open=True),
+    default=120,
+    show_default=True,
+    help="The best so far is returned after about so long, and after Ctrl-C.",
+)
+@click.option("--output", default=None, help="Draw error against parameters here (.png, .svg or .pdf).")
+@click.option("--model", default=None, help="Write the fit of the recommended shape here (.safetensors).")
+@seed_option
+@output_options
+def select(
+    file: str,
+    inputs: tuple[str, ...] | None,
+    outputs: tuple[str, ...] | None,
+    jacobians: bool | None,
+    drop_missing: bool,
+    max_ranks: tuple[int, ...],
+    max_degree: tuple[int, ...],
+    degrees: tuple[int, ...] | None,
+    folds: int,
+    basis: str,
+    max_seconds: float,
+    output: str | None,
+    model: str | None,
+    seed: int,
+    as_json: bool,
+    quiet: bool,
+) -> None:
+    """Recommend ranks and degrees for the samples in FILE.
+
+    FILE and its columns are as for `decouple fit`. Shapes are tried from the ranks that singular values of the Jacobians
+    suggest; each has an error on left-out samples.
+
+    \b
+    Examples:
+      decouple select data.csv --inputs x1,x2 --outputs y --max-ranks 4
+      decouple select samples.npz --max-ranks 4,4 --max-degree 4 --output pareto.png
+    """
+    from pathlib import Path
+
+    import decoupling as dc
+
+    from .._files import check_target, replace_file
+    from .._progress import silent
+    from ._screen import print_json, print_table
+
+    targets = [check_target(target) for target in (output, model) if target is not None]
+    if len({*targets, Path(file).resolve()}) < len(targets) + 1:
+        raise click.UsageError("--output and --model must be two files, and not the one that is read.")
+    kind = "" if output is None else Path(output).suffix.lower().lstrip(".")
+    if output is not None and kind not in _PICTURES:
+        raise click.BadParameter(f"{output!r} must end in .png, .svg or .pdf.", param_hint="--output")
+    reading = Columns(inputs, outputs, jacobians, drop_missing).read(file)
+    selection = dc.select(
+        reading.samples,
+        max_ranks,
+        max_degree,
+        degrees=degrees,
+        folds=folds,
+        basis=basis_class(basis),
+        rng=seed,
+        progress=silent if quiet else True,
+        max_seconds=max_seconds,
+    )
+    if output is not None:
+        figure = selection.plot()
+        with replace_file(output) as stream:
+            figure.savefig(stream, format=kind, dpi=150)
+    if model is not None:
+        selection.result.decoupling.save(model)
+    if as_json:
+        print_json(_content(selection) | {"picture": output, "model": model})
+    elif not quiet:
+        print_table(_table(selection, f"Shapes tried for {file}"))
+        click.echo(
+            "\n".join([selection.reason, *reading.notes, *selection.notes, "Singular values:", str(selection.hints)])
+        )
+        for name, path in (("Picture", output), ("Model", model)):
+            if path is not None:
+                click.echo(f"{name}: {path}")
+
+
+def _content(selection: Selection) -> dict[str, Any]:
+    names = ("ranks", "degrees", "n_parameters", "error", "spread", "training_error", "score", "seconds")
+    return {
+        "ranks": selection.ranks,
+        "degrees": selection.degrees,
+        "reason": selection.reason,
+        "notes": selection.notes,
+        "table": [{name: getattr(row, name) for name in (*names, "pareto", "chosen")} for row in selection.table],
+        "hints": [
+            {"unfolding": u.name, "rank": u.rank, "singular_values": u.singular_values}
+            for u in selection.hints.unfoldings
+        ],
+        "seconds": selection.seconds,
+    }
+
+
+def _table(selection: Selection, title: str) -> Table:
+    from rich.table import Table
+    from rich.text import Text
+
+    from .._select import COLUMNS, row_cells
+
+    table = Table(title=Text(title), title_justify="left")
+    for name in COLUMNS:
+        table.add_column(name, justify="right", no_wrap=True)
+    for row in selection.table:
+        table.add_row(*row_cells(row), style="bold" if row.chosen else None)
+    return table
