@@ -72,8 +72,8 @@ def select(
 ) -> None:
     """Recommend ranks and degrees for the samples in FILE.
 
-    FILE and its columns are as for `decouple fit`. Shapes are tried from the ranks that singular values of the Jacobians
-    suggest; each has an error on left-out samples.
+    FILE and its columns are as for `decouple fit`. Shapes are tried from the ranks that singular values of the
+    Jacobians suggest; each has an error on left-out samples.
 
     \b
     Examples:

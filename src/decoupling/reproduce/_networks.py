@@ -53,7 +53,7 @@ PAPER_METHODS = ("Zniyed", "TS-Zniyed", "TS-PROJ-1", "TS-PROJ-1, sigmoid inside"
 OWN_METHODS = ("TS-CONSTR-1", "TS-CONSTR-2", "VarPro", "refined, S = 200", "refined, 20 000 inputs", "fine-tuned")
 PEERS = ("ReLU distilled", "ReLU distilled, recombined", "truncated SVD", "Sobolev-Adam")
 METHODS = (*PAPER_METHODS, *OWN_METHODS, *PEERS)
-REFINED = ("refined, S = 200", "refined, 20 000 inputs", "fine-tuned")
+FEW_REFINED, MANY_REFINED, TUNED = REFINED = ("refined, S = 200", "refined, 20 000 inputs", "fine-tuned")
 
 
 @dataclass(frozen=True)
@@ -148,12 +148,16 @@ def run_networks(
         for run in range(n_runs)
         for size in chosen
         for method in METHODS
+        if method != TUNED  # a run of MANY_REFINED goes on to it
     ]
     found = run_all(tasks, partial(work, folder=str(folder)), store=store, n_jobs=n_jobs, progress=progress)
     keys = [(method, size) for method in METHODS for size in chosen]
 
     def outcomes(key: tuple[str, int]) -> list[dict[str, Any]]:
-        return [found[NetworkTask(case, *key, run, seed, epochs=epochs)] for run in range(n_runs)]
+        method, size = key
+        if method == TUNED:
+            return [outcome[TUNED] for outcome in outcomes((MANY_REFINED, size))]
+        return [found[NetworkTask(case, method, size, run, seed, epochs=epochs)] for run in range(n_runs)]
 
     return NetworkTable(
         case,
@@ -175,7 +179,12 @@ def work(task: NetworkTask, folder: str) -> dict[str, Any]:
         part = replacement(task, at, rows, rng)
     except SolverError:
         return {"accuracy": 10.0, "parameters": parameters_of(ranks_of(task), at.features.shape[1])}
-    return {"accuracy": at.accuracy(part), "parameters": sum(p.numel() for p in part.parameters())}
+    outcome: dict[str, Any] = {"accuracy": at.accuracy(part), "parameters": sum(p.numel() for p in part.parameters())}
+    if isinstance(part, DecoupledLayer) and task.method == MANY_REFINED:
+        labelled = FineTune(at.features, at.labels)
+        train_with_labels(part, part, labelled, rng, torch.float32, torch.device("cpu"), False)
+        outcome[TUNED] = outcome | {"accuracy": at.accuracy(part)}
+    return outcome
 
 
 def replacement(task: NetworkTask, at: Teacher, rows: ndarray, rng: np.random.Generator) -> nn.Module:
@@ -215,14 +224,10 @@ def replacement(task: NetworkTask, at: Teacher, rows: ndarray, rng: np.random.Ge
     if not own:
         return layer
     inputs = X
-    if task.method != REFINED[0]:
+    if task.method == MANY_REFINED:
         inputs = at.features[rng.permutation(rest)[:MANY]]
         layer = DecoupledLayer(result.decoupling.canonical(inputs.double().numpy()), inputs.double().numpy())
-    refined = refine(layer, at.part, inputs, rng=rng, progress=False)
-    if task.method == REFINED[2]:
-        labelled = FineTune(at.features, at.labels)
-        train_with_labels(refined, refined, labelled, rng, torch.float32, torch.device("cpu"), False)
-    return refined
+    return refine(layer, at.part, inputs, rng=rng, progress=False)
 
 
 def solver_of(
