@@ -16,7 +16,15 @@ extensions = [
 ]
 myst_enable_extensions = ["dollarmath"]
 myst_heading_anchors = 3
-exclude_patterns = ["_build", "table1/*", "recovery/*", "silverbox/*", "compression/*", "sg_execution_times.rst"]
+exclude_patterns = [
+    "_build",
+    "table1/*",
+    "recovery/*",
+    "selection/*",
+    "silverbox/*",
+    "compression/*",
+    "sg_execution_times.rst",
+]
 
 
 def own_figures(block, block_vars, gallery_conf):  # noqa: ARG001 (Sphinx-Gallery gives all three)

@@ -125,7 +125,8 @@ def compress(
     data
         Inputs of the *network*, without labels; the more the better.
     ranks
-        Internal functions per layer, or "auto": the fewest, in one layer, whose drop is at most `max_drop`.
+        Internal functions per layer, or "auto": the fewest, in one layer, whose drop is at most `max_drop`. The metric
+        of the network decides here, not the errors that `dc.select` goes by.
     degree
         Degree of the internal functions.
     solver
