@@ -24,6 +24,7 @@ exclude_patterns = [
     "_build",
     "table1/*",
     "recovery/*",
+    "selection/*",
     "silverbox/*",
     "compression/*",
     "estimated/*",

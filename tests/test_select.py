@@ -145,8 +145,9 @@ def test_the_training_error_is_that_of_the_model(rough):
 
 
 def scan_of(samples, **options):
-    given = {"basis": dc.Monomial, "solver": dc.VarPro(), "folds": 4, "deadline": np.inf, "report": lambda **_: None}
-    return Scan(samples, Limits((3,), (3,), fixed_degrees=False), rng=np.random.default_rng(0), **given | options)
+    given = {"basis": dc.Monomial, "solver": QUICK, "folds": 4, "began": 0.0, "max_seconds": 1e9}
+    limits, rng = Limits((3,), (3,), fixed_degrees=False), np.random.default_rng(0)
+    return Scan(samples, limits, rng=rng, report=lambda **_: None, **given | options)
 
 
 def test_every_sample_is_left_out_once_and_not_seen_by_the_fit():
@@ -163,6 +164,24 @@ def test_every_sample_is_left_out_once_and_not_seen_by_the_fit():
         total += np.sum(F**2) / np.sum((samples.F - samples.F.mean(axis=0)) ** 2) / 2
     pooled = np.sum(found.fold_errors**2 * [len(rows) for rows in scan.folds]) / 22
     assert_allclose(pooled, total, rtol=1e-3)
+
+
+def test_the_choice_is_the_smallest_shape_that_none_is_strongly_better_than():
+    scan = scan_of(noisy(ONE, 1e-2, S=20))
+    small, large = (scan.fit((r,), (1,), start=None, n_starts=1) for r in (1, 2))
+    extra = (large.n_free - small.n_free) * np.log(sum(small.counts))
+
+    def chosen(gain, errors=(1.0, 1.0)):
+        """The choice when the larger shape has a criterion lower by `gain`, and left-out errors are like these."""
+        ratio = np.exp(-(gain + extra) / sum(small.counts))
+        for c, square, error in ((small, 1e-4, errors[0]), (large, 1e-4 * ratio, errors[1])):
+            changed = {"squares": (square, square), "fold_errors": np.full(4, error)}
+            scan.found[c.shape] = dataclasses.replace(c, **changed)
+        return scan.choice().ranks
+
+    assert [chosen(gain) for gain in (-1.0, 0.0, 5.9, 6.1)] == [(1,), (1,), (1,), (2,)]
+    assert chosen(100.0, errors=(1.0, 9.9)) == (2,) and chosen(100.0, errors=(1.0, 10.1)) == (1,)
+    assert chosen(-100.0, errors=(10.1, 1.0)) == (2,)
 
 
 def test_free_parameters_are_those_that_can_be_told():

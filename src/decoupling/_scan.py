@@ -7,7 +7,8 @@ samples,
     sum_t N_t log(e_t) + p log(N),
 
 where e_t is the relative squared error of the values or the Jacobians, N_t how many numbers these are, N their sum and
-p the number of free parameters. Errors at rounding count as equal, so that the smallest of the exact shapes wins.
+p the number of free parameters. Errors at rounding count as equal, so that the smallest of the exact shapes wins. The
+choice is the smallest shape within 6 of the lowest criterion, a difference that is commonly called strong evidence.
 
 The search starts at the ranks that singular values suggest. For these, degrees grow until one shape is exact or the
 limit is reached, and those of the best one shrink as far as that is better; then every rank is tried one larger and one
@@ -23,7 +24,7 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise, product
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 from jaxtyping import Float
@@ -40,8 +41,13 @@ from ._samples import Samples
 from .solvers import AbstractSolver, Problem, TwoStage, VarPro
 from .solvers._weighting import weighted_mean, weighted_squares
 
+Shape = tuple[tuple[int, ...], tuple[int, ...]]  # ranks and degrees
+
 EXACT = 1e-20  # relative squared errors up to this are rounding
-_PROBED, _GROWN, _CONFIRMED = 8, 16, 32  # starts of VarPro: first look, one more function, second look at the best
+_STARTS, _FEWER, _MORE = 16, 8, 32  # of VarPro: in general, for a shape that comes from a larger one, for the best one
+_STRONG = 6.0  # difference of the criterion that is called strong evidence
+_VETO = 10.0  # times the smallest left-out error: more tells of too many parameters for the samples
+_SHARE = 0.1  # of the time for the scan that one fit may take
 _FOLD_STEPS = 60  # of a fold, which starts at the fit to all samples
 
 
@@ -100,6 +106,14 @@ class Candidate:
     seconds: float
 
     @property
+    def shape(self) -> Shape:
+        return self.ranks, self.degrees
+
+    @property
+    def n_parameters(self) -> int:
+        return self.result.decoupling.n_parameters
+
+    @property
     def exact(self) -> bool:
         return max(self.squares) <= EXACT
 
@@ -120,8 +134,7 @@ class Candidate:
     @property
     def score(self) -> float:
         """The criterion: lower is better."""
-        fit = sum(N * np.log(max(e, EXACT)) for N, e in zip(self.counts, self.squares, strict=True))
-        return float(fit + self.n_free * np.log(sum(self.counts)))
+        return criterion(self.squares, self.counts, self.n_free)
 
 
 class OutOfTimeError(Exception):
@@ -140,17 +153,19 @@ class Scan:
         solver: AbstractSolver,
         folds: int,
         rng: np.random.Generator,
-        deadline: float,
+        began: float,
+        max_seconds: float,
         report: Callable[..., None],
     ) -> None:
         self.samples, self.limits, self.basis, self.solver = samples, limits, basis, solver
-        self.deadline, self.report = deadline, report
+        self.deadline, self.share, self.report = began + max_seconds, _SHARE * max_seconds, report
         self.hints = hints_of(samples)
         self.seed = int(rng.integers(2**63))
         order = rng.permutation(samples.n_samples)
         self.folds = [np.sort(order[k::folds]) for k in range(folds)]
         self.measure = Measure.of(samples)
-        self.found: dict[tuple[tuple[int, ...], tuple[int, ...]], Candidate] = {}
+        self.found: dict[Shape, Candidate] = {}
+        self.tried: set[tuple[Candidate | None, Shape]] = set()
 
     # Strategy
 
@@ -161,13 +176,28 @@ class Scan:
             first = self.first_ranks(L)
             if best is not None and best.exact and self.n_free(first, self.limits.least_degrees(L)) >= best.n_free:
                 break  # more layers cannot be smaller
-            best = self.better(best, self.climb(self.ladder(first)))
-        while best is not None and not best.exact:
-            again = self.fit(best.ranks, best.degrees, start=best, n_starts=_CONFIRMED)
-            if again is None or again.score > best.score - 1.0:
+            best = better(best, self.climb(self.ladder(first)))
+        settled = set()
+        while self.found:
+            choice = self.choice()
+            if choice.shape in settled:
                 break
-            best = self.climb(self.trim(again))
+            settled.add(choice.shape)
+            if not choice.exact:
+                self.climb(self.fit(*choice.shape, start=choice, n_starts=_MORE, once_more=True))
+            self.narrow(self.trim(self.found[choice.shape]))
         self.compare()
+
+    def choice(self) -> Candidate:
+        """The smallest shape that none is strongly better than, of those that predict left-out samples well enough."""
+        allowed = self.allowed_error()
+        eligible = [c for c in self.found.values() if c.error <= allowed]
+        lowest = min(c.score for c in eligible)
+        return min((c for c in eligible if c.score <= lowest + _STRONG), key=lambda c: (c.n_parameters, c.score))
+
+    def allowed_error(self) -> float:
+        """Left-out errors above this tell of too many parameters for the samples."""
+        return _VETO * max(min(c.error for c in self.found.values()), float(np.sqrt(EXACT)))
 
     def first_ranks(self, L: int) -> tuple[int, ...]:
         """Ranks that the singular values suggest, as far as the samples determine so many parameters.
@@ -185,12 +215,10 @@ class Scan:
         best: Candidate | None = None
         steps = [degrees for degrees in self.limits.ladder(len(ranks)) if self.determined(ranks, degrees)]
         for degrees in steps[:1] if len(ranks) == 1 else steps:
-            found = self.fit(ranks, degrees, start=self.inside(ranks, degrees), n_starts=_PROBED)
-            best = self.better(best, found)
+            found = self.fit(ranks, degrees, start=self.inside(ranks, degrees), n_starts=_STARTS)
+            best = better(best, found)
             if found is not None and found.exact:
                 break
-        if best is not None and not best.exact:
-            best = self.fit(ranks, best.degrees, start=best, n_starts=_CONFIRMED - _PROBED)
         return self.trim(best)
 
     def inside(self, ranks: tuple[int, ...], degrees: tuple[int, ...]) -> Candidate | None:
@@ -204,61 +232,62 @@ class Scan:
         return min(contained, key=lambda c: c.training_error, default=None)
 
     def trim(self, best: Candidate | None) -> Candidate | None:
-        """Lower degrees as long as that is better."""
-        while best is not None:
-            least = self.limits.least_degrees(len(best.ranks))
-            found: Candidate | None = best
-            for l, d in enumerate(best.degrees):
-                if d > least[l]:
-                    n_starts = 1 if best.exact else _PROBED
-                    lower = self.fit(best.ranks, one_off(best.degrees, l, -1), start=best, n_starts=n_starts)
-                    found = self.better(found, lower)
-            if found is best:
-                break
-            best = found
+        """Lower degrees as long as that is not strongly worse; the best of all."""
+        here = best
+        while best is not None and here is not None:
+            least = self.limits.least_degrees(len(here.ranks))
+            lower = [
+                self.fit(here.ranks, one_off(here.degrees, l, -1), start=here, n_starts=1 if here.exact else _FEWER)
+                for l, d in enumerate(here.degrees)
+                if d > least[l]
+            ]
+            here = None
+            for c in lower:
+                best = better(best, c)
+                if c is not None and c.score <= best.score + _STRONG:
+                    here = better(c, here)
         return best
 
     def climb(self, best: Candidate | None) -> Candidate | None:
         """Go from ranks to neighbouring ranks as long as that is better."""
         while best is not None:
-            found: Candidate | None = best
+            larger = best
             if not best.exact:
                 for l, top in enumerate(self.limits.ranks(len(best.ranks))):
                     ranks = one_off(best.ranks, l, 1)
                     if ranks[l] <= top and self.determined(ranks, best.degrees):
-                        found = self.better(found, self.fit(ranks, best.degrees, start=best, n_starts=_GROWN))
-            if found is best:
-                for l, r in enumerate(best.ranks):
-                    if r > 1:
-                        ranks = one_off(best.ranks, l, -1)
-                        found = self.better(found, self.fit(ranks, best.degrees, start=best, n_starts=_PROBED))
-            if found is best or found is None:
+                        larger = better(larger, self.fit(ranks, best.degrees, start=best, n_starts=_STARTS))
+            if larger is not best:
+                best = self.trim(larger)
+                if best is not None and not best.exact:
+                    best = better(best, self.ladder(larger.ranks))
+                continue
+            smaller = self.narrow(best)
+            if smaller is best:
                 break
-            best = self.trim(found) if found.exact else self.better(self.trim(found), self.ladder(found.ranks))
+            best = self.trim(smaller)
+        return best
+
+    def narrow(self, here: Candidate | None) -> Candidate | None:
+        """The best of a shape and those with one function less in one layer."""
+        best = here
+        for l, r in enumerate(() if here is None else here.ranks):
+            if here is not None and r > 1:
+                ranks = one_off(here.ranks, l, -1)
+                best = better(best, self.fit(ranks, here.degrees, start=here, n_starts=_FEWER))
         return best
 
     def compare(self) -> None:
         """Give every shape the fits of those it contains: a larger shape must not look worse for want of luck."""
         for c in sorted(self.found.values(), key=lambda c: c.n_free):
             inner = self.inside(c.ranks, c.degrees)
-            if inner is not None and inner is not c and not c.exact and inner.training_error < c.training_error:
+            if inner is not None and not c.exact and inner.training_error < c.training_error:
                 self.fit(c.ranks, c.degrees, start=inner, n_starts=1)
-
-    @staticmethod
-    def better(a: Candidate | None, b: Candidate | None) -> Candidate | None:
-        """The one with the lower score; the first one of equals."""
-        if a is None or b is None:
-            return a or b
-        return a if a.score <= b.score else b
 
     # One shape
 
     def n_free(self, ranks: tuple[int, ...], degrees: tuple[int, ...]) -> int:
-        """Parameters that scalings leave free: two per function are not."""
-        dims = [self.samples.n_inputs, *ranks, self.samples.n_outputs]
-        constants = 0 if self.samples.F is None else min(ranks[-1], self.samples.n_outputs)
-        weights = sum(a * b for a, b in pairwise(dims))
-        return weights + sum(r * (d - 2) for r, d in zip(ranks, degrees, strict=True)) + constants
+        return n_free(self.samples, ranks, degrees)
 
     def determined(self, ranks: tuple[int, ...], degrees: tuple[int, ...]) -> bool:
         """Whether the samples of all folds but one hold as many numbers as there are parameters."""
@@ -266,12 +295,27 @@ class Scan:
         return self.n_free(ranks, degrees) <= sum(self.measure.counts) * (K - 1) / K
 
     def fit(
-        self, ranks: tuple[int, ...], degrees: tuple[int, ...], *, start: Candidate | None, n_starts: int
+        self,
+        ranks: tuple[int, ...],
+        degrees: tuple[int, ...],
+        *,
+        start: Candidate | None,
+        n_starts: int,
+        once_more: bool = False,
     ) -> Candidate | None:
-        """Fit one shape, from a model of a neighbouring one if given. What is known already is kept if it is better."""
+        """Fit one shape, from a model of a neighbouring one if given, and from random values the first time.
+
+        What is known already is kept if it is better.
+        """
         known = self.found.get((ranks, degrees))
-        if known is not None and (known.exact or start is None or not isinstance(self.solver, VarPro)):
-            return known
+        if known is not None:
+            if known.exact or start is None or not isinstance(self.solver, VarPro):
+                return known
+            if not once_more and (start is known or (start, (ranks, degrees)) in self.tried):
+                return known
+        self.tried.add((start, (ranks, degrees)))
+        if known is not None and not once_more:
+            n_starts = 1
         if self.found and time.perf_counter() > self.deadline:
             raise OutOfTimeError
         self.report(stage=f"ranks {ranks}, degrees {degrees}", done=len(self.found), total=None)
@@ -342,8 +386,8 @@ class Scan:
         return float(np.sqrt(np.mean(self.measure.squares(fitted, unknown)) * S / len(rows)))
 
     def _left(self) -> float:
-        """Seconds that are left; the first shape gets one in any case."""
-        return max(self.deadline - time.perf_counter(), 1.0)
+        """Seconds that one fit may take: a share of all, so that there are several, and not more than are left."""
+        return max(min(self.share, self.deadline - time.perf_counter()), 0.1)
 
 
 @dataclass(frozen=True)
@@ -381,6 +425,31 @@ class Measure:
                 return (float("inf"),) * len(self.sizes)
             sums = [float(weighted_squares(r[None], samples.weights)[0]) for r in residuals]
         return tuple(s / size if np.isfinite(s) else np.inf for s, size in zip(sums, self.sizes, strict=True))
+
+
+@overload
+def better(a: Candidate, b: Candidate | None) -> Candidate: ...
+@overload
+def better(a: Candidate | None, b: Candidate | None) -> Candidate | None: ...
+def better(a: Candidate | None, b: Candidate | None) -> Candidate | None:
+    """The one with the lower score; the first one of equals."""
+    if a is None or b is None:
+        return a or b
+    return a if a.score <= b.score else b
+
+
+def criterion(squares: tuple[float, ...], counts: tuple[float, ...], n_free: int) -> float:
+    """The Bayesian information criterion of relative squared errors; those at rounding count as equal."""
+    fit = sum(N * np.log(max(e, EXACT)) for N, e in zip(counts, squares, strict=True))
+    return float(fit + n_free * np.log(sum(counts)))
+
+
+def n_free(samples: Samples, ranks: tuple[int, ...], degrees: tuple[int, ...]) -> int:
+    """Parameters that scalings leave free: two per function are not."""
+    dims = [samples.n_inputs, *ranks, samples.n_outputs]
+    constants = 0 if samples.F is None else min(ranks[-1], samples.n_outputs)
+    weights = sum(a * b for a, b in pairwise(dims))
+    return weights + sum(r * (d - 2) for r, d in zip(ranks, degrees, strict=True)) + constants
 
 
 def one_off(numbers: tuple[int, ...], position: int, step: int) -> tuple[int, ...]:

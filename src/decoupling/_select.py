@@ -28,7 +28,6 @@ from .solvers import AbstractSolver, Problem, VarPro
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-_VETO = 10.0  # a shape whose left-out error is so many times the smallest one has too many parameters for the samples
 MAX_RANK, MAX_DEGREE = 4, 5  # unless the user says otherwise
 _LARGEST_RANK, _LARGEST_DEGREE = 50, 20
 
@@ -214,7 +213,8 @@ def select(
             solver=method,
             folds=folds,
             rng=generator,
-            deadline=began + max_seconds,
+            began=began,
+            max_seconds=max_seconds,
             report=report,
         )
         _check_scan(scan)
@@ -305,15 +305,14 @@ def _check_scan(scan: Scan) -> None:
 
 
 def _selection(scan: Scan, notes: list[str], seconds: float) -> Selection:
-    candidates = sorted(scan.found.values(), key=lambda c: (c.result.decoupling.n_parameters, c.score))
-    allowed = _VETO * max(min(c.error for c in candidates), np.sqrt(EXACT))
-    chosen = min((c for c in candidates if c.error <= allowed), key=lambda c: c.score)
+    candidates = sorted(scan.found.values(), key=lambda c: (c.n_parameters, c.score))
+    chosen = scan.choice()
     front = _pareto(candidates)
     rows = tuple(
         SelectionRow(
             c.ranks,
             c.degrees,
-            c.result.decoupling.n_parameters,
+            c.n_parameters,
             100.0 * c.error,
             100.0 * c.spread,
             100.0 * c.training_error,
@@ -325,7 +324,7 @@ def _selection(scan: Scan, notes: list[str], seconds: float) -> Selection:
         )
         for c in candidates
     )
-    reason = _reason(chosen, candidates)
+    reason = _reason(chosen, candidates, scan.allowed_error())
     notes = [*notes, *_limits_met(scan, chosen)]
     result = dataclasses.replace(chosen.result, notes=(reason, *notes, *chosen.result.notes), seconds=seconds)
     return Selection(
@@ -336,49 +335,46 @@ def _selection(scan: Scan, notes: list[str], seconds: float) -> Selection:
 def _pareto(candidates: list[Candidate]) -> list[Candidate]:
     """Candidates, which come smallest first, with a smaller left-out error than all smaller ones; rounding is equal."""
     front: list[Candidate] = []
-    for c in sorted(candidates, key=lambda c: (c.result.decoupling.n_parameters, c.error)):
+    for c in sorted(candidates, key=lambda c: (c.n_parameters, c.error)):
         if not front or max(c.error, np.sqrt(EXACT)) < max(front[-1].error, np.sqrt(EXACT)):
             front.append(c)
     return front
 
 
-def _reason(chosen: Candidate, candidates: list[Candidate]) -> str:
+def _reason(chosen: Candidate, candidates: list[Candidate], allowed: float) -> str:
     """Why this one: what it does, and what smaller and larger ones do."""
-
-    def size(c: Candidate) -> int:
-        return c.result.decoupling.n_parameters
-
-    def shape(c: Candidate) -> str:
-        return f"ranks {c.ranks} with degrees {c.degrees}"
-
-    smaller = [c for c in candidates if size(c) < size(chosen)]
-    larger = [c for c in candidates if size(c) > size(chosen)]
-    name = shape(chosen).capitalize()
+    smaller = [c for c in candidates if c.n_parameters < chosen.n_parameters]
+    larger = [c for c in candidates if c.n_parameters > chosen.n_parameters]
+    name = _shape(chosen).capitalize()
     if chosen.exact:
-        text = f"{name} meet the samples to rounding with {size(chosen)} parameters"
+        text = f"{name} meet the samples to rounding with {chosen.n_parameters} parameters"
         if not smaller:
             return f"{text}, and nothing smaller was left to try."
         best = min(smaller, key=lambda c: c.training_error)
-        return f"{text}; of the smaller shapes, the best ({shape(best)}) is off by {_percent(best.training_error)}."
+        return f"{text}; of the smaller shapes, the best ({_shape(best)}) is off by {_percent(best.training_error)}."
     sentences = [
-        f"{name}: {size(chosen)} parameters fit the samples to {_percent(chosen.training_error)} and predict left-out "
-        f"ones to {_percent(chosen.error)}."
+        f"{name}: {chosen.n_parameters} parameters fit the samples to {_percent(chosen.training_error)} and predict "
+        f"left-out ones to {_percent(chosen.error)}."
     ]
     if smaller:
         best = min(smaller, key=lambda c: c.score)
-        sentences.append(f"Of the smaller shapes the best is {shape(best)}, off by {_percent(best.training_error)}.")
+        sentences.append(f"Of the smaller shapes the best is {_shape(best)}, off by {_percent(best.training_error)}.")
     if larger:
         best = min(larger, key=lambda c: c.score)
-        if best.score < chosen.score:
+        if best.error > allowed and best.score < chosen.score:
             sentences.append(
-                f"{shape(best).capitalize()} fit better ({_percent(best.training_error)}), but predict left-out "
+                f"{_shape(best).capitalize()} fit better ({_percent(best.training_error)}), but predict left-out "
                 f"samples to {_percent(best.error)} only: too many parameters for these samples."
             )
         else:
             sentences.append(
-                f"Larger ones gain no more than chance would ({shape(best)}: {_percent(best.training_error)})."
+                f"Larger ones gain no more than chance would ({_shape(best)}: {_percent(best.training_error)})."
             )
     return " ".join(sentences)
+
+
+def _shape(c: Candidate) -> str:
+    return f"ranks {c.ranks} with degrees {c.degrees}"
 
 
 def _limits_met(scan: Scan, chosen: Candidate) -> list[str]:

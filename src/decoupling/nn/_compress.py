@@ -129,7 +129,7 @@ def compress(
         Inputs of the *network*, without labels; the more the better.
     ranks
         Internal functions per layer, or "auto": the fewest, in one layer, whose drop is at most `max_drop`, found by
-        growing and halving.
+        growing and halving. The metric of the network decides here, not the errors that `dc.select` goes by.
     degree
         Degree of the internal functions.
     solver
