@@ -69,6 +69,7 @@ class Limits:
         return self.max_ranks if len(self.max_ranks) == L else (max(self.max_ranks),) * L
 
     def degrees(self, L: int) -> tuple[int, ...]:
+        """Largest degrees of a model with L layers."""
         return self.max_degrees if len(self.max_degrees) == L else (max(self.max_degrees),) * L
 
     def least_degrees(self, L: int) -> tuple[int, ...]:
@@ -377,7 +378,7 @@ class Scan:
         """Relative error at the samples `rows` of a fit to all others."""
         S = self.samples.n_samples
         known, unknown = self.samples.take(np.setdiff1d(np.arange(S), rows)), self.samples.take(rows)
-        solver, n_starts = _going_on(self.solver, model, self._left())
+        solver, n_starts = _going_on(self.solver, model, self._left() / len(self.folds))
         problem = Problem.build(known, tuple(g.layer for g in model.g))
         try:
             fitted = solver.solve(problem, n_starts=n_starts, rng=rng, progress=lambda **_: None).decoupling

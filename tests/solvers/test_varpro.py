@@ -353,6 +353,13 @@ def test_a_given_model_is_not_lost_where_elimination_would_lose_it(n_starts):
     assert len(result.starts) == n_starts and np.isfinite(result.starts[0].objective)
 
 
+def test_a_given_model_is_polished_where_starts_run_one_at_a_time(monkeypatch):
+    monkeypatch.setattr("decoupling.solvers._residuals._DENSE_UP_TO", 3)
+    near = dc.Decoupling([w * 1.001 for w in F2.W], F2.g)
+    result = recover(F2, sampled(F2, 30), solver=dc.VarPro(start=near, max_seconds=5), n_starts=2)
+    assert result.error_jacobian < 1e-6 and np.isfinite(result.starts[0].objective)
+
+
 def test_one_singular_normal_matrix_does_not_stop_the_others():
     least = 1.0 + 1e-14  # what the diagonal becomes with the least damping
     M = np.stack([np.eye(2), [[1.0, least], [least, 1.0]]])

@@ -191,15 +191,13 @@ class Search:
             best = best[np.isfinite(descent.cost[best])]
             split = self.with_last_layer([t[best] for t in descent.theta]) if best.size else []
             starts = descent.index[best]
-            if first == 0 and isinstance(self.options.start, Decoupling):
-                # A last layer with more functions than inputs is not what elimination would find again.
-                given = [t[:1] for t in theta]
-                split = [np.concatenate(pair) for pair in zip(given, split, strict=True)] if split else given
-                starts = np.concatenate([[0], starts])
         else:
             descent = Descent(theta, np.zeros(size), np.arange(size), 0, np.zeros(size, dtype=bool))
             starts, split = np.arange(size), theta
         self._tabulate(first, size, descent)
+        if self.eliminates and first == 0 and isinstance(self.options.start, Decoupling):
+            # A last layer with more functions than inputs is not what elimination would find again.
+            self.polish([t[:1] for t in theta], descent, np.array([0]), first)
         if starts.size:
             self.polish(split, descent, starts, first)
 
