@@ -46,8 +46,10 @@ def plot_selection(selection: Selection) -> Figure:
         ax.annotate(
             f"ranks {chosen.ranks}\ndegrees {chosen.degrees}",
             (x[0], y[0]),
-            xytext=(9, 9),
+            xytext=(-10, 0),
             textcoords="offset points",
+            ha="right",
+            va="center",
             fontsize=8,
         )
         ax.set_yscale("log")
