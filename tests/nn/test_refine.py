@@ -23,7 +23,7 @@ def refined(model, part=PART, points=X, **options):
 
 def distance(layer):
     with torch.no_grad():
-        return float(_refine.divergence(PART(X), layer(X)))
+        return float(_refine.divergence(layer(X), PART(X).log_softmax(1)))
 
 
 def test_it_comes_closer_to_the_classes_and_leaves_everything_else_alone(start):

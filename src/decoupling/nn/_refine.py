@@ -93,8 +93,8 @@ def refine(
     known = torch.cat([values_of(twin, pool[rows].reshape(-1, *shape)) for rows in chunks(len(pool), _CHUNK)])
     check_finite("part", known.numpy())
     _check_outputs(layer, known.shape[1], loss)
-    distance = divergence if loss == "kl" else mse_loss
-    optimiser = torch.optim.Adam(_groups(layer, top), betas=(0.9, 0.99))
+    distance, known = (divergence, known.log_softmax(1)) if loss == "kl" else (mse_loss, known)
+    optimiser = torch.optim.Adam(_groups(layer, top), betas=(0.9, 0.99), fused=True)
     schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, lambda t: _rate(t, steps))
     with progress_callback(progress, "Refining") as report, torch.enable_grad():
         for t in range(steps):
@@ -103,9 +103,9 @@ def refine(
             rows = torch.randint(len(given), (size,), generator=generator)
             if n_recombined:
                 rows[:n_recombined] = len(given) + torch.randint(count, (n_recombined,), generator=generator)
-            inputs, wanted = pool[rows], known[rows]
+            inputs, wanted = pool.index_select(0, rows), known.index_select(0, rows)
             optimiser.zero_grad()
-            value = distance(wanted, layer(inputs))
+            value = distance(layer(inputs), wanted)
             value.backward()  # type: ignore[no-untyped-call]
             optimiser.step()
             schedule.step()
@@ -117,7 +117,7 @@ def refine(
     layer.zero_grad()
     layer.set_range(given)
     rows = torch.randperm(len(pool), generator=generator)[:_CHUNK]
-    return _better(begun, layer, lambda candidate: float(distance(known[rows], candidate(pool[rows]))))
+    return _better(begun, layer, lambda candidate: float(distance(candidate(pool[rows]), known[rows])))
 
 
 def recombine(X: Tensor, count: int, generator: torch.Generator) -> Tensor:
@@ -131,9 +131,9 @@ def recombine(X: Tensor, count: int, generator: torch.Generator) -> Tensor:
     return torch.where(swapped, X[second], X[first]) * (1.0 + _SCALED * (2.0 * uniform(count, 1) - 1.0))
 
 
-def divergence(wanted: Tensor, got: Tensor) -> Tensor:
-    """Mean KL divergence of softmax(got) from softmax(wanted)."""
-    return kl_div(got.log_softmax(1), wanted.log_softmax(1), log_target=True, reduction="batchmean")
+def divergence(logits: Tensor, wanted: Tensor) -> Tensor:
+    """Mean KL divergence of softmax(logits) from the classes `wanted`, given as logarithms of probabilities."""
+    return kl_div(logits.log_softmax(1), wanted, log_target=True, reduction="batchmean")
 
 
 def _groups(layer: DecoupledLayer, rate: float) -> list[dict[str, Any]]:
