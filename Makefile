@@ -27,7 +27,9 @@ bench: $(VENV)/.installed-dev
 peers: $(VENV)/.installed-dev
 	$(BIN)/python -m benchmarks.peers --output docs
 
+# Pages of names that are gone would be warned about.
 docs: $(VENV)/.installed-docs
+	@rm -rf docs/api
 	$(BIN)/sphinx-build -q -W --keep-going -b html docs docs/_build/html
 	@echo "Open docs/_build/html/index.html"
 

@@ -31,7 +31,7 @@ refined = decoupled.refine(train.u, train.y, progress=False)
 # ---------
 # Every model is started with the 50 measured outputs that the benchmark allows and then fed its own. The errors have a
 # scale of their own: the output itself reaches 200 mV.
-figure, axes = plt.subplots(2, 1, figsize=(8, 4.5), sharex=True, layout="constrained")
+figure, axes = plt.subplots(2, 1, figsize=(9, 5), sharex=True, layout="constrained")
 shown = slice(2000, 2300)
 axes[0].plot(1e3 * test.y[shown], color="black", linewidth=1)
 axes[0].set_ylabel("output (mV)")
@@ -44,7 +44,7 @@ for name, model, colour in (
     label = f"{name}: {1e3 * test.rmse(simulated):.2f} mV"
     axes[1].plot(1e3 * (simulated - test.y)[shown], label=label, color=colour, linewidth=1)
 axes[1].set(xlabel="sample", ylabel="error (mV)")
-axes[1].legend(frameon=False, fontsize=8, loc="lower right")
+legend = figure.legend(loc="outside lower center", ncols=3, frameon=False, fontsize=8)
 
 # %%
 # What is inside
