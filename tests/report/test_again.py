@@ -57,6 +57,12 @@ def test_what_cannot_be_written_is_named():
     assert "metric=metric" in again.source and "MT19937" in again.remarks[-1]
 
 
+def test_no_caller_is_named_where_ranks_were_chosen_for_them():
+    model = dc.systems.random_system((2, 1, 2), (2,), rng=1)
+    again = how_to_run_again(dc.decouple(sampled(model, 20), "auto", 2, progress=False))
+    assert "no seed" in again.remarks[-1] and "caller" not in again.remarks[-1]
+
+
 def test_the_settings_hold_a_generator_as_it_was():
     rng = np.random.default_rng(5)
     first = dc.decouple(SAMPLES, (2, 2), (3, 3), solver=QUICK, rng=rng, progress=False)

@@ -201,7 +201,15 @@ def test_nothing_is_loaded_and_nothing_is_wider_than_a_phone(open_page):
     for name in ("two_layers", "many_inputs"):
         driver = open_page(MAKERS[name](), width=360)
         assert driver.execute_script("return performance.getEntriesByType('resource').length") == 0
+        driver.execute_script("document.querySelector('.slider output').textContent = '−7.221·10⁻¹³'")
         assert driver.execute_script("return document.documentElement.scrollWidth") <= 360
+
+
+def test_captions_are_read_along_and_not_word_by_word(open_page):
+    driver = open_page(MAKERS["one_layer"]())
+    find(driver, "#formula details:last-of-type summary").click()
+    heights = driver.execute_script("return [...document.querySelectorAll('caption')].map(e => e.offsetHeight)")
+    assert len(heights) == 3 and all(0 < height < 70 for height in heights)
 
 
 def test_the_page_follows_the_dark_scheme(open_page, driver):

@@ -118,13 +118,13 @@ def _random(rng: int | np.random.Generator) -> tuple[str, list[str], str]:
         return (
             "rng",
             [],
-            f"The random numbers came from a generator of the caller ({kind}), so there is no seed, and its state is "
+            f"The random numbers came from a generator ({kind}), so there is no seed, and its state is "
             "too long to print. `result.settings.rng` holds it as it was; give a whole number as `rng` next time.",
         )
     before = [f"rng = np.random.Generator(np.random.{kind}())", f"rng.bit_generator.state = {state!r}"]
     return (
         "rng",
         before,
-        "The random numbers came from a generator of the caller, so there is no seed: the state that the generator had "
+        "The random numbers came from a generator, so there is no seed: the state that the generator had "
         "before the run is written out instead.",
     )

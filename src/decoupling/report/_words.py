@@ -129,6 +129,11 @@ def verdict(rows: Sequence[OutputRow]) -> tuple[Grade, str]:
     if found is GRADES[0]:
         if worst.fitted is None:
             return found, "The slopes of the model are those of the samples, to rounding."
+        steepest = max(rows, key=lambda row: row.slopes or 0.0)
+        if (off := steepest.slopes or 0.0) >= _ROUNDING:
+            of = "" if len(rows) == 1 else f" of {steepest.name}"
+            but = f"The values are met to rounding, but the slopes{of} are off by {percent(off)} of their size."
+            return grade(off), f"{grade(off).sentence} {but}"
         apart = "" if worst.unseen is None else ", and so do the samples that were kept apart"
         return found, f"{found.sentence} The fitted samples agree with the model to rounding{apart}."
     text = [found.sentence]
@@ -156,7 +161,7 @@ def kind_of_functions(functions: Functions) -> str:
     """What the functions of a layer are made of."""
     basis = functions.layer.shared
     if basis is None:
-        return "of several kinds"
+        return "functions of several kinds"
     if isinstance(basis, AbstractPolynomialBasis):
         return f"polynomials of degree {basis.size}"
     if isinstance(basis, Trigonometric):
