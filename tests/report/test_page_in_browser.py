@@ -219,5 +219,9 @@ def test_the_page_follows_the_dark_scheme(open_page, driver):
         open_page(MAKERS["one_layer"]())
         colour = find(driver, "body").value_of_css_property("background-color")
         assert max(int(c) for c in re.findall(r"\d+", colour)[:3]) < 60
+        driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print", **scheme})  # on white paper
+        ink = find(driver, "body").value_of_css_property("color")
+        assert max(int(c) for c in re.findall(r"\d+", ink)[:3]) < 60
+        assert not any(element.is_displayed() for element in find_all(driver, ".needs-script"))
     finally:
-        driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
+        driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "", "features": []})
