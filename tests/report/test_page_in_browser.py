@@ -212,6 +212,33 @@ def test_captions_are_read_along_and_not_word_by_word(open_page):
     assert len(heights) == 3 and all(0 < height < 70 for height in heights)
 
 
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_texts_stand_out_from_what_is_behind_them(scheme, open_page, driver):
+    try:
+        preferred = {"features": [{"name": "prefers-color-scheme", "value": scheme}]}
+        driver.execute_cdp_cmd("Emulation.setEmulatedMedia", preferred)
+        open_page(MAKERS["values_only"]())
+        for grade in ("exact", "poor"):
+            driver.execute_script("document.querySelector('.verdict').className = 'verdict ' + arguments[0]", grade)
+            assert contrast(colour_of(driver, ".grade", "color"), colour_of(driver, ".grade", "background-color")) > 4.5
+        panel = colour_of(driver, ".controls", "background-color")
+        for selector in (".outside", ".aside", ".readout .name", ".verdict p"):
+            assert contrast(colour_of(driver, selector, "color"), panel) > 4.5, selector
+    finally:
+        driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
+
+
+def colour_of(driver, selector, name):
+    return [int(c) for c in re.findall(r"\d+", find(driver, selector).value_of_css_property(name))[:3]]
+
+
+def contrast(a, b):
+    """The ratio of luminances that the guidelines for accessible pages ask to be 4.5 or more for small texts."""
+    linear = [np.where((v := np.array(c) / 255) <= 0.04045, v / 12.92, ((v + 0.055) / 1.055) ** 2.4) for c in (a, b)]
+    low, high = sorted(float(c @ [0.2126, 0.7152, 0.0722]) for c in linear)
+    return (high + 0.05) / (low + 0.05)
+
+
 def test_the_page_follows_the_dark_scheme(open_page, driver):
     try:
         scheme = {"features": [{"name": "prefers-color-scheme", "value": "dark"}]}

@@ -93,7 +93,7 @@ def plot_history(result: Result, *, dark: bool = False) -> Figure:
         for ax in panels:
             ax.set_xlim(0.5, len(history) + 0.5)
             low, high = ax.dataLim.intervaly
-            if high < 2.0 * low:  # so short a logarithmic axis would have no numbers
+            if low <= high < 2.0 * low:  # so short a logarithmic axis would have no numbers
                 ax.set_ylim(low / 2.0, high * 2.0)
             ax.xaxis.set_major_locator(MaxNLocator(integer=True, steps=(1, 2, 5, 10)))
             for first, _ in stages[1:]:
