@@ -43,6 +43,7 @@ def test_the_source_gives_the_same_model(call, tmp_path, monkeypatch):
     exec(again.source, space)
     for a, b in zip(space["result"].decoupling.W, result.decoupling.W, strict=True):
         assert_array_equal(a, b)
+    assert any("validation.npz" in remark for remark in again.remarks) == ("validation" in call)
     assert any("generator" in remark for remark in again.remarks) == ("generator" in str(call.get("rng")).lower())
 
 

@@ -18,7 +18,7 @@ from decoupling.report._words import GRADES, grade, output_rows, shape_in_words,
 from decoupling.solvers import History
 
 from ..strategies import points, random_model, sampled
-from .results import MAKERS
+from .results import F2, MAKERS
 
 SQUARE = dc.Functions(dc.Monomial(2), [[0.0, 0.0, 1.0]])
 VOID = {"meta", "link", "input", "br", "path", "circle", "rect"}
@@ -122,6 +122,25 @@ def test_single_parts_and_several_kinds_are_told_in_whole_sentences():
     assert "by a function of its own: functions of several kinds." in plain(
         page(given(model, sampled(model)), title="t")
     )
+
+
+def test_parts_that_were_given_are_told():
+    solver = dc.VarPro(fixed={"W0": F2.W[0], "g2": F2.g[1]}, max_steps=2, polish_steps=1)
+    result = dc.decouple(sampled(F2), (2, 2), (3, 3), solver=solver, n_starts=2, progress=False)
+    assert "Given, and not searched for: W0, g2." in plain(page(result, title="t"))
+    assert "not searched for" not in plain(page(MAKERS["one_layer"](), title="t"))
+
+
+@pytest.mark.parametrize("known", ["FJ", "JF"])
+def test_samples_kept_apart_are_judged_only_where_there_are_values_to_compare(known):
+    result = MAKERS["jacobians_only" if known[0] == "J" else "one_layer"]()
+    X = points(result.samples.n_inputs)
+    F, J = result.decoupling(X), result.decoupling.jacobian(X)
+    apart = dc.Samples(X, F=F + 100.0) if known[1] == "F" else dc.Samples(X, J=J)
+    settings = dataclasses.replace(result.settings, validation=apart)
+    text = page(dataclasses.replace(result, settings=settings), title="t")
+    assert "so these are not judged here" in plain(text) and 'class="verdict exact"' in text
+    assert "error, samples kept apart" not in text
 
 
 def test_weights_of_samples_are_told():

@@ -95,7 +95,7 @@ def output_rows(result: Result, names: Sequence[str]) -> list[OutputRow]:
         typical = np.sqrt(np.mean((samples.F - F_hat) ** 2, axis=0))
         fitted = 100.0 * typical / unit
         low, high = samples.F.min(axis=0), samples.F.max(axis=0)
-    if validation is not None and validation.F is not None:
+    if samples.F is not None and validation is not None and validation.F is not None:
         unseen = 100.0 * np.sqrt(np.mean((validation.F - model(validation.X)) ** 2, axis=0)) / _unit(validation.F)[0]
     if samples.J is not None:
         slopes = _slope_errors(result)
@@ -183,7 +183,11 @@ def apart_in_words(result: Result) -> str:
     if validation is None:
         return ""
     use = ", but used to choose λ" if isinstance(result.solver, TwoStage) and result.solver.metric is None else ""
-    return f"{validation.n_samples} samples were kept apart: they were not fitted{use}."
+    known = result.samples.F is not None and validation.F is not None
+    unused = (
+        "" if known else " Values are compared where both kinds of samples have them, so these are not judged here."
+    )
+    return f"{validation.n_samples} samples were kept apart: they were not fitted{use}.{unused}"
 
 
 def shape_in_words(curve: Curve) -> str:
