@@ -20,7 +20,7 @@ from .._formula import names
 from .._result import Result
 from .._samples import Samples
 from ._layout import short, text_width
-from ._style import Look, house_style, new_figure
+from ._style import MARKERS, STYLES, Look, house_style, new_figure
 
 _PER_ROW = 6  # functions
 _MOST_FUNCTIONS = 36  # of one layer
@@ -28,8 +28,6 @@ _MOST_PANELS = 12  # outputs
 _PANEL_WIDTH = 2.5  # inches
 _MOST_POINTS = 3000  # of one panel
 _ROUNDING = 1e-32  # objectives below this are all the same
-_STYLES = ("-", "--", ":", "-.")
-_MARKERS = "osD^v*"
 
 
 def plot_functions(model: Decoupling, X: ndarray, *, errors: Errors | None = None, dark: bool = False) -> Figure:
@@ -193,8 +191,8 @@ def plot_starts(result: Result, *, dark: bool = False) -> Figure:
                 reached,
                 np.arange(1, len(reached) + 1),
                 where="post",
-                linestyle=_STYLES[i // len(look.colours) % len(_STYLES)],
-                marker=_MARKERS[i % len(_MARKERS)],
+                linestyle=STYLES[i // len(look.colours) % len(STYLES)],
+                marker=MARKERS[i % len(MARKERS)],
                 markersize=3.5,
                 linewidth=2.2 if lam == result.lam else 1.3,
                 color=look.colours[i % len(look.colours)],

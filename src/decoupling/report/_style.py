@@ -13,6 +13,8 @@ from matplotlib.figure import Figure
 
 # Okabe and Ito's palette, those first that stand out from white.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
+STYLES = ("-", "--", ":", "-.")  # and signs, for printers without colours
+MARKERS = "osD^v*"
 _SETTINGS: dict[Any, Any] = {
     "font.size": 9,
     **dict.fromkeys(("axes.labelsize", "axes.titlesize", "xtick.labelsize", "ytick.labelsize"), "medium"),
