@@ -205,6 +205,12 @@ def test_nothing_is_loaded_and_nothing_is_wider_than_a_phone(open_page):
         assert driver.execute_script("return document.documentElement.scrollWidth") <= 360
 
 
+def test_long_names_leave_room_for_the_sliders_on_a_phone(open_page):
+    names = [f"temperature of the water in inlet {i}" for i in range(3)]
+    driver = open_page(MAKERS["two_layers"](), width=400, inputs=names)
+    assert min(element.size["width"] for element in find_all(driver, ".slider input")) > 100
+
+
 def test_captions_are_read_along_and_not_word_by_word(open_page):
     driver = open_page(MAKERS["one_layer"]())
     find(driver, "#formula details:last-of-type summary").click()
