@@ -46,6 +46,13 @@ def test_every_command_has_help(command, tmp_path):
     assert done.returncode == 0 and "Usage" in done.stdout
 
 
+def test_zero_has_no_sign(tmp_path):
+    square = dc.Functions(dc.Monomial(2), [[-0.0, 0.0, 1.0]])
+    dc.Decoupling([[[1.0]], [[2.0]]], [square]).save(tmp_path / "m.safetensors")
+    done = decouple("show m.safetensors", cwd=tmp_path)
+    assert done.returncode == 0 and "-0" not in done.stdout
+
+
 def test_help_needs_no_numerical_library(tmp_path):
     code = "import sys; from decoupling.cli import _main; print('numpy' in sys.modules, 'rich' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

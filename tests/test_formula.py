@@ -6,6 +6,8 @@ import pytest
 import decoupling as dc
 from decoupling._formula import compiled, python_names
 
+from .strategies import points
+
 MODELS = [
     dc.systems.f1(),
     dc.systems.random_system((3, 2, 3, 2), (3, 2), rng=1),
@@ -14,6 +16,8 @@ MODELS = [
     dc.Decoupling(
         [np.eye(2), [[1e-7, 3e12]]], [dc.Functions((dc.Monomial(1), dc.Bernstein(2)), [[1, 2, 0], [0, 0, -1e-5]])]
     ),
+    dc.Decoupling([np.eye(2), [[1.0, 0.0], [0.0, 0.0]]], [dc.Functions(dc.Monomial(2), [[-0.0, 0, 1], [0, 0, 2]])]),
+    dc.Decoupling([np.eye(2), [[1.0, 2.0]]], [dc.Functions(dc.Trigonometric(2), [[3.0, 0, 0], [0.0, 0, 0]])]),
 ]
 
 
@@ -41,6 +45,19 @@ def test_names_of_the_user_never_meet_our_own():
         assert np.allclose(np.stack(f(*X.T), axis=1), model(X))
     latex = model.formula("latex", inputs=["a_b", "c^2~", "50 %"])
     assert r"\mathrm{a\_b}" in latex and r"\mathrm{c{\wedge}2{\sim}}" in latex
+
+
+def test_names_are_compared_as_python_reads_them():
+    model = dc.systems.random_system((2, 2, 2), (2,), rng=0)
+    X = points(2)
+    assert np.allclose(np.stack(compiled(model.formula("python", inputs=["ᵤ1", "b"]))(*X.T), axis=1), model(X))
+    with pytest.raises(dc.InputError, match="ｃｏｓ"):
+        MODELS[2].formula("python", inputs=["ｃｏｓ", "b"])
+
+
+def test_constants_of_zero_are_not_in_the_source_and_spaces_of_names_stay_in_latex():
+    assert "    z1 = u1*(u1*(1.0))\n" in MODELS[5].formula("python")
+    assert r"\mathrm{wind\ speed}" in MODELS[0].formula("latex", inputs=["wind speed", "b"])
 
 
 def test_text_and_latex_are_short_and_rounded_on_request():

@@ -3,13 +3,14 @@ import subprocess
 import sys
 import tempfile
 
-import matplotlib
+import matplotlib.image
 import numpy as np
 import pytest
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 
 import decoupling as dc
+from decoupling.report import Layout, draw_diagram, plot_functions
 from decoupling.report._style import COLOURS, to_svg
 from decoupling.solvers import History, LamRow
 
@@ -76,6 +77,25 @@ def test_a_users_own_style_does_not_make_pictures_unreadable(result):
     assert all(to_rgb(text.get_color()) < (0.2, 0.2, 0.2) for text in figure.axes[0].texts)
 
 
+@pytest.mark.parametrize("dark", [False, True])
+def test_a_users_own_paper_for_files_does_not_hide_the_ink(result, dark, tmp_path):
+    with matplotlib.rc_context({"savefig.facecolor": "white" if dark else "black"}):
+        result.plot(dark=dark).savefig(tmp_path / "a.png")
+        result.plot(dark=dark).savefig(tmp_path / "b.png", facecolor="red")
+    assert (np.mean(matplotlib.image.imread(tmp_path / "a.png")[0, 0, :3]) < 0.5) == dark
+    assert matplotlib.image.imread(tmp_path / "b.png")[0, 0, :3].tolist() == [1.0, 0.0, 0.0]
+
+
+def test_a_users_own_sizes_do_not_make_texts_overlap(result):
+    large = {"axes.labelsize": 25, "axes.titlesize": 25, "xtick.labelsize": 25, "ytick.labelsize": 25}
+    with matplotlib.rc_context({**large, "legend.fontsize": 25, "lines.marker": "o", "figure.autolayout": True}):
+        figure, diagram = result.plot_history(), result.plot()
+    for ax in figure.axes:
+        assert {ax.yaxis.label.get_size(), *(t.get_size() for t in ax.get_yticklabels())} == {9.0}
+        assert {line.get_marker() for line in ax.lines} == {"None"}
+    assert diagram.get_layout_engine() is None
+
+
 # The block diagram
 
 
@@ -113,6 +133,29 @@ def test_bands_are_drawn_where_they_are_known_and_wanted(noisy):
     assert "two standard errors" not in texts(noisy.plot(bands=False))
     assert all(len(ax.collections) == 1 for ax in noisy.plot_functions().axes)
     assert not any(ax.collections for ax in noisy.plot_functions(bands=False).axes)
+
+
+def test_a_band_wider_than_its_curve_is_cut_off_and_leaves_the_curve_to_see(noisy):
+    model, X = noisy.decoupling, noisy.samples.X
+
+    def errors(grids):
+        return tuple(np.full_like(grid, 1e6) for grid in grids)
+
+    for ax, j in zip(plot_functions(model, X, errors=errors).axes[:2], (0, 1), strict=True):
+        assert np.ptp(ax.get_ylim()) < 3.5 * np.ptp(ax.lines[0].get_ydata()), j
+    layout = Layout.of(model, X, errors=errors)
+    ax = draw_diagram(layout).axes[0]
+    for node in (node for node in layout.nodes if node.curve is not None):
+        assert np.ptp(lines(ax)[node.label].get_ydata()) > node.height / 4
+    for band in ax.collections[:-1]:  # the last one is the key's
+        assert np.ptp(band.get_paths()[0].vertices[:, 1]) < layout.nodes[2].height
+
+
+def test_the_rounding_of_a_constant_is_not_blown_up(noisy):
+    model = dc.Decoupling([[[1.0]], [[1.0]]], [dc.Functions(dc.Monomial(1), [[5.0, 1e-15]])])
+    X = points(1)
+    assert np.ptp(lines(model.plot(X).axes[0])["g1"].get_ydata()) < 1e-6
+    assert np.ptp(model.plot_functions(X).axes[0].get_ylim()) > 1.0
 
 
 def test_names_are_written_as_they_are(noisy):
@@ -199,6 +242,17 @@ def test_the_history_of_varpro_is_its_objective(noisy):
     assert "in the end: Error(J)" in ax.get_xlabel() and "Error(F)" in ax.get_xlabel()
 
 
+def test_an_objective_that_hardly_moves_has_an_axis_with_numbers(noisy):
+    flat = 1.5e-4 * (1 + 1e-15 * np.arange(30) % 3)
+    unknown = np.full(30, np.nan)
+    figure = dataclasses.replace(noisy, history=History(np.ones(30), flat, unknown, unknown)).plot_history()
+    figure.draw_without_rendering()
+    low, high = figure.axes[0].get_ylim()
+    assert low < 1e-4 < 2e-4 < high
+    shown = figure.axes[0].get_position()
+    assert shown.height > 0.5 and shown.width > 0.7
+
+
 def test_values_of_zero_and_single_iterations_are_drawn(noisy):
     lam = np.array([1e-6, 1e-4, 1e-4])
     zero = History(lam, np.array([1.0, 1e-3, 0.0]), np.full(3, np.nan), np.array([1.0, 0.1, 0.0]))
@@ -241,6 +295,13 @@ def test_the_fit_shows_true_against_decoupled_values(noisy):
         assert top.get_title() == f"{['a', '$b'][i]}: e = {e[i]:.3g} %"
     new = sampled(dc.systems.f1(), seed=5)
     assert f"{noisy.relative_rmse(new)[0]:.3g} %" in noisy.plot_fit(new).axes[0].get_title()
+
+
+def test_long_names_do_not_run_into_the_next_panel(noisy):
+    figure = noisy.plot_fit(outputs=["the temperature of the water in the inlet", "the pressure in the outlet, in bar"])
+    figure.draw_without_rendering()
+    boxes = [ax.title.get_window_extent() for ax in figure.axes if ax.get_title()]
+    assert boxes[0].x1 < boxes[1].x0 and boxes[1].x1 < figure.bbox.x1
 
 
 def test_the_fit_of_odd_samples(noisy):

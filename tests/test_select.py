@@ -199,6 +199,8 @@ def test_it_is_read_on_a_screen_and_in_a_notebook(clean, rough):
     for choice in (clean, rough):
         figure = choice.plot()
         assert len(figure.axes) == 2 and figure.axes[0].get_yscale() == "log"
+        signs = [(line.get_marker(), line.get_linestyle()) for line in figure.axes[1].lines]
+        assert len(signs) > 1 and len(set(signs)) == len(signs)  # told apart without colours
 
 
 # Singular values

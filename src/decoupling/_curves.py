@@ -16,6 +16,9 @@ Grids = list[Float[ndarray, "k _"]]
 Errors = Callable[[Grids], tuple[Float[ndarray, "k _"], ...]]
 
 
+_WIDEST_BAND = 1.0  # heights of the curve, above and below it: a wider band would leave nothing of the curve to see
+
+
 @dataclass(frozen=True, eq=False)
 class Curve:
     """One internal function over the range that its arguments visit.
@@ -35,6 +38,16 @@ class Curve:
     @property
     def highest(self) -> float:
         return float(np.max(self.values if self.band is None else self.values + self.band))
+
+    @property
+    def limits(self) -> tuple[float, float]:
+        """The ends of what a drawing shows: the curve with its band, where that is not too wide; never the same."""
+        low, high = float(np.min(self.values)), float(np.max(self.values))
+        room = _WIDEST_BAND * (high - low)
+        if room <= 1e-9 * max(abs(low), abs(high)):  # a constant, whatever its rounding does
+            room = max(0.5 * abs(high), 0.5)
+            return low - room, high + room
+        return max(self.lowest, low - room), min(self.highest, high + room)
 
 
 Curves = tuple[tuple[Curve, ...], ...]  # layer by layer

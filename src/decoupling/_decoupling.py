@@ -246,7 +246,8 @@ class Decoupling:
         ----------
         kind
             "text", "html" and "latex" for reading; "python", the source of a function f of the inputs that takes
-            numbers or arrays and returns a tuple; "sympy", a tuple of expressions.
+            numbers or arrays and returns a tuple; "sympy", a tuple of expressions. Polynomials are written in powers of
+            their argument, whatever their basis: degrees above about 20 lose digits.
         inputs, outputs
             Names of the variables; by default x1, x2, ... and y1, y2, ...
         digits

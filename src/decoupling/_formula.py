@@ -54,7 +54,7 @@ class Name:
         if self.letter.isalpha() and len(self.letter) == 1:
             return self.letter
         escaped = re.sub(r"([_%&#$}{])", r"\\\1", self.letter.replace("\\", " "))
-        escaped = escaped.replace("^", "{\\wedge}").replace("~", "{\\sim}")
+        escaped = escaped.replace("^", "{\\wedge}").replace("~", "{\\sim}").replace(" ", "\\ ")
         return f"\\mathrm{{{escaped}}}"
 
 
@@ -95,7 +95,8 @@ def formula(
     y = names("outputs", outputs, "y", model.n_outputs)
     if kind in ("python", "sympy"):
         for name in (*x, *y):
-            if not name.text.isidentifier() or keyword.iskeyword(name.text) or name.text in _RESERVED:
+            read = unicodedata.normalize("NFKC", name.text)  # as Python reads it
+            if not read.isidentifier() or keyword.iskeyword(read) or read in _RESERVED:
                 raise InputError(
                     "`inputs` and `outputs` must be Python names for this, other than f, cos and sin. Got "
                     f"{name.text!r}: give others with `inputs=` and `outputs=`."
@@ -158,7 +159,7 @@ def names(argument: str, given: Any, letter: str, size: int) -> tuple[Name, ...]
 
 def _equations(model: Decoupling, x: tuple[Name, ...], y: tuple[Name, ...]) -> list[Equation]:
     found: list[Equation] = []
-    taken = [name.letter for name in (*x, *y)]
+    taken = [unicodedata.normalize("NFKC", name.letter) for name in (*x, *y)]
     of_u, of_z = _free_letter("uvs", taken), _free_letter("zwh", taken)
     entering = x
     for l, (W, g) in enumerate(zip(model.W[:-1], model.g, strict=True), start=1):
@@ -273,8 +274,10 @@ def _python(equations: list[Equation], x: tuple[Name, ...], y: tuple[Name, ...],
     for e in equations:
         if isinstance(e, Linear):
             value = _sum([(w, name.text) for w, name in e.terms], shown, "*")
+            value = f"0.0*{e.terms[0][1].text}" if value == "0" else value  # an array, if the inputs are arrays
         elif e.wave:
             value = _sum(list(zip(e.c, _factors(e, e.argument.text, "", "{f}({k}{u})", "*"), strict=True)), shown, "*")
+            value = value if e.argument.text in value else f"{value} + 0.0*{e.argument.text}"
         else:
             value = _horner(e, shown)
         lines.append(f"    {e.target.text} = {value}")
@@ -285,7 +288,7 @@ def _python(equations: list[Equation], x: tuple[Name, ...], y: tuple[Name, ...],
 def _horner(e: Univariate, shown: Shown) -> str:
     value = shown(e.c[-1])
     for c in reversed(e.c[:-1]):
-        value = f"{shown(c)} + {e.argument.text}*({value})"
+        value = f"{shown(c)} + {e.argument.text}*({value})" if c else f"{e.argument.text}*({value})"
     return value
 
 

@@ -119,8 +119,7 @@ def _sparkline(curve: Curve, name: str) -> str:
     if not np.isfinite(high - low):
         return _svg("", title)
     u0, u1 = float(curve.u[0]), float(curve.u[-1])
-    if not high > low:
-        low, high = low - 1.0, high + 1.0
+    low, high = curve.limits
     x = _PAD + (curve.u - u0) / (u1 - u0) * (_WIDTH - 2 * _PAD)
     y = _PAD + (high - curve.values) / (high - low) * (_HEIGHT - 2 * _PAD)
     zero_x, zero_y = _PAD - u0 / (u1 - u0) * (_WIDTH - 2 * _PAD), _PAD + high / (high - low) * (_HEIGHT - 2 * _PAD)

@@ -107,6 +107,13 @@ def many_inputs():
     return dc.decouple(sampled(model, 60), 12, 4, solver=dc.Proj(max_iterations=3), **QUICK)
 
 
+def interrupted():
+    def stop(**_):
+        raise KeyboardInterrupt
+
+    return dc.decouple(sampled(F2), (2, 2), (3, 3), n_starts=8, progress=stop)
+
+
 def f3():
     model = dc.systems.f3()
     return dc.decouple(sampled(model, 60), model.ranks, model.degrees, solver=dc.Proj(max_iterations=5), **QUICK)
@@ -128,6 +135,7 @@ MAKERS = {
         own_basis,
         inputs_on_a_line,
         many_inputs,
+        interrupted,
         f3,
     )
 }

@@ -43,6 +43,7 @@ def test_the_source_gives_the_same_model(call, tmp_path, monkeypatch):
     exec(again.source, space)
     for a, b in zip(space["result"].decoupling.W, result.decoupling.W, strict=True):
         assert_array_equal(a, b)
+    assert any("validation.npz" in remark for remark in again.remarks) == ("validation" in call)
     assert any("generator" in remark for remark in again.remarks) == ("generator" in str(call.get("rng")).lower())
 
 
@@ -55,6 +56,12 @@ def test_what_cannot_be_written_is_named():
     rng = np.random.Generator(np.random.MT19937(1))
     again = how_to_run_again(dc.decouple(SAMPLES, 2, 3, solver=judged, n_starts=2, rng=rng, progress=False))
     assert "metric=metric" in again.source and "MT19937" in again.remarks[-1]
+
+
+def test_no_caller_is_named_where_ranks_were_chosen_for_them():
+    model = dc.systems.random_system((2, 1, 2), (2,), rng=1)
+    again = how_to_run_again(dc.decouple(sampled(model, 20), "auto", 2, progress=False))
+    assert "no seed" in again.remarks[-1] and "caller" not in again.remarks[-1]
 
 
 def test_the_settings_hold_a_generator_as_it_was():

@@ -15,10 +15,12 @@ from decoupling._status import Status
 from decoupling.report._frame import written_number
 from decoupling.report._page import page
 from decoupling.report._words import GRADES, grade, output_rows, shape_in_words, verdict
+from decoupling.solvers import History
 
 from ..strategies import points, random_model, sampled
-from .results import MAKERS
+from .results import F2, MAKERS
 
+SQUARE = dc.Functions(dc.Monomial(2), [[0.0, 0.0, 1.0]])
 VOID = {"meta", "link", "input", "br", "path", "circle", "rect"}
 
 
@@ -99,6 +101,68 @@ def test_the_page_says_what_was_asked_and_found():
     assert len(re.findall("<tr", page(result, title="").split('id="path"')[1].split("</table>")[0])) == 1 + len(
         result.path
     )
+
+
+def test_every_way_to_end_has_words():
+    result = MAKERS["one_layer"]()
+    for status in Status:
+        rows = (dataclasses.replace(result.starts[0], status=status),)
+        assert "how they ended" in plain(page(dataclasses.replace(result, starts=rows), title="t"))
+    words = plain(page(MAKERS["interrupted"](), title="t"))
+    assert "stopped by Ctrl-C" in words and "This run was stopped by Ctrl-C" in words
+
+
+def test_single_parts_and_several_kinds_are_told_in_whole_sentences():
+    X = points(1)
+    one = plain(page(given(dc.Decoupling([[[1.0]], [[2.0]]], [SQUARE]), dc.Samples(X, F=2 * X**2)), title="t"))
+    assert "Mix the input into 1 weighted sum, and bend it by a function: a polynomial of degree 2." in one
+    assert "Mix the results into the output." in one
+    g = dc.Functions((dc.Monomial(2), dc.Trigonometric(2)), [[0.0, 1.0, 1.0], [0.0, 1.0, 1.0]])
+    model = dc.Decoupling([np.eye(2), np.eye(2)], [g])
+    assert "by a function of its own: functions of several kinds." in plain(
+        page(given(model, sampled(model)), title="t")
+    )
+
+
+def test_parts_that_were_given_are_told():
+    solver = dc.VarPro(fixed={"W0": F2.W[0], "g2": F2.g[1]}, max_steps=2, polish_steps=1)
+    result = dc.decouple(sampled(F2), (2, 2), (3, 3), solver=solver, n_starts=2, progress=False)
+    assert "Given, and not searched for: W0, g2." in plain(page(result, title="t"))
+    assert "not searched for" not in plain(page(MAKERS["one_layer"](), title="t"))
+
+
+@pytest.mark.parametrize("known", ["FJ", "JF"])
+def test_samples_kept_apart_are_judged_only_where_there_are_values_to_compare(known):
+    result = MAKERS["jacobians_only" if known[0] == "J" else "one_layer"]()
+    X = points(result.samples.n_inputs)
+    F, J = result.decoupling(X), result.decoupling.jacobian(X)
+    apart = dc.Samples(X, F=F + 100.0) if known[1] == "F" else dc.Samples(X, J=J)
+    settings = dataclasses.replace(result.settings, validation=apart)
+    text = page(dataclasses.replace(result, settings=settings), title="t")
+    assert "so these are not judged here" in plain(text) and 'class="verdict exact"' in text
+    assert "error, samples kept apart" not in text
+
+
+def test_weights_of_samples_are_told():
+    result = MAKERS["one_layer"]()
+    s = result.samples
+    weighted = dataclasses.replace(result, samples=dc.Samples(s.X, F=s.F, J=s.J, weights=np.ones(len(s))))
+    assert "came with weights" in plain(page(weighted, title="t"))
+    assert "came with weights" not in plain(page(result, title="t"))
+
+
+def test_the_history_has_whole_iterations_and_at_least_two_powers_of_ten():
+    result = MAKERS["one_layer"]()
+    unknown = np.full(3, np.nan)
+    history = History(np.ones(3), np.array([4e9, 4e9, 3.9e9]), unknown, unknown)
+    text = page(dataclasses.replace(result, history=history), title="t")
+    ticks = re.findall(r'<text class="tick.*?>(.*?)</text>', text.split("chart history")[1].split("</svg>")[0])
+    assert ticks == ["10⁹", "10¹⁰", "1", "2", "3", "iteration"]
+
+
+def test_zero_has_no_sign():
+    model = dc.Decoupling([[[1.0, -0.0]], [[1.0]]], [SQUARE])
+    assert "−0<" not in page(given(model, sampled(model)), title="t")
 
 
 def test_notes_are_shown():
@@ -212,6 +276,15 @@ def test_the_verdict_speaks_of_the_worst_output_and_of_samples_kept_apart():
     assert_allclose([row.fitted for row in rows], rough.relative_rmse(), rtol=1e-9, atol=1e-9)
     assert_allclose([row.unseen for row in rows], rough.relative_rmse(result.settings.validation), rtol=1e-9, atol=1e-9)
     assert [row.words for row in rows] == ["exact", "rough", "exact"]
+
+
+def test_slopes_that_are_off_are_told_where_values_are_exact():
+    result = MAKERS["one_layer"]()
+    s = result.samples
+    J = s.J.copy()
+    J[:, 1] *= 1.05
+    found, text = verdict(output_rows(dataclasses.replace(result, samples=dc.Samples(s.X, F=s.F, J=J)), ["a", "b"]))
+    assert found.word == "rough" and "but the slopes of b are off by 4.76 % of their size" in text
 
 
 def test_an_output_that_does_not_vary_is_judged_by_its_size():

@@ -201,7 +201,48 @@ def test_nothing_is_loaded_and_nothing_is_wider_than_a_phone(open_page):
     for name in ("two_layers", "many_inputs"):
         driver = open_page(MAKERS[name](), width=360)
         assert driver.execute_script("return performance.getEntriesByType('resource').length") == 0
+        driver.execute_script("document.querySelector('.slider output').textContent = '−7.221·10⁻¹³'")
         assert driver.execute_script("return document.documentElement.scrollWidth") <= 360
+
+
+def test_long_names_leave_room_for_the_sliders_on_a_phone(open_page):
+    names = [f"temperature of the water in inlet {i}" for i in range(3)]
+    driver = open_page(MAKERS["two_layers"](), width=400, inputs=names)
+    assert min(element.size["width"] for element in find_all(driver, ".slider input")) > 100
+
+
+def test_captions_are_read_along_and_not_word_by_word(open_page):
+    driver = open_page(MAKERS["one_layer"]())
+    find(driver, "#formula details:last-of-type summary").click()
+    heights = driver.execute_script("return [...document.querySelectorAll('caption')].map(e => e.offsetHeight)")
+    assert len(heights) == 3 and all(0 < height < 70 for height in heights)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_texts_stand_out_from_what_is_behind_them(scheme, open_page, driver):
+    try:
+        preferred = {"features": [{"name": "prefers-color-scheme", "value": scheme}]}
+        driver.execute_cdp_cmd("Emulation.setEmulatedMedia", preferred)
+        open_page(MAKERS["values_only"]())
+        for grade in ("exact", "poor"):
+            driver.execute_script("document.querySelector('.verdict').className = 'verdict ' + arguments[0]", grade)
+            assert contrast(colour_of(driver, ".grade", "color"), colour_of(driver, ".grade", "background-color")) > 4.5
+        panel = colour_of(driver, ".controls", "background-color")
+        for selector in (".outside", ".aside", ".readout .name", ".verdict p"):
+            assert contrast(colour_of(driver, selector, "color"), panel) > 4.5, selector
+    finally:
+        driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
+
+
+def colour_of(driver, selector, name):
+    return [int(c) for c in re.findall(r"\d+", find(driver, selector).value_of_css_property(name))[:3]]
+
+
+def contrast(a, b):
+    """The ratio of luminances that the guidelines for accessible pages ask to be 4.5 or more for small texts."""
+    linear = [np.where((v := np.array(c) / 255) <= 0.04045, v / 12.92, ((v + 0.055) / 1.055) ** 2.4) for c in (a, b)]
+    low, high = sorted(float(c @ [0.2126, 0.7152, 0.0722]) for c in linear)
+    return (high + 0.05) / (low + 0.05)
 
 
 def test_the_page_follows_the_dark_scheme(open_page, driver):
@@ -211,5 +252,9 @@ def test_the_page_follows_the_dark_scheme(open_page, driver):
         open_page(MAKERS["one_layer"]())
         colour = find(driver, "body").value_of_css_property("background-color")
         assert max(int(c) for c in re.findall(r"\d+", colour)[:3]) < 60
+        driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print", **scheme})  # on white paper
+        ink = find(driver, "body").value_of_css_property("color")
+        assert max(int(c) for c in re.findall(r"\d+", ink)[:3]) < 60
+        assert not any(element.is_displayed() for element in find_all(driver, ".needs-script"))
     finally:
-        driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
+        driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "", "features": []})

@@ -49,7 +49,7 @@ def _matrix(title: str, values: Any) -> Any:
     shown = 12
     table = plain_table(title)
     for row in values[:shown]:
-        cells = [f"{value:.4g}" for value in row[:shown]]
+        cells = [f"{value + 0.0:.4g}" for value in row[:shown]]
         table.add_row(*cells, *(["..."] if len(row) > shown else []))
     if len(values) > shown:
         table.add_row(f"... {len(values) - shown} more rows")

@@ -18,6 +18,7 @@ from ..solvers import AbstractSolver, AbstractStart
 
 _LONGEST_STATE = 400  # letters of the state of a generator
 _SAVE = 'To keep them, write `result.samples.save("samples.npz")` where the result was made.'
+_SAVE_VALIDATION = 'Those kept apart are `result.settings.validation`, to be saved as "validation.npz".'
 _STORED = "Their Jacobians lie in a file that lives as long as the samples do: make them again as you made them before."
 
 
@@ -52,6 +53,8 @@ def how_to_run_again(result: Result) -> Again:
     call.append(f"rng={seed}")
     lines += ["result = dc.decouple(", "    samples,", *(f"    {item}," for item in call), ")"]
     remarks = ["The samples are not in this page. " + (_STORED if stored else _SAVE)]
+    if settings.validation is not None:
+        remarks.append(_SAVE_VALIDATION)
     if writer.open:
         remarks.append(f"Your own part of it, which is not in this page either: {', '.join(writer.open)}.")
     if remark:
@@ -118,13 +121,13 @@ def _random(rng: int | np.random.Generator) -> tuple[str, list[str], str]:
         return (
             "rng",
             [],
-            f"The random numbers came from a generator of the caller ({kind}), so there is no seed, and its state is "
+            f"The random numbers came from a generator ({kind}), so there is no seed, and its state is "
             "too long to print. `result.settings.rng` holds it as it was; give a whole number as `rng` next time.",
         )
     before = [f"rng = np.random.Generator(np.random.{kind}())", f"rng.bit_generator.state = {state!r}"]
     return (
         "rng",
         before,
-        "The random numbers came from a generator of the caller, so there is no seed: the state that the generator had "
+        "The random numbers came from a generator, so there is no seed: the state that the generator had "
         "before the run is written out instead.",
     )

@@ -86,9 +86,7 @@ def _draw_function(ax: Axes, node: Node, curve: Curve, look: Look) -> None:
             zorder=2.0,
         )
     )
-    low, high = curve.lowest, curve.highest
-    if not high > low:  # a constant
-        low, high = low - 1.0, high + 1.0
+    low, high = curve.limits
     u0, u1 = float(curve.u[0]), float(curve.u[-1])
 
     def across(u: np.ndarray) -> np.ndarray:
@@ -103,8 +101,8 @@ def _draw_function(ax: Axes, node: Node, curve: Curve, look: Look) -> None:
     if u0 < 0.0 < u1:
         ax.plot([float(across(np.zeros(1))[0])] * 2, (top + 1, top + node.height - 1), **axis)
     if curve.band is not None:
-        ends = down(curve.values + curve.band), down(curve.values - curve.band)
-        ax.fill_between(across(curve.u), *ends, color=look.ink, alpha=0.22, linewidth=0, zorder=2.2)
+        upper, lower = (down(np.clip(curve.values + side * curve.band, low, high)) for side in (1.0, -1.0))
+        ax.fill_between(across(curve.u), upper, lower, color=look.ink, alpha=0.22, linewidth=0, zorder=2.2)
     ax.plot(across(curve.u), down(curve.values), color=look.ink, linewidth=1.5, gid=node.label, zorder=2.3)
     ax.text(node.x, top - 2, f"${node.symbol}$", size=FONT_SIZE, ha="center", va="bottom")
     for x, align, value in ((left, "left", u0), (left + node.width, "right", u1)):
@@ -199,7 +197,8 @@ def _key_lines(layout: Layout) -> list[list[_Item]]:
 
 def _visible_band(curve: Curve) -> bool:
     """Whether it is wider than the line."""
-    return curve.band is not None and float(curve.band.max()) > 0.01 * (curve.highest - curve.lowest)
+    low, high = curve.limits
+    return curve.band is not None and float(curve.band.max()) > 0.01 * (high - low)
 
 
 def _item_width(item: _Item) -> float:

@@ -19,15 +19,15 @@ from .._decoupling import Decoupling
 from .._formula import names
 from .._result import Result
 from .._samples import Samples
-from ._style import Look, house_style, new_figure
+from ._layout import short, text_width
+from ._style import MARKERS, STYLES, Look, house_style, new_figure
 
 _PER_ROW = 6  # functions
 _MOST_FUNCTIONS = 36  # of one layer
 _MOST_PANELS = 12  # outputs
+_PANEL_WIDTH = 2.5  # inches
 _MOST_POINTS = 3000  # of one panel
 _ROUNDING = 1e-32  # objectives below this are all the same
-_STYLES = ("-", "--", ":", "-.")
-_MARKERS = "osD^v*"
 
 
 def plot_functions(model: Decoupling, X: ndarray, *, errors: Errors | None = None, dark: bool = False) -> Figure:
@@ -61,6 +61,8 @@ def _draw_curve(ax: Axes, curve: Curve, u: Float[ndarray, " S"], colour: str, lo
     if curve.band is not None:
         low, high = curve.values - curve.band, curve.values + curve.band
         ax.fill_between(curve.u, low, high, color=colour, alpha=0.25, linewidth=0)
+    low, high = curve.limits
+    ax.set_ylim(low - 0.05 * (high - low), high + 0.05 * (high - low))
     at = u[:: math.ceil(len(u) / _MOST_POINTS)]
     ax.plot(at, np.zeros(len(at)), "|", color=look.faint, transform=ax.get_xaxis_transform(), markersize=5)
     ax.ticklabel_format(axis="y", scilimits=(-3, 4))
@@ -88,6 +90,9 @@ def plot_history(result: Result, *, dark: bool = False) -> Figure:
             panels[1].legend(frameon=False)
         for ax in panels:
             ax.set_xlim(0.5, len(history) + 0.5)
+            low, high = ax.dataLim.intervaly
+            if low <= high < 2.0 * low:  # so short a logarithmic axis would have no numbers
+                ax.set_ylim(low / 2.0, high * 2.0)
             ax.xaxis.set_major_locator(MaxNLocator(integer=True, steps=(1, 2, 5, 10)))
             for first, _ in stages[1:]:
                 ax.axvline(first + 0.5, color=look.faint, linestyle=":", linewidth=1)
@@ -186,8 +191,8 @@ def plot_starts(result: Result, *, dark: bool = False) -> Figure:
                 reached,
                 np.arange(1, len(reached) + 1),
                 where="post",
-                linestyle=_STYLES[i // len(look.colours) % len(_STYLES)],
-                marker=_MARKERS[i % len(_MARKERS)],
+                linestyle=STYLES[i // len(look.colours) % len(STYLES)],
+                marker=MARKERS[i % len(MARKERS)],
                 markersize=3.5,
                 linewidth=2.2 if lam == result.lam else 1.3,
                 color=look.colours[i % len(look.colours)],
@@ -221,7 +226,7 @@ def plot_fit(
     columns = min(4, len(shown))
     n_rows = math.ceil(len(shown) / columns)
     with house_style(dark=dark) as look:
-        figure = new_figure(2.5 * columns + 0.5, 3.2 * n_rows + (0.3 if len(shown) < len(e) else 0.0))
+        figure = new_figure(_PANEL_WIDTH * columns + 0.5, 3.2 * n_rows + (0.3 if len(shown) < len(e) else 0.0))
         axes = figure.subplots(2 * n_rows, columns, squeeze=False, height_ratios=(3, 1) * n_rows)
         for k in range(n_rows * columns):
             top, bottom = axes[2 * (k // columns) : 2 * (k // columns) + 2, k % columns]
@@ -231,8 +236,7 @@ def plot_fit(
                 continue
             i = int(shown[k])
             _draw_fit(top, bottom, truth[:, i], fitted[:, i], look)
-            name = written[i]
-            top.set_title(name.text + _how_far(float(e[i])), fontsize=9, parse_math=False)
+            top.set_title(_fit_title(written[i].text, float(e[i])), fontsize=9, parse_math=False)
             if k % columns == 0:
                 top.set_ylabel("decoupled")
                 bottom.set_ylabel("residual")
@@ -258,5 +262,8 @@ def _draw_fit(top: Axes, bottom: Axes, truth: Float[ndarray, " s"], fitted: Floa
     top.locator_params(axis="x", nbins=3)
 
 
-def _how_far(e: float) -> str:
-    return f": e = {e:.3g} %" if math.isfinite(e) else ": it does not vary, e is infinite"
+def _fit_title(name: str, e: float) -> str:
+    """In two lines where one would run into the next panel."""
+    far = f"e = {e:.3g} %" if math.isfinite(e) else "it does not vary, e is infinite"
+    title = f"{short(name)}: {far}"
+    return title if text_width(title) < 72 * _PANEL_WIDTH else f"{short(name)}\n{far}"

@@ -11,8 +11,6 @@ from numpy import ndarray
 
 from .._curves import Curve
 
-_WIDEST_BAND = 1.0  # heights of the curve, above and below it: a wider band would leave nothing of the curve to see
-
 
 @dataclass(frozen=True)
 class Frame:
@@ -29,14 +27,10 @@ class Frame:
 
     @classmethod
     def of(cls, curve: Curve, left: float, top: float, width: float, height: float) -> Frame:
-        """A frame that holds the curve and, where it is not too wide, its band, with a little room above and below."""
-        low, high = float(np.min(curve.values)), float(np.max(curve.values))
-        inner = high - low
-        v_low = max(curve.lowest, low - _WIDEST_BAND * inner)
-        v_high = min(curve.highest, high + _WIDEST_BAND * inner)
-        flat = v_high - v_low <= 1e-9 * max(abs(low), abs(high))
-        room = max(0.5 * abs(high), 0.5) if flat else 0.08 * (v_high - v_low)
-        return cls(left, top, width, height, float(curve.u[0]), float(curve.u[-1]), v_low - room, v_high + room)
+        """A frame that holds the limits of the curve, with a little room above and below."""
+        low, high = curve.limits
+        room = 0.08 * (high - low)
+        return cls(left, top, width, height, float(curve.u[0]), float(curve.u[-1]), low - room, high + room)
 
     def x(self, u: Float[ndarray, " k"]) -> Float[ndarray, " k"]:
         return self.left + (u - self.u_low) / (self.u_high - self.u_low) * self.width
@@ -65,9 +59,9 @@ class Frame:
         """Where v = 0 is, if it is inside."""
         return float(self.y(np.zeros(1))[0]) if self.v_low < 0.0 < self.v_high else None
 
-    def u_ticks(self) -> list[tuple[float, str]]:
-        """Places and labels."""
-        ticks = _nice(self.u_low, self.u_high)
+    def u_ticks(self, *, whole: bool = False) -> list[tuple[float, str]]:
+        """Places and labels; with `whole`, at whole numbers only."""
+        ticks = _nice(self.u_low, self.u_high, whole=whole)
         return list(zip(self.x(ticks).tolist(), (written_number(t, 4) for t in ticks), strict=True))
 
     def v_ticks(self, *, powers: bool = False) -> list[tuple[float, str]]:
@@ -95,7 +89,7 @@ def _nice(low: float, high: float, *, whole: bool = False) -> Float[ndarray, " k
 
 def written_number(value: float, digits: int) -> str:
     """A number for people: a true minus sign, and powers of ten as such."""
-    mantissa, _, exponent = f"{value:.{digits}g}".replace("-", "−").partition("e")
+    mantissa, _, exponent = f"{value + 0.0:.{digits}g}".replace("-", "−").partition("e")
     if not exponent:
         return mantissa
     power = exponent.removeprefix("+").replace("−0", "−").lstrip("0").translate(_SUPERSCRIPTS)

@@ -242,7 +242,7 @@ def _placed(
             size, curve = (box, drawn[l - 1][i]) if function else ((0.0, 0.0), None)
             name = column[i]
             symbol = name.latex if name.indices else ""
-            nodes.append(Node(kind, l, i, _short(name.text), name.text, x, y, *size, curve, symbol))
+            nodes.append(Node(kind, l, i, short(name.text), name.text, x, y, *size, curve, symbol))
             y += pitch
         if len(index) < len(column):
             note = _note(column, index)
@@ -257,10 +257,11 @@ def _note(column: tuple[Name, ...], index: Int[ndarray, " _"]) -> str:
 def _widest(column: tuple[Name, ...], index: Int[ndarray, " _"]) -> float:
     """Room for the names of a column."""
     note = [_note(column, index)] if len(index) < len(column) else []
-    return max(text_width(text) for text in (*(_short(column[i].text) for i in index), *note))
+    return max(text_width(text) for text in (*(short(column[i].text) for i in index), *note))
 
 
-def _short(name: str) -> str:
+def short(name: str) -> str:
+    """The beginning of a name that is long."""
     return name if len(name) <= _LONGEST else name[: _LONGEST - 1] + "…"
 
 

@@ -84,6 +84,7 @@ def page(
         "apart": _words.apart_in_words(result),
         "known": _words.data_in_words(samples),
         "kinds": [_words.kind_of_functions(g) for g in model.g],
+        "fixed": fixed_parts(result.solver),
         "n_numbers": sum(a.size for a in (samples.F, samples.J) if a is not None),
         "unique": result.identifiability if small else None,
         "layout": layout,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections import Counter
 from collections.abc import Sequence
@@ -74,6 +75,7 @@ _SHORT = {
     Status.DROPPED: "given up for better ones",
     Status.OUT_OF_STEPS: "ran out of steps",
     Status.OUT_OF_TIME: "ran out of time",
+    Status.INTERRUPTED: "stopped by Ctrl-C",
     Status.NONFINITE: "broke down",
 }
 
@@ -97,5 +99,6 @@ def history_chart(result: Result, left: float, top: float, width: float, height:
     kept = iteration[np.unique(np.linspace(0, len(iteration) - 1, _LONGEST_HISTORY).round().astype(int))]
     curve = Curve(kept + 1.0, np.log10(history.objective[kept]), None)
     frame = Frame.of(curve, left, top, width, height)
+    frame = dataclasses.replace(frame, v_low=math.floor(frame.v_low), v_high=math.ceil(frame.v_high))  # whole powers
     changes = np.flatnonzero(np.diff(history.lam)) + 1.5
     return HistoryChart(frame, frame.line(curve), tuple(frame.x(changes).tolist()))

@@ -6,7 +6,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from .._select import Selection, SelectionRow
-from ._style import COLOURS, house_style, new_figure
+from ._style import COLOURS, MARKERS, STYLES, house_style, new_figure
 
 _LEAST = 1e-10  # percent; what is below is rounding and drawn there
 
@@ -24,9 +24,15 @@ def plot_selection(selection: Selection) -> Figure:
             for i, unfolding in enumerate(unfoldings):
                 values = unfolding.singular_values.clip(1e-17)
                 beside.semilogy(
-                    np.arange(1, len(values) + 1), values, "o-", markersize=3, color=COLOURS[i], linewidth=1
+                    np.arange(1, len(values) + 1),
+                    values,
+                    marker=MARKERS[i],
+                    linestyle=STYLES[i % len(STYLES)],
+                    markersize=3.5,
+                    color=COLOURS[i],
+                    linewidth=1,
+                    label=f"{unfolding.name}: {unfolding.rank}",
                 )
-                beside.plot([], [], "o-", markersize=3, color=COLOURS[i], label=f"{unfolding.name}: {unfolding.rank}")
             beside.set_xlabel("index of the singular value")
             beside.set_ylabel("relative to the largest")
             beside.xaxis.get_major_locator().set_params(integer=True)
@@ -36,7 +42,8 @@ def plot_selection(selection: Selection) -> Figure:
         for L in sorted({len(row.ranks) for row in selection.table}):
             rows = [row for row in selection.table if len(row.ranks) == L]
             label = "1 layer" if L == 1 else f"{L} layers"
-            ax.plot(*_points(rows), "o", color=COLOURS[(L - 1) % len(COLOURS)], markersize=4, label=label)
+            marker, colour = MARKERS[(L - 1) % len(MARKERS)], COLOURS[(L - 1) % len(COLOURS)]
+            ax.plot(*_points(rows), marker, color=colour, markersize=4, label=label)
         ax.plot(
             *_points([row for row in selection.table if row.pareto]), color="0.5", linewidth=1, label="Pareto front"
         )

@@ -13,8 +13,16 @@ from matplotlib.figure import Figure
 
 # Okabe and Ito's palette, those first that stand out from white.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
+STYLES = ("-", "--", ":", "-.")  # and signs, for printers without colours
+MARKERS = "osD^v*"
 _SETTINGS: dict[Any, Any] = {
     "font.size": 9,
+    **dict.fromkeys(("axes.labelsize", "axes.titlesize", "xtick.labelsize", "ytick.labelsize"), "medium"),
+    "legend.fontsize": "medium",
+    "figure.autolayout": False,
+    "figure.constrained_layout.use": False,
+    "lines.linestyle": "-",
+    "lines.marker": "None",
     "text.usetex": False,
     "axes.spines.top": False,
     "axes.spines.right": False,
@@ -43,6 +51,10 @@ DARK = Look("#121212", "#e8e8e8", "#9a9a9a", ("#56B4E9", "#E69F00", "#009E73", "
 
 class Picture(Figure):
     """A figure that notebooks show without pyplot."""
+
+    def savefig(self, fname: Any, **options: Any) -> None:
+        """Write a file, on the figure's own paper unless told otherwise: the user's may suit other ink."""
+        super().savefig(fname, **{"facecolor": self.get_facecolor(), **options})
 
     def _repr_png_(self) -> bytes:
         stream = io.BytesIO()

@@ -95,7 +95,7 @@ def output_rows(result: Result, names: Sequence[str]) -> list[OutputRow]:
         typical = np.sqrt(np.mean((samples.F - F_hat) ** 2, axis=0))
         fitted = 100.0 * typical / unit
         low, high = samples.F.min(axis=0), samples.F.max(axis=0)
-    if validation is not None and validation.F is not None:
+    if samples.F is not None and validation is not None and validation.F is not None:
         unseen = 100.0 * np.sqrt(np.mean((validation.F - model(validation.X)) ** 2, axis=0)) / _unit(validation.F)[0]
     if samples.J is not None:
         slopes = _slope_errors(result)
@@ -129,6 +129,11 @@ def verdict(rows: Sequence[OutputRow]) -> tuple[Grade, str]:
     if found is GRADES[0]:
         if worst.fitted is None:
             return found, "The slopes of the model are those of the samples, to rounding."
+        steepest = max(rows, key=lambda row: row.slopes or 0.0)
+        if (off := steepest.slopes or 0.0) >= _ROUNDING:
+            of = "" if len(rows) == 1 else f" of {steepest.name}"
+            but = f"The values are met to rounding, but the slopes{of} are off by {percent(off)} of their size."
+            return grade(off), f"{grade(off).sentence} {but}"
         apart = "" if worst.unseen is None else ", and so do the samples that were kept apart"
         return found, f"{found.sentence} The fitted samples agree with the model to rounding{apart}."
     text = [found.sentence]
@@ -156,7 +161,7 @@ def kind_of_functions(functions: Functions) -> str:
     """What the functions of a layer are made of."""
     basis = functions.layer.shared
     if basis is None:
-        return "of several kinds"
+        return "functions of several kinds"
     if isinstance(basis, AbstractPolynomialBasis):
         return f"polynomials of degree {basis.size}"
     if isinstance(basis, Trigonometric):
@@ -178,7 +183,11 @@ def apart_in_words(result: Result) -> str:
     if validation is None:
         return ""
     use = ", but used to choose λ" if isinstance(result.solver, TwoStage) and result.solver.metric is None else ""
-    return f"{validation.n_samples} samples were kept apart: they were not fitted{use}."
+    known = result.samples.F is not None and validation.F is not None
+    unused = (
+        "" if known else " Values are compared where both kinds of samples have them, so these are not judged here."
+    )
+    return f"{validation.n_samples} samples were kept apart: they were not fitted{use}.{unused}"
 
 
 def shape_in_words(curve: Curve) -> str:
