@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -81,12 +80,3 @@ def house_style(*, dark: bool = False) -> Iterator[Look]:
 def new_figure(width: float, height: float, *, constrained: bool = True) -> Figure:
     """A figure of its own: no window, no global state."""
     return Picture(figsize=(width, height), layout="constrained" if constrained else None)
-
-
-def to_svg(figure: Figure) -> str:
-    """The figure as an <svg> element, the same bytes every time."""
-    with house_style():
-        stream = io.StringIO()
-        figure.savefig(stream, format="svg", metadata={"Date": None, "Creator": None})
-    text = stream.getvalue()
-    return text[text.index("<svg") :]

@@ -326,10 +326,10 @@ class Search:
         if cost <= self.floor:
             return ()
         if reached >= _AGREEING:
-            return (f"{reached} of the polished starts agree on this minimum ({n} starts in all).",)
+            return (f"{reached} of {n} starts agree on this minimum.",)
         return (
-            f"Only {reached} of the polished starts reached this minimum ({n} starts in all): a lower one may exist. "
-            "Raise `n_starts` or `max_seconds` to look for it.",
+            f"{reached} of {n} starts reached this minimum: too few to rule out a lower one. Raise `n_starts` or "
+            "`max_seconds` to look for it.",
         )
 
     def _tabulate(self, first: int, size: int, descent: Descent) -> None:
