@@ -105,6 +105,23 @@ def test_the_command_line_saves_what_it_has(tmp_path):
     assert dc.Decoupling.load(tmp_path / "model.safetensors").ranks == (2, 2)
 
 
+@pytest.mark.parametrize("arguments", ["select noise.npz --max-ranks 2 --model", "fit noise.npz --ranks auto --output"])
+def test_a_scan_on_the_command_line_saves_what_it_has(arguments, tmp_path):
+    done = run(f"""
+        from decoupling import _progress
+        from decoupling.cli import main
+
+        os.chdir({str(tmp_path)!r})
+        samples.save("noise.npz")
+        _progress.silent = press(at=2)
+        sys.argv = ["decouple", *{arguments.split()!r}, "model.safetensors"]
+        main()
+    """)
+    assert done.returncode == 130 and "Stopped." in done.stderr and "Traceback" not in done.stderr, done.stderr
+    assert "The scan was interrupted" in done.stdout
+    assert dc.Decoupling.load(tmp_path / "model.safetensors").n_inputs == 3
+
+
 @pytest.mark.parametrize("n_jobs", [1, 2])
 def test_runs_that_were_interrupted_are_not_taken_for_finished_ones(n_jobs, tmp_path):
     done = run(f"""

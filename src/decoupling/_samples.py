@@ -282,7 +282,7 @@ class Samples:
         ).samples
 
 
-def _is_flat(values: object) -> bool:
+def _is_flat(values: Any) -> bool:
     """Whether these are the numbers of a scalar function, one per sample."""
     try:
         return np.ndim(values) == 1
