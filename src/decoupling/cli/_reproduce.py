@@ -192,13 +192,15 @@ def _carry_out(
     """Run one experiment, write its files and print its table."""
     import time
 
-    from .._files import make_directory
+    from .._files import check_target, make_directory
     from .._progress import progress_callback
     from ._screen import print_json
 
     if not output.strip():
         raise click.BadParameter("must name a directory.", param_hint="--output")
     directory = make_directory(output)
+    for ending in ("json", "md", "png"):
+        check_target(directory / f"{name}.{ending}")
     began = time.perf_counter()
     with progress_callback(not quiet, name) as progress:
         found = run(directory, progress)
