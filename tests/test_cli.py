@@ -102,6 +102,10 @@ def test_table1_is_reproduced_in_a_small_way(tmp_path):
     assert json.loads((tmp_path / "out/table1.json").read_text())["seed"] == 0
     assert "| f3 | CONSTR | e_3 (%) | 0.979 / **1.03** / 0.48 |" in (tmp_path / "out/table1.md").read_text()
     assert (tmp_path / "out/table1.png").read_bytes().startswith(b"\x89PNG")
+    stored = (tmp_path / "out/table1-runs.jsonl").read_text()
+    assert len(stored.splitlines()) == 2 * 2 * 2 * 3
+    again = decouple("reproduce table1 --runs 2 --n-starts 2 --jobs 1 --output out --json", cwd=tmp_path)
+    assert json.loads(again.stdout) == content and (tmp_path / "out/table1-runs.jsonl").read_text() == stored
 
 
 def test_recovery_is_tried_in_a_small_way(tmp_path):
