@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import abc
 import difflib
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -114,9 +115,9 @@ def _shown(names: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _find(table: AbstractTable, argument: str, name: str) -> int:
+    if table.names.count(name) == 1:
+        return table.names.index(name)
     places = [i for i, n in enumerate(table.names) if n == name]
-    if len(places) == 1:
-        return places[0]
     if places:
         where = ", ".join(str(i + 1) for i in places)
         raise InputError(f"`{argument}`: {table.source} has {len(places)} columns `{name}`, at {where}: rename them.")
@@ -156,7 +157,7 @@ def _check_roles(table: AbstractTable, x: tuple[str, ...], y: tuple[str, ...]) -
             _find(table, argument, name)
         if not names:
             raise InputError(f"`{argument}` must be at least one column. None is left. {_listing(table)}")
-    several = sorted({n for n in (*x, *y) if (*x, *y).count(n) > 1})
+    several = sorted(name for name, count in Counter((*x, *y)).items() if count > 1)
     if several:
         raise InputError(
             f"`inputs` and `outputs` must name every column once. Got {', '.join(f'`{n}`' for n in several)} twice."
