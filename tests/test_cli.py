@@ -1,6 +1,7 @@
 """The command line as a person meets it: in a process of its own."""
 
 import json
+import os
 import subprocess
 import sys
 
@@ -8,6 +9,7 @@ import numpy as np
 import pytest
 
 import decoupling as dc
+from decoupling.cli import _main
 
 from .strategies import sampled
 
@@ -107,6 +109,10 @@ def test_table1_is_reproduced_in_a_small_way(tmp_path):
     assert json.loads((tmp_path / "out/table1.json").read_text())["seed"] == 0
     assert "| f3 | CONSTR | e_3 (%) | 0.979 / **1.03** / 0.48 |" in (tmp_path / "out/table1.md").read_text()
     assert (tmp_path / "out/table1.png").read_bytes().startswith(b"\x89PNG")
+    stored = (tmp_path / "out/table1-runs.jsonl").read_text()
+    assert len(stored.splitlines()) == 2 * 2 * 2 * 3
+    again = decouple("reproduce table1 --runs 2 --n-starts 2 --jobs 1 --output out --json", cwd=tmp_path)
+    assert json.loads(again.stdout) == content and (tmp_path / "out/table1-runs.jsonl").read_text() == stored
 
 
 def test_recovery_is_tried_in_a_small_way(tmp_path):
@@ -168,6 +174,34 @@ def test_ranks_too_large_for_the_data_are_a_warning(folder):
     done = decouple("fit samples.npz --ranks 40,40 --degrees 3,3 --max-iterations 2 --n-starts 1 --lam 1", cwd=folder)
     assert done.returncode == 0
     assert "Warning: `ranks` (40, 40) ask for" in done.stderr
+
+
+def test_quiet_means_nothing_but_errors(folder):
+    line = "fit samples.npz --ranks 40,40 --degrees 3,3 --max-iterations 2 --n-starts 1 --lam 1 --quiet"
+    done = decouple(line, cwd=folder)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_letters_that_a_pipe_does_not_take_are_replaced(folder):
+    code = "from decoupling.cli import main; main()"
+    line = "select samples.npz --max-ranks 2 --degrees 3"
+    done = subprocess.run(
+        [sys.executable, "-c", code, *line.split()],
+        capture_output=True,
+        cwd=folder,
+        env=os.environ | {"PYTHONIOENCODING": "cp1252"},
+        check=False,
+    )
+    assert done.returncode == 0 and b"so every r_l ? " in done.stdout, done.stderr
+
+
+def test_an_experiment_that_cannot_be_written_is_not_begun(tmp_path, monkeypatch):
+    begun = []
+    monkeypatch.setattr("decoupling.reproduce.run_table1", lambda **_: begun.append(1))
+    (tmp_path / "table1.png").mkdir()
+    with pytest.raises(dc.InputError, match=r"table1.png` must be a file.*It is a directory"):
+        _main.decouple.main(["reproduce", "table1", "--output", str(tmp_path)], standalone_mode=False)
+    assert not begun
 
 
 def test_files_are_not_written_over_each_other(folder):

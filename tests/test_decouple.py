@@ -1,8 +1,11 @@
+import time
+
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
 import decoupling as dc
+from decoupling._progress import progress_callback
 
 from .strategies import points, sampled
 
@@ -67,6 +70,18 @@ def test_a_progress_bar_appears_on_a_terminal_after_a_while(monkeypatch, capsys)
     monkeypatch.setattr("sys.stderr.isatty", lambda: False, raising=False)
     dc.decouple(SAMPLES, (2, 2), (3, 3), solver=QUICK, progress=True)
     assert capsys.readouterr() == ("", "")
+
+
+def test_the_bar_does_not_wait_for_the_next_report(monkeypatch, capsys):
+    monkeypatch.setattr("decoupling._progress._QUIET_SECONDS", 0.05)
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
+    with progress_callback(True, "Waiting") as report:
+        report(stage="the first one", done=0, total=3)
+        shown, patience = "", time.monotonic() + 60.0
+        while "the first one" not in shown and time.monotonic() < patience:
+            shown += capsys.readouterr().err
+            time.sleep(0.01)
+    assert "Waiting, the first one" in shown
 
 
 @pytest.mark.parametrize(

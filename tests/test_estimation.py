@@ -37,6 +37,13 @@ def test_units_and_offsets_of_the_data_do_not_matter():
     assert np.max(np.abs(found.J / expected - 1.0)) < 1e-4
 
 
+@pytest.mark.parametrize("size", [1e-200, 1e300])
+def test_inputs_whose_squares_are_no_numbers_are_fine(size):
+    X = points(2, 40)
+    found = dc.estimate_jacobians(dc.Samples(size * X, F=X @ [[1.0], [2.0]]))
+    assert_allclose(found.J * size, np.broadcast_to([1.0, 2.0], (40, 1, 2)))
+
+
 def weighted_fit_by_definition(X, F, s, k):
     """One local quadratic, by loops and lstsq."""
     Z = X / X.std(axis=0)

@@ -103,3 +103,63 @@ def test_the_command_line_saves_what_it_has(tmp_path):
     assert done.returncode == 130 and "Stopped." in done.stderr and "Traceback" not in done.stderr, done.stderr
     assert "Error(F)" in done.stdout
     assert dc.Decoupling.load(tmp_path / "model.safetensors").ranks == (2, 2)
+
+
+@pytest.mark.parametrize("arguments", ["select noise.npz --max-ranks 2 --model", "fit noise.npz --ranks auto --output"])
+def test_a_scan_on_the_command_line_saves_what_it_has(arguments, tmp_path):
+    done = run(f"""
+        from decoupling import _progress
+        from decoupling.cli import main
+
+        os.chdir({str(tmp_path)!r})
+        samples.save("noise.npz")
+        _progress.silent = press(at=2)
+        sys.argv = ["decouple", *{arguments.split()!r}, "model.safetensors"]
+        main()
+    """)
+    assert done.returncode == 130 and "Stopped." in done.stderr and "Traceback" not in done.stderr, done.stderr
+    assert "The scan was interrupted" in done.stdout
+    assert dc.Decoupling.load(tmp_path / "model.safetensors").n_inputs == 3
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_runs_that_were_interrupted_are_not_taken_for_finished_ones(n_jobs, tmp_path):
+    done = run(f"""
+        import dataclasses, json, pathlib
+        from decoupling.reproduce._runs import run_all
+
+        @dataclasses.dataclass(frozen=True)
+        class Task:
+            number: int
+
+        def work(task):
+            try:
+                os.kill(os.getpid(), signal.SIGINT)
+            except KeyboardInterrupt:  # as `select` does, which returns the best until then
+                return {{"whole": False}}
+            return {{"whole": True}}
+
+        store = pathlib.Path({str(tmp_path / "runs.jsonl")!r})
+        try:
+            run_all([Task(1)], work, store=store, n_jobs={n_jobs})
+        except KeyboardInterrupt:
+            print("stopped")
+        print(*[json.loads(line)["outcome"]["whole"] for line in store.open()] if store.exists() else [])
+        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    """)
+    assert done.stdout.split() == (["stopped"] if n_jobs == 1 else ["True"]), done.stderr
+
+
+def test_what_fails_after_a_press_has_failed_because_of_it():
+    done = run("""
+        from decoupling._interrupts import stoppable
+        for times in (0, 1):
+            try:
+                with stoppable(lambda **_: None):
+                    for _ in range(times):
+                        os.kill(os.getpid(), signal.SIGINT)
+                    raise RuntimeError("a worker died")
+            except BaseException as error:
+                print(type(error).__name__)
+    """)
+    assert done.stdout.split() == ["RuntimeError", "KeyboardInterrupt"], done.stderr

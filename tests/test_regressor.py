@@ -115,6 +115,18 @@ def test_jacobians_make_few_samples_enough(shape):
     assert_allclose(model.decoupling_.jacobian(X)[:, 0], cubic_gradient(X), atol=1e-3)
 
 
+@pytest.mark.parametrize(("degrees", "basis"), [(3, dc.Monomial), (3, dc.Chebyshev(3)), (None, dc.Monomial)])
+def test_ranks_can_be_chosen(degrees, basis):
+    X = points(2, 60)
+    y = (X[:, 0] + 2 * X[:, 1]) ** 3
+    weights = np.r_[0.0, np.ones(59)]
+    model = dc.DecouplingRegressor("auto", degrees, basis=basis, ridge=0.0, random_state=0)
+    model.fit(X, y, sample_weight=weights)
+    assert (model.decoupling_.ranks, model.decoupling_.degrees) == ((1,), (3,))
+    assert model.score(X, y) > 0.999999
+    assert "Ranks (1,) with degrees (3,)" in model.result_.notes[0]
+
+
 def test_jacobians_are_in_the_units_of_the_data():
     X, size = points(2, 60), np.array([100.0, 0.01])
     model = dc.DecouplingRegressor(**SEEDED).fit(X * size + 3, 5 * cubic(X), 5 * cubic_gradient(X) / size)
@@ -275,6 +287,8 @@ def test_other_solvers_and_parts_that_are_known_can_be_given():
         ({"ranks": (2, 2)}, "`degrees` must have one number per layer"),
         ({"degrees": None}, "`degrees` must be given"),
         ({"n_starts": 0}, "`n_starts` must be"),
+        ({"ranks": "auto", "n_starts": 8}, "`n_starts` must be left out"),
+        ({"ranks": "many"}, "`ranks` must be a tuple"),
         ({"ridge": -1.0}, "`ridge` must be"),
         ({"scale": "yes"}, "`scale` must be True or False"),
         ({"basis": 3}, "`basis` must be"),

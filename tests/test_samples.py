@@ -53,6 +53,18 @@ def test_functions_without_a_complex_step_get_central_differences_and_a_warning(
     assert np.all(np.abs(np.abs(samples.J).sum(axis=2) - 1.0) < 1e-9)
 
 
+def test_values_of_a_scalar_function_may_be_any_kind_of_vector():
+    torch = pytest.importorskip("torch")
+    for values in (
+        [1, 2],
+        (1.0, 2.0),
+        np.array([1.0, 2.0]),
+        torch.tensor([1.0, 2.0]),
+        memoryview(np.array([1.0, 2.0])),
+    ):
+        assert dc.Samples(np.eye(2), F=values).F.tolist() == [[1.0], [2.0]]
+
+
 def test_samples_can_be_taken_split_and_counted():
     samples = sampled(dc.systems.f2(), 10)
     first, second = samples.split(0.3, rng=1)
@@ -132,6 +144,8 @@ def test_files_that_are_not_samples_give_clear_errors(tmp_path):
         ({"X": X[:0], "F": X[:0]}, "at least one point"),
         ({"X": X[0], "F": X}, r"`X` must be a real array of shape \(S, m\). Got shape \(2,\)"),
         ({"X": X, "F": X[:4]}, r"`F` must have shape \(5, n\)"),
+        ({"X": X, "F": np.array(3.0)}, r"`F` must be a real array of shape \(S, n\). Got shape \(\)"),
+        ({"X": X, "F": []}, r"`F` must have shape \(5, n\)"),
         ({"X": X, "J": X}, r"`J` must be a real array of shape \(S, n, m\)"),
         ({"X": X, "F": X, "J": np.ones((5, 3, 2))}, r"`J` must have shape \(5, 2, 2\).*Got \(5, 3, 2\)"),
         ({"X": X, "J": np.ones((5, 2, 3))}, r"`J` must have shape \(5, n, 2\)"),

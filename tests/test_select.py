@@ -259,6 +259,7 @@ def test_time_and_patience_may_run_out():
 
     choice = dc.select(sampled(TWO), (2, 2), 2, progress=stop_at(2))
     assert len(choice.table) == 2 and "interrupted" in choice.notes[0]
+    assert choice.result.status is dc.Status.INTERRUPTED
     with pytest.raises(KeyboardInterrupt):
         dc.select(sampled(TWO), (3, 3), 3, progress=stop_at(0))
 

@@ -63,7 +63,7 @@ def estimate_jacobians(
     """
     values = _checked_values(samples, degree)
     count = None if neighbours is None else as_count("neighbours", neighbours)
-    x_size, y_size = np.std(samples.X, axis=0), np.std(values, axis=0)
+    x_size, y_size = _spread(samples.X), _spread(values)
     y_size = np.where(y_size > 0.0, y_size, 1.0)  # every output counts alike when neighbours are chosen
     X, F = samples.X / x_size, values / y_size
     degrees = (degree,) if degree is not None else (2, 1) if _has_room(samples, 2, count) else (1,)
@@ -80,6 +80,13 @@ def estimate_jacobians(
         if degrees[-1] == 1
         else f"`degree` must be 1 for these samples: the points around X[{fit}] do not determine second derivatives."
     )
+
+
+def _spread(data: Float[ndarray, "S k"]) -> Float[ndarray, " k"]:
+    """Standard deviations, also of numbers whose squares are none."""
+    reach = np.ptp(data, axis=0)
+    reach = np.where(reach > 0.0, reach, 1.0)
+    return reach * np.std(data / reach, axis=0)
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 import threading
@@ -16,7 +17,8 @@ INTERRUPTED = "Stopped by Ctrl-C: the best that was found until then is returned
 def stoppable(progress: Callable[..., None]) -> Iterator[Callable[..., None]]:
     """`progress`, but raising KeyboardInterrupt at its next report once Ctrl-C was pressed; pressed again, at once.
 
-    Solvers catch that one and return the best they have. Other threads than the main one never see Ctrl-C.
+    Solvers catch that one and return the best they have. Other threads than the main one never see Ctrl-C. What fails
+    after it has failed because of it: a terminal sends it to all processes, and those that are starting die.
     """
     if threading.current_thread() is not threading.main_thread():
         yield progress
@@ -43,5 +45,40 @@ def stoppable(progress: Callable[..., None]) -> Iterator[Callable[..., None]]:
     signal.signal(signal.SIGINT, note)
     try:
         yield report
+    except Exception as error:
+        if pressed:
+            raise KeyboardInterrupt from error
+        raise
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+@contextmanager
+def whole_or_nothing(boss: int) -> Iterator[None]:
+    """A block whose outcome counts only if it was not interrupted: a Ctrl-C that it has caught is raised at its end.
+
+    In other processes than `boss` Ctrl-C does nothing: a terminal sends it to all of them, and the boss decides.
+    """
+    before = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or before is None:
+        yield
+        return
+    interrupted = False
+
+    def note(number: int, frame: Any) -> None:
+        nonlocal interrupted
+        if os.getpid() != boss or not callable(before):
+            return
+        try:
+            before(number, frame)
+        except KeyboardInterrupt:
+            interrupted = True
+            raise
+
+    signal.signal(signal.SIGINT, note)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if interrupted:
+        raise KeyboardInterrupt

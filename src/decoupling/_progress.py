@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -43,31 +44,52 @@ def silent(**values: Any) -> None:
 
 
 class _LateBar:
-    """A rich progress bar that appears once the work has taken two seconds."""
+    """A rich progress bar that appears once the work has taken two seconds, even if nothing is reported for long."""
 
     def __init__(self, title: str) -> None:
         self._title = title
         self._began = time.monotonic()
+        self._values: dict[str, Any] = {}
+        self._closed = False
         self._bar: Any = None
         self._task: Any = None
+        self._lock = threading.RLock()  # the first report may come while the bar is being made
+        self._timer = threading.Timer(_QUIET_SECONDS, self._appear)
+        self._timer.daemon = True
+        self._timer.start()
 
     def update(self, **values: Any) -> None:
-        if self._bar is None:
-            if time.monotonic() - self._began < _QUIET_SECONDS:
-                return
-            from rich.console import Console
-            from rich.progress import Progress
+        with self._lock:
+            self._values = values
+            if self._bar is not None:
+                self._show()
+            elif time.monotonic() - self._began >= _QUIET_SECONDS:
+                self._appear()
 
+    def close(self) -> None:
+        self._timer.cancel()
+        with self._lock:
+            self._closed = True
+            if self._bar is not None:
+                self._bar.stop()
+
+    def _appear(self) -> None:
+        from rich.console import Console
+        from rich.progress import Progress
+
+        with self._lock:
+            if self._closed or self._bar is not None:
+                return
             self._bar = Progress(console=Console(stderr=True), transient=True)
             self._bar.start()
             self._task = self._bar.add_task(self._title, total=None)
+            self._show()
+
+    def _show(self) -> None:
+        values = self._values
         stage = values.get("stage")
         objective = values.get("objective")
         text = self._title + (f", {stage}" if stage else "")
         if objective is not None:
             text += f", objective {objective:.3g}"
         self._bar.update(self._task, completed=values.get("done", 0), total=values.get("total"), description=text)
-
-    def close(self) -> None:
-        if self._bar is not None:
-            self._bar.stop()

@@ -53,9 +53,11 @@ class DecouplingRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     Parameters
     ----------
     ranks
-        (r_1, ..., r_L): number of internal functions per layer, from input to output; a number means one layer.
+        (r_1, ..., r_L): number of internal functions per layer, from input to output; a number means one layer. With
+        "auto", `dc.select` chooses them at every fit, as for `dc.decouple`: that takes seconds to minutes.
     degrees
-        (d_1, ..., d_L): number of basis functions per layer. None where `basis` fixes it.
+        (d_1, ..., d_L): number of basis functions per layer. None where `basis` fixes it, and where ranks are "auto" to
+        have layers and degrees chosen as well.
     basis
         A basis class, a basis, or a sequence with one entry per layer, as for `dc.decouple`.
     solver
@@ -139,7 +141,8 @@ class DecouplingRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         if sample_weight is not None:
             given = _weighted(given, _check_sample_weight(sample_weight, X, dtype=np.float64))
         method = VarPro(ridge=self.ridge) if self.solver is None else self.solver
-        n_starts = _STARTS if self.solver is None and self.n_starts is None else self.n_starts
+        default = self.solver is None and self.n_starts is None and not self._chosen()
+        n_starts = _STARTS if default else self.n_starts
         units = self._units(given, method)
         seed = int(check_random_state(self.random_state).randint(2**31))
         result = decouple(
@@ -175,6 +178,10 @@ class DecouplingRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         """R^2 of the predictions at X: 1 is perfect, 0 as good as the mean of y; the mean over several outputs."""
         return float(super().score(X, y, sample_weight))
 
+    def _chosen(self) -> bool:
+        """Whether ranks are left to `dc.select`."""
+        return isinstance(self.ranks, str) and self.ranks == "auto"
+
     def _predict(self, X: ndarray) -> ndarray:
         """In units where offsets of the data cost no digits."""
         units = self._given_units
@@ -189,7 +196,10 @@ class DecouplingRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             raise InputError(
                 "`scale` must be False where the solver is given parts or a start: they are in units of the data."
             )
-        layers = layer_bases(self.ranks, self.degrees, self.basis)
+        if self._chosen():
+            layers = layer_bases(1, 1 if isinstance(self.basis, type) else None, self.basis)
+        else:
+            layers = layer_bases(self.ranks, self.degrees, self.basis)
         return Units.of(samples, centred=all(can_be_shifted(layer.bases) for layer in layers))
 
     def _check_digits(self, samples: Samples, units: Units) -> None:

@@ -64,9 +64,8 @@ class Samples:
         values = factors = None
         jacobians: Jacobians | None = None
         if F is not None:
-            if isinstance(F, ndarray | list | tuple) and len(F) and all(np.isscalar(f) for f in F):
-                F = np.asarray(F)[:, None]
-            values = as_array("F", F, ("S", "n"))
+            values = as_array("F", F, ("S",) if _is_flat(F) else ("S", "n"))
+            values = values[:, None] if values.ndim == 1 else values
             if values.shape[0] != S or values.shape[1] == 0:
                 raise InputError(f"`F` must have shape ({S}, n): one row per row of `X`. Got {values.shape}.")
         if J is not None:
@@ -281,6 +280,14 @@ class Samples:
         return read_samples(
             path, inputs=inputs, outputs=outputs, jacobians=jacobians, drop_missing=drop_missing
         ).samples
+
+
+def _is_flat(values: Any) -> bool:
+    """Whether these are the numbers of a scalar function, one per sample."""
+    try:
+        return np.ndim(values) == 1
+    except (TypeError, ValueError, RuntimeError):  # not an array, which `as_array` explains
+        return False
 
 
 def _values(f: VectorFunction, X: ndarray) -> ndarray:

@@ -21,6 +21,7 @@ from ._progress import progress_callback
 from ._result import Result
 from ._samples import Samples
 from ._scan import EXACT, Candidate, Limits, OutOfTimeError, Scan
+from ._status import Status
 from ._threads import one_thread
 from .bases import AbstractBasis, Monomial
 from .solvers import AbstractSolver, Problem, VarPro
@@ -78,7 +79,8 @@ class Selection:
     hints
         Singular values of the unfoldings of the Jacobians, with the ranks they suggest.
     result
-        The fit of the recommended shape to all samples, as `decouple` returns it.
+        The fit of the recommended shape to all samples, as `decouple` returns it. Its status is INTERRUPTED where the
+        scan was stopped by Ctrl-C.
     notes
         What the user should know about the scan, in sentences.
     """
@@ -205,6 +207,7 @@ def select(
     as_number("max_seconds", max_seconds, above=True)
     generator = as_generator(rng)
     notes: list[str] = []
+    interrupted = False
     with progress_callback(progress, "Selecting") as report, one_thread():
         scan = Scan(
             samples,
@@ -228,13 +231,14 @@ def select(
         except KeyboardInterrupt:
             if not scan.found:
                 raise
+            interrupted = True
             notes.append(f"The scan was interrupted: this is the best of the shapes tried so far ({len(scan.found)}).")
     if not scan.found:
         raise SolverError(
             "No shape could be fitted: all starts became NaN or infinite. Scale the inputs to about [-1, 1], or lower "
             "`max_degree`."
         )
-    return _selection(scan, notes, time.perf_counter() - began)
+    return _selection(scan, notes, time.perf_counter() - began, interrupted=interrupted)
 
 
 def _limits(max_ranks: Any, max_degree: Any, degrees: Any, basis: Any) -> Limits:
@@ -304,7 +308,7 @@ def _check_scan(scan: Scan) -> None:
         )
 
 
-def _selection(scan: Scan, notes: list[str], seconds: float) -> Selection:
+def _selection(scan: Scan, notes: list[str], seconds: float, *, interrupted: bool) -> Selection:
     candidates = sorted(scan.found.values(), key=lambda c: (c.n_parameters, c.score))
     chosen = scan.choice()
     front = _pareto(candidates)
@@ -326,7 +330,12 @@ def _selection(scan: Scan, notes: list[str], seconds: float) -> Selection:
     )
     reason = _reason(chosen, candidates, scan.allowed_error())
     notes = [*notes, *_limits_met(scan, chosen)]
-    result = dataclasses.replace(chosen.result, notes=(reason, *notes, *chosen.result.notes), seconds=seconds)
+    result = dataclasses.replace(
+        chosen.result,
+        status=Status.INTERRUPTED if interrupted else chosen.result.status,
+        notes=(reason, *notes, *chosen.result.notes),
+        seconds=seconds,
+    )
     return Selection(
         chosen.ranks, chosen.degrees, reason, rows, scan.hints, result, tuple(notes), len(scan.folds), seconds
     )

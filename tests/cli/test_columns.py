@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import decoupling as dc
+from decoupling.cli import _main
 from decoupling.cli._columns import written_formula
 
 from ..strategies import points
@@ -95,6 +96,24 @@ def test_rows_with_holes_are_left_out_when_asked_for(folder):
     done = fit(["data.csv", "--outputs", "y", "--drop-missing", "--json"], folder)
     assert done.returncode == 0, done.stderr
     assert any("Left out: 1 of 61 rows" in note for note in json.loads(done.stdout)["notes"])
+
+
+def test_a_scan_tells_machines_how_the_file_was_read(folder):
+    words = ["select", "bare.csv", "--outputs", "3", "--max-ranks", "1", "--max-degree", "2", "--json"]
+    code = "from decoupling.cli import main; main()"
+    done = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True, cwd=folder, check=False)
+    assert any("numbered from 1" in note for note in json.loads(done.stdout)["notes"]), done.stderr
+
+
+def test_names_that_cannot_be_told_apart_are_refused_before_any_work(folder, monkeypatch):
+    (folder / "twins.csv").write_text("x2,x²,y\n1,2,3\n2,3,4\n")
+    monkeypatch.chdir(folder)
+    begun = []
+    monkeypatch.setattr(dc, "decouple", lambda *_, **__: begun.append(1))
+    words = ["fit", "twins.csv", "--outputs", "y", "--ranks", "1", "--degrees", "1", "--formula", "text"]
+    with pytest.raises(dc.InputError, match="2 different names"):
+        _main.decouple.main(words, standalone_mode=False)
+    assert not begun
 
 
 def test_names_may_hold_commas_and_blanks(folder):

@@ -131,6 +131,7 @@ def test_samples_saved_without_an_ending_are_read_again(tmp_path):
         text(NAMES, TABLE[:, :4]) + "# the end\n  \n",
         text(["", *NAMES], np.column_stack([np.arange(12), TABLE[:, :4]])),
         text([*NAMES, ""], np.column_stack([TABLE[:, :4], np.zeros(12)])).replace(",0.0\n", ",\n"),
+        text(NAMES, TABLE[:, :4]).replace("\n", ",\n").replace(",\n", "\n", 1),
     ],
 )
 def test_text_files_are_read_as_programs_write_them(content, tmp_path):
@@ -140,6 +141,18 @@ def test_text_files_are_read_as_programs_write_them(content, tmp_path):
     assert found.inputs == ("x1", "x2")
     assert_allclose(found.samples.X, X, rtol=0)
     assert_allclose(found.samples.F, Y, rtol=0)
+
+
+def test_lines_may_be_long(tmp_path):
+    names = [f"{i}_is_not_short{'_at_all' * 40}" for i in range(500)]
+    (tmp_path / "data.csv").write_text(text([*names, "y"], np.ones((2, 501))))
+    assert dc.Samples.load(tmp_path / "data.csv", outputs="y").n_inputs == 500
+
+
+def test_numbers_of_columns_are_told_from_names(tmp_path):
+    (tmp_path / "data.csv").write_text("1,c1,y\n2,3,4\n")
+    found = read_samples(tmp_path / "data.csv", outputs="y")
+    assert (found.inputs, found.outputs) == (("column1", "c1"), ("y",))
 
 
 def test_text_of_savetxt_is_read_with_its_names(tmp_path):
@@ -207,7 +220,10 @@ def test_inputs_far_from_0_are_told_about(tmp_path):
     path = write(tmp_path / "data.csv", NAMES, TABLE[:, :4] + [300.0, 3.0, 0.0, 0.0])
     notes = read_samples(path, outputs=["y", "z"]).notes
     far = [note for note in notes if "hard to fit" in note]
-    assert len(far) == 1 and far[0].startswith("Input x1 is 300.") and "subtract about 3e+02" in far[0]
+    assert len(far) == 1 and far[0].startswith("Input x1 is 300.") and "subtract about 300 from" in far[0]
+    np.savez(tmp_path / "s.npz", X=X + np.array([0.0, 1049123.0]), F=Y)
+    (note,) = read_samples(tmp_path / "s.npz").notes
+    assert note.startswith("Input x2 is 1.049e+06") and "subtract about 1049123 from" in note
 
 
 GOOD = {"inputs": ["x1", "x2"], "outputs": "y"}
@@ -232,6 +248,9 @@ GOOD = {"inputs": ["x1", "x2"], "outputs": "y"}
         ("x1,x2,y\n1,2,3\n", {"inputs": ["x1", "x1"], "outputs": "y"}, "every column once. Got `x1` twice"),
         ("x1,x2,y\n1,2,3\n", {"inputs": ["x1", "y"], "outputs": "y"}, "every column once. Got `y` twice"),
         ("x1,x1,y\n1,2,3\n", {"inputs": "x1", "outputs": "y"}, "2 columns `x1`, at 1, 2"),
+        ("x1,x1,y\n1,2,3\n", {"outputs": "y"}, "2 columns `x1`, at 1, 2"),
+        ("x1,x2,y\n1,2,3\n", {"outputs": "z"}, "Got `z`"),
+        ("x" * 200_000 + "\n1\n", GOOD, "Its first line: field larger"),
         ("x1,x2,y\n1,2,3\n", {"inputs": ["x1", "x2", "y"]}, "None is left"),
         ("x1,x2,y\n1,2,3\n", {}, "at least one of them. It has the columns `x1`, `x2`, `y`"),
         ("x1,x2,y\n1,2,3\n", {"inputs": [], "outputs": "y"}, "a list of names"),

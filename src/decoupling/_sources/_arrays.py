@@ -19,7 +19,7 @@ from numpy import ndarray
 
 from .._errors import ModelFileError
 from .._samples import Samples
-from ._table import AbstractTable
+from ._table import AbstractTable, far_from_0
 
 _PARTS = ("X", "F", "J", "weights")
 _DAMAGED = (OSError, ValueError, EOFError, KeyError, RuntimeError, zipfile.BadZipFile, zlib.error)
@@ -78,8 +78,10 @@ def read_mat(path: Path) -> dict[str, ndarray]:
     }
 
 
-def samples_of_arrays(path: Path, arrays: Mapping[str, ndarray], *, jacobians: bool | None, drop_missing: bool) -> Any:
-    """Samples of the arrays X, F, J and weights, and what was left out of them."""
+def samples_of_arrays(
+    path: Path, arrays: Mapping[str, ndarray], *, jacobians: bool | None, drop_missing: bool
+) -> tuple[Samples, tuple[str, ...]]:
+    """Samples of the arrays X, F, J and weights, and what the user should know about them."""
     rule = f"`{path}` must have the arrays X and F or J"
     if "X" not in arrays:
         raise ModelFileError(
@@ -93,15 +95,18 @@ def samples_of_arrays(path: Path, arrays: Mapping[str, ndarray], *, jacobians: b
         raise ModelFileError(f"{rule}, J among them. It has the arrays {', '.join(arrays)}.")
     if path.suffix.lower() == ".mat":
         parts = _with_lost_axes(parts)
-    if not drop_missing:
-        return Samples(**parts), ()
-    kept = _complete(parts)
-    if kept is None or kept.all():
-        return Samples(**parts), ()
-    if not kept.any():
-        raise ModelFileError(f"`{path}` must hold at least one sample without missing or infinite values. It has none.")
-    note = f"Left out: {int(np.count_nonzero(~kept))} of {len(kept)} samples with missing or infinite values."
-    return Samples(**{name: array[kept] for name, array in parts.items()}), (note,)
+    notes: list[str] = []
+    kept = _complete(parts) if drop_missing else None
+    if kept is not None and not kept.all():
+        if not kept.any():
+            raise ModelFileError(
+                f"`{path}` must hold at least one sample without missing or infinite values. It has none."
+            )
+        notes = [f"Left out: {int(np.count_nonzero(~kept))} of {len(kept)} samples with missing or infinite values."]
+        parts = {name: array[kept] for name, array in parts.items()}
+    samples = Samples(**parts)
+    notes += far_from_0(samples.X, [f"x{i + 1}" for i in range(samples.n_inputs)])
+    return samples, tuple(notes)
 
 
 def _with_lost_axes(parts: dict[str, ndarray]) -> dict[str, ndarray]:

@@ -37,7 +37,10 @@ class CsvTable(AbstractTable):
         if not lines:
             raise ModelFileError(f"{self.source} must be a table of numbers. It is empty.")
         self._delimiter = _sniffed(lines) if delimiter is None else delimiter
-        first = _cells(lines[0], self._delimiter)
+        try:
+            first = _cells(lines[0], self._delimiter)
+        except csv.Error as error:
+            raise ModelFileError(f"{self.source} must be a table of numbers. Its first line: {error}.") from error
         self._notes: tuple[str, ...] = ()
         self._has_header = not _is_data(first)
         if self._has_header:
@@ -111,12 +114,15 @@ class CsvTable(AbstractTable):
         )
 
     def _rows(self, stream: IO[str]) -> Iterator[tuple[int, list[str]]]:
-        """Rows of as many cells as there are names, with the line that each one ends at."""
+        """Rows of as many cells as there are names, with the line that each one ends at.
+
+        More cells are fine where they are empty: some programs end every line of numbers with a delimiter.
+        """
         width = len(self._names)
         reader = csv.reader(stream, delimiter=self._delimiter, strict=True, skipinitialspace=True)
         try:
             for row in reader:
-                if len(row) == width:
+                if len(row) == width or (len(row) > width and not any(cell.strip() for cell in row[width:])):
                     if not row[0].startswith("#") and (width > 1 or row[0].strip()):
                         yield reader.line_num, row
                 elif row and not row[0].startswith("#") and any(cell.strip() for cell in row):
@@ -160,11 +166,18 @@ class CsvTable(AbstractTable):
 
 def _sniffed(lines: list[str]) -> str:
     """The delimiter that cuts all first lines into equally many cells; else the one that cuts the first line most."""
-    widths = {d: [len(_cells(line, d)) for line in lines] for d in _DELIMITERS}
+    widths = {d: [_width(line, d) for line in lines] for d in _DELIMITERS}
     for delimiter, found in widths.items():
         if found[0] > 1 and len(set(found)) == 1:
             return delimiter
     return max(_DELIMITERS, key=lambda d: widths[d][0])
+
+
+def _width(line: str, delimiter: str) -> int:
+    try:
+        return len(_cells(line, delimiter))
+    except csv.Error:  # a cell that is too long: another delimiter cuts it
+        return 1
 
 
 def _cells(line: str, delimiter: str) -> list[str]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import abc
 import difflib
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -72,9 +73,6 @@ def samples_of(
         raise InputError(
             f"`inputs` and `outputs` must name columns of {table.source}, at least one of them. {_listing(table)}"
         )
-    for argument, names in (("inputs", x), ("outputs", y)):
-        for name in names or ():
-            _find(table, argument, name)
     if y is None:
         y = tuple(n for n in _others(table, x or ()) if not any(_derives(n, None, i) for i in x or ()))
         notes.append(f"Outputs: {', '.join(y)} (all columns but the inputs).")
@@ -91,9 +89,10 @@ def samples_of(
     kept, dropped = _complete_rows(table, values, positions, drop_missing)
     notes += dropped
     X, F, rest = np.split(kept, [len(x), len(x) + len(y)], axis=1)
-    notes += _far_from_0(X, x)
+    notes += far_from_0(X, x)
     J = rest.reshape(len(kept), len(y), len(x)) if entries else None
-    return Reading(Samples(X, F=F, J=J), _shown(x), _shown(y), tuple(notes))
+    shown = _shown((*x, *y))
+    return Reading(Samples(X, F=F, J=J), shown[: len(x)], shown[len(x) :], tuple(notes))
 
 
 # Columns
@@ -110,14 +109,15 @@ def _as_names(argument: str, given: Any) -> tuple[str, ...] | None:
 
 
 def _shown(names: tuple[str, ...]) -> tuple[str, ...]:
-    """Numbers of columns as c1, c2, ...: in a formula 2 would be a number."""
-    return tuple(f"c{name}" if name.isdecimal() else name for name in names)
+    """Numbers of columns as c1, c2, ..., or column1 where there is a c1: in a formula 2 would be a number."""
+    word = "column" if any(name.startswith("c") and name[1:].isdecimal() for name in names) else "c"
+    return tuple(f"{word}{name}" if name.isdecimal() else name for name in names)
 
 
 def _find(table: AbstractTable, argument: str, name: str) -> int:
+    if table.names.count(name) == 1:
+        return table.names.index(name)
     places = [i for i, n in enumerate(table.names) if n == name]
-    if len(places) == 1:
-        return places[0]
     if places:
         where = ", ".join(str(i + 1) for i in places)
         raise InputError(f"`{argument}`: {table.source} has {len(places)} columns `{name}`, at {where}: rename them.")
@@ -153,9 +153,11 @@ def _derives(name: str, y: str | None, x: str | None) -> bool:
 
 def _check_roles(table: AbstractTable, x: tuple[str, ...], y: tuple[str, ...]) -> None:
     for argument, names in (("inputs", x), ("outputs", y)):
+        for name in names:
+            _find(table, argument, name)
         if not names:
             raise InputError(f"`{argument}` must be at least one column. None is left. {_listing(table)}")
-    several = sorted({n for n in (*x, *y) if (*x, *y).count(n) > 1})
+    several = sorted(name for name, count in Counter((*x, *y)).items() if count > 1)
     if several:
         raise InputError(
             f"`inputs` and `outputs` must name every column once. Got {', '.join(f'`{n}`' for n in several)} twice."
@@ -188,15 +190,21 @@ def _jacobian_columns(table: AbstractTable, x: tuple[str, ...], y: tuple[str, ..
 # Rows
 
 
-def _far_from_0(X: Float[ndarray, "S m"], names: tuple[str, ...]) -> list[str]:
+def far_from_0(X: Float[ndarray, "S m"], names: Sequence[str]) -> list[str]:
     """Solvers do not shift their inputs, and lose digits where these hardly vary compared with their size."""
     mean, spread = X.mean(axis=0), X.std(axis=0)
     far = [i for i in range(len(names)) if abs(mean[i]) > _FAR * spread[i] > 0.0]
     return [
         f"Input {names[i]} is {mean[i]:.4g} give or take {spread[i]:.2g}, which makes it hard to fit: subtract about "
-        f"{mean[i]:.2g} from it first."
+        f"{_rounded(mean[i], spread[i])} from it first."
         for i in far
     ]
+
+
+def _rounded(mean: float, spread: float) -> str:
+    """A number near the mean, compared with the spread, with as few digits as that takes."""
+    unit = 10.0 ** np.ceil(np.log10(spread))
+    return f"{unit * np.round(mean / unit):.15g}"
 
 
 def _complete_rows(

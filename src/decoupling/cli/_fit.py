@@ -121,6 +121,7 @@ def fit(
     import decoupling as dc
 
     from .._files import check_target
+    from .._formula import names
     from .._progress import silent
     from .._status import Status
     from ._screen import print_json, print_table, result_content, result_table
@@ -140,6 +141,9 @@ def fit(
     columns = Columns(inputs, outputs, jacobians, drop_missing)
     reading = columns.read(file)
     samples, notes = reading.samples, reading.notes
+    if formula is not None or report_path is not None:
+        names("inputs", reading.inputs, "x", samples.n_inputs)
+        names("outputs", reading.outputs, "y", samples.n_outputs)
     judged = None if validation is None else columns.read(validation).samples
     if holdout is not None:
         samples, judged = samples.split(holdout, rng=seed)
@@ -166,17 +170,17 @@ def fit(
         progress=silent if quiet else True,
     )
     result = dataclasses.replace(result, notes=(*notes, *result.notes))
-    names = {"inputs": reading.inputs, "outputs": reading.outputs}
-    written = None if formula is None else written_formula(result.decoupling, formula, **names)
+    called = {"inputs": reading.inputs, "outputs": reading.outputs}
     if output is not None:
         result.decoupling.save(output)
+    written = None if formula is None else written_formula(result.decoupling, formula, **called)
     if report_path is not None:
         from ..report import write_report
 
-        write_report(result, report_path, title=f"Decoupling of {file}", command=command_line(), **names)
+        write_report(result, report_path, title=f"Decoupling of {file}", command=command_line(), **called)
     if as_json:
         print_json(
-            result_content(result, judged) | names | {"formula": written, "model": output, "report": report_path}
+            result_content(result, judged) | called | {"formula": written, "model": output, "report": report_path}
         )
     elif not quiet:
         print_table(result_table(result, judged, f"Decoupling of {file}"))

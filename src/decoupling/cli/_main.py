@@ -5,6 +5,7 @@ Commands import what they need when they run, so that `decouple --help` answers 
 
 from __future__ import annotations
 
+import io
 import sys
 import warnings
 
@@ -31,6 +32,9 @@ for command in (demo, fit, select, show, reproduce):
 def main() -> None:
     """Run the command line."""
     warnings.showwarning = _show_warning
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # pipes on Windows take few letters
     try:
         decouple.main(standalone_mode=False)
     except click.ClickException as error:
@@ -43,7 +47,7 @@ def main() -> None:
         click.echo(f"Error: {error}", err=True)
         sys.exit(2)
     except OSError as error:
-        click.echo(f"Error: {error.filename or 'a file'}: {error.strerror}.", err=True)
+        click.echo(f"Error: {error.filename or 'a file'}: {error.strerror or error}.", err=True)
         sys.exit(2)
     except MemoryError:
         click.echo("Error: there is not enough memory for this problem. Use fewer samples or starts.", err=True)
@@ -51,5 +55,8 @@ def main() -> None:
 
 
 def _show_warning(message: Warning | str, category: type[Warning], *_: object, **__: object) -> None:
+    context = click.get_current_context(silent=True)
+    if context is not None and context.params.get("quiet"):
+        return
     kind = "Warning" if issubclass(category, DecouplingWarning) else category.__name__
     click.echo(f"{kind}: {message}", err=True)

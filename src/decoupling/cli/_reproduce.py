@@ -25,15 +25,24 @@ def reproduce() -> None:
 @click.option("--runs", type=click.IntRange(min=1), default=30, show_default=True, help="Data sets per system.")
 @click.option("--n-starts", type=click.IntRange(min=1), default=8, show_default=True, help="Starts of our own variant.")
 @jobs_option
-@click.option("--output", default="reproduced", show_default=True, help="Directory for table1.json, .md and .png.")
+@click.option(
+    "--output", default="reproduced", show_default=True, help="Directory for table1.json, .md, .png and the runs."
+)
+@fresh_option
 @seed_option
 @output_options
-def table1(runs: int, n_starts: int, jobs: int, output: str, seed: int, as_json: bool, quiet: bool) -> None:
-    """Table 1: two-layer decouplings of f1, f2 and f3 by PROJ and CONSTR."""
+def table1(
+    runs: int, n_starts: int, jobs: int, output: str, fresh: bool, seed: int, as_json: bool, quiet: bool
+) -> None:
+    """Table 1: two-layer decouplings of f1, f2 and f3 by PROJ and CONSTR.
+
+    Finished runs are kept in table1-runs.jsonl: a command that was stopped goes on where it was.
+    """
     from ..reproduce import run_table1, table1_markdown, write_table1
 
-    def run(_: Path, progress: Callable[..., None]) -> Any:
-        return run_table1(n_runs=runs, n_starts=n_starts, seed=seed, n_jobs=jobs, progress=progress)
+    def run(directory: Path, progress: Callable[..., None]) -> Any:
+        store = _store(directory, "table1", fresh)
+        return run_table1(n_runs=runs, n_starts=n_starts, seed=seed, n_jobs=jobs, store=store, progress=progress)
 
     _carry_out("table1", output, as_json, quiet, run, write_table1, table1_markdown)
 
@@ -45,18 +54,38 @@ def table1(runs: int, n_starts: int, jobs: int, output: str, seed: int, as_json:
     "--max-seconds", type=click.FloatRange(min=0, min_open=True), default=60, show_default=True, help="Per data set."
 )
 @jobs_option
-@click.option("--output", default="reproduced", show_default=True, help="Directory for recovery.json, .md and .png.")
+@click.option(
+    "--output", default="reproduced", show_default=True, help="Directory for recovery.json, .md, .png and the runs."
+)
+@fresh_option
 @seed_option
 @output_options
 def recovery(
-    runs: int, noise: bool, max_seconds: float, jobs: int, output: str, seed: int, as_json: bool, quiet: bool
+    runs: int,
+    noise: bool,
+    max_seconds: float,
+    jobs: int,
+    output: str,
+    fresh: bool,
+    seed: int,
+    as_json: bool,
+    quiet: bool,
 ) -> None:
-    """Exact recovery: how often VarPro finds the system behind the data, for one to four layers."""
+    """Exact recovery: how often VarPro finds the system behind the data, for one to four layers.
+
+    Finished runs are kept in recovery-runs.jsonl: a command that was stopped goes on where it was.
+    """
     from ..reproduce import recovery_markdown, run_recovery, write_recovery
 
-    def run(_: Path, progress: Callable[..., None]) -> Any:
+    def run(directory: Path, progress: Callable[..., None]) -> Any:
         return run_recovery(
-            n_runs=runs, seed=seed, n_jobs=jobs, max_seconds=max_seconds, noise=noise, progress=progress
+            n_runs=runs,
+            seed=seed,
+            n_jobs=jobs,
+            max_seconds=max_seconds,
+            noise=noise,
+            store=_store(directory, "recovery", fresh),
+            progress=progress,
         )
 
     _carry_out("recovery", output, as_json, quiet, run, write_recovery, recovery_markdown)
@@ -192,13 +221,15 @@ def _carry_out(
     """Run one experiment, write its files and print its table."""
     import time
 
-    from .._files import make_directory
+    from .._files import check_target, make_directory
     from .._progress import progress_callback
     from ._screen import print_json
 
     if not output.strip():
         raise click.BadParameter("must name a directory.", param_hint="--output")
     directory = make_directory(output)
+    for ending in ("json", "md", "png"):
+        check_target(directory / f"{name}.{ending}")
     began = time.perf_counter()
     with progress_callback(not quiet, name) as progress:
         found = run(directory, progress)

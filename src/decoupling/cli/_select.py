@@ -86,6 +86,7 @@ def select(
 
     from .._files import check_target, replace_file
     from .._progress import silent
+    from .._status import Status
     from ._screen import print_json, print_table
 
     targets = [check_target(target) for target in (output, model) if target is not None]
@@ -106,22 +107,23 @@ def select(
         progress=silent if quiet else True,
         max_seconds=max_seconds,
     )
+    if model is not None:
+        selection.result.decoupling.save(model)
     if output is not None:
         figure = selection.plot()
         with replace_file(output) as stream:
             figure.savefig(stream, format=kind, dpi=150)
-    if model is not None:
-        selection.result.decoupling.save(model)
+    notes = (*reading.notes, *selection.notes)
     if as_json:
-        print_json(_content(selection) | {"picture": output, "model": model})
+        print_json(_content(selection) | {"notes": notes, "picture": output, "model": model})
     elif not quiet:
         print_table(_table(selection, f"Shapes tried for {file}"))
-        click.echo(
-            "\n".join([selection.reason, *reading.notes, *selection.notes, "Singular values:", str(selection.hints)])
-        )
+        click.echo("\n".join([selection.reason, *notes, "Singular values:", str(selection.hints)]))
         for name, path in (("Picture", output), ("Model", model)):
             if path is not None:
                 click.echo(f"{name}: {path}")
+    if selection.result.status is Status.INTERRUPTED:
+        raise KeyboardInterrupt  # the exit code is that of a stopped command, whatever was saved
 
 
 def _content(selection: Selection) -> dict[str, Any]:
@@ -130,7 +132,6 @@ def _content(selection: Selection) -> dict[str, Any]:
         "ranks": selection.ranks,
         "degrees": selection.degrees,
         "reason": selection.reason,
-        "notes": selection.notes,
         "table": [{name: getattr(row, name) for name in (*names, "pareto", "chosen")} for row in selection.table],
         "hints": [
             {"unfolding": u.name, "rank": u.rank, "singular_values": u.singular_values}

@@ -7,7 +7,7 @@ fresh points is at most 1e-6 percent.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from numpy import ndarray
 
-from .. import systems
+from .. import __version__, systems
 from .._decouple import decouple
 from .._decoupling import Decoupling
 from .._matching import factor_match
@@ -24,6 +24,7 @@ from .._metrics import relative_rmse
 from .._samples import Samples
 from ..report._style import COLOURS, house_style, new_figure
 from ..solvers import Constr, TwoStage, VarPro
+from ._runs import run_all
 from ._writing import write_experiment
 
 RECOVERED = 1e-6  # percent
@@ -58,6 +59,18 @@ CASES = (
     Case("single-layer 5-4-5, degree 3, one start", _random((5, 4, 5), (3,)), 60, "30 of 30", n_starts=1),
     Case("f2 from values only", lambda _: systems.f2(), 200, "25 of 30", jacobians=False),
 )
+
+
+@dataclass(frozen=True)
+class RecoveryTask:
+    """One data set of a case, noisy if `level` is above 0."""
+
+    case: str
+    level: float
+    run: int
+    seed: int
+    max_seconds: float
+    version: str = __version__
 
 
 @dataclass(frozen=True)
@@ -109,23 +122,35 @@ def run_recovery(
     n_jobs: int,
     max_seconds: float,
     noise: bool = True,
+    store: Path | None = None,
     progress: Callable[..., None] = lambda **_: None,
 ) -> Recovery:
     """Run all cases; what is found depends on the seed only, as long as no start is cut off by `max_seconds`."""
-    from joblib import Parallel, delayed
-
-    tasks = [delayed(run_case)(index, run, seed, max_seconds) for index in range(len(CASES)) for run in range(n_runs)]
+    tasks = [RecoveryTask(case.name, 0.0, run, seed, max_seconds) for case in CASES for run in range(n_runs)]
     if noise:
-        tasks += [delayed(run_noise)(i, level, run, seed) for i in range(3) for level in NOISE for run in range(n_runs)]
-    found: Iterable[RecoveryRun | NoiseRun] = Parallel(n_jobs=n_jobs, return_as="generator_unordered")(tasks)
-    done: list[RecoveryRun | NoiseRun] = []
-    for item in found:
-        done.append(item)
-        progress(done=len(done), total=len(tasks))
-    order = [case.name for case in CASES]
-    runs = sorted((r for r in done if isinstance(r, RecoveryRun)), key=lambda r: (order.index(r.case), r.run))
-    noisy = sorted((r for r in done if isinstance(r, NoiseRun)), key=lambda r: (r.case, r.level, r.run))
-    return Recovery(tuple(runs), tuple(noisy), seed)
+        tasks += [
+            RecoveryTask(case.name, level, run, seed, max_seconds)
+            for case in CASES[:3]
+            for level in NOISE
+            for run in range(n_runs)
+        ]
+    found = run_all(tasks, work, store=store, n_jobs=n_jobs, progress=progress)
+    runs = tuple(RecoveryRun(**_numbers(found[task])) for task in tasks if not task.level)
+    noisy = tuple(NoiseRun(**_numbers(found[task])) for task in tasks if task.level)
+    return Recovery(runs, noisy, seed)
+
+
+def _numbers(outcome: dict[str, Any]) -> dict[str, Any]:
+    """What JSON has no number for was NaN."""
+    return {name: float("nan") if value is None else value for name, value in outcome.items()}
+
+
+def work(task: RecoveryTask) -> dict[str, Any]:
+    """One task."""
+    index = [case.name for case in CASES].index(task.case)
+    if task.level:
+        return asdict(run_noise(index, task.level, task.run, task.seed))
+    return asdict(run_case(index, task.run, task.seed, task.max_seconds))
 
 
 def run_case(index: int, run: int, seed: int, max_seconds: float) -> RecoveryRun:

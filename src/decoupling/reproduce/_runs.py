@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Callable, Iterable, Sequence
+import os
+import warnings
+from collections.abc import Callable, Generator, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
 from .._files import check_target
+from .._interrupts import whole_or_nothing
 from .._plain import plain
 
 Task = TypeVar("Task")
@@ -30,6 +33,7 @@ def run_all(
 
     Tasks are frozen dataclasses with simple fields; they name whatever a caller can change, and the version of the
     package. Outcomes depend on the tasks only, not on `n_jobs`; numbers in them that are not finite come back as None.
+    A run that is interrupted is not stored, whatever it has found by then.
     """
     from joblib import Parallel, delayed
 
@@ -40,20 +44,27 @@ def run_all(
     missing = [task for task in tasks if task not in found]
     progress(done=len(found), total=len(tasks))
     if missing:
-        results: Iterable[tuple[Task, Outcome]] = Parallel(n_jobs=n_jobs, return_as="generator_unordered")(
-            delayed(_one)(work, task) for task in missing
+        results: Generator[tuple[Task, Outcome], None, None] = Parallel(n_jobs=n_jobs, return_as="generator_unordered")(
+            delayed(_one)(work, task, os.getpid()) for task in missing
         )
-        for task, outcome in results:
-            found[task] = outcome
-            if store is not None:
-                with store.open("a", encoding="utf-8") as stream:
-                    stream.write(json.dumps({"task": json.loads(_key(task)), "outcome": outcome}) + "\n")
-            progress(done=len(found), total=len(tasks))
+        try:
+            for task, outcome in results:
+                found[task] = outcome
+                if store is not None:
+                    with store.open("a", encoding="utf-8") as stream:
+                        stream.write(json.dumps({"task": json.loads(_key(task)), "outcome": outcome}) + "\n")
+                progress(done=len(found), total=len(tasks))
+        finally:
+            with warnings.catch_warnings():
+                warnings.filterwarnings("ignore", message=".*tasks which were still being processed")
+                results.close()
     return {task: found[task] for task in tasks}
 
 
-def _one(work: Callable[[Task], Outcome], task: Task) -> tuple[Task, Outcome]:
-    return task, plain(work(task))
+def _one(work: Callable[[Task], Outcome], task: Task, boss: int) -> tuple[Task, Outcome]:
+    with whole_or_nothing(boss):
+        outcome = work(task)
+    return task, plain(outcome)
 
 
 def _key(task: Any) -> str:

@@ -6,7 +6,7 @@ for each value of lam. "ours" uses the weighted projection and several starts fo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,12 +16,13 @@ from jaxtyping import Float
 from matplotlib.figure import Figure
 from numpy import ndarray
 
-from .. import systems
+from .. import __version__, systems
 from .._decouple import decouple
 from .._decoupling import Decoupling
 from .._samples import Samples
 from ..report._style import COLOURS, house_style, new_figure
 from ..solvers import Constr, Proj, TwoStage
+from ._runs import run_all
 from ._writing import write_experiment
 
 SYSTEMS: dict[str, Callable[[], Decoupling]] = {"f1": systems.f1, "f2": systems.f2, "f3": systems.f3}
@@ -84,6 +85,7 @@ class Task:
     run: int
     n_starts: int
     seed: int
+    version: str = __version__
 
 
 @dataclass(frozen=True)
@@ -123,11 +125,15 @@ class Table1:
 
 
 def run_table1(
-    *, n_runs: int, n_starts: int, seed: int, n_jobs: int, progress: Callable[..., None] = lambda **_: None
+    *,
+    n_runs: int,
+    n_starts: int,
+    seed: int,
+    n_jobs: int,
+    store: Path | None = None,
+    progress: Callable[..., None] = lambda **_: None,
 ) -> Table1:
     """Run everything; the result depends on the seed only, not on the number of processes."""
-    from joblib import Parallel, delayed
-
     tasks = [
         Task(system, algorithm, variant, run, 1 if variant == "as printed" else n_starts, seed)
         for variant in VARIANTS
@@ -135,20 +141,15 @@ def run_table1(
         for algorithm in ALGORITHMS
         for run in range(n_runs)
     ]
-    found: Iterable[tuple[Task, ndarray]] = Parallel(n_jobs=n_jobs, return_as="generator_unordered")(
-        delayed(run_task)(task) for task in tasks
-    )
-    values: dict[Task, ndarray] = {}
-    for done, (task, errors) in enumerate(found, start=1):
-        values[task] = errors
-        progress(done=done, total=len(tasks))
+    found = run_all(tasks, work, store=store, n_jobs=n_jobs, progress=progress)
+    values = {task: np.array(outcome["errors"], dtype=float) for task, outcome in found.items()}
     cells = {(t.system, t.algorithm, t.variant): np.empty(0) for t in tasks}
     for key in cells:
         cells[key] = np.stack([values[t] for t in tasks if (t.system, t.algorithm, t.variant) == key])
     return Table1(n_runs, n_starts, seed, cells)
 
 
-def run_task(task: Task) -> tuple[Task, Float[ndarray, " quantities"]]:
+def work(task: Task) -> dict[str, Any]:
     """New samples, new validation points, one decoupling."""
     system = SYSTEMS[task.system]()
     data_rng = np.random.default_rng([task.seed, int(task.system[1:]), task.run])
@@ -164,7 +165,7 @@ def run_task(task: Task) -> tuple[Task, Float[ndarray, " quantities"]]:
         rng=data_rng,
         progress=False,
     )
-    return task, np.array([result.error_jacobian, result.error_values, *result.relative_rmse(validation)])
+    return {"errors": [result.error_jacobian, result.error_values, *result.relative_rmse(validation).tolist()]}
 
 
 def _sampled(system: Decoupling, rng: np.random.Generator) -> Samples:
