@@ -58,11 +58,11 @@ class Limits:
     max_ranks: tuple[int, ...]
     max_degrees: tuple[int, ...]
     fixed_degrees: bool
+    fewest_layers: int = 1
 
     def n_layers(self) -> range:
         """Numbers of layers to try."""
-        L = len(self.max_ranks)
-        return range(L if self.fixed_degrees else 1, L + 1)
+        return range(self.fewest_layers, len(self.max_ranks) + 1)
 
     def ranks(self, L: int) -> tuple[int, ...]:
         """Largest ranks of a model with L layers."""
@@ -74,7 +74,8 @@ class Limits:
 
     def least_degrees(self, L: int) -> tuple[int, ...]:
         """A layer of degree 1 between others is none."""
-        return self.max_degrees if self.fixed_degrees else tuple(min(d, 1 if L == 1 else 2) for d in self.degrees(L))
+        top = self.degrees(L)
+        return top if self.fixed_degrees else tuple(min(d, 1 if L == 1 else 2) for d in top)
 
     def ladder(self, L: int) -> list[tuple[int, ...]]:
         """Degrees to try for given ranks, lowest first; those of a shape differ by at most two.

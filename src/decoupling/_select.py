@@ -250,7 +250,7 @@ def _limits(max_ranks: Any, max_degree: Any, degrees: Any, basis: Any) -> Limits
         )
     if isinstance(basis, AbstractBasis):
         if degrees is None:
-            degrees = (basis.size,) * len(ranks)
+            return Limits(ranks, (basis.size,) * len(ranks), fixed_degrees=True)
     elif not (isinstance(basis, type) and issubclass(basis, AbstractBasis)):
         raise InputError(f"`basis` must be a basis class such as dc.Monomial, or one basis. Got {basis!r}.")
     if degrees is not None:
@@ -259,7 +259,7 @@ def _limits(max_ranks: Any, max_degree: Any, degrees: Any, basis: Any) -> Limits
             raise InputError(
                 f"`degrees` must have one number per layer, like `max_ranks`: {len(ranks)}. Got {len(known)}."
             )
-        return Limits(ranks, known, fixed_degrees=True)
+        return Limits(ranks, known, fixed_degrees=True, fewest_layers=len(ranks))
     top = as_counts("max_degree", max_degree)
     top = top * len(ranks) if len(top) == 1 else top
     if len(top) != len(ranks):
