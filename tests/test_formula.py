@@ -1,6 +1,7 @@
 """Decouplings written out: the source and the expressions evaluate to the model's values."""
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import decoupling as dc
@@ -35,6 +36,13 @@ def test_source_and_expressions_evaluate_to_the_model(model):
     symbols = [sympy.Symbol(f"x{i + 1}") for i in range(model.n_inputs)]
     at = dict(zip(symbols, X[1], strict=True))
     assert np.allclose([float(e.subs(at)) for e in expressions], values[1], atol=tolerance)
+
+
+@pytest.mark.parametrize("kind", [tuple, np.array, pd.Index], ids=repr)
+def test_names_may_be_any_collection(kind):
+    model = MODELS[0]
+    x, y = (["a", "b", "c"][: model.n_inputs], ["p", "q", "r"][: model.n_outputs])
+    assert model.formula(inputs=kind(x), outputs=kind(y)) == model.formula(inputs=x, outputs=y) != model.formula()
 
 
 def test_names_of_the_user_never_meet_our_own():

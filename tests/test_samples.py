@@ -1,4 +1,5 @@
 import numpy as np
+import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
@@ -63,6 +64,15 @@ def test_values_of_a_scalar_function_may_be_any_kind_of_vector():
         memoryview(np.array([1.0, 2.0])),
     ):
         assert dc.Samples(np.eye(2), F=values).F.tolist() == [[1.0], [2.0]]
+
+
+def test_columns_of_a_frame_are_arrays():
+    frame = pd.DataFrame(points(3, 6), columns=["a", "b", "c"], index=range(6, 0, -1))
+    for F in (frame["c"], frame[["c"]]):
+        samples = dc.Samples(frame[["a", "b"]], F=F)
+        assert_array_equal(np.hstack([samples.X, samples.F]), frame.to_numpy())
+    with pytest.raises(dc.InputError, match=r"the first at index \(2, 1\)"):
+        dc.Samples(frame[["a", "b"]].mask(frame.index.to_numpy()[:, None] == [0, 4]), F=frame["c"])
 
 
 def test_samples_can_be_taken_split_and_counted():

@@ -3,7 +3,7 @@ r"""An L-layer decoupling :math:`f(x) = W_L g_L(W_{L-1} g_{L-1}(\cdots W_1 g_1(W
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -236,8 +236,8 @@ class Decoupling:
         self,
         kind: Literal["text", "html", "latex", "python", "sympy"] = "text",
         *,
-        inputs: Sequence[str] | None = None,
-        outputs: Sequence[str] | None = None,
+        inputs: Collection[str] | None = None,
+        outputs: Collection[str] | None = None,
         digits: int | None = None,
     ) -> Any:
         """The model written out, layer by layer.
@@ -270,8 +270,8 @@ class Decoupling:
         self,
         X: object,
         *,
-        inputs: Sequence[str] | None = None,
-        outputs: Sequence[str] | None = None,
+        inputs: Collection[str] | None = None,
+        outputs: Collection[str] | None = None,
         dark: bool = False,
     ) -> Figure:
         """Draw the network as a block diagram, with its functions over the range that the points X visit.

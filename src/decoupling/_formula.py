@@ -12,7 +12,7 @@ from __future__ import annotations
 import keyword
 import re
 import unicodedata
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from html import escape
 from itertools import count
@@ -84,8 +84,8 @@ def formula(
     model: Decoupling,
     kind: Kind = "text",
     *,
-    inputs: Sequence[str] | None = None,
-    outputs: Sequence[str] | None = None,
+    inputs: Collection[str] | None = None,
+    outputs: Collection[str] | None = None,
     digits: int | None = None,
 ) -> Any:
     """Write `model` out; see `Decoupling.formula`."""
@@ -149,7 +149,7 @@ def names(argument: str, given: Any, letter: str, size: int) -> tuple[Name, ...]
     """The names that the user gave for `size` variables, or the letter with numbers."""
     if given is None:
         return tuple(Name(letter, (i + 1,)) for i in range(size))
-    named = isinstance(given, Sequence) and not isinstance(given, str) and all(isinstance(n, str) for n in given)
+    named = isinstance(given, Collection) and not isinstance(given, str) and all(isinstance(n, str) for n in given)
     if not named or len(given) != size or not all(name.strip() for name in given):
         raise InputError(f"`{argument}` must be {size} names. Got {given!r}.")
     if len({unicodedata.normalize("NFKC", name) for name in given}) != size:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -121,8 +121,8 @@ class Result:
     def plot(
         self,
         *,
-        inputs: Sequence[str] | None = None,
-        outputs: Sequence[str] | None = None,
+        inputs: Collection[str] | None = None,
+        outputs: Collection[str] | None = None,
         bands: bool = True,
         dark: bool = False,
     ) -> Figure:
@@ -177,7 +177,7 @@ class Result:
         return plot_starts(self, dark=dark)
 
     def plot_fit(
-        self, samples: Samples | None = None, *, outputs: Sequence[str] | None = None, dark: bool = False
+        self, samples: Samples | None = None, *, outputs: Collection[str] | None = None, dark: bool = False
     ) -> Figure:
         """Draw true against decoupled values, with residuals, on the given samples or on the fitted ones.
 
@@ -193,8 +193,8 @@ class Result:
         path: str | os.PathLike[str],
         *,
         title: str = "Decoupling report",
-        inputs: Sequence[str] | None = None,
-        outputs: Sequence[str] | None = None,
+        inputs: Collection[str] | None = None,
+        outputs: Collection[str] | None = None,
     ) -> None:
         """Write a page for people: one HTML file that needs no network.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection
 from itertools import pairwise
 from typing import Any
 
@@ -212,7 +212,7 @@ def plot_starts(result: Result, *, dark: bool = False) -> Figure:
 
 
 def plot_fit(
-    model: Decoupling, samples: Samples, e: Float[ndarray, " n"], *, outputs: Sequence[str] | None, dark: bool = False
+    model: Decoupling, samples: Samples, e: Float[ndarray, " n"], *, outputs: Collection[str] | None, dark: bool = False
 ) -> Figure:
     """True against decoupled values, one panel per output, with e_i above and the residuals below.
 

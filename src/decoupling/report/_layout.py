@@ -7,7 +7,7 @@ are in points of 1/72 inch, x to the right and y down, everything inside [0, wid
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Literal
 
@@ -110,8 +110,8 @@ class Layout:
         model: Decoupling,
         X: object,
         *,
-        inputs: Sequence[str] | None = None,
-        outputs: Sequence[str] | None = None,
+        inputs: Collection[str] | None = None,
+        outputs: Collection[str] | None = None,
         errors: Errors | None = None,
     ) -> Layout:
         """Lay out a model with the ranges and spreads that it has at the points X (S, m), of which S >= 1.
@@ -136,8 +136,8 @@ class Layout:
         cls,
         result: Result,
         *,
-        inputs: Sequence[str] | None = None,
-        outputs: Sequence[str] | None = None,
+        inputs: Collection[str] | None = None,
+        outputs: Collection[str] | None = None,
         bands: bool = True,
     ) -> Layout:
         """Lay out what `decouple` returned, over its samples, with bands where they can be had quickly."""

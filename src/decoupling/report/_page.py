@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Collection
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -38,8 +38,8 @@ def write_report(
     path: str | os.PathLike[str],
     *,
     title: str = "Decoupling report",
-    inputs: Sequence[str] | None = None,
-    outputs: Sequence[str] | None = None,
+    inputs: Collection[str] | None = None,
+    outputs: Collection[str] | None = None,
     command: str | None = None,
 ) -> None:
     """Render the page and put it at `path`.
@@ -54,8 +54,8 @@ def page(
     result: Result,
     *,
     title: str,
-    inputs: Sequence[str] | None = None,
-    outputs: Sequence[str] | None = None,
+    inputs: Collection[str] | None = None,
+    outputs: Collection[str] | None = None,
     command: str | None = None,
 ) -> str:
     """The text of the page."""
@@ -149,7 +149,7 @@ def _cards(model: Decoupling, X: np.ndarray, layout: Layout) -> list[Card]:
     return found
 
 
-def _formulas(model: Decoupling, inputs: Sequence[str] | None, outputs: Sequence[str] | None) -> dict[str, Any]:
+def _formulas(model: Decoupling, inputs: Collection[str] | None, outputs: Collection[str] | None) -> dict[str, Any]:
     """The formula of each kind; None for those that are too long, and nothing where the basis has no formula."""
     if not has_formula(model):
         return {}
