@@ -106,7 +106,7 @@ def small_teacher(monkeypatch, tmp_path):
 def test_the_compression_table_in_small(small_teacher):
     from decoupling.reproduce import _networks, _teachers
 
-    options = {"n_runs": 1, "seed": 0, "n_jobs": 1, "folder": small_teacher, "store": small_teacher / "runs"}
+    options = {"n_runs": 1, "seed": 0, "n_jobs": 1, "store": small_teacher / "runs"}
     table = _networks.run_networks("mnist", **options)
     assert set(table.runs) == {(method, 0) for method in _networks.METHODS} and table.accuracy > 50.0
     assert table.parameters["TS-PROJ-1", 0] == 4 * (16 + 10 + 5)

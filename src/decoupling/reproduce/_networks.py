@@ -134,15 +134,15 @@ def run_networks(
     n_runs: int,
     seed: int,
     n_jobs: int,
-    folder: Path,
+    store: Path,
     sizes: tuple[int, ...] | None = None,
     epochs: int | None = None,
-    store: Path | None = None,
     progress: Callable[..., None] = lambda **_: None,
 ) -> NetworkTable:
-    """Train the network of a case if need be, and run everything that `store` does not have yet."""
+    """Train the network of a case if it does not lie beside `store`, and run everything that `store` does not have."""
     progress(stage="training the network", done=0, total=None)
-    at = teacher(case, str(folder), seed, epochs)
+    folder = str(store.parent)
+    at = teacher(case, folder, seed, epochs)
     chosen = tuple(range(len(SIZES[case]))) if sizes is None else sizes
     tasks = [
         NetworkTask(case, method, size, run, seed, epochs=epochs)
@@ -151,7 +151,7 @@ def run_networks(
         for method in METHODS
         if method != TUNED  # a run of MANY_REFINED goes on to it
     ]
-    found = run_all(tasks, partial(work, folder=str(folder)), store=store, n_jobs=n_jobs, progress=progress)
+    found = run_all(tasks, partial(work, folder=folder), store=store, n_jobs=n_jobs, progress=progress)
     keys = [(method, size) for method in METHODS for size in chosen]
 
     def outcomes(key: tuple[str, int]) -> list[dict[str, Any]]:
