@@ -43,10 +43,9 @@ def plus_constants(
 def can_be_shifted(bases: Sequence[AbstractBasis]) -> bool:
     """Whether the functions of these bases stay in their span when their argument is shifted."""
     try:
-        for basis in set(map(id, bases)):
-            one = next(b for b in bases if id(b) == basis)
-            for k in range(one.size):
-                shifted(one, np.eye(1 + one.size)[1 + k], 0.3)
+        for basis in {id(basis): basis for basis in bases}.values():
+            for unit in np.eye(1 + basis.size)[1:]:
+                shifted(basis, unit, 0.3)
     except InputError:
         return False
     return True
