@@ -207,6 +207,9 @@ def test_it_is_read_on_a_screen_and_in_a_notebook(clean, rough):
         assert len(figure.axes) == 2 and figure.axes[0].get_yscale() == "log"
         signs = [(line.get_marker(), line.get_linestyle()) for line in figure.axes[1].lines]
         assert len(signs) > 1 and len(set(signs)) == len(signs)  # told apart without colours
+    light, dark = (clean.plot(dark=d) for d in (False, True))
+    rings = [f.axes[0].lines[-1].get_markeredgecolor() for f in (light, dark)]
+    assert light.get_facecolor() != dark.get_facecolor() and rings[0] != rings[1]
 
 
 # Singular values

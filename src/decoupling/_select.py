@@ -100,11 +100,11 @@ class Selection:
         """The row of the recommended shape."""
         return next(row for row in self.table if row.chosen)
 
-    def plot(self) -> Figure:
+    def plot(self, *, dark: bool = False) -> Figure:
         """Draw the error on left-out samples against the number of parameters, with the Pareto front and the choice."""
         from .report import plot_selection
 
-        return plot_selection(self)
+        return plot_selection(self, dark=dark)
 
     def __repr__(self) -> str:
         row = self.chosen

@@ -6,18 +6,18 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from .._select import Selection, SelectionRow
-from ._style import COLOURS, MARKERS, STYLES, house_style, new_figure
+from ._style import MARKERS, STYLES, house_style, new_figure
 
 _LEAST = 1e-10  # percent; what is below is rounding and drawn there
 
 
-def plot_selection(selection: Selection) -> Figure:
+def plot_selection(selection: Selection, *, dark: bool = False) -> Figure:
     """Errors on left-out samples against numbers of parameters: one point per shape, the Pareto front, the choice.
 
     Beside it the singular values of the unfoldings, where there are Jacobians.
     """
     unfoldings = selection.hints.unfoldings
-    with house_style():
+    with house_style(dark=dark) as look:
         figure = new_figure(9.0 if unfoldings else 5.6, 3.6)
         if unfoldings:
             ax, beside = figure.subplots(1, 2, width_ratios=[3, 2])
@@ -29,7 +29,7 @@ def plot_selection(selection: Selection) -> Figure:
                     marker=MARKERS[i],
                     linestyle=STYLES[i % len(STYLES)],
                     markersize=3.5,
-                    color=COLOURS[i],
+                    color=look.colours[i],
                     linewidth=1,
                     label=f"{unfolding.name}: {unfolding.rank}",
                 )
@@ -42,14 +42,17 @@ def plot_selection(selection: Selection) -> Figure:
         for L in sorted({len(row.ranks) for row in selection.table}):
             rows = [row for row in selection.table if len(row.ranks) == L]
             label = "1 layer" if L == 1 else f"{L} layers"
-            marker, colour = MARKERS[(L - 1) % len(MARKERS)], COLOURS[(L - 1) % len(COLOURS)]
+            marker, colour = MARKERS[(L - 1) % len(MARKERS)], look.colours[(L - 1) % len(look.colours)]
             ax.plot(*_points(rows), marker, color=colour, markersize=4, label=label)
         ax.plot(
-            *_points([row for row in selection.table if row.pareto]), color="0.5", linewidth=1, label="Pareto front"
+            *_points([row for row in selection.table if row.pareto]),
+            color=look.faint,
+            linewidth=1,
+            label="Pareto front",
         )
         chosen = selection.chosen
         x, y = _points([chosen])
-        ax.plot(x, y, "o", markersize=11, markerfacecolor="none", markeredgecolor="black", label="recommended")
+        ax.plot(x, y, "o", markersize=11, markerfacecolor="none", markeredgecolor=look.ink, label="recommended")
         ax.annotate(
             f"ranks {chosen.ranks}\ndegrees {chosen.degrees}",
             (x[0], y[0]),
