@@ -45,6 +45,13 @@ def test_names_may_be_any_collection(kind):
     assert model.formula(inputs=kind(x), outputs=kind(y)) == model.formula(inputs=x, outputs=y) != model.formula()
 
 
+def test_rounded_formulas_leave_out_rounding():
+    model = dc.Decoupling([[[1.0, 4e-17]], [[2.0]]], [dc.Functions(dc.Monomial(2), [[1e-18, 3e-17, 0.5]])])
+    assert model.formula() == "u1 = x1\nz1 = 0.5 u1^2\ny1 = 2 z1"
+    assert "4e-17" in model.formula("python") and "3e-17" in model.formula("python")
+    assert "e-17" not in model.formula("python", digits=3)
+
+
 def test_names_of_the_user_never_meet_our_own():
     model = dc.systems.random_system((3, 2, 2), (2,), rng=0)
     X = np.random.default_rng(0).normal(size=(4, 3))

@@ -251,7 +251,8 @@ class Decoupling:
         inputs, outputs
             Names of the variables; by default x1, x2, ... and y1, y2, ...
         digits
-            Significant digits of the coefficients. By default 4 for reading, and all of them otherwise.
+            Significant digits of the coefficients. By default 4 for reading, and all of them otherwise. Rounded sums
+            leave out terms with coefficients below 1e-15 of their largest.
 
         Examples
         --------

@@ -9,6 +9,7 @@ The Python source is plain arithmetic on its arguments, so it takes floats and a
 
 from __future__ import annotations
 
+import dataclasses
 import keyword
 import re
 import unicodedata
@@ -28,6 +29,7 @@ from .bases import AbstractBasis, AbstractPolynomialBasis, Trigonometric
 Kind = Literal["text", "html", "latex", "python", "sympy"]
 KINDS = ("text", "html", "latex", "python", "sympy")
 _RESERVED = ("f", "cos", "sin")  # in Python source
+_NOISE = 1e-15  # coefficients that are so much smaller than others of their sum are left out of rounded formulas
 
 
 @dataclass(frozen=True)
@@ -101,8 +103,11 @@ def formula(
                     "`inputs` and `outputs` must be Python names for this, other than f, cos and sin. Got "
                     f"{name.text!r}: give others with `inputs=` and `outputs=`."
                 )
-    shown = _rounding(digits, exact=kind in ("python", "sympy"))
+    exact = digits is None and kind in ("python", "sympy")
+    shown = repr if exact else _rounding(digits)
     equations = _equations(model, x, y)
+    if not exact:
+        equations = [_without_noise(e) for e in equations]
     if kind == "text":
         return "\n".join(_text(e, shown) for e in equations)
     if kind == "html":
@@ -198,9 +203,16 @@ def written_out(basis: AbstractBasis, c: np.ndarray) -> tuple[tuple[float, ...],
 # Rendering
 
 
-def _rounding(digits: int | None, *, exact: bool) -> Shown:
-    if digits is None and exact:
-        return repr
+def _without_noise(e: Equation) -> Equation:
+    """Coefficients that are nothing but rounding, beside the largest of their sum, are 0."""
+    if isinstance(e, Univariate):
+        least = _NOISE * max(abs(c) for c in e.c)
+        return dataclasses.replace(e, c=tuple(c if abs(c) > least else 0.0 for c in e.c))
+    least = _NOISE * max(abs(w) for w, _ in e.terms)
+    return dataclasses.replace(e, terms=tuple((w if abs(w) > least else 0.0, name) for w, name in e.terms))
+
+
+def _rounding(digits: int | None) -> Shown:
     places = 4 if digits is None else as_count("digits", digits)
     return lambda value: f"{value:.{places}g}"
 
