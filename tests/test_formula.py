@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 import decoupling as dc
-from decoupling._formula import compiled, python_names
+from decoupling._formula import compiled
 
 from .strategies import points
 
@@ -110,18 +110,3 @@ def test_bad_requests_are_refused():
     ]:
         with pytest.raises(dc.InputError, match=message):
             model.formula(**arguments)
-
-
-@pytest.mark.parametrize(
-    ("names", "expected"),
-    [
-        (["x1", "flow_rate"], ("x1", "flow_rate")),
-        (["a b", "a_b", "a-b"], ("a_b", "a_b_", "a_b__")),
-        (["1st", "°", "", "f", "lambda"], ("v_1st", "v", "v_", "f_", "lambda_")),
-        (["Größe [m²]"], ("Größe_m2",)),
-    ],
-)
-def test_any_names_become_different_python_names(names, expected):
-    found = python_names(names)
-    assert found == expected
-    assert len(set(found)) == len(names) and all(name.isidentifier() for name in found)

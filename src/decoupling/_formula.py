@@ -10,12 +10,9 @@ The Python source is plain arithmetic on its arguments, so it takes floats and a
 from __future__ import annotations
 
 import dataclasses
-import keyword
-import re
 import unicodedata
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from html import escape
 from itertools import count
 from typing import Any, Literal
 
@@ -24,40 +21,12 @@ import numpy as np
 from ._checks import as_count
 from ._decoupling import Decoupling
 from ._errors import InputError
+from ._names import Name, is_python_name, label, names
 from .bases import AbstractBasis, AbstractPolynomialBasis, Trigonometric
 
 Kind = Literal["text", "html", "latex", "python", "sympy"]
 KINDS = ("text", "html", "latex", "python", "sympy")
-_RESERVED = ("f", "cos", "sin")  # in Python source
 _NOISE = 1e-15  # coefficients that are so much smaller than others of their sum are left out of rounded formulas
-
-
-@dataclass(frozen=True)
-class Name:
-    """A variable: a letter with indices, or a text that the user gave."""
-
-    letter: str
-    indices: tuple[int, ...] = ()
-
-    @property
-    def text(self) -> str:
-        return self.letter + "_".join(str(i) for i in self.indices)
-
-    @property
-    def html(self) -> str:
-        if self.indices:
-            return f"<i>{self.letter}</i><sub>{','.join(str(i) for i in self.indices)}</sub>"
-        return f"<i>{escape(self.letter)}</i>"
-
-    @property
-    def latex(self) -> str:
-        if self.indices:
-            return f"{self.letter}_{{{','.join(str(i) for i in self.indices)}}}"
-        if self.letter.isalpha() and len(self.letter) == 1:
-            return self.letter
-        escaped = re.sub(r"([_%&#$}{])", r"\\\1", self.letter.replace("\\", " "))
-        escaped = escaped.replace("^", "{\\wedge}").replace("~", "{\\sim}").replace(" ", "\\ ")
-        return f"\\mathrm{{{escaped}}}"
 
 
 @dataclass(frozen=True)
@@ -97,11 +66,10 @@ def formula(
     y = names("outputs", outputs, "y", model.n_outputs)
     if kind in ("python", "sympy"):
         for name in (*x, *y):
-            read = unicodedata.normalize("NFKC", name.text)  # as Python reads it
-            if not read.isidentifier() or keyword.iskeyword(read) or read in _RESERVED:
+            if not is_python_name(name.python):
                 raise InputError(
                     "`inputs` and `outputs` must be Python names for this, other than f, cos and sin. Got "
-                    f"{name.text!r}: give others with `inputs=` and `outputs=`."
+                    f"{label(name.given)!r}: give others with `inputs=` and `outputs=`."
                 )
     exact = digits is None and kind in ("python", "sympy")
     shown = repr if exact else _rounding(digits)
@@ -115,12 +83,15 @@ def formula(
     if kind == "latex":
         rows = " \\\\\n".join(_latex(e, shown) for e in equations)
         return f"\\begin{{aligned}}\n{rows}\n\\end{{aligned}}"
-    source = _python(equations, x, y, shown)
-    return source if kind == "python" else _sympy(source, x)
+    if kind == "python":
+        return _python(equations, x, y, shown)
+    return _sympy(formula(model, "python", digits=digits), x)
 
 
 def compiled(source: str) -> Callable[..., Any]:
-    """The function f of a Python source that `formula` wrote."""
+    """The function f of a Python source of ours."""
+    # What we compile, here and in `_sympy`, is made of numbers and of our own identifiers x1, u1, ... alone: names of
+    # users and files have no place in it.
     space: dict[str, Any] = {}
     exec(compile(source, "<formula>", "exec"), space)
     function: Callable[..., Any] = space["f"]
@@ -133,38 +104,12 @@ def has_formula(model: Decoupling) -> bool:
     return all(isinstance(basis, known) for g in model.g for basis in g.layer.bases)
 
 
-def python_names(names: Sequence[str]) -> tuple[str, ...]:
-    """Different Python names, as near as possible to the given ones."""
-    found: list[str] = []
-    for name in names:
-        near = re.sub(r"\W+", "_", unicodedata.normalize("NFKC", name)).strip("_")
-        near = near if near.isidentifier() else f"v_{near}".rstrip("_")
-        if keyword.iskeyword(near) or near in _RESERVED:
-            near += "_"
-        while near in found:
-            near += "_"
-        found.append(near)
-    return tuple(found)
-
-
 # Equations
-
-
-def names(argument: str, given: Any, letter: str, size: int) -> tuple[Name, ...]:
-    """The names that the user gave for `size` variables, or the letter with numbers."""
-    if given is None:
-        return tuple(Name(letter, (i + 1,)) for i in range(size))
-    named = isinstance(given, Collection) and not isinstance(given, str) and all(isinstance(n, str) for n in given)
-    if not named or len(given) != size or not all(name.strip() for name in given):
-        raise InputError(f"`{argument}` must be {size} names. Got {given!r}.")
-    if len({unicodedata.normalize("NFKC", name) for name in given}) != size:
-        raise InputError(f"`{argument}` must be {size} different names. Got {given!r}.")
-    return tuple(Name(name) for name in given)
 
 
 def _equations(model: Decoupling, x: tuple[Name, ...], y: tuple[Name, ...]) -> list[Equation]:
     found: list[Equation] = []
-    taken = [unicodedata.normalize("NFKC", name.letter) for name in (*x, *y)]
+    taken = [unicodedata.normalize("NFKC", text) for name in (*x, *y) for text in (name.text, name.python)]
     of_u, of_z = _free_letter("uvs", taken), _free_letter("zwh", taken)
     entering = x
     for l, (W, g) in enumerate(zip(model.W[:-1], model.g, strict=True), start=1):
@@ -282,25 +227,27 @@ def _factors(e: Univariate, u: str, power: str, wave: str, times: str) -> list[s
 def _python(equations: list[Equation], x: tuple[Name, ...], y: tuple[Name, ...], shown: Shown) -> str:
     waves = any(isinstance(e, Univariate) and e.wave for e in equations)
     lines = ["from numpy import cos, sin", ""] if waves else []
-    lines.append(f"def f({', '.join(name.text for name in x)}):")
+    lines.append(f"def f({', '.join(name.python for name in x)}):")
     for e in equations:
         if isinstance(e, Linear):
-            value = _sum([(w, name.text) for w, name in e.terms], shown, "*")
-            value = f"0.0*{e.terms[0][1].text}" if value == "0" else value  # an array, if the inputs are arrays
+            value = _sum([(w, name.python) for w, name in e.terms], shown, "*")
+            value = f"0.0*{e.terms[0][1].python}" if value == "0" else value  # an array, if the inputs are arrays
         elif e.wave:
-            value = _sum(list(zip(e.c, _factors(e, e.argument.text, "", "{f}({k}{u})", "*"), strict=True)), shown, "*")
-            value = value if e.argument.text in value else f"{value} + 0.0*{e.argument.text}"
+            value = _sum(
+                list(zip(e.c, _factors(e, e.argument.python, "", "{f}({k}{u})", "*"), strict=True)), shown, "*"
+            )
+            value = value if e.argument.python in value else f"{value} + 0.0*{e.argument.python}"
         else:
             value = _horner(e, shown)
-        lines.append(f"    {e.target.text} = {value}")
-    lines.append(f"    return {', '.join(name.text for name in y)}{',' if len(y) == 1 else ''}")
+        lines.append(f"    {e.target.python} = {value}")
+    lines.append(f"    return {', '.join(name.python for name in y)}{',' if len(y) == 1 else ''}")
     return "\n".join(lines) + "\n"
 
 
 def _horner(e: Univariate, shown: Shown) -> str:
     value = shown(e.c[-1])
     for c in reversed(e.c[:-1]):
-        value = f"{shown(c)} + {e.argument.text}*({value})" if c else f"{e.argument.text}*({value})"
+        value = f"{shown(c)} + {e.argument.python}*({value})" if c else f"{e.argument.python}*({value})"
     return value
 
 

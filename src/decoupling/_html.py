@@ -5,8 +5,6 @@ The drawings are SVG written by hand, so that showing a result needs neither mat
 
 from __future__ import annotations
 
-from html import escape
-
 import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
@@ -14,6 +12,7 @@ from numpy import ndarray
 from ._curves import Curve, Curves, curves, curves_between
 from ._decoupling import Decoupling
 from ._jacobians import StoredJacobians
+from ._names import as_html
 from ._result import Result
 from ._samples import Samples
 
@@ -54,8 +53,8 @@ def result_html(result: Result) -> str:
         e = [f"{value:.3g}" for value in result.relative_rmse()]
         rows += [("Error(F)", f"{result.error_values:.3g}"), ("e<sub>i</sub> in %", ", ".join(_some(e)))]
     rows += _layers(model, curves(model, samples.X, n_points=_N_POINTS))
-    rows += [("&lambda;", f"{result.lam:.0e}"), ("stopped", escape(result.reason))]
-    rows += [("note", escape(note)) for note in result.notes]
+    rows += [("&lambda;", f"{result.lam:.0e}"), ("stopped", as_html(result.reason))]
+    rows += [("note", as_html(note)) for note in result.notes]
     return _table(repr(model), rows, "Curves are drawn over the range that the samples visit.")
 
 
@@ -91,7 +90,7 @@ def _layers(model: Decoupling, drawn: Curves) -> list[Row]:
 def _basis(model: Decoupling, l: int) -> str:
     """The basis of a layer; each of several is named once."""
     bases = dict.fromkeys(repr(basis) for basis in model.g[l].layer.bases)
-    return escape(", ".join(_some(list(bases))))
+    return as_html(", ".join(_some(list(bases))))
 
 
 def _some(items: list[str], n: int | None = None) -> list[str]:
@@ -105,8 +104,8 @@ def _some(items: list[str], n: int | None = None) -> list[str]:
 def _table(title: str, rows: list[Row], note: str = "") -> str:
     left = 'style="text-align:left;vertical-align:top"'
     body = "".join(f"<tr><th {left}>{head}</th><td {left}>{cell}</td></tr>" for head, cell in rows)
-    foot = f"<div><small>{escape(note)}</small></div>" if note else ""
-    return f"<div><div>{escape(title)}</div><table>{body}</table>{foot}</div>"
+    foot = f"<div><small>{as_html(note)}</small></div>" if note else ""
+    return f"<div><div>{as_html(title)}</div><table>{body}</table>{foot}</div>"
 
 
 # Drawings
@@ -153,6 +152,6 @@ def _svg(inside: str, title: str) -> str:
     frame = f'<rect x="0.5" y="0.5" width="{_WIDTH - 1}" height="{_HEIGHT - 1}" rx="3" fill="none" '
     return (
         f'<svg width="{_WIDTH}" height="{_HEIGHT}" viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" '
-        f'style="vertical-align:middle"><title>{escape(title)}</title>'
+        f'style="vertical-align:middle"><title>{as_html(title)}</title>'
         f'{frame}stroke="currentColor" stroke-opacity="0.35"/>{inside}</svg>'
     )

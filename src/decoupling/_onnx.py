@@ -24,6 +24,7 @@ from ._decoupling import Decoupling
 from ._errors import InputError
 from ._files import check_target, replace_file
 from ._functions import Functions
+from ._names import one_line
 from .bases import AbstractPolynomialBasis, Trigonometric
 
 Dtype = Literal["float32", "float64"]
@@ -83,9 +84,10 @@ def _imported() -> Any:
 
 def _checked_names(input_name: Any, output_name: Any) -> tuple[str, str]:
     for argument, name in (("input_name", input_name), ("output_name", output_name)):
-        if not isinstance(name, str) or not name.strip() or "/" in name:
+        if not isinstance(name, str) or not name.strip() or "/" in name or one_line(name) != name:
             raise InputError(
-                f"`{argument}` must be a name without a slash: names inside the graph have one. Got {name!r}."
+                f"`{argument}` must be a name without a slash, which names inside the graph have, and without line "
+                f"breaks or other control codes. Got {name!r}."
             )
     if input_name == output_name:
         raise InputError(f"`input_name` and `output_name` must differ. Got {input_name!r} for both.")

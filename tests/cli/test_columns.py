@@ -76,6 +76,7 @@ def test_a_validation_file_is_read_with_the_same_columns(folder):
         (["data.csv"], "It has the columns `x1`, `x2`, `y`."),
         (["data.csv", "--inputs", "X1", "--outputs", "y"], "Did you mean `x1`?"),
         (["data.csv", "--inputs", ",", "--outputs", "y"], "a list of names"),
+        (["data.csv", "--inputs", "x\n1", "--outputs", "y"], "line breaks in quotes"),
         (["data.csv", "--outputs", "y", "--jacobians"], "Missing: `dy/dx1`, `dy/dx2`"),
         (["holes.csv", "--outputs", "y"], "(line 3): repair them, or leave them out"),
         (["data.csv", "--outputs", "y", "--formula", "poem"], "is not one of"),
@@ -127,7 +128,8 @@ def test_names_may_hold_commas_and_blanks(folder):
 def test_names_that_python_does_not_take_are_changed_in_source_only():
     model = dc.systems.random_system((2, 2, 1), (2,), rng=0)
     source = written_formula(model, "python", ODD, ("y/x",))
-    assert source.startswith("# air_temp_C: air temp (°C)\n# class_: class\n# y_x: y/x\ndef f(air_temp_C, class_):\n")
+    comments = "# coding: utf-8\n# air_temp_C: air temp (°C)\n# class_: class\n# y_x: y/x\n"
+    assert source.startswith(f"{comments}def f(air_temp_C, class_):\n")
     space = {}
     exec(source, space)
     assert np.allclose(space["f"](*X.T)[0], model(X)[:, 0])

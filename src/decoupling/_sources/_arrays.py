@@ -18,6 +18,7 @@ from jaxtyping import Float, Int
 from numpy import ndarray
 
 from .._errors import ModelFileError
+from .._names import label
 from .._samples import Samples
 from ._table import AbstractTable, far_from_0
 
@@ -85,14 +86,14 @@ def samples_of_arrays(
     rule = f"`{path}` must have the arrays X and F or J"
     if "X" not in arrays:
         raise ModelFileError(
-            f"{rule}. It has the arrays {', '.join(arrays) or '(none)'}: name the columns with inputs= and outputs= "
-            "(--inputs and --outputs)."
+            f"{rule}. It has the arrays {', '.join(map(label, arrays)) or '(none)'}: name the columns with inputs= and "
+            "outputs= (--inputs and --outputs)."
         )
     parts = {name: arrays[name] for name in _PARTS if name in arrays}
     if jacobians is False:
         parts.pop("J", None)
     elif jacobians and "J" not in parts:
-        raise ModelFileError(f"{rule}, J among them. It has the arrays {', '.join(arrays)}.")
+        raise ModelFileError(f"{rule}, J among them. It has the arrays {', '.join(map(label, arrays))}.")
     if path.suffix.lower() == ".mat":
         parts = _with_lost_axes(parts)
     notes: list[str] = []
@@ -160,12 +161,12 @@ class ArraysTable(AbstractTable):
             array = self._columns[name]
             if array.ndim != 1 or array.dtype.kind not in "fiub":
                 raise ModelFileError(
-                    f"Array `{name}` of {self.source} must hold one real number per sample. Its shape is {array.shape} "
-                    f"and its entries are of type {array.dtype}."
+                    f"Array `{label(name)}` of {self.source} must hold one real number per sample. Its shape is "
+                    f"{array.shape} and its entries are of type {array.dtype}."
                 )
         sizes = {name: len(self._columns[name]) for name in names}
         if len(set(sizes.values())) > 1:
-            found = ", ".join(f"`{name}`: {size}" for name, size in sizes.items())
+            found = ", ".join(f"`{label(name)}`: {size}" for name, size in sizes.items())
             raise ModelFileError(f"{self.source} must have equally many numbers in all chosen arrays. Got {found}.")
         values = np.stack([self._columns[name] for name in names], axis=1).astype(np.float64)
         return values, np.arange(1, len(values) + 1)

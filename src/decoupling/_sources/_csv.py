@@ -14,6 +14,7 @@ from jaxtyping import Float, Int
 from numpy import ndarray
 
 from .._errors import ModelFileError
+from .._names import label
 from ._table import AbstractTable
 
 _DELIMITERS = ("\t", ";", ",")  # in this order: decimal commas are found in files with the other two
@@ -158,7 +159,7 @@ class CsvTable(AbstractTable):
             return float("nan")
         if _is_number(text):
             return float(text)
-        rule = f"Column `{name}` of {self.source} must hold numbers. Line {line} has {text!r}"
+        rule = f"Column `{label(name)}` of {self.source} must hold numbers. Line {line} has {text!r}"
         if _DECIMAL_COMMA.fullmatch(text):
             raise ModelFileError(f"{rule}, with a decimal comma. {_ADVICE}")
         raise ModelFileError(f"{rule}: leave this column out, or write numbers there.")

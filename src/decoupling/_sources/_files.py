@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from .._errors import InputError, ModelFileError
-from .._formula import names
+from .._names import names
 from ._arrays import ArraysTable, read_mat, read_npy, read_npz, samples_of_arrays
 from ._csv import CsvTable
 from ._parquet import ParquetTable
@@ -61,7 +61,7 @@ def _listed(given: Any) -> tuple[Any, ...] | None:
 
 def _called(argument: str, given: Any, size: int) -> tuple[str, ...] | None:
     """What columns without names are called."""
-    return None if given is None else tuple(name.text for name in names(argument, given, "", size))
+    return None if given is None else tuple(name.given for name in names(argument, given, "", size))
 
 
 def _archive(file: Path, ending: str, as_samples: bool) -> Any:

@@ -11,6 +11,7 @@ from jaxtyping import Float, Int
 from numpy import ndarray
 
 from .._errors import InputError, ModelFileError
+from .._names import label
 from ._table import AbstractTable
 
 _INDEX = "__index_level_"  # how pandas calls the labels of its rows
@@ -51,8 +52,8 @@ class ParquetTable(AbstractTable):
             tests = (kinds.is_floating, kinds.is_integer, kinds.is_decimal, kinds.is_boolean)
             if not any(test(field.type) for test in tests):
                 raise ModelFileError(
-                    f"Column `{field.name}` of {self.source} must hold numbers. It holds {field.type}: leave it out, "
-                    "or convert it."
+                    f"Column `{label(field.name)}` of {self.source} must hold numbers. It holds {field.type}: leave it "
+                    "out, or convert it."
                 )
         try:
             with self._parquet.ParquetFile(self._path) as file:

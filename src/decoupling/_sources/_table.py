@@ -17,6 +17,7 @@ from jaxtyping import Float, Int
 from numpy import ndarray
 
 from .._errors import InputError, ModelFileError
+from .._names import label
 from .._samples import Samples
 
 _SHOWN = 5  # rows named in a message
@@ -75,10 +76,10 @@ def samples_of(
         )
     if y is None:
         y = tuple(n for n in _others(table, x or ()) if not any(_derives(n, None, i) for i in x or ()))
-        notes.append(f"Outputs: {', '.join(y)} (all columns but the inputs).")
+        notes.append(f"Outputs: {', '.join(map(label, y))} (all columns but the inputs).")
     elif x is None:
         x = tuple(n for n in _others(table, y) if not any(_derives(n, o, None) for o in y))
-        notes.append(f"Inputs: {', '.join(x)} (all columns but the outputs).")
+        notes.append(f"Inputs: {', '.join(map(label, x))} (all columns but the outputs).")
     assert x is not None
     _check_roles(table, x, y)
     entries = _jacobian_columns(table, x, y, jacobians)
@@ -120,15 +121,17 @@ def _find(table: AbstractTable, argument: str, name: str) -> int:
     places = [i for i, n in enumerate(table.names) if n == name]
     if places:
         where = ", ".join(str(i + 1) for i in places)
-        raise InputError(f"`{argument}`: {table.source} has {len(places)} columns `{name}`, at {where}: rename them.")
+        raise InputError(
+            f"`{argument}`: {table.source} has {len(places)} columns `{label(name)}`, at {where}: rename them."
+        )
     lower = {n.lower(): n for n in table.names if n}
     close = difflib.get_close_matches(name.lower(), list(lower), n=3)
-    hint = f" Did you mean {' or '.join(f'`{lower[n]}`' for n in close)}?" if close else ""
-    raise InputError(f"`{argument}` must name columns of {table.source}. Got `{name}`.{hint} {_listing(table)}")
+    hint = f" Did you mean {' or '.join(f'`{label(lower[n])}`' for n in close)}?" if close else ""
+    raise InputError(f"`{argument}` must name columns of {table.source}. Got `{label(name)}`.{hint} {_listing(table)}")
 
 
 def _listing(table: AbstractTable) -> str:
-    named = [f"`{n}`" for n in table.names if n]
+    named = [f"`{label(n)}`" for n in table.names if n]
     more = f", ... ({len(named)} in all)" if len(named) > _LISTED else ""
     listing = f"It has the columns {', '.join(named[:_LISTED]) or '(none)'}{more}."
     note = " ".join(table.notes)
@@ -159,9 +162,8 @@ def _check_roles(table: AbstractTable, x: tuple[str, ...], y: tuple[str, ...]) -
             raise InputError(f"`{argument}` must be at least one column. None is left. {_listing(table)}")
     several = sorted(name for name, count in Counter((*x, *y)).items() if count > 1)
     if several:
-        raise InputError(
-            f"`inputs` and `outputs` must name every column once. Got {', '.join(f'`{n}`' for n in several)} twice."
-        )
+        twice = ", ".join(f"`{label(n)}`" for n in several)
+        raise InputError(f"`inputs` and `outputs` must name every column once. Got {twice} twice.")
 
 
 def _jacobian_columns(table: AbstractTable, x: tuple[str, ...], y: tuple[str, ...], wanted: bool | None) -> list[int]:
@@ -179,7 +181,7 @@ def _jacobian_columns(table: AbstractTable, x: tuple[str, ...], y: tuple[str, ..
     if not missing:
         return [found[o, i] for o in y for i in x]
     if found or wanted:
-        shown = ", ".join(f"`{n}`" for n in missing[:_LISTED])
+        shown = ", ".join(f"`{label(n)}`" for n in missing[:_LISTED])
         raise InputError(
             f"`jacobians`: {table.source} must have one column for every derivative. Missing: {shown}. Add them, or "
             "leave Jacobians out (jacobians=False, or --no-jacobians)."
@@ -195,8 +197,8 @@ def far_from_0(X: Float[ndarray, "S m"], names: Sequence[str]) -> list[str]:
     mean, spread = X.mean(axis=0), X.std(axis=0)
     far = [i for i in range(len(names)) if abs(mean[i]) > _FAR * spread[i] > 0.0]
     return [
-        f"Input {names[i]} is {mean[i]:.4g} give or take {spread[i]:.2g}, which makes it hard to fit: subtract about "
-        f"{_rounded(mean[i], spread[i])} from it first."
+        f"Input {label(names[i])} is {mean[i]:.4g} give or take {spread[i]:.2g}, which makes it hard to fit: subtract "
+        f"about {_rounded(mean[i], spread[i])} from it first."
         for i in far
     ]
 

@@ -57,12 +57,14 @@ def written_formula(
     model: Decoupling, kind: str, inputs: tuple[str, ...] | None, outputs: tuple[str, ...] | None
 ) -> str:
     """The model written out with the names of the columns; Python source gets names that Python takes."""
-    from .._formula import python_names
+    from .._names import label, python_names
 
     if inputs is None or outputs is None:
         return str(model.formula(kind))  # type: ignore[arg-type]
     if kind != "python":
         return str(model.formula(kind, inputs=inputs, outputs=outputs))  # type: ignore[arg-type]
     near = python_names((*inputs, *outputs))
-    changed = [f"# {new}: {old}\n" for old, new in zip((*inputs, *outputs), near, strict=True) if old != new]
-    return "".join(changed) + str(model.formula("python", inputs=near[: len(inputs)], outputs=near[len(inputs) :]))
+    changed = [f"# {new}: {label(old)}\n" for old, new in zip((*inputs, *outputs), near, strict=True) if old != new]
+    # Python looks for the coding of a file in its first comments, where a name could pretend to be one.
+    head = ["# coding: utf-8\n", *changed] if changed else []
+    return "".join(head) + str(model.formula("python", inputs=near[: len(inputs)], outputs=near[len(inputs) :]))

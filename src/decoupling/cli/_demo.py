@@ -21,7 +21,7 @@ def demo(output: str, seed: int, as_json: bool, quiet: bool) -> None:
 
     from .._files import check_target
     from ..report import write_report
-    from ._screen import print_json, print_table, result_content, result_table
+    from ._screen import print_json, print_table, result_content, result_table, say
 
     check_target(output)
     system = dc.systems.f2()
@@ -38,4 +38,4 @@ def demo(output: str, seed: int, as_json: bool, quiet: bool) -> None:
             "f2 of the paper maps R^3 to R^3 by two layers of two cubic functions each. From 60 samples we find:"
         )
         print_table(result_table(result, validation, "Decoupling of f2"))
-        click.echo(f"Report, to open in a browser: {Path(output).resolve()}")
+        say(f"Report, to open in a browser: {Path(output).resolve()}")

@@ -121,10 +121,10 @@ def fit(
     import decoupling as dc
 
     from .._files import check_target
-    from .._formula import names
+    from .._names import names
     from .._progress import silent
     from .._status import Status
-    from ._screen import print_json, print_table, result_content, result_table
+    from ._screen import print_json, print_table, result_content, result_table, say
 
     targets = [check_target(target) for target in (output, report_path) if target is not None]
     sources = [Path(source).resolve() for source in (file, validation) if source is not None]
@@ -185,10 +185,10 @@ def fit(
     elif not quiet:
         print_table(result_table(result, judged, f"Decoupling of {file}"))
         if written is not None:
-            click.echo(written)
+            say(written)
         for name, path in (("Model", output), ("Report", report_path)):
             if path is not None:
-                click.echo(f"{name}: {path}")
+                say(f"{name}: {path}")
     if result.status is Status.INTERRUPTED:
         raise KeyboardInterrupt  # the exit code is that of a stopped command, whatever was saved
 

@@ -15,6 +15,7 @@ from .._errors import DecouplingError, DecouplingWarning
 from ._demo import demo
 from ._fit import fit
 from ._reproduce import reproduce
+from ._screen import say
 from ._select import select
 from ._show import show
 
@@ -44,10 +45,10 @@ def main() -> None:
         click.echo("Stopped.", err=True)
         sys.exit(130)
     except DecouplingError as error:
-        click.echo(f"Error: {error}", err=True)
+        say(f"Error: {error}", err=True)
         sys.exit(2)
     except OSError as error:
-        click.echo(f"Error: {error.filename or 'a file'}: {error.strerror or error}.", err=True)
+        say(f"Error: {error.filename or 'a file'}: {error.strerror or error}.", err=True)
         sys.exit(2)
     except MemoryError:
         click.echo("Error: there is not enough memory for this problem. Use fewer samples or starts.", err=True)
@@ -59,4 +60,4 @@ def _show_warning(message: Warning | str, category: type[Warning], *_: object, *
     if context is not None and context.params.get("quiet"):
         return
     kind = "Warning" if issubclass(category, DecouplingWarning) else category.__name__
-    click.echo(f"{kind}: {message}", err=True)
+    say(f"{kind}: {message}", err=True)

@@ -24,7 +24,10 @@ def name_list(text: str) -> tuple[str, ...]:
     """Names separated by commas, such as x1,x2; in double quotes a name may hold a comma itself."""
     import csv
 
-    return tuple(name.strip() for name in next(csv.reader([text], skipinitialspace=True), []))
+    try:
+        return tuple(name.strip() for name in next(csv.reader([text], skipinitialspace=True), []))
+    except csv.Error:
+        raise click.BadParameter(f"{text!r} is not a list of names: put those with line breaks in quotes.") from None
 
 
 def command_line() -> str:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from .._names import printable
 from .._plain import plain
 
 if TYPE_CHECKING:
@@ -21,6 +22,11 @@ def print_json(content: Any) -> None:
     click.echo(json.dumps(plain(content), indent=2))
 
 
+def say(text: str, *, err: bool = False) -> None:
+    """Text for a person, without codes that a terminal would obey."""
+    click.echo(printable(text), err=err)
+
+
 def print_table(table: Table) -> None:
     """A table on standard output, in full width when piped."""
     from rich.console import Console
@@ -32,11 +38,11 @@ def print_table(table: Table) -> None:
 
 
 def plain_table(title: str) -> Table:
-    """A table without a header, whose title is printed as it is."""
+    """A table without a header, whose title has no markup."""
     from rich.table import Table
     from rich.text import Text
 
-    return Table(title=Text(title), title_justify="left", show_header=False)
+    return Table(title=Text(printable(title)), title_justify="left", show_header=False)
 
 
 def result_content(result: Result, validation: Samples | None) -> dict[str, Any]:
@@ -85,7 +91,7 @@ def result_table(result: Result, validation: Samples | None, title: str) -> Tabl
     if result.decoupling.n_parameters <= 1000:
         table.add_row("unique", str(result.identifiability))
     for note in result.notes:
-        table.add_row("note", note)
+        table.add_row("note", printable(note))
     table.add_row("time", f"{result.seconds:.2f} s")
     return table
 

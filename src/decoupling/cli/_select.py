@@ -87,7 +87,7 @@ def select(
     from .._files import check_target, replace_file
     from .._progress import silent
     from .._status import Status
-    from ._screen import print_json, print_table
+    from ._screen import print_json, print_table, say
 
     targets = [check_target(target) for target in (output, model) if target is not None]
     if len({*targets, Path(file).resolve()}) < len(targets) + 1:
@@ -118,10 +118,10 @@ def select(
         print_json(_content(selection) | {"notes": notes, "picture": output, "model": model})
     elif not quiet:
         print_table(_table(selection, f"Shapes tried for {file}"))
-        click.echo("\n".join([selection.reason, *notes, "Singular values:", str(selection.hints)]))
+        say("\n".join([selection.reason, *notes, "Singular values:", str(selection.hints)]))
         for name, path in (("Picture", output), ("Model", model)):
             if path is not None:
-                click.echo(f"{name}: {path}")
+                say(f"{name}: {path}")
     if selection.result.status is Status.INTERRUPTED:
         raise KeyboardInterrupt  # the exit code is that of a stopped command, whatever was saved
 
@@ -145,9 +145,10 @@ def _table(selection: Selection, title: str) -> Table:
     from rich.table import Table
     from rich.text import Text
 
+    from .._names import printable
     from .._select import COLUMNS, row_cells
 
-    table = Table(title=Text(title), title_justify="left")
+    table = Table(title=Text(printable(title)), title_justify="left")
     for name in COLUMNS:
         table.add_column(name, justify="right", no_wrap=True)
     for row in selection.table:

@@ -16,7 +16,7 @@ from numpy import ndarray
 
 from .._curves import Curve, Errors, curves
 from .._decoupling import Decoupling
-from .._formula import names
+from .._names import names
 from .._result import Result
 from .._samples import Samples
 from ._layout import short, text_width

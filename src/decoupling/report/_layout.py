@@ -18,9 +18,9 @@ from numpy import ndarray
 from .._checks import as_some_points
 from .._curves import Curve, Errors, Grids, curves
 from .._decoupling import Decoupling
-from .._formula import Name, names
 from .._inference import standard_errors
 from .._jacobians import StoredJacobians
+from .._names import Name, names
 from .._result import Result, fixed_parts
 from .._samples import Samples
 

@@ -16,7 +16,8 @@ from .. import __version__
 from .._decoupling import Decoupling
 from .._errors import InputError
 from .._files import write_text
-from .._formula import Kind, has_formula, names
+from .._formula import Kind, has_formula
+from .._names import names, printable
 from .._plain import plain
 from .._result import Result, fixed_parts
 from . import _words
@@ -99,9 +100,10 @@ def page(
         "style": _verbatim(environment, "report.css"),
         "script": _verbatim(environment, "report.js"),
     }
-    text = template.render(content)
+    text = printable(template.render(content))
     if len(text.encode()) > _LARGEST_PAGE:  # many wide layers: the drawings stay, what can be had from the model goes
-        text = template.render(content | {"flow": None, "formulas": {"names": True} | dict.fromkeys(_LONGEST)})
+        without = content | {"flow": None, "formulas": {"names": True} | dict.fromkeys(_LONGEST)}
+        text = printable(template.render(without))
     return text
 
 
