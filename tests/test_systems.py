@@ -4,8 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import decoupling as dc
-
-from .strategies import seeds
+from tests.strategies import seeds
 
 
 def f2_by_hand(x):

@@ -10,11 +10,11 @@ import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
-from ._checks import as_counts, as_generator
-from ._decoupling import Decoupling
-from ._errors import InputError
-from ._functions import Functions
+from ._support._checks import as_counts, as_generator
+from ._support._errors import InputError
 from .bases import Monomial
+from .model._decoupling import Decoupling
+from .model._functions import Functions
 
 __all__ = ["f1", "f2", "f3", "random_system"]
 

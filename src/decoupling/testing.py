@@ -10,9 +10,9 @@ from __future__ import annotations
 import numpy as np
 from numpy import ndarray
 
-from ._decouple import decouple
-from ._samples import Samples
 from .bases import AbstractBasis
+from .fit._decouple import decouple
+from .samples._samples import Samples
 from .solvers import AbstractSolver
 from .systems import random_system
 

@@ -10,8 +10,7 @@ import pytest
 import decoupling as dc
 from decoupling.cli import _main
 from decoupling.cli._columns import written_formula
-
-from ..strategies import points
+from tests.strategies import points
 
 X = points(2, 60)
 Y = (X[:, 0] + 2 * X[:, 1]) ** 2 + 0.5 * X[:, 0]

@@ -13,7 +13,7 @@ from scipy.io import savemat
 
 import decoupling as dc
 from decoupling.data import _benchmarks
-from decoupling.data._files import RemoteFile, Source, fetch
+from decoupling.data._downloads import RemoteFile, Source, fetch
 
 
 def sha256(content):
@@ -99,7 +99,7 @@ def test_a_folder_that_cannot_be_written_is_told(server, tmp_path, monkeypatch):
 def test_without_a_named_folder_the_cache_of_the_user_is_used(monkeypatch, tmp_path):
     monkeypatch.delenv("DECOUPLING_DATA", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    from decoupling.data._files import data_folder
+    from decoupling.data._downloads import data_folder
 
     assert data_folder().name == "decoupling"
 

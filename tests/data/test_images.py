@@ -15,9 +15,9 @@ import pytest
 from numpy.testing import assert_array_equal
 
 import decoupling as dc
-from decoupling import _progress
-from decoupling.data import _files, _images
-from decoupling.data._files import RemoteFile, Source, fetch
+from decoupling._support import _progress
+from decoupling.data import _downloads, _images
+from decoupling.data._downloads import RemoteFile, Source, fetch
 from decoupling.data._idx import read_idx
 
 CODES = {"uint8": 8, "int8": 9, "int16": 11, "int32": 12, "float32": 13, "float64": 14}
@@ -196,7 +196,7 @@ def test_downloads_report_the_bytes_that_are_here(address, name, total, tmp_path
         titles.append((progress, title))
         yield lambda **values: reports.append(values)
 
-    monkeypatch.setattr(_files, "progress_callback", recorded)
+    monkeypatch.setattr(_downloads, "progress_callback", recorded)
     fetch(RemoteFile("set/a.bin", sha256(body), (Source(f"{server}/{name}"),)))
     assert titles == [(True, "Downloading set/a.bin")]
     assert {values["total"] for values in reports} == {total}

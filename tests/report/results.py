@@ -6,8 +6,7 @@ from functools import cache
 import numpy as np
 
 import decoupling as dc
-
-from ..strategies import points, random_model, sampled
+from tests.strategies import points, random_model, sampled
 
 QUICK = {"n_starts": 2, "progress": False}
 F2 = dc.systems.f2()

@@ -10,14 +10,14 @@ import pytest
 from numpy.testing import assert_allclose
 
 import decoupling as dc
-from decoupling._curves import Curve
-from decoupling._status import Status
 from decoupling.report._frame import written_number
 from decoupling.report._page import page
 from decoupling.report._words import GRADES, grade, output_rows, shape_in_words, verdict
 from decoupling.solvers import History
+from decoupling.solvers._status import Status
+from decoupling.write._curves import Curve
+from tests.strategies import points, random_model, sampled
 
-from ..strategies import points, random_model, sampled
 from .results import F2, MAKERS
 
 SQUARE = dc.Functions(dc.Monomial(2), [[0.0, 0.0, 1.0]])

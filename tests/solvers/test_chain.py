@@ -10,8 +10,7 @@ from decoupling.solvers import Problem
 from decoupling.solvers._chain import adjoint, directional, flatten, run_chain, unflatten
 from decoupling.solvers._parameters import blank_parameters
 from decoupling.solvers._residuals import Complete, Eliminated, Rows, unit_scales
-
-from ..strategies import sampled
+from tests.strategies import sampled
 
 CASES = [
     ((3, 2, 3), [dc.Monomial(3)]),

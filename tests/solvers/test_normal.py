@@ -5,8 +5,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 from decoupling.solvers._normal import solve_normal
-
-from ..strategies import seeds
+from tests.strategies import seeds
 
 
 @given(p=st.integers(1, 8), k=st.integers(1, 3), seed=seeds)

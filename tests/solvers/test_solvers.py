@@ -6,9 +6,8 @@ from numpy.testing import assert_allclose
 
 import decoupling as dc
 from decoupling.testing import check_solver
-
-from ..strategies import points, random_model, sampled
-from ..test_model_file import Saturation
+from tests.strategies import points, random_model, sampled
+from tests.write.test_model_file import Saturation
 
 SINGLE_LAYER = [dc.Zniyed(), dc.Zniyed(lam=1e-4), dc.Hollander(), dc.Dreesen()]
 ANY_LAYER = [

@@ -10,8 +10,7 @@ from decoupling.solvers._coefficients import constrained, projected, projected_w
 from decoupling.solvers._problem import small_row_space
 from decoupling.solvers._starts import draw_factors
 from decoupling.solvers._sweep import explicit_residual, sweep
-
-from ..strategies import points, random_model, sampled
+from tests.strategies import points, random_model, sampled
 
 UPDATES = [projected, projected_weighted, constrained]
 

@@ -13,8 +13,8 @@ from decoupling.solvers._coefficients import constrained, projected, projected_w
 from decoupling.solvers._starts import draw_factors
 from decoupling.solvers._sweep import explicit_residual, sweep
 from decoupling.solvers._weighting import root_of, seen_outputs, weighted_mean
+from tests.strategies import points, random_model, sampled
 
-from ..strategies import points, random_model, sampled
 from .test_solvers import Broken
 
 UPDATES = {"proj": projected, "constr": constrained}

@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
-from .._errors import InputError
+from .._support._errors import InputError
 from ._abstract import AbstractBasis, AbstractPolynomialBasis
 
 _FIT_TOLERANCE = 1e-9

@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
-from .._checks import as_count, as_number
+from .._support._checks import as_count, as_number
 from ._abstract import AbstractPolynomialBasis
 from ._monomial import Monomial
 

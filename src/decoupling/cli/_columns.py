@@ -10,8 +10,8 @@ import click
 from ._options import Command, name_list
 
 if TYPE_CHECKING:
-    from .._decoupling import Decoupling
-    from .._sources._table import Reading
+    from ..model._decoupling import Decoupling
+    from ..samples.readers._table import Reading
 
 FORMULAS = ("text", "latex", "python")
 
@@ -26,7 +26,7 @@ class Columns:
     drop_missing: bool
 
     def read(self, file: str) -> Reading:
-        from .._sources._files import read_samples
+        from ..samples.readers._any_file import read_samples
 
         return read_samples(
             file, inputs=self.inputs, outputs=self.outputs, jacobians=self.jacobians, drop_missing=self.drop_missing
@@ -57,7 +57,7 @@ def written_formula(
     model: Decoupling, kind: str, inputs: tuple[str, ...] | None, outputs: tuple[str, ...] | None
 ) -> str:
     """The model written out with the names of the columns; Python source gets names that Python takes."""
-    from .._names import label, python_names
+    from ..model._names import label, python_names
 
     if inputs is None or outputs is None:
         return str(model.formula(kind))  # type: ignore[arg-type]

@@ -19,7 +19,7 @@ def demo(output: str, seed: int, as_json: bool, quiet: bool) -> None:
 
     import decoupling as dc
 
-    from .._files import check_target
+    from .._support._whole_files import check_target
     from ..report import write_report
     from ._screen import print_json, print_table, result_content, result_table, say
 

@@ -120,10 +120,10 @@ def fit(
 
     import decoupling as dc
 
-    from .._files import check_target
-    from .._names import names
-    from .._progress import silent
-    from .._status import Status
+    from .._support._progress import silent
+    from .._support._whole_files import check_target
+    from ..model._names import names
+    from ..solvers._status import Status
     from ._screen import print_json, print_table, result_content, result_table, say
 
     targets = [check_target(target) for target in (output, report_path) if target is not None]

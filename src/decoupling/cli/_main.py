@@ -11,7 +11,7 @@ import warnings
 
 import click
 
-from .._errors import DecouplingError, DecouplingWarning
+from .._support._errors import DecouplingError, DecouplingWarning
 from ._demo import demo
 from ._fit import fit
 from ._reproduce import reproduce

@@ -33,8 +33,8 @@ class Experiment:
         """Run it, write its files and print its table. `run` is given seed, n_jobs, store and progress."""
         import time
 
-        from .._files import check_target, make_directory
-        from .._progress import progress_callback
+        from .._support._progress import progress_callback
+        from .._support._whole_files import check_target, make_directory
         from ._screen import print_json
 
         if not self.output.strip():

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from .._names import printable
-from .._plain import plain
+from .._support._json import plain
+from ..model._names import printable
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from .._result import Result
-    from .._samples import Samples
+    from ..fit._result import Result
+    from ..samples._samples import Samples
 
 
 def print_json(content: Any) -> None:

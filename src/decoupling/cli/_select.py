@@ -12,7 +12,7 @@ from ._options import basis_class, basis_option, number_list, output_options, se
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from .._select import Selection
+    from ..fit._select import Selection
 
 _PICTURES = ("png", "svg", "pdf")
 
@@ -84,9 +84,9 @@ def select(
 
     import decoupling as dc
 
-    from .._files import check_target, replace_file
-    from .._progress import silent
-    from .._status import Status
+    from .._support._progress import silent
+    from .._support._whole_files import check_target, replace_file
+    from ..solvers._status import Status
     from ._screen import print_json, print_table, say
 
     targets = [check_target(target) for target in (output, model) if target is not None]
@@ -145,8 +145,8 @@ def _table(selection: Selection, title: str) -> Table:
     from rich.table import Table
     from rich.text import Text
 
-    from .._names import printable
-    from .._select import COLUMNS, row_cells
+    from ..fit._select import COLUMNS, row_cells
+    from ..model._names import printable
 
     table = Table(title=Text(printable(title)), title_justify="left")
     for name in COLUMNS:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 if TYPE_CHECKING:
-    from .._decoupling import Decoupling
+    from ..model._decoupling import Decoupling
 
 
 @click.command()

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy import ndarray
 
-from .._errors import DataError
-from ._files import RemoteFile, Source, fetch
+from .._support._errors import DataError
+from ._downloads import RemoteFile, Source, fetch
 from ._record import Record
 
 _RAW = "https://raw.githubusercontent.com"

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy import ndarray
 
-from .._errors import DataError
+from .._support._errors import DataError
 
 _GZIP_MAGIC = b"\x1f\x8b"
 _TYPES = {0x08: "uint8", 0x09: "int8", 0x0B: "int16", 0x0C: "int32", 0x0D: "float32", 0x0E: "float64"}

@@ -9,8 +9,8 @@ import numpy as np
 from jaxtyping import Int64, UInt8
 from numpy import ndarray
 
-from .._errors import DataError, InputError
-from ._files import RemoteFile, Source, fetch
+from .._support._errors import DataError, InputError
+from ._downloads import RemoteFile, Source, fetch
 from ._idx import read_idx
 
 _NAMES = (

@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor, fx, nn
 
-from .._errors import InputError
+from .._support._errors import InputError
 from ._sample import chunks, first_line, twin_of
 
 _FINAL = (nn.Sigmoid, nn.Softmax, nn.LogSoftmax)

@@ -13,13 +13,13 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from .._checks import as_count, as_counts, as_generator, as_number
-from .._decouple import decouple
-from .._decoupling import Decoupling
-from .._errors import DecouplingWarning, InputError
-from .._progress import progress_callback
-from .._result import Result
-from .._samples import Samples
+from .._support._checks import as_count, as_counts, as_generator, as_number
+from .._support._errors import DecouplingWarning, InputError
+from .._support._progress import progress_callback
+from ..fit._decouple import decouple
+from ..fit._result import Result
+from ..model._decoupling import Decoupling
+from ..samples._samples import Samples
 from ..solvers import AbstractSolver, Proj, TwoStage
 from ._carve import Carved, Filter, carve, outputs_of
 from ._layer import OUTSIDE, DecoupledLayer, Outside

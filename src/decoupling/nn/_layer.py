@@ -16,10 +16,10 @@ import torch
 from numpy import ndarray
 from torch import Tensor, nn
 
-from .._decoupling import Decoupling
-from .._errors import InputError
-from .._functions import Functions
+from .._support._errors import InputError
 from ..bases import AbstractPolynomialBasis, Monomial, Trigonometric
+from ..model._decoupling import Decoupling
+from ..model._functions import Functions
 
 Outside = Literal["polynomial", "clamp", "linear"]
 OUTSIDE = ("polynomial", "clamp", "linear")

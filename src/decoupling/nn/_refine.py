@@ -19,11 +19,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import kl_div, mse_loss
 
-from .._checks import as_count, as_generator, as_number
-from .._decoupling import Decoupling
-from .._errors import DecouplingWarning, InputError
-from .._interrupts import INTERRUPTED
-from .._progress import progress_callback
+from .._support._checks import as_count, as_generator, as_number
+from .._support._errors import DecouplingWarning, InputError
+from .._support._interrupts import INTERRUPTED
+from .._support._progress import progress_callback
+from ..model._decoupling import Decoupling
 from ._layer import DecoupledLayer
 from ._sample import as_inputs, check_finite, chunks, twin_of, values_of
 

@@ -12,11 +12,11 @@ import torch
 from torch import Tensor, nn
 from torch.func import jacfwd, jacrev, vmap
 
-from .._checks import as_count
-from .._errors import InputError
-from .._jacobians import StoredJacobians
-from .._progress import progress_callback
-from .._samples import Samples
+from .._support._checks import as_count
+from .._support._errors import InputError
+from .._support._progress import progress_callback
+from ..samples._jacobians import StoredJacobians
+from ..samples._samples import Samples
 
 _ENTRIES = 4_000_000  # numbers per module that are in memory at a time, when the user names no chunk size
 _STORED_FROM = 64_000_000  # numbers in all Jacobians

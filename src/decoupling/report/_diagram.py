@@ -15,7 +15,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyBboxPatch
 
-from .._curves import Curve
+from ..write._curves import Curve
 from ._layout import FONT_SIZE, Edge, Layout, Node, text_width
 from ._style import Look, house_style, new_figure
 

@@ -14,11 +14,11 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 from numpy import ndarray
 
-from .._curves import Curve, Errors, curves
-from .._decoupling import Decoupling
-from .._names import names
-from .._result import Result
-from .._samples import Samples
+from ..fit._result import Result
+from ..model._decoupling import Decoupling
+from ..model._names import names
+from ..samples._samples import Samples
+from ..write._curves import Curve, Errors, curves
 from ._layout import short, text_width
 from ._style import MARKERS, STYLES, Look, house_style, new_figure
 

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 from numpy import ndarray
 
-from .._decoupling import Decoupling
-from .._formula import written_out
-from .._functions import Functions
 from ..bases import AbstractBasis, AbstractPolynomialBasis, Trigonometric
+from ..model._decoupling import Decoupling
+from ..model._functions import Functions
+from ..write._formula import written_out
 from ._frame import Frame
 from ._layout import Layout, Node
 

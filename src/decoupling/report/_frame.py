@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
-from .._curves import Curve
+from ..write._curves import Curve
 
 
 @dataclass(frozen=True)

@@ -15,14 +15,14 @@ import numpy as np
 from jaxtyping import Float, Int
 from numpy import ndarray
 
-from .._checks import as_some_points
-from .._curves import Curve, Errors, Grids, curves
-from .._decoupling import Decoupling
-from .._inference import standard_errors
-from .._jacobians import StoredJacobians
-from .._names import Name, names
-from .._result import Result, fixed_parts
-from .._samples import Samples
+from .._support._checks import as_some_points
+from ..fit._result import Result, fixed_parts
+from ..model._decoupling import Decoupling
+from ..model._names import Name, names
+from ..samples._jacobians import StoredJacobians
+from ..samples._samples import Samples
+from ..solvers._inference import standard_errors
+from ..write._curves import Curve, Errors, Grids, curves
 
 FONT_SIZE = 9.0  # of the labels; the room that names take is reckoned with it
 _SHOWN = 12  # nodes of a column

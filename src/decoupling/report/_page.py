@@ -13,18 +13,18 @@ from jinja2 import Environment, PackageLoader
 from markupsafe import Markup, escape
 
 from .. import __version__
-from .._decoupling import Decoupling
-from .._errors import InputError
-from .._files import write_text
-from .._formula import Kind, has_formula
-from .._names import names, printable
-from .._plain import plain
-from .._result import Result, fixed_parts
+from .._support._errors import InputError
+from .._support._json import plain
+from .._support._whole_files import write_text
+from ..fit._result import Result, fixed_parts
+from ..model._decoupling import Decoupling
+from ..model._names import names, printable
+from ..write._formula import Kind, has_formula
 from . import _words
-from ._again import how_to_run_again
 from ._flow import signal_flow
 from ._frame import Frame, written_number
 from ._layout import Layout, Node, band_errors
+from ._rerun import how_to_run_again
 from ._search import history_chart, starts_by_lam
 
 _LARGE = (46.0, 10.0, 264.0, 160.0)  # left, top, width and height of the large curves within their drawings

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .._curves import Curve
-from .._result import Result
-from .._status import Status
+from ..fit._result import Result
 from ..solvers import StartRow
+from ..solvers._status import Status
+from ..write._curves import Curve
 from ._frame import Frame
 
 _ROUNDING = 1e-20  # of the largest objective

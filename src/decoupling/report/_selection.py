@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from matplotlib.figure import Figure
 
-from .._select import Selection, SelectionRow
+from ..fit._select import Selection, SelectionRow
 from ._style import MARKERS, STYLES, house_style, new_figure
 
 _LEAST = 1e-10  # percent; what is below is rounding and drawn there

@@ -9,13 +9,13 @@ import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
-from .._curves import Curve
-from .._functions import Functions
-from .._jacobians import portions
-from .._result import Result
-from .._samples import Samples
 from ..bases import AbstractPolynomialBasis, Trigonometric
+from ..fit._result import Result
+from ..model._functions import Functions
+from ..samples._jacobians import portions
+from ..samples._samples import Samples
 from ..solvers import TwoStage
+from ..write._curves import Curve
 from ._frame import written_number
 
 _ROUNDING = 1e-6  # percent

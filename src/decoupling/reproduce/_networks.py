@@ -26,16 +26,16 @@ from numpy import ndarray
 from torch import Tensor, nn
 
 from .. import __version__
-from .._decouple import decouple
-from .._decoupling import Decoupling
-from .._errors import SolverError
-from .._functions import Functions
-from .._samples import Samples
+from .._support._errors import SolverError
 from ..bases import Monomial
+from ..fit._decouple import decouple
+from ..model._decoupling import Decoupling
+from ..model._functions import Functions
 from ..nn import DecoupledLayer, FineTune, refine, sample
 from ..nn._compress import train_with_labels
 from ..nn._refine import divergence, recombine
 from ..report._style import COLOURS, house_style, new_figure
+from ..samples._samples import Samples
 from ..solvers import AbstractSolver, Constr, Proj, TwoStage, VarPro, Zniyed
 from ._runs import run_all
 from ._teachers import Teacher, teacher

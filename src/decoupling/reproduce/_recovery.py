@@ -17,12 +17,12 @@ from matplotlib.figure import Figure
 from numpy import ndarray
 
 from .. import __version__, systems
-from .._decouple import decouple
-from .._decoupling import Decoupling
-from .._matching import factor_match
-from .._metrics import relative_rmse
-from .._samples import Samples
+from ..fit._decouple import decouple
+from ..model._decoupling import Decoupling
+from ..model._factor_match import factor_match
 from ..report._style import COLOURS, house_style, new_figure
+from ..samples._metrics import relative_rmse
+from ..samples._samples import Samples
 from ..solvers import Constr, TwoStage, VarPro
 from ._runs import run_all
 from ._writing import write_experiment

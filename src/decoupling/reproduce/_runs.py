@@ -13,9 +13,9 @@ from collections.abc import Callable, Generator, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from .._files import check_target
-from .._interrupts import whole_or_nothing
-from .._plain import plain
+from .._support._interrupts import whole_or_nothing
+from .._support._json import plain
+from .._support._whole_files import check_target
 
 Task = TypeVar("Task")
 Outcome = dict[str, Any]

@@ -17,15 +17,15 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from .. import __version__, systems
-from .._decouple import decouple
-from .._decoupling import Decoupling
-from .._errors import InputError
-from .._inference import identifiability
-from .._samples import Samples
-from .._scan import Measure, criterion, n_free
-from .._select import Selection, select
+from .._support._errors import InputError
+from ..fit._decouple import decouple
+from ..fit._scan import Measure, criterion, n_free
+from ..fit._select import Selection, select
+from ..model._decoupling import Decoupling
 from ..report._style import COLOURS, house_style, new_figure
+from ..samples._samples import Samples
 from ..solvers import VarPro
+from ..solvers._inference import identifiability
 from ._runs import run_all
 from ._writing import write_experiment
 

@@ -24,10 +24,10 @@ from matplotlib.figure import Figure
 from numpy import ndarray
 
 from .. import __version__
-from .._errors import DecouplingWarning, SolverError
-from .._metrics import relative_rmse
+from .._support._errors import DecouplingWarning, SolverError
 from ..data import Silverbox, silverbox
 from ..report._style import COLOURS, house_style, new_figure
+from ..samples._metrics import relative_rmse
 from ..solvers import AbstractSolver, Constr, Hollander, Proj, TwoStage, Zniyed
 from ..sysid import PolynomialNARX
 from ._runs import run_all

@@ -17,10 +17,10 @@ from matplotlib.figure import Figure
 from numpy import ndarray
 
 from .. import __version__, systems
-from .._decouple import decouple
-from .._decoupling import Decoupling
-from .._samples import Samples
+from ..fit._decouple import decouple
+from ..model._decoupling import Decoupling
 from ..report._style import COLOURS, house_style, new_figure
+from ..samples._samples import Samples
 from ..solvers import Constr, Proj, TwoStage
 from ._runs import run_all
 from ._writing import write_experiment

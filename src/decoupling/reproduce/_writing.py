@@ -8,8 +8,8 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from .._files import replace_file, write_text
-from .._plain import plain
+from .._support._json import plain
+from .._support._whole_files import replace_file, write_text
 from ..report._style import house_style
 
 

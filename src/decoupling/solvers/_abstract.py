@@ -10,9 +10,9 @@ import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
-from .._decoupling import Decoupling
-from .._status import Status
+from ..model._decoupling import Decoupling
 from ._problem import Problem
+from ._status import Status
 
 # Called with named values now and then: stage (text), done and total (numbers of iterations), objective.
 ProgressCallback = Callable[..., None]

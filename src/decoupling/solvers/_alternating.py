@@ -10,11 +10,11 @@ import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
-from .._errors import SolverError
-from .._status import Status
+from .._support._errors import SolverError
 from ._abstract import History, ProgressCallback, Solution, StartRow
 from ._iterate import Iterate
 from ._problem import Problem
+from ._status import Status
 
 # Residuals of this share of the data are rounding.
 _ROUNDING = 1e-26

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from .._decoupling import Decoupling
-from .._functions import Functions
+from ..model._decoupling import Decoupling
+from ..model._functions import Functions
 from ._problem import Problem
 from ._weighting import by_output, root_of, weigh, weigh_values, weighted_mean
 

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from .._checks import as_count, as_number
-from .._decoupling import Decoupling
-from .._errors import InputError
+from .._support._checks import as_count, as_number
+from .._support._errors import InputError
+from ..model._decoupling import Decoupling
 from ._abstract import AbstractSolver, ProgressCallback, Solution
 from ._alternating import Stopping, run_starts, solution_of, weighted_sum
 from ._coefficients import constrained, projected, projected_weighted

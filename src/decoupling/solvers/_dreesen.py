@@ -7,9 +7,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from .._decoupling import Decoupling
-from .._errors import InputError
-from .._status import Status
+from .._support._errors import InputError
+from ..model._decoupling import Decoupling
 from ._abstract import AbstractSolver, ProgressCallback, Solution
 from ._alternating import Stopping, run_starts, solution_of, weighted_sum
 from ._bias import with_bias_correction
@@ -17,6 +16,7 @@ from ._cmpt import check_options, needs_jacobians, needs_one_layer
 from ._iterate import Iterate
 from ._problem import Problem
 from ._starts import AbstractStart, Uniform, draw_factors
+from ._status import Status
 from ._sweep import first_right_products, input_scale, seen, with_residuals
 from ._updates import (
     combine,

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from .._decoupling import Decoupling
-from .._errors import InputError
+from .._support._errors import InputError
+from ..model._decoupling import Decoupling
 from ._abstract import AbstractSolver, ProgressCallback, Solution
 from ._alternating import Stopping
 from ._bias import with_bias_correction

@@ -8,11 +8,11 @@ import numpy as np
 from jaxtyping import Bool
 from numpy import ndarray
 
-from .._checks import as_array
-from .._decoupling import Decoupling
-from .._errors import InputError
-from .._functions import Functions
+from .._support._checks import as_array
+from .._support._errors import InputError
 from ..bases import LayerBasis
+from ..model._decoupling import Decoupling
+from ..model._functions import Functions
 from ._chain import Parameters
 from ._problem import Problem
 

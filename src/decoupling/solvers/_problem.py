@@ -14,12 +14,12 @@ import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
-from .._decoupling import Decoupling
-from .._errors import InputError
-from .._functions import Functions
-from .._jacobians import Jacobians, StoredJacobians, portions
-from .._samples import Samples
+from .._support._errors import InputError
 from ..bases import LayerBasis
+from ..model._decoupling import Decoupling
+from ..model._functions import Functions
+from ..samples._jacobians import Jacobians, StoredJacobians, portions
+from ..samples._samples import Samples
 from ._weighting import root_of, sample_factors, seen_outputs, some, weighted_squares
 
 _COMPRESS_FROM = 8  # below this many inputs there is nothing to gain

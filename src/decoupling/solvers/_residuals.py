@@ -26,8 +26,8 @@ import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
-from .._jacobians import StoredJacobians
 from ..bases import LayerBasis
+from ..samples._jacobians import StoredJacobians
 from ._chain import Chain, Parameters, adjoint, dense_derivatives, directional, flatten, run_chain, unflatten
 from ._levenberg import AbstractLinearisation, Dense, MatrixFree
 from ._problem import Problem

@@ -9,9 +9,9 @@ from itertools import pairwise
 import numpy as np
 from numpy import ndarray
 
-from .._checks import as_number
-from .._decoupling import Decoupling
-from .._errors import InputError
+from .._support._checks import as_number
+from .._support._errors import InputError
+from ..model._decoupling import Decoupling
 from ._iterate import Iterate
 from ._problem import Problem
 from ._sweep import explicit_residual, value_residual

@@ -15,8 +15,8 @@ import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
-from .._jacobians import portions
 from ..bases import LayerBasis
+from ..samples._jacobians import portions
 from ._iterate import Iterate
 from ._problem import Problem
 from ._updates import (

@@ -8,14 +8,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .._checks import as_count, as_number
-from .._decoupling import Decoupling
-from .._errors import InputError, SolverError
-from .._interrupts import INTERRUPTED
-from .._samples import Samples
-from .._status import Status
+from .._support._checks import as_count, as_number
+from .._support._errors import InputError, SolverError
+from .._support._interrupts import INTERRUPTED
+from ..model._decoupling import Decoupling
+from ..samples._samples import Samples
 from ._abstract import AbstractSolver, History, LamRow, Metric, ProgressCallback, Solution
 from ._problem import Problem
+from ._status import Status
 
 
 @dataclass(frozen=True)

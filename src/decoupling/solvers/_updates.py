@@ -18,7 +18,7 @@ import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
-from .._jacobians import Jacobians, portions
+from ..samples._jacobians import Jacobians, portions
 from ._normal import solve_normal
 
 _SHORT = 4  # up to this many outputs a sum of outer products is faster than a product per sample

@@ -20,10 +20,9 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy import ndarray
 
-from .._checks import as_count, as_number
-from .._decoupling import Decoupling
-from .._errors import InputError, SolverError
-from .._status import Status
+from .._support._checks import as_count, as_number
+from .._support._errors import InputError, SolverError
+from ..model._decoupling import Decoupling
 from ._abstract import AbstractSolver, History, ProgressCallback, Solution, StartRow
 from ._algebraic import cpd_directions
 from ._chain import Parameters, run_chain
@@ -32,6 +31,7 @@ from ._parameters import blank_parameters, check_fixed, exists, fixed_parameter,
 from ._problem import Problem
 from ._residuals import Complete, Eliminated, Rows
 from ._starts import AbstractStart, Normal, Orthonormal
+from ._status import Status
 from ._weighting import by_output
 
 _EXACT = 1e-22  # of the scale-free objective: rounding

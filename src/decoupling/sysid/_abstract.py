@@ -10,8 +10,8 @@ import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
-from .._errors import InputError
-from .._samples import Samples
+from .._support._errors import InputError
+from ..samples._samples import Samples
 from ._free_run import warn_of_escape
 from ._lags import Lags
 from ._signals import Signals, as_signal

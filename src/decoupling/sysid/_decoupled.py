@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any, Literal
 from jaxtyping import Float
 from numpy import ndarray
 
-from .._checks import as_points
-from .._decoupling import Decoupling
-from .._errors import InputError
-from .._formula import formula
-from .._result import Result, fixed_parts
-from .._samples import Samples
+from .._support._checks import as_points
+from .._support._errors import InputError
+from ..fit._result import Result, fixed_parts
+from ..model._decoupling import Decoupling
+from ..samples._samples import Samples
+from ..write._formula import formula
 from ._abstract import AbstractNARX, OutputRange
 from ._free_run import free_run, step_of
 from ._lags import Lags

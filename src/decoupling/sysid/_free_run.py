@@ -14,9 +14,9 @@ import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
-from .._decoupling import Decoupling
-from .._errors import DecouplingWarning
-from .._formula import compiled, has_formula
+from .._support._errors import DecouplingWarning
+from ..model._decoupling import Decoupling
+from ..write._formula import compiled, has_formula
 from ._lags import Lags
 
 Step = Callable[..., Sequence[float]]

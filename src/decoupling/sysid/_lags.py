@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
-from .._errors import InputError
+from .._support._errors import InputError
 
 
 @dataclass(frozen=True)

@@ -16,15 +16,16 @@ import numpy as np
 from jaxtyping import Float, Int
 from numpy import ndarray
 
-from .._checks import as_count, as_generator, as_points
-from .._decouple import decouple, layer_bases
-from .._errors import DecouplingWarning, InputError
-from .._formula import compiled
-from .._result import fixed_parts
-from .._samples import Samples
-from .._scaling import can_be_shifted
+from .._support._checks import as_count, as_generator, as_points
+from .._support._errors import DecouplingWarning, InputError
 from ..bases import Monomial
+from ..fit._decouple import decouple
+from ..fit._layer_bases import layer_bases
+from ..fit._result import fixed_parts
+from ..model._scaling import can_be_shifted
+from ..samples._samples import Samples
 from ..solvers import AbstractSolver, VarPro
+from ..write._formula import compiled
 from ._abstract import AbstractNARX, OutputRange
 from ._free_run import free_run
 from ._lags import Lags

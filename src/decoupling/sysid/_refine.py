@@ -11,12 +11,12 @@ import numpy as np
 from jaxtyping import Bool, Float
 from numpy import ndarray
 
-from .._checks import as_count
-from .._decoupling import Decoupling
-from .._errors import DecouplingWarning, InputError, SolverError
-from .._interrupts import INTERRUPTED
-from .._progress import progress_callback
-from .._threads import one_thread
+from .._support._checks import as_count
+from .._support._errors import DecouplingWarning, InputError, SolverError
+from .._support._interrupts import INTERRUPTED
+from .._support._progress import progress_callback
+from .._support._threads import one_thread
+from ..model._decoupling import Decoupling
 from ._abstract import AbstractNARX
 from ._free_run import free_run, step_of
 from ._lags import Lags

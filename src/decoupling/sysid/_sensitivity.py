@@ -14,8 +14,8 @@ from jaxtyping import Float
 from numpy import ndarray
 from scipy.linalg.lapack import dtbtrs
 
-from .._decoupling import Decoupling
-from .._functions import Functions
+from ..model._decoupling import Decoupling
+from ..model._functions import Functions
 from ._lags import Lags
 
 

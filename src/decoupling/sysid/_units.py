@@ -15,10 +15,10 @@ import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
-from .._decoupling import Decoupling
-from .._errors import InputError
-from .._samples import Samples
-from .._scaling import in_given_units, plus_constants
+from .._support._errors import InputError
+from ..model._decoupling import Decoupling
+from ..model._scaling import in_given_units, plus_constants
+from ..samples._samples import Samples
 from ._lags import Lags
 from ._signals import Signals
 

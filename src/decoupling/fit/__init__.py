@@ -1,0 +1,1 @@
+"""From samples to a model: `decouple`, `select`, and what they return."""

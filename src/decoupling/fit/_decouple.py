@@ -1,0 +1,102 @@
+"""The one entry: samples in, decoupling out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Literal
+
+import numpy as np
+
+from .._support._checks import as_counts
+from .._support._errors import InputError
+from ..bases import Monomial
+from ..samples._samples import Samples
+from ..solvers import AbstractSolver
+from ._fit import fit
+from ._result import Result
+from ._select import MAX_RANK, select
+
+
+def decouple(
+    samples: Samples,
+    ranks: int | Sequence[int] | Literal["auto"],
+    degrees: int | Sequence[int] | None = None,
+    *,
+    basis: Any = Monomial,
+    solver: AbstractSolver | None = None,
+    n_starts: int | None = None,
+    validation: Samples | None = None,
+    rng: int | np.random.Generator = 0,
+    progress: bool | Callable[..., None] = True,
+) -> Result:
+    """Write a sampled function as W_L g_L(W_(L-1) g_(L-1)(... W_1 g_1(W_0 x))).
+
+    Parameters
+    ----------
+    samples
+        Points with values, Jacobians or both.
+    ranks
+        (r_1, ..., r_L): number of internal functions per layer, from input to output. With "auto", `select` chooses
+        them (up to two layers of up to 4 functions, or as many layers as `degrees` has) and gives its reason in the
+        first note.
+    degrees
+        (d_1, ..., d_L): number of basis functions per layer. May be left out when `basis` fixes it, and with "auto".
+    basis
+        A basis class that is given the degrees, such as `dc.Monomial`; one basis for all layers; or a sequence with
+        one entry per layer, each a basis or a tuple with one basis per internal function.
+    solver
+        The method; by default `VarPro()`.
+    n_starts
+        Number of random starts; the best is kept. Alternating solvers run all of them (8 if left out), `VarPro` at
+        most so many (1024 if left out): it stops when one meets the data to rounding or several agree.
+    validation
+        Samples on which `TwoStage` judges each value of lam.
+    rng
+        Seed or generator: the same seed gives the same result.
+    progress
+        True shows a bar on a terminal once two seconds have passed; or give a callable that takes named values.
+
+    Examples
+    --------
+    >>> import decoupling as dc, numpy as np
+    >>> f = dc.systems.random_system((3, 2, 3), (3,), rng=3)
+    >>> X = np.random.default_rng(0).uniform(-1, 1, (50, 3))
+    >>> result = dc.decouple(dc.Samples(X, F=f(X), J=f.jacobian(X)), ranks=2, degrees=3)
+    >>> bool(result.error_jacobian < 1e-20)
+    True
+    """
+    if isinstance(ranks, str) and ranks == "auto":
+        return _with_selected_ranks(
+            samples, degrees, basis, solver, n_starts=n_starts, validation=validation, rng=rng, progress=progress
+        )
+    return fit(
+        samples,
+        ranks,
+        degrees,
+        basis=basis,
+        solver=solver,
+        n_starts=n_starts,
+        validation=validation,
+        rng=rng,
+        progress=progress,
+    )
+
+
+def _with_selected_ranks(
+    samples: Samples,
+    degrees: int | Sequence[int] | None,
+    basis: Any,
+    solver: AbstractSolver | None,
+    *,
+    n_starts: int | None,
+    validation: Samples | None,
+    **options: Any,
+) -> Result:
+    for name, value in (("n_starts", n_starts), ("validation", validation)):
+        if value is not None:
+            raise InputError(
+                f'`{name}` must be left out with ranks="auto", which cross-validates and has starts of its own. '
+                f"Got {value!r}: choose with dc.select, then decouple with the ranks it recommends."
+            )
+    n_layers = 2 if degrees is None else len(as_counts("degrees", degrees))
+    return select(samples, (MAX_RANK,) * n_layers, degrees=degrees, basis=basis, solver=solver, **options).result

@@ -1,0 +1,145 @@
+"""One fit of given ranks and degrees."""
+
+from __future__ import annotations
+
+import copy
+import time
+import warnings
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from .._support._checks import as_count, as_generator
+from .._support._errors import DecouplingWarning, InputError
+from .._support._progress import progress_callback
+from .._support._threads import one_thread
+from ..bases import LayerBasis
+from ..model._decoupling import Decoupling
+from ..samples._jacobians import largest_entry
+from ..samples._metrics import error_values
+from ..samples._samples import Samples
+from ..samples._weights import check_all_outputs_count
+from ..solvers import AbstractSolver, Problem, VarPro
+from ..solvers._status import Status
+from ._layer_bases import layer_bases
+from ._result import Result
+from ._settings import Settings
+
+_LARGEST = 1e100  # of the data: their squares are added up
+_EXACT = 1e-18  # of the squared size of the data
+_NO_VALUES = "Only Jacobians were given: they leave the constants of the last layer open, so these are 0."
+
+
+def fit(
+    samples: Samples,
+    ranks: int | Sequence[int],
+    degrees: int | Sequence[int] | None,
+    *,
+    basis: Any,
+    solver: AbstractSolver | None,
+    n_starts: int | None,
+    validation: Samples | None,
+    rng: int | np.random.Generator,
+    progress: bool | Callable[..., None],
+) -> Result:
+    """`decouple` with ranks that are known."""
+    began = time.perf_counter()
+    if not isinstance(samples, Samples):
+        raise InputError(f"`samples` must be dc.Samples(X, F=F, J=J). Got {type(samples).__name__}.")
+    if samples.n_samples < 2:
+        raise InputError(
+            f"`samples` must hold at least 2 points: one point tells nothing about a function. Got {samples.n_samples}."
+        )
+    _check_range(samples)
+    check_all_outputs_count(samples.weights)
+    layers = layer_bases(ranks, degrees, basis)
+    method = VarPro() if solver is None else solver
+    if not isinstance(method, AbstractSolver):
+        raise InputError(f"`solver` must be a solver such as dc.Constr() or dc.TwoStage(dc.Proj()). Got {solver!r}.")
+    count = method.default_n_starts if n_starts is None else as_count("n_starts", n_starts)
+    generator = as_generator(rng)
+    _check_validation(validation, samples)
+    settings = Settings(ranks, degrees, basis, count, copy.deepcopy(rng), validation)
+    problem = Problem.build(samples, layers, validation)
+    method.check(problem)
+    notes = _undetermined(samples, layers)
+    for note in notes:
+        warnings.warn(note, DecouplingWarning, stacklevel=3)
+    if samples.F is None:
+        notes = (*notes, _NO_VALUES)
+    with progress_callback(progress, "Decoupling") as report, one_thread():
+        solution = method.solve(problem, n_starts=count, rng=generator, progress=report)
+    model = solution.decoupling if solution.as_is else solution.decoupling.canonical(samples.X)
+    return Result(
+        model,
+        _honest(solution.status, model, samples),
+        solution.lam,
+        solution.history,
+        solution.starts,
+        solution.path,
+        (*notes, *solution.notes),
+        samples,
+        method,
+        time.perf_counter() - began,
+        settings,
+    )
+
+
+def _honest(status: Status, model: Decoupling, samples: Samples) -> Status:
+    """EXACT only if the model meets everything that is known, whatever the solver looked at."""
+    if status is not Status.EXACT or samples.J is None or samples.F is None:
+        return status
+    return status if error_values(samples.F, model(samples.X)) <= _EXACT else Status.JACOBIANS_EXACT
+
+
+def _check_range(samples: Samples) -> None:
+    """Squares of the data must be numbers."""
+    for name, array in (("X", samples.X), ("F", samples.F), ("J", samples.J)):
+        largest = 0.0 if array is None else largest_entry(array)
+        if largest > _LARGEST or 0.0 < largest < 1.0 / _LARGEST:
+            raise InputError(
+                f"`{name}` must have a largest entry between {1.0 / _LARGEST:g} and {_LARGEST:g}. Got {largest:.3g}: "
+                "scale it, for example to about 1, and scale the result back."
+            )
+
+
+def _check_validation(validation: Samples | None, samples: Samples) -> None:
+    if validation is None:
+        return
+    if not isinstance(validation, Samples):
+        raise InputError(f"`validation` must be dc.Samples. Got {type(validation).__name__}.")
+    wanted, got = (samples.n_inputs, samples.n_outputs), (validation.n_inputs, validation.n_outputs)
+    if wanted != got:
+        raise InputError(
+            f"`validation` must have {wanted[0]} inputs and {wanted[1]} outputs, like `samples`. Got {got}."
+        )
+
+
+def _undetermined(samples: Samples, layers: tuple[LayerBasis, ...]) -> tuple[str, ...]:
+    """Sentences about ranks and degrees that these samples cannot determine."""
+    m, n, S = samples.n_inputs, samples.n_outputs, samples.n_samples
+    ranks = [len(layer.bases) for layer in layers]
+    dims = [m, *ranks, n]
+    # Two scalings per internal function leave the map unchanged.
+    unknowns = sum(a * b for a, b in pairwise(dims)) + sum(sum(layer.sizes) - 2 * len(layer.sizes) for layer in layers)
+    equations = S * n * ((samples.J is not None) * m + (samples.F is not None))
+    notes = []
+    degree = max(layer.size for layer in layers)
+    if degree > S:
+        notes.append(
+            f"`degrees` must not be above the number of samples to determine the functions. Got {degree} and {S} "
+            "samples: lower the degrees or give more samples."
+        )
+    if unknowns > equations:
+        notes.append(
+            f"`ranks` {tuple(ranks)} ask for {unknowns} free parameters, but the samples give {equations} numbers: the "
+            "answer is one of many. Lower the ranks or degrees, or give more samples."
+        )
+    if len(ranks) == 1 and ranks[0] > m * n:
+        notes.append(
+            f"`ranks` must not be above m n = {m * n} for a unique single-layer decoupling. Got {ranks[0]}: the "
+            "functions found are one choice of many."
+        )
+    return tuple(notes)

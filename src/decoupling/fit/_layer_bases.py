@@ -1,0 +1,52 @@
+"""The bases of every layer, from the arguments that people give."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from .._support._checks import as_counts
+from .._support._errors import InputError
+from ..bases import AbstractBasis, LayerBasis
+
+
+def layer_bases(ranks: Any, degrees: Any, basis: Any) -> tuple[LayerBasis, ...]:
+    """The bases of every layer, as the arguments of `decouple` describe them."""
+    ranks = as_counts("ranks", ranks)
+    sizes = None if degrees is None else as_counts("degrees", degrees)
+    if sizes is not None and len(sizes) != len(ranks):
+        raise InputError(
+            f"`degrees` must have one number per layer, like `ranks`: {len(ranks)}. Got {len(sizes)}: {degrees!r}."
+        )
+    if isinstance(basis, type) and issubclass(basis, AbstractBasis):
+        if sizes is None:
+            raise InputError(
+                "`degrees` must be given with a basis class: one number per layer, such as (3, 3). Got None."
+            )
+        per_layer: Sequence[Any] = [_make_basis(basis, d) for d in sizes]
+    elif isinstance(basis, AbstractBasis):
+        per_layer = [basis] * len(ranks)
+    elif isinstance(basis, Sequence) and not isinstance(basis, str) and len(basis) == len(ranks):
+        per_layer = [
+            _make_basis(b, sizes[l]) if isinstance(b, type) and sizes is not None else b for l, b in enumerate(basis)
+        ]
+    else:
+        raise InputError(
+            f"`basis` must be a basis class, a basis, or one entry per layer ({len(ranks)}). Got {basis!r}."
+        )
+    layers = tuple(LayerBasis.of(b, r) for b, r in zip(per_layer, ranks, strict=True))
+    found = tuple(layer.size for layer in layers)
+    if sizes is not None and found != sizes:
+        raise InputError(
+            f"`degrees` must agree with `basis`, which has sizes {found}. Got {sizes}: leave `degrees` out."
+        )
+    return layers
+
+
+def _make_basis(basis: Callable[[int], AbstractBasis], degree: int) -> AbstractBasis:
+    try:
+        return basis(degree)
+    except TypeError as error:
+        raise InputError(
+            f"`basis` must be a class that takes the degree alone, or a basis made from it. Got {basis!r}: {error}."
+        ) from error

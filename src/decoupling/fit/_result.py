@@ -1,0 +1,228 @@
+"""What `decouple` returns: the model, how good it is, and how it came about."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from jaxtyping import Float
+from numpy import ndarray
+
+from .._support._checks import as_array
+from .._support._errors import InputError
+from ..model._decoupling import Decoupling
+from ..samples._jacobians import portions
+from ..samples._metrics import error_values, relative_rmse, relative_square
+from ..samples._samples import Samples
+from ..solvers import AbstractSolver, History, LamRow, StartRow, TwoStage, VarPro
+from ..solvers._inference import Identifiability, identifiability, standard_errors
+from ..solvers._status import Status
+from ._settings import Settings
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+@dataclass(frozen=True, eq=False)
+class Result:
+    """A decoupling with the record of its making.
+
+    Attributes
+    ----------
+    decoupling
+        The model, in canonical form: unit scales on the samples, most important functions first.
+    status
+        Why the chosen start stopped; `reason` is the sentence.
+    lam
+        The weight of the value term that the model was found with.
+    history
+        Objective, Error(J) and Error(F) of the chosen starts, iteration by iteration.
+    starts
+        One row per start and value of lam.
+    path
+        One row per value of lam that `TwoStage` tried, empty otherwise.
+    notes
+        What the user should know about this result, in sentences.
+    samples, solver, settings
+        What it was made from: `decouple` called with these again gives the same model.
+    seconds
+        How long it took.
+    """
+
+    decoupling: Decoupling
+    status: Status
+    lam: float
+    history: History
+    starts: tuple[StartRow, ...]
+    path: tuple[LamRow, ...]
+    notes: tuple[str, ...]
+    samples: Samples
+    solver: AbstractSolver
+    seconds: float
+    settings: Settings
+
+    @property
+    def reason(self) -> str:
+        """Why the chosen start stopped, in words."""
+        return self.status.value
+
+    @property
+    def error_jacobian(self) -> float:
+        """||J - J_hat||^2 / ||J||^2 on the fitted samples, computed from the model; NaN without Jacobians."""
+        if self.samples.J is None:
+            return float("nan")
+        X, model = self.samples.X, self.decoupling
+        return relative_square((J, model.jacobian(X[rows])) for rows, J in portions(self.samples.J))
+
+    @property
+    def error_values(self) -> float:
+        """||F - F_hat||^2 / ||F||^2 on the fitted samples, computed from the model; NaN without values."""
+        if self.samples.F is None:
+            return float("nan")
+        return error_values(self.samples.F, self.decoupling(self.samples.X))
+
+    def relative_rmse(self, samples: Samples | None = None) -> Float[ndarray, " n"]:
+        """e_i in percent, one per output, on the given samples or on the fitted ones."""
+        data = self._with_values(samples)
+        return relative_rmse(data.F, self.decoupling(data.X))
+
+    def _with_values(self, samples: Samples | None) -> Samples:
+        """The given samples, or the fitted ones, if they hold what fitted values are compared with."""
+        data = self.samples if samples is None else samples
+        if not isinstance(data, Samples):
+            raise InputError(f"`samples` must be dc.Samples. Got {type(samples).__name__}.")
+        if data.F is None:
+            raise InputError(
+                "`samples` must hold values F to compare with. Got Jacobians only: give samples with values."
+            )
+        return data
+
+    @cached_property
+    def identifiability(self) -> Identifiability:
+        """Whether the model is locally unique: rank of the derivatives of all data with respect to all parameters."""
+        return identifiability(self.decoupling, self.samples, self._fixed)
+
+    def uncertainty(self, u: object = None) -> tuple[Float[ndarray, "_ _"], ...]:
+        """Standard errors of the internal functions from the residuals, one array (len(u), r_l) per layer.
+
+        They are taken at the numbers `u`, the same for every function, or where the samples lie when `u` is left out.
+        """
+        points = None if u is None else as_array("u", u, ("k",))
+        return standard_errors(self.decoupling, self.samples, points, self._fixed)
+
+    @property
+    def _fixed(self) -> Collection[str]:
+        """Names of the parts that the user gave."""
+        return fixed_parts(self.solver)
+
+    def plot(
+        self,
+        *,
+        inputs: Collection[str] | None = None,
+        outputs: Collection[str] | None = None,
+        bands: bool = True,
+        dark: bool = False,
+    ) -> Figure:
+        """Draw the network as a block diagram: inputs, W_0, functions, ..., W_L, outputs.
+
+        Solid edges are positive weights and dashed ones negative; wide ones bring much to their target. Each function
+        is a small curve over the range that the samples visit. Of large layers the most important parts are shown.
+
+        Parameters
+        ----------
+        inputs, outputs
+            Names of the variables; by default x1, x2, ... and y1, y2, ...
+        bands
+            Shade two standard errors, where they are known: not with stored Jacobians, nor for very large models.
+        dark
+            Light lines on black paper, here and in the other pictures.
+
+        Examples
+        --------
+        >>> import decoupling as dc, numpy as np
+        >>> system, X = dc.systems.f1(), np.random.default_rng(0).uniform(-1, 1, (60, 2))
+        >>> result = dc.decouple(dc.Samples(X, F=system(X), J=system.jacobian(X)), (2, 2), (3, 3), progress=False)
+        >>> result.plot(inputs=["pressure", "flow"]).savefig("network.pdf")  # doctest: +SKIP
+        """
+        from ..report import Layout, draw_diagram
+
+        return draw_diagram(Layout.of_result(self, inputs=inputs, outputs=outputs, bands=bands), dark=dark)
+
+    def plot_functions(self, *, bands: bool = True, dark: bool = False) -> Figure:
+        """Draw the internal functions over the range that the samples visit, with bands of two standard errors.
+
+        Ticks mark the samples. There are no bands with stored Jacobians, nor for very large models.
+        """
+        from ..report import band_errors, plot_functions
+
+        errors = band_errors(self.decoupling, self.samples, self._fixed) if bands else None
+        return plot_functions(self.decoupling, self.samples.X, errors=errors, dark=dark)
+
+    def plot_history(self, *, dark: bool = False) -> Figure:
+        """Draw objective, Error(J) and Error(F) of the chosen start, iteration by iteration and for every lam in turn.
+
+        `VarPro` looks at the objective only.
+        """
+        from ..report import plot_history
+
+        return plot_history(self, dark=dark)
+
+    def plot_starts(self, *, dark: bool = False) -> Figure:
+        """Draw how many starts reach which objective, one line per value of lam."""
+        from ..report import plot_starts
+
+        return plot_starts(self, dark=dark)
+
+    def plot_fit(
+        self, samples: Samples | None = None, *, outputs: Collection[str] | None = None, dark: bool = False
+    ) -> Figure:
+        """Draw true against decoupled values, with residuals, on the given samples or on the fitted ones.
+
+        Each output has a panel with its e_i; of more than twelve outputs the worst twelve are shown.
+        """
+        from ..report import plot_fit
+
+        data = self._with_values(samples)
+        return plot_fit(self.decoupling, data, self.relative_rmse(data), outputs=outputs, dark=dark)
+
+    def report(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        title: str = "Decoupling report",
+        inputs: Collection[str] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> None:
+        """Write a page for people: one HTML file that needs no network.
+
+        It tells what was asked, what was found and how good that is, draws the functions and the way that signals take
+        through them, and gives the formula and the call to run it again.
+
+        Parameters
+        ----------
+        inputs, outputs
+            Names of the variables; by default x1, x2, ... and y1, y2, ...
+        """
+        from ..report import write_report
+
+        write_report(self, path, title=title, inputs=inputs, outputs=outputs)
+
+    def __repr__(self) -> str:
+        errors = [f"Error(J) {self.error_jacobian:.2e}"] if self.samples.J is not None else []
+        if self.samples.F is not None:
+            errors.append(f"Error(F) {self.error_values:.2e}")
+        return f"Result({self.decoupling!r}, {', '.join(errors)}, lam {self.lam:.0e}, {self.status.name})"
+
+    def _repr_html_(self) -> str:
+        from ..write._notebook import result_html
+
+        return result_html(self)
+
+
+def fixed_parts(solver: AbstractSolver) -> tuple[str, ...]:
+    """Names of the parts that a solver holds fixed, such as "W0" or "g1"."""
+    inner = solver.solver if isinstance(solver, TwoStage) else solver
+    return tuple(inner.fixed) if isinstance(inner, VarPro) else ()

@@ -1,0 +1,482 @@
+r"""Fits of many shapes of a model, one leading to the next.
+
+A shape is ranks and degrees. Each is fitted to all samples and, from there, to all but one fold at a time; what is left
+out gives the cross-validated error. Shapes are compared by the Bayesian information criterion of the fits to all
+samples,
+
+    sum_t N_t log(e_t) + p log(N),
+
+where e_t is the relative squared error of the values or the Jacobians, N_t how many numbers these are, N their sum and
+p the number of free parameters. Errors at rounding count as equal, so that the smallest of the exact shapes wins. The
+choice is the smallest shape within 6 of the lowest criterion, a difference that is commonly called strong evidence.
+
+The search starts at the ranks that singular values suggest. For these, degrees grow until one shape is exact or the
+limit is reached, and those of the best one shrink as far as that is better; then every rank is tried one larger and one
+smaller, and the best neighbour is the next place to stand. Fits start from the neighbour they come from, and from
+random values besides.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import pairwise, product
+from typing import Any, overload
+
+import numpy as np
+from jaxtyping import Float
+from numpy import ndarray
+
+from .._support._errors import DecouplingWarning, InputError, SolverError
+from ..model._decoupling import Decoupling
+from ..model._resize import resized
+from ..samples._jacobians import StoredJacobians
+from ..samples._samples import Samples
+from ..solvers import AbstractSolver, Problem, TwoStage, VarPro
+from ..solvers._weighting import weighted_mean, weighted_squares
+from ._fit import fit
+from ._layer_bases import layer_bases
+from ._result import Result
+from ._unfoldings import hints_of
+
+Shape = tuple[tuple[int, ...], tuple[int, ...]]  # ranks and degrees
+
+EXACT = 1e-20  # relative squared errors up to this are rounding
+_STARTS, _FEWER, _MORE = 16, 8, 32  # of VarPro: in general, for a shape that comes from a larger one, for the best one
+_STRONG = 6.0  # difference of the criterion that is called strong evidence
+_VETO = 10.0  # times the smallest left-out error: more tells of too many parameters for the samples
+_SHARE = 0.1  # of the time for the scan that one fit may take
+_FOLD_STEPS = 60  # of a fold, which starts at the fit to all samples
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What may be tried: the largest ranks and degrees per layer, or the very degrees."""
+
+    max_ranks: tuple[int, ...]
+    max_degrees: tuple[int, ...]
+    fixed_degrees: bool
+    fewest_layers: int = 1
+
+    def n_layers(self) -> range:
+        """Numbers of layers to try."""
+        return range(self.fewest_layers, len(self.max_ranks) + 1)
+
+    def ranks(self, L: int) -> tuple[int, ...]:
+        """Largest ranks of a model with L layers."""
+        return self.max_ranks if len(self.max_ranks) == L else (max(self.max_ranks),) * L
+
+    def degrees(self, L: int) -> tuple[int, ...]:
+        """Largest degrees of a model with L layers."""
+        return self.max_degrees if len(self.max_degrees) == L else (max(self.max_degrees),) * L
+
+    def least_degrees(self, L: int) -> tuple[int, ...]:
+        """A layer of degree 1 between others is none."""
+        top = self.degrees(L)
+        return top if self.fixed_degrees else tuple(min(d, 1 if L == 1 else 2) for d in top)
+
+    def ladder(self, L: int) -> list[tuple[int, ...]]:
+        """Degrees to try for given ranks, lowest first; those of a shape differ by at most two.
+
+        One layer needs no help from lower degrees: the highest comes first.
+        """
+        top, least = self.degrees(L), self.least_degrees(L)
+        if L == 1 or self.fixed_degrees:
+            return [(d,) for d in range(top[0], least[0] - 1, -1)] if L == 1 else [top]
+        apart = 2 if L == 2 else 1
+        steps = {
+            tuple(min(max(d - k, low), high) for k, low, high in zip(below, least, top, strict=True))
+            for d in range(max(least), max(top) + 1)
+            for below in product(range(apart + 1), repeat=L)
+        }
+        return sorted(steps, key=lambda degrees: (max(degrees), sum(degrees), degrees))
+
+
+@dataclass(frozen=True, eq=False)
+class Candidate:
+    """One shape and how well it does."""
+
+    ranks: tuple[int, ...]
+    degrees: tuple[int, ...]
+    result: Result
+    squares: tuple[float, ...]  # relative squared errors of Jacobians and values, as far as these are known
+    counts: tuple[float, ...]  # how many numbers they are
+    n_free: int
+    fold_errors: Float[ndarray, " K"]  # relative, one per fold
+    seconds: float
+
+    @property
+    def shape(self) -> Shape:
+        return self.ranks, self.degrees
+
+    @property
+    def n_parameters(self) -> int:
+        return self.result.decoupling.n_parameters
+
+    @property
+    def exact(self) -> bool:
+        return max(self.squares) <= EXACT
+
+    @property
+    def training_error(self) -> float:
+        return float(np.sqrt(np.mean(self.squares)))
+
+    @property
+    def error(self) -> float:
+        """On left-out samples: the root mean square of the folds."""
+        return float(np.sqrt(np.mean(self.fold_errors**2)))
+
+    @property
+    def spread(self) -> float:
+        """Standard deviation between folds."""
+        return float(np.std(self.fold_errors)) if np.all(np.isfinite(self.fold_errors)) else float("inf")
+
+    @property
+    def score(self) -> float:
+        """The criterion: lower is better."""
+        return criterion(self.squares, self.counts, self.n_free)
+
+
+class OutOfTimeError(Exception):
+    """The time for the scan is over."""
+
+
+class Scan:
+    """All shapes that were fitted so far, and the strategy that says which is next."""
+
+    def __init__(
+        self,
+        samples: Samples,
+        limits: Limits,
+        *,
+        basis: Any,
+        solver: AbstractSolver,
+        folds: int,
+        rng: np.random.Generator,
+        began: float,
+        max_seconds: float,
+        report: Callable[..., None],
+    ) -> None:
+        self.samples, self.limits, self.basis, self.solver = samples, limits, basis, solver
+        self.deadline, self.share, self.report = began + max_seconds, _SHARE * max_seconds, report
+        self.hints = hints_of(samples)
+        self.seed = int(rng.integers(2**63))
+        order = rng.permutation(samples.n_samples)
+        self.folds = [np.sort(order[k::folds]) for k in range(folds)]
+        self.measure = Measure.of(samples)
+        self.found: dict[Shape, Candidate] = {}
+        self.tried: set[tuple[Candidate | None, Shape]] = set()
+
+    # Strategy
+
+    def run(self) -> None:
+        """Try shapes until no neighbour of the best one is better."""
+        best: Candidate | None = None
+        for L in self.limits.n_layers():
+            first = self.first_ranks(L)
+            if best is not None and best.exact and self.n_free(first, self.limits.least_degrees(L)) >= best.n_free:
+                break  # more layers cannot be smaller
+            best = better(best, self.climb(self.ladder(first)))
+        settled = set()
+        while self.found:
+            choice = self.choice()
+            if choice.shape in settled:
+                break
+            settled.add(choice.shape)
+            if not choice.exact:
+                self.climb(self.fit(*choice.shape, start=choice, n_starts=_MORE, once_more=True))
+            self.narrow(self.trim(self.found[choice.shape]))
+        self.compare()
+
+    def choice(self) -> Candidate:
+        """The smallest shape that none is strongly better than, of those that predict left-out samples well enough."""
+        allowed = self.allowed_error()
+        eligible = [c for c in self.found.values() if c.error <= allowed]
+        lowest = min(c.score for c in eligible)
+        return min((c for c in eligible if c.score <= lowest + _STRONG), key=lambda c: (c.n_parameters, c.score))
+
+    def allowed_error(self) -> float:
+        """Left-out errors above this tell of too many parameters for the samples."""
+        return _VETO * max(min(c.error for c in self.found.values()), float(np.sqrt(EXACT)))
+
+    def first_ranks(self, L: int) -> tuple[int, ...]:
+        """Ranks that the singular values suggest, as far as the samples determine so many parameters.
+
+        Two functions per layer where there are no singular values.
+        """
+        least = self.hints.least_ranks(L) or (2,) * L
+        ranks = tuple(min(r, top) for r, top in zip(least, self.limits.ranks(L), strict=True))
+        while max(ranks) > 1 and not self.determined(ranks, self.limits.least_degrees(L)):
+            ranks = one_off(ranks, ranks.index(max(ranks)), -1)
+        return ranks
+
+    def ladder(self, ranks: tuple[int, ...]) -> Candidate | None:
+        """The best degrees for these ranks."""
+        best: Candidate | None = None
+        steps = [degrees for degrees in self.limits.ladder(len(ranks)) if self.determined(ranks, degrees)]
+        for degrees in steps[:1] if len(ranks) == 1 else steps:
+            found = self.fit(ranks, degrees, start=self.inside(ranks, degrees), n_starts=_STARTS)
+            best = better(best, found)
+            if found is not None and found.exact:
+                break
+        return self.trim(best)
+
+    def inside(self, ranks: tuple[int, ...], degrees: tuple[int, ...]) -> Candidate | None:
+        """The best fit so far that a shape contains."""
+        contained = [
+            c
+            for c in self.found.values()
+            if len(c.ranks) == len(ranks)
+            and all(a <= b for a, b in zip((*c.ranks, *c.degrees), (*ranks, *degrees), strict=True))
+        ]
+        return min(contained, key=lambda c: c.training_error, default=None)
+
+    def trim(self, best: Candidate | None) -> Candidate | None:
+        """Lower degrees as long as that is not strongly worse; the best of all."""
+        here = best
+        while best is not None and here is not None:
+            least = self.limits.least_degrees(len(here.ranks))
+            lower = [
+                self.fit(here.ranks, one_off(here.degrees, l, -1), start=here, n_starts=1 if here.exact else _FEWER)
+                for l, d in enumerate(here.degrees)
+                if d > least[l]
+            ]
+            here = None
+            for c in lower:
+                best = better(best, c)
+                if c is not None and c.score <= best.score + _STRONG:
+                    here = better(c, here)
+        return best
+
+    def climb(self, best: Candidate | None) -> Candidate | None:
+        """Go from ranks to neighbouring ranks as long as that is better."""
+        while best is not None:
+            larger = best
+            if not best.exact:
+                for l, top in enumerate(self.limits.ranks(len(best.ranks))):
+                    ranks = one_off(best.ranks, l, 1)
+                    if ranks[l] <= top and self.determined(ranks, best.degrees):
+                        larger = better(larger, self.fit(ranks, best.degrees, start=best, n_starts=_STARTS))
+            if larger is not best:
+                best = self.trim(larger)
+                if best is not None and not best.exact:
+                    best = better(best, self.ladder(larger.ranks))
+                continue
+            smaller = self.narrow(best)
+            if smaller is best:
+                break
+            best = self.trim(smaller)
+        return best
+
+    def narrow(self, here: Candidate | None) -> Candidate | None:
+        """The best of a shape and those with one function less in one layer."""
+        best = here
+        for l, r in enumerate(() if here is None else here.ranks):
+            if here is not None and r > 1:
+                ranks = one_off(here.ranks, l, -1)
+                best = better(best, self.fit(ranks, here.degrees, start=here, n_starts=_FEWER))
+        return best
+
+    def compare(self) -> None:
+        """Give every shape the fits of those it contains: a larger shape must not look worse for want of luck."""
+        for c in sorted(self.found.values(), key=lambda c: c.n_free):
+            inner = self.inside(c.ranks, c.degrees)
+            if inner is not None and not c.exact and inner.training_error < c.training_error:
+                self.fit(c.ranks, c.degrees, start=inner, n_starts=1)
+
+    # One shape
+
+    def n_free(self, ranks: tuple[int, ...], degrees: tuple[int, ...]) -> int:
+        return n_free(self.samples, ranks, degrees)
+
+    def determined(self, ranks: tuple[int, ...], degrees: tuple[int, ...]) -> bool:
+        """Whether the samples of all folds but one hold as many numbers as there are parameters."""
+        K = len(self.folds)
+        return self.n_free(ranks, degrees) <= sum(self.measure.counts) * (K - 1) / K
+
+    def fit(
+        self,
+        ranks: tuple[int, ...],
+        degrees: tuple[int, ...],
+        *,
+        start: Candidate | None,
+        n_starts: int,
+        once_more: bool = False,
+    ) -> Candidate | None:
+        """Fit one shape, from a model of a neighbouring one if given, and from random values the first time.
+
+        What is known already is kept if it is better.
+        """
+        known = self.found.get((ranks, degrees))
+        if known is not None:
+            if known.exact or start is None or not isinstance(self.solver, VarPro):
+                return known
+            if not once_more and (start is known or (start, (ranks, degrees)) in self.tried):
+                return known
+        self.tried.add((start, (ranks, degrees)))
+        if known is not None and not once_more:
+            n_starts = 1
+        if self.found and time.perf_counter() > self.deadline:
+            raise OutOfTimeError
+        self.report(stage=f"ranks {ranks}, degrees {degrees}", done=len(self.found), total=None)
+        began = time.perf_counter()
+        rng = np.random.default_rng([self.seed, *ranks, *degrees, 0 if known is None else n_starts])
+        try:
+            result = self._decoupled(ranks, degrees, start, n_starts, rng)
+        except SolverError:
+            return known
+        squares = self.measure.squares(result.decoupling, self.samples)
+        before = np.inf if known is None else float(np.mean(known.squares))
+        spent = 0.0 if known is None else known.seconds
+        if known is not None and before <= 1.001 * np.mean(squares):
+            newer = result if np.mean(squares) <= 1.000001 * before else known.result
+            found = dataclasses.replace(known, result=newer, seconds=spent + time.perf_counter() - began)
+        else:
+            found = Candidate(
+                ranks,
+                degrees,
+                result,
+                squares,
+                self.measure.counts,
+                self.n_free(ranks, degrees),
+                np.array([self._left_out(result.decoupling, rows, rng) for rows in self.folds]),
+                spent + time.perf_counter() - began,
+            )
+        self.found[ranks, degrees] = found
+        return found
+
+    def _decoupled(
+        self,
+        ranks: tuple[int, ...],
+        degrees: tuple[int, ...],
+        start: Candidate | None,
+        n_starts: int,
+        rng: np.random.Generator,
+    ) -> Result:
+        solver, count = self.solver, None
+        if isinstance(solver, VarPro):
+            solver, count = dataclasses.replace(solver, max_seconds=min(solver.max_seconds, self._left())), n_starts
+            if start is not None:
+                layers = layer_bases(ranks, degrees, self.basis)
+                model = resized(start.result.decoupling, layers, self.samples.X, rng)
+                solver = dataclasses.replace(solver, start=model)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DecouplingWarning)
+            return fit(
+                self.samples,
+                ranks,
+                degrees,
+                basis=self.basis,
+                solver=solver,
+                n_starts=count,
+                validation=None,
+                rng=rng,
+                progress=False,
+            )
+
+    def _left_out(self, model: Decoupling, rows: ndarray, rng: np.random.Generator) -> float:
+        """Relative error at the samples `rows` of a fit to all others."""
+        S = self.samples.n_samples
+        known, unknown = self.samples.take(np.setdiff1d(np.arange(S), rows)), self.samples.take(rows)
+        solver, n_starts = _going_on(self.solver, model, self._left() / len(self.folds))
+        problem = Problem.build(known, tuple(g.layer for g in model.g))
+        try:
+            fitted = solver.solve(problem, n_starts=n_starts, rng=rng, progress=lambda **_: None).decoupling
+        except SolverError:
+            return float("inf")
+        return float(np.sqrt(np.mean(self.measure.squares(fitted, unknown)) * S / len(rows)))
+
+    def _left(self) -> float:
+        """Seconds that one fit may take: a share of all, so that there are several, and not more than are left."""
+        return max(min(self.share, self.deadline - time.perf_counter()), 0.1)
+
+
+@dataclass(frozen=True)
+class Measure:
+    """Relative squared errors, weighted like the samples: of Jacobians by their size, of values by their spread."""
+
+    sizes: tuple[float, ...]
+    counts: tuple[float, ...]
+
+    @classmethod
+    def of(cls, samples: Samples) -> Measure:
+        sizes, counts = [], []
+        weights, share = samples.weights, _seen(samples.weights)
+        if samples.J is not None:
+            assert not isinstance(samples.J, StoredJacobians)
+            sizes.append(float(weighted_squares(samples.J[None], weights)[0]) or 1.0)
+            counts.append(share * samples.J.size)
+        if samples.F is not None:
+            spread = samples.F - weighted_mean(samples.F, weights)
+            size = float(weighted_squares(samples.F[None], weights)[0])
+            sizes.append(float(weighted_squares(spread[None], weights)[0]) or size or 1.0)
+            counts.append(share * samples.F.size)
+        return cls(tuple(sizes), tuple(counts))
+
+    def squares(self, model: Decoupling, samples: Samples) -> tuple[float, ...]:
+        """One number per term; infinite where the model is not a number."""
+        residuals = []
+        with np.errstate(all="ignore"):
+            try:
+                if samples.J is not None:
+                    residuals.append(samples.J - model.jacobian(samples.X))
+                if samples.F is not None:
+                    residuals.append(samples.F - model(samples.X))
+            except InputError:  # inner inputs that are not finite
+                return (float("inf"),) * len(self.sizes)
+            sums = [float(weighted_squares(r[None], samples.weights)[0]) for r in residuals]
+        return tuple(s / size if np.isfinite(s) else np.inf for s, size in zip(sums, self.sizes, strict=True))
+
+
+@overload
+def better(a: Candidate, b: Candidate | None) -> Candidate: ...
+@overload
+def better(a: Candidate | None, b: Candidate | None) -> Candidate | None: ...
+def better(a: Candidate | None, b: Candidate | None) -> Candidate | None:
+    """The one with the lower score; the first one of equals."""
+    if a is None or b is None:
+        return a or b
+    return a if a.score <= b.score else b
+
+
+def criterion(squares: tuple[float, ...], counts: tuple[float, ...], n_free: int) -> float:
+    """The Bayesian information criterion of relative squared errors; those at rounding count as equal."""
+    fit = sum(N * np.log(max(e, EXACT)) for N, e in zip(counts, squares, strict=True))
+    return float(fit + n_free * np.log(sum(counts)))
+
+
+def n_free(samples: Samples, ranks: tuple[int, ...], degrees: tuple[int, ...]) -> int:
+    """Parameters that scalings leave free: two per function are not."""
+    dims = [samples.n_inputs, *ranks, samples.n_outputs]
+    constants = 0 if samples.F is None else min(ranks[-1], samples.n_outputs)
+    weights = sum(a * b for a, b in pairwise(dims))
+    return weights + sum(r * (d - 2) for r, d in zip(ranks, degrees, strict=True)) + constants
+
+
+def one_off(numbers: tuple[int, ...], position: int, step: int) -> tuple[int, ...]:
+    """The numbers with one of them changed by `step`."""
+    return tuple(n + step * (i == position) for i, n in enumerate(numbers))
+
+
+def _seen(weights: Float[ndarray, "S *outputs"] | None) -> float:
+    """Share of the numbers that weights let count."""
+    if weights is None or weights.ndim == 1:
+        return 1.0
+    if weights.ndim == 2:
+        return float(np.mean(weights > 0.0))
+    return float(np.mean(np.linalg.matrix_rank(weights, hermitian=True))) / weights.shape[1]
+
+
+def _going_on(solver: AbstractSolver, model: Decoupling, seconds: float) -> tuple[AbstractSolver, int]:
+    """A solver that starts at a model, and how many starts it needs; the solver itself where it cannot."""
+    if isinstance(solver, VarPro):
+        seconds = min(solver.max_seconds, seconds)
+        return dataclasses.replace(solver, start=model, polish_steps=_FOLD_STEPS, max_seconds=seconds), 1
+    inner: Any = solver.solver if isinstance(solver, TwoStage) else solver
+    if not hasattr(inner, "start"):
+        return solver, solver.default_n_starts
+    begun = dataclasses.replace(inner, start=model)
+    return (dataclasses.replace(solver, solver=begun) if isinstance(solver, TwoStage) else begun), 1

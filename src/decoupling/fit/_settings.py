@@ -1,0 +1,34 @@
+"""What `decouple` was asked, beside the samples and the solver: enough to ask it again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..samples._samples import Samples
+
+
+@dataclass(frozen=True, eq=False)
+class Settings:
+    """The arguments of one call of `decouple`.
+
+    Attributes
+    ----------
+    ranks, degrees, basis
+        As they were given.
+    n_starts
+        The number of starts that was allowed, also where it was left to the solver.
+    rng
+        The seed; or, where a generator was given, a copy of it as it was before the first random number was drawn.
+    validation
+        The samples to judge by, if there were any.
+    """
+
+    ranks: Any
+    degrees: Any
+    basis: Any
+    n_starts: int
+    rng: int | np.random.Generator
+    validation: Samples | None

@@ -1,0 +1,1 @@
+"""Models: layers of functions, decouplings, ParaTuck factors, and the names of their signals."""

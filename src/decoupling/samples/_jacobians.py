@@ -1,0 +1,246 @@
+"""Jacobians of many samples: an array in memory, or a file that is read a bounded number of samples at a time.
+
+Alternating solvers touch J through a few sums over samples only, so that it need not be in memory as a whole.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import weakref
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+from numpy import ndarray
+
+from .._support._checks import as_count
+from .._support._errors import DataError, InputError
+
+_CHUNK_ENTRIES = 2_000_000  # numbers that are read at a time: 16 MB
+_IN_MEMORY = 256 * 1024**2  # bytes; products of up to this size need no file
+
+
+class StoredJacobians:
+    """Jacobians in a temporary file, for `dc.Samples(X, F=F, J=stored)` with more samples than fit into memory.
+
+    It is made by `write`, cannot be changed, and its file is removed when it is no longer used. `Proj`, `Constr` and
+    the other alternating solvers read it twice per iteration, about 16 MB at a time; `VarPro` needs an array in memory.
+
+    Examples
+    --------
+    >>> import decoupling as dc, numpy as np
+    >>> model = dc.systems.f2()
+    >>> X = np.random.default_rng(0).uniform(-1, 1, (1000, 3))
+    >>> stored = dc.StoredJacobians.write((model.jacobian(part) for part in np.split(X, 10)), shape=(1000, 3, 3))
+    >>> dc.Samples(X, F=model(X), J=stored)
+    Samples(S=1000, m=3, n=3: values and stored Jacobians)
+    """
+
+    def __init__(self, path: Path, shape: tuple[int, int, int], dtype: np.dtype[Any], largest: float) -> None:
+        """Take over a file that `write` has filled."""
+        self._path, self._shape, self._dtype, self._largest = path, shape, dtype, largest
+        self._finalizer = weakref.finalize(self, _remove, path, os.getpid())
+
+    @classmethod
+    def write(
+        cls,
+        chunks: Iterable[object],
+        *,
+        shape: tuple[int, int, int],
+        dtype: Any = np.float64,
+        path: str | os.PathLike[str] | None = None,
+    ) -> StoredJacobians:
+        """Write Jacobians that come in portions, in the order of the samples.
+
+        Parameters
+        ----------
+        chunks
+            Arrays (s, n, m), with any number s of samples each; a generator may compute them on the way.
+        shape
+            (S, n, m) of all together.
+        dtype
+            float64, or float32 for half the room and seven digits; what is computed from them is float64.
+        path
+            The directory for the file; by default the one for temporary files.
+        """
+        S, n, m = _checked_shape(shape)
+        kind = _checked_dtype(dtype)
+        room = f"{S * n * m * kind.itemsize / 1e9:.3g} GB"
+        try:
+            handle, name = tempfile.mkstemp(dir=path, prefix="jacobians-", suffix=".bin")
+        except OSError as error:
+            raise InputError(
+                f"`path` must be a writable directory with {room} of room. Got {path!r}: {error.strerror}."
+            ) from error
+        written, largest = 0, 0.0
+        try:
+            with os.fdopen(handle, "wb", buffering=0) as stream:
+                for chunk in chunks:
+                    array = _checked_chunk(chunk, written, (S, n, m), kind)
+                    largest = max(largest, float(np.max(np.abs(array), initial=0.0)))
+                    _append(stream, array, f"`{name}` must hold {room} of Jacobians")
+                    written += len(array)
+            if written != S:
+                raise InputError(f"`chunks` must hold {S} samples in all, as `shape` says. Got {written}.")
+        except BaseException:
+            Path(name).unlink(missing_ok=True)
+            raise
+        return cls(Path(name), (S, n, m), kind, largest)
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """(S, n, m)."""
+        return self._shape
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The type of the numbers in the file."""
+        return self._dtype
+
+    @property
+    def size(self) -> int:
+        """How many numbers there are."""
+        return int(np.prod(self._shape))
+
+    @property
+    def largest(self) -> float:
+        """The largest absolute entry."""
+        return self._largest
+
+    def __len__(self) -> int:
+        return self._shape[0]
+
+    def chunks(self) -> Iterator[tuple[slice, Float[ndarray, "s n m"]]]:
+        """The Jacobians in portions of bounded size, with the samples they belong to."""
+        S, n, m = self._shape
+        step = max(1, _CHUNK_ENTRIES // (n * m))
+        with self._open() as stream:
+            for first in range(0, S, step):
+                count = min(step, S - first)
+                yield slice(first, first + count), self._read(stream, count)
+
+    def take(self, rows: ndarray) -> Float[ndarray, "k n m"]:
+        """The Jacobians of these samples, as an array in memory; no others are read."""
+        S, n, m = self._shape
+        index = np.arange(S)[rows].reshape(-1)
+        found = np.empty((len(index), n, m))
+        with self._open() as stream:
+            for position in np.argsort(index, kind="stable"):
+                stream.seek(int(index[position]) * n * m * self._dtype.itemsize)
+                found[position] = self._read(stream, 1)[0]
+        return found
+
+    def times(self, U: Float[ndarray, "m k"]) -> Jacobians:
+        """J_s U for every sample: an array if it is small, and stored like these if not."""
+        S, n, _ = self._shape
+        shape = (S, n, U.shape[1])
+        if 8 * S * n * U.shape[1] > _IN_MEMORY:
+            parts = (part @ U for _, part in self.chunks())
+            return StoredJacobians.write(parts, shape=shape, dtype=self._dtype, path=self._path.parent)
+        product = np.empty(shape)
+        for rows, part in self.chunks():
+            np.matmul(part, U, out=product[rows])
+        return product
+
+    def _open(self) -> Any:
+        try:
+            return self._path.open("rb", buffering=0)
+        except OSError as error:
+            raise DataError(
+                f"`{self._path}` must hold stored Jacobians, but cannot be read: {error.strerror}."
+            ) from error
+
+    def _read(self, stream: Any, count: int) -> Float[ndarray, "s n m"]:
+        """The next samples. Plain reads: pages of a memory map would count as memory of the process."""
+        _, n, m = self._shape
+        numbers = np.fromfile(stream, self._dtype, count * n * m)
+        if numbers.size != count * n * m:
+            raise DataError(f"`{self._path}` must hold {self.size} numbers. It has been cut off: write it again.")
+        return numbers.reshape(count, n, m).astype(np.float64, copy=False)
+
+    def __reduce__(self) -> Any:
+        raise InputError(
+            "StoredJacobians cannot be copied or sent to another process: their file belongs to one object. Use "
+            "`samples.take(...)` for samples in memory."
+        )
+
+    def __repr__(self) -> str:
+        return f"StoredJacobians(shape={self._shape}, {self._dtype.name})"
+
+
+Jacobians = Float[ndarray, "S n m"] | StoredJacobians
+
+
+def portions(J: Jacobians) -> Iterator[tuple[slice, Float[ndarray, "s n m"]]]:
+    """An array in one piece, stored Jacobians piece by piece."""
+    if isinstance(J, StoredJacobians):
+        yield from J.chunks()
+    else:
+        yield slice(0, len(J)), J
+
+
+def largest_entry(array: ndarray | StoredJacobians) -> float:
+    """The largest absolute entry of any array, stored or not."""
+    return array.largest if isinstance(array, StoredJacobians) else float(np.max(np.abs(array)))
+
+
+def _append(stream: Any, array: ndarray, rule: str) -> None:
+    """Write all of an array; trouble with the file is told apart from trouble of whoever computes the array."""
+    rest = array.reshape(-1).view(np.uint8).data
+    try:
+        while rest:
+            rest = rest[stream.write(rest) :]
+    except OSError as error:
+        raise DataError(
+            f"{rule}, but cannot be written: {error.strerror}. Give `path=` a directory with more room, or "
+            "dtype=np.float32."
+        ) from error
+
+
+def _remove(path: Path, owner: int) -> None:
+    if os.getpid() == owner:  # not in a process that was forked from the owner and ends before it
+        path.unlink(missing_ok=True)
+
+
+def _checked_shape(shape: object) -> tuple[int, int, int]:
+    if not isinstance(shape, tuple | list) or len(shape) != 3:
+        raise InputError(f"`shape` must be (S, n, m): samples, outputs, inputs. Got {shape!r}.")
+    S, n, m = (as_count(f"shape[{i}]", size) for i, size in enumerate(shape))
+    return S, n, m
+
+
+def _checked_dtype(dtype: Any) -> np.dtype[Any]:
+    try:
+        kind: np.dtype[Any] = np.dtype(dtype)
+    except TypeError:
+        kind = np.dtype(object)
+    if kind not in (np.dtype(np.float32), np.dtype(np.float64)):
+        raise InputError(f"`dtype` must be np.float32 or np.float64. Got {dtype!r}.")
+    return kind
+
+
+def _checked_chunk(chunk: object, written: int, shape: tuple[int, int, int], dtype: np.dtype[Any]) -> ndarray:
+    """One portion in the type of the file, all of it finite there."""
+    S, n, m = shape
+    try:
+        given = np.asarray(chunk)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise InputError(
+            f"`chunks` must hold real arrays of shape (s, {n}, {m}). One cannot be read: {error}"
+        ) from error
+    if given.dtype.kind not in "fiub" or given.ndim != 3 or given.shape[1:] != (n, m):
+        raise InputError(f"`chunks` must hold real arrays of shape (s, {n}, {m}). Got {given.dtype} {given.shape}.")
+    if written + len(given) > S:
+        raise InputError(f"`chunks` must hold {S} samples in all, as `shape` says. Got {written + len(given)} or more.")
+    with np.errstate(over="ignore"):
+        array = np.ascontiguousarray(given, dtype=dtype)
+    bad = ~np.isfinite(array).all(axis=(1, 2))
+    if bad.any():
+        raise InputError(
+            f"`chunks` must hold finite numbers only{'' if dtype.itemsize == 8 else ', also as float32'}. Got NaN or "
+            f"infinity in sample {written + int(np.argmax(bad))}: drop those samples or repair them."
+        )
+    return array

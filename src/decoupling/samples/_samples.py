@@ -1,0 +1,320 @@
+"""What is known of the function to decouple: points, and at each of them values, Jacobians or both."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from jaxtyping import Float
+from numpy import ndarray
+
+from .._support._checks import as_array, as_generator, as_number
+from .._support._errors import DecouplingWarning, InputError
+from .._support._whole_files import replace_file
+from ._jacobians import Jacobians, StoredJacobians
+from ._weights import as_weights, kind
+
+VectorFunction = Callable[[ndarray], ndarray]
+Differences = Literal["complex-step", "central"]
+_CHECKED_POINTS = 30
+
+
+@dataclass(frozen=True, eq=False)
+class Samples:
+    """Points X with values F and Jacobians J of a function; checked once, read-only afterwards.
+
+    Parameters
+    ----------
+    X : (S, m)
+        Sampling points.
+    F : (S, n), optional
+        Values at the points. One-dimensional values of a scalar function are taken as (S, 1).
+    J : (S, n, m), optional
+        Jacobians at the points, an array or `StoredJacobians`. At least one of `F` and `J` must be given.
+    weights : (S,), (S, n) or (S, n, n), optional
+        What the squared residuals of each sample are multiplied by, in both terms of the objective: one positive factor
+        per sample; one factor of at least 0 per sample and output; or one symmetric positive semidefinite matrix M_s
+        per sample, for residuals e^T M_s e.
+
+    Examples
+    --------
+    >>> import decoupling as dc, numpy as np
+    >>> dc.Samples([[0.0, 1.0], [1.0, 1.0]], F=[[1.0], [2.0]])
+    Samples(S=2, m=2, n=1: values)
+    """
+
+    X: Float[ndarray, "S m"]
+    F: Float[ndarray, "S n"] | None = None
+    J: Float[ndarray, "S n m"] | StoredJacobians | None = None
+    weights: Float[ndarray, "S *outputs"] | None = None
+
+    def __init__(self, X: object, F: object = None, J: object = None, weights: object = None) -> None:
+        points = as_array("X", X, ("S", "m"))
+        S, m = points.shape
+        if S == 0 or m == 0:
+            raise InputError(
+                f"`X` must hold at least one point with at least one coordinate. Got shape {points.shape}."
+            )
+        if F is None and J is None:
+            raise InputError("`F` or `J` must be given: without values and Jacobians there is nothing to decouple.")
+        values = factors = None
+        jacobians: Jacobians | None = None
+        if F is not None:
+            values = as_array("F", F, ("S",) if _is_flat(F) else ("S", "n"))
+            values = values[:, None] if values.ndim == 1 else values
+            if values.shape[0] != S or values.shape[1] == 0:
+                raise InputError(f"`F` must have shape ({S}, n): one row per row of `X`. Got {values.shape}.")
+        if J is not None:
+            jacobians = J if isinstance(J, StoredJacobians) else as_array("J", J, ("S", "n", "m"))
+            n_text = "n" if values is None else str(values.shape[1])
+            wrong_n = jacobians.shape[1] == 0 if values is None else jacobians.shape[1] != values.shape[1]
+            if jacobians.shape[0] != S or jacobians.shape[2] != m or wrong_n:
+                raise InputError(
+                    f"`J` must have shape ({S}, {n_text}, {m}): one Jacobian per row of `X`, outputs before inputs. "
+                    f"Got {jacobians.shape}."
+                )
+        if weights is not None:
+            known = jacobians if values is None else values
+            assert known is not None
+            factors = as_weights(weights, S, known.shape[1])
+        for name, value in (("X", points), ("F", values), ("J", jacobians), ("weights", factors)):
+            object.__setattr__(self, name, value)
+
+    @property
+    def n_samples(self) -> int:
+        return int(self.X.shape[0])
+
+    @property
+    def n_inputs(self) -> int:
+        return int(self.X.shape[1])
+
+    @property
+    def n_outputs(self) -> int:
+        known = self.J if self.F is None else self.F
+        assert known is not None
+        return int(known.shape[1])
+
+    def __len__(self) -> int:
+        return self.n_samples
+
+    def __repr__(self) -> str:
+        jacobians = "stored Jacobians" if isinstance(self.J, StoredJacobians) else "Jacobians"
+        known = " and ".join(word for word, array in (("values", self.F), (jacobians, self.J)) if array is not None) + (
+            "" if self.weights is None else f", {kind(self.weights)}"
+        )
+        return f"Samples(S={self.n_samples}, m={self.n_inputs}, n={self.n_outputs}: {known})"
+
+    def _repr_html_(self) -> str:
+        from ..write._notebook import samples_html
+
+        return samples_html(self)
+
+    def take(self, indices: object) -> Samples:
+        """The samples with these indices, all of them in memory."""
+        rows = np.asarray(indices)
+        try:
+            self.X[rows]
+        except IndexError as error:
+            raise InputError(f"`indices` must be whole numbers below {self.n_samples}, or a mask. {error}.") from error
+        return Samples(
+            self.X[rows],
+            F=None if self.F is None else self.F[rows],
+            J=self.J.take(rows) if isinstance(self.J, StoredJacobians) else None if self.J is None else self.J[rows],
+            weights=None if self.weights is None else self.weights[rows],
+        )
+
+    def split(self, fraction: float, *, rng: int | np.random.Generator = 0) -> tuple[Samples, Samples]:
+        """Two random parts; the second holds about `fraction` of the samples, and neither is empty."""
+        share = as_number("fraction", fraction, above=True)
+        if share >= 1.0 or self.n_samples < 2:
+            raise InputError(
+                "`fraction` must lie between 0 and 1, and at least two samples are needed to split. "
+                f"Got {fraction!r} with {self.n_samples} samples."
+            )
+        order = as_generator(rng).permutation(self.n_samples)
+        n_second = min(max(round(share * self.n_samples), 1), self.n_samples - 1)
+        return self.take(np.sort(order[n_second:])), self.take(np.sort(order[:n_second]))
+
+    @classmethod
+    def from_function(cls, f: VectorFunction, X: object, *, jac: VectorFunction | Differences | None = None) -> Samples:
+        """Sample `f`, which maps (S, m) to (S, n).
+
+        Parameters
+        ----------
+        jac
+            A function that maps (S, m) to (S, n, m); "complex-step" (exact to rounding, needs an `f` that is analytic
+            and accepts complex numbers); or "central" differences (about ten digits). By default the complex step is
+            tried, checked against central differences, and given up for them when the two disagree.
+
+        Examples
+        --------
+        >>> import decoupling as dc, numpy as np
+        >>> s = dc.Samples.from_function(lambda X: X[:, :1] * X[:, 1:] ** 2, [[2.0, 3.0]])
+        >>> s.J
+        array([[[ 9., 12.]]])
+        """
+        points = as_array("X", X, ("S", "m"))
+        if points.size == 0:
+            raise InputError(
+                f"`X` must hold at least one point with at least one coordinate. Got shape {points.shape}."
+            )
+        F = _values(f, points)
+        if callable(jac):
+            return cls(points, F=F, J=jac(points))
+        if jac == "central":
+            return cls(points, F=F, J=_central(f, points))
+        if jac == "complex-step":
+            return cls(points, F=F, J=_complex_step(f, points))
+        if jac is not None:
+            raise InputError(f'`jac` must be a function, "complex-step" or "central". Got {jac!r}.')
+        checked = points[:: -(-len(points) // _CHECKED_POINTS)]
+        central = _central(f, checked)
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("error", np.exceptions.ComplexWarning)
+                tolerance = 1e-6 * float(np.max(np.abs(central), initial=0.0))
+                agrees = np.allclose(_complex_step(f, checked), central, rtol=1e-6, atol=tolerance)
+                reason = "its complex step disagrees with central differences"
+        except Exception as error:  # whatever a user's function does when it meets complex numbers
+            agrees, reason = False, f"it does not take complex numbers ({error})"
+        if agrees:
+            return cls(points, F=F, J=_complex_step(f, points))
+        warnings.warn(
+            f'The Jacobian of `f` is taken by central differences: {reason}. Give `jac="central"` to accept this, or '
+            "a function for exact Jacobians.",
+            DecouplingWarning,
+            stacklevel=2,
+        )
+        return cls(points, F=F, J=_central(f, points))
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write an .npz file with the arrays X, F, J and weights, as far as they are known."""
+        if isinstance(self.J, StoredJacobians):
+            raise InputError(
+                "`J` must be in memory to be saved. Got stored Jacobians: save `samples.take(...)`, or the samples "
+                "without J."
+            )
+        arrays = {name: getattr(self, name) for name in ("X", "F", "J", "weights")}
+        with replace_file(path) as stream:
+            np.savez_compressed(stream, **{k: v for k, v in arrays.items() if v is not None})
+
+    @classmethod
+    def from_jax(cls, f: Callable[..., Any], X: object) -> Samples:
+        """Sample a JAX function: values and exact Jacobians, in float64.
+
+        Parameters
+        ----------
+        f
+            A function of one point, from (m,) to (n,) or to a number; or one of many points, from (S, m) to (S, n).
+            Arrays that it holds in float32 keep their seven digits. JAX's own settings stay as they are.
+
+        Examples
+        --------
+        >>> import decoupling as dc, jax.numpy as jnp
+        >>> dc.Samples.from_jax(lambda x: jnp.stack([x[0] * x[1] ** 2]), [[2.0, 3.0]]).J
+        array([[[ 9., 12.]]])
+        """
+        from .readers._jax import sample_jax
+
+        return sample_jax(f, X)
+
+    @classmethod
+    def from_sympy(cls, expressions: object, symbols: object, X: object) -> Samples:
+        """Sample SymPy expressions: values and Jacobians from symbolic derivatives.
+
+        Parameters
+        ----------
+        expressions
+            One expression, or a list or matrix of n expressions: the outputs.
+        symbols
+            The inputs, in the order of the columns of `X`. They stand for real numbers.
+
+        Examples
+        --------
+        >>> import decoupling as dc, sympy
+        >>> a, b = sympy.symbols("a b")
+        >>> dc.Samples.from_sympy(a * b**2, [a, b], [[2.0, 3.0]]).J
+        array([[[ 9., 12.]]])
+        """
+        from .readers._sympy import sample_sympy
+
+        return sample_sympy(expressions, symbols, X)
+
+    @classmethod
+    def load(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        inputs: str | Sequence[str | int] | None = None,
+        outputs: str | Sequence[str | int] | None = None,
+        jacobians: bool | None = None,
+        drop_missing: bool = False,
+    ) -> Samples:
+        """Read a file: arrays X, F, J and weights of an .npz or .mat file, or named columns of any kind of file.
+
+        The kind is told by the ending: .npz, .npy, .csv, .tsv, .parquet or .mat. A text file may have commas,
+        semicolons or tabs between its columns. Columns without names are numbered from 1.
+
+        Parameters
+        ----------
+        inputs, outputs
+            Names of columns (of arrays, for .npz and .mat). Where only one of the two is given, the other columns make
+            up the other one.
+        jacobians
+            Columns named ``dy/dx1`` (or ``dy_dx1``) hold the derivative of output ``y`` by input ``x1``. By default
+            they are used if they are all there; True asks for them, False leaves them.
+        drop_missing
+            Leave out rows with missing or infinite numbers instead of refusing the file.
+
+        Examples
+        --------
+        >>> import decoupling as dc
+        >>> dc.Samples.load("data.csv", inputs=["x1", "x2"], outputs="y")  # doctest: +SKIP
+        """
+        from .readers._any_file import read_samples
+
+        return read_samples(
+            path, inputs=inputs, outputs=outputs, jacobians=jacobians, drop_missing=drop_missing
+        ).samples
+
+
+def _is_flat(values: Any) -> bool:
+    """Whether these are the numbers of a scalar function, one per sample."""
+    try:
+        return np.ndim(values) == 1
+    except (TypeError, ValueError, RuntimeError):  # not an array, which `as_array` explains
+        return False
+
+
+def _values(f: VectorFunction, X: ndarray) -> ndarray:
+    values = np.asarray(f(X))
+    if values.ndim != 2 or values.shape[0] != X.shape[0]:
+        raise InputError(
+            f"`f` must map an array of shape (S, m) to one of shape (S, n). Got {values.shape} for {X.shape}."
+        )
+    return values
+
+
+def _complex_step(f: VectorFunction, X: ndarray, step: float = 1e-20) -> ndarray:
+    columns = []
+    for j in range(X.shape[1]):
+        moved = X.astype(complex)
+        moved[:, j] += 1j * step
+        columns.append(np.imag(_values(f, moved)) / step)
+    return np.stack(columns, axis=-1)
+
+
+def _central(f: VectorFunction, X: ndarray) -> ndarray:
+    """Fourth-order central differences; the step balances truncation against rounding."""
+    columns = []
+    for j in range(X.shape[1]):
+        h = np.zeros_like(X)
+        h[:, j] = np.finfo(float).eps ** 0.2 * np.maximum(1.0, np.abs(X[:, j]))
+        near = _values(f, X + h) - _values(f, X - h)
+        far = _values(f, X + 2 * h) - _values(f, X - 2 * h)
+        columns.append((8 * near - far) / (12 * h[:, j : j + 1]))
+    return np.stack(columns, axis=-1)

@@ -1,0 +1,181 @@
+"""Files of arrays: NumPy's .npz and .npy, and MATLAB's .mat.
+
+Arrays called X, F, J and weights are samples as they are. Where columns are named instead, every name is that of an
+array: one number per sample, or a matrix whose columns are called `name1`, `name2`, ... Names that are not those of
+arrays are given to the columns of X and F.
+"""
+
+from __future__ import annotations
+
+import zipfile
+import zlib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float, Int
+from numpy import ndarray
+
+from ..._support._errors import ModelFileError
+from ...model._names import label
+from .._samples import Samples
+from ._table import AbstractTable, far_from_0
+
+_PARTS = ("X", "F", "J", "weights")
+_DAMAGED = (OSError, ValueError, EOFError, KeyError, RuntimeError, zipfile.BadZipFile, zlib.error)
+
+
+def read_npz(path: Path, *, as_samples: bool) -> dict[str, ndarray]:
+    """The arrays of an .npz file, or only those of samples; objects, which could run code, are refused."""
+    rule = f"`{path}` must be an .npz file with the arrays X and F or J"
+    try:
+        with path.open("rb") as stream:  # NumPy leaves the file open when it turns out to be damaged
+            archive = np.load(stream, allow_pickle=False)
+            if isinstance(archive, np.lib.npyio.NpzFile):
+                chosen = _PARTS if as_samples and "X" in archive.files else archive.files
+                return {name: archive[name] for name in archive.files if name in chosen}
+    except _DAMAGED as error:
+        raise ModelFileError(f"{rule}. It cannot be read: {error or type(error).__name__}.") from error
+    raise ModelFileError(f"{rule}. It holds one bare array: save with np.savez(path, X=X, F=F, J=J).")
+
+
+def read_npy(path: Path) -> dict[str, ndarray]:
+    """The columns of the one array in an .npy file: its fields, or the numbers 1, 2, ..."""
+    rule = f"`{path}` must be an .npy file with a matrix, one row per sample, or an array with named fields"
+    try:
+        with path.open("rb") as stream:
+            array = np.load(stream, allow_pickle=False)
+    except _DAMAGED as error:
+        raise ModelFileError(f"{rule}. It cannot be read: {error or type(error).__name__}.") from error
+    if not isinstance(array, ndarray):
+        raise ModelFileError(f"{rule}. It is an archive: give it the ending .npz.")
+    if array.dtype.names is not None and array.ndim == 1:
+        return {name: array[name] for name in array.dtype.names}
+    if array.ndim != 2 or array.dtype.names is not None:
+        raise ModelFileError(f"{rule}. Its shape is {array.shape}.")
+    return {str(i + 1): column for i, column in enumerate(array.T)}
+
+
+def read_mat(path: Path) -> dict[str, ndarray]:
+    """The variables of a MATLAB file up to version 7."""
+    from scipy.io import loadmat
+    from scipy.io.matlab import MatReadError
+
+    rule = f"`{path}` must be a MATLAB file of version 7 or older"
+    try:
+        content: Mapping[str, Any] = loadmat(path)
+    except NotImplementedError as error:
+        raise ModelFileError(
+            f"{rule}. It is of version 7.3, which is HDF5: save it again in MATLAB with "
+            f"save('{path.name}', '-v7', 'X', 'F'), naming your variables."
+        ) from error
+    except (*_DAMAGED, TypeError, IndexError, MatReadError) as error:
+        raise ModelFileError(f"{rule}. It cannot be read: {error or type(error).__name__}.") from error
+    return {
+        name: np.asarray(value.toarray() if hasattr(value, "toarray") else value)  # sparse matrices are filled up
+        for name, value in content.items()
+        if not name.startswith("__")
+    }
+
+
+def samples_of_arrays(
+    path: Path, arrays: Mapping[str, ndarray], *, jacobians: bool | None, drop_missing: bool
+) -> tuple[Samples, tuple[str, ...]]:
+    """Samples of the arrays X, F, J and weights, and what the user should know about them."""
+    rule = f"`{path}` must have the arrays X and F or J"
+    if "X" not in arrays:
+        raise ModelFileError(
+            f"{rule}. It has the arrays {', '.join(map(label, arrays)) or '(none)'}: name the columns with inputs= and "
+            "outputs= (--inputs and --outputs)."
+        )
+    parts = {name: arrays[name] for name in _PARTS if name in arrays}
+    if jacobians is False:
+        parts.pop("J", None)
+    elif jacobians and "J" not in parts:
+        raise ModelFileError(f"{rule}, J among them. It has the arrays {', '.join(map(label, arrays))}.")
+    if path.suffix.lower() == ".mat":
+        parts = _with_lost_axes(parts)
+    notes: list[str] = []
+    kept = _complete(parts) if drop_missing else None
+    if kept is not None and not kept.all():
+        if not kept.any():
+            raise ModelFileError(
+                f"`{path}` must hold at least one sample without missing or infinite values. It has none."
+            )
+        notes = [f"Left out: {int(np.count_nonzero(~kept))} of {len(kept)} samples with missing or infinite values."]
+        parts = {name: array[kept] for name, array in parts.items()}
+    samples = Samples(**parts)
+    notes += far_from_0(samples.X, [f"x{i + 1}" for i in range(samples.n_inputs)])
+    return samples, tuple(notes)
+
+
+def _with_lost_axes(parts: dict[str, ndarray]) -> dict[str, ndarray]:
+    """MATLAB drops the last axis of J where there is one input, and has no vectors."""
+    parts = dict(parts)
+    X, J, weights = parts["X"], parts.get("J"), parts.get("weights")
+    if J is not None and J.ndim == 2 and X.ndim == 2 and X.shape[1] == 1:
+        parts["J"] = J[:, :, None]
+    if weights is not None and weights.ndim == 2 and 1 in weights.shape and weights.size == len(X):
+        parts["weights"] = weights.reshape(-1)
+    return parts
+
+
+def _complete(parts: Mapping[str, ndarray]) -> ndarray | None:
+    """Samples whose numbers are all finite; None where the arrays do not fit together, which `Samples` explains."""
+    S = len(parts["X"]) if parts["X"].ndim else -1
+    for array in parts.values():
+        if array.ndim == 0 or len(array) != S or array.dtype.kind not in "fiub":
+            return None
+    return np.all([np.isfinite(array.reshape(S, -1)).all(axis=1) for array in parts.values()], axis=0)
+
+
+class ArraysTable(AbstractTable):
+    """Arrays as columns."""
+
+    def __init__(self, path: Path, arrays: Mapping[str, ndarray], *, notes: tuple[str, ...] = ()) -> None:
+        self._path, self._notes = path, notes
+        self._columns: dict[str, ndarray] = {}
+        for name, array in arrays.items():
+            self._columns |= _columns(name, array)
+
+    @property
+    def source(self) -> str:
+        return f"`{self._path}`"
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(self._columns)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        return self._notes
+
+    @property
+    def row_word(self) -> str:
+        return "row"
+
+    def read(self, columns: Sequence[int]) -> tuple[Float[ndarray, "S k"], Int[ndarray, " S"]]:
+        names = [self.names[j] for j in columns]
+        for name in names:
+            array = self._columns[name]
+            if array.ndim != 1 or array.dtype.kind not in "fiub":
+                raise ModelFileError(
+                    f"Array `{label(name)}` of {self.source} must hold one real number per sample. Its shape is "
+                    f"{array.shape} and its entries are of type {array.dtype}."
+                )
+        sizes = {name: len(self._columns[name]) for name in names}
+        if len(set(sizes.values())) > 1:
+            found = ", ".join(f"`{label(name)}`: {size}" for name, size in sizes.items())
+            raise ModelFileError(f"{self.source} must have equally many numbers in all chosen arrays. Got {found}.")
+        values = np.stack([self._columns[name] for name in names], axis=1).astype(np.float64)
+        return values, np.arange(1, len(values) + 1)
+
+
+def _columns(name: str, array: ndarray) -> dict[str, ndarray]:
+    """A vector is one column; a matrix is one column for each of its own."""
+    if array.ndim == 2 and 1 in array.shape:  # MATLAB has no other vectors
+        array = array.reshape(-1)
+    if array.ndim != 2:
+        return {name: array}
+    return {f"{name}{i + 1}": column for i, column in enumerate(array.T)}

@@ -1,0 +1,200 @@
+"""Tables as text: values separated by commas, semicolons or tabs, with or without a line of names."""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import IO
+
+import numpy as np
+from jaxtyping import Float, Int
+from numpy import ndarray
+
+from ..._support._errors import ModelFileError
+from ...model._names import label
+from ._table import AbstractTable
+
+_DELIMITERS = ("\t", ";", ",")  # in this order: decimal commas are found in files with the other two
+_HEAD = 20  # lines that the delimiter is chosen by
+_CHUNK = 20_000  # rows that are converted at a time
+_MISSING = {"", "na", "n/a", "#n/a", "nan", "null", "none", "-nan"}
+_DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+([eE][+-]?\d+)?")
+_ADVICE = "Write decimal points: export it again with English number formats, or replace the commas."
+
+
+class CsvTable(AbstractTable):
+    """A text file. The first line holds the names, unless all of its cells are numbers; then columns are numbered.
+
+    Lines that begin with # are comments. The last one before the data holds the names if it has one for each column
+    (as `np.savetxt` writes them) and no line of names follows.
+    """
+
+    def __init__(self, path: Path, *, delimiter: str | None = None) -> None:
+        self._path = path
+        comments, lines = self._head()
+        if not lines:
+            raise ModelFileError(f"{self.source} must be a table of numbers. It is empty.")
+        self._delimiter = _sniffed(lines) if delimiter is None else delimiter
+        try:
+            first = _cells(lines[0], self._delimiter)
+        except csv.Error as error:
+            raise ModelFileError(f"{self.source} must be a table of numbers. Its first line: {error}.") from error
+        self._notes: tuple[str, ...] = ()
+        self._has_header = not _is_data(first)
+        if self._has_header:
+            self._names = tuple(first)
+        elif comments and len(commented := _cells(comments[-1].lstrip("# "), self._delimiter)) == len(first):
+            self._names = tuple(commented)
+        else:
+            self._names = tuple(str(i + 1) for i in range(len(first)))
+            self._notes = (f"{self.source} has no line of names: its columns are numbered from 1.",)
+        if len(first) == 1:
+            self._notes += ("Columns must be separated by commas, semicolons or tabs.",)
+
+    @property
+    def source(self) -> str:
+        return f"`{self._path}`"
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return self._names
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        return self._notes
+
+    @property
+    def row_word(self) -> str:
+        return "line"
+
+    def read(self, columns: Sequence[int]) -> tuple[Float[ndarray, "S k"], Int[ndarray, " S"]]:
+        parts: list[ndarray] = []
+        positions: list[int] = []
+        with self._open() as stream:
+            rows = self._rows(stream)
+            if self._has_header:
+                next(rows)
+            while chunk := list(islice(rows, _CHUNK)):
+                lines = [line for line, _ in chunk]
+                numbers = [
+                    self._numbers([row[j] for _, row in chunk], lines, self._names[j] or str(j + 1)) for j in columns
+                ]
+                parts.append(np.stack(numbers, axis=1))
+                positions += lines
+        values = np.concatenate(parts) if parts else np.empty((0, len(columns)))
+        return values, np.array(positions, dtype=np.int64)
+
+    def _open(self) -> IO[str]:
+        return self._path.open(encoding="utf-8-sig", newline="")
+
+    def _head(self) -> tuple[list[str], list[str]]:
+        """Comments before the data, and the first lines of the data."""
+        comments: list[str] = []
+        lines: list[str] = []
+        with self._open() as stream:
+            try:
+                for line in stream:
+                    if "\0" in line:
+                        raise ModelFileError(f"{self.source} must be a text file. It holds binary data.")
+                    if line.startswith("#"):
+                        comments += [] if lines else [line]
+                    elif line.strip():
+                        lines.append(line)
+                    if len(lines) == _HEAD:
+                        break
+            except UnicodeDecodeError as error:
+                raise self._undecodable(error) from error
+        return comments, lines
+
+    def _undecodable(self, error: UnicodeDecodeError) -> ModelFileError:
+        return ModelFileError(
+            f"{self.source} must be text in UTF-8. It is in another encoding ({error.reason}): save it as CSV in UTF-8."
+        )
+
+    def _rows(self, stream: IO[str]) -> Iterator[tuple[int, list[str]]]:
+        """Rows of as many cells as there are names, with the line that each one ends at.
+
+        More cells are fine where they are empty: some programs end every line of numbers with a delimiter.
+        """
+        width = len(self._names)
+        reader = csv.reader(stream, delimiter=self._delimiter, strict=True, skipinitialspace=True)
+        try:
+            for row in reader:
+                if len(row) == width or (len(row) > width and not any(cell.strip() for cell in row[width:])):
+                    if not row[0].startswith("#") and (width > 1 or row[0].strip()):
+                        yield reader.line_num, row
+                elif row and not row[0].startswith("#") and any(cell.strip() for cell in row):
+                    raise ModelFileError(
+                        f"{self.source} must have {width} cells in every line, as in its first. Line "
+                        f"{reader.line_num} has {len(row)}{self._reason(row, width)}"
+                    )
+        except csv.Error as error:
+            raise ModelFileError(
+                f"{self.source} must be a table with proper quotes. Line {reader.line_num}: {error}."
+            ) from error
+        except UnicodeDecodeError as error:
+            raise self._undecodable(error) from error
+
+    def _reason(self, row: list[str], width: int) -> str:
+        if len(row) < width:
+            return ": the file may have been cut off."
+        return (
+            f": if its numbers have decimal commas, they are cut in two. {_ADVICE}" if self._delimiter == "," else "."
+        )
+
+    def _numbers(self, cells: list[str], lines: list[int], name: str) -> Float[ndarray, " s"]:
+        try:
+            if "_" not in "".join(cells):  # Python takes 2024_05 for a number
+                return np.fromiter(map(float, cells), float, len(cells))
+        except ValueError:
+            pass
+        return np.array([self._number(cell, line, name) for cell, line in zip(cells, lines, strict=True)])
+
+    def _number(self, cell: str, line: int, name: str) -> float:
+        text = cell.strip()
+        if text.lower() in _MISSING:
+            return float("nan")
+        if _is_number(text):
+            return float(text)
+        rule = f"Column `{label(name)}` of {self.source} must hold numbers. Line {line} has {text!r}"
+        if _DECIMAL_COMMA.fullmatch(text):
+            raise ModelFileError(f"{rule}, with a decimal comma. {_ADVICE}")
+        raise ModelFileError(f"{rule}: leave this column out, or write numbers there.")
+
+
+def _sniffed(lines: list[str]) -> str:
+    """The delimiter that cuts all first lines into equally many cells; else the one that cuts the first line most."""
+    widths = {d: [_width(line, d) for line in lines] for d in _DELIMITERS}
+    for delimiter, found in widths.items():
+        if found[0] > 1 and len(set(found)) == 1:
+            return delimiter
+    return max(_DELIMITERS, key=lambda d: widths[d][0])
+
+
+def _width(line: str, delimiter: str) -> int:
+    try:
+        return len(_cells(line, delimiter))
+    except csv.Error:  # a cell that is too long: another delimiter cuts it
+        return 1
+
+
+def _cells(line: str, delimiter: str) -> list[str]:
+    row = next(csv.reader([line], delimiter=delimiter, skipinitialspace=True), [])
+    return [cell.strip() for cell in row]
+
+
+def _is_data(cells: list[str]) -> bool:
+    """Whether a line holds numbers instead of names."""
+    known = [cell for cell in cells if cell.lower() not in _MISSING]
+    return bool(known) and all(_is_number(cell) or _DECIMAL_COMMA.fullmatch(cell) for cell in known)
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return "_" not in text

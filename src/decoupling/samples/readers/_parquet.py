@@ -1,0 +1,82 @@
+"""Tables in Parquet files, read by pyarrow, which is imported when such a file is opened."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float, Int
+from numpy import ndarray
+
+from ..._support._errors import InputError, ModelFileError
+from ...model._names import label
+from ._table import AbstractTable
+
+_INDEX = "__index_level_"  # how pandas calls the labels of its rows
+
+
+class ParquetTable(AbstractTable):
+    """The columns of a Parquet file; only the chosen ones are read."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._arrow, self._parquet = _imported(path)
+        try:
+            with self._parquet.ParquetFile(path) as file:
+                self._schema = file.schema_arrow
+        except (self._arrow.ArrowException, OSError) as error:
+            raise self._unreadable(error) from error
+
+    @property
+    def source(self) -> str:
+        return f"`{self._path}`"
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple("" if name.startswith(_INDEX) else name.strip() for name in self._schema.names)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        return ()
+
+    @property
+    def row_word(self) -> str:
+        return "row"
+
+    def read(self, columns: Sequence[int]) -> tuple[Float[ndarray, "S k"], Int[ndarray, " S"]]:
+        kinds = self._arrow.types
+        for j in columns:
+            field = self._schema.field(j)
+            tests = (kinds.is_floating, kinds.is_integer, kinds.is_decimal, kinds.is_boolean)
+            if not any(test(field.type) for test in tests):
+                raise ModelFileError(
+                    f"Column `{label(field.name)}` of {self.source} must hold numbers. It holds {field.type}: leave it "
+                    "out, or convert it."
+                )
+        try:
+            with self._parquet.ParquetFile(self._path) as file:
+                table = file.read(columns=sorted({self._schema.names[j] for j in columns}))
+        except (self._arrow.ArrowException, OSError) as error:
+            raise self._unreadable(error) from error
+        numbers = [
+            table.column(self._schema.names[j]).cast(self._arrow.float64(), safe=False).to_numpy() for j in columns
+        ]
+        values = np.stack(numbers, axis=1)
+        return values, np.arange(1, len(values) + 1)
+
+    def _unreadable(self, error: Exception) -> ModelFileError:
+        reason = str(error).splitlines()[0].rstrip(".")
+        return ModelFileError(f"{self.source} must be a Parquet file. It cannot be read: {reason}.")
+
+
+def _imported(path: Path) -> tuple[Any, Any]:
+    try:
+        import pyarrow
+        import pyarrow.parquet
+    except ImportError as error:
+        raise InputError(
+            f'`{path}` is a Parquet file, which needs the package pyarrow: pip install "decoupling[parquet]".'
+        ) from error
+    return pyarrow, pyarrow.parquet

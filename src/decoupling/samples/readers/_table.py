@@ -1,0 +1,229 @@
+"""Tables: columns by name, and samples made from the columns that the user names.
+
+A column named `dy/dx1` or `dy_dx1` holds the derivative of the output `y` with respect to the input `x1`.
+"""
+
+from __future__ import annotations
+
+import abc
+import difflib
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float, Int
+from numpy import ndarray
+
+from ..._support._errors import InputError, ModelFileError
+from ...model._names import label
+from .._samples import Samples
+
+_SHOWN = 5  # rows named in a message
+_FAR = 20.0  # standard deviations between the mean of an input and 0 from which this is told
+_LISTED = 30  # columns named in a message
+_ENTRIES = ("d{y}/d{x}", "d{y}_d{x}")  # names of derivatives; the second where a slash is not allowed
+
+
+@dataclass(frozen=True)
+class Reading:
+    """Samples from a file. `inputs` and `outputs` are None where the file has arrays instead of named columns."""
+
+    samples: Samples
+    inputs: tuple[str, ...] | None = None
+    outputs: tuple[str, ...] | None = None
+    notes: tuple[str, ...] = ()
+
+
+class AbstractTable(abc.ABC):
+    """Named columns of numbers in a file."""
+
+    @property
+    @abc.abstractmethod
+    def source(self) -> str:
+        """The file, as messages call it."""
+
+    @property
+    @abc.abstractmethod
+    def names(self) -> tuple[str, ...]:
+        """The columns; an empty text where one has no name."""
+
+    @property
+    @abc.abstractmethod
+    def notes(self) -> tuple[str, ...]:
+        """What the user should know about how the file was read."""
+
+    @property
+    @abc.abstractmethod
+    def row_word(self) -> str:
+        """What positions count: lines or rows."""
+
+    @abc.abstractmethod
+    def read(self, columns: Sequence[int]) -> tuple[Float[ndarray, "S k"], Int[ndarray, " S"]]:
+        """The numbers of these columns, NaN where they are missing, and the position of each row in the file."""
+
+
+def samples_of(
+    table: AbstractTable, inputs: Any, outputs: Any, *, jacobians: bool | None, drop_missing: bool
+) -> Reading:
+    """Samples of the named columns."""
+    notes = list(table.notes)
+    x, y = _as_names("inputs", inputs), _as_names("outputs", outputs)
+    if x is None and y is None:
+        raise InputError(
+            f"`inputs` and `outputs` must name columns of {table.source}, at least one of them. {_listing(table)}"
+        )
+    if y is None:
+        y = tuple(n for n in _others(table, x or ()) if not any(_derives(n, None, i) for i in x or ()))
+        notes.append(f"Outputs: {', '.join(map(label, y))} (all columns but the inputs).")
+    elif x is None:
+        x = tuple(n for n in _others(table, y) if not any(_derives(n, o, None) for o in y))
+        notes.append(f"Inputs: {', '.join(map(label, x))} (all columns but the outputs).")
+    assert x is not None
+    _check_roles(table, x, y)
+    entries = _jacobian_columns(table, x, y, jacobians)
+    columns = [_find(table, "inputs", n) for n in x] + [_find(table, "outputs", n) for n in y] + entries
+    values, positions = table.read(columns)
+    if len(values) == 0:
+        raise ModelFileError(f"{table.source} must hold at least one row of numbers. It has none.")
+    kept, dropped = _complete_rows(table, values, positions, drop_missing)
+    notes += dropped
+    X, F, rest = np.split(kept, [len(x), len(x) + len(y)], axis=1)
+    notes += far_from_0(X, x)
+    J = rest.reshape(len(kept), len(y), len(x)) if entries else None
+    shown = _shown((*x, *y))
+    return Reading(Samples(X, F=F, J=J), shown[: len(x)], shown[len(x) :], tuple(notes))
+
+
+# Columns
+
+
+def _as_names(argument: str, given: Any) -> tuple[str, ...] | None:
+    if given is None:
+        return None
+    names = (given,) if isinstance(given, str | int) else given
+    good = isinstance(names, Sequence) and len(names) > 0
+    if not good or not all(isinstance(n, str | int) and not isinstance(n, bool) and str(n).strip() for n in names):
+        raise InputError(f"`{argument}` must be the name of a column or a list of names. Got {given!r}.")
+    return tuple(str(n).strip() for n in names)
+
+
+def _shown(names: tuple[str, ...]) -> tuple[str, ...]:
+    """Numbers of columns as c1, c2, ..., or column1 where there is a c1: in a formula 2 would be a number."""
+    word = "column" if any(name.startswith("c") and name[1:].isdecimal() for name in names) else "c"
+    return tuple(f"{word}{name}" if name.isdecimal() else name for name in names)
+
+
+def _find(table: AbstractTable, argument: str, name: str) -> int:
+    if table.names.count(name) == 1:
+        return table.names.index(name)
+    places = [i for i, n in enumerate(table.names) if n == name]
+    if places:
+        where = ", ".join(str(i + 1) for i in places)
+        raise InputError(
+            f"`{argument}`: {table.source} has {len(places)} columns `{label(name)}`, at {where}: rename them."
+        )
+    lower = {n.lower(): n for n in table.names if n}
+    close = difflib.get_close_matches(name.lower(), list(lower), n=3)
+    hint = f" Did you mean {' or '.join(f'`{label(lower[n])}`' for n in close)}?" if close else ""
+    raise InputError(f"`{argument}` must name columns of {table.source}. Got `{label(name)}`.{hint} {_listing(table)}")
+
+
+def _listing(table: AbstractTable) -> str:
+    named = [f"`{label(n)}`" for n in table.names if n]
+    more = f", ... ({len(named)} in all)" if len(named) > _LISTED else ""
+    listing = f"It has the columns {', '.join(named[:_LISTED]) or '(none)'}{more}."
+    note = " ".join(table.notes)
+    return f"{listing} {note}".strip()
+
+
+def _others(table: AbstractTable, names: tuple[str, ...]) -> tuple[str, ...]:
+    """All columns that have a name and are not among these."""
+    return tuple(n for n in table.names if n and n not in names)
+
+
+def _derives(name: str, y: str | None, x: str | None) -> bool:
+    """Whether a column is the derivative of `y` by anything, or of anything by `x`."""
+    for entry in _ENTRIES:
+        between = entry.replace("d{y}", "").replace("{x}", "")
+        begins = name.startswith("d") if y is None else name.startswith(f"d{y}{between}")
+        ends = True if x is None else name.endswith(f"{between}{x}")
+        if begins and ends:
+            return True
+    return False
+
+
+def _check_roles(table: AbstractTable, x: tuple[str, ...], y: tuple[str, ...]) -> None:
+    for argument, names in (("inputs", x), ("outputs", y)):
+        for name in names:
+            _find(table, argument, name)
+        if not names:
+            raise InputError(f"`{argument}` must be at least one column. None is left. {_listing(table)}")
+    several = sorted(name for name, count in Counter((*x, *y)).items() if count > 1)
+    if several:
+        twice = ", ".join(f"`{label(n)}`" for n in several)
+        raise InputError(f"`inputs` and `outputs` must name every column once. Got {twice} twice.")
+
+
+def _jacobian_columns(table: AbstractTable, x: tuple[str, ...], y: tuple[str, ...], wanted: bool | None) -> list[int]:
+    """Where the derivatives are: all of them, output by output, or none."""
+    if wanted is False:
+        return []
+    found: dict[tuple[str, str], int] = {}
+    for o in y:
+        for i in x:
+            for entry in _ENTRIES:
+                name = entry.format(y=o, x=i)
+                if name in table.names and name not in (*x, *y):
+                    found[o, i] = _find(table, "jacobians", name)
+    missing = [_ENTRIES[0].format(y=o, x=i) for o in y for i in x if (o, i) not in found]
+    if not missing:
+        return [found[o, i] for o in y for i in x]
+    if found or wanted:
+        shown = ", ".join(f"`{label(n)}`" for n in missing[:_LISTED])
+        raise InputError(
+            f"`jacobians`: {table.source} must have one column for every derivative. Missing: {shown}. Add them, or "
+            "leave Jacobians out (jacobians=False, or --no-jacobians)."
+        )
+    return []
+
+
+# Rows
+
+
+def far_from_0(X: Float[ndarray, "S m"], names: Sequence[str]) -> list[str]:
+    """Solvers do not shift their inputs, and lose digits where these hardly vary compared with their size."""
+    mean, spread = X.mean(axis=0), X.std(axis=0)
+    far = [i for i in range(len(names)) if abs(mean[i]) > _FAR * spread[i] > 0.0]
+    return [
+        f"Input {label(names[i])} is {mean[i]:.4g} give or take {spread[i]:.2g}, which makes it hard to fit: subtract "
+        f"about {_rounded(mean[i], spread[i])} from it first."
+        for i in far
+    ]
+
+
+def _rounded(mean: float, spread: float) -> str:
+    """A number near the mean, compared with the spread, with as few digits as that takes."""
+    unit = 10.0 ** np.ceil(np.log10(spread))
+    return f"{unit * np.round(mean / unit):.15g}"
+
+
+def _complete_rows(
+    table: AbstractTable, values: Float[ndarray, "S k"], positions: Int[ndarray, " S"], drop: bool
+) -> tuple[Float[ndarray, "s k"], list[str]]:
+    whole = np.isfinite(values).all(axis=1)
+    n_bad = len(whole) - int(np.count_nonzero(whole))
+    if n_bad == 0:
+        return values, []
+    where = ", ".join(str(int(p)) for p in positions[~whole][:_SHOWN]) + (", ..." if n_bad > _SHOWN else "")
+    word = table.row_word + ("s" if n_bad > 1 else "")
+    what = f"{n_bad} of {len(values)} rows with missing or infinite values ({word} {where})"
+    if not drop:
+        raise ModelFileError(
+            f"{table.source} must have a number in every chosen column. Got {what}: repair them, or leave them out "
+            "(drop_missing=True, or --drop-missing)."
+        )
+    if n_bad == len(values):
+        raise ModelFileError(f"{table.source} must hold at least one complete row. Got {what}.")
+    return values[whole], [f"Left out: {what}."]

@@ -1,0 +1,1 @@
+"""Models as files, formulas, graphs, curves and notebook cells."""

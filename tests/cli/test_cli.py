@@ -1,0 +1,227 @@
+"""The command line as a person meets it: in a process of its own."""
+
+import json
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import decoupling as dc
+from decoupling.cli import _main
+from tests.strategies import sampled
+
+
+def decouple(line, cwd):
+    code = "from decoupling.cli import main; main()"
+    return subprocess.run(
+        [sys.executable, "-c", code, *line.split()], capture_output=True, text=True, cwd=cwd, check=False
+    )
+
+
+@pytest.fixture
+def folder(tmp_path):
+    sampled(dc.systems.f2(), 30).save(tmp_path / "samples.npz")
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "",
+        "demo",
+        "fit",
+        "select",
+        "show",
+        "reproduce",
+        "reproduce table1",
+        "reproduce recovery",
+        "reproduce selection",
+        "reproduce silverbox",
+        "reproduce mnist",
+    ],
+)
+def test_every_command_has_help(command, tmp_path):
+    done = decouple(f"{command} --help", cwd=tmp_path)
+    assert done.returncode == 0 and "Usage" in done.stdout
+
+
+def test_zero_has_no_sign(tmp_path):
+    square = dc.Functions(dc.Monomial(2), [[-0.0, 0.0, 1.0]])
+    dc.Decoupling([[[1.0]], [[2.0]]], [square]).save(tmp_path / "m.safetensors")
+    done = decouple("show m.safetensors", cwd=tmp_path)
+    assert done.returncode == 0 and "-0" not in done.stdout
+
+
+def test_help_needs_no_numerical_library(tmp_path):
+    code = "import sys; from decoupling.cli import _main; print('numpy' in sys.modules, 'rich' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["False", "False"]
+
+
+def test_fit_writes_a_model_that_show_can_read(folder):
+    fit = decouple(
+        "fit samples.npz --ranks 2,2 --degrees 3,3 --max-iterations 20 --holdout 0.2 --seed 3 "
+        "--output m.safetensors --report r.html --inputs speed,load,<b> --outputs a,b,c",
+        cwd=folder,
+    )
+    assert fit.returncode == 0, fit.stderr
+    assert "Error(J)" in fit.stdout and "e_i, validation samples" in fit.stdout
+    page = (folder / "r.html").read_text()
+    assert page.startswith("<!DOCTYPE html>") and "Decoupling of samples.npz" in page
+    assert "decouple fit samples.npz --ranks 2,2 --degrees 3,3" in page and "6 samples were kept apart" in page
+    assert "speed" in page and "&lt;b&gt;" in page
+    show = decouple("show m.safetensors", cwd=folder)
+    assert show.returncode == 0 and "W_2, 3 x 2" in show.stdout
+    content = json.loads(decouple("show m.safetensors --json", cwd=folder).stdout)
+    model = dc.Decoupling.load(folder / "m.safetensors")
+    assert np.allclose(content["W"][0], model.W[0])
+
+
+@pytest.mark.parametrize("solver", ["varpro", "constr", "proj", "zniyed", "hollander", "dreesen"])
+def test_fit_speaks_json_with_every_solver(solver, folder):
+    done = decouple(f"fit samples.npz --ranks 2 --degrees 3 --solver {solver} --max-iterations 20 --json", cwd=folder)
+    assert done.returncode == 0, done.stderr
+    content = json.loads(done.stdout)
+    assert content["ranks"] == [2] and content["error_jacobian"] > 0 and len(content["starts"]) >= 8
+    assert content["locally_unique"] in (True, False)
+
+
+def test_demo_prints_a_table_and_says_where_its_report_is(tmp_path):
+    done = decouple("demo", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "e_i, validation samples" in done.stdout
+    assert str(tmp_path / "demo-report.html") in done.stdout.replace("\n", "")
+    page = (tmp_path / "demo-report.html").read_text()
+    assert "decouple demo" in page and "rng=0" in page and "kept apart" in page
+    quiet = decouple("demo --quiet", cwd=tmp_path)
+    assert (quiet.stdout, quiet.stderr, quiet.returncode) == ("", "", 0)
+
+
+def test_table1_is_reproduced_in_a_small_way(tmp_path):
+    done = decouple("reproduce table1 --runs 2 --n-starts 2 --jobs 1 --output out --json", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    content = json.loads(done.stdout)
+    assert len(content["cells"]) == 2 * 2 * (4 + 5 + 5)
+    assert all(len(cell["runs"]) == 2 for cell in content["cells"])
+    assert json.loads((tmp_path / "out/table1.json").read_text())["seed"] == 0
+    assert "| f3 | CONSTR | e_3 (%) | 0.979 / **1.03** / 0.48 |" in (tmp_path / "out/table1.md").read_text()
+    assert (tmp_path / "out/table1.png").read_bytes().startswith(b"\x89PNG")
+    stored = (tmp_path / "out/table1-runs.jsonl").read_text()
+    assert len(stored.splitlines()) == 2 * 2 * 2 * 3
+    again = decouple("reproduce table1 --runs 2 --n-starts 2 --jobs 1 --output out --json", cwd=tmp_path)
+    assert json.loads(again.stdout) == content and (tmp_path / "out/table1-runs.jsonl").read_text() == stored
+
+
+def test_recovery_is_tried_in_a_small_way(tmp_path):
+    done = decouple("reproduce recovery --runs 1 --max-seconds 15 --jobs 2 --no-noise --output out", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    content = json.loads((tmp_path / "out/recovery.json").read_text())
+    errors = {run["case"]: run["worst_error"] for run in content["recovery"]}
+    assert len(errors) == 8 and max(errors[name] for name in ("f1", "f2", "f2 from values only")) <= 1e-6
+    assert "| f1 | 30 | **1 of 1** |" in done.stdout
+    assert (tmp_path / "out/recovery.png").read_bytes().startswith(b"\x89PNG")
+
+
+GOOD = "--ranks 2,2 --degrees 3,3"
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        (f"fit missing.npz {GOOD}", "no such file"),
+        (f"fit cut.npz {GOOD}", "cannot be read"),
+        (f"fit text.npz {GOOD}", "cannot be read"),
+        (f"fit nan.npz {GOOD}", "finite"),
+        (f"fit one.npz {GOOD}", "at least 2 points"),
+        ("fit samples.npz --ranks 2,2", "Missing option '--degrees'"),
+        ("fit samples.npz --ranks 2,x --degrees 3,3", "not a list of whole numbers"),
+        ("fit samples.npz --ranks 2,0 --degrees 3,3", "at least 1"),
+        ("fit samples.npz --ranks 2,2 --degrees 3", "one number per layer"),
+        ("fit samples.npz --ranks 2,2 --degrees 3,0", "at least 1"),
+        (f"fit samples.npz {GOOD} --solver magic", "is not one of"),
+        (f"fit samples.npz {GOOD} --basis magic", "is not one of"),
+        (f"fit samples.npz {GOOD} --lam -1", "Invalid value"),
+        (f"fit samples.npz {GOOD} --solver hollander", "single layer"),
+        (f"fit samples.npz {GOOD} --solver hollander --lam 1", "does not use"),
+        (f"fit samples.npz {GOOD} --output no/m.safetensors", "does not exist"),
+        (f"fit samples.npz {GOOD} --holdout 0.5 --validation samples.npz", "not both"),
+        (f"fit samples.npz {GOOD} --n-starts 0", "Invalid value"),
+        (f"fit samples.npz {GOOD} --report r.html --inputs a,b", "`inputs` must be 3 names"),
+        ("show missing.safetensors", "no such file"),
+        ("show text.npz", "damaged or of another kind"),
+        ("reproduce table2", "No such command"),
+        ("nonsense", "No such command"),
+        ("demo --output no/report.html", "does not exist"),
+    ],
+)
+def test_mistakes_give_one_message_exit_code_2_and_no_file(line, message, folder):
+    content = (folder / "samples.npz").read_bytes()
+    (folder / "cut.npz").write_bytes(content[: len(content) // 2])
+    (folder / "text.npz").write_text("this is not an archive")
+    np.savez(folder / "nan.npz", X=[[np.nan, 0.0]], F=[[1.0]])
+    np.savez(folder / "one.npz", X=[[1.0, 0.0, 0.0]], F=[[1.0]], J=[[[1.0, 0.0, 0.0]]])
+    before = sorted(p.name for p in folder.iterdir())
+    done = decouple(line, cwd=folder)
+    assert done.returncode == 2
+    assert message in done.stderr and "Traceback" not in done.stderr
+    assert sorted(p.name for p in folder.iterdir()) == before
+
+
+def test_ranks_too_large_for_the_data_are_a_warning(folder):
+    done = decouple("fit samples.npz --ranks 40,40 --degrees 3,3 --max-iterations 2 --n-starts 1 --lam 1", cwd=folder)
+    assert done.returncode == 0
+    assert "Warning: `ranks` (40, 40) ask for" in done.stderr
+
+
+def test_quiet_means_nothing_but_errors(folder):
+    line = "fit samples.npz --ranks 40,40 --degrees 3,3 --max-iterations 2 --n-starts 1 --lam 1 --quiet"
+    done = decouple(line, cwd=folder)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_letters_that_a_pipe_does_not_take_are_replaced(folder):
+    code = "from decoupling.cli import main; main()"
+    line = "select samples.npz --max-ranks 2 --degrees 3"
+    done = subprocess.run(
+        [sys.executable, "-c", code, *line.split()],
+        capture_output=True,
+        cwd=folder,
+        env=os.environ | {"PYTHONIOENCODING": "cp1252"},
+        check=False,
+    )
+    assert done.returncode == 0 and b"so every r_l ? " in done.stdout, done.stderr
+
+
+def test_an_experiment_that_cannot_be_written_is_not_begun(tmp_path, monkeypatch):
+    begun = []
+    monkeypatch.setattr("decoupling.reproduce.run_table1", lambda **_: begun.append(1))
+    (tmp_path / "table1.png").mkdir()
+    with pytest.raises(dc.InputError, match=r"table1.png` must be a file.*It is a directory"):
+        _main.decouple.main(["reproduce", "table1", "--output", str(tmp_path)], standalone_mode=False)
+    assert not begun
+
+
+def test_files_are_not_written_over_each_other(folder):
+    before = (folder / "samples.npz").read_bytes()
+    for line in (f"fit samples.npz {GOOD} --output samples.npz", f"fit samples.npz {GOOD} --output a --report a"):
+        done = decouple(line, cwd=folder)
+        assert done.returncode == 2 and "must be two files" in done.stderr
+    assert (folder / "samples.npz").read_bytes() == before and not (folder / "a").exists()
+
+
+def test_odd_names_are_printed_as_they_are(folder):
+    (folder / "samples.npz").rename(folder / "[bold]x.npz")
+    done = decouple("fit [bold]x.npz --ranks 2 --degrees 2 --max-iterations 3 --no-two-stage", cwd=folder)
+    assert done.returncode == 0 and "[bold]x.npz" in done.stdout
+    long = decouple(f"fit [bold]x.npz --ranks 2 --degrees 2 --max-iterations 3 --output {'a' * 300}", cwd=folder)
+    assert long.returncode == 2 and "Traceback" not in long.stderr
+    taken = decouple("reproduce table1 --runs 1 --output [bold]x.npz", cwd=folder)
+    assert taken.returncode == 2 and "must be a directory" in taken.stderr
+
+
+def test_the_schedule_of_zniyed_can_be_asked_for(folder):
+    done = decouple("fit samples.npz --ranks 2 --degrees 3 --solver zniyed --no-two-stage --json", cwd=folder)
+    content = json.loads(done.stdout)
+    assert content["path"] == [] and content["starts"][0]["lam"] >= 1e-6

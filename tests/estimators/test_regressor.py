@@ -1,0 +1,347 @@
+"""The scikit-learn estimator: its conventions, and what people do with it."""
+
+import pickle
+import subprocess
+import sys
+import warnings
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+import decoupling as dc
+
+sklearn = pytest.importorskip("sklearn")
+from sklearn.base import clone  # noqa: E402
+from sklearn.compose import TransformedTargetRegressor  # noqa: E402
+from sklearn.datasets import load_diabetes, make_friedman1  # noqa: E402
+from sklearn.exceptions import NotFittedError  # noqa: E402
+from sklearn.model_selection import GridSearchCV, cross_val_score  # noqa: E402
+from sklearn.pipeline import make_pipeline  # noqa: E402
+from sklearn.preprocessing import StandardScaler  # noqa: E402
+from sklearn.utils.estimator_checks import parametrize_with_checks  # noqa: E402
+
+from tests.strategies import points  # noqa: E402
+
+SEEDED = {"random_state": 0}
+
+
+def cubic(X):
+    """Two branches."""
+    return (X[:, 0] + 2 * X[:, 1]) ** 3 - (X[:, 0] - X[:, 1]) ** 2
+
+
+def cubic_gradient(X):
+    a, b = 3 * (X[:, 0] + 2 * X[:, 1]) ** 2, 2 * (X[:, 0] - X[:, 1])
+    return np.stack([a - b, 2 * a + b], axis=1)
+
+
+DEEP = dc.DecouplingRegressor(ranks=(2, 1), degrees=(2, 2), n_starts=4, ridge=1e-4)
+
+
+# Some checks fit twenty samples of ten inputs, which determine nothing but what the ridge does: we warn then.
+@pytest.mark.filterwarnings("ignore::decoupling.DecouplingWarning")
+@parametrize_with_checks([dc.DecouplingRegressor(), DEEP])
+def test_the_conventions_of_scikit_learn_are_kept(estimator, check):
+    check(estimator)
+
+
+def test_a_function_of_its_kind_is_found_from_values():
+    X = points(2, 120)
+    model = dc.DecouplingRegressor(ranks=2, degrees=3, **SEEDED).fit(X, cubic(X))
+    Z = points(2, 50, seed=1)
+    assert 1 - model.score(Z, cubic(Z)) < 1e-8
+    assert model.predict(Z).shape == (50,)
+    assert isinstance(model.decoupling_, dc.Decoupling) and isinstance(model.result_, dc.Result)
+    assert model.n_features_in_ == 2
+
+
+def test_data_need_not_be_scaled():
+    """Offsets of hundreds of standard deviations, and units from 1e-5 to 1e5."""
+    X = points(2, 120)
+    size, offset = np.array([1e5, 1e-5]), np.array([3e7, 2e-3])
+    y = 1e6 * cubic(X) + 1e9
+    model = dc.DecouplingRegressor(**SEEDED).fit(X * size + offset, y)
+    plain = dc.DecouplingRegressor(**SEEDED).fit(X, cubic(X))
+    assert_allclose((model.predict(X * size + offset) - 1e9) / 1e6, plain.predict(X), atol=1e-5)
+    piped = make_pipeline(StandardScaler(), dc.DecouplingRegressor(**SEEDED)).fit(X * size + offset, y)
+    assert_allclose(piped.predict(X * size + offset), model.predict(X * size + offset), rtol=1e-8)
+
+
+def test_the_model_in_units_of_the_data_is_the_one_that_predicts():
+    X = 5 + 3 * points(2, 120)
+    Y = np.stack([cubic(X / 8), 7 - 2 * cubic(X / 8) + X[:, 0]], axis=1)
+    model = dc.DecouplingRegressor(ranks=3, **SEEDED).fit(X, Y)
+    assert_allclose(model.decoupling_(X) + model.intercept_, model.predict(X), rtol=1e-8)
+    assert_allclose(model.intercept_, 0.0)
+    assert model.result_.decoupling is model.decoupling_
+    assert model.result_.error_values == pytest.approx(dc.error_values(Y, model.predict(X)), rel=1e-3, abs=1e-12)
+    assert "u1" in model.decoupling_.formula(inputs=["pressure", "flow"])
+
+
+def test_outputs_may_have_offsets_that_the_constants_of_the_last_layer_cannot_give():
+    X = points(2, 150)
+    g = (X[:, 0] - X[:, 1]) ** 3
+    Y = np.stack([g + 10.0, -2 * g + 100.0, 3 * g - 5.0], axis=1)
+    model = dc.DecouplingRegressor(ranks=1, degrees=3, **SEEDED).fit(X, Y)
+    assert model.score(X, Y) > 1 - 1e-8
+    assert np.max(np.abs(model.intercept_)) > 1.0
+    assert_allclose(model.decoupling_(X) + model.intercept_, model.predict(X), atol=1e-7)
+
+
+def test_outputs_of_different_size_count_alike():
+    X = points(2, 200)
+    rng = np.random.default_rng(0)
+    Y = np.stack([cubic(X), 1e-6 * X[:, 0] ** 2], axis=1) * (1 + 1e-3 * rng.normal(size=(200, 2)))
+    model = dc.DecouplingRegressor(ranks=3, **SEEDED).fit(X, Y)
+    assert np.all(np.mean((model.predict(X) - Y) ** 2, axis=0) < 1e-3 * Y.var(axis=0))
+
+
+def test_offsets_that_cost_digits_are_told_about_and_predictions_keep_theirs():
+    X = points(2, 120)
+    with pytest.warns(dc.DecouplingWarning, match="costs digits"):
+        model = dc.DecouplingRegressor(**SEEDED).fit(X + 1e6, cubic(X))
+    assert model.score(X + 1e6, cubic(X)) > 1 - 1e-6
+
+
+@pytest.mark.parametrize("shape", [(8, 2), (8, 1, 2)])
+def test_jacobians_make_few_samples_enough(shape):
+    """Eight values are fewer than the ten parameters that scalings leave; with gradients there are 24 numbers."""
+    X, Z = points(2, 8), points(2, 50, seed=1)
+    J = cubic_gradient(X).reshape(shape)
+    model = dc.DecouplingRegressor(ridge=1e-10, **SEEDED).fit(X, cubic(X), jacobian=J)
+    assert model.score(Z, cubic(Z)) > 1 - 1e-6
+    assert model.result_.error_jacobian < 1e-8
+    assert_allclose(model.decoupling_.jacobian(X)[:, 0], cubic_gradient(X), atol=1e-3)
+
+
+@pytest.mark.parametrize(("degrees", "basis"), [(3, dc.Monomial), (3, dc.Chebyshev(3)), (None, dc.Monomial)])
+def test_ranks_can_be_chosen(degrees, basis):
+    X = points(2, 60)
+    y = (X[:, 0] + 2 * X[:, 1]) ** 3
+    weights = np.r_[0.0, np.ones(59)]
+    model = dc.DecouplingRegressor("auto", degrees, basis=basis, ridge=0.0, random_state=0)
+    model.fit(X, y, sample_weight=weights)
+    assert (model.decoupling_.ranks, model.decoupling_.degrees) == ((1,), (3,))
+    assert model.score(X, y) > 0.999999
+    assert "Ranks (1,) with degrees (3,)" in model.result_.notes[0]
+
+
+def test_jacobians_are_in_the_units_of_the_data():
+    X, size = points(2, 60), np.array([100.0, 0.01])
+    model = dc.DecouplingRegressor(**SEEDED).fit(X * size + 3, 5 * cubic(X), 5 * cubic_gradient(X) / size)
+    assert model.result_.error_jacobian < 1e-9
+
+
+def test_jacobians_travel_through_a_grid_search():
+    X = points(2, 60)
+    search = GridSearchCV(dc.DecouplingRegressor(n_starts=4, **SEEDED), {"ranks": [1, 2]}, cv=2)
+    search.fit(X, cubic(X), jacobian=cubic_gradient(X))
+    assert search.best_params_ == {"ranks": 2}
+    assert search.best_estimator_.result_.error_jacobian < 1e-8
+
+
+def test_a_grid_search_over_a_pipeline_finds_the_ranks_and_degrees():
+    X = points(2, 100)
+    y = cubic(X) + 0.01 * np.random.default_rng(0).normal(size=100)
+    pipeline = make_pipeline(StandardScaler(), dc.DecouplingRegressor(n_starts=4, **SEEDED))
+    grid = {"decouplingregressor__ranks": [1, 2], "decouplingregressor__degrees": [(2,), (3,)]}
+    search = GridSearchCV(pipeline, grid, cv=2).fit(X, y)
+    assert search.best_params_ == {"decouplingregressor__ranks": 2, "decouplingregressor__degrees": (3,)}
+    assert search.best_score_ > 0.999
+
+
+def test_cross_validation_on_real_data():
+    X, y = load_diabetes(return_X_y=True)
+    scores = cross_val_score(dc.DecouplingRegressor(ranks=1, degrees=2, **SEEDED), X, y, cv=5)
+    assert np.mean(scores) > 0.45  # ridge regression has 0.48
+
+
+def test_noise_is_not_fitted_much():
+    X, y = make_friedman1(300, noise=1.0, random_state=0)
+    scores = cross_val_score(dc.DecouplingRegressor(ranks=4, degrees=4, n_starts=8, **SEEDED), X, y, cv=2)
+    assert np.min(scores) > 0.8
+
+
+def test_weights_shift_the_fit_and_samples_of_weight_0_do_not_count():
+    X = points(1, 60)
+    y = np.where(np.arange(60) < 30, X[:, 0] ** 2, 5.0)
+    w = np.where(np.arange(60) < 30, 1.0, 0.0)
+    model = dc.DecouplingRegressor(1, 2, **SEEDED).fit(X, y, sample_weight=w)
+    assert_allclose(model.predict(X), X[:, 0] ** 2, atol=1e-4)
+    with pytest.raises(dc.InputError, match="at least 2 samples"):
+        dc.DecouplingRegressor(1, 2).fit(X, y, sample_weight=np.eye(60)[0])
+    with pytest.raises(dc.InputError, match="`sample_weight` must hold numbers of at least 0"):
+        dc.DecouplingRegressor(1, 2).fit(X, y, sample_weight=-w)
+
+
+def test_models_are_copied_pickled_and_run_in_other_processes():
+    X = points(2, 80)
+    model = dc.DecouplingRegressor(2, 3, basis=dc.Chebyshev, **SEEDED)
+    assert clone(model).basis is dc.Chebyshev
+    model.fit(X, cubic(X))
+    assert_allclose(pickle.loads(pickle.dumps(model)).predict(X), model.predict(X), rtol=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of joblib, about its workers
+        scores = cross_val_score(clone(model), X, cubic(X), cv=2, n_jobs=2)
+    assert np.min(scores) > 0.999
+
+
+def test_the_same_seed_gives_the_same_model_and_none_does_not_fix_it():
+    X, y = make_friedman1(60, noise=1.0, random_state=0)
+    a, b = (dc.DecouplingRegressor(2, 2, n_starts=4, random_state=1).fit(X, y).predict(X) for _ in range(2))
+    assert_allclose(a, b, rtol=0)
+    assert dc.DecouplingRegressor(random_state=np.random.RandomState(0)).fit(X, y).score(X, y) > 0.5
+
+
+def test_targets_may_be_transformed_outside():
+    X = points(2, 100)
+    y = np.exp(cubic(X) / 5)
+    model = TransformedTargetRegressor(dc.DecouplingRegressor(**SEEDED), func=np.log, inverse_func=np.exp).fit(X, y)
+    assert model.score(X, y) > 1 - 1e-8
+
+
+class Frame:
+    """The part of a data frame that scikit-learn needs where no data frame library is installed: the array."""
+
+    def __init__(self, array):
+        self.array, self.shape = array, array.shape
+
+    def __array__(self, dtype=None, copy=None):
+        return self.array.astype(dtype or float)
+
+    def __len__(self):
+        return len(self.array)
+
+
+@pytest.mark.parametrize("convert", [np.ndarray.tolist, Frame, lambda A: A.astype(object), np.asfortranarray])
+def test_data_of_many_kinds_are_taken(convert):
+    X = points(2, 40)
+    model = dc.DecouplingRegressor(n_starts=4, **SEEDED)
+    expected = clone(model).fit(X, cubic(X)).predict(X)
+    assert_allclose(model.fit(convert(X), cubic(X)).predict(convert(X)), expected)
+
+
+def test_names_of_columns_are_kept():
+    pa = pytest.importorskip("pyarrow")
+    X = points(2, 40)
+    table = pa.table({"flow": X[:, 0], "heat": X[:, 1]})
+    model = dc.DecouplingRegressor(n_starts=4, **SEEDED).fit(table, cubic(X))
+    assert model.feature_names_in_.tolist() == ["flow", "heat"]
+    assert "heat" in model.decoupling_.formula(inputs=model.feature_names_in_.tolist())
+    with pytest.raises(ValueError, match="feature names"):
+        model.predict(table.rename_columns(["heat", "flow"]))
+
+
+def test_whole_numbers_and_constants_are_taken():
+    X = np.random.default_rng(0).integers(0, 10, (50, 3))
+    model = dc.DecouplingRegressor(**SEEDED).fit(X, X[:, 0] ** 2)
+    assert model.score(X, X[:, 0] ** 2) > 1 - 1e-8
+    X[:, 1] = 7
+    assert dc.DecouplingRegressor(**SEEDED).fit(X, X[:, 0] ** 2).score(X, X[:, 0] ** 2) > 1 - 1e-8
+    constant = dc.DecouplingRegressor(**SEEDED).fit(X, np.full(50, 3))
+    assert_allclose(constant.predict(X), 3.0)
+    assert_allclose(constant.decoupling_(X)[:, 0] + constant.intercept_, 3.0)
+
+
+def test_a_basis_that_cannot_be_shifted_is_scaled_only():
+    X = points(2, 150)
+
+    class Saturation(dc.AbstractBasis):
+        size, scale_invariant = 1, False
+
+        def evaluate(self, u):
+            return np.tanh(u)[..., None]
+
+        def derivative(self, u):
+            return (1 - np.tanh(u) ** 2)[..., None]
+
+        def second_derivative(self, u):
+            return (-2 * np.tanh(u) * (1 - np.tanh(u) ** 2))[..., None]
+
+    y = np.tanh(2 * X[:, 0] - X[:, 1]) + 4
+    model = dc.DecouplingRegressor(1, None, basis=Saturation(), **SEEDED).fit(1000 * X, y)
+    assert model.score(1000 * X, y) > 1 - 1e-6
+    assert_allclose(model.decoupling_(1000 * X)[:, 0] + model.intercept_, model.predict(1000 * X), atol=1e-9)
+
+
+def test_other_solvers_and_parts_that_are_known_can_be_given():
+    X = points(2, 80)
+    J = cubic_gradient(X)
+    model = dc.DecouplingRegressor(solver=dc.Proj(), n_starts=4, **SEEDED).fit(X, cubic(X), J)
+    assert model.score(X, cubic(X)) > 0.99
+    W0 = np.array([[1.0, 2.0], [1.0, -1.0]])
+    known = dc.VarPro(fixed={"W0": W0})
+    with pytest.raises(dc.InputError, match="`scale` must be False"):
+        dc.DecouplingRegressor(solver=known).fit(X, cubic(X))
+    model = dc.DecouplingRegressor(solver=known, scale=False, **SEEDED).fit(X, cubic(X))
+    assert_allclose(model.decoupling_.W[0], W0)
+    with pytest.raises(dc.InputError, match="`scale` must be False"):
+        dc.DecouplingRegressor(solver=dc.VarPro(start=model.decoupling_)).fit(X, cubic(X))
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"ranks": 0}, r"`ranks\[0\]` must be a whole number"),
+        ({"ranks": (2, 2)}, "`degrees` must have one number per layer"),
+        ({"degrees": None}, "`degrees` must be given"),
+        ({"n_starts": 0}, "`n_starts` must be"),
+        ({"ranks": "auto", "n_starts": 8}, "`n_starts` must be left out"),
+        ({"ranks": "many"}, "`ranks` must be a tuple"),
+        ({"ridge": -1.0}, "`ridge` must be"),
+        ({"scale": "yes"}, "`scale` must be True or False"),
+        ({"basis": 3}, "`basis` must be"),
+    ],
+)
+def test_wrong_parameters_are_refused_when_fitting(parameters, message):
+    X = points(2, 20)
+    model = dc.DecouplingRegressor(**parameters)
+    with pytest.raises(dc.InputError, match=message):
+        model.fit(X, cubic(X))
+
+
+@pytest.mark.parametrize(
+    ("X", "y", "jacobian", "message"),
+    [
+        (points(2, 1), [1.0], None, "1 sample"),
+        (points(2, 5)[:0], [], None, "0 sample"),
+        (points(2, 5), [1.0, 2.0], None, "inconsistent numbers of samples"),
+        (points(2, 5) * np.nan, np.ones(5), None, "NaN"),
+        (points(2, 5), np.full(5, np.inf), None, "infinity"),
+        (points(2, 5), np.array(["a"] * 5), None, "could not convert"),
+        (points(2, 5), np.ones((5, 1, 1)), None, "dim"),
+        (
+            points(2, 5),
+            np.arange(5.0),
+            np.ones((5, 3)),
+            r"`jacobian` must have shape \(5, 1, 2\) or \(5, 2\).*Got \(5, 3\)",
+        ),
+        (points(2, 5), np.ones((5, 2)), np.ones((5, 2)), r"`jacobian` must have shape \(5, 2, 2\).*Got \(5, 2\)"),
+        (points(2, 5), np.arange(5.0), np.full((5, 2), np.nan), "`J` must hold finite"),
+        (points(2, 5) * 1e200, np.arange(5.0), None, r"`X` must lie within ±1e\+100"),
+    ],
+)
+def test_wrong_data_are_refused_with_the_rule(X, y, jacobian, message):
+    with pytest.raises(ValueError, match=message):
+        dc.DecouplingRegressor().fit(X, y, jacobian=jacobian)
+
+
+def test_predictions_before_fitting_are_refused():
+    with pytest.raises(NotFittedError):
+        dc.DecouplingRegressor().predict(points(2, 5))
+
+
+def test_without_scikit_learn_the_way_out_is_named():
+    code = """
+import sys
+sys.modules["sklearn"] = None
+import decoupling as dc
+dc.decouple, dc.Samples
+try:
+    dc.DecouplingRegressor
+except ImportError as error:
+    print(error)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert 'pip install "decoupling[sklearn]"' in done.stdout

@@ -1,0 +1,71 @@
+"""The source on the page, run as it is printed, gives the same model."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+
+import decoupling as dc
+from decoupling.report._rerun import how_to_run_again
+from tests.strategies import sampled
+
+F2 = dc.systems.f2()
+SAMPLES = sampled(F2, 30)
+QUICK = dc.Constr(max_iterations=5, start=dc.Uniform(0.2, 3.0))
+CALLS = {
+    "seed": {"ranks": (2, 2), "degrees": (3, 3), "solver": QUICK, "rng": 3},
+    "two stages": {
+        "ranks": [2, 2],
+        "degrees": [3, 3],
+        "solver": dc.TwoStage(dc.Proj(max_iterations=5), beta=10.0, max_steps=2),
+        "n_starts": 2,
+        "validation": sampled(F2, 10, seed=4),
+    },
+    "generator": {"ranks": 2, "degrees": 2, "solver": QUICK, "rng": np.random.default_rng(7)},
+    "bases": {
+        "ranks": (2, 1),
+        "basis": (dc.Chebyshev(2), (dc.Trigonometric(2),)),
+        "solver": dc.VarPro(max_steps=3, polish_steps=1, lam=2.0),
+        "n_starts": 4,
+    },
+}
+
+
+@pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
+def test_the_source_gives_the_same_model(call, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    result = dc.decouple(SAMPLES, **call, progress=False)
+    result.samples.save("samples.npz")
+    if result.settings.validation is not None:
+        result.settings.validation.save("validation.npz")
+    again = how_to_run_again(result)
+    space = {}
+    exec(again.source, space)
+    for a, b in zip(space["result"].decoupling.W, result.decoupling.W, strict=True):
+        assert_array_equal(a, b)
+    assert any("validation.npz" in remark for remark in again.remarks) == ("validation" in call)
+    assert any("generator" in remark for remark in again.remarks) == ("generator" in str(call.get("rng")).lower())
+
+
+def test_what_cannot_be_written_is_named():
+    given = dc.VarPro(fixed={"W0": F2.W[0]}, start=F2)
+    again = how_to_run_again(dc.decouple(SAMPLES, (2, 2), (3, 3), solver=given, n_starts=2, progress=False))
+    assert "dc.VarPro(start=start, fixed={'W0': W0})" in again.source
+    assert "start, W0" in again.remarks[1]
+    judged = dc.TwoStage(dc.Constr(max_iterations=2), metric=lambda model: 0.0)
+    rng = np.random.Generator(np.random.MT19937(1))
+    again = how_to_run_again(dc.decouple(SAMPLES, 2, 3, solver=judged, n_starts=2, rng=rng, progress=False))
+    assert "metric=metric" in again.source and "MT19937" in again.remarks[-1]
+
+
+def test_no_caller_is_named_where_ranks_were_chosen_for_them():
+    model = dc.systems.random_system((2, 1, 2), (2,), rng=1)
+    again = how_to_run_again(dc.decouple(sampled(model, 20), "auto", 2, progress=False))
+    assert "no seed" in again.remarks[-1] and "caller" not in again.remarks[-1]
+
+
+def test_the_settings_hold_a_generator_as_it_was():
+    rng = np.random.default_rng(5)
+    first = dc.decouple(SAMPLES, (2, 2), (3, 3), solver=QUICK, rng=rng, progress=False)
+    second = dc.decouple(SAMPLES, (2, 2), (3, 3), solver=QUICK, rng=first.settings.rng, progress=False)
+    assert_array_equal(first.decoupling.W[0], second.decoupling.W[0])
+    assert first.settings.n_starts == QUICK.default_n_starts and first.settings.validation is None
