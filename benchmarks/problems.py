@@ -29,8 +29,9 @@ def system_samples(system: dc.Decoupling, S: int, seed: int) -> dc.Samples:
 
 
 def problem_of(samples: dc.Samples, ranks: tuple[int, ...], degrees: tuple[int, ...]) -> Problem:
+    """The problem as the paper has it: data as given, functions around 0."""
     layers = tuple(LayerBasis.of(dc.Monomial(d), r) for d, r in zip(degrees, ranks, strict=True))
-    return Problem.build(samples, layers)
+    return Problem.build(samples, layers, standard=False)
 
 
 def sweeps(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
@@ -38,3 +39,28 @@ def points(m: int, S: int = 20, seed: int = 0) -> np.ndarray:
 def sampled(model: dc.Decoupling, S: int = 40, seed: int = 0) -> dc.Samples:
     X = points(model.n_inputs, S, seed)
     return dc.Samples(X, F=model(X), J=model.jacobian(X))
+
+
+@dataclass(frozen=True)
+class Saturation(dc.AbstractBasis):
+    """tanh(slope t): a basis that is not part of the package and has no writer."""
+
+    slope: float
+
+    @property
+    def size(self):
+        return 1
+
+    @property
+    def free_domain(self):
+        return True
+
+    def evaluate(self, t):
+        return np.tanh(self.slope * t)[..., None]
+
+    def derivative(self, t):
+        return self.slope * (1 - np.tanh(self.slope * t) ** 2)[..., None]
+
+    def second_derivative(self, t):
+        value = np.tanh(self.slope * t)
+        return -2 * self.slope**2 * (value * (1 - value**2))[..., None]

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 
@@ -10,6 +11,7 @@ import pytest
 
 import decoupling as dc
 from decoupling.cli import _main
+from decoupling.cli._options import BASES, basis_class
 from tests.strategies import sampled
 
 
@@ -45,6 +47,18 @@ def folder(tmp_path):
 def test_every_command_has_help(command, tmp_path):
     done = decouple(f"{command} --help", cwd=tmp_path)
     assert done.returncode == 0 and "Usage" in done.stdout
+
+
+def test_every_basis_of_ours_can_be_asked_for():
+    called = [re.sub(r"(?<=[a-z])(?=[A-Z])", "-", kind.__name__).lower() for kind in dc.bases.OWN_BASES]
+    assert list(BASES) == called
+    assert basis_class("chebyshev") is dc.Chebyshev and basis_class("tanh") == dc.Tanh()
+
+
+def test_saturations_are_fitted(folder):
+    done = decouple("fit samples.npz --ranks 2 --degrees 1 --basis tanh --n-starts 2 --json", cwd=folder)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["degrees"] == [1]
 
 
 def test_zero_has_no_sign(tmp_path):

@@ -98,6 +98,52 @@ def test_rows_with_holes_are_left_out_when_asked_for(folder):
     assert any("Left out: 1 of 61 rows" in note for note in json.loads(done.stdout)["notes"])
 
 
+def test_inputs_far_from_0_are_fitted_without_a_word(folder):
+    table = np.column_stack([X[:, 0] + 300.0, 1e-3 * X[:, 1], Y])
+    np.savetxt(folder / "far.csv", table, delimiter=",", header="x1,x2,y", comments="", fmt="%.17g")
+    done = fit(["far.csv", "--outputs", "y", "--json"], folder)
+    assert done.returncode == 0, done.stderr
+    content = json.loads(done.stdout)
+    assert content["error_values"] < 1e-20
+    assert len(content["notes"]) == 2 and not any("hard to fit" in note for note in content["notes"])
+
+
+def test_a_linear_part_is_fitted_counted_written_and_shown(folder):
+    words = ["--linear", "--json", "--formula", "text", "--output", "m.safetensors", "--report", "r.html"]
+    done = fit(["data.csv", "--outputs", "y", *words], folder)
+    assert done.returncode == 0, done.stderr
+    content = json.loads(done.stdout)
+    assert content["linear"] is True and content["error_values"] < 1e-20
+    model = dc.Decoupling.load(folder / "m.safetensors")
+    assert model.linear.shape == (1, 2) and (model.inputs, model.outputs) == (("x1", "x2"), ("y",))
+    page = (folder / "r.html").read_text()
+    assert "linear=True" in page and "plus a linear part" in page and "--linear" in page
+    assert np.allclose(model(X)[:, 0], Y)
+    code = "from decoupling.cli import main; main()"
+    line = [sys.executable, "-c", code, "show", "m.safetensors"]
+    shown = " ".join(subprocess.run(line, capture_output=True, text=True, cwd=folder, check=True).stdout.split())
+    assert "A, 1 x 2: the linear part" in shown and "Inputs: x1, x2" in shown
+    told = json.loads(subprocess.run([*line, "--json"], capture_output=True, text=True, cwd=folder, check=True).stdout)
+    assert np.allclose(told["linear"], model.linear) and np.allclose(told["g"][0]["domain"], model.g[0].domain)
+    table = fit(["data.csv", "--outputs", "y", "--linear"], folder)
+    assert "linear part" in table.stdout
+
+
+def test_data_can_be_taken_as_given(folder):
+    words = ["--as-given", "--json", "--report", "r.html", "--max-seconds", "5"]
+    done = fit(["data.csv", "--outputs", "y", *words], folder)
+    assert done.returncode == 0, done.stderr
+    assert "as_given=True" in (folder / "r.html").read_text()
+    assert json.loads(done.stdout)["error_values"] < 1e-4
+
+
+def test_names_of_signals_reach_the_page_with_what_was_read(folder):
+    done = fit(["bare.csv", "--outputs", "3", "--report", "r.html"], folder)
+    assert done.returncode == 0, done.stderr
+    page = (folder / "r.html").read_text()
+    assert ">c1<" in page and ">c3<" in page and "columns are numbered from 1" in page
+
+
 def test_a_scan_tells_machines_how_the_file_was_read(folder):
     words = ["select", "bare.csv", "--outputs", "3", "--max-ranks", "1", "--max-degree", "2", "--json"]
     code = "from decoupling.cli import main; main()"
@@ -135,3 +181,5 @@ def test_names_that_python_does_not_take_are_changed_in_source_only():
     assert "air temp (°C)" in written_formula(model, "text", ODD, ("y/x",))
     assert "\\mathrm{class}" in written_formula(model, "latex", ODD, ("y/x",))
     assert "x1" in written_formula(model, "text", None, None)
+    half = written_formula(model, "python", None, ("y/x",))
+    assert "# y_x: y/x" in half and "def f(x1, x2):" in half

@@ -11,11 +11,13 @@ from numpy.testing import assert_allclose
 
 import decoupling as dc
 from decoupling.fit._layer_bases import layer_bases
-from decoupling.fit._scan import Limits, Scan
+from decoupling.fit._limits import Limits
+from decoupling.fit._scan import Scan
 from decoupling.fit._unfoldings import hints_of
 from decoupling.model._resize import resized
 from decoupling.reproduce import _selection, run_selection, selection_markdown, write_selection
 from decoupling.solvers._inference import identifiability
+from decoupling.solvers._standard import standard_units
 from tests.cli.test_cli import decouple
 from tests.strategies import points, random_model, sampled, seeds
 
@@ -60,7 +62,7 @@ def test_one_basis_for_all_layers_leaves_their_number_open():
 
 def test_noise_is_not_taken_for_functions(rough):
     assert (rough.ranks, rough.degrees) == ((2,), (3,))
-    assert 0.5 < rough.chosen.training_error < 2.0 and 0.5 < rough.chosen.error < 3.0  # percent, like the noise
+    assert 0.5 < rough.chosen.training_error < 3.0 and 0.5 < rough.chosen.error < 5.0  # percent, like the noise
     assert "Larger ones gain no more than chance would" in rough.reason
     larger = [row for row in rough.table if row.n_parameters > rough.chosen.n_parameters]
     assert larger and min(row.training_error for row in larger) < rough.chosen.training_error
@@ -143,14 +145,16 @@ def test_the_table_is_what_it_says(clean, rough):
 
 def test_the_training_error_is_that_of_the_model(rough):
     samples, row = rough.result.samples, rough.table[0]
-    of_J = dc.error_jacobian(samples.J, row.decoupling.jacobian(samples.X))
-    spread = np.sum((samples.F - samples.F.mean(axis=0)) ** 2)
-    of_F = np.sum((samples.F - row.decoupling(samples.X)) ** 2) / spread
+    units = standard_units(samples)
+    given, found = units.jacobians(samples.J), units.jacobians(row.decoupling.jacobian(samples.X))
+    of_J = dc.error_jacobian(given, found)
+    spread = np.sum(((samples.F - samples.F.mean(axis=0)) / units.y_scale) ** 2)
+    of_F = np.sum(((samples.F - row.decoupling(samples.X)) / units.y_scale) ** 2) / spread
     assert_allclose(row.training_error, 100.0 * np.sqrt((of_J + of_F) / 2.0))
 
 
 def scan_of(samples, **options):
-    given = {"basis": dc.Monomial, "solver": QUICK, "folds": 4, "began": 0.0, "max_seconds": 1e9}
+    given = {"basis": dc.Monomial, "linear": False, "solver": QUICK, "folds": 4, "began": 0.0, "max_seconds": 1e9}
     limits, rng = Limits((3,), (3,), fixed_degrees=False), np.random.default_rng(0)
     return Scan(samples, limits, rng=rng, report=lambda **_: None, **given | options)
 
@@ -164,9 +168,11 @@ def test_every_sample_is_left_out_once_and_not_seen_by_the_fit():
     for rows in scan.folds:  # straight from the definition
         rest = samples.take(np.setdiff1d(np.arange(22), rows))
         fit = dc.decouple(rest, 2, 3, n_starts=8, progress=False).decoupling
+        units = standard_units(samples)
         J, F = samples.J[rows] - fit.jacobian(samples.X[rows]), samples.F[rows] - fit(samples.X[rows])
-        total += np.sum(J**2) / np.sum(samples.J**2) / 2
-        total += np.sum(F**2) / np.sum((samples.F - samples.F.mean(axis=0)) ** 2) / 2
+        total += np.sum(units.jacobians(J) ** 2) / np.sum(units.jacobians(samples.J) ** 2) / 2
+        spread = (samples.F - samples.F.mean(axis=0)) / units.y_scale
+        total += np.sum((F / units.y_scale) ** 2) / np.sum(spread**2) / 2
     pooled = np.sum(found.fold_errors**2 * [len(rows) for rows in scan.folds]) / 22
     assert_allclose(pooled, total, rtol=1e-3)
 

@@ -53,9 +53,12 @@ def test_the_worked_example_of_the_bias_theorem():
         [[[0.5, 1], [2, 2]], [[2, 1], [0, 1]], [[1, 2], [3, 4]]],
         [dc.Functions(dc.Monomial(2), [[1, 3, 1], [2, 4, -1]]), dc.Functions(dc.Monomial(2), [[0, 1, 0], [0, -1, 1]])],
     )
-    moved = model.without_inner_constants()
-    assert_allclose(moved.g[0].C, [[0, 3, 1], [0, 4, -1]])
-    assert_allclose(moved.g[1].C, [[4, 1, 0], [2, 3, 1]])
+    moved = model.around_zero()
+    assert_allclose(moved.g[0].C, [[0, 3, 1], [0, 4, -1]], atol=1e-14)
+    assert_allclose(moved.g[1].C, [[4, 1, 0], [2, 3, 1]], atol=1e-14)
+    exact = model.without_inner_constants()
+    assert_allclose(exact.g[1].domain, [[-5, -3], [-3, -1]])
+    assert_allclose(exact.g[1].C, model.g[1].C)
 
 
 @given(dims=dims_lists, seed=seeds)
@@ -67,17 +70,22 @@ def test_inner_constants_can_always_be_moved_to_the_last_layer(dims, seed):
     assert_allclose(moved(X), model(X), rtol=1e-7, atol=1e-7 * (1 + np.abs(model(X)).max()))
 
 
-def test_constants_move_through_trigonometric_layers_that_contain_the_shift():
-    g = [
-        dc.Functions(dc.Trigonometric(4), np.full((2, 5), 0.3)),
-        dc.Functions(dc.Trigonometric(2), np.full((1, 3), 0.7)),
-    ]
-    model = dc.Decoupling([[[1.0, 2.0], [0.5, -1.0]], [[1.0, -0.4]], [[2.0]]], g)
+@pytest.mark.parametrize("basis", [dc.Trigonometric(1), dc.Trigonometric(4), dc.Tanh(), dc.Chebyshev(3)], ids=repr)
+def test_constants_move_through_layers_of_any_basis(basis):
+    rng = np.random.default_rng(0)
+    g = [dc.Functions(basis, rng.normal(size=(r, 1 + basis.size)), domain=(-2.0, 1.0)) for r in (2, 3, 1)]
+    model = dc.Decoupling([rng.normal(size=s) for s in ((2, 2), (3, 2), (1, 3), (2, 1))], g)
     X = points(2)
-    assert_allclose(model.without_inner_constants()(X), model(X), atol=1e-9)
-    odd = dc.Decoupling(model.W, [g[0], dc.Functions(dc.Trigonometric(1), [[0.1, 1.0]])])
-    with pytest.raises(dc.InputError, match="must contain its own functions"):
-        odd.without_inner_constants()
+    moved = model.without_inner_constants()
+    assert all(not g.constants.any() for g in moved.g[:-1])
+    assert_allclose(moved(X), model(X), atol=1e-13)
+    assert_allclose(moved.jacobian(X), model.jacobian(X), atol=1e-12)
+
+
+def test_only_polynomials_can_be_written_around_zero():
+    g = dc.Functions(dc.Trigonometric(1), [[0.1, 1.0]], domain=(0.0, 2.0))
+    with pytest.raises(dc.InputError, match="`domain` must stay as it is for functions of Trigonometric"):
+        dc.Decoupling([[[1.0]], [[1.0]]], [g]).around_zero()
 
 
 @given(dims=dims_lists, seed=seeds)
@@ -87,7 +95,7 @@ def test_the_canonical_form_is_the_same_function_with_unit_scales(dims, seed):
     size = 1 + np.abs(model(X)).max()
     assert_allclose(form(X), model(X), rtol=1e-6, atol=1e-6 * size)
     for u in form.inner_inputs(X):
-        assert_allclose(np.abs(u).max(axis=0), 1.0, rtol=1e-9)
+        assert_allclose(np.ptp(u, axis=0), 2.0, rtol=1e-6)
     for W in form.W[:-1]:
         assert np.all(W[np.arange(len(W)), np.abs(W).argmax(axis=1)] >= 0)
     for shares in form.importance(X):

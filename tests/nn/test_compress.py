@@ -10,7 +10,9 @@ import torch
 from torch import nn
 
 import decoupling as dc
-from decoupling.nn import _compress, _refine
+from decoupling._support._interrupts import INTERRUPTED
+from decoupling.nn import _refine, _search
+from decoupling.report._rerun import how_to_run_again
 
 from .networks import Own, blobs, sequential, train
 
@@ -47,7 +49,7 @@ def test_a_sequential_network_is_compressed_and_stays_as_it_was(net):
     report = out.report
     assert report.parameters == (12 * 30 + 30 + 30 * 20 + 20 + 20 * 3 + 3, 4 * 12 + 4 * 3 + 4 * 3 + 4)
     assert report.savings == pytest.approx(100 * (1 - 76 / 1073))
-    assert report.multiply_adds == (12 * 30 + 30 * 20 + 20 * 3, 4 * 12 + 2 * 4 * 3 + 4 * 3)  # values and slopes
+    assert report.multiply_adds == (12 * 30 + 30 * 20 + 20 * 3, 4 * 12 + 4 * 3 + 4 + 4 * 3)  # with a tangent each
     assert report.metric == (accuracy(net), accuracy(out.model)) and report.drop < 0.05
     assert isinstance(out.model[2], dc.nn.DecoupledLayer) and len(out.model) == 3
     assert "parameters of the part" in str(report) and report.latency[0] > 0
@@ -120,7 +122,7 @@ def losses(monkeypatch):
         seen.append(loss)
         return layer
 
-    monkeypatch.setattr(_compress, "refine_layer", keep)
+    monkeypatch.setattr(_search, "refine_layer", keep)
     return seen
 
 
@@ -147,7 +149,7 @@ def test_samples_are_balanced_by_the_classes_of_the_network(net):
 def test_the_range_is_that_of_the_samples_until_the_functions_learn_of_more(net):
     plain = run(net, ("2", "6"), refine=False)
     samples = plain.result.samples
-    low, high = (b.numpy() for b in plain.layer.bounds(0))
+    low, high = plain.layer.domain(0).numpy().T
     u = samples.X @ plain.layer.W[0].detach().numpy().T
     assert np.allclose(low, u.min(axis=0), rtol=1e-4) and np.allclose(high, u.max(axis=0), rtol=1e-4)
     assert plain.report.outside > 0.0 and run(net, ("2", "6")).report.outside == 0.0
@@ -227,6 +229,82 @@ def test_what_is_returned_can_be_kept(net):
     assert out.model(x[:0]).shape == (0, 3)
 
 
+def test_the_page_of_a_compression_tells_the_errors_of_the_samples_that_were_fitted(net, tmp_path):
+    result = run(net, ("2", "6")).result
+    result.report(tmp_path / "page.html")
+    page = (tmp_path / "page.html").read_text()
+    worst = result.relative_rmse().max()
+    assert 10.0 < worst < 100.0 and f"off by {worst:.3g} % of its spread on the fitted samples" in page
+    wrong = np.sum((result.samples.F - result.decoupling(result.samples.X)) ** 2) / np.sum(result.samples.F**2)
+    assert f"Error(F) = {wrong:.3g}" in page and "This is a poor approximation" in page
+    part = net[2:]
+    values = part(torch.tensor(result.samples.X, dtype=torch.float32)).detach().numpy()
+    assert np.allclose(result.samples.F, values, atol=1e-4)  # in the units of the network
+
+
+def test_running_it_again_gives_the_same_decoupling(net, tmp_path, monkeypatch):
+    for metric in (None, accuracy):
+        result = run(net, ("2", "6"), metric=metric).result
+        settings = result.settings
+        assert settings.as_given and settings.validation is None
+        monkeypatch.chdir(tmp_path)
+        result.samples.save("samples.npz")
+        names = {"metric": result.solver.metric}
+        exec(how_to_run_again(result).source, names)
+        again = names["result"].decoupling
+        for one, other in zip((*again.W, again.g[0].C), (*result.decoupling.W, result.decoupling.g[0].C), strict=True):
+            assert np.array_equal(one, other)
+        assert [row.metric for row in names["result"].path] == [row.metric for row in result.path]
+
+
+def press(stage, at):
+    """A progress callable that presses Ctrl-C once, and a list of the stages that it saw."""
+    seen = []
+
+    def progress(**values):
+        seen.append(values["stage"].split(",")[0])
+        if seen[-1] == stage and values.get("done") == at:
+            raise KeyboardInterrupt
+
+    return progress, seen
+
+
+def told_of_ctrl_c(act):
+    with pytest.warns(dc.DecouplingWarning) as told:
+        out = act()
+    assert [str(w.message) for w in told].count(INTERRUPTED) == 1
+    return out
+
+
+def test_ctrl_c_ends_everything_and_keeps_the_best(net):
+    tuning = {"fine_tune": dc.nn.FineTune(DATA, LABELS, batch_size=100)}
+    progress, seen = press("decoupling", 3)
+    out = told_of_ctrl_c(lambda: run(net, ("2", "6"), ranks="auto", progress=progress, **tuning))
+    assert set(seen) == {"sampling", "decoupling"} and out.result.status is not None
+    assert out.report.metric[1] == accuracy(out.model)
+    progress, seen = press("refining", 20)
+    out = told_of_ctrl_c(lambda: run(net, ("2", "6"), progress=progress, **tuning))
+    assert set(seen) == {"sampling", "decoupling", "refining"} and seen.count("refining") == 20
+    progress, seen = press("fine-tuning", 20)
+    out = told_of_ctrl_c(lambda: run(net, ("2", "6"), ranks=2, refine=False, progress=progress, **tuning))
+    plain = run(net, ("2", "6"), ranks=2, refine=False)
+    assert seen.count("fine-tuning") == 20 and cross_entropy(out.model) < cross_entropy(plain.model)
+    assert all(p.requires_grad and p.grad is None for p in out.model.parameters())
+
+
+def cross_entropy(network):
+    with torch.no_grad():
+        return float(nn.functional.cross_entropy(network(torch.tensor(DATA)), torch.tensor(LABELS)))
+
+
+def test_training_with_labels_that_made_things_worse_before_ctrl_c_is_undone(net):
+    progress, _ = press("fine-tuning", 2)
+    tuning = dc.nn.FineTune(DATA, LABELS, rate=1e3, whole=True)
+    out = told_of_ctrl_c(lambda: run(net, ("2", "6"), progress=progress, fine_tune=tuning))
+    plain = run(net, ("2", "6"))
+    assert all(torch.equal(a, b) for a, b in zip(out.model.parameters(), plain.model.parameters(), strict=True))
+
+
 def test_the_report_says_plainly_what_is_worse():
     report = dc.nn.CompressionReport(
         (100, 200), (300, 400), (None, 50), (1e-3, 2e-3), 256, (0.5, 0.5), "metric", 1e-6, 0.0, None
@@ -240,7 +318,7 @@ def test_the_report_says_plainly_what_is_worse():
 
 
 def test_multiply_adds_of_every_layer_are_counted(net):
-    two = run(net, ("2", "6"), ranks=(4, 2), refine=False, outside="polynomial", solver=QUICK)
+    two = run(net, ("2", "6"), ranks=(4, 2), refine=False, outside="extend", solver=QUICK)
     assert two.report.multiply_adds[1] == 12 * 4 + 4 * 3 + 4 * 2 + 2 * 3 + 2 * 3
 
 

@@ -4,7 +4,9 @@ import torch
 from torch import nn
 
 import decoupling as dc
+from decoupling._support._interrupts import INTERRUPTED
 from decoupling.nn import _refine
+from decoupling.nn._layer import layer_on
 
 torch.manual_seed(0)
 PART = nn.Sequential(nn.Linear(6, 20), nn.ReLU(), nn.Linear(20, 3)).requires_grad_(False)
@@ -27,7 +29,7 @@ def distance(layer):
 
 
 def test_it_comes_closer_to_the_classes_and_leaves_everything_else_alone(start):
-    begun = dc.nn.DecoupledLayer(start.decoupling, start.samples.X)
+    begun = layer_on(start.decoupling, start.samples.X, "linear")
     state, random = {k: v.clone() for k, v in begun.state_dict().items()}, torch.get_rng_state()
     with torch.no_grad():  # as in an evaluation script
         layer = refined(begun)
@@ -70,10 +72,52 @@ def test_parts_may_take_arrays(start):
 
 
 def test_what_went_astray_is_not_returned(start):
-    begun = dc.nn.DecoupledLayer(start.decoupling, start.samples.X)
+    begun = layer_on(start.decoupling, start.samples.X, "linear")
     with pytest.warns(dc.DecouplingWarning, match="went astray.*smaller `rate`"):
         layer = refined(begun, rate=1e4)
     assert torch.equal(layer(X), begun(X))
+
+
+@pytest.mark.parametrize(("pressed_at", "rate"), [(120, 0.02), (3, 50.0)])
+def test_ctrl_c_returns_the_better_of_what_was_there_and_what_was_reached(start, pressed_at, rate):
+    seen = []
+
+    def progress(done, **_):
+        seen.append(done)
+        if done == pressed_at:
+            raise KeyboardInterrupt
+
+    begun = layer_on(start.decoupling, start.samples.X, "linear")
+    with pytest.warns(dc.DecouplingWarning) as told:
+        layer = refined(begun, progress=progress, rate=rate)
+    assert INTERRUPTED in [str(w.message) for w in told] and seen[-1] == pressed_at
+    if rate < 1.0:
+        assert distance(layer) < distance(begun)
+    else:
+        assert torch.equal(layer(X), begun(X))
+
+
+def test_domains_follow_the_data_and_tails_are_kept(start):
+    for outside, wanted in (("extend", "linear"), ("linear", "linear"), ("constant", "constant")):
+        layer = refined(start.decoupling.with_outside(outside), n_steps=60)
+        assert layer.outside == (wanted,)
+        u = X.double().numpy() @ layer.to_decoupling().W[0].T
+        ends = np.stack([u.min(axis=0), u.max(axis=0)], axis=1)
+        assert np.allclose(layer.domain(0).numpy(), ends, atol=1e-4)
+    kept = dc.nn.DecoupledLayer(start.decoupling)
+    assert refined(kept, n_steps=60).outside == ("extend",)
+
+
+def test_linear_part_offset_and_free_domains_are_trained_too():
+    g = dc.Functions(dc.Tanh(), np.tile([0.1, 1.0], (4, 1)))
+    rng = np.random.default_rng(0)
+    W = rng.normal(size=(4, 6)), rng.normal(size=(3, 4))
+    begun = dc.nn.DecoupledLayer(dc.Decoupling(W, [g], linear=rng.normal(size=(3, 6)), offset=rng.normal(size=3)))
+    layer = refined(begun)
+    assert distance(layer) < 0.8 * distance(begun)
+    for name in ("W.0", "W.1", "C.0", "linear", "offset", "middle_1"):
+        assert not torch.equal(layer.get_parameter(name), begun.get_parameter(name)), name
+    assert torch.equal(layer.half_width_1, begun.half_width_1)
 
 
 @pytest.mark.parametrize(

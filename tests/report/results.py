@@ -1,6 +1,6 @@
 """One result of every kind that a page must be able to show, each found in a moment."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
 import numpy as np
@@ -17,7 +17,6 @@ class Saturation(dc.AbstractBasis):
     """A basis that has no formula."""
 
     size: int = 2
-    scale_invariant: bool = False
 
     def evaluate(self, u):
         return np.stack([np.tanh(u), u], axis=-1)
@@ -94,6 +93,56 @@ def own_basis():
     return dc.decouple(sampled(model), 2, basis=Saturation(), solver=dc.Constr(max_iterations=8), **QUICK)
 
 
+def linear_part():
+    """A x + b beside two cubics, far from 0, with names that came with the samples."""
+    X = points(3, 60) * [1.0, 10.0, 100.0] + [300.0, 0.0, 5.0]
+    Z = points(3, 60)
+    a, b = Z @ [1.0, 2.0, -1.0], Z @ [0.5, -1.0, 1.0]
+    F = np.stack([a**3 + 2 * Z[:, 0] + 5, b**2 - a**3 + Z[:, 1], 3 * Z[:, 2]], axis=1)
+    samples = dc.Samples(X, F=F, inputs=["flow", "load", "<i>temp</i>"], outputs=["a", "b", "c"])
+    return dc.decouple(samples, 2, 3, linear=True, progress=False)
+
+
+def with_tails(result, outside):
+    """As if functions had been found on about half of the range that the samples visit."""
+    g = [
+        dc.Functions(f.layer.bases, f.C, np.stack([f.middle - 0.5 * h, f.middle + 0.6 * h], axis=1), outside)
+        for f, h in ((f, f.half_width) for f in result.decoupling.g)
+    ]
+    return replace(result, decoupling=result.decoupling.with_parts(g=g))
+
+
+def straight_tails():
+    return with_tails(linear_part(), "linear")
+
+
+def constant_tails():
+    return with_tails(two_layers(), "constant")
+
+
+def saturations():
+    """tanh with centres and slopes of their own, and constants inside."""
+    g = [
+        dc.Functions(dc.Tanh(), [[0.0, 1.0], [0.3, -2.0]], domain=[(0.5, 1.5), (-1.0, 0.0)]),
+        dc.Functions(dc.Tanh(), [[0.1, 1.0], [0.0, 2.0]], domain=[(-1.0, 0.5), (0.0, 2.0)]),
+    ]
+    model = dc.Decoupling([[[1.0, 2.0], [0.5, -1.0]], [[1.0, 0.4], [-1.0, 0.2]], np.eye(2)], g)
+    return replace(one_layer(), decoupling=model, samples=sampled(model))
+
+
+def high_degree():
+    """Chebyshev polynomials of degree 20, whose powers would lose all digits so far from 0."""
+    C = 1.0 / np.arange(1.0, 22.0) ** 2
+    g = dc.Functions(dc.Chebyshev(20), [C, C[::-1]], domain=[(300.0, 302.0), (-5.0, 5.0)])
+    model = dc.Decoupling([[[1.0, 0.0], [0.0, 5.0]], [[1.0, 2.0]]], [g])
+    X = points(2, 40) + np.array([301.0, 0.0])
+    return replace(one_layer(), decoupling=model, samples=dc.Samples(X, F=model(X), J=model.jacobian(X)))
+
+
+def own_basis_with_tails():
+    return with_tails(own_basis(), "linear")
+
+
 def inputs_on_a_line():
     """Inputs that move together in the samples, so that moving one alone leaves what the samples visit."""
     X = points(1, 40) + 0.01 * points(2, 40, seed=1)
@@ -132,6 +181,12 @@ MAKERS = {
         constant_input,
         waves,
         own_basis,
+        linear_part,
+        straight_tails,
+        constant_tails,
+        saturations,
+        high_degree,
+        own_basis_with_tails,
         inputs_on_a_line,
         many_inputs,
         interrupted,

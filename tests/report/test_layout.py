@@ -3,7 +3,9 @@ import pytest
 from numpy.testing import assert_allclose
 
 import decoupling as dc
+from decoupling.report._domains import marked_domains, parts
 from decoupling.report._layout import Layout, band_errors
+from decoupling.write._curves import Curve
 from tests.strategies import points, random_model, sampled
 
 
@@ -122,6 +124,68 @@ def test_boxes_do_not_overlap_and_all_is_inside():
         assert a.width > 0 and a.height > 0
         assert a.x - a.width / 2 > 0 and a.y - a.height / 2 >= 0 and a.y + a.height / 2 <= layout.height
         assert all(b is a or abs(a.x - b.x) > a.width or abs(a.y - b.y) > a.height for b in boxes)
+
+
+def test_the_linear_part_is_a_box_below_with_lines_to_inputs_and_outputs():
+    model, X = random_model([3, 2, 2, 2], 1), points(3)
+    A = np.array([[1.0, 0.0, 10.0], [1e-9, 0.0, 0.0]])
+    plain, layout = Layout.of(model, X), Layout.of(model.with_parts(linear=A), X)
+    bypass = layout.bypass
+    assert plain.bypass is None and bypass.label == "A x"
+    assert Layout.of(model.with_parts(linear=A, offset=[1.0, 2.0]), X).bypass.label == "A x + b"
+    boxes = [n for n in layout.nodes if n.kind == "function"]
+    assert bypass.y - bypass.height / 2 > max(b.y + b.height / 2 for b in boxes)
+    assert bypass.y + bypass.height / 2 < layout.height and layout.height > plain.height
+    assert_allclose(bypass.x - bypass.width / 2, min(b.x - b.width / 2 for b in boxes))
+    assert_allclose(bypass.x + bypass.width / 2, max(b.x + b.width / 2 for b in boxes))
+    names = [[layout.nodes[s.node].label for s in strands] for strands in (bypass.sources, bypass.targets)]
+    assert names == [["x1", "x3"], ["y1"]]
+    assert_allclose([s.share for s in bypass.sources], [X[:, 0].std() / (10 * X[:, 2].std()), 1.0])
+    z = model.g[1](model.inner_inputs(X)[1])
+    brought = np.column_stack([np.abs(model.W[2]) * z.std(axis=0), (X @ A.T).std(axis=0)])
+    strength = brought / np.linalg.norm(brought, axis=1, keepdims=True)
+    assert_allclose(bypass.targets[0].share, strength[0, 2] / strength.max())
+    for edge in (e for e in layout.edges if e.layer == 2):
+        i, j = layout.nodes[edge.target].index, layout.nodes[edge.source].index
+        assert_allclose(edge.share, strength[i, j] / strength.max())
+
+
+def test_inputs_that_matter_to_the_linear_part_alone_are_shown():
+    model, A = random_model([40, 2, 1], 0), np.zeros((1, 40))
+    A[0, 33] = 1e3
+    inert = dc.Decoupling([model.W[0] * (np.arange(40) < 20), model.W[1]], model.g, linear=A)
+    assert "x34" in [node.label for node in Layout.of(inert, points(40)).nodes]
+
+
+def test_domains_are_marked_where_they_say_something():
+    C = [[0.0, 1.0, 1.0]]
+    assert marked_domains(dc.Functions(dc.Monomial(2), C)) == (None,)
+    assert marked_domains(dc.Functions(dc.Monomial(2), C, (0.0, 2.0))) == ((0.0, 2.0),)
+    assert marked_domains(dc.Functions(dc.Monomial(2), C, outside="linear")) == ((-1.0, 1.0),)
+    assert marked_domains(dc.Functions(dc.Trigonometric(2), C, (0.0, 2.0))) == (None,)
+    assert marked_domains(dc.Functions(dc.Trigonometric(2), C, (0.0, 2.0), "constant")) == ((0.0, 2.0),)
+
+
+def test_curves_are_cut_at_the_ends_of_the_domain():
+    u = np.linspace(0.0, 10.0, 11)
+    curve = Curve(u, u**2, None)
+    cut = parts(curve, (2.5, 20.0))
+    assert cut.ends == (2.5,) and len(cut.inside) == len(cut.beyond) == 1
+    assert_allclose(cut.beyond[0], ([0.0, 1.0, 2.0, 2.5], [0.0, 1.0, 4.0, 6.5]))
+    assert_allclose(cut.inside[0][0], [2.5, *range(3, 11)])
+    both = parts(curve, (2.0, 7.0))
+    assert both.ends == (2.0, 7.0) and [len(piece[0]) for piece in both.beyond] == [3, 4]
+    for domain in (None, (0.0, 10.0), (1e-9, 10.0 - 1e-9)):
+        assert parts(curve, domain).ends == parts(curve, domain).beyond == ()
+    away = parts(curve, (20.0, 30.0))
+    assert away.inside == () and len(away.beyond) == 1
+
+
+def test_names_are_those_of_the_model_unless_others_are_given():
+    model = random_model([2, 3, 1], 0).with_names(["a", "b"], ["c"])
+    assert [n.label for n in Layout.of(model, points(2)).nodes if n.kind != "function"] == ["a", "b", "c"]
+    layout = Layout.of(model, points(2), outputs=["d"])
+    assert [n.label for n in layout.nodes if n.kind != "function"] == ["a", "b", "d"]
 
 
 def test_one_sample_has_curves_and_shares():

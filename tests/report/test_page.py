@@ -12,6 +12,7 @@ from numpy.testing import assert_allclose
 import decoupling as dc
 from decoupling.report._frame import written_number
 from decoupling.report._page import page
+from decoupling.report._steps import written_steps
 from decoupling.report._words import GRADES, grade, output_rows, shape_in_words, verdict
 from decoupling.solvers import History
 from decoupling.solvers._status import Status
@@ -143,6 +144,66 @@ def test_samples_kept_apart_are_judged_only_where_there_are_values_to_compare(kn
     assert "error, samples kept apart" not in text
 
 
+def test_a_linear_part_is_told_counted_and_drawn():
+    result = MAKERS["linear_part"]()
+    text = page(result, title="t")
+    words = plain(text)
+    for piece in (
+        "Add a linear part: to every output a weighted sum of the inputs, past the functions.",
+        "f(x) ≈ A x + W1 g1(W0 x) + b",
+        "2 functions of one variable and 2 tables of weights, plus a linear part, plus a constant for every output: "
+        "30 parameters",
+        "the curves are drawn net of it",
+        "The box A x + b is the linear part",
+        "times flow",
+        "linear=True",
+    ):
+        assert piece in words, piece
+    rows = text.split('<table id="linear">')[1].split("</table>")[0]
+    cells = [float(cell.replace("−", "-")) for cell in re.findall("<td>([^·]*?)</td>", rows)]
+    assert_allclose(cells, result.decoupling.linear.ravel(), rtol=0.01, atol=1e-9)
+    other = plain(page(MAKERS["one_layer"](), title="t"))
+    assert "linear part" not in other and "A x" not in other and "linear=" not in other
+
+
+def test_domains_and_tails_are_told_where_there_is_something_to_see():
+    text = page(MAKERS["straight_tails"](), title="t")
+    assert "dashes from there on, a function goes on along its tangent." in plain(text)
+    assert text.count('class="curve beyond"') == 4 and text.count('class="ends"') == 2
+    assert "a function keeps the value at the end" in plain(page(MAKERS["constant_tails"](), title="t"))
+    for name in ("one_layer", "linear_part", "waves", "saturations"):
+        text = page(MAKERS[name](), title="t")
+        assert 'class="curve beyond"' not in text and 'class="ends"' not in text and "domain" not in plain(text), name
+
+
+def test_names_come_with_the_samples_and_others_go_before():
+    result = MAKERS["linear_part"]()
+    text = page(result, title="t")
+    assert [item["name"] for item in flow_of(text)["inputs"]] == ["flow", "load", "<i>temp</i>"]
+    assert flow_of(text)["outputs"] == ["a", "b", "c"]
+    assert "x1, x2, … and y1, y2, … stand for them" in plain(text)  # in Python, where <i>temp</i> cannot be a name
+    text = page(result, title="t", inputs=["p", "q", "r"])
+    assert [item["name"] for item in flow_of(text)["inputs"]] == ["p", "q", "r"]
+    assert flow_of(text)["outputs"] == ["a", "b", "c"] and "temp" not in plain(text)
+
+
+def test_stored_jacobians_are_read_once_for_repr_and_page(monkeypatch):
+    result = dataclasses.replace(MAKERS["stored_jacobians"]())  # a copy that has not been asked anything yet
+    reads, chunks = [], dc.StoredJacobians.chunks
+    monkeypatch.setattr(dc.StoredJacobians, "chunks", lambda stored: reads.append(1) or chunks(stored))
+    assert repr(result) == repr(result)
+    text = page(result, title="t")
+    assert "Error(J)" in text and len(reads) == 1
+    J = result.samples.J.take(np.arange(len(result.samples)))
+    assert result.error_jacobian == pytest.approx(dc.error_jacobian(J, result.decoupling.jacobian(result.samples.X)))
+
+
+def test_notes_of_whoever_made_the_result_come_first():
+    result = MAKERS["jacobians_only"]()
+    words = plain(page(result, title="t", notes=["Read from `a.csv`."]))
+    assert words.index("Note. Read from a.csv.") < words.index("Only Jacobians were given")
+
+
 def test_weights_of_samples_are_told():
     result = MAKERS["one_layer"]()
     s = result.samples
@@ -197,17 +258,35 @@ def evaluate(flow, x):
         for column, value, i in zip(flow["columns"], x, flow["inputs"], strict=True)
     )
     for layer, W in zip(flow["functions"], flow["weights"], strict=True):
-        z = []
-        for f, a in zip(layer, u, strict=True):
-            c = np.array(f["c"])
-            if f["kind"] == "powers":
-                z.append(np.polynomial.Polynomial(c)(a))
-            elif f["kind"] == "waves":
-                z.append(c[0] + sum(c[k] * (np.cos, np.sin)[(k - 1) % 2]((k + 1) // 2 * a) for k in range(1, len(c))))
-            else:
-                z.append(np.interp(a, np.linspace(f["first"], f["last"], len(c)), c))
-        u = np.array(W) @ z
-    return u
+        u = np.array(W) @ [value_of(f, a) for f, a in zip(layer, u, strict=True)]
+    straight = np.array(flow["straight"]["start"])
+    for column, value, i in zip(flow["straight"]["columns"], x, flow["inputs"], strict=False):
+        straight = straight + np.array(column) * (value - i["base"])
+    return u + straight
+
+
+def value_of(f, u):
+    t = (u - f["middle"]) / f["half"]
+    if f["tails"] is None:
+        return carried_out(f["steps"], t)
+    inside = min(max(t, -1.0), 1.0)
+    return carried_out(f["steps"], inside) + (t - inside) * f["tails"][int(t > 0)]
+
+
+def carried_out(steps, t):
+    v = [t]
+    for name, *rest in steps:
+        if name == "number":
+            v.append(rest[0])
+        elif name in ("sum", "product"):
+            v.append(getattr(np, name if name == "sum" else "prod")([v[i] for i in rest]))
+        elif name == "polynomial":
+            v.append(np.polynomial.Polynomial(rest[1:])(v[rest[0]]))
+        elif name == "table":
+            v.append(np.interp(v[rest[0]], np.linspace(rest[1], rest[2], len(rest) - 3), rest[3:]))
+        else:
+            v.append(getattr(np, name)(v[rest[0]]))
+    return v[-1]
 
 
 @pytest.mark.parametrize("maker", MAKERS.values(), ids=MAKERS)
@@ -218,6 +297,37 @@ def test_the_numbers_for_the_script_give_the_model(maker):
     values = result.decoupling(X[:10])
     found = np.stack([evaluate(flow, x) for x in X[:10]])
     assert_allclose(found, values, atol=1e-4 * (np.ptp(values) + 1e-9))
+
+
+@pytest.mark.parametrize("kind", dc.bases.OWN_BASES)
+def test_every_basis_of_ours_is_written_as_steps(kind):
+    basis = kind(6) if dataclasses.fields(kind) else kind()
+    c = np.random.default_rng(0).normal(size=1 + basis.size)
+    steps = written_steps(basis, c)
+    assert all(step[0] != "table" for step in steps)
+    t = np.linspace(-1.5, 1.5, 31)
+    assert_allclose([carried_out(steps, at) for at in t], c[0] + basis.evaluate(t) @ c[1:], rtol=1e-12, atol=1e-12)
+
+
+def test_steps_do_not_double_with_every_degree():
+    """Clenshaw's recurrence uses every number twice: written out as one expression it would have 10^9 terms."""
+    assert len(written_steps(dc.Chebyshev(40), np.ones(41))) < 400
+
+
+def test_a_basis_that_is_its_argument_alone_has_a_step():
+    class Same(dc.AbstractBasis):
+        size = 1
+
+        def evaluate(self, t):
+            return t[..., None]
+
+        derivative = second_derivative = evaluate
+
+        def expression(self, algebra, t, c):
+            algebra.number(c[..., 0])
+            return t
+
+    assert carried_out(written_steps(Same(), np.array([0.0, 1.0])), 0.3) == 0.3
 
 
 def given(model, samples):

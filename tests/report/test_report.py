@@ -16,6 +16,8 @@ from decoupling.report._style import COLOURS
 from decoupling.solvers import History, LamRow
 from tests.strategies import points, sampled
 
+from .results import MAKERS
+
 
 @pytest.fixture(scope="module")
 def result():
@@ -195,6 +197,36 @@ def test_all_text_of_the_diagram_is_on_the_page(noisy):
         for text in figure.axes[0].texts:
             box = text.get_window_extent()
             assert page.x0 <= box.x0 and box.x1 <= page.x1 and page.y0 <= box.y0 and box.y1 <= page.y1, text
+
+
+def test_the_linear_part_is_drawn_and_named():
+    result = MAKERS["linear_part"]()
+    figure = result.plot()
+    drawn = lines(figure.axes[0])
+    assert {"A-in-0", "A-in-1", "A-in-2", "A-out-2"} <= set(drawn)
+    assert {"$A\\,x + b$", "linear part", "flow", "<i>temp</i>", "c"} <= set(texts(figure))
+    assert not any(text in ("linear part", "outside the domain") for text in texts(dc.systems.f1().plot(points(2))))
+    assert [ax.get_title()[0] for ax in result.plot_fit().axes[:3]] == ["a", "b", "c"]
+    assert result.plot_fit(outputs=["p", "q", "r"]).axes[0].get_title().startswith("p: ")
+
+
+def test_what_lies_outside_the_domain_is_dashed_with_ticks_at_its_ends():
+    result = MAKERS["straight_tails"]()
+    model, X = result.decoupling, result.samples.X
+    figure = result.plot(bands=False)
+    assert "outside the domain" in texts(figure)
+    gids = [line.get_gid() for line in figure.axes[0].lines]
+    assert [gids.count(gid) for gid in ("g1", "g1-beyond", "g1-end")] == [1, 2, 2]
+    for j, ax in enumerate(result.plot_functions(bands=False).axes[:2]):
+        solid, *dashed = ax.lines[:3]
+        assert [line.get_linestyle() for line in (solid, *dashed)] == ["-", "--", "--"]
+        assert np.allclose(solid.get_xdata()[[0, -1]], model.g[0].domain[j])
+        u = np.concatenate([line.get_xdata() for line in (dashed[0], solid, dashed[1])])
+        assert np.allclose(u[[0, -1]], (model.inner_inputs(X)[0][:, j].min(), model.inner_inputs(X)[0][:, j].max()))
+        values = np.concatenate([line.get_ydata() for line in (dashed[0], solid, dashed[1])])
+        assert np.allclose(values, model.g[0](np.stack([u, u], axis=1))[:, j], atol=0.01 * np.ptp(values))
+        ends = [line.get_xdata()[0] for line in ax.lines if line.get_gid() == "end"]
+        assert np.allclose(ends, model.g[0].domain[j])
 
 
 def test_one_point_can_be_drawn_and_none_cannot():

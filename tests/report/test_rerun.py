@@ -9,7 +9,8 @@ from decoupling.report._rerun import how_to_run_again
 from tests.strategies import sampled
 
 F2 = dc.systems.f2()
-SAMPLES = sampled(F2, 30)
+PLAIN = sampled(F2, 30)
+SAMPLES = dc.Samples(PLAIN.X, F=PLAIN.F, J=PLAIN.J, inputs=["a", "b", "class"], outputs=["y1", "y2", "y3"])
 QUICK = dc.Constr(max_iterations=5, start=dc.Uniform(0.2, 3.0))
 CALLS = {
     "seed": {"ranks": (2, 2), "degrees": (3, 3), "solver": QUICK, "rng": 3},
@@ -21,6 +22,8 @@ CALLS = {
         "validation": sampled(F2, 10, seed=4),
     },
     "generator": {"ranks": 2, "degrees": 2, "solver": QUICK, "rng": np.random.default_rng(7)},
+    "linear part": {"ranks": 2, "degrees": 3, "linear": True, "solver": dc.VarPro(max_steps=5), "n_starts": 4},
+    "as given": {"ranks": (2, 2), "degrees": (3, 3), "as_given": True, "solver": QUICK},
     "bases": {
         "ranks": (2, 1),
         "basis": (dc.Chebyshev(2), (dc.Trigonometric(2),)),
@@ -40,8 +43,14 @@ def test_the_source_gives_the_same_model(call, tmp_path, monkeypatch):
     again = how_to_run_again(result)
     space = {}
     exec(again.source, space)
-    for a, b in zip(space["result"].decoupling.W, result.decoupling.W, strict=True):
+    found, model = space["result"].decoupling, result.decoupling
+    for a, b in zip(found.W, model.W, strict=True):
         assert_array_equal(a, b)
+    assert_array_equal(found(SAMPLES.X), model(SAMPLES.X))
+    assert (found.inputs, found.outputs) == (("a", "b", "class"), ("y1", "y2", "y3"))
+    for word in ("linear", "as_given"):
+        assert (f"{word}=True" in again.source) == (word in call)
+        assert call.get(word) or word not in again.source
     assert any("validation.npz" in remark for remark in again.remarks) == ("validation" in call)
     assert any("generator" in remark for remark in again.remarks) == ("generator" in str(call.get("rng")).lower())
 

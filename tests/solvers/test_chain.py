@@ -7,20 +7,26 @@ from numpy.testing import assert_allclose
 import decoupling as dc
 from decoupling.bases import LayerBasis
 from decoupling.solvers import Problem
-from decoupling.solvers._chain import adjoint, directional, flatten, run_chain, unflatten
+from decoupling.solvers._chain import Unknowns, adjoint, directional, run_chain
 from decoupling.solvers._parameters import blank_parameters
-from decoupling.solvers._residuals import Complete, Eliminated, Rows, unit_scales
+from decoupling.solvers._residuals import Complete, Eliminated, Rows, on_window
 from tests.strategies import sampled
 
 CASES = [
     ((3, 2, 3), [dc.Monomial(3)]),
     ((3, 2, 3, 2), [dc.Monomial(3), dc.Chebyshev(2)]),
     ((2, 3, 2, 2, 3), [dc.Bernstein(2), dc.Trigonometric(3), dc.Monomial(2)]),
+    ((3, 2, 2, 2), [dc.Tanh(), dc.Tanh()]),
 ]
 KNOWN = ["both", "values", "jacobians"]
 
 
-def setting(dims, bases, known="both", weights=False):
+def inner(problem, theta):
+    """The parameters before the functions of the last layer."""
+    return theta[: 2 * len(problem.layers) - 1]
+
+
+def setting(dims, bases, known="both", weights=False, linear=False):
     samples = sampled(dc.systems.random_system(dims, (2,) * (len(dims) - 2), rng=1), 15)
     samples = dc.Samples(
         samples.X,
@@ -29,7 +35,7 @@ def setting(dims, bases, known="both", weights=False):
         weights=np.linspace(0.5, 2.0, 15) if weights else None,
     )
     layers = tuple(LayerBasis.of(b, r) for b, r in zip(bases, dims[1:-1], strict=True))
-    problem = Problem.build(samples, layers)
+    problem = Problem.build(samples, layers, linear=linear)
     rng = np.random.default_rng(0)
     theta = [rng.normal(size=(3, *p.shape[1:])) for p in blank_parameters(problem)]
     return problem, theta
@@ -37,60 +43,63 @@ def setting(dims, bases, known="both", weights=False):
 
 @pytest.mark.parametrize(("dims", "bases"), CASES, ids=str)
 @pytest.mark.parametrize("known", KNOWN)
-def test_derivatives_of_all_rows_agree_with_finite_differences(dims, bases, known):
-    problem, theta = setting(dims, bases, known, weights=True)
-    complete = Complete(Rows.of(problem, 0.3), problem.layers)
+@pytest.mark.parametrize("linear", [False, True])
+def test_derivatives_of_all_rows_agree_with_finite_differences(dims, bases, known, linear):
+    problem, theta = setting(dims, bases, known, weights=True, linear=linear)
+    complete = Complete(Rows.of(problem, 0.3), problem.layers, linear)
 
-    def residual(flat):
-        parts = unflatten(flat, theta)
-        return complete.residual(parts, run_chain(problem.layers, parts[:-2], problem.X))
+    def residual(step):
+        parts = complete.unknowns.moved(theta, step)
+        return complete.residual(parts, run_chain(problem.layers, inner(problem, parts), problem.X))
 
-    flat = flatten(theta)
-    Z = complete.derivatives(theta, run_chain(problem.layers, theta[:-2], problem.X), slice(None))
-    for k in range(flat.shape[1]):
-        h = np.zeros_like(flat)
+    Z = complete.derivatives(theta, run_chain(problem.layers, inner(problem, theta), problem.X), slice(None))
+    for k in range(complete.unknowns.count(theta)):
+        h = np.zeros((3, complete.unknowns.count(theta)))
         h[:, k] = 1e-6
-        expected = (residual(flat + h) - residual(flat - h)) / -2e-6
+        expected = (residual(h) - residual(-h)) / -2e-6
         assert_allclose(Z[..., k], expected, atol=1e-6 * (1 + np.abs(expected).max()))
 
 
 @pytest.mark.parametrize(("dims", "bases"), CASES, ids=str)
 @pytest.mark.parametrize("known", KNOWN)
-def test_the_gradient_after_elimination_is_that_of_the_cost(dims, bases, known):
+@pytest.mark.parametrize("linear", [False, True])
+def test_the_gradient_after_elimination_is_that_of_the_cost(dims, bases, known, linear):
     """Kaufman's approximation drops a part of the Jacobian that is orthogonal to the residual: gradients are exact."""
-    problem, theta = setting(dims, bases, known)
-    theta = theta[:-2]
-    reduced = Eliminated(Rows.of(problem, 0.3), problem.layers)
-    flat = flatten(theta)
-    _, linear = reduced.linearise(theta)
-    for k in range(0, flat.shape[1], 3):
-        h = np.zeros_like(flat)
+    problem, theta = setting(dims, bases, known, linear=linear)
+    theta = inner(problem, theta)
+    reduced = Eliminated(Rows.of(problem, 0.3), problem.layers, linear)
+    _, equations = reduced.linearise(theta)
+    for k in range(0, reduced.unknowns.count(theta), 3):
+        h = np.zeros((3, reduced.unknowns.count(theta)))
         h[:, k] = 1e-5
-        plus, minus = (reduced.linearise(unflatten(flat + s * h, theta))[0] for s in (1, -1))
+        plus, minus = (reduced.linearise(reduced.unknowns.moved(theta, s * h))[0] for s in (1, -1))
         expected = (plus - minus) / -4e-5  # the gradient of half the cost, downhill
-        assert_allclose(linear.g[:, k], expected, rtol=1e-3, atol=1e-5 * np.abs(linear.g).max())
+        assert_allclose(equations.g[:, k], expected, rtol=1e-3, atol=1e-5 * np.abs(equations.g).max())
 
 
 @pytest.mark.parametrize(("dims", "bases"), CASES, ids=str)
 def test_adjoint_is_the_transpose_of_directional(dims, bases):
     problem, theta = setting(dims, bases)
-    theta = theta[:-2]
+    theta = inner(problem, theta)
     chain = run_chain(problem.layers, theta, problem.X)
     rng = np.random.default_rng(1)
     direction = [rng.normal(size=t.shape) for t in theta]
-    du, dV = directional(chain, theta, direction)
-    u_bar, V_bar = rng.normal(size=du.shape), rng.normal(size=dV.shape)
-    left = np.sum(u_bar * du, axis=(1, 2)) + np.sum(V_bar * dV, axis=(1, 2, 3))
-    right = np.sum(flatten(adjoint(chain, theta, u_bar, V_bar)) * flatten(direction), axis=1)
+    dt, dV = directional(chain, theta, direction)
+    t_bar, V_bar = rng.normal(size=dt.shape), rng.normal(size=dV.shape)
+    left = np.sum(t_bar * dt, axis=(1, 2)) + np.sum(V_bar * dV, axis=(1, 2, 3))
+    gradient = adjoint(chain, theta, t_bar, V_bar)
+    right = sum(np.sum(g * d, axis=(1, 2)) for g, d in zip(gradient, direction, strict=True))
     assert_allclose(left, right, rtol=1e-9)
 
 
 @pytest.mark.parametrize("kind", [Eliminated, Complete])
 @pytest.mark.parametrize("known", KNOWN)
-def test_the_matrix_free_equations_are_the_dense_ones(kind, known, monkeypatch):
-    problem, theta = setting((3, 2, 3, 2), [dc.Monomial(3), dc.Chebyshev(2)], known)
-    theta = [t[:1] for t in (theta[:-2] if kind is Eliminated else theta)]
-    residuals = kind(Rows.of(problem, 0.3), problem.layers, ridge=1e-3)
+@pytest.mark.parametrize("linear", [False, True])
+@pytest.mark.parametrize("bases", [[dc.Monomial(3), dc.Chebyshev(2)], [dc.Trigonometric(3), dc.Monomial(2)]], ids=str)
+def test_the_matrix_free_equations_are_the_dense_ones(kind, known, linear, bases, monkeypatch):
+    problem, theta = setting((3, 2, 3, 2), bases, known, linear=linear)
+    theta = [t[:1] for t in (inner(problem, theta) if kind is Eliminated else theta)]
+    residuals = kind(Rows.of(problem, 0.3), problem.layers, linear, ridge=1e-3)
     cost, dense = residuals.linearise(theta)
     monkeypatch.setattr("decoupling.solvers._residuals._DENSE_UP_TO", 0)
     same_cost, free = residuals.linearise(theta)
@@ -102,24 +111,41 @@ def test_the_matrix_free_equations_are_the_dense_ones(kind, known, monkeypatch):
     assert np.isfinite(free.step(np.array([1e-2]))[0]).all()
 
 
-def test_unit_scales_keep_the_model():
-    problem, theta = setting((3, 2, 3, 2), [dc.Monomial(3), dc.Chebyshev(2)])
-    complete = Complete(Rows.of(problem, 1.0), problem.layers)
-    normal = complete.normalise(theta)
-    for t in (theta, normal):
-        assert len(t) == 5
-    assert_allclose(complete.linearise(normal)[0], complete.linearise(theta)[0], rtol=1e-8)
-    inner = unit_scales(problem.X, problem.layers, theta[:-2])
-    for u in run_chain(problem.layers, inner, problem.X).u:
-        assert_allclose(np.abs(u).max(axis=1), 1.0, rtol=1e-9)
-    reduced = Eliminated(Rows.of(problem, 1.0), problem.layers)
-    assert_allclose(reduced.linearise(inner)[0], reduced.linearise(theta[:-2])[0], rtol=1e-6)
+@pytest.mark.parametrize("exactly", [False, True])
+def test_arguments_are_brought_onto_the_window_without_changing_the_model(exactly):
+    bases = [dc.Monomial(3), dc.Trigonometric(2), dc.Chebyshev(2)]
+    problem, theta = setting((3, 2, 3, 2, 2), bases)
+    complete = Complete(Rows.of(problem, 1.0), problem.layers, linear=False)
+    L = len(bases)
+    moved = [*on_window(problem.X, problem.layers, theta[: 2 * L], exactly=exactly), *theta[2 * L :]]
+    assert_allclose(complete.linearise(moved)[0], complete.linearise(theta)[0], rtol=1e-8)
+    chain = run_chain(problem.layers, inner(problem, moved), problem.X)
+    if exactly:
+        for l in (0, 2):
+            assert_allclose(chain.t[l].max(axis=1), 1.0, rtol=1e-9)
+            assert_allclose(chain.t[l].min(axis=1), -1.0, rtol=1e-9)
+    else:
+        assert all(np.abs(chain.t[l]).max() <= 1.05 + 1e-9 for l in (0, 2))
+    reduced = Eliminated(Rows.of(problem, 1.0), problem.layers, linear=False)
+    before = on_window(problem.X, problem.layers, inner(problem, theta), exactly=exactly)
+    assert_allclose(reduced.linearise(before)[0], reduced.linearise(inner(problem, theta))[0], rtol=1e-6)
+
+
+def test_unknowns_leave_out_the_places_of_domains_that_follow_the_samples():
+    problem, theta = setting((3, 2, 3, 2), [dc.Monomial(3), dc.Trigonometric(3)])
+    unknowns = Unknowns.of(problem.layers)
+    flat, k = unknowns.flatten(theta), problem.dims[0]
+    assert flat.shape[1] == unknowns.count(theta) == k * 2 + 2 * 3 + 2 * 3 + 3 + 3 * 4 + 3 * 2
+    back = unknowns.split(flat, theta)
+    assert not back[0][..., -1].any() and np.array_equal(back[2], theta[2])
+    assert np.array_equal(back[0][..., :-1], theta[0][..., :-1])
+    assert np.array_equal(unknowns.flatten(unknowns.moved(theta, flat)), 2 * flat)
 
 
 def test_memory_is_bounded_by_working_on_some_samples_at_a_time(monkeypatch):
     problem, theta = setting((3, 2, 3, 2), [dc.Monomial(3), dc.Chebyshev(2)])
-    for kind, parameters in ((Eliminated, theta[:-2]), (Complete, theta)):
-        residuals = kind(Rows.of(problem, 0.3), problem.layers)
+    for kind, parameters in ((Eliminated, inner(problem, theta)), (Complete, theta)):
+        residuals = kind(Rows.of(problem, 0.3), problem.layers, linear=False)
         whole = residuals.linearise(parameters)[1]
         with monkeypatch.context() as patch:
             patch.setattr("decoupling.solvers._residuals._CHUNK_ENTRIES", 1)

@@ -6,8 +6,7 @@ import decoupling as dc
 from decoupling.solvers._algebraic import cpd_directions
 from decoupling.solvers._levenberg import Dense
 from decoupling.testing import check_solver
-from tests.strategies import points, sampled
-from tests.write.test_model_file import Saturation
+from tests.strategies import Saturation, points, sampled
 
 F2 = dc.systems.f2()
 

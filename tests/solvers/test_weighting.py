@@ -202,8 +202,11 @@ def test_residuals_are_those_of_the_definition(ranks):
         state = sweep(problem, state, 0.3, constrained)
     assert_allclose(state.residual_J, explicit_residual(problem, state), rtol=1e-9)
     for b in range(2):
-        W = [w[b] / s[b][:, None] for w, s in zip(state.W, state.scale, strict=False)] + [state.W[-1][b]]
-        model = problem.model(W, [c[b] for c in state.C])
+        g = [
+            dc.Functions(layer.bases, C[b], domain[b])
+            for layer, C, domain in zip(problem.layers, state.C, state.domain, strict=True)
+        ]
+        model = problem.model([w[b] for w in state.W], g)
         expected = objective(samples, model, 0.3)
         assert state.residual_J[b] + 0.3 * state.residual_F[b] == pytest.approx(expected, rel=1e-9)
 

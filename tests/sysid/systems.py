@@ -23,3 +23,9 @@ def coupled(n=800, seed=0):
         y[t, 0] = 3.0 + 0.6 * a - 0.2 * b**2 + 0.3 * (u[t, 0] - 5.0)
         y[t, 1] = 3.0 + 0.5 * b + 0.1 * a * b + 0.2 * u[t - 1, 1]
     return u, y
+
+
+def noisy(seed, n=1500):
+    """The oscillator, its output measured with noise."""
+    u, y = duffing(n=n, seed=seed)
+    return u, y + 0.05 * np.random.default_rng(seed + 100).normal(size=n)

@@ -54,6 +54,7 @@ def test_jacobians_are_the_derivatives_of_the_values(narx):
         assert np.allclose((narx(X + h) - narx(X - h)) / (2 * step), exact[:, :, j], atol=1e-8)
     samples = narx.samples(X)
     assert np.array_equal(samples.J, exact) and np.array_equal(samples.F, narx(X))
+    assert samples.inputs == narx.lags.names and samples.outputs == ("y(t)",)
 
 
 def test_several_channels_and_several_records():
@@ -109,8 +110,8 @@ def test_a_simulation_that_escapes_stops_with_its_step_and_never_overflows():
         run = narx.simulate(wild, y[:2])
     bad = np.flatnonzero(np.isnan(run))
     assert len(run) == 1200 and bad.size and np.array_equal(bad, np.arange(bad[0], 1200))
-    low, high = narx.output_range.widened()
-    assert np.all((run[: bad[0]] >= low[0]) & (run[: bad[0]] <= high[0]))
+    assert np.all((run[: bad[0]] >= narx.limits.low[0]) & (run[: bad[0]] <= narx.limits.high[0]))
+    assert np.allclose((narx.limits.high - narx.limits.low) / np.ptp(y), 10.0)
 
 
 def test_poor_excitation_is_told_and_gives_the_smallest_model():

@@ -1,12 +1,17 @@
+"""Model files: what is saved comes back, old files open, and wrong ones are refused."""
+
+import json
 from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from numpy.testing import assert_array_equal
+import safetensors.numpy
+from numpy.testing import assert_allclose, assert_array_equal
 from safetensors.numpy import save_file
 
 import decoupling as dc
-from tests.strategies import points
+from decoupling.bases import OWN_BASES
+from tests.write.models import OUTSIDES, own_basis, points, random_model
 
 
 @dataclass(frozen=True)
@@ -19,10 +24,6 @@ class Saturation(dc.AbstractBasis):
     def size(self):
         return 1
 
-    @property
-    def scale_invariant(self):
-        return False
-
     def evaluate(self, u):
         return np.tanh(self.slope * u)[..., None]
 
@@ -34,27 +35,129 @@ class Saturation(dc.AbstractBasis):
         return -2 * self.slope**2 * (t * (1 - t**2))[..., None]
 
 
-BASES = [
-    dc.Monomial(3),
-    dc.ScaledMonomial(2, 0.5),
-    dc.Bernstein(3),
-    dc.Chebyshev(2, radius=2.0),
-    dc.Trigonometric(3),
-    (dc.Monomial(3), dc.Trigonometric(2)),
-]
+ALL = [*(own_basis(cls, 3) for cls in OWN_BASES), (dc.Monomial(3), dc.Tanh())]
 
 
-@pytest.mark.parametrize("basis", BASES, ids=repr)
-def test_a_saved_model_comes_back_as_it_was(basis, tmp_path):
-    size = 3 if isinstance(basis, tuple) else basis.size
-    C = np.zeros((2, 1 + size))
-    C[:, :3] = 0.5
-    model = dc.Decoupling([np.eye(2), np.ones((3, 2))], [dc.Functions(basis, C)])
-    model.save(tmp_path / "m.safetensors")
-    again = dc.Decoupling.load(tmp_path / "m.safetensors")
-    assert_array_equal(again(points(2)), model(points(2)))
-    assert again.g[0].basis == basis
-    assert [p.name for p in tmp_path.iterdir()] == ["m.safetensors"]
+@pytest.mark.parametrize("outside", OUTSIDES)
+@pytest.mark.parametrize("basis", ALL, ids=repr)
+def test_a_saved_model_comes_back_as_it_was(basis, outside, tmp_path):
+    bases = basis if isinstance(basis, tuple) else (basis, basis)
+    for names in (None, (["a", "<\n\ud800>", "c"], ["p", "ü"])):
+        model = random_model([bases, bases[::-1]], outside, linear=bool(names), offset=bool(names), names=names)
+        model.save(tmp_path / "m.safetensors")
+        again = dc.Decoupling.load(tmp_path / "m.safetensors")
+        assert_array_equal(again(points()), model(points()))
+        assert [g.basis for g in again.g] == [g.basis for g in model.g]
+        assert [g.outside for g in again.g] == [outside] * 2
+        assert (again.inputs, again.outputs) == (model.inputs, model.outputs)
+        assert (again.linear is None, again.offset is None) == (names is None, names is None)
+        assert_array_equal(again.g[1].domain, model.g[1].domain)
+        assert [p.name for p in tmp_path.iterdir()] == ["m.safetensors"]
+
+
+def test_the_same_model_gives_the_same_file(tmp_path):
+    model = random_model([(dc.Monomial(2),)], linear=True, offset=True, names=(["a", "b", "c"], ["p", "q"]))
+    found = set()
+    for i in range(8):  # metadata of safetensors are in another order each time
+        model.save(tmp_path / f"{i}.safetensors")
+        found.add((tmp_path / f"{i}.safetensors").read_bytes())
+    assert len(found) == 1
+    content = found.pop()
+    header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
+    assert list(header) == ["C1", "W0", "W1", "__metadata__", "domain1", "linear", "offset"]
+    assert list(header["__metadata__"]) == ["bases", "format", "inputs", "outputs", "outside", "version"]
+
+
+# Version 1
+
+
+def first_version(path, W, C, bases):
+    arrays = {f"W{l}": np.asarray(w) for l, w in enumerate(W)} | {f"C{l + 1}": np.asarray(c) for l, c in enumerate(C)}
+    metadata = {"format": "decoupling", "version": "1", "bases": json.dumps(bases)}
+    safetensors.numpy.save_file(arrays, path, metadata=metadata)
+
+
+def test_files_of_the_first_version_still_open(tmp_path):
+    """The bases as they were: Chebyshev and Bernstein with a radius, monomials with a scale, u^k s^(1 - k) / k."""
+    path, rng = tmp_path / "old.safetensors", np.random.default_rng(0)
+    bases = [
+        {"name": "Chebyshev", "fields": {"degree": 3, "radius": 2.5}},
+        {"name": "Bernstein", "fields": {"degree": 2, "radius": 0.5}},
+        {"name": "ScaledMonomial", "fields": {"degree": 3, "scale": 0.25}},
+        {"name": "Monomial", "fields": {"degree": 2}},
+        {"name": "Trigonometric", "fields": {"count": 3}},
+    ]
+    C = rng.normal(size=(5, 4))
+    C[[1, 3], 3] = 0.0
+    W = [rng.normal(size=(5, 2)), rng.normal(size=(1, 5)), rng.normal(size=(2, 1))]
+    first_version(path, W, [C, [[0.5, 0.0, 2.0]]], [bases, bases[3:4]])
+    X = rng.uniform(-1.0, 1.0, (20, 2))
+    u = (X @ W[0].T).T
+    t, s = u[0] / 2.5, (u[1] / 0.5 + 1.0) / 2.0
+    z = np.stack(
+        [
+            C[0, 0] + C[0, 1] * t + C[0, 2] * (2 * t**2) + C[0, 3] * (4 * t**3 - 3 * t),
+            C[1, 0] + C[1, 1] * (2 * s * (1 - s) - 0.5) + C[1, 2] * (s**2 - 0.25),
+            C[2, 0] + sum(C[2, k] * u[2] ** k * 0.25 ** (1 - k) / k for k in (1, 2, 3)),
+            C[3, 0] + C[3, 1] * u[3] + C[3, 2] * u[3] ** 2,
+            C[4, 0] + C[4, 1] * np.cos(u[4]) + C[4, 2] * np.sin(u[4]) + C[4, 3] * np.cos(2 * u[4]),
+        ],
+        axis=1,
+    )
+    model = dc.Decoupling.load(path)
+    assert_allclose(model(X), (0.5 + 2.0 * (z @ W[1].T) ** 2) @ W[2].T, rtol=1e-12)
+    assert_array_equal(model.g[0].domain[:, 1], [2.5, 0.5, 0.25, 1.0, 1.0])
+    assert model.g[0].outside == "extend" and model.linear is None
+    model.save(path)
+    assert_array_equal(dc.Decoupling.load(path)(X), model(X))
+
+
+@pytest.mark.parametrize("radius", [0.0, -1.0, float("nan"), "x", None])
+def test_wrong_files_of_the_first_version_give_clear_errors(radius, tmp_path):
+    path = tmp_path / "old.safetensors"
+    fields = {"degree": 1} if radius is None else {"degree": 1, "radius": radius}
+    first_version(path, [np.eye(1), np.eye(1)], [[[0.0, 1.0]]], [[{"name": "Chebyshev", "fields": fields}]])
+    with pytest.raises(dc.ModelFileError, match="do not fit together"):
+        dc.Decoupling.load(path)
+
+
+# What cannot be
+
+
+@pytest.mark.parametrize(
+    ("part", "value"),
+    [
+        ("domain1", [[1.0, 1.0]]),
+        ("domain1", [[np.nan, 1.0]]),
+        ("domain1", [[-1.0, 1.0], [-1.0, 1.0]]),
+        ("domain1", None),
+        ("linear", [[1.0, 1.0]]),
+        ("offset", [1.0, 2.0]),
+        ("outside", '["clamp"]'),
+        ("outside", "[1]"),
+        ("outside", "[]"),
+        ("outside", None),
+        ("inputs", '["a", "b"]'),
+        ("inputs", "[1]"),
+        ("outputs", '"y"'),
+        ("bases", "[" * 100_000),
+    ],
+)
+def test_wrong_parts_of_a_file_give_clear_errors(part, value, tmp_path):
+    path = tmp_path / "m.safetensors"
+    bases = '[[{"name": "Monomial", "fields": {"degree": 1}}]]'
+    metadata = {"format": "decoupling", "version": "2", "bases": bases, "outside": '["linear"]'}
+    arrays = {"W0": np.eye(1), "W1": np.eye(1), "C1": np.ones((1, 2)), "domain1": np.array([[0.0, 2.0]])}
+    safetensors.numpy.save_file(arrays, path, metadata=metadata)
+    assert_array_equal(dc.Decoupling.load(path)([[1.0]]), [[1.0]])
+    if isinstance(value, str) or part == "outside":
+        metadata[part] = value
+    else:
+        arrays[part] = None if value is None else np.array(value)
+    arrays, metadata = ({k: v for k, v in given.items() if v is not None} for given in (arrays, metadata))
+    safetensors.numpy.save_file(arrays, path, metadata=metadata)
+    with pytest.raises(dc.ModelFileError, match="do not fit together"):
+        dc.Decoupling.load(path)
 
 
 def test_a_users_own_basis_must_be_named_when_its_model_is_loaded(tmp_path):
@@ -80,7 +183,7 @@ def test_foreign_newer_and_inconsistent_files_give_clear_errors(tmp_path):
     with pytest.raises(dc.ModelFileError, match="holds other tensors"):
         dc.Decoupling.load(path)
     save_file({"a": np.ones(2)}, path, metadata={"format": "decoupling", "version": "99", "bases": "[]"})
-    with pytest.raises(dc.ModelFileError, match="must have format version 1"):
+    with pytest.raises(dc.ModelFileError, match=r"must have format version 1 or 2\. Got 99"):
         dc.Decoupling.load(path)
     for bases in ("[[]]", "nonsense", '[[{"name": "Monomial", "fields": {"power": 2}}]]', "{}"):
         save_file({"W0": np.ones((1, 1))}, path, metadata={"format": "decoupling", "version": "1", "bases": bases})

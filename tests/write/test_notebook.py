@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 
 import decoupling as dc
-from tests.strategies import random_model, sampled
+from tests.strategies import sampled
+from tests.write.models import points
+from tests.write.models import random_model as everything
 
 
 @pytest.fixture(scope="module")
@@ -50,17 +52,48 @@ def test_samples_of_jacobians_have_no_outputs_to_show():
     assert len(drawings(dc.Samples(samples.X[:1], F=samples.F[:1])._repr_html_())) == 4
 
 
-def test_a_model_shows_its_functions_between_minus_one_and_one():
-    model = random_model([2, 2, 1], 0)
+def test_a_model_shows_its_functions_over_their_domains():
+    model = everything([(dc.Monomial(3), dc.Trigonometric(2))], "linear")
     html = model._repr_html_()
-    assert repr(model) in html and "[−1, 1]" in html and "Monomial(degree=3)" in html
+    assert f"Decoupling 3-2-2, {model.n_parameters} parameters" in html and "over the domains" in html
+    assert "Monomial(degree=3), Trigonometric(count=2); tangents beyond the domains" in html
     for j, svg in enumerate(drawings(html)):
         drawn = polyline(svg)
-        grid = np.linspace(-1.0, 1.0, len(drawn))
+        grid = np.linspace(*model.g[0].domain[j], len(drawn))
         expected = model.g[0](np.repeat(grid[:, None], 2, axis=1))[:, j]
         assert np.corrcoef(drawn[:, 0], grid)[0, 1] > 0.9999
         assert np.corrcoef(drawn[:, 1], expected)[0, 1] < -0.999  # y runs down
         assert drawn.min() >= 0 and drawn[:, 0].max() <= 64 and drawn[:, 1].max() <= 36
+
+
+def test_a_model_shows_its_linear_part_its_offset_and_its_names():
+    plain = everything([(dc.Tanh(),)])
+    assert "linear" not in plain._repr_html_() and "inputs" not in plain._repr_html_()
+    names = (["<b>", "wind\nspeed", "c"], ["p", "q"])
+    model = everything([(dc.Tanh(),)], linear=True, offset=True, names=names)
+    html = model._repr_html_()
+    parsed(html)
+    assert "2 &times; 3, a linear part" in html and f"{model.offset[0]:.3g}, {model.offset[1]:.3g}" in html
+    assert "<i>&lt;b&gt;</i>, <i>wind speed</i>, <i>c</i>" in html and "<i>p</i>, <i>q</i>" in html
+    assert "degree" not in html
+    X = points()
+    html = dc.Samples(X, F=model(X), inputs=names[0], outputs=names[1])._repr_html_()
+    assert "<i>wind speed</i></th>" in html and "<i>q</i></th>" in html and "&lt;b&gt;, 40 values" in html
+
+
+def test_drawings_are_dashed_beyond_the_domain(result):
+    narrow = result.decoupling.with_parts(
+        g=[
+            dc.Functions(g.basis, g.C, np.stack([g.domain[:, 0], g.middle], axis=1), "linear")
+            for g in result.decoupling.g
+        ]
+    )
+    assert not any("stroke-dasharray" in line.attrib for line in parsed(result._repr_html_()).iter("polyline"))
+    for svg in drawings(replace(result, decoupling=narrow)._repr_html_()):
+        solid, *dashed = svg.findall("polyline")
+        assert dashed and all("stroke-dasharray" in line.attrib for line in dashed)
+        assert "stroke-dasharray" not in solid.attrib
+        assert re.fullmatch(r"(M[\d.]+ 36v-6)+", svg.findall("path")[-1].get("d"))
 
 
 def test_a_result_shows_its_functions_where_the_samples_lie(result):
@@ -95,7 +128,7 @@ def test_large_ones_stay_small():
 
 def test_what_users_write_is_escaped(result):
     class Odd(dc.AbstractBasis):
-        size, scale_invariant = 1, False
+        size = 1
 
         def evaluate(self, u):
             return np.asarray(u)[..., None] * 0.0

@@ -1,54 +1,149 @@
 r"""What a basis is: the functions that a layer's internal functions are combined from.
 
-An internal function is :math:`g(u) = c_0 + \sum_{k=1}^{d} c_k \phi_k(u)`; a basis supplies
-:math:`\phi_1, \dots, \phi_d`, never the constant.
+A basis lives on the window [-1, 1]. An internal function has a domain [a, b], which is mapped to the window,
+
+    g(u) = c_0 + \sum_{k=1}^{d} c_k \phi_k(t),      t = (2 u - a - b) / (b - a),
+
+and a basis supplies :math:`\phi_1, \dots, \phi_d`, never the constant. Scaling and shifting an argument is a change of
+the domain, for every basis.
 """
 
 from __future__ import annotations
 
 import abc
+from functools import cache, reduce
+from operator import add
+from typing import Any, ClassVar
 
+import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
+
+from .._support._errors import InputError
+from ._algebra import AbstractAlgebra
+
+SHAPES = ("increasing", "decreasing", "convex", "concave")
+_SAME = 1e-9  # functions that differ by less, on the window, are the same
+_MORE_NODES = 20  # of quadrature, for functions that are no polynomials
+_NODES_PER_FUNCTION = 8  # where functions are fitted by others of the same basis
 
 
 class AbstractBasis(abc.ABC):
     """The functions phi_1, ..., phi_d. All methods work elementwise on an array of any shape and add a last axis.
 
-    Write your own by giving the five members below; `decoupling.testing.check_basis` tells whether they agree with
-    each other. Make it a frozen dataclass with simple fields and models that use it can be saved and loaded too.
+    Write your own by giving the four members that are abstract; `decoupling.testing.check_basis` tells whether they
+    agree with each other. Give `expression` too and models that use it can be written as formulas, source code, ONNX
+    and PyTorch. Make it a frozen dataclass with simple fields and they can be saved and loaded.
     """
+
+    window: ClassVar[tuple[float, float]] = (-1.0, 1.0)
 
     @property
     @abc.abstractmethod
     def size(self) -> int:
         """The number d of functions."""
 
+    @abc.abstractmethod
+    def evaluate(self, t: Float[ndarray, "*shape"]) -> Float[ndarray, "*shape d"]:
+        """Values phi_k(t)."""
+
+    @abc.abstractmethod
+    def derivative(self, t: Float[ndarray, "*shape"]) -> Float[ndarray, "*shape d"]:
+        """First derivatives phi_k'(t)."""
+
+    @abc.abstractmethod
+    def second_derivative(self, t: Float[ndarray, "*shape"]) -> Float[ndarray, "*shape d"]:
+        """Second derivatives phi_k''(t)."""
+
     @property
-    @abc.abstractmethod
-    def scale_invariant(self) -> bool:
-        """Whether span{phi_k(a u)} = span{phi_k(u)} for every a != 0 (Definition of scale invariance)."""
+    def free_domain(self) -> bool:
+        """Whether the domain is a parameter to be found, because scaled and shifted functions leave the span.
 
-    @abc.abstractmethod
-    def evaluate(self, u: Float[ndarray, "*shape"]) -> Float[ndarray, "*shape d"]:
-        """Values phi_k(u)."""
+        False means that solvers keep the domain at the range that the samples visit.
+        """
+        return False
 
-    @abc.abstractmethod
-    def derivative(self, u: Float[ndarray, "*shape"]) -> Float[ndarray, "*shape d"]:
-        """First derivatives phi_k'(u)."""
+    def expression(self, algebra: AbstractAlgebra[Any], t: Any, c: Any) -> Any:  # noqa: ARG002
+        """c_0 + sum_k c_k phi_k(t), written with the arithmetic of `algebra`.
 
-    @abc.abstractmethod
-    def second_derivative(self, u: Float[ndarray, "*shape"]) -> Float[ndarray, "*shape d"]:
-        """Second derivatives phi_k''(u)."""
+        The coefficients of one function, or of several with one row each; take `c[..., k]` and give it to the algebra.
+        """
+        raise InputError(
+            f"`{type(self).__name__}` must have a method `expression` for its models to be written as formulas, source "
+            "code, ONNX or PyTorch. It has none: see dc.AbstractBasis.expression."
+        )
+
+    @property
+    def writable(self) -> bool:
+        """Whether the basis can write itself."""
+        return type(self).expression is not AbstractBasis.expression
+
+    def moved(
+        self, C: Float[ndarray, "*batch e"], scale: Float[ndarray, "*batch"], shift: Float[ndarray, "*batch"]
+    ) -> Float[ndarray, "*batch e"]:
+        """Coefficients, constant first, of t -> g(scale t + shift): exact where the span allows it, else the nearest.
+
+        The functions are compared at Chebyshev points of the window.
+        """
+        try:
+            nodes, table = _known_comparison(self)
+        except TypeError:  # a basis of somebody's own that cannot be hashed
+            nodes, table = _comparison(self)
+        at = scale[..., None] * nodes + shift[..., None]
+        values = C[..., :1] + np.einsum("...kd,...d->...k", self.evaluate(at), C[..., 1:])
+        if len(nodes) == table.shape[1]:
+            return np.linalg.solve(table, values[..., None])[..., 0]
+        flat = np.linalg.lstsq(table, values.reshape(-1, len(nodes)).T, rcond=None)[0].T
+        return flat.reshape(C.shape)
+
+    def line(self) -> Float[ndarray, " e"] | None:
+        """Coefficients, constant first, of the function t; None where the basis has no straight line."""
+        nodes, table = _comparison(self)
+        fitted = np.linalg.lstsq(table, nodes, rcond=None)[0]
+        return fitted if np.max(np.abs(table @ fitted - nodes)) <= _SAME else None
+
+    def roughness(self) -> Float[ndarray, "k d"]:
+        """A root L of the penalty c -> ||L c||^2, the integral of g''(t)^2 over the window."""
+        nodes, weights = np.polynomial.legendre.leggauss(2 * self.size + _MORE_NODES)
+        return np.sqrt(weights)[:, None] * self.second_derivative(nodes)
+
+    def shape_rows(self, shape: str) -> Float[ndarray, "k d"]:
+        """Rows that must not be negative times c for g to have this shape, at points that cover the window."""
+        if shape not in SHAPES:
+            raise InputError(f"`shape` must be one of {', '.join(SHAPES)}. Got {shape!r}.")
+        points = np.linspace(*self.window, _NODES_PER_FUNCTION * self.size + 1)
+        rows = self.derivative(points) if shape in ("increasing", "decreasing") else self.second_derivative(points)
+        return -rows if shape in ("decreasing", "concave") else rows
 
 
 class AbstractPolynomialBasis(AbstractBasis):
-    """A basis of the polynomials of degree <= d that vanish at 0, so that the constant of g is g(0).
-
-    Vanishing at 0 makes the span scale-invariant, lets every basis of this kind be exchanged for another without
-    touching the constants, and keeps inner constants 0 under rescaling.
-    """
+    """A basis of the polynomials of degree <= d that vanish at t = 0, so that the constant of g is its value there."""
 
     @abc.abstractmethod
     def to_monomials(self) -> Float[ndarray, "d d"]:
-        """Matrix T with phi_k(u) = sum_p T[k-1, p-1] u^p."""
+        """Matrix T with phi_k(t) = sum_p T[k-1, p-1] t^p."""
+
+    def recurrence(self, algebra: AbstractAlgebra[Any], t: Any, c: Any) -> Any:
+        """The expression that computers get: Horner's rule, unless a basis has one that keeps more digits."""
+        return algebra.polynomial(self._powers(c), t)
+
+    def expression(self, algebra: AbstractAlgebra[Any], t: Any, c: Any) -> Any:
+        """Powers of t for people, and the recurrence of the basis for computers."""
+        return algebra.polynomial(self._powers(c), t) if algebra.for_reading else self.recurrence(algebra, t, c)
+
+    def _powers(self, c: Any) -> list[Any]:
+        """Coefficients of 1, t, t^2, ...; entry by entry, so that `c` may be an array of any library."""
+        columns = self.to_monomials().T.tolist()
+        terms = ((c[..., k] if a == 1.0 else c[..., k] * a for k, a in enumerate(column, 1) if a) for column in columns)
+        return [c[..., 0], *(reduce(add, some) for some in terms)]
+
+
+def _comparison(basis: AbstractBasis) -> tuple[Float[ndarray, " k"], Float[ndarray, "k e"]]:
+    """Chebyshev points of the window at which functions are compared, and the constant with the basis there."""
+    polynomial = isinstance(basis, AbstractPolynomialBasis)
+    count = 1 + basis.size if polynomial else _NODES_PER_FUNCTION * (1 + basis.size)
+    nodes = np.cos(np.pi * (np.arange(count) + 0.5) / count)
+    return nodes, np.insert(basis.evaluate(nodes), 0, 1.0, axis=1)
+
+
+_known_comparison = cache(_comparison)

@@ -10,24 +10,12 @@ from jaxtyping import Bool, Float
 from numpy import ndarray
 
 from .._support._errors import InputError
-from ._abstract import AbstractBasis, AbstractPolynomialBasis
-
-
-@dataclass(frozen=True)
-class Rescaling:
-    """Coefficients of polynomials after u = alpha v is replaced by v."""
-
-    to_monomials: Float[ndarray, "d d"]
-    back: Float[ndarray, "d d"]
-
-    def __call__(self, C: Float[ndarray, "B r d"], alpha: Float[ndarray, "B r"]) -> Float[ndarray, "B r d"]:
-        powers = np.arange(1, len(self.back) + 1)
-        return ((C @ self.to_monomials) * alpha[..., None] ** powers) @ self.back
+from ._abstract import AbstractBasis
 
 
 @dataclass(frozen=True)
 class LayerBasis:
-    """One basis for each of the r functions of a layer, evaluated together.
+    """One basis for each of the r functions of a layer, evaluated together on the window.
 
     Functions with a smaller basis than their neighbours are padded with zeros up to the largest size d.
     """
@@ -65,34 +53,38 @@ class LayerBasis:
         return max(self.sizes)
 
     @cached_property
-    def scale_invariant(self) -> Bool[ndarray, " r"]:
-        return np.array([b.scale_invariant for b in self.bases])
+    def free_domain(self) -> Bool[ndarray, " r"]:
+        """Which functions have a domain that has to be found."""
+        return np.array([b.free_domain for b in self.bases])
 
-    def evaluate(self, u: Float[ndarray, "*batch r"]) -> Float[ndarray, "*batch r d"]:
-        return self._each("evaluate", u)
+    def evaluate(self, t: Float[ndarray, "*batch r"]) -> Float[ndarray, "*batch r d"]:
+        return self._each("evaluate", t)
 
-    def derivative(self, u: Float[ndarray, "*batch r"]) -> Float[ndarray, "*batch r d"]:
-        return self._each("derivative", u)
+    def derivative(self, t: Float[ndarray, "*batch r"]) -> Float[ndarray, "*batch r d"]:
+        return self._each("derivative", t)
 
-    def second_derivative(self, u: Float[ndarray, "*batch r"]) -> Float[ndarray, "*batch r d"]:
-        return self._each("second_derivative", u)
+    def second_derivative(self, t: Float[ndarray, "*batch r"]) -> Float[ndarray, "*batch r d"]:
+        return self._each("second_derivative", t)
 
-    @cached_property
-    def rescaling(self) -> Rescaling | None:
-        """What scaling the arguments does to the coefficients, if that is known in closed form."""
-        shared = self.shared
-        if not isinstance(shared, AbstractPolynomialBasis):
-            return None
-        T = shared.to_monomials()
-        return Rescaling(T, np.linalg.inv(T))
-
-    def _each(self, method: str, u: ndarray) -> ndarray:
+    def moved(
+        self, C: Float[ndarray, "*batch r e"], scale: Float[ndarray, "*batch r"], shift: Float[ndarray, "*batch r"]
+    ) -> Float[ndarray, "*batch r e"]:
+        """Coefficients of t -> g(scale t + shift), see `AbstractBasis.moved`."""
         if (shared := self.shared) is not None:
-            table: ndarray = getattr(shared, method)(u)
-            return table
-        padded = np.zeros((*u.shape, self.size))
+            return shared.moved(C, scale, shift)
+        out = np.zeros_like(C)
         for j, basis in enumerate(self.bases):
-            padded[..., j, : basis.size] = getattr(basis, method)(u[..., j])
+            own = slice(1 + basis.size)
+            out[..., j, own] = basis.moved(C[..., j, own], scale[..., j], shift[..., j])
+        return out
+
+    def _each(self, method: str, t: ndarray) -> ndarray:
+        if (shared := self.shared) is not None:
+            table: ndarray = getattr(shared, method)(t)
+            return table
+        padded = np.zeros((*t.shape, self.size))
+        for j, basis in enumerate(self.bases):
+            padded[..., j, : basis.size] = getattr(basis, method)(t[..., j])
         return padded
 
 

@@ -1,4 +1,4 @@
-"""Monomials u, u^2, ..., u^d: the basis of the paper."""
+"""Monomials t, t^2, ..., t^d: the basis of the paper."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from .._support._checks import as_count
 from ._abstract import AbstractPolynomialBasis
 
 
-def powers(u: Float[ndarray, "*shape"], degree: int) -> Float[ndarray, "*shape powers"]:
-    """u^0, ..., u^degree by recurrence: three times faster than `u ** k`."""
-    table = np.empty((*u.shape, degree + 1))
+def powers(t: Float[ndarray, "*shape"], degree: int) -> Float[ndarray, "*shape powers"]:
+    """t^0, ..., t^degree by recurrence: three times faster than `t ** k`."""
+    table = np.empty((*t.shape, degree + 1))
     table[..., 0] = 1.0
     for k in range(degree):
-        np.multiply(table[..., k], u, out=table[..., k + 1])
+        np.multiply(table[..., k], t, out=table[..., k + 1])
     return table
 
 
 @dataclass(frozen=True)
 class Monomial(AbstractPolynomialBasis):
-    """phi_k(u) = u^k for k = 1, ..., degree.
+    """phi_k(t) = t^k for k = 1, ..., degree.
 
     >>> import decoupling as dc, numpy as np
     >>> dc.Monomial(3).evaluate(np.array([2.0]))
@@ -39,20 +39,16 @@ class Monomial(AbstractPolynomialBasis):
     def size(self) -> int:
         return self.degree
 
-    @property
-    def scale_invariant(self) -> bool:
-        return True
+    def evaluate(self, t: Float[ndarray, "*shape"]) -> Float[ndarray, "*shape d"]:
+        return powers(t, self.degree)[..., 1:]
 
-    def evaluate(self, u: Float[ndarray, "*shape"]) -> Float[ndarray, "*shape d"]:
-        return powers(u, self.degree)[..., 1:]
+    def derivative(self, t: Float[ndarray, "*shape"]) -> Float[ndarray, "*shape d"]:
+        return powers(t, self.degree - 1) * np.arange(1.0, self.degree + 1)
 
-    def derivative(self, u: Float[ndarray, "*shape"]) -> Float[ndarray, "*shape d"]:
-        return powers(u, self.degree - 1) * np.arange(1.0, self.degree + 1)
-
-    def second_derivative(self, u: Float[ndarray, "*shape"]) -> Float[ndarray, "*shape d"]:
+    def second_derivative(self, t: Float[ndarray, "*shape"]) -> Float[ndarray, "*shape d"]:
         k = np.arange(1.0, self.degree + 1)
-        lower = powers(u, max(self.degree - 2, 0))  # u^0, ..., u^(degree - 2)
-        padded = np.concatenate([np.zeros((*u.shape, 1)), lower[..., : self.degree - 1]], axis=-1)
+        lower = powers(t, max(self.degree - 2, 0))  # t^0, ..., t^(degree - 2)
+        padded = np.concatenate([np.zeros((*t.shape, 1)), lower[..., : self.degree - 1]], axis=-1)
         return padded * (k * (k - 1))
 
     def to_monomials(self) -> Float[ndarray, "d d"]:

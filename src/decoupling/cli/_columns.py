@@ -56,13 +56,13 @@ def column_options(command: Command) -> Command:
 def written_formula(
     model: Decoupling, kind: str, inputs: tuple[str, ...] | None, outputs: tuple[str, ...] | None
 ) -> str:
-    """The model written out with the names of the columns; Python source gets names that Python takes."""
+    """The model written out with the names of its signals; Python source gets names that Python takes."""
     from ..model._names import label, python_names
 
-    if inputs is None or outputs is None:
-        return str(model.formula(kind))  # type: ignore[arg-type]
     if kind != "python":
         return str(model.formula(kind, inputs=inputs, outputs=outputs))  # type: ignore[arg-type]
+    inputs = inputs or tuple(f"x{i + 1}" for i in range(model.n_inputs))
+    outputs = outputs or tuple(f"y{i + 1}" for i in range(model.n_outputs))
     near = python_names((*inputs, *outputs))
     changed = [f"# {new}: {label(old)}\n" for old, new in zip((*inputs, *outputs), near, strict=True) if old != new]
     # Python looks for the coding of a file in its first comments, where a name could pretend to be one.

@@ -7,7 +7,16 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 
 from ._columns import FORMULAS, Columns, column_options, written_formula
-from ._options import basis_class, basis_option, command_line, number_list, output_options, ranks_or_auto, seed_option
+from ._options import (
+    basis_class,
+    basis_option,
+    command_line,
+    linear_option,
+    number_list,
+    output_options,
+    ranks_or_auto,
+    seed_option,
+)
 
 if TYPE_CHECKING:
     from ..solvers import AbstractSolver
@@ -42,6 +51,7 @@ _ESTIMATED = "Jacobians were estimated from the values, which costs accuracy: co
     help="Basis functions per layer, input first: 3,3. May be left out with --ranks auto.",
 )
 @basis_option
+@linear_option
 @click.option("--solver", type=click.Choice(_SOLVERS), default="varpro", show_default=True, help="Method.")
 @click.option(
     "--lam",
@@ -66,6 +76,11 @@ _ESTIMATED = "Jacobians were estimated from the values, which costs accuracy: co
 @click.option(
     "--patience", type=click.IntRange(min=1), default=50, show_default=True, help="Iterations without decrease."
 )
+@click.option(
+    "--as-given",
+    is_flag=True,
+    help="Take the data as they are, with functions around 0: the algorithms of the paper as printed.",
+)
 @click.option("--validation", default=None, help="Another file, with the same columns, on which lam is chosen.")
 @click.option(
     "--holdout",
@@ -88,6 +103,7 @@ def fit(
     ranks: tuple[int, ...] | Literal["auto"],
     degrees: tuple[int, ...] | None,
     basis: str,
+    linear: bool,
     solver: str,
     lam: float | None,
     two_stage: bool | None,
@@ -95,6 +111,7 @@ def fit(
     max_seconds: float,
     max_iterations: int,
     patience: int,
+    as_given: bool,
     validation: str | None,
     holdout: float | None,
     output: str | None,
@@ -115,14 +132,12 @@ def fit(
       decouple fit data.csv --inputs x1,x2 --outputs y --ranks 2 --degrees 3 --formula text
       decouple fit samples.npz --ranks 2,2 --degrees 3,3 --output model.safetensors --report report.html
     """
-    import dataclasses
     from pathlib import Path
 
     import decoupling as dc
 
     from .._support._progress import silent
     from .._support._whole_files import check_target
-    from ..model._names import names
     from ..solvers._status import Status
     from ._screen import print_json, print_table, result_content, result_table, say
 
@@ -141,9 +156,6 @@ def fit(
     columns = Columns(inputs, outputs, jacobians, drop_missing)
     reading = columns.read(file)
     samples, notes = reading.samples, reading.notes
-    if formula is not None or report_path is not None:
-        names("inputs", reading.inputs, "x", samples.n_inputs)
-        names("outputs", reading.outputs, "y", samples.n_outputs)
     judged = None if validation is None else columns.read(validation).samples
     if holdout is not None:
         samples, judged = samples.split(holdout, rng=seed)
@@ -157,6 +169,7 @@ def fit(
         ranks,
         degrees,
         basis=basis_class(basis),
+        linear=linear,
         solver=_solver(
             solver,
             {"lam": lam, "max_iterations": max_iterations, "patience": patience, "max_seconds": max_seconds},
@@ -164,26 +177,25 @@ def fit(
             and samples.F is not None
             and (solver in _ALTERNATING if two_stage is None else two_stage),
         ),
+        as_given=as_given,
         n_starts=n_starts,
         validation=None if ranks == "auto" else judged,
         rng=seed,
         progress=silent if quiet else True,
     )
-    result = dataclasses.replace(result, notes=(*notes, *result.notes))
-    called = {"inputs": reading.inputs, "outputs": reading.outputs}
     if output is not None:
         result.decoupling.save(output)
-    written = None if formula is None else written_formula(result.decoupling, formula, **called)
+    model = result.decoupling
+    written = None if formula is None else written_formula(model, formula, model.inputs, model.outputs)
     if report_path is not None:
         from ..report import write_report
 
-        write_report(result, report_path, title=f"Decoupling of {file}", command=command_line(), **called)
+        write_report(result, report_path, title=f"Decoupling of {file}", command=command_line(), notes=notes)
     if as_json:
-        print_json(
-            result_content(result, judged) | called | {"formula": written, "model": output, "report": report_path}
-        )
+        written_to = {"formula": written, "model": output, "report": report_path}
+        print_json(result_content(result, judged, notes) | written_to)
     elif not quiet:
-        print_table(result_table(result, judged, f"Decoupling of {file}"))
+        print_table(result_table(result, judged, f"Decoupling of {file}", notes))
         if written is not None:
             say(written)
         for name, path in (("Model", output), ("Report", report_path)):

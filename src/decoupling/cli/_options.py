@@ -46,18 +46,26 @@ def output_options(command: Command) -> Command:
     return click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")(command)
 
 
-BASES = ("monomial", "scaled-monomial", "bernstein", "chebyshev", "trigonometric")
+# In the order of `bases.OWN_BASES`, which cannot be asked before numerical libraries are loaded.
+BASES = ("monomial", "scaled-monomial", "bernstein", "chebyshev", "trigonometric", "tanh")
 basis_option = click.option(
-    "--basis", type=click.Choice(BASES), default="monomial", show_default=True, help="Basis of all functions."
+    "--basis",
+    type=click.Choice(BASES),
+    default="monomial",
+    show_default=True,
+    help="Basis of all functions. tanh is a single function, with --degrees 1.",
 )
+linear_option = click.option("--linear", is_flag=True, help="Add a linear part: A x + W_L g_L(...).")
 
 
 def basis_class(name: str) -> Any:
-    """The class that is meant by a name on the command line."""
-    import decoupling as dc
+    """What is meant by a name on the command line: a class that is given the degrees, or a basis without any."""
+    import dataclasses
 
-    kinds = (dc.Monomial, dc.ScaledMonomial, dc.Bernstein, dc.Chebyshev, dc.Trigonometric)
-    return dict(zip(BASES, kinds, strict=True))[name]
+    from ..bases import OWN_BASES
+
+    kind = dict(zip(BASES, OWN_BASES, strict=True))[name]
+    return kind if dataclasses.fields(kind) else kind()  # type: ignore[arg-type]
 
 
 seed_option = click.option(

@@ -127,6 +127,20 @@ def recovery(runs: int, noise: bool, max_seconds: float, **asked: Any) -> None:
 
 
 @reproduce.command()
+@runs_option(10, "Data sets per system and kind of units.")
+@experiment_options("equivariance")
+def equivariance(runs: int, **asked: Any) -> None:
+    """Units do not matter: how often VarPro recovers systems whose inputs and outputs are moved, scaled and rotated.
+
+    Finished runs are kept in equivariance-runs.jsonl: a command that was stopped goes on where it was.
+    """
+    from ..reproduce import equivariance_markdown, run_equivariance, write_equivariance
+
+    run = partial(run_equivariance, n_runs=runs)
+    Experiment("equivariance", **asked).carry_out(run, write_equivariance, equivariance_markdown)
+
+
+@reproduce.command()
 @runs_option(30, "Draws of training regressors.")
 @click.option("--quick", is_flag=True, help="Two runs of ranks 3 and 4, within a minute.")
 @experiment_options("silverbox")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -45,14 +46,17 @@ def plain_table(title: str) -> Table:
     return Table(title=Text(printable(title)), title_justify="left", show_header=False)
 
 
-def result_content(result: Result, validation: Samples | None) -> dict[str, Any]:
-    """What --json tells about a result."""
+def result_content(result: Result, validation: Samples | None, notes: Sequence[str] = ()) -> dict[str, Any]:
+    """What --json tells about a result; `notes` go before its own."""
     import dataclasses
 
     model = result.decoupling
     content: dict[str, Any] = {
         "ranks": model.ranks,
         "degrees": model.degrees,
+        "linear": model.linear is not None,
+        "inputs": model.inputs,
+        "outputs": model.outputs,
         "n_parameters": model.n_parameters,
         "error_jacobian": result.error_jacobian,
         "error_values": result.error_values,
@@ -60,7 +64,7 @@ def result_content(result: Result, validation: Samples | None) -> dict[str, Any]
         "status": result.status.name,
         "reason": result.reason,
         "lam": result.lam,
-        "notes": result.notes,
+        "notes": (*notes, *result.notes),
         "locally_unique": result.identifiability.locally_unique if model.n_parameters <= 1000 else None,
         "seconds": result.seconds,
         "starts": [dataclasses.asdict(row) | {"status": row.status.name} for row in result.starts],
@@ -71,12 +75,16 @@ def result_content(result: Result, validation: Samples | None) -> dict[str, Any]
     return content
 
 
-def result_table(result: Result, validation: Samples | None, title: str) -> Table:
-    """What a person wants to know first."""
+def result_table(result: Result, validation: Samples | None, title: str, notes: Sequence[str] = ()) -> Table:
+    """What a person wants to know first; `notes` go before those of the result."""
     table = plain_table(title)
     table.add_column(style="bold", no_wrap=True)
     table.add_column(overflow="fold")
     table.add_row("model", repr(result.decoupling))
+    if result.decoupling.linear is not None:
+        table.add_row(
+            "linear part", "A x, net of which the functions are" if result.decoupling.n_layers == 1 else "A x"
+        )
     if result.samples.J is not None:
         table.add_row("Error(J)", f"{result.error_jacobian:.3g}")
     if result.samples.F is not None:
@@ -90,7 +98,7 @@ def result_table(result: Result, validation: Samples | None, title: str) -> Tabl
     table.add_row("stopped", result.reason)
     if result.decoupling.n_parameters <= 1000:
         table.add_row("unique", str(result.identifiability))
-    for note in result.notes:
+    for note in (*notes, *result.notes):
         table.add_row("note", printable(note))
     table.add_row("time", f"{result.seconds:.2f} s")
     return table

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ._columns import Columns, column_options
-from ._options import basis_class, basis_option, number_list, output_options, seed_option
+from ._options import basis_class, basis_option, linear_option, number_list, output_options, seed_option
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -41,6 +41,7 @@ _PICTURES = ("png", "svg", "pdf")
 )
 @click.option("--folds", type=click.IntRange(min=2), default=5, show_default=True, help="Parts for cross-validation.")
 @basis_option
+@linear_option
 @click.option(
     "--max-seconds",
     type=click.FloatRange(min=0, min_open=True),
@@ -63,6 +64,7 @@ def select(
     degrees: tuple[int, ...] | None,
     folds: int,
     basis: str,
+    linear: bool,
     max_seconds: float,
     output: str | None,
     model: str | None,
@@ -103,6 +105,7 @@ def select(
         degrees=degrees,
         folds=folds,
         basis=basis_class(basis),
+        linear=linear,
         rng=seed,
         progress=silent if quiet else True,
         max_seconds=max_seconds,

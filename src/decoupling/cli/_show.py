@@ -10,25 +10,43 @@ if TYPE_CHECKING:
     from ..model._decoupling import Decoupling
 
 
+_BEYOND = {
+    "extend": "",
+    "linear": "; along tangents outside the domain",
+    "constant": "; constant outside the domain",
+}
+
+
 @click.command()
 @click.argument("model")
 @click.option("--json", "as_json", is_flag=True, help="Print weights and coefficients as JSON.")
 def show(model: str, as_json: bool) -> None:
     """Print the layers of MODEL, a .safetensors file written by `decouple fit` or Decoupling.save."""
+    import numpy as np
+
     import decoupling as dc
 
-    from ._screen import print_json, print_table
+    from ..model._names import label
+    from ._screen import print_json, print_table, say
 
     decoupling = dc.Decoupling.load(model)
     if as_json:
         print_json(_content(decoupling))
         return
     click.echo(repr(decoupling))
+    for side, names in (("Inputs", decoupling.inputs), ("Outputs", decoupling.outputs)):
+        if names is not None:
+            say(f"{side}: {', '.join(map(label, names))}")
     for l, W in enumerate(decoupling.W):
         print_table(_matrix(f"W_{l}, {W.shape[0]} x {W.shape[1]}", W))
         if l < decoupling.n_layers:
             g = decoupling.g[l]
-            print_table(_matrix(f"g_{l + 1}, {g.rank} functions in {g.basis!r}: coefficients, constant first", g.C))
+            title = f"g_{l + 1}, {g.rank} functions in {g.basis!r}: domain, then coefficients, constant first"
+            print_table(_matrix(title + _BEYOND[g.outside], np.column_stack([g.domain, g.C])))
+    if decoupling.linear is not None:
+        print_table(_matrix(f"A, {decoupling.n_outputs} x {decoupling.n_inputs}: the linear part", decoupling.linear))
+    if decoupling.offset is not None:
+        print_table(_matrix("b: constants of the outputs", decoupling.offset[None]))
 
 
 def _content(model: Decoupling) -> dict[str, Any]:
@@ -38,8 +56,20 @@ def _content(model: Decoupling) -> dict[str, Any]:
         "ranks": model.ranks,
         "degrees": model.degrees,
         "n_parameters": model.n_parameters,
+        "inputs": model.inputs,
+        "outputs": model.outputs,
         "W": [W.tolist() for W in model.W],
-        "g": [{"basis": [repr(b) for b in g.layer.bases], "C": g.C.tolist()} for g in model.g],
+        "g": [
+            {
+                "basis": [repr(b) for b in g.layer.bases],
+                "C": g.C.tolist(),
+                "domain": g.domain.tolist(),
+                "outside": g.outside,
+            }
+            for g in model.g
+        ],
+        "linear": None if model.linear is None else model.linear.tolist(),
+        "offset": None if model.offset is None else model.offset.tolist(),
     }
 
 

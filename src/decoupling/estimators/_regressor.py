@@ -1,20 +1,7 @@
-r"""Decouplings as a scikit-learn estimator.
-
-Inside, inputs and outputs are shifted to mean 0 and divided by their standard deviation, so that units and offsets of
-the data do not matter. With polynomial and trigonometric bases this changes nothing about which functions can be
-fitted: a shift of the inputs only changes the coefficients, layer by layer. What is fitted is then
-
-    y \approx W_L g_L(... g_1(W_0 x)) + b,
-
-where the intercept b is what the constants of the last layer cannot give: 0 unless the rank of W_L is below the number
-of outputs.
-"""
+"""Decouplings as a scikit-learn estimator: values in, predictions out, and beyond the data no wild growth."""
 
 from __future__ import annotations
 
-import dataclasses
-import warnings
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -30,20 +17,17 @@ except ImportError as error:
         'dc.DecouplingRegressor needs scikit-learn 1.6 or newer: pip install "decoupling[sklearn]".'
     ) from error
 
-from .._support._errors import DecouplingWarning, InputError
+from .._support._errors import InputError
 from ..bases import Monomial
 from ..fit._decouple import decouple
-from ..fit._layer_bases import layer_bases
-from ..fit._result import fixed_parts
 from ..model._decoupling import Decoupling
-from ..model._scaling import can_be_shifted, in_given_units, plus_constants
+from ..model._functions import OUTSIDE, Functions
 from ..samples._samples import Samples
-from ..solvers import AbstractSolver, TwoStage, VarPro
+from ..samples.readers._frames import column_names, usable_names
+from ..solvers import VarPro
 
 _STARTS = 32  # of the default solver: a fit of a few hundred samples takes about a second
-_LARGEST = 1e100  # of the data: their squares are added up
-_TOLERANCE = 1e-9  # singular values of W_L, relative to the largest, that carry no constant
-_DIGITS = 1e-6  # of the standard deviation of y: what may be lost by writing the model in the units of X
+_SAME = 1e-9  # of a domain: arguments that are so near to its end are within
 
 
 class DecouplingRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
@@ -61,6 +45,12 @@ class DecouplingRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         have layers and degrees chosen as well.
     basis
         A basis class, a basis, or a sequence with one entry per layer, as for `dc.decouple`.
+    linear
+        Whether the model has a linear part besides: y = A x + W_L g_L(...).
+    outside
+        What functions do beyond the range that X visits: go on along their tangents ("linear"), so that predictions
+        grow no faster than inputs; keep their value at the end ("constant"); or follow their formula ("extend"), which
+        grows like a power. Functions that have no such range, such as dc.Tanh(), follow their formula.
     solver
         The method; by default `dc.VarPro(ridge=ridge)`.
     n_starts
@@ -68,9 +58,6 @@ class DecouplingRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     ridge
         Penalty on the squared size of all weights and coefficients, for the default solver only. Raise it where noise
         is fitted: 1e-4 is much.
-    scale
-        Whether inputs and outputs are standardised inside. With a basis of your own that cannot be shifted, such as
-        tanh, inputs are scaled but not shifted. False where the solver is given parts or a start in units of the data.
     random_state
         Seed, `numpy.random.RandomState` or None, as in scikit-learn.
     verbose
@@ -79,11 +66,9 @@ class DecouplingRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     Attributes
     ----------
     decoupling_ : Decoupling
-        The model in the units of X and y: ``predict(X)`` is ``decoupling_(X) + intercept_``.
-    intercept_ : (n,)
-        What the constants of the last layer cannot give; 0 unless W_L has a rank below the number of outputs.
+        The model in the units of X and y: ``predict(X)`` is ``decoupling_(X)``. It has the names of the columns of X.
     result_ : Result
-        `decoupling_` with the record of how it was found. Its samples are X and y without the intercept.
+        How it was found, as `dc.decouple` returned it: `decoupling_` with formulas that go on beyond the range of X.
     n_features_in_, feature_names_in_
         As in scikit-learn.
 
@@ -103,20 +88,22 @@ class DecouplingRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         degrees: Any = 3,
         *,
         basis: Any = Monomial,
+        linear: Any = False,
+        outside: Any = "linear",
         solver: Any = None,
         n_starts: Any = None,
         ridge: Any = 1e-6,
-        scale: Any = True,
         random_state: Any = None,
         verbose: Any = False,
     ) -> None:
         self.ranks = ranks
         self.degrees = degrees
         self.basis = basis
+        self.linear = linear
+        self.outside = outside
         self.solver = solver
         self.n_starts = n_starts
         self.ridge = ridge
-        self.scale = scale
         self.random_state = random_state
         self.verbose = verbose
 
@@ -134,86 +121,44 @@ class DecouplingRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         sample_weight : (S,), optional
             What the squared residuals of each sample are multiplied by.
         """
+        called = column_names(y)
         X, y = validate_data(
             self, X, y, dtype=np.float64, multi_output=True, y_numeric=True, ensure_min_samples=2, order="C"
         )
+        if self.outside not in OUTSIDE:
+            raise InputError(f"`outside` must be one of {', '.join(OUTSIDE)}. Got {self.outside!r}.")
         F = np.asarray(y, dtype=np.float64).reshape(len(X), -1)
-        given = Samples(X, F=F, J=_as_jacobians(jacobian, F, X))
+        names = usable_names(getattr(self, "feature_names_in_", None))
+        samples = Samples(X, F=F, J=_as_jacobians(jacobian, F, X), inputs=names, outputs=called)
         if sample_weight is not None:
-            given = _weighted(given, _check_sample_weight(sample_weight, X, dtype=np.float64))
-        method = VarPro(ridge=self.ridge) if self.solver is None else self.solver
-        default = self.solver is None and self.n_starts is None and not self._chosen()
-        n_starts = _STARTS if default else self.n_starts
-        units = self._units(given, method)
-        seed = int(check_random_state(self.random_state).randint(2**31))
-        result = decouple(
-            units.scaled(given),
+            samples = _weighted(samples, _check_sample_weight(sample_weight, X, dtype=np.float64))
+        chosen = isinstance(self.ranks, str) and self.ranks == "auto"  # by `dc.select`, which has starts of its own
+        default = self.solver is None and self.n_starts is None and not chosen
+        self.result_ = decouple(
+            samples,
             self.ranks,
             self.degrees,
             basis=self.basis,
-            solver=method,
-            n_starts=n_starts,
-            rng=seed,
+            linear=self.linear,
+            solver=VarPro(ridge=self.ridge) if self.solver is None else self.solver,
+            n_starts=_STARTS if default else self.n_starts,
+            rng=int(check_random_state(self.random_state).randint(2**31)),
             progress=bool(self.verbose),
         )
-        self._inner, self._given_units, self._flat = result.decoupling, units, np.ndim(y) == 1
-        self.decoupling_, self.intercept_ = units.model(result.decoupling)
-        if not fixed_parts(method):
-            self.decoupling_ = self.decoupling_.canonical(given.X)
-        self.result_ = dataclasses.replace(
-            result,
-            decoupling=self.decoupling_,
-            samples=Samples(given.X, F=given.F - self.intercept_, J=given.J, weights=given.weights),
-        )
-        self._check_digits(given, units)
+        self.decoupling_ = _with_tails(self.result_.decoupling, samples.X, self.outside)
+        self._flat = np.ndim(y) == 1
         return self
 
     def predict(self, X: Any) -> ndarray:
         """Outputs at X (S, m): of shape (S,) if y was so, (S, n) otherwise."""
         check_is_fitted(self)
         X = validate_data(self, X, reset=False, dtype=np.float64)
-        F = self._predict(X)
+        F = self.decoupling_(X)
         return F[:, 0] if self._flat else F
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """R^2 of the predictions at X: 1 is perfect, 0 as good as the mean of y; the mean over several outputs."""
         return float(super().score(X, y, sample_weight))
-
-    def _chosen(self) -> bool:
-        """Whether ranks are left to `dc.select`."""
-        return isinstance(self.ranks, str) and self.ranks == "auto"
-
-    def _predict(self, X: ndarray) -> ndarray:
-        """In units where offsets of the data cost no digits."""
-        units = self._given_units
-        return self._inner((X - units.centre) / units.size) * units.y_size + units.y_centre
-
-    def _units(self, samples: Samples, method: Any) -> Units:
-        if not isinstance(self.scale, bool | np.bool_):
-            raise InputError(f"`scale` must be True or False. Got {self.scale!r}.")
-        if not self.scale:
-            return Units.given(samples)
-        if _knows_units(method):
-            raise InputError(
-                "`scale` must be False where the solver is given parts or a start: they are in units of the data."
-            )
-        if self._chosen():
-            layers = layer_bases(1, 1 if isinstance(self.basis, type) else None, self.basis)
-        else:
-            layers = layer_bases(self.ranks, self.degrees, self.basis)
-        return Units.of(samples, centred=all(can_be_shifted(layer.bases) for layer in layers))
-
-    def _check_digits(self, samples: Samples, units: Units) -> None:
-        assert samples.F is not None
-        apart = np.max(np.abs(self.decoupling_(samples.X) + self.intercept_ - self._predict(samples.X)) / units.y_size)
-        if not apart <= _DIGITS:
-            warnings.warn(
-                f"`decoupling_` differs from `predict` by up to {apart:.1e} standard deviations of y: the offsets of X "
-                "are large compared with its spread, and writing the model in the units of X costs digits. `predict` "
-                "is not affected; put a StandardScaler before the regressor to read the model in scaled units.",
-                DecouplingWarning,
-                stacklevel=3,
-            )
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -221,52 +166,18 @@ class DecouplingRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         return tags
 
 
-@dataclass(frozen=True, eq=False)
-class Units:
-    """Centre and size of every input and output."""
+def _with_tails(model: Decoupling, X: Float[ndarray, "S m"], outside: Any) -> Decoupling:
+    """The same model at X, with tails for the layers whose domains are the range that X visits.
 
-    centre: Float[ndarray, " m"]
-    size: Float[ndarray, " m"]
-    y_centre: Float[ndarray, " n"]
-    y_size: Float[ndarray, " n"]
-
-    @classmethod
-    def of(cls, samples: Samples, *, centred: bool) -> Units:
-        """Means and standard deviations; root mean squares of the inputs where these are not centred."""
-        assert samples.F is not None
-        w = samples.weights
-        for name, data in (("X", samples.X), ("y", samples.F)):
-            if (largest := float(np.max(np.abs(data)))) > _LARGEST:
-                raise InputError(f"`{name}` must lie within ±{_LARGEST:g}. Got {largest:.3g}: choose other units.")
-        centre = np.average(samples.X, axis=0, weights=w) if centred else np.zeros(samples.n_inputs)
-        y_centre = np.average(samples.F, axis=0, weights=w)
-        return cls(centre, _deviation(samples.X, centre, w), y_centre, _deviation(samples.F, y_centre, w))
-
-    @classmethod
-    def given(cls, samples: Samples) -> Units:
-        """The units of the data: nothing is changed."""
-        m, n = samples.n_inputs, samples.n_outputs
-        return cls(np.zeros(m), np.ones(m), np.zeros(n), np.ones(n))
-
-    def scaled(self, samples: Samples) -> Samples:
-        assert samples.F is not None
-        F = (samples.F - self.y_centre) / self.y_size
-        J = None if samples.J is None else samples.J * self.size / self.y_size[:, None]
-        return Samples((samples.X - self.centre) / self.size, F=F, J=J, weights=samples.weights)
-
-    def model(self, inner: Decoupling) -> tuple[Decoupling, Float[ndarray, " n"]]:
-        """A model of scaled data as one of the data, and the intercept that its constants cannot give."""
-        complete, rest = plus_constants(
-            in_given_units(inner, self.centre, self.size, self.y_size), self.y_centre, _TOLERANCE
-        )
-        negligible = np.abs(rest) <= _TOLERANCE * np.abs(self.y_centre)
-        return complete, np.where(negligible, 0.0, rest)
-
-
-def _deviation(data: Float[ndarray, "S k"], centre: Float[ndarray, " k"], weights: Any) -> Float[ndarray, " k"]:
-    """Root mean square around the centre, and 1 where that is nothing but rounding."""
-    size = np.sqrt(np.average((data - centre) ** 2, axis=0, weights=weights))
-    return np.where(size > np.maximum(10.0 * np.finfo(float).eps * np.abs(centre), 1.0 / _LARGEST), size, 1.0)
+    Other domains are parameters, or parts that the user gave: cut off there, the functions would change at X itself.
+    """
+    layers = []
+    for g, u in zip(model.g, model.inner_inputs(X), strict=True):
+        slack = _SAME * g.half_width
+        within = np.all(u >= g.domain[:, 0] - slack) and np.all(u <= g.domain[:, 1] + slack)
+        tailed = within and not np.any(g.layer.free_domain)
+        layers.append(Functions(g.layer.bases, g.C, g.domain, outside) if tailed else g)
+    return model.with_parts(g=layers)
 
 
 def _as_jacobians(jacobian: Any, F: Float[ndarray, "S n"], X: Float[ndarray, "S m"]) -> Any:
@@ -296,11 +207,4 @@ def _weighted(samples: Samples, weights: Float[ndarray, " S"]) -> Samples:
             f"`sample_weight` must be above 0 for at least 2 samples. Got {int(np.count_nonzero(kept))} such samples."
         )
     some = samples.take(kept)
-    return Samples(some.X, F=some.F, J=some.J, weights=weights[kept])
-
-
-def _knows_units(solver: Any) -> bool:
-    """Whether a solver is given parts of a model, which are in some units."""
-    inner = solver.solver if isinstance(solver, TwoStage) else solver
-    started = isinstance(getattr(inner, "start", None), Decoupling)
-    return isinstance(solver, AbstractSolver) and (started or bool(fixed_parts(solver)))
+    return Samples(some.X, F=some.F, J=some.J, weights=weights[kept], inputs=some.inputs, outputs=some.outputs)

@@ -23,7 +23,9 @@ def decouple(
     degrees: int | Sequence[int] | None = None,
     *,
     basis: Any = Monomial,
+    linear: bool = False,
     solver: AbstractSolver | None = None,
+    as_given: bool = False,
     n_starts: int | None = None,
     validation: Samples | None = None,
     rng: int | np.random.Generator = 0,
@@ -44,8 +46,14 @@ def decouple(
     basis
         A basis class that is given the degrees, such as `dc.Monomial`; one basis for all layers; or a sequence with
         one entry per layer, each a basis or a tuple with one basis per internal function.
+    linear
+        Whether the model has a linear part besides: A x + W_L g_L(...).
     solver
         The method; by default `VarPro()`.
+    as_given
+        Solvers work in standard units: inputs and outputs centred and scaled by their spreads, the objective measured
+        there, functions on the range that the samples visit. True takes the data as they are, with functions around
+        0: the paper's algorithms as printed.
     n_starts
         Number of random starts; the best is kept. Alternating solvers run all of them (8 if left out), `VarPro` at
         most so many (1024 if left out): it stops when one meets the data to rounding or several agree.
@@ -66,37 +74,33 @@ def decouple(
     True
     """
     if isinstance(ranks, str) and ranks == "auto":
-        return _with_selected_ranks(
-            samples, degrees, basis, solver, n_starts=n_starts, validation=validation, rng=rng, progress=progress
-        )
+        for name, value in (("n_starts", n_starts), ("validation", validation), ("as_given", as_given or None)):
+            if value is not None:
+                raise InputError(
+                    f'`{name}` must be left out with ranks="auto", which cross-validates and has starts of its own. '
+                    f"Got {value!r}: choose with dc.select, then decouple with the ranks it recommends."
+                )
+        n_layers = 2 if degrees is None else len(as_counts("degrees", degrees))
+        return select(
+            samples,
+            (MAX_RANK,) * n_layers,
+            degrees=degrees,
+            basis=basis,
+            linear=linear,
+            solver=solver,
+            rng=rng,
+            progress=progress,
+        ).result
     return fit(
         samples,
         ranks,
         degrees,
         basis=basis,
+        linear=linear,
         solver=solver,
+        as_given=as_given,
         n_starts=n_starts,
         validation=validation,
         rng=rng,
         progress=progress,
     )
-
-
-def _with_selected_ranks(
-    samples: Samples,
-    degrees: int | Sequence[int] | None,
-    basis: Any,
-    solver: AbstractSolver | None,
-    *,
-    n_starts: int | None,
-    validation: Samples | None,
-    **options: Any,
-) -> Result:
-    for name, value in (("n_starts", n_starts), ("validation", validation)):
-        if value is not None:
-            raise InputError(
-                f'`{name}` must be left out with ranks="auto", which cross-validates and has starts of its own. '
-                f"Got {value!r}: choose with dc.select, then decouple with the ranks it recommends."
-            )
-    n_layers = 2 if degrees is None else len(as_counts("degrees", degrees))
-    return select(samples, (MAX_RANK,) * n_layers, degrees=degrees, basis=basis, solver=solver, **options).result

@@ -6,7 +6,6 @@ import copy
 import time
 import warnings
 from collections.abc import Callable, Sequence
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -22,13 +21,15 @@ from ..samples._metrics import error_values
 from ..samples._samples import Samples
 from ..samples._weights import check_all_outputs_count
 from ..solvers import AbstractSolver, Problem, VarPro
+from ..solvers._exact import exact_below
+from ..solvers._free_parameters import n_free
 from ..solvers._status import Status
 from ._layer_bases import layer_bases
 from ._result import Result
 from ._settings import Settings
 
 _LARGEST = 1e100  # of the data: their squares are added up
-_EXACT = 1e-18  # of the squared size of the data
+_REWRITTEN = 100.0  # times what rounding of the data explains: a model in other units has lost a digit
 _NO_VALUES = "Only Jacobians were given: they leave the constants of the last layer open, so these are 0."
 
 
@@ -38,7 +39,9 @@ def fit(
     degrees: int | Sequence[int] | None,
     *,
     basis: Any,
+    linear: bool,
     solver: AbstractSolver | None,
+    as_given: bool,
     n_starts: int | None,
     validation: Samples | None,
     rng: int | np.random.Generator,
@@ -58,13 +61,16 @@ def fit(
     method = VarPro() if solver is None else solver
     if not isinstance(method, AbstractSolver):
         raise InputError(f"`solver` must be a solver such as dc.Constr() or dc.TwoStage(dc.Proj()). Got {solver!r}.")
+    for name, value in (("linear", linear), ("as_given", as_given)):
+        if not isinstance(value, bool):
+            raise InputError(f"`{name}` must be True or False. Got {value!r}.")
     count = method.default_n_starts if n_starts is None else as_count("n_starts", n_starts)
     generator = as_generator(rng)
     _check_validation(validation, samples)
-    settings = Settings(ranks, degrees, basis, count, copy.deepcopy(rng), validation)
-    problem = Problem.build(samples, layers, validation)
+    settings = Settings(ranks, degrees, basis, linear, as_given, count, copy.deepcopy(rng), validation)
+    problem = Problem.build(samples, layers, validation, linear=linear, standard=not as_given)
     method.check(problem)
-    notes = _undetermined(samples, layers)
+    notes = _undetermined(samples, layers, linear=linear)
     for note in notes:
         warnings.warn(note, DecouplingWarning, stacklevel=3)
     if samples.F is None:
@@ -91,7 +97,8 @@ def _honest(status: Status, model: Decoupling, samples: Samples) -> Status:
     """EXACT only if the model meets everything that is known, whatever the solver looked at."""
     if status is not Status.EXACT or samples.J is None or samples.F is None:
         return status
-    return status if error_values(samples.F, model(samples.X)) <= _EXACT else Status.JACOBIANS_EXACT
+    met = error_values(samples.F, model(samples.X)) <= _REWRITTEN * exact_below(samples)
+    return status if met else Status.JACOBIANS_EXACT
 
 
 def _check_range(samples: Samples) -> None:
@@ -117,13 +124,11 @@ def _check_validation(validation: Samples | None, samples: Samples) -> None:
         )
 
 
-def _undetermined(samples: Samples, layers: tuple[LayerBasis, ...]) -> tuple[str, ...]:
+def _undetermined(samples: Samples, layers: tuple[LayerBasis, ...], *, linear: bool) -> tuple[str, ...]:
     """Sentences about ranks and degrees that these samples cannot determine."""
     m, n, S = samples.n_inputs, samples.n_outputs, samples.n_samples
     ranks = [len(layer.bases) for layer in layers]
-    dims = [m, *ranks, n]
-    # Two scalings per internal function leave the map unchanged.
-    unknowns = sum(a * b for a, b in pairwise(dims)) + sum(sum(layer.sizes) - 2 * len(layer.sizes) for layer in layers)
+    unknowns = n_free(m, layers, n, values=samples.F is not None, linear=linear)
     equations = S * n * ((samples.J is not None) * m + (samples.F is not None))
     notes = []
     degree = max(layer.size for layer in layers)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
@@ -15,9 +16,9 @@ from .._support._checks import as_array
 from .._support._errors import InputError
 from ..model._decoupling import Decoupling
 from ..samples._jacobians import portions
-from ..samples._metrics import error_values, relative_rmse, relative_square
+from ..samples._metrics import error_values, relative_rmse
 from ..samples._samples import Samples
-from ..solvers import AbstractSolver, History, LamRow, StartRow, TwoStage, VarPro
+from ..solvers import AbstractSolver, History, LamRow, StartRow
 from ..solvers._inference import Identifiability, identifiability, standard_errors
 from ..solvers._status import Status
 from ._settings import Settings
@@ -74,10 +75,28 @@ class Result:
         """||J - J_hat||^2 / ||J||^2 on the fitted samples, computed from the model; NaN without Jacobians."""
         if self.samples.J is None:
             return float("nan")
-        X, model = self.samples.X, self.decoupling
-        return relative_square((J, model.jacobian(X[rows])) for rows, J in portions(self.samples.J))
+        off, size = (float(squares.sum()) for squares in self._jacobian_squares)
+        return off / size if size > 0.0 else float("inf") if off > 0.0 else 0.0
 
     @property
+    def relative_slopes(self) -> Float[ndarray, " n"]:
+        """100 ||J_i - J_hat_i|| / ||J_i|| on the fitted samples, in percent, one per output; NaN without Jacobians."""
+        off, size = self._jacobian_squares
+        return 100.0 * np.sqrt(off / np.where(size > 0.0, size, 1.0))
+
+    @cached_property
+    def _jacobian_squares(self) -> tuple[Float[ndarray, " n"], Float[ndarray, " n"]]:
+        """||J_i - J_hat_i||^2 and ||J_i||^2 for every output: stored Jacobians are read once for all errors."""
+        if self.samples.J is None:
+            return np.full(self.samples.n_outputs, np.nan), np.ones(self.samples.n_outputs)
+        X, model = self.samples.X, self.decoupling
+        off, size = np.zeros(self.samples.n_outputs), np.zeros(self.samples.n_outputs)
+        for rows, J in portions(self.samples.J):
+            off += np.sum((J - model.jacobians(X[rows])) ** 2, axis=(0, 2))
+            size += np.sum(J**2, axis=(0, 2))
+        return off, size
+
+    @cached_property
     def error_values(self) -> float:
         """||F - F_hat||^2 / ||F||^2 on the fitted samples, computed from the model; NaN without values."""
         if self.samples.F is None:
@@ -116,7 +135,7 @@ class Result:
     @property
     def _fixed(self) -> Collection[str]:
         """Names of the parts that the user gave."""
-        return fixed_parts(self.solver)
+        return self.solver.fixed
 
     def plot(
         self,
@@ -128,13 +147,14 @@ class Result:
     ) -> Figure:
         """Draw the network as a block diagram: inputs, W_0, functions, ..., W_L, outputs.
 
-        Solid edges are positive weights and dashed ones negative; wide ones bring much to their target. Each function
-        is a small curve over the range that the samples visit. Of large layers the most important parts are shown.
+        Solid edges are positive weights and dashed ones negative; a thick line is a large contribution. Each function
+        is a small curve over the range that the samples visit, dashed outside its domain; a linear part is a box below
+        them. Of large layers the most important parts are shown.
 
         Parameters
         ----------
         inputs, outputs
-            Names of the variables; by default x1, x2, ... and y1, y2, ...
+            Names of the variables; by default those of the samples, or x1, x2, ... and y1, y2, ...
         bands
             Shade two standard errors, where they are known: not with stored Jacobians, nor for very large models.
         dark
@@ -204,7 +224,7 @@ class Result:
         Parameters
         ----------
         inputs, outputs
-            Names of the variables; by default x1, x2, ... and y1, y2, ...
+            Names of the variables; by default those of the samples, or x1, x2, ... and y1, y2, ...
         """
         from ..report import write_report
 
@@ -220,9 +240,3 @@ class Result:
         from ..write._notebook import result_html
 
         return result_html(self)
-
-
-def fixed_parts(solver: AbstractSolver) -> tuple[str, ...]:
-    """Names of the parts that a solver holds fixed, such as "W0" or "g1"."""
-    inner = solver.solver if isinstance(solver, TwoStage) else solver
-    return tuple(inner.fixed) if isinstance(inner, VarPro) else ()

@@ -1,14 +1,8 @@
-r"""Fits of many shapes of a model, one leading to the next.
+"""Fits of many shapes of a model, one leading to the next.
 
 A shape is ranks and degrees. Each is fitted to all samples and, from there, to all but one fold at a time; what is left
-out gives the cross-validated error. Shapes are compared by the Bayesian information criterion of the fits to all
-samples,
-
-    sum_t N_t log(e_t) + p log(N),
-
-where e_t is the relative squared error of the values or the Jacobians, N_t how many numbers these are, N their sum and
-p the number of free parameters. Errors at rounding count as equal, so that the smallest of the exact shapes wins. The
-choice is the smallest shape within 6 of the lowest criterion, a difference that is commonly called strong evidence.
+out gives the cross-validated error. The choice is the smallest shape within 6 of the lowest criterion (see
+`_candidate`), a difference that is commonly called strong evidence.
 
 The search starts at the ranks that singular values suggest. For these, degrees grow until one shape is exact or the
 limit is reached, and those of the best one shrink as far as that is better; then every rank is tried one larger and one
@@ -22,122 +16,31 @@ import dataclasses
 import time
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
-from itertools import pairwise, product
-from typing import Any, overload
+from typing import Any
 
 import numpy as np
-from jaxtyping import Float
 from numpy import ndarray
 
-from .._support._errors import DecouplingWarning, InputError, SolverError
+from .._support._errors import DecouplingWarning, SolverError
 from ..model._decoupling import Decoupling
 from ..model._resize import resized
-from ..samples._jacobians import StoredJacobians
 from ..samples._samples import Samples
-from ..solvers import AbstractSolver, Problem, TwoStage, VarPro
-from ..solvers._weighting import weighted_mean, weighted_squares
+from ..solvers import AbstractSolver, Problem
+from ..solvers._exact import exact_below
+from ..solvers._free_parameters import n_free
+from ._candidate import Candidate, Shape, better
 from ._fit import fit
 from ._layer_bases import layer_bases
+from ._limits import Limits
+from ._measure import Measure
 from ._result import Result
 from ._unfoldings import hints_of
 
-Shape = tuple[tuple[int, ...], tuple[int, ...]]  # ranks and degrees
-
-EXACT = 1e-20  # relative squared errors up to this are rounding
 _STARTS, _FEWER, _MORE = 16, 8, 32  # of VarPro: in general, for a shape that comes from a larger one, for the best one
 _STRONG = 6.0  # difference of the criterion that is called strong evidence
 _VETO = 10.0  # times the smallest left-out error: more tells of too many parameters for the samples
 _SHARE = 0.1  # of the time for the scan that one fit may take
 _FOLD_STEPS = 60  # of a fold, which starts at the fit to all samples
-
-
-@dataclass(frozen=True)
-class Limits:
-    """What may be tried: the largest ranks and degrees per layer, or the very degrees."""
-
-    max_ranks: tuple[int, ...]
-    max_degrees: tuple[int, ...]
-    fixed_degrees: bool
-    fewest_layers: int = 1
-
-    def n_layers(self) -> range:
-        """Numbers of layers to try."""
-        return range(self.fewest_layers, len(self.max_ranks) + 1)
-
-    def ranks(self, L: int) -> tuple[int, ...]:
-        """Largest ranks of a model with L layers."""
-        return self.max_ranks if len(self.max_ranks) == L else (max(self.max_ranks),) * L
-
-    def degrees(self, L: int) -> tuple[int, ...]:
-        """Largest degrees of a model with L layers."""
-        return self.max_degrees if len(self.max_degrees) == L else (max(self.max_degrees),) * L
-
-    def least_degrees(self, L: int) -> tuple[int, ...]:
-        """A layer of degree 1 between others is none."""
-        top = self.degrees(L)
-        return top if self.fixed_degrees else tuple(min(d, 1 if L == 1 else 2) for d in top)
-
-    def ladder(self, L: int) -> list[tuple[int, ...]]:
-        """Degrees to try for given ranks, lowest first; those of a shape differ by at most two.
-
-        One layer needs no help from lower degrees: the highest comes first.
-        """
-        top, least = self.degrees(L), self.least_degrees(L)
-        if L == 1 or self.fixed_degrees:
-            return [(d,) for d in range(top[0], least[0] - 1, -1)] if L == 1 else [top]
-        apart = 2 if L == 2 else 1
-        steps = {
-            tuple(min(max(d - k, low), high) for k, low, high in zip(below, least, top, strict=True))
-            for d in range(max(least), max(top) + 1)
-            for below in product(range(apart + 1), repeat=L)
-        }
-        return sorted(steps, key=lambda degrees: (max(degrees), sum(degrees), degrees))
-
-
-@dataclass(frozen=True, eq=False)
-class Candidate:
-    """One shape and how well it does."""
-
-    ranks: tuple[int, ...]
-    degrees: tuple[int, ...]
-    result: Result
-    squares: tuple[float, ...]  # relative squared errors of Jacobians and values, as far as these are known
-    counts: tuple[float, ...]  # how many numbers they are
-    n_free: int
-    fold_errors: Float[ndarray, " K"]  # relative, one per fold
-    seconds: float
-
-    @property
-    def shape(self) -> Shape:
-        return self.ranks, self.degrees
-
-    @property
-    def n_parameters(self) -> int:
-        return self.result.decoupling.n_parameters
-
-    @property
-    def exact(self) -> bool:
-        return max(self.squares) <= EXACT
-
-    @property
-    def training_error(self) -> float:
-        return float(np.sqrt(np.mean(self.squares)))
-
-    @property
-    def error(self) -> float:
-        """On left-out samples: the root mean square of the folds."""
-        return float(np.sqrt(np.mean(self.fold_errors**2)))
-
-    @property
-    def spread(self) -> float:
-        """Standard deviation between folds."""
-        return float(np.std(self.fold_errors)) if np.all(np.isfinite(self.fold_errors)) else float("inf")
-
-    @property
-    def score(self) -> float:
-        """The criterion: lower is better."""
-        return criterion(self.squares, self.counts, self.n_free)
 
 
 class OutOfTimeError(Exception):
@@ -153,6 +56,7 @@ class Scan:
         limits: Limits,
         *,
         basis: Any,
+        linear: bool,
         solver: AbstractSolver,
         folds: int,
         rng: np.random.Generator,
@@ -161,6 +65,7 @@ class Scan:
         report: Callable[..., None],
     ) -> None:
         self.samples, self.limits, self.basis, self.solver = samples, limits, basis, solver
+        self.linear, self.rounding = linear, exact_below(samples)
         self.deadline, self.share, self.report = began + max_seconds, _SHARE * max_seconds, report
         self.hints = hints_of(samples)
         self.seed = int(rng.integers(2**63))
@@ -200,7 +105,7 @@ class Scan:
 
     def allowed_error(self) -> float:
         """Left-out errors above this tell of too many parameters for the samples."""
-        return _VETO * max(min(c.error for c in self.found.values()), float(np.sqrt(EXACT)))
+        return _VETO * max(min(c.error for c in self.found.values()), float(np.sqrt(self.rounding)))
 
     def first_ranks(self, L: int) -> tuple[int, ...]:
         """Ranks that the singular values suggest, as far as the samples determine so many parameters.
@@ -290,7 +195,15 @@ class Scan:
     # One shape
 
     def n_free(self, ranks: tuple[int, ...], degrees: tuple[int, ...]) -> int:
-        return n_free(self.samples, ranks, degrees)
+        """How many parameters of a shape scalings leave free."""
+        layers = layer_bases(ranks, degrees, self.basis)
+        return n_free(
+            self.samples.n_inputs,
+            layers,
+            self.samples.n_outputs,
+            values=self.samples.F is not None,
+            linear=self.linear,
+        )
 
     def determined(self, ranks: tuple[int, ...], degrees: tuple[int, ...]) -> bool:
         """Whether the samples of all folds but one hold as many numbers as there are parameters."""
@@ -312,7 +225,7 @@ class Scan:
         """
         known = self.found.get((ranks, degrees))
         if known is not None:
-            if known.exact or start is None or not isinstance(self.solver, VarPro):
+            if known.exact or start is None or not self.solver.stops_by_itself:
                 return known
             if not once_more and (start is known or (start, (ranks, degrees)) in self.tried):
                 return known
@@ -343,6 +256,7 @@ class Scan:
                 self.measure.counts,
                 self.n_free(ranks, degrees),
                 np.array([self._left_out(result.decoupling, rows, rng) for rows in self.folds]),
+                self.rounding,
                 spent + time.perf_counter() - began,
             )
         self.found[ranks, degrees] = found
@@ -356,13 +270,10 @@ class Scan:
         n_starts: int,
         rng: np.random.Generator,
     ) -> Result:
-        solver, count = self.solver, None
-        if isinstance(solver, VarPro):
-            solver, count = dataclasses.replace(solver, max_seconds=min(solver.max_seconds, self._left())), n_starts
-            if start is not None:
-                layers = layer_bases(ranks, degrees, self.basis)
-                model = resized(start.result.decoupling, layers, self.samples.X, rng)
-                solver = dataclasses.replace(solver, start=model)
+        solver = self.solver.within(self._left())
+        if solver.stops_by_itself and start is not None:
+            layers = layer_bases(ranks, degrees, self.basis)
+            solver = solver.started_at(resized(start.result.decoupling, layers, self.samples.X, rng)) or solver
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DecouplingWarning)
             return fit(
@@ -370,8 +281,10 @@ class Scan:
                 ranks,
                 degrees,
                 basis=self.basis,
+                linear=self.linear,
                 solver=solver,
-                n_starts=count,
+                as_given=False,
+                n_starts=n_starts if solver.stops_by_itself else None,
                 validation=None,
                 rng=rng,
                 progress=False,
@@ -381,8 +294,10 @@ class Scan:
         """Relative error at the samples `rows` of a fit to all others."""
         S = self.samples.n_samples
         known, unknown = self.samples.take(np.setdiff1d(np.arange(S), rows)), self.samples.take(rows)
-        solver, n_starts = _going_on(self.solver, model, self._left() / len(self.folds))
-        problem = Problem.build(known, tuple(g.layer for g in model.g))
+        within = self.solver.within(self._left() / len(self.folds))
+        solver = within.started_at(model, max_steps=_FOLD_STEPS if within.stops_by_itself else None)
+        solver, n_starts = (within, within.default_n_starts) if solver is None else (solver, 1)
+        problem = Problem.build(known, tuple(g.layer for g in model.g), linear=self.linear)
         try:
             fitted = solver.solve(problem, n_starts=n_starts, rng=rng, progress=lambda **_: None).decoupling
         except SolverError:
@@ -394,89 +309,6 @@ class Scan:
         return max(min(self.share, self.deadline - time.perf_counter()), 0.1)
 
 
-@dataclass(frozen=True)
-class Measure:
-    """Relative squared errors, weighted like the samples: of Jacobians by their size, of values by their spread."""
-
-    sizes: tuple[float, ...]
-    counts: tuple[float, ...]
-
-    @classmethod
-    def of(cls, samples: Samples) -> Measure:
-        sizes, counts = [], []
-        weights, share = samples.weights, _seen(samples.weights)
-        if samples.J is not None:
-            assert not isinstance(samples.J, StoredJacobians)
-            sizes.append(float(weighted_squares(samples.J[None], weights)[0]) or 1.0)
-            counts.append(share * samples.J.size)
-        if samples.F is not None:
-            spread = samples.F - weighted_mean(samples.F, weights)
-            size = float(weighted_squares(samples.F[None], weights)[0])
-            sizes.append(float(weighted_squares(spread[None], weights)[0]) or size or 1.0)
-            counts.append(share * samples.F.size)
-        return cls(tuple(sizes), tuple(counts))
-
-    def squares(self, model: Decoupling, samples: Samples) -> tuple[float, ...]:
-        """One number per term; infinite where the model is not a number."""
-        residuals = []
-        with np.errstate(all="ignore"):
-            try:
-                if samples.J is not None:
-                    residuals.append(samples.J - model.jacobian(samples.X))
-                if samples.F is not None:
-                    residuals.append(samples.F - model(samples.X))
-            except InputError:  # inner inputs that are not finite
-                return (float("inf"),) * len(self.sizes)
-            sums = [float(weighted_squares(r[None], samples.weights)[0]) for r in residuals]
-        return tuple(s / size if np.isfinite(s) else np.inf for s, size in zip(sums, self.sizes, strict=True))
-
-
-@overload
-def better(a: Candidate, b: Candidate | None) -> Candidate: ...
-@overload
-def better(a: Candidate | None, b: Candidate | None) -> Candidate | None: ...
-def better(a: Candidate | None, b: Candidate | None) -> Candidate | None:
-    """The one with the lower score; the first one of equals."""
-    if a is None or b is None:
-        return a or b
-    return a if a.score <= b.score else b
-
-
-def criterion(squares: tuple[float, ...], counts: tuple[float, ...], n_free: int) -> float:
-    """The Bayesian information criterion of relative squared errors; those at rounding count as equal."""
-    fit = sum(N * np.log(max(e, EXACT)) for N, e in zip(counts, squares, strict=True))
-    return float(fit + n_free * np.log(sum(counts)))
-
-
-def n_free(samples: Samples, ranks: tuple[int, ...], degrees: tuple[int, ...]) -> int:
-    """Parameters that scalings leave free: two per function are not."""
-    dims = [samples.n_inputs, *ranks, samples.n_outputs]
-    constants = 0 if samples.F is None else min(ranks[-1], samples.n_outputs)
-    weights = sum(a * b for a, b in pairwise(dims))
-    return weights + sum(r * (d - 2) for r, d in zip(ranks, degrees, strict=True)) + constants
-
-
 def one_off(numbers: tuple[int, ...], position: int, step: int) -> tuple[int, ...]:
     """The numbers with one of them changed by `step`."""
     return tuple(n + step * (i == position) for i, n in enumerate(numbers))
-
-
-def _seen(weights: Float[ndarray, "S *outputs"] | None) -> float:
-    """Share of the numbers that weights let count."""
-    if weights is None or weights.ndim == 1:
-        return 1.0
-    if weights.ndim == 2:
-        return float(np.mean(weights > 0.0))
-    return float(np.mean(np.linalg.matrix_rank(weights, hermitian=True))) / weights.shape[1]
-
-
-def _going_on(solver: AbstractSolver, model: Decoupling, seconds: float) -> tuple[AbstractSolver, int]:
-    """A solver that starts at a model, and how many starts it needs; the solver itself where it cannot."""
-    if isinstance(solver, VarPro):
-        seconds = min(solver.max_seconds, seconds)
-        return dataclasses.replace(solver, start=model, polish_steps=_FOLD_STEPS, max_seconds=seconds), 1
-    inner: Any = solver.solver if isinstance(solver, TwoStage) else solver
-    if not hasattr(inner, "start"):
-        return solver, solver.default_n_starts
-    begun = dataclasses.replace(inner, start=model)
-    return (dataclasses.replace(solver, solver=begun) if isinstance(solver, TwoStage) else begun), 1

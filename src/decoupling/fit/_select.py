@@ -21,9 +21,11 @@ from ..samples._jacobians import StoredJacobians
 from ..samples._samples import Samples
 from ..solvers import AbstractSolver, Problem, VarPro
 from ..solvers._status import Status
+from ._candidate import Candidate
 from ._layer_bases import layer_bases
+from ._limits import Limits
 from ._result import Result
-from ._scan import EXACT, Candidate, Limits, OutOfTimeError, Scan
+from ._scan import OutOfTimeError, Scan
 from ._unfoldings import Hints
 
 if TYPE_CHECKING:
@@ -155,6 +157,7 @@ def select(
     degrees: int | Sequence[int] | None = None,
     folds: int = 5,
     basis: Any = Monomial,
+    linear: bool = False,
     solver: AbstractSolver | None = None,
     rng: int | np.random.Generator = 0,
     progress: bool | Callable[..., None] = True,
@@ -177,6 +180,8 @@ def select(
         Into how many parts the samples are cut for cross-validation.
     basis
         A basis class that is given the degrees, or one basis for all layers, whose size is the degree.
+    linear
+        Whether the models have a linear part besides.
     solver
         The method; by default `VarPro()`, which starts every fit at the one before. Others start anew each time.
     rng
@@ -213,6 +218,7 @@ def select(
             samples,
             limits,
             basis=basis,
+            linear=linear,
             solver=method,
             folds=folds,
             rng=generator,
@@ -286,7 +292,7 @@ def _check(samples: Any, solver: Any, folds: Any) -> None:
         )
     if not isinstance(solver, AbstractSolver):
         raise InputError(f"`solver` must be a solver such as dc.VarPro() or dc.Constr(). Got {solver!r}.")
-    if isinstance(solver, VarPro) and (solver.fixed or isinstance(solver.start, Decoupling)):
+    if solver.fixed or solver.given_start is not None:
         raise InputError(
             "`solver` must leave all parts of the model free, since their shapes change. Got `fixed` or a Decoupling "
             "as `start`: leave these out."
@@ -297,7 +303,7 @@ def _check_scan(scan: Scan) -> None:
     """The solver must take every number of layers, and at least one shape must be smaller than the data."""
     for L in scan.limits.n_layers():
         layers = layer_bases((1,) * L, scan.limits.least_degrees(L), scan.basis)
-        scan.solver.check(Problem.build(scan.samples, layers))
+        scan.solver.check(Problem.build(scan.samples, layers, linear=scan.linear))
     L = scan.limits.n_layers()[0]
     ranks, degrees = (1,) * L, scan.limits.least_degrees(L)
     if not scan.determined(ranks, degrees):
@@ -345,7 +351,8 @@ def _pareto(candidates: list[Candidate]) -> list[Candidate]:
     """Candidates, which come smallest first, with a smaller left-out error than all smaller ones; rounding is equal."""
     front: list[Candidate] = []
     for c in sorted(candidates, key=lambda c: (c.n_parameters, c.error)):
-        if not front or max(c.error, np.sqrt(EXACT)) < max(front[-1].error, np.sqrt(EXACT)):
+        least = np.sqrt(c.rounding)
+        if not front or max(c.error, least) < max(front[-1].error, least):
             front.append(c)
     return front
 

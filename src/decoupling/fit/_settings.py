@@ -18,6 +18,10 @@ class Settings:
     ----------
     ranks, degrees, basis
         As they were given.
+    linear
+        Whether the model has a linear part.
+    as_given
+        Whether the solver worked on the data as given.
     n_starts
         The number of starts that was allowed, also where it was left to the solver.
     rng
@@ -29,6 +33,8 @@ class Settings:
     ranks: Any
     degrees: Any
     basis: Any
+    linear: bool
+    as_given: bool
     n_starts: int
     rng: int | np.random.Generator
     validation: Samples | None

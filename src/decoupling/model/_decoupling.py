@@ -1,7 +1,8 @@
-r"""An L-layer decoupling :math:`f(x) = W_L g_L(W_{L-1} g_{L-1}(\cdots W_1 g_1(W_0 x)))`."""
+r"""An L-layer decoupling :math:`f(x) = A x + W_L g_L(W_{L-1} g_{L-1}(\cdots W_1 g_1(W_0 x)))`, with or without A x."""
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -13,14 +14,17 @@ from numpy import ndarray
 
 from .._support._checks import as_array, as_layer, as_permutation, as_points, as_some_points
 from .._support._errors import InputError
-from ..bases import AbstractBasis, rescaled, shifted
+from ..bases import AbstractBasis
 from ._functions import Functions
+from ._names import as_names
 from ._paratuck import ParaTuck, check_chain
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _TINY = 1e-100  # what is smaller is as good as 0: its inverse, and powers of that, would overflow
+_CONSTANT = 1e-14  # ranges of arguments below this share of their size are rounding
+_ROUNDING = 1e-12  # relative: what constants may change the outputs by when they are replaced by smaller ones
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,6 +37,13 @@ class Decoupling:
         ``W[l]`` has shape (r[l+1], r[l]), with r[0] = m and r[L+1] = n.
     g : L layers of `Functions`
         ``g[l-1]`` holds the r[l] functions of layer l.
+    linear : (n, m), optional
+        A matrix A: the model is A x + W_L g_L(...).
+    offset : (n,), optional
+        Constants of the outputs, for models whose last layer has fewer functions than outputs: W_L c reaches only
+        some constants.
+    inputs, outputs : optional
+        Names of the variables, for formulas, plots and pages.
 
     Examples
     --------
@@ -47,8 +58,21 @@ class Decoupling:
 
     W: tuple[Float[ndarray, "_ _"], ...]
     g: tuple[Functions, ...]
+    linear: Float[ndarray, "n m"] | None
+    offset: Float[ndarray, " n"] | None
+    inputs: tuple[str, ...] | None
+    outputs: tuple[str, ...] | None
 
-    def __init__(self, W: Sequence[object] | ndarray, g: Sequence[Functions]) -> None:
+    def __init__(
+        self,
+        W: Sequence[object] | ndarray,
+        g: Sequence[Functions],
+        *,
+        linear: object = None,
+        offset: object = None,
+        inputs: Collection[str] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> None:
         rule = "`W` and `g` must hold L + 1 matrices and L layers of functions, L >= 1"
         if not isinstance(W, Sequence | ndarray) or not isinstance(g, Sequence):
             raise InputError(f"{rule}. Got {type(W).__name__} and {type(g).__name__}.")
@@ -62,8 +86,19 @@ class Decoupling:
                     f"`g[{l}]` must be dc.Functions with {weights[l].shape[0]} functions: one per row of `W[{l}]`. "
                     f"Got {functions!r}."
                 )
+        n, m = weights[-1].shape[0], weights[0].shape[1]
+        A = None if linear is None else as_array("linear", linear, ("n", "m"))
+        if A is not None and A.shape != (n, m):
+            raise InputError(f"`linear` must have shape ({n}, {m}): outputs by inputs. Got {A.shape}.")
+        b = None if offset is None else as_array("offset", offset, ("n",))
+        if b is not None and b.shape != (n,):
+            raise InputError(f"`offset` must hold {n} numbers, one per output. Got shape {b.shape}.")
         object.__setattr__(self, "W", weights)
         object.__setattr__(self, "g", tuple(g))
+        object.__setattr__(self, "linear", A)
+        object.__setattr__(self, "offset", b)
+        object.__setattr__(self, "inputs", as_names("inputs", inputs, m))
+        object.__setattr__(self, "outputs", as_names("outputs", outputs, n))
 
     # What it is
 
@@ -91,83 +126,171 @@ class Decoupling:
 
     @property
     def n_parameters(self) -> int:
-        """All weights, all coefficients, and the constants of the last layer."""
+        """All weights and coefficients, the constants of the last layer or the offset, and the linear part.
+
+        The middle of a domain counts where it was found (see `AbstractBasis.free_domain`) and is not 0. Other domains
+        say where the functions were fitted, and change nothing that coefficients could not.
+        """
         n_weights = sum(w.size for w in self.W)
         n_coefficients = sum(sum(g.layer.sizes) for g in self.g)
-        return n_weights + n_coefficients + self.ranks[-1]
+        n_constants = self.ranks[-1] if self.offset is None else self.n_outputs
+        n_middles = sum(int(np.count_nonzero(g.layer.free_domain & (g.middle != 0.0))) for g in self.g)
+        n_linear = 0 if self.linear is None else self.linear.size
+        return n_weights + n_coefficients + n_constants + n_middles + n_linear
 
     # What it computes
 
     def __call__(self, X: object) -> Float[ndarray, "S n"]:
         """Values at the points X (S, m)."""
-        u = self.inner_inputs(X)[-1]
-        return self.g[-1](u) @ self.W[-1].T
+        return self.values(as_points("X", X, self.n_inputs))
+
+    def values(self, X: Float[ndarray, "S m"]) -> Float[ndarray, "S n"]:
+        """Values at points that are known to be fine, unchecked."""
+        values = self.g[-1].values(self.arguments(X)[-1]) @ self.W[-1].T
+        if self.linear is not None:
+            values += X @ self.linear.T
+        if self.offset is not None:
+            values += self.offset
+        return values
 
     def inner_inputs(self, X: object) -> tuple[Float[ndarray, "S _"], ...]:
         """u_1 = W_0 x and u_l = W_(l-1) g_(l-1)(u_(l-1)): what the functions of each layer are given, (S, r_l) each."""
-        points = as_points("X", X, self.n_inputs)
-        u = [points @ self.W[0].T]
+        return self.arguments(as_points("X", X, self.n_inputs))
+
+    def arguments(self, X: Float[ndarray, "S m"]) -> tuple[Float[ndarray, "S _"], ...]:
+        """`inner_inputs`, unchecked."""
+        u = [X @ self.W[0].T]
         for functions, W in zip(self.g[:-1], self.W[1:-1], strict=True):
-            u.append(functions(u[-1]) @ W.T)
+            u.append(functions.values(u[-1]) @ W.T)
         return tuple(u)
 
     def factors(self, X: object) -> ParaTuck:
-        """The ParaTuck-L factors of the Jacobian tensor at X: G^(l) holds the derivatives g_l'(u_l)."""
-        return ParaTuck(self.W, [g.derivative(u) for g, u in zip(self.g, self.inner_inputs(X), strict=True)])
+        """The ParaTuck-L factors of the Jacobian tensor at X, less A: G^(l) holds the derivatives g_l'(u_l)."""
+        return ParaTuck(self.W, [g.slopes(u) for g, u in zip(self.g, self.inner_inputs(X), strict=True)])
 
     def jacobian(self, X: object) -> Float[ndarray, "S n m"]:
         """Jacobians at the points X, by the chain rule."""
-        return self.factors(X).to_tensor()
+        return self.jacobians(as_points("X", X, self.n_inputs))
+
+    def jacobians(self, X: Float[ndarray, "S m"]) -> Float[ndarray, "S n m"]:
+        """Jacobians at points that are known to be fine, unchecked."""
+        u = self.arguments(X)
+        T = self.g[0].slopes(u[0])[:, :, None] * self.W[0]
+        for functions, argument, W in zip(self.g[1:], u[1:], self.W[1:-1], strict=True):
+            T = functions.slopes(argument)[:, :, None] * (W @ T)
+        J = self.W[-1] @ T
+        return J if self.linear is None else J + self.linear
 
     # The same function written differently
 
     def without_inner_constants(self) -> Decoupling:
         """The same function with constants in the last layer only (the bias theorem).
 
-        A constant b of layer l shifts the arguments of layer l + 1 by W_l b, which changes that layer's coefficients
-        (for polynomials: Taylor shift, same degree) and gives it a constant, which moves on in turn.
+        A constant b of layer l shifts the arguments of layer l + 1 by W_l b, which moves the domains there: exactly,
+        for every basis.
         """
-        layers = []
-        b = np.zeros(self.n_inputs)
-        for l, (W, functions) in enumerate(zip(self.W, self.g, strict=False)):
-            shift = W @ b if l > 0 else np.zeros(functions.rank)
-            C = np.zeros_like(functions.C)
-            for j, basis in enumerate(functions.layer.bases):
-                e = 1 + basis.size
-                C[j, :e] = shifted(basis, functions.C[j, :e], shift[j]) if shift[j] else functions.C[j, :e]
-            b = C[:, 0].copy()
+        layers, shift = [], None
+        for l, functions in enumerate(self.g):
+            here = functions if shift is None or not shift.any() else functions.shifted(shift)
             if l < self.n_layers - 1:
-                C[:, 0] = 0.0
-            layers.append(Functions(functions.layer.bases, C))
-        return Decoupling(self.W, layers)
+                shift = self.W[l + 1] @ here.constants
+                if here.constants.any():
+                    C = here.C.copy()
+                    C[:, 0] = 0.0
+                    here = here.with_coefficients(C)
+            layers.append(here)
+        return self.with_parts(g=layers)
+
+    def around_zero(self) -> Decoupling:
+        """The paper's writing: polynomials in powers of u itself, constants in the last layer only.
+
+        Domains become [-1, 1] and coefficients change, which is exact for polynomials (Taylor shift, same degree) up to
+        the digits that powers of large numbers cost. Other bases are refused unless their domain is [-1, 1] already.
+        """
+        model = self
+        for l in range(self.n_layers):
+            model = model.without_inner_constants()
+            g = list(model.g)
+            g[l] = g[l].on_domain((-1.0, 1.0))
+            model = model.with_parts(g=g)
+        return model.without_inner_constants()
+
+    def net_of_linear(self, X: object) -> Decoupling:
+        """The same function with the linear trends of a single layer in the linear part.
+
+        Each function loses the straight line that fits its slopes at the points X best, as far as its basis has lines.
+        """
+        if self.n_layers != 1:
+            raise InputError(
+                f"`net_of_linear` must have a model of one layer: deeper, a straight line inside is not one of x. "
+                f"Got L = {self.n_layers}."
+            )
+        u = self.inner_inputs(as_some_points("X", X, self.n_inputs))[0]
+        g, lines = self.g[0], straight_lines(self.g[0])
+        trend = np.where(np.isfinite(lines).all(axis=1), g.slopes(u).mean(axis=0), 0.0)
+        C = g.C - trend[:, None] * np.where(np.isfinite(lines), lines, 0.0)
+        A = (self.W[1] * trend) @ self.W[0]
+        return self.with_parts(g=[g.with_coefficients(C)], linear=A if self.linear is None else self.linear + A)
 
     def canonical(self, X: object) -> Decoupling:
         """The same function with the trivial ambiguities fixed at the points X.
 
-        Within each layer the largest absolute u_j over X is 1 (where the basis allows it) and the largest entry of each
-        row of W_(l-1) is positive; the functions have derivatives of root mean square 1 over X and a positive
-        largest coefficient; components of one basis are ordered by their share of the Jacobian, largest first. Inner
-        constants are moved to the last layer, where they are the smallest ones that give the same function.
+        Within each layer the arguments u_j run over a range of length 2 on X and the largest entry of each row of
+        W_(l-1) is positive (where the basis allows that); the functions have derivatives of root mean square 1 over X
+        and a positive largest coefficient; components of one basis are ordered by their share of the Jacobian, largest
+        first. Inner constants are moved into the domains of the next layer; those of the last layer are the smallest
+        ones that give the same function. With a linear part, the functions of a single layer are net of their trends.
         """
-        as_some_points("X", X, self.n_inputs)
+        points = as_some_points("X", X, self.n_inputs)
         model = self.without_inner_constants()
-        for layer in range(1, self.n_layers + 1):
-            model = model._normalised_inputs(layer, X)
-            model = model._normalised_outputs(layer, X)
-            model = model._ordered(layer, X)
-        W_L, last = model.W[-1], model.g[-1]
+        if model.linear is not None and model.n_layers == 1:
+            model = model.net_of_linear(points)
+        u = model.arguments(points)
+        G = [g.slopes(argument) for g, argument in zip(model.g, u, strict=True)]
+        shares = model._importance(G)
+        for l in range(model.n_layers):
+            model = model._normalised(l, u[l], G[l])
+            if model.g[l].layer.shared is not None:  # whoever gave each function its own basis gave them an order too
+                model = model.permuted(l + 1, np.argsort(-shares[l], kind="stable"))
+        return model._with_smallest_constants()
+
+    def _normalised(self, l: int, u: Float[ndarray, "S r"], G: Float[ndarray, "S r"]) -> Decoupling:
+        """Arguments over a range of length 2 and slopes of root mean square 1; `u` and `G` are those before."""
+        W, functions = self.W[l], self.g[l]
+        half = (u.max(axis=0) - u.min(axis=0)) / 2.0
+        # Earlier layers keep their values, so that only the scale of this layer's own arguments has changed.
+        sign = np.sign(W[np.arange(len(W)), np.argmax(np.abs(W), axis=1)])
+        sign = np.where((sign < 0.0) & functions.turns_around, -1.0, 1.0)
+        alive = half > np.maximum(_TINY, _CONSTANT * np.max(np.abs(u), axis=0))
+        alpha = np.where(alive, sign / np.where(alive, half, 1.0), 1.0)
+        size = np.sqrt(np.mean(G**2, axis=0)) / np.abs(alpha)
+        model = self.scaled(l + 1, alpha, np.ones_like(alpha))
+        C = model.g[l].C[:, 1:]
+        largest = np.sign(C[np.arange(len(C)), np.argmax(np.abs(C), axis=1)])
+        beta = np.where(size > _TINY, largest / np.where(size > _TINY, size, 1.0), 1.0)
+        return model.scaled(l + 1, np.ones_like(beta), beta)
+
+    def _with_smallest_constants(self) -> Decoupling:
+        W_L, last = self.W[-1], self.g[-1]
+        given = W_L @ last.constants
         C = last.C.copy()
-        C[:, 0] = np.linalg.pinv(W_L) @ (W_L @ C[:, 0])
-        return Decoupling(model.W, [*model.g[:-1], Functions(last.layer.bases, C)])
+        if self.offset is not None:
+            C[:, 0] = 0.0
+            return self.with_parts(g=[*self.g[:-1], last.with_coefficients(C)], offset=self.offset + given)
+        C[:, 0] = np.linalg.lstsq(W_L, given, rcond=None)[0]
+        changed = float(np.max(np.abs(W_L @ C[:, 0] - given)))
+        if changed > _ROUNDING * float(np.max(np.abs(W_L) @ np.abs(last.constants))):
+            return self
+        return self.with_parts(g=[*self.g[:-1], last.with_coefficients(C)])
 
     def permuted(self, layer: int, order: object) -> Decoupling:
         """The same function with the components of `layer` (1, ..., L) in another order."""
         l = as_layer(layer, self.n_layers)
         index = as_permutation(order, self.ranks[l])
-        bases = self.g[l].layer.bases
-        return self._with_layer(
-            l, self.W[l][index], tuple(bases[i] for i in index), self.g[l].C[index], self.W[l + 1][:, index]
-        )
+        g = self.g[l]
+        bases = tuple(g.layer.bases[i] for i in index)
+        functions = Functions(bases, g.C[index], g.domain[index], g.outside)
+        return self._with_layer(l, self.W[l][index], functions, self.W[l + 1][:, index])
 
     def scaled(self, layer: int, inputs: object, outputs: object) -> Decoupling:
         """The same function with u_j of `layer` multiplied by ``inputs[j]`` and the values of g_j by ``outputs[j]``."""
@@ -176,65 +299,54 @@ class Decoupling:
         for name, v in (("inputs", alpha), ("outputs", beta)):
             if v.shape != (self.ranks[l],) or not np.all(v):
                 raise InputError(f"`{name}` must be {self.ranks[l]} numbers other than 0. Got {v}.")
-        bases = self.g[l].layer.bases
-        C = np.zeros_like(self.g[l].C)
-        for j, basis in enumerate(bases):
-            e = 1 + basis.size
-            c = self.g[l].C[j, :e]
-            C[j, :e] = beta[j] * (c if alpha[j] == 1.0 else rescaled(basis, c, 1.0 / alpha[j]))
-        return self._with_layer(l, alpha[:, None] * self.W[l], bases, C, self.W[l + 1] / beta)
+        g = self.g[l] if np.all(alpha == 1.0) else self.g[l].stretched(alpha)
+        return self._with_layer(
+            l, alpha[:, None] * self.W[l], g.with_coefficients(beta[:, None] * g.C), self.W[l + 1] / beta
+        )
 
-    def _with_layer(
-        self, l: int, before: ndarray, bases: tuple[AbstractBasis, ...], C: ndarray, after: ndarray
-    ) -> Decoupling:
+    def with_outside(self, outside: Literal["extend", "linear", "constant"]) -> Decoupling:
+        """The same functions on their domains, and beyond them what `outside` says; see `Functions`."""
+        return self.with_parts(g=[Functions(g.layer.bases, g.C, g.domain, outside) for g in self.g])
+
+    def with_names(self, inputs: Collection[str] | None, outputs: Collection[str] | None) -> Decoupling:
+        """The same model with these names of its variables."""
+        return self.with_parts(inputs=inputs, outputs=outputs)
+
+    def _with_layer(self, l: int, before: ndarray, functions: Functions, after: ndarray) -> Decoupling:
         W, g = list(self.W), list(self.g)
-        W[l], g[l], W[l + 1] = before, Functions(bases, C), after
-        return Decoupling(W, g)
+        W[l], g[l], W[l + 1] = before, functions, after
+        return self.with_parts(W=W, g=g)
 
-    def _normalised_inputs(self, layer: int, X: object) -> Decoupling:
-        W, u = self.W[layer - 1], self.inner_inputs(X)[layer - 1]
-        largest = np.max(np.abs(u), axis=0)
-        sign = np.sign(W[np.arange(W.shape[0]), np.argmax(np.abs(W), axis=1)])
-        alive = largest > _TINY
-        alpha = np.where(alive, sign / np.where(alive, largest, 1.0), 1.0)
-        alpha = np.where(self.g[layer - 1].layer.scale_invariant, alpha, 1.0)
-        return self.scaled(layer, alpha, np.ones_like(alpha))
-
-    def _normalised_outputs(self, layer: int, X: object) -> Decoupling:
-        functions = self.g[layer - 1]
-        size = np.sqrt(np.mean(functions.derivative(self.inner_inputs(X)[layer - 1]) ** 2, axis=0))
-        largest = np.argmax(np.abs(functions.C[:, 1:]), axis=1)
-        sign = np.sign(functions.C[np.arange(functions.rank), 1 + largest])
-        alive = size > _TINY
-        beta = np.where(alive, sign / np.where(alive, size, 1.0), 1.0)
-        return self.scaled(layer, np.ones_like(beta), beta)
-
-    def _ordered(self, layer: int, X: object) -> Decoupling:
-        if self.g[layer - 1].layer.shared is None:  # whoever gave each function its own basis gave them an order too
-            return self
-        return self.permuted(layer, np.argsort(-self.importance(X)[layer - 1], kind="stable"))
+    def with_parts(self, **changes: Any) -> Decoupling:
+        """The same model with some of its fields replaced."""
+        fields = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
+        return Decoupling(**(fields | changes))
 
     def importance(self, X: object) -> tuple[Float[ndarray, " _"], ...]:
         """How much each internal function carries: root mean square over X of its share of the Jacobian, per layer."""
-        factors = self.factors(X)
+        u = self.inner_inputs(X)
+        return self._importance([g.slopes(argument) for g, argument in zip(self.g, u, strict=True)])
+
+    def _importance(self, slopes: list[Float[ndarray, "S _"]]) -> tuple[Float[ndarray, " _"], ...]:
+        S = len(slopes[0])
         # W_0 = T Q with orthonormal rows of Q: T has rows of the same lengths, and far fewer columns where m is large.
         T = np.linalg.qr(self.W[0].T).R.T
-        right = [np.broadcast_to(T, (factors.n_samples, *T.shape))]
-        for G, W in zip(factors.G[:-1], self.W[1:-1], strict=True):
+        right = [np.broadcast_to(T, (S, *T.shape))]
+        for G, W in zip(slopes[:-1], self.W[1:-1], strict=True):
             right.append(W @ (G[:, :, None] * right[-1]))
-        left = [np.broadcast_to(self.W[-1], (factors.n_samples, *self.W[-1].shape))]
-        for G, W in zip(factors.G[:0:-1], self.W[-2:0:-1], strict=True):
+        left = [np.broadcast_to(self.W[-1], (S, *self.W[-1].shape))]
+        for G, W in zip(slopes[:0:-1], self.W[-2:0:-1], strict=True):
             left.insert(0, (left[0] * G[:, None, :]) @ W)
         return tuple(
             np.sqrt(np.mean(np.sum(A**2, axis=1) * G**2 * np.sum(B**2, axis=2), axis=0))
-            for A, G, B in zip(left, factors.G, right, strict=True)
+            for A, G, B in zip(left, slopes, right, strict=True)
         )
 
     # Files and screens
 
     def formula(
         self,
-        kind: Literal["text", "html", "latex", "python", "sympy"] = "text",
+        kind: Literal["text", "html", "latex", "python", "c", "sympy"] = "text",
         *,
         inputs: Collection[str] | None = None,
         outputs: Collection[str] | None = None,
@@ -246,13 +358,17 @@ class Decoupling:
         ----------
         kind
             "text", "html" and "latex" for reading; "python", the source of a function f of the inputs that takes
-            numbers or arrays and returns a tuple; "sympy", a tuple of expressions. Polynomials are written in powers of
-            their argument, whatever their basis: degrees above about 20 lose digits.
+            numbers or arrays and returns a tuple; "c", the source of ``void f(const double *x, double *y)`` in C99;
+            "sympy", a tuple of expressions. The sources compute functions by the recurrence of their basis, so that
+            high degrees lose no digits. The others write polynomials in powers of their argument, less the middle of
+            the domain, whatever their basis.
         inputs, outputs
-            Names of the variables; by default x1, x2, ... and y1, y2, ...
+            Names of the variables; by default those of the model, and x1, x2, ... and y1, y2, ... where it has none.
+            For "python" and "sympy" they must be Python names; names of the model are changed into such.
         digits
-            Significant digits of the coefficients. By default 4 for reading, and all of them otherwise. Rounded sums
-            leave out terms with coefficients below 1e-15 of their largest.
+            Significant digits of the coefficients. By default 4 for reading, and all of them otherwise. Arguments
+            whose domain is far from 0 get as many more as that distance takes. Rounded sums leave out terms with
+            coefficients below 1e-15 of their largest.
 
         Examples
         --------
@@ -262,6 +378,12 @@ class Decoupling:
         u1 = x1 + 2 x2
         z1 = 0.5 u1 + u1^2
         y1 = 3 z1
+        >>> square = dc.Functions(dc.Monomial(2), [[0.0, 0.5, 1.0]], domain=(300.0, 302.0), outside="linear")
+        >>> model = dc.Decoupling([[[1.0, 2.0]], [[3.0]]], [square], linear=[[0.0, 0.2]], offset=[4.0])
+        >>> print(model.formula(inputs=["a", "b"]))
+        u1 = a + 2 b - 301
+        z1 = 0.5 u1 + u1^2  for -1 <= u1 <= 1, its tangents beyond
+        y1 = 3 z1 + 0.2 b + 4
         """
         from ..write._formula import formula
 
@@ -303,12 +425,11 @@ class Decoupling:
         input_name: str = "x",
         output_name: str = "y",
         opset: int = 17,
-        ranges: Sequence[Any] | None = None,
-        outside: Literal["clamp", "linear"] = "clamp",
     ) -> None:
-        """Write an ONNX file of MatMul, Mul and Add (Cos and Sin for trigonometric bases), for any number of points.
+        """Write an ONNX file of MatMul, Mul and Add, for any number of points.
 
-        Polynomials are written in monomials, whatever their basis: high degrees lose digits, in float32 above all.
+        Cos, Sin and Tanh come in where a basis needs them, Clip where functions are not extended beyond their domains,
+        and Concat where a layer has several bases. Functions are computed by the recurrence of their basis.
 
         Parameters
         ----------
@@ -318,11 +439,6 @@ class Decoupling:
             What the points (S, m) and the values (S, n) are called in the graph.
         opset
             Version of the operators. Raise it if a program asks for a newer one.
-        ranges
-            For each layer a pair (low, high) of arrays (r_l,): arguments of its functions are moved into these limits
-            first, by Clip. Limits that differ between functions cost a rounding of the size of the larger one.
-        outside
-            What functions do beyond `ranges`: hold their value ("clamp"), or go on along their tangents ("linear").
 
         Examples
         --------
@@ -331,8 +447,7 @@ class Decoupling:
         """
         from ..write._onnx import save_onnx
 
-        names = {"input_name": input_name, "output_name": output_name}
-        save_onnx(self, path, dtype=dtype, opset=opset, ranges=ranges, outside=outside, **names)
+        save_onnx(self, path, dtype=dtype, input_name=input_name, output_name=output_name, opset=opset)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], *, bases: Sequence[type[AbstractBasis]] = ()) -> Decoupling:
@@ -349,3 +464,15 @@ class Decoupling:
         from ..write._notebook import decoupling_html
 
         return decoupling_html(self)
+
+
+def straight_lines(functions: Functions) -> Float[ndarray, "r e"]:
+    """Coefficients, constant first, of the function u of each; NaN where the basis has no straight line."""
+    rows = np.full_like(functions.C, np.nan)
+    for j, basis in enumerate(functions.layer.bases):
+        line = basis.line()
+        if line is not None:
+            rows[j] = 0.0
+            rows[j, : 1 + basis.size] = functions.half_width[j] * line
+            rows[j, 0] += functions.middle[j]
+    return rows

@@ -19,7 +19,7 @@ from .._support._errors import InputError
 
 STAND_IN = "\ufffd"  # for what cannot be shown
 _LONGEST = 80  # letters of a label, and of a Python name made from another
-_RESERVED = ("f", "cos", "sin", "__debug__")  # in Python source; the last one cannot be assigned
+RESERVED = ("f", "cos", "sin", "tanh", "exp", "abs")  # in Python source
 _BREAKS = re.compile("[\t\n\v\f\r\x1c-\x1e\x85\u2028\u2029]+")
 # Other control codes, marks that turn writing around or cannot be seen, and halves of surrogate pairs.
 _HIDDEN = re.compile(
@@ -74,6 +74,11 @@ def names(argument: str, given: Any, letter: str, size: int) -> tuple[Name, ...]
     return tuple(Name(text, given=str(name)) for text, name in zip(_labels(given), given, strict=True))
 
 
+def as_names(argument: str, given: Any, size: int) -> tuple[str, ...] | None:
+    """Check names of `size` variables that a model or samples carry; None where there are none."""
+    return None if given is None else tuple(name.given for name in names(argument, given, "", size))
+
+
 # For people
 
 
@@ -104,6 +109,12 @@ def as_latex(name: str) -> str:
     return text if text.isalpha() and len(text) == 1 else f"\\mathrm{{{text.translate(_LATEX)}}}"
 
 
+def as_c_comment(name: str) -> str:
+    """A name within a comment of C, which it neither ends nor begins."""
+    whole = label(name).replace("*/", "* /").replace("/*", "/ *")
+    return re.sub(r"\?(?=\?)", "? ", whole)  # no trigraphs, of which ??/ is a backslash
+
+
 def _labels(given: Collection[str]) -> list[str]:
     """Labels, numbered where they have become the same."""
     found: dict[str, None] = {}
@@ -117,9 +128,10 @@ def _labels(given: Collection[str]) -> list[str]:
 
 
 def is_python_name(name: str) -> bool:
-    """Whether Python source can have an argument of this name beside the function f, cos and sin."""
+    """Whether Python source can have an argument of this name, beside the function f and those that it calls."""
     read = unicodedata.normalize("NFKC", name)  # as Python reads it
-    return read.isidentifier() and not keyword.iskeyword(read) and read not in _RESERVED
+    # __debug__ is an identifier that cannot be assigned.
+    return read.isidentifier() and not keyword.iskeyword(read) and read not in (*RESERVED, "__debug__")
 
 
 def python_names(names: Sequence[str]) -> tuple[str, ...]:

@@ -1,6 +1,7 @@
 """Compression of PyTorch networks: sample a part, decouple it, put the decoupling in its place. Needs torch."""
 
-from ._compress import Compression, FineTune, compress
+from ._compress import Compression, compress
+from ._fine_tune import FineTune
 from ._layer import DecoupledLayer
 from ._refine import refine
 from ._report import CompressionReport

@@ -1,15 +1,16 @@
-"""A decoupling as a trainable `torch.nn.Module`.
+r"""A decoupling as a trainable `torch.nn.Module`.
 
-Internal functions are held as coefficients of monomials of v = u / scale, with one fixed scale per function, so that
-single precision keeps its digits. What they do outside the range they were fitted on can be chosen, because polynomials
-explode there: "polynomial" leaves them as they are, "clamp" holds the value at the border, "linear" goes on along the
-tangent.
+Parameters are the weights, the linear part, the offset and the coefficients of the functions in their own bases, as
+`Functions` holds them: on the window, t = (u - middle) / half_width. So single precision keeps its digits, and the
+domain and what happens beyond it are those of the decoupling.
 """
 
 from __future__ import annotations
 
 import os
-from typing import Any, Literal
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -17,73 +18,76 @@ from numpy import ndarray
 from torch import Tensor, nn
 
 from .._support._errors import InputError
-from ..bases import AbstractPolynomialBasis, Monomial, Trigonometric
+from ..bases import AbstractBasis, LayerBasis
 from ..model._decoupling import Decoupling
-from ..model._functions import Functions
+from ..model._functions import Functions, Outside
+from ._algebra import horner, in_powers, slopes_on_window, values_on_window
 
-Outside = Literal["polynomial", "clamp", "linear"]
-OUTSIDE = ("polynomial", "clamp", "linear")
+Evaluate = Callable[[AbstractBasis, Tensor, Tensor], Tensor]
+_MARGIN = 2e-6  # relative: by what rounding in single precision may put a point of a range outside of it
 
 
 class DecoupledLayer(nn.Module):
-    """W_L g_L(... g_1(W_0 x)) on the last axis of its input.
+    """A x + W_L g_L(... g_1(W_0 x)) on the last axis of its input.
+
+    The domains of the functions stay as they are in training, unless `set_range` moves them; where a basis has a free
+    domain, the middles are trained too.
 
     Parameters
     ----------
     model
-        The decoupling, with polynomial or trigonometric bases.
-    X : (S, m), optional
-        Points whose inner inputs are the range of the functions; needed for "clamp" and "linear".
-    outside
-        Behaviour outside that range; by default "linear" where `X` is given and "polynomial" where it is not.
-    evaluation
-        "horner" computes powers one after the other; "matmul" makes a table of basis functions first, which is faster
-        for training with many samples and takes more memory. Both give the same numbers up to rounding.
+        The decoupling, of bases that can write themselves. It says what functions do beyond their domains:
+        ``model.with_outside("linear")`` keeps polynomials from exploding there.
     dtype
         torch.float32 or torch.float64.
+
+    Examples
+    --------
+    >>> import decoupling as dc, torch  # doctest: +SKIP
+    >>> dc.nn.DecoupledLayer(dc.systems.f1().with_outside("linear"))(torch.zeros(5, 2)).shape  # doctest: +SKIP
+    torch.Size([5, 2])
     """
 
-    def __init__(
-        self,
-        model: Decoupling,
-        X: object = None,
-        *,
-        outside: Outside | None = None,
-        evaluation: Literal["horner", "matmul"] = "horner",
-        dtype: torch.dtype = torch.float32,
-    ) -> None:
+    linear: Tensor | None
+    offset: Tensor | None
+
+    def __init__(self, model: Decoupling, *, dtype: torch.dtype = torch.float32) -> None:
         super().__init__()
         if not isinstance(model, Decoupling):
             raise InputError(f"`model` must be a dc.Decoupling. Got {type(model).__name__}.")
-        chosen = ("polynomial" if X is None else "linear") if outside is None else outside
-        if chosen not in OUTSIDE:
-            raise InputError(f"`outside` must be one of {', '.join(OUTSIDE)}. Got {outside!r}.")
-        if X is None and chosen != "polynomial":
-            raise InputError(f"`X` must be given for outside={chosen!r}: the range of the functions is taken from it.")
-        if evaluation not in ("horner", "matmul"):
-            raise InputError(f'`evaluation` must be "horner" or "matmul". Got {evaluation!r}.')
         if dtype not in (torch.float32, torch.float64):
             raise InputError(f"`dtype` must be torch.float32 or torch.float64. Got {dtype}: other types lose too much.")
+        for basis in (basis for g in model.g for basis in g.layer.bases):
+            if not basis.writable:
+                raise InputError(
+                    f"`model` must have bases that can write themselves to become a layer. {type(basis).__name__} has "
+                    "no method `expression`: see dc.AbstractBasis.expression."
+                )
         model = model.without_inner_constants()
-        self.outside, self.evaluation = chosen, evaluation
+        self.outside = tuple(g.outside for g in model.g)
         self.ranks, self.degrees = model.ranks, model.degrees
         self.n_inputs, self.n_outputs = model.n_inputs, model.n_outputs
-        self.waves = tuple(_is_wave(g) for g in model.g)
-        self._bases = tuple(g.layer.bases for g in model.g)
+        self._names = (model.inputs, model.outputs)
+        self._layers = tuple(g.layer for g in model.g)
+        self._groups = tuple(_by_basis(g.layer) for g in model.g)
         self.W = nn.ParameterList([nn.Parameter(_tensor(W, dtype)) for W in model.W])
         self.C = nn.ParameterList()
-        inner = None if X is None else _inner_inputs(model, X)
         for l, g in enumerate(model.g):
-            u = None if inner is None else inner[l]
-            low, high = (-np.ones(g.rank), np.ones(g.rank)) if u is None else (u.min(axis=0), u.max(axis=0))
-            scale = np.maximum(np.abs(low), np.abs(high))
-            scale = np.where((scale > 0.0) & (u is not None) & ~np.array(self.waves[l]), scale, 1.0)
-            coefficients = _scaled_coefficients(g, scale)
-            first = 0 if l == model.n_layers - 1 else 1  # inner constants do not exist
-            self.C.append(nn.Parameter(_tensor(coefficients[:, first:], dtype)))
-            for name, value in (("low", low), ("high", high), ("scale", scale)):
-                self.register_buffer(f"{name}_{l + 1}", _tensor(value, dtype))
-            self._widen(l)
+            first = 0 if self._has_constants(l, model.offset is not None) else 1
+            self.C.append(nn.Parameter(_tensor(g.C[:, first:], dtype)))
+            middle, ends = _tensor(g.middle, dtype), np.tile([[-1.0], [1.0]], (1, g.rank))
+            if g.layer.free_domain.any():
+                self.register_parameter(f"middle_{l + 1}", nn.Parameter(middle))
+            else:
+                self.register_buffer(f"middle_{l + 1}", middle)
+            self.register_buffer(f"half_width_{l + 1}", _tensor(g.half_width, dtype))
+            self.register_buffer(f"ends_{l + 1}", _tensor(g.layer.derivative(ends), dtype), persistent=False)
+            P = None if g.layer.shared is None else in_powers(g.layer.shared)
+            self.register_buffer(f"powers_{l + 1}", None if P is None else _tensor(P, dtype), persistent=False)
+        A, b = model.linear, model.offset
+        self.register_parameter("linear", None if A is None else nn.Parameter(_tensor(A, dtype)))
+        b = None if b is None else b + model.W[-1] @ model.g[-1].constants
+        self.register_parameter("offset", None if b is None else nn.Parameter(_tensor(b, dtype)))
 
     @property
     def n_layers(self) -> int:
@@ -93,140 +97,171 @@ class DecoupledLayer(nn.Module):
         z = x
         for l in range(self.n_layers):
             z = self.functions(l, nn.functional.linear(z, self.W[l]))
-        return nn.functional.linear(z, self.W[self.n_layers])
+        y = nn.functional.linear(z, self.W[self.n_layers], self.offset)
+        return y if self.linear is None else y + nn.functional.linear(x, self.linear)
 
     def jacobian(self, x: Tensor) -> Tensor:
-        """Jacobians (S, n, m) at points (S, m), differentiable in the parameters; the tails count as what they are."""
-        z, J = x, None
+        """Jacobians (S, n, m) at points (S, m), differentiable in the parameters."""
+        z, T = x, None
         for l in range(self.n_layers):
             u = nn.functional.linear(z, self.W[l])
-            V = self.W[l].expand(len(x), -1, -1) if J is None else self.W[l] @ J
-            J = self.slopes(l, u)[..., None] * V
+            V = self.W[l].expand(len(x), -1, -1) if T is None else self.W[l] @ T
+            T = self.slopes(l, u)[..., None] * V
             z = self.functions(l, u)
-        return self.W[self.n_layers] @ J
-
-    def to_decoupling(self) -> Decoupling:
-        """The same map as a `dc.Decoupling` in the bases it was made from, without its behaviour outside the range."""
-        functions = []
-        for l, bases in enumerate(self._bases):
-            scale = self._buffer("scale", l).detach().double().cpu().numpy()
-            C = self.C[l].detach().double().cpu().numpy()
-            if l < self.n_layers - 1:
-                C = np.concatenate([np.zeros((len(C), 1)), C], axis=1)
-            functions.append(Functions(bases, _given_coefficients(bases, C, scale)))
-        return Decoupling([W.detach().double().cpu().numpy() for W in self.W], functions)
-
-    def save_onnx(self, path: str | os.PathLike[str], **options: Any) -> None:
-        """Write an ONNX file that computes what this layer does, outside the range as well, without PyTorch.
-
-        `options` are those of `Decoupling.save_onnx`, without `ranges` and `outside`.
-        """
-        model = self.to_decoupling()
-        if self.outside == "polynomial":
-            model.save_onnx(path, **options)
-            return
-        ranges = [tuple(b.detach().double().cpu().numpy() for b in self.bounds(l)) for l in range(self.n_layers)]
-        model.save_onnx(path, ranges=ranges, outside=self.outside, **options)
-
-    def extra_repr(self) -> str:
-        dims = "-".join(str(d) for d in (self.n_inputs, *self.ranks, self.n_outputs))
-        return f"{dims}, outside={self.outside!r}, evaluation={self.evaluation!r}"
-
-    # One layer of functions
-
-    def _buffer(self, name: str, l: int) -> Tensor:
-        buffer: Tensor = getattr(self, f"{name}_{l + 1}")
-        return buffer
-
-    def _widen(self, l: int) -> None:
-        """By what rounding may put a point of the range outside of it."""
-        low, high = self.bounds(l)
-        margin = 16.0 * torch.finfo(low.dtype).eps * torch.maximum(low.abs(), high.abs())
-        low -= margin
-        high += margin
-
-    def _coefficients(self, l: int) -> Tensor:
-        C = self.C[l]
-        if l == self.n_layers - 1:
-            return C
-        return torch.cat([torch.zeros_like(C[:, :1]), C], dim=1)
-
-    def bounds(self, l: int) -> tuple[Tensor, Tensor]:
-        """The range of the inputs of layer l = 0, ..., L - 1."""
-        return self._buffer("low", l), self._buffer("high", l)
-
-    def set_range(self, x: Tensor) -> None:
-        """Take the range of every layer from the points x (S, m), as they pass through the layer now."""
-        with torch.no_grad():
-            z = x
-            for l in range(self.n_layers):
-                u = nn.functional.linear(z, self.W[l])
-                for bound, value in zip(self.bounds(l), (u.amin(dim=0), u.amax(dim=0)), strict=True):
-                    bound.copy_(value)
-                self._widen(l)
-                z = self.functions(l, u)
+        J = self.W[self.n_layers] @ T
+        return J if self.linear is None else J + self.linear
 
     def functions(self, l: int, u: Tensor) -> Tensor:
-        if self.outside == "polynomial":
-            return self._values(l, u)
-        inside = torch.minimum(torch.maximum(u, self._buffer("low", l)), self._buffer("high", l))
-        if self.outside == "clamp":
-            return self._values(l, inside)
-        return self._values(l, inside) + self._derivatives(l, inside) * (u - inside)
+        """Values g_l(u) of layer l = 0, ..., L - 1, without the constants that are kept elsewhere."""
+        t = (u - self._of("middle", l)) / self._of("half_width", l)
+        C = self._coefficients(l)
+        if self.outside[l] == "extend":
+            return self._values(l, t, C)
+        inside = t.clamp(-1.0, 1.0)
+        value = self._values(l, inside, C)
+        if self.outside[l] == "constant":
+            return value
+        beyond = t - inside
+        low, high = (self._of("ends", l) * C[:, 1:]).sum(-1).unbind(0)  # slopes at the ends of the window
+        return torch.addcmul(value, torch.where(beyond > 0.0, high, low), beyond)
 
     def slopes(self, l: int, u: Tensor) -> Tensor:
         """Derivatives of `functions`."""
-        if self.outside == "polynomial":
-            return self._derivatives(l, u)
-        low, high = self._buffer("low", l), self._buffer("high", l)
-        inside = torch.minimum(torch.maximum(u, low), high)
-        slopes = self._derivatives(l, inside)
-        return slopes * ((u >= low) & (u <= high)) if self.outside == "clamp" else slopes
+        half_width = self._of("half_width", l)
+        t = (u - self._of("middle", l)) / half_width
+        inside = t if self.outside[l] == "extend" else t.clamp(-1.0, 1.0)
+        slopes = self._each(slopes_on_window, l, inside, self._coefficients(l)) / half_width
+        return slopes * ((t >= -1.0) & (t <= 1.0)) if self.outside[l] == "constant" else slopes
 
-    def _values(self, l: int, u: Tensor) -> Tensor:
-        v, C = u / self._buffer("scale", l), self._coefficients(l)
-        if any(self.waves[l]) or self.evaluation == "matmul":
-            return (self._table(l, v) * C).sum(-1)
-        value = C[:, -1].expand_as(v)
-        for k in range(C.shape[1] - 2, -1, -1):
-            value = value * v + C[:, k]
-        return value
+    def domain(self, l: int) -> Tensor:
+        """The domains (r, 2) of the functions of layer l = 0, ..., L - 1."""
+        middle, half_width = self._of("middle", l).detach(), self._of("half_width", l)
+        return torch.stack([middle - half_width, middle + half_width], dim=1)
 
-    def _derivatives(self, l: int, u: Tensor) -> Tensor:
-        scale, C = self._buffer("scale", l), self._coefficients(l)
-        v = u / scale
-        if any(self.waves[l]) or self.evaluation == "matmul":
-            return (self._table(l, v, derivative=True) * C).sum(-1) / scale
-        n = C.shape[1] - 1
-        value = (n * C[:, n]).expand_as(v)
-        for k in range(n - 1, 0, -1):
-            value = value * v + k * C[:, k]
-        return value / scale
+    def set_range(self, x: Tensor) -> None:
+        """Move the domains to the range of the points x (S, m), as they pass through the layer now.
 
-    def _table(self, l: int, v: Tensor, derivative: bool = False) -> Tensor:
-        """1, v, v^2, ... (or 1, cos v, sin v, cos 2v, ...) along a last axis, or their derivatives."""
-        size = self._coefficients(l).shape[1] - 1
-        tables = []
-        if not all(self.waves[l]):
-            powers = [torch.ones_like(v)]
-            for _ in range(size):
-                powers.append(powers[-1] * v)
-            if derivative:
-                powers = [torch.zeros_like(v)] + [k * powers[k - 1] for k in range(1, size + 1)]
-            tables.append(torch.stack(powers, -1))
-        if any(self.waves[l]):
-            tables.append(torch.stack([_wave(k, v, derivative) for k in range(size + 1)], -1))
-        if len(tables) == 1:
-            return tables[0]
-        return torch.where(torch.tensor(self.waves[l], device=v.device)[:, None], tables[1], tables[0])
+        The functions stay what they are: their formulas go on into the new domains, and coefficients change. Domains
+        that a basis cannot do without stay, and so do those of functions whose argument does not vary.
+        """
+        with torch.no_grad():
+            z, constants = x, torch.zeros_like(self._of("middle", 0))
+            for l in range(self.n_layers):
+                u = nn.functional.linear(z, self.W[l])
+                if l > 0:  # constants of a layer are in the domains of the next
+                    self._of("middle", l).sub_(self.W[l] @ constants)
+                constants = self._move(l, u.amin(dim=0), u.amax(dim=0))
+                z = self.functions(l, u)
+            if self.offset is not None:
+                self.offset.add_(self.W[self.n_layers] @ constants)
+
+    def to_decoupling(self) -> Decoupling:
+        """The same map as a `dc.Decoupling`, with its domains and what happens beyond them."""
+        g = []
+        for l, layer in enumerate(self._layers):
+            domain, C = _array(self.domain(l)), _array(self._coefficients(l))
+            g.append(Functions(layer.bases, C, domain, self.outside[l]))
+        A, b = (None if p is None else _array(p) for p in (self.linear, self.offset))
+        inputs, outputs = self._names
+        return Decoupling([_array(W) for W in self.W], g, linear=A, offset=b, inputs=inputs, outputs=outputs)
+
+    def save_onnx(self, path: str | os.PathLike[str], **options: Any) -> None:
+        """Write an ONNX file that computes what this layer does, without PyTorch; see `Decoupling.save_onnx`."""
+        self.to_decoupling().save_onnx(path, **options)
+
+    def extra_repr(self) -> str:
+        dims = "-".join(str(d) for d in (self.n_inputs, *self.ranks, self.n_outputs))
+        beyond = self.outside[0] if len(set(self.outside)) == 1 else self.outside
+        return f"{dims}, outside={beyond!r}"
+
+    # One layer of functions
+
+    def _of(self, name: str, l: int) -> Tensor:
+        tensor: Tensor = getattr(self, f"{name}_{l + 1}")
+        return tensor
+
+    def _has_constants(self, l: int, offset: bool) -> bool:
+        """Whether the functions of layer l have constants: the last ones, unless there is an offset."""
+        return l == len(self._layers) - 1 and not offset
+
+    def _coefficients(self, l: int) -> Tensor:
+        C = self.C[l]
+        if self._has_constants(l, self.offset is not None):
+            return C
+        return torch.cat([torch.zeros_like(C[:, :1]), C], dim=1)
+
+    def _values(self, l: int, t: Tensor, C: Tensor) -> Tensor:
+        P: Tensor | None = getattr(self, f"powers_{l + 1}")
+        return self._each(values_on_window, l, t, C) if P is None else horner(t, C @ P)
+
+    def _each(self, evaluate: Evaluate, l: int, t: Tensor, C: Tensor) -> Tensor:
+        """All functions of a layer on the window, each in its basis."""
+        groups = self._groups[l]
+        if len(groups) == 1:
+            return evaluate(groups[0].basis, t, C)
+        parts = [evaluate(one.basis, t[..., one.members], C[one.members, : 1 + one.basis.size]) for one in groups]
+        order = np.argsort([j for one in groups for j in one.members])
+        return torch.cat(parts, dim=-1)[..., order.tolist()]
+
+    def _move(self, l: int, low: Tensor, high: Tensor) -> Tensor:
+        """Move the domains of a layer, and return the constants that its functions get and do not keep."""
+        finite = torch.isfinite(low) & torch.isfinite(high)  # training may have gone astray
+        a, b = (_array(torch.where(finite, end, 0.0)) for end in (low, high))
+        margin = _MARGIN * np.maximum(np.abs(a), np.abs(b))
+        new_middle, new_half_width = a / 2.0 + b / 2.0, b / 2.0 - a / 2.0 + margin
+        varies = b - a > margin
+        held = self._of("middle", l), self._of("half_width", l)
+        middle, half_width = (_array(p) for p in held)
+        C = _array(self._coefficients(l))
+        for one in self._groups[l]:
+            some = np.array([j for j in one.members if one.moves and varies[j]], dtype=int)
+            if len(some) == 0:
+                continue
+            own = np.ix_(some, np.arange(1 + one.basis.size))
+            scale, shift = new_half_width[some] / half_width[some], (new_middle - middle)[some] / half_width[some]
+            C[own] = one.basis.moved(C[own], scale, shift)
+            middle[some], half_width[some] = new_middle[some], new_half_width[some]
+        for p, value in zip(held, (middle, half_width), strict=True):
+            p.copy_(torch.from_numpy(value))
+        keeps = self._has_constants(l, self.offset is not None)
+        self.C[l].copy_(torch.from_numpy(C if keeps else C[:, 1:]))
+        return held[0].new_tensor(np.zeros_like(middle) if keeps else C[:, 0])
 
 
-def _inner_inputs(model: Decoupling, X: Any) -> tuple[ndarray, ...]:
-    points = X.detach().cpu().numpy() if isinstance(X, Tensor) else X
-    inner = model.inner_inputs(points)
-    if len(inner[0]) == 0:
-        raise InputError("`X` must hold at least one point: the range of the functions is taken from it. Got none.")
-    return inner
+@dataclass(frozen=True)
+class _Group:
+    """The functions of a layer that have a basis in common, and whether they can be written on other domains."""
+
+    basis: AbstractBasis
+    members: list[int]
+    moves: bool
+
+
+def _by_basis(layer: LayerBasis) -> list[_Group]:
+    groups: list[_Group] = []
+    for j, basis in enumerate(layer.bases):
+        for one in groups:
+            if LayerBasis((one.basis, basis)).shared is not None:
+                one.members.append(j)
+                break
+        else:
+            groups.append(_Group(basis, [j], _moves(basis)))
+    return groups
+
+
+def _moves(basis: AbstractBasis) -> bool:
+    try:
+        Functions(basis, np.ones((1, 1 + basis.size))).on_domain((-1.2, 0.9))
+    except InputError:
+        return False
+    return True
+
+
+def layer_on(model: Decoupling, X: ndarray, outside: Outside, dtype: torch.dtype = torch.float32) -> DecoupledLayer:
+    """A model as a layer in canonical form, with the domains that the points X visit, computed in double precision."""
+    layer = DecoupledLayer(model.canonical(X).with_outside(outside), dtype=torch.float64)
+    layer.set_range(torch.tensor(X))
+    return DecoupledLayer(layer.to_decoupling(), dtype=dtype)
 
 
 def _tensor(array: ndarray, dtype: torch.dtype) -> Tensor:
@@ -234,52 +269,11 @@ def _tensor(array: ndarray, dtype: torch.dtype) -> Tensor:
     if not bool(torch.isfinite(tensor).all()):
         wider = "use dtype=torch.float64, or " if dtype == torch.float32 else ""
         raise InputError(
-            f"`model` must have weights, coefficients and inner inputs within what {dtype} can hold. Got "
+            f"`model` must have weights, coefficients and domains within what {dtype} can hold. Got "
             f"{np.max(np.abs(array)):.3g}: {wider}rescale the model with `Decoupling.canonical`."
         )
     return tensor
 
 
-def _wave(k: int, v: Tensor, derivative: bool) -> Tensor:
-    """Member k of 1, cos v, sin v, cos 2v, ..., or its derivative."""
-    if k == 0:
-        return torch.zeros_like(v) if derivative else torch.ones_like(v)
-    q = (k + 1) // 2
-    if derivative:
-        return -q * torch.sin(q * v) if k % 2 else q * torch.cos(q * v)
-    return torch.cos(q * v) if k % 2 else torch.sin(q * v)
-
-
-def _is_wave(g: Functions) -> tuple[bool, ...]:
-    kinds = []
-    for basis in g.layer.bases:
-        if not isinstance(basis, AbstractPolynomialBasis | Trigonometric):
-            raise InputError(
-                f"`model` must have polynomial or trigonometric bases to become a layer. Got {type(basis).__name__}."
-            )
-        kinds.append(isinstance(basis, Trigonometric))
-    return tuple(kinds)
-
-
-def _scaled_coefficients(g: Functions, scale: ndarray) -> ndarray:
-    """Coefficients over 1, v, v^2, ... with v = u / scale; waves stay as they are (their scale is 1)."""
-    C = np.zeros_like(g.C)
-    for j, basis in enumerate(g.layer.bases):
-        c = g.C[j, : 1 + basis.size]
-        if isinstance(basis, AbstractPolynomialBasis):
-            c = np.concatenate([c[:1], c[1:] @ basis.to_monomials()]) * scale[j] ** np.arange(len(c))
-        C[j, : len(c)] = c
-    return C
-
-
-def _given_coefficients(bases: tuple[Any, ...], C: ndarray, scale: ndarray) -> ndarray:
-    """The inverse of `_scaled_coefficients`."""
-    found = np.zeros_like(C)
-    for j, basis in enumerate(bases):
-        c = C[j, : 1 + basis.size]
-        if isinstance(basis, AbstractPolynomialBasis):
-            c = c / scale[j] ** np.arange(len(c))
-            if not isinstance(basis, Monomial):
-                c = np.concatenate([c[:1], np.linalg.solve(basis.to_monomials().T, c[1:])])
-        found[j, : len(c)] = c
-    return found
+def _array(tensor: Tensor) -> ndarray:
+    return tensor.detach().cpu().double().numpy().copy()

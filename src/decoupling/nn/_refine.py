@@ -24,7 +24,7 @@ from .._support._errors import DecouplingWarning, InputError
 from .._support._interrupts import INTERRUPTED
 from .._support._progress import progress_callback
 from ..model._decoupling import Decoupling
-from ._layer import DecoupledLayer
+from ._layer import DecoupledLayer, layer_on
 from ._sample import as_inputs, check_finite, chunks, twin_of, values_of
 
 _STEPS = 6000
@@ -55,7 +55,8 @@ def refine(
     Parameters
     ----------
     model
-        What to go on from.
+        What to go on from. The functions of a `Decoupling` go on along their tangents beyond the range of X, unless
+        they all have outside="constant"; a layer stays as it is in this.
     part
         The part of the network, to logits (S, n).
     X : (S, m) or (S, ...)
@@ -98,7 +99,7 @@ def refine(
     schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, lambda t: _rate(t, steps))
     with progress_callback(progress, "Refining") as report, torch.enable_grad():
         for t in range(steps):
-            if t % _NEW_RANGE_EVERY == 0:  # so that functions stay polynomials wherever the data go
+            if t % _NEW_RANGE_EVERY == 0:  # so that functions keep their formulas wherever the data go
                 layer.set_range(given[torch.randperm(len(given), generator=generator)[:_CHUNK]])
             rows = torch.randint(len(given), (size,), generator=generator)
             if n_recombined:
@@ -138,8 +139,10 @@ def divergence(logits: Tensor, wanted: Tensor) -> Tensor:
 
 def _groups(layer: DecoupledLayer, rate: float) -> list[dict[str, Any]]:
     """One rate per tensor: coefficients are of size 1 in canonical form, but weights may be far smaller."""
-    groups: list[dict[str, Any]] = [{"params": list(layer.C), "lr": rate}]
-    for W in layer.W:
+    weights = [*layer.W, *(() if layer.linear is None else (layer.linear,))]
+    others = [p for p in layer.parameters() if not any(p is W for W in weights)]
+    groups: list[dict[str, Any]] = [{"params": others, "lr": rate}]
+    for W in weights:
         size = float(W.detach().pow(2).mean().sqrt())
         groups.append({"params": [W], "lr": rate * min(1.0, 10.0 * size)})
     return groups
@@ -177,8 +180,8 @@ def _as_layer(model: Any, points: Tensor) -> DecoupledLayer:
         raise InputError(f"`X` must have {model.n_inputs} coordinates per point, like `model`. Got {m}.")
     if isinstance(model, DecoupledLayer):
         return copy.deepcopy(model).cpu()
-    X = points.reshape(len(points), -1).numpy()
-    return DecoupledLayer(model.canonical(X), X)
+    given = {g.outside for g in model.g}
+    return layer_on(model, points.reshape(len(points), -1).numpy(), "constant" if given == {"constant"} else "linear")
 
 
 def _check_outputs(layer: DecoupledLayer, n: int, loss: str) -> None:

@@ -21,8 +21,8 @@ class CompressionReport:
     Attributes
     ----------
     parameters, multiply_adds
-        Of the part, before and after; multiply-adds per sample, None where a module is not known to us. Functions
-        that go on along their tangents compute these everywhere, which is counted.
+        Of the part, before and after; multiply-adds per sample, None where a module is not known to us. One
+        multiplication per function that goes on along its tangents is counted.
     network_parameters
         Of the whole network, before and after.
     latency
@@ -108,9 +108,10 @@ def count_parameters(module: nn.Module) -> int:
 def multiply_adds(module: nn.Module, x: Tensor) -> int | None:
     """Multiplications of one sample through linear and convolution layers; None where other layers have weights."""
     if isinstance(module, DecoupledLayer):
-        passes = 2 if module.outside == "linear" else 1  # values, and slopes for the tails
+        tails = sum(r for r, outside in zip(module.ranks, module.outside, strict=True) if outside == "linear")
         functions = sum(r * d for r, d in zip(module.ranks, module.degrees, strict=True))
-        return sum(W.numel() for W in module.W) + passes * functions
+        weights = sum(W.numel() for W in module.W) + (0 if module.linear is None else module.linear.numel())
+        return weights + functions + tails
     counted = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d)
     own = [layer for layer in module.modules() if next(layer.parameters(recurse=False), None) is not None]
     if not all(isinstance(layer, counted) for layer in own):

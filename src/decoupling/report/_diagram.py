@@ -1,7 +1,7 @@
 """The block diagram of a model: inputs, linear layers as edges, internal functions as small curves, outputs.
 
-Positive weights are solid lines and negative ones dashed lines of another colour, so that print tells them apart. Wide
-lines bring much to their target.
+Positive weights are solid lines and negative ones dashed lines of another colour, so that print tells them apart. Thick
+lines are large contributions. A linear part is a box below the functions, with grey lines.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from matplotlib.figure import Figure
 from matplotlib.patches import FancyBboxPatch
 
 from ..write._curves import Curve
-from ._layout import FONT_SIZE, Edge, Layout, Node, text_width
+from ._domains import parts
+from ._layout import FONT_SIZE, Bypass, Edge, Layout, Node, text_width
 from ._style import Look, house_style, new_figure
 
 _HEADER, _LINE = 22.0, 13.0  # heights in points: the symbols on top, one line of the key below
@@ -44,6 +45,8 @@ def draw_diagram(layout: Layout, *, dark: bool = False) -> Figure:
                 _draw_function(ax, node, node.curve, look)
             else:
                 _draw_end(ax, layout, node, look)
+        if layout.bypass is not None:
+            _draw_bypass(ax, layout, layout.bypass, look)
         _write_weights(ax, layout, look)
         _write_header(ax, layout)
         _write_key(ax, layout, key, look)
@@ -72,13 +75,33 @@ def _ends(layout: Layout, edge: Edge) -> tuple[tuple[float, float], tuple[float,
     return (source.x + source.width / 2, target.x - target.width / 2), (source.y, target.y)
 
 
-def _draw_function(ax: Axes, node: Node, curve: Curve, look: Look) -> None:
-    left, top = node.x - node.width / 2, node.y - node.height / 2
+def _draw_bypass(ax: Axes, layout: Layout, bypass: Bypass, look: Look) -> None:
+    """The linear part: one box for all of A x, so lines tell where it comes from and where it goes, but no signs."""
+    left, right = bypass.x - bypass.width / 2, bypass.x + bypass.width / 2
+    for side, strands, end in (("in", bypass.sources, left), ("out", bypass.targets, right)):
+        for strand in strands:
+            node = layout.nodes[strand.node]
+            ax.plot(
+                (node.x, end),
+                (node.y, bypass.y),
+                color=look.faint,
+                linewidth=0.5 + 2.3 * strand.share,
+                alpha=0.35 + 0.6 * strand.share,
+                solid_capstyle="butt",
+                gid=f"A-{side}-{node.index}",
+                zorder=0.9,
+            )
+    _draw_box(ax, left, bypass.y - bypass.height / 2, bypass.width, bypass.height, look)
+    symbol = f"${bypass.label}$".replace(" x", "\\,x")
+    ax.text(bypass.x, bypass.y, symbol, size=FONT_SIZE, ha="center", va="center", zorder=2.3)
+
+
+def _draw_box(ax: Axes, left: float, top: float, width: float, height: float, look: Look) -> None:
     ax.add_patch(
         FancyBboxPatch(
             (left, top),
-            node.width,
-            node.height,
+            width,
+            height,
             boxstyle="round,pad=0,rounding_size=3",
             facecolor=look.paper,
             edgecolor=look.ink,
@@ -86,6 +109,11 @@ def _draw_function(ax: Axes, node: Node, curve: Curve, look: Look) -> None:
             zorder=2.0,
         )
     )
+
+
+def _draw_function(ax: Axes, node: Node, curve: Curve, look: Look) -> None:
+    left, top = node.x - node.width / 2, node.y - node.height / 2
+    _draw_box(ax, left, top, node.width, node.height, look)
     low, high = curve.limits
     u0, u1 = float(curve.u[0]), float(curve.u[-1])
 
@@ -103,7 +131,15 @@ def _draw_function(ax: Axes, node: Node, curve: Curve, look: Look) -> None:
     if curve.band is not None:
         upper, lower = (down(np.clip(curve.values + side * curve.band, low, high)) for side in (1.0, -1.0))
         ax.fill_between(across(curve.u), upper, lower, color=look.ink, alpha=0.22, linewidth=0, zorder=2.2)
-    ax.plot(across(curve.u), down(curve.values), color=look.ink, linewidth=1.5, gid=node.label, zorder=2.3)
+    cut = parts(curve, node.domain)
+    line: dict[str, Any] = {"color": look.ink, "linewidth": 1.5, "zorder": 2.3}
+    for u, values in cut.inside:
+        ax.plot(across(u), down(values), gid=node.label, **line)
+    for u, values in cut.beyond:
+        ax.plot(across(u), down(values), linestyle=(0, (3, 2)), gid=f"{node.label}-beyond", **line)
+    for end in across(np.array(cut.ends)).tolist():
+        bottom = top + node.height
+        ax.plot((end, end), (bottom - 6.0, bottom), color=look.ink, linewidth=1.0, gid=f"{node.label}-end", zorder=2.4)
     ax.text(node.x, top - 2, f"${node.symbol}$", size=FONT_SIZE, ha="center", va="bottom")
     for x, align, value in ((left, "left", u0), (left + node.width, "right", u1)):
         ax.text(x, top + node.height + 2, _number(value, digits=3), size=_TINY, color=look.faint, ha=align, va="top")
@@ -181,7 +217,11 @@ def _key_lines(layout: Layout) -> list[list[_Item]]:
         items.append(("positive", "positive weight"))
     if any(edge.weight < 0.0 for edge in layout.edges):
         items.append(("negative", "negative weight"))
-    items.append((None, "wide: brings much to its target"))
+    items.append((None, "thick line: large contribution"))
+    if layout.bypass is not None:
+        items.append(("linear", "linear part"))
+    if any(node.curve is not None and parts(node.curve, node.domain).beyond for node in layout.nodes):
+        items.append(("beyond", "outside the domain"))
     if any(node.curve is not None and _visible_band(node.curve) for node in layout.nodes):
         items.append(("band", "two standard errors"))
     if layout.n_left_out:
@@ -214,9 +254,10 @@ def _write_key(ax: Axes, layout: Layout, lines: list[list[_Item]], look: Look) -
             if sample == "band":
                 ax.fill_between((x, x + 20), y - 3, y + 3, color=look.ink, alpha=0.22, linewidth=0)
             elif sample:
-                negative = sample == "negative"
-                style = _DASHES if negative else "-"
-                ax.plot((x, x + 20), (y, y), color=look.colours[int(negative)], linestyle=style, linewidth=1.8)
+                colours = {"linear": look.faint, "beyond": look.ink, "negative": look.colours[1]}
+                style = _DASHES if sample in ("negative", "beyond") else "-"
+                colour = colours.get(sample, look.colours[0])
+                ax.plot((x, x + 20), (y, y), color=colour, linestyle=style, linewidth=1.8)
             ax.text(x + (24.0 if sample else 0.0), y, text, size=_TINY + 0.5, va="center")
             x += _item_width((sample, text))
         y += _LINE

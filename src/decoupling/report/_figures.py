@@ -16,10 +16,10 @@ from numpy import ndarray
 
 from ..fit._result import Result
 from ..model._decoupling import Decoupling
-from ..model._names import names
 from ..samples._samples import Samples
 from ..write._curves import Curve, Errors, curves
-from ._layout import short, text_width
+from ._domains import Domain, marked_domains, parts
+from ._layout import short, signal_names, text_width
 from ._style import MARKERS, STYLES, Look, house_style, new_figure
 
 _PER_ROW = 6  # functions
@@ -33,7 +33,7 @@ _ROUNDING = 1e-32  # objectives below this are all the same
 def plot_functions(model: Decoupling, X: ndarray, *, errors: Errors | None = None, dark: bool = False) -> Figure:
     """Every internal function over the range that the points X visit; ticks at the bottom mark where they lie.
 
-    With `errors`, two standard errors to either side are shaded.
+    With `errors`, two standard errors to either side are shaded. What lies outside the domain of a function is dashed.
     """
     drawn = curves(model, X, n_points=200, errors=errors)
     shown = [layer[:_MOST_FUNCTIONS] for layer in drawn]
@@ -43,12 +43,13 @@ def plot_functions(model: Decoupling, X: ndarray, *, errors: Errors | None = Non
         figure = new_figure(max(2.2 * columns, 3.2) + 0.4, 1.9 * sum(rows) + 0.2)
         axes = figure.subplots(sum(rows), columns, squeeze=False)
         for l, (layer, u) in enumerate(zip(shown, model.inner_inputs(X), strict=True)):
+            domains = marked_domains(model.g[l])
             panels = axes[sum(rows[:l]) : sum(rows[: l + 1])].ravel()
             for j, ax in enumerate(panels):
                 if j >= len(layer):
                     ax.set_axis_off()
                     continue
-                _draw_curve(ax, layer[j], u[:, j], look.colours[l % len(look.colours)], look)
+                _draw_curve(ax, layer[j], domains[j], u[:, j], look.colours[l % len(look.colours)], look)
                 ax.set_title(f"layer {l + 1}, function {j + 1}", fontsize=8)
                 ax.set_xlabel(f"$u_{{{l + 1},{j + 1}}}$")
             if len(layer) < len(drawn[l]):
@@ -56,8 +57,13 @@ def plot_functions(model: Decoupling, X: ndarray, *, errors: Errors | None = Non
     return figure
 
 
-def _draw_curve(ax: Axes, curve: Curve, u: Float[ndarray, " S"], colour: str, look: Look) -> None:
-    ax.plot(curve.u, curve.values, color=colour, linewidth=1.8)
+def _draw_curve(
+    ax: Axes, curve: Curve, domain: Domain | None, u: Float[ndarray, " S"], colour: str, look: Look
+) -> None:
+    cut = parts(curve, domain)
+    for pieces, style in ((cut.inside, "-"), (cut.beyond, "--")):
+        for piece in pieces:
+            ax.plot(*piece, color=colour, linewidth=1.8, linestyle=style)
     if curve.band is not None:
         low, high = curve.values - curve.band, curve.values + curve.band
         ax.fill_between(curve.u, low, high, color=colour, alpha=0.25, linewidth=0)
@@ -65,6 +71,8 @@ def _draw_curve(ax: Axes, curve: Curve, u: Float[ndarray, " S"], colour: str, lo
     ax.set_ylim(low - 0.05 * (high - low), high + 0.05 * (high - low))
     at = u[:: math.ceil(len(u) / _MOST_POINTS)]
     ax.plot(at, np.zeros(len(at)), "|", color=look.faint, transform=ax.get_xaxis_transform(), markersize=5)
+    for end in cut.ends:
+        ax.plot((end, end), (0.0, 0.1), color=look.ink, linewidth=1.2, gid="end", transform=ax.get_xaxis_transform())
     ax.ticklabel_format(axis="y", scilimits=(-3, 4))
     ax.locator_params(axis="x", nbins=5)
 
@@ -219,7 +227,7 @@ def plot_fit(
     Of more than twelve outputs the worst twelve are shown, of very many samples some.
     """
     assert samples.F is not None
-    written = names("outputs", outputs, "y", model.n_outputs)
+    _, written = signal_names(model, None, outputs)
     shown = np.sort(np.argsort(-e, kind="stable")[:_MOST_PANELS])
     rows = slice(None, None, math.ceil(len(samples) / _MOST_POINTS))
     truth, fitted = samples.F[rows], model(samples.X[rows])

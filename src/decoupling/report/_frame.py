@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -40,7 +41,11 @@ class Frame:
 
     def line(self, curve: Curve) -> str:
         """The curve as a path."""
-        return "M" + "L".join(_points(self.x(curve.u), self.y(curve.values)))
+        return self.lines([(curve.u, curve.values)])
+
+    def lines(self, pieces: Iterable[tuple[Float[ndarray, " _"], Float[ndarray, " _"]]]) -> str:
+        """Pieces (u, v) of a curve as one path; empty without any."""
+        return "".join("M" + "L".join(_points(self.x(u), self.y(v))) for u, v in pieces)
 
     def band(self, curve: Curve) -> str:
         """The band as a closed path, cut off at the frame; empty without one."""
@@ -52,8 +57,15 @@ class Frame:
 
     def rug(self, u: Float[ndarray, " S"], length: float) -> str:
         """Short strokes from the lower edge up, one for every sample that has a place of its own."""
+        return self._upright(np.unique(np.round(self.x(u))), length)
+
+    def strokes(self, u: Sequence[float], length: float) -> str:
+        """Strokes from the lower edge up at these numbers."""
+        return self._upright(self.x(np.asarray(u)), length)
+
+    def _upright(self, x: Float[ndarray, " k"], length: float) -> str:
         bottom = self.top + self.height
-        return "".join(f"M{x:g} {bottom:g}v{-length:g}" for x in np.unique(np.round(self.x(u))))
+        return "".join(f"M{place:.4g} {bottom:g}v{-length:g}" for place in x)
 
     def zero(self) -> float | None:
         """Where v = 0 is, if it is inside."""

@@ -1,7 +1,8 @@
 """The geometry of the block diagram: where everything goes, for every kind of drawing.
 
-Columns from left to right: the inputs, the functions of layer 1, ..., the functions of layer L, the outputs. Lengths
-are in points of 1/72 inch, x to the right and y down, everything inside [0, width] x [0, height].
+Columns from left to right: the inputs, the functions of layer 1, ..., the functions of layer L, the outputs. A linear
+part is a box below the functions, which runs past them all. Lengths are in points of 1/72 inch, x to the right and y
+down, everything inside [0, width] x [0, height].
 """
 
 from __future__ import annotations
@@ -16,13 +17,14 @@ from jaxtyping import Float, Int
 from numpy import ndarray
 
 from .._support._checks import as_some_points
-from ..fit._result import Result, fixed_parts
+from ..fit._result import Result
 from ..model._decoupling import Decoupling
 from ..model._names import Name, names
 from ..samples._jacobians import StoredJacobians
 from ..samples._samples import Samples
 from ..solvers._inference import standard_errors
 from ..write._curves import Curve, Errors, Grids, curves
+from ._domains import Domain, marked_domains
 
 FONT_SIZE = 9.0  # of the labels; the room that names take is reckoned with it
 _SHOWN = 12  # nodes of a column
@@ -34,6 +36,7 @@ _SPACE = 26.0  # between boxes of a column, for their labels
 _PITCHES = (22.0, 70.0)  # least and most between inputs, or between outputs
 _GAP = (130.0, 210.0)  # between columns; more where edges run steeply
 _MARGIN = 12.0
+_BYPASS = 24.0  # height of the box of a linear part
 _BANDS_UP_TO = 1000  # parameters ...
 _BAND_NUMBERS = 10_000_000  # ... and entries of the matrix of derivatives; more would take longer than the drawing
 
@@ -56,8 +59,8 @@ class Node:
         The centre.
     width, height
         Of the box that the curve of a function is drawn in; 0 for other nodes.
-    curve
-        Of a function; None for other nodes.
+    curve, domain
+        Of a function; None for other nodes, and where a domain is not marked (see `marked_domains`).
     symbol
         The label in TeX, such as g_{1,2}; empty for names that the user gave.
     """
@@ -72,6 +75,7 @@ class Node:
     width: float = 0.0
     height: float = 0.0
     curve: Curve | None = None
+    domain: Domain | None = None
     symbol: str = ""
 
 
@@ -81,7 +85,8 @@ class Edge:
 
     `share` is its strength, 1 for the strongest of its layer. The strength of the entries of one row is |weight| times
     the standard deviation of the source over the samples, divided by the root sum of squares over that row: what the
-    source brings to the target, whatever units either is in. It does not change when functions are scaled.
+    source brings to the target, whatever units either is in. It does not change when functions are scaled. At the
+    outputs, the linear part counts as one more source.
     """
 
     layer: int
@@ -89,6 +94,31 @@ class Edge:
     target: int
     weight: float
     share: float
+
+
+@dataclass(frozen=True)
+class Strand:
+    """A line between ``nodes[node]`` and the linear part; `weight` is the length of its column or row of A.
+
+    At outputs `share` is as for edges of the last layer; at inputs it is that of what the column of A brings.
+    """
+
+    node: int
+    weight: float
+    share: float
+
+
+@dataclass(frozen=True)
+class Bypass:
+    """The linear part: a box with its centre, from the left of the first functions to the right of the last."""
+
+    label: str
+    x: float
+    y: float
+    width: float
+    height: float
+    sources: tuple[Strand, ...]
+    targets: tuple[Strand, ...]
 
 
 @dataclass(frozen=True)
@@ -103,6 +133,7 @@ class Layout:
     nodes: tuple[Node, ...]
     edges: tuple[Edge, ...]
     n_left_out: int
+    bypass: Bypass | None = None
 
     @classmethod
     def of(
@@ -116,20 +147,22 @@ class Layout:
     ) -> Layout:
         """Lay out a model with the ranges and spreads that it has at the points X (S, m), of which S >= 1.
 
-        `inputs` and `outputs` are names; by default x1, x2, ... and y1, y2, ...
+        `inputs` and `outputs` are names; by default those of the model, or x1, x2, ... and y1, y2, ...
         """
         points = as_some_points("X", X, model.n_inputs)
-        columns = [
-            names("inputs", inputs, "x", model.n_inputs),
-            *(_function_names(model, l) for l in range(model.n_layers)),
-            names("outputs", outputs, "y", model.n_outputs),
-        ]
+        x, y = signal_names(model, inputs, outputs)
+        columns = [x, *(_function_names(model, l) for l in range(model.n_layers)), y]
         spreads = _spreads(model, points)
         shown = [_chosen(importance) for importance in _importances(model, points, spreads)]
         drawn = curves(model, points, errors=errors)
-        nodes, width, height = _placed(columns, shown, drawn)
-        edges, n_left_out = _edges(model, nodes, spreads)
-        return cls(width, height, nodes, edges, n_left_out)
+        nodes, width, height = _placed(columns, shown, drawn, [marked_domains(g) for g in model.g])
+        shares = _shares(model, points, spreads)
+        edges, n_left_out = _edges(model, nodes, shares)
+        if model.linear is None:
+            return cls(width, height, nodes, edges, n_left_out)
+        label = "A x" if model.offset is None else "A x + b"
+        bypass = _bypass(label, model.linear, nodes, spreads[0], shares[-1][:, -1], height)
+        return cls(width, height + _BYPASS + _MARGIN, nodes, edges, n_left_out, bypass)
 
     @classmethod
     def of_result(
@@ -142,8 +175,16 @@ class Layout:
     ) -> Layout:
         """Lay out what `decouple` returned, over its samples, with bands where they can be had quickly."""
         model, samples = result.decoupling, result.samples
-        errors = band_errors(model, samples, fixed_parts(result.solver)) if bands else None
+        errors = band_errors(model, samples, result.solver.fixed) if bands else None
         return cls.of(model, samples.X, inputs=inputs, outputs=outputs, errors=errors)
+
+
+def signal_names(
+    model: Decoupling, inputs: Collection[str] | None, outputs: Collection[str] | None
+) -> tuple[tuple[Name, ...], tuple[Name, ...]]:
+    """The names of inputs and outputs: those given, or those of the model, or letters with numbers."""
+    x, y = model.inputs if inputs is None else inputs, model.outputs if outputs is None else outputs
+    return names("inputs", x, "x", model.n_inputs), names("outputs", y, "y", model.n_outputs)
 
 
 def band_errors(model: Decoupling, samples: Samples, fixed: Collection[str]) -> Errors | None:
@@ -165,8 +206,8 @@ def band_errors(model: Decoupling, samples: Samples, fixed: Collection[str]) -> 
 
 def _spreads(model: Decoupling, X: Float[ndarray, "S m"]) -> list[Float[ndarray, " _"]]:
     """Standard deviations of what leaves each column: inputs, functions, outputs."""
-    z = [functions(u) for functions, u in zip(model.g, model.inner_inputs(X), strict=True)]
-    return [np.std(values, axis=0) for values in (X, *z, z[-1] @ model.W[-1].T)]
+    z = [functions.values(u) for functions, u in zip(model.g, model.arguments(X), strict=True)]
+    return [np.std(values, axis=0) for values in (X, *z, model.values(X))]
 
 
 def _importances(
@@ -176,8 +217,10 @@ def _importances(
     functions = model.importance(X)
     lengths = np.linalg.norm(model.W[0], axis=1)
     slopes = np.divide(functions[0], lengths, out=np.zeros_like(lengths), where=lengths > 0.0)  # of the outputs, by u_1
-    inputs = spreads[0] * np.linalg.norm(model.W[0] * slopes[:, None], axis=0)
-    return [inputs, *functions, spreads[-1]]
+    rows = model.W[0] * slopes[:, None]
+    if model.linear is not None:
+        rows = np.concatenate([rows, model.linear])
+    return [spreads[0] * np.linalg.norm(rows, axis=0), *functions, spreads[-1]]
 
 
 def _chosen(importance: Float[ndarray, " r"]) -> Int[ndarray, " k"]:
@@ -187,19 +230,32 @@ def _chosen(importance: Float[ndarray, " r"]) -> Int[ndarray, " k"]:
     return np.sort(np.argsort(-importance, kind="stable")[:_SHOWN])
 
 
+def _shares(
+    model: Decoupling, X: Float[ndarray, "S m"], spreads: list[Float[ndarray, " _"]]
+) -> list[Float[ndarray, "_ _"]]:
+    """Shares of the entries of every W; the last ones have one more column with those of the linear part."""
+    found = []
+    for l, (W, spread) in enumerate(zip(model.W, spreads[:-1], strict=True)):
+        still = not np.any(spread)  # a single sample has no spread
+        brought = np.abs(W) * (1.0 if still else spread)
+        if l == model.n_layers and model.linear is not None:
+            straight = np.linalg.norm(model.linear, axis=1) if still else np.std(X @ model.linear.T, axis=0)
+            brought = np.column_stack([brought, straight])
+        total = np.linalg.norm(brought, axis=1, keepdims=True)
+        strength = np.divide(brought, total, out=np.zeros_like(brought), where=total > 0.0)
+        found.append(strength / (np.max(strength) or 1.0))
+    return found
+
+
 def _edges(
-    model: Decoupling, nodes: tuple[Node, ...], spreads: list[Float[ndarray, " _"]]
+    model: Decoupling, nodes: tuple[Node, ...], shares: list[Float[ndarray, "_ _"]]
 ) -> tuple[tuple[Edge, ...], int]:
     found, n_left_out = [], 0
-    places: list[dict[int, int]] = [{} for _ in spreads]  # column by column, from index to place in `nodes`
+    places: list[dict[int, int]] = [{} for _ in range(model.n_layers + 2)]  # of columns, from index to place in `nodes`
     for i, node in enumerate(nodes):
         if node.kind != "more":
             places[node.layer][node.index] = i
-    for l, (W, spread) in enumerate(zip(model.W, spreads[:-1], strict=True)):
-        brought = np.abs(W) * (spread if np.any(spread) else 1.0)  # a single sample has no spread
-        total = np.linalg.norm(brought, axis=1, keepdims=True)
-        strength = np.divide(brought, total, out=np.zeros_like(brought), where=total > 0.0)
-        share = strength / (np.max(strength) or 1.0)
+    for l, (W, share) in enumerate(zip(model.W, shares, strict=True)):
         strongest = share[list(places[l + 1])].max(axis=0)
         for i, target in places[l + 1].items():
             for j, source in places[l].items():
@@ -211,6 +267,31 @@ def _edges(
     return tuple(found), n_left_out
 
 
+def _bypass(
+    label: str,
+    A: Float[ndarray, "n m"],
+    nodes: tuple[Node, ...],
+    spread: Float[ndarray, " m"],
+    shares: Float[ndarray, " n"],
+    height: float,
+) -> Bypass:
+    """The box of the linear part below everything else, and its lines to the nodes shown that are not negligible."""
+    boxes = [node for node in nodes if node.kind == "function"]
+    left, right = min(b.x - b.width / 2 for b in boxes), max(b.x + b.width / 2 for b in boxes)
+    columns, rows = np.linalg.norm(A, axis=0), np.linalg.norm(A, axis=1)
+    brought = columns * (spread if np.any(spread) else 1.0)
+    entering = brought / (np.max(brought) or 1.0)
+    sources, targets = (
+        tuple(
+            Strand(i, float(weights[node.index]), float(share[node.index]))
+            for i, node in enumerate(nodes)
+            if node.kind == kind and share[node.index] >= _NEGLIGIBLE
+        )
+        for kind, weights, share in (("input", columns, entering), ("output", rows, shares))
+    )
+    return Bypass(label, (left + right) / 2, height + _BYPASS / 2, right - left, _BYPASS, sources, targets)
+
+
 # Where it goes
 
 
@@ -220,7 +301,10 @@ def _function_names(model: Decoupling, l: int) -> tuple[Name, ...]:
 
 
 def _placed(
-    columns: list[tuple[Name, ...]], shown: list[Int[ndarray, " _"]], drawn: tuple[tuple[Curve, ...], ...]
+    columns: list[tuple[Name, ...]],
+    shown: list[Int[ndarray, " _"]],
+    drawn: tuple[tuple[Curve, ...], ...],
+    domains: list[tuple[Domain | None, ...]],
 ) -> tuple[tuple[Node, ...], float, float]:
     """All nodes with their centres, and the size of the whole."""
     last = len(columns) - 1
@@ -240,9 +324,10 @@ def _placed(
         for i in (int(i) for i in index):
             kind: Kind = "function" if function else "input" if l == 0 else "output"
             size, curve = (box, drawn[l - 1][i]) if function else ((0.0, 0.0), None)
+            domain = domains[l - 1][i] if function else None
             name = column[i]
             symbol = name.latex if name.indices else ""
-            nodes.append(Node(kind, l, i, short(name.text), name.text, x, y, *size, curve, symbol))
+            nodes.append(Node(kind, l, i, short(name.text), name.text, x, y, *size, curve, domain, symbol))
             y += pitch
         if len(index) < len(column):
             note = _note(column, index)

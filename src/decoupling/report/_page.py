@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from jinja2 import Environment, PackageLoader
@@ -16,22 +16,27 @@ from .. import __version__
 from .._support._errors import InputError
 from .._support._json import plain
 from .._support._whole_files import write_text
-from ..fit._result import Result, fixed_parts
+from ..fit._result import Result
 from ..model._decoupling import Decoupling
-from ..model._names import names, printable
-from ..write._formula import Kind, has_formula
+from ..model._names import printable
 from . import _words
+from ._domains import parts
 from ._flow import signal_flow
 from ._frame import Frame, written_number
-from ._layout import Layout, Node, band_errors
+from ._layout import Layout, Node, band_errors, signal_names
 from ._rerun import how_to_run_again
 from ._search import history_chart, starts_by_lam
 
 _LARGE = (46.0, 10.0, 264.0, 160.0)  # left, top, width and height of the large curves within their drawings
 _HISTORY = (62.0, 10.0, 560.0, 160.0)
+_NOISE = 1e-12  # of the largest contribution to the linear part
 _SLIDERS = 8  # inputs that have a slider each; of more, one at a time is chosen
 _LARGEST_PAGE = 990_000  # bytes
-_LONGEST: dict[Kind, int] = {"html": 40_000, "latex": 60_000, "python": 200_000}  # letters of a formula
+_LONGEST: dict[Literal["html", "latex", "python"], int] = {
+    "html": 40_000,
+    "latex": 60_000,
+    "python": 200_000,
+}  # letters of a formula
 
 
 def write_report(
@@ -42,13 +47,14 @@ def write_report(
     inputs: Collection[str] | None = None,
     outputs: Collection[str] | None = None,
     command: str | None = None,
+    notes: Sequence[str] = (),
 ) -> None:
     """Render the page and put it at `path`.
 
-    `inputs` and `outputs` are names, by default x1, x2, ... and y1, y2, ...; `command` is the line of a shell that made
-    the result, if one did.
+    `inputs` and `outputs` are names, by default those of the samples, or x1, x2, ... and y1, y2, ...; `command` is the
+    line of a shell that made the result, if one did, and `notes` are sentences to go before those of the result.
     """
-    write_text(path, page(result, title=title, inputs=inputs, outputs=outputs, command=command))
+    write_text(path, page(result, title=title, inputs=inputs, outputs=outputs, command=command, notes=notes))
 
 
 def page(
@@ -58,23 +64,24 @@ def page(
     inputs: Collection[str] | None = None,
     outputs: Collection[str] | None = None,
     command: str | None = None,
+    notes: Sequence[str] = (),
 ) -> str:
     """The text of the page."""
     model, samples = result.decoupling, result.samples
-    x = [name.text for name in names("inputs", inputs, "x", model.n_inputs)]
-    y = [name.text for name in names("outputs", outputs, "y", model.n_outputs)]
+    x, y = ([name.text for name in side] for side in signal_names(model, inputs, outputs))
     layout = Layout.of_result(result, inputs=inputs, outputs=outputs)
     cards = _cards(model, samples.X, layout)
     frames = {(card.node.layer, card.node.index): (card.small, card.large) for card in cards}
     rows = _words.output_rows(result, y)
     grade, verdict = _words.verdict(rows)
-    small = band_errors(model, samples, fixed_parts(result.solver)) is not None
+    small = band_errors(model, samples, result.solver.fixed) is not None
     environment = _environment()
     template = environment.get_template("report.html.j2")
     content: dict[str, Any] = {
         "title": title,
         "version": __version__,
         "result": result,
+        "notes": (*notes, *result.notes),
         "model": model,
         "samples": samples,
         "inputs": x,
@@ -85,9 +92,11 @@ def page(
         "apart": _words.apart_in_words(result),
         "known": _words.data_in_words(samples),
         "kinds": [_words.kind_of_functions(g) for g in model.g],
-        "fixed": fixed_parts(result.solver),
+        "tails": _words.tails_in_words(model, marked=any(card.ends for card in cards)),
+        "fixed": tuple(result.solver.fixed),
         "n_numbers": sum(a.size for a in (samples.F, samples.J) if a is not None),
         "unique": result.identifiability if small else None,
+        "linear": _linear_table(model, samples.X),
         "layout": layout,
         "cards": cards,
         "flow": plain(signal_flow(model, samples.X, layout, frames, (x, y))),
@@ -116,7 +125,10 @@ class Card:
     small: Frame
     large: Frame
     small_line: str
+    small_beyond: str  # what of it lies outside the domain
     line: str
+    beyond: str
+    ends: str  # of the domain
     band: str
     rug: str
     words: str
@@ -134,14 +146,18 @@ def _cards(model: Decoupling, X: np.ndarray, layout: Layout) -> list[Card]:
         )
         large = Frame.of(node.curve, *_LARGE)
         effects = importance[node.layer - 1]
+        cut = parts(node.curve, node.domain)
         found.append(
             Card(
                 node,
                 f"{node.layer},{node.index + 1}" if model.n_layers > 1 else str(node.index + 1),
                 small,
                 large,
-                small.line(node.curve),
-                large.line(node.curve),
+                small.lines(cut.inside),
+                small.lines(cut.beyond),
+                large.lines(cut.inside),
+                large.lines(cut.beyond),
+                large.strokes(cut.ends, 12.0),
                 large.band(node.curve),
                 large.rug(u[node.layer - 1][:, node.index], 6.0),
                 _words.shape_in_words(node.curve),
@@ -151,19 +167,35 @@ def _cards(model: Decoupling, X: np.ndarray, layout: Layout) -> list[Card]:
     return found
 
 
+def _linear_table(model: Decoupling, X: np.ndarray) -> np.ndarray | None:
+    """The matrix A, with 0 for entries that bring nothing but rounding."""
+    if model.linear is None:
+        return None
+    brought = np.abs(model.linear) * np.maximum(np.std(X, axis=0), np.finfo(float).tiny)
+    return np.where(brought > _NOISE * np.max(brought), model.linear, 0.0)
+
+
 def _formulas(model: Decoupling, inputs: Collection[str] | None, outputs: Collection[str] | None) -> dict[str, Any]:
     """The formula of each kind; None for those that are too long, and nothing where the basis has no formula."""
-    if not has_formula(model):
+    if not all(basis.writable for g in model.g for basis in g.layer.bases):
         return {}
     found: dict[str, Any] = {"names": True}
+    called: dict[str, Any] = {
+        "inputs": model.inputs if inputs is None else inputs,
+        "outputs": model.outputs if outputs is None else outputs,
+    }
+    plain_names: dict[str, Any] = {
+        "inputs": [f"x{i + 1}" for i in range(model.n_inputs)],
+        "outputs": [f"y{i + 1}" for i in range(model.n_outputs)],
+    }
     for kind, longest in _LONGEST.items():
         if 5 * model.n_parameters > longest:  # no need to write it out to know
             found[kind] = None
             continue
         try:
-            text: str = model.formula(kind, inputs=inputs, outputs=outputs)
+            text: str = model.formula(kind, **called)
         except InputError:  # names that are no Python names
-            text = model.formula(kind)
+            text = model.formula(kind, **plain_names)
             found["names"] = False
         found[kind] = text if len(text) <= longest else None
     if found["html"] is not None:

@@ -11,8 +11,8 @@ from numpy import ndarray
 
 from ..bases import AbstractPolynomialBasis, Trigonometric
 from ..fit._result import Result
+from ..model._decoupling import Decoupling
 from ..model._functions import Functions
-from ..samples._jacobians import portions
 from ..samples._samples import Samples
 from ..solvers import TwoStage
 from ..write._curves import Curve
@@ -98,7 +98,7 @@ def output_rows(result: Result, names: Sequence[str]) -> list[OutputRow]:
     if samples.F is not None and validation is not None and validation.F is not None:
         unseen = 100.0 * np.sqrt(np.mean((validation.F - model(validation.X)) ** 2, axis=0)) / _unit(validation.F)[0]
     if samples.J is not None:
-        slopes = _slope_errors(result)
+        slopes = result.relative_slopes
     percents = [[None] * n if e is None else e.tolist() for e in (fitted, unseen, slopes, typical)]
     ranges = (low.tolist(), high.tolist(), constant.tolist())
     return [OutputRow(*row) for row in zip(names, *percents, *ranges, strict=True)]
@@ -109,17 +109,6 @@ def _unit(F: Float[ndarray, "S n"]) -> tuple[Float[ndarray, " n"], ndarray]:
     size, spread = np.sqrt(np.mean(F**2, axis=0)), np.std(F, axis=0)
     constant = spread <= _NO_SPREAD * size
     return np.where(~constant, spread, np.where(size > 0.0, size, 1.0)), constant
-
-
-def _slope_errors(result: Result) -> Float[ndarray, " n"]:
-    """100 ||J_i - J_hat_i|| / ||J_i|| over all samples, one per output."""
-    X, model = result.samples.X, result.decoupling
-    off, size = np.zeros(result.samples.n_outputs), np.zeros(result.samples.n_outputs)
-    assert result.samples.J is not None
-    for rows, J in portions(result.samples.J):
-        off += np.sum((J - model.jacobian(X[rows])) ** 2, axis=(0, 2))
-        size += np.sum(J**2, axis=(0, 2))
-    return 100.0 * np.sqrt(off / np.where(size > 0.0, size, 1.0))
 
 
 def verdict(rows: Sequence[OutputRow]) -> tuple[Grade, str]:
@@ -166,7 +155,26 @@ def kind_of_functions(functions: Functions) -> str:
         return f"polynomials of degree {basis.size}"
     if isinstance(basis, Trigonometric):
         return f"sums of {basis.size} cosines and sines"
+    if basis.size == 1:
+        return f"multiples of the one function of the basis {type(basis).__name__}"
     return f"combinations of {basis.size} functions of the basis {type(basis).__name__}"
+
+
+def tails_in_words(model: Decoupling, *, marked: bool) -> str:
+    """What the functions do beyond their domains; `marked` says whether a drawing shows where these end."""
+    kinds = dict.fromkeys(g.outside for g in model.g)
+    if len(kinds) == 1 and "extend" in kinds:
+        return "Tall ticks mark the ends of its domain, and dashes what lies beyond: nothing was fitted there." * marked
+    beyond = " or ".join(_TAILS[kind] for kind in kinds)
+    where = ", marked by tall ticks where it ends and dashes from there on" if marked else ""
+    return f"Outside its domain{where}, a function {beyond}."
+
+
+_TAILS = {
+    "extend": "follows its formula",
+    "linear": "goes on along its tangent",
+    "constant": "keeps the value at the end",
+}
 
 
 def data_in_words(samples: Samples) -> str:

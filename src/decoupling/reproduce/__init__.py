@@ -1,16 +1,20 @@
 """The experiments of the paper, and our own, as functions that the command line calls."""
 
+from ._equivariance import Equivariance, equivariance_markdown, run_equivariance, write_equivariance
 from ._recovery import Recovery, recovery_markdown, run_recovery, write_recovery
 from ._selection import SelectionTable, run_selection, selection_markdown, write_selection
 from ._silverbox import SilverboxFigure, run_silverbox, silverbox_markdown, write_silverbox
 from ._table1 import Table1, run_table1, table1_markdown, write_table1
 
 __all__ = [
+    "Equivariance",
     "Recovery",
     "SelectionTable",
     "SilverboxFigure",
     "Table1",
+    "equivariance_markdown",
     "recovery_markdown",
+    "run_equivariance",
     "run_recovery",
     "run_selection",
     "run_silverbox",
@@ -18,6 +22,7 @@ __all__ = [
     "selection_markdown",
     "silverbox_markdown",
     "table1_markdown",
+    "write_equivariance",
     "write_recovery",
     "write_selection",
     "write_silverbox",

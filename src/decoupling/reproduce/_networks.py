@@ -32,7 +32,8 @@ from ..fit._decouple import decouple
 from ..model._decoupling import Decoupling
 from ..model._functions import Functions
 from ..nn import DecoupledLayer, FineTune, refine, sample
-from ..nn._compress import train_with_labels
+from ..nn._fine_tune import train_with_labels
+from ..nn._layer import layer_on
 from ..nn._refine import divergence, recombine
 from ..report._style import COLOURS, house_style, new_figure
 from ..samples._samples import Samples
@@ -210,13 +211,14 @@ def replacement(task: NetworkTask, at: Teacher, rows: ndarray, rng: np.random.Ge
         return -validation.accuracy(layer_of(model), test=False)
 
     def layer_of(model: Decoupling) -> DecoupledLayer:
-        return DecoupledLayer(model.canonical(samples.X), samples.X)
+        return layer_on(model, samples.X, "linear")
 
     result = decouple(
         samples,
         ranks,
         (DEGREE,) * len(ranks),
         solver=solver_of(task.method, worse, samples, ranks, rng),
+        as_given=True,
         n_starts=8 if own else 1,
         rng=rng,
         progress=False,
@@ -227,7 +229,7 @@ def replacement(task: NetworkTask, at: Teacher, rows: ndarray, rng: np.random.Ge
     inputs = X
     if task.method == MANY_REFINED:
         inputs = at.features[rng.permutation(rest)[:MANY]]
-        layer = DecoupledLayer(result.decoupling.canonical(inputs.double().numpy()), inputs.double().numpy())
+        layer = layer_on(result.decoupling, inputs.double().numpy(), "linear")
     return refine(layer, at.part, inputs, rng=rng, progress=False)
 
 
@@ -248,9 +250,8 @@ def solver_of(
         return TwoStage(Constr(**STOPPING), metric=worse)
     if method == "VarPro":  # too many unknowns for random starts: it goes on from an alternating solver
         degrees = (DEGREE,) * len(ranks)
-        begun = decouple(
-            samples, ranks, degrees, solver=Proj(lam=1e-2, **STOPPING), n_starts=8, rng=rng, progress=False
-        )
+        proj = Proj(lam=1e-2, **STOPPING)
+        begun = decouple(samples, ranks, degrees, solver=proj, as_given=True, n_starts=8, rng=rng, progress=False)
         return VarPro(start=begun.decoupling, max_seconds=5.0)
     return Proj(lam=1e-2, **STOPPING)
 
@@ -330,7 +331,7 @@ def sobolev(samples: Samples, rank: int, seed: int) -> nn.Module:
     W0 /= np.abs(samples.X @ W0.T).max(axis=0)[:, None]
     C = rng.normal(size=(rank, 1 + DEGREE)) * [0.0, 1.0, *[0.3] * (DEGREE - 1)]
     model = Decoupling([W0, rng.normal(size=(10, rank))], [Functions(Monomial(DEGREE), C)])
-    layer = DecoupledLayer(model, samples.X)
+    layer = DecoupledLayer(model.with_outside("linear"))
     X, F = (torch.tensor(a, dtype=torch.float32) for a in (samples.X, samples.F))
     J = torch.tensor(np.asarray(samples.J), dtype=torch.float32)
     spread, size = ((F - F.mean(0)) ** 2).sum(), (J**2).sum()

@@ -18,13 +18,18 @@ from matplotlib.figure import Figure
 
 from .. import __version__, systems
 from .._support._errors import InputError
+from ..bases import Monomial
+from ..fit._candidate import criterion
 from ..fit._decouple import decouple
-from ..fit._scan import Measure, criterion, n_free
+from ..fit._layer_bases import layer_bases
+from ..fit._measure import Measure
 from ..fit._select import Selection, select
 from ..model._decoupling import Decoupling
 from ..report._style import COLOURS, house_style, new_figure
 from ..samples._samples import Samples
 from ..solvers import VarPro
+from ..solvers._exact import exact_below
+from ..solvers._free_parameters import n_free
 from ..solvers._inference import identifiability
 from ._runs import run_all
 from ._writing import write_experiment
@@ -141,11 +146,19 @@ def work(task: SelectionTask) -> dict[str, Any]:
         "true_training_error": 100.0 * float(np.sqrt(np.mean(squares))),
         "error": choice.chosen.error,
         "score": choice.chosen.score,
-        "true_score": criterion(squares, measure.counts, n_free(samples, system.ranks, system.degrees)),
+        "true_score": criterion(
+            squares, measure.counts, _n_free(samples, system.ranks, system.degrees), exact_below(samples)
+        ),
         "n_shapes": len(choice.table),
         "seconds": choice.seconds,
         "others": _other_rules(choice, samples),
     }
+
+
+def _n_free(samples: Samples, ranks: tuple[int, ...], degrees: tuple[int, ...]) -> int:
+    """Free parameters of polynomials of this shape."""
+    layers = layer_bases(ranks, degrees, Monomial)
+    return n_free(samples.n_inputs, layers, samples.n_outputs, values=True, linear=False)
 
 
 def _other_rules(choice: Selection, samples: Samples) -> dict[str, tuple[int, ...]]:
@@ -157,7 +170,7 @@ def _other_rules(choice: Selection, samples: Samples) -> dict[str, tuple[int, ..
     return {
         OTHERS[0]: best.ranks,
         OTHERS[1]: min(close, key=lambda row: row.n_parameters).ranks,
-        OTHERS[2]: min(rows, key=lambda row: row.score + log_N * n_free(samples, row.ranks, row.degrees)).ranks,
+        OTHERS[2]: min(rows, key=lambda row: row.score + log_N * _n_free(samples, row.ranks, row.degrees)).ranks,
     }
 
 

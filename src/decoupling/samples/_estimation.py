@@ -72,7 +72,14 @@ def estimate_jacobians(
         for d in degrees:
             fit = _best_fit(X, F, d, _counts(samples, d, count))
             if isinstance(fit, LocalFit):
-                return Samples(samples.X, F=samples.F, J=fit.G * y_size[:, None] / x_size, weights=samples.weights)
+                return Samples(
+                    samples.X,
+                    F=samples.F,
+                    J=fit.G * y_size[:, None] / x_size,
+                    weights=samples.weights,
+                    inputs=samples.inputs,
+                    outputs=samples.outputs,
+                )
     raise InputError(
         f"`samples` must have points in all directions around each point. Those around X[{fit}] do not determine a "
         "polynomial of degree 1: raise `neighbours`, average repeated points, or leave out inputs that follow from "

@@ -133,16 +133,18 @@ class StoredJacobians:
                 found[position] = self._read(stream, 1)[0]
         return found
 
-    def times(self, U: Float[ndarray, "m k"]) -> Jacobians:
-        """J_s U for every sample: an array if it is small, and stored like these if not."""
+    def times(self, U: Float[ndarray, "m k"], rows: Float[ndarray, " n"] | None = None) -> Any:
+        """J_s U for every sample, rows times factors: an array if it is small, and stored like these if not."""
         S, n, _ = self._shape
         shape = (S, n, U.shape[1])
+        factors = np.ones((n, 1)) if rows is None else rows[:, None]
         if 8 * S * n * U.shape[1] > _IN_MEMORY:
-            parts = (part @ U for _, part in self.chunks())
+            parts = (factors * (part @ U) for _, part in self.chunks())
             return StoredJacobians.write(parts, shape=shape, dtype=self._dtype, path=self._path.parent)
         product = np.empty(shape)
-        for rows, part in self.chunks():
-            np.matmul(part, U, out=product[rows])
+        for here, part in self.chunks():
+            np.matmul(part, U, out=product[here])
+            product[here] *= factors
         return product
 
     def _open(self) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -15,8 +15,10 @@ from numpy import ndarray
 from .._support._checks import as_array, as_generator, as_number
 from .._support._errors import DecouplingWarning, InputError
 from .._support._whole_files import replace_file
+from ..model._names import as_names
 from ._jacobians import Jacobians, StoredJacobians
 from ._weights import as_weights, kind
+from .readers._frames import column_names
 
 VectorFunction = Callable[[ndarray], ndarray]
 Differences = Literal["complex-step", "central"]
@@ -39,6 +41,9 @@ class Samples:
         What the squared residuals of each sample are multiplied by, in both terms of the objective: one positive factor
         per sample; one factor of at least 0 per sample and output; or one symmetric positive semidefinite matrix M_s
         per sample, for residuals e^T M_s e.
+    inputs, outputs : optional
+        Names of the m inputs and n outputs; by default those of the columns where `X` and `F` are data frames. They
+        travel to models, formulas, plots, pages and files.
 
     Examples
     --------
@@ -51,8 +56,19 @@ class Samples:
     F: Float[ndarray, "S n"] | None = None
     J: Float[ndarray, "S n m"] | StoredJacobians | None = None
     weights: Float[ndarray, "S *outputs"] | None = None
+    inputs: tuple[str, ...] | None = None
+    outputs: tuple[str, ...] | None = None
 
-    def __init__(self, X: object, F: object = None, J: object = None, weights: object = None) -> None:
+    def __init__(
+        self,
+        X: object,
+        F: object = None,
+        J: object = None,
+        weights: object = None,
+        *,
+        inputs: Collection[str] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> None:
         points = as_array("X", X, ("S", "m"))
         S, m = points.shape
         if S == 0 or m == 0:
@@ -83,6 +99,9 @@ class Samples:
             factors = as_weights(weights, S, known.shape[1])
         for name, value in (("X", points), ("F", values), ("J", jacobians), ("weights", factors)):
             object.__setattr__(self, name, value)
+        called = column_names(X) if inputs is None else inputs, column_names(F) if outputs is None else outputs
+        object.__setattr__(self, "inputs", as_names("inputs", called[0], m))
+        object.__setattr__(self, "outputs", as_names("outputs", called[1], self.n_outputs))
 
     @property
     def n_samples(self) -> int:
@@ -125,6 +144,8 @@ class Samples:
             F=None if self.F is None else self.F[rows],
             J=self.J.take(rows) if isinstance(self.J, StoredJacobians) else None if self.J is None else self.J[rows],
             weights=None if self.weights is None else self.weights[rows],
+            inputs=self.inputs,
+            outputs=self.outputs,
         )
 
     def split(self, fraction: float, *, rng: int | np.random.Generator = 0) -> tuple[Samples, Samples]:
@@ -192,15 +213,17 @@ class Samples:
         return cls(points, F=F, J=_central(f, points))
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write an .npz file with the arrays X, F, J and weights, as far as they are known."""
+        """Write an .npz file with the arrays X, F, J and weights and the names, as far as they are known."""
         if isinstance(self.J, StoredJacobians):
             raise InputError(
                 "`J` must be in memory to be saved. Got stored Jacobians: save `samples.take(...)`, or the samples "
                 "without J."
             )
         arrays = {name: getattr(self, name) for name in ("X", "F", "J", "weights")}
+        arrays |= {"input_names": self.inputs, "output_names": self.outputs}  # texts, no objects
+        content: dict[str, Any] = {name: np.asarray(array) for name, array in arrays.items() if array is not None}
         with replace_file(path) as stream:
-            np.savez_compressed(stream, **{k: v for k, v in arrays.items() if v is not None})
+            np.savez_compressed(stream, **content)
 
     @classmethod
     def from_jax(cls, f: Callable[..., Any], X: object) -> Samples:

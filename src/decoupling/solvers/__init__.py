@@ -1,6 +1,6 @@
 """Solvers: one method per file; the block updates they share are pure functions in `_updates`."""
 
-from ._abstract import AbstractSolver, History, LamRow, Solution, StartRow
+from ._abstract import AbstractSolver, AbstractWeightedSolver, History, LamRow, Solution, StartRow
 from ._cmpt import Constr, Proj
 from ._dreesen import Dreesen
 from ._hollander import Hollander
@@ -13,6 +13,7 @@ from ._zniyed import Zniyed
 __all__ = [
     "AbstractSolver",
     "AbstractStart",
+    "AbstractWeightedSolver",
     "Constr",
     "Dreesen",
     "History",

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import abc
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 import numpy as np
 from jaxtyping import Float
@@ -32,14 +33,22 @@ class History:
     error_jacobian: Float[ndarray, " t"]
     error_values: Float[ndarray, " t"]
 
+    @classmethod
+    def of(cls, objective: Sequence[float]) -> History:
+        """A history of which only the objective is known."""
+        values = np.asarray(objective, dtype=float)
+        unknown = np.full(len(values), np.nan)
+        return cls(unknown, values, unknown, unknown)
+
     def __len__(self) -> int:
         return len(self.objective)
 
 
 @dataclass(frozen=True)
 class StartRow:
-    """One start: the objective and errors of its best iterate, weighted like the samples, and how it ended.
+    """One start: the objective and errors of its best iterate, in the units of the solver, and how it ended.
 
+    Errors are weighted like the samples and measured in standard units, unless the data were taken as given.
     NaN stands for what is not known: values that a solver does not look at, starts that were dropped early.
     """
 
@@ -81,7 +90,14 @@ class Solution:
 
 
 class AbstractSolver(abc.ABC):
-    """A method that finds a decoupling of given shape for given samples."""
+    """A method that finds a decoupling of given shape for given samples.
+
+    Give the three abstract members and `dc.decouple(..., solver=yours)` works; `decoupling.testing.check_solver` tries
+    it out. The others say what the rest of the package may ask of the method. `fixed` holds the parts of the model that
+    are given and stay as they are, by names such as "W0" or "g1".
+    """
+
+    fixed: Mapping[str, object] = MappingProxyType({})
 
     @abc.abstractmethod
     def check(self, problem: Problem) -> None:
@@ -96,13 +112,44 @@ class AbstractSolver(abc.ABC):
         rng: np.random.Generator,
         progress: ProgressCallback,
     ) -> Solution:
-        """Run all starts and return the best."""
+        """Run all starts and return the best. Call `progress` between steps: Ctrl-C is raised there."""
 
     @property
     @abc.abstractmethod
     def default_n_starts(self) -> int:
         """How many starts are run when the user does not say."""
 
+    @property
+    def uses_values(self) -> bool:
+        """Whether values are fitted where they are known."""
+        return True
+
+    @property
+    def stops_by_itself(self) -> bool:
+        """Whether a search with many starts ends as soon as more are not worth their time."""
+        return False
+
+    @property
+    def given_start(self) -> Decoupling | None:
+        """The model that the user wants the search to begin at."""
+        return None
+
+    def started_at(self, model: Decoupling, *, max_steps: int | None = None) -> AbstractSolver | None:  # noqa: ARG002
+        """The same method started at a model of the same shape, with at most so many steps; None if it cannot be."""
+        return None
+
+    def judged_by(self, metric: Metric) -> AbstractSolver:  # noqa: ARG002
+        """The same method, choosing by a metric of the task (lower is better) where it chooses and was given none."""
+        return self
+
+    def within(self, seconds: float) -> AbstractSolver:  # noqa: ARG002
+        """The same method stopped after about so many seconds, if it can be."""
+        return self
+
+
+class AbstractWeightedSolver(AbstractSolver):
+    """A method with a weight lam of the value term, which `TwoStage` can choose."""
+
     @abc.abstractmethod
-    def with_lam(self, lam: float) -> AbstractSolver:
-        """The same solver with another weight of the value term."""
+    def with_lam(self, lam: float) -> AbstractWeightedSolver:
+        """The same method with another weight."""

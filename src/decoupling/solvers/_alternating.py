@@ -11,13 +11,12 @@ from jaxtyping import Float
 from numpy import ndarray
 
 from .._support._errors import SolverError
+from ..model._functions import Functions
 from ._abstract import History, ProgressCallback, Solution, StartRow
+from ._exact import exact_below
 from ._iterate import Iterate
 from ._problem import Problem
 from ._status import Status
-
-# Residuals of this share of the data are rounding.
-_ROUNDING = 1e-26
 
 # (state, iteration) -> the next state and the lam it was made with
 Step = Callable[[Iterate, int], tuple[Iterate, float]]
@@ -77,6 +76,7 @@ def run_starts(
     objective[rated] = given[rated]
     iterations, seconds = np.zeros(B, dtype=int), np.zeros(B)
     status = [Status.MAX_ITERATIONS] * B
+    rounding = exact_below(problem.samples)
     lams: list[float] = []
     record: list[ndarray] = []
     with np.errstate(all="ignore"):  # a start that overflows is found below, by its objective
@@ -94,9 +94,9 @@ def run_starts(
             since[active] = np.where(improved, 0, since[active] + 1)
             iterations[active] = t
             seconds[active] = time.perf_counter() - began
-            exact = state.residual_J <= _ROUNDING * problem.size_J
+            exact = state.residual_J <= rounding * problem.size_J
             if lam > 0.0:
-                exact &= state.residual_F <= _ROUNDING * problem.size_F
+                exact &= state.residual_F <= rounding * problem.size_F
             stalled = (since[active] >= stopping.patience) & (t >= stopping.min_iterations)
             for mask, reason in ((stalled, Status.STALLED), (exact, Status.EXACT), (~finite, Status.NONFINITE)):
                 for index in active[mask]:
@@ -148,26 +148,33 @@ def solution_of(problem: Problem, run: Run, *, uses_values: bool = True) -> Solu
     record = run.record[:n, :, winner]
     history = History(run.lam[:n], record[:, 0], record[:, 1] / size_J, record[:, 2] / size_F)
     best = run.best
-    inner = [W[winner] / scale[winner][:, None] for W, scale in zip(best.W, best.scale, strict=False)]
-    model = problem.model([*inner, best.W[-1][winner]], [C[winner] for C in best.C])
+    functions = [
+        Functions(layer.bases, C[winner], domain[winner])
+        for layer, C, domain in zip(problem.layers, best.C, best.domain, strict=True)
+    ]
+    linear = None if best.A is None else best.A[winner]
+    model = problem.model([W[winner] for W in best.W], functions, linear)
     return Solution(model, run.status[winner], float(run.best_lam[winner]), history, rows)
 
 
 def _blank(state: Iterate) -> Iterate:
     return Iterate.unrated(
         [np.full_like(a, np.nan) for a in state.W],
-        [np.full_like(a, np.nan) for a in state.scale],
+        [np.full_like(a, np.nan) for a in state.domain],
         [np.full_like(a, np.nan) for a in state.C],
         [np.full_like(a, np.nan) for a in state.G],
         np.full_like(state.R, np.nan),
+        None if state.A is None else np.full_like(state.A, np.nan),
     )
 
 
 def _store(best: Iterate, rows: ndarray, state: Iterate, mask: ndarray) -> None:
     for old, new in zip(
-        (*best.W, *best.scale, *best.C, *best.G), (*state.W, *state.scale, *state.C, *state.G), strict=True
+        (*best.W, *best.domain, *best.C, *best.G), (*state.W, *state.domain, *state.C, *state.G), strict=True
     ):
         old[rows] = new[mask]
+    if best.A is not None and state.A is not None:
+        best.A[rows] = state.A[mask]
     best.R[rows], best.residual_J[rows], best.residual_F[rows] = (
         state.R[mask],
         state.residual_J[mask],

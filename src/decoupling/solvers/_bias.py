@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 
 from ..model._decoupling import Decoupling
-from ..model._functions import Functions
 from ._problem import Problem
 from ._weighting import by_output, root_of, weigh, weigh_values, weighted_mean
 
@@ -13,12 +12,15 @@ from ._weighting import by_output, root_of, weigh, weigh_values, weighted_mean
 def with_bias_correction(problem: Problem, model: Decoupling) -> tuple[Decoupling, tuple[str, ...]]:
     """Add the weighted mean b of F - model(X) to the outputs, through constants c with W_L c = b.
 
-    Where there are fewer functions than outputs, no constants give b in general: the closest ones are taken, measured
-    by the sum of the weights.
+    Where there are fewer functions than outputs, no constants give b in general. The model has an offset then; as the
+    paper's methods are printed, the closest constants are taken, measured by the sum of the weights.
     """
-    if problem.F is None:
+    samples = problem.samples
+    if samples.F is None:
         return model, ()
-    b = weighted_mean(problem.F - model(problem.samples.X), problem.weights)
+    b = weighted_mean(samples.F - model(samples.X), problem.weights)
+    if model.offset is not None:
+        return model.with_parts(offset=model.offset + b), ()
     W_L, last = model.W[-1], model.g[-1]
     design, target = W_L, b
     if problem.weights is not None and by_output(problem.weights):
@@ -27,9 +29,11 @@ def with_bias_correction(problem: Problem, model: Decoupling) -> tuple[Decouplin
     constants, *_ = np.linalg.lstsq(design, target, rcond=None)
     C = last.C.copy()
     C[:, 0] += constants
-    corrected = Decoupling(model.W, [*model.g[:-1], Functions(last.layer.bases, C)])
+    corrected = model.with_parts(g=[*model.g[:-1], last.with_coefficients(C)])
     missed = float(np.linalg.norm(b - W_L @ constants))
     if missed > 1e-9 * max(float(np.linalg.norm(b)), 1e-300):
+        if problem.standard:
+            return model.with_parts(offset=b), ()
         note = (
             f"The bias correction could not be met in full: {last.rank} functions do not reach {W_L.shape[0]} outputs; "
             f"{missed:.2g} of {np.linalg.norm(b):.2g} is left."

@@ -1,15 +1,18 @@
 r"""Values, Jacobians and their derivatives with respect to all parameters, for a batch of models, in closed form.
 
-Parameters are kept as a list of arrays with the batch axis first: W_0, c_1, W_1, ..., c_(L-1), W_(L-1), all that come
-before the functions of the last layer; c_l without the constant. What the last layer does to its inputs u_L is left
-open: it enters through its slopes and curvatures
+Functions are evaluated on the window of their basis, at t_l = W_l z_l + b_l. Parameters are kept as a list of arrays
+with the batch axis first: W_0, c_1, W_1, ..., c_(L-1), W_(L-1), all that come before the functions of the last layer;
+c_l without the constant, and b_l as the last column of W_l. Where a layer's domains follow the samples, b_l is a choice
+of writing and no unknown (see `Unknowns`). What the last layer does to its inputs t_L is left open: it enters through
+its slopes and curvatures
 
-    D_ij = d f_i / d u_j   and   E_ij = d^2 f_i / d u_j^2          (n x r_L each, at every sample).
+    D_ij = d f_i / d t_j   and   E_ij = d^2 f_i / d t_j^2          (n x r_L each, at every sample).
 
-Going back from there, with a = g', b = g'' and V = d u / d x of a layer, Q = D W and H = T W belong to the values z of
+Going back from there, with a = g', b = g'' and V = d t / d x of a layer, Q = D W and H = T W belong to the values z of
 the layer before, whose own carriers are D <- Q o a and T <- (Q o b) x V + H o a. Then (see `theory` in the docs)
 
     d f_i  / d W[r, q] = D_ir z_q              d J_ij / d W[r, q] = T_ijr z_q + D_ir P_qj
+    d f_i  / d b[r]    = D_ir                  d J_ij / d b[r]    = T_ijr
     d f_i  / d c[r, k] = Q_ir phi_k            d J_ij / d c[r, k] = Q_ir phi'_k V_rj + H_ijr phi_k
 
 with z and P = d z / d x what enters W. Rows are ordered by sample, and within a sample value first, then inputs.
@@ -17,10 +20,11 @@ with z and P = d z / d x what enters W. Rows are ordered by sample, and within a
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from numpy import ndarray
 
 from ..bases import LayerBasis
@@ -31,12 +35,12 @@ Parameters = list[ndarray]
 
 @dataclass(frozen=True)
 class Chain:
-    """All layers evaluated at a set of points: inputs u, V = du/dx, and tables of basis functions, first layer first.
+    """All layers evaluated at a set of points: inputs t, V = dt/dx, and tables of basis functions, first layer first.
 
     `z[l]` and `P[l]` are what enters W_l: z[0] = x, and P[0] is None for the identity.
     """
 
-    u: list[Float[ndarray, "B S _"]]
+    t: list[Float[ndarray, "B S _"]]
     V: list[Float[ndarray, "B S _ m"]]
     z: list[Float[ndarray, "#B S _"]]
     P: list[Float[ndarray, "B S _ m"] | None]
@@ -53,14 +57,14 @@ def run_chain(layers: tuple[LayerBasis, ...], theta: Parameters, X: Float[ndarra
     B, S = W[0].shape[0], X.shape[0]
     chain = Chain([], [], [X[None]], [None], [], [], [], [], [])
     for l, layer in enumerate(layers):
-        P = chain.P[l]
-        u = chain.z[l] @ W[l].mT
-        V = np.broadcast_to(W[l][:, None], (B, S, *W[l].shape[1:])) if P is None else W[l][:, None] @ P
-        chain.u.append(u)
+        P, weights = chain.P[l], W[l][..., :-1]
+        t = chain.z[l] @ weights.mT + W[l][:, None, :, -1]
+        V = np.broadcast_to(weights[:, None], (B, S, *weights.shape[1:])) if P is None else weights[:, None] @ P
+        chain.t.append(t)
         chain.V.append(V)
-        chain.Phi.append(layer.evaluate(u))
-        chain.dPhi.append(layer.derivative(u))
-        chain.ddPhi.append(layer.second_derivative(u))
+        chain.Phi.append(layer.evaluate(t))
+        chain.dPhi.append(layer.derivative(t))
+        chain.ddPhi.append(layer.second_derivative(t))
         if l < len(layers) - 1:
             chain.z.append(combine(chain.Phi[l], C[l]))
             chain.a.append(combine(chain.dPhi[l], C[l]))
@@ -69,9 +73,58 @@ def run_chain(layers: tuple[LayerBasis, ...], theta: Parameters, X: Float[ndarra
     return chain
 
 
+@dataclass(frozen=True)
+class Unknowns:
+    """Which of the parameters are unknowns: all but the b_l of layers whose domains follow the samples.
+
+    In a row of all unknowns, W_l comes without b_l, which follows it.
+    """
+
+    offsets: tuple[bool, ...]  # by layer: whether b_l is to be found
+
+    @classmethod
+    def of(cls, layers: tuple[LayerBasis, ...]) -> Unknowns:
+        return cls(tuple(bool(layer.free_domain.any()) for layer in layers))
+
+    def _parts(self, theta: Parameters) -> Iterator[tuple[int, ndarray]]:
+        for i, p in enumerate(theta):
+            if i % 2 == 0 and i < 2 * len(self.offsets):
+                yield i, p[..., :-1]
+                if self.offsets[i // 2]:
+                    yield i, p[..., -1]
+            else:
+                yield i, p
+
+    def flatten(self, theta: Parameters) -> Float[ndarray, "B N"]:
+        """All unknowns of a start in one row."""
+        return np.concatenate([p.reshape(p.shape[0], -1) for _, p in self._parts(theta)], axis=1)
+
+    def split(self, flat: Float[ndarray, "B N"], like: Parameters) -> Parameters:
+        """The inverse of `flatten`, with 0 in place of what is no unknown."""
+        out = [np.zeros((flat.shape[0], *p.shape[1:])) for p in like]
+        at = 0
+        for _, part in self._parts(out):
+            size = part[0].size
+            part[...] = flat[:, at : at + size].reshape(part.shape)
+            at += size
+        return out
+
+    def moved(self, theta: Parameters, step: Float[ndarray, "B N"]) -> Parameters:
+        """The parameters after a step of the unknowns."""
+        return [p + d for p, d in zip(theta, self.split(step, theta), strict=True)]
+
+    def count(self, theta: Parameters) -> int:
+        return sum(int(p[0].size) for _, p in self._parts(theta))
+
+    def mask(self, theta: Parameters, held: Collection[int]) -> Bool[ndarray, " N"]:
+        """Which unknowns belong to other parameters than those at the positions `held`."""
+        return np.concatenate([np.full(p[0].size, i not in held) for i, p in self._parts(theta)])
+
+
 def dense_derivatives(
     chain: Chain,
     theta: Parameters,
+    unknowns: Unknowns,
     slopes: Float[ndarray, "B S n r"],
     curvatures: Float[ndarray, "B S n r"],
     *,
@@ -79,8 +132,8 @@ def dense_derivatives(
     jacobians: bool,
 ) -> Float[ndarray, "B S q n N"]:
     """Derivatives of the rows (values, then Jacobians, as asked for) with respect to all parameters, as one array."""
-    L = len(chain.u)
-    W = theta[0::2]
+    L = len(chain.t)
+    W = [w[..., :-1] for w in theta[0 : 2 * L : 2]]
     B, S, n, _ = slopes.shape
     m = chain.V[0].shape[-1]
     q = values + jacobians * m
@@ -100,6 +153,13 @@ def dense_derivatives(
                     rows[:, :, j, :, :, j] += D
             else:
                 rows += D[:, :, None, :, :, None] * P.mT[:, :, :, None, None, :]
+        if unknowns.offsets[l]:
+            of_b = np.empty((B, S, q, n, W[l].shape[1]))
+            if values:
+                of_b[:, :, 0] = D
+            if T is not None:
+                of_b[:, :, int(values) :] = T
+            blocks.insert(0, of_b)
         blocks.insert(0, block.reshape(B, S, q, n, -1))
         if l == 0:
             break
@@ -124,50 +184,43 @@ def dense_derivatives(
 def directional(
     chain: Chain, theta: Parameters, direction: Parameters
 ) -> tuple[Float[ndarray, "B S r"], Float[ndarray, "B S r m"]]:
-    """Change of u_L and V_L when the parameters move along `direction`."""
-    W, dW, dC = theta[0::2], direction[0::2], direction[1::2]
-    du = chain.z[0] @ dW[0].mT
-    dV = np.broadcast_to(dW[0][:, None], chain.V[0].shape)
-    for l in range(len(chain.u) - 1):
-        dz = chain.a[l] * du + combine(chain.Phi[l], dC[l])
-        dP = (chain.b[l] * du + combine(chain.dPhi[l], dC[l]))[..., None] * chain.V[l] + chain.a[l][..., None] * dV
+    """Change of t_L and V_L when the parameters move along `direction`."""
+    L = len(chain.t)
+    W = [w[..., :-1] for w in theta[0 : 2 * L : 2]]
+    dW, db = [w[..., :-1] for w in direction[0 : 2 * L : 2]], [w[:, None, :, -1] for w in direction[0 : 2 * L : 2]]
+    dC = direction[1::2]
+    dt = chain.z[0] @ dW[0].mT + db[0]
+    dV = np.broadcast_to(dW[0][:, None], (dt.shape[0], *chain.V[0].shape[1:]))
+    for l in range(L - 1):
+        dz = chain.a[l] * dt + combine(chain.Phi[l], dC[l])
+        dP = (chain.b[l] * dt + combine(chain.dPhi[l], dC[l]))[..., None] * chain.V[l] + chain.a[l][..., None] * dV
         P = chain.P[l + 1]
         assert P is not None
-        du = dz @ W[l + 1].mT + chain.z[l + 1] @ dW[l + 1].mT
+        dt = dz @ W[l + 1].mT + chain.z[l + 1] @ dW[l + 1].mT + db[l + 1]
         dV = W[l + 1][:, None] @ dP + dW[l + 1][:, None] @ P
-    return du, dV
+    return dt, dV
 
 
 def adjoint(
-    chain: Chain, theta: Parameters, u_bar: Float[ndarray, "B S r"], V_bar: Float[ndarray, "B S r m"]
+    chain: Chain, theta: Parameters, t_bar: Float[ndarray, "B S r"], V_bar: Float[ndarray, "B S r m"]
 ) -> Parameters:
-    """The transpose of `directional`: gradient of <u_bar, u_L> + <V_bar, V_L> with respect to all parameters."""
-    W = theta[0::2]
+    """The transpose of `directional`: gradient of <t_bar, t_L> + <V_bar, V_L> with respect to all parameters."""
+    L = len(chain.t)
+    W = [w[..., :-1] for w in theta[0 : 2 * L : 2]]
     gradient: Parameters = []
-    for l in range(len(chain.u) - 1, -1, -1):
+    for l in range(L - 1, -1, -1):
         P = chain.P[l]
         of_V = V_bar.sum(axis=1) if P is None else np.sum(V_bar @ P.mT, axis=1)
-        gradient.insert(0, u_bar.mT @ chain.z[l] + of_V)
+        of_b = t_bar.sum(axis=1)[..., None]
+        gradient.insert(0, np.concatenate([t_bar.mT @ chain.z[l] + of_V, of_b], axis=-1))
         if l == 0:
             break
-        z_bar, P_bar = u_bar @ W[l], W[l].mT[:, None] @ V_bar
+        z_bar, P_bar = t_bar @ W[l], W[l].mT[:, None] @ V_bar
         inner = np.sum(P_bar * chain.V[l - 1], axis=-1)
         gradient.insert(
             0,
             np.einsum("bsr,bsrd->brd", z_bar, chain.Phi[l - 1]) + np.einsum("bsr,bsrd->brd", inner, chain.dPhi[l - 1]),
         )
-        u_bar = chain.a[l - 1] * z_bar + chain.b[l - 1] * inner
+        t_bar = chain.a[l - 1] * z_bar + chain.b[l - 1] * inner
         V_bar = chain.a[l - 1][..., None] * P_bar
     return gradient
-
-
-def flatten(theta: Parameters) -> Float[ndarray, "B N"]:
-    """All parameters of a start in one row."""
-    return np.concatenate([p.reshape(p.shape[0], -1) for p in theta], axis=1)
-
-
-def unflatten(flat: Float[ndarray, "B N"], like: Parameters) -> Parameters:
-    """The inverse of `flatten`."""
-    sizes = np.cumsum([p[0].size for p in like])[:-1]
-    parts = np.split(flat, sizes, axis=1)
-    return [part.reshape(flat.shape[0], *p.shape[1:]) for part, p in zip(parts, like, strict=True)]

@@ -13,17 +13,18 @@ import numpy as np
 from .._support._checks import as_count, as_number
 from .._support._errors import InputError
 from ..model._decoupling import Decoupling
-from ._abstract import AbstractSolver, ProgressCallback, Solution
+from ._abstract import AbstractWeightedSolver, ProgressCallback, Solution
 from ._alternating import Stopping, run_starts, solution_of, weighted_sum
 from ._coefficients import constrained, projected, projected_weighted
 from ._iterate import Iterate
 from ._problem import Problem
 from ._starts import AbstractStart, Uniform, draw_factors
 from ._sweep import CoefficientUpdate, sweep
+from ._weighting import by_output
 
 
 @dataclass(frozen=True, kw_only=True)
-class Proj(AbstractSolver):
+class Proj(AbstractWeightedSolver):
     """PROJ-CMPT-L: least squares for G^(l) and R as if they were free, then projection onto the basis functions.
 
     Cheapest per iteration; the projection may raise the objective, so the best iterate is kept.
@@ -59,9 +60,18 @@ class Proj(AbstractSolver):
 
     def check(self, problem: Problem) -> None:
         needs_jacobians(problem, type(self).__name__)
+        needs_plain_weights(problem, type(self).__name__)
 
     def with_lam(self, lam: float) -> Proj:
         return dataclasses.replace(self, lam=lam)
+
+    @property
+    def given_start(self) -> Decoupling | None:
+        return self.start if isinstance(self.start, Decoupling) else None
+
+    def started_at(self, model: Decoupling, *, max_steps: int | None = None) -> Proj:
+        steps = self.max_iterations if max_steps is None else min(max_steps, self.max_iterations)
+        return dataclasses.replace(self, start=model, max_iterations=steps)
 
     def solve(
         self,
@@ -78,7 +88,7 @@ class Proj(AbstractSolver):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Constr(AbstractSolver):
+class Constr(AbstractWeightedSolver):
     """CONSTR-CMPT-L: the coefficients c_l are updated directly, all functions of a layer together.
 
     Dearer per iteration than `Proj` and usually more accurate.
@@ -108,9 +118,18 @@ class Constr(AbstractSolver):
 
     def check(self, problem: Problem) -> None:
         needs_jacobians(problem, type(self).__name__)
+        needs_plain_weights(problem, type(self).__name__)
 
     def with_lam(self, lam: float) -> Constr:
         return dataclasses.replace(self, lam=lam)
+
+    @property
+    def given_start(self) -> Decoupling | None:
+        return self.start if isinstance(self.start, Decoupling) else None
+
+    def started_at(self, model: Decoupling, *, max_steps: int | None = None) -> Constr:
+        steps = self.max_iterations if max_steps is None else min(max_steps, self.max_iterations)
+        return dataclasses.replace(self, start=model, max_iterations=steps)
 
     def solve(
         self,
@@ -160,6 +179,15 @@ def needs_jacobians(problem: Problem, name: str) -> None:
         raise InputError(
             f"`samples` must hold Jacobians J for the solver {name}. Got values only: give J=..., sample the "
             "function itself with dc.Samples.from_function, or use dc.estimate_jacobians(samples)."
+        )
+
+
+def needs_plain_weights(problem: Problem, name: str) -> None:
+    """The update of a linear part treats all outputs alike."""
+    if problem.linear and problem.weights is not None and by_output(problem.weights):
+        raise InputError(
+            f"`weights` must hold one number per sample for the solver {name} with linear=True. Got shape "
+            f"{problem.weights.shape}: use dc.VarPro()."
         )
 
 

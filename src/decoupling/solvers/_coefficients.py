@@ -45,25 +45,25 @@ def _projected(
     problem: Problem, around: Surroundings, lam: float, weights_G: ndarray, weights_R: ndarray
 ) -> Float[ndarray, "B r e"]:
     G = update_diagonals(around.H, around.b)
-    if around.W_L is None or problem.F is None or lam == 0.0:
+    if around.W_L is None or around.F is None or lam == 0.0:
         return _without_constant(project([G], [around.dPhi], [weights_G]))
-    R = least_squares_values(problem.F, around.W_L, problem.root)
+    R = least_squares_values(around.F, around.W_L, problem.root)
     return project([G, R], list(around.with_constant()), [weights_G, lam * weights_R])
 
 
 def constrained(problem: Problem, around: Surroundings, lam: float) -> Float[ndarray, "B r e"]:
     """CONSTR: the coefficients that minimise the objective itself, all functions of the layer together."""
     H, b = around.H, around.b
-    if around.W_L is None or problem.F is None or lam == 0.0:
+    if around.W_L is None or around.F is None or lam == 0.0:
         gram, rhs = coefficient_equations(H, b, around.dPhi)
         return _without_constant(solve_normal(gram, rhs[..., None]).reshape(b.shape[0], b.shape[2], -1))
     X, Y = around.with_constant()
     gram, rhs = coefficient_equations(H, b, X)
     W_L = around.W_L[:, None]
     if by_output(problem.weights):
-        H_F, b_F = weighted_gram(W_L, problem.weights), weigh_values(problem.F, problem.weights) @ around.W_L
+        H_F, b_F = weighted_gram(W_L, problem.weights), weigh_values(around.F, problem.weights) @ around.W_L
     else:
-        H_F, b_F = W_L.mT @ W_L, problem.F @ around.W_L
+        H_F, b_F = W_L.mT @ W_L, around.F @ around.W_L
         if problem.root is not None:  # the root on both sides, so that sums over samples carry the weight once
             b_F, Y = b_F * problem.root[:, None], Y * problem.root[:, None, None]
     gram_F, rhs_F = coefficient_equations(H_F, b_F, Y)
@@ -81,7 +81,7 @@ def smallest_constants(c: Float[ndarray, "B r e"], W_L: Float[ndarray, "B n r"])
 
 
 def least_squares_values(
-    F: Float[ndarray, "S n"], W_L: Float[ndarray, "B n r"], root: Float[ndarray, "S *outputs"] | None
+    F: Float[ndarray, "*B S n"], W_L: Float[ndarray, "B n r"], root: Float[ndarray, "S *outputs"] | None
 ) -> Float[ndarray, "B S r"]:
     """R that minimises the weighted ||F - R W_L^T||^2, the smallest one where the weighted outputs leave it open."""
     n, r = W_L.shape[1:]
@@ -94,7 +94,7 @@ def least_squares_values(
         return R
     if r <= n:
         return solve_normal(W_L.mT @ W_L, (F @ W_L).mT).mT
-    return solve_normal(W_L @ W_L.mT, np.broadcast_to(F.T, (W_L.shape[0], *F.T.shape))).mT @ W_L
+    return solve_normal(W_L @ W_L.mT, np.broadcast_to(F.mT, (W_L.shape[0], *F.mT.shape[-2:]))).mT @ W_L
 
 
 def _without_constant(c: Float[ndarray, "B r d"]) -> Float[ndarray, "B r e"]:

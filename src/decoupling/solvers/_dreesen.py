@@ -17,7 +17,7 @@ from ._iterate import Iterate
 from ._problem import Problem
 from ._starts import AbstractStart, Uniform, draw_factors
 from ._status import Status
-from ._sweep import first_right_products, input_scale, seen, with_residuals
+from ._sweep import first_right_products, seen, tables, with_residuals
 from ._updates import (
     combine,
     diagonal_equations,
@@ -61,9 +61,20 @@ class Dreesen(AbstractSolver):
     def check(self, problem: Problem) -> None:
         needs_one_layer(problem, "Dreesen")
         needs_jacobians(problem, "Dreesen")
+        if problem.linear:
+            raise InputError("`linear` must be False for the solver Dreesen. Got True: use dc.VarPro() or dc.Constr().")
 
-    def with_lam(self, lam: float) -> Dreesen:  # noqa: ARG002
-        raise InputError("`solver` must use values for TwoStage: lam is their weight. Got Dreesen, which does not.")
+    @property
+    def uses_values(self) -> bool:
+        return False
+
+    @property
+    def given_start(self) -> Decoupling | None:
+        return self.start if isinstance(self.start, Decoupling) else None
+
+    def started_at(self, model: Decoupling, *, max_steps: int | None = None) -> Dreesen:
+        steps = self.max_iterations if max_steps is None else min(max_steps, self.max_iterations)
+        return dataclasses.replace(self, start=model, max_iterations=steps)
 
     def solve(
         self,
@@ -98,22 +109,18 @@ def cpd_sweep(problem: Problem, state: Iterate) -> Iterate:
     G = update_diagonals(*diagonal_equations(A, weighted_gram(A, weights), K, N))
     gram, rhs = output_equations(K * G[:, :, None, :], N * outer(G), weights)
     W1 = seen(problem, update_output_factor(gram, rhs))
-    new = Iterate.unrated([W0, W1], state.scale, state.C, [G], np.zeros_like(G))
+    new = Iterate.unrated([W0, W1], state.domain, state.C, [G], np.zeros_like(G))
     return with_residuals(problem, new, gram, rhs)
 
 
 def fit_functions(problem: Problem, cpd: Iterate) -> Iterate:
     """Replace G by the nearest derivatives of basis functions; integrating them is keeping the coefficients."""
     W0, W1 = cpd.W
-    layer = problem.layers[0]
-    u = problem.X @ W0.mT
-    scale = input_scale(u, layer)
-    v = u / scale[:, None, :]
-    dPhi = layer.derivative(v) / scale[:, None, :, None]
+    domain, Phi, dPhi = tables(problem, 0, problem.X @ W0.mT)
     factors = np.ones((1, 1, 1)) if problem.sample_weights is None else problem.sample_weights[None, :, None]
     c = project([cpd.G[0]], [dPhi], [factors])
-    G, R = combine(dPhi, c), combine(layer.evaluate(v), c)
+    G, R = combine(dPhi, c), combine(Phi, c)
     C = np.concatenate([np.zeros((*c.shape[:-1], 1)), c], axis=-1)
     K, N = first_right_products(problem, W0)
-    new = Iterate.unrated([W0, W1], [scale], [C], [G], R)
+    new = Iterate.unrated([W0, W1], [domain], [C], [G], R)
     return with_residuals(problem, new, *output_equations(K * G[:, :, None, :], N * outer(G), problem.weights))

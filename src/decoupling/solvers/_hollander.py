@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from .._support._errors import InputError
 from ..model._decoupling import Decoupling
 from ._abstract import AbstractSolver, ProgressCallback, Solution
 from ._alternating import Stopping
@@ -46,8 +45,17 @@ class Hollander(AbstractSolver):
         needs_one_layer(problem, "Hollander")
         needs_jacobians(problem, "Hollander")
 
-    def with_lam(self, lam: float) -> Hollander:  # noqa: ARG002
-        raise InputError("`solver` must use values for TwoStage: lam is their weight. Got Hollander, which does not.")
+    @property
+    def uses_values(self) -> bool:
+        return False
+
+    @property
+    def given_start(self) -> Decoupling | None:
+        return self.start if isinstance(self.start, Decoupling) else None
+
+    def started_at(self, model: Decoupling, *, max_steps: int | None = None) -> Hollander:
+        steps = self.max_iterations if max_steps is None else min(max_steps, self.max_iterations)
+        return dataclasses.replace(self, start=model, max_iterations=steps)
 
     def solve(
         self,

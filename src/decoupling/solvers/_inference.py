@@ -18,7 +18,7 @@ from .._support._errors import InputError
 from ..model._decoupling import Decoupling
 from ..samples._jacobians import StoredJacobians
 from ..samples._samples import Samples
-from ._chain import Chain, Parameters, flatten, run_chain, unflatten
+from ._chain import Chain, Parameters, Unknowns, run_chain
 from ._parameters import exists, parameters_of, position
 from ._problem import Problem
 from ._residuals import Complete, Rows
@@ -27,6 +27,7 @@ from ._updates import combine
 _RANK_TOLERANCE = 1e-9  # singular values of Z with unit columns below this share of the largest count as 0
 _NO_EFFECT = 1e-11  # parameters whose whole block changes the data by less than this, relative to their size
 _LARGEST = 3000  # parameters
+_SMALL = 8  # inputs; with more, directions that the function does not depend on are left out
 
 
 @dataclass(frozen=True)
@@ -64,6 +65,7 @@ class Linearisation:
     """The singular value decomposition of Z at a model, and what it takes to use it."""
 
     theta: Parameters
+    unknowns: Unknowns
     chain: Chain
     left: Float[ndarray, "R k"]
     singular: Float[ndarray, " k"]
@@ -89,28 +91,44 @@ def linearise(model: Decoupling, samples: Samples, fixed: Collection[str] = ()) 
             "`samples` must hold J in memory to tell how well a model is determined. Got stored Jacobians: decouple "
             "`samples.take(...)`, with start=model, and ask about that result."
         )
-    problem = Problem.build(samples, tuple(g.layer for g in model.g))
+    layers = tuple(g.layer for g in model.g)
+    problem = Problem.build(samples, layers, linear=model.linear is not None, compress=samples.n_inputs > _SMALL)
     theta = [p[None] for p in parameters_of(problem, model)]
-    n_parameters = flatten(theta).shape[1]
+    L, unknowns = model.n_layers, Unknowns.of(problem.layers)
+    n_parameters = unknowns.count(theta)
     if n_parameters > _LARGEST:
         raise InputError(
             f"The model must have at most {_LARGEST} parameters for this. Got {n_parameters}: ask about a smaller one."
         )
     rows = Rows.of(problem, 1.0)
-    complete = Complete(rows, problem.layers)
-    chain = run_chain(problem.layers, theta[:-2], rows.X)
+    complete = Complete(rows, problem.layers, problem.linear)
+    chain = run_chain(problem.layers, theta[: 2 * L - 1], rows.X)
     Z = complete.derivatives(theta, chain, slice(None))[0].reshape(-1, n_parameters)
     size = np.linalg.norm(Z, axis=0)
-    free = _free(problem, theta, fixed)
+    free = _free(problem, theta, unknowns, fixed)
     # The functions of a canonical model have unit scale, so a column times the size of its row of parameters is what
     # that row does to the data. Columns of rounding would look like any other once they are scaled to unit length.
-    reach = flatten([np.broadcast_to(np.linalg.norm(p, axis=-1, keepdims=True), p.shape) for p in theta])[0]
+    rows_of = [np.broadcast_to(np.linalg.norm(p, axis=-1, keepdims=True), p.shape) for p in theta]
+    reach = unknowns.flatten(rows_of)[0]
     dead = size * np.maximum(reach, 1.0) <= _NO_EFFECT * max(1.0, float(np.linalg.norm(rows.Y)))
     used = free & ~dead
     unit = np.where(used, size, 1.0)
     left, singular, right = np.linalg.svd(np.where(used, Z, 0.0) / unit, full_matrices=False)
     residual = complete.residual(theta, chain)[0]
-    return Linearisation(theta, chain, left, singular, right, unit, free, dead, residual, rows.n_numbers, rows.values)
+    return Linearisation(
+        theta,
+        unknowns,
+        chain,
+        left,
+        singular,
+        right,
+        unit,
+        free,
+        dead,
+        residual,
+        rows.n_numbers,
+        rows.values,
+    )
 
 
 def identifiability(model: Decoupling, samples: Samples, fixed: Collection[str] = ()) -> Identifiability:
@@ -131,47 +149,52 @@ def standard_errors(
     """Standard errors of all internal functions, layer by layer.
 
     They are taken at the numbers `u`, at one array (k, r_l) per layer, or where the samples lie. Noise is taken as
-    independent, with one variance for values and one for Jacobians, both from the residuals. Scales are those of the
-    canonical form: a function is compared with the same function of another fit when the largest of its inputs and
-    the root mean square of its slopes over the samples are the same. Functions that the data do not determine have
-    infinite errors.
+    independent, with one variance for values and one for Jacobians, both from the residuals. A function is compared
+    with the same function of another fit when the range of its arguments and the root mean square of its slopes over
+    the samples are the same. Functions that the data do not determine have infinite errors.
     """
     at = linearise(model, samples, fixed)
-    spread = _parameter_spread(at)  # (k, N): the parameters vary like a random combination of these rows
-    moves = unflatten(spread, at.theta)
-    du = at.chain.z[0] @ moves[0].mT  # change of the inputs of the first layer: (k, S, r_1)
-    dead = [part > 0.0 for part in unflatten((at.dead & at.free)[None].astype(float), at.theta)]
-    errors = []
-    for l, functions in enumerate(model.g):
-        last = l == len(model.g) - 1
+    moves = at.unknowns.split(_parameter_spread(at), at.theta)  # the parameters vary like a combination of these (k)
+    dead = [part > 0.0 for part in at.unknowns.split((at.dead & at.free)[None].astype(float), at.theta)]
+    dt = at.chain.z[0] @ moves[0][..., :-1].mT + moves[0][:, None, :, -1]  # of the arguments of layer 1: (k, S, r_1)
+    plain, errors = model.without_inner_constants(), []
+    for l, functions in enumerate(plain.g):
+        last = l == model.n_layers - 1
         layer = functions.layer
         Phi, dPhi, ddPhi = at.chain.Phi[l], at.chain.dPhi[l], at.chain.ddPhi[l]
         c, dc = functions.C[None, :, 1:], moves[2 * l + 1][..., 1:] if last else moves[2 * l + 1]
         d_constant = moves[2 * l + 1][:, None, :, 0] if last else 0.0
-        inputs, slopes, bends = at.chain.u[l], combine(dPhi, c), combine(ddPhi, c)
-        # Relative change of the two scales that the canonical form fixes.
-        top = np.argmax(np.abs(inputs[0]), axis=0)
-        every = np.arange(len(top))
-        largest = inputs[0, top, every]
-        d_input = np.where(layer.scale_invariant, du[:, top, every] / np.where(largest == 0.0, 1.0, largest), 0.0)
-        d_slopes = combine(dPhi, dc) + bends * du + d_input[:, None] * slopes
+        t, slopes, bends = at.chain.t[l], combine(dPhi, c), combine(ddPhi, c)
+        # Change of what the canonical form fixes: the range of the arguments, here its place too, and the size of the
+        # slopes.
+        every = np.arange(functions.rank)
+        top, bottom = np.argmax(t[0], axis=0), np.argmin(t[0], axis=0)
+        width = t[0, top, every] - t[0, bottom, every]
+        d_width = dt[:, top, every] - dt[:, bottom, every]
+        d_input = d_width / np.where(width > 0.0, width, 1.0)
+        middle = (t[0, top, every] + t[0, bottom, every]) / 2.0
+        d_middle = (dt[:, top, every] + dt[:, bottom, every]) / 2.0
+        d_slopes = combine(dPhi, dc) + bends * dt + d_input[:, None] * slopes
         power = np.sum(slopes**2, axis=1)
         d_output = np.sum(slopes * d_slopes, axis=1) / np.where(power > 0.0, power, 1.0)
         if u is None:
-            points = inputs[0]
+            points = t[0]
         else:
-            points = u[l] if isinstance(u, list) else np.repeat(u[:, None], functions.rank, axis=1)
+            given = u[l] if isinstance(u, list) else np.repeat(u[:, None], functions.rank, axis=1)
+            points = (given - functions.middle) / functions.half_width
         change = combine(layer.evaluate(points)[None], dc) + d_constant
-        change = change + d_input[:, None] * (points * functions.derivative(points))
-        change = change - d_output[:, None] * functions(points)
+        slope_there = combine(layer.derivative(points)[None], c)
+        change = change + (d_middle[:, None] + d_input[:, None] * (points - middle)) * slope_there
+        change = change - d_output[:, None] * (combine(layer.evaluate(points)[None], c) + functions.constants)
         error = np.sqrt(np.sum(change**2, axis=0))
         undetermined = dead[2 * l][0].all(axis=-1) | (
             dead[2 * l + 1][0] & exists(layer, dead[2 * l + 1].shape[-1])
         ).all(axis=-1)
         errors.append(np.where(undetermined, np.inf, error))
         if not last:
-            dz = combine(Phi, dc) + slopes * du
-            du = dz @ model.W[l + 1].T + at.chain.z[l + 1] @ moves[2 * l + 2].mT
+            dz = combine(Phi, dc) + slopes * dt
+            W, dW = at.theta[2 * l + 2][..., :-1], moves[2 * l + 2]
+            dt = dz @ W.mT + at.chain.z[l + 1] @ dW[..., :-1].mT + dW[:, None, :, -1]
     return tuple(errors)
 
 
@@ -192,26 +215,30 @@ def _parameter_spread(at: Linearisation) -> Float[ndarray, "k N"]:
     return triangle @ at.right[:rank] / at.column_size
 
 
-def _free(problem: Problem, theta: Parameters, fixed: Collection[str]) -> Bool[ndarray, " N"]:
-    """Parameters that exist and were not held."""
-    held = {position(name, len(problem.layers)) for name in fixed}
-    masks = []
-    for i, p in enumerate(theta):
-        there = exists(problem.layers[i // 2], p.shape[-1]) if i % 2 == 1 else np.ones(p.shape[1:], dtype=bool)
-        masks.append((there & (i not in held)).ravel())
-    return np.concatenate(masks)
+def _free(problem: Problem, theta: Parameters, unknowns: Unknowns, fixed: Collection[str]) -> Bool[ndarray, " N"]:
+    """Unknowns that exist and were not held."""
+    L = len(problem.layers)
+    held = {position(name, L) for name in fixed}
+    there = [np.ones(p.shape) for p in theta]
+    for l, layer in enumerate(problem.layers):
+        there[2 * l + 1][:] = exists(layer, theta[2 * l + 1].shape[-1])
+    return (unknowns.flatten(there)[0] > 0.0) & unknowns.mask(theta, held)
 
 
 def _ambiguities(model: Decoupling, samples: Samples, fixed: Collection[str]) -> int:
-    """Scalings of functions none of whose neighbours is held, and constants that no value fixes."""
+    """Scalings of functions none of whose neighbours is held, constants that no value fixes, lines that A can take."""
     held, L = set(fixed), len(model.g)
     total = 0
     for l, g in enumerate(model.g, start=1):
+        free = g.layer.free_domain
         if not held & {f"W{l - 1}", f"g{l}"}:
-            total += int(np.sum(g.layer.scale_invariant))
+            # Where the middle of a domain is an unknown, so it is for functions that need none.
+            total += int(np.sum(~free)) * (2 if free.any() else 1)
         if not held & {f"g{l}", f"W{l}"}:
             total += g.rank
     if f"g{L}" not in held:
         r = model.ranks[-1]
         total += r if samples.F is None else r - int(np.linalg.matrix_rank(model.W[-1], rtol=1e-10))
+        if model.linear is not None and L == 1:
+            total += sum(basis.line() is not None for basis in model.g[0].layer.bases)
     return total

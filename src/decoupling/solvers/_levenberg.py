@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Bool, Float
 from numpy import ndarray
 
-from ._chain import Parameters, flatten, unflatten
+from ._chain import Parameters
 from ._normal import solve_each
 
 _FIRST_DAMPING = 1e-2
@@ -126,9 +126,13 @@ class Descent:
     record: list[float] = field(default_factory=list)
 
 
+def _goes_on(theta: Parameters, cost: ndarray) -> bool:  # noqa: ARG001 (nobody watches)
+    return True
+
+
 def descend(
     linearise: Callable[[Parameters], tuple[ndarray, AbstractLinearisation]],
-    normalise: Callable[[Parameters], Parameters],
+    moved: Callable[[Parameters, ndarray], Parameters],
     theta: Parameters,
     *,
     max_steps: int,
@@ -136,15 +140,16 @@ def descend(
     deadline: float,
     to_rounding: bool = False,
     halve_at: tuple[int, ...] = (),
+    observe: Callable[[Parameters, ndarray], bool] = _goes_on,
     progress: Callable[[float], None],
 ) -> Descent:
     """Minimise the cost of every start until one is exact, all have settled, or steps or time are used up.
 
     With `to_rounding` an exact start goes on as long as it improves. `halve_at` names steps after which the worse
-    half of the starts is dropped; `deadline` is a time of `time.perf_counter`.
+    half of the starts is dropped; `deadline` is a time of `time.perf_counter`. `observe` is shown the parameters and
+    costs of all starts after every step, and ends the descent by returning False.
     """
     with np.errstate(all="ignore"):  # a trial that overflows has a cost of infinity or NaN and is rejected
-        theta = normalise(theta)
         cost, linear = linearise(theta)
         cost = np.where(np.isfinite(cost), cost, np.inf)
         index = np.arange(len(cost))
@@ -155,7 +160,7 @@ def descend(
         settled = np.zeros(len(cost), dtype=bool)
         for steps in range(1, max_steps + 1):
             move, promised = linear.step(damping)
-            trial = normalise(unflatten(flatten(theta) + move, theta))
+            trial = moved(theta, move)
             new_cost, new_linear = linearise(trial)
             better = new_cost < cost
             gain = np.clip((cost - new_cost) / np.where(promised > 0.0, promised, np.inf), 0.0, 1.0)
@@ -167,10 +172,13 @@ def descend(
             linear = linear.merged(better, new_linear)
             record.append(float(cost.min()))
             past.append(cost)
+            wanted = observe(theta, cost)
             try:
                 progress(float(cost.min()))
             except KeyboardInterrupt:
                 interrupted = True
+                break
+            if not wanted:
                 break
             if cost.min() <= exact and not (to_rounding and _still_falling(record)):
                 break

@@ -1,12 +1,15 @@
-r"""The coupled problem: minimise ||J - PT_L||^2 + lam ||F - R W_L^T||^2 over a model, sample s weighted by M_s.
+r"""The coupled problem: minimise ||J - A - PT_L||^2 + lam ||F - X A^T - R W_L^T||^2, sample s weighted by M_s.
 
-A problem is the samples in the form solvers want them, together with the shape of the model to be found. Its inputs
-are compressed without loss: the rows of all Jacobians span a subspace of dimension m' <= min(m, n S), often far
+A problem is the samples in the form solvers want them, together with the shape of the model to be found. Solvers work
+in standard units (see `_standard`); the paper's algorithms as printed take the data as given.
+
+Inputs are compressed without loss: the rows of all Jacobians span a subspace of dimension m' <= min(m, n S), often far
 below m. With an orthonormal basis U of it, J U and X U take the place of J and X, and W_0 = W_0' U^T afterwards.
 """
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -18,8 +21,10 @@ from .._support._errors import InputError
 from ..bases import LayerBasis
 from ..model._decoupling import Decoupling
 from ..model._functions import Functions
+from ..model._units import Units
 from ..samples._jacobians import Jacobians, StoredJacobians, portions
 from ..samples._samples import Samples
+from ._standard import standard_units
 from ._weighting import root_of, sample_factors, seen_outputs, some, weighted_squares
 
 _COMPRESS_FROM = 8  # below this many inputs there is nothing to gain
@@ -30,31 +35,79 @@ _ROUNDINGS = 10.0  # ... or so many roundings, where J is stored in single preci
 
 @dataclass(frozen=True)
 class Problem:
-    """Arrays in the notation of the package; `U` maps compressed inputs back to the given ones."""
+    """What a solver is given, in the notation of the package.
+
+    Attributes
+    ----------
+    samples, validation
+        The data as given.
+    layers
+        The bases of every layer.
+    linear
+        Whether the model has a linear part A x.
+    standard
+        Whether the data are in standard units: then functions live on the range that the samples visit. As given, they
+        are functions around 0, as the paper's are.
+    units
+        What turns models of these data into models of the given ones.
+    X, J, F, weights
+        The data.
+    """
 
     samples: Samples
     validation: Samples | None
     layers: tuple[LayerBasis, ...]
+    linear: bool
+    standard: bool
+    units: Units
     X: Float[ndarray, "S k"]
     J: Float[ndarray, "S n k"] | StoredJacobians | None
     F: Float[ndarray, "S n"] | None
     weights: Float[ndarray, "S *outputs"] | None
-    U: Float[ndarray, "m k"] | None
 
     @classmethod
-    def build(cls, samples: Samples, layers: tuple[LayerBasis, ...], validation: Samples | None = None) -> Problem:
-        """Compress the inputs where that pays."""
-        X, J, U = samples.X, samples.J, None
-        if J is not None and samples.n_inputs >= _COMPRESS_FROM:
-            U = small_row_space(J)
-        if J is not None and U is not None:
-            X, J = X @ U, J.times(U) if isinstance(J, StoredJacobians) else J @ U
-        return cls(samples, validation, layers, X, J, samples.F, samples.weights, U)
+    def build(
+        cls,
+        samples: Samples,
+        layers: tuple[LayerBasis, ...],
+        validation: Samples | None = None,
+        *,
+        linear: bool = False,
+        standard: bool = True,
+        compress: bool = True,
+    ) -> Problem:
+        """The problem in standard units, or as given, with its inputs compressed where that pays."""
+        units = Units.given(samples.n_inputs, samples.n_outputs)
+        if standard:
+            units = standard_units(samples, every_direction=not compress)
+        problem = cls._in(units, samples, layers, validation, linear, standard)
+        J, k = problem.J, problem.X.shape[1]
+        U = small_row_space(J) if J is not None and k >= _COMPRESS_FROM and compress else None
+        if U is None:
+            return problem
+        assert J is not None
+        return dataclasses.replace(problem, units=units.rotated(U), X=problem.X @ U, J=_times(J, U))
 
-    def uncompressed(self) -> Problem:
-        """The same problem in the coordinates of the user."""
-        samples = self.samples
-        return Problem(samples, self.validation, self.layers, samples.X, samples.J, samples.F, samples.weights, U=None)
+    @classmethod
+    def _in(
+        cls,
+        units: Units,
+        samples: Samples,
+        layers: tuple[LayerBasis, ...],
+        validation: Samples | None,
+        linear: bool,
+        standard: bool,
+    ) -> Problem:
+        J, F = samples.J, samples.F
+        if standard:
+            J = None if J is None else _times(J, units.back.T, 1.0 / units.y_scale)
+            F = None if F is None else units.values(F)
+        return cls(samples, validation, layers, linear, standard, units, units.points(samples.X), J, F, samples.weights)
+
+    def as_given(self) -> Problem:
+        """The same problem in the units and coordinates of the user."""
+        units = Units.given(self.samples.n_inputs, self.samples.n_outputs)
+        return self._in(units, self.samples, self.layers, self.validation, self.linear, standard=False)
 
     @cached_property
     def size_J(self) -> float:
@@ -96,11 +149,25 @@ class Problem:
                 "take fewer, `samples.take(...)`, or use dc.Proj() or dc.Constr()."
             )
 
-    def model(self, W: list[ndarray], C: list[ndarray]) -> Decoupling:
-        """The model in the coordinates of the user."""
-        W0 = W[0] if self.U is None else W[0] @ self.U.T
-        functions = tuple(Functions(layer.bases, c) for layer, c in zip(self.layers, C, strict=True))
-        return Decoupling((W0, *W[1:]), functions)
+    def model(
+        self,
+        W: list[ndarray],
+        g: list[Functions],
+        linear: Float[ndarray, "n k"] | None = None,
+    ) -> Decoupling:
+        """A model of these data as one of the given data."""
+        model = self.units.to_given(Decoupling(W, g, linear=linear))
+        return model.with_names(self.samples.inputs, self.samples.outputs)
+
+
+def _times(
+    J: Jacobians, U: Float[ndarray, "m k"], rows: Float[ndarray, " n"] | None = None
+) -> Float[ndarray, "S n k"] | StoredJacobians:
+    """J_s U for every sample, its rows times factors."""
+    if isinstance(J, StoredJacobians):
+        return J.times(U, rows)
+    product = J @ U
+    return product if rows is None else product * rows[:, None]
 
 
 def small_row_space(J: Jacobians) -> Float[ndarray, "m k"] | None:

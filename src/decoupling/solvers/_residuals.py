@@ -8,10 +8,10 @@ residuals add up to the scale-free objective
 all norms weighted like the samples. Weights that differ between outputs mix the columns of a sample by a square root of
 its M_s.
 
-`Eliminated` has everything before the last layer as unknowns. For given u_L every output is linear in coefficients of
-its own over {1, phi_k(u_Lj)}, with one design matrix for all outputs: one QR removes them (variable projection with
-Kaufman's derivative); that needs one weight per sample, the same for all outputs. `Complete` has all parameters as
-unknowns, W_L and c_L with its constants included, and takes any weights.
+`Eliminated` has everything before the last layer as unknowns. For given t_L every output is linear in coefficients of
+its own over {1, phi_k(t_Lj)}, and over x where the model has a linear part, with one design matrix for all outputs: one
+QR removes them (variable projection with Kaufman's derivative); that needs one weight per sample, the same for all
+outputs. `Complete` has all parameters as unknowns, W_L, c_L with its constants and A included, and takes any weights.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from numpy import ndarray
 
 from ..bases import LayerBasis
 from ..samples._jacobians import StoredJacobians
-from ._chain import Chain, Parameters, adjoint, dense_derivatives, directional, flatten, run_chain, unflatten
+from ._chain import Chain, Parameters, Unknowns, adjoint, dense_derivatives, directional, run_chain
 from ._levenberg import AbstractLinearisation, Dense, MatrixFree
 from ._problem import Problem
 from ._updates import combine
@@ -37,6 +37,9 @@ from ._weighting import by_output, weigh_values, weighted_mean
 _RANK_RIDGE = 1e-9  # of a design matrix with unit columns: keeps its QR regular when two columns coincide
 _UNSEEN = 1e-7  # of the largest singular value of a square root: the weights themselves have its square
 _CHUNK_ENTRIES = 4_000_000  # derivatives held at a time
+_WIDEST, _NARROWEST = 1.05, 0.7  # arguments between these nearly fill the window: writing them anew costs digits
+_NO_RANGE = 1e-13  # of their size: arguments that do not vary
+_TINY = 1e-100
 _DENSE_UP_TO = 1000  # unknowns; beyond this the normal matrix is applied instead of formed ...
 _DENSE_PRODUCTS = 2e10  # ... and also where forming it takes more multiplications than this, about a second
 
@@ -125,33 +128,41 @@ class AbstractResiduals(abc.ABC):
         """Cost at `theta` and the equations of a Gauss-Newton step."""
 
     @abc.abstractmethod
-    def normalise(self, theta: Parameters) -> Parameters:
-        """The same models in a well-scaled writing."""
+    def moved(self, theta: Parameters, step: Float[ndarray, "B N"]) -> Parameters:
+        """The parameters after a step of the unknowns, in a well-scaled writing."""
 
 
 @dataclass(frozen=True)
 class Eliminated(AbstractResiduals):
-    """Unknowns W_0, c_1, ..., W_(L-1); the last layer follows from them by linear least squares."""
+    """Unknowns W_0, c_1, ..., W_(L-1); the last layer and A follow from them by linear least squares."""
 
     rows: Rows
     layers: tuple[LayerBasis, ...]
+    linear: bool
     ridge: float = 0.0
     free: ndarray | None = None  # mask over all unknowns; None frees them all
 
+    @cached_property
+    def unknowns(self) -> Unknowns:
+        return Unknowns.of(self.layers)
+
     def design(self, chain: Chain) -> Float[ndarray, "B R p"]:
-        """Columns: the constant (where values are known), then phi_k(u_Lj), function by function."""
+        """Columns: the constant (where values are known), phi_k(t_Lj), function by function, then x if asked for."""
         rows = self.rows
         Phi, dPhi, V = chain.Phi[-1], chain.dPhi[-1], chain.V[-1]
         B, S, r, d = Phi.shape
-        o = int(rows.values)
-        table = np.zeros((B, S, rows.Y.shape[1], o + r * d))
+        o, k = int(rows.values), rows.X.shape[1] if self.linear else 0
+        e = o + r * d  # where the columns of x begin
+        table = np.zeros((B, S, rows.Y.shape[1], e + k))
         if rows.values:
             table[:, :, 0, 0] = 1.0
-            table[:, :, 0, 1:] = Phi.reshape(B, S, r * d)
+            table[:, :, 0, 1:e] = Phi.reshape(B, S, r * d)
+            table[:, :, 0, e:] = rows.X[:, :k]
         if rows.jacobians:
-            table[:, :, o:, o:] = (V.mT[..., None] * dPhi[:, :, None]).reshape(B, S, -1, r * d)
+            table[:, :, o:, o:e] = (V.mT[..., None] * dPhi[:, :, None]).reshape(B, S, -1, r * d)
+            table[:, :, o:, e:] = np.eye(V.shape[-1], k)
         table *= rows.weights[:, :, None]
-        return table.reshape(B, -1, o + r * d)
+        return table.reshape(B, -1, e + k)
 
     def last_layer(self, chain: Chain) -> tuple[ndarray, ndarray, ndarray, ndarray]:
         """Coefficients A (B, p, n), an orthonormal basis Q of the design, residuals (B, R, n) and cost."""
@@ -173,17 +184,21 @@ class Eliminated(AbstractResiduals):
         cost[broken] = np.inf
         return A, Q[:, :R], residual, cost
 
+    def coefficients(self, chain: Chain, A: ndarray) -> Float[ndarray, "B r d n"]:
+        """Those of the functions of the last layer, among all eliminated ones."""
+        (B, _, n), (r, d), o = A.shape, chain.Phi[-1].shape[2:], int(self.rows.values)
+        return A[:, o : o + r * d].reshape(B, r, d, n)
+
     def slopes(self, chain: Chain, A: ndarray, part: slice) -> tuple[ndarray, ndarray]:
         """D and E of the eliminated last layer."""
-        B, _, n = A.shape
-        coefficients = A[:, int(self.rows.values) :].reshape(B, *chain.Phi[-1].shape[2:], n).transpose(0, 3, 1, 2)
+        coefficients = self.coefficients(chain, A).transpose(0, 3, 1, 2)
         return _contract(chain.dPhi[-1][:, part], coefficients), _contract(chain.ddPhi[-1][:, part], coefficients)
 
     def linearise(self, theta: Parameters) -> tuple[Float[ndarray, " B"], AbstractLinearisation]:
         rows, (S, q, n) = self.rows, self.rows.Y.shape
         chain = run_chain(self.layers, theta, rows.X)
         A, Q, residual, cost = self.last_layer(chain)
-        flat = flatten(theta)
+        flat = self.unknowns.flatten(theta)
         cost = cost + self.ridge * np.sum(flat**2, axis=1)
         B, N = flat.shape
         if not self.rows.forms_normal_matrix(N):
@@ -193,7 +208,9 @@ class Eliminated(AbstractResiduals):
         QZ = np.zeros((B, Q.shape[-1], n * N))
         for part in rows.chunks(B, N):
             D, E = self.slopes(chain, A, part)
-            Z = dense_derivatives(_part(chain, part), theta, D, E, values=rows.values, jacobians=rows.jacobians)
+            Z = dense_derivatives(
+                _part(chain, part), theta, self.unknowns, D, E, values=rows.values, jacobians=rows.jacobians
+            )
             Z *= rows.weights[part, :, None, None]
             tall = Z.reshape(B, -1, N)
             M += tall.mT @ tall
@@ -210,12 +227,12 @@ class Eliminated(AbstractResiduals):
         V = chain.V[-1]
 
         def forward(flat: ndarray) -> ndarray:
-            du, dV = directional(chain, theta, unflatten(flat, theta))
+            dt, dV = directional(chain, theta, self.unknowns.split(flat, theta))
             out = np.empty((B, S, q, n))
             if rows.values:
-                out[:, :, 0] = np.einsum("bsnr,bsr->bsn", D, du)
+                out[:, :, 0] = np.einsum("bsnr,bsr->bsn", D, dt)
             if rows.jacobians:
-                out[:, :, o:] = ((E * du[:, :, None]) @ V + D @ dV).mT
+                out[:, :, o:] = ((E * dt[:, :, None]) @ V + D @ dV).mT
             out *= rows.weights[:, :, None]
             tall = out.reshape(B, S * q, n)
             return tall - Q @ (Q.mT @ tall)
@@ -223,51 +240,74 @@ class Eliminated(AbstractResiduals):
         def backward(tall: ndarray) -> ndarray:
             # Residuals are orthogonal to Q already, up to its ridge; products of `forward` are as well.
             w = tall.reshape(B, S, q, n) * rows.weights[:, :, None]
-            u_bar, V_bar = np.zeros(chain.u[-1].shape), np.zeros(V.shape)
+            t_bar, V_bar = np.zeros(chain.t[-1].shape), np.zeros(V.shape)
             if rows.values:
-                u_bar += np.einsum("bsnr,bsn->bsr", D, w[:, :, 0])
+                t_bar += np.einsum("bsnr,bsn->bsr", D, w[:, :, 0])
             if rows.jacobians:
                 of_J = w[:, :, o:].mT  # (B, S, n, m)
                 V_bar += D.mT @ of_J
-                u_bar += np.einsum("bsrm,bsrm->bsr", E.mT @ of_J, V)
-            return flatten(adjoint(chain, theta, u_bar, V_bar))
+                t_bar += np.einsum("bsrm,bsrm->bsr", E.mT @ of_J, V)
+            return self.unknowns.flatten(adjoint(chain, theta, t_bar, V_bar))
 
-        flat = flatten(theta)
+        flat = self.unknowns.flatten(theta)
         return MatrixFree(forward, backward, backward(residual) - self.ridge * flat, self.ridge, self.free)
 
-    def normalise(self, theta: Parameters) -> Parameters:
+    def moved(self, theta: Parameters, step: Float[ndarray, "B N"]) -> Parameters:
+        moved = self.unknowns.moved(theta, step)
         if self.ridge > 0.0 or self.free is not None:
-            return theta
-        return unit_scales(self.rows.X, self.layers, theta)
+            return moved
+        return on_window(self.rows.X, self.layers, moved)
 
 
 @dataclass(frozen=True)
 class Complete(AbstractResiduals):
-    """Unknowns W_0, c_1, W_1, ..., c_L, W_L, where c_L alone has its constants."""
+    """Unknowns W_0, c_1, W_1, ..., c_L, W_L, where c_L alone has its constants, and A if the model has one."""
 
     rows: Rows
     layers: tuple[LayerBasis, ...]
+    linear: bool
     ridge: float = 0.0
     free: ndarray | None = None
 
+    @cached_property
+    def unknowns(self) -> Unknowns:
+        return Unknowns.of(self.layers)
+
+    def _split(self, theta: Parameters) -> tuple[Parameters, ndarray, ndarray, ndarray | None]:
+        """Everything before the last layer, c_L, W_L and A."""
+        L = len(self.layers)
+        return theta[: 2 * L - 1], theta[2 * L - 1], theta[2 * L], theta[2 * L + 1] if self.linear else None
+
     def residual(self, theta: Parameters, chain: Chain) -> Float[ndarray, "B S q n"]:
         """Weighted difference between the data and the model."""
-        rows, C, W = self.rows, theta[-2], theta[-1]
+        rows = self.rows
+        _, C, W, A = self._split(theta)
         G = combine(chain.dPhi[-1], C[..., 1:])
         model = np.empty((C.shape[0], *rows.Y.shape))
         if rows.values:
             model[:, :, 0] = (combine(chain.Phi[-1], C[..., 1:]) + C[:, None, :, 0]) @ W.mT
         if rows.jacobians:
             model[:, :, int(rows.values) :] = (G[..., None] * chain.V[-1]).mT @ W.mT[:, None]
+        if A is not None:
+            self._add_linear(model, A)
         return rows.Y - rows.weigh_rows(model)
+
+    def _add_linear(self, table: Float[ndarray, "B S q n"], A: Float[ndarray, "B n k"]) -> None:
+        """Add A x to the rows of values and A to those of Jacobians."""
+        rows = self.rows
+        if rows.values:
+            table[:, :, 0] += rows.X @ A.mT
+        if rows.jacobians:
+            table[:, :, int(rows.values) :] += A.mT[:, None]
 
     def derivatives(self, theta: Parameters, chain: Chain, part: slice) -> Float[ndarray, "B s q n N"]:
         """Derivatives of the weighted model rows with respect to all parameters, for some of the samples."""
-        rows, C, W = self.rows, theta[-2], theta[-1]
+        rows = self.rows
+        before, C, W, A = self._split(theta)
         some = _part(chain, part)
         a, b = combine(some.dPhi[-1], C[..., 1:]), combine(some.ddPhi[-1], C[..., 1:])
         D, E = W[:, None] * a[:, :, None], W[:, None] * b[:, :, None]
-        inner = dense_derivatives(some, theta[:-2], D, E, values=rows.values, jacobians=rows.jacobians)
+        inner = dense_derivatives(some, before, self.unknowns, D, E, values=rows.values, jacobians=rows.jacobians)
         B, S, q, n, _ = inner.shape
         r, e = C.shape[1:]
         o = int(rows.values)
@@ -283,12 +323,21 @@ class Complete(AbstractResiduals):
             of_C[:, :, o:, :, :, 1:] = W[:, None, None, :, :, None] * slopes[:, :, :, None]
             of_W[:, :, o:, every, every] = (a[..., None] * some.V[-1]).mT[:, :, :, None]
         blocks = [inner, of_C.reshape(B, S, q, n, -1), of_W.reshape(B, S, q, n, -1)]
+        if A is not None:
+            k = A.shape[-1]
+            of_A = np.zeros((B, S, q, n, n, k))
+            if rows.values:
+                of_A[:, :, 0, every, every] = rows.X[part][:, None]
+            if rows.jacobians:
+                for i in range(n):
+                    of_A[:, :, o:, i, i] = np.eye(k)
+            blocks.append(of_A.reshape(B, S, q, n, -1))
         return rows.weigh(np.concatenate(blocks, axis=-1), part)
 
     def linearise(self, theta: Parameters) -> tuple[Float[ndarray, " B"], AbstractLinearisation]:
-        chain = run_chain(self.layers, theta[:-2], self.rows.X)
+        chain = run_chain(self.layers, self._split(theta)[0], self.rows.X)
         residual = self.residual(theta, chain)
-        flat = flatten(theta)
+        flat = self.unknowns.flatten(theta)
         B, N = flat.shape
         cost = np.einsum("bsqn,bsqn->b", residual, residual) + self.ridge * np.sum(flat**2, axis=1)
         if not self.rows.forms_normal_matrix(N):
@@ -302,32 +351,33 @@ class Complete(AbstractResiduals):
 
     def _matrix_free(self, chain: Chain, theta: Parameters, residual: ndarray) -> MatrixFree:
         rows, o = self.rows, int(self.rows.values)
-        C, W = theta[-2], theta[-1]
+        before, C, W, A = self._split(theta)
         Phi, dPhi, V = chain.Phi[-1], chain.dPhi[-1], chain.V[-1]
         z, a = combine(Phi, C[..., 1:]) + C[:, None, :, 0], combine(dPhi, C[..., 1:])
         b = combine(chain.ddPhi[-1], C[..., 1:])
 
         def forward(flat: ndarray) -> ndarray:
-            parts = unflatten(flat, theta)
-            du, dV = directional(chain, theta[:-2], parts[:-2])
-            dC, dW = parts[-2], parts[-1]
+            inner, dC, dW, dA = self._split(self.unknowns.split(flat, theta))
+            dt, dV = directional(chain, before, inner)
             out = np.empty((C.shape[0], *rows.Y.shape))
             if rows.values:
-                dz = a * du + combine(Phi, dC[..., 1:]) + dC[:, None, :, 0]
+                dz = a * dt + combine(Phi, dC[..., 1:]) + dC[:, None, :, 0]
                 out[:, :, 0] = dz @ W.mT + z @ dW.mT
             if rows.jacobians:
-                dG = b * du + combine(dPhi, dC[..., 1:])
+                dG = b * dt + combine(dPhi, dC[..., 1:])
                 dP = dG[..., None] * V + a[..., None] * dV
                 out[:, :, o:] = dP.mT @ W.mT[:, None] + (a[..., None] * V).mT @ dW.mT[:, None]
+            if dA is not None:
+                self._add_linear(out, dA)
             return rows.weigh_rows(out)
 
         def backward(table: ndarray) -> ndarray:
             w = rows.weigh_rows(table.copy())
-            u_bar, V_bar = np.zeros(chain.u[-1].shape), np.zeros(V.shape)
+            t_bar, V_bar = np.zeros(chain.t[-1].shape), np.zeros(V.shape)
             dC, dW = np.zeros_like(C), np.zeros_like(W)
             if rows.values:
                 z_bar = w[:, :, 0] @ W
-                u_bar += a * z_bar
+                t_bar += a * z_bar
                 dC[..., 0] += z_bar.sum(axis=1)
                 dC[..., 1:] += np.einsum("bsr,bsrd->brd", z_bar, Phi)
                 dW += w[:, :, 0].mT @ z
@@ -335,58 +385,84 @@ class Complete(AbstractResiduals):
                 of_J = w[:, :, o:]  # (B, S, m, n)
                 P_bar = (of_J @ W[:, None]).mT  # (B, S, r, m)
                 inner = np.sum(P_bar * V, axis=-1)
-                u_bar += b * inner
+                t_bar += b * inner
                 V_bar += a[..., None] * P_bar
                 dC[..., 1:] += np.einsum("bsr,bsrd->brd", inner, dPhi)
                 dW += np.sum(of_J.mT @ (a[..., None] * V).mT, axis=1)
-            return flatten([*adjoint(chain, theta[:-2], u_bar, V_bar), dC, dW])
+            gradient = [*adjoint(chain, before, t_bar, V_bar), dC, dW]
+            if A is not None:
+                dA = np.zeros_like(A)
+                if rows.values:
+                    dA += w[:, :, 0].mT @ rows.X
+                if rows.jacobians:
+                    dA += w[:, :, o:].sum(axis=1).mT
+                gradient.append(dA)
+            return self.unknowns.flatten(gradient)
 
-        return MatrixFree(forward, backward, backward(residual) - self.ridge * flatten(theta), self.ridge, self.free)
+        g = backward(residual) - self.ridge * self.unknowns.flatten(theta)
+        return MatrixFree(forward, backward, g, self.ridge, self.free)
 
-    def normalise(self, theta: Parameters) -> Parameters:
+    def moved(self, theta: Parameters, step: Float[ndarray, "B N"]) -> Parameters:
+        moved = self.unknowns.moved(theta, step)
         if self.ridge > 0.0 or self.free is not None:
-            return theta
-        C, W = theta[-2], theta[-1]
-        scaled = unit_scales(self.rows.X, self.layers, [*theta[:-2]], C[..., 1:])
-        slopes, constants = scaled.pop(), C[..., :1]
-        size = np.sqrt(np.sum(slopes**2, axis=-1))
+            return moved
+        before, C, W, A = self._split(moved)
+        *scaled, C = on_window(self.rows.X, self.layers, [*before, C])
+        size = np.sqrt(np.sum(C[..., 1:] ** 2, axis=-1))
         size = np.where((size > 0.0) & np.isfinite(size), size, 1.0)
-        return [*scaled, np.concatenate([constants, slopes], axis=-1) / size[..., None], W * size[:, None, :]]
+        return [*scaled, C / size[..., None], W * size[:, None, :], *([] if A is None else [A])]
 
 
-def unit_scales(
-    X: Float[ndarray, "S m"], layers: tuple[LayerBasis, ...], theta: Parameters, last: ndarray | None = None
+def on_window(
+    X: Float[ndarray, "S m"], layers: tuple[LayerBasis, ...], theta: Parameters, *, exactly: bool = False
 ) -> Parameters:
-    """The same models with the largest input and value of every internal function 1 in size over the samples.
+    """The same models with the arguments of all functions over the window, and values of size 1, on the samples.
 
-    `last` are coefficients of the last layer without constants; they are rescaled with their inputs and come last.
+    `theta` may end with the coefficients of the last layer, constants included. Layers whose arguments fill the window
+    nearly are left alone unless `exactly` is asked for; those whose domains are unknowns keep their arguments.
     """
-    out = [*theta] if last is None else [*theta, last]
+    out = [*theta]
     z = X[None]
     for l, layer in enumerate(layers):
+        last = l == len(layers) - 1
         W = out[2 * l]
-        u = z @ W.mT
-        largest = np.abs(u).max(axis=1)
-        alpha = np.where((largest > 0.0) & np.isfinite(largest), largest, 1.0)
-        last_layer = l == len(layers) - 1
-        has_coefficients = not last_layer or last is not None
-        change = layer.rescaling if has_coefficients else None
-        if has_coefficients and change is None:
-            alpha = np.ones_like(alpha)
-        elif not has_coefficients:
-            alpha = np.where(layer.scale_invariant, alpha, 1.0)
-        out[2 * l] = W / alpha[..., None]
-        if has_coefficients:
-            if change is not None:
-                out[2 * l + 1] = change(out[2 * l + 1], alpha)
-            if not last_layer:
-                z = combine(layer.evaluate(u / alpha[:, None]), out[2 * l + 1])
-                largest = np.abs(z).max(axis=1)
-                beta = np.where((largest > 0.0) & np.isfinite(largest), largest, 1.0)
-                out[2 * l + 1] = out[2 * l + 1] / beta[..., None]
-                out[2 * l + 2] = out[2 * l + 2] * beta[:, None, :]
-                z = z / beta[:, None]
+        t = z @ W[..., :-1].mT + W[:, None, :, -1]
+        middle, half = visited_range(t, layer, exactly=exactly)
+        out[2 * l] = np.concatenate([W[..., :-1], W[..., -1:] - middle[..., None]], axis=-1) / half[..., None]
+        if 2 * l + 1 == len(out):
+            break
+        C = out[2 * l + 1]
+        full = C if last else np.concatenate([np.zeros((*C.shape[:-1], 1)), C], axis=-1)
+        if np.any(middle != 0.0) or np.any(half != 1.0):
+            full = layer.moved(full, half, middle)
+        if last:
+            out[2 * l + 1] = full
+            break
+        # A constant moves on into the arguments of the next layer.
+        following = out[2 * l + 2].copy()
+        following[..., -1] += (following[..., :-1] @ full[..., :1])[..., 0]
+        C = full[..., 1:]
+        z = combine(layer.evaluate((t - middle[:, None]) / half[:, None]), C)
+        largest = np.abs(z).max(axis=1)
+        beta = np.where((largest > 0.0) & np.isfinite(largest), largest, 1.0)
+        out[2 * l + 1] = C / beta[..., None]
+        following[..., :-1] *= beta[:, None, :]
+        out[2 * l + 2] = following
+        z = z / beta[:, None]
     return out
+
+
+def visited_range(
+    t: Float[ndarray, "B S r"], layer: LayerBasis, *, exactly: bool
+) -> tuple[Float[ndarray, "B r"], Float[ndarray, "B r"]]:
+    """Middle and half width of the range of the arguments; 0 and 1 where they are to stay as they are."""
+    low, high = t.min(axis=1), t.max(axis=1)
+    middle, half = (high + low) / 2.0, (high - low) / 2.0
+    stays = layer.free_domain | ~np.isfinite(half) | (half <= _NO_RANGE * np.abs(middle)) | (half <= _TINY)
+    if not exactly:
+        reach = np.maximum(-low, high)
+        stays |= (reach <= _WIDEST) & (half >= _NARROWEST)
+    return np.where(stays, 0.0, middle), np.where(stays, 1.0, half)
 
 
 def _contract(table: Float[ndarray, "B S r d"], coefficients: Float[ndarray, "B n r d"]) -> Float[ndarray, "B S n r"]:
@@ -398,7 +474,7 @@ def _contract(table: Float[ndarray, "B S r d"], coefficients: Float[ndarray, "B 
 
 def _part(chain: Chain, part: slice) -> Chain:
     return Chain(
-        _cut(chain.u, part),
+        _cut(chain.t, part),
         _cut(chain.V, part),
         _cut(chain.z, part),
         [None if P is None else P[:, part] for P in chain.P],

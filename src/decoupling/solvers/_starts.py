@@ -7,11 +7,13 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
+from jaxtyping import Float
 from numpy import ndarray
 
 from .._support._checks import as_number
 from .._support._errors import InputError
 from ..model._decoupling import Decoupling
+from ..samples._jacobians import portions
 from ._iterate import Iterate
 from ._problem import Problem
 from ._sweep import explicit_residual, value_residual
@@ -83,14 +85,22 @@ def draw_factors(
     ]
     factors = Iterate.unrated(
         W=[np.stack([b[0][l] for b in batches]) for l in range(len(dims) - 1)],
-        scale=[np.ones((n_starts, rank)) for rank in dims[1:-1]],
+        domain=[np.tile([-1.0, 1.0], (n_starts, rank, 1)) for rank in dims[1:-1]],
         C=[np.zeros((n_starts, len(layer.bases), 1 + layer.size)) for layer in problem.layers],
         G=[np.stack([b[1][l] for b in batches]) for l in range(len(dims) - 2)],
         R=np.stack([b[2] for b in batches]),
+        A=np.tile(mean_jacobian(problem), (n_starts, 1, 1)) if problem.linear else None,
     )
     if isinstance(start, Decoupling):
         _insert(factors, problem, start)
     return factors
+
+
+def mean_jacobian(problem: Problem) -> Float[ndarray, "n k"]:
+    """The linear part that fits best alone."""
+    assert problem.J is not None
+    total: ndarray = sum(part.sum(axis=0) for _, part in portions(problem.J))
+    return total / problem.J.shape[0]
 
 
 def _insert(factors: Iterate, problem: Problem, model: Decoupling) -> None:
@@ -101,17 +111,20 @@ def _insert(factors: Iterate, problem: Problem, model: Decoupling) -> None:
             f"`start` must have {samples.n_inputs} inputs, ranks {wanted} and {samples.n_outputs} outputs. "
             f"Got {model!r}."
         )
-    model = model.without_inner_constants()
-    known = model.factors(samples.X)
-    W0 = model.W[0] if problem.U is None else model.W[0] @ problem.U
-    for l, W in enumerate((W0, *model.W[1:])):
+    plain = problem.units.to_standard(model).without_inner_constants()
+    u = plain.arguments(problem.X)
+    for l, W in enumerate(plain.W):
         factors.W[l][0] = W
-    for l, G in enumerate(known.G):
-        factors.G[l][0] = G
-    factors.R[0] = model.g[-1](model.inner_inputs(samples.X)[-1])
-    if all(g.layer == layer for g, layer in zip(model.g, problem.layers, strict=True)):
-        for l, g in enumerate(model.g):
-            factors.C[l][0] = g.C
+    if factors.A is not None:
+        factors.A[0] = 0.0 if plain.linear is None else plain.linear
+    for l, (g, argument) in enumerate(zip(plain.g, u, strict=True)):
+        factors.G[l][0] = g.slopes(argument)
+    constants = 0.0 if plain.offset is None else np.linalg.lstsq(plain.W[-1], plain.offset, rcond=None)[0]
+    factors.R[0] = plain.g[-1].values(u[-1]) + constants
+    if all(g.layer == layer for g, layer in zip(plain.g, problem.layers, strict=True)):
+        for l, g in enumerate(plain.g):
+            factors.C[l][0], factors.domain[l][0] = g.C, g.domain
+        factors.C[-1][0, :, 0] += constants
         given = factors.take(np.array([0]))
         factors.residual_J[0] = explicit_residual(problem, given)[0]
         factors.residual_F[0] = value_residual(problem, given)[0]

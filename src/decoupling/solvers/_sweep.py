@@ -1,9 +1,9 @@
 r"""One sweep of CMPT-L in the paper's order W_0, (c_1, W_1), ..., (c_L, W_L), for a batch of starts.
 
-The factors keep the paper's scale throughout. Only the coefficients are held in another one: basis functions are
-evaluated at v = u / a, with a the largest |u| over the samples, so that compositions of high degree neither overflow
-nor lose their low-order terms. For a scale-invariant basis this is the same function, and every other quantity of the
-sweep is the same number.
+The factors keep the paper's scale throughout. Only the coefficients are held in another one: functions live on the
+range of u over the samples, so that compositions of high degree neither overflow nor lose their low-order terms. For
+data as given that range is [-a, a] with a the largest |u|: polynomials that vanish at 0 are the same then, and every
+other quantity of the sweep is the same number as in the paper.
 """
 
 from __future__ import annotations
@@ -38,6 +38,7 @@ from ._weighting import by_output, some, weigh, weigh_values, weighted_gram, wei
 # Below this share of ||J||^2 the objective from Gram matrices has lost too many digits, and J - J_hat is formed.
 _EXPLICIT_BELOW = 1e-6
 _CHUNK_ENTRIES = 2_000_000
+_NO_RANGE = 1e-13  # of their size: arguments that do not vary
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,7 @@ class Surroundings:
     """What the coefficients of one layer are updated from.
 
     `H` and `b` are the normal equations of the layer's diagonals, `Phi` and `dPhi` the basis functions and their
-    derivatives at u; `W_L` is set for the last layer only.
+    derivatives at u; `W_L` and the values `F` (less a linear part) are set for the last layer only.
     """
 
     H: Float[ndarray, "B _ r r"]
@@ -53,6 +54,7 @@ class Surroundings:
     Phi: Float[ndarray, "B S r d"]
     dPhi: Float[ndarray, "B S r d"]
     W_L: Float[ndarray, "B n r"] | None
+    F: Float[ndarray, "*B S n"] | None
 
     def with_constant(self) -> tuple[Float[ndarray, "B S r e"], Float[ndarray, "B S r e"]]:
         """The rows of X_L and Y_L in the paper: (0, dPhi) and (1, Phi)."""
@@ -66,28 +68,38 @@ CoefficientUpdate = Callable[[Problem, Surroundings, float], ndarray]
 
 def sweep(problem: Problem, state: Iterate, lam: float, update_coefficients: CoefficientUpdate) -> Iterate:
     """Update every factor once."""
-    W, scale, C, G = list(state.W), list(state.scale), list(state.C), list(state.G)
+    W, domain, C, G = list(state.W), list(state.domain), list(state.C), list(state.G)
     L = len(G)
     J, weights = problem.J, problem.weights
     assert J is not None
     A = left_products(W, G)
     AA = [weighted_gram(a, weights) for a in A]
     P = A[0] * G[0][:, :, None, :]
-    W[0] = update_input_factor(J, P, weigh(P, weights))
-    K, N = first_right_products(problem, W[0])
-    z = problem.X
+    W[0] = update_input_factor(J, P, weigh(P, weights), state.A)
+    K, N = first_right_products(problem, W[0], state.A)
+    z, F = problem.X, values_left(problem, state.A)
     for l in range(L):
         H, b = diagonal_equations(A[l], AA[l], K, N)
-        W_L = W[L] if l == L - 1 else None
-        scale[l], C[l], G[l], z = update_layer(problem, l, z @ W[l].mT, H, b, W_L, lam, update_coefficients)
+        W_L, known = (W[L], F) if l == L - 1 else (None, None)
+        domain[l], C[l], G[l], z = update_layer(problem, l, z @ W[l].mT, H, b, W_L, known, lam, update_coefficients)
         KD, Q = K * G[l][:, :, None, :], N * outer(G[l])
         if l < L - 1:
             P = A[l + 1] * G[l + 1][:, :, None, :]
             W[l + 1] = update_inner_factor(P, AA[l + 1] * outer(G[l + 1]), KD, Q)
             K, N = right_products(KD, Q, W[l + 1])
     gram_J, rhs_J = output_equations(KD, Q, weights)
-    W[L] = seen(problem, update_output_factor(*add_value_term(problem, gram_J, rhs_J, z, lam)))
-    return with_residuals(problem, Iterate.unrated(W, scale, C, G, z), gram_J, rhs_J)
+    W[L] = seen(problem, update_output_factor(*add_value_term(problem, gram_J, rhs_J, z, F, lam)))
+    new = Iterate.unrated(W, domain, C, G, z, state.A)
+    return finished(problem, new, lam, gram_J, rhs_J)
+
+
+def finished(problem: Problem, state: Iterate, lam: float, gram_J: ndarray, rhs_J: ndarray) -> Iterate:
+    """The end of a sweep: the linear part, if there is one, and the residuals."""
+    if state.A is None:
+        return with_residuals(problem, state, gram_J, rhs_J)
+    state.A = update_linear_part(problem, state, lam)
+    state.residual_J, state.residual_F = explicit_residual(problem, state), value_residual(problem, state)
+    return state
 
 
 def update_layer(
@@ -97,41 +109,80 @@ def update_layer(
     H: Float[ndarray, "B _ r r"],
     b: Float[ndarray, "B S r"],
     W_L: Float[ndarray, "B n r"] | None,
+    F: Float[ndarray, "*B S n"] | None,
     lam: float,
     update_coefficients: CoefficientUpdate,
 ) -> tuple[ndarray, ndarray, ndarray, ndarray]:
-    """Scale, coefficients, derivatives and values of the functions of one layer."""
+    """Domains, coefficients, derivatives and values of the functions of one layer."""
+    domain, Phi, dPhi = tables(problem, l, u)
+    C = update_coefficients(problem, Surroundings(H, b, Phi, dPhi, W_L, F), lam)
+    return domain, C, combine(dPhi, C[..., 1:]), combine(Phi, C[..., 1:]) + C[:, None, :, 0]
+
+
+def tables(problem: Problem, l: int, u: Float[ndarray, "B S r"]) -> tuple[ndarray, ndarray, ndarray]:
+    """Domains of the functions of a layer, and their basis functions with derivatives in u."""
     layer = problem.layers[l]
-    scale = input_scale(u, layer)
-    v = u / scale[:, None, :]
-    Phi, dPhi = layer.evaluate(v), layer.derivative(v) / scale[:, None, :, None]
-    C = update_coefficients(problem, Surroundings(H, b, Phi, dPhi, W_L), lam)
-    return scale, C, combine(dPhi, C[..., 1:]), combine(Phi, C[..., 1:]) + C[:, None, :, 0]
+    domain = visited_domain(u, layer, around_zero=not problem.standard)
+    middle, half = (domain[..., 1] + domain[..., 0]) / 2.0, (domain[..., 1] - domain[..., 0]) / 2.0
+    t = (u - middle[:, None, :]) / half[:, None, :]
+    return domain, layer.evaluate(t), layer.derivative(t) / half[:, None, :, None]
 
 
-def input_scale(u: Float[ndarray, "B S r"], layer: LayerBasis) -> Float[ndarray, "B r"]:
-    """The largest |u| over the samples, or 1 where the basis does not allow scaling or u vanishes."""
-    largest = np.abs(u).max(axis=1)
-    return np.where((largest > 0.0) & layer.scale_invariant, largest, 1.0)
+def visited_domain(u: Float[ndarray, "B S r"], layer: LayerBasis, *, around_zero: bool) -> Float[ndarray, "B r 2"]:
+    """The range of u over the samples, or around 0; [-1, 1] where the basis has a domain of its own or u vanishes."""
+    if around_zero:
+        high = np.abs(u).max(axis=1)
+        low = -high
+    else:
+        low, high = u.min(axis=1), u.max(axis=1)
+    follows = (high - low > _NO_RANGE * np.abs(high)) & ~layer.free_domain
+    middle = np.where(layer.free_domain, 0.0, (low + high) / 2.0)  # of arguments that do not vary, where they are
+    return np.where(follows[..., None], np.stack([low, high], axis=-1), middle[..., None] + np.array([-1.0, 1.0]))
 
 
-def first_right_products(problem: Problem, W0: Float[ndarray, "B r m"]) -> tuple[ndarray, ndarray]:
-    """K = M J W_0^T and N = W_0 W_0^T of the first layer."""
+def first_right_products(
+    problem: Problem, W0: Float[ndarray, "B r m"], A: Float[ndarray, "B n m"] | None = None
+) -> tuple[ndarray, ndarray]:
+    """K = M (J - A) W_0^T and N = W_0 W_0^T of the first layer."""
     assert problem.J is not None
-    return weigh(input_products(problem.J, W0), problem.weights), (W0 @ W0.mT)[:, None]
+    products = input_products(problem.J, W0)
+    if A is not None:
+        products -= (A @ W0.mT)[:, None]
+    return weigh(products, problem.weights), (W0 @ W0.mT)[:, None]
+
+
+def values_left(problem: Problem, A: Float[ndarray, "B n m"] | None) -> Float[ndarray, "*B S n"] | None:
+    """What the functions have to give: F, less A x where there is a linear part."""
+    return problem.F if problem.F is None or A is None else problem.F - problem.X @ A.mT
+
+
+def update_linear_part(problem: Problem, state: Iterate, lam: float) -> Float[ndarray, "B n m"]:
+    """A that minimises the objective, all factors held: A (sum_s w_s (I + lam x_s x_s^T)) = sum_s w_s (...)."""
+    J, X = problem.J, problem.X
+    assert J is not None and not by_output(problem.weights)
+    w = np.ones(len(X)) if problem.weights is None else problem.weights
+    P = left_products(state.W, state.G)[0] * state.G[0][:, :, None, :]
+    rhs = sum(np.tensordot(w[rows], part, axes=1) for rows, part in portions(J)) - (
+        np.einsum("s,bsnr->bnr", w, P) @ state.W[0]
+    )
+    gram = w.sum() * np.eye(X.shape[1])
+    if problem.F is not None and lam > 0.0:
+        gram = gram + lam * (X * w[:, None]).T @ X
+        rhs = rhs + lam * (problem.F - state.R @ state.W[-1].mT).mT @ (X * w[:, None])
+    return np.linalg.solve(gram, rhs.mT).mT
 
 
 def add_value_term(
-    problem: Problem, gram_J: ndarray, rhs_J: ndarray, R: ndarray, lam: float
+    problem: Problem, gram_J: ndarray, rhs_J: ndarray, R: ndarray, F: ndarray | None, lam: float
 ) -> tuple[ndarray, ndarray]:
     """Normal equations of W_L with lam ||F - R W_L^T||^2 added."""
     weights = problem.weights
-    if problem.F is None or lam == 0.0:
+    if F is None or lam == 0.0:
         return gram_J, rhs_J
     if by_output(weights):
-        return gram_J + lam * output_gram(outer(R), weights), rhs_J + lam * (weigh_values(problem.F, weights).T @ R)
+        return gram_J + lam * output_gram(outer(R), weights), rhs_J + lam * (weigh_values(F, weights).mT @ R)
     weighted = R if weights is None else R * weights[:, None]
-    return gram_J + lam * (weighted.mT @ R), rhs_J + lam * (problem.F.T @ weighted)
+    return gram_J + lam * (weighted.mT @ R), rhs_J + lam * (F.mT @ weighted)
 
 
 def seen(problem: Problem, W_L: Float[ndarray, "B n r"]) -> Float[ndarray, "B n r"]:
@@ -158,7 +209,8 @@ def value_residual(problem: Problem, state: Iterate) -> Float[ndarray, " B"]:
     """||F - F_hat||^2; 0 where no values are known."""
     if problem.F is None:
         return np.zeros(len(state.R))
-    return weighted_squares(problem.F - state.R @ state.W[-1].mT, problem.weights)
+    F = values_left(problem, state.A)
+    return weighted_squares(F - state.R @ state.W[-1].mT, problem.weights)
 
 
 def explicit_residual(problem: Problem, state: Iterate) -> Float[ndarray, " B"]:
@@ -173,5 +225,7 @@ def explicit_residual(problem: Problem, state: Iterate) -> Float[ndarray, " B"]:
             P = left_products(W, G)[0] * G[0][:, :, None, :]
             difference = P @ W[0][:, None]
             difference -= J
+            if state.A is not None:
+                difference += state.A[starts, None]
             total[starts] += weighted_squares(difference, some(problem.weights, rows))
     return total

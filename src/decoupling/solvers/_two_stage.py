@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,7 +14,7 @@ from .._support._errors import InputError, SolverError
 from .._support._interrupts import INTERRUPTED
 from ..model._decoupling import Decoupling
 from ..samples._samples import Samples
-from ._abstract import AbstractSolver, History, LamRow, Metric, ProgressCallback, Solution
+from ._abstract import AbstractSolver, AbstractWeightedSolver, History, LamRow, Metric, ProgressCallback, Solution
 from ._problem import Problem
 from ._status import Status
 
@@ -45,8 +46,11 @@ class TwoStage(AbstractSolver):
     max_steps: int = 15
 
     def __post_init__(self) -> None:
-        if not isinstance(self.solver, AbstractSolver) or isinstance(self.solver, TwoStage):
-            raise InputError(f"`solver` must be a solver such as dc.Constr(). Got {self.solver!r}.")
+        if not isinstance(self.solver, AbstractWeightedSolver):
+            raise InputError(
+                "`solver` must be a solver with a weight lam of the values, such as dc.Constr() or dc.VarPro(). "
+                f"Got {self.solver!r}."
+            )
         as_number("lam", self.lam, above=True)
         as_number("beta", self.beta, least=1.0, above=True)
         as_count("max_steps", self.max_steps)
@@ -65,8 +69,23 @@ class TwoStage(AbstractSolver):
                 f"{type(self.solver).__name__}() itself."
             )
 
-    def with_lam(self, lam: float) -> TwoStage:
-        return dataclasses.replace(self, lam=lam)
+    @property
+    def fixed(self) -> Mapping[str, object]:  # type: ignore[override]
+        return self.solver.fixed
+
+    @property
+    def given_start(self) -> Decoupling | None:
+        return self.solver.given_start
+
+    def started_at(self, model: Decoupling, *, max_steps: int | None = None) -> TwoStage | None:
+        started = self.solver.started_at(model, max_steps=max_steps)
+        return None if started is None else dataclasses.replace(self, solver=started)
+
+    def judged_by(self, metric: Metric) -> TwoStage:
+        return self if self.metric is not None else dataclasses.replace(self, metric=metric)
+
+    def within(self, seconds: float) -> TwoStage:
+        return dataclasses.replace(self, solver=self.solver.within(seconds))
 
     def solve(
         self,
@@ -76,6 +95,7 @@ class TwoStage(AbstractSolver):
         rng: np.random.Generator,
         progress: ProgressCallback,
     ) -> Solution:
+        assert isinstance(self.solver, AbstractWeightedSolver)  # checked when this was made
         metric = self.metric or _sum_of_errors(problem.validation or problem.samples)
         lam, best, best_metric = self.lam, None, math.inf
         tried: list[tuple[Solution, float]] = []

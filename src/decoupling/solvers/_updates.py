@@ -40,13 +40,20 @@ def right_products(
 
 
 def update_input_factor(
-    J: Jacobians, P: Float[ndarray, "B S n r"], MP: Float[ndarray, "B S n r"]
+    J: Jacobians,
+    P: Float[ndarray, "B S n r"],
+    MP: Float[ndarray, "B S n r"],
+    A: Float[ndarray, "B n m"] | None = None,
 ) -> Float[ndarray, "B r m"]:
-    """W_0 that minimises sum_s tr((J_s - P_s W_0)^T M_s (J_s - P_s W_0)), with P_s = A_s D_s and MP = M P."""
+    """W_0 that minimises sum_s tr((J_s - P_s W_0)^T M_s (J_s - P_s W_0)), with P_s = A_s D_s and MP = M P.
+
+    `A` is a linear part, to be taken from every J_s.
+    """
     B, S, n, r = P.shape
     gram = MP.reshape(B, S * n, r).mT @ P.reshape(B, S * n, r)
     sums = (MP[:, rows].reshape(B, -1, r).mT @ part.reshape(-1, J.shape[2]) for rows, part in portions(J))
-    return solve_normal(gram, reduce(np.add, sums))
+    rhs = reduce(np.add, sums)
+    return solve_normal(gram, rhs if A is None else rhs - sum_samples(MP).mT @ A)
 
 
 def input_products(J: Jacobians, W0: Float[ndarray, "B r m"]) -> Float[ndarray, "B S n r"]:

@@ -23,18 +23,19 @@ from numpy import ndarray
 from .._support._checks import as_count, as_number
 from .._support._errors import InputError, SolverError
 from ..model._decoupling import Decoupling
-from ._abstract import AbstractSolver, History, ProgressCallback, Solution, StartRow
+from ..model._functions import Functions
+from ._abstract import AbstractWeightedSolver, History, ProgressCallback, Solution, StartRow
 from ._algebraic import cpd_directions
-from ._chain import Parameters, run_chain
+from ._chain import Parameters, Unknowns, run_chain
+from ._exact import exact_below
 from ._levenberg import Descent, descend
-from ._parameters import blank_parameters, check_fixed, exists, fixed_parameter, free_mask, parameters_of
+from ._parameters import Fixed, blank_parameters, exists, parameters_of, position
 from ._problem import Problem
-from ._residuals import Complete, Eliminated, Rows
+from ._residuals import Complete, Eliminated, Rows, on_window
 from ._starts import AbstractStart, Normal, Orthonormal
 from ._status import Status
 from ._weighting import by_output
 
-_EXACT = 1e-22  # of the scale-free objective: rounding
 _HALVE_EVERY = 30  # steps after which the worse half of a batch is dropped
 _POLISHED = 4  # starts of a batch that are polished
 _POLISHING = 0.3  # how much longer that may take, as a share of `max_seconds`
@@ -46,7 +47,7 @@ _AGREEMENT = 1e-6  # ... up to this relative difference
 
 
 @dataclass(frozen=True, kw_only=True)
-class VarPro(AbstractSolver):
+class VarPro(AbstractWeightedSolver):
     """Variable projection: finds exact decouplings where alternating solvers stall. Takes values, Jacobians or both.
 
     Parameters
@@ -96,12 +97,27 @@ class VarPro(AbstractSolver):
 
     def check(self, problem: Problem) -> None:
         problem.needs_arrays("VarPro")
-        check_fixed(self.fixed, problem.uncompressed())
+        Fixed.of(self.fixed, problem.as_given())
         if isinstance(self.start, Decoupling):
             parameters_of(problem, self.start)
 
+    @property
+    def stops_by_itself(self) -> bool:
+        return True
+
     def with_lam(self, lam: float) -> VarPro:
         return dataclasses.replace(self, lam=lam)
+
+    @property
+    def given_start(self) -> Decoupling | None:
+        return self.start if isinstance(self.start, Decoupling) else None
+
+    def started_at(self, model: Decoupling, *, max_steps: int | None = None) -> VarPro:
+        steps = self.polish_steps if max_steps is None else min(max_steps, self.polish_steps)
+        return dataclasses.replace(self, start=model, polish_steps=steps)
+
+    def within(self, seconds: float) -> VarPro:
+        return dataclasses.replace(self, max_seconds=min(self.max_seconds, seconds))
 
     def solve(
         self, problem: Problem, *, n_starts: int, rng: np.random.Generator, progress: ProgressCallback
@@ -125,25 +141,27 @@ class Search:
         progress: ProgressCallback,
         began: float,
     ) -> None:
-        if "W0" in options.fixed:
-            problem = problem.uncompressed()  # a given W_0 may reach out of the row space of the Jacobians
+        if options.fixed:
+            problem = problem.as_given()  # given parts are in the units of the user
+        self.fixed = Fixed.of(options.fixed, problem) if options.fixed else None
         self.options, self.problem, self.n_starts, self.rng = options, problem, n_starts, rng
         self.progress, self.began = progress, began
         self.rows = Rows.of(problem, options.lam)
-        # What rounding leaves of the residuals: more where values vary little compared with their size.
-        self.floor = max(_EXACT, 100.0 * float(np.finfo(float).eps ** 2 * np.sum(self.rows.Y**2)))
+        self.floor = exact_below(problem.samples)
         self.template = blank_parameters(problem)
-        n_unknowns = sum(p[0].size for p in self.template)
+        L = len(problem.layers)
+        unknowns = Unknowns.of(problem.layers)
+        n_unknowns = unknowns.count(self.template)
         small = self.rows.forms_normal_matrix(n_unknowns)  # large starts are run one at a time
         self.batch_size = min(options.batch_size, n_starts) if small else 1
-        free = free_mask(options.fixed, self.template)
-        inner = None if free is None else free[: sum(p[0].size for p in self.template[:-2])]
+        held = {position(name, L) for name in options.fixed}
+        free = unknowns.mask(self.template, held) if held else None
+        inner = unknowns.mask(self.template[: 2 * L - 1], held) if held else None
         searched = self.rows
         if self.rows.mixing is not None:
             searched = Rows.of(dataclasses.replace(problem, weights=problem.sample_weights), options.lam)
-        self.eliminated = Eliminated(searched, problem.layers, options.ridge, inner)
-        self.complete = Complete(self.rows, problem.layers, options.ridge, free)
-        L = len(problem.layers)
+        self.eliminated = Eliminated(searched, problem.layers, problem.linear, options.ridge, inner)
+        self.complete = Complete(self.rows, problem.layers, problem.linear, options.ridge, free)
         given = isinstance(options.start, Decoupling)
         self.eliminates = not {f"W{L}", f"g{L}"} & set(options.fixed) and not (given and n_starts == 1)
         self.interrupted = False
@@ -179,8 +197,8 @@ class Search:
             halvings = tuple(range(_HALVE_EVERY, self.options.max_steps, _HALVE_EVERY))
             descent = descend(
                 self.eliminated.linearise,
-                self.eliminated.normalise,
-                theta[:-2],
+                self.eliminated.moved,
+                theta[: 2 * len(self.problem.layers) - 1],
                 max_steps=self.options.max_steps,
                 exact=self.floor,
                 deadline=self.began + self.options.max_seconds,
@@ -205,7 +223,7 @@ class Search:
         """Free all parameters of the best starts of a batch and note where they end."""
         polished = descend(
             self.complete.linearise,
-            self.complete.normalise,
+            self.complete.moved,
             theta,
             max_steps=self.options.polish_steps,
             exact=self.floor,
@@ -248,46 +266,51 @@ class Search:
         start = self.options.start
         random_start = Orthonormal() if isinstance(start, Decoupling) else start
         coefficients = Normal() if isinstance(random_start, Orthonormal) else random_start
-        theta = []
-        for i, p in enumerate(self.template):
+        L = len(self.problem.layers)
+        theta = [np.zeros((size, *p.shape[1:])) for p in self.template]
+        for i, p in enumerate(theta[: 2 * L + 1]):  # a linear part begins at 0
             source = random_start if i % 2 == 0 else coefficients
-            theta.append(np.stack([source.draw(self.rng, p.shape[1:]) for _ in range(size)]))
+            own = p[..., :-1] if i % 2 == 0 and i < 2 * L else p
+            own[:] = np.stack([source.draw(self.rng, own.shape[1:]) for _ in range(size)])
             if i % 2 == 1:  # coefficients past the basis of a function do not exist
-                theta[i] *= exists(self.problem.layers[i // 2], p.shape[-1])
+                own *= exists(self.problem.layers[i // 2], p.shape[-1])
+        if self.fixed is None:
+            theta[: 2 * L] = on_window(self.rows.X, self.problem.layers, theta[: 2 * L], exactly=True)
         if first == 0 and isinstance(start, Decoupling):
             for p, given in zip(theta, parameters_of(self.problem, start), strict=True):
                 p[0] = given
         elif first == 0 and len(self.problem.layers) == 1 and isinstance(self.problem.J, ndarray):
             directions = cpd_directions(self.problem.J, theta[0].shape[1], self.rng)
-            if directions is not None:
-                theta[0][0] = directions
+            if directions is not None and self.fixed is None:
+                alone = [np.concatenate([directions, np.zeros((len(directions), 1))], axis=1)[None]]
+                theta[0][0] = on_window(self.rows.X, self.problem.layers, alone, exactly=True)[0][0]
         if self.problem.F is None:
-            theta[-2][..., 0] = 0.0  # nothing determines the constants
-        for name, value in self.options.fixed.items():
-            index, array = fixed_parameter(name, value, self.problem)
-            theta[index][:] = array
+            theta[2 * L - 1][..., 0] = 0.0  # nothing determines the constants
+        if self.fixed is not None:
+            self.fixed.put(theta)
         return theta
 
     def with_last_layer(self, inner: Parameters) -> Parameters:
         """Append c_L and W_L: the nearest product of rank one to the free coefficients of each function."""
         chain = run_chain(self.problem.layers, inner, self.rows.X)
         A, *_ = self.eliminated.last_layer(chain)
-        r, d = chain.Phi[-1].shape[2:]
-        B, _, n = A.shape
+        coefficients = self.eliminated.coefficients(chain, A)
+        B, r, d, _ = coefficients.shape
         o = int(self.rows.values)
-        U, sizes, Vt = np.linalg.svd(A[:, o:].reshape(B, r, d, n))
+        U, sizes, Vt = np.linalg.svd(coefficients)
         c = U[..., 0] * np.sqrt(sizes[..., :1])  # (B, r, d)
         W_L = (Vt[:, :, 0] * np.sqrt(sizes[..., :1])).mT  # (B, n, r)
         constants = np.zeros((B, r, 1))
         if self.rows.values:
             constants = np.linalg.pinv(W_L) @ A[:, 0, :, None]
-        return [*inner, np.concatenate([constants, c], axis=-1), W_L]
+        linear = [A[:, o + r * d :].mT] if self.problem.linear else []
+        return [*inner, np.concatenate([constants, c], axis=-1), W_L, *linear]
 
     # What was found
 
     def errors(self, theta: Parameters) -> tuple[float, float]:
         """Error(J) and Error(F) of one model, from the residual rows."""
-        chain = run_chain(self.problem.layers, theta[:-2], self.rows.X)
+        chain = run_chain(self.problem.layers, theta[: 2 * len(self.problem.layers) - 1], self.rows.X)
         residual = (
             self.complete.residual(theta, chain)[0] / np.where(self.rows.weights > 0, self.rows.weights, 1)[..., None]
         )
@@ -305,21 +328,35 @@ class Search:
                 "degrees, or try other starts: another `rng`, more `n_starts`, or `start=dc.Normal()`."
             )
         cost, theta, record, status = min(self.minima, key=lambda item: item[0])
-        inner = [t[0] for t in theta[:-2]]
-        W = [*inner[0::2], theta[-1][0]]
-        C = [np.concatenate([np.zeros((len(c), 1)), c], axis=1) for c in inner[1::2]] + [theta[-2][0]]
         objective = np.array(record)
         unknown = np.full(len(objective), np.nan)
         history = History(np.full(len(objective), self.options.lam), objective, unknown, unknown)
         return Solution(
-            self.problem.model(W, C),
+            self.model(theta),
             status,
             self.options.lam,
             history,
             tuple(self.table),
             notes=self._notes(cost),
-            as_is=bool(self.options.fixed) or self.options.ridge > 0.0,
+            as_is=bool(self.options.fixed),
         )
+
+    def model(self, theta: Parameters) -> Decoupling:
+        """A batch of one as a model of the given data, its domains at the range that the samples visit."""
+        layers, L = self.problem.layers, len(self.problem.layers)
+        if self.fixed is None:
+            theta = [*on_window(self.rows.X, layers, theta[: 2 * L], exactly=True), *theta[2 * L :]]
+        W, g = [], []
+        for l, layer in enumerate(layers):
+            weights, c = theta[2 * l][0], theta[2 * l + 1][0]
+            C = c if l == L - 1 else np.concatenate([np.zeros((len(c), 1)), c], axis=1)
+            if self.problem.F is None and self.fixed is None:
+                C = np.insert(C[:, 1:], 0, 0.0, axis=1)  # Jacobians leave them open
+            W.append(weights[:, :-1])
+            g.append(Functions(layer.bases, C, np.array([-1.0, 1.0]) - weights[:, -1:]))
+        linear = theta[2 * L + 1][0] if self.problem.linear else None
+        model = self.problem.model([*W, theta[2 * L][0]], g, linear)
+        return model if self.fixed is None else self.fixed.restored(model)
 
     def _notes(self, cost: float) -> tuple[str, ...]:
         reached, n = self.agreeing(cost), len(self.table)

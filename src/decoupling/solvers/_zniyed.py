@@ -10,14 +10,14 @@ from jaxtyping import Float
 from numpy import ndarray
 
 from ..model._decoupling import Decoupling
-from ._abstract import AbstractSolver, ProgressCallback, Solution
+from ._abstract import AbstractWeightedSolver, ProgressCallback, Solution
 from ._alternating import Stopping, run_starts, solution_of, weighted_sum
-from ._cmpt import check_options, needs_jacobians, needs_one_layer
+from ._cmpt import check_options, needs_jacobians, needs_one_layer, needs_plain_weights
 from ._coefficients import projected
 from ._iterate import Iterate
 from ._problem import Problem
 from ._starts import AbstractStart, Uniform, draw_factors
-from ._sweep import add_value_term, first_right_products, seen, update_layer, with_residuals
+from ._sweep import add_value_term, finished, first_right_products, seen, update_layer, values_left
 from ._updates import diagonal_equations, outer, output_equations, update_input_factor, update_output_factor
 from ._weighting import weigh, weighted_gram
 
@@ -26,7 +26,7 @@ _LARGEST_LAM = 1e6  # past this the Jacobian term is lost in the rounding of the
 
 
 @dataclass(frozen=True, kw_only=True)
-class Zniyed(AbstractSolver):
+class Zniyed(AbstractWeightedSolver):
     """Single layer, coupled: order W_1, W_0, then G and R with projection.
 
     Parameters
@@ -57,9 +57,18 @@ class Zniyed(AbstractSolver):
     def check(self, problem: Problem) -> None:
         needs_one_layer(problem, "Zniyed")
         needs_jacobians(problem, "Zniyed")
+        needs_plain_weights(problem, "Zniyed")
 
     def with_lam(self, lam: float) -> Zniyed:
         return dataclasses.replace(self, lam=lam)
+
+    @property
+    def given_start(self) -> Decoupling | None:
+        return self.start if isinstance(self.start, Decoupling) else None
+
+    def started_at(self, model: Decoupling, *, max_steps: int | None = None) -> Zniyed:
+        steps = self.max_iterations if max_steps is None else min(max_steps, self.max_iterations)
+        return dataclasses.replace(self, start=model, max_iterations=steps)
 
     def solve(
         self,
@@ -86,17 +95,18 @@ def zniyed_sweep(problem: Problem, state: Iterate, lam: float) -> Iterate:
     """Update every factor once, the output factor first."""
     assert problem.J is not None
     weights, (W0, _), (G,), R = problem.weights, state.W, state.G, state.R
-    K, N = first_right_products(problem, W0)
+    F = values_left(problem, state.A)
+    K, N = first_right_products(problem, W0, state.A)
     equations = output_equations(K * G[:, :, None, :], N * outer(G), weights)
-    W1 = seen(problem, update_output_factor(*add_value_term(problem, *equations, R, lam)))
+    W1 = seen(problem, update_output_factor(*add_value_term(problem, *equations, R, F, lam)))
     A = W1[:, None]
     P = A * G[:, :, None, :]
-    W0 = update_input_factor(problem.J, P, weigh(P, weights))
-    K, N = first_right_products(problem, W0)
+    W0 = update_input_factor(problem.J, P, weigh(P, weights), state.A)
+    K, N = first_right_products(problem, W0, state.A)
     H, b = diagonal_equations(A, weighted_gram(A, weights), K, N)
-    scale, C, G, R = update_layer(problem, 0, problem.X @ W0.mT, H, b, W1, lam, projected)
-    new = Iterate.unrated([W0, W1], [scale], [C], [G], R)
-    return with_residuals(problem, new, *output_equations(K * G[:, :, None, :], N * outer(G), weights))
+    domain, C, G, R = update_layer(problem, 0, problem.X @ W0.mT, H, b, W1, F, lam, projected)
+    new = Iterate.unrated([W0, W1], [domain], [C], [G], R, state.A)
+    return finished(problem, new, lam, *output_equations(K * G[:, :, None, :], N * outer(G), weights))
 
 
 def _schedule(iteration: int) -> float:

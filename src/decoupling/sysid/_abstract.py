@@ -12,24 +12,54 @@ from numpy import ndarray
 
 from .._support._errors import InputError
 from ..samples._samples import Samples
-from ._free_run import warn_of_escape
+from ._free_run import Step, free_run, warn_of_escape
 from ._lags import Lags
-from ._signals import Signals, as_signal
+from ._signals import Range, Signals, as_signal
 
 _RANGE_FACTOR = 10.0  # a simulation stops when it is this many times as far from the middle as any training output
 
 
-@dataclass(frozen=True)
-class OutputRange:
-    """The outputs a model was trained on."""
+@dataclass(frozen=True, eq=False)
+class Training:
+    """What a model was trained on.
 
-    low: Float[ndarray, " outputs"]
-    high: Float[ndarray, " outputs"]
+    Attributes
+    ----------
+    lags
+        Which regressors the model takes.
+    X : (S, m)
+        The regressors of all training records.
+    u, y
+        The ranges of inputs and outputs.
+    flat
+        Whether the outputs were one-dimensional, so that those of the model are too.
+    """
 
-    def widened(self) -> tuple[Float[ndarray, " outputs"], Float[ndarray, " outputs"]]:
-        """Where a simulation is stopped."""
-        middle, half = (self.high + self.low) / 2.0, (self.high - self.low) / 2.0
-        return middle - _RANGE_FACTOR * half, middle + _RANGE_FACTOR * half
+    lags: Lags
+    X: Float[ndarray, "S m"]
+    u: Range
+    y: Range
+    flat: bool
+
+    @classmethod
+    def of(cls, signals: Signals, lags: Lags) -> Training:
+        X = np.concatenate([lags.regressors(u, y) for u, y in zip(signals.u, signals.y, strict=True)])
+        return cls(lags, X, Range.of("u", signals.u), Range.of("y", signals.y), signals.flat)
+
+    @property
+    def middle(self) -> Float[ndarray, " m"]:
+        """The middle of the range of every regressor."""
+        return self.lags.repeated(self.u.middle, self.y.middle)
+
+    @property
+    def half_width(self) -> Float[ndarray, " m"]:
+        """Half the width of the range of every regressor."""
+        return self.lags.repeated(self.u.half_width, self.y.half_width)
+
+    @property
+    def believable(self) -> Range:
+        """Outputs beyond this are taken for those of an unstable model."""
+        return self.y.widened(_RANGE_FACTOR)
 
 
 class AbstractNARX(abc.ABC):
@@ -37,18 +67,13 @@ class AbstractNARX(abc.ABC):
 
     @property
     @abc.abstractmethod
-    def lags(self) -> Lags:
-        """Which regressors f takes."""
+    def trained_on(self) -> Training:
+        """Lags, regressors and ranges of the training records."""
 
     @property
     @abc.abstractmethod
-    def output_range(self) -> OutputRange:
-        """The outputs the model was trained on."""
-
-    @property
-    @abc.abstractmethod
-    def flat(self) -> bool:
-        """Whether the training outputs were one-dimensional, so that ours are too."""
+    def limits(self) -> Range:
+        """A simulation stops when its outputs leave these."""
 
     @abc.abstractmethod
     def __call__(self, X: object) -> Float[ndarray, "S n"]:
@@ -59,13 +84,18 @@ class AbstractNARX(abc.ABC):
         """Jacobians of f at regressors X."""
 
     @abc.abstractmethod
-    def _free_run(self, u: ndarray, y_init: ndarray) -> tuple[Float[ndarray, "T outputs"], int | None]:
-        """The outputs of a free run, and the step at which they left the widened range, if they did."""
+    def _step(self) -> Step:
+        """f as a fast function of numbers."""
 
     @property
     @abc.abstractmethod
     def n_parameters(self) -> int:
         """Numbers that training determines."""
+
+    @property
+    def lags(self) -> Lags:
+        """Which regressors f takes."""
+        return self.trained_on.lags
 
     def regressors(self, u: object, y: object) -> Float[ndarray, "S m"]:
         """x(t) for every time that has a full past, of all records in turn."""
@@ -74,7 +104,7 @@ class AbstractNARX(abc.ABC):
 
     def samples(self, X: object) -> Samples:
         """Exact values and Jacobians of f at regressors X, ready to be decoupled."""
-        return Samples(X, F=self(X), J=self.jacobian(X))
+        return Samples(X, F=self(X), J=self.jacobian(X), inputs=self.lags.names, outputs=self.lags.output_names)
 
     def predict_one_step(self, u: object, y: object) -> ndarray:
         """Predict every y(t) from the measured past; the first outputs, which have none, are those given."""
@@ -99,8 +129,8 @@ class AbstractNARX(abc.ABC):
         Returns
         -------
         (T,) or (T, outputs)
-            Outputs at all times, the first k those given. When they leave ten times the range of the training data
-            the simulation stops with a warning that names the step, and the rest is NaN.
+            Outputs at all times, the first k those given. When they leave `limits` the simulation stops with a
+            warning that names the step, and the rest is NaN.
         """
         lags = self.lags
         inputs = as_signal("u", u)
@@ -116,9 +146,9 @@ class AbstractNARX(abc.ABC):
             )
         if len(inputs) < len(given):
             raise InputError(f"`u` must be at least as long as `y_init`. Got {len(inputs)} and {len(given)} samples.")
-        outputs, stopped = self._free_run(inputs, given)
+        outputs, stopped = free_run(self._step(), lags, inputs, given, self.limits)
         if stopped is not None:
-            warn_of_escape(type(self).__name__, stopped, len(inputs), *self.output_range.widened())
+            warn_of_escape(type(self).__name__, stopped, len(inputs), self.limits)
         return self._shaped(outputs)
 
     def _read(self, u: Any, y: Any, what: str = "") -> Signals:
@@ -133,4 +163,4 @@ class AbstractNARX(abc.ABC):
         return signals
 
     def _shaped(self, outputs: ndarray) -> ndarray:
-        return outputs[:, 0] if self.flat else outputs
+        return outputs[:, 0] if self.trained_on.flat else outputs

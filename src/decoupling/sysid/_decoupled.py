@@ -3,138 +3,94 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from functools import cached_property
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
+import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
-from .._support._checks import as_points
 from .._support._errors import InputError
-from ..fit._result import Result, fixed_parts
+from ..fit._result import Result
 from ..model._decoupling import Decoupling
-from ..samples._samples import Samples
-from ..write._formula import formula
-from ._abstract import AbstractNARX, OutputRange
-from ._free_run import free_run, step_of
-from ._lags import Lags
+from ..model._functions import Functions, Outside
+from ..write._formula import Kind
+from ._abstract import AbstractNARX, Training
+from ._free_run import Step, step_of
 from ._refine import RefineRow, refine
-from ._units import Units
+from ._signals import Range
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+_LARGEST = 1e100  # outputs of a model whose functions do not go on beyond their domains
+_SLACK = 1e-9  # of the width of a domain: what arguments may lie beyond it by rounding
+
 
 @dataclass(frozen=True, eq=False)
 class DecoupledNARX(AbstractNARX):
-    """y(t) = W_L g_L(... g_1(W_0 x(t))): what `PolynomialNARX.decouple` returns.
-
-    It computes with scaled signals inside, where offsets and units cost no digits; `decoupling` is the same map between
-    signals as measured.
+    """y(t) = W_L g_L(... g_1(W_0 x(t))), with or without a linear part: what `PolynomialNARX.decouple` returns.
 
     Attributes
     ----------
-    solution
-        What `dc.decouple` returned, for scaled signals.
-    fitted
-        The regressors, values and Jacobians, as measured, that the solver saw.
+    result
+        What `dc.decouple` returned: the decoupling of the polynomial, with its samples and its errors on them. It is
+        the record of that fit and stays as it is when the model is refined.
+    decoupling
+        The map from regressors to outputs, as measured: that of `result`, until `refine` or `with_outside` changes it.
+    training
+        Lags, regressors and ranges of the records that the polynomial was fitted to.
     refinement
         One row per step of `refine`; empty before.
     """
 
-    solution: Result
-    fitted: Samples
-    _lags: Lags
-    _units: Units
-    _range: OutputRange
-    _flat: bool
-    _refined: Decoupling | None = None
-    refinement: tuple[RefineRow, ...] = field(default=())
+    result: Result
+    decoupling: Decoupling
+    training: Training
+    refinement: tuple[RefineRow, ...] = ()
 
     @property
-    def inner(self) -> Decoupling:
-        """The map between scaled signals."""
-        return self.solution.decoupling if self._refined is None else self._refined
-
-    @cached_property
-    def _measured(self) -> Decoupling | None:
-        model = self._units.in_measured_units(self.inner, self.lags)
-        if model is None or fixed_parts(self.solution.solver):
-            return model
-        return model.canonical(self.fitted.X)
+    def trained_on(self) -> Training:
+        return self.training
 
     @property
-    def has_measured_form(self) -> bool:
-        """Whether the constants of the last layer can give the centre of the outputs."""
-        return self._measured is not None
-
-    @property
-    def decoupling(self) -> Decoupling:
-        """The map from regressors to outputs, both as measured, in canonical form."""
-        assert self._measured is not None
-        return self._measured
-
-    @property
-    def result(self) -> Result:
-        """`decoupling` with the record of how it was found and its errors on the samples, as measured."""
-        return dataclasses.replace(self.solution, decoupling=self.decoupling, samples=self.fitted)
-
-    @property
-    def lags(self) -> Lags:
-        return self._lags
-
-    @property
-    def output_range(self) -> OutputRange:
-        return self._range
-
-    @property
-    def flat(self) -> bool:
-        return self._flat
+    def limits(self) -> Range:
+        """Ten times the range of the training outputs; none where no function goes on beyond its domain."""
+        if any(g.outside == "extend" for g in self.decoupling.g):
+            return self.training.believable
+        largest = np.full(self.lags.n_outputs, _LARGEST)
+        return Range(-largest, largest)
 
     @property
     def n_parameters(self) -> int:
-        return self.inner.n_parameters
+        return self.decoupling.n_parameters
 
     def __call__(self, X: object) -> Float[ndarray, "S n"]:
-        points = as_points("X", X, self.lags.n_regressors)
-        scaled = self.inner(self._units.scaled_regressors(points, self.lags))
-        return scaled * self._units.y_size + self._units.y_centre
+        return self.decoupling(X)
 
     def jacobian(self, X: object) -> Float[ndarray, "S n m"]:
-        points = as_points("X", X, self.lags.n_regressors)
-        scaled = self.inner.jacobian(self._units.scaled_regressors(points, self.lags))
-        return scaled * self._units.y_size[:, None] / self._units.size(self.lags)
+        return self.decoupling.jacobian(X)
 
-    def _free_run(self, u: ndarray, y_init: ndarray) -> tuple[Float[ndarray, "T outputs"], int | None]:
-        units = self._units
-        low, high = ((bound - units.y_centre) / units.y_size for bound in self.output_range.widened())
-        inputs, given = (u - units.u_centre) / units.u_size, (y_init - units.y_centre) / units.y_size
-        scaled, stopped = free_run(step_of(self.inner), self.lags, inputs, given, low, high)
-        outputs = scaled * units.y_size + units.y_centre
-        outputs[: len(y_init)] = y_init  # to the last digit
-        return outputs, stopped
+    def _step(self) -> Step:
+        return step_of(self.decoupling)
 
-    def formula(self, kind: Literal["text", "latex"] = "text", *, digits: int = 4) -> Any:
-        """The model written out in u(t), u(t-1), ..., y(t-1), ..., as measured.
+    # Other models
 
-        For source code give names of your own: ``decoupling.formula("python", inputs=[...])``.
+    def with_outside(self, outside: Outside) -> DecoupledNARX:
+        """The same model where the training regressors have been, and beyond what `outside` says; see `dc.Functions`.
+
+        Polynomials grow without bounds, and so may a free run whose input is larger than any in training. With
+        "constant" the outputs are bounded, whatever the input is; a linear part must be stable for that. With "linear"
+        the model becomes piecewise linear far away, which most often stays finite and means more.
+
+        The domains become the range that the training regressors visit, as far as the basis can be written on
+        another domain.
         """
-        if kind not in ("text", "latex"):
-            raise InputError(
-                f'`kind` must be "text" or "latex" here. Got {kind!r}: use `decoupling.formula({kind!r})`.'
-            )
-        names, outputs = list(self.lags.names), list(self.lags.output_names)
-        return formula(self.decoupling, kind, inputs=names, outputs=outputs, digits=digits)
-
-    def plot(self, *, dark: bool = False) -> Figure:
-        """Draw the block diagram from u(t), u(t-1), ..., y(t-1), ... to y(t), as measured.
-
-        Bands of two standard errors belong to the fit to the polynomial: after `refine` there are none.
-        """
-        names, outputs = list(self.lags.names), list(self.lags.output_names)
-        return self.result.plot(inputs=names, outputs=outputs, bands=self._refined is None, dark=dark)
+        model, X = self.decoupling, self.training.X
+        g = [_on_range(functions, u, outside) for functions, u in zip(model.g, model.arguments(X), strict=True)]
+        return dataclasses.replace(self, decoupling=model.with_parts(g=g))
 
     def refine(
         self,
@@ -150,8 +106,8 @@ class DecoupledNARX(AbstractNARX):
         """Fit all weights and coefficients to the records themselves, and return the better model.
 
         Levenberg-Marquardt steps with exact derivatives of the free-run simulation (or of the one-step predictions).
-        Of all iterates the one with the smallest error on the validation record is kept. Parts that the solver held
-        fixed stay as they are.
+        Of all iterates the one with the smallest error on the validation record is kept, also on Ctrl-C. Parts that
+        the solver held fixed stay as they are.
 
         Parameters
         ----------
@@ -166,22 +122,61 @@ class DecoupledNARX(AbstractNARX):
         n_init
             Measured outputs that each simulation begins with; by default the longest lag.
         """
-        model, rows = refine(
-            self,
-            self.inner,
-            self._units,
-            u,
-            y,
-            on,
-            validation,
-            max_steps,
-            n_init,
-            fixed_parts(self.solution.solver),
-            progress,
-        )
-        return dataclasses.replace(self, _refined=model, refinement=rows)
+        fixed = tuple(self.result.solver.fixed)
+        model, rows = refine(self, self.decoupling, u, y, on, validation, max_steps, n_init, fixed, progress)
+        if not fixed:
+            model = model.canonical(self.result.samples.X)
+        return dataclasses.replace(self, decoupling=model, refinement=rows)
+
+    # For people
+
+    @property
+    def _is_as_fitted(self) -> bool:
+        return self.decoupling is self.result.decoupling
+
+    def formula(self, kind: Kind = "text", *, digits: int | None = None) -> Any:
+        """The model written out in u(t), u(t-1), ..., y(t-1), ..., as measured; see `Decoupling.formula`."""
+        return self.decoupling.formula(kind, digits=digits)
+
+    def plot(self, *, dark: bool = False) -> Figure:
+        """Draw the block diagram from u(t), u(t-1), ..., y(t-1), ... to y(t), as measured.
+
+        Bands of two standard errors belong to the fit to the polynomial: after `refine` there are none.
+        """
+        if self._is_as_fitted:
+            return self.result.plot(dark=dark)
+        return self.decoupling.plot(self.result.samples.X, dark=dark)
+
+    def report(self, path: str | os.PathLike[str], *, title: str = "Decoupling of a NARX model") -> None:
+        """Write the page about the fit to the polynomial; see `Result.report`.
+
+        A model that `refine` or `with_outside` has changed is not what was fitted there: the title then says that the
+        page shows the decoupling before.
+        """
+        changes = "refinement" if self.refinement else "`with_outside`"
+        self.result.report(path, title=title if self._is_as_fitted else f"{title}, before {changes}")
 
     def __repr__(self) -> str:
         chosen = next((row.step for row in self.refinement if row.chosen), 0)
         refined = f", refined in {chosen} steps" if self.refinement else ""
-        return f"DecoupledNARX(n_u={self.lags.n_u}, n_y={self.lags.n_y}, {self.inner!r}{refined})"
+        return f"DecoupledNARX(n_u={self.lags.n_u}, n_y={self.lags.n_y}, {self.decoupling!r}{refined})"
+
+
+def _on_range(functions: Functions, u: Float[ndarray, "S r"], outside: Outside) -> Functions:
+    """The same functions on the range that their arguments visit, and beyond it what `outside` says."""
+    low, high = u.min(axis=0), u.max(axis=0)
+    slack = _SLACK * functions.half_width
+    varies = high - low > slack
+    domain = np.where(varies[:, None], np.stack([low, high], axis=1), functions.domain)
+    try:
+        functions = functions.on_domain(domain)
+    except InputError as error:  # their basis is tied to the domain that it has
+        beyond = varies & ((low < functions.domain[:, 0] - slack) | (high > functions.domain[:, 1] + slack))
+        if outside != "extend" and beyond.any():
+            j = int(np.flatnonzero(beyond)[0])
+            raise InputError(
+                f'`outside` must be "extend" for functions of {functions.layer.bases[j]!r} here. Got {outside!r}: the '
+                f"training regressors reach [{low[j]:.4g}, {high[j]:.4g}], beyond their domain "
+                f"[{functions.domain[j, 0]:.4g}, {functions.domain[j, 1]:.4g}], which cannot be changed."
+            ) from error
+    return Functions(functions.layer.bases, functions.C, functions.domain, outside)

@@ -16,17 +16,19 @@ from numpy import ndarray
 
 from .._support._errors import DecouplingWarning
 from ..model._decoupling import Decoupling
-from ..write._formula import compiled, has_formula
+from ..write._compiled import compiled
+from ..write._formula import formula
 from ._lags import Lags
+from ._signals import Range
 
 Step = Callable[..., Sequence[float]]
 
 
 def step_of(model: Decoupling) -> Step:
     """A decoupling as a fast function of numbers; bases that cannot be written out are evaluated as they are."""
-    if has_formula(model):
-        return compiled(model.formula("python"))
-    return lambda *x: model([x])[0].tolist()
+    if all(basis.writable for g in model.g for basis in g.layer.bases):
+        return compiled(formula(model.with_names(None, None), "python"))  # names of users have no place in it
+    return lambda *x: model.values(np.array([x]))[0].tolist()
 
 
 def free_run(
@@ -34,10 +36,9 @@ def free_run(
     lags: Lags,
     u: Float[ndarray, "T inputs"],
     y_init: Float[ndarray, "k outputs"],
-    low: Float[ndarray, " outputs"],
-    high: Float[ndarray, " outputs"],
+    limits: Range,
 ) -> tuple[Float[ndarray, "T outputs"], int | None]:
-    """Outputs for all times, the first ones as given; and the time at which they left [low, high], if they did.
+    """Outputs for all times, the first ones as given; and the time at which they left the limits, if they did.
 
     From that time on the outputs are NaN.
     """
@@ -47,7 +48,7 @@ def free_run(
     windows = lags.input_windows(u, first).tolist()
     past = y_init[::-1][: lags.n_y].ravel().tolist()
     keep = len(past) - lags.n_outputs
-    bounds = list(zip(low.tolist(), high.tolist(), strict=True))
+    bounds = list(zip(limits.low.tolist(), limits.high.tolist(), strict=True))
     rows = []
     stopped = None
     with np.errstate(all="ignore"):  # what overflows inside a step is out of bounds after it
@@ -64,13 +65,13 @@ def free_run(
     return y, stopped
 
 
-def warn_of_escape(name: str, stopped: int, n_steps: int, low: ndarray, high: ndarray) -> None:
+def warn_of_escape(name: str, stopped: int, n_steps: int, limits: Range) -> None:
     """Tell where a simulation left the range in which the model means anything."""
-    ranges = ", ".join(f"[{lo:.4g}, {hi:.4g}]" for lo, hi in zip(low, high, strict=True))
+    ranges = ", ".join(f"[{lo:.4g}, {hi:.4g}]" for lo, hi in zip(limits.low, limits.high, strict=True))
     warnings.warn(
         f"The simulation of {name} left the range {ranges} at step {stopped} of {n_steps} and was stopped there; the "
         "outputs from that step on are NaN. The model is unstable on this input, or the input is far larger than the "
-        "training data.",
+        "training data; a decoupled model stays finite with `with_outside`.",
         DecouplingWarning,
         stacklevel=3,
     )

@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from itertools import combinations_with_replacement
 from math import comb
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -20,17 +20,13 @@ from .._support._checks import as_count, as_generator, as_points
 from .._support._errors import DecouplingWarning, InputError
 from ..bases import Monomial
 from ..fit._decouple import decouple
-from ..fit._layer_bases import layer_bases
-from ..fit._result import fixed_parts
-from ..model._scaling import can_be_shifted
 from ..samples._samples import Samples
 from ..solvers import AbstractSolver, VarPro
-from ..write._formula import compiled
-from ._abstract import AbstractNARX, OutputRange
-from ._free_run import free_run
+from ..write._compiled import compiled
+from ._abstract import AbstractNARX, Training
+from ._free_run import Step
 from ._lags import Lags
-from ._signals import Signals
-from ._units import Units
+from ._signals import Range, Signals
 
 if TYPE_CHECKING:
     from ._decoupled import DecoupledNARX
@@ -69,7 +65,7 @@ class PolynomialNARX(AbstractNARX):
         self.n_u = as_count("n_u", n_u, least=0)
         self.n_y = as_count("n_y", n_y, least=0)
         self.degree = as_count("degree", degree)
-        self._fitted = False
+        self._training: Training | None = None
 
     # Training
 
@@ -79,13 +75,13 @@ class PolynomialNARX(AbstractNARX):
         lags = Lags(self.n_u, self.n_y, signals.n_inputs, signals.n_outputs)
         for record in signals.u:
             lags.check_length("u", len(record))
-        units = Units.of(signals)
+        training = Training.of(signals, lags)
         n_terms = comb(lags.n_regressors + self.degree, self.degree)
         if n_terms > _MOST_TERMS:
             raise InputError(
                 f"`n_u`, `n_y` and `degree` must give at most {_MOST_TERMS} monomials. Got {n_terms}: lower one."
             )
-        X = np.concatenate([lags.regressors(a, b) for a, b in zip(signals.u, signals.y, strict=True)])
+        X = training.X
         Y = np.concatenate([b[lags.longest :] for b in signals.y])
         if len(X) < n_terms:
             raise InputError(
@@ -93,40 +89,33 @@ class PolynomialNARX(AbstractNARX):
                 "records, or lower `n_u`, `n_y` or `degree`."
             )
         terms = _terms(lags.n_regressors, self.degree)
-        coefficients = _least_squares(units.scaled_regressors(X, lags), Y, terms)
-        self._lags, self._flat, self._units, self._terms = lags, signals.flat, units, terms
-        self._centre, self._scale = units.centre(lags), units.size(lags)
-        self._coefficients, self._X, self._fitted = coefficients, X, True
+        coefficients = _least_squares((X - training.middle) / training.half_width, Y, terms)
+        self._centre, self._scale = training.middle, training.half_width
+        self._training, self._terms, self._coefficients = training, terms, coefficients
         return self
 
     # What it is
 
     @property
-    def lags(self) -> Lags:
-        self._check_fitted()
-        return self._lags
+    def trained_on(self) -> Training:
+        if self._training is None:
+            raise InputError("The model must be fitted first: call fit(u, y).")
+        return self._training
 
     @property
-    def output_range(self) -> OutputRange:
-        self._check_fitted()
-        return OutputRange(self._units.y_centre - self._units.y_size, self._units.y_centre + self._units.y_size)
-
-    @property
-    def flat(self) -> bool:
-        self._check_fitted()
-        return self._flat
+    def limits(self) -> Range:
+        return self.trained_on.believable
 
     @property
     def n_parameters(self) -> int:
         """Number of coefficients, of all outputs."""
-        self._check_fitted()
-        return int(self._coefficients.size)
+        return len(self.exponents) * self.lags.n_outputs
 
     @property
     def exponents(self) -> Int[ndarray, "terms m"]:
         """One row per monomial: the power of each regressor, the constant first."""
-        self._check_fitted()
-        return _exponents(self._terms, self.lags.n_regressors)
+        n_regressors = self.lags.n_regressors
+        return _exponents(self._terms, n_regressors)
 
     @property
     def coefficients(self) -> Float[ndarray, "terms n"]:
@@ -178,8 +167,8 @@ class PolynomialNARX(AbstractNARX):
                 J[rows, :, j] = table[:, left] @ factors
         return J
 
-    def _free_run(self, u: ndarray, y_init: ndarray) -> tuple[Float[ndarray, "T outputs"], int | None]:
-        return free_run(compiled(self._source()), self.lags, u, y_init, *self.output_range.widened())
+    def _step(self) -> Step:
+        return compiled(self._source())
 
     def _source(self) -> str:
         """The model as straight-line Python: every monomial is one product of an earlier one and a regressor."""
@@ -214,13 +203,14 @@ class PolynomialNARX(AbstractNARX):
 
     def decouple(
         self,
-        ranks: int | Sequence[int],
+        ranks: int | Sequence[int] | Literal["auto"],
         degrees: int | Sequence[int] | None = None,
         *,
         basis: Any = Monomial,
+        linear: bool = False,
         solver: AbstractSolver | None = None,
+        as_given: bool = False,
         n_samples: int | None = None,
-        scale: bool = True,
         n_starts: int | None = None,
         rng: int | np.random.Generator = 0,
         progress: bool | Callable[..., None] = True,
@@ -229,69 +219,46 @@ class PolynomialNARX(AbstractNARX):
 
         Parameters
         ----------
-        ranks, degrees, basis, solver, n_starts, rng, progress
+        ranks, degrees, basis, linear, solver, as_given, n_starts, rng, progress
             As for `dc.decouple`; a single layer has by default the degree of the polynomial. The default solver is
             `VarPro(lam=100, ridge=1e-9)` with 64 starts: values count more than Jacobians, since they are what is
             predicted, and the ridge keeps nearly parallel functions from growing large with opposite signs.
         n_samples
             Training regressors that are drawn without replacement; by default 200, or all where there are fewer. The
-            others judge lam in `TwoStage`.
-        scale
-            Whether regressors are shifted and scaled to [-1, 1] for the solver, so that channels in different units
-            count alike. The decoupling that is returned always takes regressors as measured.
+            others are kept apart: they judge lam in `TwoStage`, and the model in its report.
         """
         from ._decoupled import DecoupledNARX
 
-        self._check_fitted()
-        count = min(_SAMPLES, len(self._X)) if n_samples is None else as_count("n_samples", n_samples, least=2)
-        if count > len(self._X):
-            raise InputError(f"`n_samples` must be at most {len(self._X)}, the training regressors. Got {count}.")
+        training = self.trained_on
+        X, chosen = training.X, np.zeros(len(training.X), dtype=bool)
+        count = min(_SAMPLES, len(X)) if n_samples is None else as_count("n_samples", n_samples, least=2)
+        if count > len(X):
+            raise InputError(f"`n_samples` must be at most {len(X)}, the training regressors. Got {count}.")
         generator = as_generator(rng)
-        if not isinstance(scale, bool):
-            raise InputError(f"`scale` must be True or False. Got {scale!r}.")
-        chosen = np.zeros(len(self._X), dtype=bool)
-        chosen[generator.choice(len(self._X), count, replace=False)] = True
-        if degrees is None and np.size(ranks) == 1 and isinstance(basis, type):
+        chosen[generator.choice(len(X), count, replace=False)] = True
+        auto = isinstance(ranks, str)  # cross-validates, and has starts of its own
+        if degrees is None and not auto and np.size(ranks) == 1 and isinstance(basis, type):
             degrees = self.degree
-        samples, rest = self.samples(self._X[chosen]), self._X[~chosen]
-        validation = Samples(rest, F=self(rest)) if len(rest) else None
-        method = VarPro(lam=100.0, ridge=1e-9) if solver is None else solver
-        if scale and fixed_parts(method):
-            raise InputError("`scale` must be False where the solver holds parts fixed: they are in measured units.")
+        result = decouple(
+            self.samples(X[chosen]),
+            ranks,
+            degrees,
+            basis=basis,
+            linear=linear,
+            solver=VarPro(lam=100.0, ridge=1e-9) if solver is None else solver,
+            as_given=as_given,
+            n_starts=_STARTS if solver is None and n_starts is None and not auto else n_starts,
+            validation=None if auto or chosen.all() else self._values_at(X[~chosen]),
+            rng=generator,
+            progress=progress,
+        )
+        return DecoupledNARX(result, result.decoupling, training)
 
-        def found(units: Units) -> DecoupledNARX:
-            result = decouple(
-                units.scaled_samples(samples, self.lags),
-                ranks,
-                degrees,
-                basis=basis,
-                solver=method,
-                n_starts=_STARTS if solver is None and n_starts is None else n_starts,
-                validation=None if validation is None else units.scaled_samples(validation, self.lags),
-                rng=generator,
-                progress=progress,
-            )
-            return DecoupledNARX(result, samples, self.lags, units, self.output_range, self._flat)
-
-        if not scale:
-            return found(Units.measured(self.lags))
-        units = self._units
-        layers = layer_bases(ranks, degrees, basis)
-        if not can_be_shifted(layers[0].bases):
-            units = units.uncentred(outputs_only=False)
-        elif len(layers[-1].bases) < self.lags.n_outputs:
-            units = units.uncentred(outputs_only=True)  # too few constants for the centre of every output
-        decoupled = found(units)
-        if not decoupled.has_measured_form:  # the constants of the last layer cannot give the centre of the outputs
-            decoupled = found(units.uncentred(outputs_only=True))
-        return decoupled
-
-    def _check_fitted(self) -> None:
-        if not self._fitted:
-            raise InputError("The model must be fitted first: call fit(u, y).")
+    def _values_at(self, X: Float[ndarray, "S m"]) -> Samples:
+        return Samples(X, F=self(X), inputs=self.lags.names, outputs=self.lags.output_names)
 
     def __repr__(self) -> str:
-        size = f", {self.n_parameters} coefficients" if self._fitted else ", not fitted"
+        size = ", not fitted" if self._training is None else f", {self.n_parameters} coefficients"
         return f"PolynomialNARX(n_u={self.n_u}, n_y={self.n_y}, degree={self.degree}{size})"
 
 

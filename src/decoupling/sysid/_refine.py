@@ -1,14 +1,15 @@
-"""Levenberg-Marquardt on the error of a decoupled NARX model over whole records."""
+"""Refinement of a decoupled NARX model: Levenberg-Marquardt on its error over whole records, judged on others."""
 
 from __future__ import annotations
 
+import dataclasses
+import math
 import warnings
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from jaxtyping import Bool, Float
 from numpy import ndarray
 
 from .._support._checks import as_count
@@ -17,18 +18,16 @@ from .._support._interrupts import INTERRUPTED
 from .._support._progress import progress_callback
 from .._support._threads import one_thread
 from ..model._decoupling import Decoupling
+from ..solvers._chain import Parameters
+from ..solvers._levenberg import AbstractLinearisation, descend
 from ._abstract import AbstractNARX
-from ._free_run import free_run, step_of
-from ._lags import Lags
-from ._sensitivity import parameters, sensitivities, value_derivatives, with_parameters
+from ._objective import LinearisedLater, Objective
 from ._signals import Signals
-from ._units import Units
+from ._unknowns import Unknowns
 
 _HELD_BACK = 0.25  # share of the last record that validates when no validation record is given
 _PATIENCE = 20  # steps without a better validation error
-_PROGRESS = 1e-7  # relative gain of a step below which it has settled
-_TRIES = 12  # dampings that are tried for one step
-_ROWS = 16384  # times whose derivatives are held at once when they do not depend on each other
+_EXACT = 1e-28  # a mean square of errors relative to half the range of the outputs: rounding
 
 
 @dataclass(frozen=True)
@@ -38,79 +37,22 @@ class RefineRow:
     step: int
     training: float
     validation: float
-    damping: float
     chosen: bool = False
-
-
-@dataclass(frozen=True)
-class Objective:
-    """The error of decouplings over a set of records."""
-
-    lags: Lags
-    signals: Signals
-    low: Float[ndarray, " outputs"]
-    high: Float[ndarray, " outputs"]
-    free: bool
-    n_init: int
-    moving: Bool[ndarray, " P"]
-
-    def run(self, model: Decoupling) -> list[Float[ndarray, "T outputs"]] | None:
-        """The outputs that enter as the past, for each record; None when a simulation leaves its range."""
-        if not self.free:
-            return list(self.signals.y)
-        step = step_of(model)
-        runs = []
-        for u, y in zip(self.signals.u, self.signals.y, strict=True):
-            outputs, stopped = free_run(step, self.lags, u, y[: self.n_init], self.low, self.high)
-            if stopped is not None:
-                return None
-            runs.append(outputs)
-        return runs
-
-    def residuals(self, model: Decoupling, runs: list[ndarray] | None) -> list[ndarray] | None:
-        if runs is None:
-            return None
-        if self.free:
-            return [(y - run)[self.n_init :] for y, run in zip(self.signals.y, runs, strict=True)]
-        k = self.n_init
-        pairs = zip(self.signals.u, self.signals.y, strict=True)
-        return [y[k:] - model(self.lags.regressors(u, y, k)) for u, y in pairs]
-
-    def rmse(self, residuals: list[ndarray] | None) -> float:
-        if residuals is None:
-            return float("inf")
-        return float(np.sqrt(np.mean(np.concatenate([r.ravel() for r in residuals]) ** 2)))
-
-    def normal_equations(
-        self, model: Decoupling, runs: list[ndarray], residuals: list[ndarray]
-    ) -> tuple[Float[ndarray, "P P"], Float[ndarray, " P"]]:
-        """Z^T Z and Z^T e with Z the derivatives of all outputs with respect to the parameters that may move."""
-        P = int(self.moving.sum())
-        gram, gradient = np.zeros((P, P)), np.zeros(P)
-        for u, run, e in zip(self.signals.u, runs, residuals, strict=True):
-            X = self.lags.regressors(u, run, self.n_init)
-            for rows in [slice(None)] if self.free else [slice(i, i + _ROWS) for i in range(0, len(X), _ROWS)]:
-                Z = sensitivities(model, self.lags, X) if self.free else value_derivatives(model, X[rows])
-                Z = Z[..., self.moving].reshape(-1, P)
-                gram += Z.T @ Z
-                gradient += Z.T @ e[rows].ravel()
-        return gram, gradient
 
 
 def refine(
     narx: AbstractNARX,
     model: Decoupling,
-    units: Units,
     u: Any,
     y: Any,
     on: str,
     validation: Any,
     max_steps: int,
     n_init: int | None,
-    fixed: tuple[str, ...],
+    fixed: Collection[str],
     progress: bool | Callable[..., None],
 ) -> tuple[Decoupling, tuple[RefineRow, ...]]:
-    """The best iterate of `model`, which maps scaled signals, and all iterates as rows; see `DecoupledNARX.refine`."""
+    """The best iterate that begins at `model`, and all iterates as rows; see `DecoupledNARX.refine`."""
     if on not in ("simulation", "prediction"):
         raise InputError(f'`on` must be "simulation" or "prediction". Got {on!r}.')
     limit = as_count("max_steps", max_steps)
@@ -118,14 +60,14 @@ def refine(
     k = max(lags.longest, 1) if n_init is None else as_count("n_init", n_init)
     if k < lags.longest:
         raise InputError(f"`n_init` must be at least the longest lag, {lags.longest}. Got {k}.")
-    training, held_back = _records(narx, u, y, validation, k)
-    low, high = ((bound - units.y_centre) / units.y_size for bound in narx.output_range.widened())
-    moving = _moving(model, fixed)
+    training = narx.trained_on
+    unit = training.y.half_width
     fitted, judged = (
-        Objective(lags, units.scaled(part), low, high, on == "simulation", k, moving) for part in (training, held_back)
+        Objective(lags, part, unit, narx.limits, on == "simulation", k) for part in _records(narx, u, y, validation, k)
     )
+    unknowns = Unknowns(model, training.middle, training.half_width, unit, fixed)
     with progress_callback(progress, "Refining") as report, one_thread(), np.errstate(all="ignore"):
-        return _descend(fitted, judged, model, limit, report)
+        return _descend(unknowns, fitted, judged, limit, report)
 
 
 def _records(narx: AbstractNARX, u: Any, y: Any, validation: Any, n_init: int) -> tuple[Signals, Signals]:
@@ -152,81 +94,67 @@ def _records(narx: AbstractNARX, u: Any, y: Any, validation: Any, n_init: int) -
     return signals, held_back
 
 
-def _moving(model: Decoupling, fixed: tuple[str, ...]) -> Bool[ndarray, " P"]:
-    """Which parameters may move: all but those of parts such as "W0" or "g1"."""
-    names = []
-    for l, (W, g) in enumerate(zip(model.W, model.g, strict=False)):
-        n_coefficients = g.C.size if l == model.n_layers - 1 else g.C[:, 1:].size
-        names += [f"W{l}"] * W.size + [f"g{l + 1}"] * n_coefficients
-    names += [f"W{model.n_layers}"] * model.W[-1].size
-    return np.array([name not in fixed for name in names])
-
-
 def _descend(
-    fitted: Objective, judged: Objective, model: Decoupling, limit: int, report: Callable[..., None]
+    unknowns: Unknowns, fitted: Objective, judged: Objective, limit: int, report: Callable[..., None]
 ) -> tuple[Decoupling, tuple[RefineRow, ...]]:
-    theta = parameters(model)
-    runs = fitted.run(model)
-    if runs is None:
+    def linearise(theta: Parameters) -> tuple[ndarray, AbstractLinearisation]:
+        """The cost of one set of displacements, as a batch of one."""
+        if not np.isfinite(theta[0]).all():  # the step of a singular matrix
+            return np.array([np.inf]), LinearisedLater(fitted, unknowns, unknowns.start, None)
+        model = unknowns.model(theta[0][0])
+        outcome = fitted.outcome(model)
+        cost = np.inf if outcome is None else outcome.mean_square
+        return np.array([cost]), LinearisedLater(fitted, unknowns, model, outcome)
+
+    begun = fitted.rmse(unknowns.start)
+    if not np.isfinite(begun):
         raise SolverError(
             "The simulation of the model leaves its range on the training record, so it cannot be refined on "
             'simulation. Refine on="prediction" first, or decouple with another rank or seed.'
         )
-    residuals = fitted.residuals(model, runs)
-    damping = 1e-3
-    rows = [RefineRow(0, fitted.rmse(residuals), judged.rmse(judged.residuals(model, judged.run(model))), damping)]
-    best, since = (rows[0].validation, 0, model), 0
-    for step in range(1, limit + 1):
-        assert residuals is not None
-        gram, gradient = fitted.normal_equations(model, runs, residuals)
-        if not (np.isfinite(gram).all() and np.isfinite(gradient).all()):
-            raise SolverError(
-                "The free run depends so strongly on the parameters that its derivatives overflow: the model is "
-                'unstable along the record. Give shorter records, or refine on="prediction".'
-            )
-        before = rows[-1].training
-        for _ in range(_TRIES):
-            move = _move(gram, gradient, damping)
-            if not np.isfinite(move).all():
-                damping *= 4.0
-                continue
-            moved = theta.copy()
-            moved[fitted.moving] += move
-            trial = with_parameters(model, moved)
-            new_runs = fitted.run(trial)
-            new_residuals = fitted.residuals(trial, new_runs)
-            after = fitted.rmse(new_residuals)
-            if after < before:
-                break
-            damping *= 4.0
-        else:
-            break
-        assert new_runs is not None
-        model, theta, runs, residuals = trial, parameters(trial), new_runs, new_residuals
-        damping = max(damping / 10.0, 1e-12)
-        rows.append(RefineRow(step, after, judged.rmse(judged.residuals(model, judged.run(model))), damping))
-        if rows[-1].validation < best[0]:
-            best = (rows[-1].validation, step, model)
-        try:
-            report(done=step, total=limit, objective=rows[-1].validation)
-        except KeyboardInterrupt:
-            warnings.warn(INTERRUPTED, DecouplingWarning, stacklevel=4)
-            break
-        since = step - best[1]
-        if before - after < _PROGRESS * before or since >= _PATIENCE:
-            break
-    if not np.isfinite(best[0]):
+    watch = _Watch(unknowns, judged, RefineRow(0, begun, judged.rmse(unknowns.start)))
+    descent = descend(
+        linearise,
+        lambda theta, step: [theta[0] + step],
+        [np.zeros((1, unknowns.count))],
+        max_steps=limit,
+        exact=_EXACT,
+        deadline=math.inf,
+        observe=watch,
+        progress=lambda _: report(done=watch.steps, total=limit, objective=watch.best.validation),
+    )
+    if descent.interrupted:
+        warnings.warn(INTERRUPTED, DecouplingWarning, stacklevel=4)
+    if not np.isfinite(watch.best.validation):
         raise SolverError(
             "The simulation leaves its range on the validation record at every step, so no iterate can be chosen: give "
             "another `validation`."
         )
-    chosen = best[1]
-    return best[2], tuple(RefineRow(r.step, r.training, r.validation, r.damping, r.step == chosen) for r in rows)
+    return unknowns.as_given(watch.model), tuple(
+        dataclasses.replace(row, chosen=row is watch.best) for row in watch.rows
+    )
 
 
-def _move(gram: ndarray, gradient: ndarray, damping: float) -> Float[ndarray, " P"]:
-    """A damped step in units of the columns: scalings that change nothing have no gradient and stay put."""
-    unit = np.sqrt(np.diag(gram))
-    unit = np.where(unit > 0.0, unit, 1.0)
-    scaled = gram / np.outer(unit, unit)
-    return np.linalg.solve(scaled + (damping + 1e-14) * np.eye(len(unit)), gradient / unit) / unit
+@dataclass
+class _Watch:
+    """Judges every iterate on the validation records, and ends the descent when they have not got better for long."""
+
+    unknowns: Unknowns
+    judged: Objective
+    best: RefineRow
+    steps: int = 0
+    rows: list[RefineRow] = field(init=False)
+    model: Decoupling = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.rows, self.model = [self.best], self.unknowns.start
+
+    def __call__(self, theta: Parameters, cost: ndarray) -> bool:
+        self.steps += 1
+        training = float(np.sqrt(cost[0]))
+        if training < self.rows[-1].training:
+            model = self.unknowns.model(theta[0][0])
+            self.rows.append(RefineRow(self.steps, training, self.judged.rmse(model)))
+            if self.rows[-1].validation < self.best.validation:
+                self.best, self.model = self.rows[-1], model
+        return self.steps - self.best.step < _PATIENCE

@@ -1,4 +1,4 @@
-"""Records of inputs and outputs, checked: one record or several, one channel or several."""
+"""Records of inputs and outputs, checked: one record or several, one channel or several; and the ranges they fill."""
 
 from __future__ import annotations
 
@@ -10,6 +10,46 @@ from jaxtyping import Float
 from numpy import ndarray
 
 from .._support._errors import InputError
+
+_LARGEST = 1e100  # of signals: their products are added up
+
+
+@dataclass(frozen=True, eq=False)
+class Range:
+    """The smallest interval that holds all samples of a channel, for every channel."""
+
+    low: Float[ndarray, " channels"]
+    high: Float[ndarray, " channels"]
+
+    @classmethod
+    def of(cls, name: str, records: tuple[Float[ndarray, "_ channels"], ...]) -> Range:
+        """The range of records in which every channel varies; `name` is what the user calls them."""
+        low = np.min([r.min(axis=0) for r in records], axis=0)
+        high = np.max([r.max(axis=0) for r in records], axis=0)
+        found = cls(low, high)
+        for i, (a, b, half) in enumerate(zip(low, high, found.half_width, strict=True)):
+            channel = f"`{name}[:, {i}]`" if len(low) > 1 else f"`{name}`"
+            if a == b:
+                raise InputError(f"{channel} must vary. It is {a:g} throughout: nothing can be learnt from a constant.")
+            if max(abs(a), abs(b)) > _LARGEST or half < 1.0 / _LARGEST:
+                raise InputError(
+                    f"{channel} must lie within ±{_LARGEST:g} and vary by more than {1.0 / _LARGEST:g}. Got the "
+                    f"range [{a:g}, {b:g}]: choose other units."
+                )
+        return found
+
+    @property
+    def middle(self) -> Float[ndarray, " channels"]:
+        return self.low / 2.0 + self.high / 2.0
+
+    @property
+    def half_width(self) -> Float[ndarray, " channels"]:
+        return self.high / 2.0 - self.low / 2.0
+
+    def widened(self, factor: float) -> Range:
+        """The range that reaches so many times as far from the middle."""
+        reach = factor * self.half_width
+        return Range(self.middle - reach, self.middle + reach)
 
 
 @dataclass(frozen=True)

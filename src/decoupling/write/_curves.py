@@ -1,34 +1,52 @@
-"""Internal functions as curves: what every drawing of them starts from."""
+"""Internal functions as curves: what every drawing of them starts from.
+
+Drawings cut a curve at the ends of the domain of its function: solid inside, dashed beyond, ticks at the ends.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
 from ..model._decoupling import Decoupling
+from ..model._functions import Functions
 
+Line = tuple[Float[ndarray, " _"], Float[ndarray, " _"]]  # u and g(u)
+Domain = tuple[float, float]
 Grids = list[Float[ndarray, "k _"]]
 # Standard errors of all functions on one grid per layer, such as `_inference.standard_errors` computes them.
 Errors = Callable[[Grids], tuple[Float[ndarray, "k _"], ...]]
 
-
 _WIDEST_BAND = 1.0  # heights of the curve, above and below it: a wider band would leave nothing of the curve to see
+_SAME = 1e-6  # of what is drawn: ends of a domain that are so near to those of the curve are the same
+
+
+@dataclass(frozen=True, eq=False)
+class Parts:
+    """A curve cut at the ends of the domain; `inside` is empty where all of it lies beyond."""
+
+    inside: tuple[Line, ...]
+    beyond: tuple[Line, ...]
+    ends: tuple[float, ...]
 
 
 @dataclass(frozen=True, eq=False)
 class Curve:
     """One internal function over the range that its arguments visit.
 
-    `band` is two standard errors, to be added to and taken from `values`; None where they are not known.
+    `band` is two standard errors, to be added to and taken from `values`; None where they are not known. `domain` is
+    that of the function; None where it says nothing about a drawing, see `marked_domains`.
     """
 
     u: Float[ndarray, " k"]
     values: Float[ndarray, " k"]
     band: Float[ndarray, " k"] | None
+    domain: Domain | None = None
 
     @property
     def lowest(self) -> float:
@@ -49,39 +67,61 @@ class Curve:
             return low - room, high + room
         return max(self.lowest, low - room), min(self.highest, high + room)
 
+    @property
+    def parts(self) -> Parts:
+        """What lies inside the domain and what beyond it."""
+        u, v = self.u, self.values
+        if self.domain is None:
+            return Parts(((u, v),), (), ())
+        low, high = self.domain
+        slack = _SAME * float(u[-1] - u[0])
+        ends = tuple(end for end in (low, high) if u[0] + slack < end < u[-1] - slack)
+        inside: list[Line] = []
+        beyond: list[Line] = []
+        for a, b in pairwise((float(u[0]), *ends, float(u[-1]))):
+            at = np.concatenate([[a], u[(u > a) & (u < b)], [b]])
+            here = inside if low - slack <= (a + b) / 2 <= high + slack else beyond
+            here.append((at, np.interp(at, u, v)))
+        return Parts(tuple(inside), tuple(beyond), ends)
+
 
 Curves = tuple[tuple[Curve, ...], ...]  # layer by layer
 
 
-def curves(model: Decoupling, X: object, *, n_points: int = 60, errors: Errors | None = None) -> Curves:
-    """The curves of all functions, each over the range that the points X visit.
+def curves(model: Decoupling, X: object = None, *, n_points: int = 60, errors: Errors | None = None) -> Curves:
+    """The curves of all functions, each over the range that the points X visit, or over its domain without points.
 
     A range that is a single number is widened a little, so that there is something to see.
     """
-    grids: Grids = []
-    for u in model.inner_inputs(X):
-        low, high = u.min(axis=0), u.max(axis=0)
-        wider = np.where(high - low > 1e-12 * np.maximum(np.abs(low), np.abs(high)), 0.0, np.maximum(np.abs(low), 1.0))
-        grids.append(np.linspace(low - wider / 2, high + wider / 2, n_points))
-    return _on_grids(model, grids, errors)
-
-
-def curves_between(model: Decoupling, low: float, high: float, *, n_points: int = 60) -> Curves:
-    """The curves of all functions over one range, for a model of which no points are known."""
-    grid = np.linspace(low, high, n_points)
-    return _on_grids(model, [np.repeat(grid[:, None], r, axis=1) for r in model.ranks], None)
-
-
-def _on_grids(model: Decoupling, grids: Grids, errors: Errors | None) -> Curves:
+    if X is None:
+        ranges = [(g.domain[:, 0], g.domain[:, 1]) for g in model.g]
+    else:
+        ranges = [_visited(u) for u in model.inner_inputs(X)]
+    grids: Grids = [np.linspace(low, high, n_points) for low, high in ranges]
     known = None if errors is None else errors(grids)
     found = []
     for l, (functions, grid) in enumerate(zip(model.g, grids, strict=True)):
-        values = functions(grid)
+        values, domains = functions.values(grid), marked_domains(functions)
         bands = [None if known is None else 2 * known[l][:, j] for j in range(functions.rank)]
-        found.append(
-            tuple(
-                Curve(grid[:, j], values[:, j], band if band is not None and np.all(np.isfinite(band)) else None)
-                for j, band in enumerate(bands)
-            )
-        )
+        bands = [band if band is not None and np.all(np.isfinite(band)) else None for band in bands]
+        found.append(tuple(Curve(grid[:, j], values[:, j], bands[j], domain) for j, domain in enumerate(domains)))
     return tuple(found)
+
+
+def marked_domains(functions: Functions) -> tuple[Domain | None, ...]:
+    """The domains that a drawing marks: where functions were fitted, or where their tails begin.
+
+    None where a domain says neither, because the formula goes on outside: for bases that find their domains, and for
+    domains that are the window itself, which functions have when nobody gives them one.
+    """
+    found: list[Domain | None] = []
+    for basis, (low, high) in zip(functions.layer.bases, functions.domain.tolist(), strict=True):
+        says_nothing = functions.outside == "extend" and (basis.free_domain or (low, high) == basis.window)
+        found.append(None if says_nothing else (low, high))
+    return tuple(found)
+
+
+def _visited(u: Float[ndarray, "S r"]) -> tuple[Float[ndarray, " r"], Float[ndarray, " r"]]:
+    low, high = u.min(axis=0), u.max(axis=0)
+    wider = np.where(high - low > 1e-12 * np.maximum(np.abs(low), np.abs(high)), 0.0, np.maximum(np.abs(low), 1.0))
+    return low - wider / 2, high + wider / 2

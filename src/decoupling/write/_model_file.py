@@ -1,4 +1,9 @@
-"""Model files: safetensors with a JSON description of the bases in the metadata. No code is ever run on loading."""
+"""Model files: safetensors with a JSON description of the bases in the metadata. No code is ever run on loading.
+
+Version 2 holds, for a model of L layers, the arrays W0, ..., WL, C1, ..., CL and domain1, ..., domainL, with `linear`
+and `offset` where there are such parts. The metadata are texts: format, version, and JSON in bases, outside, inputs and
+outputs. Version 1 had no domains: some bases had a radius or a scale instead.
+"""
 
 from __future__ import annotations
 
@@ -9,25 +14,40 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from .._support._errors import DecouplingError, InputError, ModelFileError
 from .._support._whole_files import replace_file
-from ..bases import AbstractBasis, Bernstein, Chebyshev, Monomial, ScaledMonomial, Trigonometric
+from ..bases import OWN_BASES, AbstractBasis
 from ..model._decoupling import Decoupling
 from ..model._functions import Functions
 
-_FORMAT, _VERSION = "decoupling", 1
-_OWN_BASES: tuple[type[AbstractBasis], ...] = (Monomial, ScaledMonomial, Bernstein, Chebyshev, Trigonometric)
+_FORMAT, _VERSION = "decoupling", 2
+_READABLE = ("1", "2")
+_OPTIONAL = ("linear", "offset")
+_NAMES = ("inputs", "outputs")
+
+Known = dict[str, type[AbstractBasis]]
 
 
 def save_model(model: Decoupling, path: str | os.PathLike[str]) -> None:
     """Write `model`; an existing file is replaced only once the new one is complete."""
     from safetensors.numpy import save
 
-    arrays = {f"W{l}": W for l, W in enumerate(model.W)} | {f"C{l + 1}": g.C for l, g in enumerate(model.g)}
-    bases = [[_describe(b) for b in g.layer.bases] for g in model.g]
-    metadata = {"format": _FORMAT, "version": str(_VERSION), "bases": json.dumps(bases)}
+    arrays = {f"W{l}": W for l, W in enumerate(model.W)}
+    for l, g in enumerate(model.g, start=1):
+        arrays |= {f"C{l}": g.C, f"domain{l}": g.domain}
+    arrays |= {name: array for name in _OPTIONAL if (array := getattr(model, name)) is not None}
+    metadata = {
+        "format": _FORMAT,
+        "version": str(_VERSION),
+        "bases": json.dumps([[_describe(b) for b in g.layer.bases] for g in model.g]),
+        "outside": json.dumps([g.outside for g in model.g]),
+    }
+    metadata |= {key: json.dumps(names) for key in _NAMES if (names := getattr(model, key)) is not None}
+    content = _in_order(save(arrays, metadata=metadata))
     with replace_file(path) as stream:
-        stream.write(save(arrays, metadata=metadata))
+        stream.write(content)
 
 
 def load_model(path: str | os.PathLike[str], bases: Sequence[type[AbstractBasis]]) -> Decoupling:
@@ -48,19 +68,58 @@ def load_model(path: str | os.PathLike[str], bases: Sequence[type[AbstractBasis]
         ) from error
     if metadata.get("format") != _FORMAT:
         raise ModelFileError(f"`{file}` must be a model file written by Decoupling.save. It holds other tensors.")
-    if metadata.get("version") != str(_VERSION):
+    if metadata.get("version") not in _READABLE:
         raise ModelFileError(
-            f"`{file}` must have format version {_VERSION}. Got {metadata.get('version')}: update the package."
+            f"`{file}` must have format version {' or '.join(_READABLE)}. Got {metadata.get('version')}: update the "
+            "package."
         )
-    known = {cls.__name__: cls for cls in (*_OWN_BASES, *bases)}
+    known = {cls.__name__: cls for cls in (*OWN_BASES, *bases)}
     try:
-        layers = [tuple(_revive(item, known, file) for item in layer) for layer in json.loads(metadata["bases"])]
-        W = [arrays[f"W{l}"] for l in range(len(layers) + 1)]
-        return Decoupling(W, [Functions(b, arrays[f"C{l + 1}"]) for l, b in enumerate(layers)])
+        return _model(metadata, arrays, known, file)
     except ModelFileError:
         raise
-    except (KeyError, TypeError, ValueError, DecouplingError) as error:
+    except (KeyError, TypeError, ValueError, RecursionError, DecouplingError) as error:
         raise ModelFileError(f"`{file}` must describe a decoupling. Its parts do not fit together: {error}") from error
+
+
+def _model(metadata: dict[str, str], arrays: dict[str, np.ndarray], known: Known, file: Path) -> Decoupling:
+    described = json.loads(metadata["bases"])
+    W = [arrays[f"W{l}"] for l in range(len(described) + 1)]
+    C = [arrays[f"C{l}"] for l in range(1, len(described) + 1)]
+    if metadata["version"] == "1":
+        return Decoupling(W, [_first_version(items, c, known, file) for items, c in zip(described, C, strict=True)])
+    g = [
+        Functions(tuple(_revive(item, known, file) for item in items), c, arrays[f"domain{l}"], outside)
+        for l, (items, c, outside) in enumerate(
+            zip(described, C, json.loads(metadata["outside"]), strict=True), start=1
+        )
+    ]
+    names = {key: json.loads(metadata[key]) for key in _NAMES if key in metadata}
+    return Decoupling(W, g, **{key: arrays.get(key) for key in _OPTIONAL}, **names)
+
+
+def _first_version(items: list[Any], C: np.ndarray, known: Known, file: Path) -> Functions:
+    """Functions of u / radius, and of u / scale times scale, on the domains that mean the same now."""
+    bases, domain = [], np.tile([-1.0, 1.0], (len(items), 1))
+    C = np.array(C)
+    for j, item in enumerate(items):
+        fields = dict(item["fields"])
+        if item["name"] in ("Chebyshev", "Bernstein"):
+            domain[j] *= float(fields.pop("radius"))
+        elif item["name"] == "ScaledMonomial":
+            scale = float(fields.pop("scale"))
+            domain[j] *= scale
+            C[j, 1:] *= scale
+        bases.append(_revive({"name": item["name"], "fields": fields}, known, file))
+    return Functions(tuple(bases), C, domain)
+
+
+def _in_order(content: bytes) -> bytes:
+    """The same file with its header in the order of the alphabet: safetensors writes metadata in a random one."""
+    size = int.from_bytes(content[:8], "little")
+    header = json.dumps(json.loads(content[8 : 8 + size]), sort_keys=True, separators=(",", ":")).encode()
+    header += b" " * (-len(header) % 8)
+    return len(header).to_bytes(8, "little") + header + content[8 + size :]
 
 
 def _describe(basis: AbstractBasis) -> dict[str, Any]:
@@ -77,7 +136,7 @@ def _describe(basis: AbstractBasis) -> dict[str, Any]:
     return description
 
 
-def _revive(item: dict[str, Any], known: dict[str, type[AbstractBasis]], file: Path) -> AbstractBasis:
+def _revive(item: dict[str, Any], known: Known, file: Path) -> AbstractBasis:
     cls = known.get(item["name"])
     if cls is None:
         raise ModelFileError(

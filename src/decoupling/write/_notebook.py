@@ -5,31 +5,34 @@ The drawings are SVG written by hand, so that showing a result needs neither mat
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
 from ..fit._result import Result
 from ..model._decoupling import Decoupling
-from ..model._names import as_html
+from ..model._names import Name, as_html, names
 from ..samples._jacobians import StoredJacobians
 from ..samples._samples import Samples
-from ._curves import Curve, Curves, curves, curves_between
+from ._curves import Curve, Curves, curves
 
 _SHOWN = 12  # curves of a layer, numbers of a row
 _SHOWN_VARIABLES = 6  # inputs, and outputs
 _WIDTH, _HEIGHT, _PAD = 64, 36, 3
 _BINS = 24
 _N_POINTS = 40
+_BEYOND = {"extend": "", "linear": "; tangents beyond the domains", "constant": "; constant beyond the domains"}
 
 Row = tuple[str, str]  # head and cell, both HTML
 
 
 def samples_html(samples: Samples) -> str:
     """The range and a histogram of every input and output."""
-    rows = _variables("x", samples.X)
+    rows = _variables(names("inputs", samples.inputs, "x", samples.n_inputs), samples.X)
     if samples.F is not None:
-        rows += _variables("y", samples.F)
+        rows += _variables(names("outputs", samples.outputs, "y", samples.n_outputs), samples.F)
     if samples.J is not None:
         where = " in a file" if isinstance(samples.J, StoredJacobians) else ""
         rows.append(("J", " &times; ".join(str(size) for size in samples.J.shape) + where))
@@ -37,10 +40,10 @@ def samples_html(samples: Samples) -> str:
 
 
 def decoupling_html(model: Decoupling) -> str:
-    """The layers, with the functions over [-1, 1]: a model does not know its samples."""
-    drawn = curves_between(model, -1.0, 1.0, n_points=_N_POINTS)
-    note = "Curves are drawn over [−1, 1]; plot(X) draws them where points lie."
-    return _table(repr(model), _layers(model, drawn), note)
+    """The layers, with the functions over their domains: a model does not know its samples."""
+    rows = _layers(model, curves(model, n_points=_N_POINTS))
+    note = "Curves are drawn over the domains of the functions; plot(X) draws them where points lie."
+    return _table(_title(model), rows, note)
 
 
 def result_html(result: Result) -> str:
@@ -55,42 +58,54 @@ def result_html(result: Result) -> str:
     rows += _layers(model, curves(model, samples.X, n_points=_N_POINTS))
     rows += [("&lambda;", f"{result.lam:.0e}"), ("stopped", as_html(result.reason))]
     rows += [("note", as_html(note)) for note in result.notes]
-    return _table(repr(model), rows, "Curves are drawn over the range that the samples visit.")
+    return _table(_title(model), rows, "Curves are drawn over the range that the samples visit.")
 
 
 # Rows
 
 
-def _variables(letter: str, values: Float[ndarray, "S k"]) -> list[Row]:
+def _title(model: Decoupling) -> str:
+    """The sizes of a model. Degrees are told by the bases, which are named with their layers."""
+    dims = "-".join(str(d) for d in (model.n_inputs, *model.ranks, model.n_outputs))
+    return f"Decoupling {dims}, {model.n_parameters} parameters"
+
+
+def _variables(called: tuple[Name, ...], values: Float[ndarray, "S k"]) -> list[Row]:
     """One row per column: name, range, histogram."""
     rows = []
     size = values.shape[1]
     shown = size if size <= _SHOWN_VARIABLES + 1 else _SHOWN_VARIABLES
-    for i in range(shown):
-        column = values[:, i]
+    for name, column in zip(called[:shown], values.T, strict=False):
         text = f"{column.min() + 0.0:.3g} &hellip; {column.max() + 0.0:.3g}"  # + 0.0: no minus before zero
-        name = f"{letter}<sub>{i + 1}</sub>"
-        rows.append((name, f"{_histogram(column, f'{letter}{i + 1}')} {text}"))
+        rows.append((name.html, f"{_histogram(column, name.text)} {text}"))
     if shown < size:
-        rows.append((f"{letter}", f"&hellip; and {size - shown} more"))
+        rows.append(("", f"&hellip; and {size - shown} more"))
     return rows
 
 
 def _layers(model: Decoupling, drawn: Curves) -> list[Row]:
     rows = []
+    for key, called in (("inputs", model.inputs), ("outputs", model.outputs)):
+        if called is not None:
+            labels = names(key, called, "", len(called))
+            rows.append((key, ", ".join(_some([name.html for name in labels]))))
     for l, W in enumerate(model.W):
         rows.append((f"W<sub>{l}</sub>", f"{W.shape[0]} &times; {W.shape[1]}"))
         if l < model.n_layers:
             pictures = [_sparkline(curve, f"g{l + 1}_{j + 1}") for j, curve in enumerate(drawn[l][: _SHOWN + 1])]
             cell = " ".join(_some(pictures, n=model.ranks[l]))
             rows.append((f"g<sub>{l + 1}</sub>", f"{cell}<br>{_basis(model, l)}"))
+    if model.linear is not None:
+        rows.append(("A", f"{model.n_outputs} &times; {model.n_inputs}, a linear part"))
+    if model.offset is not None:
+        rows.append(("b", as_html(", ".join(_some([f"{value:.3g}" for value in model.offset])))))
     return rows
 
 
 def _basis(model: Decoupling, l: int) -> str:
-    """The basis of a layer; each of several is named once."""
-    bases = dict.fromkeys(repr(basis) for basis in model.g[l].layer.bases)
-    return as_html(", ".join(_some(list(bases))))
+    """The basis of a layer, each of several named once, and what the functions do beyond their domains."""
+    bases = list(dict.fromkeys(repr(basis) for basis in model.g[l].layer.bases))
+    return as_html(", ".join(_some(bases)) + _BEYOND[model.g[l].outside])
 
 
 def _some(items: list[str], n: int | None = None) -> list[str]:
@@ -112,21 +127,31 @@ def _table(title: str, rows: list[Row], note: str = "") -> str:
 
 
 def _sparkline(curve: Curve, name: str) -> str:
-    """A curve with the lines u = 0 and g = 0 behind it."""
+    """A curve with the lines u = 0 and g = 0 behind it; dashed beyond the domain, whose ends are ticks."""
     low, high = curve.lowest, curve.highest
     title = f"{name} from {curve.u[0]:.3g} to {curve.u[-1]:.3g}, values {low:.3g} to {high:.3g}"
     if not np.isfinite(high - low):
         return _svg("", title)
     u0, u1 = float(curve.u[0]), float(curve.u[-1])
     low, high = curve.limits
-    x = _PAD + (curve.u - u0) / (u1 - u0) * (_WIDTH - 2 * _PAD)
-    y = _PAD + (high - curve.values) / (high - low) * (_HEIGHT - 2 * _PAD)
-    zero_x, zero_y = _PAD - u0 / (u1 - u0) * (_WIDTH - 2 * _PAD), _PAD + high / (high - low) * (_HEIGHT - 2 * _PAD)
-    axes = f"M0 {zero_y:.1f}H{_WIDTH}" if low < 0.0 < high else ""
-    axes += f"M{zero_x:.1f} 0V{_HEIGHT}" if u0 < 0.0 < u1 else ""
-    behind = f'<path d="{axes}" stroke="currentColor" stroke-opacity="0.35"/>' if axes else ""
-    points = " ".join(f"{a:.1f},{b:.1f}" for a, b in zip(x, y, strict=True))
-    return _svg(f'{behind}<polyline points="{points}" fill="none" stroke="currentColor" stroke-width="1.5"/>', title)
+    parts = curve.parts
+
+    def x(u: Any) -> Any:
+        return _PAD + (u - u0) / (u1 - u0) * (_WIDTH - 2 * _PAD)
+
+    def y(v: Any) -> Any:
+        return _PAD + (high - v) / (high - low) * (_HEIGHT - 2 * _PAD)
+
+    axes = f"M0 {y(0.0):.1f}H{_WIDTH}" if low < 0.0 < high else ""
+    axes += f"M{x(0.0):.1f} 0V{_HEIGHT}" if u0 < 0.0 < u1 else ""
+    drawn = f'<path d="{axes}" stroke="currentColor" stroke-opacity="0.35"/>' if axes else ""
+    for pieces, dashes in ((parts.inside, ""), (parts.beyond, ' stroke-dasharray="3 2"')):
+        for piece in pieces:
+            points = " ".join(f"{a:.1f},{b:.1f}" for a, b in zip(x(piece[0]), y(piece[1]), strict=True))
+            drawn += f'<polyline points="{points}" fill="none" stroke="currentColor" stroke-width="1.5"{dashes}/>'
+    ticks = "".join(f"M{x(end):.1f} {_HEIGHT}v-6" for end in parts.ends)
+    drawn += f'<path d="{ticks}" stroke="currentColor"/>' if ticks else ""
+    return _svg(drawn, title)
 
 
 def _histogram(values: Float[ndarray, " S"], name: str) -> str:

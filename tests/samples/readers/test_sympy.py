@@ -32,6 +32,11 @@ def test_one_expression_and_a_matrix_are_taken():
     assert_allclose(dc.Samples.from_sympy(a**2, a, X[:, :1]).J[:, 0, 0], 2 * X[:, 0])
 
 
+def test_inputs_are_called_what_the_symbols_are():
+    assert dc.Samples.from_sympy(a * b, [b, a], X).inputs == ("b", "a")
+    assert dc.Samples.from_sympy(a, [a, sympy.Symbol("a", real=True)], X).inputs is None  # twins
+
+
 def test_symbols_stand_for_real_numbers():
     """Without that the derivative of |a| cannot be computed by NumPy."""
     s = dc.Samples.from_sympy([sympy.Abs(a), sympy.Max(a, b), sympy.Piecewise((a, a > 0), (b, True))], [a, b], X)

@@ -18,30 +18,48 @@
 
   // The model
 
-  const kinds = {
-    powers: (f, u) => f.c.reduceRight((sum, c) => sum * u + c, 0),
-    waves: (f, u) =>
-      f.c.reduce((sum, c, i) => {
-        const angle = Math.ceil(i / 2) * u;
-        return sum + c * (i === 0 ? 1 : i % 2 ? Math.cos(angle) : Math.sin(angle));
-      }, 0),
-    table: (f, u) => {
-      const place = ((u - f.first) / (f.last - f.first)) * (f.c.length - 1);
-      const i = clamp(Math.floor(place), 0, f.c.length - 2);
-      return f.c[i] + (place - i) * (f.c[i + 1] - f.c[i]);
-    },
+  const between = (first, last, c, u) => {
+    const place = ((u - first) / (last - first)) * (c.length - 1);
+    const i = clamp(Math.floor(place), 0, c.length - 2);
+    return c[i] + (place - i) * (c[i + 1] - c[i]);
   };
-  const valueOf = (f, u) => kinds[f.kind](f, u);
+  // A step takes numbers from the list v, by their places, and adds one. The first number is the argument t.
+  const operations = {
+    number: (v, value) => value,
+    sum: (v, ...places) => places.reduce((sum, i) => sum + v[i], 0),
+    product: (v, ...places) => places.reduce((product, i) => product * v[i], 1),
+    clip: (v, i, low, high) => clamp(v[i], low, high),
+    polynomial: (v, i, ...a) => a.reduceRight((sum, c) => sum * v[i] + c, 0),
+    table: (v, i, first, last, ...c) => between(first, last, c, v[i]),
+  };
+  for (const name of ["cos", "sin", "tanh", "exp", "abs"]) operations[name] = (v, i) => Math[name](v[i]);
+
+  function carryOut(steps, t) {
+    const v = [t];
+    for (const [name, ...rest] of steps) v.push(operations[name](v, ...rest));
+    return v[v.length - 1];
+  }
+
+  function valueOf(f, u) {
+    const t = (u - f.middle) / f.half;
+    if (!f.tails) return carryOut(f.steps, t);
+    const inside = clamp(t, -1, 1);
+    return carryOut(f.steps, inside) + (t - inside) * f.tails[t < 0 ? 0 : 1];
+  }
+
   const times = (W, z) => W.map((row) => row.reduce((sum, w, j) => sum + w * z[j], 0));
+  const moved = (start, columns, x) =>
+    start.map((s, j) => columns.reduce((sum, c, i) => sum + c[j] * (x[i] - flow.inputs[i].base), s));
 
   function run(x) {
-    const u = [flow.start.map((s, j) => flow.columns.reduce((sum, c, i) => sum + c[j] * (x[i] - flow.inputs[i].base), s))];
+    const u = [moved(flow.start, flow.columns, x)];
     const z = [];
     flow.functions.forEach((layer, l) => {
       z.push(layer.map((f, j) => valueOf(f, u[l][j])));
       u.push(times(flow.weights[l], z[l]));
     });
-    return { x, u, z, y: u.pop() };
+    const straight = moved(flow.straight.start, flow.straight.columns, x);
+    return { x, u, z, straight, y: u.pop().map((sum, i) => sum + straight[i]) };
   }
 
   // The picture
@@ -92,12 +110,17 @@
     const brought = flow.edges.map((edge) => edge.weight * leaving(flow.nodes[edge.source]));
     const most = flow.nodes.map(() => 0);
     flow.edges.forEach((edge, i) => (most[edge.target] = Math.max(most[edge.target], Math.abs(brought[i]))));
+    const { targets } = flow.straight;
+    const added = targets.map((node) => point.straight[flow.nodes[node].index]);
+    targets.forEach((node, i) => (most[node] = Math.max(most[node], Math.abs(added[i]))));
+    const thick = (path, part) => (path.style.strokeWidth = (0.5 + 3.5 * (part || 0)).toFixed(2));
     flow.edges.forEach((edge, i) => {
       const path = byId(`edge-${i}`);
-      path.style.strokeWidth = (0.5 + 3.5 * (Math.abs(brought[i]) / most[edge.target] || 0)).toFixed(2);
+      thick(path, Math.abs(brought[i]) / most[edge.target]);
       path.classList.toggle("minus", brought[i] < 0);
       path.classList.toggle("plus", brought[i] >= 0);
     });
+    targets.forEach((node, i) => thick(byId(`from-straight-${i}`), Math.abs(added[i]) / most[node]));
     point.y.forEach((value, i) => {
       const output = byId(`output-${i}`);
       if (output) output.textContent = shown(value);
@@ -159,7 +182,7 @@
       cross.querySelector(".ring").setAttribute("cy", cy.toFixed(1));
       cross.removeAttribute("hidden");
       let text = `u = ${shown(at)}, g(u) = ${shown(value)}`;
-      if (node.band) text += ` \u00b1 ${shown(kinds.table({ first: low, last: high, c: node.band }, at))}`;
+      if (node.band) text += ` \u00b1 ${shown(between(low, high, node.band, at))}`;
       card.querySelector(".reading").textContent = text;
       svg.setAttribute("aria-valuenow", at);
       svg.setAttribute("aria-valuetext", text);

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from ..._support._errors import InputError, ModelFileError
-from ...model._names import names
 from ._arrays import ArraysTable, read_mat, read_npy, read_npz, samples_of_arrays
 from ._csv import CsvTable
 from ._parquet import ParquetTable
@@ -25,7 +24,7 @@ def read_samples(
     jacobians: bool | None = None,
     drop_missing: bool = False,
 ) -> Reading:
-    """Samples and the names of their columns; see `Samples.load`."""
+    """Samples and what there is to know about them; see `Samples.load`."""
     for argument, flag in (("jacobians", jacobians), ("drop_missing", drop_missing)):
         if flag is not None and not isinstance(flag, bool):
             raise InputError(f"`{argument}` must be True or False. Got {flag!r}.")
@@ -49,19 +48,13 @@ def read_samples(
         table = ArraysTable(file, arrays)
         given = [_listed(name) for name in (inputs, outputs)]
         if as_samples or ("X" in arrays and not any(name in table.names for listed in given for name in listed or ())):
-            samples, notes = samples_of_arrays(file, arrays, jacobians=jacobians, drop_missing=drop_missing)
-            called = _called("inputs", given[0], samples.n_inputs), _called("outputs", given[1], samples.n_outputs)
-            return Reading(samples, *called, notes)
+            called = {"inputs": given[0], "outputs": given[1]}
+            return samples_of_arrays(file, arrays, called, jacobians=jacobians, drop_missing=drop_missing)
     return samples_of(table, inputs, outputs, jacobians=jacobians, drop_missing=drop_missing)
 
 
 def _listed(given: Any) -> tuple[Any, ...] | None:
     return None if given is None else (given,) if isinstance(given, str) else tuple(given)
-
-
-def _called(argument: str, given: Any, size: int) -> tuple[str, ...] | None:
-    """What columns without names are called."""
-    return None if given is None else tuple(name.given for name in names(argument, given, "", size))
 
 
 def _archive(file: Path, ending: str, as_samples: bool) -> Any:

@@ -2,7 +2,7 @@
 
 Arrays called X, F, J and weights are samples as they are. Where columns are named instead, every name is that of an
 array: one number per sample, or a matrix whose columns are called `name1`, `name2`, ... Names that are not those of
-arrays are given to the columns of X and F.
+arrays are given to the columns of X and F; without any, the texts in `input_names` and `output_names` are.
 """
 
 from __future__ import annotations
@@ -20,9 +20,10 @@ from numpy import ndarray
 from ..._support._errors import ModelFileError
 from ...model._names import label
 from .._samples import Samples
-from ._table import AbstractTable, far_from_0
+from ._table import AbstractTable, Reading
 
 _PARTS = ("X", "F", "J", "weights")
+_NAMES = {"inputs": "input_names", "outputs": "output_names"}  # as `Samples.save` writes them
 _DAMAGED = (OSError, ValueError, EOFError, KeyError, RuntimeError, zipfile.BadZipFile, zlib.error)
 
 
@@ -33,7 +34,7 @@ def read_npz(path: Path, *, as_samples: bool) -> dict[str, ndarray]:
         with path.open("rb") as stream:  # NumPy leaves the file open when it turns out to be damaged
             archive = np.load(stream, allow_pickle=False)
             if isinstance(archive, np.lib.npyio.NpzFile):
-                chosen = _PARTS if as_samples and "X" in archive.files else archive.files
+                chosen = (*_PARTS, *_NAMES.values()) if as_samples and "X" in archive.files else archive.files
                 return {name: archive[name] for name in archive.files if name in chosen}
     except _DAMAGED as error:
         raise ModelFileError(f"{rule}. It cannot be read: {error or type(error).__name__}.") from error
@@ -80,9 +81,14 @@ def read_mat(path: Path) -> dict[str, ndarray]:
 
 
 def samples_of_arrays(
-    path: Path, arrays: Mapping[str, ndarray], *, jacobians: bool | None, drop_missing: bool
-) -> tuple[Samples, tuple[str, ...]]:
-    """Samples of the arrays X, F, J and weights, and what the user should know about them."""
+    path: Path,
+    arrays: Mapping[str, ndarray],
+    called: Mapping[str, Any],
+    *,
+    jacobians: bool | None,
+    drop_missing: bool,
+) -> Reading:
+    """Samples of the arrays X, F, J and weights; `called` holds the names that the user gives to their columns."""
     rule = f"`{path}` must have the arrays X and F or J"
     if "X" not in arrays:
         raise ModelFileError(
@@ -105,9 +111,13 @@ def samples_of_arrays(
             )
         notes = [f"Left out: {int(np.count_nonzero(~kept))} of {len(kept)} samples with missing or infinite values."]
         parts = {name: array[kept] for name, array in parts.items()}
-    samples = Samples(**parts)
-    notes += far_from_0(samples.X, [f"x{i + 1}" for i in range(samples.n_inputs)])
-    return samples, tuple(notes)
+    names = {which: _texts(arrays.get(_NAMES[which])) if given is None else given for which, given in called.items()}
+    return Reading(Samples(**parts, **names), tuple(notes))
+
+
+def _texts(array: ndarray | None) -> tuple[str, ...] | None:
+    """Names as `Samples.save` writes them; whatever else bears that name in a file is none of ours."""
+    return tuple(array.tolist()) if array is not None and array.dtype.kind == "U" and array.ndim == 1 else None
 
 
 def _with_lost_axes(parts: dict[str, ndarray]) -> dict[str, ndarray]:

@@ -11,6 +11,7 @@ from numpy import ndarray
 
 from ..._support._errors import InputError
 from .._samples import Samples
+from ._frames import usable_names
 from ._points import as_filled_points, check_finite_at, first_of
 
 
@@ -29,7 +30,7 @@ def sample_sympy(expressions: Any, symbols: Any, X: object) -> Samples:
     S, n = len(points), len(outputs)
     F = _evaluated(sympy, "values", outputs, real, points)
     J = _evaluated(sympy, "derivatives", derivatives, real, points).reshape(S, n, len(real))
-    return Samples(points, F=F, J=J)
+    return Samples(points, F=F, J=J, inputs=usable_names([str(symbol) for symbol in names]))
 
 
 def _as_symbols(sympy: Any, symbols: Any) -> tuple[Any, ...]:

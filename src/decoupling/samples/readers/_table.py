@@ -21,19 +21,24 @@ from ...model._names import label
 from .._samples import Samples
 
 _SHOWN = 5  # rows named in a message
-_FAR = 20.0  # standard deviations between the mean of an input and 0 from which this is told
 _LISTED = 30  # columns named in a message
 _ENTRIES = ("d{y}/d{x}", "d{y}_d{x}")  # names of derivatives; the second where a slash is not allowed
 
 
 @dataclass(frozen=True)
 class Reading:
-    """Samples from a file. `inputs` and `outputs` are None where the file has arrays instead of named columns."""
+    """Samples from a file, and what the user should know about how it was read."""
 
     samples: Samples
-    inputs: tuple[str, ...] | None = None
-    outputs: tuple[str, ...] | None = None
     notes: tuple[str, ...] = ()
+
+    @property
+    def inputs(self) -> tuple[str, ...] | None:
+        return self.samples.inputs
+
+    @property
+    def outputs(self) -> tuple[str, ...] | None:
+        return self.samples.outputs
 
 
 class AbstractTable(abc.ABC):
@@ -90,10 +95,9 @@ def samples_of(
     kept, dropped = _complete_rows(table, values, positions, drop_missing)
     notes += dropped
     X, F, rest = np.split(kept, [len(x), len(x) + len(y)], axis=1)
-    notes += far_from_0(X, x)
     J = rest.reshape(len(kept), len(y), len(x)) if entries else None
     shown = _shown((*x, *y))
-    return Reading(Samples(X, F=F, J=J), shown[: len(x)], shown[len(x) :], tuple(notes))
+    return Reading(Samples(X, F=F, J=J, inputs=shown[: len(x)], outputs=shown[len(x) :]), tuple(notes))
 
 
 # Columns
@@ -190,23 +194,6 @@ def _jacobian_columns(table: AbstractTable, x: tuple[str, ...], y: tuple[str, ..
 
 
 # Rows
-
-
-def far_from_0(X: Float[ndarray, "S m"], names: Sequence[str]) -> list[str]:
-    """Solvers do not shift their inputs, and lose digits where these hardly vary compared with their size."""
-    mean, spread = X.mean(axis=0), X.std(axis=0)
-    far = [i for i in range(len(names)) if abs(mean[i]) > _FAR * spread[i] > 0.0]
-    return [
-        f"Input {label(names[i])} is {mean[i]:.4g} give or take {spread[i]:.2g}, which makes it hard to fit: subtract "
-        f"about {_rounded(mean[i], spread[i])} from it first."
-        for i in far
-    ]
-
-
-def _rounded(mean: float, spread: float) -> str:
-    """A number near the mean, compared with the spread, with as few digits as that takes."""
-    unit = 10.0 ** np.ceil(np.log10(spread))
-    return f"{unit * np.round(mean / unit):.15g}"
 
 
 def _complete_rows(

@@ -1,0 +1,70 @@
+"""The arithmetic that a basis writes itself with: one formula, many languages.
+
+A basis says once how its functions are computed (`AbstractBasis.expression`). Text, LaTeX, Python, C, SymPy, ONNX and
+PyTorch are algebras: each gives these operations a meaning of its own. Numbers may be arrays with one entry per
+function where the algebra computes all functions of a layer at once.
+"""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Sequence
+from functools import reduce
+from typing import Any, ClassVar, Generic, TypeVar
+
+import numpy as np
+
+E = TypeVar("E")
+FUNCTIONS = ("cos", "sin", "tanh", "exp", "abs")  # what `AbstractAlgebra.apply` knows
+
+
+class AbstractAlgebra(abc.ABC, Generic[E]):
+    """What can be done with expressions."""
+
+    for_reading: ClassVar[bool] = False  # whether people read the outcome, who expect powers of a variable
+
+    @abc.abstractmethod
+    def number(self, value: Any) -> E:
+        """A constant: a number, or an array with one per function."""
+
+    @abc.abstractmethod
+    def sum(self, terms: Sequence[E]) -> E:
+        """a + b + ... of at least one term."""
+
+    @abc.abstractmethod
+    def product(self, factors: Sequence[E]) -> E:
+        """a b ... of at least one factor."""
+
+    @abc.abstractmethod
+    def apply(self, function: str, argument: E) -> E:
+        """One of `FUNCTIONS`, by name."""
+
+    @abc.abstractmethod
+    def clip(self, argument: E, low: float, high: float) -> E:
+        """The argument, moved into [low, high]."""
+
+    def polynomial(self, coefficients: Sequence[Any], argument: E) -> E:
+        """a_0 + a_1 x + a_2 x^2 + ..., by Horner's rule; algebras for reading write powers instead."""
+        value = self.number(coefficients[-1])
+        for a in reversed(coefficients[:-1]):
+            value = self.sum([self.number(a), self.product([argument, value])])
+        return value
+
+
+class ArrayAlgebra(AbstractAlgebra[Any]):
+    """Expressions are arrays: what every other algebra is compared with."""
+
+    def number(self, value: Any) -> Any:
+        return np.asarray(value, dtype=float)
+
+    def sum(self, terms: Sequence[Any]) -> Any:
+        return reduce(np.add, terms)
+
+    def product(self, factors: Sequence[Any]) -> Any:
+        return reduce(np.multiply, factors)
+
+    def apply(self, function: str, argument: Any) -> Any:
+        return getattr(np, function)(argument)
+
+    def clip(self, argument: Any, low: float, high: float) -> Any:
+        return np.clip(argument, low, high)

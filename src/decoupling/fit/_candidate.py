@@ -1,0 +1,85 @@
+r"""One shape that was fitted, and the criterion by which shapes are compared.
+
+Shapes are compared by the Bayesian information criterion of the fits to all samples,
+
+    sum_t N_t log(e_t) + p log(N),
+
+where e_t is the relative squared error of the values or the Jacobians, N_t how many numbers these are, N their sum and
+p the number of free parameters. Errors at rounding count as equal, so that the smallest of the exact shapes wins.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import overload
+
+import numpy as np
+from jaxtyping import Float
+from numpy import ndarray
+
+from ._result import Result
+
+Shape = tuple[tuple[int, ...], tuple[int, ...]]  # ranks and degrees
+
+
+@dataclass(frozen=True, eq=False)
+class Candidate:
+    """One shape and how well it does."""
+
+    ranks: tuple[int, ...]
+    degrees: tuple[int, ...]
+    result: Result
+    squares: tuple[float, ...]  # relative squared errors of Jacobians and values, as far as these are known
+    counts: tuple[float, ...]  # how many numbers they are
+    n_free: int
+    fold_errors: Float[ndarray, " K"]  # relative, one per fold
+    rounding: float  # relative squared errors up to this are rounding
+    seconds: float
+
+    @property
+    def shape(self) -> Shape:
+        return self.ranks, self.degrees
+
+    @property
+    def n_parameters(self) -> int:
+        return self.result.decoupling.n_parameters
+
+    @property
+    def exact(self) -> bool:
+        return max(self.squares) <= self.rounding
+
+    @property
+    def training_error(self) -> float:
+        return float(np.sqrt(np.mean(self.squares)))
+
+    @property
+    def error(self) -> float:
+        """On left-out samples: the root mean square of the folds."""
+        return float(np.sqrt(np.mean(self.fold_errors**2)))
+
+    @property
+    def spread(self) -> float:
+        """Standard deviation between folds."""
+        return float(np.std(self.fold_errors)) if np.all(np.isfinite(self.fold_errors)) else float("inf")
+
+    @property
+    def score(self) -> float:
+        """The criterion: lower is better."""
+        return criterion(self.squares, self.counts, self.n_free, self.rounding)
+
+
+@overload
+def better(a: Candidate, b: Candidate | None) -> Candidate: ...
+@overload
+def better(a: Candidate | None, b: Candidate | None) -> Candidate | None: ...
+def better(a: Candidate | None, b: Candidate | None) -> Candidate | None:
+    """The one with the lower score; the first one of equals."""
+    if a is None or b is None:
+        return a or b
+    return a if a.score <= b.score else b
+
+
+def criterion(squares: tuple[float, ...], counts: tuple[float, ...], n_free: int, rounding: float) -> float:
+    """The Bayesian information criterion of relative squared errors; those at rounding count as equal."""
+    fit = sum(N * np.log(max(e, rounding)) for N, e in zip(counts, squares, strict=True))
+    return float(fit + n_free * np.log(sum(counts)))

@@ -1,0 +1,138 @@
+"""The arithmetic in which a basis writes itself for PyTorch: tensors, with or without their derivatives.
+
+Coefficients are parameters, one tensor (r,) per basis function, so that gradients flow through what is written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import reduce
+from operator import add, mul
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from numpy import ndarray
+from torch import Tensor
+
+from ..bases import AbstractAlgebra, AbstractBasis
+from ..bases._algebra import FUNCTIONS
+
+_MOST_POWERS = 8
+_SAME = 1e-12  # relative: rounding
+
+
+def values_on_window(basis: AbstractBasis, t: Tensor, C: Tensor) -> Tensor:
+    """g_j(t_j), for coefficients (r, 1 + d) and arguments (..., r) on the window."""
+    value: Tensor = basis.expression(_Tensors(t), t, C)
+    return value
+
+
+def slopes_on_window(basis: AbstractBasis, t: Tensor, C: Tensor) -> Tensor:
+    """g_j'(t_j)."""
+    _, slope = basis.expression(_Duals(t), (t, torch.ones_like(t)), C)
+    return slope if isinstance(slope, Tensor) else torch.zeros_like(t)
+
+
+def horner(t: Tensor, A: Tensor) -> Tensor:
+    """A[j, 0] + A[j, 1] t_j + A[j, 2] t_j^2 + ..., of degree 1 at least."""
+    a = A.unbind(-1)
+    value = torch.addcmul(a[-2], a[-1], t)
+    for coefficient in a[-3::-1]:
+        value = torch.addcmul(coefficient, value, t)
+    return value
+
+
+def in_powers(basis: AbstractBasis) -> Float[ndarray, "e e"] | None:
+    """Matrix P that turns coefficients c into those of powers of t, c P; None where there is none, or many powers.
+
+    A power costs one step, and recurrences several. But with many powers single precision loses its digits.
+    """
+    d = basis.size
+    if d > _MOST_POWERS:
+        return None
+    t = np.cos(np.pi * np.linspace(0.0, 1.0, 4 * d + 5))
+    powers, table = np.vander(t, 1 + d, increasing=True), np.insert(basis.evaluate(t), 0, 1.0, axis=1)
+    P = np.linalg.lstsq(powers, table, rcond=None)[0].T
+    return P if np.max(np.abs(powers @ P.T - table)) <= _SAME * np.max(np.abs(table)) else None
+
+
+class _Tensors(AbstractAlgebra[Any]):
+    """Expressions are tensors of the kind of `like`, or plain numbers."""
+
+    def __init__(self, like: Tensor) -> None:
+        self._like = like
+
+    def number(self, value: Any) -> Any:
+        return _number(value, self._like)
+
+    def sum(self, terms: Sequence[Any]) -> Any:
+        return reduce(add, terms)
+
+    def product(self, factors: Sequence[Any]) -> Any:
+        return reduce(mul, factors)
+
+    def apply(self, function: str, argument: Any) -> Any:
+        return getattr(torch, function)(argument)
+
+    def clip(self, argument: Any, low: float, high: float) -> Any:
+        return argument.clamp(low, high)
+
+
+class _Duals(AbstractAlgebra[tuple[Any, Any]]):
+    """Expressions are pairs: a value and its derivative in t. A derivative that is the number 0.0 costs nothing."""
+
+    def __init__(self, like: Tensor) -> None:
+        self._like = like
+
+    def number(self, value: Any) -> tuple[Any, Any]:
+        return _number(value, self._like), 0.0
+
+    def sum(self, terms: Sequence[tuple[Any, Any]]) -> tuple[Any, Any]:
+        return reduce(add, [v for v, _ in terms]), _total([s for _, s in terms])
+
+    def product(self, factors: Sequence[tuple[Any, Any]]) -> tuple[Any, Any]:
+        return reduce(_product, factors)
+
+    def apply(self, function: str, argument: tuple[Any, Any]) -> tuple[Any, Any]:
+        x, slope = argument
+        value = getattr(torch, function)(x)
+        return value, _times(_slope(function, x, value), slope)
+
+    def clip(self, argument: tuple[Any, Any], low: float, high: float) -> tuple[Any, Any]:
+        x, slope = argument
+        return x.clamp(low, high), _times((x >= low) & (x <= high), slope)
+
+
+def _product(x: tuple[Any, Any], y: tuple[Any, Any]) -> tuple[Any, Any]:
+    return x[0] * y[0], _total([_times(x[0], y[1]), _times(y[0], x[1])])
+
+
+def _slope(function: str, x: Tensor, value: Tensor) -> Tensor:
+    """The derivative of one of `FUNCTIONS` at x, where it has this value."""
+    match function:
+        case "cos":
+            return -torch.sin(x)
+        case "sin":
+            return torch.cos(x)
+        case "tanh":
+            return 1.0 - value * value
+        case "exp":
+            return value
+        case "abs":
+            return torch.sign(x)
+    raise ValueError(f"`function` must be one of {', '.join(FUNCTIONS)}. Got {function!r}.")
+
+
+def _times(factor: Any, slope: Any) -> Any:
+    return slope if isinstance(slope, float) else factor * slope
+
+
+def _total(slopes: list[Any]) -> Any:
+    some = [s for s in slopes if not isinstance(s, float)]
+    return reduce(add, some) if some else 0.0
+
+
+def _number(value: Any, like: Tensor) -> Any:
+    return value if isinstance(value, Tensor | float) else like.new_tensor(value)

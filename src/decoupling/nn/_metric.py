@@ -1,0 +1,78 @@
+"""How good a network is with a decoupling in the place of its part."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from .._support._errors import InputError
+from ..model._decoupling import Decoupling
+from ._carve import outputs_of
+from ._place import Place
+from ._sample import chunks
+
+_BATCH = 2048
+_COMPARED = 10_000  # inputs
+
+Metric = Callable[[nn.Module], float]
+
+
+@dataclass(frozen=True, eq=False)
+class Agreement:
+    """How many inputs keep their class; for one output, one minus the relative error.
+
+    `outputs` are those of the network that is given.
+    """
+
+    inputs: Tensor
+    outputs: Tensor
+
+    @classmethod
+    def with_outputs_of(cls, network: nn.Module, inputs: Tensor, rng: np.random.Generator) -> Agreement:
+        """Agreement with a network on some of the inputs."""
+        some = inputs[torch.as_tensor(rng.permutation(len(inputs))[:_COMPARED])]
+        return cls(some, _outputs(network, some))
+
+    def __call__(self, network: nn.Module) -> float:
+        got, truth = _outputs(network, self.inputs), self.outputs
+        if truth.ndim == 2 and truth.shape[1] > 1:
+            return int((got.argmax(1) == truth.argmax(1)).sum()) / len(truth)
+        spread = float((truth - truth.mean()).norm()) or 1.0
+        return 1.0 - float((got - truth).norm()) / spread
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class InPlace:
+    """A metric of networks as one of decouplings, lower is better: what `TwoStage` chooses lam by."""
+
+    metric: Metric
+    place: Place
+
+    def __call__(self, decoupling: Decoupling) -> float:
+        return -rated(self.metric, self.place.network(self.place.layer(decoupling)))
+
+
+def rated(metric: Metric, network: nn.Module) -> float:
+    """The metric as a number; the network is in evaluation mode before and after."""
+    value: Any = metric(network.eval())
+    network.eval()
+    try:
+        return float(value.detach() if isinstance(value, Tensor) else value)
+    except (TypeError, ValueError, RuntimeError) as error:
+        got = f"a tensor of shape {tuple(value.shape)}" if isinstance(value, Tensor) else repr(value)
+        raise InputError(f"`metric` must return a number. Got {got}.") from error
+
+
+def _outputs(network: nn.Module, inputs: Tensor) -> Tensor:
+    parts = [outputs_of(network, inputs[rows]) for rows in chunks(len(inputs), _BATCH)]
+    if not isinstance(parts[0], Tensor):
+        raise InputError(
+            f"`metric` must be given: the network returns {type(parts[0]).__name__} instead of one tensor, so that "
+            "its classes are not known."
+        )
+    return torch.cat(parts)

@@ -1,0 +1,23 @@
+"""What "exact" means: errors that the rounding of the data explains."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..samples._samples import Samples
+
+_EXACT = 1e-20  # a relative squared error: ten digits, for data that fill their range
+_ROUNDINGS = 30.0  # so many roundings of the numbers given, where these are far from 0 compared with their spread
+
+
+def exact_below(samples: Samples) -> float:
+    """Relative squared errors up to this are rounding.
+
+    Numbers far from 0 have few digits left for what varies: values of 1e6 +- 1 are known to 1e-10 of their spread.
+    """
+    worst = 1.0
+    for table in (samples.X, samples.F):
+        if table is not None:
+            largest, width = np.max(np.abs(table), axis=0), np.ptp(table, axis=0)
+            worst = max(worst, float(np.max(np.divide(largest, width, out=np.ones_like(width), where=width > 0.0))))
+    return max(_EXACT, (_ROUNDINGS * worst * float(np.finfo(float).eps)) ** 2)

@@ -1,0 +1,241 @@
+r"""A decoupling for people: as text, as HTML, as LaTeX.
+
+Polynomials are sums of powers of u, with the half-width of the domain in their coefficients, whatever their basis;
+other functions have it in their argument: cos(2 u1). What functions do beyond their domain is said beside them.
+"""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Sequence
+from typing import Any, ClassVar, final
+
+import numpy as np
+
+from ..bases import AbstractAlgebra
+from ..model._decoupling import Decoupling
+from ..model._names import Name
+from ._equations import NOISE, Equation, Linear, Shown, Univariate, equations
+
+Combination = tuple[tuple[float, str], ...]  # coefficients and what they multiply; the factor of a constant is empty
+_BEYOND = {"linear": "its tangents beyond", "constant": "constant beyond"}
+
+
+def reading(model: Decoupling, x: tuple[Name, ...], y: tuple[Name, ...], kind: str, shown: Shown) -> str:
+    """All equations, one per line."""
+    markup = _MARKUPS[kind]
+    written = [_equation(e, markup, shown) for e in equations(model, x, y, shifted=True, rounded=True)]
+    return markup.page(written)
+
+
+def _equation(e: Equation, markup: _AbstractMarkup, shown: Shown) -> str:
+    if isinstance(e, Linear):
+        algebra = ReadingAlgebra(markup, shown, e.extra)
+        parts = [(w, markup.name(name)) for w, name in e.terms]
+        return markup.equation(markup.name(e.target), algebra.written((*parts, (e.constant, ""))))
+    algebra = ReadingAlgebra(markup, shown)
+    t = ((1.0 / e.half, markup.name(e.argument)),)
+    equation = markup.equation(markup.name(e.target), algebra.written(e.basis.expression(algebra, t, e.c)))
+    return equation if e.outside == "extend" else equation + _remark(e, algebra)
+
+
+def _remark(e: Univariate, algebra: ReadingAlgebra) -> str:
+    """Where the equation holds, and what the function does beyond."""
+    ends = [algebra.written(algebra.number(end)) for end in (-e.half, e.half)]
+    return algebra.markup.remark(ends[0], algebra.markup.name(e.argument), ends[1], _BEYOND[e.outside])
+
+
+@final
+class ReadingAlgebra(AbstractAlgebra[Combination]):
+    """Expressions are linear combinations of texts."""
+
+    for_reading: ClassVar[bool] = True
+
+    def __init__(self, markup: _AbstractMarkup, shown: Shown, extra: int = 0) -> None:
+        self.markup, self._shown, self._extra = markup, shown, extra
+
+    def number(self, value: Any) -> Combination:
+        return ((float(value), ""),)
+
+    def sum(self, terms: Sequence[Combination]) -> Combination:
+        found: dict[str, float] = {}
+        for value, factor in (term for combination in terms for term in combination):
+            found[factor] = found.get(factor, 0.0) + value
+        return tuple((value, factor) for factor, value in found.items())
+
+    def product(self, factors: Sequence[Combination]) -> Combination:
+        value = 1.0
+        others: list[Combination] = []
+        for combination in factors:
+            if len(combination) == 1:
+                value *= combination[0][0]
+                others += [((1.0, combination[0][1]),)] if combination[0][1] else []
+            else:
+                others.append(combination)
+        if len(others) == 1:
+            return tuple((value * v, factor) for v, factor in others[0])
+        return ((value, self.markup.times.join(self._held(combination) for combination in others)),)
+
+    def apply(self, function: str, argument: Combination) -> Combination:
+        return ((1.0, self.markup.call(function, [self.written(argument)])),)
+
+    def clip(self, argument: Combination, low: float, high: float) -> Combination:
+        text = self.written(argument)
+        for function, end in (("max", low), ("min", high)):
+            if np.isfinite(end):
+                text = self.markup.call(function, [text, self.written(self.number(end))])
+        return ((1.0, text),)
+
+    def polynomial(self, coefficients: Sequence[Any], argument: Combination) -> Combination:
+        """Powers; coefficients that are nothing but rounding, where the argument is about 1, are left out."""
+        scale, factor = argument[0] if len(argument) == 1 else (1.0, self._held(argument))
+        least = NOISE * max(abs(float(a)) for a in coefficients)
+        terms = []
+        for k, a in enumerate(coefficients):
+            value = float(a) if abs(float(a)) > least else 0.0
+            for _ in range(k):  # rather than scale ** k, which may overflow where the product does not
+                value *= scale
+            base = factor if k == 1 else self.markup.power(self._base(factor), k)
+            terms.append(((value, base if k and factor else ""),))
+        return self.sum(terms)
+
+    def written(self, parts: Sequence[tuple[float, str]]) -> str:
+        """c_1 a + c_2 b - ...: signs between the terms, terms whose coefficient is 0 left out."""
+        text, minus = "", self.markup.minus
+        for value, factor in parts:
+            if value == 0.0:
+                continue
+            size = self._shown(abs(value), self._extra)
+            number = self.markup.number(size)
+            term = number if not factor else (factor if float(size) == 1.0 else f"{number}{self.markup.times}{factor}")
+            text += f" {minus if value < 0.0 else '+'} {term}" if text else f"{minus if value < 0.0 else ''}{term}"
+        return text or "0"
+
+    def _held(self, combination: Combination) -> str:
+        """As a factor of others."""
+        if len(combination) == 1:
+            return combination[0][1]
+        return f"({self.written(combination)})"
+
+    def _base(self, factor: str) -> str:
+        """As what is raised to a power."""
+        plain = factor.startswith("(") or self.markup.times not in factor
+        return factor if plain else f"({factor})"
+
+
+# Languages
+
+
+class _AbstractMarkup(abc.ABC):
+    times: ClassVar[str]
+    minus: ClassVar[str] = "-"
+
+    @abc.abstractmethod
+    def name(self, name: Name) -> str: ...
+
+    @abc.abstractmethod
+    def number(self, size: str) -> str:
+        """A number that is not negative, as `format` writes it."""
+
+    @abc.abstractmethod
+    def power(self, base: str, k: int) -> str: ...
+
+    @abc.abstractmethod
+    def call(self, function: str, arguments: list[str]) -> str: ...
+
+    @abc.abstractmethod
+    def equation(self, target: str, value: str) -> str: ...
+
+    @abc.abstractmethod
+    def remark(self, low: str, name: str, high: str, beyond: str) -> str:
+        """What is said after an equation that holds from `low` to `high`."""
+
+    @abc.abstractmethod
+    def page(self, equations: list[str]) -> str: ...
+
+
+@final
+class _Text(_AbstractMarkup):
+    times: ClassVar[str] = " "
+
+    def name(self, name: Name) -> str:
+        return name.text
+
+    def number(self, size: str) -> str:
+        return size
+
+    def power(self, base: str, k: int) -> str:
+        return f"{base}^{k}"
+
+    def call(self, function: str, arguments: list[str]) -> str:
+        return f"{function}({', '.join(arguments)})"
+
+    def equation(self, target: str, value: str) -> str:
+        return f"{target} = {value}"
+
+    def remark(self, low: str, name: str, high: str, beyond: str) -> str:
+        return f"  for {low} <= {name} <= {high}, {beyond}"
+
+    def page(self, equations: list[str]) -> str:
+        return "\n".join(equations)
+
+
+@final
+class _Html(_AbstractMarkup):
+    times: ClassVar[str] = " "
+    minus: ClassVar[str] = "−"
+
+    def name(self, name: Name) -> str:
+        return name.html
+
+    def number(self, size: str) -> str:
+        mantissa, _, exponent = size.partition("e")
+        return f"{mantissa}·10<sup>{str(int(exponent)).replace('-', '−')}</sup>" if exponent else mantissa
+
+    def power(self, base: str, k: int) -> str:
+        return f"{base}<sup>{k}</sup>"
+
+    def call(self, function: str, arguments: list[str]) -> str:
+        return f"{function}({', '.join(arguments)})"
+
+    def equation(self, target: str, value: str) -> str:
+        return f"{target} = {value}"
+
+    def remark(self, low: str, name: str, high: str, beyond: str) -> str:
+        return f" <small>for {low} ≤ {name} ≤ {high}, {beyond}</small>"
+
+    def page(self, equations: list[str]) -> str:
+        return "\n".join(f"<div>{equation}</div>" for equation in equations)
+
+
+@final
+class _Latex(_AbstractMarkup):
+    times: ClassVar[str] = "\\,"
+
+    def name(self, name: Name) -> str:
+        return name.latex
+
+    def number(self, size: str) -> str:
+        mantissa, _, exponent = size.partition("e")
+        return f"{mantissa} \\cdot 10^{{{int(exponent)}}}" if exponent else mantissa
+
+    def power(self, base: str, k: int) -> str:
+        return f"{base}^{{{k}}}"
+
+    def call(self, function: str, arguments: list[str]) -> str:
+        inside = ", ".join(arguments)
+        return f"|{inside}|" if function == "abs" else f"\\{function}({inside})"
+
+    def equation(self, target: str, value: str) -> str:
+        return f"{target} &= {value}"
+
+    def remark(self, low: str, name: str, high: str, beyond: str) -> str:
+        return f" \\quad \\text{{for }} {low} \\le {name} \\le {high} \\text{{, {beyond}}}"
+
+    def page(self, equations: list[str]) -> str:
+        rows = " \\\\\n".join(equations)
+        return f"\\begin{{aligned}}\n{rows}\n\\end{{aligned}}"
+
+
+_MARKUPS: dict[str, _AbstractMarkup] = {"text": _Text(), "html": _Html(), "latex": _Latex()}
+READ = tuple(_MARKUPS)

@@ -1,0 +1,86 @@
+"""The public door, collected: every public name with its signature, so that no change of it goes unnoticed.
+
+`python -m tests.signatures` writes them down again, once CHANGELOG.md says what has changed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import re
+import sys
+from pathlib import Path
+
+import decoupling as dc
+
+ROOT = Path(__file__).parents[1]
+RECORD = Path(__file__).with_name("public_signatures.txt")
+MODULES = ("", "data", "nn", "solvers", "sysid", "systems", "testing")
+
+
+def changelog() -> str:
+    """What CHANGELOG.md was when the signatures were written down."""
+    return hashlib.sha256((ROOT / "CHANGELOG.md").read_bytes()).hexdigest()
+
+
+def recorded() -> tuple[str, list[str]]:
+    """The state of CHANGELOG.md and the signatures that were written down."""
+    first, *lines = RECORD.read_text(encoding="utf-8").splitlines()
+    return first.removeprefix("# CHANGELOG.md "), lines
+
+
+def collected() -> list[str]:
+    """One line per public function, class, method and property."""
+    lines = []
+    for module in MODULES:
+        space = dc if not module else __import__(f"decoupling.{module}", fromlist=["_"])
+        names = sorted(getattr(space, "__all__", None) or [n for n in dir(space) if not n.startswith("_")])
+        for name in names:
+            item = getattr(space, name)
+            path = f"{module}.{name}" if module else name
+            if inspect.ismodule(item):
+                continue
+            lines.append(f"{path}{_signature(item)}")
+            if inspect.isclass(item):
+                lines += [f"{path}.{line}" for line in _members(item)]
+    return lines
+
+
+def _members(cls: type) -> list[str]:
+    found = []
+    for name in sorted(vars(cls)):
+        member = vars(cls)[name]
+        if name.startswith("_") and name != "__call__":
+            continue
+        if isinstance(member, property) or type(member).__name__ == "cached_property":
+            found.append(f"{name}: property")
+        elif callable(member) or isinstance(member, classmethod | staticmethod):
+            found.append(f"{name}{_signature(getattr(cls, name))}")
+    return found
+
+
+def _signature(item: object) -> str:
+    """Names, kinds and defaults of arguments; annotations are left out, since they say the same in many ways."""
+    if not callable(item):
+        return f": {type(item).__name__}"
+    try:
+        signature = inspect.signature(item)
+    except (TypeError, ValueError):
+        return "(...)"
+    bare = [p.replace(annotation=inspect.Parameter.empty) for p in signature.parameters.values()]
+    text = str(signature.replace(parameters=bare, return_annotation=inspect.Signature.empty))
+    return re.sub(r" at 0x[0-9a-f]+", "", text)
+
+
+def main() -> None:
+    before, lines = recorded() if RECORD.exists() else ("", [])
+    now = collected()
+    if lines == now:
+        return
+    if before == changelog():
+        sys.exit("Signatures have changed: say so in CHANGELOG.md first, then run this again.")
+    RECORD.write_text("\n".join([f"# CHANGELOG.md {changelog()}", *now]) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
