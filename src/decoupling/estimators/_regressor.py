@@ -21,16 +21,8 @@ import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
-try:
-    from sklearn.base import BaseEstimator, RegressorMixin
-    from sklearn.utils import check_random_state
-    from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
-except ImportError as error:
-    raise ImportError(
-        'dc.DecouplingRegressor needs scikit-learn 1.6 or newer: pip install "decoupling[sklearn]".'
-    ) from error
-
 from .._support._errors import DecouplingWarning, InputError
+from .._support._extras import needed
 from ..bases import Monomial
 from ..fit._decouple import decouple
 from ..fit._layer_bases import layer_bases
@@ -39,6 +31,11 @@ from ..model._decoupling import Decoupling
 from ..model._scaling import can_be_shifted, in_given_units, plus_constants
 from ..samples._samples import Samples
 from ..solvers import AbstractSolver, TwoStage, VarPro
+
+needed("sklearn.utils.validation:validate_data", "sklearn", "dc.DecouplingRegressor")  # scikit-learn 1.6 brought it
+from sklearn.base import BaseEstimator, RegressorMixin  # noqa: E402
+from sklearn.utils import check_random_state  # noqa: E402
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data  # noqa: E402
 
 _STARTS = 32  # of the default solver: a fit of a few hundred samples takes about a second
 _LARGEST = 1e100  # of the data: their squares are added up
