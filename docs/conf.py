@@ -2,7 +2,6 @@
 
 import os
 import re
-from pathlib import Path
 
 import decoupling
 
@@ -47,10 +46,10 @@ def own_figures(block, block_vars, gallery_conf):  # noqa: ARG001 (Sphinx-Galler
 
 
 def pages_to_run():
-    """A pattern for the gallery: pages on public data are shown without being run where these cannot be had."""
-    beside = Path(__file__).resolve().parents[2] / "shared" / "data"
-    if beside.is_dir():
-        os.environ.setdefault("DECOUPLING_DATA", str(beside))
+    """A pattern for the gallery: pages on public data are shown without being run where these cannot be had.
+
+    Set DECOUPLING_DATA to a folder that holds them where there is no network.
+    """
     missing = []
     for page, load in (("plot_silverbox", decoupling.data.silverbox), ("plot_mnist", decoupling.data.mnist)):
         try:
