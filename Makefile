@@ -43,6 +43,7 @@ peers: $(VENV)/.installed-dev
 docs: $(VENV)/.installed-docs
 	@rm -rf docs/api
 	$(BIN)/sphinx-build -q -W --keep-going -b html docs docs/_build/html
+	@$(BIN)/python tools/check_offline.py docs/_build/html
 	@echo "Open docs/_build/html/index.html"
 
 # A Python that is too old is told before anything is made; where it cannot make an environment, no half of one stays.

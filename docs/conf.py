@@ -15,6 +15,7 @@ extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
     "sphinx.ext.mathjax",
+    "sphinx-mathjax-offline",
     "sphinx_gallery.gen_gallery",
 ]
 myst_enable_extensions = ["dollarmath"]
@@ -27,7 +28,6 @@ exclude_patterns = [
     "silverbox/*",
     "compression/*",
     "estimated/*",
-    "sg_execution_times.rst",
 ]
 
 
@@ -69,6 +69,7 @@ sphinx_gallery_conf = {
     "download_all_examples": False,
     "show_signature": False,
     "min_reported_time": 10**6,
+    "write_computation_times": False,  # a page whose table loads scripts from a network
 }
 html_theme = "pydata_sphinx_theme"
 html_title = "decoupling"
