@@ -5,8 +5,12 @@ BIN := $(VENV)/bin
 PIP := PIP_CONSTRAINT=constraints.txt $(BIN)/pip install -qq
 # BLAS threads fight with the test workers for the same cores.
 QUIET_BLAS := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
+# What is tested with other versions of Python and of the dependencies: all that needs neither torch nor JAX nor long.
+TESTS := $(addprefix tests/,bases model samples solvers fit write report data support cli test_systems.py test_rooms.py)
+EXTRAS := onnx,parquet,sklearn,sympy,test
+PYTHONS := 3.11 3.12 3.13
 
-.PHONY: demo test lint bench peers docs clean
+.PHONY: demo test test-oldest test-pythons lint bench peers docs clean
 
 demo: $(VENV)/.installed
 	$(BIN)/decouple demo --output demo-report.html
@@ -14,6 +18,14 @@ demo: $(VENV)/.installed
 test: $(VENV)/.installed-dev lint
 	$(QUIET_BLAS) $(BIN)/pytest
 	@$(BIN)/python -m tests.report.browser
+
+# With the lowest versions that pyproject.toml allows. Newer helpers of theirs may tell them that they are old.
+test-oldest: .venv-oldest/.installed
+	$(QUIET_BLAS) .venv-oldest/bin/pytest -p no:cacheprovider -W ignore::DeprecationWarning $(TESTS)
+
+# Where they are installed; the last lines say which were.
+test-pythons:
+	@$(QUIET_BLAS) EXTRAS=$(EXTRAS) tools/try_pythons.sh "$(PYTHONS)" $(TESTS)
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff format --check .
@@ -31,10 +43,18 @@ peers: $(VENV)/.installed-dev
 docs: $(VENV)/.installed-docs
 	@rm -rf docs/api
 	$(BIN)/sphinx-build -q -W --keep-going -b html docs docs/_build/html
+	@$(BIN)/python tools/check_offline.py docs/_build/html
 	@echo "Open docs/_build/html/index.html"
 
+# A Python that is too old is told before anything is made; where it cannot make an environment, no half of one stays.
+version = $(shell $(PYTHON) -c 'import platform; print(platform.python_version())' 2>/dev/null)
+fits = $(shell $(PYTHON) -c 'import sys; print(sys.version_info >= (3, 11))' 2>/dev/null)
+refuse = $(error This needs Python 3.11 or newer, but $(PYTHON) is $(or $(version),not there): name another, such as PYTHON=python3.13)
+new_venv = $(if $(filter True,$(fits)),$(PYTHON) -m venv $(1) || { rm -rf $(1); exit 1; },$(refuse))
+venv = $(if $(wildcard $(1)/bin/pip),true,$(new_venv))
+
 $(VENV)/.installed: pyproject.toml constraints.txt
-	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(call venv,$(VENV))
 	@echo "Installing the package into $(VENV) ..."
 	@$(PIP) -e .
 	@touch $@
@@ -49,5 +69,12 @@ $(VENV)/.installed-docs: $(VENV)/.installed-dev
 	@$(PIP) -e ".[docs]"
 	@touch $@
 
+.venv-oldest/.installed: pyproject.toml tools/lowest.py
+	@$(call venv,.venv-oldest)
+	@echo "Installing the lowest versions into .venv-oldest ..."
+	@.venv-oldest/bin/python tools/lowest.py onnx parquet sklearn sympy > .venv-oldest/lowest.txt
+	@PIP_CONSTRAINT=.venv-oldest/lowest.txt .venv-oldest/bin/pip install -qq -e ".[$(EXTRAS)]" onnxruntime
+	@touch $@
+
 clean:
-	rm -rf $(VENV) docs/_build demo-report.html dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .venv-* docs/_build demo-report.html dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

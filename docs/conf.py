@@ -2,7 +2,6 @@
 
 import os
 import re
-from pathlib import Path
 
 import decoupling
 
@@ -16,6 +15,7 @@ extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
     "sphinx.ext.mathjax",
+    "sphinx-mathjax-offline",
     "sphinx_gallery.gen_gallery",
 ]
 myst_enable_extensions = ["dollarmath"]
@@ -28,7 +28,6 @@ exclude_patterns = [
     "silverbox/*",
     "compression/*",
     "estimated/*",
-    "sg_execution_times.rst",
 ]
 
 
@@ -47,10 +46,10 @@ def own_figures(block, block_vars, gallery_conf):  # noqa: ARG001 (Sphinx-Galler
 
 
 def pages_to_run():
-    """A pattern for the gallery: pages on public data are shown without being run where these cannot be had."""
-    beside = Path(__file__).resolve().parents[2] / "shared" / "data"
-    if beside.is_dir():
-        os.environ.setdefault("DECOUPLING_DATA", str(beside))
+    """A pattern for the gallery: pages on public data are shown without being run where these cannot be had.
+
+    Set DECOUPLING_DATA to a folder that holds them where there is no network.
+    """
     missing = []
     for page, load in (("plot_silverbox", decoupling.data.silverbox), ("plot_mnist", decoupling.data.mnist)):
         try:
@@ -70,6 +69,7 @@ sphinx_gallery_conf = {
     "download_all_examples": False,
     "show_signature": False,
     "min_reported_time": 10**6,
+    "write_computation_times": False,  # a page whose table loads scripts from a network
 }
 html_theme = "pydata_sphinx_theme"
 html_title = "decoupling"

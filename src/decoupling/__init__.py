@@ -5,6 +5,11 @@ The public names are listed in `__init__.pyi` and imported when first used.
 
 import lazy_loader
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+from ._support._extras import guarded
+
+__getattr__, __dir__, __all__ = guarded(
+    lazy_loader.attach_stub(__name__, __file__),
+    {"DecouplingRegressor": ("sklearn", "sklearn"), "nn": ("torch", "torch")},
+)
 
 __version__ = "0.1.0"

@@ -7,6 +7,7 @@ from ._support._errors import DataError as DataError
 from ._support._errors import DecouplingError as DecouplingError
 from ._support._errors import DecouplingWarning as DecouplingWarning
 from ._support._errors import InputError as InputError
+from ._support._errors import MissingExtraError as MissingExtraError
 from ._support._errors import ModelFileError as ModelFileError
 from ._support._errors import SolverError as SolverError
 from .bases import AbstractAlgebra as AbstractAlgebra

@@ -142,6 +142,15 @@ def test_records_are_cut_by_the_official_split(made):
     assert (len(e.train), len(e.test), e.test.n_init) == (500, 400, 20)
 
 
+def test_records_go_to_pytorch_without_a_warning(made, torch_that_warns):
+    d = dc.data.silverbox()
+    for record in (d.train, *d.tests, dc.data.emps().test):
+        for array in (*record, record.y_init):
+            assert torch_that_warns.as_tensor(array).shape == array.shape
+    d.arrow.u[:] = 0.0  # nobody else's, although one is a prefix of the other
+    assert d.arrow_no_extrapolation.u.any()
+
+
 def test_a_file_without_the_variables_is_told(made, home, monkeypatch):
     path = home / _benchmarks.SILVERBOX.path
     savemat(path, {"V1": np.zeros(3)})

@@ -127,12 +127,19 @@ def test_images_and_labels_come_in_two_parts(made, load, name):
     found = [d.train.images, d.train.labels, d.test.images, d.test.labels]
     for array, expected in zip(found, made[0][name], strict=True):
         assert_array_equal(array, expected)
-        with pytest.raises(ValueError, match="read-only"):
-            array[0] = 0
     assert d.train.images.dtype == np.uint8 and d.train.labels.dtype == np.int64
     images, labels = d.test
     assert images is d.test.images and labels is d.test.labels and len(d.test) == 3
     assert repr(d.train).startswith("Images(4 of 28 x 28 pixels")
+
+
+def test_images_and_labels_go_to_pytorch_without_a_warning(made, torch_that_warns):
+    d = dc.data.mnist()
+    for part in (d.train, d.test):
+        for array in part:
+            assert torch_that_warns.as_tensor(array).shape == array.shape
+    d.train.images[0] = 7  # nobody else's
+    assert_array_equal(dc.data.mnist().train.images, made[0]["MNIST"][0])
 
 
 def test_files_that_do_not_belong_together_are_told(made):

@@ -385,7 +385,7 @@ import decoupling as dc
 dc.decouple, dc.Samples
 try:
     dc.DecouplingRegressor
-except ImportError as error:
+except dc.MissingExtraError as error:
     print(error)
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -185,7 +185,7 @@ def test_writing_needs_no_torch_and_tells_when_onnx_is_missing(tmp_path):
         "sys.modules['onnx'] = None\n"
         "try:\n"
         f"    dc.systems.f1().save_onnx({path!r})\n"
-        "except dc.InputError as error:\n"
+        "except dc.MissingExtraError as error:\n"
         "    print(error)\n"
     )
-    assert "pip install decoupling[onnx]" in done.stdout, done.stderr
+    assert 'pip install "decoupling[onnx]"' in done.stdout, done.stderr

@@ -20,6 +20,10 @@ class DataError(DecouplingError, RuntimeError):
     """A data set is not there, cannot be downloaded, or is damaged."""
 
 
+class MissingExtraError(DecouplingError, ImportError):
+    """A package is needed that only an extra installs; the message names the command."""
+
+
 class SolverError(DecouplingError, RuntimeError):
     """No start of a solver gave a usable answer."""
 

@@ -185,7 +185,7 @@ def _network_command(case: str, n_runs: int, what: str) -> None:
         try:
             from ..reproduce._networks import networks_markdown, run_networks, write_networks
         except ImportError as error:
-            raise click.UsageError(f"This needs PyTorch: pip install decoupling[torch]. ({error})") from error
+            raise click.UsageError(f'This needs PyTorch: pip install "decoupling[torch]". ({error})') from error
 
         check_quick(quick, runs, n_runs)
         run = partial(run_networks, case, n_runs=runs)

@@ -139,14 +139,11 @@ def emps() -> Benchmark:
 
 
 def _columns(path: Path, *names: str) -> list[ndarray]:
-    """Variables of a MATLAB file as read-only vectors of float64."""
+    """Variables of a MATLAB file as vectors of float64."""
     from scipy.io import loadmat
 
     content: dict[str, Any] = loadmat(path)
     missing = [name for name in names if name not in content]
     if missing:
         raise DataError(f"`{path}` must hold the variables {', '.join(names)}. Missing: {', '.join(missing)}.")
-    columns = [np.array(content[name], dtype=np.float64).ravel() for name in names]
-    for column in columns:
-        column.flags.writeable = False
-    return columns
+    return [np.array(content[name], dtype=np.float64).ravel() for name in names]

@@ -55,7 +55,9 @@ FASHION_MNIST = _remote_files(
 
 @dataclass(frozen=True, eq=False)
 class Images:
-    """Images and the number of the class that each one shows. ``images, labels = part`` works; both are read-only.
+    """Images and the number of the class that each one shows. ``images, labels = part`` works.
+
+    Both are copies of what is given and can be written to, as PyTorch wants the arrays that it shares.
 
     Attributes
     ----------
@@ -79,12 +81,8 @@ class Images:
                 f"`labels` must be {len(pixels)} whole numbers, one per image. Got {classes.dtype} and shape "
                 f"{classes.shape}."
             )
-        # What is read-only already is not copied: 60 000 images take 47 MB.
-        pixels = np.array(pixels) if pixels.flags.writeable else pixels
-        classes = np.array(classes, dtype=np.int64)
-        for name, value in (("images", pixels), ("labels", classes)):
-            value.flags.writeable = False
-            object.__setattr__(self, name, value)
+        object.__setattr__(self, "images", np.array(pixels))
+        object.__setattr__(self, "labels", np.array(classes, dtype=np.int64))
 
     def __iter__(self) -> Iterator[ndarray]:
         return iter((self.images, self.labels))

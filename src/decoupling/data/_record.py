@@ -14,7 +14,7 @@ from .._support._errors import InputError
 
 @dataclass(frozen=True, eq=False)
 class Record:
-    """Input `u` and output `y` of one experiment, both (T,).
+    """Input `u` and output `y` of one experiment, both (T,), copies of what is given.
 
     ``u, y = record`` works. The first `n_init` outputs of a test record may be used to start a simulation, and do not
     count in its score.
@@ -31,7 +31,6 @@ class Record:
             value = np.array(getattr(self, name), dtype=np.float64)
             if value.ndim != 1 or value.size == 0:
                 raise InputError(f"`{name}` must be a vector with at least one entry. Got shape {value.shape}.")
-            value.flags.writeable = False
             object.__setattr__(self, name, value)
         if len(self.u) != len(self.y) or not 0 <= self.n_init < len(self.y):
             raise InputError(

@@ -8,16 +8,8 @@ import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
-try:
-    from sklearn.base import BaseEstimator, RegressorMixin
-    from sklearn.utils import check_random_state
-    from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
-except ImportError as error:
-    raise ImportError(
-        'dc.DecouplingRegressor needs scikit-learn 1.6 or newer: pip install "decoupling[sklearn]".'
-    ) from error
-
 from .._support._errors import InputError
+from .._support._extras import needed
 from ..bases import Monomial
 from ..fit._decouple import decouple
 from ..model._decoupling import Decoupling
@@ -25,6 +17,11 @@ from ..model._functions import OUTSIDE, Functions
 from ..samples._samples import Samples
 from ..samples.readers._frames import column_names, usable_names
 from ..solvers import VarPro
+
+needed("sklearn.utils.validation:validate_data", "sklearn", "dc.DecouplingRegressor")  # scikit-learn 1.6 brought it
+from sklearn.base import BaseEstimator, RegressorMixin  # noqa: E402
+from sklearn.utils import check_random_state  # noqa: E402
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data  # noqa: E402
 
 _STARTS = 32  # of the default solver: a fit of a few hundred samples takes about a second
 _SAME = 1e-9  # of a domain: arguments that are so near to its end are within

@@ -17,6 +17,7 @@ import numpy as np
 
 from .._support._checks import as_count
 from .._support._errors import InputError
+from .._support._extras import needed
 from .._support._whole_files import check_target, replace_file
 from ..bases import AbstractAlgebra, LayerBasis
 from ..model._decoupling import Decoupling
@@ -55,15 +56,9 @@ def save_onnx(
 
 
 def _imported() -> Any:
-    try:
-        import onnx
-        import onnx.helper
-        import onnx.numpy_helper
-    except ImportError as error:
-        raise InputError(
-            "`save_onnx` needs the package onnx, which cannot be imported: pip install decoupling[onnx]."
-        ) from error
-    return onnx
+    for module in ("onnx.helper", "onnx.numpy_helper"):
+        needed(module, "onnx", "`save_onnx`")
+    return needed("onnx", "onnx", "`save_onnx`")
 
 
 def _checked_names(input_name: Any, output_name: Any) -> tuple[str, str]:

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from .._support._errors import InputError
+from .._support._extras import needed
 from ..bases import AbstractAlgebra
 from ..model._decoupling import Decoupling
 from ..model._names import Name
@@ -29,10 +29,7 @@ def sympy_expressions(
     model: Decoupling, x: tuple[Name, ...], y: tuple[Name, ...], shown: Shown, *, rounded: bool
 ) -> tuple[Any, ...]:
     """The outputs as expressions in symbols of the inputs."""
-    try:
-        import sympy
-    except ImportError as error:
-        raise InputError("`kind` must not be 'sympy' unless SymPy is installed: pip install sympy.") from error
+    sympy = needed("sympy", "sympy", 'formula("sympy")')
     values: dict[str, Any] = {name.text: sympy.Symbol(name.python) for name in x}
     outputs = []
     digits = _DIGITS + max(model.degrees) // 2  # coefficients of powers are up to 3^d times those of a basis

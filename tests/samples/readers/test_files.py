@@ -364,7 +364,7 @@ sys.modules["pyarrow"] = None
 import decoupling as dc
 try:
     dc.Samples.load({str(tmp_path / "t.parquet")!r}, outputs="y")
-except dc.InputError as error:
+except dc.MissingExtraError as error:
     print(error)
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -108,8 +108,8 @@ sys.modules["jax"] = None
 import decoupling as dc
 try:
     dc.Samples.from_jax(abs, [[1.0]])
-except dc.InputError as error:
+except dc.MissingExtraError as error:
     print(error)
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert "pip install jax" in done.stdout
+    assert 'pip install "decoupling[jax]"' in done.stdout

@@ -11,6 +11,7 @@ import numpy as np
 from numpy import ndarray
 
 from ..._support._errors import DecouplingWarning, InputError
+from ..._support._extras import needed
 from .._samples import Samples
 from ._points import as_filled_points, check_finite_at
 
@@ -19,7 +20,7 @@ _ENTRIES = 4_000_000  # of Jacobians at a time
 
 def sample_jax(f: Callable[..., Any], X: object) -> Samples:
     """See `Samples.from_jax`."""
-    jax = _imported()
+    jax = needed("jax", "jax", "`from_jax`")
     if not callable(f):
         raise InputError(f"`f` must be a function of JAX arrays. Got {type(f).__name__}.")
     points = as_filled_points(X)
@@ -78,14 +79,6 @@ def _called(jax: Any, both: Callable[..., Any], points: ndarray) -> tuple[ndarra
 
 def _float64(jax: Any) -> AbstractContextManager[Any]:
     """A context in which JAX has double precision; afterwards its setting is what it was."""
-    named = jax if hasattr(jax, "enable_x64") else jax.experimental  # older versions of JAX
-    return named.enable_x64(True)
-
-
-def _imported() -> Any:
-    try:
-        import jax
-        import jax.experimental
-    except ImportError as error:
-        raise InputError("`from_jax` needs the package jax, which cannot be imported: pip install jax.") from error
-    return jax
+    if not hasattr(jax, "enable_x64"):  # older versions of JAX
+        jax = needed("jax.experimental", "jax", "`from_jax`")
+    return jax.enable_x64(True)

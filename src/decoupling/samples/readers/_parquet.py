@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from jaxtyping import Float, Int
 from numpy import ndarray
 
-from ..._support._errors import InputError, ModelFileError
+from ..._support._errors import ModelFileError
+from ..._support._extras import needed
 from ...model._names import label
 from ._table import AbstractTable
 
@@ -22,7 +22,9 @@ class ParquetTable(AbstractTable):
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._arrow, self._parquet = _imported(path)
+        what = f"`{path}`, a Parquet file,"
+        self._arrow = needed("pyarrow", "parquet", what)
+        self._parquet = needed("pyarrow.parquet", "parquet", what)
         try:
             with self._parquet.ParquetFile(path) as file:
                 self._schema = file.schema_arrow
@@ -69,14 +71,3 @@ class ParquetTable(AbstractTable):
     def _unreadable(self, error: Exception) -> ModelFileError:
         reason = str(error).splitlines()[0].rstrip(".")
         return ModelFileError(f"{self.source} must be a Parquet file. It cannot be read: {reason}.")
-
-
-def _imported(path: Path) -> tuple[Any, Any]:
-    try:
-        import pyarrow
-        import pyarrow.parquet
-    except ImportError as error:
-        raise InputError(
-            f'`{path}` is a Parquet file, which needs the package pyarrow: pip install "decoupling[parquet]".'
-        ) from error
-    return pyarrow, pyarrow.parquet

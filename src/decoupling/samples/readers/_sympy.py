@@ -10,6 +10,7 @@ from jaxtyping import Float
 from numpy import ndarray
 
 from ..._support._errors import InputError
+from ..._support._extras import needed
 from .._samples import Samples
 from ._frames import usable_names
 from ._points import as_filled_points, check_finite_at, first_of
@@ -17,7 +18,7 @@ from ._points import as_filled_points, check_finite_at, first_of
 
 def sample_sympy(expressions: Any, symbols: Any, X: object) -> Samples:
     """See `Samples.from_sympy`."""
-    sympy = _imported()
+    sympy = needed("sympy", "sympy", "`from_sympy`")
     names = _as_symbols(sympy, symbols)
     outputs = _as_expressions(sympy, expressions, names)
     points = as_filled_points(X)
@@ -91,13 +92,3 @@ def _evaluated(
         raise InputError(f"`expressions` must have real {what}. They are complex at {first_of(complex_at, points)}.")
     check_finite_at("expressions", what, numbers, points)
     return numbers
-
-
-def _imported() -> Any:
-    try:
-        import sympy
-    except ImportError as error:
-        raise InputError(
-            "`from_sympy` needs the package sympy, which cannot be imported: pip install sympy."
-        ) from error
-    return sympy
