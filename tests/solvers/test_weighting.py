@@ -101,7 +101,7 @@ def test_solvers_agree_on_the_same_weights_in_another_shape(solver):
     samples = noisy(dc.systems.random_system((4, 2, 3), (3,), rng=2))
     w = np.random.default_rng(1).uniform(0.5, 2.0, 40)
     results = [
-        dc.decouple(weighted(samples, given), 2, 3, solver=solver, n_starts=2, progress=False)
+        dc.decouple(weighted(samples, given), 2, 3, solver=solver, as_given=True, n_starts=2, progress=False)
         for given in (w, np.repeat(w[:, None], 3, axis=1), w[:, None, None] * np.eye(3))
     ]
     for other in results[1:]:
@@ -232,7 +232,8 @@ def test_the_inner_factor_is_a_minimum():
 def test_a_polished_model_is_a_stationary_point_of_the_weighted_objective(dims):
     samples = noisy(random_model(list(dims), 3))
     samples = weighted(samples, random_matrices(40, 3, seed=2))
-    result = dc.decouple(samples, dims[1:-1], 3 if len(dims) == 3 else (3, 3), n_starts=16, progress=False)
+    degrees = (3,) * (len(dims) - 2)
+    result = dc.decouple(samples, dims[1:-1], degrees, as_given=True, n_starts=16, progress=False)
     model = result.decoupling
     M, F = samples.weights, samples.F
     mean = weighted_mean(F, M)
@@ -242,7 +243,7 @@ def test_a_polished_model_is_a_stationary_point_of_the_weighted_objective(dims):
 
     def at(arrays):
         W, C = arrays[: len(model.W)], arrays[len(model.W) :]
-        functions = [dc.Functions(g.basis, c) for g, c in zip(model.g, C, strict=True)]
+        functions = [g.with_coefficients(c) for g, c in zip(model.g, C, strict=True)]
         return objective(samples, dc.Decoupling(W, functions), lam) / sizes[0]
 
     lowest = at(parts)
