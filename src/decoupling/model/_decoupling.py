@@ -277,9 +277,10 @@ class Decoupling:
         if self.offset is not None:
             C[:, 0] = 0.0
             return self.with_parts(g=[*self.g[:-1], last.with_coefficients(C)], offset=self.offset + given)
-        C[:, 0] = np.linalg.lstsq(W_L, given, rcond=None)[0]
-        changed = float(np.max(np.abs(W_L @ C[:, 0] - given)))
-        if changed > _ROUNDING * float(np.max(np.abs(W_L) @ np.abs(last.constants))):
+        size = np.linalg.norm(W_L, axis=1)  # outputs may have very different units
+        size = np.where(size > 0.0, size, 1.0)
+        C[:, 0] = np.linalg.lstsq(W_L / size[:, None], given / size, rcond=None)[0]
+        if np.any(np.abs(W_L @ C[:, 0] - given) > _ROUNDING * (np.abs(W_L) @ np.abs(last.constants))):
             return self
         return self.with_parts(g=[*self.g[:-1], last.with_coefficients(C)])
 

@@ -75,8 +75,9 @@ class Units:
         W = [W0, *model.W[1:-1], W_L]
         if not b.any():
             return model.with_parts(W=W, g=g, linear=A, offset=None)
-        constants = np.linalg.lstsq(W_L, b, rcond=1e-9)[0]
-        if np.linalg.norm(b - W_L @ constants) > _REACHED * np.linalg.norm(b):
+        target = b / self.y_scale  # in standard units, where all outputs count alike
+        constants = np.linalg.lstsq(model.W[-1], target, rcond=1e-9)[0]
+        if np.any(np.abs(target - model.W[-1] @ constants) > _REACHED * np.abs(target).max()):
             return model.with_parts(W=W, g=g, linear=A, offset=b)
         C = g[-1].C.copy()
         C[:, 0] += constants
