@@ -73,6 +73,7 @@ $(VENV)/.installed-docs: $(VENV)/.installed-dev
 	@$(call venv,.venv-oldest)
 	@echo "Installing the lowest versions into .venv-oldest ..."
 	@.venv-oldest/bin/python tools/lowest.py onnx parquet sklearn sympy > .venv-oldest/lowest.txt
+	@echo "pyparsing<3.3" >> .venv-oldest/lowest.txt  # 3.3 warns of how matplotlib before 3.10 uses it
 	@PIP_CONSTRAINT=.venv-oldest/lowest.txt .venv-oldest/bin/pip install -qq -e ".[$(EXTRAS)]" onnxruntime
 	@touch $@
 
