@@ -124,7 +124,7 @@ def memory(samples: dc.Samples) -> str:
             dc.Samples(**arrays),
             ranks,
             (DEGREE,) * len(ranks),
-            solver=solver(max_iterations=10),
+            solver=solver(max_steps=10),
             n_starts=1,
             progress=False,
         )

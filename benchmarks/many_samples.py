@@ -57,7 +57,7 @@ def measure(dtype: str) -> tuple[float, float, float, float]:
     began = time.perf_counter()
     samples = stored_samples(dtype)
     written = time.perf_counter()
-    solver = dc.Proj(max_iterations=ITERATIONS, patience=ITERATIONS)
+    solver = dc.Proj(max_steps=ITERATIONS, patience=ITERATIONS)
     result = dc.decouple(samples, RANK, DEGREE, solver=solver, n_starts=1, progress=False)
     done = time.perf_counter()
     return written - began, done - written, _peak(), result.error_jacobian

@@ -44,8 +44,8 @@ def section(_: Path) -> str:
         lam = float(sizes[0] / sizes[1])  # the same balance of the two terms as in VarPro with lam = 1
         found = {}
         for name, solver in (
-            ("Proj, 200 iterations", dc.Proj(start=start, lam=lam, max_iterations=200, patience=200)),
-            ("Constr, 200 iterations", dc.Constr(start=start, lam=lam, max_iterations=200, patience=200)),
+            ("Proj, 200 iterations", dc.Proj(start=start, lam=lam, max_steps=200, patience=200)),
+            ("Constr, 200 iterations", dc.Constr(start=start, lam=lam, max_steps=200, patience=200)),
             ("VarPro", dc.VarPro(start=start)),
         ):
             tracemalloc.start()

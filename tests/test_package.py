@@ -76,9 +76,9 @@ def test_wrong_types_are_refused_with_the_rule_where_nobody_checks_annotations()
         "dc.decouple(s, 2, 3, validation=X)": "`validation` must be dc.Samples",
         "dc.select(X)": "`samples` must be dc.Samples",
         "dc.select(s, '4,4')": "`max_ranks` must be a tuple of whole numbers",
-        "dc.select(s, (2, 2), 'high')": "`max_degree` must be a tuple of whole numbers",
+        "dc.select(s, (2, 2), 'high')": "`max_degrees` must be a tuple of whole numbers",
         "dc.select(s, solver='varpro')": "`solver` must be a solver",
-        "dc.select(s, folds=2.5)": "`folds` must be a whole number",
+        "dc.select(s, n_folds=2.5)": "`n_folds` must be a whole number",
         "dc.select(s, max_seconds='long')": "`max_seconds` must be a number",
         "dc.select(s, 1, 1, progress='yes')": "`progress` must be",
         "dc.decouple(s, 'auto', n_starts=3)": "`n_starts` must be left out",
@@ -86,7 +86,7 @@ def test_wrong_types_are_refused_with_the_rule_where_nobody_checks_annotations()
         "dc.Constr(lam='1')": "`lam` must be a number",
         "dc.Constr(start='random')": "`start` must be",
         "dc.TwoStage('proj')": "`solver` must be a solver",
-        "dc.TwoStage(dc.Proj(), metric=3)": "`metric` must be callable",
+        "dc.TwoStage(dc.Proj(), loss=3)": "`loss` must be callable",
         "dc.ParaTuck(3, 4)": "sequences",
         "dc.Samples.from_function(abs, X, jac='forward')": "`jac` must be",
         "dc.estimate_jacobians(dc.Samples(X, F=X), degree=3)": "`degree` must be 1 or 2. Got 3",
@@ -104,7 +104,7 @@ def test_wrong_types_are_refused_with_the_rule_where_nobody_checks_annotations()
         "dc.Uniform('a', 1)": "`low` must be a number",
         "dc.Uniform(0.1, float('inf'))": "`high` must be a number",
         "dc.systems.f1().canonical(X[:0])": "at least one point",
-        "dc.decouple(s, 2, 3, solver=dc.TwoStage(dc.Proj(max_iterations=2), metric=lambda m: None))": "return a number",
+        "dc.decouple(s, 2, 3, solver=dc.TwoStage(dc.Proj(max_steps=2), loss=lambda m: None))": "return a number",
         "dc.systems.f1().permuted(1, [1.0, 0.0])": "permutation",
         "dc.systems.f1().permuted(1.0, [1, 0])": "`layer` must be one of",
         "s.take([100])": "`indices` must be",
@@ -139,7 +139,7 @@ import numpy as np, decoupling as dc
 rng = np.random.default_rng(0)
 X = rng.uniform(-1, 1, (150, 80))
 s = dc.Samples(X, F=rng.normal(size=(150, 6)), J=rng.normal(size=(150, 6, 80)))
-r = dc.decouple(s, (40, 5), (2, 2), solver=dc.Constr(max_iterations=8), n_starts=1)
+r = dc.decouple(s, (40, 5), (2, 2), solver=dc.Constr(max_steps=8), n_starts=1)
 print(repr(r.error_jacobian), repr(r.decoupling.W[0][0, 0]))
 """
     found = {

@@ -9,6 +9,7 @@ from ._support._errors import DecouplingWarning as DecouplingWarning
 from ._support._errors import InputError as InputError
 from ._support._errors import MissingExtraError as MissingExtraError
 from ._support._errors import ModelFileError as ModelFileError
+from ._support._errors import SampleFileError as SampleFileError
 from ._support._errors import SolverError as SolverError
 from .bases import AbstractAlgebra as AbstractAlgebra
 from .bases import AbstractBasis as AbstractBasis

@@ -76,8 +76,8 @@ def test_help_needs_no_numerical_library(tmp_path):
 
 def test_fit_writes_a_model_that_show_can_read(folder):
     fit = decouple(
-        "fit samples.npz --ranks 2,2 --degrees 3,3 --max-iterations 20 --holdout 0.2 --seed 3 "
-        "--output m.safetensors --report r.html --inputs speed,load,<b> --outputs a,b,c",
+        "fit samples.npz --ranks 2,2 --degrees 3,3 --max-steps 20 --holdout 0.2 --seed 3 "
+        "--model m.safetensors --report r.html --inputs speed,load,<b> --outputs a,b,c",
         cwd=folder,
     )
     assert fit.returncode == 0, fit.stderr
@@ -95,7 +95,7 @@ def test_fit_writes_a_model_that_show_can_read(folder):
 
 @pytest.mark.parametrize("solver", ["varpro", "constr", "proj", "zniyed", "hollander", "dreesen"])
 def test_fit_speaks_json_with_every_solver(solver, folder):
-    done = decouple(f"fit samples.npz --ranks 2 --degrees 3 --solver {solver} --max-iterations 20 --json", cwd=folder)
+    done = decouple(f"fit samples.npz --ranks 2 --degrees 3 --solver {solver} --max-steps 20 --json", cwd=folder)
     assert done.returncode == 0, done.stderr
     content = json.loads(done.stdout)
     assert content["ranks"] == [2] and content["error_jacobian"] > 0 and len(content["starts"]) >= 8
@@ -114,7 +114,7 @@ def test_demo_prints_a_table_and_says_where_its_report_is(tmp_path):
 
 
 def test_table1_is_reproduced_in_a_small_way(tmp_path):
-    done = decouple("reproduce table1 --runs 2 --n-starts 2 --jobs 1 --output out --json", cwd=tmp_path)
+    done = decouple("reproduce table1 --runs 2 --n-starts 2 --jobs 1 --directory out --json", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     content = json.loads(done.stdout)
     assert len(content["cells"]) == 2 * 2 * (4 + 5 + 5)
@@ -124,12 +124,12 @@ def test_table1_is_reproduced_in_a_small_way(tmp_path):
     assert (tmp_path / "out/table1.png").read_bytes().startswith(b"\x89PNG")
     stored = (tmp_path / "out/table1-runs.jsonl").read_text()
     assert len(stored.splitlines()) == 2 * 2 * 2 * 3
-    again = decouple("reproduce table1 --runs 2 --n-starts 2 --jobs 1 --output out --json", cwd=tmp_path)
+    again = decouple("reproduce table1 --runs 2 --n-starts 2 --jobs 1 --directory out --json", cwd=tmp_path)
     assert json.loads(again.stdout) == content and (tmp_path / "out/table1-runs.jsonl").read_text() == stored
 
 
 def test_recovery_is_tried_in_a_small_way(tmp_path):
-    done = decouple("reproduce recovery --runs 1 --max-seconds 15 --jobs 2 --no-noise --output out", cwd=tmp_path)
+    done = decouple("reproduce recovery --runs 1 --max-seconds 15 --jobs 2 --no-noise --directory out", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     content = json.loads((tmp_path / "out/recovery.json").read_text())
     errors = {run["case"]: run["worst_error"] for run in content["recovery"]}
@@ -159,7 +159,7 @@ GOOD = "--ranks 2,2 --degrees 3,3"
         (f"fit samples.npz {GOOD} --lam -1", "Invalid value"),
         (f"fit samples.npz {GOOD} --solver hollander", "single layer"),
         (f"fit samples.npz {GOOD} --solver hollander --lam 1", "does not use"),
-        (f"fit samples.npz {GOOD} --output no/m.safetensors", "does not exist"),
+        (f"fit samples.npz {GOOD} --model no/m.safetensors", "does not exist"),
         (f"fit samples.npz {GOOD} --holdout 0.5 --validation samples.npz", "not both"),
         (f"fit samples.npz {GOOD} --n-starts 0", "Invalid value"),
         (f"fit samples.npz {GOOD} --report r.html --inputs a,b", "`inputs` must be 3 names"),
@@ -167,7 +167,7 @@ GOOD = "--ranks 2,2 --degrees 3,3"
         ("show text.npz", "damaged or of another kind"),
         ("reproduce table2", "No such command"),
         ("nonsense", "No such command"),
-        ("demo --output no/report.html", "does not exist"),
+        ("demo --report no/report.html", "does not exist"),
     ],
 )
 def test_mistakes_give_one_message_exit_code_2_and_no_file(line, message, folder):
@@ -184,13 +184,13 @@ def test_mistakes_give_one_message_exit_code_2_and_no_file(line, message, folder
 
 
 def test_ranks_too_large_for_the_data_are_a_warning(folder):
-    done = decouple("fit samples.npz --ranks 40,40 --degrees 3,3 --max-iterations 2 --n-starts 1 --lam 1", cwd=folder)
+    done = decouple("fit samples.npz --ranks 40,40 --degrees 3,3 --max-steps 2 --n-starts 1 --lam 1", cwd=folder)
     assert done.returncode == 0
     assert "Warning: `ranks` (40, 40) ask for" in done.stderr
 
 
 def test_quiet_means_nothing_but_errors(folder):
-    line = "fit samples.npz --ranks 40,40 --degrees 3,3 --max-iterations 2 --n-starts 1 --lam 1 --quiet"
+    line = "fit samples.npz --ranks 40,40 --degrees 3,3 --max-steps 2 --n-starts 1 --lam 1 --quiet"
     done = decouple(line, cwd=folder)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
@@ -213,25 +213,25 @@ def test_an_experiment_that_cannot_be_written_is_not_begun(tmp_path, monkeypatch
     monkeypatch.setattr("decoupling.reproduce.run_table1", lambda **_: begun.append(1))
     (tmp_path / "table1.png").mkdir()
     with pytest.raises(dc.InputError, match=r"table1.png` must be a file.*It is a directory"):
-        _main.decouple.main(["reproduce", "table1", "--output", str(tmp_path)], standalone_mode=False)
+        _main.decouple.main(["reproduce", "table1", "--directory", str(tmp_path)], standalone_mode=False)
     assert not begun
 
 
 def test_files_are_not_written_over_each_other(folder):
     before = (folder / "samples.npz").read_bytes()
-    for line in (f"fit samples.npz {GOOD} --output samples.npz", f"fit samples.npz {GOOD} --output a --report a"):
+    for line in (f"fit samples.npz {GOOD} --model samples.npz", f"fit samples.npz {GOOD} --model a.onnx"):
         done = decouple(line, cwd=folder)
-        assert done.returncode == 2 and "must be two files" in done.stderr
-    assert (folder / "samples.npz").read_bytes() == before and not (folder / "a").exists()
+        assert done.returncode == 2 and "must end in .safetensors" in done.stderr
+    assert (folder / "samples.npz").read_bytes() == before and not (folder / "a.onnx").exists()
 
 
 def test_odd_names_are_printed_as_they_are(folder):
     (folder / "samples.npz").rename(folder / "[bold]x.npz")
-    done = decouple("fit [bold]x.npz --ranks 2 --degrees 2 --max-iterations 3 --no-two-stage", cwd=folder)
+    done = decouple("fit [bold]x.npz --ranks 2 --degrees 2 --max-steps 3 --no-two-stage", cwd=folder)
     assert done.returncode == 0 and "[bold]x.npz" in done.stdout
-    long = decouple(f"fit [bold]x.npz --ranks 2 --degrees 2 --max-iterations 3 --output {'a' * 300}", cwd=folder)
+    long = decouple(f"fit [bold]x.npz --ranks 2 --degrees 2 --max-steps 3 --model {'a' * 300}.safetensors", cwd=folder)
     assert long.returncode == 2 and "Traceback" not in long.stderr
-    taken = decouple("reproduce table1 --runs 1 --output [bold]x.npz", cwd=folder)
+    taken = decouple("reproduce table1 --runs 1 --directory [bold]x.npz", cwd=folder)
     assert taken.returncode == 2 and "must be a directory" in taken.stderr
 
 

@@ -109,7 +109,7 @@ def test_inputs_far_from_0_are_fitted_without_a_word(folder):
 
 
 def test_a_linear_part_is_fitted_counted_written_and_shown(folder):
-    words = ["--linear", "--json", "--formula", "text", "--output", "m.safetensors", "--report", "r.html"]
+    words = ["--linear", "--json", "--formula", "text", "--model", "m.safetensors", "--report", "r.html"]
     done = fit(["data.csv", "--outputs", "y", *words], folder)
     assert done.returncode == 0, done.stderr
     content = json.loads(done.stdout)
@@ -145,7 +145,7 @@ def test_names_of_signals_reach_the_page_with_what_was_read(folder):
 
 
 def test_a_scan_tells_machines_how_the_file_was_read(folder):
-    words = ["select", "bare.csv", "--outputs", "3", "--max-ranks", "1", "--max-degree", "2", "--json"]
+    words = ["select", "bare.csv", "--outputs", "3", "--max-ranks", "1", "--max-degrees", "2", "--json"]
     code = "from decoupling.cli import main; main()"
     done = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True, cwd=folder, check=False)
     assert any("numbered from 1" in note for note in json.loads(done.stdout)["notes"]), done.stderr

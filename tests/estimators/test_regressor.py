@@ -129,7 +129,7 @@ def test_ranks_can_be_chosen(degrees, basis):
 
 def test_jacobians_are_in_the_units_of_the_data():
     X, size = points(2, 60), np.array([100.0, 0.01])
-    model = dc.DecouplingRegressor(**SEEDED).fit(X * size + 3, 5 * cubic(X), 5 * cubic_gradient(X) / size)
+    model = dc.DecouplingRegressor(**SEEDED).fit(X * size + 3, 5 * cubic(X), jacobian=5 * cubic_gradient(X) / size)
     assert model.result_.error_jacobian < 1e-9
 
 
@@ -308,7 +308,7 @@ def test_names_that_cannot_be_used_are_left_out():
 def test_other_solvers_and_parts_that_are_known_can_be_given():
     X = points(2, 80)
     J = cubic_gradient(X)
-    model = dc.DecouplingRegressor(solver=dc.Proj(), n_starts=4, **SEEDED).fit(X, cubic(X), J)
+    model = dc.DecouplingRegressor(solver=dc.Proj(), n_starts=4, **SEEDED).fit(X, cubic(X), jacobian=J)
     assert model.score(X, cubic(X)) > 0.99
     W0 = np.array([[1.0, 2.0], [1.0, -1.0]])
     known = dc.VarPro(fixed={"W0": W0})
@@ -330,8 +330,7 @@ def test_parts_that_are_given_are_not_cut_off_within_the_data():
     ("parameters", "message"),
     [
         ({"ranks": 0}, r"`ranks\[0\]` must be a whole number"),
-        ({"ranks": (2, 2)}, "`degrees` must have one number per layer"),
-        ({"degrees": None}, "`degrees` must be given"),
+        ({"ranks": (2, 2), "degrees": 3}, "`degrees` must have one number per layer"),
         ({"n_starts": 0}, "`n_starts` must be"),
         ({"ranks": "auto", "n_starts": 8}, "`n_starts` must be left out"),
         ({"ridge": -1.0}, "`ridge` must be"),

@@ -10,7 +10,7 @@ from tests.strategies import points, sampled
 
 F2 = dc.systems.f2()
 SAMPLES = sampled(F2, 30)
-QUICK = dc.Constr(max_iterations=10)
+QUICK = dc.Constr(max_steps=10)
 
 
 def test_the_default_finds_a_good_two_layer_decoupling_without_touching_its_arguments():
@@ -48,7 +48,7 @@ def test_the_seed_decides_and_a_generator_goes_on():
 def test_there_is_a_row_for_every_start_with_what_became_of_it():
     result = dc.decouple(SAMPLES, (2, 2), (3, 3), solver=QUICK, as_given=True, n_starts=5, progress=False)
     assert [row.start for row in result.starts] == [0, 1, 2, 3, 4]
-    assert all(row.iterations == 10 and row.seconds > 0 and row.objective > 0 for row in result.starts)
+    assert all(row.steps == 10 and row.seconds > 0 and row.objective > 0 for row in result.starts)
     best = min(result.starts, key=lambda row: row.objective)
     assert best.error_jacobian == pytest.approx(result.error_jacobian, rel=1e-6)
     assert "Error(J)" in repr(result) and "<table>" in result._repr_html_()

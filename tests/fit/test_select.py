@@ -34,12 +34,12 @@ def noisy(model, level, S=40, seed=0):
 
 @pytest.fixture(scope="module")
 def clean():
-    return dc.select(sampled(TWO, 20), max_ranks=(2, 2), max_degree=2, folds=2, solver=QUICK, progress=False)
+    return dc.select(sampled(TWO, 20), max_ranks=(2, 2), max_degrees=2, n_folds=2, solver=QUICK, progress=False)
 
 
 @pytest.fixture(scope="module")
 def rough():
-    return dc.select(noisy(ONE, 1e-2, S=20), max_ranks=3, max_degree=3, folds=2, solver=QUICK, progress=False)
+    return dc.select(noisy(ONE, 1e-2, S=20), max_ranks=3, max_degrees=3, n_folds=2, solver=QUICK, progress=False)
 
 
 # What is recommended
@@ -56,7 +56,7 @@ def test_two_layers_are_found_to_rounding(clean):
 
 def test_one_basis_for_all_layers_leaves_their_number_open():
     cubic = dc.systems.random_system((3, 1, 2), (3,), rng=0)
-    choice = dc.select(sampled(cubic, 20), (2, 2), basis=dc.Monomial(3), folds=2, solver=QUICK, progress=False)
+    choice = dc.select(sampled(cubic, 20), (2, 2), basis=dc.Monomial(3), n_folds=2, solver=QUICK, progress=False)
     assert (choice.ranks, choice.degrees) == ((1,), (3,))
 
 
@@ -69,7 +69,9 @@ def test_noise_is_not_taken_for_functions(rough):
 
 
 def test_two_layers_are_found_in_noise():
-    choice = dc.select(noisy(TWO, 1e-3, S=20), max_ranks=(2, 2), degrees=(2, 2), folds=2, solver=QUICK, progress=False)
+    choice = dc.select(
+        noisy(TWO, 1e-3, S=20), max_ranks=(2, 2), degrees=(2, 2), n_folds=2, solver=QUICK, progress=False
+    )
     assert choice.ranks == (2, 2) and "at the limit (2, 2)" in choice.notes[0]
 
 
@@ -83,7 +85,7 @@ def test_two_layers_are_found_in_noise():
     ids=["values", "Jacobians", "weights"],
 )
 def test_whatever_is_known_is_used(samples):
-    choice = dc.select(samples, max_ranks=3, max_degree=4, folds=2, solver=QUICK, progress=False)
+    choice = dc.select(samples, max_ranks=3, max_degrees=4, n_folds=2, solver=QUICK, progress=False)
     assert (choice.ranks, choice.degrees) == ((2,), (3,))
     assert choice.chosen.error < 1e-8 and bool(choice.hints.unfoldings) == (samples.J is not None)
 
@@ -92,7 +94,7 @@ def test_what_weights_leave_out_does_not_count():
     good = sampled(ONE)
     F, J, weights = good.F.copy(), good.J.copy(), np.ones((40, 3))
     F[0, 0], J[0, 0], weights[0, 0] = 100.0, -7.0, 0.0
-    choice = dc.select(dc.Samples(good.X, F=F, J=J, weights=weights), 2, 3, folds=2, progress=False)
+    choice = dc.select(dc.Samples(good.X, F=F, J=J, weights=weights), 2, 3, n_folds=2, progress=False)
     assert (choice.ranks, choice.degrees) == ((2,), (3,)) and choice.chosen.error < 1e-8
 
 
@@ -107,20 +109,20 @@ def test_constant_and_linear_functions_are_the_smallest_shapes():
 
 def test_known_degrees_and_a_given_basis_leave_ranks_to_choose():
     for options in ({"degrees": (2, 2)}, {"basis": dc.Chebyshev(2)}):
-        choice = dc.select(sampled(TWO, 20), (2, 2), folds=2, solver=QUICK, progress=False, **options)
+        choice = dc.select(sampled(TWO, 20), (2, 2), n_folds=2, solver=QUICK, progress=False, **options)
         assert choice.ranks == (2, 2) and {d for row in choice.table for d in row.degrees} == {2}
         assert {len(row.ranks) for row in choice.table} == ({2} if "degrees" in options else {1, 2})
 
 
-@pytest.mark.parametrize("solver", [dc.Constr(max_iterations=30), dc.TwoStage(dc.Proj(max_iterations=10))], ids=repr)
+@pytest.mark.parametrize("solver", [dc.Constr(max_steps=30), dc.TwoStage(dc.Proj(max_steps=10))], ids=repr)
 def test_other_solvers_can_be_used(solver):
-    choice = dc.select(sampled(ONE, 20), 2, degrees=3, solver=solver, folds=2, progress=False)
+    choice = dc.select(sampled(ONE, 20), 2, degrees=3, solver=solver, n_folds=2, progress=False)
     assert choice.ranks == (2,)
     assert type(choice.result.solver) is type(solver)
 
 
 def test_the_seed_decides():
-    a, b = (dc.select(noisy(ONE, 1e-2, S=20), 1, 3, folds=2, rng=5, solver=QUICK, progress=False) for _ in range(2))
+    a, b = (dc.select(noisy(ONE, 1e-2, S=20), 1, 3, n_folds=2, rng=5, solver=QUICK, progress=False) for _ in range(2))
     strip = [(row.ranks, row.degrees, row.error, row.score) for row in a.table]
     assert strip == [(row.ranks, row.degrees, row.error, row.score) for row in b.table]
 
@@ -154,7 +156,7 @@ def test_the_training_error_is_that_of_the_model(rough):
 
 
 def scan_of(samples, **options):
-    given = {"basis": dc.Monomial, "linear": False, "solver": QUICK, "folds": 4, "began": 0.0, "max_seconds": 1e9}
+    given = {"basis": dc.Monomial, "linear": False, "solver": QUICK, "n_folds": 4, "began": 0.0, "max_seconds": 1e9}
     limits, rng = Limits((3,), (3,), fixed_degrees=False), np.random.default_rng(0)
     return Scan(samples, limits, rng=rng, report=lambda **_: None, **given | options)
 
@@ -279,14 +281,14 @@ def test_time_and_patience_may_run_out():
 
 
 def test_limits_that_are_met_are_said():
-    choice = dc.select(sampled(ONE, 20), 1, 2, folds=2, progress=False)
+    choice = dc.select(sampled(ONE, 20), 1, 2, n_folds=2, progress=False)
     assert "The singular values ask for ranks of at least (2,)" in choice.notes[0]
     assert "The degrees are at the limit (2,)" in choice.notes[1]
 
 
 def test_progress_names_the_shapes():
     seen = []
-    dc.select(sampled(ONE, 20), 2, 3, folds=2, progress=lambda **values: seen.append(values["stage"]))
+    dc.select(sampled(ONE, 20), 2, 3, n_folds=2, progress=lambda **values: seen.append(values["stage"]))
     assert "ranks (2,), degrees (3,)" in seen
 
 
@@ -296,11 +298,11 @@ def test_progress_names_the_shapes():
         ({"max_ranks": ()}, "`max_ranks` must be a tuple of whole numbers"),
         ({"max_ranks": (2, 0)}, r"`max_ranks\[1\]` must be a whole number of at least 1. Got 0"),
         ({"max_ranks": 1000}, "`max_ranks` must not be above 50"),
-        ({"max_degree": (3, 3, 3)}, "`max_degree` must be one number, or one per layer"),
-        ({"max_degree": 100}, "`max_degree` must not be above 20"),
+        ({"max_degrees": (3, 3, 3)}, "`max_degrees` must be one number, or one per layer"),
+        ({"max_degrees": 100}, "`max_degrees` must not be above 20"),
         ({"degrees": (3,)}, "`degrees` must have one number per layer, like `max_ranks`: 2. Got 1"),
-        ({"folds": 1}, "`folds` must be a whole number of at least 2"),
-        ({"folds": 41}, "`folds` must not be above the number of samples, 40"),
+        ({"n_folds": 1}, "`n_folds` must be a whole number of at least 2"),
+        ({"n_folds": 41}, "`n_folds` must not be above the number of samples, 40"),
         ({"basis": [dc.Monomial]}, "`basis` must be a basis class"),
         ({"max_seconds": 0.0}, "`max_seconds` must be a number above 0"),
         ({"rng": -1}, "`rng` must be"),
@@ -308,7 +310,7 @@ def test_progress_names_the_shapes():
         ({"solver": dc.VarPro(start=TWO)}, "must leave all parts of the model free"),
         ({"solver": dc.Hollander()}, "single layer"),
         (
-            {"samples": dc.Samples(points(3, 4), F=points(3, 4)[:, :1]), "folds": 2},
+            {"samples": dc.Samples(points(3, 4), F=points(3, 4)[:, :1]), "n_folds": 2},
             "more numbers than the smallest model",
         ),
     ],
@@ -341,7 +343,7 @@ def test_decouple_chooses_ranks_by_itself():
 
 def test_the_command_line_selects_and_fits(tmp_path):
     sampled(ONE).save(tmp_path / "s.npz")
-    done = decouple("select s.npz --max-ranks 3 --max-degree 4 --output p.png --model m.safetensors", cwd=tmp_path)
+    done = decouple("select s.npz --max-ranks 3 --max-degrees 4 --plot p.png --model m.safetensors", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "chosen" in done.stdout and "Ranks (2,) with degrees (3,)" in done.stdout
     assert (tmp_path / "p.png").read_bytes().startswith(b"\x89PNG")
@@ -359,9 +361,9 @@ def test_the_command_line_selects_and_fits(tmp_path):
         ("select missing.npz", "no such file"),
         ("select s.npz --max-ranks 2,x", "not a list of whole numbers"),
         ("select s.npz --max-ranks 0", "at least 1"),
-        ("select s.npz --folds 99", "`folds` must not be above the number of samples"),
-        ("select s.npz --output p.txt", "must end in .png"),
-        ("select s.npz --output s.npz", "must be two files"),
+        ("select s.npz --n-folds 99", "`n_folds` must not be above the number of samples"),
+        ("select s.npz --plot p.txt", "must end in .png"),
+        ("select s.npz --plot s.npz", "must end in .png"),
         ("fit s.npz --ranks auto --n-starts 4", "--n-starts must be left out"),
     ],
 )
@@ -375,7 +377,7 @@ def test_mistakes_on_the_command_line_give_one_message(line, message, tmp_path):
 def test_the_experiment_in_small(tmp_path, monkeypatch):
     monkeypatch.setattr(_selection, "GROUPS", ("random",))
     monkeypatch.setattr(_selection, "PAPER", ())
-    monkeypatch.setattr(_selection, "select", partial(dc.select, max_ranks=2, max_degree=3, folds=2, solver=QUICK))
+    monkeypatch.setattr(_selection, "select", partial(dc.select, max_ranks=2, max_degrees=3, n_folds=2, solver=QUICK))
     table = run_selection(n_runs=1, seed=36, n_jobs=1, store=tmp_path / "runs.jsonl")
     assert [(run.group, run.noise) for run in table.runs] == [("random", 0.0), ("random", 1e-3)]
     assert all(run.right for run in table.runs) and table.runs[0].all_right

@@ -289,7 +289,7 @@ def test_messages_and_tables_show_no_codes(tmp_path):
         ["fit", file.name, "--inputs", "x", "--ranks", "1", "--degrees", "1"],
         ["fit", file.name, "--inputs", "\x1b[31m", "--ranks", "1", "--degrees", "1"],
         ["fit", "\x1b[31m.npz", "--inputs", "x", "--ranks", "1", "--degrees", "1"],
-        ["select", file.name, "--outputs", "y", "--max-ranks", "1", "--max-degree", "2"],
+        ["select", file.name, "--outputs", "y", "--max-ranks", "1", "--max-degrees", "2"],
         ["fit", file.name, "--outputs", "y", "--ranks", "1", "--degrees", "2", "--formula", "text"],
     ):
         code, out, err = run(line, tmp_path)

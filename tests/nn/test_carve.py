@@ -23,14 +23,14 @@ def cut(network, part, data=VECTORS, **options):
     """Replace a part quickly; the network must compute the same with its part cut out as before."""
     seen = []
 
-    def metric(given):
+    def score(given):
         seen.append(given)
         return 1.0
 
-    settings = {"ranks": 2, "degree": 2, "solver": dc.Proj(max_iterations=2), "refine": False, **options}
+    settings = {"ranks": 2, "degrees": 2, "solver": dc.Proj(max_steps=2), "refine": False, **options}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", dc.DecouplingWarning)  # fitted badly on purpose
-        out = dc.nn.compress(network, part, data, metric=metric, progress=False, **settings)
+        out = dc.nn.compress(network, part, data, score=score, progress=False, **settings)
     x = torch.tensor(data[:10])
     with torch.no_grad():
         assert torch.allclose(seen[0](x), copy.deepcopy(network).eval()(x), atol=1e-5)
@@ -78,12 +78,12 @@ def test_modules_that_work_in_place_change_nothing():
     for inplace in (False, True):
         relus = [nn.ReLU(inplace=inplace) for _ in range(3)]
         network = nn.Sequential(relus[0], a, relus[1], b, relus[2], c).double()
-        settings = {"ranks": 2, "degree": 2, "refine": False, "n_samples": 120, "progress": False}
+        settings = {"ranks": 2, "degrees": 2, "refine": False, "n_samples": 120, "progress": False}
         outs.append(dc.nn.compress(network, ("2", "5"), data, **settings))
         assert torch.equal(data, kept)
     plain, placed = outs
     assert np.array_equal(plain.result.samples.X, placed.result.samples.X) and (plain.result.samples.X < 0.0).any()
-    assert plain.report.metric == placed.report.metric and plain.report.outside == placed.report.outside
+    assert plain.report.score == placed.report.score and plain.report.outside == placed.report.outside
 
 
 def test_a_sequence_stays_what_it_is():
@@ -252,4 +252,4 @@ def test_parts_that_cannot_be_cut_are_refused():
         (batch, "head", "`part` must fit its inputs, called with one sample or many"),
     ]:
         with pytest.raises(dc.InputError, match=message):
-            dc.nn.compress(network, part, VECTORS, ranks=2, degree=2, refine=False, progress=False)
+            dc.nn.compress(network, part, VECTORS, ranks=2, degrees=2, refine=False, progress=False)

@@ -18,7 +18,7 @@ from .networks import Own, blobs, sequential, train
 
 DATA, LABELS = blobs()
 TEST, TEST_LABELS = blobs(seed=5)
-QUICK = dc.Proj(max_iterations=1)
+QUICK = dc.Proj(max_steps=1)
 
 
 def accuracy(network):
@@ -38,7 +38,7 @@ def quick(monkeypatch):
 
 
 def run(network, part, **options):
-    settings = {"ranks": 4, "degree": 3, "metric": accuracy, "progress": False, "rng": 0}
+    settings = {"ranks": 4, "degrees": 3, "score": accuracy, "progress": False, "rng": 0}
     return dc.nn.compress(network, part, DATA, **{**settings, **options})
 
 
@@ -50,7 +50,7 @@ def test_a_sequential_network_is_compressed_and_stays_as_it_was(net):
     assert report.parameters == (12 * 30 + 30 + 30 * 20 + 20 + 20 * 3 + 3, 4 * 12 + 4 * 3 + 4 * 3 + 4)
     assert report.savings == pytest.approx(100 * (1 - 76 / 1073))
     assert report.multiply_adds == (12 * 30 + 30 * 20 + 20 * 3, 4 * 12 + 4 * 3 + 4 + 4 * 3)  # with a tangent each
-    assert report.metric == (accuracy(net), accuracy(out.model)) and report.drop < 0.05
+    assert report.score == (accuracy(net), accuracy(out.model)) and report.drop < 0.05
     assert isinstance(out.model[2], dc.nn.DecoupledLayer) and len(out.model) == 3
     assert "parameters of the part" in str(report) and report.latency[0] > 0
     points = net[:2](torch.tensor(DATA)).detach().numpy()
@@ -83,11 +83,11 @@ def test_a_named_submodule_and_a_final_softmax():
 
 
 def test_refining_without_labels_and_training_with_them(net):
-    plain = run(net, ("2", "6"), ranks=2, refine=False, metric=None)
-    refined = run(net, ("2", "6"), ranks=2, metric=None)
-    assert refined.report.metric_name == "agreement with the original" and refined.report.metric[0] == 1.0
-    assert refined.report.metric[1] >= plain.report.metric[1]
-    tuned = run(net, ("2", "6"), ranks=2, fine_tune=dc.nn.FineTune(DATA, LABELS, epochs=2))
+    plain = run(net, ("2", "6"), ranks=2, refine=False, score=None)
+    refined = run(net, ("2", "6"), ranks=2, score=None)
+    assert refined.report.score_name == "agreement with the original" and refined.report.score[0] == 1.0
+    assert refined.report.score[1] >= plain.report.score[1]
+    tuned = run(net, ("2", "6"), ranks=2, fine_tune=dc.nn.FineTune(DATA, LABELS, max_steps=20))
     assert tuned.report.drop < 0.05
     assert all(p.requires_grad for p in tuned.model.parameters())
 
@@ -97,7 +97,7 @@ def test_what_was_frozen_stays_frozen_and_no_gradients_are_left(net):
     frozen[0].weight.requires_grad_(False)
     frozen[0].bias.grad = torch.ones(12)
     for whole in (False, True):
-        out = run(frozen, ("2", "6"), refine=False, fine_tune=dc.nn.FineTune(DATA, LABELS, epochs=1, whole=whole))
+        out = run(frozen, ("2", "6"), refine=False, fine_tune=dc.nn.FineTune(DATA, LABELS, max_steps=10, whole=whole))
         assert [p.requires_grad for p in out.model.parameters()] == [False, True, True, True, True]
         assert all(p.grad is None for p in out.model.parameters())
         assert torch.equal(out.model[0].weight, frozen[0].weight)
@@ -107,7 +107,7 @@ def test_what_was_frozen_stays_frozen_and_no_gradients_are_left(net):
 def test_networks_that_return_probabilities_are_trained_as_such(net):
     """The cross-entropy of a softmax of a softmax can hardly fall."""
     final = nn.Sequential(*copy.deepcopy(net), nn.Softmax(dim=1))
-    options = {"refine": False, "fine_tune": dc.nn.FineTune(DATA, LABELS, epochs=1)}
+    options = {"refine": False, "fine_tune": dc.nn.FineTune(DATA, LABELS, max_steps=10)}
     one, two = (run(network, ("2", "6"), **options) for network in (net, final))
     for a, b in zip(one.layer.parameters(), two.layer.parameters(), strict=True):
         assert torch.allclose(a, b, atol=1e-3)
@@ -158,10 +158,10 @@ def test_the_range_is_that_of_the_samples_until_the_functions_learn_of_more(net)
 
 
 def test_ranks_are_found_for_an_accepted_drop(net):
-    out = run(net, ("2", "6"), ranks="auto", max_drop=0.02, solver=dc.Proj(max_iterations=20))
+    out = run(net, ("2", "6"), ranks="auto", max_drop=0.02, solver=dc.Proj(max_steps=20))
     assert out.report.drop <= 0.02 and len(out.decoupling.ranks) == 1
     with pytest.warns(dc.DecouplingWarning, match="more than the 0 you accept"):
-        run(net, ("2", "6"), ranks=1, max_drop=0.0, degree=1, refine=False)
+        run(net, ("2", "6"), ranks=1, max_drop=0.0, degrees=1, refine=False)
     with pytest.warns(dc.DecouplingWarning, match="not smaller"):
         run(net, "6", ranks=5, refine=False)
 
@@ -170,7 +170,7 @@ def test_ranks_are_found_for_an_accepted_drop(net):
 def test_the_fewest_ranks_are_found_by_growing_and_halving(net, good_from, tried):
     seen = []
 
-    def metric(network):
+    def score(network):
         layer = next((m for m in network.modules() if isinstance(m, dc.nn.DecoupledLayer)), None)
         if layer is None:
             return 1.0
@@ -178,7 +178,7 @@ def test_the_fewest_ranks_are_found_by_growing_and_halving(net, good_from, tried
             seen.append(layer.ranks[0])
         return 1.0 if layer.ranks[0] >= good_from else 0.01 * layer.ranks[0]
 
-    options = {"ranks": "auto", "metric": metric, "refine": False, "solver": QUICK}
+    options = {"ranks": "auto", "score": score, "refine": False, "solver": QUICK}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", dc.DecouplingWarning)
         out = run(net, ("2", "6"), **options)
@@ -206,19 +206,18 @@ def test_metrics_of_all_kinds(net):
         network.train()  # and forgets about it
         return -nn.functional.cross_entropy(network(torch.tensor(DATA)), torch.tensor(LABELS))
 
-    out = run(net, ("2", "6"), metric=loss, refine=False)
+    out = run(net, ("2", "6"), score=loss, refine=False)
     assert (
-        out.report.metric[0] == pytest.approx(float(loss(copy.deepcopy(net).eval()).detach()))
-        and not out.model.training
+        out.report.score[0] == pytest.approx(float(loss(copy.deepcopy(net).eval()).detach())) and not out.model.training
     )
     scored = iter([1.0, np.nan])
     with pytest.warns(dc.DecouplingWarning, match="fell by nan, more than the 0.1"):
-        odd = run(net, ("2", "6"), metric=lambda network: next(scored), solver=QUICK, max_drop=0.1, refine=False)
+        odd = run(net, ("2", "6"), score=lambda network: next(scored), solver=QUICK, max_drop=0.1, refine=False)
     assert np.isnan(odd.report.drop)
 
 
 def test_what_is_returned_can_be_kept(net):
-    out = run(net, ("2", "6"), metric=None, refine=False)
+    out = run(net, ("2", "6"), score=None, refine=False)
     again = pickle.loads(pickle.dumps(out))
     x = torch.tensor(TEST)
     assert torch.equal(again.model(x), out.model(x)) and again.report == out.report
@@ -243,18 +242,18 @@ def test_the_page_of_a_compression_tells_the_errors_of_the_samples_that_were_fit
 
 
 def test_running_it_again_gives_the_same_decoupling(net, tmp_path, monkeypatch):
-    for metric in (None, accuracy):
-        result = run(net, ("2", "6"), metric=metric).result
+    for score in (None, accuracy):
+        result = run(net, ("2", "6"), score=score).result
         settings = result.settings
         assert settings.as_given and settings.validation is None
         monkeypatch.chdir(tmp_path)
         result.samples.save("samples.npz")
-        names = {"metric": result.solver.metric}
+        names = {"loss": result.solver.loss}
         exec(how_to_run_again(result).source, names)
         again = names["result"].decoupling
         for one, other in zip((*again.W, again.g[0].C), (*result.decoupling.W, result.decoupling.g[0].C), strict=True):
             assert np.array_equal(one, other)
-        assert [row.metric for row in names["result"].path] == [row.metric for row in result.path]
+        assert [row.loss for row in names["result"].path] == [row.loss for row in result.path]
 
 
 def press(stage, at):
@@ -281,7 +280,7 @@ def test_ctrl_c_ends_everything_and_keeps_the_best(net):
     progress, seen = press("decoupling", 3)
     out = told_of_ctrl_c(lambda: run(net, ("2", "6"), ranks="auto", progress=progress, **tuning))
     assert set(seen) == {"sampling", "decoupling"} and out.result.status is not None
-    assert out.report.metric[1] == accuracy(out.model)
+    assert out.report.score[1] == accuracy(out.model)
     progress, seen = press("refining", 20)
     out = told_of_ctrl_c(lambda: run(net, ("2", "6"), progress=progress, **tuning))
     assert set(seen) == {"sampling", "decoupling", "refining"} and seen.count("refining") == 20
@@ -307,7 +306,7 @@ def test_training_with_labels_that_made_things_worse_before_ctrl_c_is_undone(net
 
 def test_the_report_says_plainly_what_is_worse():
     report = dc.nn.CompressionReport(
-        (100, 200), (300, 400), (None, 50), (1e-3, 2e-3), 256, (0.5, 0.5), "metric", 1e-6, 0.0, None
+        (100, 200), (300, 400), (None, 50), (1e-3, 2e-3), 256, (0.5, 0.5), "score", 1e-6, 0.0, None
     )
     lines = str(report).splitlines()
     assert lines[-2:] == [
@@ -330,12 +329,12 @@ def test_the_same_seed_gives_the_same_network(net):
 def test_one_output_is_a_regression():
     torch.manual_seed(0)
     net = nn.Sequential(nn.Linear(8, 6), nn.Tanh(), nn.Linear(6, 20), nn.Tanh(), nn.Linear(20, 1))
-    out = run(net, ("2", "4"), ranks=3, metric=None)
-    assert out.report.metric[1] > 0.9
+    out = run(net, ("2", "4"), ranks=3, score=None)
+    assert out.report.score[1] > 0.9
     with torch.no_grad():
         for p in net[4].parameters():
             p.zero_()
-    assert run(net, ("2", "4"), ranks=3, metric=None, refine=False).report.metric == (1.0, 1.0)
+    assert run(net, ("2", "4"), ranks=3, score=None, refine=False).report.score == (1.0, 1.0)
 
 
 class Pair(nn.Module):
@@ -351,11 +350,11 @@ class Pair(nn.Module):
         return self.head(h), h
 
 
-def test_networks_that_return_more_than_one_tensor_need_a_metric():
-    out = run(Pair(), "head", ranks=2, refine=False, metric=lambda network: accuracy(lambda x: network(x)[0]))
+def test_networks_that_return_more_than_one_tensor_need_a_score():
+    out = run(Pair(), "head", ranks=2, refine=False, score=lambda network: accuracy(lambda x: network(x)[0]))
     assert isinstance(out.model.head, dc.nn.DecoupledLayer)
-    with pytest.raises(dc.InputError, match="`metric` must be given: the network returns tuple"):
-        run(Pair(), "head", metric=None)
+    with pytest.raises(dc.InputError, match="`score` must be given: the network returns tuple"):
+        run(Pair(), "head", score=None)
 
 
 def test_bad_compressions_are_refused(net):
@@ -375,7 +374,7 @@ def test_bad_compressions_are_refused(net):
     one = nn.Sequential(nn.Linear(8, 12), nn.ReLU(), nn.Linear(12, 30), nn.ReLU(), nn.Linear(30, 1))
 
     def tuned(labels, inputs=DATA, network=net):
-        run(network, ("2", "4"), metric=lambda network: 1.0, fine_tune=dc.nn.FineTune(inputs, labels))
+        run(network, ("2", "4"), score=lambda network: 1.0, fine_tune=dc.nn.FineTune(inputs, labels))
 
     cases = [
         (lambda: run(net, ("2", "9")), "must name submodules"),
@@ -389,9 +388,9 @@ def test_bad_compressions_are_refused(net):
         (lambda: dc.nn.compress(net, ("2", "6"), DATA[:2], 4), "at least one input per class"),
         (lambda: run(net, ("2", "6"), n_samples=2), "at least one input per class"),
         (lambda: run(net, ("2", "6"), labels=np.zeros(3, dtype=int)), "`labels` must be 600"),
-        (lambda: run(net, ("2", "6"), metric=lambda network: None), "`metric` must return a number"),
-        (lambda: run(net, ("2", "6"), metric=lambda network: torch.zeros(4, 3)), r"Got a tensor of shape \(4, 3\)"),
-        (lambda: run(net, ("2", "6"), metric=lambda network: np.nan), "a finite number for the network that is given"),
+        (lambda: run(net, ("2", "6"), score=lambda network: None), "`score` must return a number"),
+        (lambda: run(net, ("2", "6"), score=lambda network: torch.zeros(4, 3)), r"Got a tensor of shape \(4, 3\)"),
+        (lambda: run(net, ("2", "6"), score=lambda network: np.nan), "a finite number for the network that is given"),
         (lambda: run(net, ("2", "6"), labels=LABELS + 0.5), "`labels` must be 600 whole numbers.*Got float64"),
         (lambda: run(copy.deepcopy(net).to("meta"), ("2", "6")), 'on the device "meta"'),
         (lambda: tuned(LABELS + 1), "`labels` must be classes 0, ..., 2 of the network. Got 1 to 3"),

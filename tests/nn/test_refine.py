@@ -20,7 +20,7 @@ def start():
 
 
 def refined(model, part=PART, points=X, **options):
-    return dc.nn.refine(model, part, points, **{"n_steps": 200, "progress": False} | options)
+    return dc.nn.refine(model, part, points, **{"max_steps": 200, "progress": False} | options)
 
 
 def distance(layer):
@@ -99,13 +99,13 @@ def test_ctrl_c_returns_the_better_of_what_was_there_and_what_was_reached(start,
 
 def test_domains_follow_the_data_and_tails_are_kept(start):
     for outside, wanted in (("extend", "linear"), ("linear", "linear"), ("constant", "constant")):
-        layer = refined(start.decoupling.with_outside(outside), n_steps=60)
+        layer = refined(start.decoupling.with_outside(outside), max_steps=60)
         assert layer.outside == (wanted,)
         u = X.double().numpy() @ layer.to_decoupling().W[0].T
         ends = np.stack([u.min(axis=0), u.max(axis=0)], axis=1)
         assert np.allclose(layer.domain(0).numpy(), ends, atol=1e-4)
     kept = dc.nn.DecoupledLayer(start.decoupling)
-    assert refined(kept, n_steps=60).outside == ("extend",)
+    assert refined(kept, max_steps=60).outside == ("extend",)
 
 
 def test_linear_part_offset_and_free_domains_are_trained_too():
@@ -128,7 +128,7 @@ def test_linear_part_offset_and_free_domains_are_trained_too():
         ({"recombined": 1.5}, "share between 0 and 1"),
         ({"loss": "mse"}, '"kl" or "squared"'),
         ({"points": np.full((3, 6), np.nan)}, "finite"),
-        ({"n_steps": 0}, "n_steps"),
+        ({"max_steps": 0}, "max_steps"),
     ],
 )
 def test_bad_input_is_named(start, change, message):

@@ -44,7 +44,7 @@ def test_sampling_leaves_the_network_alone_and_is_exact(net):
     assert np.allclose(whole.J, samples.J, atol=1e-14)
     kept = sample(part, points, chunk_size=6, store=True)
     assert isinstance(kept.J, dc.StoredJacobians) and np.allclose(kept.take(np.arange(20)).J, samples.J, atol=1e-14)
-    solver = dc.Proj(max_iterations=5)
+    solver = dc.Proj(max_steps=5)
     one, two = (dc.decouple(s, 2, 3, solver=solver, n_starts=2, progress=False) for s in (kept, samples))
     assert np.allclose(one.decoupling(points), two.decoupling(points), atol=1e-6)
 

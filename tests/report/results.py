@@ -44,7 +44,7 @@ def three_layers():
 
 
 def two_stages():
-    solver = dc.TwoStage(dc.Constr(max_iterations=8), max_steps=4)
+    solver = dc.TwoStage(dc.Constr(max_steps=8), max_runs=4)
     return dc.decouple(sampled(F2), (2, 2), (3, 3), solver=solver, rng=np.random.default_rng(4), **QUICK)
 
 
@@ -62,7 +62,7 @@ def jacobians_only():
 def stored_jacobians():
     samples = sampled(random_model([2, 2, 2], 7))
     stored = dc.StoredJacobians.write([samples.J], shape=samples.J.shape)
-    solver = dc.Proj(max_iterations=5)
+    solver = dc.Proj(max_steps=5)
     return dc.decouple(dc.Samples(samples.X, F=samples.F, J=stored), 2, 3, solver=solver, **QUICK)
 
 
@@ -84,13 +84,13 @@ def waves():
     model = dc.Decoupling(
         [np.eye(2), [[1.0, -2.0]]], [dc.Functions(dc.Trigonometric(4), np.arange(10.0).reshape(2, 5))]
     )
-    return dc.decouple(sampled(model), 2, basis=dc.Trigonometric(4), solver=dc.Constr(max_iterations=8), **QUICK)
+    return dc.decouple(sampled(model), 2, basis=dc.Trigonometric(4), solver=dc.Constr(max_steps=8), **QUICK)
 
 
 def own_basis():
     g = dc.Functions(Saturation(), [[0.0, 1.0, 0.2], [1.0, 2.0, 0.0]])
     model = dc.Decoupling([[[1.0, 1.0], [0.5, -1.0]], np.eye(2)], [g])
-    return dc.decouple(sampled(model), 2, basis=Saturation(), solver=dc.Constr(max_iterations=8), **QUICK)
+    return dc.decouple(sampled(model), 2, basis=Saturation(), solver=dc.Constr(max_steps=8), **QUICK)
 
 
 def linear_part():
@@ -152,7 +152,7 @@ def inputs_on_a_line():
 
 def many_inputs():
     model = dc.systems.random_system((512, 12, 10), (4,), rng=2)
-    return dc.decouple(sampled(model, 60), 12, 4, solver=dc.Proj(max_iterations=3), **QUICK)
+    return dc.decouple(sampled(model, 60), 12, 4, solver=dc.Proj(max_steps=3), **QUICK)
 
 
 def interrupted():
@@ -164,7 +164,7 @@ def interrupted():
 
 def f3():
     model = dc.systems.f3()
-    return dc.decouple(sampled(model, 60), model.ranks, model.degrees, solver=dc.Proj(max_iterations=5), **QUICK)
+    return dc.decouple(sampled(model, 60), model.ranks, model.degrees, solver=dc.Proj(max_steps=5), **QUICK)
 
 
 MAKERS = {

@@ -94,7 +94,7 @@ def test_the_page_says_what_was_asked_and_found():
         "chosen",
         "2 starts",
         "decouple fit a.npz",
-        "dc.TwoStage(dc.Constr(max_iterations=8), max_steps=4)",
+        "dc.TwoStage(dc.Constr(max_steps=8), max_runs=4)",
         "no seed",
     ):
         assert piece in words, piece

@@ -11,13 +11,13 @@ from tests.strategies import sampled
 F2 = dc.systems.f2()
 PLAIN = sampled(F2, 30)
 SAMPLES = dc.Samples(PLAIN.X, F=PLAIN.F, J=PLAIN.J, inputs=["a", "b", "class"], outputs=["y1", "y2", "y3"])
-QUICK = dc.Constr(max_iterations=5, start=dc.Uniform(0.2, 3.0))
+QUICK = dc.Constr(max_steps=5, start=dc.Uniform(0.2, 3.0))
 CALLS = {
     "seed": {"ranks": (2, 2), "degrees": (3, 3), "solver": QUICK, "rng": 3},
     "two stages": {
         "ranks": [2, 2],
         "degrees": [3, 3],
-        "solver": dc.TwoStage(dc.Proj(max_iterations=5), beta=10.0, max_steps=2),
+        "solver": dc.TwoStage(dc.Proj(max_steps=5), beta=10.0, max_runs=2),
         "n_starts": 2,
         "validation": sampled(F2, 10, seed=4),
     },
@@ -60,10 +60,10 @@ def test_what_cannot_be_written_is_named():
     again = how_to_run_again(dc.decouple(SAMPLES, (2, 2), (3, 3), solver=given, n_starts=2, progress=False))
     assert "dc.VarPro(start=start, fixed={'W0': W0})" in again.source
     assert "start, W0" in again.remarks[1]
-    judged = dc.TwoStage(dc.Constr(max_iterations=2), metric=lambda model: 0.0)
+    judged = dc.TwoStage(dc.Constr(max_steps=2), loss=lambda model: 0.0)
     rng = np.random.Generator(np.random.MT19937(1))
     again = how_to_run_again(dc.decouple(SAMPLES, 2, 3, solver=judged, n_starts=2, rng=rng, progress=False))
-    assert "metric=metric" in again.source and "MT19937" in again.remarks[-1]
+    assert "loss=loss" in again.source and "MT19937" in again.remarks[-1]
 
 
 def test_no_caller_is_named_where_ranks_were_chosen_for_them():

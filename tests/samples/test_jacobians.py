@@ -183,7 +183,7 @@ def test_the_result_is_that_of_the_array(method, ranks, weights):
     # Noise, so that no update is nearly singular: on a smooth system one rounding of J changes W by 1e-6 in ten sweeps.
     data = noise_samples(3, 4, 60)
     data = dc.Samples(data.X, F=data.F, J=data.J, weights=weights)
-    solver = method(max_iterations=5, start=dc.Normal())
+    solver = method(max_steps=5, start=dc.Normal())
     a, b = (
         dc.decouple(samples, ranks, (3,) * len(ranks), solver=solver, n_starts=2, rng=3, progress=False)
         for samples in (data, in_file(data))
@@ -210,7 +210,7 @@ def test_inputs_are_compressed_in_memory_or_in_another_file(fits, dtype, monkeyp
     assert problem.size_J == pytest.approx(plain.size_J, rel=1e-5 if dtype == np.float32 else 1e-12)
     if dtype == np.float64:
         assert_allclose(problem.units.T, plain.units.T, rtol=0, atol=1e-8)
-        a, b = (dc.decouple(s, 3, 3, solver=dc.Constr(max_iterations=8), progress=False) for s in (data, stored))
+        a, b = (dc.decouple(s, 3, 3, solver=dc.Constr(max_steps=8), progress=False) for s in (data, stored))
         assert b.error_jacobian == pytest.approx(a.error_jacobian, rel=1e-6)
 
 
@@ -246,7 +246,7 @@ def test_what_needs_an_array_says_what_to_do(tmp_path):
     data = in_file(noisy(dc.systems.f2()))
     with pytest.raises(dc.InputError, match=r"J in memory for the solver VarPro.*samples.take.*dc.Proj\(\)"):
         dc.decouple(data, (2, 2), (3, 3), progress=False)
-    result = dc.decouple(data, (2, 2), (3, 3), solver=dc.Proj(max_iterations=10), progress=False)
+    result = dc.decouple(data, (2, 2), (3, 3), solver=dc.Proj(max_steps=10), progress=False)
     for ask in (lambda: result.identifiability, result.uncertainty):
         with pytest.raises(dc.InputError, match=r"J in memory.*samples.take"):
             ask()

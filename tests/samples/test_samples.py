@@ -126,23 +126,23 @@ def test_matrices_that_are_indefinite_by_rounding_are_repaired():
 
 def test_files_that_are_not_samples_give_clear_errors(tmp_path):
     path = tmp_path / "s.npz"
-    with pytest.raises(dc.ModelFileError, match="no such file"):
+    with pytest.raises(dc.SampleFileError, match="no such file"):
         dc.Samples.load(path)
     dc.Samples(X, F=smooth(X)).save(path)
     content = path.read_bytes()
     for keep in (0, 10, len(content) // 2):
         path.write_bytes(content[:keep])
-        with pytest.raises(dc.ModelFileError, match="cannot be read"):
+        with pytest.raises(dc.SampleFileError, match="cannot be read"):
             dc.Samples.load(path)
     np.savez(path, Y=X)
-    with pytest.raises(dc.ModelFileError, match="has the arrays Y"):
+    with pytest.raises(dc.SampleFileError, match="has the arrays Y"):
         dc.Samples.load(path)
     np.savez(path, X=X, F=np.array([{}], dtype=object))
-    with pytest.raises(dc.ModelFileError, match="cannot be read"):
+    with pytest.raises(dc.SampleFileError, match="cannot be read"):
         dc.Samples.load(path)
     np.save(tmp_path / "bare.npy", X)
     (tmp_path / "bare.npy").rename(path)
-    with pytest.raises(dc.ModelFileError, match="one bare array"):
+    with pytest.raises(dc.SampleFileError, match="one bare array"):
         dc.Samples.load(path)
 
 
@@ -231,6 +231,6 @@ def test_a_damaged_archive_gives_a_clear_error(tmp_path):
         path.write_bytes(damaged)
         try:
             dc.Samples.load(path)
-        except (dc.ModelFileError, dc.InputError):
+        except (dc.SampleFileError, dc.InputError):
             refused += 1
     assert refused > 0

@@ -99,7 +99,7 @@ def test_jacobians_alone_leave_the_constants_open_and_the_result_says_so():
 
 def test_the_original_schedule_of_zniyed_multiplies_lam_by_ten_every_ten_iterations():
     result = dc.decouple(
-        sampled(dc.systems.f2()), 2, 3, solver=dc.Zniyed(max_iterations=30, patience=30), n_starts=1, progress=False
+        sampled(dc.systems.f2()), 2, 3, solver=dc.Zniyed(max_steps=30, patience=30), n_starts=1, progress=False
     )
     assert_allclose(result.history.lam, np.repeat([1e-6, 1e-5, 1e-4], 10))
 
@@ -108,13 +108,13 @@ def test_the_original_schedule_of_zniyed_multiplies_lam_by_ten_every_ten_iterati
 
 
 def test_a_start_ends_after_max_iterations():
-    result = dc.decouple(sampled(dc.systems.f3()), (3, 2), (3, 4), solver=dc.Constr(max_iterations=12), progress=False)
-    assert all(row.iterations == 12 for row in result.starts)
-    assert result.status is dc.Status.MAX_ITERATIONS and "max_iterations" in result.reason
+    result = dc.decouple(sampled(dc.systems.f3()), (3, 2), (3, 4), solver=dc.Constr(max_steps=12), progress=False)
+    assert all(row.steps == 12 for row in result.starts)
+    assert result.status is dc.Status.OUT_OF_STEPS and "max_steps" in result.reason
 
 
 def test_a_start_ends_when_the_objective_has_not_decreased_for_patience_iterations():
-    solver = dc.Proj(max_iterations=400, patience=7, min_iterations=0)
+    solver = dc.Proj(max_steps=400, patience=7, min_steps=0)
     result = dc.decouple(sampled(dc.systems.f1()), (2, 2), (5, 2), solver=solver, n_starts=1, progress=False)
     assert result.status is dc.Status.STALLED and "patience" in result.reason
     objective = result.history.objective
@@ -122,13 +122,13 @@ def test_a_start_ends_when_the_objective_has_not_decreased_for_patience_iteratio
 
 
 def test_no_start_ends_before_min_iterations():
-    solver = dc.Proj(max_iterations=400, patience=1, min_iterations=25)
+    solver = dc.Proj(max_steps=400, patience=1, min_steps=25)
     result = dc.decouple(sampled(dc.systems.f1()), (2, 2), (5, 2), solver=solver, n_starts=6, progress=False)
-    assert all(row.iterations >= 25 for row in result.starts)
+    assert all(row.steps >= 25 for row in result.starts)
 
 
 def test_the_best_iterate_is_returned():
-    solver = dc.Proj(max_iterations=60, patience=60, weighted_projection=False)
+    solver = dc.Proj(max_steps=60, patience=60, weighted_projection=False)
     samples = sampled(dc.systems.f1())
     result = dc.decouple(samples, (2, 2), (5, 2), solver=solver, as_given=True, n_starts=3, progress=False)
     best = np.argmin(result.history.objective)
@@ -141,7 +141,7 @@ def test_the_best_iterate_is_returned():
 
 
 def test_starts_that_become_non_finite_are_marked_and_dropped():
-    solver = dc.Constr(start=Broken(2, draws_per_start=6), max_iterations=20)
+    solver = dc.Constr(start=Broken(2, draws_per_start=6), max_steps=20)
     result = dc.decouple(sampled(dc.systems.f2()), (2, 2), (3, 3), solver=solver, n_starts=5, progress=False)
     assert [row.status is dc.Status.NONFINITE for row in result.starts] == [True, True, False, False, False]
     assert np.isfinite(result.error_jacobian)
@@ -172,7 +172,7 @@ def test_a_warm_start_goes_on_from_a_given_decoupling():
 def test_the_same_seed_gives_the_same_start_whatever_comes_after_it():
     samples = sampled(dc.systems.f2())
     few, many = (
-        dc.decouple(samples, (2, 2), (3, 3), solver=dc.Constr(max_iterations=15), n_starts=n, rng=5, progress=False)
+        dc.decouple(samples, (2, 2), (3, 3), solver=dc.Constr(max_steps=15), n_starts=n, rng=5, progress=False)
         for n in (2, 6)
     )
     for a, b in zip(few.starts, many.starts, strict=False):
@@ -182,46 +182,46 @@ def test_the_same_seed_gives_the_same_start_whatever_comes_after_it():
 # The two-stage choice of lam
 
 
-def test_lam_grows_by_beta_until_the_metric_gets_worse():
+def test_lam_grows_by_beta_until_the_loss_gets_worse():
     scores = iter([5.0, 3.0, 3.0, 4.0, 0.0])
-    solver = dc.TwoStage(dc.Constr(max_iterations=10), lam=1e-6, beta=100, metric=lambda model: next(scores))
+    solver = dc.TwoStage(dc.Constr(max_steps=10), lam=1e-6, beta=100, loss=lambda model: next(scores))
     result = dc.decouple(sampled(dc.systems.f2()), (2, 2), (3, 3), solver=solver, progress=False)
     assert_allclose([row.lam for row in result.path], [1e-6, 1e-4, 1e-2, 1.0])
-    assert [row.metric for row in result.path] == [5.0, 3.0, 3.0, 4.0]
+    assert [row.loss for row in result.path] == [5.0, 3.0, 3.0, 4.0]
     assert [row.chosen for row in result.path] == [False, False, True, False]
     assert result.lam == pytest.approx(1e-2)
     assert len(result.starts) == 4 * 8
 
 
-def test_a_metric_of_the_user_may_pass_through_zero():
+def test_a_loss_of_the_user_may_pass_through_zero():
     scores = iter([0.0, -1.0, 0.0])
-    solver = dc.TwoStage(dc.Constr(max_iterations=5), metric=lambda model: next(scores))
+    solver = dc.TwoStage(dc.Constr(max_steps=5), loss=lambda model: next(scores))
     result = dc.decouple(sampled(dc.systems.f2()), (2, 2), (3, 3), solver=solver, n_starts=1, progress=False)
-    assert [row.metric for row in result.path] == [0.0, -1.0, 0.0] and result.path[1].chosen
+    assert [row.loss for row in result.path] == [0.0, -1.0, 0.0] and result.path[1].chosen
 
 
-def test_the_default_metric_is_the_sum_of_errors_on_the_validation_samples():
+def test_the_default_loss_is_the_sum_of_errors_on_the_validation_samples():
     system = dc.systems.f2()
     samples, validation = sampled(system, 30, 1), sampled(system, 30, 2)
     result = dc.decouple(
-        samples, (2, 2), (3, 3), solver=dc.TwoStage(dc.Constr(max_iterations=20)), validation=validation, progress=False
+        samples, (2, 2), (3, 3), solver=dc.TwoStage(dc.Constr(max_steps=20)), validation=validation, progress=False
     )
     chosen = next(row for row in result.path if row.chosen)
-    assert chosen.metric == pytest.approx(result.relative_rmse(validation).sum())
-    assert chosen.metric == min(row.metric for row in result.path)
+    assert chosen.loss == pytest.approx(result.relative_rmse(validation).sum())
+    assert chosen.loss == min(row.loss for row in result.path)
 
 
-def test_a_metric_that_is_not_a_number_ends_the_path_or_is_an_error():
+def test_a_loss_that_is_not_a_number_ends_the_path_or_is_an_error():
     samples = sampled(dc.systems.f2())
     scores = iter([1.0, np.nan])
-    solver = dc.TwoStage(dc.Constr(max_iterations=10), metric=lambda model: next(scores))
+    solver = dc.TwoStage(dc.Constr(max_steps=10), loss=lambda model: next(scores))
     assert len(dc.decouple(samples, (2, 2), (3, 3), solver=solver, progress=False).path) == 2
-    with pytest.raises(dc.SolverError, match="`metric` was not a finite number"):
+    with pytest.raises(dc.SolverError, match="`loss` was not a finite number"):
         dc.decouple(
             samples,
             (2, 2),
             (3, 3),
-            solver=dc.TwoStage(dc.Constr(max_iterations=5), metric=lambda m: np.nan),
+            solver=dc.TwoStage(dc.Constr(max_steps=5), loss=lambda m: np.nan),
             progress=False,
         )
 
@@ -229,7 +229,7 @@ def test_a_metric_that_is_not_a_number_ends_the_path_or_is_an_error():
 # Bases
 
 
-@pytest.mark.parametrize("solver", [dc.Proj(max_iterations=40), dc.Constr(max_iterations=40)], ids=repr)
+@pytest.mark.parametrize("solver", [dc.Proj(max_steps=40), dc.Constr(max_steps=40)], ids=repr)
 @pytest.mark.parametrize(
     "basis", [dc.Monomial, dc.ScaledMonomial, dc.Bernstein, dc.Chebyshev, dc.Trigonometric], ids=lambda b: b.__name__
 )
@@ -251,7 +251,7 @@ def test_a_users_own_basis_and_one_basis_per_function_work_everywhere():
     rng = np.random.default_rng(0)
     truth = dc.Decoupling(rng.normal(size=(2, 3, 3)), [dc.Functions(Saturation(1.0), rng.normal(size=(3, 2)))])
     samples = sampled(truth, 80)
-    solver = dc.Constr(max_iterations=300, start=dc.Normal())
+    solver = dc.Constr(max_steps=300, start=dc.Normal())
     result = dc.decouple(samples, 3, basis=Saturation(1.0), solver=solver, n_starts=16, progress=False)
     assert result.error_jacobian < 0.02
     mixed = dc.decouple(
@@ -268,7 +268,7 @@ def test_a_users_own_basis_and_one_basis_per_function_work_everywhere():
     ("make", "message"),
     [
         (lambda: dc.Constr(lam=-1.0), "`lam` must be a number of at least 0"),
-        (lambda: dc.Proj(max_iterations=0), "`max_iterations` must be a whole number of at least 1"),
+        (lambda: dc.Proj(max_steps=0), "`max_steps` must be a whole number of at least 1"),
         (lambda: dc.Zniyed(patience=0), "`patience`"),
         (lambda: dc.Uniform(2.0, 1.0), "`low` must be below `high`"),
         (lambda: dc.Normal(0.0), "`scale` must be a number above 0"),
@@ -302,7 +302,7 @@ def test_inputs_that_no_row_of_the_jacobian_sees_do_no_harm():
 @pytest.mark.parametrize("method", [dc.Proj, dc.Constr])
 def test_a_warm_start_is_never_made_worse(method):
     samples = sampled(dc.systems.f2())
-    found = dc.decouple(samples, (2, 2), (3, 3), solver=dc.TwoStage(dc.Proj(max_iterations=300)), progress=False)
+    found = dc.decouple(samples, (2, 2), (3, 3), solver=dc.TwoStage(dc.Proj(max_steps=300)), progress=False)
     again = dc.decouple(
         samples, (2, 2), (3, 3), solver=method(start=found.decoupling, lam=found.lam), n_starts=1, progress=False
     )
@@ -327,13 +327,13 @@ def test_exact_means_that_everything_known_is_met():
 
 def test_the_table_of_starts_tells_the_lam_of_its_own_best_iterate_and_unknown_errors_are_nan():
     samples = sampled(dc.systems.f2())
-    scheduled = dc.decouple(samples, 2, 3, solver=dc.Zniyed(max_iterations=60), progress=False)
+    scheduled = dc.decouple(samples, 2, 3, solver=dc.Zniyed(max_steps=60), progress=False)
     best = np.argmin(scheduled.history.objective)
     assert scheduled.lam == pytest.approx(scheduled.history.lam[best])
-    for solver in (dc.Hollander(max_iterations=20), dc.Dreesen(max_iterations=20)):
+    for solver in (dc.Hollander(max_steps=20), dc.Dreesen(max_steps=20)):
         result = dc.decouple(samples, 2, 3, solver=solver, progress=False)
         assert all(np.isnan(row.error_values) for row in result.starts)
-    jacobians = dc.decouple(dc.Samples(samples.X, J=samples.J), 2, 3, solver=dc.Proj(max_iterations=20), progress=False)
+    jacobians = dc.decouple(dc.Samples(samples.X, J=samples.J), 2, 3, solver=dc.Proj(max_steps=20), progress=False)
     assert all(np.isnan(row.error_values) for row in jacobians.starts)
 
 
@@ -344,21 +344,21 @@ def test_an_output_that_does_not_vary_does_not_decide_lam(constant):
     F = np.column_stack([f2(X), np.full(40, constant)])
     J = np.concatenate([f2.jacobian(X), np.zeros((40, 1, 3))], axis=1)
     result = dc.decouple(dc.Samples(X, F=F, J=J), (2, 2), (3, 3), solver=dc.TwoStage(dc.Constr()), progress=False)
-    assert len(result.path) < 10 and all(np.isfinite(row.metric) and row.metric < 1e4 for row in result.path)
+    assert len(result.path) < 10 and all(np.isfinite(row.loss) and row.loss < 1e4 for row in result.path)
 
 
 def test_validation_on_one_point_and_a_path_without_end_are_told():
     samples = sampled(dc.systems.f2())
-    solver = dc.TwoStage(dc.Constr(max_iterations=10))
+    solver = dc.TwoStage(dc.Constr(max_steps=10))
     one = dc.decouple(samples, (2, 2), (3, 3), solver=solver, validation=samples.take([0]), progress=False)
-    assert all(np.isfinite(row.metric) for row in one.path)
-    flat = dc.TwoStage(dc.Constr(max_iterations=5), metric=lambda model: 1.0, max_steps=4)
+    assert all(np.isfinite(row.loss) for row in one.path)
+    flat = dc.TwoStage(dc.Constr(max_steps=5), loss=lambda model: 1.0, max_runs=4)
     result = dc.decouple(samples, (2, 2), (3, 3), solver=flat, progress=False)
     assert len(result.path) == 4 and any("never got worse" in note for note in result.notes)
 
 
 def test_a_generator_goes_on_from_where_it_is():
-    samples, solver = sampled(dc.systems.f2()), dc.TwoStage(dc.Constr(max_iterations=5))
+    samples, solver = sampled(dc.systems.f2()), dc.TwoStage(dc.Constr(max_steps=5))
     fresh, used = np.random.default_rng(1), np.random.default_rng(1)
     used.random(10)
     a, b = (dc.decouple(samples, (2, 2), (3, 3), solver=solver, rng=rng, progress=False) for rng in (fresh, used))

@@ -111,7 +111,7 @@ def test_weights_and_ridge_do_what_they_say():
 
 def test_a_warm_start_is_polished():
     samples = sampled(F2, 30)
-    rough = dc.decouple(samples, (2, 2), (3, 3), solver=dc.Proj(max_iterations=40), progress=False)
+    rough = dc.decouple(samples, (2, 2), (3, 3), solver=dc.Proj(max_steps=40), progress=False)
     result = recover(F2, samples, solver=dc.VarPro(start=rough.decoupling), n_starts=1)
     assert result.error_jacobian <= rough.error_jacobian
     near = dc.Decoupling([w * 1.01 for w in F2.W], F2.g)
@@ -327,7 +327,7 @@ def test_the_table_of_starts_agrees_with_the_result():
     result = recover(F2, noisy, n_starts=32, as_given=True)
     known = [row for row in result.starts if np.isfinite(row.objective)]
     assert min(known, key=lambda row: row.objective).error_jacobian == pytest.approx(result.error_jacobian, rel=1e-6)
-    path = recover(F2, noisy, n_starts=32, solver=dc.TwoStage(dc.VarPro(), max_steps=2)).path
+    path = recover(F2, noisy, n_starts=32, solver=dc.TwoStage(dc.VarPro(), max_runs=2)).path
     assert all(np.isfinite(row.error_jacobian) for row in path)
 
 

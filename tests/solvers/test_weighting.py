@@ -18,12 +18,12 @@ from tests.strategies import points, random_model, sampled
 from .test_solvers import Broken
 
 UPDATES = {"proj": projected, "constr": constrained}
-SINGLE_LAYER = [dc.Zniyed(max_iterations=40), dc.Hollander(max_iterations=40), dc.Dreesen(max_iterations=40)]
+SINGLE_LAYER = [dc.Zniyed(max_steps=40), dc.Hollander(max_steps=40), dc.Dreesen(max_steps=40)]
 ANY_LAYER = [
-    dc.Proj(max_iterations=40),
-    dc.Proj(max_iterations=40, weighted_projection=False),
-    dc.Constr(max_iterations=40),
-    dc.TwoStage(dc.Constr(max_iterations=20), max_steps=2),
+    dc.Proj(max_steps=40),
+    dc.Proj(max_steps=40, weighted_projection=False),
+    dc.Constr(max_steps=40),
+    dc.TwoStage(dc.Constr(max_steps=20), max_runs=2),
     dc.VarPro(max_steps=30),
 ]
 ALL = SINGLE_LAYER + ANY_LAYER
@@ -331,7 +331,7 @@ def test_standard_errors_do_not_depend_on_how_weights_are_written_nor_on_outputs
 @pytest.mark.parametrize("method", [dc.Proj, dc.Constr])
 def test_a_start_that_fails_does_not_stop_the_others(method):
     samples = noisy(dc.systems.f2())
-    solver = method(start=Broken(2, draws_per_start=6), max_iterations=10)
+    solver = method(start=Broken(2, draws_per_start=6), max_steps=10)
     for weights in (random_matrices(40, 3), np.ones((40, 3))):
         solver.start.left = 12
         result = dc.decouple(weighted(samples, weights), (2, 2), (3, 3), solver=solver, n_starts=4, progress=False)

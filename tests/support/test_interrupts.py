@@ -96,7 +96,7 @@ def test_the_command_line_saves_what_it_has(tmp_path):
         os.chdir({str(tmp_path)!r})
         samples.save("noise.npz")
         _progress.silent = press()  # what reports go to in a pipe
-        arguments = "fit noise.npz --ranks 2,2 --degrees 3,3 --output model.safetensors"
+        arguments = "fit noise.npz --ranks 2,2 --degrees 3,3 --model model.safetensors"
         sys.argv = ["decouple", *arguments.split()]
         main()
     """)
@@ -105,7 +105,7 @@ def test_the_command_line_saves_what_it_has(tmp_path):
     assert dc.Decoupling.load(tmp_path / "model.safetensors").ranks == (2, 2)
 
 
-@pytest.mark.parametrize("arguments", ["select noise.npz --max-ranks 2 --model", "fit noise.npz --ranks auto --output"])
+@pytest.mark.parametrize("arguments", ["select noise.npz --max-ranks 2 --model", "fit noise.npz --ranks auto --model"])
 def test_a_scan_on_the_command_line_saves_what_it_has(arguments, tmp_path):
     done = run(f"""
         from decoupling._support import _progress

@@ -13,7 +13,11 @@ class InputError(DecouplingError, ValueError):
 
 
 class ModelFileError(DecouplingError, ValueError):
-    """A file cannot be read as what it should be."""
+    """A file cannot be read as a model."""
+
+
+class SampleFileError(DecouplingError, ValueError):
+    """A file cannot be read as samples."""
 
 
 class DataError(DecouplingError, RuntimeError):

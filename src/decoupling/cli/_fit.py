@@ -8,10 +8,12 @@ import click
 
 from ._columns import FORMULAS, Columns, column_options, written_formula
 from ._options import (
+    FileName,
     basis_class,
     basis_option,
     command_line,
     linear_option,
+    model_option,
     number_list,
     output_options,
     ranks_or_auto,
@@ -71,11 +73,13 @@ _ESTIMATED = "Jacobians were estimated from the values, which costs accuracy: co
     "--max-seconds", type=click.FloatRange(min=0, min_open=True), default=60, show_default=True, help="Of varpro."
 )
 @click.option(
-    "--max-iterations", type=click.IntRange(min=1), default=500, show_default=True, help="Iterations per start."
+    "--max-steps",
+    type=click.IntRange(min=1),
+    default=500,
+    show_default=True,
+    help="Steps per start, of alternating solvers.",
 )
-@click.option(
-    "--patience", type=click.IntRange(min=1), default=50, show_default=True, help="Iterations without decrease."
-)
+@click.option("--patience", type=click.IntRange(min=1), default=50, show_default=True, help="Steps without decrease.")
 @click.option(
     "--as-given",
     is_flag=True,
@@ -88,8 +92,15 @@ _ESTIMATED = "Jacobians were estimated from the values, which costs accuracy: co
     default=None,
     help="Or: this share of the samples is kept apart to choose lam on.",
 )
-@click.option("--output", default=None, help="Write the model here (.safetensors).")
-@click.option("--report", "report_path", default=None, help="Write an HTML report here.")
+@model_option
+@click.option(
+    "--report",
+    "report_path",
+    metavar="FILE",
+    default=None,
+    type=FileName(".html", ".htm"),
+    help="Write an HTML report here.",
+)
 @click.option("--formula", "formula", type=click.Choice(FORMULAS), default=None, help="Print the model written out.")
 @seed_option
 @output_options
@@ -109,12 +120,12 @@ def fit(
     two_stage: bool | None,
     n_starts: int | None,
     max_seconds: float,
-    max_iterations: int,
+    max_steps: int,
     patience: int,
     as_given: bool,
     validation: str | None,
     holdout: float | None,
-    output: str | None,
+    model_path: str | None,
     report_path: str | None,
     formula: str | None,
     seed: int,
@@ -130,10 +141,8 @@ def fit(
     \b
     Examples:
       decouple fit data.csv --inputs x1,x2 --outputs y --ranks 2 --degrees 3 --formula text
-      decouple fit samples.npz --ranks 2,2 --degrees 3,3 --output model.safetensors --report report.html
+      decouple fit samples.npz --ranks 2,2 --degrees 3,3 --model model.safetensors --report report.html
     """
-    from pathlib import Path
-
     import decoupling as dc
 
     from .._support._progress import silent
@@ -141,10 +150,9 @@ def fit(
     from ..solvers._status import Status
     from ._screen import print_json, print_table, result_content, result_table, say
 
-    targets = [check_target(target) for target in (output, report_path) if target is not None]
-    sources = [Path(source).resolve() for source in (file, validation) if source is not None]
-    if len({*targets, *sources}) < len(targets) + len(set(sources)):
-        raise click.UsageError("--output and --report must be two files, and not the ones that are read.")
+    for target in (model_path, report_path):
+        if target is not None:
+            check_target(target)
     if ranks != "auto" and degrees is None:
         raise click.MissingParameter(param_hint="'--degrees'", param_type="option")
     if ranks == "auto" and n_starts is not None:
@@ -172,7 +180,7 @@ def fit(
         linear=linear,
         solver=_solver(
             solver,
-            {"lam": lam, "max_iterations": max_iterations, "patience": patience, "max_seconds": max_seconds},
+            {"lam": lam, "max_steps": max_steps, "patience": patience, "max_seconds": max_seconds},
             two_stage=lam is None
             and samples.F is not None
             and (solver in _ALTERNATING if two_stage is None else two_stage),
@@ -183,8 +191,8 @@ def fit(
         rng=seed,
         progress=silent if quiet else True,
     )
-    if output is not None:
-        result.decoupling.save(output)
+    if model_path is not None:
+        result.decoupling.save(model_path)
     model = result.decoupling
     written = None if formula is None else written_formula(model, formula, model.inputs, model.outputs)
     if report_path is not None:
@@ -192,13 +200,13 @@ def fit(
 
         write_report(result, report_path, title=f"Decoupling of {file}", command=command_line(), notes=notes)
     if as_json:
-        written_to = {"formula": written, "model": output, "report": report_path}
+        written_to = {"formula": written, "model": model_path, "report": report_path}
         print_json(result_content(result, judged, notes) | written_to)
     elif not quiet:
         print_table(result_table(result, judged, f"Decoupling of {file}", notes))
         if written is not None:
             say(written)
-        for name, path in (("Model", output), ("Report", report_path)):
+        for name, path in (("Model", model_path), ("Report", report_path)):
             if path is not None:
                 say(f"{name}: {path}")
     if result.status is Status.INTERRUPTED:

@@ -46,6 +46,29 @@ def output_options(command: Command) -> Command:
     return click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")(command)
 
 
+class FileName(click.ParamType):
+    """A file name with one of these endings: another one would lie about what is inside."""
+
+    name = "file"
+
+    def __init__(self, *endings: str) -> None:
+        self.endings = endings
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        if not value.lower().endswith(self.endings):
+            self.fail(f"{value!r} must end in {' or '.join(self.endings)}.", param, ctx)
+        return value
+
+
+model_option = click.option(
+    "--model",
+    "model_path",
+    metavar="FILE",
+    type=FileName(".safetensors"),
+    default=None,
+    help="Write the model here (.safetensors).",
+)
+
 # In the order of `bases.OWN_BASES`, which cannot be asked before numerical libraries are loaded.
 BASES = ("monomial", "scaled-monomial", "bernstein", "chebyshev", "trigonometric", "tanh")
 basis_option = click.option(

@@ -23,7 +23,7 @@ class Experiment:
 
     name: str
     jobs: int
-    output: str
+    directory: str
     fresh: bool
     seed: int
     as_json: bool
@@ -37,9 +37,9 @@ class Experiment:
         from .._support._whole_files import check_target, make_directory
         from ._screen import print_json
 
-        if not self.output.strip():
-            raise click.BadParameter("must name a directory.", param_hint="--output")
-        directory = make_directory(self.output)
+        if not self.directory.strip():
+            raise click.BadParameter("must name a directory.", param_hint="--directory")
+        directory = make_directory(self.directory)
         for ending in ("json", "md", "png"):
             check_target(directory / f"{self.name}.{ending}")
         store = directory / f"{self.name}-runs.jsonl"
@@ -62,7 +62,7 @@ def experiment_options(name: str) -> Callable[[Command], Command]:
     options = (
         click.option("--jobs", type=click.IntRange(min=1), default=2, show_default=True, help="Processes."),
         click.option(
-            "--output",
+            "--directory",
             default="reproduced",
             show_default=True,
             help=f"Directory for {name}.json, .md, .png and the runs.",
@@ -182,10 +182,10 @@ def _network_command(case: str, n_runs: int, what: str) -> None:
     @click.option("--quick", is_flag=True, help="One run of one size, within two minutes.")
     @experiment_options(case)
     def command(runs: int, quick: bool, **asked: Any) -> None:
-        try:
-            from ..reproduce._networks import networks_markdown, run_networks, write_networks
-        except ImportError as error:
-            raise click.UsageError(f'This needs PyTorch: pip install "decoupling[torch]". ({error})') from error
+        from .._support._extras import needed
+
+        needed("torch", "torch", f"decouple reproduce {case}")
+        from ..reproduce._networks import networks_markdown, run_networks, write_networks
 
         check_quick(quick, runs, n_runs)
         run = partial(run_networks, case, n_runs=runs)

@@ -7,14 +7,21 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ._columns import Columns, column_options
-from ._options import basis_class, basis_option, linear_option, number_list, output_options, seed_option
+from ._options import (
+    FileName,
+    basis_class,
+    basis_option,
+    linear_option,
+    model_option,
+    number_list,
+    output_options,
+    seed_option,
+)
 
 if TYPE_CHECKING:
     from rich.table import Table
 
     from ..fit._select import Selection
-
-_PICTURES = ("png", "svg", "pdf")
 
 
 @click.command()
@@ -29,7 +36,7 @@ _PICTURES = ("png", "svg", "pdf")
     help="Largest ranks per layer, input first. Fewer layers are tried as well.",
 )
 @click.option(
-    "--max-degree",
+    "--max-degrees",
     type=number_list,
     metavar="N[,N,...]",
     default="5",
@@ -39,7 +46,7 @@ _PICTURES = ("png", "svg", "pdf")
 @click.option(
     "--degrees", type=number_list, metavar="N,N,...", default=None, help="Degrees per layer, where they are known."
 )
-@click.option("--folds", type=click.IntRange(min=2), default=5, show_default=True, help="Parts for cross-validation.")
+@click.option("--n-folds", type=click.IntRange(min=2), default=5, show_default=True, help="Parts for cross-validation.")
 @basis_option
 @linear_option
 @click.option(
@@ -49,8 +56,14 @@ _PICTURES = ("png", "svg", "pdf")
     show_default=True,
     help="The best so far is returned after about so long, and after Ctrl-C.",
 )
-@click.option("--output", default=None, help="Draw error against parameters here (.png, .svg or .pdf).")
-@click.option("--model", default=None, help="Write the fit of the recommended shape here (.safetensors).")
+@model_option
+@click.option(
+    "--plot",
+    metavar="FILE",
+    default=None,
+    type=FileName(".png", ".svg", ".pdf"),
+    help="Draw error against parameters here (.png, .svg or .pdf).",
+)
 @seed_option
 @output_options
 def select(
@@ -60,14 +73,14 @@ def select(
     jacobians: bool | None,
     drop_missing: bool,
     max_ranks: tuple[int, ...],
-    max_degree: tuple[int, ...],
+    max_degrees: tuple[int, ...],
     degrees: tuple[int, ...] | None,
-    folds: int,
+    n_folds: int,
     basis: str,
     linear: bool,
     max_seconds: float,
-    output: str | None,
-    model: str | None,
+    model_path: str | None,
+    plot: str | None,
     seed: int,
     as_json: bool,
     quiet: bool,
@@ -80,7 +93,7 @@ def select(
     \b
     Examples:
       decouple select data.csv --inputs x1,x2 --outputs y --max-ranks 4
-      decouple select samples.npz --max-ranks 4,4 --max-degree 4 --output pareto.png
+      decouple select samples.npz --max-ranks 4,4 --max-degrees 4 --plot pareto.png
     """
     from pathlib import Path
 
@@ -91,38 +104,36 @@ def select(
     from ..solvers._status import Status
     from ._screen import print_json, print_table, say
 
-    targets = [check_target(target) for target in (output, model) if target is not None]
-    if len({*targets, Path(file).resolve()}) < len(targets) + 1:
-        raise click.UsageError("--output and --model must be two files, and not the one that is read.")
-    kind = "" if output is None else Path(output).suffix.lower().lstrip(".")
-    if output is not None and kind not in _PICTURES:
-        raise click.BadParameter(f"{output!r} must end in .png, .svg or .pdf.", param_hint="--output")
+    for target in (plot, model_path):
+        if target is not None:
+            check_target(target)
+    kind = "" if plot is None else Path(plot).suffix.lower().lstrip(".")
     reading = Columns(inputs, outputs, jacobians, drop_missing).read(file)
     selection = dc.select(
         reading.samples,
         max_ranks,
-        max_degree,
+        max_degrees,
         degrees=degrees,
-        folds=folds,
+        n_folds=n_folds,
         basis=basis_class(basis),
         linear=linear,
         rng=seed,
         progress=silent if quiet else True,
         max_seconds=max_seconds,
     )
-    if model is not None:
-        selection.result.decoupling.save(model)
-    if output is not None:
+    if model_path is not None:
+        selection.result.decoupling.save(model_path)
+    if plot is not None:
         figure = selection.plot()
-        with replace_file(output) as stream:
+        with replace_file(plot) as stream:
             figure.savefig(stream, format=kind, dpi=150)
     notes = (*reading.notes, *selection.notes)
     if as_json:
-        print_json(_content(selection) | {"notes": notes, "picture": output, "model": model})
+        print_json(_content(selection) | {"notes": notes, "picture": plot, "model": model_path})
     elif not quiet:
         print_table(_table(selection, f"Shapes tried for {file}"))
         say("\n".join([selection.reason, *notes, "Singular values:", str(selection.hints)]))
-        for name, path in (("Picture", output), ("Model", model)):
+        for name, path in (("Picture", plot), ("Model", model_path)):
             if path is not None:
                 say(f"{name}: {path}")
     if selection.result.status is Status.INTERRUPTED:

@@ -24,6 +24,7 @@ from sklearn.utils import check_random_state  # noqa: E402
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data  # noqa: E402
 
 _STARTS = 32  # of the default solver: a fit of a few hundred samples takes about a second
+_DEGREE = 3  # of the functions, where nothing else is asked for
 _SAME = 1e-9  # of a domain: arguments that are so near to its end are within
 
 
@@ -38,8 +39,8 @@ class DecouplingRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         (r_1, ..., r_L): number of internal functions per layer, from input to output; a number means one layer. With
         "auto", `dc.select` chooses them at every fit, as for `dc.decouple`: that takes seconds to minutes.
     degrees
-        (d_1, ..., d_L): number of basis functions per layer. None where `basis` fixes it, and where ranks are "auto" to
-        have layers and degrees chosen as well.
+        (d_1, ..., d_L): number of basis functions per layer. Left out, they are what `basis` fixes, or 3 in every
+        layer; with "auto" they are chosen together with the layers.
     basis
         A basis class, a basis, or a sequence with one entry per layer, as for `dc.decouple`.
     linear
@@ -82,7 +83,7 @@ class DecouplingRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     def __init__(
         self,
         ranks: Any = 2,
-        degrees: Any = 3,
+        degrees: Any = None,
         *,
         basis: Any = Monomial,
         linear: Any = False,
@@ -104,7 +105,7 @@ class DecouplingRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         self.random_state = random_state
         self.verbose = verbose
 
-    def fit(self, X: Any, y: Any, jacobian: Any = None, sample_weight: Any = None) -> DecouplingRegressor:
+    def fit(self, X: Any, y: Any, *, jacobian: Any = None, sample_weight: Any = None) -> DecouplingRegressor:
         """Fit the model.
 
         Parameters
@@ -134,7 +135,7 @@ class DecouplingRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         self.result_ = decouple(
             samples,
             self.ranks,
-            self.degrees,
+            self._degrees(chosen),
             basis=self.basis,
             linear=self.linear,
             solver=VarPro(ridge=self.ridge) if self.solver is None else self.solver,
@@ -145,6 +146,11 @@ class DecouplingRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         self.decoupling_ = _with_tails(self.result_.decoupling, samples.X, self.outside)
         self._flat = np.ndim(y) == 1
         return self
+
+    def _degrees(self, chosen: bool) -> Any:
+        if self.degrees is not None or chosen or not isinstance(self.basis, type):
+            return self.degrees
+        return (_DEGREE,) * np.size(self.ranks)
 
     def predict(self, X: Any) -> ndarray:
         """Outputs at X (S, m): of shape (S,) if y was so, (S, n) otherwise."""

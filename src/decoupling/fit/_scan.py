@@ -58,7 +58,7 @@ class Scan:
         basis: Any,
         linear: bool,
         solver: AbstractSolver,
-        folds: int,
+        n_folds: int,
         rng: np.random.Generator,
         began: float,
         max_seconds: float,
@@ -70,7 +70,7 @@ class Scan:
         self.hints = hints_of(samples)
         self.seed = int(rng.integers(2**63))
         order = rng.permutation(samples.n_samples)
-        self.folds = [np.sort(order[k::folds]) for k in range(folds)]
+        self.folds = [np.sort(order[k::n_folds]) for k in range(n_folds)]
         self.measure = Measure.of(samples)
         self.found: dict[Shape, Candidate] = {}
         self.tried: set[tuple[Candidate | None, Shape]] = set()

@@ -152,10 +152,10 @@ def row_cells(row: SelectionRow) -> tuple[str, ...]:
 def select(
     samples: Samples,
     max_ranks: int | Sequence[int] = (MAX_RANK, MAX_RANK),
-    max_degree: int | Sequence[int] = MAX_DEGREE,
+    max_degrees: int | Sequence[int] = MAX_DEGREE,
     *,
     degrees: int | Sequence[int] | None = None,
-    folds: int = 5,
+    n_folds: int = 5,
     basis: Any = Monomial,
     linear: bool = False,
     solver: AbstractSolver | None = None,
@@ -172,11 +172,11 @@ def select(
     max_ranks
         The largest ranks (r_1, ..., r_L), from input to output. Models with fewer layers are tried as well, with up to
         the largest of these numbers per layer.
-    max_degree
+    max_degrees
         The largest degree, or one per layer.
     degrees
         Degrees (d_1, ..., d_L) that are known: only ranks of models with these L layers are tried.
-    folds
+    n_folds
         Into how many parts the samples are cut for cross-validation.
     basis
         A basis class that is given the degrees, or one basis for all layers, whose size is the degree.
@@ -201,14 +201,14 @@ def select(
     >>> import decoupling as dc, numpy as np
     >>> f = dc.systems.random_system((3, 2, 3), (3,), rng=3)
     >>> X = np.random.default_rng(0).uniform(-1, 1, (50, 3))
-    >>> choice = dc.select(dc.Samples(X, F=f(X), J=f.jacobian(X)), max_ranks=4, max_degree=4)
+    >>> choice = dc.select(dc.Samples(X, F=f(X), J=f.jacobian(X)), max_ranks=4, max_degrees=4)
     >>> choice.ranks, choice.degrees
     ((2,), (3,))
     """
     began = time.perf_counter()
-    limits = _limits(max_ranks, max_degree, degrees, basis)
+    limits = _limits(max_ranks, max_degrees, degrees, basis)
     method = VarPro() if solver is None else solver
-    _check(samples, method, folds)
+    _check(samples, method, n_folds)
     as_number("max_seconds", max_seconds, above=True)
     generator = as_generator(rng)
     notes: list[str] = []
@@ -220,7 +220,7 @@ def select(
             basis=basis,
             linear=linear,
             solver=method,
-            folds=folds,
+            n_folds=n_folds,
             rng=generator,
             began=began,
             max_seconds=max_seconds,
@@ -242,12 +242,12 @@ def select(
     if not scan.found:
         raise SolverError(
             "No shape could be fitted: all starts became NaN or infinite. Scale the inputs to about [-1, 1], or lower "
-            "`max_degree`."
+            "`max_degrees`."
         )
     return _selection(scan, notes, time.perf_counter() - began, interrupted=interrupted)
 
 
-def _limits(max_ranks: Any, max_degree: Any, degrees: Any, basis: Any) -> Limits:
+def _limits(max_ranks: Any, max_degrees: Any, degrees: Any, basis: Any) -> Limits:
     ranks = as_counts("max_ranks", max_ranks)
     if max(ranks) > _LARGEST_RANK:
         raise InputError(
@@ -266,18 +266,18 @@ def _limits(max_ranks: Any, max_degree: Any, degrees: Any, basis: Any) -> Limits
                 f"`degrees` must have one number per layer, like `max_ranks`: {len(ranks)}. Got {len(known)}."
             )
         return Limits(ranks, known, fixed_degrees=True, fewest_layers=len(ranks))
-    top = as_counts("max_degree", max_degree)
+    top = as_counts("max_degrees", max_degrees)
     top = top * len(ranks) if len(top) == 1 else top
     if len(top) != len(ranks):
         raise InputError(
-            f"`max_degree` must be one number, or one per layer, like `max_ranks`: {len(ranks)}. Got {len(top)}."
+            f"`max_degrees` must be one number, or one per layer, like `max_ranks`: {len(ranks)}. Got {len(top)}."
         )
     if max(top) > _LARGEST_DEGREE:
-        raise InputError(f"`max_degree` must not be above {_LARGEST_DEGREE}. Got {max(top)}: begin with 5.")
+        raise InputError(f"`max_degrees` must not be above {_LARGEST_DEGREE}. Got {max(top)}: begin with 5.")
     return Limits(ranks, top, fixed_degrees=False)
 
 
-def _check(samples: Any, solver: Any, folds: Any) -> None:
+def _check(samples: Any, solver: Any, n_folds: Any) -> None:
     if not isinstance(samples, Samples):
         raise InputError(f"`samples` must be dc.Samples(X, F=F, J=J). Got {type(samples).__name__}.")
     if isinstance(samples.J, StoredJacobians):
@@ -285,9 +285,9 @@ def _check(samples: Any, solver: Any, folds: Any) -> None:
             f"`samples` must hold J in memory to select ranks. Got {len(samples)} stored Jacobians: select on some of "
             "them, `samples.take(...)`, and decouple all."
         )
-    if as_count("folds", folds, least=2) > samples.n_samples:
+    if as_count("n_folds", n_folds, least=2) > samples.n_samples:
         raise InputError(
-            f"`folds` must not be above the number of samples, {samples.n_samples}. Got {folds}: lower it, or give "
+            f"`n_folds` must not be above the number of samples, {samples.n_samples}. Got {n_folds}: lower it, or give "
             "more samples."
         )
     if not isinstance(solver, AbstractSolver):
@@ -404,7 +404,7 @@ def _limits_met(scan: Scan, chosen: Candidate) -> list[str]:
     if not chosen.exact and not scan.limits.fixed_degrees:
         degrees = scan.limits.degrees(L)
         if any(d == t for d, t in zip(chosen.degrees, degrees, strict=True)):
-            notes.append(f"The degrees are at the limit {degrees}: raise `max_degree` to see whether more are better.")
+            notes.append(f"The degrees are at the limit {degrees}: raise `max_degrees` to see whether more are better.")
     return notes
 
 

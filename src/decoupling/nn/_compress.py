@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from .._support._checks import as_count, as_counts, as_generator, as_number
+from .._support._checks import as_counts, as_generator, as_number
 from .._support._errors import DecouplingWarning, InputError
 from .._support._progress import progress_callback
 from ..fit._result import Result
@@ -23,11 +23,11 @@ from ._carve import Filter, carve
 from ._classes import balanced
 from ._fine_tune import FineTune, labelled
 from ._layer import DecoupledLayer
-from ._metric import Agreement, Metric, rated
 from ._options import check_network, check_options
 from ._place import Place
 from ._report import CompressionReport, count_parameters, latency, multiply_adds
 from ._sample import as_inputs, check_finite, chunks, sampled, values_of
+from ._score import Agreement, Score, rated
 from ._search import Loss, RankSearch, Watch
 
 _BATCH = 2048
@@ -49,7 +49,7 @@ class Compression:
         The new module inside `model`.
     result
         How the decoupling was found, before it was refined: `dc.decouple` with its samples, solver and settings gives
-        it again. The default solver holds the metric and the network, so that a pickle needs a metric that can be one.
+        it again. The default solver holds the score and the network, so that a pickle needs a score that can be one.
     """
 
     model: nn.Module = field(repr=False)
@@ -68,10 +68,10 @@ def compress(
     part: str | tuple[str, str] | Filter,
     data: object,
     ranks: int | Sequence[int] | Literal["auto"] = "auto",
-    degree: int = 4,
+    degrees: int | Sequence[int] = 4,
     *,
     solver: AbstractSolver | None = None,
-    metric: Metric | None = None,
+    score: Score | None = None,
     max_drop: float | None = None,
     refine: bool | Loss = True,
     fine_tune: FineTune | None = None,
@@ -97,17 +97,17 @@ def compress(
         Inputs of the *network*, without labels; the more the better.
     ranks
         Internal functions per layer, or "auto": the fewest, in one layer, whose drop is at most `max_drop`, found by
-        growing and halving. The metric of the network decides here, not the errors that `dc.select` goes by.
-    degree
-        Degree of the internal functions.
+        growing and halving. The score of the network decides here, not the errors that `dc.select` goes by.
+    degrees
+        Degree of the internal functions, or one per layer.
     solver
-        By default the paper's two stages around PROJ, 15 to 50 iterations, with lam chosen by `metric`. Whichever it
+        By default the paper's two stages around PROJ, 15 to 50 steps, with lam chosen by `score`. Whichever it
         is, it takes the data as they are (`dc.decouple(..., as_given=True)`).
-    metric
+    score
         Called with a network in evaluation mode, higher is better, such as its accuracy. By default the share of
         inputs in `data` whose class stays the same (for one output: one minus the relative error).
     max_drop
-        What drop of the metric you accept; 0.01 for ranks="auto" unless given.
+        What drop of the score you accept; 0.01 for ranks="auto" unless given.
     refine
         Whether the decoupling is trained on, on all of `data`, without labels: to match the classes of the part ("kl")
         or its values ("squared"). True takes the classes where the network gets its classes from the part, and the
@@ -139,7 +139,7 @@ def compress(
     """
     generator = as_generator(rng)
     check_network(model)
-    as_count("degree", degree)
+    wanted = as_counts("degrees", degrees)
     if isinstance(ranks, str):
         if ranks != "auto":
             raise InputError(f'`ranks` must be numbers or "auto". Got {ranks!r}.')
@@ -149,7 +149,7 @@ def compress(
         chosen_ranks = as_counts("ranks", ranks)
     if max_drop is not None:
         as_number("max_drop", max_drop)
-    check_options(solver, metric, refine, fine_tune, outside)
+    check_options(solver, score, refine, fine_tune, outside)
     # Wherever we are called, parts of this are training.
     with torch.inference_mode(False), torch.enable_grad(), progress_callback(progress, "Compressing") as report:
         watch = Watch(report, silent=progress is False)
@@ -165,15 +165,15 @@ def compress(
         check_finite("part", values.numpy())
         chosen = balanced(values if outputs is None else outputs, labels, n_samples, generator)
         samples = sampled("part", flat, points[chosen], None, None, None, watch.stage("sampling"))
-        judged = Agreement.with_outputs_of(carved.network, inputs, generator) if metric is None else metric
+        judged = Agreement.with_outputs_of(carved.network, inputs, generator) if score is None else score
         before = rated(judged, carved.network)
         if not np.isfinite(before):
-            raise InputError(f"`metric` must be a finite number for the network that is given. Got {before}.")
+            raise InputError(f"`score` must be a finite number for the network that is given. Got {before}.")
         if fine_tune is not None:
             labelled(fine_tune, carved.network, dtype, device)  # complain before the work is done
         place = Place(carved, arrays.ndim > 2, samples.X, outside, dtype, device)
         loss = _loss(refine, values, outputs)
-        search = RankSearch(place, flat, points, samples, degree, solver, judged, loss, fine_tune, watch)
+        search = RankSearch(place, flat, points, samples, wanted, solver, judged, loss, fine_tune, watch)
         if chosen_ranks is None:
             assert max_drop is not None
             found = search.smallest(before, max_drop, generator)
@@ -186,8 +186,8 @@ def compress(
             multiply_adds=(multiply_adds(flat, some), multiply_adds(found.layer, some) or 0),
             latency=latency((flat, found.layer), some),
             latency_batch=len(some),
-            metric=(before, found.metric),
-            metric_name="metric" if metric is not None else "agreement with the original",
+            score=(before, found.score),
+            score_name="score" if score is not None else "agreement with the original",
             lam=found.result.lam,
             outside=_outside(found.layer, points),
             max_drop=max_drop,

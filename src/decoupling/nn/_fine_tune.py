@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ from ._carve import outputs_of
 from ._classes import as_labels
 from ._layer import DecoupledLayer
 from ._sample import as_inputs, chunks
+from ._schedule import rise_and_fall
 
 _COMPARED = 8192  # inputs on which a network that was interrupted is compared with what it was before
 
@@ -31,21 +33,21 @@ class FineTune:
     ----------
     inputs, labels
         Inputs of the network and their classes, (N, ...) and (N,).
-    epochs, batch_size, rate
-        Passes over them, inputs per step, and Adam's largest rate, which falls to 0.
+    max_steps, batch_size, rate
+        Steps of Adam, inputs per step, and its largest rate, which falls to 0.
     whole
         Whether the rest of the network is trained as well, as far as its parameters ask for gradients.
     """
 
     inputs: Any
     labels: Any
-    epochs: int = 5
+    max_steps: int = 1000
     batch_size: int = 256
     rate: float = 3e-3
     whole: bool = False
 
     def __post_init__(self) -> None:
-        as_count("epochs", self.epochs)
+        as_count("max_steps", self.max_steps)
         as_count("batch_size", self.batch_size)
         as_number("rate", self.rate, above=True)
         inputs, labels = (len(x) if hasattr(x, "__len__") else 0 for x in (self.inputs, self.labels))
@@ -75,13 +77,13 @@ def train_with_labels(
         p.requires_grad_(False)
     for p in trained:
         p.requires_grad_(True)
-    steps = options.epochs * -(-len(X) // options.batch_size)
+    steps = options.max_steps
     optimiser = torch.optim.Adam(trained, lr=options.rate)
-    schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, options.rate, total_steps=steps, pct_start=0.1)
-    orders = (torch.as_tensor(rng.permutation(len(X))) for _ in range(options.epochs))
-    batches = (order[rows] for order in orders for rows in chunks(len(X), options.batch_size))
+    schedule = rise_and_fall(optimiser, steps)
+    orders = (torch.as_tensor(rng.permutation(len(X))) for _ in itertools.count())
+    passes = (order[rows] for order in orders for rows in chunks(len(X), options.batch_size))
     with progress_callback(progress, "Fine-tuning") as report:
-        for done, index in enumerate(batches, 1):
+        for done, index in enumerate(itertools.islice(passes, steps), 1):
             optimiser.zero_grad()
             loss = _cross_entropy(network, X[index].to(device), y[index].to(device))
             loss.backward()  # type: ignore[no-untyped-call]

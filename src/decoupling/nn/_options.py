@@ -30,12 +30,12 @@ def check_network(model: Any) -> None:
         )
 
 
-def check_options(solver: Any, metric: Any, refine: Any, fine_tune: Any, outside: Any) -> None:
+def check_options(solver: Any, score: Any, refine: Any, fine_tune: Any, outside: Any) -> None:
     """What is not a number."""
     if solver is not None and not isinstance(solver, AbstractSolver):
         raise InputError(f"`solver` must be a solver such as dc.Constr() or dc.TwoStage(dc.Proj()). Got {solver!r}.")
-    if metric is not None and not callable(metric):
-        raise InputError(f"`metric` must be a function of a network, such as its accuracy. Got {metric!r}.")
+    if score is not None and not callable(score):
+        raise InputError(f"`score` must be a function of a network, such as its accuracy. Got {score!r}.")
     if not isinstance(refine, bool) and refine not in LOSSES:
         raise InputError(f'`refine` must be True, False, "kl" or "squared". Got {refine!r}.')
     if fine_tune is not None and not isinstance(fine_tune, FineTune):

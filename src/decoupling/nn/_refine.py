@@ -26,6 +26,7 @@ from .._support._progress import progress_callback
 from ..model._decoupling import Decoupling
 from ._layer import DecoupledLayer, layer_on
 from ._sample import as_inputs, check_finite, chunks, twin_of, values_of
+from ._schedule import rise_and_fall
 
 _STEPS = 6000
 _FEW = 2000  # inputs; below this all of a batch is recombined, above it a quarter
@@ -43,7 +44,7 @@ def refine(
     X: object,
     *,
     loss: str = "kl",
-    n_steps: int | None = None,
+    max_steps: int | None = None,
     batch_size: int = 512,
     rate: float = 0.02,
     recombined: float | None = None,
@@ -63,7 +64,7 @@ def refine(
         Inputs of the part.
     loss
         "kl": the divergence of the softmax; "squared": the squared error of the outputs, for regression.
-    n_steps, batch_size, rate
+    max_steps, batch_size, rate
         Steps of Adam (6000 unless given), inputs per step, and its largest rate, which rises over the first tenth of
         the steps and then falls to 0.
     recombined
@@ -73,7 +74,7 @@ def refine(
         Seed or generator.
     """
     points = as_inputs("X", X)
-    steps = _STEPS if n_steps is None else as_count("n_steps", n_steps)
+    steps = _STEPS if max_steps is None else as_count("max_steps", max_steps)
     size = as_count("batch_size", batch_size)
     top = as_number("rate", rate, above=True)
     few = len(points) < _FEW
@@ -96,7 +97,7 @@ def refine(
     _check_outputs(layer, known.shape[1], loss)
     distance, known = (divergence, known.log_softmax(1)) if loss == "kl" else (mse_loss, known)
     optimiser = torch.optim.Adam(_groups(layer, top), betas=(0.9, 0.99), fused=True)
-    schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, lambda t: _rate(t, steps))
+    schedule = rise_and_fall(optimiser, steps)
     with progress_callback(progress, "Refining") as report, torch.enable_grad():
         for t in range(steps):
             if t % _NEW_RANGE_EVERY == 0:  # so that functions keep their formulas wherever the data go
@@ -146,12 +147,6 @@ def _groups(layer: DecoupledLayer, rate: float) -> list[dict[str, Any]]:
         size = float(W.detach().pow(2).mean().sqrt())
         groups.append({"params": [W], "lr": rate * min(1.0, 10.0 * size)})
     return groups
-
-
-def _rate(t: int, steps: int) -> float:
-    """Up over the first tenth, then down along a cosine."""
-    warm = max(1, steps // 10)
-    return (t + 1) / warm if t < warm else 0.5 * (1.0 + math.cos(math.pi * (t - warm) / max(1, steps - warm)))
 
 
 def _better(

@@ -27,16 +27,16 @@ class CompressionReport:
         Of the whole network, before and after.
     latency
         Seconds of one pass of the part over a batch of `latency_batch` inputs, before and after, best of several.
-    metric
+    score
         Of the whole network, before and after; higher is better.
-    metric_name
+    score_name
         What it is.
     lam
         Weight of the values that the solver chose.
     outside
         Share of the inner inputs on the given data that lie outside the range the functions were fitted on.
     max_drop
-        The drop of the metric that was accepted, if one was named.
+        The drop of the score that was accepted, if one was named.
     """
 
     parameters: tuple[int, int]
@@ -44,8 +44,8 @@ class CompressionReport:
     multiply_adds: tuple[int | None, int]
     latency: tuple[float, float]
     latency_batch: int
-    metric: tuple[float, float]
-    metric_name: str
+    score: tuple[float, float]
+    score_name: str
     lam: float
     outside: float
     max_drop: float | None
@@ -57,8 +57,8 @@ class CompressionReport:
 
     @property
     def drop(self) -> float:
-        """How much the metric fell."""
-        return self.metric[0] - self.metric[1]
+        """How much the score fell."""
+        return self.score[0] - self.score[1]
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -67,9 +67,7 @@ class CompressionReport:
         if self.parameters[1] >= self.parameters[0]:
             told.append("The result is not smaller than the part it replaces: lower the ranks.")
         if self.max_drop is not None and not self.drop <= self.max_drop:  # NaN is not accepted either
-            told.append(
-                f"The {self.metric_name} fell by {self.drop:.4g}, more than the {self.max_drop:.4g} you accept."
-            )
+            told.append(f"The {self.score_name} fell by {self.drop:.4g}, more than the {self.max_drop:.4g} you accept.")
         if self.outside > _FAR_OUTSIDE:
             told.append(
                 f"{100 * self.outside:.1f} % of the inner inputs lie outside the range the functions were fitted on: "
@@ -90,7 +88,7 @@ class CompressionReport:
                 "time of the part",
                 f"{1e3 * self.latency[0]:.3f} -> {1e3 * self.latency[1]:.3f} ms for a batch of {self.latency_batch}",
             ),
-            (self.metric_name, f"{self.metric[0]:.4f} -> {self.metric[1]:.4f} (drop {self.drop:.4f})"),
+            (self.score_name, f"{self.score[0]:.4f} -> {self.score[1]:.4f} (drop {self.drop:.4f})"),
             ("lam", f"{self.lam:.0e}"),
         ]
         width = max(len(name) for name, _ in rows)

@@ -18,27 +18,27 @@ from ..samples._samples import Samples
 from ..solvers import AbstractSolver, Proj, TwoStage
 from ._fine_tune import FineTune, train_with_labels
 from ._layer import DecoupledLayer
-from ._metric import InPlace, Metric, rated
 from ._place import Place
 from ._refine import refine as refine_layer
 from ._report import count_parameters
+from ._score import InPlace, Score, rated
 
 Loss = Literal["kl", "squared"]
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """A network, what is new in it, how that was found, and the metric of the network."""
+    """A network, what is new in it, how that was found, and the score of the network."""
 
     network: nn.Module
     layer: DecoupledLayer
     result: Result
-    metric: float
+    score: float
 
     @property
     def order(self) -> float:
-        """The metric, with numbers in the place of what is none."""
-        return -np.inf if np.isnan(self.metric) else self.metric
+        """The score, with numbers in the place of what is none."""
+        return -np.inf if np.isnan(self.score) else self.score
 
 
 class Watch:
@@ -75,7 +75,7 @@ class RankSearch:
     samples
         Values and Jacobians of the part at some of them.
     solver
-        By default the paper's two stages around PROJ, with the metric of the network.
+        By default the paper's two stages around PROJ, with the score of the network.
     loss
         What refining matches, or None for none.
     """
@@ -84,21 +84,21 @@ class RankSearch:
     part: nn.Module
     points: Tensor
     samples: Samples
-    degree: int
+    degrees: tuple[int, ...]
     solver: AbstractSolver | None
-    metric: Metric
+    score: Score
     loss: Loss | None
     fine_tune: FineTune | None
     watch: Watch
 
     def run(self, ranks: tuple[int, ...], rng: np.random.Generator) -> Candidate:
         """One decoupling, trained as far as that is wanted, in its place."""
-        degrees, watch = (self.degree,) * len(ranks), self.watch
+        L, watch = len(ranks), self.watch
         result = decouple(
             self.samples,
             ranks,
-            degrees,
-            solver=(self.solver or self._default_solver()).judged_by(InPlace(self.metric, self.place)),
+            self.degrees * L if len(self.degrees) == 1 else self.degrees,
+            solver=(self.solver or self._default_solver()).judged_by(InPlace(self.score, self.place)),
             as_given=True,
             rng=rng,
             progress=watch.stage("decoupling"),
@@ -115,13 +115,13 @@ class RankSearch:
             place, shown = self.place, watch.stage("fine-tuning")
             train_with_labels(network, layer, self.fine_tune, rng, place.dtype, place.device, shown)
         network.zero_grad()
-        return Candidate(network, layer, result, rated(self.metric, network))
+        return Candidate(network, layer, result, rated(self.score, network))
 
     def smallest(self, before: float, max_drop: float, rng: np.random.Generator) -> Candidate:
         """The fewest functions whose drop is acceptable, or the best that is smaller than the part."""
         n, m = self.samples.n_outputs, self.samples.n_inputs
         allowed = count_parameters(self.part)
-        most = (allowed - 1) // (m + n + self.degree + 1)
+        most = (allowed - 1) // (m + n + self.degrees[0] + 1)
         if most < 1:
             raise InputError(
                 f"`part` has {allowed} parameters, fewer than any decoupling with {m} inputs and {n} outputs: there is "
@@ -129,7 +129,7 @@ class RankSearch:
             )
         failed, rank = 0, min(max(1, n // 2), most)
         best = found = self.run((rank,), rng)
-        while not before - found.metric <= max_drop:
+        while not before - found.score <= max_drop:
             best = max(best, found, key=lambda one: one.order)
             if rank == most or self.watch.stopped:
                 return best
@@ -138,12 +138,12 @@ class RankSearch:
         while rank - failed > 1 and not self.watch.stopped:
             middle = (failed + rank) // 2
             fewer = self.run((middle,), rng)
-            if before - fewer.metric <= max_drop:
+            if before - fewer.score <= max_drop:
                 rank, found = middle, fewer
             else:
                 failed = middle
         return found
 
     def _default_solver(self) -> AbstractSolver:
-        inner = Proj(min_iterations=15, max_iterations=50, patience=20)
+        inner = Proj(min_steps=15, max_steps=50, patience=20)
         return TwoStage(inner)

@@ -70,10 +70,9 @@ _SHORT = {
     Status.JACOBIANS_EXACT: "met the Jacobians",
     Status.FITTED: "was fitted",
     Status.STALLED: "stalled",
-    Status.MAX_ITERATIONS: "ran out of iterations",
+    Status.OUT_OF_STEPS: "ran out of steps",
     Status.CONVERGED: "reached a minimum",
     Status.DROPPED: "given up for better ones",
-    Status.OUT_OF_STEPS: "ran out of steps",
     Status.OUT_OF_TIME: "ran out of time",
     Status.INTERRUPTED: "stopped by Ctrl-C",
     Status.NONFINITE: "broke down",
@@ -90,7 +89,7 @@ class HistoryChart:
 
 
 def history_chart(result: Result, left: float, top: float, width: float, height: float) -> HistoryChart | None:
-    """The objective of the chosen start over the iterations; None where there is nothing to draw."""
+    """The objective of the chosen start over the steps; None where there is nothing to draw."""
     history = result.history
     good = np.isfinite(history.objective) & (history.objective > 0.0)
     iteration = np.flatnonzero(good)

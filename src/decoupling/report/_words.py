@@ -190,7 +190,7 @@ def apart_in_words(result: Result) -> str:
     validation = result.settings.validation
     if validation is None:
         return ""
-    use = ", but used to choose λ" if isinstance(result.solver, TwoStage) and result.solver.metric is None else ""
+    use = ", but used to choose λ" if isinstance(result.solver, TwoStage) and result.solver.loss is None else ""
     known = result.samples.F is not None and validation.F is not None
     unused = (
         "" if known else " Values are compared where both kinds of samples have them, so these are not judged here."

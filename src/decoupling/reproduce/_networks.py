@@ -50,7 +50,7 @@ STEPS = 6000  # of the peers that are trained, as many as `refine` takes
 BATCH = 512  # of recombined inputs, of which so many are made:
 RECOMBINED = 60_000
 _SHOWN = 5.0  # points below the network that the picture goes down to
-STOPPING: dict[str, Any] = {"min_iterations": 15, "max_iterations": 50, "patience": 20}
+STOPPING: dict[str, Any] = {"min_steps": 15, "max_steps": 50, "patience": 20}
 PAPER_METHODS = ("Zniyed", "TS-Zniyed", "TS-PROJ-1", "TS-PROJ-1, sigmoid inside", "TS-PROJ-2")
 OWN_METHODS = ("TS-CONSTR-1", "TS-CONSTR-2", "VarPro", "refined, S = 200", "refined, 20 000 inputs", "fine-tuned")
 PEERS = ("ReLU distilled", "ReLU distilled, recombined", "truncated SVD", "Sobolev-Adam")
@@ -183,7 +183,7 @@ def work(task: NetworkTask, folder: str) -> dict[str, Any]:
         return {"accuracy": 10.0, "parameters": parameters_of(ranks_of(task), at.features.shape[1])}
     outcome: dict[str, Any] = {"accuracy": at.accuracy(part), "parameters": sum(p.numel() for p in part.parameters())}
     if isinstance(part, DecoupledLayer) and task.method == MANY_REFINED:
-        labelled = FineTune(at.features, at.labels)
+        labelled = FineTune(at.features, at.labels, max_steps=5 * -(-len(at.labels) // 256))
         train_with_labels(part, part, labelled, rng, torch.float32, torch.device("cpu"), False)
         outcome[TUNED] = outcome | {"accuracy": at.accuracy(part)}
     return outcome
@@ -243,11 +243,11 @@ def solver_of(
     if method == "Zniyed":
         return Zniyed(**STOPPING)
     if method == "TS-Zniyed":
-        return TwoStage(Zniyed(**STOPPING), metric=worse)
+        return TwoStage(Zniyed(**STOPPING), loss=worse)
     if method.startswith("TS-PROJ"):
-        return TwoStage(Proj(weighted_projection=False, **STOPPING), metric=worse)
+        return TwoStage(Proj(weighted_projection=False, **STOPPING), loss=worse)
     if method.startswith("TS-CONSTR"):
-        return TwoStage(Constr(**STOPPING), metric=worse)
+        return TwoStage(Constr(**STOPPING), loss=worse)
     if method == "VarPro":  # too many unknowns for random starts: it goes on from an alternating solver
         degrees = (DEGREE,) * len(ranks)
         proj = Proj(lam=1e-2, **STOPPING)

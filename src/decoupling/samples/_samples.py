@@ -62,10 +62,10 @@ class Samples:
     def __init__(
         self,
         X: object,
+        *,
         F: object = None,
         J: object = None,
         weights: object = None,
-        *,
         inputs: Collection[str] | None = None,
         outputs: Collection[str] | None = None,
     ) -> None:

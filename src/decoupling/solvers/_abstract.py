@@ -15,9 +15,9 @@ from ..model._decoupling import Decoupling
 from ._problem import Problem
 from ._status import Status
 
-# Called with named values now and then: stage (text), done and total (numbers of iterations), objective.
+# Called with named values now and then: stage (text), done and total (numbers of steps), objective.
 ProgressCallback = Callable[..., None]
-Metric = Callable[[Decoupling], float]
+Loss = Callable[[Decoupling], float]
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class StartRow:
     objective: float
     error_jacobian: float
     error_values: float
-    iterations: int
+    steps: int
     status: Status
     seconds: float
 
@@ -67,11 +67,11 @@ class LamRow:
     """One value of lam that was tried by `TwoStage`."""
 
     lam: float
-    metric: float
+    loss: float
     objective: float
     error_jacobian: float
     error_values: float
-    iterations: int
+    steps: int
     chosen: bool
 
 
@@ -138,8 +138,8 @@ class AbstractSolver(abc.ABC):
         """The same method started at a model of the same shape, with at most so many steps; None if it cannot be."""
         return None
 
-    def judged_by(self, metric: Metric) -> AbstractSolver:  # noqa: ARG002
-        """The same method, choosing by a metric of the task (lower is better) where it chooses and was given none."""
+    def judged_by(self, loss: Loss) -> AbstractSolver:  # noqa: ARG002
+        """The same method, choosing by a loss of the task (lower is better) where it chooses and was given none."""
         return self
 
     def within(self, seconds: float) -> AbstractSolver:  # noqa: ARG002

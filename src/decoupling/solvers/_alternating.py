@@ -31,21 +31,21 @@ def weighted_sum(state: Iterate, lam: float) -> Float[ndarray, " B"]:
 
 @dataclass(frozen=True)
 class Stopping:
-    """When a start ends: after `max_iterations`, or, past `min_iterations`, after `patience` without a decrease."""
+    """When a start ends: after `max_steps`, or, past `min_steps`, after `patience` without a decrease."""
 
-    min_iterations: int
-    max_iterations: int
+    min_steps: int
+    max_steps: int
     patience: int
 
 
 @dataclass
 class Run:
-    """The best iterate of every start and the record of all iterations (NaN once a start has ended)."""
+    """The best iterate of every start and the record of all steps (NaN once a start has ended)."""
 
     best: Iterate
     objective: Float[ndarray, " B"]
     best_lam: Float[ndarray, " B"]
-    iterations: ndarray
+    steps: ndarray
     status: list[Status]
     seconds: Float[ndarray, " B"]
     lam: Float[ndarray, " t"]
@@ -74,13 +74,13 @@ def run_starts(
     rated = np.isfinite(given)
     _store(best, np.flatnonzero(rated), start, rated)
     objective[rated] = given[rated]
-    iterations, seconds = np.zeros(B, dtype=int), np.zeros(B)
-    status = [Status.MAX_ITERATIONS] * B
+    steps, seconds = np.zeros(B, dtype=int), np.zeros(B)
+    status = [Status.OUT_OF_STEPS] * B
     rounding = exact_below(problem.samples)
     lams: list[float] = []
     record: list[ndarray] = []
     with np.errstate(all="ignore"):  # a start that overflows is found below, by its objective
-        for t in range(1, stopping.max_iterations + 1):
+        for t in range(1, stopping.max_steps + 1):
             state, lam = step(state, t)
             value = objective_of(state, lam)
             lams.append(lam)
@@ -92,12 +92,12 @@ def run_starts(
             _store(best, active[improved], state, improved)
             objective[active[improved]], best_lam[active[improved]] = value[improved], lam
             since[active] = np.where(improved, 0, since[active] + 1)
-            iterations[active] = t
+            steps[active] = t
             seconds[active] = time.perf_counter() - began
             exact = state.residual_J <= rounding * problem.size_J
             if lam > 0.0:
                 exact &= state.residual_F <= rounding * problem.size_F
-            stalled = (since[active] >= stopping.patience) & (t >= stopping.min_iterations)
+            stalled = (since[active] >= stopping.patience) & (t >= stopping.min_steps)
             for mask, reason in ((stalled, Status.STALLED), (exact, Status.EXACT), (~finite, Status.NONFINITE)):
                 for index in active[mask]:
                     status[index] = reason
@@ -105,14 +105,14 @@ def run_starts(
             if not keep.all():
                 active, state = active[keep], state.take(keep)
             try:
-                progress(done=t, total=stopping.max_iterations, objective=float(np.min(objective)))
+                progress(done=t, total=stopping.max_steps, objective=float(np.min(objective)))
             except KeyboardInterrupt:
                 for index in active:
                     status[index] = Status.INTERRUPTED
                 break
             if active.size == 0:
                 break
-    return Run(best, objective, best_lam, iterations, status, seconds, np.array(lams), np.array(record))
+    return Run(best, objective, best_lam, steps, status, seconds, np.array(lams), np.array(record))
 
 
 def solution_of(problem: Problem, run: Run, *, uses_values: bool = True) -> Solution:
@@ -138,13 +138,13 @@ def solution_of(problem: Problem, run: Run, *, uses_values: bool = True) -> Solu
             objective=float(run.objective[b]),
             error_jacobian=float(run.best.residual_J[b] / size_J),
             error_values=float(run.best.residual_F[b] / size_F),
-            iterations=int(run.iterations[b]),
+            steps=int(run.steps[b]),
             status=run.status[b],
             seconds=float(run.seconds[b]),
         )
         for b in range(len(good))
     )
-    n = int(run.iterations[winner])
+    n = int(run.steps[winner])
     record = run.record[:n, :, winner]
     history = History(run.lam[:n], record[:, 0], record[:, 1] / size_J, record[:, 2] / size_F)
     best = run.best

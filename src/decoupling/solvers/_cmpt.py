@@ -36,21 +36,21 @@ class Proj(AbstractWeightedSolver):
     weighted_projection
         Whether the projection weighs each sample by how much the objective feels it there. False is the projection
         as printed in the paper; True gave much smaller errors on the paper's systems (docs/findings.md).
-    min_iterations, max_iterations, patience
-        A start ends after `max_iterations`, or, past `min_iterations`, after `patience` iterations without a decrease.
+    min_steps, max_steps, patience
+        A start ends after `max_steps`, or, past `min_steps`, after `patience` steps without a decrease.
     start
         Distribution of the random start values, or a `Decoupling` to start from.
     """
 
     lam: float = 1e-6
     weighted_projection: bool = True
-    min_iterations: int = 10
-    max_iterations: int = 500
+    min_steps: int = 10
+    max_steps: int = 500
     patience: int = 50
     start: AbstractStart | Decoupling = field(default_factory=Uniform)
 
     def __post_init__(self) -> None:
-        check_options(self.lam, self.min_iterations, self.max_iterations, self.patience, self.start)
+        check_options(self.lam, self.min_steps, self.max_steps, self.patience, self.start)
         if not isinstance(self.weighted_projection, bool):
             raise InputError(f"`weighted_projection` must be True or False. Got {self.weighted_projection!r}.")
 
@@ -70,8 +70,8 @@ class Proj(AbstractWeightedSolver):
         return self.start if isinstance(self.start, Decoupling) else None
 
     def started_at(self, model: Decoupling, *, max_steps: int | None = None) -> Proj:
-        steps = self.max_iterations if max_steps is None else min(max_steps, self.max_iterations)
-        return dataclasses.replace(self, start=model, max_iterations=steps)
+        steps = self.max_steps if max_steps is None else min(max_steps, self.max_steps)
+        return dataclasses.replace(self, start=model, max_steps=steps)
 
     def solve(
         self,
@@ -82,7 +82,7 @@ class Proj(AbstractWeightedSolver):
         progress: ProgressCallback,
     ) -> Solution:
         start = draw_factors(problem, self.start, n_starts, rng)
-        stopping = Stopping(self.min_iterations, self.max_iterations, self.patience)
+        stopping = Stopping(self.min_steps, self.max_steps, self.patience)
         update = projected_weighted if self.weighted_projection else projected
         return run_cmpt(problem, start, self.lam, update, stopping, progress)
 
@@ -97,20 +97,20 @@ class Constr(AbstractWeightedSolver):
     ----------
     lam
         Weight of the value term.
-    min_iterations, max_iterations, patience
-        A start ends after `max_iterations`, or, past `min_iterations`, after `patience` iterations without a decrease.
+    min_steps, max_steps, patience
+        A start ends after `max_steps`, or, past `min_steps`, after `patience` steps without a decrease.
     start
         Distribution of the random start values, or a `Decoupling` to start from.
     """
 
     lam: float = 1e-6
-    min_iterations: int = 10
-    max_iterations: int = 500
+    min_steps: int = 10
+    max_steps: int = 500
     patience: int = 50
     start: AbstractStart | Decoupling = field(default_factory=Uniform)
 
     def __post_init__(self) -> None:
-        check_options(self.lam, self.min_iterations, self.max_iterations, self.patience, self.start)
+        check_options(self.lam, self.min_steps, self.max_steps, self.patience, self.start)
 
     @property
     def default_n_starts(self) -> int:
@@ -128,8 +128,8 @@ class Constr(AbstractWeightedSolver):
         return self.start if isinstance(self.start, Decoupling) else None
 
     def started_at(self, model: Decoupling, *, max_steps: int | None = None) -> Constr:
-        steps = self.max_iterations if max_steps is None else min(max_steps, self.max_iterations)
-        return dataclasses.replace(self, start=model, max_iterations=steps)
+        steps = self.max_steps if max_steps is None else min(max_steps, self.max_steps)
+        return dataclasses.replace(self, start=model, max_steps=steps)
 
     def solve(
         self,
@@ -140,7 +140,7 @@ class Constr(AbstractWeightedSolver):
         progress: ProgressCallback,
     ) -> Solution:
         start = draw_factors(problem, self.start, n_starts, rng)
-        stopping = Stopping(self.min_iterations, self.max_iterations, self.patience)
+        stopping = Stopping(self.min_steps, self.max_steps, self.patience)
         return run_cmpt(problem, start, self.lam, constrained, stopping, progress)
 
 
@@ -163,11 +163,11 @@ def run_cmpt(
     return solution
 
 
-def check_options(lam: float, min_iterations: int, max_iterations: int, patience: int, start: object) -> None:
+def check_options(lam: float, min_steps: int, max_steps: int, patience: int, start: object) -> None:
     """The rules that the options of every alternating solver obey."""
     as_number("lam", lam)
-    as_count("min_iterations", min_iterations, least=0)
-    as_count("max_iterations", max_iterations)
+    as_count("min_steps", min_steps, least=0)
+    as_count("max_steps", max_steps)
     as_count("patience", patience)
     if not isinstance(start, AbstractStart | Decoupling):
         raise InputError(f"`start` must be a distribution such as dc.Uniform(0.1, 10) or a Decoupling. Got {start!r}.")

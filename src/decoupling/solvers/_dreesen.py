@@ -40,19 +40,19 @@ class Dreesen(AbstractSolver):
 
     Parameters
     ----------
-    min_iterations, max_iterations, patience
-        A start ends after `max_iterations`, or, past `min_iterations`, after `patience` iterations without a decrease.
+    min_steps, max_steps, patience
+        A start ends after `max_steps`, or, past `min_steps`, after `patience` steps without a decrease.
     start
         Distribution of the random start values, or a `Decoupling` to start from.
     """
 
-    min_iterations: int = 10
-    max_iterations: int = 500
+    min_steps: int = 10
+    max_steps: int = 500
     patience: int = 50
     start: AbstractStart | Decoupling = field(default_factory=Uniform)
 
     def __post_init__(self) -> None:
-        check_options(0.0, self.min_iterations, self.max_iterations, self.patience, self.start)
+        check_options(0.0, self.min_steps, self.max_steps, self.patience, self.start)
 
     @property
     def default_n_starts(self) -> int:
@@ -73,8 +73,8 @@ class Dreesen(AbstractSolver):
         return self.start if isinstance(self.start, Decoupling) else None
 
     def started_at(self, model: Decoupling, *, max_steps: int | None = None) -> Dreesen:
-        steps = self.max_iterations if max_steps is None else min(max_steps, self.max_iterations)
-        return dataclasses.replace(self, start=model, max_iterations=steps)
+        steps = self.max_steps if max_steps is None else min(max_steps, self.max_steps)
+        return dataclasses.replace(self, start=model, max_steps=steps)
 
     def solve(
         self,
@@ -88,7 +88,7 @@ class Dreesen(AbstractSolver):
             return cpd_sweep(problem, state), 0.0
 
         start = draw_factors(problem, self.start, n_starts, rng)
-        stopping = Stopping(self.min_iterations, self.max_iterations, self.patience)
+        stopping = Stopping(self.min_steps, self.max_steps, self.patience)
         run = run_starts(problem, start, step, weighted_sum, 0.0, stopping, progress)
         with np.errstate(all="ignore"):  # starts that failed hold NaN
             run.best = fit_functions(problem, run.best)

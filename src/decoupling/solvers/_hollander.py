@@ -23,19 +23,19 @@ class Hollander(AbstractSolver):
 
     Parameters
     ----------
-    min_iterations, max_iterations, patience
-        A start ends after `max_iterations`, or, past `min_iterations`, after `patience` iterations without a decrease.
+    min_steps, max_steps, patience
+        A start ends after `max_steps`, or, past `min_steps`, after `patience` steps without a decrease.
     start
         Distribution of the random start values, or a `Decoupling` to start from.
     """
 
-    min_iterations: int = 10
-    max_iterations: int = 500
+    min_steps: int = 10
+    max_steps: int = 500
     patience: int = 50
     start: AbstractStart | Decoupling = field(default_factory=Uniform)
 
     def __post_init__(self) -> None:
-        check_options(0.0, self.min_iterations, self.max_iterations, self.patience, self.start)
+        check_options(0.0, self.min_steps, self.max_steps, self.patience, self.start)
 
     @property
     def default_n_starts(self) -> int:
@@ -54,8 +54,8 @@ class Hollander(AbstractSolver):
         return self.start if isinstance(self.start, Decoupling) else None
 
     def started_at(self, model: Decoupling, *, max_steps: int | None = None) -> Hollander:
-        steps = self.max_iterations if max_steps is None else min(max_steps, self.max_iterations)
-        return dataclasses.replace(self, start=model, max_iterations=steps)
+        steps = self.max_steps if max_steps is None else min(max_steps, self.max_steps)
+        return dataclasses.replace(self, start=model, max_steps=steps)
 
     def solve(
         self,
@@ -66,7 +66,7 @@ class Hollander(AbstractSolver):
         progress: ProgressCallback,
     ) -> Solution:
         start = draw_factors(problem, self.start, n_starts, rng)
-        stopping = Stopping(self.min_iterations, self.max_iterations, self.patience)
+        stopping = Stopping(self.min_steps, self.max_steps, self.patience)
         solution = run_cmpt(problem, start, 0.0, constrained, stopping, progress)
         model, notes = with_bias_correction(problem, solution.decoupling)
         unknown = np.full(len(solution.history), np.nan)  # errors of values are known once the constants are

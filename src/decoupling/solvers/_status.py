@@ -11,18 +11,15 @@ class Status(Enum):
     EXACT = "The model meets the samples to rounding: there is nothing left to improve."
     JACOBIANS_EXACT = "The Jacobians are met to rounding; the values are not, and this method does not fit them."
     FITTED = "The tensor was decomposed, and the nearest function of the basis was fitted to each component."
-    STALLED = "The objective did not decrease for `patience` iterations; the best iterate is returned."
-    MAX_ITERATIONS = (
-        "`max_iterations` was reached while the objective was still decreasing now and then; the best iterate is "
-        "returned. Raise `max_iterations` to go on."
-    )
+    STALLED = "The objective did not decrease for `patience` steps; the best iterate is returned."
     CONVERGED = (
         "A local minimum was reached: the objective no longer decreases. More starts may find a lower one, and a model "
         "with more functions or degrees may fit better."
     )
     DROPPED = "This start was given up: others of its batch were better."
     OUT_OF_STEPS = (
-        "`max_steps` and `polish_steps` were used up while the objective was still decreasing. Raise them to go on."
+        "All steps were used while the objective still decreased now and then; the best that was found is returned. "
+        "Raise `max_steps` (for VarPro also `polish_steps`) to go on."
     )
     OUT_OF_TIME = "`max_seconds` was reached while the objective was still decreasing. Raise it to go on."
     INTERRUPTED = "The search was stopped by Ctrl-C; the best that was found until then is returned."

@@ -1,4 +1,4 @@
-"""The two-stage choice of lam: raise it step by step while a metric of the task does not get worse."""
+"""The two-stage choice of lam: raise it step by step while a loss of the task does not get worse."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from .._support._errors import InputError, SolverError
 from .._support._interrupts import INTERRUPTED
 from ..model._decoupling import Decoupling
 from ..samples._samples import Samples
-from ._abstract import AbstractSolver, AbstractWeightedSolver, History, LamRow, Metric, ProgressCallback, Solution
+from ._abstract import AbstractSolver, AbstractWeightedSolver, History, LamRow, Loss, ProgressCallback, Solution
 from ._problem import Problem
 from ._status import Status
 
 
 @dataclass(frozen=True)
 class TwoStage(AbstractSolver):
-    """Run `solver` with lam, beta lam, beta^2 lam, ... while `metric` does not get worse.
+    """Run `solver` with lam, beta lam, beta^2 lam, ... while `loss` does not get worse.
 
     Parameters
     ----------
@@ -31,10 +31,10 @@ class TwoStage(AbstractSolver):
         First weight of the value term.
     beta
         Factor from one weight to the next.
-    metric
+    loss
         Callable on a `Decoupling`, lower is better. By default the sum of the relative errors e_i on the validation
         samples, or on the fitted samples where none are given.
-    max_steps
+    max_runs
         At most so many values of lam are tried.
     """
 
@@ -42,8 +42,8 @@ class TwoStage(AbstractSolver):
     _: dataclasses.KW_ONLY
     lam: float = 1e-6
     beta: float = 100.0
-    metric: Metric | None = None
-    max_steps: int = 15
+    loss: Loss | None = None
+    max_runs: int = 15
 
     def __post_init__(self) -> None:
         if not isinstance(self.solver, AbstractWeightedSolver):
@@ -53,9 +53,9 @@ class TwoStage(AbstractSolver):
             )
         as_number("lam", self.lam, above=True)
         as_number("beta", self.beta, least=1.0, above=True)
-        as_count("max_steps", self.max_steps)
-        if self.metric is not None and not callable(self.metric):
-            raise InputError(f"`metric` must be callable on a Decoupling. Got {self.metric!r}.")
+        as_count("max_runs", self.max_runs)
+        if self.loss is not None and not callable(self.loss):
+            raise InputError(f"`loss` must be callable on a Decoupling. Got {self.loss!r}.")
 
     @property
     def default_n_starts(self) -> int:
@@ -81,8 +81,8 @@ class TwoStage(AbstractSolver):
         started = self.solver.started_at(model, max_steps=max_steps)
         return None if started is None else dataclasses.replace(self, solver=started)
 
-    def judged_by(self, metric: Metric) -> TwoStage:
-        return self if self.metric is not None else dataclasses.replace(self, metric=metric)
+    def judged_by(self, loss: Loss) -> TwoStage:
+        return self if self.loss is not None else dataclasses.replace(self, loss=loss)
 
     def within(self, seconds: float) -> TwoStage:
         return dataclasses.replace(self, solver=self.solver.within(seconds))
@@ -96,10 +96,10 @@ class TwoStage(AbstractSolver):
         progress: ProgressCallback,
     ) -> Solution:
         assert isinstance(self.solver, AbstractWeightedSolver)  # checked when this was made
-        metric = self.metric or _sum_of_errors(problem.validation or problem.samples)
-        lam, best, best_metric = self.lam, None, math.inf
+        loss = self.loss or _sum_of_errors(problem.validation or problem.samples)
+        lam, best, best_loss = self.lam, None, math.inf
         tried: list[tuple[Solution, float]] = []
-        for _ in range(self.max_steps):
+        for _ in range(self.max_runs):
             child = np.random.default_rng(rng.integers(2**63))
 
             def stage(lam: float = lam, stage: str = "", **values: object) -> None:
@@ -111,27 +111,27 @@ class TwoStage(AbstractSolver):
                 if best is None:
                     raise
                 break
-            value = _rated(metric, solution.decoupling)
+            value = _rated(loss, solution.decoupling)
             tried.append((solution, value))
             lam *= self.beta
             if not math.isfinite(value) and best is None:
                 continue  # nothing to compare with yet
-            if not value <= best_metric:
+            if not value <= best_loss:
                 break
-            best, best_metric = solution, value
+            best, best_loss = solution, value
             if _interrupted(solution):
                 break
-            if self.metric is None and value == 0.0:  # errors cannot fall below 0; what the user counts may
+            if self.loss is None and value == 0.0:  # errors cannot fall below 0; what the user counts may
                 break
         if best is None:
             raise SolverError(
-                f"`metric` was not a finite number for any of {len(tried)} decouplings: check what it returns."
+                f"`loss` was not a finite number for any of {len(tried)} decouplings: check what it returns."
             )
         notes = best.notes
         if _interrupted(tried[-1][0]):
             notes = (*notes, INTERRUPTED)
-        if len(tried) == self.max_steps and best is tried[-1][0]:
-            notes = (*notes, f"The metric never got worse: lam was raised {self.max_steps} times, up to `max_steps`.")
+        if len(tried) == self.max_runs and best is tried[-1][0]:
+            notes = (*notes, f"The loss never got worse: lam was raised {self.max_runs} times, up to `max_runs`.")
         return dataclasses.replace(
             best,
             history=_join([s.history for s, _ in tried]),
@@ -145,27 +145,27 @@ def _interrupted(solution: Solution) -> bool:
     return any(row.status is Status.INTERRUPTED for row in solution.starts)
 
 
-def _sum_of_errors(samples: Samples) -> Metric:
+def _sum_of_errors(samples: Samples) -> Loss:
     """Sum of the e_i. An output that does not vary is compared with its size, since it has no spread."""
     F = samples.F
     if F is None:
-        raise InputError("`validation` must hold values F: the default metric is the sum of the errors e_i on them.")
+        raise InputError("`validation` must hold values F: the default loss is the sum of the errors e_i on them.")
     size, spread = np.linalg.norm(F, axis=0), np.linalg.norm(F - F.mean(axis=0), axis=0)
     unit = np.where(spread > 1e-10 * size, spread, np.where(size > 0.0, size, 1.0))
 
-    def metric(model: Decoupling) -> float:
+    def loss(model: Decoupling) -> float:
         with np.errstate(all="ignore"):  # a model may overflow away from the samples it was fitted to
             return float(np.sum(100.0 * np.linalg.norm(F - model(samples.X), axis=0) / unit))
 
-    return metric
+    return loss
 
 
-def _rated(metric: Metric, model: Decoupling) -> float:
-    value = metric(model)
+def _rated(loss: Loss, model: Decoupling) -> float:
+    value = loss(model)
     try:
         return float(value)
     except (TypeError, ValueError) as error:
-        raise InputError(f"`metric` must return a number. Got {value!r}.") from error
+        raise InputError(f"`loss` must return a number. Got {value!r}.") from error
 
 
 def _join(parts: list[History]) -> History:
@@ -173,8 +173,8 @@ def _join(parts: list[History]) -> History:
     return History(*(np.concatenate([getattr(part, name) for part in parts]) for name in fields))
 
 
-def _row(solution: Solution, metric: float, chosen: bool) -> LamRow:
+def _row(solution: Solution, loss: float, chosen: bool) -> LamRow:
     best = min(solution.starts, key=lambda row: row.objective if math.isfinite(row.objective) else math.inf)
     return LamRow(
-        solution.lam, metric, best.objective, best.error_jacobian, best.error_values, len(solution.history), chosen
+        solution.lam, loss, best.objective, best.error_jacobian, best.error_values, len(solution.history), chosen
     )

@@ -256,7 +256,7 @@ class Search:
                 objective=cost,
                 error_jacobian=error_J,
                 error_values=error_F,
-                iterations=descent.steps + polished.steps,
+                steps=descent.steps + polished.steps,
                 status=status,
                 seconds=time.perf_counter() - self.began,
             )
@@ -382,7 +382,7 @@ class Search:
                     objective=float("nan"),  # known once a start has a last layer of its own, that is, when polished
                     error_jacobian=float("nan"),
                     error_values=float("nan"),
-                    iterations=descent.steps,
+                    steps=descent.steps,
                     status=status,
                     seconds=time.perf_counter() - self.began,
                 )

@@ -32,23 +32,23 @@ class Zniyed(AbstractWeightedSolver):
     Parameters
     ----------
     lam
-        Fixed weight of the value term. None follows the original schedule: 1e-6, times 10 every 10 iterations (up to
+        Fixed weight of the value term. None follows the original schedule: 1e-6, times 10 every 10 steps (up to
         1e6); iterates are then compared by Error(J) + Error(F), since the objective itself changes with lam.
-    min_iterations, max_iterations, patience
-        A start ends after `max_iterations`, or, past `min_iterations`, after `patience` iterations without a decrease.
+    min_steps, max_steps, patience
+        A start ends after `max_steps`, or, past `min_steps`, after `patience` steps without a decrease.
     start
         Distribution of the random start values, or a `Decoupling` to start from.
     """
 
     lam: float | None = None
-    min_iterations: int = 10
-    max_iterations: int = 500
+    min_steps: int = 10
+    max_steps: int = 500
     patience: int = 50
     start: AbstractStart | Decoupling = field(default_factory=Uniform)
 
     def __post_init__(self) -> None:
         lam = 0.0 if self.lam is None else self.lam
-        check_options(lam, self.min_iterations, self.max_iterations, self.patience, self.start)
+        check_options(lam, self.min_steps, self.max_steps, self.patience, self.start)
 
     @property
     def default_n_starts(self) -> int:
@@ -67,8 +67,8 @@ class Zniyed(AbstractWeightedSolver):
         return self.start if isinstance(self.start, Decoupling) else None
 
     def started_at(self, model: Decoupling, *, max_steps: int | None = None) -> Zniyed:
-        steps = self.max_iterations if max_steps is None else min(max_steps, self.max_iterations)
-        return dataclasses.replace(self, start=model, max_iterations=steps)
+        steps = self.max_steps if max_steps is None else min(max_steps, self.max_steps)
+        return dataclasses.replace(self, start=model, max_steps=steps)
 
     def solve(
         self,
@@ -86,7 +86,7 @@ class Zniyed(AbstractWeightedSolver):
             return state.residual_J / (problem.size_J or 1.0) + state.residual_F / (problem.size_F or 1.0)
 
         start = draw_factors(problem, self.start, n_starts, rng)
-        stopping = Stopping(self.min_iterations, self.max_iterations, self.patience)
+        stopping = Stopping(self.min_steps, self.max_steps, self.patience)
         objective, first = (sum_of_errors, _FIRST_LAM) if self.lam is None else (weighted_sum, self.lam)
         return solution_of(problem, run_starts(problem, start, step, objective, first, stopping, progress))
 

@@ -95,7 +95,7 @@ def test_arrays_of_samples_are_taken_as_they_are(ending, tmp_path):
     assert dc.Samples.load(path, jacobians=False).J is None
     columns = dc.Samples.load(path, inputs=["X1", "X2"], outputs=["F2"])
     assert_allclose(columns.F[:, 0], Y[:, 1])
-    with pytest.raises(dc.ModelFileError, match=r"equally many numbers.*`other`: 3"):
+    with pytest.raises(dc.SampleFileError, match=r"equally many numbers.*`other`: 3"):
         dc.Samples.load(path, inputs=["X1", "other"], outputs=["F2"])
 
 
@@ -163,7 +163,7 @@ def test_columns_of_words_do_not_disturb_where_they_are_not_chosen(tmp_path):
     rows = "".join(f'"a, b {i}",{x!r},{y!r}\n' for i, (x, y) in enumerate(TABLE[:, :2].tolist()))
     (tmp_path / "data.csv").write_text("name,x1,y\n" + rows)
     assert_allclose(dc.Samples.load(tmp_path / "data.csv", inputs="x1", outputs="y").X[:, 0], X[:, 0])
-    with pytest.raises(dc.ModelFileError, match=r"Column `name`.*Line 2 has 'a, b 0'"):
+    with pytest.raises(dc.SampleFileError, match=r"Column `name`.*Line 2 has 'a, b 0'"):
         dc.Samples.load(tmp_path / "data.csv", outputs="y")
 
 
@@ -174,7 +174,7 @@ def test_many_rows_are_read_in_portions(tmp_path, monkeypatch):
     content = text(NAMES, TABLE[:, :4]).splitlines()
     content[9] = "NA" + content[9][content[9].index(",") :]
     (tmp_path / "data.csv").write_text("\n".join(content))
-    with pytest.raises(dc.ModelFileError, match=r"1 of 12 rows .*\(line 10\)"):
+    with pytest.raises(dc.SampleFileError, match=r"1 of 12 rows .*\(line 10\)"):
         dc.Samples.load(tmp_path / "data.csv", outputs=["y", "z"])
     s = dc.Samples.load(tmp_path / "data.csv", outputs=["y", "z"], drop_missing=True)
     assert_allclose(s.X, np.delete(X, 8, axis=0))
@@ -188,13 +188,13 @@ def test_missing_values_are_counted_and_named_or_left_out(ending, tmp_path):
     path = write(tmp_path / f"data{ending}", NAMES, holes)
     line = "lines 4, 7, 9" if ending in (".csv", ".tsv", ".txt") else "rows 3, 6, 8"
     with pytest.raises(
-        dc.ModelFileError, match=rf"3 of 12 rows with missing or infinite values \({line}\).*--drop-missing"
+        dc.SampleFileError, match=rf"3 of 12 rows with missing or infinite values \({line}\).*--drop-missing"
     ):
         dc.Samples.load(path, outputs=["y", "z"])
     found = read_samples(path, outputs=["y", "z"], drop_missing=True)
     assert_allclose(found.samples.X, np.delete(X, [2, 5, 7], axis=0))
     assert any(note.startswith("Left out: 3 of 12 rows") for note in found.notes)
-    with pytest.raises(dc.ModelFileError, match="at least one complete row"):
+    with pytest.raises(dc.SampleFileError, match="at least one complete row"):
         dc.Samples.load(write(path, NAMES, holes * np.nan), outputs=["y", "z"], drop_missing=True)
 
 
@@ -312,7 +312,7 @@ GOOD = {"inputs": ["x1", "x2"], "outputs": "y"}
 def test_bad_text_files_are_refused_with_the_place_of_the_mistake(content, arguments, message, tmp_path):
     path = tmp_path / "data.csv"
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
-    with pytest.raises((dc.ModelFileError, dc.InputError), match=message):
+    with pytest.raises((dc.SampleFileError, dc.InputError), match=message):
         dc.Samples.load(path, **arguments)
 
 
@@ -322,37 +322,37 @@ def test_damaged_files_are_refused_without_a_traceback_of_others(ending, tmp_pat
     content = path.read_bytes()
     for keep in (0, 10, len(content) // 2, len(content) - 3):
         path.write_bytes(content[:keep])
-        with pytest.raises(dc.ModelFileError, match=r"cannot be read|empty|equally many"):
+        with pytest.raises(dc.SampleFileError, match=r"cannot be read|empty|equally many"):
             dc.Samples.load(path, outputs=["y", "z"])
     path.write_text("these are words")
-    with pytest.raises(dc.ModelFileError, match="cannot be read"):
+    with pytest.raises(dc.SampleFileError, match="cannot be read"):
         dc.Samples.load(path, outputs=["y", "z"])
 
 
 def test_a_file_of_matlab_7_3_is_refused_with_the_way_to_save_it(tmp_path):
     header = b"MATLAB 7.3 MAT-file, Platform: GLNXA64".ljust(124) + b"\x00\x02IM" + b"\x89HDF\r\n\x1a\n" + bytes(400)
     (tmp_path / "new.mat").write_bytes(header)
-    with pytest.raises(dc.ModelFileError, match=r"7\.3, which is HDF5.*save\('new\.mat', '-v7'"):
+    with pytest.raises(dc.SampleFileError, match=r"7\.3, which is HDF5.*save\('new\.mat', '-v7'"):
         dc.Samples.load(tmp_path / "new.mat")
 
 
 def test_other_kinds_of_content_are_refused_with_what_was_found(tmp_path):
     savemat(tmp_path / "s.mat", {"x1": X[:, 0], "y": "words", "z": {"a": 1}})
     for wrong in ("y", "z"):
-        with pytest.raises(dc.ModelFileError, match=f"Array `{wrong}`.*one real number per sample"):
+        with pytest.raises(dc.SampleFileError, match=f"Array `{wrong}`.*one real number per sample"):
             dc.Samples.load(tmp_path / "s.mat", inputs="x1", outputs=wrong)
-    with pytest.raises(dc.ModelFileError, match="has the arrays x1, y, z: name the columns"):
+    with pytest.raises(dc.SampleFileError, match="has the arrays x1, y, z: name the columns"):
         dc.Samples.load(tmp_path / "s.mat")
     np.save(tmp_path / "cube.npy", J)
-    with pytest.raises(dc.ModelFileError, match=r"a matrix, one row per sample.*Its shape is \(12, 2, 2\)"):
+    with pytest.raises(dc.SampleFileError, match=r"a matrix, one row per sample.*Its shape is \(12, 2, 2\)"):
         dc.Samples.load(tmp_path / "cube.npy", outputs="1")
     pq.write_table(pa.table({"x": ["a"], "y": [1.0]}), tmp_path / "t.parquet")
-    with pytest.raises(dc.ModelFileError, match=r"Column `x`.*It holds string"):
+    with pytest.raises(dc.SampleFileError, match=r"Column `x`.*It holds string"):
         dc.Samples.load(tmp_path / "t.parquet", outputs="y")
     (tmp_path / "data.xlsx").write_bytes(b"PK\x03\x04 not really")
-    with pytest.raises(dc.ModelFileError, match=r"named \.npz, .*Its ending is '\.xlsx'"):
+    with pytest.raises(dc.SampleFileError, match=r"named \.npz, .*Its ending is '\.xlsx'"):
         dc.Samples.load(tmp_path / "data.xlsx", outputs="y")
-    with pytest.raises(dc.ModelFileError, match="It is a directory"):
+    with pytest.raises(dc.SampleFileError, match="It is a directory"):
         dc.Samples.load(tmp_path)
 
 

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from ..._support._errors import InputError, ModelFileError
+from ..._support._errors import InputError, SampleFileError
 from ._arrays import ArraysTable, read_mat, read_npy, read_npz, samples_of_arrays
 from ._csv import CsvTable
 from ._parquet import ParquetTable
@@ -31,7 +31,7 @@ def read_samples(
     file = Path(path)
     if not file.is_file():
         what = "It is a directory" if file.is_dir() else "There is no such file"
-        raise ModelFileError(f"`{file}` must be a file with samples ({KINDS}). {what}.")
+        raise SampleFileError(f"`{file}` must be a file with samples ({KINDS}). {what}.")
     ending = file.suffix.lower()
     table: AbstractTable
     if ending in (".csv", ".tsv", ".txt"):
@@ -62,9 +62,9 @@ def _archive(file: Path, ending: str, as_samples: bool) -> Any:
         return read_mat(file)
     try:
         return read_npz(file, as_samples=as_samples)
-    except ModelFileError as error:
+    except SampleFileError as error:
         if ending == ".npz":
             raise
-        raise ModelFileError(
+        raise SampleFileError(
             f"`{file}` must be a file with samples, named {KINDS}. Its ending is {ending!r}, and it is no .npz file."
         ) from error

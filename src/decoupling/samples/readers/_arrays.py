@@ -17,7 +17,7 @@ import numpy as np
 from jaxtyping import Float, Int
 from numpy import ndarray
 
-from ..._support._errors import ModelFileError
+from ..._support._errors import SampleFileError
 from ...model._names import label
 from .._samples import Samples
 from ._table import AbstractTable, Reading
@@ -37,8 +37,8 @@ def read_npz(path: Path, *, as_samples: bool) -> dict[str, ndarray]:
                 chosen = (*_PARTS, *_NAMES.values()) if as_samples and "X" in archive.files else archive.files
                 return {name: archive[name] for name in archive.files if name in chosen}
     except _DAMAGED as error:
-        raise ModelFileError(f"{rule}. It cannot be read: {error or type(error).__name__}.") from error
-    raise ModelFileError(f"{rule}. It holds one bare array: save with np.savez(path, X=X, F=F, J=J).")
+        raise SampleFileError(f"{rule}. It cannot be read: {error or type(error).__name__}.") from error
+    raise SampleFileError(f"{rule}. It holds one bare array: save with np.savez(path, X=X, F=F, J=J).")
 
 
 def read_npy(path: Path) -> dict[str, ndarray]:
@@ -48,13 +48,13 @@ def read_npy(path: Path) -> dict[str, ndarray]:
         with path.open("rb") as stream:
             array = np.load(stream, allow_pickle=False)
     except _DAMAGED as error:
-        raise ModelFileError(f"{rule}. It cannot be read: {error or type(error).__name__}.") from error
+        raise SampleFileError(f"{rule}. It cannot be read: {error or type(error).__name__}.") from error
     if not isinstance(array, ndarray):
-        raise ModelFileError(f"{rule}. It is an archive: give it the ending .npz.")
+        raise SampleFileError(f"{rule}. It is an archive: give it the ending .npz.")
     if array.dtype.names is not None and array.ndim == 1:
         return {name: array[name] for name in array.dtype.names}
     if array.ndim != 2 or array.dtype.names is not None:
-        raise ModelFileError(f"{rule}. Its shape is {array.shape}.")
+        raise SampleFileError(f"{rule}. Its shape is {array.shape}.")
     return {str(i + 1): column for i, column in enumerate(array.T)}
 
 
@@ -67,12 +67,12 @@ def read_mat(path: Path) -> dict[str, ndarray]:
     try:
         content: Mapping[str, Any] = loadmat(path)
     except NotImplementedError as error:
-        raise ModelFileError(
+        raise SampleFileError(
             f"{rule}. It is of version 7.3, which is HDF5: save it again in MATLAB with "
             f"save('{path.name}', '-v7', 'X', 'F'), naming your variables."
         ) from error
     except (*_DAMAGED, TypeError, IndexError, MatReadError) as error:
-        raise ModelFileError(f"{rule}. It cannot be read: {error or type(error).__name__}.") from error
+        raise SampleFileError(f"{rule}. It cannot be read: {error or type(error).__name__}.") from error
     return {
         name: np.asarray(value.toarray() if hasattr(value, "toarray") else value)  # sparse matrices are filled up
         for name, value in content.items()
@@ -91,7 +91,7 @@ def samples_of_arrays(
     """Samples of the arrays X, F, J and weights; `called` holds the names that the user gives to their columns."""
     rule = f"`{path}` must have the arrays X and F or J"
     if "X" not in arrays:
-        raise ModelFileError(
+        raise SampleFileError(
             f"{rule}. It has the arrays {', '.join(map(label, arrays)) or '(none)'}: name the columns with inputs= and "
             "outputs= (--inputs and --outputs)."
         )
@@ -99,14 +99,14 @@ def samples_of_arrays(
     if jacobians is False:
         parts.pop("J", None)
     elif jacobians and "J" not in parts:
-        raise ModelFileError(f"{rule}, J among them. It has the arrays {', '.join(map(label, arrays))}.")
+        raise SampleFileError(f"{rule}, J among them. It has the arrays {', '.join(map(label, arrays))}.")
     if path.suffix.lower() == ".mat":
         parts = _with_lost_axes(parts)
     notes: list[str] = []
     kept = _complete(parts) if drop_missing else None
     if kept is not None and not kept.all():
         if not kept.any():
-            raise ModelFileError(
+            raise SampleFileError(
                 f"`{path}` must hold at least one sample without missing or infinite values. It has none."
             )
         notes = [f"Left out: {int(np.count_nonzero(~kept))} of {len(kept)} samples with missing or infinite values."]
@@ -170,14 +170,14 @@ class ArraysTable(AbstractTable):
         for name in names:
             array = self._columns[name]
             if array.ndim != 1 or array.dtype.kind not in "fiub":
-                raise ModelFileError(
+                raise SampleFileError(
                     f"Array `{label(name)}` of {self.source} must hold one real number per sample. Its shape is "
                     f"{array.shape} and its entries are of type {array.dtype}."
                 )
         sizes = {name: len(self._columns[name]) for name in names}
         if len(set(sizes.values())) > 1:
             found = ", ".join(f"`{label(name)}`: {size}" for name, size in sizes.items())
-            raise ModelFileError(f"{self.source} must have equally many numbers in all chosen arrays. Got {found}.")
+            raise SampleFileError(f"{self.source} must have equally many numbers in all chosen arrays. Got {found}.")
         values = np.stack([self._columns[name] for name in names], axis=1).astype(np.float64)
         return values, np.arange(1, len(values) + 1)
 

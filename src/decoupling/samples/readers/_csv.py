@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Float, Int
 from numpy import ndarray
 
-from ..._support._errors import ModelFileError
+from ..._support._errors import SampleFileError
 from ...model._names import label
 from ._table import AbstractTable
 
@@ -36,12 +36,12 @@ class CsvTable(AbstractTable):
         self._path = path
         comments, lines = self._head()
         if not lines:
-            raise ModelFileError(f"{self.source} must be a table of numbers. It is empty.")
+            raise SampleFileError(f"{self.source} must be a table of numbers. It is empty.")
         self._delimiter = _sniffed(lines) if delimiter is None else delimiter
         try:
             first = _cells(lines[0], self._delimiter)
         except csv.Error as error:
-            raise ModelFileError(f"{self.source} must be a table of numbers. Its first line: {error}.") from error
+            raise SampleFileError(f"{self.source} must be a table of numbers. Its first line: {error}.") from error
         self._notes: tuple[str, ...] = ()
         self._has_header = not _is_data(first)
         if self._has_header:
@@ -98,7 +98,7 @@ class CsvTable(AbstractTable):
             try:
                 for line in stream:
                     if "\0" in line:
-                        raise ModelFileError(f"{self.source} must be a text file. It holds binary data.")
+                        raise SampleFileError(f"{self.source} must be a text file. It holds binary data.")
                     if line.startswith("#"):
                         comments += [] if lines else [line]
                     elif line.strip():
@@ -109,8 +109,8 @@ class CsvTable(AbstractTable):
                 raise self._undecodable(error) from error
         return comments, lines
 
-    def _undecodable(self, error: UnicodeDecodeError) -> ModelFileError:
-        return ModelFileError(
+    def _undecodable(self, error: UnicodeDecodeError) -> SampleFileError:
+        return SampleFileError(
             f"{self.source} must be text in UTF-8. It is in another encoding ({error.reason}): save it as CSV in UTF-8."
         )
 
@@ -127,12 +127,12 @@ class CsvTable(AbstractTable):
                     if not row[0].startswith("#") and (width > 1 or row[0].strip()):
                         yield reader.line_num, row
                 elif row and not row[0].startswith("#") and any(cell.strip() for cell in row):
-                    raise ModelFileError(
+                    raise SampleFileError(
                         f"{self.source} must have {width} cells in every line, as in its first. Line "
                         f"{reader.line_num} has {len(row)}{self._reason(row, width)}"
                     )
         except csv.Error as error:
-            raise ModelFileError(
+            raise SampleFileError(
                 f"{self.source} must be a table with proper quotes. Line {reader.line_num}: {error}."
             ) from error
         except UnicodeDecodeError as error:
@@ -161,8 +161,8 @@ class CsvTable(AbstractTable):
             return float(text)
         rule = f"Column `{label(name)}` of {self.source} must hold numbers. Line {line} has {text!r}"
         if _DECIMAL_COMMA.fullmatch(text):
-            raise ModelFileError(f"{rule}, with a decimal comma. {_ADVICE}")
-        raise ModelFileError(f"{rule}: leave this column out, or write numbers there.")
+            raise SampleFileError(f"{rule}, with a decimal comma. {_ADVICE}")
+        raise SampleFileError(f"{rule}: leave this column out, or write numbers there.")
 
 
 def _sniffed(lines: list[str]) -> str:

@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Float, Int
 from numpy import ndarray
 
-from ..._support._errors import ModelFileError
+from ..._support._errors import SampleFileError
 from ..._support._extras import needed
 from ...model._names import label
 from ._table import AbstractTable
@@ -53,7 +53,7 @@ class ParquetTable(AbstractTable):
             field = self._schema.field(j)
             tests = (kinds.is_floating, kinds.is_integer, kinds.is_decimal, kinds.is_boolean)
             if not any(test(field.type) for test in tests):
-                raise ModelFileError(
+                raise SampleFileError(
                     f"Column `{label(field.name)}` of {self.source} must hold numbers. It holds {field.type}: leave it "
                     "out, or convert it."
                 )
@@ -68,6 +68,6 @@ class ParquetTable(AbstractTable):
         values = np.stack(numbers, axis=1)
         return values, np.arange(1, len(values) + 1)
 
-    def _unreadable(self, error: Exception) -> ModelFileError:
+    def _unreadable(self, error: Exception) -> SampleFileError:
         reason = str(error).splitlines()[0].rstrip(".")
-        return ModelFileError(f"{self.source} must be a Parquet file. It cannot be read: {reason}.")
+        return SampleFileError(f"{self.source} must be a Parquet file. It cannot be read: {reason}.")

@@ -16,7 +16,7 @@ import numpy as np
 from jaxtyping import Float, Int
 from numpy import ndarray
 
-from ..._support._errors import InputError, ModelFileError
+from ..._support._errors import InputError, SampleFileError
 from ...model._names import label
 from .._samples import Samples
 
@@ -91,7 +91,7 @@ def samples_of(
     columns = [_find(table, "inputs", n) for n in x] + [_find(table, "outputs", n) for n in y] + entries
     values, positions = table.read(columns)
     if len(values) == 0:
-        raise ModelFileError(f"{table.source} must hold at least one row of numbers. It has none.")
+        raise SampleFileError(f"{table.source} must hold at least one row of numbers. It has none.")
     kept, dropped = _complete_rows(table, values, positions, drop_missing)
     notes += dropped
     X, F, rest = np.split(kept, [len(x), len(x) + len(y)], axis=1)
@@ -207,10 +207,10 @@ def _complete_rows(
     word = table.row_word + ("s" if n_bad > 1 else "")
     what = f"{n_bad} of {len(values)} rows with missing or infinite values ({word} {where})"
     if not drop:
-        raise ModelFileError(
+        raise SampleFileError(
             f"{table.source} must have a number in every chosen column. Got {what}: repair them, or leave them out "
             "(drop_missing=True, or --drop-missing)."
         )
     if n_bad == len(values):
-        raise ModelFileError(f"{table.source} must hold at least one complete row. Got {what}.")
+        raise SampleFileError(f"{table.source} must hold at least one complete row. Got {what}.")
     return values[whole], [f"Left out: {what}."]

@@ -19,7 +19,7 @@ from ._sample import chunks
 _BATCH = 2048
 _COMPARED = 10_000  # inputs
 
-Metric = Callable[[nn.Module], float]
+Score = Callable[[nn.Module], float]
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,31 +48,31 @@ class Agreement:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class InPlace:
-    """A metric of networks as one of decouplings, lower is better: what `TwoStage` chooses lam by."""
+    """A score of networks as one of decouplings, lower is better: what `TwoStage` chooses lam by."""
 
-    metric: Metric
+    score: Score
     place: Place
 
     def __call__(self, decoupling: Decoupling) -> float:
-        return -rated(self.metric, self.place.network(self.place.layer(decoupling)))
+        return -rated(self.score, self.place.network(self.place.layer(decoupling)))
 
 
-def rated(metric: Metric, network: nn.Module) -> float:
-    """The metric as a number; the network is in evaluation mode before and after."""
-    value: Any = metric(network.eval())
+def rated(score: Score, network: nn.Module) -> float:
+    """The score as a number; the network is in evaluation mode before and after."""
+    value: Any = score(network.eval())
     network.eval()
     try:
         return float(value.detach() if isinstance(value, Tensor) else value)
     except (TypeError, ValueError, RuntimeError) as error:
         got = f"a tensor of shape {tuple(value.shape)}" if isinstance(value, Tensor) else repr(value)
-        raise InputError(f"`metric` must return a number. Got {got}.") from error
+        raise InputError(f"`score` must return a number. Got {got}.") from error
 
 
 def _outputs(network: nn.Module, inputs: Tensor) -> Tensor:
     parts = [outputs_of(network, inputs[rows]) for rows in chunks(len(inputs), _BATCH)]
     if not isinstance(parts[0], Tensor):
         raise InputError(
-            f"`metric` must be given: the network returns {type(parts[0]).__name__} instead of one tensor, so that "
+            f"`score` must be given: the network returns {type(parts[0]).__name__} instead of one tensor, so that "
             "its classes are not known."
         )
     return torch.cat(parts)
