@@ -48,7 +48,7 @@ def stored_samples(dtype: str) -> dc.Samples:
             F[part], J = network(X[part], W)
             yield J
 
-    stored = dc.StoredJacobians.write(chunks(), shape=(S, WIDTHS[-1], WIDTHS[0]), dtype=dtype)
+    stored = dc.StoredJacobians(chunks(), shape=(S, WIDTHS[-1], WIDTHS[0]), dtype=dtype)
     return dc.Samples(X, F=F, J=stored)
 
 

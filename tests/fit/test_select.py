@@ -323,7 +323,7 @@ def test_wrong_arguments_are_refused_with_the_rule(arguments, message):
 
 def test_stored_jacobians_are_refused_with_a_way_out():
     samples = sampled(ONE)
-    stored = dc.StoredJacobians.write([samples.J], shape=samples.J.shape)
+    stored = dc.StoredJacobians([samples.J], shape=samples.J.shape)
     with pytest.raises(dc.InputError, match=r"must hold J in memory to select ranks.*samples.take"):
         dc.select(dc.Samples(samples.X, F=samples.F, J=stored), 2, 2)
 

@@ -61,7 +61,7 @@ def jacobians_only():
 
 def stored_jacobians():
     samples = sampled(random_model([2, 2, 2], 7))
-    stored = dc.StoredJacobians.write([samples.J], shape=samples.J.shape)
+    stored = dc.StoredJacobians([samples.J], shape=samples.J.shape)
     solver = dc.Proj(max_steps=5)
     return dc.decouple(dc.Samples(samples.X, F=samples.F, J=stored), 2, 3, solver=solver, **QUICK)
 

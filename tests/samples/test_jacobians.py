@@ -25,7 +25,7 @@ def small_chunks(monkeypatch):
 
 
 def store(array, **options):
-    return dc.StoredJacobians.write(np.array_split(array, 4), shape=array.shape, **options)
+    return dc.StoredJacobians(np.array_split(array, 4), shape=array.shape, **options)
 
 
 def in_file(samples, **options):
@@ -43,7 +43,7 @@ def noisy(system, S=60, noise=0.02):
 def test_what_is_written_is_read_in_portions_of_bounded_size():
     stored = store(J)
     assert (stored.shape, stored.size, len(stored), stored.dtype) == (J.shape, J.size, 50, np.float64)
-    parts = list(stored.chunks())
+    parts = list(stored.portions())
     assert [rows.stop - rows.start for rows, _ in parts] == [7] * 7 + [1]
     assert_array_equal(np.concatenate([part for _, part in parts]), J)
     assert stored.largest == np.abs(J).max()
@@ -53,7 +53,7 @@ def test_what_is_written_is_read_in_portions_of_bounded_size():
 def test_single_precision_takes_half_the_room_and_comes_back_in_double():
     stored = store(J, dtype=np.float32)
     assert Path(stored._path).stat().st_size == 4 * J.size
-    read = np.concatenate([part for _, part in stored.chunks()])
+    read = np.concatenate([part for _, part in stored.portions()])
     assert read.dtype == np.float64
     assert_array_equal(read, J.astype(np.float32))
 
@@ -94,7 +94,7 @@ def test_the_file_goes_with_the_last_one_who_uses_it(tmp_path):
 )
 def test_wrong_portions_are_refused_with_the_rule_and_leave_no_file(chunks, options, message, tmp_path):
     with pytest.raises(dc.InputError, match=message):
-        dc.StoredJacobians.write(chunks, **{"path": tmp_path, **options})
+        dc.StoredJacobians(chunks, **{"path": tmp_path, **options})
     assert not list(tmp_path.iterdir())
 
 
@@ -104,7 +104,7 @@ def test_a_generator_that_fails_leaves_no_file(tmp_path):
         raise RuntimeError("out of luck")
 
     with pytest.raises(RuntimeError, match="out of luck"):
-        dc.StoredJacobians.write(chunks(), shape=(100, 3, 4), path=tmp_path)
+        dc.StoredJacobians(chunks(), shape=(100, 3, 4), path=tmp_path)
     assert not list(tmp_path.iterdir())
 
 
@@ -116,28 +116,28 @@ def test_trouble_with_the_file_is_told_apart_from_trouble_of_whoever_makes_the_p
         raise FileNotFoundError(2, "No such file or directory", "mine.npy")
 
     with pytest.raises(FileNotFoundError, match="mine"):
-        dc.StoredJacobians.write(unreadable(), shape=(100, 3, 4), path=tmp_path)
+        dc.StoredJacobians(unreadable(), shape=(100, 3, 4), path=tmp_path)
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (J.nbytes + 100, hard))
     try:
         with pytest.raises(
             dc.DataError, match=r"must hold 9.6e-06 GB of Jacobians, but cannot be written: File too large"
         ):
-            dc.StoredJacobians.write([J, J], shape=(100, 3, 4), path=tmp_path)
+            dc.StoredJacobians([J, J], shape=(100, 3, 4), path=tmp_path)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert not list(tmp_path.iterdir())
 
 
 def test_empty_portions_do_no_harm():
-    assert_array_equal(dc.StoredJacobians.write([J[:0], J, J[:0]], shape=J.shape).take(np.arange(50)), J)
+    assert_array_equal(dc.StoredJacobians([J[:0], J, J[:0]], shape=J.shape).take(np.arange(50)), J)
 
 
 def test_a_file_that_was_cut_or_removed_is_noticed():
     stored = store(J)
     stored._path.write_bytes(stored._path.read_bytes()[:-100])
     with pytest.raises(dc.DataError, match="has been cut off"):
-        list(stored.chunks())
+        list(stored.portions())
     stored._path.unlink()
     with pytest.raises(dc.DataError, match="cannot be read"):
         stored.take(np.array([0]))

@@ -46,7 +46,7 @@ def output_options(command: Command) -> Command:
     return click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")(command)
 
 
-class FileName(click.ParamType):
+class FileName(click.ParamType):  # type: ignore[type-arg]
     """A file name with one of these endings: another one would lie about what is inside."""
 
     name = "file"

@@ -16,7 +16,7 @@ from .._support._progress import progress_callback
 from .._support._threads import one_thread
 from ..bases import LayerBasis
 from ..model._decoupling import Decoupling
-from ..samples._jacobians import largest_entry
+from ..samples._jacobians import held
 from ..samples._metrics import error_values
 from ..samples._samples import Samples
 from ..samples._weights import check_all_outputs_count
@@ -103,8 +103,12 @@ def _honest(status: Status, model: Decoupling, samples: Samples) -> Status:
 
 def _check_range(samples: Samples) -> None:
     """Squares of the data must be numbers."""
-    for name, array in (("X", samples.X), ("F", samples.F), ("J", samples.J)):
-        largest = 0.0 if array is None else largest_entry(array)
+    sizes = {"X": float(np.abs(samples.X).max())}
+    if samples.F is not None:
+        sizes["F"] = float(np.abs(samples.F).max())
+    if samples.J is not None:
+        sizes["J"] = held(samples.J).largest
+    for name, largest in sizes.items():
         if largest > _LARGEST or 0.0 < largest < 1.0 / _LARGEST:
             raise InputError(
                 f"`{name}` must have a largest entry between {1.0 / _LARGEST:g} and {_LARGEST:g}. Got {largest:.3g}: "

@@ -10,7 +10,6 @@ from numpy import ndarray
 
 from ..model._decoupling import Decoupling
 from ..model._units import Units
-from ..samples._jacobians import StoredJacobians
 from ..samples._samples import Samples
 from ..solvers._standard import standard_units
 from ..solvers._weighting import weighted_mean, weighted_squares
@@ -32,7 +31,7 @@ class Measure:
         units, share = standard_units(samples), _seen(samples.weights)
         sizes, counts = [], []
         if samples.J is not None:
-            assert not isinstance(samples.J, StoredJacobians)
+            assert isinstance(samples.J, ndarray)
             sizes.append(_square(units.jacobians(samples.J), samples) or 1.0)
             counts.append(share * samples.J.size)
         if samples.F is not None:

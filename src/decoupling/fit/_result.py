@@ -15,8 +15,8 @@ from numpy import ndarray
 from .._support._checks import as_array
 from .._support._errors import InputError
 from ..model._decoupling import Decoupling
-from ..samples._jacobians import portions
-from ..samples._metrics import error_values, relative_rmse
+from ..samples._jacobians import held
+from ..samples._metrics import error_values, ratio, relative_rmse
 from ..samples._samples import Samples
 from ..solvers import AbstractSolver, History, LamRow, StartRow
 from ..solvers._inference import Identifiability, identifiability, standard_errors
@@ -76,13 +76,13 @@ class Result:
         if self.samples.J is None:
             return float("nan")
         off, size = (float(squares.sum()) for squares in self._jacobian_squares)
-        return off / size if size > 0.0 else float("inf") if off > 0.0 else 0.0
+        return float(ratio(np.asarray(off), np.asarray(size)))
 
     @property
     def relative_slopes(self) -> Float[ndarray, " n"]:
         """100 ||J_i - J_hat_i|| / ||J_i|| on the fitted samples, in percent, one per output; NaN without Jacobians."""
         off, size = self._jacobian_squares
-        return 100.0 * np.sqrt(off / np.where(size > 0.0, size, 1.0))
+        return 100.0 * np.sqrt(ratio(off, size))
 
     @cached_property
     def _jacobian_squares(self) -> tuple[Float[ndarray, " n"], Float[ndarray, " n"]]:
@@ -91,7 +91,7 @@ class Result:
             return np.full(self.samples.n_outputs, np.nan), np.ones(self.samples.n_outputs)
         X, model = self.samples.X, self.decoupling
         off, size = np.zeros(self.samples.n_outputs), np.zeros(self.samples.n_outputs)
-        for rows, J in portions(self.samples.J):
+        for rows, J in held(self.samples.J).portions():
             off += np.sum((J - model.jacobians(X[rows])) ** 2, axis=(0, 2))
             size += np.sum(J**2, axis=(0, 2))
         return off, size

@@ -17,7 +17,6 @@ from .._support._progress import progress_callback
 from .._support._threads import one_thread
 from ..bases import AbstractBasis, Monomial
 from ..model._decoupling import Decoupling
-from ..samples._jacobians import StoredJacobians
 from ..samples._samples import Samples
 from ..solvers import AbstractSolver, Problem, VarPro
 from ..solvers._status import Status
@@ -280,7 +279,7 @@ def _limits(max_ranks: Any, max_degrees: Any, degrees: Any, basis: Any) -> Limit
 def _check(samples: Any, solver: Any, n_folds: Any) -> None:
     if not isinstance(samples, Samples):
         raise InputError(f"`samples` must be dc.Samples(X, F=F, J=J). Got {type(samples).__name__}.")
-    if isinstance(samples.J, StoredJacobians):
+    if not samples.in_memory:
         raise InputError(
             f"`samples` must hold J in memory to select ranks. Got {len(samples)} stored Jacobians: select on some of "
             "them, `samples.take(...)`, and decouple all."

@@ -14,7 +14,6 @@ import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
-from ..samples._jacobians import StoredJacobians
 from ..samples._samples import Samples
 
 _ROUNDING = 1e-12  # of the largest
@@ -64,7 +63,7 @@ def hints_of(samples: Samples) -> Hints:
     J = samples.J
     if J is None:
         return Hints(())
-    assert not isinstance(J, StoredJacobians)
+    assert isinstance(J, ndarray)
     S, n, m = J.shape
     tables = (
         ("rows of the Jacobians", "r_1", J.reshape(S * n, m)),

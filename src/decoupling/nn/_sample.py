@@ -107,7 +107,7 @@ def sampled(
     stored = len(points) * n * m > _STORED_FROM if store is None else store
     with progress_callback(progress, "Sampling") as report:
         if stored:
-            J: Any = StoredJacobians.write(jacobians(report), shape=(len(points), n, m))
+            J: Any = StoredJacobians(jacobians(report), shape=(len(points), n, m))
         else:
             J = np.concatenate(list(jacobians(report)))
     return Samples(points.reshape(len(points), m).numpy(), F=np.concatenate(F), J=J)

@@ -20,7 +20,6 @@ from .._support._checks import as_some_points
 from ..fit._result import Result
 from ..model._decoupling import Decoupling
 from ..model._names import Name, names
-from ..samples._jacobians import StoredJacobians
 from ..samples._samples import Samples
 from ..solvers._inference import standard_errors
 from ..write._curves import Curve, Errors, Grids, curves
@@ -189,7 +188,7 @@ def signal_names(
 
 def band_errors(model: Decoupling, samples: Samples, fixed: Collection[str]) -> Errors | None:
     """How to compute standard errors on grids; None where they are out of reach or would take too long."""
-    if isinstance(samples.J, StoredJacobians) or model.n_parameters > _BANDS_UP_TO:
+    if not samples.in_memory or model.n_parameters > _BANDS_UP_TO:
         return None
     n_numbers = sum(data.size for data in (samples.F, samples.J) if data is not None)
     if n_numbers * model.n_parameters > _BAND_NUMBERS:

@@ -13,7 +13,6 @@ import decoupling as dc
 
 from ..bases import AbstractBasis
 from ..fit._result import Result
-from ..samples._jacobians import StoredJacobians
 from ..solvers import AbstractSolver, AbstractStart
 
 _LONGEST_STATE = 400  # letters of the state of a generator
@@ -40,7 +39,7 @@ def how_to_run_again(result: Result) -> Again:
     call = [f"{name}={writer.written(value, name)}" for name, value in arguments.items() if value is not None]
     lines = ["import decoupling as dc", ""]
     known = " and ".join(w for w, a in (("values", samples.F), ("Jacobians", samples.J)) if a is not None)
-    stored = isinstance(samples.J, StoredJacobians)
+    stored = not samples.in_memory
     made = "..." if stored else 'dc.Samples.load("samples.npz")'
     lines.append(f"samples = {made}  # {samples.n_samples} points with {known}")
     if settings.validation is not None:

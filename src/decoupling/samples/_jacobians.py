@@ -1,6 +1,7 @@
-"""Jacobians of many samples: an array in memory, or a file that is read a bounded number of samples at a time.
+"""Jacobians of many samples, wherever they are: an array in memory, or a file that is read a portion at a time.
 
-Alternating solvers touch J through a few sums over samples only, so that it need not be in memory as a whole.
+Alternating solvers touch J through a few sums over samples only, so that it need not be in memory as a whole. What they
+ask of it is `AbstractJacobians`; nothing else may depend on where it is.
 """
 
 from __future__ import annotations
@@ -8,7 +9,9 @@ from __future__ import annotations
 import os
 import tempfile
 import weakref
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,49 +26,111 @@ _CHUNK_ENTRIES = 2_000_000  # numbers that are read at a time: 16 MB
 _IN_MEMORY = 256 * 1024**2  # bytes; products of up to this size need no file
 
 
-class StoredJacobians:
+class AbstractJacobians(ABC):
+    """What solvers may ask of Jacobians, wherever these are kept."""
+
+    @property
+    @abstractmethod
+    def shape(self) -> tuple[int, int, int]:
+        """(S, n, m)."""
+
+    @property
+    @abstractmethod
+    def dtype(self) -> np.dtype[Any]:
+        """The type of the numbers where they are kept; what comes out is float64."""
+
+    @property
+    @abstractmethod
+    def largest(self) -> float:
+        """The largest absolute entry."""
+
+    @abstractmethod
+    def portions(self) -> Iterator[tuple[slice, Float[ndarray, "s n m"]]]:
+        """All of them in order, in arrays of bounded size, with the samples they belong to."""
+
+    @abstractmethod
+    def take(self, rows: ndarray) -> Float[ndarray, "k n m"]:
+        """Those of some samples, as an array in memory; no others are read."""
+
+    @abstractmethod
+    def times(self, U: Float[ndarray, "m k"], rows: Float[ndarray, " n"] | None = None) -> Jacobians:
+        """J_s U for every sample, rows times factors."""
+
+    @property
+    def size(self) -> int:
+        """How many numbers there are."""
+        return int(np.prod(self.shape))
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+
+@dataclass(frozen=True, eq=False)
+class ArrayJacobians(AbstractJacobians):
+    """An array in memory, in one portion."""
+
+    J: Float[ndarray, "S n m"]
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        S, n, m = self.J.shape
+        return S, n, m
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return self.J.dtype
+
+    @property
+    def largest(self) -> float:
+        return float(np.max(np.abs(self.J)))
+
+    def portions(self) -> Iterator[tuple[slice, Float[ndarray, "s n m"]]]:
+        yield slice(0, len(self.J)), self.J
+
+    def take(self, rows: ndarray) -> Float[ndarray, "k n m"]:
+        return self.J[rows]
+
+    def times(self, U: Float[ndarray, "m k"], rows: Float[ndarray, " n"] | None = None) -> Float[ndarray, "S n k"]:
+        product = self.J @ U
+        return product if rows is None else product * rows[:, None]
+
+
+class StoredJacobians(AbstractJacobians):
     """Jacobians in a temporary file, for `dc.Samples(X, F=F, J=stored)` with more samples than fit into memory.
 
-    It is made by `write`, cannot be changed, and its file is removed when it is no longer used. `Proj`, `Constr` and
-    the other alternating solvers read it twice per iteration, about 16 MB at a time; `VarPro` needs an array in memory.
+    They are written when the object is made, in the order of the samples, cannot be changed, and their file is removed
+    when they are no longer used. `Proj`, `Constr` and the other alternating solvers read it twice per step, about 16 MB
+    at a time; `VarPro` needs an array in memory.
+
+    Parameters
+    ----------
+    chunks
+        Arrays (s, n, m), with any number s of samples each; a generator may compute them on the way.
+    shape
+        (S, n, m) of all together.
+    dtype
+        float64, or float32 for half the room and seven digits; what is computed from them is float64.
+    path
+        The directory for the file; by default the one for temporary files.
 
     Examples
     --------
     >>> import decoupling as dc, numpy as np
     >>> model = dc.systems.f2()
     >>> X = np.random.default_rng(0).uniform(-1, 1, (1000, 3))
-    >>> stored = dc.StoredJacobians.write((model.jacobian(part) for part in np.split(X, 10)), shape=(1000, 3, 3))
+    >>> stored = dc.StoredJacobians((model.jacobian(part) for part in np.split(X, 10)), shape=(1000, 3, 3))
     >>> dc.Samples(X, F=model(X), J=stored)
     Samples(S=1000, m=3, n=3: values and stored Jacobians)
     """
 
-    def __init__(self, path: Path, shape: tuple[int, int, int], dtype: np.dtype[Any], largest: float) -> None:
-        """Take over a file that `write` has filled."""
-        self._path, self._shape, self._dtype, self._largest = path, shape, dtype, largest
-        self._finalizer = weakref.finalize(self, _remove, path, os.getpid())
-
-    @classmethod
-    def write(
-        cls,
+    def __init__(
+        self,
         chunks: Iterable[object],
         *,
         shape: tuple[int, int, int],
         dtype: Any = np.float64,
         path: str | os.PathLike[str] | None = None,
-    ) -> StoredJacobians:
-        """Write Jacobians that come in portions, in the order of the samples.
-
-        Parameters
-        ----------
-        chunks
-            Arrays (s, n, m), with any number s of samples each; a generator may compute them on the way.
-        shape
-            (S, n, m) of all together.
-        dtype
-            float64, or float32 for half the room and seven digits; what is computed from them is float64.
-        path
-            The directory for the file; by default the one for temporary files.
-        """
+    ) -> None:
         S, n, m = _checked_shape(shape)
         kind = _checked_dtype(dtype)
         room = f"{S * n * m * kind.itemsize / 1e9:.3g} GB"
@@ -88,7 +153,8 @@ class StoredJacobians:
         except BaseException:
             Path(name).unlink(missing_ok=True)
             raise
-        return cls(Path(name), (S, n, m), kind, largest)
+        self._path, self._shape, self._dtype, self._largest = Path(name), (S, n, m), kind, largest
+        self._finalizer = weakref.finalize(self, _remove, self._path, os.getpid())
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -101,20 +167,11 @@ class StoredJacobians:
         return self._dtype
 
     @property
-    def size(self) -> int:
-        """How many numbers there are."""
-        return int(np.prod(self._shape))
-
-    @property
     def largest(self) -> float:
         """The largest absolute entry."""
         return self._largest
 
-    def __len__(self) -> int:
-        return self._shape[0]
-
-    def chunks(self) -> Iterator[tuple[slice, Float[ndarray, "s n m"]]]:
-        """The Jacobians in portions of bounded size, with the samples they belong to."""
+    def portions(self) -> Iterator[tuple[slice, Float[ndarray, "s n m"]]]:
         S, n, m = self._shape
         step = max(1, _CHUNK_ENTRIES // (n * m))
         with self._open() as stream:
@@ -123,7 +180,6 @@ class StoredJacobians:
                 yield slice(first, first + count), self._read(stream, count)
 
     def take(self, rows: ndarray) -> Float[ndarray, "k n m"]:
-        """The Jacobians of these samples, as an array in memory; no others are read."""
         S, n, m = self._shape
         index = np.arange(S)[rows].reshape(-1)
         found = np.empty((len(index), n, m))
@@ -133,16 +189,16 @@ class StoredJacobians:
                 found[position] = self._read(stream, 1)[0]
         return found
 
-    def times(self, U: Float[ndarray, "m k"], rows: Float[ndarray, " n"] | None = None) -> Any:
+    def times(self, U: Float[ndarray, "m k"], rows: Float[ndarray, " n"] | None = None) -> Jacobians:
         """J_s U for every sample, rows times factors: an array if it is small, and stored like these if not."""
         S, n, _ = self._shape
         shape = (S, n, U.shape[1])
         factors = np.ones((n, 1)) if rows is None else rows[:, None]
         if 8 * S * n * U.shape[1] > _IN_MEMORY:
-            parts = (factors * (part @ U) for _, part in self.chunks())
-            return StoredJacobians.write(parts, shape=shape, dtype=self._dtype, path=self._path.parent)
+            parts = (factors * (part @ U) for _, part in self.portions())
+            return StoredJacobians(parts, shape=shape, dtype=self._dtype, path=self._path.parent)
         product = np.empty(shape)
-        for here, part in self.chunks():
+        for here, part in self.portions():
             np.matmul(part, U, out=product[here])
             product[here] *= factors
         return product
@@ -173,20 +229,12 @@ class StoredJacobians:
         return f"StoredJacobians(shape={self._shape}, {self._dtype.name})"
 
 
-Jacobians = Float[ndarray, "S n m"] | StoredJacobians
+Jacobians = Float[ndarray, "S n m"] | AbstractJacobians
 
 
-def portions(J: Jacobians) -> Iterator[tuple[slice, Float[ndarray, "s n m"]]]:
-    """An array in one piece, stored Jacobians piece by piece."""
-    if isinstance(J, StoredJacobians):
-        yield from J.chunks()
-    else:
-        yield slice(0, len(J)), J
-
-
-def largest_entry(array: ndarray | StoredJacobians) -> float:
-    """The largest absolute entry of any array, stored or not."""
-    return array.largest if isinstance(array, StoredJacobians) else float(np.max(np.abs(array)))
+def held(J: Jacobians) -> AbstractJacobians:
+    """Jacobians behind their one interface; an array is not copied."""
+    return J if isinstance(J, AbstractJacobians) else ArrayJacobians(J)
 
 
 def _append(stream: Any, array: ndarray, rule: str) -> None:

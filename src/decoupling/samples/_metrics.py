@@ -30,7 +30,7 @@ def relative_rmse(F: object, F_hat: object) -> Float[ndarray, " n"]:
     """
     values, fitted = _pair("F", F, F_hat, ("S", "n"))
     return 100.0 * np.sqrt(
-        _ratio(np.sum((values - fitted) ** 2, axis=0), np.sum((values - values.mean(axis=0)) ** 2, axis=0))
+        ratio(np.sum((values - fitted) ** 2, axis=0), np.sum((values - values.mean(axis=0)) ** 2, axis=0))
     )
 
 
@@ -50,8 +50,9 @@ def relative_square(pairs: Iterable[tuple[ndarray, ndarray]]) -> float:
     for given, fitted in pairs:
         error += float(np.sum((given - fitted) ** 2))
         size += float(np.sum(given**2))
-    return float(_ratio(np.asarray(error), np.asarray(size)))
+    return float(ratio(np.asarray(error), np.asarray(size)))
 
 
-def _ratio(error: ndarray, size: ndarray) -> ndarray:
+def ratio(error: ndarray, size: ndarray) -> ndarray:
+    """What is off relative to a size; where there is no size, 0 for what is met exactly and infinite otherwise."""
     return np.where(size > 0.0, error / np.where(size > 0.0, size, 1.0), np.where(error > 0.0, np.inf, 0.0))

@@ -16,7 +16,7 @@ from .._support._checks import as_array, as_generator, as_number
 from .._support._errors import DecouplingWarning, InputError
 from .._support._whole_files import replace_file
 from ..model._names import as_names
-from ._jacobians import Jacobians, StoredJacobians
+from ._jacobians import AbstractJacobians, Jacobians, held
 from ._weights import as_weights, kind
 from .readers._frames import column_names
 
@@ -54,7 +54,7 @@ class Samples:
 
     X: Float[ndarray, "S m"]
     F: Float[ndarray, "S n"] | None = None
-    J: Float[ndarray, "S n m"] | StoredJacobians | None = None
+    J: Jacobians | None = None
     weights: Float[ndarray, "S *outputs"] | None = None
     inputs: tuple[str, ...] | None = None
     outputs: tuple[str, ...] | None = None
@@ -85,7 +85,7 @@ class Samples:
             if values.shape[0] != S or values.shape[1] == 0:
                 raise InputError(f"`F` must have shape ({S}, n): one row per row of `X`. Got {values.shape}.")
         if J is not None:
-            jacobians = J if isinstance(J, StoredJacobians) else as_array("J", J, ("S", "n", "m"))
+            jacobians = J if isinstance(J, AbstractJacobians) else as_array("J", J, ("S", "n", "m"))
             n_text = "n" if values is None else str(values.shape[1])
             wrong_n = jacobians.shape[1] == 0 if values is None else jacobians.shape[1] != values.shape[1]
             if jacobians.shape[0] != S or jacobians.shape[2] != m or wrong_n:
@@ -117,11 +117,16 @@ class Samples:
         assert known is not None
         return int(known.shape[1])
 
+    @property
+    def in_memory(self) -> bool:
+        """Whether all arrays are at hand, so that solvers may ask for any part of them at any time."""
+        return not isinstance(self.J, AbstractJacobians)
+
     def __len__(self) -> int:
         return self.n_samples
 
     def __repr__(self) -> str:
-        jacobians = "stored Jacobians" if isinstance(self.J, StoredJacobians) else "Jacobians"
+        jacobians = "Jacobians" if self.in_memory else "stored Jacobians"
         known = " and ".join(word for word, array in (("values", self.F), (jacobians, self.J)) if array is not None) + (
             "" if self.weights is None else f", {kind(self.weights)}"
         )
@@ -142,7 +147,7 @@ class Samples:
         return Samples(
             self.X[rows],
             F=None if self.F is None else self.F[rows],
-            J=self.J.take(rows) if isinstance(self.J, StoredJacobians) else None if self.J is None else self.J[rows],
+            J=None if self.J is None else held(self.J).take(rows),
             weights=None if self.weights is None else self.weights[rows],
             inputs=self.inputs,
             outputs=self.outputs,
@@ -214,7 +219,7 @@ class Samples:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write an .npz file with the arrays X, F, J and weights and the names, as far as they are known."""
-        if isinstance(self.J, StoredJacobians):
+        if not self.in_memory:
             raise InputError(
                 "`J` must be in memory to be saved. Got stored Jacobians: save `samples.take(...)`, or the samples "
                 "without J."

@@ -16,7 +16,6 @@ from numpy import ndarray
 
 from .._support._errors import InputError
 from ..model._decoupling import Decoupling
-from ..samples._jacobians import StoredJacobians
 from ..samples._samples import Samples
 from ._chain import Chain, Parameters, Unknowns, run_chain
 from ._parameters import exists, parameters_of, position
@@ -86,7 +85,7 @@ class Linearisation:
 
 def linearise(model: Decoupling, samples: Samples, fixed: Collection[str] = ()) -> Linearisation:
     """Differentiate all data with respect to all parameters that are free."""
-    if isinstance(samples.J, StoredJacobians):
+    if not samples.in_memory:
         raise InputError(
             "`samples` must hold J in memory to tell how well a model is determined. Got stored Jacobians: decouple "
             "`samples.take(...)`, with start=model, and ask about that result."

@@ -22,7 +22,7 @@ from ..bases import LayerBasis
 from ..model._decoupling import Decoupling
 from ..model._functions import Functions
 from ..model._units import Units
-from ..samples._jacobians import Jacobians, StoredJacobians, portions
+from ..samples._jacobians import Jacobians, held
 from ..samples._samples import Samples
 from ._standard import standard_units
 from ._weighting import root_of, sample_factors, seen_outputs, some, weighted_squares
@@ -61,7 +61,7 @@ class Problem:
     standard: bool
     units: Units
     X: Float[ndarray, "S k"]
-    J: Float[ndarray, "S n k"] | StoredJacobians | None
+    J: Jacobians | None
     F: Float[ndarray, "S n"] | None
     weights: Float[ndarray, "S *outputs"] | None
 
@@ -86,7 +86,7 @@ class Problem:
         if U is None:
             return problem
         assert J is not None
-        return dataclasses.replace(problem, units=units.rotated(U), X=problem.X @ U, J=_times(J, U))
+        return dataclasses.replace(problem, units=units.rotated(U), X=problem.X @ U, J=held(J).times(U))
 
     @classmethod
     def _in(
@@ -100,7 +100,7 @@ class Problem:
     ) -> Problem:
         J, F = samples.J, samples.F
         if standard:
-            J = None if J is None else _times(J, units.back.T, 1.0 / units.y_scale)
+            J = None if J is None else held(J).times(units.back.T, 1.0 / units.y_scale)
             F = None if F is None else units.values(F)
         return cls(samples, validation, layers, linear, standard, units, units.points(samples.X), J, F, samples.weights)
 
@@ -114,7 +114,7 @@ class Problem:
         """Weighted ||J||^2."""
         if self.J is None:
             return 0.0
-        return float(sum(weighted_squares(J[None], some(self.weights, rows))[0] for rows, J in portions(self.J)))
+        return float(sum(weighted_squares(J[None], some(self.weights, rows))[0] for rows, J in held(self.J).portions()))
 
     @cached_property
     def size_F(self) -> float:
@@ -143,7 +143,7 @@ class Problem:
 
     def needs_arrays(self, name: str) -> None:
         """Raise for a solver that needs all Jacobians at hand."""
-        if isinstance(self.samples.J, StoredJacobians):
+        if not self.samples.in_memory:
             raise InputError(
                 f"`samples` must hold J in memory for the solver {name}. Got {len(self.samples)} stored Jacobians: "
                 "take fewer, `samples.take(...)`, or use dc.Proj() or dc.Constr()."
@@ -158,16 +158,6 @@ class Problem:
         """A model of these data as one of the given data."""
         model = self.units.to_given(Decoupling(W, g, linear=linear))
         return model.with_names(self.samples.inputs, self.samples.outputs)
-
-
-def _times(
-    J: Jacobians, U: Float[ndarray, "m k"], rows: Float[ndarray, " n"] | None = None
-) -> Float[ndarray, "S n k"] | StoredJacobians:
-    """J_s U for every sample, its rows times factors."""
-    if isinstance(J, StoredJacobians):
-        return J.times(U, rows)
-    product = J @ U
-    return product if rows is None else product * rows[:, None]
 
 
 def small_row_space(J: Jacobians) -> Float[ndarray, "m k"] | None:
@@ -195,7 +185,7 @@ def small_row_space(J: Jacobians) -> Float[ndarray, "m k"] | None:
     if 2 * rank > m:
         return None
     missed = size = 0.0
-    for _, part in portions(J):
+    for _, part in held(J).portions():
         rows = part.reshape(-1, m)
         missed += float(np.sum((rows - (rows @ U) @ U.T) ** 2))
         size += float(np.sum(rows**2))
@@ -203,13 +193,13 @@ def small_row_space(J: Jacobians) -> Float[ndarray, "m k"] | None:
 
 
 def _rows(J: Jacobians) -> Float[ndarray, "R m"]:
-    return np.concatenate([part.reshape(-1, J.shape[2]) for _, part in portions(J)])
+    return np.concatenate([part.reshape(-1, J.shape[2]) for _, part in held(J).portions()])
 
 
 def _sketch(J: Jacobians, count: int, rng: np.random.Generator) -> Float[ndarray, "k m"]:
     """`count` random combinations of all rows, the same ones in whatever portions the rows come."""
     total = np.zeros((count, J.shape[2]))
-    for _, part in portions(J):
+    for _, part in held(J).portions():
         rows = part.reshape(-1, J.shape[2])
         total += rng.normal(size=(len(rows), count)).T @ rows
     return total

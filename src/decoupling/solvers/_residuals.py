@@ -27,7 +27,6 @@ from jaxtyping import Float
 from numpy import ndarray
 
 from ..bases import LayerBasis
-from ..samples._jacobians import StoredJacobians
 from ._chain import Chain, Parameters, Unknowns, adjoint, dense_derivatives, directional, run_chain
 from ._levenberg import AbstractLinearisation, Dense, MatrixFree
 from ._problem import Problem
@@ -61,7 +60,7 @@ class Rows:
     @classmethod
     def of(cls, problem: Problem, lam: float) -> Rows:
         S, n = problem.X.shape[0], problem.samples.n_outputs
-        assert not isinstance(problem.J, StoredJacobians)
+        assert isinstance(problem.J, ndarray | None)
         mixing = problem.root if by_output(problem.weights) else None
         root = np.ones(S) if problem.root is None or mixing is not None else problem.root
         parts, weights = [], []

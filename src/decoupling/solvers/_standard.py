@@ -13,7 +13,7 @@ from jaxtyping import Float
 from numpy import ndarray
 
 from ..model._units import Units
-from ..samples._jacobians import portions
+from ..samples._jacobians import held
 from ..samples._samples import Samples
 from ._weighting import by_output, sample_factors
 
@@ -68,7 +68,7 @@ def _output_units(samples: Samples, w: ndarray, back: Float[ndarray, "k m"]) -> 
         centre, spread = _centre_and_spread(samples.F, w)
         power = np.where(np.ptp(samples.F, axis=0) > 0.0, spread**2, 0.0)
     elif samples.J is not None:
-        for rows, J in portions(samples.J):
+        for rows, J in held(samples.J).portions():
             power += np.einsum("s,snk->n", w[rows], (J @ back.T) ** 2)
     if by_output(samples.weights):
         centre, power = np.zeros(n), np.full(n, power.mean())
@@ -81,7 +81,7 @@ def _axes(samples: Samples, units: Units, w: ndarray, every: bool) -> Float[ndar
     k = X.shape[1]
     if samples.J is not None:
         small = np.zeros((0, k))
-        for rows, J in portions(samples.J):
+        for rows, J in held(samples.J).portions():
             scaled = np.sqrt(w[rows])[:, None, None] * (J @ units.back.T) / units.y_scale[:, None]
             small = np.linalg.qr(np.concatenate([small, scaled.reshape(-1, k)])).R
         _, sizes, Vt = np.linalg.svd(small, full_matrices=True)

@@ -13,7 +13,7 @@ from numpy import ndarray
 from .._support._checks import as_number
 from .._support._errors import InputError
 from ..model._decoupling import Decoupling
-from ..samples._jacobians import portions
+from ..samples._jacobians import held
 from ._iterate import Iterate
 from ._problem import Problem
 from ._sweep import explicit_residual, value_residual
@@ -99,7 +99,7 @@ def draw_factors(
 def mean_jacobian(problem: Problem) -> Float[ndarray, "n k"]:
     """The linear part that fits best alone."""
     assert problem.J is not None
-    total: ndarray = sum(part.sum(axis=0) for _, part in portions(problem.J))
+    total: ndarray = sum(part.sum(axis=0) for _, part in held(problem.J).portions())
     return total / problem.J.shape[0]
 
 

@@ -16,7 +16,7 @@ from jaxtyping import Float
 from numpy import ndarray
 
 from ..bases import LayerBasis
-from ..samples._jacobians import portions
+from ..samples._jacobians import held
 from ._iterate import Iterate
 from ._problem import Problem
 from ._updates import (
@@ -162,7 +162,7 @@ def update_linear_part(problem: Problem, state: Iterate, lam: float) -> Float[nd
     assert J is not None and not by_output(problem.weights)
     w = np.ones(len(X)) if problem.weights is None else problem.weights
     P = left_products(state.W, state.G)[0] * state.G[0][:, :, None, :]
-    rhs = sum(np.tensordot(w[rows], part, axes=1) for rows, part in portions(J)) - (
+    rhs = sum(np.tensordot(w[rows], part, axes=1) for rows, part in held(J).portions()) - (
         np.einsum("s,bsnr->bnr", w, P) @ state.W[0]
     )
     gram = w.sum() * np.eye(X.shape[1])
@@ -218,7 +218,7 @@ def explicit_residual(problem: Problem, state: Iterate) -> Float[ndarray, " B"]:
     assert problem.J is not None
     B = state.W[0].shape[0]
     total = np.zeros(B)
-    for rows, J in portions(problem.J):
+    for rows, J in held(problem.J).portions():
         step = max(1, _CHUNK_ENTRIES // J.size)
         for starts in (slice(first, first + step) for first in range(0, B, step)):
             W, G = [w[starts] for w in state.W], [g[starts, rows] for g in state.G]

@@ -18,7 +18,7 @@ import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
-from ..samples._jacobians import Jacobians, portions
+from ..samples._jacobians import Jacobians, held
 from ._normal import solve_normal
 
 _SHORT = 4  # up to this many outputs a sum of outer products is faster than a product per sample
@@ -51,7 +51,7 @@ def update_input_factor(
     """
     B, S, n, r = P.shape
     gram = MP.reshape(B, S * n, r).mT @ P.reshape(B, S * n, r)
-    sums = (MP[:, rows].reshape(B, -1, r).mT @ part.reshape(-1, J.shape[2]) for rows, part in portions(J))
+    sums = (MP[:, rows].reshape(B, -1, r).mT @ part.reshape(-1, J.shape[2]) for rows, part in held(J).portions())
     rhs = reduce(np.add, sums)
     return solve_normal(gram, rhs if A is None else rhs - sum_samples(MP).mT @ A)
 
@@ -63,7 +63,7 @@ def input_products(J: Jacobians, W0: Float[ndarray, "B r m"]) -> Float[ndarray, 
     if isinstance(J, ndarray):
         return (J.reshape(S * n, m) @ W0.mT).reshape(B, S, n, r)
     K = np.empty((B, S, n, r))
-    for rows, part in portions(J):
+    for rows, part in held(J).portions():
         K[:, rows] = (part.reshape(-1, m) @ W0.mT).reshape(B, -1, n, r)
     return K
 

@@ -14,7 +14,6 @@ from numpy import ndarray
 from ..fit._result import Result
 from ..model._decoupling import Decoupling
 from ..model._names import Name, as_html, names
-from ..samples._jacobians import StoredJacobians
 from ..samples._samples import Samples
 from ._curves import Curve, Curves, curves
 
@@ -34,7 +33,7 @@ def samples_html(samples: Samples) -> str:
     if samples.F is not None:
         rows += _variables(names("outputs", samples.outputs, "y", samples.n_outputs), samples.F)
     if samples.J is not None:
-        where = " in a file" if isinstance(samples.J, StoredJacobians) else ""
+        where = "" if samples.in_memory else " in a file"
         rows.append(("J", " &times; ".join(str(size) for size in samples.J.shape) + where))
     return _table(repr(samples), rows)
 
