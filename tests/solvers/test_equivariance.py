@@ -157,6 +157,18 @@ def test_a_linear_part_is_found_beside_cubics(seed):
     assert result.identifiability.locally_unique
 
 
+def test_a_linear_part_is_recovered_in_thirty_of_thirty_data_sets():
+    met = 0
+    for seed in range(100, 130):
+        rng = np.random.default_rng(seed)
+        system = dc.systems.random_system((3, 2, 3), (3,), rng=seed).with_parts(linear=rng.normal(size=(3, 3)))
+        X = rng.uniform(-1, 1, (40, 3))
+        samples = dc.Samples(X, F=system(X), J=system.jacobian(X))
+        found = dc.decouple(samples, 2, 3, linear=True, rng=seed, progress=False)
+        met += found.error_jacobian < 1e-20 and found.error_values < 1e-20
+    assert met == 30
+
+
 @pytest.mark.parametrize("solver", [dc.Proj(), dc.Constr(), dc.Zniyed()], ids=lambda s: type(s).__name__)
 def test_alternating_solvers_have_a_linear_part_too(solver):
     system, A = dc.systems.random_system((4, 2, 3), (3,), rng=1), np.random.default_rng(1).normal(size=(3, 4))

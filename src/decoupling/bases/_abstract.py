@@ -78,6 +78,13 @@ class AbstractBasis(abc.ABC):
         """Whether the basis can write itself."""
         return type(self).expression is not AbstractBasis.expression
 
+    @property
+    def in_words(self) -> str:
+        """What functions of this basis are, for people: "polynomials of degree 3"."""
+        if self.size == 1:
+            return f"multiples of the one function of the basis {type(self).__name__}"
+        return f"combinations of {self.size} functions of the basis {type(self).__name__}"
+
     def moved(
         self, C: Float[ndarray, "*batch e"], scale: Float[ndarray, "*batch"], shift: Float[ndarray, "*batch"]
     ) -> Float[ndarray, "*batch e"]:
@@ -118,6 +125,10 @@ class AbstractBasis(abc.ABC):
 
 class AbstractPolynomialBasis(AbstractBasis):
     """A basis of the polynomials of degree <= d that vanish at t = 0, so that the constant of g is its value there."""
+
+    @property
+    def in_words(self) -> str:
+        return f"polynomials of degree {self.size}"
 
     @abc.abstractmethod
     def to_monomials(self) -> Float[ndarray, "d d"]:

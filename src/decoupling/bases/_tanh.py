@@ -31,6 +31,10 @@ class Tanh(AbstractBasis):
     def free_domain(self) -> bool:
         return True
 
+    @property
+    def in_words(self) -> str:
+        return "multiples of tanh"
+
     def evaluate(self, t: Float[ndarray, "*shape"]) -> Float[ndarray, "*shape d"]:
         return np.tanh(t)[..., None]
 

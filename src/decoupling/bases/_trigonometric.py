@@ -36,6 +36,10 @@ class Trigonometric(AbstractBasis):
     def free_domain(self) -> bool:
         return True
 
+    @property
+    def in_words(self) -> str:
+        return f"sums of {self.count} cosines and sines"
+
     def evaluate(self, t: Float[ndarray, "*shape"]) -> Float[ndarray, "*shape d"]:
         cos, sin, _ = self._waves(t)
         return self._interleave(cos, sin)

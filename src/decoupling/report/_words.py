@@ -9,12 +9,10 @@ import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
-from ..bases import AbstractPolynomialBasis, Trigonometric
 from ..fit._result import Result
 from ..model._decoupling import Decoupling
 from ..model._functions import Functions
 from ..samples._samples import Samples
-from ..solvers import TwoStage
 from ..write._curves import Curve
 from ._frame import written_number
 
@@ -149,15 +147,7 @@ def percent(value: float | None) -> str:
 def kind_of_functions(functions: Functions) -> str:
     """What the functions of a layer are made of."""
     basis = functions.layer.shared
-    if basis is None:
-        return "functions of several kinds"
-    if isinstance(basis, AbstractPolynomialBasis):
-        return f"polynomials of degree {basis.size}"
-    if isinstance(basis, Trigonometric):
-        return f"sums of {basis.size} cosines and sines"
-    if basis.size == 1:
-        return f"multiples of the one function of the basis {type(basis).__name__}"
-    return f"combinations of {basis.size} functions of the basis {type(basis).__name__}"
+    return "functions of several kinds" if basis is None else basis.in_words
 
 
 def tails_in_words(model: Decoupling, *, marked: bool) -> str:
@@ -190,7 +180,7 @@ def apart_in_words(result: Result) -> str:
     validation = result.settings.validation
     if validation is None:
         return ""
-    use = ", but used to choose λ" if isinstance(result.solver, TwoStage) and result.solver.loss is None else ""
+    use = ", but used to choose λ" if result.solver.uses_validation else ""
     known = result.samples.F is not None and validation.F is not None
     unused = (
         "" if known else " Values are compared where both kinds of samples have them, so these are not judged here."

@@ -130,6 +130,11 @@ class AbstractSolver(abc.ABC):
         return False
 
     @property
+    def uses_validation(self) -> bool:
+        """Whether validation samples have a say in what is returned."""
+        return False
+
+    @property
     def given_start(self) -> Decoupling | None:
         """The model that the user wants the search to begin at."""
         return None

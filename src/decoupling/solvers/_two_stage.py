@@ -74,6 +74,10 @@ class TwoStage(AbstractSolver):
         return self.solver.fixed
 
     @property
+    def uses_validation(self) -> bool:
+        return self.loss is None
+
+    @property
     def given_start(self) -> Decoupling | None:
         return self.solver.given_start
 

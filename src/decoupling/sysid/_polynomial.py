@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from ._decoupled import DecoupledNARX
 
 _MOST_TERMS = 20_000
+_RIDGE = 1e-9  # shapes are compared without: it would hide which of them is exact
 _ROWS = 8192  # regressors that are expanded at a time
 _RANK_TOLERANCE = 1e-12
 _SAMPLES, _STARTS = 200, 64  # of a decoupling where the user names none
@@ -222,7 +223,8 @@ class PolynomialNARX(AbstractNARX):
         ranks, degrees, basis, linear, solver, as_given, n_starts, rng, progress
             As for `dc.decouple`; a single layer has by default the degree of the polynomial. The default solver is
             `VarPro(lam=100, ridge=1e-9)` with 64 starts: values count more than Jacobians, since they are what is
-            predicted, and the ridge keeps nearly parallel functions from growing large with opposite signs.
+            predicted, and the ridge keeps nearly parallel functions from growing large with opposite signs. With
+            "auto" there is none: it would hide which shape is exact.
         n_samples
             Training regressors that are drawn without replacement; by default 200, or all where there are fewer. The
             others are kept apart: they judge lam in `TwoStage`, and the model in its report.
@@ -245,7 +247,7 @@ class PolynomialNARX(AbstractNARX):
             degrees,
             basis=basis,
             linear=linear,
-            solver=VarPro(lam=100.0, ridge=1e-9) if solver is None else solver,
+            solver=VarPro(lam=100.0, ridge=0.0 if auto else _RIDGE) if solver is None else solver,
             as_given=as_given,
             n_starts=_STARTS if solver is None and n_starts is None and not auto else n_starts,
             validation=None if auto or chosen.all() else self._values_at(X[~chosen]),
