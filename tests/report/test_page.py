@@ -189,8 +189,8 @@ def test_names_come_with_the_samples_and_others_go_before():
 
 def test_stored_jacobians_are_read_once_for_repr_and_page(monkeypatch):
     result = dataclasses.replace(MAKERS["stored_jacobians"]())  # a copy that has not been asked anything yet
-    reads, chunks = [], dc.StoredJacobians.chunks
-    monkeypatch.setattr(dc.StoredJacobians, "chunks", lambda stored: reads.append(1) or chunks(stored))
+    reads, portions = [], dc.StoredJacobians.portions
+    monkeypatch.setattr(dc.StoredJacobians, "portions", lambda stored: reads.append(1) or portions(stored))
     assert repr(result) == repr(result)
     text = page(result, title="t")
     assert "Error(J)" in text and len(reads) == 1
