@@ -13,7 +13,7 @@ F2 = dc.systems.f2()
 
 
 @dataclass(frozen=True)
-class Saturation(dc.AbstractBasis):
+class Bend(dc.AbstractBasis):
     """A basis that has no formula."""
 
     size: int = 2
@@ -88,9 +88,9 @@ def waves():
 
 
 def own_basis():
-    g = dc.Functions(Saturation(), [[0.0, 1.0, 0.2], [1.0, 2.0, 0.0]])
+    g = dc.Functions(Bend(), [[0.0, 1.0, 0.2], [1.0, 2.0, 0.0]])
     model = dc.Decoupling([[[1.0, 1.0], [0.5, -1.0]], np.eye(2)], [g])
-    return dc.decouple(sampled(model), 2, basis=Saturation(), solver=dc.Constr(max_steps=8), **QUICK)
+    return dc.decouple(sampled(model), 2, basis=Bend(), solver=dc.Constr(max_steps=8), **QUICK)
 
 
 def linear_part():

@@ -6,7 +6,7 @@ from numpy.testing import assert_allclose
 
 import decoupling as dc
 from decoupling.testing import check_solver
-from tests.strategies import Saturation, points, random_model, sampled
+from tests.strategies import Bend, points, random_model, sampled
 
 SINGLE_LAYER = [dc.Zniyed(), dc.Zniyed(lam=1e-4), dc.Hollander(), dc.Dreesen()]
 ANY_LAYER = [
@@ -249,13 +249,13 @@ def test_polynomial_bases_of_equal_degree_reach_the_same_model():
 
 def test_a_users_own_basis_and_one_basis_per_function_work_everywhere():
     rng = np.random.default_rng(0)
-    truth = dc.Decoupling(rng.normal(size=(2, 3, 3)), [dc.Functions(Saturation(1.0), rng.normal(size=(3, 2)))])
+    truth = dc.Decoupling(rng.normal(size=(2, 3, 3)), [dc.Functions(Bend(1.0), rng.normal(size=(3, 2)))])
     samples = sampled(truth, 80)
     solver = dc.Constr(max_steps=300, start=dc.Normal())
-    result = dc.decouple(samples, 3, basis=Saturation(1.0), solver=solver, n_starts=16, progress=False)
+    result = dc.decouple(samples, 3, basis=Bend(1.0), solver=solver, n_starts=16, progress=False)
     assert result.error_jacobian < 0.02
     mixed = dc.decouple(
-        samples, (2, 2), basis=[(Saturation(1.0), dc.Monomial(2)), dc.Monomial(3)], n_starts=4, progress=False
+        samples, (2, 2), basis=[(Bend(1.0), dc.Monomial(2)), dc.Monomial(3)], n_starts=4, progress=False
     )
     assert mixed.decoupling.degrees == (2, 3)
     assert mixed.decoupling.g[0].layer.sizes == (1, 2)

@@ -6,7 +6,7 @@ import decoupling as dc
 from decoupling.solvers._algebraic import cpd_directions
 from decoupling.solvers._levenberg import Dense
 from decoupling.testing import check_solver
-from tests.strategies import Saturation, points, sampled
+from tests.strategies import Bend, points, sampled
 
 F2 = dc.systems.f2()
 
@@ -78,8 +78,8 @@ def test_other_polynomial_bases_recover_the_same_system(basis):
 
 def test_bases_without_scale_invariance_and_mixed_ones_work():
     rng = np.random.default_rng(0)
-    truth = dc.Decoupling(rng.normal(size=(2, 3, 3)), [dc.Functions(Saturation(1.0), rng.normal(size=(3, 2)))])
-    result = dc.decouple(sampled(truth, 80), 3, basis=Saturation(1.0), progress=False)
+    truth = dc.Decoupling(rng.normal(size=(2, 3, 3)), [dc.Functions(Bend(1.0), rng.normal(size=(3, 2)))])
+    result = dc.decouple(sampled(truth, 80), 3, basis=Bend(1.0), progress=False)
     assert result.status is dc.Status.EXACT
     mixed = dc.decouple(
         sampled(F2), (2, 2), basis=[(dc.Monomial(2), dc.Trigonometric(3)), dc.Monomial(3)], n_starts=32, progress=False

@@ -15,7 +15,7 @@ from tests.write.models import OUTSIDES, own_basis, points, random_model
 
 
 @dataclass(frozen=True)
-class Saturation(dc.AbstractBasis):
+class Bend(dc.AbstractBasis):
     """tanh(slope u): a basis that is not part of the package."""
 
     slope: float
@@ -161,11 +161,11 @@ def test_wrong_parts_of_a_file_give_clear_errors(part, value, tmp_path):
 
 
 def test_a_users_own_basis_must_be_named_when_its_model_is_loaded(tmp_path):
-    model = dc.Decoupling([np.eye(1), np.eye(1)], [dc.Functions(Saturation(2.0), [[0.0, 1.0]])])
+    model = dc.Decoupling([np.eye(1), np.eye(1)], [dc.Functions(Bend(2.0), [[0.0, 1.0]])])
     model.save(tmp_path / "m.safetensors")
-    with pytest.raises(dc.ModelFileError, match=r"bases=\[Saturation\]"):
+    with pytest.raises(dc.ModelFileError, match=r"bases=\[Bend\]"):
         dc.Decoupling.load(tmp_path / "m.safetensors")
-    assert dc.Decoupling.load(tmp_path / "m.safetensors", bases=[Saturation]).g[0].basis == Saturation(2.0)
+    assert dc.Decoupling.load(tmp_path / "m.safetensors", bases=[Bend]).g[0].basis == Bend(2.0)
 
 
 @pytest.mark.parametrize("keep", [0, 4, 20, 200, -8])
@@ -197,7 +197,7 @@ def test_a_failed_save_leaves_the_old_file_and_nothing_else(tmp_path):
     path = tmp_path / "m.safetensors"
     dc.systems.f1().save(path)
     old = path.read_bytes()
-    model = dc.Decoupling([np.eye(1), np.eye(1)], [dc.Functions(Saturation(np.float32(2)), [[0.0, 1.0]])])
+    model = dc.Decoupling([np.eye(1), np.eye(1)], [dc.Functions(Bend(np.float32(2)), [[0.0, 1.0]])])
     with pytest.raises(dc.InputError, match="to be saved"):
         model.save(path)
     assert path.read_bytes() == old

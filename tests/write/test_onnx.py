@@ -14,7 +14,7 @@ import decoupling as dc
 from decoupling.bases import OWN_BASES
 from tests.strategies import points, random_model
 from tests.write import models
-from tests.write.test_model_file import Saturation
+from tests.write.test_model_file import Bend
 
 MODELS = {
     "f1": dc.systems.f1(),
@@ -61,11 +61,21 @@ def test_the_runtime_computes_polynomials_by_three_operators(name, dtype, tmp_pa
     assert [p.name for p in tmp_path.iterdir()] == ["m.onnx"]
 
 
+NEEDED = {
+    "Trigonometric": {"Cos", "Sin"},
+    "Absolute": {"Abs"},
+    "Rational": {"Reciprocal"},
+    **{name: {"Tanh"} for name in ("Tanh", "Sigmoid", "Friction")},
+    **{name: {"Exp"} for name in ("Exponential", "Gaussian")},
+    **{name: {"Clip"} for name in ("Spline", "Saturation", "DeadZone", "ReLU", "LeakyReLU")},
+}
+
+
 @pytest.mark.parametrize("dtype", TOLERANCES)
 @pytest.mark.parametrize("cls", OWN_BASES, ids=lambda cls: cls.__name__)
 def test_every_basis_is_computed_inside_and_outside_its_domain(cls, dtype, tmp_path):
     path, X = tmp_path / "m.onnx", models.points().astype(dtype).astype(float)
-    needed = {"Trigonometric": {"Cos", "Sin"}, "Tanh": {"Tanh"}}.get(cls.__name__, set())
+    needed = NEEDED.get(cls.__name__, set())
     for model in models.every_kind(cls):
         model.save_onnx(path, dtype=dtype)
         onnx.checker.check_model(onnx.load(path), full_check=True)
@@ -126,12 +136,12 @@ def test_places_and_models_that_cannot_be_written_are_refused(tmp_path):
     path = tmp_path / "m.onnx"
     model.save_onnx(path)
     old = path.read_bytes()
-    own = dc.Decoupling([np.eye(1), np.eye(1)], [dc.Functions(Saturation(2.0), [[0.0, 1.0]])])
+    own = dc.Decoupling([np.eye(1), np.eye(1)], [dc.Functions(Bend(2.0), [[0.0, 1.0]])])
     large = dc.Decoupling([np.eye(1), np.eye(1)], [dc.Functions(dc.Monomial(1), [[0.0, 1e39]])])
     narrow = dc.Functions(dc.Monomial(1), [[0.0, 1.0]], domain=(1e100, 1e100 * (1 + 1e-15)))
     small = dc.Decoupling([[[1e300]], [[1.0]]], [narrow.stretched(np.array([1e-200]))])
     for given, arguments, message in [
-        (own, {}, "`Saturation` must have a method `expression` .* ONNX"),
+        (own, {}, "`Bend` must have a method `expression` .* ONNX"),
         (large, {}, 'what float32 can hold. Got 1e.39 in layer 1: use dtype="float64"'),
         (model, {"opset": 12}, "`opset` must be one of 13, "),
         (model, {"opset": 999}, "`opset` must be one of 13, "),

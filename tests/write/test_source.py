@@ -118,14 +118,21 @@ def test_what_is_not_a_number_stays_so():
         assert np.isnan(f(np.nan, 0.0, 0.0)).all()
 
 
+IMPORTED = {
+    "Trigonometric": "cos, sin",
+    **dict.fromkeys(["Tanh", "Sigmoid", "Friction"], "tanh"),
+    **dict.fromkeys(["Exponential", "Gaussian"], "exp"),
+}
+
+
 def test_sources_import_only_what_they_need():
     for outside in OUTSIDES:
         for cls in OWN_BASES:
             model = random_model([(own_basis(cls, 2),)], outside)
-            needed = {"Trigonometric": "cos, sin", "Tanh": "tanh"}.get(cls.__name__)
+            needed = IMPORTED.get(cls.__name__)
             source = model.formula("python")
             assert source.startswith(f"from numpy import {needed}\n\ndef f(" if needed else "def f(")
-            assert ("#include <math.h>" in model.formula("c")) == (needed is not None)
+            assert ("#include <math.h>" in model.formula("c")) == (needed is not None or cls is dc.Absolute)
 
 
 def test_simple_models_have_simple_sources():

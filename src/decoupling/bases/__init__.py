@@ -1,28 +1,62 @@
-"""Bases for internal functions: one class per file, all with the members of `AbstractBasis`."""
+"""Bases for internal functions, all with the members of `AbstractBasis`: one per file, curves with a name in one."""
 
 from ._abstract import AbstractBasis, AbstractPolynomialBasis
 from ._algebra import AbstractAlgebra, ArrayAlgebra
 from ._bernstein import Bernstein
 from ._chebyshev import Chebyshev
+from ._curves import (
+    CURVES,
+    Absolute,
+    DeadZone,
+    Exponential,
+    Friction,
+    Gaussian,
+    LeakyReLU,
+    Rational,
+    ReLU,
+    Saturation,
+    Sigmoid,
+    Tanh,
+)
 from ._layer import LayerBasis
 from ._monomial import Monomial
 from ._scaled_monomial import ScaledMonomial
-from ._tanh import Tanh
+from ._spline import Spline
 from ._trigonometric import Trigonometric
 
-OWN_BASES: tuple[type[AbstractBasis], ...] = (Monomial, ScaledMonomial, Bernstein, Chebyshev, Trigonometric, Tanh)
+OWN_BASES: tuple[type[AbstractBasis], ...] = (
+    Monomial,
+    ScaledMonomial,
+    Bernstein,
+    Chebyshev,
+    Trigonometric,
+    Spline,
+    *CURVES,
+)
 
 __all__ = [
+    "CURVES",
     "OWN_BASES",
+    "Absolute",
     "AbstractAlgebra",
     "AbstractBasis",
     "AbstractPolynomialBasis",
     "ArrayAlgebra",
     "Bernstein",
     "Chebyshev",
+    "DeadZone",
+    "Exponential",
+    "Friction",
+    "Gaussian",
     "LayerBasis",
+    "LeakyReLU",
     "Monomial",
+    "Rational",
+    "ReLU",
+    "Saturation",
     "ScaledMonomial",
+    "Sigmoid",
+    "Spline",
     "Tanh",
     "Trigonometric",
 ]

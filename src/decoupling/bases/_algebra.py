@@ -8,14 +8,47 @@ function where the algebra computes all functions of a layer at once.
 from __future__ import annotations
 
 import abc
+import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import reduce
 from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 
 E = TypeVar("E")
-FUNCTIONS = ("cos", "sin", "tanh", "exp", "abs")  # what `AbstractAlgebra.apply` knows
+FUNCTIONS = ("cos", "sin", "tanh", "exp", "abs", "reciprocal")  # what `AbstractAlgebra.apply` knows
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A polynomial without constant, powers[0] v + powers[1] v^2 + ..., in v = t - origin, for low <= t <= high.
+
+    Attributes
+    ----------
+    low, high
+        Ends of the piece; the first low and the last high may be infinite.
+    origin
+        The end at which the pieces before or behind are met: low, or high where low is infinite.
+    powers
+        Numbers, or arrays with one per function.
+    """
+
+    low: float
+    high: float
+    origin: float
+    powers: tuple[Any, ...]
+
+
+def at_origins(start: Any, pieces: Sequence[Piece]) -> list[Any]:
+    """The value of a continuous function at the origin of each piece, where it has the value `start` at the first."""
+    values, reached = [], start
+    for piece in pieces:
+        values.append(reached)
+        if math.isfinite(piece.high) and piece.origin != piece.high:
+            v = piece.high - piece.origin
+            reached = reached + sum(a * v ** (k + 1) for k, a in enumerate(piece.powers))
+    return values
 
 
 class AbstractAlgebra(abc.ABC, Generic[E]):
@@ -42,6 +75,17 @@ class AbstractAlgebra(abc.ABC, Generic[E]):
     @abc.abstractmethod
     def clip(self, argument: E, low: float, high: float) -> E:
         """The argument, moved into [low, high]."""
+
+    def pieces(self, start: Any, pieces: Sequence[Piece], argument: E) -> E:
+        """A continuous function piece by piece, with the value `start` at the first finite end.
+
+        Each piece adds what it rises by up to the argument, which is exact without asking where the argument is.
+        """
+        terms = [self.number(start)]
+        for piece in pieces:
+            v = self.sum([self.clip(argument, piece.low, piece.high), self.number(-piece.origin)])
+            terms.append(self.product([v, self.polynomial(piece.powers, v)]))
+        return self.sum(terms)
 
     def polynomial(self, coefficients: Sequence[Any], argument: E) -> E:
         """a_0 + a_1 x + a_2 x^2 + ..., by Horner's rule; algebras for reading write powers instead."""

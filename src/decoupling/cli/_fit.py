@@ -153,7 +153,7 @@ def fit(
     for target in (model_path, report_path):
         if target is not None:
             check_target(target)
-    if ranks != "auto" and degrees is None:
+    if ranks != "auto" and degrees is None and isinstance(basis_class(basis), type):
         raise click.MissingParameter(param_hint="'--degrees'", param_type="option")
     if ranks == "auto" and n_starts is not None:
         raise click.UsageError("--n-starts must be left out with --ranks auto, which has starts of its own.")

@@ -70,25 +70,42 @@ model_option = click.option(
 )
 
 # In the order of `bases.OWN_BASES`, which cannot be asked before numerical libraries are loaded.
-BASES = ("monomial", "scaled-monomial", "bernstein", "chebyshev", "trigonometric", "tanh")
+BASES = (
+    "monomial",
+    "scaled-monomial",
+    "bernstein",
+    "chebyshev",
+    "trigonometric",
+    "spline",
+    "tanh",
+    "sigmoid",
+    "saturation",
+    "dead-zone",
+    "absolute",
+    "relu",
+    "leaky-relu",
+    "friction",
+    "exponential",
+    "gaussian",
+    "rational",
+)
 basis_option = click.option(
     "--basis",
     type=click.Choice(BASES),
     default="monomial",
     show_default=True,
-    help="Basis of all functions. tanh is a single function, with --degrees 1.",
+    help="Basis of all functions. Spline and curves with a name, such as tanh, need no --degrees.",
 )
 linear_option = click.option("--linear", is_flag=True, help="Add a linear part: A x + W_L g_L(...).")
 
 
 def basis_class(name: str) -> Any:
     """What is meant by a name on the command line: a class that is given the degrees, or a basis without any."""
-    import dataclasses
-
     from ..bases import OWN_BASES
+    from ..fit._layer_bases import needs_degree
 
     kind = dict(zip(BASES, OWN_BASES, strict=True))[name]
-    return kind if dataclasses.fields(kind) else kind()  # type: ignore[arg-type]
+    return kind if needs_degree(kind) else kind()
 
 
 seed_option = click.option(

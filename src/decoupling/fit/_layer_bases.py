@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -19,11 +20,11 @@ def layer_bases(ranks: Any, degrees: Any, basis: Any) -> tuple[LayerBasis, ...]:
             f"`degrees` must have one number per layer, like `ranks`: {len(ranks)}. Got {len(sizes)}: {degrees!r}."
         )
     if isinstance(basis, type) and issubclass(basis, AbstractBasis):
-        if sizes is None:
+        if sizes is None and needs_degree(basis):
             raise InputError(
                 "`degrees` must be given with a basis class: one number per layer, such as (3, 3). Got None."
             )
-        per_layer: Sequence[Any] = [_make_basis(basis, d) for d in sizes]
+        per_layer: Sequence[Any] = [basis()] * len(ranks) if sizes is None else [_make_basis(basis, d) for d in sizes]
     elif isinstance(basis, AbstractBasis):
         per_layer = [basis] * len(ranks)
     elif isinstance(basis, Sequence) and not isinstance(basis, str) and len(basis) == len(ranks):
@@ -41,6 +42,12 @@ def layer_bases(ranks: Any, degrees: Any, basis: Any) -> tuple[LayerBasis, ...]:
             f"`degrees` must agree with `basis`, which has sizes {found}. Got {sizes}: leave `degrees` out."
         )
     return layers
+
+
+def needs_degree(basis: type[AbstractBasis]) -> bool:
+    """Whether a class cannot make a basis without being told a degree."""
+    fields = inspect.signature(basis).parameters.values()
+    return any(field.default is field.empty for field in fields)
 
 
 def _make_basis(basis: Callable[[int], AbstractBasis], degree: int) -> AbstractBasis:

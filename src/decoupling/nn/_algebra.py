@@ -17,7 +17,7 @@ from numpy import ndarray
 from torch import Tensor
 
 from ..bases import AbstractAlgebra, AbstractBasis
-from ..bases._algebra import FUNCTIONS
+from ..bases._algebra import FUNCTIONS, Piece, at_origins
 
 _MOST_POWERS = 8
 _SAME = 1e-12  # relative: rounding
@@ -52,7 +52,7 @@ def in_powers(basis: AbstractBasis) -> Float[ndarray, "e e"] | None:
     d = basis.size
     if d > _MOST_POWERS:
         return None
-    t = np.cos(np.pi * np.linspace(0.0, 1.0, 4 * d + 5))
+    t = 1.5 * np.cos(np.pi * np.linspace(0.0, 1.0, 4 * d + 5))  # beyond the window too: splines have tails
     powers, table = np.vander(t, 1 + d, increasing=True), np.insert(basis.evaluate(t), 0, 1.0, axis=1)
     P = np.linalg.lstsq(powers, table, rcond=None)[0].T
     return P if np.max(np.abs(powers @ P.T - table)) <= _SAME * np.max(np.abs(table)) else None
@@ -79,6 +79,12 @@ class _Tensors(AbstractAlgebra[Any]):
     def clip(self, argument: Any, low: float, high: float) -> Any:
         return argument.clamp(low, high)
 
+    def pieces(self, start: Any, pieces: Sequence[Piece], argument: Any) -> Any:
+        """The polynomial of the piece in which each argument is: fast, and with one slope at a knot."""
+        origin, powers = _looked_up(start, pieces, argument)
+        v = argument - origin
+        return reduce(lambda value, a: value * v + a, powers[::-1])
+
 
 class _Duals(AbstractAlgebra[tuple[Any, Any]]):
     """Expressions are pairs: a value and its derivative in t. A derivative that is the number 0.0 costs nothing."""
@@ -104,6 +110,28 @@ class _Duals(AbstractAlgebra[tuple[Any, Any]]):
         x, slope = argument
         return x.clamp(low, high), _times((x >= low) & (x <= high), slope)
 
+    def pieces(self, start: Any, pieces: Sequence[Piece], argument: tuple[Any, Any]) -> tuple[Any, Any]:
+        t, slope = argument
+        origin, powers = _looked_up(start, pieces, t)
+        v, value, rise = t - origin, powers[-1], torch.zeros_like(t)
+        for a in powers[-2::-1]:
+            value, rise = value * v + a, rise * v + value
+        return value, _times(rise, slope)
+
+
+def _looked_up(start: Any, pieces: Sequence[Piece], t: Tensor) -> tuple[Tensor, list[Tensor]]:
+    """The origin of the piece in which each argument (..., r) is, and the coefficients of its polynomial there."""
+    ends = t.new_tensor([piece.high for piece in pieces[:-1]])
+    index = torch.bucketize(t.detach(), ends)
+    most = max(len(piece.powers) for piece in pieces)
+    zero = torch.zeros_like(start)
+    rows = [[value, *piece.powers] for value, piece in zip(at_origins(start, pieces), pieces, strict=True)]
+    table = torch.stack([torch.stack([*row, *[zero] * (1 + most - len(row))]) for row in rows])  # (pieces, powers, r)
+    function = torch.arange(t.shape[-1], device=t.device).expand_as(t)
+    return t.new_tensor([piece.origin for piece in pieces])[index], [
+        table[:, k][index, function] for k in range(1 + most)
+    ]
+
 
 def _product(x: tuple[Any, Any], y: tuple[Any, Any]) -> tuple[Any, Any]:
     return x[0] * y[0], _total([_times(x[0], y[1]), _times(y[0], x[1])])
@@ -122,6 +150,8 @@ def _slope(function: str, x: Tensor, value: Tensor) -> Tensor:
             return value
         case "abs":
             return torch.sign(x)
+        case "reciprocal":
+            return -value * value
     raise ValueError(f"`function` must be one of {', '.join(FUNCTIONS)}. Got {function!r}.")
 
 

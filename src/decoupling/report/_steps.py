@@ -20,6 +20,7 @@ from numpy import ndarray
 from ..bases import AbstractAlgebra, AbstractBasis
 
 Step = list[Any]
+_FAR = 1e300  # in place of infinite ends, which JSON does not know
 _TABLE = 400  # points of a function that cannot be written
 
 
@@ -42,7 +43,7 @@ class StepsAlgebra(AbstractAlgebra[int]):
         return self._add(function, argument)
 
     def clip(self, argument: int, low: float, high: float) -> int:
-        return self._add("clip", argument, float(low), float(high))
+        return self._add("clip", argument, *np.clip([low, high], -_FAR, _FAR).tolist())
 
     def polynomial(self, coefficients: Sequence[Any], argument: int) -> int:
         return self._add("polynomial", argument, *(float(a) for a in coefficients))

@@ -13,6 +13,7 @@ from typing import Any, ClassVar, final
 import numpy as np
 
 from ..bases import AbstractAlgebra
+from ..bases._algebra import Piece, at_origins
 from ..model._decoupling import Decoupling
 from ..model._names import Name
 from ._equations import NOISE, Equation, Linear, Shown, Univariate, equations
@@ -86,6 +87,23 @@ class ReadingAlgebra(AbstractAlgebra[Combination]):
                 text = self.markup.call(function, [text, self.written(self.number(end))])
         return ((1.0, text),)
 
+    def pieces(self, start: Any, pieces: Sequence[Piece], argument: Combination) -> Combination:
+        """One case per piece, with powers of the argument itself."""
+        rows = []
+        for value, piece in zip(at_origins(start, pieces), pieces, strict=True):
+            around = np.polynomial.Polynomial([float(value), *(float(a) for a in piece.powers)])
+            powers = around(np.polynomial.Polynomial([-piece.origin, 1.0])).coef
+            value_here = self.written(self.polynomial(list(powers), argument))
+            rows.append((value_here, self._end(piece.low, argument), self._end(piece.high, argument)))
+        scale = argument[0][0] if len(argument) == 1 else 1.0
+        name = argument[0][1] if len(argument) == 1 and scale > 0.0 else self.written(argument)
+        return ((1.0, self.markup.cases(rows, name)),)
+
+    def _end(self, end: float, argument: Combination) -> str | None:
+        """An end of a piece, in terms of the variable where the argument is a multiple of one."""
+        scale = argument[0][0] if len(argument) == 1 and argument[0][0] > 0.0 else 1.0
+        return self.written(self.number(end / scale)) if np.isfinite(end) else None
+
     def polynomial(self, coefficients: Sequence[Any], argument: Combination) -> Combination:
         """Powers; coefficients that are nothing but rounding, where the argument is about 1, are left out."""
         scale, factor = argument[0] if len(argument) == 1 else (1.0, self._held(argument))
@@ -151,6 +169,10 @@ class _AbstractMarkup(abc.ABC):
         """What is said after an equation that holds from `low` to `high`."""
 
     @abc.abstractmethod
+    def cases(self, rows: list[tuple[str, str | None, str | None]], name: str) -> str:
+        """A function of `name` in pieces: value, low and high of each, the first without low, the last without high."""
+
+    @abc.abstractmethod
     def page(self, equations: list[str]) -> str: ...
 
 
@@ -168,13 +190,16 @@ class _Text(_AbstractMarkup):
         return f"{base}^{k}"
 
     def call(self, function: str, arguments: list[str]) -> str:
-        return f"{function}({', '.join(arguments)})"
+        return f"1/({arguments[0]})" if function == "reciprocal" else f"{function}({', '.join(arguments)})"
 
     def equation(self, target: str, value: str) -> str:
         return f"{target} = {value}"
 
     def remark(self, low: str, name: str, high: str, beyond: str) -> str:
         return f"  for {low} <= {name} <= {high}, {beyond}"
+
+    def cases(self, rows: list[tuple[str, str | None, str | None]], name: str) -> str:
+        return f"{{{'; '.join(_case(row, name, '<=') for row in rows)}}}"
 
     def page(self, equations: list[str]) -> str:
         return "\n".join(equations)
@@ -196,13 +221,16 @@ class _Html(_AbstractMarkup):
         return f"{base}<sup>{k}</sup>"
 
     def call(self, function: str, arguments: list[str]) -> str:
-        return f"{function}({', '.join(arguments)})"
+        return f"1/({arguments[0]})" if function == "reciprocal" else f"{function}({', '.join(arguments)})"
 
     def equation(self, target: str, value: str) -> str:
         return f"{target} = {value}"
 
     def remark(self, low: str, name: str, high: str, beyond: str) -> str:
         return f" <small>for {low} ≤ {name} ≤ {high}, {beyond}</small>"
+
+    def cases(self, rows: list[tuple[str, str | None, str | None]], name: str) -> str:
+        return f"{{{'; '.join(_case(row, name, '≤') for row in rows)}}}"
 
     def page(self, equations: list[str]) -> str:
         return "\n".join(f"<div>{equation}</div>" for equation in equations)
@@ -224,6 +252,8 @@ class _Latex(_AbstractMarkup):
 
     def call(self, function: str, arguments: list[str]) -> str:
         inside = ", ".join(arguments)
+        if function == "reciprocal":
+            return f"\\frac{{1}}{{{inside}}}"
         return f"|{inside}|" if function == "abs" else f"\\{function}({inside})"
 
     def equation(self, target: str, value: str) -> str:
@@ -232,9 +262,25 @@ class _Latex(_AbstractMarkup):
     def remark(self, low: str, name: str, high: str, beyond: str) -> str:
         return f" \\quad \\text{{for }} {low} \\le {name} \\le {high} \\text{{, {beyond}}}"
 
+    def cases(self, rows: list[tuple[str, str | None, str | None]], name: str) -> str:
+        at_most, end_of_line = r"\le", r" \\ "
+        lines = end_of_line.join(f"{value} & {_range(low, name, high, at_most)}" for value, low, high in rows)
+        return rf"\begin{{cases}} {lines} \end{{cases}}"
+
     def page(self, equations: list[str]) -> str:
         rows = " \\\\\n".join(equations)
         return f"\\begin{{aligned}}\n{rows}\n\\end{{aligned}}"
+
+
+def _case(row: tuple[str, str | None, str | None], name: str, at_most: str) -> str:
+    value, low, high = row
+    return f"{value} for {_range(low, name, high, at_most)}"
+
+
+def _range(low: str | None, name: str, high: str | None, at_most: str) -> str:
+    """low <= name <= high, with one end left out where there is none."""
+    below = "" if low is None else f"{low} {at_most} "
+    return f"{below}{name}" + ("" if high is None else f" {at_most} {high}")
 
 
 _MARKUPS: dict[str, _AbstractMarkup] = {"text": _Text(), "html": _Html(), "latex": _Latex()}

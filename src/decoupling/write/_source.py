@@ -144,6 +144,8 @@ class _AbstractSource(abc.ABC):
             return _Written(_joined_sum(inside), _SUM, depth)
         if isinstance(node, Product):
             return _Written(_joined_product(node, inside), _PRODUCT, depth)
+        if isinstance(node, Call) and node.function == "reciprocal":
+            return _Written(f"1.0/{inside[0].bracketed(_ATOM)}", _PRODUCT, depth)
         if isinstance(node, Call):
             called = self.names[node.function]
             self.called.add(called)

@@ -15,6 +15,7 @@ import numpy as np
 
 from .._support._extras import needed
 from ..bases import AbstractAlgebra
+from ..bases._algebra import Piece, at_origins
 from ..model._decoupling import Decoupling
 from ..model._names import Name
 from ._equations import Linear, Shown, equations, finite
@@ -75,6 +76,8 @@ class SymPyAlgebra(AbstractAlgebra[Polynomial]):
         return reduce(_times, factors)
 
     def apply(self, function: str, argument: Polynomial) -> Polynomial:
+        if function == "reciprocal":
+            return self.atom(1 / self.expression(argument))
         called = getattr(self._sympy, {"abs": "Abs"}.get(function, function))
         return self.atom(called(self.expression(argument)))
 
@@ -84,6 +87,19 @@ class SymPyAlgebra(AbstractAlgebra[Polynomial]):
             if np.isfinite(end):  # SymPy takes seconds to find out that nothing can be evaluated
                 inside = kind(inside, self._number(Fraction(end)), evaluate=False)
         return self.atom(inside)
+
+    def pieces(self, start: Any, pieces: Sequence[Piece], argument: Polynomial) -> Polynomial:
+        """A `Piecewise`, whose cases are read from the first on; of splines it would be too deep for SymPy."""
+        inside = self.expression(argument)
+        if inside.has(self._sympy.Piecewise, self._sympy.Max, self._sympy.Min):
+            return super().pieces(start, pieces, argument)
+        cases = []
+        for value, piece in zip(at_origins(start, pieces), pieces, strict=True):
+            v = self.sum([argument, self.number(-piece.origin)])
+            here = self.expression(self.polynomial([value, *piece.powers], v))
+            last = not np.isfinite(piece.high)
+            cases.append((here, True if last else inside <= self._number(Fraction(piece.high))))
+        return self.atom(self._sympy.Piecewise(*cases, evaluate=False))
 
     def expression(self, polynomial: Polynomial) -> Any:
         """What SymPy takes."""

@@ -29,6 +29,7 @@
     sum: (v, ...places) => places.reduce((sum, i) => sum + v[i], 0),
     product: (v, ...places) => places.reduce((product, i) => product * v[i], 1),
     clip: (v, i, low, high) => clamp(v[i], low, high),
+    reciprocal: (v, i) => 1 / v[i],
     polynomial: (v, i, ...a) => a.reduceRight((sum, c) => sum * v[i] + c, 0),
     table: (v, i, first, last, ...c) => between(first, last, c, v[i]),
   };

@@ -1,0 +1,177 @@
+r"""B-splines with equal pieces on the window: functions of any shape, from smooth to kinked.
+
+The B-splines of the window add up to 1, so that one of them can be left out beside the constant; the others are shifted
+to vanish at t = 0, as in every basis. Beyond the window a spline goes on along its tangents, or its parabolas.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Literal
+
+import numpy as np
+from jaxtyping import Float
+from numpy import ndarray
+from scipy.interpolate import PPoly
+
+from .._support._checks import as_count
+from .._support._errors import InputError
+from ._abstract import SHAPES, AbstractBasis
+from ._algebra import AbstractAlgebra, Piece
+
+TAILS = ("linear", "parabola")
+_HIGHEST = 5  # degree: more wiggles than it smooths
+
+
+@dataclass(frozen=True)
+class Spline(AbstractBasis):
+    """Splines of `pieces` polynomials of equal width on the domain, joined smoothly: any shape, at a local price.
+
+    Parameters
+    ----------
+    pieces
+        Polynomials side by side; there are `pieces + degree - 1` functions.
+    degree
+        3 for smooth curves, 1 for kinked ones such as ReLU, dead zones and |u|.
+    tails
+        Beyond the domain: along the tangents at its ends ("linear") or along the parabolas with the same curvature
+        ("parabola"). A constant is `Functions(..., outside="constant")`, as for every basis.
+
+    Examples
+    --------
+    >>> import decoupling as dc, numpy as np
+    >>> spline = dc.Spline(4, degree=1)
+    >>> g = dc.Functions(spline, [[0.0, 0.5, 0.0, 0.5, 1.0]], domain=(-2, 2))  # values at the knots, less the first
+    >>> g(np.array([[-2.0], [-1.5], [3.0]]))[:, 0]
+    array([0.  , 0.25, 1.5 ])
+    """
+
+    pieces: int = 8
+    degree: int = 3
+    tails: Literal["linear", "parabola"] = "linear"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "pieces", as_count("pieces", self.pieces))
+        object.__setattr__(self, "degree", as_count("degree", self.degree))
+        if self.degree > _HIGHEST:
+            raise InputError(f"`degree` must be at most {_HIGHEST}. Got {self.degree}: take more `pieces` instead.")
+        if self.tails not in TAILS:
+            raise InputError(f'`tails` must be "linear" or "parabola". Got {self.tails!r}.')
+
+    @property
+    def size(self) -> int:
+        return self.pieces + self.degree - 1
+
+    @property
+    def in_words(self) -> str:
+        kind = {1: "straight lines", 2: "parabolas", 3: "cubics"}.get(
+            self.degree, f"polynomials of degree {self.degree}"
+        )
+        return f"splines of {self.pieces} {kind}"
+
+    @property
+    def knots(self) -> Float[ndarray, " k"]:
+        """Where pieces meet, with both ends of the window."""
+        return np.linspace(*self.window, self.pieces + 1)
+
+    def evaluate(self, t: Float[ndarray, "*shape"]) -> Float[ndarray, "*shape d"]:
+        return (self._table(t, 0) - self._table(np.zeros(1), 0))[..., 1:]
+
+    def derivative(self, t: Float[ndarray, "*shape"]) -> Float[ndarray, "*shape d"]:
+        return self._table(t, 1)[..., 1:]
+
+    def second_derivative(self, t: Float[ndarray, "*shape"]) -> Float[ndarray, "*shape d"]:
+        return self._table(t, 2)[..., 1:]
+
+    def roughness(self) -> Float[ndarray, "k d"]:
+        """Second differences of all B-spline coefficients; the one that is left out has coefficient 0."""
+        return np.diff(np.eye(1 + self.size), n=2, axis=0)[:, 1:]
+
+    def shape_rows(self, shape: str) -> Float[ndarray, "k d"]:
+        """Differences of the coefficients: where none is negative, no slope (or bend) of the spline is."""
+        if shape not in SHAPES:
+            raise InputError(f"`shape` must be one of {', '.join(SHAPES)}. Got {shape!r}.")
+        order = 1 if shape in ("increasing", "decreasing") else 2
+        rows = np.diff(np.eye(1 + self.size), n=order, axis=0)[:, 1:]
+        return -rows if shape in ("decreasing", "concave") else rows
+
+    def expression(self, algebra: AbstractAlgebra[Any], t: Any, c: Any) -> Any:
+        """Piece by piece, with the tails as two more."""
+        local, knots, h = _local(self.degree), self.knots, 2.0 / self.pieces
+        at_zero = self._table(np.zeros(1), 0)[0]
+        first = c[..., 0] + self._combined(c, self._table(np.array([-1.0]), 0)[0] - at_zero)
+        pieces = []
+        for i in range(self.pieces):
+            powers = []
+            for q in range(1, self.degree + 1):
+                row = np.zeros(1 + self.size)
+                row[i : i + self.degree + 1] = local[:, q] / h**q
+                powers.append(self._combined(c, row))
+            pieces.append(Piece(float(knots[i]), float(knots[i + 1]), float(knots[i]), tuple(powers)))
+        ends = [self._tail(c, end) for end in (-1.0, 1.0)]
+        pieces = [Piece(-np.inf, -1.0, -1.0, ends[0]), *pieces, Piece(1.0, np.inf, 1.0, ends[1])]
+        return algebra.pieces(first, tuple(pieces), t)
+
+    def _tail(self, c: Any, end: float) -> tuple[Any, ...]:
+        slope = self._combined(c, self._table(np.array([end]), 1)[0])
+        if self.tails == "linear":
+            return (slope,)
+        return slope, self._combined(c, self._table(np.array([end]), 2)[0] / 2.0)
+
+    @staticmethod
+    def _combined(c: Any, row: Float[ndarray, " e"]) -> Any:
+        """sum_k c_k row_k, entry by entry, so that `c` may be an array of any library; the first B-spline has no c."""
+        terms = [c[..., k] * float(a) for k, a in enumerate(row) if k and a]
+        return sum(terms[1:], terms[0]) if terms else c[..., 0] * 0.0
+
+    def _table(self, t: Float[ndarray, "*shape"], order: int) -> Float[ndarray, "*shape e"]:
+        """All B-splines at t, or their derivatives, with their tails."""
+        h = 2.0 / self.pieces
+        inside = np.clip(t, -1.0, 1.0)
+        share = (inside + 1.0) / h
+        with np.errstate(invalid="ignore"):  # NaN goes through
+            piece = np.clip(share.astype(np.int64), 0, self.pieces - 1)
+        share = share - piece
+        few = _pieces(self.degree, share, order) / h**order
+        beyond = (t - inside)[..., None] / h
+        if np.any(beyond):
+            next_one, bend = (_pieces(self.degree, share, order + k) / h**order for k in (1, 2))
+            curved = self.tails == "parabola"
+            if order == 0:
+                few = few + beyond * next_one + (beyond**2 / 2.0 * bend if curved else 0.0)
+            elif order == 1:
+                few = few + (beyond * next_one if curved else 0.0)
+            elif not curved:
+                few = np.where(beyond == 0.0, few, 0.0)
+        table = np.zeros((*np.shape(t), 1 + self.size))
+        flat = table.reshape(-1)
+        start = np.arange(piece.size) * table.shape[-1] + piece.reshape(-1)
+        for k in range(self.degree + 1):
+            flat[start + k] = few[..., k].reshape(-1)
+        return table
+
+
+@cache
+def _local(degree: int) -> Float[ndarray, "k q"]:
+    """Coefficients, in powers of the share of a piece, of the B-splines that are not 0 on it."""
+    knots = np.arange(-degree, degree + 2.0)
+    rows = []
+    for k in range(degree + 1):
+        spline = PPoly.from_spline((knots, np.eye(degree + 1)[k], degree))
+        rows.append(spline.c[::-1, degree])  # the piece from 0 to 1
+    return np.array(rows)
+
+
+def _pieces(degree: int, share: Float[ndarray, "*shape"], order: int) -> Float[ndarray, "*shape k"]:
+    """The B-splines of a piece, or their derivatives, at shares of it."""
+    powers = _local(degree)
+    for _ in range(order):
+        powers = powers[:, 1:] * np.arange(1, powers.shape[1]) if powers.shape[1] > 1 else np.zeros_like(powers)
+    found = np.empty((*np.shape(share), degree + 1))
+    for k in range(degree + 1):
+        value = np.full(np.shape(share), powers[k, -1])
+        for a in powers[k, -2::-1]:
+            value = value * share + a
+        found[..., k] = value
+    return found

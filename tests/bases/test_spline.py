@@ -1,0 +1,98 @@
+"""Splines against SciPy, their tails, penalties and shapes."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from scipy.interpolate import BSpline
+
+import decoupling as dc
+from decoupling.bases import ArrayAlgebra
+
+
+def knots_and_coefficients(spline, c):
+    h = 2.0 / spline.pieces
+    knots = -1.0 + h * np.arange(-spline.degree, spline.pieces + spline.degree + 1)
+    return BSpline(knots, np.insert(c, 0, 0.0), spline.degree)
+
+
+@pytest.mark.parametrize(
+    "spline", [dc.Spline(), dc.Spline(4, 1), dc.Spline(5, 2), dc.Spline(1, 3), dc.Spline(3, 5)], ids=repr
+)
+def test_splines_are_those_of_scipy(spline):
+    c = np.random.default_rng(0).normal(size=spline.size)
+    t = np.random.default_rng(1).uniform(-1, 1, 200)
+    known = knots_and_coefficients(spline, c)
+    assert_allclose(spline.evaluate(t) @ c, known(t) - known(0.0), atol=1e-13)
+    assert_allclose(spline.derivative(t) @ c, known(t, 1), atol=1e-11)
+    assert_allclose(spline.second_derivative(t) @ c, known(t, 2), atol=1e-9)
+    assert_allclose(spline.knots[[0, -1]], spline.window)
+
+
+@pytest.mark.parametrize("tails", ["linear", "parabola"])
+def test_tails_go_on_as_the_spline_ends(tails):
+    spline, c = dc.Spline(6, 3, tails), np.random.default_rng(2).normal(size=8)
+    for end in (-1.0, 1.0):
+        value, slope, bend = (
+            (f(np.array([end])) @ c)[0] for f in (spline.evaluate, spline.derivative, spline.second_derivative)
+        )
+        t = end * np.array([1.0, 1.5, 4.0])
+        v, curved = t - end, tails == "parabola"
+        assert_allclose(spline.evaluate(t) @ c, value + slope * v + curved * bend * v**2 / 2, atol=1e-12)
+        assert_allclose(spline.derivative(t) @ c, slope + curved * bend * v, atol=1e-12)
+        assert_allclose(spline.second_derivative(t[1:]) @ c, curved * bend, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "spline", [dc.Spline(), dc.Spline(4, 1), dc.Spline(1, 3), dc.Spline(6, 3, "parabola")], ids=repr
+)
+def test_the_expression_is_right_beyond_the_window_too(spline):
+    c, t = np.random.default_rng(3).normal(size=1 + spline.size), np.linspace(-3, 3, 401)
+    assert_allclose(spline.expression(ArrayAlgebra(), t, c), c[0] + spline.evaluate(t) @ c[1:], atol=1e-12)
+
+
+def test_straight_lines_have_no_roughness():
+    for spline in (dc.Spline(), dc.Spline(4, 1), dc.Spline(5, 2)):
+        line = spline.line()
+        assert line is not None
+        assert_allclose(spline.roughness() @ line[1:], 0.0, atol=1e-12)
+        assert np.linalg.matrix_rank(spline.roughness()) == spline.size - 1
+
+
+@pytest.mark.parametrize("shape", ["increasing", "decreasing", "convex", "concave"])
+@pytest.mark.parametrize("degree", [1, 2, 3])
+def test_rows_of_a_shape_guarantee_it(shape, degree):
+    spline = dc.Spline(7, degree)
+    rows = spline.shape_rows(shape)
+    wanted = np.abs(np.random.default_rng(4).normal(size=len(rows)))
+    c = np.linalg.lstsq(rows, wanted, rcond=None)[0]
+    assert np.all(rows @ c >= -1e-12)
+    t = np.linspace(-1, 1, 1001)
+    slopes = spline.derivative(t) @ c
+    sign = -1.0 if shape in ("decreasing", "concave") else 1.0
+    tested = slopes if shape in ("increasing", "decreasing") else np.diff(slopes)
+    assert np.all(sign * tested >= -1e-9)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((0,), "`pieces` must be"),
+        ((8, 0), "`degree` must be"),
+        ((8, 9), "at most 5"),
+    ],
+)
+def test_wrong_splines_are_refused(arguments, message):
+    with pytest.raises(dc.InputError, match=message):
+        dc.Spline(*arguments)
+
+
+def test_a_spline_layer_fits_what_polynomials_do_not():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, (200, 3))
+    W = np.array([[1.0, 0.5, -0.3], [0.4, -1.0, 0.6]])
+    F = np.clip(2 * X @ W.T, -0.8, 0.8) @ rng.normal(size=(2, 2))
+    errors = [
+        dc.decouple(dc.Samples(X, F=F), 2, basis=basis, n_starts=16, progress=False).relative_rmse().max()
+        for basis in (dc.Monomial(5), dc.Spline(8))
+    ]
+    assert errors[1] < 0.5 * errors[0]
