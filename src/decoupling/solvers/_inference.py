@@ -103,7 +103,7 @@ def linearise(model: Decoupling, samples: Samples, fixed: Collection[str] = ()) 
     rows = Rows.of(problem, 1.0)
     complete = Complete(rows, problem.layers, problem.linear)
     chain = run_chain(problem.layers, theta[: 2 * L - 1], rows.X)
-    Z = complete.derivatives(theta, chain, slice(None))[0].reshape(-1, n_parameters)
+    Z = complete.derivatives(theta, chain, slice(None))[0].transpose(3, 2, 1, 0).reshape(-1, n_parameters)
     size = np.linalg.norm(Z, axis=0)
     free = _free(problem, theta, unknowns, fixed)
     # The functions of a canonical model have unit scale, so a column times the size of its row of parameters is what

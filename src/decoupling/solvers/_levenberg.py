@@ -16,7 +16,7 @@ from ._normal import solve_each
 
 _FIRST_DAMPING = 1e-2
 _LEAST_DAMPING, _LARGEST_DAMPING = 1e-14, 1e10
-_SETTLED_AFTER, _SETTLED_DECREASE = 15, 1e-3  # steps without a relative decrease like this: a local minimum
+_SETTLED_AFTER = 15  # steps without a relative decrease of `settles_at`: a local minimum
 _MAX_PRODUCTS = 60  # of the normal matrix with a vector, for one step
 
 
@@ -138,6 +138,7 @@ def descend(
     max_steps: int,
     exact: float,
     deadline: float,
+    settles_at: float = 1e-3,
     to_rounding: bool = False,
     halve_at: tuple[int, ...] = (),
     observe: Callable[[Parameters, ndarray], bool] = _goes_on,
@@ -145,7 +146,7 @@ def descend(
 ) -> Descent:
     """Minimise the cost of every start until one is exact, all have settled, or steps or time are used up.
 
-    With `to_rounding` an exact start goes on as long as it improves. `halve_at` names steps after which the worse
+    A start has settled when it decreased by less than the share `settles_at` in fifteen steps. With `to_rounding` an exact start goes on as long as it improves. `halve_at` names steps after which the worse
     half of the starts is dropped; `deadline` is a time of `time.perf_counter`. `observe` is shown the parameters and
     costs of all starts after every step, and ends the descent by returning False.
     """
@@ -190,7 +191,7 @@ def descend(
                 keep[np.argsort(cost, kind="stable")[(len(cost) + 1) // 2 :]] = False
             settled = np.zeros(len(cost), dtype=bool)
             if len(past) > _SETTLED_AFTER:
-                settled = past[-1] > (1.0 - _SETTLED_DECREASE) * past[-1 - _SETTLED_AFTER]
+                settled = past[-1] > (1.0 - settles_at) * past[-1 - _SETTLED_AFTER]
             if settled.all():
                 break
             if not keep.all():

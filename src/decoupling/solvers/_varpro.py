@@ -38,6 +38,7 @@ from ._weighting import by_output
 
 _HALVE_EVERY = 30  # steps after which the worse half of a batch is dropped
 _POLISHED = 4  # starts of a batch that are polished
+_SETTLED = 1e-4  # the share of its cost that a polished start must still lose in fifteen steps
 _POLISHING = 0.3  # how much longer that may take, as a share of `max_seconds`
 # Agreement of starts counts from so many on, times 4 for every further layer: the deeper the model, the smaller the
 # share of starts that find the best minimum, and a poor one may be found three times before it.
@@ -227,6 +228,7 @@ class Search:
             theta,
             max_steps=self.options.polish_steps,
             exact=self.floor,
+            settles_at=_SETTLED,
             to_rounding=True,
             deadline=self.began + (1.0 + _POLISHING) * self.options.max_seconds,
             progress=self._report(first, len(starts)),
