@@ -63,6 +63,11 @@ class AbstractBasis(abc.ABC):
         """
         return False
 
+    @property
+    def polynomial_degree(self) -> int | None:
+        """d where the functions and the constant span all polynomials of degree d; None where they do not."""
+        return None
+
     def expression(self, algebra: AbstractAlgebra[Any], t: Any, c: Any) -> Any:  # noqa: ARG002
         """c_0 + sum_k c_k phi_k(t), written with the arithmetic of `algebra`.
 
@@ -118,6 +123,10 @@ class AbstractBasis(abc.ABC):
 
 class AbstractPolynomialBasis(AbstractBasis):
     """A basis of the polynomials of degree <= d that vanish at t = 0, so that the constant of g is its value there."""
+
+    @property
+    def polynomial_degree(self) -> int | None:
+        return self.size
 
     @abc.abstractmethod
     def to_monomials(self) -> Float[ndarray, "d d"]:

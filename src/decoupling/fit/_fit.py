@@ -90,6 +90,7 @@ def fit(
         method,
         time.perf_counter() - began,
         settings,
+        solution.found_by,
     )
 
 

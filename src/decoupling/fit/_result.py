@@ -51,6 +51,9 @@ class Result:
         What it was made from: `decouple` called with these again gives the same model.
     seconds
         How long it took.
+    found_by
+        The way that led to the model, such as "algebraic ParaTuck-2" or "random start 17"; empty where a solver knows
+        only one.
     """
 
     decoupling: Decoupling
@@ -64,6 +67,7 @@ class Result:
     solver: AbstractSolver
     seconds: float
     settings: Settings
+    found_by: str = ""
 
     @property
     def reason(self) -> str:
@@ -234,7 +238,8 @@ class Result:
         errors = [f"Error(J) {self.error_jacobian:.2e}"] if self.samples.J is not None else []
         if self.samples.F is not None:
             errors.append(f"Error(F) {self.error_values:.2e}")
-        return f"Result({self.decoupling!r}, {', '.join(errors)}, lam {self.lam:.0e}, {self.status.name})"
+        how = f" by {self.found_by}" if self.found_by else ""
+        return f"Result({self.decoupling!r}, {', '.join(errors)}, lam {self.lam:.0e}, {self.status.name}{how})"
 
     def _repr_html_(self) -> str:
         from ..write._notebook import result_html

@@ -87,6 +87,7 @@ class Solution:
     path: tuple[LamRow, ...] = ()
     notes: tuple[str, ...] = ()
     as_is: bool = False  # parts were given by the user, so the model must not be rewritten in canonical form
+    found_by: str = ""  # the way that led to the answer, where a method knows several
 
 
 class AbstractSolver(abc.ABC):

@@ -141,11 +141,11 @@ def dense_derivatives(
     L = len(chain.t)
     W = [w[..., :-1] for w in theta[0 : 2 * L : 2]]
     B, n, _, S = slopes.shape
-    m, o = chain.V[0].shape[-1], int(values)
+    m = chain.V[0].shape[-1]
     end = unknowns.count(theta[: 2 * L - 1])
-    Z = np.empty((B, end + more, n, o + jacobians * m, S))
+    Z = np.empty((B, end + more, n, values + jacobians * m, S))
     D = slopes.swapaxes(1, 2)
-    V = _samples_last(chain.V[-1])
+    V = samples_last(chain.V[-1])
     T = curvatures.swapaxes(1, 2)[:, :, :, None] * V[:, :, None] if jacobians else None
     for l in range(L - 1, -1, -1):
         r, k = W[l].shape[1:]
@@ -154,39 +154,79 @@ def dense_derivatives(
             if values:
                 of_b[..., 0, :] = D
             if T is not None:
-                of_b[..., o:, :] = T
+                of_b[..., int(values) :, :] = T
         of_W, end = Z[:, end - r * k : end].reshape(B, r, k, n, -1, S), end - r * k
-        z = _samples_last(chain.z[l])[:, None, :, None]
-        if values:
-            np.multiply(D[:, :, None], z, out=of_W[..., 0, :])
-        if T is not None:
-            rows, P = of_W[..., o:, :], chain.P[l]
-            np.multiply(T[:, :, None], z[..., None, :], out=rows)
-            if P is None:
-                for j in range(m):
-                    rows[:, :, j, :, j] += D
-            else:
-                rows += D[:, :, None, :, None] * _samples_last(P)[:, None, :, None]
+        P = chain.P[l]
+        derivatives_of_weights(of_W, D, T, samples_last(chain.z[l]), None if P is None else samples_last(P))
         if l == 0:
             break
-        Phi, dPhi, V = (_samples_last(table[l - 1]) for table in (chain.Phi, chain.dPhi, chain.V))
-        a, b = _samples_last(chain.a[l - 1]), _samples_last(chain.b[l - 1])
-        d = Phi.shape[2]
+        Phi, dPhi, V = (samples_last(table[l - 1]) for table in (chain.Phi, chain.dPhi, chain.V))
         Q = (W[l].mT @ D.reshape(B, r, -1)).reshape(B, k, n, S)
+        H = None if T is None else (W[l].mT @ T.reshape(B, r, -1)).reshape(B, k, n, m, S)
+        d = Phi.shape[2]
         of_c, end = Z[:, end - k * d : end].reshape(B, k, d, n, -1, S), end - k * d
-        if values:
-            np.multiply(Q[:, :, None], Phi[:, :, :, None], out=of_c[..., 0, :])
-        if T is not None:
-            H = (W[l].mT @ T.reshape(B, r, -1)).reshape(B, k, n, m, S)
-            rows = of_c[..., o:, :]
-            np.multiply(H[:, :, None], Phi[:, :, :, None, None], out=rows)
-            rows += Q[:, :, None, :, None] * (dPhi[:, :, :, None] * V[:, :, None])[:, :, :, None]
-            T = (Q * b[:, :, None])[:, :, :, None] * V[:, :, None] + H * a[:, :, None, None]
-        D = Q * a[:, :, None]
+        derivatives_of_coefficients(of_c, Q, H, Phi, dPhi, V)
+        D, T = carried_back(Q, H, samples_last(chain.a[l - 1]), samples_last(chain.b[l - 1]), V)
     return Z
 
 
-def _samples_last(table: Float[ndarray, "B S *rest"]) -> Float[ndarray, "B *rest S"]:
+def derivatives_of_weights(
+    out: Float[ndarray, "B r k n q S"],
+    D: Float[ndarray, "B r n S"],
+    T: Float[ndarray, "B r n m S"] | None,
+    z: Float[ndarray, "#B k S"],
+    P: Float[ndarray, "B k m S"] | None,
+) -> None:
+    """Write the derivatives with respect to W; the rows of values come first if there is one more than inputs."""
+    m = 0 if T is None else T.shape[3]
+    o = out.shape[4] - m
+    if o:
+        np.multiply(D[:, :, None], z[:, None, :, None], out=out[..., 0, :])
+    if T is None:
+        return
+    rows = out[..., o:, :]
+    np.multiply(T[:, :, None], z[:, None, :, None, None], out=rows)
+    if P is None:
+        for j in range(m):
+            rows[:, :, j, :, j] += D
+    else:
+        rows += D[:, :, None, :, None] * P[:, None, :, None]
+
+
+def derivatives_of_coefficients(
+    out: Float[ndarray, "B r d n q S"],
+    Q: Float[ndarray, "B r n S"],
+    H: Float[ndarray, "B r n m S"] | None,
+    Phi: Float[ndarray, "B r d S"],
+    dPhi: Float[ndarray, "B r d S"],
+    V: Float[ndarray, "B r m S"],
+) -> None:
+    """Write the derivatives with respect to c, in the same order of rows."""
+    o = out.shape[4] - (0 if H is None else H.shape[3])
+    if o:
+        np.multiply(Q[:, :, None], Phi[:, :, :, None], out=out[..., 0, :])
+    if H is not None:
+        rows = out[..., o:, :]
+        np.multiply(H[:, :, None], Phi[:, :, :, None, None], out=rows)
+        rows += Q[:, :, None, :, None] * (dPhi[:, :, :, None] * V[:, :, None])[:, :, :, None]
+
+
+def carried_back(
+    Q: Float[ndarray, "B r n S"],
+    H: Float[ndarray, "B r n m S"] | None,
+    a: Float[ndarray, "B r S"],
+    b: Float[ndarray, "B r S"],
+    V: Float[ndarray, "B r m S"],
+) -> tuple[ndarray, ndarray | None]:
+    """D and T of the arguments of functions, from Q and H of their values."""
+    D = Q * a[:, :, None]
+    if H is None:
+        return D, None
+    return D, (Q * b[:, :, None])[:, :, :, None] * V[:, :, None] + H * a[:, :, None, None]
+
+
+def samples_last(table: Float[ndarray, "B S *rest"]) -> Float[ndarray, "B *rest S"]:
+    """The same table with its samples as the last axis."""
     return np.ascontiguousarray(np.moveaxis(table, 1, -1))
 
 

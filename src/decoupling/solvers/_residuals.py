@@ -29,7 +29,7 @@ from numpy import ndarray
 from ..bases import LayerBasis
 from ..samples._jacobians import StoredJacobians
 from ._chain import Chain, Parameters, Unknowns, adjoint, dense_derivatives, directional, run_chain
-from ._levenberg import AbstractLinearisation, Dense, MatrixFree
+from ._levenberg import AbstractLinearisation, Dense, MatrixFree, Tall
 from ._problem import Problem
 from ._updates import combine
 from ._weighting import by_output, weigh_values, weighted_mean
@@ -169,23 +169,7 @@ class Eliminated(AbstractResiduals):
 
     def last_layer(self, chain: Chain) -> tuple[ndarray, ndarray, ndarray, ndarray]:
         """Coefficients A (B, p, n), an orthonormal basis Q of the design, residuals (B, R, n) and cost."""
-        design = self.design(chain)
-        B, p, R = design.shape
-        Y = self.rows.Y.swapaxes(0, 1).reshape(R, -1)
-        size = np.sqrt(np.einsum("bpr,bpr->bp", design, design))
-        size = np.where(size > 0.0, size, 1.0)
-        broken = ~np.isfinite(size).all(axis=1)
-        size[broken] = 1.0
-        stacked = np.zeros((B, R + p, p))
-        np.divide(design.mT, size[:, None, :], out=stacked[:, :R])
-        stacked[:, R + np.arange(p), np.arange(p)] = _RANK_RIDGE + np.sqrt(self.ridge) / size
-        stacked[broken] = np.eye(R + p, p)
-        Q, triangle = np.linalg.qr(stacked)
-        A = np.linalg.solve(triangle, Q[:, :R].mT @ Y) / size[..., None]
-        residual = Y - design.mT @ A
-        cost = np.einsum("brn,brn->b", residual, residual) + self.ridge * np.einsum("bpn,bpn->b", A, A)
-        cost[broken] = np.inf
-        return A, Q[:, :R], residual, cost
+        return eliminate(self.design(chain), self.rows, self.ridge)
 
     def coefficients(self, chain: Chain, A: ndarray) -> Float[ndarray, "B r d n"]:
         """Those of the functions of the last layer, among all eliminated ones."""
@@ -225,6 +209,18 @@ class Eliminated(AbstractResiduals):
         QZ = QZ.reshape(B, N, -1)
         M -= QZ @ QZ.mT
         return cost, _with_ridge(M, g, flat, self.ridge, self.free)
+
+    def precisely(self, theta: Parameters) -> tuple[Float[ndarray, " B"], AbstractLinearisation]:
+        """`linearise` for one start without ridge or held parts, to more digits."""
+        rows, (S, q, _) = self.rows, self.rows.Y.shape
+        chain = run_chain(self.layers, theta, rows.X)
+        A, Q, residual, cost = self.last_layer(chain)
+        D, E = self.slopes(chain, A, slice(None))
+        Z = dense_derivatives(chain, theta, self.unknowns, D, E, values=rows.values, jacobians=rows.jacobians)
+        Z *= rows.weights.T
+        tall = Z.reshape(1, -1, q * S)
+        tall = tall - (tall @ Q) @ Q.mT
+        return cost, Tall(tall.reshape(1, Z.shape[1], -1), residual.mT.reshape(1, -1))
 
     def _matrix_free(self, chain: Chain, theta: Parameters, A: ndarray, Q: ndarray, residual: ndarray) -> MatrixFree:
         rows, (S, q, n) = self.rows, self.rows.Y.shape
@@ -361,6 +357,14 @@ class Complete(AbstractResiduals):
             g += (Z @ residual[:, part].transpose(0, 3, 2, 1).reshape(B, -1, 1))[..., 0]
         return cost, _with_ridge(M, g, flat, self.ridge, self.free)
 
+    def precisely(self, theta: Parameters) -> tuple[Float[ndarray, " B"], AbstractLinearisation]:
+        """`linearise` for one start without ridge or held parts, to more digits."""
+        chain = run_chain(self.layers, self._split(theta)[0], self.rows.X)
+        residual = self.residual(theta, chain)
+        Z = self.derivatives(theta, chain, slice(None))
+        tall = residual.transpose(0, 3, 2, 1).reshape(1, -1)
+        return np.einsum("br,br->b", tall, tall), Tall(Z.reshape(1, Z.shape[1], -1), tall)
+
     def _matrix_free(self, chain: Chain, theta: Parameters, residual: ndarray) -> MatrixFree:
         rows, o = self.rows, int(self.rows.values)
         before, C, W, A = self._split(theta)
@@ -423,6 +427,31 @@ class Complete(AbstractResiduals):
         size = np.sqrt(np.sum(C[..., 1:] ** 2, axis=-1))
         size = np.where((size > 0.0) & np.isfinite(size), size, 1.0)
         return [*scaled, C / size[..., None], W * size[:, None, :], *([] if A is None else [A])]
+
+
+def eliminate(
+    design: Float[ndarray, "B p R"], rows: Rows, ridge: float, rank_ridge: float = _RANK_RIDGE
+) -> tuple[Float[ndarray, "B p n"], Float[ndarray, "B R p"], Float[ndarray, "B R n"], Float[ndarray, " B"]]:
+    """Coefficients of all outputs by least squares, an orthonormal basis of the design, residuals and cost.
+
+    R counts values or inputs first, then samples.
+    """
+    B, p, R = design.shape
+    Y = rows.Y.swapaxes(0, 1).reshape(R, -1)
+    size = np.sqrt(np.einsum("bpr,bpr->bp", design, design))
+    size = np.where(size > 0.0, size, 1.0)
+    broken = ~np.isfinite(size).all(axis=1)
+    size[broken] = 1.0
+    stacked = np.zeros((B, R + p, p))
+    np.divide(design.mT, size[:, None, :], out=stacked[:, :R])
+    stacked[:, R + np.arange(p), np.arange(p)] = rank_ridge + np.sqrt(ridge) / size
+    stacked[broken] = np.eye(R + p, p)
+    Q, triangle = np.linalg.qr(stacked)
+    A = np.linalg.solve(triangle, Q[:, :R].mT @ Y) / size[..., None]
+    residual = Y - design.mT @ A
+    cost = np.einsum("brn,brn->b", residual, residual) + ridge * np.einsum("bpn,bpn->b", A, A)
+    cost[broken] = np.inf
+    return A, Q[:, :R], residual, cost
 
 
 def on_window(
