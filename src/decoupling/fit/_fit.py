@@ -91,6 +91,7 @@ def fit(
         time.perf_counter() - began,
         settings,
         solution.found_by,
+        solution.ridge,
     )
 
 

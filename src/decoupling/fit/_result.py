@@ -54,6 +54,8 @@ class Result:
     found_by
         The way that led to the model, such as "algebraic ParaTuck-2" or "random start 17"; empty where a solver knows
         only one.
+    ridge
+        The penalty on squared parameters that the solver chose, in standard units; 0 where it chose none.
     """
 
     decoupling: Decoupling
@@ -68,6 +70,7 @@ class Result:
     seconds: float
     settings: Settings
     found_by: str = ""
+    ridge: float = 0.0
 
     @property
     def reason(self) -> str:
@@ -134,7 +137,7 @@ class Result:
         They are taken at the numbers `u`, the same for every function, or where the samples lie when `u` is left out.
         """
         points = None if u is None else as_array("u", u, ("k",))
-        return standard_errors(self.decoupling, self.samples, points, self._fixed)
+        return standard_errors(self.decoupling, self.samples, points, self._fixed, self.ridge)
 
     @property
     def _fixed(self) -> Collection[str]:
@@ -182,7 +185,7 @@ class Result:
         """
         from ..report import band_errors, plot_functions
 
-        errors = band_errors(self.decoupling, self.samples, self._fixed) if bands else None
+        errors = band_errors(self.decoupling, self.samples, self._fixed, self.ridge) if bands else None
         return plot_functions(self.decoupling, self.samples.X, errors=errors, dark=dark)
 
     def plot_history(self, *, dark: bool = False) -> Figure:

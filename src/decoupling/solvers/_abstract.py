@@ -88,6 +88,7 @@ class Solution:
     notes: tuple[str, ...] = ()
     as_is: bool = False  # parts were given by the user, so the model must not be rewritten in canonical form
     found_by: str = ""  # the way that led to the answer, where a method knows several
+    ridge: float = 0.0  # the penalty on parameters that the method chose
 
 
 class AbstractSolver(abc.ABC):
@@ -141,6 +142,10 @@ class AbstractSolver(abc.ABC):
 
     def judged_by(self, metric: Metric) -> AbstractSolver:  # noqa: ARG002
         """The same method, choosing by a metric of the task (lower is better) where it chooses and was given none."""
+        return self
+
+    def unpenalised(self) -> AbstractSolver:
+        """The same method without a penalty of its own choice, where fits are compared by their misfit."""
         return self
 
     def within(self, seconds: float) -> AbstractSolver:  # noqa: ARG002

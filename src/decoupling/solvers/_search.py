@@ -28,10 +28,12 @@ from ._starts import AbstractStart, Normal, Orthonormal
 from ._status import Status
 from ._structured import Budget, Sampled, inner_layers, way
 
+GIVEN = "the given start"
 _HALVE_EVERY = 30  # steps after which the worse half of a batch is dropped
 _POLISHED = 4  # starts of a batch that are polished
 _SETTLED = 1e-4  # the share of its cost that a polished start must still lose in fifteen steps
 _NEARLY = 1e-9  # a cost from which a start may be exact
+_NOISY = 1e-6  # a cost that noise or a missing function explains
 _POLISHING = 0.3  # how much longer that may take, as a share of `max_seconds`
 _CANDIDATES = 4  # candidates that are tried where finding them takes luck ...
 _PEELING = 0.6  # ... and the share of `max_seconds` for it
@@ -52,6 +54,7 @@ class SearchOptions:
     batch_size: int
     max_seconds: float
     start: AbstractStart | Decoupling
+    ridge_follows: bool = False  # a ridge will be chosen from the misfit
 
 
 @dataclass(frozen=True)
@@ -99,6 +102,19 @@ class Search:
     def best(self) -> Minimum:
         return min(self.minima, key=lambda minimum: minimum.cost)
 
+    @property
+    def seconds(self) -> float:
+        """How long it has taken."""
+        return time.perf_counter() - self.began
+
+    @property
+    def misfit(self) -> float:
+        """The cost of the best minimum without its ridge; infinite if there is none."""
+        if not self.minima:
+            return np.inf
+        size = float(np.sum(self.equations.unknowns.flatten(self.best.theta) ** 2))
+        return self.best.cost - self.equations.complete.ridge * size
+
     def go_on(self) -> bool:
         """Whether another batch is worth its time."""
         if not self.table:
@@ -107,6 +123,8 @@ class Search:
         if self.interrupted or out_of_time or len(self.table) >= self.n_starts or self.found:
             return False
         least = _LEAST_STARTS * 4 ** (self.L - 1)
+        if self.options.ridge_follows and len(self.table) >= least and self.minima and self.best.cost > _NOISY:
+            return False  # the lowest of all minima follows the noise, and would not be kept
         return self.agreeing() < _AGREEING or len(self.table) < least
 
     def agreeing(self) -> int:
@@ -242,7 +260,7 @@ class Search:
                 status = Status.INTERRUPTED if polished.interrupted else status
             row = first + int(starts[polished.index[i]])
             given = row == 0 and self.given is not None
-            found_by = name or ("the given start" if given else f"random start {row + 1}")
+            found_by = name or (GIVEN if given else f"random start {row + 1}")
             self.minima.append(Minimum(cost, one, descent.record + polished.record, status, found_by))
             if self.table[row].objective <= cost:
                 continue

@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Literal
 
 import numpy as np
 
@@ -18,10 +19,14 @@ from .._support._errors import InputError
 from ..model._decoupling import Decoupling
 from ._abstract import AbstractWeightedSolver, ProgressCallback, Solution
 from ._equations import Equations
+from ._free_parameters import n_free
+from ._noise import allowed_misfit, ridges
 from ._parameters import Fixed, parameters_of
 from ._problem import Problem
-from ._search import Search, SearchOptions
+from ._search import GIVEN, Search, SearchOptions
 from ._starts import AbstractStart, Orthonormal
+
+_RIDGED = 0.5  # how much longer the choice of a ridge may take, as a share of `max_seconds`
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,7 +39,9 @@ class VarPro(AbstractWeightedSolver):
         Weight of the values. Scale-free: both terms are divided by the size of their data. Without Jacobians, or
         without values, it has no effect.
     ridge
-        Penalty on the squared size of all weights and coefficients.
+        Penalty on the squared size of all weights and coefficients. "auto" chooses it from the misfit, where the fit is
+        not exact, and the result says so; 0 switches it off. It is off for data as given and for fixed parts, whose
+        units a penalty would depend on.
     max_steps, polish_steps
         Steps of a batch with the last layer eliminated, and of its best starts with all parameters free.
     batch_size
@@ -49,7 +56,7 @@ class VarPro(AbstractWeightedSolver):
     """
 
     lam: float = 1.0
-    ridge: float = 0.0
+    ridge: float | Literal["auto"] = "auto"
     max_steps: int = 150
     polish_steps: int = 200
     batch_size: int = 32
@@ -59,7 +66,8 @@ class VarPro(AbstractWeightedSolver):
 
     def __post_init__(self) -> None:
         as_number("lam", self.lam, above=True)
-        as_number("ridge", self.ridge)
+        if self.ridge != "auto":
+            as_number("ridge", self.ridge)
         as_count("max_steps", self.max_steps)
         as_count("polish_steps", self.polish_steps)
         as_count("batch_size", self.batch_size)
@@ -94,18 +102,82 @@ class VarPro(AbstractWeightedSolver):
         steps = self.polish_steps if max_steps is None else min(max_steps, self.polish_steps)
         return dataclasses.replace(self, start=model, polish_steps=steps)
 
+    def unpenalised(self) -> VarPro:
+        return dataclasses.replace(self, ridge=0.0) if self.ridge == "auto" else self
+
     def within(self, seconds: float) -> VarPro:
         return dataclasses.replace(self, max_seconds=min(self.max_seconds, seconds))
 
     def solve(
         self, problem: Problem, *, n_starts: int, rng: np.random.Generator, progress: ProgressCallback
     ) -> Solution:
-        equations = Equations(problem, lam=self.lam, ridge=self.ridge, fixed=self.fixed)
+        search = self._searched(problem, n_starts, rng, progress)
+        solution = search.solution()
+        if not self._chooses_ridge(problem) or search.found or search.interrupted:
+            return solution
+        return self._ridged(search, solution, problem, n_starts, rng, progress)
+
+    def _chooses_ridge(self, problem: Problem) -> bool:
+        return self.ridge == "auto" and problem.standard and not self.fixed
+
+    def _searched(
+        self, problem: Problem, n_starts: int, rng: np.random.Generator, progress: ProgressCallback
+    ) -> Search:
+        """Candidates, then random starts, until one is exact or more are not worth their time."""
+        ridge = 0.0 if self.ridge == "auto" else self.ridge
+        equations = Equations(problem, lam=self.lam, ridge=ridge, fixed=self.fixed)
         options = SearchOptions(
-            self.lam, self.max_steps, self.polish_steps, self.batch_size, self.max_seconds, self.start
+            self.lam,
+            self.max_steps,
+            self.polish_steps,
+            self.batch_size,
+            self.max_seconds,
+            self.start,
+            ridge_follows=self._chooses_ridge(problem),
         )
         search = Search(options, equations, n_starts, rng, progress)
         search.try_candidates()
         while search.go_on():
             search.run_batch()
-        return search.solution()
+        return search
+
+    def _ridged(
+        self,
+        search: Search,
+        plain: Solution,
+        problem: Problem,
+        n_starts: int,
+        rng: np.random.Generator,
+        progress: ProgressCallback,
+    ) -> Solution:
+        """The largest ridge that is allowed: one batch each, from the answer without one and from random starts."""
+        n_numbers = search.equations.rows.n_numbers
+        n_parameters = n_free(
+            problem.samples.n_inputs,
+            problem.layers,
+            problem.samples.n_outputs,
+            values=problem.F is not None,
+            linear=problem.linear,
+        )
+        cost = search.best.cost
+        nothing = float(np.sum(search.equations.rows.Y**2))
+        allowed = allowed_misfit(cost, n_numbers, n_parameters, nothing)
+        for ridge in ridges(cost, n_numbers):
+            left = (1.0 + _RIDGED) * self.max_seconds - search.seconds
+            if left <= 0.0:
+                note = "There was no time left to choose a ridge: raise `max_seconds`."
+                return dataclasses.replace(plain, notes=(*plain.notes, note))
+            again = dataclasses.replace(self, ridge=ridge, start=plain.decoupling, max_seconds=left)
+            ridged = again._searched(problem, min(n_starts, self.batch_size), rng, progress)
+            if ridged.misfit <= allowed:
+                note = f"A ridge of {ridge:.1e}, chosen from the misfit, holds weights small; ridge=0 switches it off."
+                found = ridged.solution()
+                return dataclasses.replace(
+                    found,
+                    starts=plain.starts,
+                    history=plain.history,
+                    notes=(*plain.notes, note),
+                    found_by=found.found_by if found.found_by != GIVEN else plain.found_by,
+                    ridge=ridge,
+                )
+        return plain
