@@ -169,6 +169,7 @@ def descend(
     max_steps: int,
     exact: float,
     deadline: float,
+    first_damping: float = _FIRST_DAMPING,
     settles_at: float = 1e-3,
     to_rounding: bool = False,
     halve_at: tuple[int, ...] = (),
@@ -186,7 +187,7 @@ def descend(
         cost, linear = linearise(theta)
         cost = np.where(np.isfinite(cost), cost, np.inf)
         index = np.arange(len(cost))
-        damping, growth = np.full(len(cost), _FIRST_DAMPING), np.full(len(cost), 2.0)
+        damping, growth = np.full(len(cost), first_damping), np.full(len(cost), 2.0)
         past = [cost]
         record = [float(cost.min())]
         steps, out_of_time, interrupted = 0, False, False

@@ -33,10 +33,11 @@ _HALVE_EVERY = 30  # steps after which the worse half of a batch is dropped
 _POLISHED = 4  # starts of a batch that are polished
 _SETTLED = 1e-4  # the share of its cost that a polished start must still lose in fifteen steps
 _NEARLY = 1e-9  # a cost from which a start may be exact
+_SHARP = 1e-10  # damping of steps that begin next to an exact model
 _NOISY = 1e-6  # a cost that noise or a missing function explains
 _POLISHING = 0.3  # how much longer that may take, as a share of `max_seconds`
 _CANDIDATES = 4  # candidates that are tried where finding them takes luck ...
-_PEELING = 0.6  # ... and the share of `max_seconds` for it
+_PEELING = 0.8  # ... and the share of `max_seconds` for it
 # Agreement of starts counts from so many on, times 4 for every further layer: the deeper the model, the smaller the
 # share of starts that find the best minimum, and a poor one may be found three times before it.
 _LEAST_STARTS = 32
@@ -285,6 +286,7 @@ class Search:
             residuals.precisely,
             residuals.moved,
             [t[best : best + 1] for t in descent.theta],
+            first_damping=_SHARP,
             max_steps=self.options.polish_steps,
             exact=equations.floor,
             to_rounding=True,
