@@ -253,6 +253,8 @@ def recovery_markdown(recovery: Recovery) -> str:
     ]
     for case in CASES:
         runs = [run for run in recovery.runs if run.case == case.name]
+        if not runs:
+            continue
         good = [run for run in runs if run.worst_error <= RECOVERED]
         mismatch = f"{max(max(run.mismatch, 0.0) for run in good):.0e}" if good else "–"
         times = [run.seconds for run in runs]

@@ -34,6 +34,7 @@ _ELITE = 6  # minima of a relaxed search that children are drawn from
 _LEAST_SIZE = 1e-6  # of the mean, for a sample that is nearly 0
 _SAME = 1e-2  # costs within this relative distance are the same minimum
 _AGREEING, _LEAST_ROUNDS, _MOST_ROUNDS = 3, 40, 400
+_NOISY, _NOISY_ROUNDS = 1e-6, 15  # poor minima of exact data are rarely so high
 _SHARE = 0.8  # of the numbers given: a relaxed model with more coefficients than this tells nothing
 # Coefficients of a relaxed tail beyond which the search for the whole model is faster: of two layers, and of more.
 _TAIL_OF_TWO, _TAIL_UP_TO = 20, 50
@@ -186,7 +187,8 @@ def _peeled(
             rest = _after(relaxed, theta, layers[1:], rng, budget) if cost <= _MET else None
             if rest is not None:
                 return [p[0] for p in theta] + rest
-        if count >= _LEAST_ROUNDS and elite and elite[0].found >= _AGREEING:
+        enough = _NOISY_ROUNDS if elite and elite[0].cost > _NOISY else _LEAST_ROUNDS
+        if count >= enough and elite and elite[0].found >= _AGREEING:
             best = elite[0].theta
             rest = _after(relaxed, best, layers[1:], rng, budget)
             return None if rest is None else [p[0] for p in best] + rest
