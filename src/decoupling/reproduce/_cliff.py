@@ -21,7 +21,7 @@ from ..report._style import house_style, new_figure
 from ..samples._metrics import relative_rmse
 from ..samples._samples import Samples
 from ..solvers import VarPro
-from ._recovery import N_FRESH, RECOVERED
+from ._recovery import N_FRESH, RECOVERED, numbers
 from ._runs import run_all
 from ._writing import write_experiment
 
@@ -86,7 +86,7 @@ def run_cliff(
     """Every rank with every number of layers."""
     tasks = [CliffTask(r, L, run, seed, max_seconds) for L in layers for r in ranks for run in range(n_runs)]
     found = run_all(tasks, work, store=store, n_jobs=n_jobs, progress=progress)
-    runs = tuple(CliffRun(**{k: float("nan") if v is None else v for k, v in found[t].items()}) for t in tasks)
+    runs = tuple(CliffRun(**numbers(found[task])) for task in tasks)
     return Cliff(runs, seed, max_seconds)
 
 

@@ -167,12 +167,12 @@ def run_recovery(
             for run in range(n_runs)
         ]
     found = run_all(tasks, work, store=store, n_jobs=n_jobs, progress=progress)
-    runs = tuple(RecoveryRun(**_numbers(found[task])) for task in tasks if not task.level)
-    noisy = tuple(NoiseRun(**_numbers(found[task])) for task in tasks if task.level)
+    runs = tuple(RecoveryRun(**numbers(found[task])) for task in tasks if not task.level)
+    noisy = tuple(NoiseRun(**numbers(found[task])) for task in tasks if task.level)
     return Recovery(runs, noisy, seed)
 
 
-def _numbers(outcome: dict[str, Any]) -> dict[str, Any]:
+def numbers(outcome: dict[str, Any]) -> dict[str, Any]:
     """What JSON has no number for was NaN."""
     return {name: float("nan") if value is None else value for name, value in outcome.items()}
 
