@@ -17,7 +17,7 @@ from numpy import ndarray
 
 import decoupling as dc
 from decoupling.bases import LayerBasis
-from decoupling.solvers import Problem, _levenberg, _varpro
+from decoupling.solvers import Problem, _levenberg, _search
 from decoupling.solvers._chain import Parameters
 from decoupling.solvers._levenberg import descend
 from decoupling.solvers._parameters import blank_parameters
@@ -87,7 +87,7 @@ def draw(problem: Problem, start: dc.AbstractStart, rng: np.random.Generator) ->
 
 def share(case: str, seed: int, start: str, damping: float, continued: bool) -> float:
     """Share of exact starts on one data set."""
-    _levenberg._FIRST_DAMPING = damping
+    _levenberg.descend.__kwdefaults__["first_damping"] = damping
     system, samples, rng = data(case, seed)
     problem, residuals = reduced(samples, system, system.degrees)
     if not continued:
@@ -103,7 +103,7 @@ def share(case: str, seed: int, start: str, damping: float, continued: bool) -> 
 
 def solve_time(case: str, seed: int, halve_every: int, batch_size: int) -> tuple[float, bool]:
     """Seconds until one data set is solved, and whether it was."""
-    _varpro._HALVE_EVERY = halve_every
+    _search._HALVE_EVERY = halve_every
     system, samples, rng = data(case, seed)
     began = time.perf_counter()
     solver = dc.VarPro(batch_size=batch_size, max_seconds=30)

@@ -68,5 +68,7 @@ from .solvers import VarPro as VarPro
 from .solvers import Zniyed as Zniyed
 from .solvers._inference import Identifiability as Identifiability
 from .solvers._status import Status as Status
+from .solvers._unconstrained import ParaTuckFit as ParaTuckFit
+from .solvers._unconstrained import paratuck as paratuck
 
 __version__: str

@@ -7,7 +7,7 @@ from numpy.testing import assert_allclose
 import decoupling as dc
 from decoupling.bases import LayerBasis
 from decoupling.solvers import Problem
-from decoupling.solvers._chain import Unknowns, adjoint, directional, run_chain
+from decoupling.solvers._chain import Unknowns, adjoint, dense_derivatives, directional, run_chain
 from decoupling.solvers._parameters import blank_parameters
 from decoupling.solvers._residuals import Complete, Eliminated, Rows, on_window
 from tests.strategies import sampled
@@ -53,6 +53,7 @@ def test_derivatives_of_all_rows_agree_with_finite_differences(dims, bases, know
         return complete.residual(parts, run_chain(problem.layers, inner(problem, parts), problem.X))
 
     Z = complete.derivatives(theta, run_chain(problem.layers, inner(problem, theta), problem.X), slice(None))
+    Z = Z.transpose(0, 4, 3, 2, 1)  # (B, S, q, n, N)
     for k in range(complete.unknowns.count(theta)):
         h = np.zeros((3, complete.unknowns.count(theta)))
         h[:, k] = 1e-6
@@ -152,3 +153,21 @@ def test_memory_is_bounded_by_working_on_some_samples_at_a_time(monkeypatch):
             parts = residuals.linearise(parameters)[1]
         assert_allclose(parts.M, whole.M, rtol=1e-9, atol=1e-9 * np.abs(whole.M).max())
         assert_allclose(parts.g, whole.g, rtol=1e-9, atol=1e-9 * np.abs(whole.g).max())
+
+
+@pytest.mark.parametrize(("dims", "bases"), CASES, ids=str)
+@pytest.mark.parametrize("known", KNOWN)
+def test_derivatives_with_samples_last_are_those_along_single_parameters(dims, bases, known):
+    problem, theta = setting(dims, bases, known)
+    theta, rng = inner(problem, theta), np.random.default_rng(3)
+    chain, unknowns = run_chain(problem.layers, theta, problem.X), Unknowns.of(problem.layers)
+    D, E = rng.normal(size=(2, 3, problem.X.shape[0], dims[-1], dims[-2]))
+    values, jacobians = known != "jacobians", known != "values"
+    last = [np.moveaxis(table, 1, -1) for table in (D, E)]
+    Z = dense_derivatives(chain, theta, unknowns, *last, values=values, jacobians=jacobians)
+    for k in range(unknowns.count(theta)):
+        dt, dV = directional(chain, theta, unknowns.split(np.eye(1, Z.shape[1], k).repeat(3, axis=0), theta))
+        of_F = np.einsum("bsnr,bsr->bns", D, dt)[:, :, None]
+        of_J = np.moveaxis((E * dt[:, :, None]) @ chain.V[-1] + D @ dV, 1, -1)
+        expected = np.concatenate([of_F] * values + [of_J] * jacobians, axis=2)
+        assert_allclose(Z[:, k], expected, rtol=1e-12, atol=1e-12 * (1 + np.abs(expected).max()))

@@ -63,6 +63,11 @@ class AbstractBasis(abc.ABC):
         """
         return False
 
+    @property
+    def polynomial_degree(self) -> int | None:
+        """d where the functions and the constant span all polynomials of degree d; None where they do not."""
+        return None
+
     def expression(self, algebra: AbstractAlgebra[Any], t: Any, c: Any) -> Any:  # noqa: ARG002
         """c_0 + sum_k c_k phi_k(t), written with the arithmetic of `algebra`.
 
@@ -129,6 +134,10 @@ class AbstractPolynomialBasis(AbstractBasis):
     @property
     def in_words(self) -> str:
         return f"polynomials of degree {self.size}"
+
+    @property
+    def polynomial_degree(self) -> int | None:
+        return self.size
 
     @abc.abstractmethod
     def to_monomials(self) -> Float[ndarray, "d d"]:

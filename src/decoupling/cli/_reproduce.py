@@ -116,7 +116,7 @@ def table1(runs: int, n_starts: int, **asked: Any) -> None:
 )
 @experiment_options("recovery")
 def recovery(runs: int, noise: bool, max_seconds: float, **asked: Any) -> None:
-    """Exact recovery: how often VarPro finds the system behind the data, for one to four layers.
+    """Exact recovery: how often VarPro finds the system behind the data, for one to five layers, and with noise.
 
     Finished runs are kept in recovery-runs.jsonl: a command that was stopped goes on where it was.
     """
@@ -124,6 +124,23 @@ def recovery(runs: int, noise: bool, max_seconds: float, **asked: Any) -> None:
 
     run = partial(run_recovery, n_runs=runs, max_seconds=max_seconds, noise=noise)
     Experiment("recovery", **asked).carry_out(run, write_recovery, recovery_markdown)
+
+
+@reproduce.command()
+@runs_option(3, "Data sets per rank and number of layers.")
+@click.option(
+    "--max-seconds", type=click.FloatRange(min=0, min_open=True), default=20, show_default=True, help="Per data set."
+)
+@experiment_options("cliff")
+def cliff(runs: int, max_seconds: float, **asked: Any) -> None:
+    """The cliff: share of systems recovered and time, over ranks 2 to 8 and one to four layers.
+
+    Finished runs are kept in cliff-runs.jsonl: a command that was stopped goes on where it was.
+    """
+    from ..reproduce import cliff_markdown, run_cliff, write_cliff
+
+    run = partial(run_cliff, n_runs=runs, max_seconds=max_seconds)
+    Experiment("cliff", **asked).carry_out(run, write_cliff, cliff_markdown)
 
 
 @reproduce.command()

@@ -63,6 +63,7 @@ def result_content(result: Result, validation: Samples | None, notes: Sequence[s
         "relative_rmse_percent": result.relative_rmse() if result.samples.F is not None else None,
         "status": result.status.name,
         "reason": result.reason,
+        "found_by": result.found_by,
         "lam": result.lam,
         "notes": (*notes, *result.notes),
         "locally_unique": result.identifiability.locally_unique if model.n_parameters <= 1000 else None,
@@ -96,6 +97,8 @@ def result_table(result: Result, validation: Samples | None, title: str, notes: 
     good = sum(row.status.name != "NONFINITE" for row in result.starts)
     table.add_row("starts", f"{len(result.starts)}, of which {good} finite")
     table.add_row("stopped", result.reason)
+    if result.found_by:
+        table.add_row("found by", result.found_by)
     if result.decoupling.n_parameters <= 1000:
         table.add_row("unique", str(result.identifiability))
     for note in (*notes, *result.notes):

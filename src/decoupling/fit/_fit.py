@@ -90,6 +90,8 @@ def fit(
         method,
         time.perf_counter() - began,
         settings,
+        solution.found_by,
+        solution.ridge,
     )
 
 

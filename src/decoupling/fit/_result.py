@@ -51,6 +51,11 @@ class Result:
         What it was made from: `decouple` called with these again gives the same model.
     seconds
         How long it took.
+    found_by
+        The way that led to the model, such as "algebraic ParaTuck-2" or "random start 17"; empty where a solver knows
+        only one.
+    ridge
+        The penalty on squared parameters that the solver chose, in standard units; 0 where it chose none.
     """
 
     decoupling: Decoupling
@@ -64,6 +69,8 @@ class Result:
     solver: AbstractSolver
     seconds: float
     settings: Settings
+    found_by: str = ""
+    ridge: float = 0.0
 
     @property
     def reason(self) -> str:
@@ -130,7 +137,7 @@ class Result:
         They are taken at the numbers `u`, the same for every function, or where the samples lie when `u` is left out.
         """
         points = None if u is None else as_array("u", u, ("k",))
-        return standard_errors(self.decoupling, self.samples, points, self._fixed)
+        return standard_errors(self.decoupling, self.samples, points, self._fixed, self.ridge)
 
     @property
     def _fixed(self) -> Collection[str]:
@@ -178,7 +185,7 @@ class Result:
         """
         from ..report import band_errors, plot_functions
 
-        errors = band_errors(self.decoupling, self.samples, self._fixed) if bands else None
+        errors = band_errors(self.decoupling, self.samples, self._fixed, self.ridge) if bands else None
         return plot_functions(self.decoupling, self.samples.X, errors=errors, dark=dark)
 
     def plot_history(self, *, dark: bool = False) -> Figure:
@@ -234,7 +241,8 @@ class Result:
         errors = [f"Error(J) {self.error_jacobian:.2e}"] if self.samples.J is not None else []
         if self.samples.F is not None:
             errors.append(f"Error(F) {self.error_values:.2e}")
-        return f"Result({self.decoupling!r}, {', '.join(errors)}, lam {self.lam:.0e}, {self.status.name})"
+        how = f" by {self.found_by}" if self.found_by else ""
+        return f"Result({self.decoupling!r}, {', '.join(errors)}, lam {self.lam:.0e}, {self.status.name}{how})"
 
     def _repr_html_(self) -> str:
         from ..write._notebook import result_html

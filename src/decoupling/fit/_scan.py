@@ -64,7 +64,8 @@ class Scan:
         max_seconds: float,
         report: Callable[..., None],
     ) -> None:
-        self.samples, self.limits, self.basis, self.solver = samples, limits, basis, solver
+        self.samples, self.limits, self.basis = samples, limits, basis
+        self.solver = solver.unpenalised()  # the criterion compares misfits, and counts parameters itself
         self.linear, self.rounding = linear, exact_below(samples)
         self.deadline, self.share, self.report = began + max_seconds, _SHARE * max_seconds, report
         self.hints = hints_of(samples)

@@ -267,7 +267,8 @@ class Decoupling:
         model = self.scaled(l + 1, alpha, np.ones_like(alpha))
         C = model.g[l].C[:, 1:]
         largest = np.sign(C[np.arange(len(C)), np.argmax(np.abs(C), axis=1)])
-        beta = np.where(size > _TINY, largest / np.where(size > _TINY, size, 1.0), 1.0)
+        lives = (size > _TINY) & (largest != 0.0)  # coefficients may vanish where slopes are tiny
+        beta = np.where(lives, largest / np.where(lives, size, 1.0), 1.0)
         return model.scaled(l + 1, np.ones_like(beta), beta)
 
     def _with_smallest_constants(self) -> Decoupling:

@@ -1,5 +1,6 @@
 """The experiments of the paper, and our own, as functions that the command line calls."""
 
+from ._cliff import Cliff, cliff_markdown, run_cliff, write_cliff
 from ._equivariance import Equivariance, equivariance_markdown, run_equivariance, write_equivariance
 from ._recovery import Recovery, recovery_markdown, run_recovery, write_recovery
 from ._selection import SelectionTable, run_selection, selection_markdown, write_selection
@@ -7,13 +8,16 @@ from ._silverbox import SilverboxFigure, run_silverbox, silverbox_markdown, writ
 from ._table1 import Table1, run_table1, table1_markdown, write_table1
 
 __all__ = [
+    "Cliff",
     "Equivariance",
     "Recovery",
     "SelectionTable",
     "SilverboxFigure",
     "Table1",
+    "cliff_markdown",
     "equivariance_markdown",
     "recovery_markdown",
+    "run_cliff",
     "run_equivariance",
     "run_recovery",
     "run_selection",
@@ -22,6 +26,7 @@ __all__ = [
     "selection_markdown",
     "silverbox_markdown",
     "table1_markdown",
+    "write_cliff",
     "write_equivariance",
     "write_recovery",
     "write_selection",

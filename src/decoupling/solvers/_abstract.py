@@ -87,6 +87,8 @@ class Solution:
     path: tuple[LamRow, ...] = ()
     notes: tuple[str, ...] = ()
     as_is: bool = False  # parts were given by the user, so the model must not be rewritten in canonical form
+    found_by: str = ""  # the way that led to the answer, where a method knows several
+    ridge: float = 0.0  # the penalty on parameters that the method chose
 
 
 class AbstractSolver(abc.ABC):
@@ -145,6 +147,10 @@ class AbstractSolver(abc.ABC):
 
     def judged_by(self, loss: Loss) -> AbstractSolver:  # noqa: ARG002
         """The same method, choosing by a loss of the task (lower is better) where it chooses and was given none."""
+        return self
+
+    def unpenalised(self) -> AbstractSolver:
+        """The same method without a penalty of its own choice, where fits are compared by their misfit."""
         return self
 
     def within(self, seconds: float) -> AbstractSolver:  # noqa: ARG002

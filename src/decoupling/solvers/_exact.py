@@ -1,8 +1,10 @@
-"""What "exact" means: errors that the rounding of the data explains."""
+"""What "exact" means: errors that rounding explains, of the data or of the model."""
 
 from __future__ import annotations
 
 import numpy as np
+from jaxtyping import Float
+from numpy import ndarray
 
 from ..samples._samples import Samples
 
@@ -21,3 +23,12 @@ def exact_below(samples: Samples) -> float:
             largest, width = np.max(np.abs(table), axis=0), np.ptp(table, axis=0)
             worst = max(worst, float(np.max(np.divide(largest, width, out=np.ones_like(width), where=width > 0.0))))
     return max(_EXACT, (_ROUNDINGS * worst * float(np.finfo(float).eps)) ** 2)
+
+
+def rounding_of(diagonal: Float[ndarray, " N"], parameters: Float[ndarray, " N"]) -> float:
+    """The cost that rounding of the parameters alone can cause, by the diagonal of the normal matrix.
+
+    Where large terms cancel each other, a model cannot meet its data better than this.
+    """
+    with np.errstate(over="ignore"):
+        return float((_ROUNDINGS * np.finfo(float).eps) ** 2 * (diagonal @ parameters**2))

@@ -83,8 +83,11 @@ class Linearisation:
         return int(np.count_nonzero(self.singular > _RANK_TOLERANCE * self.singular[0]))
 
 
-def linearise(model: Decoupling, samples: Samples, fixed: Collection[str] = ()) -> Linearisation:
-    """Differentiate all data with respect to all parameters that are free."""
+def linearise(model: Decoupling, samples: Samples, fixed: Collection[str] = (), ridge: float = 0.0) -> Linearisation:
+    """Differentiate all data with respect to all parameters that are free.
+
+    A ridge is one more row per parameter, without noise; `left` and `residual` keep the rows of the data.
+    """
     if not samples.in_memory:
         raise InputError(
             "`samples` must hold J in memory to tell how well a model is determined. Got stored Jacobians: decouple "
@@ -102,7 +105,7 @@ def linearise(model: Decoupling, samples: Samples, fixed: Collection[str] = ()) 
     rows = Rows.of(problem, 1.0)
     complete = Complete(rows, problem.layers, problem.linear)
     chain = run_chain(problem.layers, theta[: 2 * L - 1], rows.X)
-    Z = complete.derivatives(theta, chain, slice(None))[0].reshape(-1, n_parameters)
+    Z = complete.derivatives(theta, chain, slice(None))[0].transpose(3, 2, 1, 0).reshape(-1, n_parameters)
     size = np.linalg.norm(Z, axis=0)
     free = _free(problem, theta, unknowns, fixed)
     # The functions of a canonical model have unit scale, so a column times the size of its row of parameters is what
@@ -112,7 +115,11 @@ def linearise(model: Decoupling, samples: Samples, fixed: Collection[str] = ()) 
     dead = size * np.maximum(reach, 1.0) <= _NO_EFFECT * max(1.0, float(np.linalg.norm(rows.Y)))
     used = free & ~dead
     unit = np.where(used, size, 1.0)
-    left, singular, right = np.linalg.svd(np.where(used, Z, 0.0) / unit, full_matrices=False)
+    scaled = np.where(used, Z, 0.0) / unit
+    if ridge > 0.0:
+        scaled = np.concatenate([scaled, np.sqrt(ridge) * np.diag(np.where(used, 1.0 / unit, 0.0))])
+    left, singular, right = np.linalg.svd(scaled, full_matrices=False)
+    left = left[: len(Z)]
     residual = complete.residual(theta, chain)[0]
     return Linearisation(
         theta,
@@ -144,15 +151,17 @@ def standard_errors(
     samples: Samples,
     u: Float[ndarray, " k"] | list[Float[ndarray, "_ _"]] | None,
     fixed: Collection[str] = (),
+    ridge: float = 0.0,
 ) -> tuple[Float[ndarray, "_ _"], ...]:
     """Standard errors of all internal functions, layer by layer.
 
     They are taken at the numbers `u`, at one array (k, r_l) per layer, or where the samples lie. Noise is taken as
     independent, with one variance for values and one for Jacobians, both from the residuals. A function is compared
     with the same function of another fit when the range of its arguments and the root mean square of its slopes over
-    the samples are the same. Functions that the data do not determine have infinite errors.
+    the samples are the same. Functions that the data do not determine have infinite errors. With a ridge these are
+    errors around the model that it leads to, not around the truth.
     """
-    at = linearise(model, samples, fixed)
+    at = linearise(model, samples, fixed, ridge)
     moves = at.unknowns.split(_parameter_spread(at), at.theta)  # the parameters vary like a combination of these (k)
     dead = [part > 0.0 for part in at.unknowns.split((at.dead & at.free)[None].astype(float), at.theta)]
     dt = at.chain.z[0] @ moves[0][..., :-1].mT + moves[0][:, None, :, -1]  # of the arguments of layer 1: (k, S, r_1)

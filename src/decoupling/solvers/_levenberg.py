@@ -16,7 +16,8 @@ from ._normal import solve_each
 
 _FIRST_DAMPING = 1e-2
 _LEAST_DAMPING, _LARGEST_DAMPING = 1e-14, 1e10
-_SETTLED_AFTER, _SETTLED_DECREASE = 15, 1e-3  # steps without a relative decrease like this: a local minimum
+_SETTLED_AFTER = 15  # steps without a relative decrease of `settles_at`: a local minimum
+_NO_CHANGE = 1e-13  # of the largest singular value
 _MAX_PRODUCTS = 60  # of the normal matrix with a vector, for one step
 
 
@@ -63,6 +64,36 @@ class Dense(AbstractLinearisation):
 
     def take(self, keep: ndarray) -> Dense:
         return Dense(self.M[keep], self.g[keep])
+
+
+@dataclass(frozen=True)
+class Tall(AbstractLinearisation):
+    """Z and the residual of one start themselves, solved by QR and SVD: twice the digits of normal equations."""
+
+    Z: Float[ndarray, "1 N R"]
+    residual: Float[ndarray, "1 R"]
+
+    def step(self, damping: Float[ndarray, " B"]) -> tuple[Float[ndarray, "B N"], Float[ndarray, " B"]]:
+        Z, N = self.Z[0], self.Z.shape[1]
+        if not np.all(np.isfinite(Z)):
+            return np.full((1, N), np.nan), np.zeros(1)
+        size = np.sqrt(np.einsum("nr,nr->n", Z, Z))
+        size = np.maximum(size, 1e-6 * size.max()) if size.any() else np.ones(N)
+        level = max(float(damping[0]) - _LEAST_DAMPING, 0.0)  # none at all once every step is a good one
+        Q, R = np.linalg.qr(Z.T / size)
+        left, singular, right = np.linalg.svd(R)
+        turned = left.T @ (Q.T @ self.residual[0])
+        # Scalings that change nothing have singular values of rounding.
+        kept = singular > _NO_CHANGE * singular[0]
+        share = np.where(kept, singular, 0.0) / np.where(kept, singular**2 + level, 1.0)
+        promised = np.sum(turned**2 * share * singular) + level * np.sum((share * turned) ** 2)
+        return ((right.T @ (share * turned)) / size)[None], np.array([promised])
+
+    def merged(self, better: ndarray, other: AbstractLinearisation) -> AbstractLinearisation:
+        return other if better[0] else self
+
+    def take(self, keep: ndarray) -> AbstractLinearisation:  # noqa: ARG002 (one start is never dropped)
+        return self
 
 
 @dataclass(frozen=True)
@@ -138,6 +169,8 @@ def descend(
     max_steps: int,
     exact: float,
     deadline: float,
+    first_damping: float = _FIRST_DAMPING,
+    settles_at: float = 1e-3,
     to_rounding: bool = False,
     halve_at: tuple[int, ...] = (),
     observe: Callable[[Parameters, ndarray], bool] = _goes_on,
@@ -145,15 +178,16 @@ def descend(
 ) -> Descent:
     """Minimise the cost of every start until one is exact, all have settled, or steps or time are used up.
 
-    With `to_rounding` an exact start goes on as long as it improves. `halve_at` names steps after which the worse
-    half of the starts is dropped; `deadline` is a time of `time.perf_counter`. `observe` is shown the parameters and
-    costs of all starts after every step, and ends the descent by returning False.
+    A start has settled when it lost less than the share `settles_at` of its cost in fifteen steps. With `to_rounding`
+    an exact start goes on as long as it improves. `halve_at` names steps after which the worse half of the starts is
+    dropped; `deadline` is a time of `time.perf_counter`. `observe` is shown the parameters and costs of all starts
+    after every step, and ends the descent by returning False.
     """
     with np.errstate(all="ignore"):  # a trial that overflows has a cost of infinity or NaN and is rejected
         cost, linear = linearise(theta)
         cost = np.where(np.isfinite(cost), cost, np.inf)
         index = np.arange(len(cost))
-        damping, growth = np.full(len(cost), _FIRST_DAMPING), np.full(len(cost), 2.0)
+        damping, growth = np.full(len(cost), first_damping), np.full(len(cost), 2.0)
         past = [cost]
         record = [float(cost.min())]
         steps, out_of_time, interrupted = 0, False, False
@@ -190,7 +224,7 @@ def descend(
                 keep[np.argsort(cost, kind="stable")[(len(cost) + 1) // 2 :]] = False
             settled = np.zeros(len(cost), dtype=bool)
             if len(past) > _SETTLED_AFTER:
-                settled = past[-1] > (1.0 - _SETTLED_DECREASE) * past[-1 - _SETTLED_AFTER]
+                settled = past[-1] > (1.0 - settles_at) * past[-1 - _SETTLED_AFTER]
             if settled.all():
                 break
             if not keep.all():

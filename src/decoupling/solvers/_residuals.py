@@ -28,7 +28,7 @@ from numpy import ndarray
 
 from ..bases import LayerBasis
 from ._chain import Chain, Parameters, Unknowns, adjoint, dense_derivatives, directional, run_chain
-from ._levenberg import AbstractLinearisation, Dense, MatrixFree
+from ._levenberg import AbstractLinearisation, Dense, MatrixFree, Tall
 from ._problem import Problem
 from ._updates import combine
 from ._weighting import by_output, weigh_values, weighted_mean
@@ -80,15 +80,15 @@ class Rows:
         blank = cls(problem.X, given, stacked, problem.F is not None, problem.J is not None, mixing)
         return dataclasses.replace(blank, Y=blank.weigh_rows(given[None])[0])
 
-    def weigh(self, table: Float[ndarray, "B s q n N"], part: slice = slice(None)) -> Float[ndarray, "B s q n N"]:
+    def weigh(self, table: Float[ndarray, "B N n q s"], part: slice = slice(None)) -> Float[ndarray, "B N n q s"]:
         """Rows of some samples times their weights. The table is used up to save memory: use what is returned."""
-        table *= self.weights[part, :, None, None]
+        table *= self.weights[part].T
         if self.mixing is None:
             return table
         if self.mixing.ndim == 2:
-            table *= self.mixing[part, None, :, None]
+            table *= self.mixing[part].T[:, None]
             return table
-        return self.mixing[part, None] @ table
+        return np.einsum("sij,bNjqs->bNiqs", self.mixing[part], table)
 
     def weigh_rows(self, table: Float[ndarray, "B S q n"]) -> Float[ndarray, "B S q n"]:
         """The same for one number per row and output."""
@@ -145,43 +145,30 @@ class Eliminated(AbstractResiduals):
     def unknowns(self) -> Unknowns:
         return Unknowns.of(self.layers)
 
-    def design(self, chain: Chain) -> Float[ndarray, "B R p"]:
-        """Columns: the constant (where values are known), phi_k(t_Lj), function by function, then x if asked for."""
+    def design(self, chain: Chain) -> Float[ndarray, "B p R"]:
+        """Columns, here as rows: the constant (where values are known), phi_k(t_Lj) by function, then x if asked for.
+
+        Samples are the last axis: R counts values or inputs first, then samples.
+        """
         rows = self.rows
-        Phi, dPhi, V = chain.Phi[-1], chain.dPhi[-1], chain.V[-1]
-        B, S, r, d = Phi.shape
+        Phi, dPhi, V = (np.moveaxis(table[-1], 1, -1) for table in (chain.Phi, chain.dPhi, chain.V))
+        B, r, d, S = Phi.shape
         o, k = int(rows.values), rows.X.shape[1] if self.linear else 0
         e = o + r * d  # where the columns of x begin
-        table = np.zeros((B, S, rows.Y.shape[1], e + k))
+        table = np.zeros((B, e + k, rows.Y.shape[1], S))
         if rows.values:
-            table[:, :, 0, 0] = 1.0
-            table[:, :, 0, 1:e] = Phi.reshape(B, S, r * d)
-            table[:, :, 0, e:] = rows.X[:, :k]
+            table[:, 0, 0] = 1.0
+            table[:, 1:e, 0] = Phi.reshape(B, r * d, S)
+            table[:, e:, 0] = rows.X.T[:k]
         if rows.jacobians:
-            table[:, :, o:, o:e] = (V.mT[..., None] * dPhi[:, :, None]).reshape(B, S, -1, r * d)
-            table[:, :, o:, e:] = np.eye(V.shape[-1], k)
-        table *= rows.weights[:, :, None]
-        return table.reshape(B, -1, e + k)
+            np.multiply(dPhi[:, :, :, None], V[:, :, None], out=table[:, o:e, o:].reshape(B, r, d, -1, S))
+            table[:, e:, o:] = np.eye(k, V.shape[2])[..., None]
+        table *= rows.weights.T
+        return table.reshape(B, e + k, -1)
 
     def last_layer(self, chain: Chain) -> tuple[ndarray, ndarray, ndarray, ndarray]:
         """Coefficients A (B, p, n), an orthonormal basis Q of the design, residuals (B, R, n) and cost."""
-        design = self.design(chain)
-        B, R, p = design.shape
-        Y = self.rows.Y.reshape(R, -1)
-        size = np.sqrt(np.einsum("brp,brp->bp", design, design))
-        size = np.where(size > 0.0, size, 1.0)
-        broken = ~np.isfinite(size).all(axis=1)
-        size[broken] = 1.0
-        stacked = np.zeros((B, R + p, p))
-        np.divide(design, size[:, None, :], out=stacked[:, :R])
-        stacked[:, R + np.arange(p), np.arange(p)] = _RANK_RIDGE + np.sqrt(self.ridge) / size
-        stacked[broken] = np.eye(R + p, p)
-        Q, triangle = np.linalg.qr(stacked)
-        A = np.linalg.solve(triangle, Q[:, :R].mT @ Y) / size[..., None]
-        residual = Y - design @ A
-        cost = np.einsum("brn,brn->b", residual, residual) + self.ridge * np.einsum("bpn,bpn->b", A, A)
-        cost[broken] = np.inf
-        return A, Q[:, :R], residual, cost
+        return eliminate(self.design(chain), self.rows, self.ridge)
 
     def coefficients(self, chain: Chain, A: ndarray) -> Float[ndarray, "B r d n"]:
         """Those of the functions of the last layer, among all eliminated ones."""
@@ -189,9 +176,12 @@ class Eliminated(AbstractResiduals):
         return A[:, o : o + r * d].reshape(B, r, d, n)
 
     def slopes(self, chain: Chain, A: ndarray, part: slice) -> tuple[ndarray, ndarray]:
-        """D and E of the eliminated last layer."""
-        coefficients = self.coefficients(chain, A).transpose(0, 3, 1, 2)
-        return _contract(chain.dPhi[-1][:, part], coefficients), _contract(chain.ddPhi[-1][:, part], coefficients)
+        """D and E of the eliminated last layer, (B, n, r, S)."""
+        coefficients = self.coefficients(chain, A).transpose(0, 1, 3, 2)  # (B, r, n, d)
+        of_dPhi, of_ddPhi = (
+            coefficients @ np.moveaxis(table[-1][:, part], 1, -1) for table in (chain.dPhi, chain.ddPhi)
+        )
+        return of_dPhi.swapaxes(1, 2), of_ddPhi.swapaxes(1, 2)
 
     def linearise(self, theta: Parameters) -> tuple[Float[ndarray, " B"], AbstractLinearisation]:
         rows, (S, q, n) = self.rows, self.rows.Y.shape
@@ -202,26 +192,38 @@ class Eliminated(AbstractResiduals):
         B, N = flat.shape
         if not self.rows.forms_normal_matrix(N):
             return cost, self._matrix_free(chain, theta, A, Q, residual)
-        Q, residual = Q.reshape(B, S, q, -1), residual.reshape(B, S, q, n)
+        Q, residual = Q.reshape(B, q, S, -1), residual.mT.reshape(B, n, q, S)
         M, g = np.zeros((B, N, N)), np.zeros((B, N))
-        QZ = np.zeros((B, Q.shape[-1], n * N))
+        QZ = np.zeros((B, N * n, Q.shape[-1]))
         for part in rows.chunks(B, N):
             D, E = self.slopes(chain, A, part)
             Z = dense_derivatives(
                 _part(chain, part), theta, self.unknowns, D, E, values=rows.values, jacobians=rows.jacobians
             )
-            Z *= rows.weights[part, :, None, None]
-            tall = Z.reshape(B, -1, N)
-            M += tall.mT @ tall
-            g += (tall.mT @ residual[:, part].reshape(B, -1, 1))[..., 0]
-            QZ += Q[:, part].reshape(B, -1, Q.shape[-1]).mT @ Z.reshape(B, -1, n * N)
-        QZ = QZ.reshape(B, -1, N)
-        M -= QZ.mT @ QZ
+            Z *= rows.weights[part].T
+            flat_Z = Z.reshape(B, N, -1)
+            M += flat_Z @ flat_Z.mT
+            g += (flat_Z @ residual[..., part].reshape(B, -1, 1))[..., 0]
+            QZ += Z.reshape(B, N * n, -1) @ Q[:, :, part].reshape(B, -1, Q.shape[-1])
+        QZ = QZ.reshape(B, N, -1)
+        M -= QZ @ QZ.mT
         return cost, _with_ridge(M, g, flat, self.ridge, self.free)
+
+    def precisely(self, theta: Parameters) -> tuple[Float[ndarray, " B"], AbstractLinearisation]:
+        """`linearise` for one start without ridge or held parts, to more digits."""
+        rows, (S, q, _) = self.rows, self.rows.Y.shape
+        chain = run_chain(self.layers, theta, rows.X)
+        A, Q, residual, cost = self.last_layer(chain)
+        D, E = self.slopes(chain, A, slice(None))
+        Z = dense_derivatives(chain, theta, self.unknowns, D, E, values=rows.values, jacobians=rows.jacobians)
+        Z *= rows.weights.T
+        tall = Z.reshape(1, -1, q * S)
+        tall = tall - (tall @ Q) @ Q.mT
+        return cost, Tall(tall.reshape(1, Z.shape[1], -1), residual.mT.reshape(1, -1))
 
     def _matrix_free(self, chain: Chain, theta: Parameters, A: ndarray, Q: ndarray, residual: ndarray) -> MatrixFree:
         rows, (S, q, n) = self.rows, self.rows.Y.shape
-        D, E = self.slopes(chain, A, slice(None))
+        D, E = (np.moveaxis(table, -1, 1) for table in self.slopes(chain, A, slice(None)))  # (B, S, n, r)
         B, o = A.shape[0], int(rows.values)
         V = chain.V[-1]
 
@@ -233,12 +235,12 @@ class Eliminated(AbstractResiduals):
             if rows.jacobians:
                 out[:, :, o:] = ((E * dt[:, :, None]) @ V + D @ dV).mT
             out *= rows.weights[:, :, None]
-            tall = out.reshape(B, S * q, n)
+            tall = out.swapaxes(1, 2).reshape(B, q * S, n)
             return tall - Q @ (Q.mT @ tall)
 
         def backward(tall: ndarray) -> ndarray:
             # Residuals are orthogonal to Q already, up to its ridge; products of `forward` are as well.
-            w = tall.reshape(B, S, q, n) * rows.weights[:, :, None]
+            w = tall.reshape(B, q, S, n).swapaxes(1, 2) * rows.weights[:, :, None]
             t_bar, V_bar = np.zeros(chain.t[-1].shape), np.zeros(V.shape)
             if rows.values:
                 t_bar += np.einsum("bsnr,bsn->bsr", D, w[:, :, 0])
@@ -299,39 +301,45 @@ class Complete(AbstractResiduals):
         if rows.jacobians:
             table[:, :, int(rows.values) :] += A.mT[:, None]
 
-    def derivatives(self, theta: Parameters, chain: Chain, part: slice) -> Float[ndarray, "B s q n N"]:
+    def derivatives(self, theta: Parameters, chain: Chain, part: slice) -> Float[ndarray, "B N n q s"]:
         """Derivatives of the weighted model rows with respect to all parameters, for some of the samples."""
         rows = self.rows
         before, C, W, A = self._split(theta)
         some = _part(chain, part)
-        a, b = combine(some.dPhi[-1], C[..., 1:]), combine(some.ddPhi[-1], C[..., 1:])
-        D, E = W[:, None] * a[:, :, None], W[:, None] * b[:, :, None]
-        inner = dense_derivatives(some, before, self.unknowns, D, E, values=rows.values, jacobians=rows.jacobians)
-        B, S, q, n, _ = inner.shape
-        r, e = C.shape[1:]
-        o = int(rows.values)
-        of_C, of_W = np.zeros((B, S, q, n, r, e)), np.zeros((B, S, q, n, n, r))
-        every = np.arange(n)
+        Phi, dPhi, V = (np.moveaxis(table[-1], 1, -1) for table in (some.Phi, some.dPhi, some.V))
+        a, b = (combine(t[-1], C[..., 1:]).mT for t in (some.dPhi, some.ddPhi))  # (B, r, S)
+        (B, r, e), (n, S), m, o = C.shape, (W.shape[1], a.shape[-1]), rows.X.shape[1], int(rows.values)
+        last, linear = r * e + n * r, n * m if A is not None else 0
+        Z = dense_derivatives(
+            some,
+            before,
+            self.unknowns,
+            W[..., None] * a[:, None],
+            W[..., None] * b[:, None],
+            values=rows.values,
+            jacobians=rows.jacobians,
+            more=last + linear,
+        )
+        first = Z.shape[1] - last - linear
+        Z[:, first:] = 0.0
+        of_C = Z[:, first : first + r * e].reshape(B, r, e, n, -1, S)
+        of_W = Z[:, first + r * e : first + last].reshape(B, n, r, n, -1, S)
+        of_A = Z[:, first + last :].reshape(B, n, linear // n, *Z.shape[2:])
+        columns = W.mT[..., None]  # (B, r, n, 1)
         if rows.values:
-            z = combine(some.Phi[-1], C[..., 1:]) + C[:, None, :, 0]
-            of_C[:, :, 0, :, :, 0] = W[:, None]
-            of_C[:, :, 0, :, :, 1:] = W[:, None, :, :, None] * some.Phi[-1][:, :, None]
-            of_W[:, :, 0, every, every] = z[:, :, None]
+            of_C[:, :, 0, :, 0] = columns
+            of_C[:, :, 1:, :, 0] = columns[:, :, None] * Phi[:, :, :, None]
+            z = combine(some.Phi[-1], C[..., 1:]).mT + C[:, :, :1]
+            for i in range(n):
+                of_W[:, i, :, i, 0] = z
+                of_A[:, i, :, i, 0] = rows.X[part].T[: of_A.shape[2]]
         if rows.jacobians:
-            slopes = some.dPhi[-1][:, :, None] * some.V[-1].mT[..., None]  # (B, S, m, r, d)
-            of_C[:, :, o:, :, :, 1:] = W[:, None, None, :, :, None] * slopes[:, :, :, None]
-            of_W[:, :, o:, every, every] = (a[..., None] * some.V[-1]).mT[:, :, :, None]
-        blocks = [inner, of_C.reshape(B, S, q, n, -1), of_W.reshape(B, S, q, n, -1)]
-        if A is not None:
-            k = A.shape[-1]
-            of_A = np.zeros((B, S, q, n, n, k))
-            if rows.values:
-                of_A[:, :, 0, every, every] = rows.X[part][:, None]
-            if rows.jacobians:
-                for i in range(n):
-                    of_A[:, :, o:, i, i] = np.eye(k)
-            blocks.append(of_A.reshape(B, S, q, n, -1))
-        return rows.weigh(np.concatenate(blocks, axis=-1), part)
+            of_C[:, :, 1:, :, o:] = columns[:, :, None, :, None] * (dPhi[:, :, :, None] * V[:, :, None])[:, :, :, None]
+            P = a[:, :, None] * V
+            for i in range(n):
+                of_W[:, i, :, i, o:] = P
+                of_A[:, i, :, i, o:] = np.eye(of_A.shape[2], m)[..., None]
+        return rows.weigh(Z, part)
 
     def linearise(self, theta: Parameters) -> tuple[Float[ndarray, " B"], AbstractLinearisation]:
         chain = run_chain(self.layers, self._split(theta)[0], self.rows.X)
@@ -343,10 +351,18 @@ class Complete(AbstractResiduals):
             return cost, self._matrix_free(chain, theta, residual)
         M, g = np.zeros((B, N, N)), np.zeros((B, N))
         for part in self.rows.chunks(B, N):
-            tall = self.derivatives(theta, chain, part).reshape(B, -1, N)
-            M += tall.mT @ tall
-            g += (tall.mT @ residual[:, part].reshape(B, -1, 1))[..., 0]
+            Z = self.derivatives(theta, chain, part).reshape(B, N, -1)
+            M += Z @ Z.mT
+            g += (Z @ residual[:, part].transpose(0, 3, 2, 1).reshape(B, -1, 1))[..., 0]
         return cost, _with_ridge(M, g, flat, self.ridge, self.free)
+
+    def precisely(self, theta: Parameters) -> tuple[Float[ndarray, " B"], AbstractLinearisation]:
+        """`linearise` for one start without ridge or held parts, to more digits."""
+        chain = run_chain(self.layers, self._split(theta)[0], self.rows.X)
+        residual = self.residual(theta, chain)
+        Z = self.derivatives(theta, chain, slice(None))
+        tall = residual.transpose(0, 3, 2, 1).reshape(1, -1)
+        return np.einsum("br,br->b", tall, tall), Tall(Z.reshape(1, Z.shape[1], -1), tall)
 
     def _matrix_free(self, chain: Chain, theta: Parameters, residual: ndarray) -> MatrixFree:
         rows, o = self.rows, int(self.rows.values)
@@ -412,6 +428,31 @@ class Complete(AbstractResiduals):
         return [*scaled, C / size[..., None], W * size[:, None, :], *([] if A is None else [A])]
 
 
+def eliminate(
+    design: Float[ndarray, "B p R"], rows: Rows, ridge: float, rank_ridge: float = _RANK_RIDGE
+) -> tuple[Float[ndarray, "B p n"], Float[ndarray, "B R p"], Float[ndarray, "B R n"], Float[ndarray, " B"]]:
+    """Coefficients of all outputs by least squares, an orthonormal basis of the design, residuals and cost.
+
+    R counts values or inputs first, then samples.
+    """
+    B, p, R = design.shape
+    Y = rows.Y.swapaxes(0, 1).reshape(R, -1)
+    size = np.sqrt(np.einsum("bpr,bpr->bp", design, design))
+    size = np.where(size > 0.0, size, 1.0)
+    broken = ~np.isfinite(size).all(axis=1)
+    size[broken] = 1.0
+    stacked = np.zeros((B, R + p, p))
+    np.divide(design.mT, size[:, None, :], out=stacked[:, :R])
+    stacked[:, R + np.arange(p), np.arange(p)] = rank_ridge + np.sqrt(ridge) / size
+    stacked[broken] = np.eye(R + p, p)
+    Q, triangle = np.linalg.qr(stacked)
+    A = np.linalg.solve(triangle, Q[:, :R].mT @ Y) / size[..., None]
+    residual = Y - design.mT @ A
+    cost = np.einsum("brn,brn->b", residual, residual) + ridge * np.einsum("bpn,bpn->b", A, A)
+    cost[broken] = np.inf
+    return A, Q[:, :R], residual, cost
+
+
 def on_window(
     X: Float[ndarray, "S m"], layers: tuple[LayerBasis, ...], theta: Parameters, *, exactly: bool = False
 ) -> Parameters:
@@ -462,13 +503,6 @@ def visited_range(
         reach = np.maximum(-low, high)
         stays |= (reach <= _WIDEST) & (half >= _NARROWEST)
     return np.where(stays, 0.0, middle), np.where(stays, 1.0, half)
-
-
-def _contract(table: Float[ndarray, "B S r d"], coefficients: Float[ndarray, "B n r d"]) -> Float[ndarray, "B S n r"]:
-    total = table[:, :, None, :, 0] * coefficients[:, None, :, :, 0]
-    for k in range(1, table.shape[-1]):
-        total += table[:, :, None, :, k] * coefficients[:, None, :, :, k]
-    return total
 
 
 def _part(chain: Chain, part: slice) -> Chain:

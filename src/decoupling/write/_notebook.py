@@ -56,6 +56,7 @@ def result_html(result: Result) -> str:
         rows += [("Error(F)", f"{result.error_values:.3g}"), ("e<sub>i</sub> in %", ", ".join(_some(e)))]
     rows += _layers(model, curves(model, samples.X, n_points=_N_POINTS))
     rows += [("&lambda;", f"{result.lam:.0e}"), ("stopped", as_html(result.reason))]
+    rows += [("found by", as_html(result.found_by))] if result.found_by else []
     rows += [("note", as_html(note)) for note in result.notes]
     return _table(_title(model), rows, "Curves are drawn over the range that the samples visit.")
 

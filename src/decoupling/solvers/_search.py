@@ -1,0 +1,362 @@
+"""The search of VarPro: candidates, then batches of random starts, and what they have found so far.
+
+A candidate is read from the data (see `_structured`) and polished alone. Random starts descend in batches with the last
+layer eliminated, the worse half dropped now and then; the best ones get a last layer of rank one per function and are
+polished with all parameters free. New batches are drawn until one start meets the data to rounding, several agree on
+the same minimum, or the budget of starts or seconds is used up.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy import ndarray
+
+from .._support._errors import SolverError
+from ..model._decoupling import Decoupling
+from ._abstract import History, ProgressCallback, Solution, StartRow
+from ._chain import Parameters
+from ._equations import Equations
+from ._levenberg import Descent, descend
+from ._parameters import exists, parameters_of
+from ._residuals import Complete, Eliminated, on_window
+from ._starts import AbstractStart, Normal, Orthonormal
+from ._status import Status
+from ._structured import Budget, Sampled, inner_layers, way
+
+GIVEN = "the given start"
+_HALVE_EVERY = 30  # steps after which the worse half of a batch is dropped
+_POLISHED = 4  # starts of a batch that are polished
+_SETTLED = 1e-4  # the share of its cost that a polished start must still lose in fifteen steps
+_NEARLY = 1e-9  # a cost from which a start may be exact
+_SHARP = 1e-10  # damping of steps that begin next to an exact model
+_NOISY = 1e-6  # a cost that noise or a missing function explains
+_POLISHING = 0.3  # how much longer that may take, as a share of `max_seconds`
+_CANDIDATES = 4  # candidates that are tried where finding them takes luck ...
+_PEELING = 0.8  # ... and the share of `max_seconds` for it
+# Agreement of starts counts from so many on, times 4 for every further layer: the deeper the model, the smaller the
+# share of starts that find the best minimum, and a poor one may be found three times before it.
+_LEAST_STARTS = 32
+_AGREEING = 3  # starts that must reach the same minimum ...
+_AGREEMENT = 1e-6  # ... up to this relative difference
+
+
+@dataclass(frozen=True)
+class SearchOptions:
+    """What the search is told of the options of VarPro."""
+
+    lam: float
+    max_steps: int
+    polish_steps: int
+    batch_size: int
+    max_seconds: float
+    start: AbstractStart | Decoupling
+    ridge_follows: bool = False  # a ridge will be chosen from the misfit
+
+
+@dataclass(frozen=True)
+class Minimum:
+    """Where a polished start ended."""
+
+    cost: float
+    theta: Parameters
+    record: list[float]
+    status: Status
+    found_by: str
+
+
+class Search:
+    """The starts of one call and what they have found so far."""
+
+    def __init__(
+        self,
+        options: SearchOptions,
+        equations: Equations,
+        n_starts: int,
+        rng: np.random.Generator,
+        progress: ProgressCallback,
+    ) -> None:
+        self.options, self.equations = options, equations
+        self.n_starts, self.rng, self.progress = n_starts, rng, progress
+        self.began = time.perf_counter()
+        self.problem, self.L = equations.problem, len(equations.problem.layers)
+        self.batch_size = min(options.batch_size, n_starts) if equations.small else 1  # large starts run one at a time
+        self.given = options.start if isinstance(options.start, Decoupling) else None
+        last_is_given = equations.fixed is not None and {f"W{self.L}", f"g{self.L}"} & set(equations.fixed.given)
+        self.eliminates = not last_is_given and not (self.given is not None and n_starts == 1)
+        self.interrupted = False
+        self.table: list[StartRow] = []
+        self.minima: list[Minimum] = []
+
+    # Budget
+
+    @property
+    def found(self) -> bool:
+        """Whether a start meets the data to rounding."""
+        return any(minimum.status is Status.EXACT for minimum in self.minima)
+
+    @property
+    def best(self) -> Minimum:
+        return min(self.minima, key=lambda minimum: minimum.cost)
+
+    @property
+    def seconds(self) -> float:
+        """How long it has taken."""
+        return time.perf_counter() - self.began
+
+    @property
+    def misfit(self) -> float:
+        """The cost of the best minimum without its ridge; infinite if there is none."""
+        if not self.minima:
+            return np.inf
+        size = float(np.sum(self.equations.unknowns.flatten(self.best.theta) ** 2))
+        return self.best.cost - self.equations.complete.ridge * size
+
+    def go_on(self) -> bool:
+        """Whether another batch is worth its time."""
+        if not self.table:
+            return True
+        out_of_time = time.perf_counter() - self.began > self.options.max_seconds
+        if self.interrupted or out_of_time or len(self.table) >= self.n_starts or self.found:
+            return False
+        least = _LEAST_STARTS * 4 ** (self.L - 1)
+        if self.options.ridge_follows and len(self.table) >= least and self.minima and self.best.cost > _NOISY:
+            return False  # the lowest of all minima follows the noise, and would not be kept
+        return self.agreeing() < _AGREEING or len(self.table) < least
+
+    def agreeing(self) -> int:
+        """How many polished starts reached the best cost, up to rounding."""
+        best = min((minimum.cost for minimum in self.minima), default=np.inf)
+        return sum(m.cost <= best * (1.0 + _AGREEMENT) + self.equations.floor for m in self.minima)
+
+    # Candidates
+
+    def try_candidates(self) -> None:
+        """Polish what can be read from the data, until that is exact."""
+        if self.given is not None or self.equations.fixed is not None or (self.problem.linear and self.L > 1):
+            return
+        data = Sampled.of(self.equations.eliminated.rows)
+        if self.problem.linear and data.J is not None:
+            data = dataclasses.replace(data, J=data.J - data.J.mean(axis=0))  # A is the same in all slices
+        name = way(data, self.problem.layers)
+        if name is None:
+            return
+        deadline = self.began + _PEELING * self.options.max_seconds
+        for _ in range(min(_CANDIDATES if name == "peeling" else 1, self.n_starts)):
+            budget = Budget(deadline, self._report(name, len(self.table)))
+            inner = inner_layers(data, self.problem.layers, self.rng, budget)
+            if inner is None:
+                return
+            self._try(name, [p[None] for p in inner])
+            if self.found or self.interrupted:
+                return
+
+    def _try(self, name: str, inner: Parameters) -> None:
+        eliminated, first = self.equations.eliminated, len(self.table)
+        descent = self._descend(on_window(eliminated.rows.X, self.problem.layers, inner, exactly=True), name, ())
+        self._tabulate(descent, 1)
+        if np.isfinite(descent.cost[0]):
+            self._polish(self.equations.with_last_layer(descent.theta), descent, np.array([0]), first, name)
+
+    # Random starts
+
+    def run_batch(self) -> None:
+        first = len(self.table)
+        size = min(self.batch_size, self.n_starts - first)
+        theta = self._drawn(size, first)
+        stage = f"starts {first + 1} to {first + size}"
+        if self.eliminates:
+            halvings = tuple(range(_HALVE_EVERY, self.options.max_steps, _HALVE_EVERY))
+            inner = self.equations.core.enter(theta[: 2 * self.L - 1])
+            descent = self._descend(inner, stage, halvings if size > _POLISHED else ())
+            best = np.argsort(descent.cost, kind="stable")[:_POLISHED]
+            best = best[np.isfinite(descent.cost[best])]
+            whole = self.equations.with_last_layer([t[best] for t in descent.theta]) if best.size else []
+            starts = descent.index[best]
+        else:
+            descent = Descent(theta, np.zeros(size), np.arange(size), 0, np.zeros(size, dtype=bool))
+            starts, whole = np.arange(size), theta
+        self._tabulate(descent, size)
+        if self.eliminates and first == 0 and self.given is not None:
+            # A last layer with more functions than inputs is not what elimination would find again.
+            self._polish([t[:1] for t in theta], descent, np.array([0]), first)
+        if starts.size:
+            self._polish(whole, descent, starts, first)
+
+    def _drawn(self, size: int, first: int) -> Parameters:
+        """Start values for one batch; the very first one may be given."""
+        start, problem, L, fixed = self.options.start, self.problem, self.L, self.equations.fixed
+        random_start = Orthonormal() if isinstance(start, Decoupling) else start
+        coefficients = Normal() if isinstance(random_start, Orthonormal) else random_start
+        theta = [np.zeros((size, *p.shape[1:])) for p in self.equations.template]
+        for i, p in enumerate(theta[: 2 * L + 1]):  # a linear part begins at 0
+            source = random_start if i % 2 == 0 else coefficients
+            own = p[..., :-1] if i % 2 == 0 and i < 2 * L else p
+            own[:] = np.stack([source.draw(self.rng, own.shape[1:]) for _ in range(size)])
+            if i % 2 == 1:  # coefficients past the basis of a function do not exist
+                own *= exists(problem.layers[i // 2], p.shape[-1])
+        if fixed is None:
+            theta[: 2 * L] = on_window(self.equations.rows.X, problem.layers, theta[: 2 * L], exactly=True)
+        if first == 0 and self.given is not None:
+            for p, given in zip(theta, parameters_of(problem, self.given), strict=True):
+                p[0] = given
+        if problem.F is None:
+            theta[2 * L - 1][..., 0] = 0.0  # nothing determines the constants
+        if fixed is not None:
+            fixed.put(theta)
+        return theta
+
+    # Descents
+
+    def _descend(self, inner: Parameters, stage: str, halvings: tuple[int, ...]) -> Descent:
+        """Core coordinates, the last layer eliminated."""
+        eliminated = self.equations.eliminated
+        descent = descend(
+            eliminated.linearise,
+            eliminated.moved,
+            inner,
+            max_steps=self.options.max_steps,
+            exact=self.equations.floor,
+            deadline=self.began + self.options.max_seconds,
+            halve_at=halvings,
+            progress=self._report(stage, len(self.table)),
+        )
+        self._sharpen(eliminated, descent)
+        return descent
+
+    def _polish(self, theta: Parameters, descent: Descent, starts: ndarray, first: int, name: str = "") -> None:
+        """Free all parameters of the best starts and note where they end."""
+        equations = self.equations
+        polished = descend(
+            equations.complete.linearise,
+            equations.complete.moved,
+            theta,
+            max_steps=self.options.polish_steps,
+            exact=equations.floor,
+            settles_at=_SETTLED,
+            to_rounding=True,
+            deadline=self.began + (1.0 + _POLISHING) * self.options.max_seconds,
+            progress=self._report(name or f"polishing starts {first + 1} to {len(self.table)}", first),
+        )
+        if polished.cost.min() > equations.floor:
+            self._sharpen(equations.complete, polished)
+        thetas = [[t[i : i + 1] for t in polished.theta] for i in range(len(polished.cost))]
+        exact = [equations.is_exact(float(cost), t) for cost, t in zip(polished.cost, thetas, strict=True)]
+        for i, one in enumerate(thetas):
+            cost = float(polished.cost[i])
+            if not np.isfinite(cost):
+                continue
+            if exact[i]:
+                status = Status.EXACT
+            elif polished.settled[i]:
+                status = Status.CONVERGED
+            elif any(exact):
+                status = Status.DROPPED
+            else:
+                status = Status.OUT_OF_TIME if polished.out_of_time else Status.OUT_OF_STEPS
+                status = Status.INTERRUPTED if polished.interrupted else status
+            row = first + int(starts[polished.index[i]])
+            given = row == 0 and self.given is not None
+            found_by = name or (GIVEN if given else f"random start {row + 1}")
+            self.minima.append(Minimum(cost, one, descent.record + polished.record, status, found_by))
+            if self.table[row].objective <= cost:
+                continue
+            error_J, error_F = equations.errors(one)
+            self.table[row] = dataclasses.replace(
+                self.table[row],
+                objective=cost,
+                error_jacobian=error_J,
+                error_values=error_F,
+                steps=descent.steps + polished.steps,
+                status=status,
+                seconds=time.perf_counter() - self.began,
+            )
+
+    def _sharpen(self, residuals: Eliminated | Complete, descent: Descent) -> None:
+        """Go on with the best of a batch, where it is nearly exact, by steps that keep more digits."""
+        equations, best = self.equations, int(np.argmin(descent.cost))
+        plain = equations.small and residuals.ridge == 0.0 and residuals.free is None
+        if not plain or not descent.cost[best] <= _NEARLY or descent.out_of_time or self.interrupted:
+            return
+        one = descend(
+            residuals.precisely,
+            residuals.moved,
+            [t[best : best + 1] for t in descent.theta],
+            first_damping=_SHARP,
+            max_steps=self.options.polish_steps,
+            exact=equations.floor,
+            to_rounding=True,
+            deadline=self.began + (1.0 + _POLISHING) * self.options.max_seconds,
+            progress=self._report("polishing to rounding", len(self.table)),
+        )
+        for whole, better in zip(descent.theta, one.theta, strict=True):
+            whole[best] = better[0]
+        descent.cost[best], descent.settled[best] = one.cost[0], one.settled[0]
+        descent.steps += one.steps
+        descent.record.extend(one.record[1:])
+
+    def _tabulate(self, descent: Descent, size: int) -> None:
+        survivors = {int(i): position for position, i in enumerate(descent.index)}
+        for b in range(size):
+            position = survivors.get(b)
+            broken = position is not None and not np.isfinite(descent.cost[position])
+            self.table.append(
+                StartRow(
+                    start=len(self.table),
+                    lam=self.options.lam,
+                    objective=float("nan"),  # known once a start has a last layer of its own, that is, when polished
+                    error_jacobian=float("nan"),
+                    error_values=float("nan"),
+                    steps=descent.steps,
+                    status=Status.NONFINITE if broken else Status.DROPPED,
+                    seconds=time.perf_counter() - self.began,
+                )
+            )
+
+    def _report(self, stage: str, done: int) -> Callable[[float], None]:
+        def report(cost: float) -> None:
+            try:
+                self.progress(stage=stage, done=done, total=self.n_starts, objective=cost)
+            except KeyboardInterrupt:
+                self.interrupted = True
+            if self.interrupted:
+                raise KeyboardInterrupt
+
+        return report
+
+    # The answer
+
+    def solution(self) -> Solution:
+        if not self.minima:
+            raise SolverError(
+                f"All {len(self.table)} starts became NaN or infinite. Scale the inputs to about [-1, 1], lower the "
+                "degrees, or try other starts: another `rng`, more `n_starts`, or `start=dc.Normal()`."
+            )
+        best = self.best
+        objective = np.array(best.record)
+        unknown = np.full(len(objective), np.nan)
+        return Solution(
+            self.equations.model(best.theta),
+            best.status,
+            self.options.lam,
+            History(np.full(len(objective), self.options.lam), objective, unknown, unknown),
+            tuple(self.table),
+            notes=self._notes(),
+            as_is=self.equations.fixed is not None,
+            found_by=best.found_by,
+        )
+
+    def _notes(self) -> tuple[str, ...]:
+        reached, n = self.agreeing(), len(self.table)
+        if self.best.status is Status.EXACT:
+            return ()
+        if reached >= _AGREEING:
+            return (f"{reached} of {n} starts agree on this minimum.",)
+        return (
+            f"{reached} of {n} starts reached this minimum: too few to rule out a lower one. Raise `n_starts` or "
+            "`max_seconds` to look for it.",
+        )

@@ -1,0 +1,76 @@
+"""The ridge that VarPro chooses from the misfit."""
+
+import numpy as np
+import pytest
+
+import decoupling as dc
+from decoupling.solvers._noise import allowed_misfit, ridges
+from tests.strategies import points, sampled
+
+F2 = dc.systems.f2()
+
+
+def noisy(system, level, seed=0, S=30):
+    clean, rng = sampled(system, S, seed=seed), np.random.default_rng(seed)
+    F, J = (a + level * np.sqrt(np.mean(a**2)) * rng.normal(size=a.shape) for a in (clean.F, clean.J))
+    return dc.Samples(clean.X, F=F, J=J)
+
+
+def fitted(samples, **options):
+    return dc.decouple(samples, (2, 2), (3, 3), solver=dc.VarPro(**options), n_starts=32, progress=False)
+
+
+def fresh_error(result):
+    X = points(3, 500, seed=77)
+    return np.max(dc.relative_rmse(F2(X), result.decoupling(X)))
+
+
+def test_ridges_fall_with_the_misfit_and_with_the_numbers_and_none_is_tried_without_effect():
+    few, many = list(ridges(1e-2, 100)), list(ridges(1e-2, 10_000))
+    assert few == sorted(few, reverse=True) and few[0] == pytest.approx(100 * many[0])
+    assert list(ridges(1e-20, 100)) == []
+    assert allowed_misfit(1.0, 1000, 10, 9.0) < allowed_misfit(1.0, 100, 10, 9.0) < 9.0
+    assert allowed_misfit(1.0, 11, 10, 2.0) == 1.5
+
+
+def test_noisy_data_get_a_ridge_that_the_result_tells_and_that_can_be_switched_off():
+    samples = noisy(F2, 5e-2)
+    auto, off = fitted(samples), fitted(samples, ridge=0.0)
+    assert auto.ridge > 0.0 == off.ridge
+    assert any(f"{auto.ridge:.1e}" in note for note in auto.notes) and not any("ridge" in note for note in off.notes)
+    assert off.error_jacobian <= auto.error_jacobian < 0.1
+    assert fresh_error(auto) <= 2.0 * fresh_error(off)
+    given = fitted(samples, ridge=1e-3)
+    assert given.ridge == 0.0 and given.error_jacobian > off.error_jacobian  # chosen by the user, not by us
+
+
+def test_exact_data_get_none():
+    assert fitted(sampled(F2, 30)).ridge == 0.0
+    assert dc.decouple(noisy(F2, 5e-2), (2, 2), (3, 3), n_starts=4, as_given=True, progress=False).ridge == 0.0
+
+
+def test_a_model_that_is_too_small_does_not_collapse():
+    samples = sampled(F2, 40)
+    small, off = (
+        dc.decouple(samples, (1, 1), (3, 3), solver=dc.VarPro(ridge=ridge), n_starts=16, progress=False)
+        for ridge in ("auto", 0.0)
+    )
+    assert small.error_jacobian <= 2.0 * off.error_jacobian and np.any(small.decoupling(samples.X) != 0.0)
+
+
+def test_pure_noise_gives_a_finite_model():
+    rng = np.random.default_rng(0)
+    samples = dc.Samples(points(3, 30), F=rng.normal(size=(30, 3)), J=rng.normal(size=(30, 3, 3)))
+    result = fitted(samples)
+    assert np.all(np.isfinite(result.decoupling(samples.X))) and result.error_jacobian < 1.0
+
+
+def test_a_ridge_makes_functions_less_uncertain():
+    result = fitted(noisy(F2, 5e-2))
+    plain = dc.solvers._inference.standard_errors(result.decoupling, result.samples, None)
+    assert np.sum(result.uncertainty()[0]) <= np.sum(plain[0])
+
+
+def test_a_wrong_ridge_is_refused():
+    with pytest.raises(dc.InputError, match="ridge"):
+        dc.VarPro(ridge=-1.0)
