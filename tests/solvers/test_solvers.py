@@ -5,6 +5,10 @@ import pytest
 from numpy.testing import assert_allclose
 
 import decoupling as dc
+from benchmarks.problems import problem_of
+from decoupling.solvers._alternating import Stopping, run_starts, weighted_sum
+from decoupling.solvers._cmpt import check_options
+from decoupling.solvers._starts import draw_factors
 from decoupling.testing import check_solver
 from tests.strategies import Saturation, points, random_model, sampled
 
@@ -135,6 +139,49 @@ def test_the_best_iterate_is_returned():
     assert best < len(result.history) - 1
     assert result.error_jacobian == pytest.approx(result.history.error_jacobian[best], rel=1e-8)
     assert min(row.objective for row in result.starts) == pytest.approx(result.history.objective[best])
+
+
+@pytest.mark.parametrize(
+    "solver",
+    [dc.Proj(weighted_projection=False), dc.Constr(), dc.Zniyed(lam=1e-4), dc.Zniyed(), dc.Hollander()],
+    ids=repr,
+)
+def test_the_last_iterate_is_returned_on_request(solver):
+    """The steps are the same whichever iterate is kept; only the answer differs."""
+    samples, one = sampled(dc.systems.f1()), isinstance(solver, dc.Zniyed | dc.Hollander)
+    ranks, degrees = (3, 5) if one else ((2, 2), (5, 2))
+    best, last = (
+        dc.decouple(
+            samples,
+            ranks,
+            degrees,
+            solver=dataclasses.replace(solver, iterate=which, max_steps=40, patience=30),
+            as_given=True,
+            n_starts=1,
+            progress=False,
+        )
+        for which in ("best", "last")
+    )
+    assert_allclose(best.history.objective, last.history.objective, rtol=0)
+    assert last.error_jacobian == pytest.approx(last.history.error_jacobian[-1], rel=1e-6)
+    assert last.starts[0].objective == last.history.objective[-1]
+    assert last.lam == last.history.lam[-1] if not isinstance(solver, dc.Hollander) else last.lam == 0.0
+    assert best.starts[0].objective == np.min(best.history.objective) <= last.starts[0].objective
+
+
+def test_of_starts_that_become_non_finite_the_last_finite_iterate_is_kept():
+    def overflow(state, iteration):
+        state.residual_J[:] = np.inf if iteration == 4 else 10.0 + iteration
+        state.residual_F[:] = 0.0
+        return state, 0.0
+
+    problem = problem_of(sampled(dc.systems.f1()), (2, 2), (5, 2))
+    start = draw_factors(problem, dc.Uniform(), 2, np.random.default_rng(0))
+    for which, kept in (("best", 11.0), ("last", 13.0)):
+        stopping = Stopping(1, 9, 9, which)
+        run = run_starts(problem, start, overflow, weighted_sum, 0.0, stopping, lambda **_: None)
+        assert run.objective.tolist() == run.kept.residual_J.tolist() == [kept, kept]
+        assert set(run.status) == {dc.Status.NONFINITE} and run.steps.tolist() == [4, 4]
 
 
 # Starts
@@ -270,6 +317,10 @@ def test_a_users_own_basis_and_one_basis_per_function_work_everywhere():
         (lambda: dc.Constr(lam=-1.0), "`lam` must be a number of at least 0"),
         (lambda: dc.Proj(max_steps=0), "`max_steps` must be a whole number of at least 1"),
         (lambda: dc.Zniyed(patience=0), "`patience`"),
+        (
+            lambda: check_options(0.0, 1, 1, 1, "first", dc.Uniform()),
+            '`iterate` must be "best" or "last". Got \'first\'',
+        ),
         (lambda: dc.Uniform(2.0, 1.0), "`low` must be below `high`"),
         (lambda: dc.Normal(0.0), "`scale` must be a number above 0"),
         (lambda: dc.TwoStage(dc.TwoStage(dc.Proj())), "`solver` must be a solver"),

@@ -46,7 +46,7 @@ class History:
 
 @dataclass(frozen=True)
 class StartRow:
-    """One start: the objective and errors of its best iterate, in the units of the solver, and how it ended.
+    """One start: the objective and errors of the iterate that was kept, in the units of the solver, and how it ended.
 
     Errors are weighted like the samples and measured in standard units, unless the data were taken as given.
     NaN stands for what is not known: values that a solver does not look at, starts that were dropped early.

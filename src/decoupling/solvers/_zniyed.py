@@ -11,7 +11,7 @@ from numpy import ndarray
 
 from ..model._decoupling import Decoupling
 from ._abstract import AbstractWeightedSolver, ProgressCallback, Solution
-from ._alternating import Stopping, run_starts, solution_of, weighted_sum
+from ._alternating import Stopping, WhichIterate, run_starts, solution_of, weighted_sum
 from ._cmpt import check_options, needs_jacobians, needs_one_layer, needs_plain_weights
 from ._coefficients import projected
 from ._iterate import Iterate
@@ -36,6 +36,9 @@ class Zniyed(AbstractWeightedSolver):
         1e6); iterates are then compared by Error(J) + Error(F), since the objective itself changes with lam.
     min_steps, max_steps, patience
         A start ends after `max_steps`, or, past `min_steps`, after `patience` steps without a decrease.
+    iterate
+        Which iterate of a start is the answer: the "best" by the objective, or the "last", where the paper's rule of
+        stopping ends. Updates that are not exact may raise the objective, so the two differ.
     start
         Distribution of the random start values, or a `Decoupling` to start from.
     """
@@ -44,11 +47,12 @@ class Zniyed(AbstractWeightedSolver):
     min_steps: int = 10
     max_steps: int = 500
     patience: int = 50
+    iterate: WhichIterate = "best"
     start: AbstractStart | Decoupling = field(default_factory=Uniform)
 
     def __post_init__(self) -> None:
         lam = 0.0 if self.lam is None else self.lam
-        check_options(lam, self.min_steps, self.max_steps, self.patience, self.start)
+        check_options(lam, self.min_steps, self.max_steps, self.patience, self.iterate, self.start)
 
     @property
     def default_n_starts(self) -> int:
@@ -86,7 +90,7 @@ class Zniyed(AbstractWeightedSolver):
             return state.residual_J / (problem.size_J or 1.0) + state.residual_F / (problem.size_F or 1.0)
 
         start = draw_factors(problem, self.start, n_starts, rng)
-        stopping = Stopping(self.min_steps, self.max_steps, self.patience)
+        stopping = Stopping(self.min_steps, self.max_steps, self.patience, self.iterate)
         objective, first = (sum_of_errors, _FIRST_LAM) if self.lam is None else (weighted_sum, self.lam)
         return solution_of(problem, run_starts(problem, start, step, objective, first, stopping, progress))
 
