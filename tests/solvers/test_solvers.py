@@ -1,4 +1,5 @@
 import dataclasses
+import pickle
 
 import numpy as np
 import pytest
@@ -414,3 +415,54 @@ def test_a_generator_goes_on_from_where_it_is():
     used.random(10)
     a, b = (dc.decouple(samples, (2, 2), (3, 3), solver=solver, rng=rng, progress=False) for rng in (fresh, used))
     assert not np.array_equal(a.decoupling.W[0], b.decoupling.W[0])
+
+
+# For those who look closer
+
+
+def test_progress_gets_the_raw_factors_of_every_step():
+    seen = []
+    samples = sampled(dc.systems.f1())
+    solver = dc.Constr(max_steps=6, lam=1e-3)
+    result = dc.decouple(
+        samples, (2, 2), (5, 2), solver=solver, as_given=True, n_starts=3, progress=lambda **v: seen.append(v)
+    )
+    iterates = [values["iterate"] for values in seen]
+    assert len(iterates) == 6 and all(values["starts"].tolist() == [0, 1, 2] for values in seen)
+    assert [w.shape for w in iterates[0].W] == [(3, 2, 2), (3, 2, 2), (3, 2, 2)]
+    winner = int(np.argmin([row.objective for row in result.starts]))
+    objective = [state.residual_J[winner] + 1e-3 * state.residual_F[winner] for state in iterates]
+    assert_allclose(objective, result.history.objective)
+    tensor = dc.ParaTuck([w[0] for w in iterates[3].W], [g[0] for g in iterates[3].G]).to_tensor()
+    assert np.sum((samples.J - tensor) ** 2) == pytest.approx(iterates[3].residual_J[0])
+
+
+@pytest.mark.parametrize(
+    "solver",
+    [dc.Proj(), dc.Zniyed(lam=1e-3), dc.Hollander(), dc.Dreesen(), dc.TwoStage(dc.Constr(), max_runs=2)],
+    ids=repr,
+)
+def test_every_start_has_a_model(solver):
+    samples = sampled(F1_LAYER, 60)
+    quick = dataclasses.replace(solver, max_steps=20) if not isinstance(solver, dc.TwoStage) else solver
+    result = dc.decouple(samples, 4, 3, solver=quick, n_starts=3, rng=2, progress=False)
+    models = [row.decoupling for row in result.starts]
+    same = [np.array_equal(model(samples.X), result.decoupling(samples.X)) for model in models]
+    assert same.count(True) == 1
+    assert result.starts[same.index(True)].objective == min(row.objective for row in result.starts) or len(models) > 3
+    again = pickle.loads(pickle.dumps(result.starts[0]))
+    assert_allclose(again.decoupling(samples.X), models[0](samples.X), rtol=0)
+    assert all(row.build.func.__self__._problem.J is None for row in result.starts)  # no second copy of J lives on
+
+
+def test_starts_of_varpro_have_no_model_of_their_own():
+    result = dc.decouple(sampled(F1_LAYER, 60), 4, 3, progress=False)
+    assert all(row.decoupling is None for row in result.starts)
+
+
+def test_a_history_becomes_a_frame():
+    result = dc.decouple(sampled(dc.systems.f2()), (2, 2), (3, 3), solver=dc.Proj(max_steps=8), progress=False)
+    frame = result.history.to_frame()
+    assert list(frame.columns) == ["lam", "objective", "error_jacobian", "error_values"]
+    assert frame.index.name == "iteration" and frame.index.tolist() == list(range(1, 9))
+    assert_allclose(frame["objective"], result.history.objective)

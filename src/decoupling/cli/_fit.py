@@ -117,6 +117,7 @@ def fit(
     outputs: tuple[str, ...] | None,
     jacobians: bool | None,
     drop_missing: bool,
+    order: str | None,
     estimate_jacobians: bool,
     ranks: tuple[int, ...] | Literal["auto"],
     degrees: tuple[int, ...] | None,
@@ -169,7 +170,7 @@ def fit(
         raise click.UsageError("Give --validation or --holdout, not both.")
     if lam is not None and solver in _WITHOUT_LAM:
         raise click.UsageError(f"--lam is the weight of the values, which the solver {solver} does not use.")
-    columns = Columns(inputs, outputs, jacobians, drop_missing)
+    columns = Columns(inputs, outputs, jacobians, drop_missing, order)
     reading = columns.read(file)
     samples, notes = reading.samples, reading.notes
     judged = None if validation is None else columns.read(validation).samples

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -281,6 +281,8 @@ class Samples:
         outputs: str | Sequence[str | int] | None = None,
         jacobians: bool | None = None,
         drop_missing: bool = False,
+        order: Literal["samples", "matlab"] | None = None,
+        arrays: Mapping[str, str] | None = None,
     ) -> Samples:
         """Read a file: arrays X, F, J and weights of an .npz or .mat file, or named columns of any kind of file.
 
@@ -297,16 +299,28 @@ class Samples:
             they are used if they are all there; True asks for them, False leaves them.
         drop_missing
             Leave out rows with missing or infinite numbers instead of refusing the file.
+        order
+            Which axis of the arrays of an .npz or .mat file is the sample: "samples", the first, or "matlab", the last:
+            X (m, S), F (n, S), J (n, m, S). A .mat file whose shapes fit both, as with n = m, is refused without it.
+        arrays
+            What X, F, J and weights are called in an .npz or .mat file, such as ``{"X": "points", "J": "T"}``.
 
         Examples
         --------
         >>> import decoupling as dc
+        >>> dc.Samples.load("jacobians.mat", order="matlab", arrays={"X": "x", "J": "T"})  # doctest: +SKIP
         >>> dc.Samples.load("data.csv", inputs=["x1", "x2"], outputs="y")  # doctest: +SKIP
         """
         from .readers._any_file import read_samples
 
         return read_samples(
-            path, inputs=inputs, outputs=outputs, jacobians=jacobians, drop_missing=drop_missing
+            path,
+            inputs=inputs,
+            outputs=outputs,
+            jacobians=jacobians,
+            drop_missing=drop_missing,
+            order=order,
+            arrays=arrays,
         ).samples
 
 

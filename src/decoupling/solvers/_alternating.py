@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 import numpy as np
@@ -12,8 +13,10 @@ from jaxtyping import Float
 from numpy import ndarray
 
 from .._support._errors import SolverError
+from ..model._decoupling import Decoupling
 from ..model._functions import Functions
 from ._abstract import History, ProgressCallback, Solution, StartRow
+from ._bias import with_bias_correction
 from ._exact import exact_below
 from ._iterate import Iterate
 from ._problem import Problem
@@ -111,24 +114,26 @@ def run_starts(
             for mask, reason in ((stalled, Status.STALLED), (exact, Status.EXACT), (~finite, Status.NONFINITE)):
                 for index in active[mask]:
                     status[index] = reason
+            lowest_of_all = float(np.min(lowest))
+            try:
+                progress(done=t, total=stopping.max_steps, objective=lowest_of_all, iterate=state, starts=active)
+            except KeyboardInterrupt:
+                for index in active[finite & ~exact & ~stalled]:
+                    status[index] = Status.INTERRUPTED
+                break
             keep = finite & ~exact & ~stalled
             if not keep.all():
                 active, state = active[keep], state.take(keep)
-            try:
-                progress(done=t, total=stopping.max_steps, objective=float(np.min(lowest)))
-            except KeyboardInterrupt:
-                for index in active:
-                    status[index] = Status.INTERRUPTED
-                break
             if active.size == 0:
                 break
     return Run(kept, objective, kept_lam, steps, status, seconds, np.array(lams), np.array(record))
 
 
-def solution_of(problem: Problem, run: Run, *, uses_values: bool = True) -> Solution:
+def solution_of(problem: Problem, run: Run, *, uses_values: bool = True, corrected: bool = False) -> Solution:
     """The best start of a run as a model, with the table of all starts.
 
     Starts that became non-finite are passed over unless all did; then the iterate kept before that is the answer.
+    With `corrected` the constants of methods that see Jacobians only are found afterwards.
     """
     good = np.array([s is not Status.NONFINITE for s in run.status]) & np.isfinite(run.objective)
     if not good.any():
@@ -141,6 +146,7 @@ def solution_of(problem: Problem, run: Run, *, uses_values: bool = True) -> Solu
     winner = int(np.argmin(np.where(good, run.objective, np.inf)))
     size_J = problem.size_J or 1.0
     size_F = (problem.size_F or 1.0) if uses_values and problem.F is not None else np.nan
+    models = KeptModels(problem.without_jacobians(), run.kept, corrected=corrected)
     rows = tuple(
         StartRow(
             start=b,
@@ -151,20 +157,40 @@ def solution_of(problem: Problem, run: Run, *, uses_values: bool = True) -> Solu
             steps=int(run.steps[b]),
             status=run.status[b],
             seconds=float(run.seconds[b]),
+            build=partial(models.canonical, b),
         )
         for b in range(len(good))
     )
     n = int(run.steps[winner])
     record = run.record[:n, :, winner]
     history = History(run.lam[:n], record[:, 0], record[:, 1] / size_J, record[:, 2] / size_F)
-    kept = run.kept
-    functions = [
-        Functions(layer.bases, C[winner], domain[winner])
-        for layer, C, domain in zip(problem.layers, kept.C, kept.domain, strict=True)
-    ]
-    linear = None if kept.A is None else kept.A[winner]
-    model = problem.model([W[winner] for W in kept.W], functions, linear)
-    return Solution(model, run.status[winner], float(run.kept_lam[winner]), history, rows)
+    model, notes = models.model(winner)
+    return Solution(model, run.status[winner], float(run.kept_lam[winner]), history, rows, notes=notes)
+
+
+class KeptModels:
+    """The models of all starts of a run, made from its small factors: nothing with a sample axis is kept for them.
+
+    With `corrected` the mean of what they leave of the values is added (see `_bias`).
+    """
+
+    def __init__(self, problem: Problem, kept: Iterate, *, corrected: bool) -> None:
+        self._problem, self._corrected = problem, corrected
+        self._W, self._C, self._domain, self._A = kept.W, kept.C, kept.domain, kept.A
+
+    def model(self, b: int) -> tuple[Decoupling, tuple[str, ...]]:
+        """The model of start b as one of the given data, and what there is to say about it."""
+        functions = [
+            Functions(layer.bases, C[b], domain[b])
+            for layer, C, domain in zip(self._problem.layers, self._C, self._domain, strict=True)
+        ]
+        linear = None if self._A is None else self._A[b]
+        model = self._problem.model([W[b] for W in self._W], functions, linear)
+        return with_bias_correction(self._problem, model) if self._corrected else (model, ())
+
+    def canonical(self, b: int) -> Decoupling:
+        """The model of start b in the form that results have."""
+        return self.model(b)[0].canonical(self._problem.samples.X)
 
 
 def _blank(state: Iterate) -> Iterate:

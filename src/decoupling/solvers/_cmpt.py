@@ -14,7 +14,7 @@ from .._support._checks import as_count, as_number
 from .._support._errors import InputError
 from ..model._decoupling import Decoupling
 from ._abstract import AbstractWeightedSolver, ProgressCallback, Solution
-from ._alternating import Stopping, WhichIterate, run_starts, solution_of, weighted_sum
+from ._alternating import Run, Stopping, WhichIterate, run_starts, solution_of, weighted_sum
 from ._coefficients import constrained, projected, projected_weighted
 from ._iterate import Iterate
 from ._problem import Problem
@@ -88,7 +88,8 @@ class Proj(AbstractWeightedSolver):
         start = draw_factors(problem, self.start, n_starts, rng)
         stopping = Stopping(self.min_steps, self.max_steps, self.patience, self.iterate)
         update = projected_weighted if self.weighted_projection else projected
-        return run_cmpt(problem, start, self.lam, update, stopping, progress)
+        run = run_cmpt(problem, start, self.lam, update, stopping, progress)
+        return with_note_about_constants(problem, self.lam, solution_of(problem, run))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -149,7 +150,8 @@ class Constr(AbstractWeightedSolver):
     ) -> Solution:
         start = draw_factors(problem, self.start, n_starts, rng)
         stopping = Stopping(self.min_steps, self.max_steps, self.patience, self.iterate)
-        return run_cmpt(problem, start, self.lam, constrained, stopping, progress)
+        run = run_cmpt(problem, start, self.lam, constrained, stopping, progress)
+        return with_note_about_constants(problem, self.lam, solution_of(problem, run))
 
 
 def run_cmpt(
@@ -159,13 +161,17 @@ def run_cmpt(
     update_coefficients: CoefficientUpdate,
     stopping: Stopping,
     progress: ProgressCallback,
-) -> Solution:
+) -> Run:
     """Sweep with a fixed lam."""
 
     def step(state: Iterate, _: int) -> tuple[Iterate, float]:
         return sweep(problem, state, lam, update_coefficients), lam
 
-    solution = solution_of(problem, run_starts(problem, start, step, weighted_sum, lam, stopping, progress))
+    return run_starts(problem, start, step, weighted_sum, lam, stopping, progress)
+
+
+def with_note_about_constants(problem: Problem, lam: float, solution: Solution) -> Solution:
+    """Say so where values are known and do not count."""
     if lam == 0.0 and problem.F is not None:
         return dataclasses.replace(solution, notes=("lam is 0: values were not used, so constants are 0.",))
     return solution

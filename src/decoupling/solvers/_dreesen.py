@@ -11,7 +11,6 @@ from .._support._errors import InputError
 from ..model._decoupling import Decoupling
 from ._abstract import AbstractSolver, ProgressCallback, Solution
 from ._alternating import Stopping, run_starts, solution_of, weighted_sum
-from ._bias import with_bias_correction
 from ._cmpt import check_options, needs_jacobians, needs_one_layer
 from ._iterate import Iterate
 from ._problem import Problem
@@ -95,9 +94,7 @@ class Dreesen(AbstractSolver):
             run.kept = fit_functions(problem, run.kept)
         run.objective = run.kept.residual_J
         run.status = [Status.FITTED if s is Status.EXACT else s for s in run.status]
-        solution = solution_of(problem, run, uses_values=False)
-        model, notes = with_bias_correction(problem, solution.decoupling)
-        return dataclasses.replace(solution, decoupling=model, notes=notes)
+        return solution_of(problem, run, uses_values=False, corrected=True)
 
 
 def cpd_sweep(problem: Problem, state: Iterate) -> Iterate:

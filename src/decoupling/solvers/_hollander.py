@@ -9,8 +9,7 @@ import numpy as np
 
 from ..model._decoupling import Decoupling
 from ._abstract import AbstractSolver, ProgressCallback, Solution
-from ._alternating import Stopping, WhichIterate
-from ._bias import with_bias_correction
+from ._alternating import Stopping, WhichIterate, solution_of
 from ._cmpt import check_options, needs_jacobians, needs_one_layer, run_cmpt
 from ._coefficients import constrained
 from ._problem import Problem
@@ -71,13 +70,5 @@ class Hollander(AbstractSolver):
     ) -> Solution:
         start = draw_factors(problem, self.start, n_starts, rng)
         stopping = Stopping(self.min_steps, self.max_steps, self.patience, self.iterate)
-        solution = run_cmpt(problem, start, 0.0, constrained, stopping, progress)
-        model, notes = with_bias_correction(problem, solution.decoupling)
-        unknown = np.full(len(solution.history), np.nan)  # errors of values are known once the constants are
-        return dataclasses.replace(
-            solution,
-            decoupling=model,
-            history=dataclasses.replace(solution.history, error_values=unknown),
-            starts=tuple(dataclasses.replace(row, error_values=np.nan) for row in solution.starts),
-            notes=notes,
-        )
+        run = run_cmpt(problem, start, 0.0, constrained, stopping, progress)
+        return solution_of(problem, run, uses_values=False, corrected=True)
