@@ -16,6 +16,7 @@ from ._cmpt import check_options, needs_jacobians, needs_one_layer, needs_plain_
 from ._coefficients import projected
 from ._iterate import Iterate
 from ._problem import Problem
+from ._refinement import RightSide
 from ._starts import AbstractStart, Uniform, draw_factors
 from ._sweep import add_value_term, finished, first_right_products, seen, update_layer, values_left
 from ._updates import diagonal_equations, outer, output_equations, update_input_factor, update_output_factor
@@ -108,7 +109,8 @@ def zniyed_sweep(problem: Problem, state: Iterate, lam: float) -> Iterate:
     W0 = update_input_factor(problem.J, P, weigh(P, weights), state.A)
     K, N = first_right_products(problem, W0, state.A)
     H, b = diagonal_equations(A, weighted_gram(A, weights), K, N)
-    domain, C, G, R = update_layer(problem, 0, problem.X @ W0.mT, H, b, W1, F, lam, projected)
+    right = RightSide(problem, [W0, W1], [G], 0, state.A)
+    domain, C, G, R = update_layer(problem, problem.X @ W0.mT, H, b, W1, F, lam, projected, A, right)
     new = Iterate.unrated([W0, W1], [domain], [C], [G], R, state.A)
     return finished(problem, new, lam, *output_equations(K * G[:, :, None, :], N * outer(G), weights))
 
