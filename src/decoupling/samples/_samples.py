@@ -273,6 +273,31 @@ class Samples:
         return sample_sympy(expressions, symbols, X)
 
     @classmethod
+    def from_volterra(cls, kernels: Sequence[object], X: object) -> Samples:
+        """Values and exact Jacobians of a Volterra series with finite memory, a polynomial of the last m inputs.
+
+        Parameters
+        ----------
+        kernels
+            ``[h_0, h_1, ..., h_D]``: h_0 holds one constant per output, h_d has shape (n, m, ..., m) with d lags; for
+            one output the first axis may be left out. Kernels need not be symmetric.
+        X : (S, m)
+            Points: rows of lagged inputs u(t), u(t - 1), ..., u(t - m + 1), measured or drawn.
+
+        Examples
+        --------
+        >>> import decoupling as dc, numpy as np
+        >>> h = np.array([1.0, 0.5, 0.2])  # y = (h * u)^2, a filter and a square
+        >>> X = np.random.default_rng(0).normal(size=(40, 3))
+        >>> result = dc.decouple(dc.Samples.from_volterra([0.0, np.zeros(3), np.outer(h, h)], X), 1, 2, progress=False)
+        >>> np.round(result.decoupling.W[0][0] / result.decoupling.W[0][0, 0], 6).tolist()
+        [1.0, 0.5, 0.2]
+        """
+        from .readers._volterra import samples_of_volterra
+
+        return samples_of_volterra(kernels, X)
+
+    @classmethod
     def load(
         cls,
         path: str | os.PathLike[str],
