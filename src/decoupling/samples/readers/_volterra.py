@@ -27,8 +27,9 @@ def samples_of_volterra(kernels: Sequence[object], X: object) -> Samples:
         raise InputError("`kernels` must be a list [h_0, h_1, ..., h_D] with at least two kernels.")
     if len(kernels) > len(_LETTERS) + 1:
         raise InputError(f"`kernels` must go up to order {len(_LETTERS)}. Got order {len(kernels) - 1}.")
-    n, m = np.size(kernels[0]), points.shape[1]  # type: ignore[arg-type]
-    F = np.tile(as_array("kernels[0]", np.reshape(kernels[0], (-1,)), ("n",)), (len(points), 1))  # type: ignore[arg-type]
+    constants = as_array("kernels[0]", np.atleast_1d(np.asarray(kernels[0])), ("n",))
+    n, m = len(constants), points.shape[1]
+    F = np.tile(constants, (len(points), 1))
     J = np.zeros((len(points), n, m))
     for order, kernel in enumerate(kernels[1:], start=1):
         h = _kernel(order, kernel, n, m)
