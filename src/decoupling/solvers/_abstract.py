@@ -78,6 +78,11 @@ class StartRow:
         """The model that this start ended with, built when asked for; None where it was not kept, as in `VarPro`."""
         return None if self.build is None else self.build()
 
+    def record(self) -> dict[str, Any]:
+        """What is known of the start by name, without the model: plain values for tables and files."""
+        known = {field.name: getattr(self, field.name) for field in dataclasses.fields(self) if field.name != "build"}
+        return known | {"status": self.status.name}
+
 
 @dataclass(frozen=True)
 class LamRow:
