@@ -1,7 +1,8 @@
 """PROJ-CMPT-L and CONSTR-CMPT-L straight from the paper: build every matrix M, call `lstsq`. Slow on purpose.
 
 This is what the fast solvers are measured against and, in the tests, checked against. One start, paper's scale, no
-compression; samples first, as everywhere in the package. `vec` is column-major, as in the paper.
+compression; samples first, as everywhere in the package. `vec` is column-major, as in the paper. Arrays may hold
+numbers of many digits, where `lstsq` takes them.
 """
 
 from __future__ import annotations
@@ -69,7 +70,7 @@ def proj_coefficients(
         free[s] = np.linalg.lstsq(M, J[s].reshape(-1, order="F"), rcond=None)[0]
     last = l == len(G) - 1
     R = np.linalg.lstsq(W[-1], F.T, rcond=None)[0].T if last else None
-    C = np.zeros((free.shape[1], 1 + degree))
+    C = np.zeros((free.shape[1], 1 + degree), dtype=u.dtype)
     for j in range(free.shape[1]):
         design, target = derivatives(u[:, j], degree), free[:, j]
         if R is not None:
@@ -100,7 +101,7 @@ def constr_coefficients(
         target = np.concatenate([target, np.sqrt(lam) * F.T.reshape(-1)])
         return np.linalg.lstsq(design, target, rcond=None)[0].reshape(r, 1 + degree)
     used = np.tile(np.arange(1 + degree) > 0, r)  # inner constants do not enter the Jacobian
-    C = np.zeros(r * (1 + degree))
+    C = np.zeros(r * (1 + degree), dtype=u.dtype)
     C[used] = np.linalg.lstsq(design[:, used], target, rcond=None)[0]
     return C.reshape(r, 1 + degree)
 
@@ -136,7 +137,7 @@ def values(u: ndarray, degree: int) -> ndarray:
 
 def derivatives(u: ndarray, degree: int) -> ndarray:
     """Rows (0, 1, 2 u, ..., d u^(d-1))."""
-    table = np.zeros((len(u), degree + 1))
+    table = np.zeros((len(u), degree + 1), dtype=u.dtype)
     for k in range(1, degree + 1):
         table[:, k] = k * u ** (k - 1)
     return table

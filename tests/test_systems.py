@@ -59,3 +59,26 @@ def test_random_systems_are_reproducible_and_wrong_dims_are_refused():
     assert np.array_equal(first.W[1], again.W[1])
     with pytest.raises(dc.InputError, match=r"4 numbers for 2 degrees\. Got 3"):
         dc.systems.random_system((2, 2, 2), (3, 3))
+
+
+def largest_cosine(W, *, absolute):
+    directions = W / np.linalg.norm(W, axis=0)
+    cosines = directions.T @ directions - 2 * np.eye(W.shape[1])
+    return np.max(np.abs(cosines + 2 * np.eye(W.shape[1])) - np.eye(W.shape[1])) if absolute else np.max(cosines)
+
+
+def test_the_papers_systems_bound_the_signed_cosine_only():
+    """Within the two digits that are printed."""
+    systems = dc.systems.f1(), dc.systems.f2(), dc.systems.f3()
+    matrices = [W for f in systems for W in f.W if W.shape[0] >= W.shape[1]]
+    assert max(largest_cosine(W, absolute=False) for W in matrices) < 0.5
+    assert largest_cosine(dc.systems.f1().W[1], absolute=True) == pytest.approx(0.96, abs=0.005)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_random_systems_bound_the_cosine_that_is_asked_for(seed):
+    for angles in ("absolute", "signed"):
+        f = dc.systems.random_system((4, 3, 3, 4), (2, 2), angles=angles, rng=seed)
+        assert max(largest_cosine(W if len(W) >= 3 else W.T, absolute=angles == "absolute") for W in f.W) < 0.5
+    plane = dc.systems.random_system((3, 2, 3), (2,), angles="signed", rng=seed)
+    assert largest_cosine(plane.W[0], absolute=False) < 0.5  # three directions fit into a plane, three lines do not

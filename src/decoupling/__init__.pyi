@@ -38,6 +38,8 @@ from .fit._select import Selection as Selection
 from .fit._select import select as select
 from .fit._settings import Settings as Settings
 from .model._decoupling import Decoupling as Decoupling
+from .model._factor_match import FactorComparison as FactorComparison
+from .model._factor_match import compare_factors as compare_factors
 from .model._factor_match import factor_match as factor_match
 from .model._functions import Functions as Functions
 from .model._paratuck import ParaTuck as ParaTuck
@@ -55,6 +57,7 @@ from .solvers import Constr as Constr
 from .solvers import Dreesen as Dreesen
 from .solvers import History as History
 from .solvers import Hollander as Hollander
+from .solvers import Iterate as Iterate
 from .solvers import LamRow as LamRow
 from .solvers import Normal as Normal
 from .solvers import Orthonormal as Orthonormal

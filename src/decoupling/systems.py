@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from jaxtyping import Float
@@ -18,7 +18,10 @@ from .model._functions import Functions
 
 __all__ = ["f1", "f2", "f3", "random_system"]
 
+Angles = Literal["absolute", "signed"]
 _COLLINEARITY = 0.5
+# How many lines, or directions, with angles above 60 degrees there are in 1, 2 and 3 dimensions.
+_ROOM: dict[Angles, dict[int, int]] = {"absolute": {1: 1, 2: 2, 3: 6}, "signed": {1: 2, 2: 5, 3: 11}}
 _TRIES = 1000
 _RESTARTS = 30
 
@@ -61,13 +64,18 @@ def f3() -> Decoupling:
     )
 
 
-def random_system(dims: tuple[int, ...], degrees: tuple[int, ...], *, rng: int | np.random.Generator = 0) -> Decoupling:
+def random_system(
+    dims: tuple[int, ...],
+    degrees: tuple[int, ...],
+    *,
+    angles: Angles = "absolute",
+    rng: int | np.random.Generator = 0,
+) -> Decoupling:
     """A random polynomial system by the recipe of the paper's appendix, for any number of layers.
 
     Entries of the first and last linear layer are uniform in [-2, 2], of the others in [-1.5, 1.5]; coefficients are
-    uniform in [-3, 3]; inner constants are 0. The cosine between any two columns of a linear layer stays below 0.5
-    in absolute value. Where so many columns do not fit into so few dimensions (three lines in a plane already do not),
-    the bound is put on the rows instead.
+    uniform in [-3, 3]; inner constants are 0. The cosine between any two columns of a linear layer stays below 0.5.
+    Where so many columns do not fit into so few dimensions, the bound is put on the rows instead.
 
     Parameters
     ----------
@@ -75,6 +83,10 @@ def random_system(dims: tuple[int, ...], degrees: tuple[int, ...], *, rng: int |
         Widths (m, r_1, ..., r_L, n) from input to output.
     degrees
         (d_1, ..., d_L).
+    angles
+        "signed" bounds the cosine itself, as the paper's formula is printed: columns that point in opposite directions
+        pass, and W_1 of f1 has a cosine of -0.96. "absolute" bounds its absolute value, so that no two functions see
+        nearly the same line; three lines in a plane already do not fit.
 
     Examples
     --------
@@ -88,12 +100,14 @@ def random_system(dims: tuple[int, ...], degrees: tuple[int, ...], *, rng: int |
             f"`dims` must hold the input width, one rank per layer and the output width: {len(powers) + 2} numbers for "
             f"{len(powers)} degrees. Got {len(widths)}."
         )
+    if angles not in ("absolute", "signed"):
+        raise InputError(f'`angles` must be "absolute" or "signed". Got {angles!r}.')
     generator = as_generator(rng)
     n_linear = len(widths) - 1
     W = []
     for l, (columns, rows) in enumerate(pairwise(widths)):
         bound = 2.0 if l in (0, n_linear - 1) else 1.5
-        W.append(_spread_matrix(generator, rows, columns, bound))
+        W.append(_spread_matrix(generator, rows, columns, bound, angles))
     C = []
     for l, (rank, degree) in enumerate(zip(widths[1:-1], powers, strict=True)):
         c = generator.uniform(-3.0, 3.0, (rank, 1 + degree))
@@ -108,13 +122,14 @@ def _system(W: Sequence[Any], C: Sequence[Any]) -> Decoupling:
     return Decoupling(W, [Functions(Monomial(c.shape[1] - 1), c) for c in coefficients])
 
 
-def _spread_matrix(rng: np.random.Generator, rows: int, columns: int, bound: float) -> Float[ndarray, "rows columns"]:
-    lines_in_space = {1: 1, 2: 2, 3: 6}.get(rows, columns)  # lines through 0 with angles above 60 degrees
-    if columns <= lines_in_space:
-        W = _spread_columns(rng, rows, columns, bound)
+def _spread_matrix(
+    rng: np.random.Generator, rows: int, columns: int, bound: float, angles: Angles
+) -> Float[ndarray, "rows columns"]:
+    if columns <= _ROOM[angles].get(rows, columns):
+        W = _spread_columns(rng, rows, columns, bound, angles)
         if W is not None:
             return W
-    W = _spread_columns(rng, columns, rows, bound)
+    W = _spread_columns(rng, columns, rows, bound, angles)
     if W is None:
         raise InputError(
             f"`dims` must leave room for a {rows} x {columns} layer with cosines below {_COLLINEARITY} between its "
@@ -123,20 +138,23 @@ def _spread_matrix(rng: np.random.Generator, rows: int, columns: int, bound: flo
     return W.T
 
 
-def _spread_columns(rng: np.random.Generator, rows: int, columns: int, bound: float) -> ndarray | None:
+def _spread_columns(rng: np.random.Generator, rows: int, columns: int, bound: float, angles: Angles) -> ndarray | None:
     """Draw column after column, each until it fits the ones before it; start again when one does not find a place."""
     for _ in range(_RESTARTS):
         W = np.empty((rows, 0))
         for _ in range(_TRIES):
             candidate = np.column_stack([W, rng.uniform(-bound, bound, rows)])
-            if _collinearity(candidate) < _COLLINEARITY:
+            if _collinearity(candidate, angles) < _COLLINEARITY:
                 W = candidate
                 if W.shape[1] == columns:
                     return W
     return None
 
 
-def _collinearity(W: ndarray) -> float:
+def _collinearity(W: ndarray, angles: Angles) -> float:
+    """The largest (absolute) cosine between two columns; -1 where there is one column."""
     directions = W / np.linalg.norm(W, axis=0)
-    cosines = np.abs(directions.T @ directions) - np.eye(W.shape[1])
-    return float(np.max(cosines))
+    cosines = directions.T @ directions
+    if angles == "absolute":
+        cosines = np.abs(cosines)
+    return float(np.max(cosines, where=~np.eye(len(cosines), dtype=bool), initial=-1.0))

@@ -117,13 +117,13 @@ def test_table1_is_reproduced_in_a_small_way(tmp_path):
     done = decouple("reproduce table1 --runs 2 --n-starts 2 --jobs 1 --directory out --json", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     content = json.loads(done.stdout)
-    assert len(content["cells"]) == 2 * 2 * (4 + 5 + 5)
+    assert len(content["cells"]) == 3 * 2 * (4 + 5 + 5)
     assert all(len(cell["runs"]) == 2 for cell in content["cells"])
     assert json.loads((tmp_path / "out/table1.json").read_text())["seed"] == 0
     assert "| f3 | CONSTR | e_3 (%) | 0.979 / **1.03** / 0.48 |" in (tmp_path / "out/table1.md").read_text()
     assert (tmp_path / "out/table1.png").read_bytes().startswith(b"\x89PNG")
     stored = (tmp_path / "out/table1-runs.jsonl").read_text()
-    assert len(stored.splitlines()) == 2 * 2 * 2 * 3
+    assert len(stored.splitlines()) == 2 * 3 * 2 * 3
     again = decouple("reproduce table1 --runs 2 --n-starts 2 --jobs 1 --directory out --json", cwd=tmp_path)
     assert json.loads(again.stdout) == content and (tmp_path / "out/table1-runs.jsonl").read_text() == stored
 

@@ -78,3 +78,32 @@ def test_a_match_below_zero_is_found_too():
     f = random_paratuck([7, 7, 7, 7], 5, 0)
     positive = dc.ParaTuck([np.abs(w) for w in f.W], [np.abs(g) for g in f.G])
     assert -1.0 <= dc.factor_match(positive, dc.ParaTuck(positive.W, [-positive.G[0], positive.G[1]])) < 0.0
+
+
+def test_a_comparison_tells_which_function_is_which_and_how_well():
+    f = dc.systems.f3()
+    moved = f.permuted(1, [2, 0, 1]).scaled(2, [3.0, -0.5], [1.0, 2.0]).permuted(2, [1, 0])
+    found = dc.compare_factors(f, moved)
+    assert [order.tolist() for order in found.order] == [[1, 2, 0], [1, 0]]
+    assert found.match == pytest.approx(1.0) == dc.factor_match(f, moved)
+    for components, share in zip(found.components, found.share, strict=True):
+        np.testing.assert_allclose(components, 1.0)
+        assert share.sum() == pytest.approx(1.0) and (share > 0.0).all()
+
+
+def test_a_comparison_names_the_function_that_differs():
+    f = dc.systems.random_system((4, 3, 4), (3,), rng=5)
+    C = f.g[0].C.copy()
+    C[1, 1:] *= 2.0
+    found = dc.compare_factors(f, f.with_parts(g=[f.g[0].with_coefficients(C)]))
+    np.testing.assert_allclose(found.components[0], [1.0, 0.8, 1.0])
+    share = found.share[0][1]
+    assert found.match == pytest.approx((2 + 2 * share) / (2 + 3 * share))
+    assert str(found).splitlines()[3].split()[:4] == ["1", "2", "2", "0.8"]
+
+
+def test_a_comparison_of_large_layers_finds_their_order():
+    f = dc.systems.random_system((9, 8, 8, 9), (3, 2), rng=1)
+    order = np.random.default_rng(0).permutation(8)
+    found = dc.compare_factors(f, f.permuted(1, order).permuted(2, order[::-1]))
+    assert found.match == pytest.approx(1.0) and (order[found.order[0]] == np.arange(8)).all()

@@ -23,6 +23,7 @@ CALLS = {
     },
     "generator": {"ranks": 2, "degrees": 2, "solver": QUICK, "rng": np.random.default_rng(7)},
     "linear part": {"ranks": 2, "degrees": 3, "linear": True, "solver": dc.VarPro(max_steps=5), "n_starts": 4},
+    "last iterate": {"ranks": 2, "degrees": 3, "solver": dc.Zniyed(max_steps=9, iterate="last"), "n_starts": 1},
     "as given": {"ranks": (2, 2), "degrees": (3, 3), "as_given": True, "solver": QUICK},
     "bases": {
         "ranks": (2, 1),

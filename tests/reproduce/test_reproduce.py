@@ -90,7 +90,7 @@ def small_teacher(monkeypatch, tmp_path):
         return dc.data.Images(noisy.reshape(-1, 28, 28), labels)
 
     data = dc.data.ImageData(images(1500), images(300))
-    small = _teachers.Architecture((784, 16, 12, 10), 6, lambda: data)
+    small = _teachers.Architecture((784, 16, 12, 10), _teachers.SIGMOID, 40, lambda: data)
     monkeypatch.setitem(_teachers.ARCHITECTURES, "mnist", small)
     monkeypatch.setitem(_networks.SIZES, "mnist", (_networks.Size(4, (4, 4), "about 1", (50.0, 50.0, 50.0)),))
     monkeypatch.setattr(_networks, "STEPS", 60)
@@ -116,6 +116,7 @@ def test_the_compression_table_in_small(small_teacher):
     _networks.write_networks(table, small_teacher)
     content = json.loads((small_teacher / "mnist.json").read_text())
     assert len(content["cells"]) == len(_networks.METHODS) and (small_teacher / "mnist.png").stat().st_size > 10_000
+    assert (small_teacher / "mnist-means.png").stat().st_size > 10_000 and "has the sigmoid inside" in text
     _teachers.teacher.cache_clear()
     again = _networks.run_networks("mnist", **options)  # the network and the runs are read, not made again
     assert again.accuracy == table.accuracy and again.content() == table.content()

@@ -1,10 +1,15 @@
 import dataclasses
+import pickle
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
 import decoupling as dc
+from benchmarks.problems import problem_of
+from decoupling.solvers._alternating import Stopping, run_starts, weighted_sum
+from decoupling.solvers._cmpt import check_options
+from decoupling.solvers._starts import draw_factors
 from decoupling.testing import check_solver
 from tests.strategies import Bend, points, random_model, sampled
 
@@ -135,6 +140,49 @@ def test_the_best_iterate_is_returned():
     assert best < len(result.history) - 1
     assert result.error_jacobian == pytest.approx(result.history.error_jacobian[best], rel=1e-8)
     assert min(row.objective for row in result.starts) == pytest.approx(result.history.objective[best])
+
+
+@pytest.mark.parametrize(
+    "solver",
+    [dc.Proj(weighted_projection=False), dc.Constr(), dc.Zniyed(lam=1e-4), dc.Zniyed(), dc.Hollander()],
+    ids=repr,
+)
+def test_the_last_iterate_is_returned_on_request(solver):
+    """The steps are the same whichever iterate is kept; only the answer differs."""
+    samples, one = sampled(dc.systems.f1()), isinstance(solver, dc.Zniyed | dc.Hollander)
+    ranks, degrees = (3, 5) if one else ((2, 2), (5, 2))
+    best, last = (
+        dc.decouple(
+            samples,
+            ranks,
+            degrees,
+            solver=dataclasses.replace(solver, iterate=which, max_steps=40, patience=30),
+            as_given=True,
+            n_starts=1,
+            progress=False,
+        )
+        for which in ("best", "last")
+    )
+    assert_allclose(best.history.objective, last.history.objective, rtol=0)
+    assert last.error_jacobian == pytest.approx(last.history.error_jacobian[-1], rel=1e-6)
+    assert last.starts[0].objective == last.history.objective[-1]
+    assert last.lam == last.history.lam[-1] if not isinstance(solver, dc.Hollander) else last.lam == 0.0
+    assert best.starts[0].objective == np.min(best.history.objective) <= last.starts[0].objective
+
+
+def test_of_starts_that_become_non_finite_the_last_finite_iterate_is_kept():
+    def overflow(state, iteration):
+        state.residual_J[:] = np.inf if iteration == 4 else 10.0 + iteration
+        state.residual_F[:] = 0.0
+        return state, 0.0
+
+    problem = problem_of(sampled(dc.systems.f1()), (2, 2), (5, 2))
+    start = draw_factors(problem, dc.Uniform(), 2, np.random.default_rng(0))
+    for which, kept in (("best", 11.0), ("last", 13.0)):
+        stopping = Stopping(1, 9, 9, which)
+        run = run_starts(problem, start, overflow, weighted_sum, 0.0, stopping, lambda **_: None)
+        assert run.objective.tolist() == run.kept.residual_J.tolist() == [kept, kept]
+        assert set(run.status) == {dc.Status.NONFINITE} and run.steps.tolist() == [4, 4]
 
 
 # Starts
@@ -270,6 +318,10 @@ def test_a_users_own_basis_and_one_basis_per_function_work_everywhere():
         (lambda: dc.Constr(lam=-1.0), "`lam` must be a number of at least 0"),
         (lambda: dc.Proj(max_steps=0), "`max_steps` must be a whole number of at least 1"),
         (lambda: dc.Zniyed(patience=0), "`patience`"),
+        (
+            lambda: check_options(0.0, 1, 1, 1, "first", dc.Uniform()),
+            '`iterate` must be "best" or "last". Got \'first\'',
+        ),
         (lambda: dc.Uniform(2.0, 1.0), "`low` must be below `high`"),
         (lambda: dc.Normal(0.0), "`scale` must be a number above 0"),
         (lambda: dc.TwoStage(dc.TwoStage(dc.Proj())), "`solver` must be a solver"),
@@ -363,3 +415,54 @@ def test_a_generator_goes_on_from_where_it_is():
     used.random(10)
     a, b = (dc.decouple(samples, (2, 2), (3, 3), solver=solver, rng=rng, progress=False) for rng in (fresh, used))
     assert not np.array_equal(a.decoupling.W[0], b.decoupling.W[0])
+
+
+# For those who look closer
+
+
+def test_progress_gets_the_raw_factors_of_every_step():
+    seen = []
+    samples = sampled(dc.systems.f1())
+    solver = dc.Constr(max_steps=6, lam=1e-3)
+    result = dc.decouple(
+        samples, (2, 2), (5, 2), solver=solver, as_given=True, n_starts=3, progress=lambda **v: seen.append(v)
+    )
+    iterates = [values["iterate"] for values in seen]
+    assert len(iterates) == 6 and all(values["starts"].tolist() == [0, 1, 2] for values in seen)
+    assert [w.shape for w in iterates[0].W] == [(3, 2, 2), (3, 2, 2), (3, 2, 2)]
+    winner = int(np.argmin([row.objective for row in result.starts]))
+    objective = [state.residual_J[winner] + 1e-3 * state.residual_F[winner] for state in iterates]
+    assert_allclose(objective, result.history.objective)
+    tensor = dc.ParaTuck([w[0] for w in iterates[3].W], [g[0] for g in iterates[3].G]).to_tensor()
+    assert np.sum((samples.J - tensor) ** 2) == pytest.approx(iterates[3].residual_J[0])
+
+
+@pytest.mark.parametrize(
+    "solver",
+    [dc.Proj(), dc.Zniyed(lam=1e-3), dc.Hollander(), dc.Dreesen(), dc.TwoStage(dc.Constr(), max_runs=2)],
+    ids=repr,
+)
+def test_every_start_has_a_model(solver):
+    samples = sampled(F1_LAYER, 60)
+    quick = dataclasses.replace(solver, max_steps=20) if not isinstance(solver, dc.TwoStage) else solver
+    result = dc.decouple(samples, 4, 3, solver=quick, n_starts=3, rng=2, progress=False)
+    models = [row.decoupling for row in result.starts]
+    same = [np.array_equal(model(samples.X), result.decoupling(samples.X)) for model in models]
+    assert same.count(True) == 1
+    assert result.starts[same.index(True)].objective == min(row.objective for row in result.starts) or len(models) > 3
+    again = pickle.loads(pickle.dumps(result.starts[0]))
+    assert_allclose(again.decoupling(samples.X), models[0](samples.X), rtol=0)
+    assert all(row.build.func.__self__._problem.J is None for row in result.starts)  # no second copy of J lives on
+
+
+def test_starts_of_varpro_have_no_model_of_their_own():
+    result = dc.decouple(sampled(F1_LAYER, 60), 4, 3, progress=False)
+    assert all(row.decoupling is None for row in result.starts)
+
+
+def test_a_history_becomes_a_frame():
+    result = dc.decouple(sampled(dc.systems.f2()), (2, 2), (3, 3), solver=dc.Proj(max_steps=8), progress=False)
+    frame = result.history.to_frame()
+    assert list(frame.columns) == ["lam", "objective", "error_jacobian", "error_values"]
+    assert frame.index.name == "iteration" and frame.index.tolist() == list(range(1, 9))
+    assert_allclose(frame["objective"], result.history.objective)

@@ -24,18 +24,30 @@ class Columns:
     outputs: tuple[str, ...] | None
     jacobians: bool | None
     drop_missing: bool
+    order: str | None
 
     def read(self, file: str) -> Reading:
         from ..samples.readers._any_file import read_samples
 
         return read_samples(
-            file, inputs=self.inputs, outputs=self.outputs, jacobians=self.jacobians, drop_missing=self.drop_missing
+            file,
+            inputs=self.inputs,
+            outputs=self.outputs,
+            jacobians=self.jacobians,
+            drop_missing=self.drop_missing,
+            order=self.order,  # type: ignore[arg-type]
         )
 
 
 def column_options(command: Command) -> Command:
-    """--inputs, --outputs, --jacobians and --drop-missing."""
+    """--inputs, --outputs, --jacobians, --drop-missing and --order."""
     for option in (
+        click.option(
+            "--order",
+            type=click.Choice(["samples", "matlab"]),
+            default=None,
+            help="Axis of samples in .npz and .mat files: the first, or the last as in MATLAB.",
+        ),
         click.option("--drop-missing", is_flag=True, help="Leave out rows with missing or infinite numbers."),
         click.option(
             "--jacobians/--no-jacobians",

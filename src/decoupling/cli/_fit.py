@@ -81,6 +81,13 @@ _ESTIMATED = "Jacobians were estimated from the values, which costs accuracy: co
 )
 @click.option("--patience", type=click.IntRange(min=1), default=50, show_default=True, help="Steps without decrease.")
 @click.option(
+    "--iterate",
+    type=click.Choice(["best", "last"]),
+    default="best",
+    show_default=True,
+    help="Which iterate of a start is the answer, of alternating solvers.",
+)
+@click.option(
     "--as-given",
     is_flag=True,
     help="Take the data as they are, with functions around 0: the algorithms of the paper as printed.",
@@ -110,6 +117,7 @@ def fit(
     outputs: tuple[str, ...] | None,
     jacobians: bool | None,
     drop_missing: bool,
+    order: str | None,
     estimate_jacobians: bool,
     ranks: tuple[int, ...] | Literal["auto"],
     degrees: tuple[int, ...] | None,
@@ -122,6 +130,7 @@ def fit(
     max_seconds: float,
     max_steps: int,
     patience: int,
+    iterate: str,
     as_given: bool,
     validation: str | None,
     holdout: float | None,
@@ -161,7 +170,7 @@ def fit(
         raise click.UsageError("Give --validation or --holdout, not both.")
     if lam is not None and solver in _WITHOUT_LAM:
         raise click.UsageError(f"--lam is the weight of the values, which the solver {solver} does not use.")
-    columns = Columns(inputs, outputs, jacobians, drop_missing)
+    columns = Columns(inputs, outputs, jacobians, drop_missing, order)
     reading = columns.read(file)
     samples, notes = reading.samples, reading.notes
     judged = None if validation is None else columns.read(validation).samples
@@ -180,7 +189,13 @@ def fit(
         linear=linear,
         solver=_solver(
             solver,
-            {"lam": lam, "max_steps": max_steps, "patience": patience, "max_seconds": max_seconds},
+            {
+                "lam": lam,
+                "max_steps": max_steps,
+                "patience": patience,
+                "iterate": iterate,
+                "max_seconds": max_seconds,
+            },
             two_stage=lam is None
             and samples.F is not None
             and (solver in _ALTERNATING if two_stage is None else two_stage),

@@ -68,7 +68,7 @@ def result_content(result: Result, validation: Samples | None, notes: Sequence[s
         "notes": (*notes, *result.notes),
         "locally_unique": result.identifiability.locally_unique if model.n_parameters <= 1000 else None,
         "seconds": result.seconds,
-        "starts": [dataclasses.asdict(row) | {"status": row.status.name} for row in result.starts],
+        "starts": [row.record() for row in result.starts],
         "path": [dataclasses.asdict(row) for row in result.path],
     }
     if validation is not None and validation.F is not None:

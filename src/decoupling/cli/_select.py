@@ -72,6 +72,7 @@ def select(
     outputs: tuple[str, ...] | None,
     jacobians: bool | None,
     drop_missing: bool,
+    order: str | None,
     max_ranks: tuple[int, ...],
     max_degrees: tuple[int, ...],
     degrees: tuple[int, ...] | None,
@@ -108,7 +109,7 @@ def select(
         if target is not None:
             check_target(target)
     kind = "" if plot is None else Path(plot).suffix.lower().lstrip(".")
-    reading = Columns(inputs, outputs, jacobians, drop_missing).read(file)
+    reading = Columns(inputs, outputs, jacobians, drop_missing, order).read(file)
     selection = dc.select(
         reading.samples,
         max_ranks,

@@ -62,7 +62,9 @@ def decouple(
     rng
         Seed or generator: the same seed gives the same result.
     progress
-        True shows a bar on a terminal once two seconds have passed; or give a callable that takes named values.
+        True shows a bar on a terminal once two seconds have passed; or give a callable that takes named values: `stage`
+        (text, may be missing), `done`, `total`, `objective`, and from alternating solvers the raw factors after every
+        step as `iterate` (a `dc.Iterate`) with the numbers of their `starts`.
 
     Examples
     --------

@@ -6,15 +6,18 @@ A slice is a sum over paths (j_1, ..., j_L) through the layers,
 
 and the term of a path is not changed by any diagonal or slice-wise scaling: signs and sizes cancel along it. Only the
 names of the paths depend on the permutations. So two factor sets are compared by their path terms, for the best
-permutation of each layer.
+permutation of each layer. `compare_factors` says which permutations these are, and how much the paths through each
+component are alike.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from itertools import permutations, product
 from math import factorial, prod
 
 import numpy as np
+from jaxtyping import Float, Int
 from numpy import ndarray
 
 from .._support._checks import as_points
@@ -48,15 +51,77 @@ def factor_match(a: Decoupling | ParaTuck, b: Decoupling | ParaTuck, X: object =
     >>> round(dc.factor_match(f, f.scaled(1, [2, -1, 3], [1, 5, 1]).permuted(1, [2, 0, 1])), 12)
     1.0
     """
+    first, second = _comparable(a, b, X)
+    norms = _inner(first, first, _identity(first)) + _inner(second, second, _identity(second))
+    if norms == 0.0:
+        return 1.0
+    return float(2.0 * _best(first, second)[0] / norms)
+
+
+@dataclass(frozen=True, eq=False)
+class FactorComparison:
+    """Which internal function of one model belongs to which of another, and how well.
+
+    Attributes
+    ----------
+    match
+        `factor_match` of the two.
+    order
+        Per layer: function ``order[l][j]`` of b belongs to function j of a.
+    components
+        Per layer and function of a: 2 <t_a, t_b> / (||t_a||^2 + ||t_b||^2) over the terms of all paths through the
+        pair, 1 where they are the same. It needs no choice of signs or scales.
+    share
+        Per layer and function of a: the part of ||t_a||^2 that runs through it, so that a poor match of a function that
+        hardly counts can be told from one that does.
+    """
+
+    match: float
+    order: tuple[Int[ndarray, " _"], ...]
+    components: tuple[Float[ndarray, " _"], ...]
+    share: tuple[Float[ndarray, " _"], ...]
+
+    def __str__(self) -> str:
+        lines = [f"match {self.match:.6g}", "layer  of a  of b  match     share"]
+        for l, columns in enumerate(zip(self.order, self.components, self.share, strict=True), start=1):
+            for j, (k, match, share) in enumerate(zip(*columns, strict=True), start=1):
+                lines.append(f"{l:5d}  {j:4d}  {k + 1:4d}  {match:<8.6g}  {share:.3f}")
+        return "\n".join(lines)
+
+
+def compare_factors(a: Decoupling | ParaTuck, b: Decoupling | ParaTuck, X: object = None) -> FactorComparison:
+    """Match the internal functions of two decouplings or factor sets, one by one; parameters as in `factor_match`.
+
+    Examples
+    --------
+    >>> import decoupling as dc
+    >>> f = dc.systems.f3()
+    >>> found = dc.compare_factors(f, f.permuted(1, [2, 0, 1]))
+    >>> [int(k) for k in found.order[0]]
+    [1, 2, 0]
+    """
+    first, second = _comparable(a, b, X)
+    same = _identity(first)
+    inner, order = _best(first, second)
+    norms = _inner(first, first, same) + _inner(second, second, same)
+    components, share = [], []
+    for l, pairs in enumerate(order):
+        own, other = (np.diagonal(_gains(f, f, same, l)) for f in (first, second))
+        both = _matched(_gains(first, second, order, l), pairs)
+        size = own + other[pairs]
+        components.append(np.where(size > 0.0, 2.0 * both / np.where(size > 0.0, size, 1.0), 1.0))
+        share.append(own / (own.sum() or 1.0))
+    match = float(2.0 * inner / norms) if norms > 0.0 else 1.0
+    return FactorComparison(match, tuple(order), tuple(components), tuple(share))
+
+
+def _comparable(a: Decoupling | ParaTuck, b: Decoupling | ParaTuck, X: object) -> tuple[ParaTuck, ParaTuck]:
     first, second = _factors(a, b, X)
     if first.ranks != second.ranks or [w.shape for w in first.W] != [w.shape for w in second.W]:
         raise InputError(f"`a` and `b` must have the same dimensions. Got {first!r} and {second!r}.")
     if first.n_samples != second.n_samples:
         raise InputError(f"`a` and `b` must have the same number of samples. Got {first!r} and {second!r}.")
-    norms = _inner(first, first, _identity(first)) + _inner(second, second, _identity(second))
-    if norms == 0.0:
-        return 1.0
-    return float(2.0 * _best_inner(first, second) / norms)
+    return first, second
 
 
 def _factors(a: Decoupling | ParaTuck, b: Decoupling | ParaTuck, X: object) -> tuple[ParaTuck, ParaTuck]:
@@ -78,8 +143,8 @@ def _factors(a: Decoupling | ParaTuck, b: Decoupling | ParaTuck, X: object) -> t
     return a.factors(points), b.factors(points)
 
 
-def _best_inner(a: ParaTuck, b: ParaTuck) -> float:
-    """Largest inner product of the path terms over one permutation per layer.
+def _best(a: ParaTuck, b: ParaTuck) -> tuple[float, list[ndarray]]:
+    """Largest inner product of the path terms over one permutation per layer, and these permutations.
 
     With the others fixed, one layer is an assignment problem. All permutations of the other layers are tried where
     they are few, which gives the optimum; otherwise layers are solved in turn from several starting points.
@@ -87,28 +152,31 @@ def _best_inner(a: ParaTuck, b: ParaTuck) -> float:
     largest = int(np.argmax(a.ranks))
     others = [l for l in range(a.n_layers) if l != largest]
     if prod(factorial(a.ranks[l]) for l in others) <= _ENUMERATE_UP_TO:
-        best = -np.inf
+        best, chosen = -np.inf, _identity(a)
         for choice in product(*(permutations(range(a.ranks[l])) for l in others)):
             order = _identity(a)
             for l, p in zip(others, choice, strict=True):
                 order[l] = np.array(p)
             order[largest] = _assign(a, b, order, largest)
-            best = max(best, _inner(a, b, order))
-        return best
+            value = _inner(a, b, order)
+            if value > best:
+                best, chosen = value, order
+        return best, chosen
     rng = np.random.default_rng(0)
     starts = [_by_angle(a, b)] + [[rng.permutation(r) for r in a.ranks] for _ in range(_RANDOM_STARTS)]
-    return max(_improve(a, b, order) for order in starts)
+    return max((_improved(a, b, order) for order in starts), key=lambda found: found[0])
 
 
-def _improve(a: ParaTuck, b: ParaTuck, order: list[ndarray]) -> float:
+def _improved(a: ParaTuck, b: ParaTuck, order: list[ndarray]) -> tuple[float, list[ndarray]]:
     value = _inner(a, b, order)
     while True:
+        better = list(order)
         for l in range(a.n_layers):
-            order[l] = _assign(a, b, order, l)
-        new = _inner(a, b, order)
+            better[l] = _assign(a, b, better, l)
+        new = _inner(a, b, better)
         if new <= value + 1e-12 * abs(value):
-            return max(new, value)
-        value = new
+            return (new, better) if new > value else (value, order)
+        value, order = new, better
 
 
 def _assign(a: ParaTuck, b: ParaTuck, order: list[ndarray], l: int) -> ndarray:

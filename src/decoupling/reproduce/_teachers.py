@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from itertools import pairwise
 from pathlib import Path
 
@@ -20,25 +20,64 @@ _CHUNK = 10_000
 
 
 @dataclass(frozen=True)
+class Output:
+    """What a network ends in, and the loss that it is trained with: the likelihood of that output."""
+
+    name: str
+    activation: Callable[[Tensor], Tensor]
+    loss: Callable[[Tensor, Tensor], Tensor]  # of what the activation gives, and labels
+
+
+def _sigmoid_loss(probabilities: Tensor, labels: Tensor) -> Tensor:
+    """Ten questions with yes or no, as a sigmoid answers them."""
+    wanted = nn.functional.one_hot(labels, probabilities.shape[1]).to(probabilities.dtype)
+    return nn.functional.binary_cross_entropy(probabilities, wanted)
+
+
+SIGMOID = Output("sigmoid", torch.sigmoid, _sigmoid_loss)
+LOG_SOFTMAX = Output("log-softmax", partial(torch.log_softmax, dim=1), nn.functional.nll_loss)
+
+
+@dataclass(frozen=True)
 class Architecture:
-    """A fully connected ReLU network and how long it is trained (Adam at a constant rate, pixels in [0, 1])."""
+    """A fully connected ReLU network and how long it is trained (Adam at a constant rate, pixels in [0, 1]).
+
+    The paper does not name its loss: ours goes through what its network ends in.
+    """
 
     dims: tuple[int, ...]
+    output: Output
     epochs: int
     load: Callable[[], ImageData]
 
 
 ARCHITECTURES = {
-    "mnist": Architecture((784, 80, 60, 40, 10), 3, mnist),
-    "fashion": Architecture((784, 512, 256, 128, 64, 10), 10, fashion_mnist),
+    "mnist": Architecture((784, 80, 60, 40, 10), SIGMOID, 3, mnist),
+    "fashion": Architecture((784, 512, 256, 128, 64, 10), LOG_SOFTMAX, 10, fashion_mnist),
 }
+
+
+class WithOutput(nn.Module):
+    """A part together with what the network ends in."""
+
+    def __init__(self, part: nn.Module, output: Output) -> None:
+        super().__init__()
+        self.part = part
+        self._activation = output.activation
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self._activation(self.part(x))
 
 
 @dataclass(frozen=True, eq=False)
 class Teacher:
-    """The part of a trained network behind its first hidden layer, and what that layer makes of the images."""
+    """The part of a trained network behind its first hidden layer, and what that layer makes of the images.
+
+    `part` ends before the activation of the output, which does not change the class that is largest.
+    """
 
     part: nn.Sequential
+    output: Output
     features: Tensor
     labels: Tensor
     test_features: Tensor
@@ -68,13 +107,13 @@ def teacher(case: str, folder: str, seed: int, epochs: int | None = None) -> Tea
     if path.is_file():
         network.load_state_dict(torch.load(path, weights_only=True))
     else:
-        _train(network, X, y, epochs or architecture.epochs, seed)
+        _train(network, architecture.output, X, y, epochs or architecture.epochs, seed)
         torch.save(network.state_dict(), path)
     with torch.no_grad():
         features, test_features = (
             torch.cat([network[:2](x) for x in torch.split(images, _CHUNK)]) for images in (X, X_test)
         )
-    return Teacher(nn.Sequential(*list(network)[2:]), features, y, test_features, y_test)
+    return Teacher(nn.Sequential(*list(network)[2:]), architecture.output, features, y, test_features, y_test)
 
 
 def _pixels(images: np.ndarray) -> Tensor:
@@ -89,11 +128,11 @@ def _network(dims: tuple[int, ...], seed: int) -> nn.Sequential:
     return nn.Sequential(*layers[:-1])
 
 
-def _train(network: nn.Sequential, X: Tensor, y: Tensor, epochs: int, seed: int) -> None:
+def _train(network: nn.Sequential, output: Output, X: Tensor, y: Tensor, epochs: int, seed: int) -> None:
     generator = torch.Generator().manual_seed(seed)
     optimiser = torch.optim.Adam(network.parameters(), lr=_RATE)
     for _ in range(epochs):
         for rows in torch.split(torch.randperm(len(X), generator=generator), _BATCH):
             optimiser.zero_grad()
-            nn.functional.cross_entropy(network(X[rows]), y[rows]).backward()  # type: ignore[no-untyped-call]
+            output.loss(output.activation(network(X[rows])), y[rows]).backward()  # type: ignore[no-untyped-call]
             optimiser.step()

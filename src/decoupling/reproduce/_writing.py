@@ -17,5 +17,10 @@ def write_experiment(directory: Path, name: str, content: dict[str, Any], markdo
     """NAME.json, NAME.md and NAME.png."""
     write_text(directory / f"{name}.json", json.dumps(plain(content), indent=1) + "\n")
     write_text(directory / f"{name}.md", markdown + "\n")
-    with replace_file(directory / f"{name}.png") as stream, house_style():
+    write_figure(directory / f"{name}.png", figure)
+
+
+def write_figure(path: Path, figure: Figure) -> None:
+    """One picture as PNG."""
+    with replace_file(path) as stream, house_style():
         figure.savefig(stream, format="png", dpi=150)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -273,6 +273,31 @@ class Samples:
         return sample_sympy(expressions, symbols, X)
 
     @classmethod
+    def from_volterra(cls, kernels: Sequence[object], X: object) -> Samples:
+        """Values and exact Jacobians of a Volterra series with finite memory, a polynomial of the last m inputs.
+
+        Parameters
+        ----------
+        kernels
+            ``[h_0, h_1, ..., h_D]``: h_0 holds one constant per output, h_d has shape (n, m, ..., m) with d lags; for
+            one output the first axis may be left out. Kernels need not be symmetric.
+        X : (S, m)
+            Points: rows of lagged inputs u(t), u(t - 1), ..., u(t - m + 1), measured or drawn.
+
+        Examples
+        --------
+        >>> import decoupling as dc, numpy as np
+        >>> h = np.array([1.0, 0.5, 0.2])  # y = (h * u)^2, a filter and a square
+        >>> X = np.random.default_rng(0).normal(size=(40, 3))
+        >>> result = dc.decouple(dc.Samples.from_volterra([0.0, np.zeros(3), np.outer(h, h)], X), 1, 2, progress=False)
+        >>> np.round(result.decoupling.W[0][0] / result.decoupling.W[0][0, 0], 6).tolist()
+        [1.0, 0.5, 0.2]
+        """
+        from .readers._volterra import samples_of_volterra
+
+        return samples_of_volterra(kernels, X)
+
+    @classmethod
     def load(
         cls,
         path: str | os.PathLike[str],
@@ -281,6 +306,8 @@ class Samples:
         outputs: str | Sequence[str | int] | None = None,
         jacobians: bool | None = None,
         drop_missing: bool = False,
+        order: Literal["samples", "matlab"] | None = None,
+        arrays: Mapping[str, str] | None = None,
     ) -> Samples:
         """Read a file: arrays X, F, J and weights of an .npz or .mat file, or named columns of any kind of file.
 
@@ -297,16 +324,28 @@ class Samples:
             they are used if they are all there; True asks for them, False leaves them.
         drop_missing
             Leave out rows with missing or infinite numbers instead of refusing the file.
+        order
+            Which axis of the arrays of an .npz or .mat file is the sample: "samples", the first, or "matlab", the last:
+            X (m, S), F (n, S), J (n, m, S). A .mat file whose shapes fit both, as with n = m, is refused without it.
+        arrays
+            What X, F, J and weights are called in an .npz or .mat file, such as ``{"X": "points", "J": "T"}``.
 
         Examples
         --------
         >>> import decoupling as dc
+        >>> dc.Samples.load("jacobians.mat", order="matlab", arrays={"X": "x", "J": "T"})  # doctest: +SKIP
         >>> dc.Samples.load("data.csv", inputs=["x1", "x2"], outputs="y")  # doctest: +SKIP
         """
         from .readers._any_file import read_samples
 
         return read_samples(
-            path, inputs=inputs, outputs=outputs, jacobians=jacobians, drop_missing=drop_missing
+            path,
+            inputs=inputs,
+            outputs=outputs,
+            jacobians=jacobians,
+            drop_missing=drop_missing,
+            order=order,
+            arrays=arrays,
         ).samples
 
 

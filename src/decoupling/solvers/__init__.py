@@ -4,6 +4,7 @@ from ._abstract import AbstractSolver, AbstractWeightedSolver, History, LamRow, 
 from ._cmpt import Constr, Proj
 from ._dreesen import Dreesen
 from ._hollander import Hollander
+from ._iterate import Iterate
 from ._problem import Problem
 from ._starts import AbstractStart, Normal, Orthonormal, Uniform
 from ._two_stage import TwoStage
@@ -18,6 +19,7 @@ __all__ = [
     "Dreesen",
     "History",
     "Hollander",
+    "Iterate",
     "LamRow",
     "Normal",
     "Orthonormal",

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import abc
+import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
+from .._support._extras import needed
 from ..model._decoupling import Decoupling
 from ._problem import Problem
 from ._status import Status
 
-# Called with named values now and then: stage (text), done and total (numbers of steps), objective.
+# Called with named values now and then: stage (text), done and total (numbers of steps), objective. Alternating solvers
+# also give the raw factors: iterate (an `Iterate`) and starts (the number of the start in each of its rows).
 ProgressCallback = Callable[..., None]
 Loss = Callable[[Decoupling], float]
 
@@ -43,13 +47,20 @@ class History:
     def __len__(self) -> int:
         return len(self.objective)
 
+    def to_frame(self) -> Any:
+        """The history as a pandas DataFrame, one row per iteration, counted from 1."""
+        pandas = needed("pandas", "pandas", "History.to_frame")
+        columns = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        return pandas.DataFrame(columns, index=pandas.RangeIndex(1, len(self) + 1, name="iteration"))
+
 
 @dataclass(frozen=True)
 class StartRow:
-    """One start: the objective and errors of its best iterate, in the units of the solver, and how it ended.
+    """One start: the objective and errors of the iterate that was kept, in the units of the solver, and how it ended.
 
     Errors are weighted like the samples and measured in standard units, unless the data were taken as given.
-    NaN stands for what is not known: values that a solver does not look at, starts that were dropped early.
+    NaN stands for what is not known: values that a solver does not look at, starts that were dropped early. `build`
+    makes the model of the start, where the solver kept its factors.
     """
 
     start: int
@@ -60,6 +71,17 @@ class StartRow:
     steps: int
     status: Status
     seconds: float
+    build: Callable[[], Decoupling] | None = dataclasses.field(default=None, repr=False, compare=False)
+
+    @property
+    def decoupling(self) -> Decoupling | None:
+        """The model that this start ended with, built when asked for; None where it was not kept, as in `VarPro`."""
+        return None if self.build is None else self.build()
+
+    def record(self) -> dict[str, Any]:
+        """What is known of the start by name, without the model: plain values for tables and files."""
+        known = {field.name: getattr(self, field.name) for field in dataclasses.fields(self) if field.name != "build"}
+        return known | {"status": self.status.name}
 
 
 @dataclass(frozen=True)

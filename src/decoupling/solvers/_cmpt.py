@@ -14,7 +14,7 @@ from .._support._checks import as_count, as_number
 from .._support._errors import InputError
 from ..model._decoupling import Decoupling
 from ._abstract import AbstractWeightedSolver, ProgressCallback, Solution
-from ._alternating import Stopping, run_starts, solution_of, weighted_sum
+from ._alternating import Run, Stopping, WhichIterate, run_starts, solution_of, weighted_sum
 from ._coefficients import constrained, projected, projected_weighted
 from ._iterate import Iterate
 from ._problem import Problem
@@ -27,7 +27,7 @@ from ._weighting import by_output
 class Proj(AbstractWeightedSolver):
     """PROJ-CMPT-L: least squares for G^(l) and R as if they were free, then projection onto the basis functions.
 
-    Cheapest per iteration; the projection may raise the objective, so the best iterate is kept.
+    Cheapest per iteration; the projection may raise the objective.
 
     Parameters
     ----------
@@ -38,6 +38,9 @@ class Proj(AbstractWeightedSolver):
         as printed in the paper; True gave much smaller errors on the paper's systems (docs/findings.md).
     min_steps, max_steps, patience
         A start ends after `max_steps`, or, past `min_steps`, after `patience` steps without a decrease.
+    iterate
+        Which iterate of a start is the answer: the "best" by the objective, or the "last", where the paper's rule of
+        stopping ends. Updates that are not exact may raise the objective, so the two differ.
     start
         Distribution of the random start values, or a `Decoupling` to start from.
     """
@@ -47,10 +50,11 @@ class Proj(AbstractWeightedSolver):
     min_steps: int = 10
     max_steps: int = 500
     patience: int = 50
+    iterate: WhichIterate = "best"
     start: AbstractStart | Decoupling = field(default_factory=Uniform)
 
     def __post_init__(self) -> None:
-        check_options(self.lam, self.min_steps, self.max_steps, self.patience, self.start)
+        check_options(self.lam, self.min_steps, self.max_steps, self.patience, self.iterate, self.start)
         if not isinstance(self.weighted_projection, bool):
             raise InputError(f"`weighted_projection` must be True or False. Got {self.weighted_projection!r}.")
 
@@ -82,9 +86,10 @@ class Proj(AbstractWeightedSolver):
         progress: ProgressCallback,
     ) -> Solution:
         start = draw_factors(problem, self.start, n_starts, rng)
-        stopping = Stopping(self.min_steps, self.max_steps, self.patience)
+        stopping = Stopping(self.min_steps, self.max_steps, self.patience, self.iterate)
         update = projected_weighted if self.weighted_projection else projected
-        return run_cmpt(problem, start, self.lam, update, stopping, progress)
+        run = run_cmpt(problem, start, self.lam, update, stopping, progress)
+        return with_note_about_constants(problem, self.lam, solution_of(problem, run))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,6 +104,9 @@ class Constr(AbstractWeightedSolver):
         Weight of the value term.
     min_steps, max_steps, patience
         A start ends after `max_steps`, or, past `min_steps`, after `patience` steps without a decrease.
+    iterate
+        Which iterate of a start is the answer: the "best" by the objective, or the "last", where the paper's rule of
+        stopping ends. Updates that are not exact may raise the objective, so the two differ.
     start
         Distribution of the random start values, or a `Decoupling` to start from.
     """
@@ -107,10 +115,11 @@ class Constr(AbstractWeightedSolver):
     min_steps: int = 10
     max_steps: int = 500
     patience: int = 50
+    iterate: WhichIterate = "best"
     start: AbstractStart | Decoupling = field(default_factory=Uniform)
 
     def __post_init__(self) -> None:
-        check_options(self.lam, self.min_steps, self.max_steps, self.patience, self.start)
+        check_options(self.lam, self.min_steps, self.max_steps, self.patience, self.iterate, self.start)
 
     @property
     def default_n_starts(self) -> int:
@@ -140,8 +149,9 @@ class Constr(AbstractWeightedSolver):
         progress: ProgressCallback,
     ) -> Solution:
         start = draw_factors(problem, self.start, n_starts, rng)
-        stopping = Stopping(self.min_steps, self.max_steps, self.patience)
-        return run_cmpt(problem, start, self.lam, constrained, stopping, progress)
+        stopping = Stopping(self.min_steps, self.max_steps, self.patience, self.iterate)
+        run = run_cmpt(problem, start, self.lam, constrained, stopping, progress)
+        return with_note_about_constants(problem, self.lam, solution_of(problem, run))
 
 
 def run_cmpt(
@@ -151,24 +161,30 @@ def run_cmpt(
     update_coefficients: CoefficientUpdate,
     stopping: Stopping,
     progress: ProgressCallback,
-) -> Solution:
+) -> Run:
     """Sweep with a fixed lam."""
 
     def step(state: Iterate, _: int) -> tuple[Iterate, float]:
         return sweep(problem, state, lam, update_coefficients), lam
 
-    solution = solution_of(problem, run_starts(problem, start, step, weighted_sum, lam, stopping, progress))
+    return run_starts(problem, start, step, weighted_sum, lam, stopping, progress)
+
+
+def with_note_about_constants(problem: Problem, lam: float, solution: Solution) -> Solution:
+    """Say so where values are known and do not count."""
     if lam == 0.0 and problem.F is not None:
         return dataclasses.replace(solution, notes=("lam is 0: values were not used, so constants are 0.",))
     return solution
 
 
-def check_options(lam: float, min_steps: int, max_steps: int, patience: int, start: object) -> None:
+def check_options(lam: float, min_steps: int, max_steps: int, patience: int, iterate: object, start: object) -> None:
     """The rules that the options of every alternating solver obey."""
     as_number("lam", lam)
     as_count("min_steps", min_steps, least=0)
     as_count("max_steps", max_steps)
     as_count("patience", patience)
+    if iterate not in ("best", "last"):
+        raise InputError(f'`iterate` must be "best" or "last". Got {iterate!r}.')
     if not isinstance(start, AbstractStart | Decoupling):
         raise InputError(f"`start` must be a distribution such as dc.Uniform(0.1, 10) or a Decoupling. Got {start!r}.")
 

@@ -9,7 +9,7 @@ from numpy import ndarray
 from ._normal import solve_normal
 from ._problem import Problem
 from ._sweep import Surroundings
-from ._updates import coefficient_equations, project, update_diagonals
+from ._updates import coefficient_equations, project
 from ._weighting import by_output, weigh, weigh_values, weighted_gram
 
 _RANK = 1e-10  # singular values below this share of the largest are rounding
@@ -44,7 +44,7 @@ def projected_weighted(problem: Problem, around: Surroundings, lam: float) -> Fl
 def _projected(
     problem: Problem, around: Surroundings, lam: float, weights_G: ndarray, weights_R: ndarray
 ) -> Float[ndarray, "B r e"]:
-    G = update_diagonals(around.H, around.b)
+    G = around.diagonals()
     if around.W_L is None or around.F is None or lam == 0.0:
         return _without_constant(project([G], [around.dPhi], [weights_G]))
     R = least_squares_values(around.F, around.W_L, problem.root)

@@ -11,7 +11,6 @@ from .._support._errors import InputError
 from ..model._decoupling import Decoupling
 from ._abstract import AbstractSolver, ProgressCallback, Solution
 from ._alternating import Stopping, run_starts, solution_of, weighted_sum
-from ._bias import with_bias_correction
 from ._cmpt import check_options, needs_jacobians, needs_one_layer
 from ._iterate import Iterate
 from ._problem import Problem
@@ -36,7 +35,8 @@ class Dreesen(AbstractSolver):
     """Single layer: unconstrained CPD of J, then basis functions fitted to each column of G against u and integrated.
 
     The history shows the CPD; the start is chosen, and errors are told, by the fitted model. Constants come from the
-    mean of the values, as in `Hollander`.
+    mean of the values, as in `Hollander`. There is no `iterate` to choose: no update of a CPD raises its objective, so
+    that the last iterate is the best one.
 
     Parameters
     ----------
@@ -52,7 +52,7 @@ class Dreesen(AbstractSolver):
     start: AbstractStart | Decoupling = field(default_factory=Uniform)
 
     def __post_init__(self) -> None:
-        check_options(0.0, self.min_steps, self.max_steps, self.patience, self.start)
+        check_options(0.0, self.min_steps, self.max_steps, self.patience, "best", self.start)
 
     @property
     def default_n_starts(self) -> int:
@@ -91,12 +91,10 @@ class Dreesen(AbstractSolver):
         stopping = Stopping(self.min_steps, self.max_steps, self.patience)
         run = run_starts(problem, start, step, weighted_sum, 0.0, stopping, progress)
         with np.errstate(all="ignore"):  # starts that failed hold NaN
-            run.best = fit_functions(problem, run.best)
-        run.objective = run.best.residual_J
+            run.kept = fit_functions(problem, run.kept)
+        run.objective = run.kept.residual_J
         run.status = [Status.FITTED if s is Status.EXACT else s for s in run.status]
-        solution = solution_of(problem, run, uses_values=False)
-        model, notes = with_bias_correction(problem, solution.decoupling)
-        return dataclasses.replace(solution, decoupling=model, notes=notes)
+        return solution_of(problem, run, uses_values=False, corrected=True)
 
 
 def cpd_sweep(problem: Problem, state: Iterate) -> Iterate:

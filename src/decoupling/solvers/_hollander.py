@@ -9,8 +9,7 @@ import numpy as np
 
 from ..model._decoupling import Decoupling
 from ._abstract import AbstractSolver, ProgressCallback, Solution
-from ._alternating import Stopping
-from ._bias import with_bias_correction
+from ._alternating import Stopping, WhichIterate, solution_of
 from ._cmpt import check_options, needs_jacobians, needs_one_layer, run_cmpt
 from ._coefficients import constrained
 from ._problem import Problem
@@ -25,6 +24,9 @@ class Hollander(AbstractSolver):
     ----------
     min_steps, max_steps, patience
         A start ends after `max_steps`, or, past `min_steps`, after `patience` steps without a decrease.
+    iterate
+        Which iterate of a start is the answer: the "best" by the objective, or the "last", where the paper's rule of
+        stopping ends. Updates that are not exact may raise the objective, so the two differ.
     start
         Distribution of the random start values, or a `Decoupling` to start from.
     """
@@ -32,10 +34,11 @@ class Hollander(AbstractSolver):
     min_steps: int = 10
     max_steps: int = 500
     patience: int = 50
+    iterate: WhichIterate = "best"
     start: AbstractStart | Decoupling = field(default_factory=Uniform)
 
     def __post_init__(self) -> None:
-        check_options(0.0, self.min_steps, self.max_steps, self.patience, self.start)
+        check_options(0.0, self.min_steps, self.max_steps, self.patience, self.iterate, self.start)
 
     @property
     def default_n_starts(self) -> int:
@@ -66,14 +69,6 @@ class Hollander(AbstractSolver):
         progress: ProgressCallback,
     ) -> Solution:
         start = draw_factors(problem, self.start, n_starts, rng)
-        stopping = Stopping(self.min_steps, self.max_steps, self.patience)
-        solution = run_cmpt(problem, start, 0.0, constrained, stopping, progress)
-        model, notes = with_bias_correction(problem, solution.decoupling)
-        unknown = np.full(len(solution.history), np.nan)  # errors of values are known once the constants are
-        return dataclasses.replace(
-            solution,
-            decoupling=model,
-            history=dataclasses.replace(solution.history, error_values=unknown),
-            starts=tuple(dataclasses.replace(row, error_values=np.nan) for row in solution.starts),
-            notes=notes,
-        )
+        stopping = Stopping(self.min_steps, self.max_steps, self.patience, self.iterate)
+        run = run_cmpt(problem, start, 0.0, constrained, stopping, progress)
+        return solution_of(problem, run, uses_values=False, corrected=True)

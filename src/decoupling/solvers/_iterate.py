@@ -11,7 +11,10 @@ from numpy import ndarray
 
 @dataclass
 class Iterate:
-    """Factors of B starts; all arrays have the batch axis first.
+    """Factors of B starts after a step; all arrays have the batch axis first.
+
+    They are in the units of the solver: standard ones, or the data's with ``as_given=True``; inputs may be compressed.
+    An iterate is not changed once it has been handed out.
 
     The functions of layer l live on `domain[l - 1]`; W has the scale of the paper's algorithm (see `_sweep`).
     `A` is the linear part, where the model has one.

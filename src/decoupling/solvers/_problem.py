@@ -109,6 +109,10 @@ class Problem:
         units = Units.given(self.samples.n_inputs, self.samples.n_outputs)
         return self._in(units, self.samples, self.layers, self.validation, self.linear, standard=False)
 
+    def without_jacobians(self) -> Problem:
+        """The same problem for whoever makes models of it and should not keep its Jacobians alive."""
+        return dataclasses.replace(self, J=None)
+
     @cached_property
     def size_J(self) -> float:
         """Weighted ||J||^2."""

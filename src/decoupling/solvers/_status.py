@@ -11,7 +11,7 @@ class Status(Enum):
     EXACT = "The model meets the samples to rounding: there is nothing left to improve."
     JACOBIANS_EXACT = "The Jacobians are met to rounding; the values are not, and this method does not fit them."
     FITTED = "The tensor was decomposed, and the nearest function of the basis was fitted to each component."
-    STALLED = "The objective did not decrease for `patience` steps; the best iterate is returned."
+    STALLED = "The objective did not decrease for `patience` steps."
     CONVERGED = (
         "A local minimum was reached: the objective no longer decreases. More starts may find a lower one, and a model "
         "with more functions or degrees may fit better."

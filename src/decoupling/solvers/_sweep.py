@@ -19,6 +19,7 @@ from ..bases import LayerBasis
 from ..samples._jacobians import held
 from ._iterate import Iterate
 from ._problem import Problem
+from ._refinement import RightSide
 from ._updates import (
     combine,
     diagonal_equations,
@@ -29,6 +30,9 @@ from ._updates import (
     output_gram,
     output_gram_times,
     right_products,
+    sum_samples,
+    times,
+    update_diagonals,
     update_inner_factor,
     update_input_factor,
     update_output_factor,
@@ -46,7 +50,8 @@ class Surroundings:
     """What the coefficients of one layer are updated from.
 
     `H` and `b` are the normal equations of the layer's diagonals, `Phi` and `dPhi` the basis functions and their
-    derivatives at u; `W_L` and the values `F` (less a linear part) are set for the last layer only.
+    derivatives at u; `W_L` and the values `F` (less a linear part) are set for the last layer only. `A` lies to the
+    left of the diagonals and `right` to their right.
     """
 
     H: Float[ndarray, "B _ r r"]
@@ -55,6 +60,16 @@ class Surroundings:
     dPhi: Float[ndarray, "B S r d"]
     W_L: Float[ndarray, "B n r"] | None
     F: Float[ndarray, "*B S n"] | None
+    A: Float[ndarray, "B _ n r"]
+    right: RightSide
+
+    def diagonals(self) -> Float[ndarray, "B S r"]:
+        """G as if it were free: the solutions of the normal equations, refined where these lose digits."""
+        G = update_diagonals(self.H, self.b)
+        for _ in range(self.right.steps):
+            K = self.right.products_left(self.A * G[:, :, None, :])
+            G = G + update_diagonals(self.H, np.sum(self.A * K, axis=2))
+        return G
 
     def with_constant(self) -> tuple[Float[ndarray, "B S r e"], Float[ndarray, "B S r e"]]:
         """The rows of X_L and Y_L in the paper: (0, dPhi) and (1, Phi)."""
@@ -81,14 +96,27 @@ def sweep(problem: Problem, state: Iterate, lam: float, update_coefficients: Coe
     for l in range(L):
         H, b = diagonal_equations(A[l], AA[l], K, N)
         W_L, known = (W[L], F) if l == L - 1 else (None, None)
-        domain[l], C[l], G[l], z = update_layer(problem, l, z @ W[l].mT, H, b, W_L, known, lam, update_coefficients)
+        right = RightSide(problem, W, G, l, state.A)
+        domain[l], C[l], G[l], z = update_layer(
+            problem, z @ W[l].mT, H, b, W_L, known, lam, update_coefficients, A[l], right
+        )
         KD, Q = K * G[l][:, :, None, :], N * outer(G[l])
         if l < L - 1:
             P = A[l + 1] * G[l + 1][:, :, None, :]
-            W[l + 1] = update_inner_factor(P, AA[l + 1] * outer(G[l + 1]), KD, Q)
+            PP = AA[l + 1] * outer(G[l + 1])
+            W[l + 1] = update_inner_factor(P, PP, KD, Q)
+            for _ in range(right.steps):
+                left = right.products_left(times(P, W[l + 1]) * G[l][:, :, None, :])
+                W[l + 1] = W[l + 1] + update_inner_factor(P, PP, left * G[l][:, :, None, :], Q)
             K, N = right_products(KD, Q, W[l + 1])
     gram_J, rhs_J = output_equations(KD, Q, weights)
-    W[L] = seen(problem, update_output_factor(*add_value_term(problem, gram_J, rhs_J, z, F, lam)))
+    gram, rhs = add_value_term(problem, gram_J, rhs_J, z, F, lam)
+    W[L] = seen(problem, update_output_factor(gram, rhs))
+    for _ in range(right.steps):
+        left = right.products_left(W[L][:, None] * G[-1][:, :, None, :])
+        values = None if F is None else F - z @ W[L].mT
+        _, rhs = add_value_term(problem, gram_J, sum_samples(left * G[-1][:, :, None, :]), z, values, lam)
+        W[L] = W[L] + seen(problem, update_output_factor(gram, rhs))
     new = Iterate.unrated(W, domain, C, G, z, state.A)
     return finished(problem, new, lam, gram_J, rhs_J)
 
@@ -104,7 +132,6 @@ def finished(problem: Problem, state: Iterate, lam: float, gram_J: ndarray, rhs_
 
 def update_layer(
     problem: Problem,
-    l: int,
     u: Float[ndarray, "B S r"],
     H: Float[ndarray, "B _ r r"],
     b: Float[ndarray, "B S r"],
@@ -112,10 +139,12 @@ def update_layer(
     F: Float[ndarray, "*B S n"] | None,
     lam: float,
     update_coefficients: CoefficientUpdate,
+    A: Float[ndarray, "B _ n r"],
+    right: RightSide,
 ) -> tuple[ndarray, ndarray, ndarray, ndarray]:
     """Domains, coefficients, derivatives and values of the functions of one layer."""
-    domain, Phi, dPhi = tables(problem, l, u)
-    C = update_coefficients(problem, Surroundings(H, b, Phi, dPhi, W_L, F), lam)
+    domain, Phi, dPhi = tables(problem, right.l, u)
+    C = update_coefficients(problem, Surroundings(H, b, Phi, dPhi, W_L, F, A, right), lam)
     return domain, C, combine(dPhi, C[..., 1:]), combine(Phi, C[..., 1:]) + C[:, None, :, 0]
 
 

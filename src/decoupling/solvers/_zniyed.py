@@ -11,11 +11,12 @@ from numpy import ndarray
 
 from ..model._decoupling import Decoupling
 from ._abstract import AbstractWeightedSolver, ProgressCallback, Solution
-from ._alternating import Stopping, run_starts, solution_of, weighted_sum
+from ._alternating import Stopping, WhichIterate, run_starts, solution_of, weighted_sum
 from ._cmpt import check_options, needs_jacobians, needs_one_layer, needs_plain_weights
 from ._coefficients import projected
 from ._iterate import Iterate
 from ._problem import Problem
+from ._refinement import RightSide
 from ._starts import AbstractStart, Uniform, draw_factors
 from ._sweep import add_value_term, finished, first_right_products, seen, update_layer, values_left
 from ._updates import diagonal_equations, outer, output_equations, update_input_factor, update_output_factor
@@ -36,6 +37,9 @@ class Zniyed(AbstractWeightedSolver):
         1e6); iterates are then compared by Error(J) + Error(F), since the objective itself changes with lam.
     min_steps, max_steps, patience
         A start ends after `max_steps`, or, past `min_steps`, after `patience` steps without a decrease.
+    iterate
+        Which iterate of a start is the answer: the "best" by the objective, or the "last", where the paper's rule of
+        stopping ends. Updates that are not exact may raise the objective, so the two differ.
     start
         Distribution of the random start values, or a `Decoupling` to start from.
     """
@@ -44,11 +48,12 @@ class Zniyed(AbstractWeightedSolver):
     min_steps: int = 10
     max_steps: int = 500
     patience: int = 50
+    iterate: WhichIterate = "best"
     start: AbstractStart | Decoupling = field(default_factory=Uniform)
 
     def __post_init__(self) -> None:
         lam = 0.0 if self.lam is None else self.lam
-        check_options(lam, self.min_steps, self.max_steps, self.patience, self.start)
+        check_options(lam, self.min_steps, self.max_steps, self.patience, self.iterate, self.start)
 
     @property
     def default_n_starts(self) -> int:
@@ -86,7 +91,7 @@ class Zniyed(AbstractWeightedSolver):
             return state.residual_J / (problem.size_J or 1.0) + state.residual_F / (problem.size_F or 1.0)
 
         start = draw_factors(problem, self.start, n_starts, rng)
-        stopping = Stopping(self.min_steps, self.max_steps, self.patience)
+        stopping = Stopping(self.min_steps, self.max_steps, self.patience, self.iterate)
         objective, first = (sum_of_errors, _FIRST_LAM) if self.lam is None else (weighted_sum, self.lam)
         return solution_of(problem, run_starts(problem, start, step, objective, first, stopping, progress))
 
@@ -104,7 +109,8 @@ def zniyed_sweep(problem: Problem, state: Iterate, lam: float) -> Iterate:
     W0 = update_input_factor(problem.J, P, weigh(P, weights), state.A)
     K, N = first_right_products(problem, W0, state.A)
     H, b = diagonal_equations(A, weighted_gram(A, weights), K, N)
-    domain, C, G, R = update_layer(problem, 0, problem.X @ W0.mT, H, b, W1, F, lam, projected)
+    right = RightSide(problem, [W0, W1], [G], 0, state.A)
+    domain, C, G, R = update_layer(problem, problem.X @ W0.mT, H, b, W1, F, lam, projected, A, right)
     new = Iterate.unrated([W0, W1], [domain], [C], [G], R, state.A)
     return finished(problem, new, lam, *output_equations(K * G[:, :, None, :], N * outer(G), weights))
 

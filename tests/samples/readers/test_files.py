@@ -7,13 +7,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
 from scipy.io import savemat
 from scipy.sparse import csr_matrix
 
 import decoupling as dc
 from decoupling.samples.readers._any_file import read_samples
-from tests.strategies import points
+from tests.strategies import points, sampled
 
 X = points(2, 12)
 Y = np.stack([X[:, 0] * X[:, 1], X[:, 0] ** 2], axis=1)
@@ -369,3 +369,67 @@ except dc.MissingExtraError as error:
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert 'pip install "decoupling[parquet]"' in done.stdout
+
+
+# The order of axes
+
+
+def test_files_with_more_samples_than_inputs_need_no_order(tmp_path):
+    samples = sampled(dc.systems.f2(), 7)
+    savemat(tmp_path / "s.mat", {"X": samples.X, "J": samples.J})
+    assert dc.Samples.load(tmp_path / "s.mat").n_inputs == 3
+
+
+def in_matlab_order(path, system, S=7, **other):
+    X = np.random.default_rng(3).uniform(-1, 1, (S, system.n_inputs))
+    samples = dc.Samples(X, F=system(X), J=system.jacobian(X))
+    arrays = {"X": X.T, "F": samples.F.T, "J": np.moveaxis(samples.J, 0, -1)}
+    savemat(path, {other.get(name, name): array for name, array in arrays.items()})
+    return samples
+
+
+def test_arrays_in_the_order_of_matlab_have_samples_last(tmp_path):
+    given = in_matlab_order(tmp_path / "s.mat", dc.systems.f3())
+    read = dc.Samples.load(tmp_path / "s.mat", order="matlab")
+    for name in ("X", "F", "J"):
+        assert_array_equal(getattr(read, name), getattr(given, name))
+    with pytest.raises(dc.SampleFileError, match=r"with samples in the last one, as in MATLAB: say order=\"matlab\""):
+        dc.Samples.load(tmp_path / "s.mat")
+
+
+@pytest.mark.parametrize("names", [("X", "J"), ("X", "F")], ids=str)
+def test_square_jacobians_of_matlab_are_refused_rather_than_misread(tmp_path, names):
+    """With n = m, X (m, S) and J (n, m, S) look like m samples of S inputs, and so do X and F."""
+    samples = sampled(dc.systems.f2(), 7)
+    arrays = {"X": samples.X.T, "F": samples.F.T, "J": np.moveaxis(samples.J, 0, -1)}
+    savemat(tmp_path / "s.mat", {name: arrays[name] for name in names})
+    with pytest.raises(dc.SampleFileError, match='must be read with order="samples" or order="matlab"'):
+        dc.Samples.load(tmp_path / "s.mat")
+    assert dc.Samples.load(tmp_path / "s.mat", order="matlab").n_inputs == 3
+    assert dc.Samples.load(tmp_path / "s.mat", order="samples").n_inputs == 7
+
+
+def test_weights_move_with_the_samples(tmp_path):
+    X, F = np.arange(10.0).reshape(2, 5), np.ones((3, 5))
+    for weights, shape in ((np.ones((1, 5)), (5,)), (np.ones((3, 5)), (5, 3))):
+        savemat(tmp_path / "w.mat", {"X": X, "F": F, "weights": weights})
+        assert dc.Samples.load(tmp_path / "w.mat", order="matlab").weights.shape == shape
+
+
+def test_arrays_may_have_names_of_their_own(tmp_path):
+    given = in_matlab_order(tmp_path / "t.mat", dc.systems.f3(), X="points", F="y", J="T")
+    read = dc.Samples.load(tmp_path / "t.mat", order="matlab", arrays={"X": "points", "J": "T"})
+    assert_array_equal(read.J, given.J)
+    assert read.F is None
+    with pytest.raises(dc.SampleFileError, match=r"It lacks Q; it has .*points"):
+        dc.Samples.load(tmp_path / "t.mat", arrays={"X": "Q"})
+    with pytest.raises(dc.InputError, match="`arrays` must name arrays for X, F, J or weights"):
+        dc.Samples.load(tmp_path / "t.mat", arrays={"Y": "y"})
+    with pytest.raises(dc.SampleFileError, match=r"say which arrays they are with arrays=dict"):
+        dc.Samples.load(tmp_path / "t.mat")
+
+
+def test_an_order_is_for_arrays_only(tmp_path):
+    (tmp_path / "a.csv").write_text("x,y\n1,2\n3,4\n")
+    with pytest.raises(dc.InputError, match="`order` must be left out for"):
+        dc.Samples.load(tmp_path / "a.csv", inputs="x", outputs="y", order="matlab")

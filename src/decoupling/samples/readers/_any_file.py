@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from ..._support._errors import InputError, SampleFileError
-from ._arrays import ArraysTable, read_mat, read_npy, read_npz, samples_of_arrays
+from ._arrays import ArraysTable, read_mat, read_npy, read_npz, renamed, samples_of_arrays
 from ._csv import CsvTable
+from ._order import Order, check_order
 from ._parquet import ParquetTable
 from ._table import AbstractTable, Reading, samples_of
 
@@ -23,33 +25,43 @@ def read_samples(
     outputs: Any = None,
     jacobians: bool | None = None,
     drop_missing: bool = False,
+    order: Order | None = None,
+    arrays: Mapping[str, str] | None = None,
 ) -> Reading:
     """Samples and what there is to know about them; see `Samples.load`."""
     for argument, flag in (("jacobians", jacobians), ("drop_missing", drop_missing)):
         if flag is not None and not isinstance(flag, bool):
             raise InputError(f"`{argument}` must be True or False. Got {flag!r}.")
+    check_order(order)
     file = Path(path)
     if not file.is_file():
         what = "It is a directory" if file.is_dir() else "There is no such file"
         raise SampleFileError(f"`{file}` must be a file with samples ({KINDS}). {what}.")
     ending = file.suffix.lower()
+    for argument, value in (("order", order), ("arrays", arrays)):
+        if value is not None and ending not in (".npz", ".mat"):
+            raise InputError(f"`{argument}` must be left out for {file.name}: it is for arrays of .npz and .mat files.")
     table: AbstractTable
     if ending in (".csv", ".tsv", ".txt"):
         table = CsvTable(file, delimiter="\t" if ending == ".tsv" else None)
     elif ending in (".parquet", ".pq"):
         table = ParquetTable(file)
     elif ending == ".npy":
-        arrays = read_npy(file)
-        numbered = list(arrays) == [str(i + 1) for i in range(len(arrays))]
-        table = ArraysTable(file, arrays, notes=(f"`{file}` {_NUMBERED}",) if numbered else ())
+        columns = read_npy(file)
+        numbered = list(columns) == [str(i + 1) for i in range(len(columns))]
+        table = ArraysTable(file, columns, notes=(f"`{file}` {_NUMBERED}",) if numbered else ())
     else:
         as_samples = inputs is None and outputs is None
-        arrays = _archive(file, ending, as_samples)
-        table = ArraysTable(file, arrays)
+        found = _archive(file, ending, as_samples and arrays is None)
+        if arrays is not None:
+            found = renamed(file, found, arrays)
+        table = ArraysTable(file, found)
         given = [_listed(name) for name in (inputs, outputs)]
-        if as_samples or ("X" in arrays and not any(name in table.names for listed in given for name in listed or ())):
+        if as_samples or ("X" in found and not any(name in table.names for listed in given for name in listed or ())):
             called = {"inputs": given[0], "outputs": given[1]}
-            return samples_of_arrays(file, arrays, called, jacobians=jacobians, drop_missing=drop_missing)
+            return samples_of_arrays(file, found, called, jacobians=jacobians, drop_missing=drop_missing, order=order)
+        if order == "matlab":
+            raise InputError("`order` must be left out where columns are named: it is about the arrays X, F and J.")
     return samples_of(table, inputs, outputs, jacobians=jacobians, drop_missing=drop_missing)
 
 

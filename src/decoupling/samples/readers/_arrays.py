@@ -17,9 +17,10 @@ import numpy as np
 from jaxtyping import Float, Int
 from numpy import ndarray
 
-from ..._support._errors import SampleFileError
+from ..._support._errors import InputError, SampleFileError
 from ...model._names import label
 from .._samples import Samples
+from ._order import Order, samples_first
 from ._table import AbstractTable, Reading
 
 _PARTS = ("X", "F", "J", "weights")
@@ -80,6 +81,20 @@ def read_mat(path: Path) -> dict[str, ndarray]:
     }
 
 
+def renamed(path: Path, arrays: Mapping[str, ndarray], given: Mapping[str, str]) -> dict[str, ndarray]:
+    """The arrays of a file by our names, where the user says which are X, F, J and weights."""
+    unknown = sorted(set(given) - set(_PARTS))
+    if unknown:
+        raise InputError(f"`arrays` must name arrays for X, F, J or weights. Got {', '.join(map(repr, unknown))}.")
+    missing = [name for name in given.values() if name not in arrays]
+    if missing:
+        raise SampleFileError(
+            f"`{path}` must have the arrays that `arrays` names. It lacks {', '.join(map(label, missing))}; it has "
+            f"{', '.join(map(label, arrays)) or '(none)'}."
+        )
+    return {ours: arrays[theirs] for ours, theirs in given.items()}
+
+
 def samples_of_arrays(
     path: Path,
     arrays: Mapping[str, ndarray],
@@ -87,21 +102,21 @@ def samples_of_arrays(
     *,
     jacobians: bool | None,
     drop_missing: bool,
+    order: Order | None,
 ) -> Reading:
     """Samples of the arrays X, F, J and weights; `called` holds the names that the user gives to their columns."""
     rule = f"`{path}` must have the arrays X and F or J"
     if "X" not in arrays:
         raise SampleFileError(
             f"{rule}. It has the arrays {', '.join(map(label, arrays)) or '(none)'}: name the columns with inputs= and "
-            "outputs= (--inputs and --outputs)."
+            "outputs= (--inputs and --outputs), or say which arrays they are with arrays=dict(X=..., F=..., J=...)."
         )
     parts = {name: arrays[name] for name in _PARTS if name in arrays}
     if jacobians is False:
         parts.pop("J", None)
     elif jacobians and "J" not in parts:
         raise SampleFileError(f"{rule}, J among them. It has the arrays {', '.join(map(label, arrays))}.")
-    if path.suffix.lower() == ".mat":
-        parts = _with_lost_axes(parts)
+    parts = samples_first(path, parts, order)
     notes: list[str] = []
     kept = _complete(parts) if drop_missing else None
     if kept is not None and not kept.all():
@@ -118,17 +133,6 @@ def samples_of_arrays(
 def _texts(array: ndarray | None) -> tuple[str, ...] | None:
     """Names as `Samples.save` writes them; whatever else bears that name in a file is none of ours."""
     return tuple(array.tolist()) if array is not None and array.dtype.kind == "U" and array.ndim == 1 else None
-
-
-def _with_lost_axes(parts: dict[str, ndarray]) -> dict[str, ndarray]:
-    """MATLAB drops the last axis of J where there is one input, and has no vectors."""
-    parts = dict(parts)
-    X, J, weights = parts["X"], parts.get("J"), parts.get("weights")
-    if J is not None and J.ndim == 2 and X.ndim == 2 and X.shape[1] == 1:
-        parts["J"] = J[:, :, None]
-    if weights is not None and weights.ndim == 2 and 1 in weights.shape and weights.size == len(X):
-        parts["weights"] = weights.reshape(-1)
-    return parts
 
 
 def _complete(parts: Mapping[str, ndarray]) -> ndarray | None:

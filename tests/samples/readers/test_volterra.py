@@ -1,0 +1,58 @@
+"""Volterra kernels as samples."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+import decoupling as dc
+
+
+def kernels_of(model):
+    """Kernels of a single-layer polynomial system: sums of c_d W_1[:, j] times powers of a row of W_0."""
+    C, (W0, W1) = model.g[0].C, model.W
+    kernels = [W1 @ C[:, 0]]
+    for order in range(1, C.shape[1]):
+        terms = []
+        for j, row in enumerate(W0):
+            power = np.ones(())
+            for _ in range(order):
+                power = np.multiply.outer(power, row)
+            terms.append(np.multiply.outer(W1[:, j] * C[j, order], power))
+        kernels.append(sum(terms))
+    return kernels
+
+
+def test_samples_of_kernels_are_those_of_the_system_behind_them():
+    system = dc.systems.random_system((4, 3, 2), (3,), rng=3)
+    X = np.random.default_rng(0).normal(size=(25, 4))
+    samples = dc.Samples.from_volterra(kernels_of(system), X)
+    assert_allclose(samples.F, system(X), rtol=1e-10, atol=1e-10)
+    assert_allclose(samples.J, system.jacobian(X), rtol=1e-10, atol=1e-10)
+
+
+def test_parallel_wiener_branches_come_back_from_kernels():
+    system = dc.systems.random_system((5, 3, 2), (3,), rng=1)
+    X = np.random.default_rng(0).uniform(-1, 1, (60, 5))
+    result = dc.decouple(dc.Samples.from_volterra(kernels_of(system), X), 3, 3, progress=False)
+    assert dc.factor_match(result.decoupling, system) > 1 - 1e-10
+
+
+def test_kernels_need_not_be_symmetric_nor_have_an_axis_for_one_output():
+    h = np.zeros((2, 2))
+    h[0, 1] = 3.0  # 3 x_1 x_2
+    samples = dc.Samples.from_volterra([1.0, np.array([0.0, 2.0]), h], [[2.0, 5.0], [1.0, 1.0]])
+    assert_allclose(samples.F, [[1 + 10 + 30], [1 + 2 + 3]])
+    assert_allclose(samples.J, [[[15, 2 + 6]], [[3, 2 + 3]]])
+
+
+@pytest.mark.parametrize(
+    ("kernels", "message"),
+    [
+        ([1.0], "`kernels` must be a list"),
+        ([0.0, np.ones(3)], r"`kernels\[1\]` must have shape \(1, 2\)"),
+        ([0.0, np.ones(2), np.ones((2, 3))], r"`kernels\[2\]` must have shape \(1, 2, 2\)"),
+    ],
+)
+def test_wrong_kernels_are_refused(kernels, message):
+    with pytest.raises(dc.InputError, match=message):
+        dc.Samples.from_volterra(kernels, np.ones((4, 2)))
