@@ -114,6 +114,11 @@ class AbstractBasis(abc.ABC):
         fitted = np.linalg.lstsq(table, nodes, rcond=None)[0]
         return fitted if np.max(np.abs(table @ fitted - nodes)) <= _SAME else None
 
+    @property
+    def smooths(self) -> bool:
+        """Whether functions of this basis follow noise unless their roughness is held down."""
+        return False
+
     def roughness(self) -> Float[ndarray, "k d"]:
         """A root L of the penalty c -> ||L c||^2, the integral of g''(t)^2 over the window."""
         nodes, weights = np.polynomial.legendre.leggauss(2 * self.size + _MORE_NODES)

@@ -71,6 +71,10 @@ class Spline(AbstractBasis):
         return f"splines of {self.pieces} {kind}"
 
     @property
+    def smooths(self) -> bool:
+        return True
+
+    @property
     def knots(self) -> Float[ndarray, " k"]:
         """Where pieces meet, with both ends of the window."""
         return np.linspace(*self.window, self.pieces + 1)

@@ -92,6 +92,7 @@ def fit(
         settings,
         solution.found_by,
         solution.ridge,
+        solution.n_effective,
     )
 
 

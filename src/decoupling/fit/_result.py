@@ -56,6 +56,8 @@ class Result:
         only one.
     ridge
         The penalty on squared parameters that the solver chose, in standard units; 0 where it chose none.
+    n_effective
+        The effective number of parameters where functions were smoothed: what the data decide, and no penalty.
     """
 
     decoupling: Decoupling
@@ -71,6 +73,7 @@ class Result:
     settings: Settings
     found_by: str = ""
     ridge: float = 0.0
+    n_effective: float | None = None
 
     @property
     def reason(self) -> str:

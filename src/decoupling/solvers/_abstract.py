@@ -111,6 +111,7 @@ class Solution:
     as_is: bool = False  # parts were given by the user, so the model must not be rewritten in canonical form
     found_by: str = ""  # the way that led to the answer, where a method knows several
     ridge: float = 0.0  # the penalty on parameters that the method chose
+    n_effective: float | None = None  # effective parameters, where a method smooths
 
 
 class AbstractSolver(abc.ABC):

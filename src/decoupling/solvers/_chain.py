@@ -95,6 +95,15 @@ class Unknowns:
             else:
                 yield i, p
 
+    def begins(self, theta: Parameters) -> dict[int, int]:
+        """Where each parameter begins in a row of all unknowns, by its position in `theta`."""
+        found: dict[int, int] = {}
+        at = 0
+        for i, part in self._parts(theta):
+            found.setdefault(i, at)
+            at += part[0].size
+        return found
+
     def flatten(self, theta: Parameters) -> Float[ndarray, "B N"]:
         """All unknowns of a start in one row."""
         return np.concatenate([p.reshape(p.shape[0], -1) for _, p in self._parts(theta)], axis=1)

@@ -17,6 +17,7 @@ from ._levenberg import Dense
 from ._parameters import Fixed, blank_parameters, position
 from ._problem import Problem
 from ._residuals import Complete, Eliminated, Rows, on_window
+from ._smoothing import Penalty
 from ._weighting import by_output
 
 
@@ -27,7 +28,15 @@ class Equations:
     one factor per sample, the mean of the diagonal of M_s, and the polish with the weights themselves.
     """
 
-    def __init__(self, problem: Problem, *, lam: float, ridge: float, fixed: Mapping[str, object]) -> None:
+    def __init__(
+        self,
+        problem: Problem,
+        *,
+        lam: float,
+        ridge: float,
+        fixed: Mapping[str, object],
+        penalty: Penalty | None = None,
+    ) -> None:
         self.problem = problem.as_given() if fixed else problem  # given parts are in the units of the user
         self.fixed = Fixed.of(fixed, self.problem) if fixed else None
         problem, L = self.problem, len(problem.layers)
@@ -35,6 +44,8 @@ class Equations:
         self.floor = exact_below(problem.samples)
         self.template = blank_parameters(problem)
         self.unknowns = Unknowns.of(problem.layers)
+        self.small = self.rows.forms_normal_matrix(self.unknowns.count(self.template))
+        self.penalty = penalty if self.small else None  # many unknowns are solved for without a matrix to add it to
         held = {position(name, L) for name in fixed}
         free = self.unknowns.mask(self.template, held) if held else None
         inner = self.unknowns.mask(self.template[: 2 * L - 1], held) if held else None
@@ -45,10 +56,11 @@ class Equations:
         # A linear part has every rank, and given parts are in the coordinates of the user.
         whole = problem.linear or fixed
         self.core = Core(None, None) if whole else Core.of(searched, ranks[0], ranks[-1])
-        self.eliminated = Eliminated(self.core.rows(searched), problem.layers, problem.linear, ridge, inner)
-        self._of_all_data = Eliminated(searched, problem.layers, problem.linear, ridge, inner)
-        self.complete = Complete(self.rows, problem.layers, problem.linear, ridge, free)
-        self.small = self.rows.forms_normal_matrix(self.unknowns.count(self.template))
+        self.eliminated = Eliminated(
+            self.core.rows(searched), problem.layers, problem.linear, ridge, inner, self.penalty
+        )
+        self._of_all_data = Eliminated(searched, problem.layers, problem.linear, ridge, inner, self.penalty)
+        self.complete = Complete(self.rows, problem.layers, problem.linear, ridge, free, self.penalty)
 
     def with_last_layer(self, core_inner: Parameters) -> Parameters:
         """Append c_L and W_L: the nearest product of rank one to the free coefficients of each function."""

@@ -116,7 +116,7 @@ class Relaxed(AbstractResiduals):
         P = a[:, :, None] * W[..., None]  # (B, r, m, S)
         tables = polynomials.tables(z, box_of(z))
         G = polynomials.slopes(tables)
-        A, basis, residual, cost = eliminate(self._design(tables, G, P), rows, 0.0, _RANK_RIDGE)
+        A, basis, residual, cost = eliminate(self._design(tables, G, P), rows, 0.0, rank_ridge=_RANK_RIDGE)
         h = (A.mT @ G.reshape(B, -1, r * S)).reshape(B, n, r, S).swapaxes(1, 2)
         V = np.broadcast_to(W[..., None], P.shape)
         H = None
@@ -170,7 +170,7 @@ class Relaxed(AbstractResiduals):
         polynomials, box = self.polynomials, box_of(z)
         tables = polynomials.tables(z, box)
         P = a[:, :, None] * theta[0][..., :-1, None]
-        A, *_ = eliminate(self._design(tables, polynomials.slopes(tables), P), self.rows, 0.0, _RANK_RIDGE)
+        A, *_ = eliminate(self._design(tables, polynomials.slopes(tables), P), self.rows, 0.0, rank_ridge=_RANK_RIDGE)
         places = np.concatenate([z, more.T[None]], axis=-1)
         tables = polynomials.tables(places, box)
         h = (A.mT @ polynomials.values(tables))[0].T

@@ -30,6 +30,7 @@ from ..bases import LayerBasis
 from ._chain import Chain, Parameters, Unknowns, adjoint, dense_derivatives, directional, run_chain
 from ._levenberg import AbstractLinearisation, Dense, MatrixFree, Tall
 from ._problem import Problem
+from ._smoothing import Penalty
 from ._updates import combine
 from ._weighting import by_output, weigh_values, weighted_mean
 
@@ -140,6 +141,7 @@ class Eliminated(AbstractResiduals):
     linear: bool
     ridge: float = 0.0
     free: ndarray | None = None  # mask over all unknowns; None frees them all
+    penalty: Penalty | None = None
 
     @cached_property
     def unknowns(self) -> Unknowns:
@@ -168,7 +170,14 @@ class Eliminated(AbstractResiduals):
 
     def last_layer(self, chain: Chain) -> tuple[ndarray, ndarray, ndarray, ndarray]:
         """Coefficients A (B, p, n), an orthonormal basis Q of the design, residuals (B, R, n) and cost."""
-        return eliminate(self.design(chain), self.rows, self.ridge)
+        return eliminate(self.design(chain), self.rows, self.ridge, self._penalty_rows())
+
+    def _penalty_rows(self) -> Float[ndarray, "K p"] | None:
+        if self.penalty is None:
+            return None
+        rows, o = self.penalty.last_rows(), int(self.rows.values)
+        k = self.rows.X.shape[1] if self.linear else 0
+        return np.pad(rows, ((0, 0), (o, k)))
 
     def coefficients(self, chain: Chain, A: ndarray) -> Float[ndarray, "B r d n"]:
         """Those of the functions of the last layer, among all eliminated ones."""
@@ -207,6 +216,8 @@ class Eliminated(AbstractResiduals):
             QZ += Z.reshape(B, N * n, -1) @ Q[:, :, part].reshape(B, -1, Q.shape[-1])
         QZ = QZ.reshape(B, N, -1)
         M -= QZ @ QZ.mT
+        if self.penalty is not None:
+            self.penalty.add(M, g, cost, theta, self.unknowns)
         return cost, _with_ridge(M, g, flat, self.ridge, self.free)
 
     def precisely(self, theta: Parameters) -> tuple[Float[ndarray, " B"], AbstractLinearisation]:
@@ -269,6 +280,7 @@ class Complete(AbstractResiduals):
     linear: bool
     ridge: float = 0.0
     free: ndarray | None = None
+    penalty: Penalty | None = None
 
     @cached_property
     def unknowns(self) -> Unknowns:
@@ -354,6 +366,8 @@ class Complete(AbstractResiduals):
             Z = self.derivatives(theta, chain, part).reshape(B, N, -1)
             M += Z @ Z.mT
             g += (Z @ residual[:, part].transpose(0, 3, 2, 1).reshape(B, -1, 1))[..., 0]
+        if self.penalty is not None:
+            self.penalty.add(M, g, cost, theta, self.unknowns)
         return cost, _with_ridge(M, g, flat, self.ridge, self.free)
 
     def precisely(self, theta: Parameters) -> tuple[Float[ndarray, " B"], AbstractLinearisation]:
@@ -429,11 +443,15 @@ class Complete(AbstractResiduals):
 
 
 def eliminate(
-    design: Float[ndarray, "B p R"], rows: Rows, ridge: float, rank_ridge: float = _RANK_RIDGE
+    design: Float[ndarray, "B p R"],
+    rows: Rows,
+    ridge: float,
+    penalty: Float[ndarray, "K p"] | None = None,
+    rank_ridge: float = _RANK_RIDGE,
 ) -> tuple[Float[ndarray, "B p n"], Float[ndarray, "B R p"], Float[ndarray, "B R n"], Float[ndarray, " B"]]:
     """Coefficients of all outputs by least squares, an orthonormal basis of the design, residuals and cost.
 
-    R counts values or inputs first, then samples.
+    `penalty` holds more rows of the design, for which 0 is wanted. R counts values or inputs first, then samples.
     """
     B, p, R = design.shape
     Y = rows.Y.swapaxes(0, 1).reshape(R, -1)
@@ -441,14 +459,19 @@ def eliminate(
     size = np.where(size > 0.0, size, 1.0)
     broken = ~np.isfinite(size).all(axis=1)
     size[broken] = 1.0
-    stacked = np.zeros((B, R + p, p))
+    K = 0 if penalty is None else len(penalty)
+    stacked = np.zeros((B, R + p + K, p))
     np.divide(design.mT, size[:, None, :], out=stacked[:, :R])
     stacked[:, R + np.arange(p), np.arange(p)] = rank_ridge + np.sqrt(ridge) / size
-    stacked[broken] = np.eye(R + p, p)
+    if penalty is not None:
+        stacked[:, R + p :] = penalty / size[:, None, :]
+    stacked[broken] = np.eye(R + p + K, p)
     Q, triangle = np.linalg.qr(stacked)
     A = np.linalg.solve(triangle, Q[:, :R].mT @ Y) / size[..., None]
     residual = Y - design.mT @ A
     cost = np.einsum("brn,brn->b", residual, residual) + ridge * np.einsum("bpn,bpn->b", A, A)
+    if penalty is not None:
+        cost += np.sum((penalty @ A) ** 2, axis=(1, 2))
     cost[broken] = np.inf
     return A, Q[:, :R], residual, cost
 

@@ -24,12 +24,14 @@ from ._equations import Equations
 from ._levenberg import Descent, descend
 from ._parameters import exists, parameters_of
 from ._residuals import Complete, Eliminated, on_window
+from ._smooth_polish import smooth
 from ._starts import AbstractStart, Normal, Orthonormal
 from ._status import Status
 from ._structured import Budget, Sampled, inner_layers, way
 
 GIVEN = "the given start"
 _HALVE_EVERY = 30  # steps after which the worse half of a batch is dropped
+_SMOOTHED = 2  # minima that are given the smoothing that the data ask for
 _POLISHED = 4  # starts of a batch that are polished
 _SETTLED = 1e-4  # the share of its cost that a polished start must still lose in fifteen steps
 _NEARLY = 1e-9  # a cost from which a start may be exact
@@ -336,7 +338,9 @@ class Search:
                 f"All {len(self.table)} starts became NaN or infinite. Scale the inputs to about [-1, 1], lower the "
                 "degrees, or try other starts: another `rng`, more `n_starts`, or `start=dc.Normal()`."
             )
-        best = self.best
+        return self._solution_of(self.best)
+
+    def _solution_of(self, best: Minimum) -> Solution:
         objective = np.array(best.record)
         unknown = np.full(len(objective), np.nan)
         return Solution(
@@ -348,6 +352,32 @@ class Search:
             notes=self._notes(),
             as_is=self.equations.fixed is not None,
             found_by=best.found_by,
+        )
+
+    def smoothed(self, *, chosen: bool) -> Solution:
+        """The answer with the smoothing that the data ask for, from the best few minima."""
+        penalty = self.equations.penalty
+        assert penalty is not None
+        if not self.minima:
+            return self.solution()
+        deadline = self.began + (1.0 + _POLISHING) * self.options.max_seconds
+        found = []
+        for minimum in sorted(self.minima, key=lambda one: one.cost)[:_SMOOTHED]:
+            report = self._report("smoothing", len(self.table))
+            smooth_one = smooth(
+                self.equations, penalty, minimum.theta, chosen=chosen, deadline=deadline, progress=report
+            )
+            found.append((smooth_one, minimum))
+            if self.interrupted:
+                break
+        best, origin = min(found, key=lambda pair: pair[0].score)
+        status = Status.INTERRUPTED if self.interrupted else Status.CONVERGED
+        ended = Minimum(best.cost, best.theta, origin.record + best.record, status, origin.found_by)
+        whole = self.equations.unknowns.count(best.theta)
+        note = f"Smoothing leaves {best.n_effective:.1f} effective parameters of {whole}."
+        plain = self.solution()
+        return dataclasses.replace(
+            self._solution_of(ended), starts=plain.starts, notes=(*plain.notes, note), n_effective=best.n_effective
         )
 
     def _notes(self) -> tuple[str, ...]:

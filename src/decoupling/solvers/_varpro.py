@@ -24,6 +24,7 @@ from ._noise import allowed_misfit, ridges
 from ._parameters import Fixed, parameters_of
 from ._problem import Problem
 from ._search import GIVEN, Search, SearchOptions
+from ._smoothing import FIRST_WEIGHT, Penalty
 from ._starts import AbstractStart, Orthonormal
 
 _RIDGED = 0.5  # how much longer the choice of a ridge may take, as a share of `max_seconds`
@@ -42,6 +43,9 @@ class VarPro(AbstractWeightedSolver):
         Penalty on the squared size of all weights and coefficients. "auto" chooses it from the misfit, where the fit is
         not exact, and the result says so; 0 switches it off. It is off for data as given and for fixed parts, whose
         units a penalty would depend on.
+    smoothing
+        Weight of the roughness of the functions. "auto" chooses one for each function by restricted maximum likelihood,
+        for bases that ask for it (`dc.Spline`); a number is the same for all functions of any basis; None is none.
     max_steps, polish_steps
         Steps of a batch with the last layer eliminated, and of its best starts with all parameters free.
     batch_size
@@ -57,6 +61,7 @@ class VarPro(AbstractWeightedSolver):
 
     lam: float = 1.0
     ridge: float | Literal["auto"] = "auto"
+    smoothing: float | Literal["auto"] | None = "auto"
     max_steps: int = 150
     polish_steps: int = 200
     batch_size: int = 32
@@ -68,6 +73,8 @@ class VarPro(AbstractWeightedSolver):
         as_number("lam", self.lam, above=True)
         if self.ridge != "auto":
             as_number("ridge", self.ridge)
+        if self.smoothing is not None and self.smoothing != "auto":
+            as_number("smoothing", self.smoothing)
         as_count("max_steps", self.max_steps)
         as_count("polish_steps", self.polish_steps)
         as_count("batch_size", self.batch_size)
@@ -112,10 +119,20 @@ class VarPro(AbstractWeightedSolver):
         self, problem: Problem, *, n_starts: int, rng: np.random.Generator, progress: ProgressCallback
     ) -> Solution:
         search = self._searched(problem, n_starts, rng, progress)
+        if search.equations.penalty is not None:
+            return search.smoothed(chosen=self.smoothing == "auto")
         solution = search.solution()
         if not self._chooses_ridge(problem) or search.found or search.interrupted:
             return solution
         return self._ridged(search, solution, problem, n_starts, rng, progress)
+
+    def _penalty(self, problem: Problem) -> Penalty | None:
+        """The penalty that the search begins with; parts that are given, and data as given, have none."""
+        if self.smoothing is None or self.fixed or not problem.standard:
+            return None
+        if self.smoothing == "auto":
+            return Penalty.of(problem.layers, FIRST_WEIGHT, everything=False)
+        return Penalty.of(problem.layers, self.smoothing, everything=True) if self.smoothing > 0.0 else None
 
     def _chooses_ridge(self, problem: Problem) -> bool:
         return self.ridge == "auto" and problem.standard and not self.fixed
@@ -125,7 +142,7 @@ class VarPro(AbstractWeightedSolver):
     ) -> Search:
         """Candidates, then random starts, until one is exact or more are not worth their time."""
         ridge = 0.0 if self.ridge == "auto" else self.ridge
-        equations = Equations(problem, lam=self.lam, ridge=ridge, fixed=self.fixed)
+        equations = Equations(problem, lam=self.lam, ridge=ridge, fixed=self.fixed, penalty=self._penalty(problem))
         options = SearchOptions(
             self.lam,
             self.max_steps,
@@ -133,7 +150,7 @@ class VarPro(AbstractWeightedSolver):
             self.batch_size,
             self.max_seconds,
             self.start,
-            ridge_follows=self._chooses_ridge(problem),
+            ridge_follows=self._chooses_ridge(problem) or equations.penalty is not None,
         )
         search = Search(options, equations, n_starts, rng, progress)
         search.try_candidates()

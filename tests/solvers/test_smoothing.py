@@ -1,0 +1,107 @@
+"""The penalty on roughness, its derivatives, and what it does to noise."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+import decoupling as dc
+from decoupling.bases import LayerBasis
+from decoupling.solvers._chain import Unknowns
+from decoupling.solvers._smoothing import Penalty
+
+LAYERS = (LayerBasis.of((dc.Spline(4), dc.Monomial(3), dc.Spline(5, 2)), 3), LayerBasis.of(dc.Spline(4), 2))
+
+
+def parameters(rng, n=2, m=3, B=2):
+    """W_0, c_1, W_1, c_2 with its constants, W_2; offsets are the last columns of W_0 and W_1."""
+    first, last = LAYERS[0].size, LAYERS[1].size
+    c = rng.normal(size=(B, 3, first))
+    for j, size in enumerate(LAYERS[0].sizes):
+        c[:, j, size:] = 0.0
+    return [
+        rng.normal(size=(B, 3, m + 1)),
+        c,
+        rng.normal(size=(B, 2, 4)),
+        rng.normal(size=(B, 2, 1 + last)),
+        rng.normal(size=(B, n, 2)),
+    ]
+
+
+def test_matrix_and_right_hand_side_are_derivatives_of_the_penalty():
+    penalty = Penalty.of(LAYERS, 0.3, everything=True)
+    theta, unknowns = parameters(np.random.default_rng(0)), Unknowns.of(LAYERS)
+    N = unknowns.count(theta)
+    M, g, cost = np.zeros((2, N, N)), np.zeros((2, N)), np.zeros(2)
+    penalty.add(M, g, cost, theta, unknowns)
+    assert_allclose(cost, penalty.value(theta), rtol=1e-12)
+    h = 1e-6
+    for k in range(N):
+        step = np.zeros((2, N))
+        step[:, k] = h
+        ahead, behind = penalty.value(unknowns.moved(theta, step)), penalty.value(unknowns.moved(theta, -step))
+        assert_allclose(g[:, k], -(ahead - behind) / (4 * h), atol=1e-6 * np.abs(g).max())
+    assert_allclose(M, M.mT)
+
+
+def test_only_bases_that_ask_for_it_are_smoothed():
+    penalty = Penalty.of(LAYERS, 0.3, everything=False)
+    assert [list(w) for w in penalty.weights] == [[0.3, 0.0, 0.3], [0.3, 0.3]]
+    assert Penalty.of((LayerBasis.of(dc.Monomial(3), 2),), 0.3, everything=False) is None
+
+
+def test_no_scale_can_hide_from_the_penalty():
+    penalty, theta = Penalty.of(LAYERS, 0.3, everything=True), parameters(np.random.default_rng(1))
+    before = penalty.value(theta)
+    theta[3], theta[4] = 5.0 * theta[3], theta[4] / 5.0
+    theta[1] = 0.1 * theta[1]
+    theta[2] = np.concatenate([10.0 * theta[2][..., :-1], theta[2][..., -1:]], axis=-1)
+    assert_allclose(penalty.value(theta), before, rtol=1e-12)
+
+
+def noisy_saturations(S=150, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-1, 1, (S, 3))
+    W, V = np.array([[1.0, 0.4, -0.3], [0.3, -1.0, 0.5]]), rng.normal(size=(2, 2))
+
+    def f(X):
+        return np.clip(2.0 * X @ W.T, -0.8, 0.8) @ V.T
+
+    F = f(X)
+    T = rng.uniform(-1, 1, (500, 3))
+    return dc.Samples(X, F=F + 0.05 * F.std(axis=0) * rng.normal(size=F.shape)), dc.Samples(T, F=f(T))
+
+
+def test_splines_do_not_follow_noise():
+    samples, fresh = noisy_saturations()
+    found = {
+        smoothing: dc.decouple(
+            samples,
+            2,
+            basis=dc.Spline(16),
+            solver=dc.VarPro(smoothing=smoothing, ridge=0.0),
+            n_starts=8,
+            progress=False,
+        )
+        for smoothing in ("auto", None)
+    }
+    errors = {smoothing: result.relative_rmse(fresh).max() for smoothing, result in found.items()}
+    assert errors["auto"] < 4.0 and errors["auto"] < 0.5 * errors[None]
+    smooth = found["auto"]
+    assert smooth.n_effective < smooth.decoupling.n_parameters and "effective parameters" in smooth.notes[-1]
+    assert found[None].n_effective is None
+
+
+def test_a_number_smooths_functions_of_any_basis():
+    samples, _ = noisy_saturations()
+    rough = []
+    for weight in (1e-6, 10.0):
+        model = dc.decouple(samples, 2, 7, solver=dc.VarPro(smoothing=weight), n_starts=4, progress=False).decoupling
+        scale = np.linalg.norm(model.W[-1], axis=0)
+        rough.append(np.sum(((model.g[0].C[:, 1:] @ dc.Monomial(7).roughness().T) * scale[:, None]) ** 2))
+    assert rough[1] < 0.1 * rough[0]
+
+
+@pytest.mark.parametrize("smoothing", [-1.0, np.nan])
+def test_wrong_weights_are_refused(smoothing):
+    with pytest.raises(dc.InputError, match="`smoothing` must be"):
+        dc.VarPro(smoothing=smoothing)
