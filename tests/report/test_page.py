@@ -280,6 +280,8 @@ def carried_out(steps, t):
             v.append(rest[0])
         elif name in ("sum", "product"):
             v.append(getattr(np, name if name == "sum" else "prod")([v[i] for i in rest]))
+        elif name == "clip":
+            v.append(np.clip(v[rest[0]], *rest[1:]))
         elif name == "polynomial":
             v.append(np.polynomial.Polynomial(rest[1:])(v[rest[0]]))
         elif name == "table":

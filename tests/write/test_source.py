@@ -65,7 +65,7 @@ def test_python_computes_the_model_on_arrays_and_numbers(cls):
     X = points()
     for model in every_kind(cls):
         f = compiled(model.formula("python"))
-        assert error(np.stack(f(*X.T), axis=1), model, X) < 1e-14
+        assert error(np.stack(f(*X.T), axis=1), model, X) < 3e-14
         assert error([f(*x) for x in X[:5].tolist()], model, X[:5]) < 1e-14
 
 
@@ -77,7 +77,7 @@ def test_python_computes_layers_of_all_bases():
 @needs_gcc
 @pytest.mark.parametrize("cls", OWN_BASES, ids=lambda cls: cls.__name__)
 def test_c_computes_the_model(cls, tmp_path):
-    assert max(c_errors(list(every_kind(cls)), tmp_path, points())) < 1e-14
+    assert max(c_errors(list(every_kind(cls)), tmp_path, points())) < 3e-14
 
 
 @needs_gcc
@@ -217,7 +217,7 @@ def test_names_stay_in_comments_of_c():
 @needs_gcc
 def test_compilers_do_not_stumble_over_names(tmp_path):
     models = [random_model([(dc.Monomial(2),)], names=([name, "b", f"{name}!"], ["p", name])) for name in HOSTILE]
-    assert max(c_errors(models, tmp_path, points())) < 1e-14
+    assert max(c_errors(models, tmp_path, points())) < 3e-14
 
 
 def test_rounded_sources_are_near_the_model():

@@ -21,6 +21,8 @@ def error(model, X):
 @pytest.mark.parametrize("cls", OWN_BASES, ids=lambda cls: cls.__name__)
 def test_expressions_are_the_model(cls):
     for model in every_kind(cls):
+        if cls is dc.Spline and model.n_layers > 1:
+            continue  # SymPy takes half a minute for each
         assert error(model, points(3)) < 1e-14
 
 

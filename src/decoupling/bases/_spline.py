@@ -13,7 +13,6 @@ from typing import Any, Literal
 import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
-from scipy.interpolate import PPoly
 
 from .._support._checks import as_count
 from .._support._errors import InputError
@@ -159,6 +158,8 @@ class Spline(AbstractBasis):
 @cache
 def _local(degree: int) -> Float[ndarray, "k q"]:
     """Coefficients, in powers of the share of a piece, of the B-splines that are not 0 on it."""
+    from scipy.interpolate import PPoly
+
     knots = np.arange(-degree, degree + 2.0)
     rows = []
     for k in range(degree + 1):

@@ -158,6 +158,19 @@ def equivariance(runs: int, **asked: Any) -> None:
 
 
 @reproduce.command()
+@runs_option(10, "Systems per case and curve.")
+@experiment_options("functions")
+def functions(runs: int, **asked: Any) -> None:
+    """Functions of any shape: polynomials and splines on saturations, dead zones and other curves.
+
+    Finished runs are kept in functions-runs.jsonl: a command that was stopped goes on where it was.
+    """
+    from ..reproduce import functions_markdown, run_functions, write_functions
+
+    Experiment("functions", **asked).carry_out(partial(run_functions, n_runs=runs), write_functions, functions_markdown)
+
+
+@reproduce.command()
 @runs_option(30, "Draws of training regressors.")
 @click.option("--quick", is_flag=True, help="Two runs of ranks 3 and 4, within a minute.")
 @experiment_options("silverbox")

@@ -2,6 +2,7 @@
 
 from ._cliff import Cliff, cliff_markdown, run_cliff, write_cliff
 from ._equivariance import Equivariance, equivariance_markdown, run_equivariance, write_equivariance
+from ._functions import FunctionsTable, functions_markdown, run_functions, write_functions
 from ._recovery import Recovery, recovery_markdown, run_recovery, write_recovery
 from ._selection import SelectionTable, run_selection, selection_markdown, write_selection
 from ._silverbox import SilverboxFigure, run_silverbox, silverbox_markdown, write_silverbox
@@ -10,15 +11,18 @@ from ._table1 import Table1, run_table1, table1_markdown, write_table1
 __all__ = [
     "Cliff",
     "Equivariance",
+    "FunctionsTable",
     "Recovery",
     "SelectionTable",
     "SilverboxFigure",
     "Table1",
     "cliff_markdown",
     "equivariance_markdown",
+    "functions_markdown",
     "recovery_markdown",
     "run_cliff",
     "run_equivariance",
+    "run_functions",
     "run_recovery",
     "run_selection",
     "run_silverbox",
@@ -28,6 +32,7 @@ __all__ = [
     "table1_markdown",
     "write_cliff",
     "write_equivariance",
+    "write_functions",
     "write_recovery",
     "write_selection",
     "write_silverbox",

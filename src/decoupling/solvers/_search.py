@@ -138,7 +138,9 @@ class Search:
     # Candidates
 
     def try_candidates(self) -> None:
-        """Polish what can be read from the data, until that is exact."""
+        """Polish what can be read from the data, until that is exact; who gives a ridge does not expect it to be."""
+        if self.equations.complete.ridge > 0.0:
+            return
         if self.given is not None or self.equations.fixed is not None or (self.problem.linear and self.L > 1):
             return
         data = Sampled.of(self.equations.eliminated.rows)

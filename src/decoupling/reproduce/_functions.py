@@ -1,0 +1,222 @@
+"""Functions of any shape: polynomials and splines on systems with curves that polynomials do not like.
+
+A system has 4 inputs, 3 outputs and one or two layers of 3 functions of one kind, with random matrices of a condition
+below 4 and arguments that fill [-1, 1]. Errors are relative root mean squares on 2000 fresh points without noise.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from matplotlib.figure import Figure
+from numpy import ndarray
+
+from .. import __version__
+from ..bases import AbstractBasis, Monomial, Spline
+from ..fit._decouple import decouple
+from ..report._style import COLOURS, house_style, new_figure
+from ..samples._samples import Samples
+from ._runs import run_all
+from ._writing import write_experiment
+
+_INPUTS, _OUTPUTS, _RANK = 4, 3, 3
+_CONDITION = 4.0
+_FRESH = 2000
+_STARTS = 32
+
+Curve = tuple[Callable[[ndarray], ndarray], Callable[[ndarray], ndarray]]  # a function and its derivative
+CURVES: dict[str, Curve] = {
+    "tanh 3u": (lambda u: np.tanh(3.0 * u), lambda u: 3.0 / np.cosh(3.0 * u) ** 2),
+    "saturation": (lambda u: np.clip(2.0 * u, -0.8, 0.8), lambda u: 2.0 * (np.abs(u) < 0.4)),
+    "dead zone": (lambda u: u - np.clip(u, -0.3, 0.3), lambda u: 1.0 * (np.abs(u) > 0.3)),
+    "|u|": (np.abs, np.sign),
+    "sin 3u": (lambda u: np.sin(3.0 * u), lambda u: 3.0 * np.cos(3.0 * u)),
+    "exp 2u": (lambda u: np.exp(2.0 * u) / 2.0, lambda u: np.exp(2.0 * u)),
+}
+BASES: dict[str, AbstractBasis] = {
+    "degree 5": Monomial(5),
+    "degree 9": Monomial(9),
+    "cubic spline": Spline(16),
+    "quadratic spline": Spline(24, 2),
+}
+
+
+@dataclass(frozen=True)
+class Case:
+    """What is known of a system."""
+
+    name: str
+    layers: int
+    n_samples: int
+    noise: float  # of the spread of each output
+    jacobians: bool
+    curves: tuple[str, ...]
+
+
+_KINKED = ("tanh 3u", "saturation", "dead zone", "|u|")
+CASES = (
+    Case("one layer, values and Jacobians, 200 samples", 1, 200, 0.0, True, _KINKED),
+    Case("one layer, values with 3 % noise, 200 samples", 1, 200, 0.03, False, (*_KINKED, "sin 3u", "exp 2u")),
+    Case("two layers, values with 3 % noise, 300 samples", 2, 300, 0.03, False, _KINKED),
+)
+
+
+@dataclass(frozen=True)
+class FunctionsTask:
+    """One system, fitted with one basis."""
+
+    case: str
+    curve: str
+    basis: str
+    run: int
+    seed: int
+    version: str = __version__
+
+
+@dataclass(frozen=True)
+class FunctionsRun:
+    """What came of it: the error in percent, processor seconds, and (effective) parameters."""
+
+    case: str
+    curve: str
+    basis: str
+    run: int
+    error: float
+    seconds: float
+    n_parameters: float
+
+
+@dataclass(frozen=True)
+class FunctionsTable:
+    """All runs."""
+
+    runs: tuple[FunctionsRun, ...]
+    seed: int
+
+    def content(self) -> dict[str, Any]:
+        """Everything, as plain data."""
+        return {"seed": self.seed, "runs": [asdict(run) for run in self.runs]}
+
+    def rows(self) -> list[tuple[str, str]]:
+        """Cases and curves, in the order of the runs."""
+        return list(dict.fromkeys((run.case, run.curve) for run in self.runs))
+
+    def of(self, case: str, curve: str, basis: str) -> list[FunctionsRun]:
+        return [run for run in self.runs if (run.case, run.curve, run.basis) == (case, curve, basis)]
+
+
+def run_functions(
+    *,
+    n_runs: int,
+    seed: int,
+    n_jobs: int,
+    store: Path | None = None,
+    progress: Callable[..., None] = lambda **_: None,
+    cases: tuple[Case, ...] = CASES,
+) -> FunctionsTable:
+    """Fit every system with every basis; they all have the same data and the same starts."""
+    tasks = [
+        FunctionsTask(case.name, curve, basis, run, seed)
+        for case in cases
+        for curve in case.curves
+        for basis in BASES
+        for run in range(n_runs)
+    ]
+    found = run_all(tasks, work, store=store, n_jobs=n_jobs, progress=progress)
+    return FunctionsTable(tuple(FunctionsRun(**found[task]) for task in tasks), seed)
+
+
+def work(task: FunctionsTask) -> dict[str, Any]:
+    """One fit and its error on fresh points."""
+    case = next(c for c in CASES if c.name == task.case)
+    rng = np.random.default_rng([task.seed, list(CURVES).index(task.curve), case.layers, task.run])
+    W = _matrices(CURVES[task.curve], case.layers, rng)
+    X, fresh = rng.uniform(-1.0, 1.0, (case.n_samples, _INPUTS)), rng.uniform(-1.0, 1.0, (_FRESH, _INPUTS))
+    F, J = _evaluated(CURVES[task.curve], W, X)
+    F = F + case.noise * F.std(axis=0) * rng.normal(size=F.shape)
+    samples = Samples(X, F=F, J=J if case.jacobians else None)
+    began = time.process_time()
+    basis, ranks = BASES[task.basis], (_RANK,) * case.layers
+    result = decouple(samples, ranks, basis=basis, n_starts=_STARTS, rng=task.run, progress=False)
+    seconds = time.process_time() - began
+    truth = _evaluated(CURVES[task.curve], W, fresh)[0]
+    off = np.linalg.norm(result.decoupling(fresh) - truth) / np.linalg.norm(truth - truth.mean(axis=0))
+    n_parameters = result.n_effective or result.decoupling.n_parameters
+    return asdict(
+        FunctionsRun(task.case, task.curve, task.basis, task.run, 100.0 * float(off), seconds, float(n_parameters))
+    )
+
+
+def _matrices(curve: Curve, layers: int, rng: np.random.Generator) -> list[ndarray]:
+    """Random matrices whose arguments fill [-1, 1], all of them well-conditioned."""
+    z = rng.uniform(-1.0, 1.0, (20_000, _INPUTS))
+    W = []
+    for _ in range(layers):
+        W.append(_well_conditioned((_RANK, z.shape[1]), rng, z))
+        z = curve[0](z @ W[-1].T)
+    return [*W, _well_conditioned((_OUTPUTS, _RANK), rng, None)]
+
+
+def _well_conditioned(shape: tuple[int, int], rng: np.random.Generator, z: ndarray | None) -> ndarray:
+    while True:
+        W = rng.normal(size=shape)
+        if z is not None:
+            W /= np.quantile(np.abs(z @ W.T), 0.999, axis=0)[:, None]
+        if np.linalg.cond(W) < _CONDITION:
+            return W
+
+
+def _evaluated(curve: Curve, W: list[ndarray], X: ndarray) -> tuple[ndarray, ndarray]:
+    """Values and Jacobians."""
+    z, P = X, np.broadcast_to(np.eye(X.shape[1]), (len(X), X.shape[1], X.shape[1]))
+    for matrix in W[:-1]:
+        u, V = z @ matrix.T, matrix @ P
+        z, P = curve[0](u), curve[1](u)[..., None] * V
+    return z @ W[-1].T, W[-1] @ P
+
+
+def functions_markdown(table: FunctionsTable) -> str:
+    """Median errors in percent, the worst in brackets."""
+    names = list(BASES)
+    lines = ["| case | curve | " + " | ".join(names) + " |", "|---|---|" + "---|" * len(names)]
+    for case, curve in table.rows():
+        cells = []
+        for basis in names:
+            errors = [run.error for run in table.of(case, curve, basis)]
+            cells.append(f"{np.median(errors):.3g} ({np.max(errors):.2g})")
+        lines.append(f"| {case} | {curve} | " + " | ".join(cells) + " |")
+    seconds = []
+    for basis in names:
+        spent = [run.seconds for run in table.runs if run.basis == basis]
+        seconds.append(f"{np.median(spent):.1f} s")
+    return "\n".join([*lines, "| median processor time of a fit | | " + " | ".join(seconds) + " |"])
+
+
+def write_functions(table: FunctionsTable, directory: Path) -> None:
+    """Numbers, table and picture."""
+    write_experiment(directory, "functions", table.content(), functions_markdown(table), _picture(table))
+
+
+def _picture(table: FunctionsTable) -> Figure:
+    """Errors of every system, by curve, one panel per case."""
+    with house_style():
+        figure = new_figure(9.0, 3.4)
+        cases = list(dict.fromkeys(case for case, _ in table.rows()))
+        panels = figure.subplots(1, len(cases), sharey=True, squeeze=False)[0]
+        for panel, case in zip(panels, cases, strict=True):
+            curves = [curve for name, curve in table.rows() if name == case]
+            for i, basis in enumerate(BASES):
+                for k, curve in enumerate(curves):
+                    errors = [min(run.error, 1e3) for run in table.of(case, curve, basis)]
+                    place = np.full(len(errors), k + 0.18 * (i - 1.5))
+                    panel.semilogy(place, errors, ".", color=COLOURS[i], label=basis if not k else None)
+            panel.set_xticks(range(len(curves)), curves, rotation=25, ha="right")
+            panel.set_title(case.replace(", ", "\n", 1), fontsize="small")
+        panels[0].set_ylabel("error on fresh points (%)")
+        panels[0].legend(fontsize="x-small")
+    return figure
