@@ -189,7 +189,8 @@ def functions_markdown(table: FunctionsTable) -> str:
         for basis in names:
             errors = [run.error for run in table.of(case, curve, basis)]
             cells.append(f"{np.median(errors):.3g} ({np.max(errors):.2g})")
-        lines.append(f"| {case} | {curve} | " + " | ".join(cells) + " |")
+        name = curve.replace("|", "\\|")  # or it would end the cell
+        lines.append(f"| {case} | {name} | " + " | ".join(cells) + " |")
     seconds = []
     for basis in names:
         spent = [run.seconds for run in table.runs if run.basis == basis]
