@@ -21,7 +21,8 @@ from decoupling.solvers import Problem, _levenberg, _search
 from decoupling.solvers._chain import Parameters
 from decoupling.solvers._levenberg import descend
 from decoupling.solvers._parameters import blank_parameters
-from decoupling.solvers._residuals import Eliminated, Rows
+from decoupling.solvers._residuals import Eliminated
+from decoupling.solvers._rows import Rows
 
 from .machine import table
 

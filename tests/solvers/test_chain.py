@@ -9,7 +9,9 @@ from decoupling.bases import LayerBasis
 from decoupling.solvers import Problem
 from decoupling.solvers._chain import Unknowns, adjoint, dense_derivatives, directional, run_chain
 from decoupling.solvers._parameters import blank_parameters
-from decoupling.solvers._residuals import Complete, Eliminated, Rows, on_window
+from decoupling.solvers._residuals import Complete, Eliminated
+from decoupling.solvers._rows import Rows
+from decoupling.solvers._window import on_window
 from tests.strategies import sampled
 
 CASES = [
@@ -102,7 +104,7 @@ def test_the_matrix_free_equations_are_the_dense_ones(kind, known, linear, bases
     theta = [t[:1] for t in (inner(problem, theta) if kind is Eliminated else theta)]
     residuals = kind(Rows.of(problem, 0.3), problem.layers, linear, ridge=1e-3)
     cost, dense = residuals.linearise(theta)
-    monkeypatch.setattr("decoupling.solvers._residuals._DENSE_UP_TO", 0)
+    monkeypatch.setattr("decoupling.solvers._rows._DENSE_UP_TO", 0)
     same_cost, free = residuals.linearise(theta)
     assert_allclose(cost, same_cost)
     assert_allclose(free.g, dense.g, rtol=1e-7, atol=1e-9 * np.abs(dense.g).max())
@@ -149,7 +151,7 @@ def test_memory_is_bounded_by_working_on_some_samples_at_a_time(monkeypatch):
         residuals = kind(Rows.of(problem, 0.3), problem.layers, linear=False)
         whole = residuals.linearise(parameters)[1]
         with monkeypatch.context() as patch:
-            patch.setattr("decoupling.solvers._residuals._CHUNK_ENTRIES", 1)
+            patch.setattr("decoupling.solvers._rows._CHUNK_ENTRIES", 1)
             parts = residuals.linearise(parameters)[1]
         assert_allclose(parts.M, whole.M, rtol=1e-9, atol=1e-9 * np.abs(whole.M).max())
         assert_allclose(parts.g, whole.g, rtol=1e-9, atol=1e-9 * np.abs(whole.g).max())

@@ -13,7 +13,7 @@ from decoupling.solvers import Problem
 from decoupling.solvers._core import Core
 from decoupling.solvers._paratuck2 import decompose, needed_samples
 from decoupling.solvers._relaxed import Polynomials, Relaxed, n_products
-from decoupling.solvers._residuals import Rows
+from decoupling.solvers._rows import Rows
 from decoupling.solvers._structured import Budget, Sampled, inner_layers, way
 from tests.strategies import points, sampled
 

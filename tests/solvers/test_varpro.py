@@ -218,7 +218,7 @@ def test_degenerate_data_give_an_answer(known):
 
 
 def test_many_unknowns_are_solved_without_forming_the_normal_matrix(monkeypatch):
-    monkeypatch.setattr("decoupling.solvers._residuals._DENSE_UP_TO", 5)
+    monkeypatch.setattr("decoupling.solvers._rows._DENSE_UP_TO", 5)
     system = dc.systems.random_system((6, 3, 4), (3,), rng=1)
     samples = sampled(system, 40)
     result = dc.decouple(samples, 3, 3, n_starts=3, progress=False)
@@ -353,7 +353,7 @@ def test_a_given_model_is_not_lost_where_elimination_would_lose_it(n_starts):
 
 
 def test_a_given_model_is_polished_where_starts_run_one_at_a_time(monkeypatch):
-    monkeypatch.setattr("decoupling.solvers._residuals._DENSE_UP_TO", 3)
+    monkeypatch.setattr("decoupling.solvers._rows._DENSE_UP_TO", 3)
     near = dc.Decoupling([w * 1.001 for w in F2.W], F2.g)
     result = recover(F2, sampled(F2, 30), solver=dc.VarPro(start=near, max_seconds=5), n_starts=2)
     assert result.error_jacobian < 1e-6 and np.isfinite(result.starts[0].objective)

@@ -273,7 +273,7 @@ def test_weights_of_outputs_decide_which_output_is_met():
 
 @pytest.mark.parametrize("weights", ["by output", "matrices"])
 def test_many_unknowns_take_weights_too(weights, monkeypatch):
-    monkeypatch.setattr("decoupling.solvers._residuals._DENSE_UP_TO", 5)
+    monkeypatch.setattr("decoupling.solvers._rows._DENSE_UP_TO", 5)
     system = dc.systems.random_system((6, 3, 4), (3,), rng=1)
     M = random_matrices(40, 4) if weights == "matrices" else np.random.default_rng(0).uniform(0.1, 1.0, (40, 4))
     result = dc.decouple(weighted(sampled(system, 40), M), 3, 3, n_starts=3, progress=False)

@@ -1,7 +1,6 @@
 """Model files: what is saved comes back, old files open, and wrong ones are refused."""
 
 import json
-from dataclasses import dataclass
 
 import numpy as np
 import pytest
@@ -11,29 +10,8 @@ from safetensors.numpy import save_file
 
 import decoupling as dc
 from decoupling.bases import OWN_BASES
+from tests.strategies import Bend
 from tests.write.models import OUTSIDES, own_basis, points, random_model
-
-
-@dataclass(frozen=True)
-class Bend(dc.AbstractBasis):
-    """tanh(slope u): a basis that is not part of the package."""
-
-    slope: float
-
-    @property
-    def size(self):
-        return 1
-
-    def evaluate(self, u):
-        return np.tanh(self.slope * u)[..., None]
-
-    def derivative(self, u):
-        return self.slope * (1 - np.tanh(self.slope * u) ** 2)[..., None]
-
-    def second_derivative(self, u):
-        t = np.tanh(self.slope * u)
-        return -2 * self.slope**2 * (t * (1 - t**2))[..., None]
-
 
 ALL = [*(own_basis(cls, 3) for cls in OWN_BASES), (dc.Monomial(3), dc.Tanh())]
 

@@ -16,7 +16,7 @@ from jaxtyping import Float
 from numpy import ndarray
 
 from ._chain import Parameters
-from ._residuals import Rows
+from ._rows import Rows
 
 
 @dataclass(frozen=True)

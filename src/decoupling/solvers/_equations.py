@@ -16,9 +16,11 @@ from ._exact import exact_below, rounding_of
 from ._levenberg import Dense
 from ._parameters import Fixed, blank_parameters, position
 from ._problem import Problem
-from ._residuals import Complete, Eliminated, Rows, on_window
+from ._residuals import Complete, Eliminated
+from ._rows import Rows
 from ._smoothing import Penalty
 from ._weighting import by_output
+from ._window import on_window
 
 
 class Equations:

@@ -20,7 +20,8 @@ from ..samples._samples import Samples
 from ._chain import Chain, Parameters, Unknowns, run_chain
 from ._parameters import exists, parameters_of, position
 from ._problem import Problem
-from ._residuals import Complete, Rows
+from ._residuals import Complete
+from ._rows import Rows
 from ._updates import combine
 
 _RANK_TOLERANCE = 1e-9  # singular values of Z with unit columns below this share of the largest count as 0

@@ -22,7 +22,9 @@ from numpy import ndarray
 from ..bases import LayerBasis
 from ._chain import Parameters, carried_back, derivatives_of_coefficients, derivatives_of_weights, samples_last
 from ._levenberg import Dense, Tall
-from ._residuals import AbstractResiduals, Rows, eliminate, on_window
+from ._residuals import AbstractResiduals, eliminate
+from ._rows import Rows
+from ._window import on_window
 
 _RANK_RIDGE = 1e-12  # of a design with unit columns: polynomials over places that fill no box are nearly dependent
 

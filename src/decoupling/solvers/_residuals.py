@@ -17,8 +17,6 @@ outputs. `Complete` has all parameters as unknowns, W_L, c_L with its constants 
 from __future__ import annotations
 
 import abc
-import dataclasses
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -29,95 +27,12 @@ from numpy import ndarray
 from ..bases import LayerBasis
 from ._chain import Chain, Parameters, Unknowns, adjoint, dense_derivatives, directional, run_chain
 from ._levenberg import AbstractLinearisation, Dense, MatrixFree, Tall
-from ._problem import Problem
+from ._rows import Rows
 from ._smoothing import Penalty
 from ._updates import combine
-from ._weighting import by_output, weigh_values, weighted_mean
+from ._window import on_window
 
 _RANK_RIDGE = 1e-9  # of a design matrix with unit columns: keeps its QR regular when two columns coincide
-_UNSEEN = 1e-7  # of the largest singular value of a square root: the weights themselves have its square
-_CHUNK_ENTRIES = 4_000_000  # derivatives held at a time
-_WIDEST, _NARROWEST = 1.05, 0.7  # arguments between these nearly fill the window: writing them anew costs digits
-_NO_RANGE = 1e-13  # of their size: arguments that do not vary
-_TINY = 1e-100
-_DENSE_UP_TO = 1000  # unknowns; beyond this the normal matrix is applied instead of formed ...
-_DENSE_PRODUCTS = 2e10  # ... and also where forming it takes more multiplications than this, about a second
-
-
-@dataclass(frozen=True)
-class Rows:
-    """The weighted right-hand side: values first (if known), then Jacobians (if known), for every sample.
-
-    `weights` are the factors of rows; `mixing` holds the roots of M_s, (S, n) or (S, n, n), where outputs differ.
-    """
-
-    X: Float[ndarray, "S m"]
-    Y: Float[ndarray, "S q n"]
-    weights: Float[ndarray, "S q"]
-    values: bool
-    jacobians: bool
-    mixing: Float[ndarray, "S *outputs"] | None = None
-
-    @classmethod
-    def of(cls, problem: Problem, lam: float) -> Rows:
-        S, n = problem.X.shape[0], problem.samples.n_outputs
-        assert isinstance(problem.J, ndarray | None)
-        mixing = problem.root if by_output(problem.weights) else None
-        root = np.ones(S) if problem.root is None or mixing is not None else problem.root
-        parts, weights = [], []
-        if problem.F is not None:
-            spread = weigh_values(problem.F - weighted_mean(problem.F, problem.weights), problem.root)
-            size = float(np.linalg.norm(spread)) or float(np.sqrt(problem.size_F)) or 1.0
-            factor = np.sqrt(lam if problem.J is not None else 1.0) / size
-            parts.append(problem.F[:, None, :])
-            weights.append(factor * root[:, None])
-        if problem.J is not None:
-            size = float(np.sqrt(problem.size_J)) or 1.0
-            parts.append(problem.J.mT)
-            weights.append(np.broadcast_to(root[:, None] / size, (S, problem.J.shape[2])))
-        stacked = np.concatenate(weights, axis=1)
-        given = np.concatenate(parts, axis=1)
-        assert given.shape == (S, stacked.shape[1], n)
-        blank = cls(problem.X, given, stacked, problem.F is not None, problem.J is not None, mixing)
-        return dataclasses.replace(blank, Y=blank.weigh_rows(given[None])[0])
-
-    def weigh(self, table: Float[ndarray, "B N n q s"], part: slice = slice(None)) -> Float[ndarray, "B N n q s"]:
-        """Rows of some samples times their weights. The table is used up to save memory: use what is returned."""
-        table *= self.weights[part].T
-        if self.mixing is None:
-            return table
-        if self.mixing.ndim == 2:
-            table *= self.mixing[part].T[:, None]
-            return table
-        return np.einsum("sij,bNjqs->bNiqs", self.mixing[part], table)
-
-    def weigh_rows(self, table: Float[ndarray, "B S q n"]) -> Float[ndarray, "B S q n"]:
-        """The same for one number per row and output."""
-        table *= self.weights[:, :, None]
-        if self.mixing is None:
-            return table
-        return table * self.mixing[:, None] if self.mixing.ndim == 2 else table @ self.mixing
-
-    @cached_property
-    def n_numbers(self) -> int:
-        """Numbers to fit: those that the weights see."""
-        S, q, n = self.Y.shape
-        if self.mixing is None:
-            return S * q * n
-        if self.mixing.ndim == 2:
-            return q * int(np.count_nonzero(self.mixing))
-        return q * int(np.sum(np.linalg.matrix_rank(self.mixing, rtol=_UNSEEN, hermitian=True)))
-
-    def forms_normal_matrix(self, n_unknowns: int) -> bool:
-        """Whether the normal matrix of a start is cheap enough to be formed."""
-        return n_unknowns <= _DENSE_UP_TO and self.Y.size * float(n_unknowns) ** 2 <= _DENSE_PRODUCTS
-
-    def chunks(self, n_starts: int, n_unknowns: int) -> Iterator[slice]:
-        """Samples in portions whose derivatives fit into a bounded amount of memory."""
-        S, q, n = self.Y.shape
-        step = max(1, _CHUNK_ENTRIES // max(1, n_starts * q * n * n_unknowns))
-        for first in range(0, S, step):
-            yield slice(first, first + step)
 
 
 class AbstractResiduals(abc.ABC):
@@ -474,58 +389,6 @@ def eliminate(
         cost += np.sum((penalty @ A) ** 2, axis=(1, 2))
     cost[broken] = np.inf
     return A, Q[:, :R], residual, cost
-
-
-def on_window(
-    X: Float[ndarray, "S m"], layers: tuple[LayerBasis, ...], theta: Parameters, *, exactly: bool = False
-) -> Parameters:
-    """The same models with the arguments of all functions over the window, and values of size 1, on the samples.
-
-    `theta` may end with the coefficients of the last layer, constants included. Layers whose arguments fill the window
-    nearly are left alone unless `exactly` is asked for; those whose domains are unknowns keep their arguments.
-    """
-    out = [*theta]
-    z = X[None]
-    for l, layer in enumerate(layers):
-        last = l == len(layers) - 1
-        W = out[2 * l]
-        t = z @ W[..., :-1].mT + W[:, None, :, -1]
-        middle, half = visited_range(t, layer, exactly=exactly)
-        out[2 * l] = np.concatenate([W[..., :-1], W[..., -1:] - middle[..., None]], axis=-1) / half[..., None]
-        if 2 * l + 1 == len(out):
-            break
-        C = out[2 * l + 1]
-        full = C if last else np.concatenate([np.zeros((*C.shape[:-1], 1)), C], axis=-1)
-        if np.any(middle != 0.0) or np.any(half != 1.0):
-            full = layer.moved(full, half, middle)
-        if last:
-            out[2 * l + 1] = full
-            break
-        # A constant moves on into the arguments of the next layer.
-        following = out[2 * l + 2].copy()
-        following[..., -1] += (following[..., :-1] @ full[..., :1])[..., 0]
-        C = full[..., 1:]
-        z = combine(layer.evaluate((t - middle[:, None]) / half[:, None]), C)
-        largest = np.abs(z).max(axis=1)
-        beta = np.where((largest > 0.0) & np.isfinite(largest), largest, 1.0)
-        out[2 * l + 1] = C / beta[..., None]
-        following[..., :-1] *= beta[:, None, :]
-        out[2 * l + 2] = following
-        z = z / beta[:, None]
-    return out
-
-
-def visited_range(
-    t: Float[ndarray, "B S r"], layer: LayerBasis, *, exactly: bool
-) -> tuple[Float[ndarray, "B r"], Float[ndarray, "B r"]]:
-    """Middle and half width of the range of the arguments; 0 and 1 where they are to stay as they are."""
-    low, high = t.min(axis=1), t.max(axis=1)
-    middle, half = (high + low) / 2.0, (high - low) / 2.0
-    stays = layer.free_domain | ~np.isfinite(half) | (half <= _NO_RANGE * np.abs(middle)) | (half <= _TINY)
-    if not exactly:
-        reach = np.maximum(-low, high)
-        stays |= (reach <= _WIDEST) & (half >= _NARROWEST)
-    return np.where(stays, 0.0, middle), np.where(stays, 1.0, half)
 
 
 def _part(chain: Chain, part: slice) -> Chain:

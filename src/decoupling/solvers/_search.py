@@ -23,11 +23,12 @@ from ._chain import Parameters
 from ._equations import Equations
 from ._levenberg import Descent, descend
 from ._parameters import exists, parameters_of
-from ._residuals import Complete, Eliminated, on_window
+from ._residuals import Complete, Eliminated
 from ._smooth_polish import smooth
 from ._starts import AbstractStart, Normal, Orthonormal
 from ._status import Status
 from ._structured import Budget, Sampled, inner_layers, way
+from ._window import on_window
 
 GIVEN = "the given start"
 _HALVE_EVERY = 30  # steps after which the worse half of a batch is dropped

@@ -11,8 +11,8 @@ import numpy as np
 from ._chain import Parameters
 from ._equations import Equations
 from ._levenberg import Dense, descend
-from ._residuals import on_window
 from ._smoothing import Penalty
+from ._window import on_window
 
 _PHASES = 6
 _STEPS = 25  # of a phase, within which weights stay as they are

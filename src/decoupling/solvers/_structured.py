@@ -24,8 +24,9 @@ from ._levenberg import descend
 from ._parameters import exists
 from ._paratuck2 import decompose, needed_samples
 from ._relaxed import Relaxed, n_products
-from ._residuals import Rows, visited_range
+from ._rows import Rows
 from ._starts import Orthonormal
+from ._window import visited_range
 
 _BATCH = 16  # starts of a relaxed search that run side by side
 _STEPS, _HALVINGS = 60, (10, 20, 40)
