@@ -18,13 +18,14 @@ from ._alternating import Run, Stopping, WhichIterate, run_starts, solution_of, 
 from ._coefficients import constrained, projected, projected_weighted
 from ._iterate import Iterate
 from ._problem import Problem
+from ._started import AbstractStartedSolver
 from ._starts import AbstractStart, Uniform, draw_factors
 from ._sweep import CoefficientUpdate, sweep
 from ._weighting import by_output
 
 
 @dataclass(frozen=True, kw_only=True)
-class Proj(AbstractWeightedSolver):
+class Proj(AbstractStartedSolver, AbstractWeightedSolver):
     """PROJ-CMPT-L: least squares for G^(l) and R as if they were free, then projection onto the basis functions.
 
     Cheapest per iteration; the projection may raise the objective.
@@ -58,24 +59,12 @@ class Proj(AbstractWeightedSolver):
         if not isinstance(self.weighted_projection, bool):
             raise InputError(f"`weighted_projection` must be True or False. Got {self.weighted_projection!r}.")
 
-    @property
-    def default_n_starts(self) -> int:
-        return 8
-
     def check(self, problem: Problem) -> None:
         needs_jacobians(problem, type(self).__name__)
         needs_plain_weights(problem, type(self).__name__)
 
     def with_lam(self, lam: float) -> Proj:
         return dataclasses.replace(self, lam=lam)
-
-    @property
-    def given_start(self) -> Decoupling | None:
-        return self.start if isinstance(self.start, Decoupling) else None
-
-    def started_at(self, model: Decoupling, *, max_steps: int | None = None) -> Proj:
-        steps = self.max_steps if max_steps is None else min(max_steps, self.max_steps)
-        return dataclasses.replace(self, start=model, max_steps=steps)
 
     def solve(
         self,
@@ -93,7 +82,7 @@ class Proj(AbstractWeightedSolver):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Constr(AbstractWeightedSolver):
+class Constr(AbstractStartedSolver, AbstractWeightedSolver):
     """CONSTR-CMPT-L: the coefficients c_l are updated directly, all functions of a layer together.
 
     Dearer per iteration than `Proj` and usually more accurate.
@@ -121,24 +110,12 @@ class Constr(AbstractWeightedSolver):
     def __post_init__(self) -> None:
         check_options(self.lam, self.min_steps, self.max_steps, self.patience, self.iterate, self.start)
 
-    @property
-    def default_n_starts(self) -> int:
-        return 8
-
     def check(self, problem: Problem) -> None:
         needs_jacobians(problem, type(self).__name__)
         needs_plain_weights(problem, type(self).__name__)
 
     def with_lam(self, lam: float) -> Constr:
         return dataclasses.replace(self, lam=lam)
-
-    @property
-    def given_start(self) -> Decoupling | None:
-        return self.start if isinstance(self.start, Decoupling) else None
-
-    def started_at(self, model: Decoupling, *, max_steps: int | None = None) -> Constr:
-        steps = self.max_steps if max_steps is None else min(max_steps, self.max_steps)
-        return dataclasses.replace(self, start=model, max_steps=steps)
 
     def solve(
         self,

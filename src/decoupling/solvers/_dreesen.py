@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import dataclasses
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from .._support._errors import InputError
 from ..model._decoupling import Decoupling
-from ._abstract import AbstractSolver, ProgressCallback, Solution
+from ._abstract import ProgressCallback, Solution
 from ._alternating import Stopping, run_starts, solution_of, weighted_sum
 from ._cmpt import check_options, needs_jacobians, needs_one_layer
 from ._iterate import Iterate
 from ._problem import Problem
+from ._started import AbstractStartedSolver
 from ._starts import AbstractStart, Uniform, draw_factors
 from ._status import Status
 from ._sweep import first_right_products, seen, tables, with_residuals
@@ -31,7 +31,7 @@ from ._weighting import weigh, weighted_gram
 
 
 @dataclass(frozen=True, kw_only=True)
-class Dreesen(AbstractSolver):
+class Dreesen(AbstractStartedSolver):
     """Single layer: unconstrained CPD of J, then basis functions fitted to each column of G against u and integrated.
 
     The history shows the CPD; the start is chosen, and errors are told, by the fitted model. Constants come from the
@@ -54,10 +54,6 @@ class Dreesen(AbstractSolver):
     def __post_init__(self) -> None:
         check_options(0.0, self.min_steps, self.max_steps, self.patience, "best", self.start)
 
-    @property
-    def default_n_starts(self) -> int:
-        return 8
-
     def check(self, problem: Problem) -> None:
         needs_one_layer(problem, "Dreesen")
         needs_jacobians(problem, "Dreesen")
@@ -67,14 +63,6 @@ class Dreesen(AbstractSolver):
     @property
     def uses_values(self) -> bool:
         return False
-
-    @property
-    def given_start(self) -> Decoupling | None:
-        return self.start if isinstance(self.start, Decoupling) else None
-
-    def started_at(self, model: Decoupling, *, max_steps: int | None = None) -> Dreesen:
-        steps = self.max_steps if max_steps is None else min(max_steps, self.max_steps)
-        return dataclasses.replace(self, start=model, max_steps=steps)
 
     def solve(
         self,

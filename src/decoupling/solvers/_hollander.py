@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-import dataclasses
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from ..model._decoupling import Decoupling
-from ._abstract import AbstractSolver, ProgressCallback, Solution
+from ._abstract import ProgressCallback, Solution
 from ._alternating import Stopping, WhichIterate, solution_of
 from ._cmpt import check_options, needs_jacobians, needs_one_layer, run_cmpt
 from ._coefficients import constrained
 from ._problem import Problem
+from ._started import AbstractStartedSolver
 from ._starts import AbstractStart, Uniform, draw_factors
 
 
 @dataclass(frozen=True, kw_only=True)
-class Hollander(AbstractSolver):
+class Hollander(AbstractStartedSolver):
     """Single layer, Jacobians only, direct update of the coefficients; then b = mean of F - W_1 g(W_0 x) is added.
 
     Parameters
@@ -40,10 +40,6 @@ class Hollander(AbstractSolver):
     def __post_init__(self) -> None:
         check_options(0.0, self.min_steps, self.max_steps, self.patience, self.iterate, self.start)
 
-    @property
-    def default_n_starts(self) -> int:
-        return 8
-
     def check(self, problem: Problem) -> None:
         needs_one_layer(problem, "Hollander")
         needs_jacobians(problem, "Hollander")
@@ -51,14 +47,6 @@ class Hollander(AbstractSolver):
     @property
     def uses_values(self) -> bool:
         return False
-
-    @property
-    def given_start(self) -> Decoupling | None:
-        return self.start if isinstance(self.start, Decoupling) else None
-
-    def started_at(self, model: Decoupling, *, max_steps: int | None = None) -> Hollander:
-        steps = self.max_steps if max_steps is None else min(max_steps, self.max_steps)
-        return dataclasses.replace(self, start=model, max_steps=steps)
 
     def solve(
         self,

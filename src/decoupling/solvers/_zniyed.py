@@ -17,6 +17,7 @@ from ._coefficients import projected
 from ._iterate import Iterate
 from ._problem import Problem
 from ._refinement import RightSide
+from ._started import AbstractStartedSolver
 from ._starts import AbstractStart, Uniform, draw_factors
 from ._sweep import add_value_term, finished, first_right_products, seen, update_layer, values_left
 from ._updates import diagonal_equations, outer, output_equations, update_input_factor, update_output_factor
@@ -27,7 +28,7 @@ _LARGEST_LAM = 1e6  # past this the Jacobian term is lost in the rounding of the
 
 
 @dataclass(frozen=True, kw_only=True)
-class Zniyed(AbstractWeightedSolver):
+class Zniyed(AbstractStartedSolver, AbstractWeightedSolver):
     """Single layer, coupled: order W_1, W_0, then G and R with projection.
 
     Parameters
@@ -55,10 +56,6 @@ class Zniyed(AbstractWeightedSolver):
         lam = 0.0 if self.lam is None else self.lam
         check_options(lam, self.min_steps, self.max_steps, self.patience, self.iterate, self.start)
 
-    @property
-    def default_n_starts(self) -> int:
-        return 8
-
     def check(self, problem: Problem) -> None:
         needs_one_layer(problem, "Zniyed")
         needs_jacobians(problem, "Zniyed")
@@ -66,14 +63,6 @@ class Zniyed(AbstractWeightedSolver):
 
     def with_lam(self, lam: float) -> Zniyed:
         return dataclasses.replace(self, lam=lam)
-
-    @property
-    def given_start(self) -> Decoupling | None:
-        return self.start if isinstance(self.start, Decoupling) else None
-
-    def started_at(self, model: Decoupling, *, max_steps: int | None = None) -> Zniyed:
-        steps = self.max_steps if max_steps is None else min(max_steps, self.max_steps)
-        return dataclasses.replace(self, start=model, max_steps=steps)
 
     def solve(
         self,
