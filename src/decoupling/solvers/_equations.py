@@ -16,6 +16,7 @@ from ._exact import exact_below, rounding_of
 from ._levenberg import Dense
 from ._parameters import Fixed, blank_parameters, position
 from ._problem import Problem
+from ._rank_one import fit_shared, shared_functions
 from ._residuals import Complete, Eliminated
 from ._rows import Rows
 from ._smoothing import Penalty
@@ -65,16 +66,17 @@ class Equations:
         self.complete = Complete(self.rows, problem.layers, problem.linear, ridge, free, self.penalty)
 
     def with_last_layer(self, core_inner: Parameters) -> Parameters:
-        """Append c_L and W_L: the nearest product of rank one to the free coefficients of each function."""
+        """Append c_L and W_L: one function per argument where elimination had one for every output."""
         inner = self.core.leave(core_inner)
         chain = run_chain(self.problem.layers, inner, self.rows.X)
         A, *_ = self._of_all_data.last_layer(chain)
-        coefficients = self._of_all_data.coefficients(chain, A)
-        B, r, d, _ = coefficients.shape
+        free = self._of_all_data.coefficients(chain, A)
+        B, r, d, _ = free.shape
         o = int(self.rows.values)
-        U, sizes, Vt = np.linalg.svd(coefficients)
-        c = U[..., 0] * np.sqrt(sizes[..., :1])  # (B, r, d)
-        W_L = (Vt[:, :, 0] * np.sqrt(sizes[..., :1])).mT  # (B, n, r)
+        c, W_L, shared = shared_functions(free)
+        if not shared and np.all(np.isfinite(A)):
+            design = self._of_all_data.design(chain)
+            c, W_L, A = fit_shared(c, W_L, design @ design.mT, A, o)
         constants = np.zeros((B, r, 1))
         if self.rows.values:
             constants = np.linalg.pinv(W_L) @ A[:, 0, :, None]

@@ -13,12 +13,14 @@ from numpy import ndarray
 
 from ._chain import Parameters
 from ._normal import solve_each
+from ._preconditioner import Preconditioner
 
 _FIRST_DAMPING = 1e-2
 _LEAST_DAMPING, _LARGEST_DAMPING = 1e-14, 1e10
 _SETTLED_AFTER = 15  # steps without a relative decrease of `settles_at`: a local minimum
 _NO_CHANGE = 1e-13  # of the largest singular value
-_MAX_PRODUCTS = 60  # of the normal matrix with a vector, for one step
+_AT_REST = 1e-6  # of what is exact: who begins there is not moved
+_MAX_PRODUCTS = 12  # of the normal matrix with a vector, for one step: more of them are not worth their time
 
 
 class AbstractLinearisation(abc.ABC):
@@ -105,21 +107,25 @@ class MatrixFree(AbstractLinearisation):
     g: Float[ndarray, "1 N"]
     ridge: float
     free: ndarray | None
+    rough: Preconditioner
 
     def step(self, damping: Float[ndarray, " B"]) -> tuple[Float[ndarray, "B N"], Float[ndarray, " B"]]:
         assert self.g.shape[0] == 1, "many unknowns are solved for one start at a time"
         g = self.g if self.free is None else self.g * self.free
-        # Mean diagonal of the normal matrix, by one random direction of unit entries.
-        probe = np.random.default_rng(0).choice([-1.0, 1.0], g.shape)
-        level = float(np.sum(self.forward(probe) ** 2)) / g.size + self.ridge
-        shift = self.ridge + float(damping[0]) * level
+        level = float(damping[0])
+        inverse = self.rough.inverse(level, self.ridge)
+        shift = level * self.rough.scale
 
         def product(v: ndarray) -> ndarray:
-            out = self.backward(self.forward(v)) + shift * v
+            out = self.backward(self.forward(v)) + (shift + self.ridge) * v
             return out if self.free is None else out * self.free
 
+        def solved(r: ndarray) -> ndarray:
+            return inverse(r) if self.free is None else inverse(r) * self.free
+
         x, r = np.zeros_like(g), g.copy()
-        p, size = r.copy(), float(np.sum(r * r))
+        p = solved(r)
+        size = float(np.sum(r * p))
         target = 1e-4 * size  # a relative residual of 1e-2
         for _ in range(_MAX_PRODUCTS):
             if size <= target or size == 0.0:
@@ -128,12 +134,12 @@ class MatrixFree(AbstractLinearisation):
             alpha = size / float(np.sum(p * q))
             x += alpha * p
             r -= alpha * q
-            new = float(np.sum(r * r))
-            p = r + (new / size) * p
+            z = solved(r)
+            new = float(np.sum(r * z))
+            p = z + (new / size) * p
             size = new
-        promised = (
-            2.0 * float(np.sum(x * g)) - float(np.sum(x * product(x))) + float(damping[0]) * level * np.sum(x * x)
-        )
+        # The cost falls by 2 x.g - x.M x, and M x + shift x = g - r.
+        promised = float(np.sum(x * (g + r))) + float(np.sum(shift * x * x))
         return x, np.array([promised])
 
     def merged(self, better: ndarray, other: AbstractLinearisation) -> AbstractLinearisation:
@@ -192,7 +198,7 @@ def descend(
         record = [float(cost.min())]
         steps, out_of_time, interrupted = 0, False, False
         settled = np.zeros(len(cost), dtype=bool)
-        for steps in range(1, max_steps + 1):
+        for steps in range(1, max_steps + 1 if cost.min() > _AT_REST * exact else 0):
             move, promised = linear.step(damping)
             trial = moved(theta, move)
             new_cost, new_linear = linearise(trial)

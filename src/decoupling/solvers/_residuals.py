@@ -27,6 +27,7 @@ from numpy import ndarray
 from ..bases import LayerBasis
 from ._chain import Chain, Parameters, Unknowns, adjoint, dense_derivatives, directional, run_chain
 from ._levenberg import AbstractLinearisation, Dense, MatrixFree, Tall
+from ._preconditioner import Preconditioner, square_weights
 from ._rows import Rows
 from ._smoothing import Penalty
 from ._updates import combine
@@ -177,7 +178,8 @@ class Eliminated(AbstractResiduals):
             return self.unknowns.flatten(adjoint(chain, theta, t_bar, V_bar))
 
         flat = self.unknowns.flatten(theta)
-        return MatrixFree(forward, backward, backward(residual) - self.ridge * flat, self.ridge, self.free)
+        rough = Preconditioner.of(rows, chain, theta, D, flat.shape[1])
+        return MatrixFree(forward, backward, backward(residual) - self.ridge * flat, self.ridge, self.free, rough)
 
     def moved(self, theta: Parameters, step: Float[ndarray, "B N"]) -> Parameters:
         moved = self.unknowns.moved(theta, step)
@@ -344,7 +346,25 @@ class Complete(AbstractResiduals):
             return self.unknowns.flatten(gradient)
 
         g = backward(residual) - self.ridge * self.unknowns.flatten(theta)
-        return MatrixFree(forward, backward, g, self.ridge, self.free)
+        slopes, last = W[:, None] * a[:, :, None], self._diagonal(theta, chain)
+        rough = Preconditioner.of(rows, chain, before, slopes, g.shape[1], last)
+        return MatrixFree(forward, backward, g, self.ridge, self.free, rough)
+
+    def _diagonal(self, theta: Parameters, chain: Chain) -> Float[ndarray, " known"]:
+        """That of the normal matrix, for the unknowns of the last layer and A of one start."""
+        _, C, W, A = self._split(theta)
+        z, a = (combine(table, C[..., 1:])[0] for table in (chain.Phi[-1], chain.dPhi[-1]))
+        z = z + C[0, :, 0]
+        Phi, dPhi, V = chain.Phi[-1][0], chain.dPhi[-1][0], chain.V[-1][0]
+        of_F, of_J = square_weights(self.rows)
+        sizes = of_J[:, None] * np.einsum("srm,srm->sr", V, V)
+        of_C = np.empty(C.shape[1:])
+        of_C[:, 0] = of_F.sum()
+        of_C[:, 1:] = np.einsum("s,srd->rd", of_F, Phi**2) + np.einsum("sr,srd->rd", sizes, dPhi**2)
+        of_C *= np.sum(W[0] ** 2, axis=0)[:, None]
+        of_W = np.broadcast_to(of_F @ z**2 + np.sum(sizes * a**2, axis=0), W.shape[1:])
+        of_A = np.empty(0) if A is None else np.broadcast_to(of_F @ self.rows.X**2 + of_J.sum(), A.shape[1:])
+        return np.concatenate([of_C.ravel(), of_W.ravel(), of_A.ravel()])
 
     def moved(self, theta: Parameters, step: Float[ndarray, "B N"]) -> Parameters:
         moved = self.unknowns.moved(theta, step)

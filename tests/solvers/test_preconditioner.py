@@ -1,0 +1,74 @@
+"""The rough inverse for many unknowns: exact where slopes do not change, and the diagonal of the last layer."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+import decoupling as dc
+from decoupling.bases import LayerBasis
+from decoupling.solvers._chain import run_chain
+from decoupling.solvers._preconditioner import Preconditioner
+from decoupling.solvers._problem import Problem
+from decoupling.solvers._residuals import Complete
+from decoupling.solvers._rows import Rows
+
+R, M, N = 2, 4, 3
+
+
+def setting(degree, known):
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, (20, M))
+    given = {"F": rng.normal(size=(20, N)), "J": rng.normal(size=(20, N, M))}
+    samples = dc.Samples(X, **{name: given[name] for name in known})
+    problem = Problem.build(samples, (LayerBasis.of(dc.Monomial(degree), R),))
+    theta = [rng.normal(size=(1, R, M + 1)), rng.normal(size=(1, R, 1 + degree)), rng.normal(size=(1, N, R))]
+    return problem, theta
+
+
+def both(problem, theta, monkeypatch):
+    """The normal matrix itself, and its preconditioner."""
+    residuals = Complete(Rows.of(problem, 0.3), problem.layers, linear=False)
+    _, dense = residuals.linearise(theta)
+    monkeypatch.setattr("decoupling.solvers._rows._DENSE_UP_TO", 0)
+    _, free = residuals.linearise(theta)
+    return dense.M[0], free
+
+
+def test_lines_with_jacobians_alone_have_the_block_of_w0_itself(monkeypatch):
+    problem, theta = setting(1, "J")
+    matrix, free = both(problem, theta, monkeypatch)
+    assert_allclose(np.kron(free.rough.K, np.eye(M)), matrix[: R * M, : R * M], atol=1e-10 * matrix.max())
+
+
+@pytest.mark.parametrize("known", ["J", "FJ"])
+def test_what_follows_w0_is_scaled_by_its_diagonal(known, monkeypatch):
+    problem, theta = setting(3, known)
+    matrix, free = both(problem, theta, monkeypatch)
+    expected = np.diagonal(matrix)[R * M :]
+    assert_allclose(free.rough.diagonal[expected > 0], expected[expected > 0], rtol=1e-9)
+
+
+def test_the_inverse_inverts_the_block_and_the_diagonal():
+    rng = np.random.default_rng(1)
+    root = rng.normal(size=(R, R))
+    rough = Preconditioner(root @ root.T, M, rng.uniform(1, 2, 5))
+    damping, ridge = 0.1, 0.02
+    whole = np.zeros((R * M + 5, R * M + 5))
+    whole[: R * M, : R * M] = np.kron(rough.K, np.eye(M))
+    whole[range(R * M, R * M + 5), range(R * M, R * M + 5)] = rough.diagonal
+    whole += np.diag(damping * rough.scale[0] + ridge)
+    v = rng.normal(size=(1, R * M + 5))
+    assert_allclose(whole @ rough.inverse(damping, ridge)(v)[0], v[0])
+
+
+def test_slopes_are_carried_back_through_all_layers():
+    rng = np.random.default_rng(2)
+    X, J = rng.uniform(-1, 1, (15, M)), rng.normal(size=(15, N, M))
+    layers = (LayerBasis.of(dc.Monomial(2), R), LayerBasis.of(dc.Monomial(1), 3))
+    problem = Problem.build(dc.Samples(X, J=J), layers)
+    theta = [rng.normal(size=(1, *shape)) for shape in ((R, M + 1), (R, 2), (3, R + 1))]
+    chain = run_chain(problem.layers, theta, problem.X)
+    rows, D = Rows.of(problem, 1.0), rng.normal(size=(1, 15, N, 3))
+    slopes = np.stack([D[0, s] @ theta[2][0, :, :-1] @ np.diag(chain.a[0][0, s]) for s in range(15)])
+    K = np.einsum("s,snr,snq->rq", rows.weights[:, 0] ** 2, slopes, slopes)
+    assert_allclose(Preconditioner.of(rows, chain, theta, D, 50).K, K, rtol=1e-9)
