@@ -9,16 +9,14 @@ from typing import Any
 import numpy as np
 from numpy import ndarray
 
+from ._arrays import read_array
 from ._errors import InputError
 
 
 def as_array(name: str, value: object, axes: tuple[str, ...]) -> ndarray:
     """Convert to a fresh, read-only float64 array with one axis per name in `axes`, all entries finite."""
     rule = f"`{name}` must be a real array of shape ({', '.join(axes)}{',' if len(axes) == 1 else ''})"
-    try:
-        given = np.asarray(value)
-    except (TypeError, ValueError, RuntimeError) as error:  # RuntimeError: a tensor that asks for gradients
-        raise InputError(f"{rule}. It cannot be read as an array: {error}.") from error
+    given = read_array(rule, value)
     if given.dtype.kind not in "fiub":
         raise InputError(f"{rule}. Got entries of type {given.dtype}.")
     if given.ndim != len(axes):
@@ -86,7 +84,7 @@ def as_layer(layer: Any, n_layers: int) -> int:
 
 def as_permutation(order: Any, size: int) -> ndarray:
     """Accept an order of the components 0, ..., size - 1."""
-    index = np.asarray(order)
+    index = read_array(f"`order` must be a permutation of 0, ..., {size - 1}", order)
     if index.ndim != 1 or index.dtype.kind not in "iu" or sorted(index.tolist()) != list(range(size)):
         raise InputError(f"`order` must be a permutation of 0, ..., {size - 1}. Got {order!r}.")
     return index

@@ -8,6 +8,7 @@ import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
+from .._support._arrays import read_array
 from .._support._errors import InputError
 from .._support._extras import needed
 from ..bases import Monomial
@@ -188,7 +189,7 @@ def _as_jacobians(jacobian: Any, F: Float[ndarray, "S n"], X: Float[ndarray, "S 
     if jacobian is None:
         return None
     wanted = (*F.shape, X.shape[1])
-    J = np.asarray(jacobian)
+    J = read_array(f"`jacobian` must have shape {wanted}", jacobian)
     if F.shape[1] == 1 and J.shape == X.shape:
         J = J[:, None, :]
     if J.shape != wanted:

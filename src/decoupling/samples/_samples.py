@@ -12,6 +12,7 @@ import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
+from .._support._arrays import read_array
 from .._support._checks import as_array, as_generator, as_number
 from .._support._errors import DecouplingWarning, InputError
 from .._support._whole_files import replace_file
@@ -139,7 +140,7 @@ class Samples:
 
     def take(self, indices: object) -> Samples:
         """The samples with these indices, all of them in memory."""
-        rows = np.asarray(indices)
+        rows = read_array("`indices` must be whole numbers or a mask", indices)
         try:
             self.X[rows]
         except IndexError as error:
@@ -358,7 +359,9 @@ def _is_flat(values: Any) -> bool:
 
 
 def _values(f: VectorFunction, X: ndarray) -> ndarray:
-    values = np.asarray(f(X))
+    values = np.array(
+        read_array("`f` must map an array of shape (S, m) to one of shape (S, n)", f(X))
+    )  # f may use it again
     if values.ndim != 2 or values.shape[0] != X.shape[0]:
         raise InputError(
             f"`f` must map an array of shape (S, m) to one of shape (S, n). Got {values.shape} for {X.shape}."

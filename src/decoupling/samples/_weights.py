@@ -12,6 +12,7 @@ import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
+from .._support._arrays import read_array
 from .._support._checks import as_array
 from .._support._errors import InputError
 
@@ -25,10 +26,7 @@ _KINDS = {1: "weighted", 2: "weighted by output", 3: "weighted by matrices"}
 def as_weights(value: object, S: int, n: int) -> Float[ndarray, "S *outputs"]:
     """Accept factors (S,) or (S, n), or matrices (S, n, n); the matrices come back symmetric and without rounding."""
     rule = f"`weights` must have shape ({S},), ({S}, {n}) or ({S}, {n}, {n}): factors or matrices, one set per sample"
-    try:
-        given = np.asarray(value)
-    except (TypeError, ValueError, RuntimeError) as error:
-        raise InputError(f"{rule}. They cannot be read as an array: {error}.") from error
+    given = read_array(rule, value)
     if given.shape not in ((S,), (S, n), (S, n, n)):
         raise InputError(f"{rule}. Got shape {given.shape}.")
     weights = as_array("weights", given, ("S", "n", "n")[: given.ndim])

@@ -9,6 +9,7 @@ import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
+from .._support._arrays import read_array
 from .._support._errors import InputError
 
 _LARGEST = 1e100  # of signals: their products are added up
@@ -94,8 +95,8 @@ def as_signal(name: str, value: Any) -> Float[ndarray, "T channels"]:
     rule = f"`{name}` must be a record of shape (T,) or (T, channels) of real numbers"
     if isinstance(value, np.ma.MaskedArray):
         value = np.ma.filled(value.astype(float), np.nan)  # what is masked is a gap
+    given = read_array(rule, value)
     try:
-        given = np.asarray(value)
         array = np.array(given, dtype=np.float64) if given.dtype.kind in "fiubO" else None
     except (TypeError, ValueError) as error:
         raise InputError(f"{rule}. It cannot be read as one: {error}.") from error

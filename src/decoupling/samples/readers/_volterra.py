@@ -13,6 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy import ndarray
 
+from ..._support._arrays import read_array
 from ..._support._checks import as_array
 from ..._support._errors import InputError
 from .._samples import Samples
@@ -46,7 +47,7 @@ def samples_of_volterra(kernels: Sequence[object], X: object) -> Samples:
 def _kernel(order: int, kernel: object, n: int, m: int) -> ndarray:
     """A kernel with its axis of outputs, which may be left out where there is one output."""
     shape = (n, *[m] * order)
-    given = np.asarray(kernel)
+    given = read_array(f"`kernels[{order}]` must have shape {shape}: outputs, then {order} lags", kernel)
     if given.ndim == order and n == 1:
         given = given[None]
     h = as_array(f"kernels[{order}]", given, ("n", *["m"] * order))
