@@ -55,7 +55,9 @@ print(f"accuracy on new points: {accuracy(net):.3f}")
 # --------
 # Everything behind the first hidden layer, modules 2 to 6, becomes one decoupling. The inputs need no labels. The
 # network itself is not changed.
-out = dc.nn.compress(net, part=("2", "6"), data=X, ranks=5, degrees=4, score=accuracy, rng=0, progress=False)
+out = dc.nn.compress(
+    net, part=("2", "6"), data=X, ranks=5, degrees=4, task="classification", score=accuracy, rng=0, progress=False
+)
 print(out.report)
 
 # %%

@@ -49,7 +49,17 @@ print(f"accuracy on the test images: {accuracy(net):.4f}")
 # Replace modules 2 to 6
 # ----------------------
 # Five thousand images without their labels are enough. The score is only looked at for the report here.
-out = dc.nn.compress(net, part=("2", "6"), data=X[:5000], ranks=10, degrees=4, score=accuracy, rng=0, progress=False)
+out = dc.nn.compress(
+    net,
+    part=("2", "6"),
+    data=X[:5000],
+    ranks=10,
+    degrees=4,
+    task="classification",
+    score=accuracy,
+    rng=0,
+    progress=False,
+)
 print(out.report)
 
 # %%

@@ -12,6 +12,7 @@ from torch import nn
 import decoupling as dc
 from decoupling._support._interrupts import INTERRUPTED
 from decoupling.nn import _refine, _search
+from decoupling.nn._task import Decision, check_task
 from decoupling.report._rerun import how_to_run_again
 
 from .networks import Own, blobs, sequential, train
@@ -38,7 +39,7 @@ def quick(monkeypatch):
 
 
 def run(network, part, **options):
-    settings = {"ranks": 4, "degrees": 3, "score": accuracy, "progress": False, "rng": 0}
+    settings = {"ranks": 4, "degrees": 3, "score": accuracy, "task": "classification", "progress": False, "rng": 0}
     return dc.nn.compress(network, part, DATA, **{**settings, **options})
 
 
@@ -85,7 +86,7 @@ def test_a_named_submodule_and_a_final_softmax():
 def test_refining_without_labels_and_training_with_them(net):
     plain = run(net, ("2", "6"), ranks=2, refine=False, score=None)
     refined = run(net, ("2", "6"), ranks=2, score=None)
-    assert refined.report.score_name == "agreement with the original" and refined.report.score[0] == 1.0
+    assert refined.report.score_name == "inputs that keep their class" and refined.report.score[0] == 1.0
     assert refined.report.score[1] >= plain.report.score[1]
     tuned = run(net, ("2", "6"), ranks=2, fine_tune=dc.nn.FineTune(DATA, LABELS, max_steps=20))
     assert tuned.report.drop < 0.05
@@ -132,11 +133,15 @@ def test_refining_matches_classes_only_where_the_part_gives_them(net, losses):
         (nn.Sequential(*net, nn.Softmax(dim=1)), ("2", "7"), {}),
         (net, ("2", "4"), {}),  # a softmax of hidden units means nothing, and does not see a shift of them
         (net, ("2", "6"), {"refine": "squared"}),
+        (net, ("2", "6"), {"task": "regression"}),
+        (net, ("2", "6"), {"task": None}),  # scores of classes look like any other numbers
+        (net, ("2", "6"), {"task": None, "labels": LABELS}),
+        (nn.Sequential(*net, nn.LogSoftmax(dim=1)), ("2", "7"), {"task": None}),
         (net, ("2", "4"), {"refine": "kl"}),
         (net, ("2", "6"), {"refine": False}),
     ]:
         run(network, part, solver=QUICK, **options)
-    assert losses == ["kl", "kl", "squared", "squared", "kl"]
+    assert losses == ["kl", "kl", "squared", "squared", "squared", "squared", "kl", "kl", "kl"]
 
 
 def test_samples_are_balanced_by_the_classes_of_the_network(net):
@@ -152,7 +157,8 @@ def test_the_range_is_that_of_the_samples_until_the_functions_learn_of_more(net)
     low, high = plain.layer.domain(0).numpy().T
     u = samples.X @ plain.layer.W[0].detach().numpy().T
     assert np.allclose(low, u.min(axis=0), rtol=1e-4) and np.allclose(high, u.max(axis=0), rtol=1e-4)
-    assert plain.report.outside > 0.0 and run(net, ("2", "6")).report.outside == 0.0
+    assert plain.report.outside > run(net, ("2", "6")).report.outside
+    assert run(net, ("2", "6"), validation=0).report.outside == 0.0
     with pytest.warns(dc.DecouplingWarning, match="lie outside the range .* raise `n_samples`"):
         run(net, ("2", "6"), refine=False, n_samples=9)
 
@@ -306,7 +312,19 @@ def test_training_with_labels_that_made_things_worse_before_ctrl_c_is_undone(net
 
 def test_the_report_says_plainly_what_is_worse():
     report = dc.nn.CompressionReport(
-        (100, 200), (300, 400), (None, 50), (1e-3, 2e-3), 256, (0.5, 0.5), "score", 1e-6, 0.0, None
+        (100, 200),
+        (300, 400),
+        (None, 50),
+        (1e-3, 2e-3),
+        256,
+        (0.5, 0.5),
+        "score",
+        Decision("classification", "as asked"),
+        0.1,
+        7,
+        1e-6,
+        0.0,
+        None,
     )
     lines = str(report).splitlines()
     assert lines[-2:] == [
@@ -329,12 +347,48 @@ def test_the_same_seed_gives_the_same_network(net):
 def test_one_output_is_a_regression():
     torch.manual_seed(0)
     net = nn.Sequential(nn.Linear(8, 6), nn.Tanh(), nn.Linear(6, 20), nn.Tanh(), nn.Linear(20, 1))
-    out = run(net, ("2", "4"), ranks=3, score=None)
+    out = run(net, ("2", "4"), ranks=3, score=None, task=None)
     assert out.report.score[1] > 0.9
     with torch.no_grad():
         for p in net[4].parameters():
             p.zero_()
-    assert run(net, ("2", "4"), ranks=3, score=None, refine=False).report.score == (1.0, 1.0)
+    assert run(net, ("2", "4"), ranks=3, score=None, task=None, refine=False).report.score == (1.0, 1.0)
+
+
+def test_several_numbers_are_not_taken_for_classes():
+    """Outputs of very different sizes: the largest one is always the same, and says nothing."""
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Linear(8, 6), nn.Tanh(), nn.Linear(6, 30), nn.Tanh(), nn.Linear(30, 3))
+    with torch.no_grad():
+        net[4].bias += torch.tensor([100.0, 0.0, -100.0])
+    out = run(net, ("2", "4"), ranks=5, score=None, task=None)
+    report = out.report
+    assert report.task.task == "regression" and "nothing says that the outputs are classes" in str(report)
+    x = torch.tensor(TEST)
+    with torch.no_grad():
+        wanted, got = net(x), out.model(x)
+    off = ((got - wanted) / wanted.std(dim=0)).pow(2).mean().sqrt()
+    assert report.relative_error == pytest.approx(float(off), rel=0.3) and float(off) < 0.5
+    with pytest.warns(dc.DecouplingWarning, match="off by .* % of their spread"):
+        run(net, ("2", "4"), ranks=1, degrees=1, score=None, task=None, refine=False, solver=QUICK)
+
+
+def test_what_is_reported_was_not_fitted(net):
+    out = run(net, ("2", "6"), score=None)
+    assert out.report.n_held_out == 120 and "120 inputs held out" in str(out.report)
+    given = run(net, ("2", "6"), score=None, validation=TEST)
+    assert given.report.n_held_out == len(TEST)
+    with torch.no_grad():
+        x = torch.tensor(TEST)
+        kept = (given.model(x).argmax(1) == net(x).argmax(1)).double().mean()
+    assert given.report.score[1] == pytest.approx(float(kept))
+    assert "the inputs fitted to" in str(run(net, ("2", "6"), validation=0, solver=QUICK, refine=False).report)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_short_floats_are_compressed_in_float32(net, dtype):
+    out = run(copy.deepcopy(net).to(dtype), ("2", "6"), refine=False)
+    assert {p.dtype for p in out.model.parameters()} == {torch.float32}
 
 
 class Pair(nn.Module):
@@ -374,7 +428,7 @@ def test_bad_compressions_are_refused(net):
     one = nn.Sequential(nn.Linear(8, 12), nn.ReLU(), nn.Linear(12, 30), nn.ReLU(), nn.Linear(30, 1))
 
     def tuned(labels, inputs=DATA, network=net):
-        run(network, ("2", "4"), score=lambda network: 1.0, fine_tune=dc.nn.FineTune(inputs, labels))
+        run(network, ("2", "4"), score=lambda network: 1.0, task=None, fine_tune=dc.nn.FineTune(inputs, labels))
 
     cases = [
         (lambda: run(net, ("2", "9")), "must name submodules"),
@@ -383,9 +437,14 @@ def test_bad_compressions_are_refused(net):
         (lambda: run(Branch(), ("b", "c")), "function of one tensor. Between b and c enter: a, x"),
         (lambda: run(Branch(), ("a", "b")), None),
         (lambda: run(Choosy(), ("a", "c")), "torch.fx cannot trace"),
-        (lambda: run(copy.deepcopy(net).half(), ("2", "6")), "float32 or float64. Got torch.float16"),
+        (lambda: run(copy.deepcopy(net).to(torch.float8_e5m2), ("2", "6")), "real numbers of 16 to 64 bits"),
+        (lambda: run(one, ("2", "4")), '`task` must be "regression" for one output'),
+        (lambda: check_task("ranking"), '`task` must be "classification"'),
+        (lambda: run(net, ("2", "6"), validation=1.5), "`validation` must be a share"),
+        (lambda: run(net, ("2", "6"), validation="some"), "`validation`"),
         (lambda: dc.nn.compress(net, ("2", "6"), DATA.astype(int), 4), "int64"),
-        (lambda: dc.nn.compress(net, ("2", "6"), DATA[:2], 4), "at least one input per class"),
+        (lambda: dc.nn.compress(net, ("2", "6"), DATA[:2], 4), "at least two inputs"),
+        (lambda: run(net, ("2", "6"), labels=LABELS[:2]), "`labels` must be 600"),
         (lambda: run(net, ("2", "6"), n_samples=2), "at least one input per class"),
         (lambda: run(net, ("2", "6"), labels=np.zeros(3, dtype=int)), "`labels` must be 600"),
         (lambda: run(net, ("2", "6"), score=lambda network: None), "`score` must return a number"),
@@ -411,5 +470,5 @@ def test_bad_compressions_are_refused(net):
     broken = copy.deepcopy(net)
     with torch.no_grad():
         broken[6].bias[0] = float("inf")
-    with pytest.raises(dc.InputError, match="600 of 600 samples give NaN or infinity"):
+    with pytest.raises(dc.InputError, match="480 of 480 samples give NaN or infinity"):
         run(broken, ("2", "6"))

@@ -19,8 +19,8 @@ from torch import Tensor, fx, nn
 
 from .._support._errors import InputError
 from ._sample import chunks, first_line, twin_of
+from ._task import ACTIVATIONS
 
-_FINAL = (nn.Sigmoid, nn.Softmax, nn.LogSoftmax)
 _NAME = "decoupled"
 _PROBE = 4  # inputs on which a cut network is compared with the given one
 
@@ -216,7 +216,7 @@ def _all_same(got: list[Tensor], wanted: list[Tensor]) -> bool:
 def _single(network: nn.Module, name: str, logits: bool) -> Carved:
     module = network.get_submodule(name)
     children = list(module._modules.items())
-    if logits and _is_plain(module) and len(children) > 1 and isinstance(children[-1][1], _FINAL):
+    if logits and _is_plain(module) and len(children) > 1 and isinstance(children[-1][1], ACTIVATIONS):
         return _slice(network, f"{name}.{children[0][0]}", f"{name}.{children[-1][0]}", logits)
     return Carved(network, name)
 
@@ -230,7 +230,7 @@ def _slice(network: nn.Module, first: str, last: str, logits: bool) -> Carved:
     i, j = (order.index(name.rpartition(".")[2]) for name in (first, last))
     if i > j:
         raise InputError(f"`part` must name the first module before the last one. Got {(first, last)}.")
-    if logits and j > i and isinstance(children[j][1], _FINAL):
+    if logits and j > i and isinstance(children[j][1], ACTIVATIONS):
         j -= 1
     inner = nn.Sequential(*(module for _, module in children[i : j + 1] if module is not None)).eval()
     sequence._modules = dict([*children[:i], (order[i], inner), *children[j + 1 :]])
@@ -260,7 +260,7 @@ def _traced(network: nn.Module, around: str, paths: tuple[str, ...], logits: boo
             "into one submodule (an nn.Sequential) and name that."
         ) from error
     begin, end = (_only_call(module, graph, name) for name in names)
-    if logits and isinstance(module.get_submodule(names[1]), _FINAL):
+    if logits and isinstance(module.get_submodule(names[1]), ACTIVATIONS):
         (end,) = end.all_input_nodes
     source, span = _hanging_on_one(graph, begin, end, paths)
     inner = _graph_of(source, span)

@@ -23,21 +23,24 @@ def as_labels(labels: Any, count: int) -> np.ndarray:
     return classes.astype(np.int64)
 
 
-def balanced(outputs: Tensor, labels: Any, n_samples: int | None, rng: np.random.Generator) -> np.ndarray:
-    """Indices of inputs, each class equally often as far as there are enough of it."""
+def balanced(
+    outputs: Tensor, labels: np.ndarray | None, n_samples: int | None, rng: np.random.Generator, *, in_classes: bool
+) -> np.ndarray:
+    """Indices of inputs, each class equally often as far as there are enough of it; numbers have one class."""
     n = outputs.shape[1]
-    if labels is None:
-        classes = outputs.argmax(dim=1).numpy() if n > 1 else np.zeros(len(outputs), dtype=int)
+    if labels is not None:
+        classes = labels
     else:
-        classes = as_labels(labels, len(outputs))
+        classes = outputs.argmax(dim=1).numpy() if in_classes else np.zeros(len(outputs), dtype=int)
     groups = [np.flatnonzero(classes == c) for c in np.unique(classes)]
-    usual = _PER_CLASS * len(groups) if n > 1 else 10 * _PER_CLASS
+    usual = _PER_CLASS * len(groups) if in_classes else 10 * _PER_CLASS
     wanted = usual if n_samples is None else as_count("n_samples", n_samples)
-    least = max(2, n, len(groups))
+    least = max(2, n, len(groups)) if in_classes else 2
     if min(len(outputs), wanted) < least:
+        each = "one input per class" if in_classes else "two inputs"
         raise InputError(
-            f"`data` must hold at least one input per class, {least} here, and `n_samples` as many. Got "
-            f"{len(outputs)} inputs and {min(wanted, len(outputs))} samples."
+            f"`data` must hold at least {each}, {least} here, and `n_samples` as many. Got "
+            f"{len(outputs)} inputs to fit and {min(wanted, len(outputs))} samples."
         )
     rank = np.concatenate([rng.permutation(len(group)) for group in groups])  # the first of every class come first
     order = np.argsort(rank, kind="stable")[: min(wanted, len(outputs))]

@@ -22,13 +22,15 @@ from ..solvers import AbstractSolver
 from ._carve import Filter, carve
 from ._classes import balanced
 from ._fine_tune import FineTune, labelled
+from ._held_out import divided
 from ._layer import DecoupledLayer
 from ._options import check_network, check_options
 from ._place import Place
 from ._report import CompressionReport, count_parameters, latency, multiply_adds
-from ._sample import as_inputs, check_finite, chunks, sampled, values_of
-from ._score import Agreement, Score, rated
+from ._sample import check_finite, chunks, sampled, values_of
+from ._score import Agreement, Score, rated, relative_error
 from ._search import Loss, RankSearch, Watch
+from ._task import Decision, Task, check_task, decide
 
 _BATCH = 2048
 _LATENCY_BATCH = 256
@@ -70,12 +72,14 @@ def compress(
     ranks: int | Sequence[int] | Literal["auto"] = "auto",
     degrees: int | Sequence[int] = 4,
     *,
+    task: Task | None = None,
     solver: AbstractSolver | None = None,
     score: Score | None = None,
     max_drop: float | None = None,
     refine: bool | Loss = True,
     fine_tune: FineTune | None = None,
     labels: object = None,
+    validation: object = 0.2,
     n_samples: int | None = None,
     logits: bool = True,
     outside: Outside = "linear",
@@ -87,7 +91,8 @@ def compress(
     Parameters
     ----------
     model
-        A network in float32 or float64, a function of one tensor.
+        A network that is a function of one tensor. One in half precision or bfloat16 is compressed in float32, and
+        stays so.
     part
         What to replace: the name of a submodule; the names of the first and the last module, both replaced with all
         between; or a function of name and module, whose first and last choice are taken. The part must be a function
@@ -100,24 +105,31 @@ def compress(
         growing and halving. The score of the network decides here, not the errors that `dc.select` goes by.
     degrees
         Degree of the internal functions, or one per layer.
+    task
+        "classification" (what counts is the largest output) or "regression" (all of them count). By default it is a
+        classification where labels are given or the network ends in probabilities, and a regression otherwise; the
+        report says which, and why.
     solver
         By default the paper's two stages around PROJ, 15 to 50 steps, with lam chosen by `score`. Whichever it
         is, it takes the data as they are (`dc.decouple(..., as_given=True)`).
     score
-        Called with a network in evaluation mode, higher is better, such as its accuracy. By default the share of
-        inputs in `data` whose class stays the same (for one output: one minus the relative error).
+        Called with a network in evaluation mode, higher is better, such as its accuracy. By default the share of held
+        out inputs whose class stays the same, or, for a regression, one minus the relative error.
     max_drop
         What drop of the score you accept; 0.01 for ranks="auto" unless given.
     refine
-        Whether the decoupling is trained on, on all of `data`, without labels: to match the classes of the part ("kl")
-        or its values ("squared"). True takes the classes where the network gets its classes from the part, and the
-        values otherwise: for parts inside a network, and for one output. Name "squared" for a regression with several.
+        Whether the decoupling is trained on, on what is not held out of `data`, without labels: to match the classes of
+        the part ("kl") or its values ("squared"). True takes the classes where a classification gets its classes from
+        the part, and the values otherwise.
     fine_tune
         Training with labels at the end.
     labels
         Classes of `data`, to sample each equally often; by default the classes that the network itself gives.
+    validation
+        The share of `data` that is held out, or inputs for this purpose. The score, the errors and the ranges in the
+        report are measured there, and ranks and lam chosen.
     n_samples
-        Inputs at which Jacobians are taken; by default 20 per class, or 200 for a single output.
+        Inputs at which Jacobians are taken; by default 20 per class, or 200 for a regression.
     logits
         Whether a sigmoid or softmax at the end of the part is left outside, where it belongs: through a saturated one
         the Jacobian loses its information.
@@ -138,7 +150,8 @@ def compress(
     >>> out.model, print(out.report)  # doctest: +SKIP
     """
     generator = as_generator(rng)
-    check_network(model)
+    model = check_network(model)
+    check_task(task)
     wanted = as_counts("degrees", degrees)
     if isinstance(ranks, str):
         if ranks != "auto":
@@ -153,26 +166,32 @@ def compress(
     # Wherever we are called, parts of this are training.
     with torch.inference_mode(False), torch.enable_grad(), progress_callback(progress, "Compressing") as report:
         watch = Watch(report, silent=progress is False)
-        inputs = as_inputs("data", data)
         dtype, device = next((p.dtype, p.device) for p in model.parameters())
-        inputs = inputs.to(device, dtype)
-        carved = carve(model, part, inputs, logits=logits)
-        arrays, outputs = carved.run(inputs, _BATCH)
+        inputs = divided(data, labels, validation, generator).to(device, dtype)
+        carved = carve(model, part, inputs.fitted, logits=logits)
+        arrays, outputs = carved.run(inputs.fitted, _BATCH)
         flat = _flattened(carved.part, arrays)
         points = arrays.flatten(1).double()
-        portions = (values_of(flat, points[rows].to(device, dtype)).cpu() for rows in chunks(len(points), _BATCH))
-        values = torch.cat(list(portions))
+        values = _values(flat, points, dtype, device)
         check_finite("part", values.numpy())
-        chosen = balanced(values if outputs is None else outputs, labels, n_samples, generator)
+        decision = decide(task, carved.network, outputs, labelled=labels is not None or fine_tune is not None)
+        shown = values if outputs is None else outputs
+        chosen = balanced(shown, inputs.labels, n_samples, generator, in_classes=decision.in_classes)
         samples = sampled("part", flat, points[chosen], None, None, None, watch.stage("sampling"))
-        judged = Agreement.with_outputs_of(carved.network, inputs, generator) if score is None else score
+        agreement = None
+        if score is None:
+            agreement = Agreement.with_outputs_of(
+                carved.network, inputs.judged, generator, in_classes=decision.in_classes
+            )
+        judged = agreement or score
+        assert judged is not None
         before = rated(judged, carved.network)
         if not np.isfinite(before):
             raise InputError(f"`score` must be a finite number for the network that is given. Got {before}.")
         if fine_tune is not None:
             labelled(fine_tune, carved.network, dtype, device)  # complain before the work is done
         place = Place(carved, arrays.ndim > 2, samples.X, outside, dtype, device)
-        loss = _loss(refine, values, outputs)
+        loss = _loss(refine, values, outputs, decision)
         search = RankSearch(place, flat, points, samples, wanted, solver, judged, loss, fine_tune, watch)
         if chosen_ranks is None:
             assert max_drop is not None
@@ -180,6 +199,8 @@ def compress(
         else:
             found = search.run(chosen_ranks, generator)
         some = points[:_LATENCY_BATCH].to(device, dtype, copy=True)
+        fresh = points if not inputs.apart else carved.run(inputs.judged, _BATCH)[0].flatten(1).double()
+        wanted_values, got = (_values(module, fresh, dtype, device) for module in (flat, found.layer))
         summary = CompressionReport(
             parameters=(count_parameters(flat), count_parameters(found.layer)),
             network_parameters=(count_parameters(model), count_parameters(found.network)),
@@ -187,9 +208,12 @@ def compress(
             latency=latency((flat, found.layer), some),
             latency_batch=len(some),
             score=(before, found.score),
-            score_name="score" if score is not None else "agreement with the original",
+            score_name="score" if agreement is None else agreement.name,
+            task=decision,
+            relative_error=relative_error(got, wanted_values),
+            n_held_out=len(inputs.judged) if inputs.apart else 0,
             lam=found.result.lam,
-            outside=_outside(found.layer, points),
+            outside=_outside(found.layer, fresh),
             max_drop=max_drop,
         )
     for text in summary.warnings:
@@ -206,13 +230,18 @@ def _flattened(part: nn.Module, arrays: Tensor) -> nn.Module:
     return own if len(shape) == 1 else nn.Sequential(nn.Unflatten(1, shape), own).eval()
 
 
-def _loss(refine: bool | Loss, values: Tensor, outputs: Tensor | None) -> Loss | None:
+def _values(module: nn.Module, points: Tensor, dtype: torch.dtype, device: torch.device) -> Tensor:
+    portions = (values_of(module, points[rows].to(device, dtype)).cpu() for rows in chunks(len(points), _BATCH))
+    return torch.cat(list(portions))
+
+
+def _loss(refine: bool | Loss, values: Tensor, outputs: Tensor | None, decision: Decision) -> Loss | None:
     """What refining matches: the classes, where the largest output of the part is the largest one of the network."""
     if not isinstance(refine, bool):
         return refine
     if not refine:
         return None
-    if values.shape[1] == 1 or outputs is None or outputs.shape != values.shape:
+    if not decision.in_classes or outputs is None or outputs.shape != values.shape:
         return "squared"
     return "kl" if bool((outputs.argmax(1) == values.argmax(1)).all()) else "squared"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import torch
@@ -15,19 +16,21 @@ from ._fine_tune import FineTune
 LOSSES = ("kl", "squared")
 
 
-def check_network(model: Any) -> None:
-    """A module with parameters of which our numbers can be made."""
+def check_network(model: Any) -> nn.Module:
+    """A module with parameters; short floats become a copy in float32, in which polynomials keep their digits."""
     if not isinstance(model, nn.Module):
         raise InputError(f"`model` must be a torch.nn.Module. Got {type(model).__name__}.")
     types = {p.dtype for p in model.parameters()}
     if not types:
         raise InputError("`model` must have parameters. It has none.")
-    if not types <= {torch.float32, torch.float64}:
+    if types <= {torch.float32, torch.float64}:
+        return model
+    if not types <= {torch.float32, torch.float16, torch.bfloat16}:
         names = ", ".join(sorted(str(t) for t in types))
         raise InputError(
-            f"`model` must be in float32 or float64. Got {names}: polynomials of degree 4 need the digits. Convert it "
-            "with model.float(), compress, and convert the rest back if you must."
+            f"`model` must have real numbers of 16 to 64 bits. Got {names}: convert it with model.float()."
         )
+    return copy.deepcopy(model).float()
 
 
 def check_options(solver: Any, score: Any, refine: Any, fine_tune: Any, outside: Any) -> None:

@@ -9,8 +9,10 @@ import torch
 from torch import Tensor, nn
 
 from ._layer import DecoupledLayer
+from ._task import Decision
 
 _REPEATS = 20
+_POOR = 0.5  # relative error of a regression
 _FAR_OUTSIDE = 0.05  # share of inner inputs; of S samples, a share of 2 / S outside is nothing unusual
 
 
@@ -31,10 +33,16 @@ class CompressionReport:
         Of the whole network, before and after; higher is better.
     score_name
         What it is.
+    task
+        Whether the network was taken for a classification or a regression, and why.
+    relative_error
+        Of the part's values, root mean square in units of the spread of each.
+    n_held_out
+        Inputs that were not fitted, on which score, errors and ranges were measured; 0 where they are those fitted.
     lam
         Weight of the values that the solver chose.
     outside
-        Share of the inner inputs on the given data that lie outside the range the functions were fitted on.
+        Share of the inner inputs that lie outside the range the functions were fitted on.
     max_drop
         The drop of the score that was accepted, if one was named.
     """
@@ -46,6 +54,9 @@ class CompressionReport:
     latency_batch: int
     score: tuple[float, float]
     score_name: str
+    task: Decision
+    relative_error: float
+    n_held_out: int
     lam: float
     outside: float
     max_drop: float | None
@@ -68,6 +79,10 @@ class CompressionReport:
             told.append("The result is not smaller than the part it replaces: lower the ranks.")
         if self.max_drop is not None and not self.drop <= self.max_drop:  # NaN is not accepted either
             told.append(f"The {self.score_name} fell by {self.drop:.4g}, more than the {self.max_drop:.4g} you accept.")
+        if not self.task.in_classes and not self.relative_error <= _POOR:
+            told.append(
+                f"The values of the part are off by {100 * self.relative_error:.3g} % of their spread: raise the ranks."
+            )
         if self.outside > _FAR_OUTSIDE:
             told.append(
                 f"{100 * self.outside:.1f} % of the inner inputs lie outside the range the functions were fitted on: "
@@ -89,6 +104,10 @@ class CompressionReport:
                 f"{1e3 * self.latency[0]:.3f} -> {1e3 * self.latency[1]:.3f} ms for a batch of {self.latency_batch}",
             ),
             (self.score_name, f"{self.score[0]:.4f} -> {self.score[1]:.4f} (drop {self.drop:.4f})"),
+            ("relative error of the part", f"{100 * self.relative_error:.3g} %"),
+            ("inner inputs out of range", f"{100 * self.outside:.2g} %"),
+            ("measured on", f"{self.n_held_out:,} inputs held out" if self.n_held_out else "the inputs fitted to"),
+            ("taken for", f"a {self.task.task}: {self.task.reason}"),
             ("lam", f"{self.lam:.0e}"),
         ]
         width = max(len(name) for name, _ in rows)

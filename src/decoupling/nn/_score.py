@@ -24,26 +24,32 @@ Score = Callable[[nn.Module], float]
 
 @dataclass(frozen=True, eq=False)
 class Agreement:
-    """How many inputs keep their class; for one output, one minus the relative error.
+    """The share of inputs that keep their class; for numbers, one minus the relative error.
 
     `outputs` are those of the network that is given.
     """
 
     inputs: Tensor
     outputs: Tensor
+    in_classes: bool
 
     @classmethod
-    def with_outputs_of(cls, network: nn.Module, inputs: Tensor, rng: np.random.Generator) -> Agreement:
+    def with_outputs_of(
+        cls, network: nn.Module, inputs: Tensor, rng: np.random.Generator, *, in_classes: bool
+    ) -> Agreement:
         """Agreement with a network on some of the inputs."""
         some = inputs[torch.as_tensor(rng.permutation(len(inputs))[:_COMPARED])]
-        return cls(some, _outputs(network, some))
+        return cls(some, _outputs(network, some), in_classes)
+
+    @property
+    def name(self) -> str:
+        return "inputs that keep their class" if self.in_classes else "one minus the relative error"
 
     def __call__(self, network: nn.Module) -> float:
         got, truth = _outputs(network, self.inputs), self.outputs
-        if truth.ndim == 2 and truth.shape[1] > 1:
+        if self.in_classes:
             return int((got.argmax(1) == truth.argmax(1)).sum()) / len(truth)
-        spread = float((truth - truth.mean()).norm()) or 1.0
-        return 1.0 - float((got - truth).norm()) / spread
+        return 1.0 - relative_error(got, truth)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -55,6 +61,15 @@ class InPlace:
 
     def __call__(self, decoupling: Decoupling) -> float:
         return -rated(self.score, self.place.network(self.place.layer(decoupling)))
+
+
+def relative_error(got: Tensor, truth: Tensor) -> float:
+    """Root mean square of the errors, each output in units of its spread; 0 where it is met, in its own units where
+    it does not vary.
+    """
+    got, truth = (values.double().reshape(len(values), -1) for values in (got, truth))
+    spread = (truth - truth.mean(dim=0)).pow(2).mean(dim=0).sqrt()
+    return float(((got - truth) / torch.where(spread > 0, spread, 1.0)).pow(2).mean().sqrt())
 
 
 def rated(score: Score, network: nn.Module) -> float:

@@ -1,0 +1,44 @@
+"""Inputs that a compression is fitted to, and inputs that are kept aside to judge it by."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from numbers import Real
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from .._support._errors import InputError
+from ._classes import as_labels
+from ._sample import as_inputs
+
+
+@dataclass(frozen=True)
+class Division:
+    """Inputs of the network to fit and to judge by; the labels of the first, where there are any."""
+
+    fitted: Tensor
+    judged: Tensor
+    labels: np.ndarray | None
+    apart: bool  # whether the two have no input in common
+
+    def to(self, device: torch.device, dtype: torch.dtype) -> Division:
+        return Division(self.fitted.to(device, dtype), self.judged.to(device, dtype), self.labels, self.apart)
+
+
+def divided(data: Any, labels: Any, validation: Any, rng: np.random.Generator) -> Division:
+    """Hold out a share of the inputs, or take those given; a share of 0 judges by the inputs that were fitted."""
+    inputs = as_inputs("data", data)
+    classes = None if labels is None else as_labels(labels, len(inputs))
+    if not isinstance(validation, Real):
+        return Division(inputs, as_inputs("validation", validation), classes, True)
+    if isinstance(validation, bool) or not 0.0 <= float(validation) < 1.0:
+        raise InputError(f"`validation` must be a share of `data` from 0 to below 1, or inputs. Got {validation!r}.")
+    count = min(len(inputs) - 1, int(np.ceil(float(validation) * len(inputs))))
+    if count <= 0:
+        return Division(inputs, inputs, classes, False)
+    order = rng.permutation(len(inputs))
+    kept = np.sort(order[count:])
+    return Division(inputs[kept], inputs[np.sort(order[:count])], None if classes is None else classes[kept], True)
