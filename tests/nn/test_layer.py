@@ -1,10 +1,13 @@
 """Decouplings as modules: the same numbers, trainable, exportable, tame beyond their domains."""
 
+import copy
 import io
+import warnings
 
 import numpy as np
 import pytest
 import torch
+from torch import nn
 
 import decoupling as dc
 from decoupling.nn._layer import layer_on
@@ -230,3 +233,45 @@ def test_bad_layers_are_refused():
     ]:
         with pytest.raises(dc.InputError, match=message):
             act()
+
+
+@pytest.mark.parametrize("name", ["two layers", "linear part and offset"])
+def test_all_methods_take_whatever_comes_before_the_last_axis(name):
+    layer = dc.nn.DecoupledLayer(MODELS[name].with_outside("linear"), dtype=torch.float64)
+    x = torch.tensor(np.random.default_rng(1).normal(size=(2, 3, 5, layer.n_inputs)))
+    flat = x.reshape(-1, layer.n_inputs)
+    assert torch.allclose(layer(x).reshape(30, -1), layer(flat))
+    assert torch.allclose(layer.jacobian(x).reshape(30, layer.n_outputs, layer.n_inputs), layer.jacobian(flat))
+    other = copy.deepcopy(layer)
+    layer.set_range(x)
+    other.set_range(flat)
+    assert torch.equal(layer.domain(0), other.domain(0)) and torch.allclose(layer(x), other(x))
+    assert layer.jacobian(flat[0]).shape == (layer.n_outputs, layer.n_inputs)
+
+
+@pytest.mark.parametrize("basis", [None, dc.Spline(5), dc.Tanh()], ids=repr)
+def test_a_layer_is_built_from_sizes_and_loads_weights(basis, tmp_path):
+    options = {"basis": basis, "linear": True, "offset": True}
+    trained = dc.nn.DecoupledLayer.of_sizes((6, 4, 5, 2), (3, 2), rng=1, **options)
+    torch.save(trained.state_dict(), tmp_path / "layer.pt")
+    layer = dc.nn.DecoupledLayer.of_sizes((6, 4, 5, 2), (3, 2), rng=2, **options)
+    x = torch.randn(7, 6)
+    assert not torch.allclose(layer(x), trained(x))
+    layer.load_state_dict(torch.load(tmp_path / "layer.pt", weights_only=True))
+    assert torch.equal(layer(x), trained(x)) and layer.ranks == (4, 5)
+    for sizes, degrees, message in (((6, 2), 3, "`sizes`"), ((6, 4, 2), (3, 3), "`degrees`"), ((6, 0, 2), 3, "sizes")):
+        with pytest.raises(dc.InputError, match=message):
+            dc.nn.DecoupledLayer.of_sizes(sizes, degrees)
+
+
+def test_quantisation_sees_the_matrices():
+    layer = dc.nn.DecoupledLayer(MODELS["linear part and offset"].with_outside("linear"))
+    assert sum(isinstance(m, nn.Linear) for m in layer.modules()) == 3
+    x = torch.tensor(np.random.default_rng(0).uniform(-1, 1, (50, layer.n_inputs)), dtype=torch.float32)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # PyTorch is moving its quantisation elsewhere
+        small = torch.ao.quantization.quantize_dynamic(copy.deepcopy(layer), {nn.Linear}, dtype=torch.qint8)
+    assert not any(isinstance(m, nn.Linear) and type(m) is nn.Linear for m in small.modules())
+    with torch.no_grad():
+        off = float((small(x) - layer(x)).norm() / layer(x).norm())
+    assert 0 < off < 0.1

@@ -115,7 +115,7 @@ def test_linear_part_offset_and_free_domains_are_trained_too():
     begun = dc.nn.DecoupledLayer(dc.Decoupling(W, [g], linear=rng.normal(size=(3, 6)), offset=rng.normal(size=3)))
     layer = refined(begun)
     assert distance(layer) < 0.8 * distance(begun)
-    for name in ("W.0", "W.1", "C.0", "linear", "offset", "middle_1"):
+    for name in ("maps.0.weight", "maps.1.weight", "maps.1.bias", "C.0", "bypass.weight", "middle_1"):
         assert not torch.equal(layer.get_parameter(name), begun.get_parameter(name)), name
     assert torch.equal(layer.half_width_1, begun.half_width_1)
 

@@ -18,7 +18,7 @@ def read_array(rule: str, value: Any) -> ndarray:
     Tensors are taken without their gradients, short floats as float64. Masked entries are missing ones, and refused.
     """
     if isinstance(value, np.ma.MaskedArray):
-        hidden = int(np.ma.count_masked(value))
+        hidden = int(np.count_nonzero(np.ma.getmaskarray(value)))
         if hidden:
             raise InputError(f"{rule}. Got {hidden} masked entries: drop those samples, or fill them in.")
         value = value.data

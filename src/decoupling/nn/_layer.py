@@ -1,15 +1,17 @@
 r"""A decoupling as a trainable `torch.nn.Module`.
 
-Parameters are the weights, the linear part, the offset and the coefficients of the functions in their own bases, as
-`Functions` holds them: on the window, t = (u - middle) / half_width. So single precision keeps its digits, and the
-domain and what happens beyond it are those of the decoupling.
+W_0, ..., W_L and the linear part are `nn.Linear` modules, so that tools which look for these find them; the offset is
+the bias of the last one. Coefficients of the functions are kept in their own bases, as `Functions` holds them: on the
+window, t = (u - middle) / half_width. So single precision keeps its digits, and the domain and what happens beyond it
+are those of the decoupling.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -17,8 +19,9 @@ import torch
 from numpy import ndarray
 from torch import Tensor, nn
 
+from .._support._checks import as_counts, as_generator
 from .._support._errors import InputError
-from ..bases import AbstractBasis, LayerBasis
+from ..bases import AbstractBasis, LayerBasis, Monomial
 from ..model._decoupling import Decoupling
 from ..model._functions import Functions, Outside
 from ._algebra import horner, in_powers, slopes_on_window, values_on_window
@@ -28,7 +31,7 @@ _MARGIN = 2e-6  # relative: by what rounding in single precision may put a point
 
 
 class DecoupledLayer(nn.Module):
-    """A x + W_L g_L(... g_1(W_0 x)) on the last axis of its input.
+    """A x + W_L g_L(... g_1(W_0 x)) on the last axis of its input, whatever comes before it.
 
     The domains of the functions stay as they are in training, unless `set_range` moves them; where a basis has a free
     domain, the middles are trained too.
@@ -47,9 +50,6 @@ class DecoupledLayer(nn.Module):
     >>> dc.nn.DecoupledLayer(dc.systems.f1().with_outside("linear"))(torch.zeros(5, 2)).shape  # doctest: +SKIP
     torch.Size([5, 2])
     """
-
-    linear: Tensor | None
-    offset: Tensor | None
 
     def __init__(self, model: Decoupling, *, dtype: torch.dtype = torch.float32) -> None:
         super().__init__()
@@ -70,10 +70,14 @@ class DecoupledLayer(nn.Module):
         self._names = (model.inputs, model.outputs)
         self._layers = tuple(g.layer for g in model.g)
         self._groups = tuple(_by_basis(g.layer) for g in model.g)
-        self.W = nn.ParameterList([nn.Parameter(_tensor(W, dtype)) for W in model.W])
+        A, b = model.linear, model.offset
+        b = None if b is None else b + model.W[-1] @ model.g[-1].constants
+        self.maps = nn.ModuleList([_linear(W, None, dtype) for W in model.W[:-1]] + [_linear(model.W[-1], b, dtype)])
+        self.bypass = None if A is None else _linear(A, None, dtype)
+        self._has_offset = b is not None
         self.C = nn.ParameterList()
         for l, g in enumerate(model.g):
-            first = 0 if self._has_constants(l, model.offset is not None) else 1
+            first = 0 if self._has_constants(l) else 1
             self.C.append(nn.Parameter(_tensor(g.C[:, first:], dtype)))
             middle, ends = _tensor(g.middle, dtype), np.tile([[-1.0], [1.0]], (1, g.rank))
             if g.layer.free_domain.any():
@@ -84,31 +88,81 @@ class DecoupledLayer(nn.Module):
             self.register_buffer(f"ends_{l + 1}", _tensor(g.layer.derivative(ends), dtype), persistent=False)
             P = None if g.layer.shared is None else in_powers(g.layer.shared)
             self.register_buffer(f"powers_{l + 1}", None if P is None else _tensor(P, dtype), persistent=False)
-        A, b = model.linear, model.offset
-        self.register_parameter("linear", None if A is None else nn.Parameter(_tensor(A, dtype)))
-        b = None if b is None else b + model.W[-1] @ model.g[-1].constants
-        self.register_parameter("offset", None if b is None else nn.Parameter(_tensor(b, dtype)))
+
+    @classmethod
+    def of_sizes(
+        cls,
+        sizes: Sequence[int],
+        degrees: int | Sequence[int] = 4,
+        *,
+        basis: AbstractBasis | None = None,
+        outside: Outside = "linear",
+        linear: bool = False,
+        offset: bool = False,
+        rng: int | np.random.Generator = 0,
+        dtype: torch.dtype = torch.float32,
+    ) -> DecoupledLayer:
+        """A random layer with inputs, internal functions and outputs as in `sizes`: to be trained, or to load weights.
+
+        Examples
+        --------
+        >>> import decoupling as dc, torch  # doctest: +SKIP
+        >>> layer = dc.nn.DecoupledLayer.of_sizes((80, 10, 10), degrees=4)  # doctest: +SKIP
+        >>> layer.load_state_dict(torch.load("layer.pt", weights_only=True))  # doctest: +SKIP
+        """
+        dims, rng = as_counts("sizes", sizes), as_generator(rng)
+        if len(dims) < 3:
+            raise InputError(
+                f"`sizes` must be inputs, internal functions and outputs, such as (80, 10, 10). Got {dims}."
+            )
+        powers = as_counts("degrees", degrees)
+        powers = powers * (len(dims) - 2) if len(powers) == 1 else powers
+        if len(powers) != len(dims) - 2:
+            raise InputError(f"`degrees` must be one number, or {len(dims) - 2}, one per layer. Got {powers}.")
+        g = []
+        for r, d in zip(dims[1:-1], powers, strict=True):
+            own = Monomial(d) if basis is None else basis
+            g.append(Functions(own, rng.normal(size=(r, 1 + own.size)) / own.size, (-2.0, 2.0), outside))
+        W = [rng.normal(size=(b, a)) / np.sqrt(a) for a, b in pairwise(dims)]
+        A, b = np.zeros((dims[-1], dims[0])) if linear else None, np.zeros(dims[-1]) if offset else None
+        return cls(Decoupling(W, g, linear=A, offset=b), dtype=dtype)
 
     @property
     def n_layers(self) -> int:
         return len(self.C)
 
+    @property
+    def W(self) -> list[Tensor]:
+        """W_0, ..., W_L."""
+        return [one.weight for one in self.maps]  # type: ignore[misc]
+
+    @property
+    def linear(self) -> Tensor | None:
+        """A, if there is a linear part."""
+        return None if self.bypass is None else self.bypass.weight
+
+    @property
+    def offset(self) -> Tensor | None:
+        """What is added at the end, if the functions of the last layer have no constants of their own."""
+        return self.maps[-1].bias if self._has_offset else None  # type: ignore[return-value]
+
     def forward(self, x: Tensor) -> Tensor:
         z = x
-        for l in range(self.n_layers):
-            z = self.functions(l, nn.functional.linear(z, self.W[l]))
-        y = nn.functional.linear(z, self.W[self.n_layers], self.offset)
-        return y if self.linear is None else y + nn.functional.linear(x, self.linear)
+        for l, one in enumerate(self.maps):
+            z = one(z) if l == self.n_layers else self.functions(l, one(z))
+        return z if self.bypass is None else z + self.bypass(x)
 
     def jacobian(self, x: Tensor) -> Tensor:
-        """Jacobians (S, n, m) at points (S, m), differentiable in the parameters."""
-        z, T = x, None
+        """Jacobians (..., n, m) at points (..., m), differentiable in the parameters."""
+        z, W = x, self.W
+        T: Tensor | None = None
         for l in range(self.n_layers):
-            u = nn.functional.linear(z, self.W[l])
-            V = self.W[l].expand(len(x), -1, -1) if T is None else self.W[l] @ T
+            u = nn.functional.linear(z, W[l])
+            V = W[l].expand(*x.shape[:-1], -1, -1) if T is None else W[l] @ T
             T = self.slopes(l, u)[..., None] * V
             z = self.functions(l, u)
-        J = self.W[self.n_layers] @ T
+        assert T is not None
+        J = W[self.n_layers] @ T
         return J if self.linear is None else J + self.linear
 
     def functions(self, l: int, u: Tensor) -> Tensor:
@@ -139,21 +193,21 @@ class DecoupledLayer(nn.Module):
         return torch.stack([middle - half_width, middle + half_width], dim=1)
 
     def set_range(self, x: Tensor) -> None:
-        """Move the domains to the range of the points x (S, m), as they pass through the layer now.
+        """Move the domains to the range of the points x (..., m), as they pass through the layer now.
 
         The functions stay what they are: their formulas go on into the new domains, and coefficients change. Domains
         that a basis cannot do without stay, and so do those of functions whose argument does not vary.
         """
         with torch.no_grad():
-            z, constants = x, torch.zeros_like(self._of("middle", 0))
+            z, constants, W = x.reshape(-1, self.n_inputs), torch.zeros_like(self._of("middle", 0)), self.W
             for l in range(self.n_layers):
-                u = nn.functional.linear(z, self.W[l])
+                u = nn.functional.linear(z, W[l])
                 if l > 0:  # constants of a layer are in the domains of the next
-                    self._of("middle", l).sub_(self.W[l] @ constants)
+                    self._of("middle", l).sub_(W[l] @ constants)
                 constants = self._move(l, u.amin(dim=0), u.amax(dim=0))
                 z = self.functions(l, u)
             if self.offset is not None:
-                self.offset.add_(self.W[self.n_layers] @ constants)
+                self.offset.add_(W[self.n_layers] @ constants)
 
     def to_decoupling(self) -> Decoupling:
         """The same map as a `dc.Decoupling`, with its domains and what happens beyond them."""
@@ -180,13 +234,13 @@ class DecoupledLayer(nn.Module):
         tensor: Tensor = getattr(self, f"{name}_{l + 1}")
         return tensor
 
-    def _has_constants(self, l: int, offset: bool) -> bool:
+    def _has_constants(self, l: int) -> bool:
         """Whether the functions of layer l have constants: the last ones, unless there is an offset."""
-        return l == len(self._layers) - 1 and not offset
+        return l == len(self._layers) - 1 and not self._has_offset
 
     def _coefficients(self, l: int) -> Tensor:
         C = self.C[l]
-        if self._has_constants(l, self.offset is not None):
+        if self._has_constants(l):
             return C
         return torch.cat([torch.zeros_like(C[:, :1]), C], dim=1)
 
@@ -223,7 +277,7 @@ class DecoupledLayer(nn.Module):
             middle[some], half_width[some] = new_middle[some], new_half_width[some]
         for p, value in zip(held, (middle, half_width), strict=True):
             p.copy_(torch.from_numpy(value))
-        keeps = self._has_constants(l, self.offset is not None)
+        keeps = self._has_constants(l)
         self.C[l].copy_(torch.from_numpy(C if keeps else C[:, 1:]))
         return held[0].new_tensor(np.zeros_like(middle) if keeps else C[:, 0])
 
@@ -262,6 +316,14 @@ def layer_on(model: Decoupling, X: ndarray, outside: Outside, dtype: torch.dtype
     layer = DecoupledLayer(model.canonical(X).with_outside(outside), dtype=torch.float64)
     layer.set_range(torch.tensor(X))
     return DecoupledLayer(layer.to_decoupling(), dtype=dtype)
+
+
+def _linear(W: ndarray, bias: ndarray | None, dtype: torch.dtype) -> nn.Linear:
+    one = nn.Linear(W.shape[1], W.shape[0], bias=bias is not None, dtype=dtype, device="meta")  # draws no numbers
+    one.weight = nn.Parameter(_tensor(W, dtype))
+    if bias is not None:
+        one.bias = nn.Parameter(_tensor(bias, dtype))
+    return one
 
 
 def _tensor(array: ndarray, dtype: torch.dtype) -> Tensor:

@@ -57,7 +57,7 @@ def refine(
     ----------
     model
         What to go on from. The functions of a `Decoupling` go on along their tangents beyond the range of X, unless
-        they all have outside="constant"; a layer stays as it is in this.
+        they all have outside="constant"; a layer stays as it is in this, and is trained on the device it is on.
     part
         The part of the network, to logits (S, n).
     X : (S, m) or (S, ...)
@@ -86,25 +86,26 @@ def refine(
     generator = torch.Generator().manual_seed(int(as_generator(rng).integers(2**63 - 1)))
     begun = _as_layer(model, points)
     layer = copy.deepcopy(begun)
-    dtype = layer.W[0].dtype
-    twin = twin_of(part, "part").to(dtype).cpu().requires_grad_(False)
-    given, shape = points.reshape(len(points), -1).to(dtype), points.shape[1:]
+    dtype, device = layer.W[0].dtype, layer.W[0].device
+    twin = twin_of(part, "part").to(device, dtype).requires_grad_(False)
+    given, shape = points.reshape(len(points), -1).to(device, dtype), points.shape[1:]
     n_recombined = round(share * size)
     count = min(_POOL, max(size, _POOL_NUMBERS // given.shape[1])) if n_recombined else 0
     pool = torch.cat([given, recombine(given, count, generator)])
     known = torch.cat([values_of(twin, pool[rows].reshape(-1, *shape)) for rows in chunks(len(pool), _CHUNK)])
-    check_finite("part", known.numpy())
+    check_finite("part", known.cpu().numpy())
     _check_outputs(layer, known.shape[1], loss)
     distance, known = (divergence, known.log_softmax(1)) if loss == "kl" else (mse_loss, known)
-    optimiser = torch.optim.Adam(_groups(layer, top), betas=(0.9, 0.99), fused=True)
+    optimiser = torch.optim.Adam(_groups(layer, top), betas=(0.9, 0.99), fused=device.type in ("cpu", "cuda"))
     schedule = rise_and_fall(optimiser, steps)
     with progress_callback(progress, "Refining") as report, torch.enable_grad():
         for t in range(steps):
             if t % _NEW_RANGE_EVERY == 0:  # so that functions keep their formulas wherever the data go
-                layer.set_range(given[torch.randperm(len(given), generator=generator)[:_CHUNK]])
+                layer.set_range(given[torch.randperm(len(given), generator=generator)[:_CHUNK].to(device)])
             rows = torch.randint(len(given), (size,), generator=generator)
             if n_recombined:
                 rows[:n_recombined] = len(given) + torch.randint(count, (n_recombined,), generator=generator)
+            rows = rows.to(device)
             inputs, wanted = pool.index_select(0, rows), known.index_select(0, rows)
             optimiser.zero_grad()
             value = distance(layer(inputs), wanted)
@@ -118,7 +119,7 @@ def refine(
                 break
     layer.zero_grad()
     layer.set_range(given)
-    rows = torch.randperm(len(pool), generator=generator)[:_CHUNK]
+    rows = torch.randperm(len(pool), generator=generator)[:_CHUNK].to(device)
     return _better(begun, layer, lambda candidate: float(distance(candidate(pool[rows]), known[rows])))
 
 
@@ -126,9 +127,9 @@ def recombine(X: Tensor, count: int, generator: torch.Generator) -> Tensor:
     """Inputs made of two others each: up to half of the coordinates from the second, all of them scaled alike."""
 
     def uniform(*shape: int) -> Tensor:
-        return torch.rand(*shape, generator=generator, dtype=X.dtype)
+        return torch.rand(*shape, generator=generator, dtype=X.dtype).to(X.device)
 
-    first, second = torch.randint(len(X), (2, count), generator=generator)
+    first, second = torch.randint(len(X), (2, count), generator=generator).to(X.device)
     swapped = uniform(count, X.shape[1]) < _EXCHANGED * uniform(count, 1)
     return torch.where(swapped, X[second], X[first]) * (1.0 + _SCALED * (2.0 * uniform(count, 1) - 1.0))
 
@@ -174,7 +175,7 @@ def _as_layer(model: Any, points: Tensor) -> DecoupledLayer:
     if model.n_inputs != m:
         raise InputError(f"`X` must have {model.n_inputs} coordinates per point, like `model`. Got {m}.")
     if isinstance(model, DecoupledLayer):
-        return copy.deepcopy(model).cpu()
+        return copy.deepcopy(model)
     given = {g.outside for g in model.g}
     return layer_on(model, points.reshape(len(points), -1).numpy(), "constant" if given == {"constant"} else "linear")
 

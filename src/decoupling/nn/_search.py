@@ -105,7 +105,7 @@ class RankSearch:
         )
         if watch.stopped:
             warnings.warn(INTERRUPTED, DecouplingWarning, stacklevel=3)
-        layer = self.place.layer(result.decoupling)
+        layer = self.place.layer(result.decoupling).to(self.place.device)
         if self.loss is not None and not watch.stopped:
             layer = refine_layer(
                 layer, self.part, self.points, loss=self.loss, rng=rng, progress=watch.stage("refining")
