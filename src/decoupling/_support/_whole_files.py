@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import os
 import tempfile
 from collections.abc import Iterator
@@ -29,9 +30,10 @@ def check_target(path: str | os.PathLike[str]) -> Path:
 def replace_file(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
     """A binary stream whose content takes the place of `path` when the block ends without an error."""
     target = check_target(path)
-    handle, draft = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+    _forget_drafts(target)
+    handle, draft = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.{os.getpid()}.")
     try:
-        with os.fdopen(handle, "wb") as stream:
+        with named(target), os.fdopen(handle, "wb") as stream:
             yield stream
         umask = os.umask(0)
         os.umask(umask)
@@ -40,6 +42,37 @@ def replace_file(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
     except BaseException:
         Path(draft).unlink(missing_ok=True)
         raise
+
+
+@contextmanager
+def named(path: Path) -> Iterator[None]:
+    """Errors of the file system that name no file get this name: a full disk does not say whose."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is None and error.errno is not None:
+            error.filename = str(path)
+        raise
+
+
+def _forget_drafts(target: Path) -> None:
+    """Remove what processes that were killed while they wrote this file have left beside it."""
+    for draft in target.parent.glob(f".{glob.escape(target.name)}.*.*"):
+        pid = draft.name.removeprefix(f".{target.name}.").split(".")[0]
+        if pid.isdigit() and not _is_alive(int(pid)):
+            draft.unlink(missing_ok=True)
+
+
+def _is_alive(pid: int) -> bool:
+    if os.name == "nt":  # there, signal 0 ends a process; drafts are left to people
+        return True
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except (OSError, OverflowError):
+        return True
+    return True
 
 
 def make_directory(path: str | os.PathLike[str]) -> Path:

@@ -1,5 +1,18 @@
 """The command line `decouple`."""
 
-from ._main import main
+from __future__ import annotations
+
+import sys
+
+
+def main() -> None:
+    """Run the command line. Ctrl-C is answered in words from the first moment on."""
+    try:
+        from ._main import main as run
+    except KeyboardInterrupt:
+        print("Stopped.", file=sys.stderr)
+        sys.exit(130)
+    run()
+
 
 __all__ = ["main"]

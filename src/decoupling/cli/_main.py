@@ -6,6 +6,7 @@ Commands import what they need when they run, so that `decouple --help` answers 
 from __future__ import annotations
 
 import io
+import signal
 import sys
 import warnings
 
@@ -33,6 +34,7 @@ for command in (demo, fit, select, show, reproduce):
 def main() -> None:
     """Run the command line."""
     warnings.showwarning = _show_warning
+    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))  # to be ended is to be stopped
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # pipes on Windows take few letters

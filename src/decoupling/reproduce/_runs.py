@@ -15,7 +15,9 @@ from typing import Any, TypeVar
 
 from .._support._interrupts import whole_or_nothing
 from .._support._json import plain
-from .._support._whole_files import check_target
+from .._support._locks import alone_with
+from .._support._whole_files import check_target, named
+from .._support._workers import end_all, end_with
 
 Task = TypeVar("Task")
 Outcome = dict[str, Any]
@@ -33,12 +35,25 @@ def run_all(
 
     Tasks are frozen dataclasses with simple fields; they name whatever a caller can change, and the version of the
     package. Outcomes depend on the tasks only, not on `n_jobs`; numbers in them that are not finite come back as None.
-    A run that is interrupted is not stored, whatever it has found by then.
+    A run that is interrupted is not stored, whatever it has found by then. Where another process works on the same
+    store, this one waits for it, and goes on with what is missing then.
     """
+    if store is None:
+        return _run_missing(tasks, work, None, n_jobs, progress)
+    check_target(store)
+    with alone_with(store, lambda: progress(stage="waiting for another process with the same directory")):
+        return _run_missing(tasks, work, store, n_jobs, progress)
+
+
+def _run_missing(
+    tasks: Sequence[Task],
+    work: Callable[[Task], Outcome],
+    store: Path | None,
+    n_jobs: int,
+    progress: Callable[..., None],
+) -> dict[Task, Outcome]:
     from joblib import Parallel, delayed
 
-    if store is not None:
-        check_target(store)
     known = _read(store)
     found = {task: known[_key(task)] for task in tasks if _key(task) in known}
     missing = [task for task in tasks if task not in found]
@@ -51,9 +66,12 @@ def run_all(
             for task, outcome in results:
                 found[task] = outcome
                 if store is not None:
-                    with store.open("a", encoding="utf-8") as stream:
+                    with named(store), store.open("a", encoding="utf-8") as stream:
                         stream.write(json.dumps({"task": json.loads(_key(task)), "outcome": outcome}) + "\n")
                 progress(done=len(found), total=len(tasks))
+        except BaseException:
+            end_all()  # nobody waits for what they are at
+            raise
         finally:
             with warnings.catch_warnings():
                 warnings.filterwarnings("ignore", message=".*tasks which were still being processed")
@@ -62,6 +80,7 @@ def run_all(
 
 
 def _one(work: Callable[[Task], Outcome], task: Task, boss: int) -> tuple[Task, Outcome]:
+    end_with(boss)
     with whole_or_nothing(boss):
         outcome = work(task)
     return task, plain(outcome)
