@@ -24,6 +24,7 @@ _THEN = 16_384  # and that the best goes on with, before all
 _STEPS = (30, 40, 60)  # at most, of these
 _MOST_STEPS = 100  # of a start on few data, which cost little
 _WINDOW = 50  # outputs from which the initial state of a validation record is found
+_GROWTH = 4  # of windows, from stage to stage
 _NEARLY_REAL = 0.15  # radians per sample
 _APART = 0.05  # how far nearly equal poles are moved apart
 _SLOWEST = 0.99
@@ -127,16 +128,32 @@ def search(
         return Found(linear, linear, tuple(rows), 0, None, interrupted)
     _, row, fitted, candidate = best
     rows[row] = replace(rows[row], chosen=True)
-    for k, (stage, records) in enumerate((("finishing", training.first(_THEN)), ("all data", everything)), start=1):
-        if interrupted or (k == 1 and len(training.all_y) <= _FIRST):
-            continue
-        pieces = _cut(records, window)
-        told = _teller(report, stage, len(candidates) + k - 1, len(candidates) + 2)
-        movable = Movable(fitted.step, candidate.free)
-        begun = _known(fitted, pieces, n)
-        fitted = fit_free_run(movable, pieces, begun, max_steps=_STEPS[k], settles_at=_SETTLED[k], progress=told)
-        interrupted = fitted.interrupted
+    for k, pieces in _stages(training, everything, window):
+        if interrupted:
+            break
+        told = _teller(report, "finishing", len(candidates) + k - 1, len(candidates) + 2)
+        longer = fit_free_run(
+            Movable(fitted.step, candidate.free),
+            pieces,
+            _known(fitted, pieces, n),
+            max_steps=_STEPS[k],
+            settles_at=_SETTLED[k],
+            progress=told,
+        )
+        if math.isfinite(longer.rmse):  # longer windows may be more than an unstable model can cross
+            fitted = longer
+        interrupted = longer.interrupted
     return Found(fitted, linear, tuple(rows), candidate.movable.count, candidate.n_front, interrupted)
+
+
+def _stages(training: Pieces, everything: Pieces, window: int | None) -> Iterator[tuple[int, Pieces]]:
+    """What the chosen start goes on with, and the place of its limits: more data, and windows that grow to records."""
+    if len(training.all_y) > _FIRST:
+        yield 1, _cut(training.first(_THEN), window)
+    while window is not None and window < max(len(y) for y in everything.y):
+        yield 2, everything.windows(window)
+        window *= _GROWTH
+    yield 2, everything
 
 
 def _cut(pieces: Pieces, window: int | None) -> Pieces:

@@ -180,8 +180,9 @@ class DecoupledStateSpace:
         validation
             The share of the longest record that is held back at its end, or a record (u, y) of its own.
         window
-            Fit windows of so many samples, each with an initial state of its own (multiple shooting), where a free run
-            over whole records drifts or is unstable.
+            Begin with windows of so many samples, each with an initial state of its own (multiple shooting), where a
+            free run over whole records drifts or is unstable; windows then grow to whole records, as far as the model
+            can be run over them.
         """
         signals = Signals.read(u, y)
         starts = as_count("n_starts", n_starts)
