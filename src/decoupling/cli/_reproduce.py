@@ -204,6 +204,27 @@ def selection(runs: int, quick: bool, **asked: Any) -> None:
     Experiment("selection", **asked).carry_out(run, write_selection, selection_markdown)
 
 
+@reproduce.command()
+@runs_option(5, "Seeds per model.")
+@click.option("--only", multiple=True, help="Models whose name begins so, such as Silverbox; may be repeated.")
+@click.option("--quick", is_flag=True, help="One system of our own, which needs no files, within a minute.")
+@experiment_options("benchmarks")
+def benchmarks(runs: int, only: tuple[str, ...], quick: bool, **asked: Any) -> None:
+    """Decoupled state space on Silverbox, cascaded tanks, Wiener-Hammerstein and EMPS.
+
+    Finished runs are kept in benchmarks-runs.jsonl: a command that was stopped goes on where it was.
+    """
+    from ..reproduce import benchmarks_markdown, run_benchmarks, write_benchmarks
+    from ..reproduce._benchmarks import CASES, QUICK
+
+    check_quick(quick, runs, 5)
+    cases = QUICK if quick else {name: c for name, c in CASES.items() if not only or name.startswith(only)}
+    if not cases:
+        raise click.BadParameter(f"must begin the name of a model: {', '.join(CASES)}.", param_hint="--only")
+    run = partial(run_benchmarks, n_runs=1 if quick else runs, cases=cases)
+    Experiment("benchmarks", **asked).carry_out(run, write_benchmarks, benchmarks_markdown)
+
+
 def _network_command(case: str, n_runs: int, what: str) -> None:
     """Add the command of one compression experiment."""
 

@@ -1,5 +1,6 @@
 """The experiments of the paper, and our own, as functions that the command line calls."""
 
+from ._benchmarks import Benchmarks, benchmarks_markdown, run_benchmarks, write_benchmarks
 from ._cliff import Cliff, cliff_markdown, run_cliff, write_cliff
 from ._equivariance import Equivariance, equivariance_markdown, run_equivariance, write_equivariance
 from ._functions import FunctionsTable, functions_markdown, run_functions, write_functions
@@ -9,6 +10,7 @@ from ._silverbox import SilverboxFigure, run_silverbox, silverbox_markdown, writ
 from ._table1 import Table1, run_table1, table1_markdown, write_table1
 
 __all__ = [
+    "Benchmarks",
     "Cliff",
     "Equivariance",
     "FunctionsTable",
@@ -16,10 +18,12 @@ __all__ = [
     "SelectionTable",
     "SilverboxFigure",
     "Table1",
+    "benchmarks_markdown",
     "cliff_markdown",
     "equivariance_markdown",
     "functions_markdown",
     "recovery_markdown",
+    "run_benchmarks",
     "run_cliff",
     "run_equivariance",
     "run_functions",
@@ -30,6 +34,7 @@ __all__ = [
     "selection_markdown",
     "silverbox_markdown",
     "table1_markdown",
+    "write_benchmarks",
     "write_cliff",
     "write_equivariance",
     "write_functions",

@@ -89,7 +89,7 @@ class DecoupledNARX(AbstractNARX):
         another domain.
         """
         model, X = self.decoupling, self.training.X
-        g = [_on_range(functions, u, outside) for functions, u in zip(model.g, model.arguments(X), strict=True)]
+        g = [on_range(functions, u, outside) for functions, u in zip(model.g, model.arguments(X), strict=True)]
         return dataclasses.replace(self, decoupling=model.with_parts(g=g))
 
     def refine(
@@ -162,7 +162,7 @@ class DecoupledNARX(AbstractNARX):
         return f"DecoupledNARX(n_u={self.lags.n_u}, n_y={self.lags.n_y}, {self.decoupling!r}{refined})"
 
 
-def _on_range(functions: Functions, u: Float[ndarray, "S r"], outside: Outside) -> Functions:
+def on_range(functions: Functions, u: Float[ndarray, "S r"], outside: Outside) -> Functions:
     """The same functions on the range that their arguments visit, and beyond it what `outside` says."""
     low, high = u.min(axis=0), u.max(axis=0)
     slack = _SLACK * functions.half_width

@@ -1,9 +1,8 @@
-"""The error of a decoupled NARX model over whole records, and its linearisation for Levenberg-Marquardt steps."""
+"""The error of a decoupled NARX model over whole records, and its normal equations for Levenberg-Marquardt steps."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 from jaxtyping import Float
@@ -11,7 +10,7 @@ from numpy import ndarray
 
 from .._support._errors import SolverError
 from ..model._decoupling import Decoupling
-from ..solvers._levenberg import AbstractLinearisation, Dense
+from ..solvers._levenberg import Dense
 from ._free_run import free_run, step_of
 from ._lags import Lags
 from ._sensitivity import sensitivities
@@ -103,28 +102,3 @@ class Objective:
             )
         n_errors = sum(e.size for e in outcome.residuals)
         return Dense(M[None] / n_errors, g[None] / n_errors)
-
-
-@dataclass(frozen=True, eq=False)
-class LinearisedLater(AbstractLinearisation):
-    """The normal equations at one model, made when the first step from it is asked for: most trials that fail cost
-    nothing but their run."""
-
-    objective: Objective
-    unknowns: Unknowns
-    model: Decoupling
-    outcome: Outcome | None
-
-    @cached_property
-    def equations(self) -> Dense:
-        assert self.outcome is not None, "no step is made from a trial that was rejected"
-        return self.objective.normal_equations(self.unknowns, self.model, self.outcome)
-
-    def step(self, damping: Float[ndarray, " B"]) -> tuple[Float[ndarray, "B N"], Float[ndarray, " B"]]:
-        return self.equations.step(damping)
-
-    def merged(self, better: ndarray, other: AbstractLinearisation) -> AbstractLinearisation:
-        return other if better[0] else self
-
-    def take(self, keep: ndarray) -> AbstractLinearisation:  # noqa: ARG002 (one start is never dropped)
-        return self

@@ -21,7 +21,8 @@ from ..model._decoupling import Decoupling
 from ..solvers._chain import Parameters
 from ..solvers._levenberg import AbstractLinearisation, descend
 from ._abstract import AbstractNARX
-from ._objective import LinearisedLater, Objective
+from ._later import LinearisedLater, rejected
+from ._objective import Objective
 from ._signals import Signals
 from ._unknowns import Unknowns
 
@@ -100,11 +101,14 @@ def _descend(
     def linearise(theta: Parameters) -> tuple[ndarray, AbstractLinearisation]:
         """The cost of one set of displacements, as a batch of one."""
         if not np.isfinite(theta[0]).all():  # the step of a singular matrix
-            return np.array([np.inf]), LinearisedLater(fitted, unknowns, unknowns.start, None)
+            return rejected()
         model = unknowns.model(theta[0][0])
         outcome = fitted.outcome(model)
-        cost = np.inf if outcome is None else outcome.mean_square
-        return np.array([cost]), LinearisedLater(fitted, unknowns, model, outcome)
+        if outcome is None:
+            return rejected()
+        return np.array([outcome.mean_square]), LinearisedLater(
+            lambda: fitted.normal_equations(unknowns, model, outcome)
+        )
 
     begun = fitted.rmse(unknowns.start)
     if not np.isfinite(begun):

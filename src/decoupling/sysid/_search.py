@@ -1,0 +1,298 @@
+"""The search for a decoupled state-space model: a linear model first, then several starts, chosen by validation."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from itertools import combinations
+
+import numpy as np
+from jaxtyping import Bool, Float
+from numpy import ndarray
+
+from ..model._decoupling import Decoupling
+from ._beginning import Layers, begin, free_parts
+from ._descent import Fitted, fit_free_run
+from ._linear import best_linear
+from ._movable import Movable
+from ._records import Pieces, run
+from ._states import with_state
+
+_FIRST = 8192  # outputs that a start is tried on
+_THEN = 16_384  # and that the best goes on with, before all
+_STEPS = (30, 40, 60)  # at most, of these
+_MOST_STEPS = 100  # of a start on few data, which cost little
+_WINDOW = 50  # outputs from which the initial state of a validation record is found
+_GROWTH = 4  # of windows, from stage to stage
+_NEARLY_REAL = 0.15  # radians per sample
+_APART = 0.05  # how far nearly equal poles are moved apart
+_SLOWEST = 0.99
+_SETTLED = (1e-3, 1e-3, 2e-4)
+
+
+@dataclass(frozen=True)
+class StateSpaceStart:
+    """One start: free-run errors on what it was fitted to and on the validation record, as a share of the spread of y.
+
+    Attributes
+    ----------
+    start
+        "linear" for the linear model, "physical", "random 1", ...; of a Wiener-Hammerstein model with its poles.
+    training, validation
+        Root mean square errors; infinite where the model is unstable.
+    steps
+        Levenberg-Marquardt steps.
+    chosen
+        Whether this one was finished on all training data.
+    """
+
+    start: str
+    training: float
+    validation: float
+    steps: int
+    chosen: bool = False
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What kind of model is looked for."""
+
+    n_states: int
+    layers: Layers
+    held: tuple[bool, ...]  # functions of the first layer that are of states alone, centred, and act on states alone
+    feedthrough: bool
+    feedback: bool
+
+
+@dataclass(frozen=True, eq=False)
+class Found:
+    """The model in standard units, the linear one beside it, and how they were found."""
+
+    fitted: Fitted
+    linear: Fitted
+    rows: tuple[StateSpaceStart, ...]
+    n_free: int
+    n_front: int | None
+    interrupted: bool
+
+
+@dataclass(frozen=True, eq=False)
+class _Candidate:
+    name: str
+    step: Decoupling
+    free: dict[str, ndarray]
+    n_front: int | None
+
+    @property
+    def movable(self) -> Movable:
+        return Movable(self.step, self.free)
+
+
+def search(
+    shape: Shape,
+    training: Pieces,
+    slow: Pieces,
+    judged: Pieces,
+    everything: Pieces,
+    *,
+    n_starts: int,
+    rng: np.random.Generator,
+    window: int | None,
+    report: Callable[..., None],
+) -> Found:
+    """Find a model of this shape; `judged` chooses among the starts, `everything` is what the chosen one ends on."""
+    n = shape.n_states
+    linear = best_linear(training, slow, n, feedthrough=shape.feedthrough)
+    rows = [StateSpaceStart("linear", linear.rmse, validation_error(linear.step, n, judged), linear.steps)]
+    beginning = training.first(_FIRST)
+    along = run(linear.step, beginning, linear.x0[: len(beginning)])
+    assert along is not None
+    part = _cut(beginning, window)
+    x0 = _known(linear, part, n)
+    steps = min(_MOST_STEPS, _STEPS[0] * _FIRST // len(part.all_y))
+    candidates = list(_candidates(shape, linear.step, along.points, n_starts, rng))
+    best: tuple[float, int, Fitted, _Candidate] | None = None
+    interrupted = False
+    for k, candidate in enumerate(candidates):
+        told = _teller(report, f"start {k + 1} of {len(candidates)}", k, len(candidates) + 2)
+        fitted = fit_free_run(candidate.movable, part, x0, max_steps=steps, settles_at=_SETTLED[0], progress=told)
+        judgement = validation_error(fitted.step, n, judged)
+        rows.append(StateSpaceStart(candidate.name, fitted.rmse, judgement, fitted.steps))
+        if best is None or judgement < best[0]:
+            best = (judgement, len(rows) - 1, fitted, candidate)
+        interrupted = fitted.interrupted
+        if interrupted:
+            break
+    if best is None or not math.isfinite(best[0]):
+        return Found(linear, linear, tuple(rows), 0, None, interrupted)
+    _, row, fitted, candidate = best
+    rows[row] = replace(rows[row], chosen=True)
+    for k, pieces in _stages(training, everything, window):
+        if interrupted:
+            break
+        told = _teller(report, "finishing", len(candidates) + k - 1, len(candidates) + 2)
+        longer = fit_free_run(
+            Movable(fitted.step, candidate.free),
+            pieces,
+            _known(fitted, pieces, n),
+            max_steps=_STEPS[k],
+            settles_at=_SETTLED[k],
+            progress=told,
+        )
+        if math.isfinite(longer.rmse):  # longer windows may be more than an unstable model can cross
+            fitted = longer
+        interrupted = longer.interrupted
+    return Found(fitted, linear, tuple(rows), candidate.movable.count, candidate.n_front, interrupted)
+
+
+def _stages(training: Pieces, everything: Pieces, window: int | None) -> Iterator[tuple[int, Pieces]]:
+    """What the chosen start goes on with, and the place of its limits: more data, and windows that grow to records."""
+    if len(training.all_y) > _FIRST:
+        yield 1, _cut(training.first(_THEN), window)
+    while window is not None and window < max(len(y) for y in everything.y):
+        yield 2, everything.windows(window)
+        window *= _GROWTH
+    yield 2, everything
+
+
+def _cut(pieces: Pieces, window: int | None) -> Pieces:
+    return pieces if window is None else pieces.windows(window)
+
+
+def _teller(report: Callable[..., None], stage: str, done: int, total: int) -> Callable[[float], None]:
+    """What a descent tells its mean square error to."""
+    return lambda cost: report(stage=stage, done=done, total=total, objective=math.sqrt(cost))
+
+
+def initial_state(step: Decoupling, n: int, pieces: Pieces, x0: Float[ndarray, "pieces n"] | None = None) -> Fitted:
+    """The initial states that fit the outputs of all pieces best."""
+    begun = np.zeros((len(pieces), n)) if x0 is None else x0
+    return fit_free_run(Movable(step, {}), pieces, begun, max_steps=30, settles_at=1e-6)
+
+
+def validation_error(step: Decoupling, n: int, judged: Pieces) -> float:
+    """Root mean square error of a free run whose initial state was found from the beginning of each record."""
+    M = judged.oversample
+    k = [min(_WINDOW, max(n, len(y) // 3)) for y in judged.y]
+    begins = Pieces(
+        tuple(u[: j * M] for u, j in zip(judged.u, k, strict=True)),
+        tuple(y[:j] for y, j in zip(judged.y, k, strict=True)),
+        M,
+    )
+    found = run(step, judged, initial_state(step, n, begins).x0)
+    return math.inf if found is None else math.sqrt(found.mean_square)
+
+
+def _known(fitted: Fitted, pieces: Pieces, n: int) -> Float[ndarray, "pieces n"]:
+    """The initial states that a fit has found, or those that fit other pieces best."""
+    return fitted.x0 if len(fitted.x0) == len(pieces) else initial_state(fitted.step, n, pieces).x0
+
+
+def _candidates(
+    shape: Shape, linear: Decoupling, points: Float[ndarray, "T m"], n_starts: int, rng: np.random.Generator
+) -> Iterator[_Candidate]:
+    n = shape.n_states
+    if shape.feedback:
+        for k in range(n_starts):
+            name = "physical" if k == 0 else f"random {k}"
+            yield _candidate(shape, linear, points, rng, name, deterministic=k == 0, front=None)
+        return
+    step, blocks = modal(linear, n, points)
+    step, points = _refitted(step, n, points, linear)
+    for size in range(1, len(blocks)):
+        for chosen in combinations(range(len(blocks)), size):
+            front = np.zeros(n, dtype=bool)
+            for i in chosen:
+                front[blocks[i]] = True
+            if abs(2 * int(front.sum()) - n) > n // 3:  # filters of about the same order
+                continue
+            for k in range(max(1, n_starts // 3)):
+                name = f"{_in_words(step, front, n)} in front, {k + 1}"
+                yield _candidate(shape, step, points, rng, name, deterministic=False, front=front)
+
+
+def _in_words(step: Decoupling, front: Bool[ndarray, " n"], n: int) -> str:
+    assert step.linear is not None
+    poles = np.linalg.eigvals(step.linear[:n, :n][np.ix_(front, front)])
+    shown = [f"{p.real:.2f}" + (f"±{p.imag:.2f}i" if p.imag else "") for p in poles.astype(complex) if p.imag >= 0.0]
+    return f"poles {', '.join(shown)}"
+
+
+def _candidate(
+    shape: Shape,
+    linear: Decoupling,
+    points: Float[ndarray, "T m"],
+    rng: np.random.Generator,
+    name: str,
+    *,
+    deterministic: bool,
+    front: Bool[ndarray, " n"] | None,
+) -> _Candidate:
+    n = shape.n_states
+    seen = np.ones(points.shape[1], dtype=bool)
+    if front is not None:
+        seen[:n] = front
+    step = begin(linear, n, shape.layers, points, rng, deterministic=deterministic, seen=seen)
+    free = free_parts(step, n, feedthrough=shape.feedthrough, front=front)
+    held = np.array(shape.held)
+    if held.any():
+        W0, domain, g = step.W[0].copy(), step.g[0].domain.copy(), step.g[0]
+        W0[held, n:] = 0.0
+        domain[held] -= g.middle[held, None]
+        step = step.with_parts(W=[W0, *step.W[1:]], g=[type(g)(g.layer.bases, g.C, domain), *step.g[1:]])
+        free["W0"][held, n:] = False
+        free["middle1"][held] = False
+        if len(shape.layers) == 1:
+            free["W1"][n:, held] = False
+    if front is not None:
+        assert step.linear is not None
+        step = step.with_parts(linear=np.where(free["linear"], step.linear, 0.0))
+    return _Candidate(name, step, free, None if front is None else int(front.sum()))
+
+
+def modal(linear: Decoupling, n: int, points: Float[ndarray, "T m"]) -> tuple[Decoupling, list[list[int]]]:
+    """The linear model with a block of states for each real pole and each pair of complex ones, and these blocks.
+
+    Pairs that are nearly real become two real poles, so that they can be shared out one by one.
+    """
+    assert linear.linear is not None
+    values, vectors = np.linalg.eig(linear.linear[:n, :n])
+    columns: list[ndarray] = []
+    blocks: list[list[int]] = []
+    apart: dict[int, float] = {}
+    for i in np.argsort(np.abs(np.angle(values)), kind="stable"):
+        at, pole = len(columns), values[i]
+        if pole.imag < 0.0:
+            continue
+        columns += [vectors[:, i].real] if pole.imag == 0.0 else [vectors[:, i].real, vectors[:, i].imag]
+        if pole.imag and abs(np.angle(pole)) < _NEARLY_REAL:
+            apart |= {at: abs(pole) * (1.0 - _APART), at + 1: min(abs(pole) * (1.0 + _APART), _SLOWEST)}
+            blocks += [[at], [at + 1]]
+        else:
+            blocks.append(list(range(at, len(columns))))
+    T = np.stack(columns, axis=1)
+    step = with_state(linear, T * np.linalg.solve(T, points[:, :n].T).std(axis=1))
+    assert step.linear is not None
+    F = step.linear.copy()
+    within = np.zeros((n, n), dtype=bool)
+    for block in blocks:
+        within[np.ix_(block, block)] = True
+    F[:n, :n] = np.where(within, F[:n, :n], 0.0)
+    for i, pole in apart.items():
+        F[i, i] = pole
+    return step.with_parts(linear=F), blocks
+
+
+def _refitted(
+    step: Decoupling, n: int, points: Float[ndarray, "T m"], linear: Decoupling
+) -> tuple[Decoupling, Float[ndarray, "T m"]]:
+    """B, C and D for poles that have moved, from the outputs of the linear model that they have moved in."""
+    assert step.linear is not None
+    record = Pieces((points[:, n:],), (linear.values(points)[:, n:],))
+    free = np.ones(step.linear.shape, dtype=bool)
+    free[:n, :n] = False
+    fitted = fit_free_run(Movable(step, {"linear": free}), record, np.zeros((1, n)), max_steps=_STEPS[0])
+    along = run(fitted.step, record, fitted.x0)
+    assert along is not None
+    return fitted.step, along.points

@@ -1,0 +1,447 @@
+r"""Decoupled state space: linear dynamics plus a decoupling, fitted to the free run.
+
+    x(t+1) = A x(t) + B u(t) + W_x g(V x(t) + V_u u(t)),      y(t) = C x(t) + D u(t) + c_y + W_y g(...)
+
+One step (x, u) -> (x+, y) is a `Decoupling` with a linear part: files, formulas, source code, ONNX and pictures of
+decouplings are those of one step.
+"""
+
+from __future__ import annotations
+
+import copy
+import os
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+from numpy import ndarray
+
+from .._support._checks import as_count, as_generator
+from .._support._errors import DecouplingWarning, InputError, SolverError
+from .._support._interrupts import INTERRUPTED
+from .._support._progress import progress_callback
+from .._support._threads import one_thread
+from ..bases import AbstractBasis, LayerBasis, Monomial
+from ..fit._layer_bases import layer_bases
+from ..model._decoupling import Decoupling
+from ..model._functions import Outside
+from ..write._formula import Kind
+from ._decoupled import on_range
+from ._free_run import warn_of_escape
+from ._linear import LinearStateSpace
+from ._minimal import minimal, n_redundant
+from ._records import recursion, run
+from ._search import Shape, StateSpaceStart, initial_state, search
+from ._signals import Range, Signals, as_signal
+from ._standard import Standard
+
+_RANGE_FACTOR = 10.0  # a simulation stops when it is this many times as far from the middle as any training output
+_MOST_POINTS = 2000  # of the training run that are kept, for pictures and domains
+_LEAST_SAMPLES = 4  # per free number
+
+
+@dataclass(frozen=True)
+class StateFunction:
+    """A function of the state alone that acts on the state alone, centred where the training data are on average.
+
+    It has fewer numbers than a function of states and inputs that also reaches the output, and extrapolates better
+    where the physics are such: friction of a velocity, a spring of a position.
+    """
+
+    basis: AbstractBasis
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.basis, AbstractBasis):
+            raise InputError(f"`basis` must be a basis such as dc.Tanh(). Got {self.basis!r}.")
+
+
+@dataclass(frozen=True, eq=False)
+class StateSpaceFit:
+    """What a fit has found: a record.
+
+    Attributes
+    ----------
+    step
+        One step (x, u) -> (x+, y) in measured units.
+    linear
+        The linear model with as many states that was fitted to the same data, in measured units.
+    starts
+        One row per start, the linear model first.
+    x0 : (records, n)
+        Initial states of the training records.
+    rmse, linear_rmse
+        Free-run errors on all training records in units of y, one per output.
+    points : (k, n + inputs)
+        (x, u) along the training records, thinned out.
+    n_free
+        Numbers that the fit was free to move, initial states not counted.
+    n_front
+        Without feedback, the states in front of the functions.
+    """
+
+    step: Decoupling
+    linear: Decoupling
+    starts: tuple[StateSpaceStart, ...]
+    x0: Float[ndarray, "records n"]
+    rmse: Float[ndarray, " outputs"]
+    linear_rmse: Float[ndarray, " outputs"]
+    spread: Float[ndarray, " outputs"]
+    points: Float[ndarray, "k m"]
+    n_free: int
+    n_front: int | None
+    limits: Range
+    standard: Standard
+    flat: bool
+
+
+class DecoupledStateSpace:
+    """x+ = A x + B u + W_x g(V x + V_u u), y = C x + D u + c_y + W_y g(...), fitted to the free run.
+
+    Parameters
+    ----------
+    n_states
+        The number n of states.
+    functions
+        The internal functions of one layer: a basis for each, or `StateFunction` of one.
+    ranks, degrees, basis
+        Instead of `functions`: as for `dc.decouple`, for one or more layers. By default two polynomials of degree 3.
+    oversample
+        Steps of the recursion per sample. Inputs in between are interpolated with limited bandwidth, which looks ahead:
+        with more than 1 the model is not causal.
+    feedback
+        Without it, functions stand between two linear blocks (Wiener-Hammerstein): the starts are the ways to share
+        out the poles between them.
+    feedthrough
+        Without it, the input and the functions do not reach the output at once: D = 0 and W_y = 0.
+
+    Examples
+    --------
+    >>> import decoupling as dc, numpy as np
+    >>> u = np.random.default_rng(0).uniform(-1, 1, 600)
+    >>> y = np.zeros(600)
+    >>> for t in range(1, 600):
+    ...     y[t] = 0.7 * y[t - 1] - 0.1 * y[t - 1] ** 3 + u[t - 1]
+    >>> model = dc.sysid.DecoupledStateSpace(1, functions=[dc.Monomial(3)], feedthrough=False).fit(u, y, n_starts=1)
+    >>> bool(np.allclose(model.simulate(u, y[:20]), y, atol=1e-6))
+    True
+    >>> model.n_parameters, model.canonical().n_parameters
+    (8, 4)
+    """
+
+    def __init__(
+        self,
+        n_states: int,
+        functions: Any = None,
+        *,
+        ranks: int | Sequence[int] | None = None,
+        degrees: int | Sequence[int] | None = None,
+        basis: Any = Monomial,
+        oversample: int = 1,
+        feedback: bool = True,
+        feedthrough: bool = True,
+    ) -> None:
+        self.n_states = as_count("n_states", n_states)
+        self.oversample = as_count("oversample", oversample)
+        self.feedback, self.feedthrough = bool(feedback), bool(feedthrough)
+        if not self.feedback and self.n_states < 2:
+            raise InputError("`n_states` must be at least 2 without feedback: one for each linear block. Got 1.")
+        self._layers, self._held = _layers(functions, ranks, degrees, basis)
+        self._fit: StateSpaceFit | None = None
+        self._is_canonical = False
+
+    # Training
+
+    def fit(
+        self,
+        u: object,
+        y: object,
+        *,
+        n_starts: int = 5,
+        validation: Any = 0.25,
+        window: int | None = None,
+        rng: int | np.random.Generator = 0,
+        progress: bool | Callable[..., None] = True,
+    ) -> DecoupledStateSpace:
+        """Fit the free run of one record, or of lists of records, and return the model.
+
+        A linear model comes first, then every start on the beginning of the records; the start with the smallest error
+        on the validation record is finished on all data. Ctrl-C keeps the best so far.
+
+        Parameters
+        ----------
+        u, y
+            Records of shape (T,) or (T, channels), or lists of them.
+        n_starts
+            The first start is deterministic: functions of the outputs of the linear model and of their changes. The
+            others are random. Without feedback, a third as many for each way to share out the poles.
+        validation
+            The share of the longest record that is held back at its end, or a record (u, y) of its own.
+        window
+            Begin with windows of so many samples, each with an initial state of its own (multiple shooting), where a
+            free run over whole records drifts or is unstable; windows then grow to whole records, as far as the model
+            can be run over them.
+        """
+        signals = Signals.read(u, y)
+        starts = as_count("n_starts", n_starts)
+        length = None if window is None else as_count("window", window, least=2 * self.n_states + 2)
+        standard = Standard.of(signals, self.oversample)
+        training, judged = _split(signals, validation, self.n_states)
+        shape = Shape(self.n_states, self._layers, self._held, self.feedthrough, self.feedback)
+        everything = standard.pieces(signals)
+        with progress_callback(progress, "Identifying") as report, one_thread(), np.errstate(all="ignore"):
+            found = search(
+                shape,
+                standard.pieces(training),
+                standard.slow(training),
+                standard.pieces(judged),
+                everything,
+                n_starts=starts,
+                rng=as_generator(rng),
+                window=length,
+                report=report,
+            )
+            if found.interrupted:
+                warnings.warn(INTERRUPTED, DecouplingWarning, stacklevel=2)
+            if found.fitted is found.linear and not found.interrupted:
+                raise SolverError(
+                    "No start gave a model whose free run stays finite on the validation record: give `window`, fewer "
+                    "states or functions, or another `validation`."
+                )
+            self._fit = _record(found, standard, signals, everything, self.n_states)
+        self._is_canonical = False
+        return self
+
+    # What it is
+
+    @property
+    def fitted(self) -> StateSpaceFit:
+        """What the fit has found: starts, errors, the linear model beside it."""
+        if self._fit is None:
+            raise InputError("The model must be fitted first: call fit(u, y).")
+        return self._fit
+
+    @property
+    def step(self) -> Decoupling:
+        """One step (x, u) -> (x+, y) as a decoupling, in measured units."""
+        return self.fitted.step
+
+    @property
+    def starts(self) -> tuple[StateSpaceStart, ...]:
+        """The linear model and all starts, with their errors."""
+        return self.fitted.starts
+
+    @property
+    def n_parameters(self) -> int:
+        """Numbers that the fit was free to move; in canonical form those that are left when redundant ones are fixed.
+
+        Initial states do not count.
+        """
+        fitted = self.fitted
+        redundant = n_redundant(self._layers, self.n_states, fitted.n_front) if self._is_canonical else 0
+        return fitted.n_free - redundant
+
+    def linear(self) -> LinearStateSpace:
+        """The part without functions: poles, frequency response."""
+        return LinearStateSpace.of(self.step, self.n_states)
+
+    def baseline(self) -> LinearStateSpace:
+        """The linear model with as many states that was fitted to the same records."""
+        return LinearStateSpace.of(self.fitted.linear, self.n_states)
+
+    def canonical(self) -> DecoupledStateSpace:
+        """The same model with the smallest number of parameters: states are outputs and their successors.
+
+        The state becomes (C x, C A x, ...), which fixes n^2 numbers; weights of polynomials have a largest entry of 1,
+        and so do coefficients.
+        """
+        fitted, n = self.fitted, self.n_states
+        step, T = minimal(fitted.step, n, feedback=self.feedback)
+        back = np.linalg.inv(T)
+        points = fitted.points.copy()
+        points[:, :n] = points[:, :n] @ back.T
+        other = copy.copy(self)
+        other._fit = replace(fitted, step=step, x0=fitted.x0 @ back.T, points=points)
+        other._is_canonical = True
+        return other
+
+    def with_outside(self, outside: Outside) -> DecoupledStateSpace:
+        """The same model where the training data have been, and beyond what `outside` says; see `dc.Functions`."""
+        fitted = self.fitted
+        step = fitted.step
+        u = step.arguments(fitted.points)
+        g = [on_range(functions, a, outside) for functions, a in zip(step.g, u, strict=True)]
+        other = copy.copy(self)
+        other._fit = replace(fitted, step=step.with_parts(g=g))
+        return other
+
+    # What it computes
+
+    def simulate(self, u: object, y_init: Any = None) -> ndarray:
+        """Run freely from the state that fits the first outputs best.
+
+        Parameters
+        ----------
+        u : (T,) or (T, inputs)
+            Inputs, from the time of the first entry of `y_init` on.
+        y_init : (k,) or (k, outputs), optional
+            The first measured outputs, at least as many as states; 50 are common. Without them the run begins where
+            the first training record did.
+
+        Returns
+        -------
+        (T,) or (T, outputs)
+            Outputs of the model at all times. When they leave ten times the training range, the simulation stops with
+            a warning that names the step, and the rest is NaN.
+        """
+        fitted, n = self.fitted, self.n_states
+        inputs = self._signal("u", u, len(fitted.standard.u_mean))
+        x0 = fitted.x0[0] if y_init is None else self._initial_state(inputs, y_init)
+        M = self.oversample
+        fine = fitted.standard.inputs(inputs) * fitted.standard.u_size + fitted.standard.u_mean
+        with np.errstate(all="ignore"):
+            rows: Any = fine[:, 0] if fine.shape[1] == 1 else fine
+            x = recursion(fitted.step, n)(rows.tolist(), x0.tolist())
+            ahead = np.concatenate([x, fine[: len(x)]], axis=1)[::M]
+            ahead = ahead[np.cumprod(np.isfinite(ahead).all(axis=1)).astype(bool)]
+            y = np.full((len(inputs), fitted.step.n_outputs - n), np.nan)
+            y[: len(ahead)] = fitted.step.values(ahead)[:, n:]
+            inside = (y >= fitted.limits.low) & (y <= fitted.limits.high)
+        bad = np.flatnonzero(~inside.all(axis=1))
+        if bad.size:
+            y[bad[0] :] = np.nan
+            warn_of_escape(type(self).__name__, int(bad[0]), len(inputs), fitted.limits)
+        return self._shaped(y)
+
+    def _initial_state(self, u: Float[ndarray, "T inputs"], y_init: Any) -> Float[ndarray, " n"]:
+        fitted, n = self.fitted, self.n_states
+        y = self._signal("y_init", y_init, len(fitted.standard.y_mean))
+        if y.size < n:
+            raise InputError(
+                f"`y_init` must hold at least {n} numbers, one per state. Got {y.size}: give the first measured "
+                "outputs, for example y[:50]."
+            )
+        if len(u) < len(y):
+            raise InputError(f"`u` must be at least as long as `y_init`. Got {len(u)} and {len(y)} samples.")
+        pieces = fitted.standard.pieces(Signals((u[: len(y)],), (y,)))
+        step = fitted.standard.standard(fitted.step, n)
+        with one_thread(), np.errstate(all="ignore"):
+            tried = [initial_state(step, n, pieces, x[None]) for x in (np.zeros(n), fitted.x0[0])]
+        return min(tried, key=lambda f: f.rmse).x0[0]
+
+    def _signal(self, name: str, value: Any, channels: int) -> Float[ndarray, "T channels"]:
+        signal = as_signal(name, value)
+        if signal.shape[1] != channels:
+            raise InputError(f"`{name}` must have {channels} channels, as in training. Got shape {signal.shape}.")
+        return signal
+
+    def _shaped(self, y: Float[ndarray, "T outputs"]) -> ndarray:
+        return y[:, 0] if self.fitted.flat else y
+
+    # Files and screens
+
+    def formula(self, kind: Kind = "text", *, digits: int | None = None) -> Any:
+        """One step written out: the next states and the output from states and input; see `Decoupling.formula`.
+
+        "c" gives the source of ``void f(const double *x, double *y)`` with x the states and inputs, y the next states
+        and outputs.
+        """
+        return self.step.formula(kind, digits=digits)
+
+    def save_onnx(self, path: str | os.PathLike[str], **options: Any) -> None:
+        """Write one step as ONNX; options as for `Decoupling.save_onnx`."""
+        self.step.save_onnx(path, **options)
+
+    def __repr__(self) -> str:
+        if self._fit is None:
+            return f"DecoupledStateSpace({self.n_states} states, not fitted)"
+        ranks = "-".join(str(r) for r in self.step.ranks)
+        return f"DecoupledStateSpace({self.n_states} states, {ranks} functions, {self.n_parameters} parameters)"
+
+
+def _layers(functions: Any, ranks: Any, degrees: Any, basis: Any) -> tuple[tuple[LayerBasis, ...], tuple[bool, ...]]:
+    """The bases of all layers, and which functions of the first are `StateFunction`s."""
+    if functions is not None:
+        if ranks is not None or degrees is not None:
+            raise InputError("`functions` must be given without `ranks` and `degrees`. Got both.")
+        given = list(functions) if isinstance(functions, Sequence) and not isinstance(functions, str) else []
+        if not given or not all(isinstance(f, AbstractBasis | StateFunction) for f in given):
+            raise InputError(
+                "`functions` must be a list with one basis per function, such as [dc.Monomial(3), dc.Tanh()]. "
+                f"Got {functions!r}."
+            )
+        held = tuple(isinstance(f, StateFunction) for f in given)
+        return (LayerBasis(tuple(f.basis if isinstance(f, StateFunction) else f for f in given)),), held
+    layers = layer_bases(2 if ranks is None else ranks, 3 if ranks is None and degrees is None else degrees, basis)
+    return layers, (False,) * len(layers[0].bases)
+
+
+def _split(signals: Signals, validation: Any, n: int) -> tuple[Signals, Signals]:
+    """Records to fit, and records that choose among the starts."""
+    if isinstance(validation, float | int) and not isinstance(validation, bool):
+        if not 0.0 < validation < 1.0:
+            raise InputError(f"`validation` must be a share between 0 and 1, or a record (u, y). Got {validation!r}.")
+        longest = int(np.argmax([len(record) for record in signals.u]))
+        cut = round((1.0 - validation) * len(signals.u[longest]))
+        held = Signals((signals.u[longest][cut:],), (signals.y[longest][cut:],))
+        u, y = list(signals.u), list(signals.y)
+        u[longest], y[longest] = u[longest][:cut], y[longest][:cut]
+        signals = Signals(tuple(u), tuple(y))
+    else:
+        parts = tuple(validation) if hasattr(validation, "__iter__") else ()
+        if len(parts) != 2:
+            raise InputError(f"`validation` must be a share between 0 and 1, or a record (u, y). Got {validation!r}.")
+        held = Signals.read(*parts)
+        if (held.n_inputs, held.n_outputs) != (signals.n_inputs, signals.n_outputs):
+            raise InputError(
+                f"`validation` must have {signals.n_inputs} inputs and {signals.n_outputs} outputs, like the records. "
+                f"Got {held.n_inputs} and {held.n_outputs}."
+            )
+    shortest = min(len(record) for record in held.u)
+    if shortest < 4 * n:
+        raise InputError(f"`validation` must leave at least {4 * n} samples for {n} states. Got {shortest}.")
+    return signals, held
+
+
+def _record(found: Any, standard: Standard, signals: Signals, everything: Any, n: int) -> StateSpaceFit:
+    """The model in measured units, with its errors on all records."""
+    errors, points, x0 = [], None, None
+    for fitted in (found.linear, found.fitted):
+        state = fitted.x0 if len(fitted.x0) == len(everything) else initial_state(fitted.step, n, everything).x0
+        along = run(fitted.step, everything, state)
+        rmse = np.full(signals.n_outputs, np.inf)
+        if along is not None:
+            rmse = np.sqrt(np.mean(along.residuals**2, axis=0)) * standard.y_size
+            points, x0 = along.points[:: max(1, len(along.points) // _MOST_POINTS)], state
+        errors.append(rmse)
+    assert points is not None
+    assert x0 is not None
+    points = np.concatenate([points[:, :n], points[:, n:] * standard.u_size + standard.u_mean], axis=1)
+    y = np.concatenate(signals.y)
+    names = _names(n, signals.n_inputs, signals.n_outputs)
+    step = standard.measured(found.fitted.step, n).with_names(*names)
+    return StateSpaceFit(
+        step,
+        standard.measured(found.linear.step, n).with_names(*names),
+        found.rows,
+        x0,
+        errors[1],
+        errors[0],
+        y.std(axis=0),
+        points,
+        found.n_free,
+        found.n_front,
+        Range.of("y", signals.y).widened(_RANGE_FACTOR),
+        standard,
+        signals.flat,
+    )
+
+
+def _names(n: int, n_inputs: int, n_outputs: int) -> tuple[list[str], list[str]]:
+    def channels(letter: str, count: int) -> list[str]:
+        return [letter] if count == 1 else [f"{letter}{i + 1}" for i in range(count)]
+
+    states = [f"x{i + 1}" for i in range(n)]
+    return [*states, *channels("u", n_inputs)], [*(f"{x}(t+1)" for x in states), *channels("y", n_outputs)]

@@ -1,0 +1,352 @@
+"""Decoupled state space: what is fitted is found again, derivatives are exact, forms agree, bad input is named."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+import decoupling as dc
+from decoupling.bases import LayerBasis
+from decoupling.sysid._beginning import begin, free_parts
+from decoupling.sysid._minimal import n_redundant
+from decoupling.sysid._movable import Movable
+from decoupling.sysid._records import Pieces, normal_equations, run, sensitivities
+from decoupling.sysid._states import linear_step, with_state
+from decoupling.sysid._subspace import subspace
+
+from .systems import duffing
+
+
+def spring(n=600, seed=0, amplitude=1.0):
+    """One state with a cubic in feedback."""
+    u = amplitude * np.random.default_rng(seed).uniform(-1, 1, n)
+    y = np.zeros(n)
+    for t in range(1, n):
+        y[t] = 0.7 * y[t - 1] - 0.1 * y[t - 1] ** 3 + u[t - 1]
+    return u, y
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    u, y = spring()
+    return dc.sysid.DecoupledStateSpace(1, [dc.Monomial(3)], feedthrough=False).fit(u, y, n_starts=2, progress=False)
+
+
+MIXED = (LayerBasis((dc.Monomial(3), dc.Tanh())),)
+
+
+def random_step(seed=0, n=2, m=2, p=2, layers=MIXED):
+    """A stable model with everything in it, and which of its numbers may move: all."""
+    rng = np.random.default_rng(seed)
+    A = 0.4 * np.linalg.qr(rng.standard_normal((n, n)))[0]
+    linear = linear_step(A, *(rng.standard_normal(s) for s in ((n, m), (p, n), (p, m))))
+    points = rng.standard_normal((50, n + m))
+    step = begin(linear, n, layers, points, rng, deterministic=False, seen=np.ones(n + m, dtype=bool))
+    W = [*step.W[:-1], 0.05 * rng.standard_normal(step.W[-1].shape)]
+    step = step.with_parts(W=W, offset=0.1 * rng.standard_normal(n + p))
+    return step, free_parts(step, n, feedthrough=True, front=None)
+
+
+@pytest.mark.parametrize(
+    "layers",
+    [
+        MIXED,
+        (LayerBasis((dc.Spline(3), dc.Spline(3))),),
+        (LayerBasis((dc.Tanh(), dc.Tanh())), LayerBasis((dc.Monomial(2),))),
+    ],
+    ids=["mixed", "splines", "two layers"],
+)
+@pytest.mark.parametrize("oversample", [1, 2])
+def test_derivatives_of_a_free_run_agree_with_finite_differences(layers, oversample):
+    step, free = random_step(layers=layers)
+    rng = np.random.default_rng(1)
+    lengths = (9, 14)
+    pieces = Pieces(
+        tuple(rng.standard_normal((k * oversample, 2)) for k in lengths),
+        tuple(rng.standard_normal((k, 2)) for k in lengths),
+        oversample,
+    )
+    movable, x0 = Movable(step, free), rng.standard_normal((2, 2))
+    equations = normal_equations(movable, step, pieces, 2, run(step, pieces, x0))
+
+    def residuals(v):
+        at = movable.count
+        return run(movable.model(v[:at]), pieces, v[at:].reshape(2, 2)).residuals.ravel()
+
+    v, h = np.concatenate([movable.theta, x0.ravel()]), 1e-6
+    Z = np.stack([(residuals(v - h * e) - residuals(v + h * e)) / (2 * h) for e in np.eye(len(v))])
+    e = residuals(v)
+    assert_allclose(equations.M[0], Z @ Z.T / e.size, atol=1e-6)
+    assert_allclose(equations.g[0], Z @ e / e.size, atol=1e-6)
+
+
+def test_blocks_of_time_give_the_same_equations(monkeypatch):
+    step, free = random_step()
+    rng = np.random.default_rng(1)
+    pieces = Pieces((rng.standard_normal((50, 2)),), (rng.standard_normal((50, 2)),))
+    found = run(step, pieces, np.zeros((1, 2)))
+    whole = normal_equations(Movable(step, free), step, pieces, 2, found)
+    monkeypatch.setattr("decoupling.sysid._records._BLOCK", 700)
+    in_blocks = normal_equations(Movable(step, free), step, pieces, 2, found)
+    assert_allclose(in_blocks.M, whole.M, rtol=1e-10, atol=1e-12)
+    assert_allclose(in_blocks.g, whole.g, rtol=1e-10, atol=1e-12)
+
+
+def test_a_free_run_is_the_recursion_by_its_definition():
+    step, _ = random_step()
+    u = np.random.default_rng(2).standard_normal((20, 2))
+    x, y = np.zeros(2), []
+    for v in u:
+        out = step(np.concatenate([x, v])[None])[0]
+        x = out[:2]
+        y.append(out[2:])
+    found = run(step, Pieces((u,), (np.zeros((20, 2)),)), np.zeros((1, 2)))
+    assert_allclose(found.y, y, rtol=1e-10)
+
+
+def test_other_coordinates_of_the_state_change_nothing_outside():
+    step, _ = random_step()
+    T, centre = np.array([[1.0, 2.0], [-0.5, 1.0]]), np.array([0.3, -0.2])
+    u = np.random.default_rng(2).standard_normal((30, 2))
+    pieces = Pieces((u,), (np.zeros((30, 2)),))
+    x0 = np.array([[0.5, -1.0]])
+    turned = with_state(step, T, centre)
+    assert_allclose(
+        run(turned, pieces, np.linalg.solve(T, (x0 - centre).T).T).y, run(step, pieces, x0).y, rtol=1e-9, atol=1e-12
+    )
+
+
+def test_subspace_finds_the_poles_of_a_linear_system():
+    rng = np.random.default_rng(0)
+    A, B, C = np.array([[0.8, 0.3], [-0.3, 0.8]]), rng.standard_normal((2, 1)), rng.standard_normal((1, 2))
+    u, x, y = rng.standard_normal((500, 1)), np.zeros(2), []
+    for v in u:
+        y.append(C @ x)
+        x = A @ x + B @ v
+    found, _ = subspace((u,), (np.array(y),), 2)
+    assert_allclose(np.sort_complex(np.linalg.eigvals(found)), np.sort_complex(np.linalg.eigvals(A)), atol=1e-8)
+
+
+def test_a_system_of_the_model_class_is_found_exactly(fitted):
+    u, y = spring(300, seed=5, amplitude=1.2)
+    assert_allclose(fitted.simulate(u, y[:20]), y, atol=1e-8)
+    assert fitted.fitted.rmse[0] < 1e-8 < fitted.fitted.linear_rmse[0]
+    chosen = [row for row in fitted.starts if row.chosen]
+    assert len(chosen) == 1
+    assert chosen[0].validation == min(row.validation for row in fitted.starts)
+
+
+def test_the_oscillator_is_met_in_free_run():
+    u, y = duffing(900)
+    model = dc.sysid.DecoupledStateSpace(2, [dc.Monomial(3)]).fit(u, y, n_starts=1, progress=False)
+    u, y = duffing(300, seed=7)
+    assert_allclose(model.simulate(u, y[:30]), y, atol=1e-5)
+
+
+def test_the_canonical_form_is_the_same_model_with_fewer_numbers(fitted):
+    u, y = spring(100, seed=3)
+    canonical = fitted.canonical()
+    assert_allclose(canonical.simulate(u, y[:20]), fitted.simulate(u, y[:20]), atol=1e-9)
+    # A, B, C, c_y, two weights before and one behind, two coefficients; less a scale of the state and two of the cubic.
+    assert (fitted.n_parameters, canonical.n_parameters) == (9, 6)
+    assert_allclose(canonical.linear().C, [[1.0]], atol=1e-12)
+    assert_allclose(np.abs(canonical.step.W[0]).max(), 1.0)
+
+
+@pytest.mark.parametrize("bases", [(dc.Tanh(),), (dc.Monomial(3),), (dc.Monomial(3), dc.Tanh())], ids=repr)
+def test_the_canonical_count_is_the_rank_of_the_equations(bases):
+    layers = (LayerBasis(bases),)
+    step, free = random_step(seed=3, m=1, p=1, layers=layers)
+    W = [step.W[0], 5.0 * step.W[1]]
+    movable = Movable(step.with_parts(W=W, offset=[0.0, 0.0, 0.1]), free)  # states have no constants
+    u = np.random.default_rng(1).standard_normal((400, 1))
+    pieces = Pieces((u,), (np.zeros((400, 1)),))
+    before = np.zeros((movable.count + 2, 2))
+    before[-2:] = np.eye(2)
+    found = run(movable.start, pieces, np.zeros((1, 2)))
+    Z = sensitivities(movable, movable.start, 2, found.points, before, 1)[0][: movable.count, :, 0]
+    singular = np.linalg.svd(Z / np.linalg.norm(Z, axis=1)[:, None])[1]
+    assert np.count_nonzero(singular > 1e-10 * singular[0]) == movable.count - n_redundant(layers, 2, None)
+
+
+def test_several_records_inputs_and_outputs():
+    rng = np.random.default_rng(0)
+    u = [np.array([5.0, 0.0]) + rng.uniform(-1, 1, (300, 2)) for _ in range(2)]
+    y = []
+    for v in u:
+        x = np.zeros(2)
+        rows = []
+        for a, b in v - [5.0, 0.0]:
+            rows.append([3.0 + x[0], 100.0 * x[1]])
+            x = np.array([0.6 * x[0] - 0.2 * np.tanh(2 * x[1]) + a, 0.5 * x[1] + 0.3 * x[0] + b])
+        y.append(np.array(rows))
+    model = dc.sysid.DecoupledStateSpace(2, [dc.Tanh()]).fit(u, y, n_starts=2, progress=False)
+    assert model.fitted.x0.shape == (2, 2)
+    assert_allclose(model.simulate(u[1], y[1][:20]), y[1], atol=1e-4)
+
+
+def test_state_functions_see_states_and_act_on_states_alone():
+    u, y = duffing(250)
+    model = dc.sysid.DecoupledStateSpace(2, [dc.Monomial(3), dc.sysid.StateFunction(dc.Tanh())])
+    step = model.fit(u, y, n_starts=1, progress=False).step
+    assert step.W[0][1, 2] == 0.0
+    assert step.W[1][2, 1] == 0.0
+    assert step.W[0][0, 2] != 0.0
+    assert step.W[1][2, 0] != 0.0
+
+
+def test_a_wiener_hammerstein_model_has_no_feedback_around_its_function():
+    rng = np.random.default_rng(0)
+    u = rng.uniform(-2, 2, 1500)
+    a, b = np.zeros(1500), np.zeros(1500)
+    for t in range(1, 1500):
+        a[t] = 0.8 * a[t - 1] + 0.2 * u[t - 1]
+        b[t] = 0.4 * b[t - 1] + np.tanh(3 * a[t - 1])
+    model = dc.sysid.DecoupledStateSpace(2, [dc.Tanh()], feedback=False).fit(u, b, n_starts=3, progress=False)
+    assert model.fitted.rmse[0] < 1e-3 * b.std()
+    poles = np.sort(np.abs(model.linear().poles))
+    assert_allclose(poles, [0.4, 0.8], atol=1e-2)
+    seen = np.abs(model.step.W[0][0, :2]) > 1e-12
+    acted = np.abs(model.step.W[1][:2, 0]) > 1e-12
+    assert not np.any(seen & acted)
+
+
+def test_windows_are_fitted_with_initial_states_of_their_own():
+    u, y = spring()
+    model = dc.sysid.DecoupledStateSpace(1, [dc.Monomial(3)]).fit(u, y, n_starts=1, window=60, progress=False)
+    assert model.fitted.rmse[0] < 1e-6
+
+
+def test_oversampling_keeps_the_measured_times():
+    fine = np.sum([np.sin(w * np.arange(1600) + k) for k, w in enumerate((0.1, 0.17, 0.31, 0.43))], axis=0)
+    x = np.zeros(1600)
+    for t in range(1, 1600):
+        x[t] = 0.9 * x[t - 1] - 0.01 * x[t - 1] ** 3 + 0.3 * fine[t - 1]
+    u, y = fine[::2], x[::2]  # within its band an input is known between the samples
+    model = dc.sysid.DecoupledStateSpace(1, [dc.Monomial(3)], oversample=2).fit(u, y, n_starts=1, progress=False)
+    causal = dc.sysid.DecoupledStateSpace(1, [dc.Monomial(3)]).fit(u, y, n_starts=1, progress=False)
+    assert model.simulate(u, y[:20]).shape == y.shape
+    assert model.fitted.rmse[0] < 0.2 * causal.fitted.rmse[0]
+
+
+def test_the_same_seed_gives_the_same_model():
+    u, y = duffing(200)
+    first, second = (
+        dc.sysid.DecoupledStateSpace(2, [dc.Tanh()]).fit(u, y, n_starts=2, rng=4, progress=False) for _ in range(2)
+    )
+    assert first.starts == second.starts
+    assert np.array_equal(first.step.linear, second.step.linear)
+
+
+def test_ctrl_c_keeps_the_best_until_then():
+    u, y = duffing(400)
+    seen = []
+
+    def stop(**values):
+        seen.append(values)
+        if values.get("stage", "").startswith("start 2"):
+            raise KeyboardInterrupt
+
+    model = dc.sysid.DecoupledStateSpace(2, [dc.Tanh()])
+    with pytest.warns(dc.DecouplingWarning, match="Stopped by Ctrl-C"):
+        model.fit(u, y, n_starts=3, progress=stop)
+    assert [row.start for row in model.starts] == ["linear", "physical", "random 1"]
+    assert np.isfinite(model.simulate(u, y[:20])).all()
+
+
+def test_a_simulation_that_escapes_stops_with_a_warning(fitted):
+    u, y = spring(50)
+    with pytest.warns(dc.DecouplingWarning, match="left the range"):
+        out = fitted.simulate(1e3 * u, y[:5])
+    assert np.isnan(out[-1])
+
+
+def test_functions_that_stay_constant_outside_keep_a_simulation_finite(fitted):
+    u, y = spring(200)
+    bounded = fitted.with_outside("constant")
+    assert_allclose(bounded.simulate(u, y[:20]), fitted.simulate(u, y[:20]), atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: dc.sysid.DecoupledStateSpace(0), "`n_states` must be a whole number"),
+        (lambda: dc.sysid.DecoupledStateSpace(2, [3]), "`functions` must be a list with one basis"),
+        (lambda: dc.sysid.DecoupledStateSpace(2, [dc.Tanh()], ranks=2), "without `ranks`"),
+        (lambda: dc.sysid.DecoupledStateSpace(1, feedback=False), "at least 2 without feedback"),
+        (lambda: dc.sysid.DecoupledStateSpace(2).step, "must be fitted first"),
+    ],
+)
+def test_bad_options_are_named(make, message):
+    with pytest.raises(dc.InputError, match=message):
+        make()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda u, y: (u[:-3], y), "must have the same length"),
+        (lambda u, y: (u[:20], y[:20]), "at least .* samples for 2 states"),
+        (lambda u, y: (0 * u, y), "`u` must vary"),
+        (lambda u, y: (u, 0 * y), "`y` must vary"),
+        (lambda u, y: (u, np.where(np.arange(len(y)) == 7, np.nan, y)), "must not have gaps"),
+    ],
+)
+def test_bad_records_are_named(change, message):
+    u, y = change(*duffing(300))
+    with pytest.raises(dc.InputError, match=message):
+        dc.sysid.DecoupledStateSpace(2, [dc.Tanh()]).fit(u, y, n_starts=1, progress=False)
+
+
+def test_bad_options_of_a_fit_are_named(fitted):
+    u, y = spring(200)
+    model = dc.sysid.DecoupledStateSpace(1, [dc.Monomial(3)])
+    for options, message in (
+        ({"validation": 2.0}, "between 0 and 1"),
+        ({"validation": "x"}, "between 0 and 1"),
+        ({"validation": (np.zeros((50, 2)), y[:50])}, "1 inputs and 1 outputs"),
+        ({"window": 1}, "`window` must be"),
+        ({"n_starts": 0}, "`n_starts` must be"),
+    ):
+        with pytest.raises(dc.InputError, match=message):
+            model.fit(u, y, progress=False, **options)
+    with pytest.raises(dc.InputError, match="at least 1 numbers"):
+        fitted.simulate(u, np.zeros((0, 1)))
+    with pytest.raises(dc.InputError, match="at least as long"):
+        fitted.simulate(u[:5], y[:9])
+    with pytest.raises(dc.InputError, match="must have 1 channels"):
+        fitted.simulate(np.zeros((20, 2)), y[:9])
+
+
+def test_an_unstable_system_is_fitted_in_windows_or_named():
+    u = np.random.default_rng(0).uniform(-1, 1, 400)
+    y = np.zeros(400)
+    for t in range(1, 400):
+        y[t] = 1.02 * y[t - 1] + 0.1 * u[t - 1]
+    model = dc.sysid.DecoupledStateSpace(1, [dc.Tanh()])
+    model.fit(u, y, n_starts=1, window=50, progress=False)
+    assert np.isfinite(model.fitted.rmse).all()
+
+
+def test_the_formula_and_its_sources_are_one_step(fitted):
+    assert "x1(t+1) =" in fitted.formula()
+    assert "void f(const double *x, double *y)" in fitted.formula("c")
+    space = {}
+    exec(fitted.formula("python"), space)
+    assert_allclose(space["f"](0.3, 0.4), fitted.step([[0.3, 0.4]])[0])
+
+
+def test_the_linear_part_has_poles_and_a_frequency_response(fitted):
+    linear = fitted.baseline()
+    assert linear.is_stable
+    z = np.exp(2j * np.pi * 0.1)
+    by_hand = linear.C @ np.linalg.inv(z * np.eye(1) - linear.A) @ linear.B + linear.D
+    assert_allclose(linear.frequency_response([0.1])[0], by_hand)
+    assert "1 states" in repr(linear)
+
+
+def test_the_linear_part_goes_to_python_control(fitted):
+    control = pytest.importorskip("control")
+    system = fitted.linear().to_control(dt=0.5)
+    assert isinstance(system, control.StateSpace)
+    assert system.dt == 0.5
+    assert_allclose(system.A, fitted.linear().A)
