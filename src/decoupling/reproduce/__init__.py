@@ -1,6 +1,7 @@
 """The experiments of the paper, and our own, as functions that the command line calls."""
 
 from ._cliff import Cliff, cliff_markdown, run_cliff, write_cliff
+from ._curves import CurvesTable, curves_markdown, run_curves, write_curves
 from ._equivariance import Equivariance, equivariance_markdown, run_equivariance, write_equivariance
 from ._functions import FunctionsTable, functions_markdown, run_functions, write_functions
 from ._recovery import Recovery, recovery_markdown, run_recovery, write_recovery
@@ -10,6 +11,7 @@ from ._table1 import Table1, run_table1, table1_markdown, write_table1
 
 __all__ = [
     "Cliff",
+    "CurvesTable",
     "Equivariance",
     "FunctionsTable",
     "Recovery",
@@ -17,10 +19,12 @@ __all__ = [
     "SilverboxFigure",
     "Table1",
     "cliff_markdown",
+    "curves_markdown",
     "equivariance_markdown",
     "functions_markdown",
     "recovery_markdown",
     "run_cliff",
+    "run_curves",
     "run_equivariance",
     "run_functions",
     "run_recovery",
@@ -31,6 +35,7 @@ __all__ = [
     "silverbox_markdown",
     "table1_markdown",
     "write_cliff",
+    "write_curves",
     "write_equivariance",
     "write_functions",
     "write_recovery",
