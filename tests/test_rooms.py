@@ -27,6 +27,8 @@ LEVEL["__version__"] = -1  # of the package itself, known everywhere
 ONLY_SUPPORT = ("data",)  # may use nothing else
 # Methods of one line that call up, so that people find them on the object in their hands.
 FACADES = {
+    ("model/_decoupling.py", "Decoupling", "recognise"),
+    ("model/_decoupling.py", "Decoupling", "simplified"),
     ("model/_decoupling.py", "Decoupling", "formula"),
     ("model/_decoupling.py", "Decoupling", "plot"),
     ("model/_decoupling.py", "Decoupling", "plot_functions"),
@@ -42,6 +44,7 @@ FACADES = {
     ("fit/_result.py", "Result", "plot_fit"),
     ("fit/_result.py", "Result", "report"),
     ("fit/_result.py", "Result", "_repr_html_"),
+    ("fit/_recognise.py", "Recognition", "_repr_html_"),
     ("fit/_select.py", "Selection", "plot"),
 }
 

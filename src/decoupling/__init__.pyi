@@ -22,6 +22,7 @@ from .bases import Exponential as Exponential
 from .bases import Friction as Friction
 from .bases import Gaussian as Gaussian
 from .bases import LeakyReLU as LeakyReLU
+from .bases import Logarithm as Logarithm
 from .bases import Monomial as Monomial
 from .bases import Rational as Rational
 from .bases import ReLU as ReLU
@@ -33,10 +34,15 @@ from .bases import Tanh as Tanh
 from .bases import Trigonometric as Trigonometric
 from .estimators._regressor import DecouplingRegressor as DecouplingRegressor
 from .fit._decouple import decouple as decouple
+from .fit._recognise import NamedCurve as NamedCurve
+from .fit._recognise import RecognisedFunction as RecognisedFunction
+from .fit._recognise import Recognition as Recognition
 from .fit._result import Result as Result
 from .fit._select import Selection as Selection
 from .fit._select import select as select
 from .fit._settings import Settings as Settings
+from .fit._simplified import Change as Change
+from .fit._simplified import Simplified as Simplified
 from .model._decoupling import Decoupling as Decoupling
 from .model._factor_match import FactorComparison as FactorComparison
 from .model._factor_match import compare_factors as compare_factors

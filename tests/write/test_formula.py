@@ -40,7 +40,7 @@ def _code(value):
 def read(text, model, X):
     """The values of a text, read as people would; and those of all variables."""
     known = dict(zip((f"x{i + 1}" for i in range(model.n_inputs)), X.T, strict=True))
-    functions = {name: getattr(np, name) for name in ("cos", "sin", "tanh", "exp", "abs")}
+    functions = {name: getattr(np, name) for name in ("cos", "sin", "tanh", "exp", "log", "abs")}
     functions |= {"max": np.maximum, "min": np.minimum, "select": np.select}
     for line in text.splitlines():
         target, _, value = line.partition("  for ")[0].partition(" = ")
@@ -83,7 +83,7 @@ def plain(text):
         (r"\\begin\{aligned\}\n|\n\\end\{aligned\}| \\\\|&(?==)| \\quad", ""),
         (r"\\le", "<="),
         (r"\\,", " "),
-        (r"\\(cos|sin|tanh|exp|min|max)", r"\1"),
+        (r"\\(cos|sin|tanh|exp|log|min|max)", r"\1"),
         (r"\\frac\{1\}\{(.*?)\}", r"1/(\1)"),
         (r"\|(.*?)\|", r"abs(\1)"),
         ("−", "-"),

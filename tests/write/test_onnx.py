@@ -65,6 +65,7 @@ NEEDED = {
     "Trigonometric": {"Cos", "Sin"},
     "Absolute": {"Abs"},
     "Rational": {"Reciprocal"},
+    "Logarithm": {"Clip", "Log"},
     **{name: {"Tanh"} for name in ("Tanh", "Sigmoid", "Friction")},
     **{name: {"Exp"} for name in ("Exponential", "Gaussian")},
     **{name: {"Clip"} for name in ("Spline", "Saturation", "DeadZone", "ReLU", "LeakyReLU")},

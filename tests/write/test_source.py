@@ -121,6 +121,7 @@ def test_what_is_not_a_number_stays_so():
 IMPORTED = {
     "Trigonometric": "cos, sin",
     **dict.fromkeys(["Tanh", "Sigmoid", "Friction"], "tanh"),
+    "Logarithm": "log",
     **dict.fromkeys(["Exponential", "Gaussian"], "exp"),
 }
 
@@ -177,7 +178,7 @@ def test_names_of_the_model_become_identifiers_and_are_told():
     ]
     assert "def f(a_b, a_b_, lambda_):" in source and "return v_50, tanh_" in source
     assert error(of_python(model)(points()), model, points()) < 1e-14
-    with pytest.raises(dc.InputError, match="Python names for this, other than f, cos, sin, tanh, exp, abs"):
+    with pytest.raises(dc.InputError, match="Python names for this, other than f, cos, sin, tanh, exp, log, abs"):
         model.formula("python", inputs=names[0])
 
 

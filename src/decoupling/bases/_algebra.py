@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 import numpy as np
 
 E = TypeVar("E")
-FUNCTIONS = ("cos", "sin", "tanh", "exp", "abs", "reciprocal")  # what `AbstractAlgebra.apply` knows
+FUNCTIONS = ("cos", "sin", "tanh", "exp", "log", "abs", "reciprocal")  # what `AbstractAlgebra.apply` knows
 
 
 @dataclass(frozen=True)

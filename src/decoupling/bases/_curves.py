@@ -197,6 +197,34 @@ class Exponential(AbstractCurve):
 
 
 @dataclass(frozen=True)
+class Logarithm(AbstractCurve):
+    """phi_1(t) = log(1 + t) for t >= 0, and its mirror image -log(1 - t) below: it goes on for ever both ways."""
+
+    @property
+    def in_words(self) -> str:
+        return "multiples of log"
+
+    def evaluate(self, t: Values) -> Table:
+        return (np.sign(t) * np.log1p(np.abs(t)))[..., None]
+
+    def derivative(self, t: Values) -> Table:
+        return (1.0 / (1.0 + np.abs(t)))[..., None]
+
+    def second_derivative(self, t: Values) -> Table:
+        return (-np.sign(t) / (1.0 + np.abs(t)) ** 2)[..., None]
+
+    def roughness(self) -> Float[ndarray, "k d"]:
+        """The root of twice the integral of (1 + t)^-4 from 0 to 1: quadrature does not like the kink at 0."""
+        return np.array([[np.sqrt(7.0 / 12.0)]])
+
+    def _curve(self, algebra: AbstractAlgebra[Any], t: Any) -> Any:
+        one, minus = algebra.number(1.0), algebra.number(-1.0)
+        above = algebra.apply("log", algebra.sum([one, algebra.clip(t, 0.0, np.inf)]))
+        below = algebra.apply("log", algebra.sum([one, algebra.product([minus, algebra.clip(t, -np.inf, 0.0)])]))
+        return algebra.sum([above, algebra.product([minus, below])])
+
+
+@dataclass(frozen=True)
 class Gaussian(AbstractCurve):
     """phi_1(t) = exp(-t^2) - 1."""
 
@@ -310,6 +338,7 @@ CURVES: tuple[type[AbstractCurve], ...] = (
     LeakyReLU,
     Friction,
     Exponential,
+    Logarithm,
     Gaussian,
     Rational,
 )

@@ -86,6 +86,7 @@ BASES = (
     "leaky-relu",
     "friction",
     "exponential",
+    "logarithm",
     "gaussian",
     "rational",
 )

@@ -171,6 +171,19 @@ def functions(runs: int, **asked: Any) -> None:
 
 
 @reproduce.command()
+@runs_option(5, "Systems per kind of curve.")
+@experiment_options("curves")
+def curves(runs: int, **asked: Any) -> None:
+    """Names for curves: how often functions that were fitted with splines are called what they are.
+
+    Finished runs are kept in curves-runs.jsonl: a command that was stopped goes on where it was.
+    """
+    from ..reproduce import curves_markdown, run_curves, write_curves
+
+    Experiment("curves", **asked).carry_out(partial(run_curves, n_runs=runs), write_curves, curves_markdown)
+
+
+@reproduce.command()
 @runs_option(30, "Draws of training regressors.")
 @click.option("--quick", is_flag=True, help="Two runs of ranks 3 and 4, within a minute.")
 @experiment_options("silverbox")

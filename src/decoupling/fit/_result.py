@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from jaxtyping import Float
@@ -21,6 +21,7 @@ from ..samples._samples import Samples
 from ..solvers import AbstractSolver, History, LamRow, StartRow
 from ..solvers._inference import Identifiability, identifiability, standard_errors
 from ..solvers._status import Status
+from ._recognise import Recognition, recognise
 from ._settings import Settings
 
 if TYPE_CHECKING:
@@ -141,6 +142,24 @@ class Result:
         """
         points = None if u is None else as_array("u", u, ("k",))
         return standard_errors(self.decoupling, self.samples, points, self._fixed, self.ridge)
+
+    def recognise(self, *, curves: Sequence[str] | None = None, tolerance: float | None = None) -> Recognition:
+        """Name the internal functions from the samples that were fitted, see `Decoupling.recognise`.
+
+        Examples
+        --------
+        >>> import decoupling as dc, numpy as np
+        >>> X = np.random.default_rng(0).uniform(-1, 1, (80, 2))
+        >>> F = np.stack([(X[:, 0] + X[:, 1]) ** 2, X[:, 0] - X[:, 1]], axis=1)
+        >>> dc.decouple(dc.Samples(X, F=F), ranks=2, degrees=4).recognise().names
+        ('parabola', 'line')
+        """
+        used = self.n_effective or self.decoupling.n_parameters
+        return recognise(self.decoupling, self.samples, curves=curves, tolerance=tolerance, n_parameters=used)
+
+    def simplified(self, *, curves: Mapping[tuple[int, int], str] | Sequence[str] | None = None, **options: Any) -> Any:
+        """Curves that have names in place of functions, refitted to the samples, see `Decoupling.simplified`."""
+        return self.decoupling.simplified(self.samples, curves=curves, **options)
 
     @property
     def _fixed(self) -> Collection[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -343,6 +343,103 @@ class Decoupling:
             np.sqrt(np.mean(np.sum(A**2, axis=1) * G**2 * np.sum(B**2, axis=2), axis=0))
             for A, G, B in zip(left, slopes, right, strict=True)
         )
+
+    # What its functions are
+
+    def recognise(
+        self,
+        X: object,
+        *,
+        curves: Sequence[str] | None = None,
+        tolerance: float | None = None,
+        progress: bool | Callable[..., None] = True,
+    ) -> Any:
+        r"""Name the internal functions: for each the simplest curve that the data cannot tell from it.
+
+        Constant, line, parabola, cubic (odd or not), polynomials of degree 4 and 5, tanh, saturation, dead zone, \|u\|,
+        ReLU, leaky ReLU, friction, sine, exponential, logarithm, Gaussian and a rational function are fitted to every
+        function and ranked by misfit and number of parameters. A sigmoid is a tanh. Names that are no better than a
+        smooth curve of any shape are not given.
+
+        Parameters
+        ----------
+        X : (S, m), or `Samples`
+            Where the functions are looked at. With samples that hold values or Jacobians these are what curves are
+            compared with, and the noise in them is what curves may be off by; with points, the functions themselves.
+        curves
+            Names to choose from; all of them by default.
+        tolerance
+            What a curve may be off by at single points whatever the samples say, as a share of the spread of the
+            function: 0.002 by default, and 0.02 where there are points only.
+        progress
+            As in `decouple`.
+
+        Returns
+        -------
+        Recognition
+            A table of names with what speaks for them; ``recognition[1, 2].best`` is the curve of g_1,2.
+
+        Notes
+        -----
+        With a linear part and a single layer, straight lines belong to nobody: \|u\| and ReLU, saturation and dead zone
+        are then the same, and the first of each is named.
+
+        Examples
+        --------
+        >>> import decoupling as dc, numpy as np
+        >>> g = dc.Functions(dc.Saturation(), [[0.0, 1.0]], domain=(-1.4, 1.4))
+        >>> model = dc.Decoupling([[[1.0, 0.5]], [[2.0]]], [g])
+        >>> model.recognise(np.random.default_rng(0).uniform(-1, 1, (200, 2))).sentences()
+        ('g_1 is a saturation at u = ±0.7',)
+        """
+        from ..fit._recognise import recognise
+
+        return recognise(self, X, curves=curves, tolerance=tolerance, progress=progress)
+
+    def simplified(
+        self,
+        X: object,
+        *,
+        curves: Mapping[tuple[int, int], str] | Sequence[str] | None = None,
+        prune: bool = True,
+        tolerance: float | None = None,
+        progress: bool | Callable[..., None] = True,
+    ) -> Any:
+        """Put curves that have names in place of functions, drop and merge functions, and refit the rest.
+
+        Parameters
+        ----------
+        X : (S, m), or `Samples`
+            What the simpler model is fitted to: values and Jacobians of the samples, or this model at the points.
+        curves
+            Which function becomes what, such as ``{(1, 2): "saturation"}`` for g_1,2; or names to choose from. By
+            default every function becomes what `recognise` calls it, and one without a name stays as it is.
+        prune
+            Whether functions that do nothing are dropped and functions that double each other merged, where that is
+            worth the parameters that it saves.
+        tolerance
+            As in `recognise`.
+        progress
+            As in `decouple`.
+
+        Returns
+        -------
+        Simplified
+            The simpler model with its `Result`, and what every step did to the error.
+
+        Examples
+        --------
+        >>> import decoupling as dc, numpy as np
+        >>> X = np.random.default_rng(0).uniform(-1, 1, (200, 2))
+        >>> F = np.clip(X @ [[1.0], [0.5]], -0.7, 0.7)
+        >>> result = dc.decouple(dc.Samples(X, F=F), ranks=1, basis=dc.Spline(16))
+        >>> simpler = result.decoupling.simplified(result.samples).decoupling
+        >>> simpler.g[0].basis, simpler.n_parameters
+        (Saturation(), 6)
+        """
+        from ..fit._simplified import simplified
+
+        return simplified(self, X, curves=curves, prune=prune, tolerance=tolerance, progress=progress)
 
     # Files and screens
 

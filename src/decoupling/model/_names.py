@@ -19,7 +19,7 @@ from .._support._errors import InputError
 
 STAND_IN = "\ufffd"  # for what cannot be shown
 _LONGEST = 80  # letters of a label, and of a Python name made from another
-RESERVED = ("f", "cos", "sin", "tanh", "exp", "abs")  # in Python source
+RESERVED = ("f", "cos", "sin", "tanh", "exp", "log", "abs")  # in Python source
 _BREAKS = re.compile("[\t\n\v\f\r\x1c-\x1e\x85\u2028\u2029]+")
 # Other control codes, marks that turn writing around or cannot be seen, and halves of surrogate pairs.
 _HIDDEN = re.compile(

@@ -148,6 +148,8 @@ def _slope(function: str, x: Tensor, value: Tensor) -> Tensor:
             return 1.0 - value * value
         case "exp":
             return value
+        case "log":
+            return 1.0 / x
         case "abs":
             return torch.sign(x)
         case "reciprocal":

@@ -2,6 +2,7 @@
 
 from ._benchmarks import Benchmarks, benchmarks_markdown, run_benchmarks, write_benchmarks
 from ._cliff import Cliff, cliff_markdown, run_cliff, write_cliff
+from ._curves import CurvesTable, curves_markdown, run_curves, write_curves
 from ._equivariance import Equivariance, equivariance_markdown, run_equivariance, write_equivariance
 from ._functions import FunctionsTable, functions_markdown, run_functions, write_functions
 from ._recovery import Recovery, recovery_markdown, run_recovery, write_recovery
@@ -12,6 +13,7 @@ from ._table1 import Table1, run_table1, table1_markdown, write_table1
 __all__ = [
     "Benchmarks",
     "Cliff",
+    "CurvesTable",
     "Equivariance",
     "FunctionsTable",
     "Recovery",
@@ -20,11 +22,13 @@ __all__ = [
     "Table1",
     "benchmarks_markdown",
     "cliff_markdown",
+    "curves_markdown",
     "equivariance_markdown",
     "functions_markdown",
     "recovery_markdown",
     "run_benchmarks",
     "run_cliff",
+    "run_curves",
     "run_equivariance",
     "run_functions",
     "run_recovery",
@@ -36,6 +40,7 @@ __all__ = [
     "table1_markdown",
     "write_benchmarks",
     "write_cliff",
+    "write_curves",
     "write_equivariance",
     "write_functions",
     "write_recovery",

@@ -157,12 +157,12 @@ def _matrices(curve: Curve, layers: int, rng: np.random.Generator) -> list[ndarr
     z = rng.uniform(-1.0, 1.0, (20_000, _INPUTS))
     W = []
     for _ in range(layers):
-        W.append(_well_conditioned((_RANK, z.shape[1]), rng, z))
+        W.append(well_conditioned((_RANK, z.shape[1]), rng, z))
         z = curve[0](z @ W[-1].T)
-    return [*W, _well_conditioned((_OUTPUTS, _RANK), rng, None)]
+    return [*W, well_conditioned((_OUTPUTS, _RANK), rng, None)]
 
 
-def _well_conditioned(shape: tuple[int, int], rng: np.random.Generator, z: ndarray | None) -> ndarray:
+def well_conditioned(shape: tuple[int, int], rng: np.random.Generator, z: ndarray | None) -> ndarray:
     while True:
         W = rng.normal(size=shape)
         if z is not None:

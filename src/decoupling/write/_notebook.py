@@ -11,6 +11,7 @@ import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
+from ..fit._recognise import Recognition
 from ..fit._result import Result
 from ..model._decoupling import Decoupling
 from ..model._names import Name, as_html, names
@@ -59,6 +60,23 @@ def result_html(result: Result) -> str:
     rows += [("found by", as_html(result.found_by))] if result.found_by else []
     rows += [("note", as_html(note)) for note in result.notes]
     return _table(_title(model), rows, "Curves are drawn over the range that the samples visit.")
+
+
+def recognition_html(recognition: Recognition) -> str:
+    """Every function with its best names and what speaks for them."""
+    head = ("function", "name", "off", "parameters", "score")
+    lines = ["".join(f"<th>{cell}</th>" for cell in head)]
+    for function in recognition:
+        subscript = recognition.symbol(function).removeprefix("g_")
+        rows = recognition.rows(function)
+        for i, row in enumerate(rows):
+            symbol = "" if i else f"g<sub>{subscript}</sub>"
+            words = f"<b>{as_html(row[0])}</b>" if i == 0 else as_html(row[0])
+            cells = (symbol, words, *(as_html(cell) for cell in row[1:]))
+            lines.append("".join(f'<td style="text-align:left">{cell}</td>' for cell in cells))
+    note = "Scores below 0 are better than that of a smooth curve of any shape."
+    body = "".join(f"<tr>{line}</tr>" for line in lines)
+    return f"<div><table>{body}</table><div><small>{note}</small></div></div>"
 
 
 # Rows

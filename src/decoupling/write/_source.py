@@ -44,7 +44,7 @@ def python_source(
     head = [f"# {new}: {label(old)}" for new, old in said]
     # Python looks for the coding of a file in its first comments, where a name could pretend to be one.
     lines = ["# coding: utf-8", *head] if head else []
-    imported = [name for name in ("cos", "exp", "sin", "tanh") if name in body.called]
+    imported = [name for name in ("cos", "exp", "log", "sin", "tanh") if name in body.called]
     lines += [f"from numpy import {', '.join(imported)}", ""] if imported else []
     lines += [f"def f({', '.join(name.python for name in x)}):", *body.lines]
     lines.append(f"    return {', '.join(name.python for name in y)}{',' if len(y) == 1 else ''}")
@@ -182,7 +182,7 @@ class _AbstractSource(abc.ABC):
 
 @final
 class _Python(_AbstractSource):
-    names: ClassVar = {name: name for name in ("cos", "sin", "tanh", "exp", "abs")}
+    names: ClassVar = {name: name for name in ("cos", "sin", "tanh", "exp", "log", "abs")}
 
     def assignment(self, target: str, value: str) -> str:
         return f"    {target} = {value}"
@@ -199,7 +199,7 @@ class _Python(_AbstractSource):
 
 @final
 class _C(_AbstractSource):
-    names: ClassVar = {"cos": "cos", "sin": "sin", "tanh": "tanh", "exp": "exp", "abs": "fabs"}
+    names: ClassVar = {"cos": "cos", "sin": "sin", "tanh": "tanh", "exp": "exp", "log": "log", "abs": "fabs"}
 
     def assignment(self, target: str, value: str) -> str:
         return f"    const double {target} = {value};"

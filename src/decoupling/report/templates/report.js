@@ -33,7 +33,7 @@
     polynomial: (v, i, ...a) => a.reduceRight((sum, c) => sum * v[i] + c, 0),
     table: (v, i, first, last, ...c) => between(first, last, c, v[i]),
   };
-  for (const name of ["cos", "sin", "tanh", "exp", "abs"]) operations[name] = (v, i) => Math[name](v[i]);
+  for (const name of ["cos", "sin", "tanh", "exp", "log", "abs"]) operations[name] = (v, i) => Math[name](v[i]);
 
   function carryOut(steps, t) {
     const v = [t];

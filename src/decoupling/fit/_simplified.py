@@ -1,0 +1,238 @@
+"""A model made simpler: functions that do nothing dropped, doubles merged, the rest given the curves that they are.
+
+Whatever is changed, the parameters that are left are refitted, and the change of the error is told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from .._support._checks import as_some_points
+from .._support._errors import InputError
+from .._support._progress import progress_callback
+from ..model._decoupling import Decoupling
+from ..model._functions import Functions
+from ..samples._samples import Samples
+from ..solvers import VarPro
+from ._fit import fit
+from ._measure import Measure
+from ._prune import doubles, merged, without
+from ._recognise import TOLERANCES, NamedCurve, Recognition, recognise, symbol
+from ._result import Result
+
+Place = tuple[int, int]  # layer and index of a function, from 1
+
+
+@dataclass(frozen=True)
+class Change:
+    """One thing that was done.
+
+    Attributes
+    ----------
+    words
+        What it was, such as "g_1 is a saturation at u = ±0.7".
+    error
+        The error after it: root of the relative squared error of values and Jacobians, in percent.
+    n_parameters
+        The parameters of the model after it.
+    """
+
+    words: str
+    error: float
+    n_parameters: int
+
+
+@dataclass(frozen=True, eq=False)
+class Simplified:
+    """A simpler model and the way to it. See `Decoupling.simplified`.
+
+    Attributes
+    ----------
+    result
+        The last fit: a `Result` like that of `decouple`.
+    changes
+        What was done, with the error after every step; the first row is the model as it was.
+    """
+
+    result: Result
+    changes: tuple[Change, ...]
+
+    @property
+    def decoupling(self) -> Decoupling:
+        """The simpler model."""
+        return self.result.decoupling
+
+    def __repr__(self) -> str:
+        rows = [("", "error", "parameters")]
+        rows += [(c.words, f"{c.error:.3g} %", str(c.n_parameters)) for c in self.changes]
+        widths = [max(len(row[i]) for row in rows) for i in range(3)]
+        return "\n".join("  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip() for row in rows)
+
+
+def simplified(
+    model: Decoupling,
+    where: object,
+    *,
+    curves: Mapping[Place, str] | Sequence[str] | None = None,
+    prune: bool = True,
+    tolerance: float | None = None,
+    progress: bool | Callable[..., None] = True,
+) -> Simplified:
+    """A simpler model; see `Decoupling.simplified`."""
+    chosen = dict(curves) if isinstance(curves, Mapping) else None
+    names = None if isinstance(curves, Mapping) else curves
+    with progress_callback(progress, "Simplifying") as report:
+        samples, known = _samples(model, where)
+        least = TOLERANCES[not known] if tolerance is None else tolerance
+        way = _Way(samples, least, report)
+        way.tell("as it was", model, None)
+        if prune and chosen is None:
+            model = way.without_doubles(model)
+        looked_at = samples if known else samples.X
+        found = recognise(model, looked_at, curves=names, tolerance=least, n_parameters=way.used, progress=report)
+        wanted = _wanted(found, chosen)
+        named = _with_curves(model, wanted)
+        if wanted or way.result is None:
+            words = [f"{found.symbol(found[place])} is {curve.words}" for place, curve in wanted.items()]
+            way.refit("; ".join(words) or "refitted", named)
+        if prune:
+            way.drop(named, _idle(found, wanted, model.ranks))
+            if chosen is not None:
+                way.without_doubles(way.model)
+    assert way.result is not None
+    return Simplified(way.result, tuple(way.changes))
+
+
+class _Way:
+    """The steps that were taken: what they led to, and what they cost."""
+
+    def __init__(self, samples: Samples, tolerance: float, progress: Callable[..., None]) -> None:
+        self.samples, self.measure, self.tolerance = samples, Measure.of(samples), tolerance
+        self.changes: list[Change] = []
+        self.result: Result | None = None
+        self.used = 0.0
+        self._progress = progress
+
+    @property
+    def model(self) -> Decoupling:
+        assert self.result is not None
+        return self.result.decoupling
+
+    def tell(self, words: str, model: Decoupling, used: float | None) -> None:
+        """Note a step; `used` is the number of effective parameters where functions were smoothed."""
+        squares = self.measure.squares(model, self.samples)
+        self.changes.append(Change(words, 100.0 * float(np.sqrt(np.mean(squares))), model.n_parameters))
+        self.used = model.n_parameters if used is None else used
+        self._progress(stage=words, done=len(self.changes))
+
+    def refit(self, words: str, model: Decoupling) -> None:
+        """Keep the shape of a model, fit all that is left of it, and note the step."""
+        self._keep(words, self._refitted(model))
+
+    def drop(self, model: Decoupling, idle: dict[int, list[int]]) -> None:
+        """Leave functions out."""
+        names = [_symbol(model, l, j) for l in idle for j in idle[l]]
+        for l, dropped in idle.items():
+            model = without(model, l, dropped, self.samples.X)
+        if names:
+            verb = "does nothing and is dropped" if len(names) == 1 else "do nothing and are dropped"
+            self.refit(f"{' and '.join(names)} {verb}", model)
+
+    def without_doubles(self, model: Decoupling) -> Decoupling:
+        """Merge pairs of functions as long as that is worth the parameters that it saves."""
+        again = bool(doubles(model, self.samples.X))
+        if again and self.result is None:  # what the model uses of its parameters is known once it is smoothed here
+            self.used = self._refitted(model).n_effective or model.n_parameters
+        while again:
+            again = False
+            for l, i, j in doubles(model, self.samples.X):
+                candidate = self._refitted(merged(model, l, i, j, self.samples.X))
+                used = candidate.n_effective or candidate.decoupling.n_parameters
+                if self._score(candidate.decoupling, used) <= self._score(model, self.used):
+                    pair = " and ".join(_symbol(model, l, k) for k in (i, j))
+                    self._keep(f"{pair} are one function", candidate)
+                    model, again = self.model, True
+                    break
+        return model
+
+    def _keep(self, words: str, result: Result) -> None:
+        self.result = result
+        self.tell(words, result.decoupling, result.n_effective)
+
+    def _score(self, model: Decoupling, used: float) -> float:
+        """The Bayesian information criterion, for errors down to the tolerance."""
+        squares, counts = self.measure.squares(model, self.samples), self.measure.counts
+        misfit = sum(count * np.log(max(square, self.tolerance**2)) for square, count in zip(squares, counts, strict=True))
+        return float(misfit + used * np.log(sum(counts)))
+
+    def _refitted(self, model: Decoupling) -> Result:
+        return fit(
+            self.samples,
+            model.ranks,
+            None,
+            basis=[g.layer.bases for g in model.g],
+            linear=model.linear is not None,
+            solver=VarPro(start=model),
+            as_given=False,
+            n_starts=1,
+            validation=None,
+            rng=0,
+            progress=self._progress,
+        )
+
+
+def _symbol(model: Decoupling, l: int, j: int) -> str:
+    return symbol(l + 1, j + 1, model.n_layers)
+
+
+def _samples(model: Decoupling, where: object) -> tuple[Samples, bool]:
+    """What the simpler model is fitted to, the samples or the model itself at the points, and whether it is samples."""
+    if isinstance(where, Samples) and (where.F is not None or where.J is not None):
+        return where, True
+    X = as_some_points("X", where.X if isinstance(where, Samples) else where, model.n_inputs)
+    return Samples(X, F=model(X), J=model.jacobian(X), inputs=model.inputs, outputs=model.outputs), False
+
+
+def _wanted(found: Recognition, chosen: dict[Place, str] | None) -> dict[Place, NamedCurve]:
+    """The curves to put in place: those that earn their names, or those that were chosen."""
+    if chosen is None:
+        best = {(f.layer, f.index): f.best for f in found}
+        return {place: curve for place, curve in best.items() if curve is not None and curve.name != "constant"}
+    wanted = {}
+    for place, name in chosen.items():
+        candidates = {c.name: c for c in found[place].candidates}
+        if name not in candidates:
+            raise InputError(f"`curves[{place}]` must be one of {', '.join(candidates)}. Got {name!r}.")
+        wanted[place] = candidates[name]
+    return wanted
+
+
+def _idle(found: Recognition, wanted: dict[Place, NamedCurve], ranks: tuple[int, ...]) -> dict[int, list[int]]:
+    """Functions that are constants, by layer, from 0; of a layer at least one stays."""
+    idle: dict[int, list[int]] = {}
+    for f in found:
+        if f.name == "constant" and (f.layer, f.index) not in wanted:
+            idle.setdefault(f.layer - 1, []).append(f.index - 1)
+    return {l: places[: ranks[l] - 1] for l, places in idle.items() if ranks[l] > 1}
+
+
+def _with_curves(model: Decoupling, wanted: dict[Place, NamedCurve]) -> Decoupling:
+    """The model with these curves in place of its functions; their straight lines go into the linear part."""
+    W, g, linear = [w.copy() for w in model.W], [], model.linear
+    for l, functions in enumerate(model.g):
+        here = {place[1] - 1: curve for place, curve in wanted.items() if place[0] == l + 1}
+        bases = tuple(here[j].basis if j in here else basis for j, basis in enumerate(functions.layer.bases))
+        C, domain = np.zeros((len(bases), 1 + max(basis.size for basis in bases))), functions.domain.copy()
+        for j, basis in enumerate(bases):
+            C[j, : 1 + basis.size] = here[j].c if j in here else functions.C[j, : 1 + basis.size]
+        for j, curve in here.items():
+            domain[j] = curve.domain
+            if curve.slope and linear is not None:
+                linear = linear + curve.slope * np.outer(W[l + 1][:, j], W[l][j])
+            if curve.turned:
+                W[l][j] = -W[l][j]
+        g.append(Functions(bases, C, domain, functions.outside))
+    return model.with_parts(W=W, g=g, linear=linear)
