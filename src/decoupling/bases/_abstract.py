@@ -97,10 +97,7 @@ class AbstractBasis(abc.ABC):
 
         The functions are compared at Chebyshev points of the window.
         """
-        try:
-            nodes, table = _known_comparison(self)
-        except TypeError:  # a basis of somebody's own that cannot be hashed
-            nodes, table = _comparison(self)
+        nodes, table = self.comparison()
         at = scale[..., None] * nodes + shift[..., None]
         values = C[..., :1] + np.einsum("...kd,...d->...k", self.evaluate(at), C[..., 1:])
         if len(nodes) == table.shape[1]:
@@ -108,9 +105,16 @@ class AbstractBasis(abc.ABC):
         flat = np.linalg.lstsq(table, values.reshape(-1, len(nodes)).T, rcond=None)[0].T
         return flat.reshape(C.shape)
 
+    def comparison(self) -> tuple[Float[ndarray, " k"], Float[ndarray, "k e"]]:
+        """Points of the window at which functions are compared, and the constant with the basis there."""
+        try:
+            return _known_comparison(self)
+        except TypeError:  # a basis of somebody's own that cannot be hashed
+            return _comparison(self)
+
     def line(self) -> Float[ndarray, " e"] | None:
         """Coefficients, constant first, of the function t; None where the basis has no straight line."""
-        nodes, table = _comparison(self)
+        nodes, table = self.comparison()
         fitted = np.linalg.lstsq(table, nodes, rcond=None)[0]
         return fitted if np.max(np.abs(table @ fitted - nodes)) <= _SAME else None
 
@@ -118,6 +122,10 @@ class AbstractBasis(abc.ABC):
     def smooths(self) -> bool:
         """Whether functions of this basis follow noise unless their roughness is held down."""
         return False
+
+    def coarser(self) -> AbstractBasis:
+        """A basis of fewer functions to search with before this one takes over; itself where none is better."""
+        return self
 
     def roughness(self) -> Float[ndarray, "k d"]:
         """A root L of the penalty c -> ||L c||^2, the integral of g''(t)^2 over the window."""

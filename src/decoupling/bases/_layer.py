@@ -78,6 +78,20 @@ class LayerBasis:
             out[..., j, own] = basis.moved(C[..., j, own], scale[..., j], shift[..., j])
         return out
 
+    def coarser(self) -> LayerBasis:
+        """The bases to search with before these take over, see `AbstractBasis.coarser`."""
+        return LayerBasis(tuple(basis.coarser() for basis in self.bases))
+
+    def rewritten(self, C: Float[ndarray, "*batch r e"], other: LayerBasis) -> Float[ndarray, "*batch r k"]:
+        """Coefficients, constant first, of the same functions in other bases: exact where their span allows it."""
+        out = np.zeros((*C.shape[:-1], 1 + other.size))
+        for j, (old, new) in enumerate(zip(self.bases, other.bases, strict=True)):
+            nodes, table = new.comparison()
+            values = C[..., j, :1] + C[..., j, 1 : 1 + old.size] @ old.evaluate(nodes).T
+            flat = np.linalg.lstsq(table, values.reshape(-1, len(nodes)).T, rcond=None)[0].T
+            out[..., j, : 1 + new.size] = flat.reshape(*C.shape[:-2], 1 + new.size)
+        return out
+
     def _each(self, method: str, t: ndarray) -> ndarray:
         if (shared := self.shared) is not None:
             table: ndarray = getattr(shared, method)(t)

@@ -20,6 +20,7 @@ from ._abstract import SHAPES, AbstractBasis
 from ._algebra import AbstractAlgebra, Piece
 
 TAILS = ("linear", "parabola")
+_COARSE = 8  # pieces to search with
 _HIGHEST = 5  # degree: more wiggles than it smooths
 
 
@@ -72,6 +73,10 @@ class Spline(AbstractBasis):
     @property
     def smooths(self) -> bool:
         return True
+
+    def coarser(self) -> AbstractBasis:
+        """Few cubics: their minima are fewer and found faster, and close to those of many pieces of any degree."""
+        return self if self.pieces <= _COARSE else Spline(_COARSE)
 
     @property
     def knots(self) -> Float[ndarray, " k"]:

@@ -27,7 +27,7 @@ from ._writing import write_experiment
 _INPUTS, _OUTPUTS, _RANK = 4, 3, 3
 _CONDITION = 4.0
 _FRESH = 2000
-_STARTS = 32
+_STARTS = 64
 
 Curve = tuple[Callable[[ndarray], ndarray], Callable[[ndarray], ndarray]]  # a function and its derivative
 CURVES: dict[str, Curve] = {
@@ -41,8 +41,7 @@ CURVES: dict[str, Curve] = {
 BASES: dict[str, AbstractBasis] = {
     "degree 5": Monomial(5),
     "degree 9": Monomial(9),
-    "cubic spline": Spline(16),
-    "quadratic spline": Spline(24, 2),
+    "spline": Spline(32),
 }
 
 
@@ -214,7 +213,7 @@ def _picture(table: FunctionsTable) -> Figure:
             for i, basis in enumerate(BASES):
                 for k, curve in enumerate(curves):
                     errors = [min(run.error, 1e3) for run in table.of(case, curve, basis)]
-                    place = np.full(len(errors), k + 0.18 * (i - 1.5))
+                    place = np.full(len(errors), k + 0.2 * (i - 1))
                     panel.semilogy(place, errors, ".", color=COLOURS[i], label=basis if not k else None)
             panel.set_xticks(range(len(curves)), curves, rotation=25, ha="right")
             panel.set_title(case.replace(", ", "\n", 1), fontsize="small")

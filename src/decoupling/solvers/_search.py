@@ -12,6 +12,7 @@ import dataclasses
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy import ndarray
@@ -24,7 +25,7 @@ from ._equations import Equations
 from ._levenberg import Descent, descend
 from ._parameters import exists, parameters_of
 from ._residuals import Complete, Eliminated
-from ._smooth_polish import smooth
+from ._smooth_polish import PHASES, Smoothed, refined, smooth
 from ._starts import AbstractStart, Normal, Orthonormal
 from ._status import Status
 from ._structured import Budget, Sampled, inner_layers, way
@@ -32,7 +33,10 @@ from ._window import on_window
 
 GIVEN = "the given start"
 _HALVE_EVERY = 30  # steps after which the worse half of a batch is dropped
-_SMOOTHED = 2  # minima that are given the smoothing that the data ask for
+_SMOOTHED = 2  # minima that are given the smoothing that the data ask for ...
+_COMPARED, _FEW_PHASES = 4, 3  # ... and those of a search with fewer functions, of which the best ones go on
+# A penalised cost tells early which starts are worth their steps; so there can be more of them.
+_LARGER, _SOON = 2, (8, 16, 32, 64)
 _POLISHED = 4  # starts of a batch that are polished
 _SETTLED = 1e-4  # the share of its cost that a polished start must still lose in fifteen steps
 _NEARLY = 1e-9  # a cost from which a start may be exact
@@ -87,7 +91,9 @@ class Search:
         self.n_starts, self.rng, self.progress = n_starts, rng, progress
         self.began = time.perf_counter()
         self.problem, self.L = equations.problem, len(equations.problem.layers)
-        self.batch_size = min(options.batch_size, n_starts) if equations.small else 1  # large starts run one at a time
+        larger = 1 if equations.penalty is None else _LARGER
+        # Large starts run one at a time.
+        self.batch_size = min(larger * options.batch_size, n_starts) if equations.small else 1
         self.given = options.start if isinstance(options.start, Decoupling) else None
         last_is_given = equations.fixed is not None and {f"W{self.L}", f"g{self.L}"} & set(equations.fixed.given)
         self.eliminates = not last_is_given and not (self.given is not None and n_starts == 1)
@@ -175,7 +181,8 @@ class Search:
         theta = self._drawn(size, first)
         stage = f"starts {first + 1} to {first + size}"
         if self.eliminates:
-            halvings = tuple(range(_HALVE_EVERY, self.options.max_steps, _HALVE_EVERY))
+            regular = tuple(range(_HALVE_EVERY, self.options.max_steps, _HALVE_EVERY))
+            halvings = regular if self.equations.penalty is None else _SOON
             inner = self.equations.core.enter(theta[: 2 * self.L - 1])
             descent = self._descend(inner, stage, halvings if size > _POLISHED else ())
             best = np.argsort(descent.cost, kind="stable")[:_POLISHED]
@@ -357,28 +364,36 @@ class Search:
             found_by=best.found_by,
         )
 
-    def smoothed(self, *, chosen: bool) -> Solution:
-        """The answer with the smoothing that the data ask for, from the best few minima."""
+    def smoothed(self, *, chosen: bool, wanted: Equations | None = None) -> Solution:
+        """The answer with the smoothing that the data ask for, from the best few minima.
+
+        `wanted` has the bases that were asked for, where the search was made with fewer functions.
+        """
         penalty = self.equations.penalty
         assert penalty is not None
         if not self.minima:
             return self.solution()
-        deadline = self.began + (1.0 + _POLISHING) * self.options.max_seconds
-        found = []
-        for minimum in sorted(self.minima, key=lambda one: one.cost)[:_SMOOTHED]:
-            report = self._report("smoothing", len(self.table))
-            smooth_one = smooth(
-                self.equations, penalty, minimum.theta, chosen=chosen, deadline=deadline, progress=report
-            )
-            found.append((smooth_one, minimum))
+        options: dict[str, Any] = {
+            "chosen": chosen,
+            "deadline": self.began + (1.0 + _POLISHING) * self.options.max_seconds,
+            "progress": self._report("smoothing", len(self.table)),
+        }
+        count, phases = (_SMOOTHED, PHASES) if wanted is None else (_COMPARED, _FEW_PHASES)
+        found: list[tuple[Smoothed, Minimum]] = []
+        for minimum in sorted(self.minima, key=lambda one: one.cost)[:count]:
+            found.append((smooth(self.equations, penalty, minimum.theta, phases=phases, **options), minimum))
             if self.interrupted:
                 break
+        found.sort(key=lambda pair: pair[0].score)
+        plain = self.solution()
+        if wanted is not None:
+            found = [(refined(self.equations, wanted, one, **options), origin) for one, origin in found[:_SMOOTHED]]
+            self.equations = wanted
         best, origin = min(found, key=lambda pair: pair[0].score)
         status = Status.INTERRUPTED if self.interrupted else Status.CONVERGED
         ended = Minimum(best.cost, best.theta, origin.record + best.record, status, origin.found_by)
         whole = self.equations.unknowns.count(best.theta)
         note = f"Smoothing leaves {best.n_effective:.1f} effective parameters of {whole}."
-        plain = self.solution()
         return dataclasses.replace(
             self._solution_of(ended), starts=plain.starts, notes=(*plain.notes, note), n_effective=best.n_effective
         )

@@ -1,20 +1,25 @@
-"""The end of a search with smoothing: phases of steps, each with new domains and new weights of the penalty."""
+"""The end of a search with smoothing: phases of steps, each with new domains and new weights of the penalty.
+
+A search with few pieces ends here with many: the model is written in the bases that were asked for, and goes on.
+"""
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
+from ..bases import LayerBasis
 from ._chain import Parameters
 from ._equations import Equations
 from ._levenberg import Dense, descend
 from ._smoothing import Penalty
 from ._window import on_window
 
-_PHASES = 6
+PHASES = 6
 _STEPS = 25  # of a phase, within which weights stay as they are
 
 
@@ -26,6 +31,8 @@ class Smoothed:
     ----------
     theta, cost, record
         Parameters, penalised cost, and the costs on the way.
+    penalty
+        What held its functions smooth.
     n_effective
         Effective number of parameters.
     score
@@ -35,6 +42,7 @@ class Smoothed:
     theta: Parameters
     cost: float
     record: list[float]
+    penalty: Penalty
     n_effective: float
     score: float
 
@@ -45,13 +53,14 @@ def smooth(
     theta: Parameters,
     *,
     chosen: bool,
+    phases: int = PHASES,
     deadline: float,
     progress: Callable[[float], None],
 ) -> Smoothed:
     """Go on from one model in phases; where weights are `chosen`, each phase but the first has new ones."""
     record: list[float] = []
     L, rows, layers = len(equations.problem.layers), equations.rows, equations.problem.layers
-    for phase in range(_PHASES if chosen else 2):
+    for phase in range(phases if chosen else 2):
         complete = dataclasses.replace(equations.complete, penalty=penalty)
         theta = [*on_window(rows.X, layers, theta[: 2 * L], exactly=True), *theta[2 * L :]]
         descent = descend(
@@ -71,8 +80,31 @@ def smooth(
         better, used = penalty.improved(at.M[0], plain.M[0], float(misfit[0]), rows.n_numbers, theta, complete.unknowns)
         if descent.out_of_time or descent.interrupted:
             break
-        if chosen and phase < _PHASES - 1:
+        if chosen and phase < phases - 1:
             penalty = better
     left = max(rows.n_numbers - used, 1.0)
     score = float(misfit[0]) / left**2 if np.isfinite(misfit[0]) else np.inf
-    return Smoothed(theta, float(cost[0]), record, used, score)
+    return Smoothed(theta, float(cost[0]), record, penalty, used, score)
+
+
+def refined(coarse: Equations, fine: Equations, found: Smoothed, **options: Any) -> Smoothed:
+    """Go on from a model of a search with fewer functions, written in the bases that were asked for."""
+    assert fine.penalty is not None
+    theta = rewritten(found.theta, coarse.problem.layers, fine.problem.layers)
+    ended = smooth(fine, fine.penalty.matched(theta, found.penalty, found.theta), theta, **options)
+    return dataclasses.replace(ended, record=found.record + ended.record)
+
+
+def rewritten(theta: Parameters, old: tuple[LayerBasis, ...], new: tuple[LayerBasis, ...]) -> Parameters:
+    """The same models in other bases, constants of inner layers moved on into the arguments behind them."""
+    out = [*theta]
+    for l, (before, after) in enumerate(zip(old, new, strict=True)):
+        C = out[2 * l + 1]
+        if l == len(old) - 1:
+            out[2 * l + 1] = before.rewritten(C, after)
+            break
+        full = before.rewritten(np.concatenate([np.zeros((*C.shape[:-1], 1)), C], axis=-1), after)
+        following = out[2 * l + 2].copy()
+        following[..., -1] += (following[..., :-1] @ full[..., :1])[..., 0]
+        out[2 * l + 1], out[2 * l + 2] = full[..., 1:], following
+    return out

@@ -27,7 +27,7 @@ from numpy import ndarray
 from ..bases import LayerBasis
 from ._chain import Parameters, Unknowns
 
-FIRST_WEIGHT = 1e-3  # of all functions, before anything is known
+FIRST_WEIGHT = 1e-4  # of all functions, before anything is known
 _FARTHEST = 1e3  # factor by which a weight may change at a time
 _LEAST_PARAMETERS = 1e-3
 _LEAST_ROUGHNESS = 1e-30
@@ -51,6 +51,20 @@ class Penalty:
 
     def with_weights(self, weights: tuple[Float[ndarray, " _"], ...]) -> Penalty:
         return dataclasses.replace(self, weights=weights)
+
+    def matched(self, theta: Parameters, other: Penalty, of_other: Parameters) -> Penalty:
+        """The weights with which all functions of a model count as much as the same functions in other bases did."""
+        weights = []
+        for l, (own, theirs) in enumerate(zip(self.weights, other.weights, strict=True)):
+            here, there = self._roughness(theta, l), other._roughness(of_other, l)
+            ratio = (there + _LEAST_ROUGHNESS) / (here + _LEAST_ROUGHNESS)
+            weights.append(np.where(own > 0.0, theirs * ratio, 0.0))
+        return self.with_weights(tuple(weights))
+
+    def _roughness(self, theta: Parameters, l: int) -> Float[ndarray, " r"]:
+        """||L_j c_lj||^2 of a single model."""
+        c = theta[2 * l + 1][0, :, -self.roots[l].shape[2] :]
+        return np.sum((self.roots[l] @ c[..., None]) ** 2, axis=(1, 2))
 
     def last_rows(self) -> Float[ndarray, "K p"]:
         """Rows that are added to the design of an eliminated last layer, for the coefficients of its functions."""

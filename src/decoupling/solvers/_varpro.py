@@ -118,6 +118,9 @@ class VarPro(AbstractWeightedSolver):
     def solve(
         self, problem: Problem, *, n_starts: int, rng: np.random.Generator, progress: ProgressCallback
     ) -> Solution:
+        if (wanted := self._fine(problem)) is not None:
+            coarse = dataclasses.replace(problem, layers=tuple(layer.coarser() for layer in problem.layers))
+            return self._searched(coarse, n_starts, rng, progress).smoothed(chosen=True, wanted=wanted)
         search = self._searched(problem, n_starts, rng, progress)
         if search.equations.penalty is not None:
             return search.smoothed(chosen=self.smoothing == "auto")
@@ -125,6 +128,16 @@ class VarPro(AbstractWeightedSolver):
         if not self._chooses_ridge(problem) or search.found or search.interrupted:
             return solution
         return self._ridged(search, solution, problem, n_starts, rng, progress)
+
+    def _fine(self, problem: Problem) -> Equations | None:
+        """The equations that a search with fewer functions ends with; None where it has all of them from the start."""
+        penalty = self._penalty(problem) if self.smoothing == "auto" else None
+        coarse = tuple(layer.coarser() for layer in problem.layers)
+        if penalty is None or self.given_start is not None or coarse == problem.layers:
+            return None
+        ridge = 0.0 if self.ridge == "auto" else self.ridge
+        equations = Equations(problem, lam=self.lam, ridge=ridge, fixed=self.fixed, penalty=penalty)
+        return equations if equations.penalty is not None else None
 
     def _penalty(self, problem: Problem) -> Penalty | None:
         """The penalty that the search begins with; parts that are given, and data as given, have none."""
