@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from ..._support._errors import InputError, SampleFileError
-from ._arrays import ArraysTable, read_mat, read_npy, read_npz, renamed, samples_of_arrays
+from ._arrays import ArraysTable, read_npy, read_npz, renamed, samples_of_arrays
 from ._csv import CsvTable
+from ._mat import read_mat
 from ._order import Order, check_order
 from ._parquet import ParquetTable
 from ._table import AbstractTable, Reading, samples_of

@@ -1,4 +1,4 @@
-"""Files of arrays: NumPy's .npz and .npy, and MATLAB's .mat.
+"""Files of arrays: NumPy's .npz and .npy; those of MATLAB's .mat are read in `_mat`.
 
 Arrays called X, F, J and weights are samples as they are. Where columns are named instead, every name is that of an
 array: one number per sample, or a matrix whose columns are called `name1`, `name2`, ... Names that are not those of
@@ -57,28 +57,6 @@ def read_npy(path: Path) -> dict[str, ndarray]:
     if array.ndim != 2 or array.dtype.names is not None:
         raise SampleFileError(f"{rule}. Its shape is {array.shape}.")
     return {str(i + 1): column for i, column in enumerate(array.T)}
-
-
-def read_mat(path: Path) -> dict[str, ndarray]:
-    """The variables of a MATLAB file up to version 7."""
-    from scipy.io import loadmat
-    from scipy.io.matlab import MatReadError
-
-    rule = f"`{path}` must be a MATLAB file of version 7 or older"
-    try:
-        content: Mapping[str, Any] = loadmat(path)
-    except NotImplementedError as error:
-        raise SampleFileError(
-            f"{rule}. It is of version 7.3, which is HDF5: save it again in MATLAB with "
-            f"save('{path.name}', '-v7', 'X', 'F'), naming your variables."
-        ) from error
-    except (*_DAMAGED, TypeError, IndexError, MatReadError) as error:
-        raise SampleFileError(f"{rule}. It cannot be read: {error or type(error).__name__}.") from error
-    return {
-        name: np.asarray(value.toarray() if hasattr(value, "toarray") else value)  # sparse matrices are filled up
-        for name, value in content.items()
-        if not name.startswith("__")
-    }
 
 
 def renamed(path: Path, arrays: Mapping[str, ndarray], given: Mapping[str, str]) -> dict[str, ndarray]:
