@@ -79,9 +79,7 @@ def test_doubles_are_merged(side):
 
 def test_parallel_arguments_are_no_doubles_where_both_are_needed():
     """tanh 2u to one output and u^2 to the other."""
-    model = of_splines(
-        lambda u: np.tanh(2.0 * u), np.square, W0=[[0.6, 0.4], [0.6, 0.4]], W1=[[1.0, 0.0], [0.0, 1.0]]
-    )
+    model = of_splines(lambda u: np.tanh(2.0 * u), np.square, W0=[[0.6, 0.4], [0.6, 0.4]], W1=[[1.0, 0.0], [0.0, 1.0]])
     assert doubles(model, X) == [(0, 0, 1)]
     assert model.simplified(X, progress=False).decoupling.ranks == (2,)
 

@@ -165,7 +165,9 @@ class _Way:
     def _score(self, model: Decoupling, used: float) -> float:
         """The Bayesian information criterion, for errors down to the tolerance."""
         squares, counts = self.measure.squares(model, self.samples), self.measure.counts
-        misfit = sum(count * np.log(max(square, self.tolerance**2)) for square, count in zip(squares, counts, strict=True))
+        misfit = sum(
+            count * np.log(max(square, self.tolerance**2)) for square, count in zip(squares, counts, strict=True)
+        )
         return float(misfit + used * np.log(sum(counts)))
 
     def _refitted(self, model: Decoupling) -> Result:
