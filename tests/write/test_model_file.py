@@ -1,5 +1,6 @@
 """Model files: what is saved comes back, old files open, and wrong ones are refused."""
 
+import dataclasses
 import json
 
 import numpy as np
