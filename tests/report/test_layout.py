@@ -3,9 +3,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 import decoupling as dc
-from decoupling.report._domains import marked_domains, parts
 from decoupling.report._layout import Layout, band_errors
-from decoupling.write._curves import Curve
 from tests.strategies import points, random_model, sampled
 
 
@@ -155,30 +153,6 @@ def test_inputs_that_matter_to_the_linear_part_alone_are_shown():
     A[0, 33] = 1e3
     inert = dc.Decoupling([model.W[0] * (np.arange(40) < 20), model.W[1]], model.g, linear=A)
     assert "x34" in [node.label for node in Layout.of(inert, points(40)).nodes]
-
-
-def test_domains_are_marked_where_they_say_something():
-    C = [[0.0, 1.0, 1.0]]
-    assert marked_domains(dc.Functions(dc.Monomial(2), C)) == (None,)
-    assert marked_domains(dc.Functions(dc.Monomial(2), C, (0.0, 2.0))) == ((0.0, 2.0),)
-    assert marked_domains(dc.Functions(dc.Monomial(2), C, outside="linear")) == ((-1.0, 1.0),)
-    assert marked_domains(dc.Functions(dc.Trigonometric(2), C, (0.0, 2.0))) == (None,)
-    assert marked_domains(dc.Functions(dc.Trigonometric(2), C, (0.0, 2.0), "constant")) == ((0.0, 2.0),)
-
-
-def test_curves_are_cut_at_the_ends_of_the_domain():
-    u = np.linspace(0.0, 10.0, 11)
-    curve = Curve(u, u**2, None)
-    cut = parts(curve, (2.5, 20.0))
-    assert cut.ends == (2.5,) and len(cut.inside) == len(cut.beyond) == 1
-    assert_allclose(cut.beyond[0], ([0.0, 1.0, 2.0, 2.5], [0.0, 1.0, 4.0, 6.5]))
-    assert_allclose(cut.inside[0][0], [2.5, *range(3, 11)])
-    both = parts(curve, (2.0, 7.0))
-    assert both.ends == (2.0, 7.0) and [len(piece[0]) for piece in both.beyond] == [3, 4]
-    for domain in (None, (0.0, 10.0), (1e-9, 10.0 - 1e-9)):
-        assert parts(curve, domain).ends == parts(curve, domain).beyond == ()
-    away = parts(curve, (20.0, 30.0))
-    assert away.inside == () and len(away.beyond) == 1
 
 
 def test_names_are_those_of_the_model_unless_others_are_given():

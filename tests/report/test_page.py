@@ -443,3 +443,18 @@ def test_the_report_is_a_method_and_writes_the_file(tmp_path):
     text = (tmp_path / "r.html").read_text()
     assert text == page(result, title="A & B", inputs=["a", "b", "c"], outputs=["d", "e"])
     assert "<h1>A &amp; B</h1>" in text
+
+
+def test_functions_that_have_names_are_called_by_them():
+    X = np.random.default_rng(0).uniform(-1.0, 1.0, (120, 2))
+    samples = dc.Samples(X, F=np.clip(X @ [[1.0], [0.5]], -0.7, 0.7))
+    text = page(dc.decouple(samples, 1, basis=dc.Spline(10), n_starts=2, progress=False), title="t")
+    assert re.search(
+        r"</strong> is <strong>a saturation at u = ±0\.\d+</strong> \(off by [\d.]+ % of its spread\);", text
+    )
+    assert text.count('class="named"') == 1 and "result.simplified()" in text
+    (knots,) = re.findall(r'class="knots" d="(.*?)"', text)
+    assert knots.count("M") == 11
+    assert text.count('class="curve beyond"') == 2 and 'class="ends"' in text  # tails
+    named = page(MAKERS["saturations"](), title="t")
+    assert 'class="knots"' not in named

@@ -1,5 +1,6 @@
 """Model files: what is saved comes back, old files open, and wrong ones are refused."""
 
+import dataclasses
 import json
 
 import numpy as np
@@ -182,3 +183,15 @@ def test_a_failed_save_leaves_the_old_file_and_nothing_else(tmp_path):
     assert len(list(tmp_path.iterdir())) == 1
     with pytest.raises(dc.InputError, match="does not exist"):
         dc.systems.f1().save(tmp_path / "no" / "m.safetensors")
+
+
+def test_a_basis_of_your_own_needs_a_name_of_its_own(tmp_path):
+    """A file with another Tanh would open with ours."""
+    Tanh = dataclasses.make_dataclass("Tanh", [], bases=(dc.Absolute,), frozen=True)
+    model = dc.Decoupling([[[1.0]], [[1.0]]], [dc.Functions(Tanh(), [[0.0, 1.0]])])
+    with pytest.raises(dc.InputError, match=r"Got a class Tanh beside dc.Tanh: .* Rename the class"):
+        model.save(tmp_path / "m.safetensors")
+    ours = model.with_parts(g=[dc.Functions(dc.Tanh(), [[0.0, 1.0]])])
+    ours.save(tmp_path / "m.safetensors")
+    with pytest.raises(dc.InputError, match="Rename the class"):
+        dc.Decoupling.load(tmp_path / "m.safetensors", bases=[Tanh])

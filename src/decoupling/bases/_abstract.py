@@ -119,6 +119,11 @@ class AbstractBasis(abc.ABC):
         return fitted if np.max(np.abs(table @ fitted - nodes)) <= _SAME else None
 
     @property
+    def knots(self) -> Float[ndarray, " k"]:
+        """Where the pieces of a basis in pieces meet, on the window; none for other bases. Drawings mark them."""
+        return np.zeros(0)
+
+    @property
     def smooths(self) -> bool:
         """Whether functions of this basis follow noise unless their roughness is held down."""
         return False

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from ..model._decoupling import Decoupling
     from ..samples.readers._table import Reading
 
-FORMULAS = ("text", "latex", "python")
+FORMULAS = ("text", "latex", "python", "c")
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ from ..model._decoupling import Decoupling
 from ..samples._samples import Samples
 from ..solvers._weighting import weigh, weigh_values
 
-_BINS = 300  # readings that are nearer to each other than this share of their number are averaged
+_BINS = 1000  # readings that are nearer to each other than this share of their number are averaged
 _ROUNDING = 1e-8  # of the data: noise that is smaller is not told from none
 _TINY = 1e-100
 _NO_SPREAD = 1e-12  # of the largest value: rounding of a constant

@@ -6,7 +6,6 @@ on a grid that zooms in, which kinks do not mind.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -32,11 +31,14 @@ from ..bases import (
 )
 from ._evidence import Readings
 
-_FIRST = (33, 17)  # places and widths of the first grid
+_FIRST = (25, 13)  # places and widths of the first grid
 _ZOOM = 7  # places and widths of the finer ones
-_ROUNDS = 8
-_KEPT = 3  # points of the first grid that are zoomed in to
+_COARSE = (1.0, 0.5)  # reaches of finer grids, in steps of the first one, that look at a part of the readings only ...
+_FEW = 120  # ... of so many
+_FINE = (0.5, 0.2, 0.08, 0.03, 0.01, 0.004)  # and of those that look at all
+_KEPT = 2  # points of the first grid that are zoomed in to
 _CLEAR = 0.05  # half-width of a domain next to a pole, as a share of the distance from the pole to the readings
+_NEARLY = 0.01  # of half the range of arguments: places that are so near to 0, or to each other, are called so
 _RIDGE = 1e-11  # of unit columns: two that are the same are no harm
 _PIECES = 20  # of the spline that has no name
 _WEIGHTS = np.geomspace(1e-6, 1e6, 25)  # of its roughness
@@ -61,6 +63,8 @@ class Kind:
         Whether all other coefficients are 0.
     odd
         Whether even coefficients are left out and the domain is around u = 0.
+    words
+        What it is, for people, with places for numbers.
     beside_line
         The kind that it cannot be told from where a straight line may be added.
     """
@@ -75,7 +79,7 @@ class Kind:
     pole: bool = False
     only_constant: bool = False
     beside_line: str = ""
-    words: Callable[[Fitted], str] = lambda fitted: fitted.kind.name
+    words: str = ""
 
     @property
     def n_parameters(self) -> int:
@@ -99,6 +103,7 @@ class Fitted:
     turned: bool
     slope: float
     misfit: float  # sum of squares over variances
+    reach: float  # half the range of the arguments
 
     def values(self, u: Float[ndarray, "*shape"]) -> Float[ndarray, "*shape"]:
         t = (self._sign * u - self.middle) / self.half
@@ -116,38 +121,47 @@ class Fitted:
     def _sign(self) -> float:
         return -1.0 if self.turned else 1.0
 
+    @property
+    def words(self) -> str:
+        """What it is and where, for people."""
+        kinks = sorted(self.at(t) for t in self.kind.kinks)
+        return self.kind.words.format(
+            middle=self._place(self.at(0.0)),
+            kinks=self._both(*kinks) if len(kinks) == 2 else "",
+            pole=self._place(self.at(-1.0)),
+            rate=_number(self._sign / self.half),
+            frequency=_number(1.0 / self.half),
+        )
+
     def at(self, t: float) -> float:
         """The argument u that is t on the window."""
         return self._sign * (self.middle + self.half * t)
 
+    def _place(self, u: float) -> str:
+        return "0" if abs(u) <= _NEARLY * self.reach else _number(u)
 
-def _kinks(fitted: Fitted) -> str:
-    low, high = sorted(fitted.at(t) for t in fitted.kind.kinks)
-    if abs(low + high) <= 0.02 * (high - low):
-        return f"±{(high - low) / 2:.2g}"
-    return f"{_number(low)} and {_number(high)}"
+    def _both(self, low: float, high: float) -> str:
+        if abs(low + high) <= _NEARLY * self.reach:
+            return f"±{(high - low) / 2:.2g}"
+        return f"{self._place(low)} and {self._place(high)}"
 
 
 def _number(value: float) -> str:
     return f"{value:.2g}".replace("-", "−")
 
 
-def _rate(fitted: Fitted) -> str:
-    return _number((-1.0 if fitted.turned else 1.0) / fitted.half)
-
-
 _EVERYWHERE, _INSIDE = (-1.2, 1.2), (-0.95, 0.95)
 _BENDS = (-0.5, 0.5)  # of saturations and dead zones, on the window
 KINDS: tuple[Kind, ...] = (
-    Kind("constant", Monomial(1), only_constant=True, words=lambda f: "a constant"),
-    Kind("line", Monomial(1), words=lambda f: "a straight line"),
-    Kind("parabola", Monomial(2), words=lambda f: "a parabola"),
-    Kind("odd cubic", Monomial(3), odd=True, words=lambda f: "an odd cubic"),
-    Kind("cubic", Monomial(3), words=lambda f: "a cubic"),
-    Kind("quartic", Monomial(4), words=lambda f: "a polynomial of degree 4"),
-    Kind("quintic", Monomial(5), words=lambda f: "a polynomial of degree 5"),
-    Kind("tanh", Tanh(), _EVERYWHERE, (0.03, 2.0), words=lambda f: f"a tanh around u = {_number(f.middle)}"),
-    Kind("saturation", Saturation(), _INSIDE, (0.1, 1.9), _BENDS, words=lambda f: f"a saturation at u = {_kinks(f)}"),
+    Kind("constant", Monomial(1), only_constant=True, words="a constant"),
+    Kind("line", Monomial(1), words="a straight line"),
+    Kind("parabola", Monomial(2), words="a parabola"),
+    Kind("odd cubic", Monomial(3), odd=True, words="an odd cubic"),
+    Kind("cubic", Monomial(3), words="a cubic"),
+    Kind("quartic", Monomial(4), words="a polynomial of degree 4"),
+    Kind("quintic", Monomial(5), words="a polynomial of degree 5"),
+    Kind("tanh", Tanh(), _EVERYWHERE, (0.03, 2.0), words="a tanh around u = {middle}"),
+    Kind("saturation", Saturation(), _INSIDE, (0.1, 1.9), _BENDS, words="a saturation at u = {kinks}"),
     Kind(
         "dead zone",
         DeadZone(),
@@ -155,9 +169,9 @@ KINDS: tuple[Kind, ...] = (
         (0.1, 1.9),
         _BENDS,
         beside_line="saturation",
-        words=lambda f: f"a dead zone between u = {_kinks(f)}",
+        words="a dead zone with kinks at u = {kinks}",
     ),
-    Kind("|u|", Absolute(), _INSIDE, kinks=(0.0,), words=lambda f: f"|u| with its kink at u = {_number(f.middle)}"),
+    Kind("|u|", Absolute(), _INSIDE, kinks=(0.0,), words="|u| with its kink at u = {middle}"),
     Kind(
         "ReLU",
         ReLU(),
@@ -165,7 +179,7 @@ KINDS: tuple[Kind, ...] = (
         kinks=(0.0,),
         turns=True,
         beside_line="|u|",
-        words=lambda f: f"a ReLU with its kink at u = {_number(f.at(0.0))}",
+        words="a ReLU with its kink at u = {middle}",
     ),
     Kind(
         "leaky ReLU",
@@ -173,7 +187,7 @@ KINDS: tuple[Kind, ...] = (
         _INSIDE,
         kinks=(0.0,),
         beside_line="|u|",
-        words=lambda f: f"a leaky ReLU with its kink at u = {_number(f.middle)}",
+        words="a leaky ReLU with its kink at u = {middle}",
     ),
     Kind(
         "friction",
@@ -181,24 +195,20 @@ KINDS: tuple[Kind, ...] = (
         _INSIDE,
         (0.02, 0.3),
         beside_line="tanh",
-        words=lambda f: f"dry and viscous friction around u = {_number(f.middle)}",
+        words="dry and viscous friction around u = {middle}",
     ),
-    Kind("sine", Trigonometric(2), widths=(0.06, 0.9), words=lambda f: f"a sine of {1.0 / f.half:.2g} u"),
-    Kind("exponential", Exponential(), widths=(0.12, 3.0), turns=True, words=lambda f: f"exp({_rate(f)} u)"),
+    Kind("sine", Trigonometric(2), widths=(0.06, 0.9), words="a sine of {frequency} u"),
+    Kind("exponential", Exponential(), widths=(0.12, 3.0), turns=True, words="exp({rate} u)"),
     Kind(
         "logarithm",
         Logarithm(),
         widths=(0.01, 3.0),
         turns=True,
         pole=True,
-        words=lambda f: f"a logarithm that begins at u = {_number(f.at(-1.0))}",
+        words="a logarithm that begins at u = {pole}",
     ),
-    Kind(
-        "Gaussian", Gaussian(), _EVERYWHERE, (0.08, 1.5), words=lambda f: f"a Gaussian around u = {_number(f.middle)}"
-    ),
-    Kind(
-        "rational", Rational(), _EVERYWHERE, (0.08, 1.0), words=lambda f: f"u/(1 + u²) around u = {_number(f.middle)}"
-    ),
+    Kind("Gaussian", Gaussian(), _EVERYWHERE, (0.08, 1.5), words="a Gaussian around u = {middle}"),
+    Kind("rational", Rational(), _EVERYWHERE, (0.08, 1.0), words="u/(1 + u²) around u = {middle}"),
 )
 
 
@@ -226,7 +236,7 @@ def best_of_kind(kind: Kind, readings: Readings, *, with_line: bool) -> Fitted |
     full = np.zeros(1 + kind.basis.size)
     full[kind.used] = own
     full[0] += table.level
-    return Fitted(kind, full, (middle - half, middle + half), turned, slope, float(misfit[0]))
+    return Fitted(kind, full, (middle - half, middle + half), turned, slope, float(misfit[0]), scale.half)
 
 
 def without_name(readings: Readings) -> tuple[float, float]:
@@ -282,25 +292,34 @@ class _Table:
         target = np.where(readings.order == 1, readings.target * unit, readings.target - level)
         return cls(tau, target, 1.0 / (np.sqrt(readings.variance) * unit), readings.order, level)
 
+    def thinned(self) -> _Table:
+        """Every k-th reading along the range, which is enough to begin with."""
+        step = len(self.tau) // _FEW
+        if step < 2:
+            return self
+        rows = np.argsort(self.tau, kind="stable")[::step]
+        return _Table(self.tau[rows], self.target[rows], self.root[rows], self.order[rows], self.level)
+
 
 def _searched(kind: Kind, table: _Table, turned: bool, *, with_line: bool) -> tuple[float, float, float]:
     """The smallest misfit, and the place and the width where it is."""
     places = np.linspace(*kind.places, _FIRST[0]) if kind.places[0] < kind.places[1] else np.array(kind.places[:1])
     widths = np.geomspace(*kind.widths, _FIRST[1]) if kind.widths[0] < kind.widths[1] else np.array(kind.widths[:1])
-    grid = _costs(kind, table, places, widths, turned, with_line=with_line)
+    few = table.thinned()
+    grid = _costs(kind, few, places, widths, turned, with_line=with_line)
     step = (places[1] - places[0] if len(places) > 1 else 0.0, widths[1] / widths[0] if len(widths) > 1 else 1.0)
-    best = grid[0]
     if len(places) == len(widths) == 1:
-        return best
-    for start in grid:
-        now, (reach, factor) = start, step
-        for _ in range(_ROUNDS):
-            near = now[1] + reach * np.linspace(-1.0, 1.0, _ZOOM) if reach else np.array([now[1]])
-            wide = now[2] * factor ** np.linspace(-1.0, 1.0, _ZOOM) if factor > 1.0 else np.array([now[2]])
-            now = min(now, _costs(kind, table, near, wide, turned, with_line=with_line)[0])
-            reach, factor = 0.4 * reach, factor**0.4
-        best = min(best, now)
-    return best
+        return _costs(kind, table, places, widths, turned, with_line=with_line)[0]
+    found = []
+    for first in grid:
+        now = first
+        for data, reach in (*((few, r) for r in _COARSE), *((table, r) for r in _FINE)):
+            near = now[1] + reach * step[0] * np.linspace(-1.0, 1.0, _ZOOM) if step[0] else np.array([now[1]])
+            wide = now[2] * step[1] ** (reach * np.linspace(-1.0, 1.0, _ZOOM)) if step[1] > 1.0 else np.array([now[2]])
+            near, wide = np.clip(near, *kind.places), np.clip(wide, *kind.widths)
+            now = _costs(kind, data, near, wide, turned, with_line=with_line)[0]
+        found.append(now)
+    return min(found)
 
 
 def _costs(

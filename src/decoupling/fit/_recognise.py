@@ -29,7 +29,7 @@ from ._kinds import KINDS, Fitted, Kind, best_of_kind, without_name
 # Of the spread of a function: what curves may be off by at single points whatever the samples say, and what they may be
 # off by where there are no samples. Splines round off kinks by more than the first.
 TOLERANCES = (2e-3, 2e-2)
-_LEAST_POINTS = 8
+LEAST_POINTS = 8
 _AS_GOOD = 0.5  # a line and the smoothest of all curves are the same up to rounding
 _SHOWN = 3  # names of a function in a table
 
@@ -199,8 +199,8 @@ def recognise(
     X = as_some_points("X", where if samples is None else samples.X, model.n_inputs)
     if samples is not None and samples.n_outputs != model.n_outputs:
         raise InputError(f"`samples` must have {model.n_outputs} outputs, like the model. Got {samples.n_outputs}.")
-    if len(X) < _LEAST_POINTS:
-        raise InputError(f"`X` must hold at least {_LEAST_POINTS} points to tell one curve from another. Got {len(X)}.")
+    if len(X) < LEAST_POINTS:
+        raise InputError(f"`X` must hold at least {LEAST_POINTS} points to tell one curve from another. Got {len(X)}.")
     known = None if samples is None or (samples.F is None and samples.J is None) else samples
     used = model.n_parameters if n_parameters is None else n_parameters
     with_line = model.linear is not None and model.n_layers == 1
@@ -243,7 +243,7 @@ def _named(fitted: Fitted, e: Evidence, score: float) -> NamedCurve:
     off = float(np.sqrt(np.mean(apart**2)) / max(e.spread, 1e-300))
     return NamedCurve(
         fitted.kind.name,
-        fitted.kind.words(fitted),
+        fitted.words,
         off,
         fitted.kind.n_parameters,
         float(score),

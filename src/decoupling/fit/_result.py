@@ -154,6 +154,14 @@ class Result:
         >>> dc.decouple(dc.Samples(X, F=F), ranks=2, degrees=4).recognise().names
         ('parabola', 'line')
         """
+        return self._recognition if curves is None and tolerance is None else self._recognised(curves, tolerance)
+
+    @cached_property
+    def _recognition(self) -> Recognition:
+        """What `recognise` finds by default: looked for once, for tables and pages."""
+        return self._recognised(None, None)
+
+    def _recognised(self, curves: Sequence[str] | None, tolerance: float | None) -> Recognition:
         used = self.n_effective or self.decoupling.n_parameters
         return recognise(self.decoupling, self.samples, curves=curves, tolerance=tolerance, n_parameters=used)
 

@@ -16,7 +16,6 @@ from matplotlib.figure import Figure
 from matplotlib.patches import FancyBboxPatch
 
 from ..write._curves import Curve
-from ._domains import parts
 from ._layout import FONT_SIZE, Bypass, Edge, Layout, Node, text_width
 from ._style import Look, house_style, new_figure
 
@@ -131,7 +130,7 @@ def _draw_function(ax: Axes, node: Node, curve: Curve, look: Look) -> None:
     if curve.band is not None:
         upper, lower = (down(np.clip(curve.values + side * curve.band, low, high)) for side in (1.0, -1.0))
         ax.fill_between(across(curve.u), upper, lower, color=look.ink, alpha=0.22, linewidth=0, zorder=2.2)
-    cut = parts(curve, node.domain)
+    cut = curve.parts
     line: dict[str, Any] = {"color": look.ink, "linewidth": 1.5, "zorder": 2.3}
     for u, values in cut.inside:
         ax.plot(across(u), down(values), gid=node.label, **line)
@@ -220,7 +219,7 @@ def _key_lines(layout: Layout) -> list[list[_Item]]:
     items.append((None, "thick line: large contribution"))
     if layout.bypass is not None:
         items.append(("linear", "linear part"))
-    if any(node.curve is not None and parts(node.curve, node.domain).beyond for node in layout.nodes):
+    if any(node.curve is not None and node.curve.parts.beyond for node in layout.nodes):
         items.append(("beyond", "outside the domain"))
     if any(node.curve is not None and _visible_band(node.curve) for node in layout.nodes):
         items.append(("band", "two standard errors"))

@@ -18,7 +18,6 @@ from ..fit._result import Result
 from ..model._decoupling import Decoupling
 from ..samples._samples import Samples
 from ..write._curves import Curve, Errors, curves
-from ._domains import Domain, marked_domains, parts
 from ._layout import short, signal_names, text_width
 from ._style import MARKERS, STYLES, Look, house_style, new_figure
 
@@ -43,13 +42,12 @@ def plot_functions(model: Decoupling, X: ndarray, *, errors: Errors | None = Non
         figure = new_figure(max(2.2 * columns, 3.2) + 0.4, 1.9 * sum(rows) + 0.2)
         axes = figure.subplots(sum(rows), columns, squeeze=False)
         for l, (layer, u) in enumerate(zip(shown, model.inner_inputs(X), strict=True)):
-            domains = marked_domains(model.g[l])
             panels = axes[sum(rows[:l]) : sum(rows[: l + 1])].ravel()
             for j, ax in enumerate(panels):
                 if j >= len(layer):
                     ax.set_axis_off()
                     continue
-                _draw_curve(ax, layer[j], domains[j], u[:, j], look.colours[l % len(look.colours)], look)
+                _draw_curve(ax, layer[j], u[:, j], look.colours[l % len(look.colours)], look)
                 ax.set_title(f"layer {l + 1}, function {j + 1}", fontsize=8)
                 ax.set_xlabel(f"$u_{{{l + 1},{j + 1}}}$")
             if len(layer) < len(drawn[l]):
@@ -57,10 +55,8 @@ def plot_functions(model: Decoupling, X: ndarray, *, errors: Errors | None = Non
     return figure
 
 
-def _draw_curve(
-    ax: Axes, curve: Curve, domain: Domain | None, u: Float[ndarray, " S"], colour: str, look: Look
-) -> None:
-    cut = parts(curve, domain)
+def _draw_curve(ax: Axes, curve: Curve, u: Float[ndarray, " S"], colour: str, look: Look) -> None:
+    cut = curve.parts
     for pieces, style in ((cut.inside, "-"), (cut.beyond, "--")):
         for piece in pieces:
             ax.plot(*piece, color=colour, linewidth=1.8, linestyle=style)
@@ -71,6 +67,10 @@ def _draw_curve(
     ax.set_ylim(low - 0.05 * (high - low), high + 0.05 * (high - low))
     at = u[:: math.ceil(len(u) / _MOST_POINTS)]
     ax.plot(at, np.zeros(len(at)), "|", color=look.faint, transform=ax.get_xaxis_transform(), markersize=5)
+    inside = [knot for knot in curve.knots if curve.u[0] < knot < curve.u[-1]]
+    ax.plot(
+        inside, np.ones(len(inside)), "|", color=look.ink, gid="knots", transform=ax.get_xaxis_transform(), markersize=4
+    )
     for end in cut.ends:
         ax.plot((end, end), (0.0, 0.1), color=look.ink, linewidth=1.2, gid="end", transform=ax.get_xaxis_transform())
     ax.ticklabel_format(axis="y", scilimits=(-3, 4))

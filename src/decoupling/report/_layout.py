@@ -23,7 +23,6 @@ from ..model._names import Name, names
 from ..samples._samples import Samples
 from ..solvers._inference import standard_errors
 from ..write._curves import Curve, Errors, Grids, curves
-from ._domains import Domain, marked_domains
 
 FONT_SIZE = 9.0  # of the labels; the room that names take is reckoned with it
 _SHOWN = 12  # nodes of a column
@@ -58,8 +57,8 @@ class Node:
         The centre.
     width, height
         Of the box that the curve of a function is drawn in; 0 for other nodes.
-    curve, domain
-        Of a function; None for other nodes, and where a domain is not marked (see `marked_domains`).
+    curve
+        Of a function; None for other nodes.
     symbol
         The label in TeX, such as g_{1,2}; empty for names that the user gave.
     """
@@ -74,7 +73,6 @@ class Node:
     width: float = 0.0
     height: float = 0.0
     curve: Curve | None = None
-    domain: Domain | None = None
     symbol: str = ""
 
 
@@ -154,7 +152,7 @@ class Layout:
         spreads = _spreads(model, points)
         shown = [_chosen(importance) for importance in _importances(model, points, spreads)]
         drawn = curves(model, points, errors=errors)
-        nodes, width, height = _placed(columns, shown, drawn, [marked_domains(g) for g in model.g])
+        nodes, width, height = _placed(columns, shown, drawn)
         shares = _shares(model, points, spreads)
         edges, n_left_out = _edges(model, nodes, shares)
         if model.linear is None:
@@ -303,7 +301,6 @@ def _placed(
     columns: list[tuple[Name, ...]],
     shown: list[Int[ndarray, " _"]],
     drawn: tuple[tuple[Curve, ...], ...],
-    domains: list[tuple[Domain | None, ...]],
 ) -> tuple[tuple[Node, ...], float, float]:
     """All nodes with their centres, and the size of the whole."""
     last = len(columns) - 1
@@ -323,10 +320,9 @@ def _placed(
         for i in (int(i) for i in index):
             kind: Kind = "function" if function else "input" if l == 0 else "output"
             size, curve = (box, drawn[l - 1][i]) if function else ((0.0, 0.0), None)
-            domain = domains[l - 1][i] if function else None
             name = column[i]
             symbol = name.latex if name.indices else ""
-            nodes.append(Node(kind, l, i, short(name.text), name.text, x, y, *size, curve, domain, symbol))
+            nodes.append(Node(kind, l, i, short(name.text), name.text, x, y, *size, curve, symbol))
             y += pitch
         if len(index) < len(column):
             note = _note(column, index)

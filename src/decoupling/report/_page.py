@@ -16,11 +16,11 @@ from .. import __version__
 from .._support._errors import InputError
 from .._support._json import plain
 from .._support._whole_files import write_text
+from ..fit._recognise import LEAST_POINTS, NamedCurve
 from ..fit._result import Result
 from ..model._decoupling import Decoupling
 from ..model._names import printable
 from . import _words
-from ._domains import parts
 from ._flow import signal_flow
 from ._frame import Frame, written_number
 from ._layout import Layout, Node, band_errors, signal_names
@@ -30,6 +30,7 @@ from ._search import history_chart, starts_by_lam
 _LARGE = (46.0, 10.0, 264.0, 160.0)  # left, top, width and height of the large curves within their drawings
 _HISTORY = (62.0, 10.0, 560.0, 160.0)
 _NOISE = 1e-12  # of the largest contribution to the linear part
+_MOST_NAMED = 24  # functions that are recognised, at up to half a second each
 _SLIDERS = 8  # inputs that have a slider each; of more, one at a time is chosen
 _LARGEST_PAGE = 990_000  # bytes
 _LONGEST: dict[Literal["html", "latex", "python"], int] = {
@@ -70,7 +71,7 @@ def page(
     model, samples = result.decoupling, result.samples
     x, y = ([name.text for name in side] for side in signal_names(model, inputs, outputs))
     layout = Layout.of_result(result, inputs=inputs, outputs=outputs)
-    cards = _cards(model, samples.X, layout)
+    cards = _cards(model, samples.X, layout, _names(result))
     frames = {(card.node.layer, card.node.index): (card.small, card.large) for card in cards}
     rows = _words.output_rows(result, y)
     grade, verdict = _words.verdict(rows)
@@ -131,11 +132,22 @@ class Card:
     ends: str  # of the domain
     band: str
     rug: str
+    knots: str
+    named: str  # the curve that has a name, over the function
+    name: str  # in words, such as "a saturation at u = ±0.7"; empty where there is none
+    off: float  # how far it is from the function, in percent of the spread of that
     words: str
     share: float  # of the effect of its layer
 
 
-def _cards(model: Decoupling, X: np.ndarray, layout: Layout) -> list[Card]:
+def _names(result: Result) -> dict[tuple[int, int], NamedCurve]:
+    """Curves that functions are recognised as, by layer and place from 1; none where there are too many to look at."""
+    if sum(result.decoupling.ranks) > _MOST_NAMED or result.samples.n_samples < LEAST_POINTS:
+        return {}
+    return {(f.layer, f.index): f.best for f in result.recognise() if f.best is not None}
+
+
+def _cards(model: Decoupling, X: np.ndarray, layout: Layout, names: dict[tuple[int, int], NamedCurve]) -> list[Card]:
     u, importance = model.inner_inputs(X), model.importance(X)
     found = []
     for node in layout.nodes:
@@ -146,7 +158,8 @@ def _cards(model: Decoupling, X: np.ndarray, layout: Layout) -> list[Card]:
         )
         large = Frame.of(node.curve, *_LARGE)
         effects = importance[node.layer - 1]
-        cut = parts(node.curve, node.domain)
+        name = names.get((node.layer, node.index + 1))
+        cut = node.curve.parts
         found.append(
             Card(
                 node,
@@ -160,6 +173,10 @@ def _cards(model: Decoupling, X: np.ndarray, layout: Layout) -> list[Card]:
                 large.strokes(cut.ends, 12.0),
                 large.band(node.curve),
                 large.rug(u[node.layer - 1][:, node.index], 6.0),
+                large.hanging(node.curve.knots, 5.0),
+                "" if name is None else large.line_of(node.curve.u, name(node.curve.u)),
+                "" if name is None else name.words,
+                0.0 if name is None else 100.0 * name.off,
                 _words.shape_in_words(node.curve),
                 float(effects[node.index] / (np.sum(effects) or 1.0)),
             )

@@ -23,6 +23,7 @@ Grids = list[Float[ndarray, "k _"]]
 Errors = Callable[[Grids], tuple[Float[ndarray, "k _"], ...]]
 
 _WIDEST_BAND = 1.0  # heights of the curve, above and below it: a wider band would leave nothing of the curve to see
+_TAILS = 0.08  # of the range: what is drawn of the tails of splines on either side
 _SAME = 1e-6  # of what is drawn: ends of a domain that are so near to those of the curve are the same
 
 
@@ -40,13 +41,15 @@ class Curve:
     """One internal function over the range that its arguments visit.
 
     `band` is two standard errors, to be added to and taken from `values`; None where they are not known. `domain` is
-    that of the function; None where it says nothing about a drawing, see `marked_domains`.
+    that of the function; None where it says nothing about a drawing, see `marked_domains`. `knots` are where the
+    pieces of a spline meet.
     """
 
     u: Float[ndarray, " k"]
     values: Float[ndarray, " k"]
     band: Float[ndarray, " k"] | None
     domain: Domain | None = None
+    knots: tuple[float, ...] = ()
 
     @property
     def lowest(self) -> float:
@@ -91,12 +94,13 @@ Curves = tuple[tuple[Curve, ...], ...]  # layer by layer
 def curves(model: Decoupling, X: object = None, *, n_points: int = 60, errors: Errors | None = None) -> Curves:
     """The curves of all functions, each over the range that the points X visit, or over its domain without points.
 
-    A range that is a single number is widened a little, so that there is something to see.
+    A range that is a single number is widened a little, so that there is something to see, and so is that of splines,
+    whose tails begin there.
     """
     if X is None:
         ranges = [(g.domain[:, 0], g.domain[:, 1]) for g in model.g]
     else:
-        ranges = [_visited(u) for u in model.inner_inputs(X)]
+        ranges = [_with_tails(g, *_visited(u)) for g, u in zip(model.g, model.inner_inputs(X), strict=True)]
     grids: Grids = [np.linspace(low, high, n_points) for low, high in ranges]
     known = None if errors is None else errors(grids)
     found = []
@@ -104,7 +108,10 @@ def curves(model: Decoupling, X: object = None, *, n_points: int = 60, errors: E
         values, domains = functions.values(grid), marked_domains(functions)
         bands = [None if known is None else 2 * known[l][:, j] for j in range(functions.rank)]
         bands = [band if band is not None and np.all(np.isfinite(band)) else None for band in bands]
-        found.append(tuple(Curve(grid[:, j], values[:, j], bands[j], domain) for j, domain in enumerate(domains)))
+        knots = _knots(functions)
+        found.append(
+            tuple(Curve(grid[:, j], values[:, j], bands[j], domain, knots[j]) for j, domain in enumerate(domains))
+        )
     return tuple(found)
 
 
@@ -112,13 +119,29 @@ def marked_domains(functions: Functions) -> tuple[Domain | None, ...]:
     """The domains that a drawing marks: where functions were fitted, or where their tails begin.
 
     None where a domain says neither, because the formula goes on outside: for bases that find their domains, and for
-    domains that are the window itself, which functions have when nobody gives them one.
+    domains that are the window itself, which functions have when nobody gives them one. Splines have pieces there.
     """
     found: list[Domain | None] = []
     for basis, (low, high) in zip(functions.layer.bases, functions.domain.tolist(), strict=True):
-        says_nothing = functions.outside == "extend" and (basis.free_domain or (low, high) == basis.window)
+        says_nothing = functions.outside == "extend" and (
+            basis.free_domain or ((low, high) == basis.window and not basis.knots.size)
+        )
         found.append(None if says_nothing else (low, high))
     return tuple(found)
+
+
+def _knots(functions: Functions) -> list[tuple[float, ...]]:
+    """Where the pieces of every function meet."""
+    places = zip(functions.layer.bases, functions.middle, functions.half_width, strict=True)
+    return [tuple((middle + half * basis.knots).tolist()) for basis, middle, half in places]
+
+
+def _with_tails(
+    functions: Functions, low: Float[ndarray, " r"], high: Float[ndarray, " r"]
+) -> tuple[Float[ndarray, " r"], Float[ndarray, " r"]]:
+    """Ranges with a little more on either side for functions that are in pieces."""
+    room = np.array([_TAILS * bool(basis.knots.size) for basis in functions.layer.bases]) * (high - low)
+    return low - room, high + room
 
 
 def _visited(u: Float[ndarray, "S r"]) -> tuple[Float[ndarray, " r"], Float[ndarray, " r"]]:

@@ -73,6 +73,8 @@ def load_model(path: str | os.PathLike[str], bases: Sequence[type[AbstractBasis]
             f"`{file}` must have format version {' or '.join(_READABLE)}. Got {metadata.get('version')}: update the "
             "package."
         )
+    for cls in bases:
+        _check_own_name(cls)
     known = {cls.__name__: cls for cls in (*OWN_BASES, *bases)}
     try:
         return _model(metadata, arrays, known, file)
@@ -128,12 +130,22 @@ def _describe(basis: AbstractBasis) -> dict[str, Any]:
             f"A basis must be a dataclass with simple fields for its model to be saved. Got {type(basis).__name__}: "
             "put @dataclass(frozen=True) before it."
         )
+    _check_own_name(type(basis))
     description = {"name": type(basis).__name__, "fields": dataclasses.asdict(basis)}
     try:
         json.dumps(description)
     except TypeError as error:
         raise InputError(f"The fields of {basis!r} must be numbers, texts or lists to be saved: {error}.") from error
     return description
+
+
+def _check_own_name(cls: type[AbstractBasis]) -> None:
+    """A file knows bases by their names, so that a class with the name of one of ours would come back as ours."""
+    if cls not in OWN_BASES and cls.__name__ in {own.__name__ for own in OWN_BASES}:
+        raise InputError(
+            f"A basis of your own must have a name of its own for its model to be saved. Got a class "
+            f"{cls.__name__} beside dc.{cls.__name__}: the file would be opened with ours. Rename the class."
+        )
 
 
 def _revive(item: dict[str, Any], known: Known, file: Path) -> AbstractBasis:
