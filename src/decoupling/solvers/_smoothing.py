@@ -24,6 +24,7 @@ import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
+from .._support._checks import as_number
 from ..bases import LayerBasis
 from ._chain import Parameters, Unknowns
 
@@ -165,6 +166,12 @@ class Penalty:
                 c_at = begins[2 * l + 1] + j * e + (e - d) + np.arange(d)
                 found.append((l, j, c_at, begins[2 * l + 2] + np.arange(n) * r + j))
         return found
+
+
+def check_smoothing(smoothing: object) -> None:
+    """Raise unless it is "auto", None or a number that is not negative."""
+    if smoothing is not None and smoothing != "auto":
+        as_number("smoothing", smoothing)
 
 
 def _roots(layer: LayerBasis) -> Float[ndarray, "r k d"]:
