@@ -22,13 +22,15 @@ def layer_shapes(shapes: Any, layers: tuple[LayerBasis, ...]) -> Shapes | None:
     if isinstance(shapes, str):
         per_layer: Sequence[Any] = [shapes] * len(layers)
     elif not isinstance(shapes, Sequence):
-        raise InputError(f"`shapes` must be a word such as \"increasing\" or a list of them. Got {shapes!r}.")
+        raise InputError(f'`shapes` must be a word such as "increasing" or a list of them. Got {shapes!r}.')
     elif len(layers) == 1 and not any(isinstance(entry, Sequence) and not isinstance(entry, str) for entry in shapes):
         per_layer = [shapes]
     else:
         per_layer = shapes
     if len(per_layer) != len(layers):
-        raise InputError(f"`shapes` must have one entry per layer, {len(layers)} here. Got {len(per_layer)}: {shapes!r}.")
+        raise InputError(
+            f"`shapes` must have one entry per layer, {len(layers)} here. Got {len(per_layer)}: {shapes!r}."
+        )
     found = tuple(_of_layer(entry, layer) for entry, layer in zip(per_layer, layers, strict=True))
     for wishes, layer in zip(found, layers, strict=True):
         for wish, basis in zip(wishes, layer.bases, strict=True):

@@ -49,7 +49,7 @@ class Shaped:
 def with_shapes(
     problem: Problem, model: Decoupling, shapes: Shapes, *, smooths: bool, progress: Callable[..., None]
 ) -> Shaped:
-    """The best model near `model` whose functions have the shapes; `smooths` chooses weights of roughness as VarPro does.
+    """The best model near `model` whose functions have the shapes, smoothed as VarPro does where `smooths`.
 
     Where functions of a layer share a basis they have no order of their own, and are matched with the shapes.
     """
@@ -222,7 +222,11 @@ def _held_scales(unknowns: Unknowns, theta: Parameters, M: Float[ndarray, "N N"]
 
 
 def _projected_step(
-    M: Float[ndarray, "q q"], g: Float[ndarray, " q"], s: Float[ndarray, " q"], bounded: Bool[ndarray, " q"], damping: float
+    M: Float[ndarray, "q q"],
+    g: Float[ndarray, " q"],
+    s: Float[ndarray, " q"],
+    bounded: Bool[ndarray, " q"],
+    damping: float,
 ) -> Float[ndarray, " q"]:
     """s after a damped step of what is free to move, with nothing below its bound."""
     free = ~(bounded & (s <= 0.0) & (g <= 0.0))

@@ -59,8 +59,8 @@ class Smoother:
     ) -> Float[ndarray, "B p"]:
         """Coefficients of some functions of layer `l`, one after the other, from their equations.
 
-        `data` is the squared size of what is fitted and `n_numbers` how many numbers that are; `behind` is what a number
-        as weight is multiplied by.
+        `data` is the squared size of what is fitted, and `n_numbers` how many numbers that are. A number as weight is
+        multiplied by `behind`.
         """
         r, p = len(functions), gram.shape[1]
         e = p // r

@@ -121,27 +121,35 @@ def with_effective(problem: Problem, lam: float, solution: Solution, smoother: S
     """The answer of an alternating solver with its effective number of parameters, where the model is small enough."""
     values = 0.0 if problem.F is None else float(np.sum((problem.F - problem.F.mean(axis=0)) ** 2))
     share = lam * values / (problem.size_J or 1.0) or _NO_VALUES  # lam of VarPro, whose terms have size 1
+    weight = FIRST_WEIGHT if smoother.smoothing == "auto" else smoother.smoothing
     everything = smoother.smoothing != "auto"
-    penalty = Penalty.of(problem.layers, FIRST_WEIGHT if smoother.smoothing == "auto" else smoother.smoothing, everything=everything)
+    penalty = Penalty.of(problem.layers, weight, everything=everything)
     equations = Equations(problem, lam=share, ridge=0.0, fixed={}, penalty=penalty)
     if equations.penalty is None:
         return solution
     theta = [p[None] for p in parameters_of(problem, solution.decoupling)]
-    used, penalty = 0.0, equations.penalty
-    for _ in range(PHASES):
+    _, used = weighed(equations, theta, chosen=not everything)
+    note = effective_note(used, equations.unknowns.count(theta))
+    return dataclasses.replace(solution, notes=(*solution.notes, note), n_effective=used)
+
+
+def weighed(equations: Equations, theta: Parameters, *, chosen: bool = True) -> tuple[Penalty, float]:
+    """The weights that the data ask for at a model that stays as it is, and its effective number of parameters."""
+    penalty, used = equations.penalty, 0.0
+    assert penalty is not None
+    misfit, plain = dataclasses.replace(equations.complete, penalty=None).linearise(theta)
+    for phase in range(PHASES if chosen else 1):
         complete = dataclasses.replace(equations.complete, penalty=penalty)
-        misfit, plain = dataclasses.replace(complete, penalty=None).linearise(theta)
         _, at = complete.linearise(theta)
         assert isinstance(at, Dense) and isinstance(plain, Dense)
         better, used = penalty.improved(
             at.M[0], plain.M[0], float(misfit[0]), equations.rows.n_numbers, theta, complete.unknowns
         )
-        if everything:
-            break
-        penalty = better
-    note = effective_note(used, equations.unknowns.count(theta))
-    return dataclasses.replace(solution, notes=(*solution.notes, note), n_effective=used)
+        if phase < PHASES - 1 and chosen:
+            penalty = better
+    return penalty, used
 
 
 def effective_note(used: float, whole: int) -> str:
+    """What smoothing has come to."""
     return f"Smoothing leaves {used:.1f} effective parameters of {whole}."

@@ -102,6 +102,16 @@ class Penalty:
             g[:, w_at] -= weight * rough[:, None] * w
             cost += weight * size * rough
 
+    def rows(self, theta: Parameters, unknowns: Unknowns) -> Float[ndarray, "K N"]:
+        """The penalty on the coefficients of one model as rows, for which 0 is wanted."""
+        found = []
+        for l, j, c_at, _ in self._places(theta, unknowns):
+            rows = np.zeros((self.roots[l].shape[1], unknowns.count(theta)))
+            size = np.sum(self._column(theta, l, j)[0] ** 2)
+            rows[:, c_at] = np.sqrt(self.weights[l][j] * size) * self.roots[l][j]
+            found.append(rows)
+        return np.concatenate(found)
+
     def value(self, theta: Parameters) -> Float[ndarray, " B"]:
         """The penalty of all layers that have coefficients in `theta`."""
         total = np.zeros(len(theta[0]))
