@@ -105,3 +105,47 @@ def test_a_number_smooths_functions_of_any_basis():
 def test_wrong_weights_are_refused(smoothing):
     with pytest.raises(dc.InputError, match="`smoothing` must be"):
         dc.VarPro(smoothing=smoothing)
+
+
+def test_a_search_with_few_pieces_ends_with_those_asked_for():
+    samples, fresh = noisy_saturations()
+    fine = dc.decouple(samples, 2, basis=dc.Spline(32), n_starts=8, progress=False)
+    assert fine.decoupling.g[0].basis == dc.Spline(32)
+    assert fine.relative_rmse(fresh).max() < 3.0
+
+
+def test_functions_are_the_same_in_finer_bases():
+    old, new = LayerBasis.of(dc.Spline(8), 2), LayerBasis.of(dc.Spline(32), 2)
+    C = np.random.default_rng(3).normal(size=(4, 2, 1 + old.size))
+    t = np.linspace(-1, 1, 300)[:, None].repeat(2, axis=1)
+    before, after = (
+        c[..., None, :, 0] + np.einsum("srd,brd->bsr", layer.evaluate(t), c[..., 1:])
+        for layer, c in ((old, C), (new, old.rewritten(C, new)))
+    )
+    assert_allclose(after, before, atol=1e-10)
+
+
+@pytest.mark.parametrize("solver", [dc.Proj, dc.Constr])
+def test_alternating_solvers_smooth_too(solver):
+    rng = np.random.default_rng(1)
+    X = rng.uniform(-1, 1, (40, 2))
+    u = X @ [[1.0, 0.3], [-0.4, 1.0]]
+    J = np.einsum("ij,sj,jk->sik", np.eye(2), 1.0 - np.tanh(u) ** 2, [[1.0, -0.4], [0.3, 1.0]])
+    samples = dc.Samples(X, F=np.tanh(u), J=J + 0.3 * J.std() * rng.normal(size=J.shape))
+    rough, effective = {}, {}
+    for smoothing in ("auto", None, 1e3):
+        method = solver(smoothing=smoothing, max_steps=30)
+        result = dc.decouple(samples, 2, basis=dc.Spline(16), solver=method, n_starts=2, progress=False)
+        g, size = result.decoupling.g[0], np.linalg.norm(result.decoupling.W[-1], axis=0)
+        rough[smoothing] = np.sum(((g.C[:, 1:] @ dc.Spline(16).roughness().T) * size[:, None]) ** 2)
+        effective[smoothing] = result.n_effective
+    assert rough[1e3] < 0.1 * rough["auto"] < 0.05 * rough[None]
+    assert effective[None] is None and effective[1e3] < effective["auto"] < 40
+
+
+def test_bands_of_smoothed_functions_cover_the_truth():
+    samples, _ = noisy_saturations()
+    result = dc.decouple(samples, 2, basis=dc.Spline(16), n_starts=8, progress=False)
+    (errors,) = result.uncertainty()
+    (plain,) = dc.solvers._inference.standard_errors(result.decoupling, samples, None)
+    assert np.all(np.isfinite(errors)) and np.median(errors) < 0.8 * np.median(plain)

@@ -16,13 +16,15 @@ from operator import add
 from typing import Any, ClassVar
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from numpy import ndarray
 
 from .._support._errors import InputError
 from ._algebra import AbstractAlgebra
 
 SHAPES = ("increasing", "decreasing", "convex", "concave")
+SYMMETRIES = ("odd", "even")
+ALL_SHAPES = (*SHAPES, *SYMMETRIES, "nonnegative")
 _SAME = 1e-9  # functions that differ by less, on the window, are the same
 _MORE_NODES = 20  # of quadrature, for functions that are no polynomials
 _NODES_PER_FUNCTION = 8  # where functions are fitted by others of the same basis
@@ -138,12 +140,66 @@ class AbstractBasis(abc.ABC):
         return np.sqrt(weights)[:, None] * self.second_derivative(nodes)
 
     def shape_rows(self, shape: str) -> Float[ndarray, "k d"]:
-        """Rows that must not be negative times c for g to have this shape, at points that cover the window."""
-        if shape not in SHAPES:
-            raise InputError(f"`shape` must be one of {', '.join(SHAPES)}. Got {shape!r}.")
+        """Rows that must not be negative times c for g to have this shape.
+
+        Where the basis `guarantees_shapes`, that is enough for the whole window; elsewhere the rows are slopes or bends
+        at points that cover it.
+        """
+        order, sign = order_and_sign(shape)
         points = np.linspace(*self.window, _NODES_PER_FUNCTION * self.size + 1)
-        rows = self.derivative(points) if shape in ("increasing", "decreasing") else self.second_derivative(points)
-        return -rows if shape in ("decreasing", "concave") else rows
+        return sign * (self.derivative(points) if order == 1 else self.second_derivative(points))
+
+    @property
+    def guarantees_shapes(self) -> bool:
+        """Whether `shape_rows` are enough for a shape, and independent of each other."""
+        return False
+
+    def least_value(self, c: Float[ndarray, " d"]) -> float:  # noqa: ARG002
+        """A number that sum_k c_k phi_k(t) is not below on the window."""
+        raise InputError(_no_shapes(self, "nonnegative"))
+
+    def shaped(self, shape: str) -> tuple[Float[ndarray, "d q"], Bool[ndarray, " q"]]:
+        """All functions of a shape: T and a mask, such that c = T s with s >= 0 where the mask is True.
+
+        "odd" and "even" are meant about the middle of the domain, and up to the constant. "nonnegative" is a matter of
+        the constant alone.
+        """
+        if shape in SYMMETRIES:
+            nodes, sign = self.comparison()[0], 1.0 if shape == "odd" else -1.0
+            rows = self.evaluate(nodes) + sign * self.evaluate(-nodes)
+            _, sizes, Vt = np.linalg.svd(rows)
+            rank = int(np.count_nonzero(sizes > _SAME * max(float(sizes[0]), 1.0)))
+            if rank == self.size:
+                raise InputError(f'`shapes` must be possible: the basis {self!r} has no functions that are "{shape}".')
+            return Vt[rank:].T, np.zeros(self.size - rank, dtype=bool)
+        if shape == "nonnegative":
+            self.least_value(np.zeros(self.size))
+            return np.eye(self.size), np.zeros(self.size, dtype=bool)
+        rows = self.shape_rows(shape)
+        if not self.guarantees_shapes:
+            raise InputError(_no_shapes(self, shape))
+        rest = np.linalg.svd(rows)[2][len(rows) :] if len(rows) else np.eye(self.size)
+        return np.linalg.inv(np.concatenate([rows, rest])), np.arange(self.size) < len(rows)
+
+
+def order_and_sign(shape: str) -> tuple[int, float]:
+    """Which derivative a shape speaks of, and the sign that it must have."""
+    if shape not in SHAPES:
+        raise InputError(f"`shape` must be one of {', '.join(SHAPES)}. Got {shape!r}.")
+    return 1 if shape in ("increasing", "decreasing") else 2, -1.0 if shape in ("decreasing", "concave") else 1.0
+
+
+def differences(size: int, shape: str) -> Float[ndarray, "k d"]:
+    """Rows of a shape for functions whose coefficients follow the curve; the first one is left out, and 0."""
+    order, sign = order_and_sign(shape)
+    return sign * np.diff(np.eye(1 + size), n=order, axis=0)[:, 1:]
+
+
+def _no_shapes(basis: AbstractBasis, shape: str) -> str:
+    return (
+        f'`shapes` must be asked of a basis that can guarantee them: dc.Spline or dc.Bernstein. Got "{shape}" for '
+        f"{basis!r}."
+    )
 
 
 class AbstractPolynomialBasis(AbstractBasis):

@@ -11,7 +11,7 @@ from jaxtyping import Float
 from numpy import ndarray
 
 from .._support._checks import as_count
-from ._abstract import AbstractPolynomialBasis
+from ._abstract import AbstractPolynomialBasis, differences
 from ._algebra import AbstractAlgebra
 from ._monomial import powers
 
@@ -43,6 +43,18 @@ class Bernstein(AbstractPolynomialBasis):
             return np.zeros((*t.shape, 1))
         slope = _difference(_table(t, self.degree - 2), self.degree - 1)
         return _difference(slope, self.degree)[..., 1:] / 4.0
+
+    def shape_rows(self, shape: str) -> Float[ndarray, "k d"]:
+        """Differences of the coefficients: where none is negative, no slope (or bend) is, on the window."""
+        return differences(self.degree, shape)
+
+    @property
+    def guarantees_shapes(self) -> bool:
+        return True
+
+    def least_value(self, c: Float[ndarray, " d"]) -> float:
+        """The least coefficient: a polynomial runs between the least and the largest of its Bernstein coefficients."""
+        return float(min(0.0, c.min()) - _table(np.zeros(1), self.degree)[0, 1:] @ c)
 
     def recurrence(self, algebra: AbstractAlgebra[Any], t: Any, c: Any) -> Any:
         """Products of powers of s and 1 - s: on the window all are positive, so that no digits are lost."""

@@ -16,7 +16,7 @@ from numpy import ndarray
 
 from .._support._checks import as_count
 from .._support._errors import InputError
-from ._abstract import SHAPES, AbstractBasis
+from ._abstract import AbstractBasis, differences
 from ._algebra import AbstractAlgebra, Piece
 
 TAILS = ("linear", "parabola")
@@ -98,11 +98,15 @@ class Spline(AbstractBasis):
 
     def shape_rows(self, shape: str) -> Float[ndarray, "k d"]:
         """Differences of the coefficients: where none is negative, no slope (or bend) of the spline is."""
-        if shape not in SHAPES:
-            raise InputError(f"`shape` must be one of {', '.join(SHAPES)}. Got {shape!r}.")
-        order = 1 if shape in ("increasing", "decreasing") else 2
-        rows = np.diff(np.eye(1 + self.size), n=order, axis=0)[:, 1:]
-        return -rows if shape in ("decreasing", "concave") else rows
+        return differences(self.size, shape)
+
+    @property
+    def guarantees_shapes(self) -> bool:
+        return True
+
+    def least_value(self, c: Float[ndarray, " d"]) -> float:
+        """The least coefficient: a spline runs between the least and the largest of all its coefficients."""
+        return float(min(0.0, c.min()) - self._table(np.zeros(1), 0)[0, 1:] @ c)
 
     def expression(self, algebra: AbstractAlgebra[Any], t: Any, c: Any) -> Any:
         """Piece by piece, with the tails as two more."""

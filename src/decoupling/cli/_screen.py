@@ -58,6 +58,7 @@ def result_content(result: Result, validation: Samples | None, notes: Sequence[s
         "inputs": model.inputs,
         "outputs": model.outputs,
         "n_parameters": model.n_parameters,
+        "n_effective": result.n_effective,
         "error_jacobian": result.error_jacobian,
         "error_values": result.error_values,
         "relative_rmse_percent": result.relative_rmse() if result.samples.F is not None else None,

@@ -5,7 +5,8 @@ Shapes are compared by the Bayesian information criterion of the fits to all sam
     sum_t N_t log(e_t) + p log(N),
 
 where e_t is the relative squared error of the values or the Jacobians, N_t how many numbers these are, N their sum and
-p the number of free parameters. Errors at rounding count as equal, so that the smallest of the exact shapes wins.
+p the number of free parameters, or the effective number where functions were smoothed. Errors at rounding count as
+equal, so that the smallest of the exact shapes wins.
 """
 
 from __future__ import annotations
@@ -42,7 +43,9 @@ class Candidate:
 
     @property
     def n_parameters(self) -> int:
-        return self.result.decoupling.n_parameters
+        """All parameters; where functions were smoothed, those that the data decide."""
+        effective = self.result.n_effective
+        return self.result.decoupling.n_parameters if effective is None else round(effective)
 
     @property
     def exact(self) -> bool:
@@ -65,7 +68,9 @@ class Candidate:
     @property
     def score(self) -> float:
         """The criterion: lower is better."""
-        return criterion(self.squares, self.counts, self.n_free, self.rounding)
+        effective = self.result.n_effective
+        n_free = self.n_free if effective is None else effective
+        return criterion(self.squares, self.counts, n_free, self.rounding)
 
 
 @overload
@@ -79,7 +84,7 @@ def better(a: Candidate | None, b: Candidate | None) -> Candidate | None:
     return a if a.score <= b.score else b
 
 
-def criterion(squares: tuple[float, ...], counts: tuple[float, ...], n_free: int, rounding: float) -> float:
+def criterion(squares: tuple[float, ...], counts: tuple[float, ...], n_free: float, rounding: float) -> float:
     """The Bayesian information criterion of relative squared errors; those at rounding count as equal."""
     fit = sum(N * np.log(max(e, rounding)) for N, e in zip(counts, squares, strict=True))
     return float(fit + n_free * np.log(sum(counts)))

@@ -30,6 +30,7 @@ def decouple(
     validation: Samples | None = None,
     rng: int | np.random.Generator = 0,
     progress: bool | Callable[..., None] = True,
+    shapes: Any = None,
 ) -> Result:
     """Write a sampled function as W_L g_L(W_(L-1) g_(L-1)(... W_1 g_1(W_0 x))).
 
@@ -65,6 +66,12 @@ def decouple(
         True shows a bar on a terminal once two seconds have passed; or give a callable that takes named values: `stage`
         (text, may be missing), `done`, `total`, `objective`, and from alternating solvers the raw factors after every
         step as `iterate` (a `dc.Iterate`) with the numbers of their `starts`.
+    shapes
+        What functions must look like: "increasing", "decreasing", "convex", "concave", "odd" or "even" (about the
+        middle of their domains, up to a constant), "nonnegative". One word for all functions; a list with a word or
+        None for each function of one layer; or a list with one such entry per layer. Functions of a layer that share a
+        basis are matched with the list. Guaranteed, for `dc.Spline` and `dc.Bernstein`, and for symmetries of any
+        basis; a note gives the price in error.
 
     Examples
     --------
@@ -76,7 +83,12 @@ def decouple(
     True
     """
     if isinstance(ranks, str) and ranks == "auto":
-        for name, value in (("n_starts", n_starts), ("validation", validation), ("as_given", as_given or None)):
+        for name, value in (
+            ("n_starts", n_starts),
+            ("validation", validation),
+            ("as_given", as_given or None),
+            ("shapes", shapes),
+        ):
             if value is not None:
                 raise InputError(
                     f'`{name}` must be left out with ranks="auto", which cross-validates and has starts of its own. '
@@ -105,4 +117,5 @@ def decouple(
         validation=validation,
         rng=rng,
         progress=progress,
+        shapes=shapes,
     )

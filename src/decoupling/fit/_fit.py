@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import time
 import warnings
 from collections.abc import Callable, Sequence
@@ -23,8 +24,10 @@ from ..samples._weights import check_all_outputs_count
 from ..solvers import AbstractSolver, Problem, VarPro
 from ..solvers._exact import exact_below
 from ..solvers._free_parameters import n_free
+from ..solvers._shapes import with_shapes
 from ..solvers._status import Status
 from ._layer_bases import layer_bases
+from ._layer_shapes import layer_shapes
 from ._result import Result
 from ._settings import Settings
 
@@ -46,6 +49,7 @@ def fit(
     validation: Samples | None,
     rng: int | np.random.Generator,
     progress: bool | Callable[..., None],
+    shapes: Any = None,
 ) -> Result:
     """`decouple` with ranks that are known."""
     began = time.perf_counter()
@@ -67,7 +71,10 @@ def fit(
     count = method.default_n_starts if n_starts is None else as_count("n_starts", n_starts)
     generator = as_generator(rng)
     _check_validation(validation, samples)
-    settings = Settings(ranks, degrees, basis, linear, as_given, count, copy.deepcopy(rng), validation)
+    wishes = layer_shapes(shapes, layers)
+    if wishes is not None and method.fixed:
+        raise InputError(f"`shapes` must be left out where the solver has fixed parts. Got {shapes!r}.")
+    settings = Settings(ranks, degrees, basis, linear, as_given, count, copy.deepcopy(rng), validation, shapes)
     problem = Problem.build(samples, layers, validation, linear=linear, standard=not as_given)
     method.check(problem)
     notes = _undetermined(samples, layers, linear=linear)
@@ -77,7 +84,13 @@ def fit(
         notes = (*notes, _NO_VALUES)
     with progress_callback(progress, "Decoupling") as report, one_thread():
         solution = method.solve(problem, n_starts=count, rng=generator, progress=report)
-    model = solution.decoupling if solution.as_is else solution.decoupling.canonical(samples.X)
+        model = solution.decoupling if solution.as_is else solution.decoupling.canonical(samples.X)
+        if wishes is not None:
+            shaped = with_shapes(problem, model, wishes, smooths=method.smoothing is not None, progress=report)
+            model = shaped.decoupling
+            solution = dataclasses.replace(
+                solution, notes=(*solution.notes, shaped.note), n_effective=shaped.n_effective
+            )
     return Result(
         model,
         _honest(solution.status, model, samples),

@@ -141,7 +141,8 @@ class Result:
         They are taken at the numbers `u`, the same for every function, or where the samples lie when `u` is left out.
         """
         points = None if u is None else as_array("u", u, ("k",))
-        return standard_errors(self.decoupling, self.samples, points, self._fixed, self.ridge)
+        smoothed = self.n_effective is not None
+        return standard_errors(self.decoupling, self.samples, points, self._fixed, self.ridge, smoothed=smoothed)
 
     def recognise(self, *, curves: Sequence[str] | None = None, tolerance: float | None = None) -> Recognition:
         """Name the internal functions from the samples that were fitted, see `Decoupling.recognise`.
@@ -215,7 +216,9 @@ class Result:
         """
         from ..report import band_errors, plot_functions
 
-        errors = band_errors(self.decoupling, self.samples, self._fixed, self.ridge) if bands else None
+        smoothed = self.n_effective is not None
+        known = (self.decoupling, self.samples, self._fixed, self.ridge)
+        errors = band_errors(*known, smoothed=smoothed) if bands else None
         return plot_functions(self.decoupling, self.samples.X, errors=errors, dark=dark)
 
     def plot_history(self, *, dark: bool = False) -> Figure:

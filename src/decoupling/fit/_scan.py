@@ -196,8 +196,10 @@ class Scan:
     # One shape
 
     def n_free(self, ranks: tuple[int, ...], degrees: tuple[int, ...]) -> int:
-        """How many parameters of a shape scalings leave free."""
+        """How many parameters of a shape scalings leave free; of functions that are smoothed, those of the search."""
         layers = layer_bases(ranks, degrees, self.basis)
+        if self.solver.smoothing == "auto":
+            layers = tuple(layer.coarser() for layer in layers)
         return n_free(
             self.samples.n_inputs,
             layers,

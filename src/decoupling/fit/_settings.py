@@ -28,6 +28,8 @@ class Settings:
         The seed; or, where a generator was given, a copy of it as it was before the first random number was drawn.
     validation
         The samples to judge by, if there were any.
+    shapes
+        As they were given.
     """
 
     ranks: Any
@@ -38,3 +40,4 @@ class Settings:
     n_starts: int
     rng: int | np.random.Generator
     validation: Samples | None
+    shapes: Any = None

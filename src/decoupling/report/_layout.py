@@ -172,7 +172,9 @@ class Layout:
     ) -> Layout:
         """Lay out what `decouple` returned, over its samples, with bands where they can be had quickly."""
         model, samples = result.decoupling, result.samples
-        errors = band_errors(model, samples, result.solver.fixed, result.ridge) if bands else None
+        smoothed = result.n_effective is not None
+        known = (model, samples, result.solver.fixed, result.ridge)
+        errors = band_errors(*known, smoothed=smoothed) if bands else None
         return cls.of(model, samples.X, inputs=inputs, outputs=outputs, errors=errors)
 
 
@@ -184,7 +186,9 @@ def signal_names(
     return names("inputs", x, "x", model.n_inputs), names("outputs", y, "y", model.n_outputs)
 
 
-def band_errors(model: Decoupling, samples: Samples, fixed: Collection[str], ridge: float = 0.0) -> Errors | None:
+def band_errors(
+    model: Decoupling, samples: Samples, fixed: Collection[str], ridge: float = 0.0, *, smoothed: bool = False
+) -> Errors | None:
     """How to compute standard errors on grids; None where they are out of reach or would take too long."""
     if not samples.in_memory or model.n_parameters > _BANDS_UP_TO:
         return None
@@ -193,7 +197,7 @@ def band_errors(model: Decoupling, samples: Samples, fixed: Collection[str], rid
         return None
 
     def errors(grids: Grids) -> tuple[Float[ndarray, "k _"], ...]:
-        return standard_errors(model, samples, grids, fixed, ridge)
+        return standard_errors(model, samples, grids, fixed, ridge, smoothed=smoothed)
 
     return errors
 

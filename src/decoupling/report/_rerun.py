@@ -35,7 +35,7 @@ def how_to_run_again(result: Result) -> Again:
     writer = _Writer()
     arguments = {"ranks": settings.ranks, "degrees": settings.degrees, "basis": settings.basis}
     arguments |= {"linear": settings.linear or None, "solver": result.solver, "as_given": settings.as_given or None}
-    arguments |= {"n_starts": settings.n_starts}
+    arguments |= {"n_starts": settings.n_starts, "shapes": settings.shapes}
     call = [f"{name}={writer.written(value, name)}" for name, value in arguments.items() if value is not None]
     lines = ["import decoupling as dc", ""]
     known = " and ".join(w for w, a in (("values", samples.F), ("Jacobians", samples.J)) if a is not None)

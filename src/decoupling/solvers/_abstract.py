@@ -7,7 +7,7 @@ import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from jaxtyping import Float
@@ -123,6 +123,7 @@ class AbstractSolver(abc.ABC):
     """
 
     fixed: Mapping[str, object] = MappingProxyType({})
+    smoothing: float | Literal["auto"] | None = None  # how roughness is held down, see `VarPro`
 
     @abc.abstractmethod
     def check(self, problem: Problem) -> None:

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass, field
+from functools import partial
+from typing import Literal
 
 import numpy as np
 
@@ -18,6 +20,9 @@ from ._alternating import Run, Stopping, WhichIterate, run_starts, solution_of, 
 from ._coefficients import constrained, projected, projected_weighted
 from ._iterate import Iterate
 from ._problem import Problem
+from ._smooth_coefficients import Smoother
+from ._smooth_polish import with_effective
+from ._smoothing import check_smoothing
 from ._started import AbstractStartedSolver
 from ._starts import AbstractStart, Uniform, draw_factors
 from ._sweep import CoefficientUpdate, sweep
@@ -44,6 +49,9 @@ class Proj(AbstractStartedSolver, AbstractWeightedSolver):
         stopping ends. Updates that are not exact may raise the objective, so the two differ.
     start
         Distribution of the random start values, or a `Decoupling` to start from.
+    smoothing
+        How the roughness of functions is held down, as in `VarPro`: "auto" for bases that ask for it, with weights
+        found anew in every update; a number for functions of any basis; None for none.
     """
 
     lam: float = 1e-6
@@ -53,9 +61,11 @@ class Proj(AbstractStartedSolver, AbstractWeightedSolver):
     patience: int = 50
     iterate: WhichIterate = "best"
     start: AbstractStart | Decoupling = field(default_factory=Uniform)
+    smoothing: float | Literal["auto"] | None = "auto"
 
     def __post_init__(self) -> None:
         check_options(self.lam, self.min_steps, self.max_steps, self.patience, self.iterate, self.start)
+        check_smoothing(self.smoothing)
         if not isinstance(self.weighted_projection, bool):
             raise InputError(f"`weighted_projection` must be True or False. Got {self.weighted_projection!r}.")
 
@@ -77,8 +87,10 @@ class Proj(AbstractStartedSolver, AbstractWeightedSolver):
         start = draw_factors(problem, self.start, n_starts, rng)
         stopping = Stopping(self.min_steps, self.max_steps, self.patience, self.iterate)
         update = projected_weighted if self.weighted_projection else projected
-        run = run_cmpt(problem, start, self.lam, update, stopping, progress)
-        return with_note_about_constants(problem, self.lam, solution_of(problem, run))
+        smoother = Smoother.of(problem.layers, self.smoothing, standard=problem.standard)
+        run = run_cmpt(problem, start, self.lam, partial(update, smoother=smoother), stopping, progress)
+        solution = with_note_about_constants(problem, self.lam, solution_of(problem, run))
+        return solution if smoother is None else with_effective(problem, self.lam, solution, smoother)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,6 +110,9 @@ class Constr(AbstractStartedSolver, AbstractWeightedSolver):
         stopping ends. Updates that are not exact may raise the objective, so the two differ.
     start
         Distribution of the random start values, or a `Decoupling` to start from.
+    smoothing
+        How the roughness of functions is held down, as in `VarPro`: "auto" for bases that ask for it, with weights
+        found anew in every update; a number for functions of any basis; None for none.
     """
 
     lam: float = 1e-6
@@ -106,9 +121,11 @@ class Constr(AbstractStartedSolver, AbstractWeightedSolver):
     patience: int = 50
     iterate: WhichIterate = "best"
     start: AbstractStart | Decoupling = field(default_factory=Uniform)
+    smoothing: float | Literal["auto"] | None = "auto"
 
     def __post_init__(self) -> None:
         check_options(self.lam, self.min_steps, self.max_steps, self.patience, self.iterate, self.start)
+        check_smoothing(self.smoothing)
 
     def check(self, problem: Problem) -> None:
         needs_jacobians(problem, type(self).__name__)
@@ -127,8 +144,11 @@ class Constr(AbstractStartedSolver, AbstractWeightedSolver):
     ) -> Solution:
         start = draw_factors(problem, self.start, n_starts, rng)
         stopping = Stopping(self.min_steps, self.max_steps, self.patience, self.iterate)
-        run = run_cmpt(problem, start, self.lam, constrained, stopping, progress)
-        return with_note_about_constants(problem, self.lam, solution_of(problem, run))
+        smoother = Smoother.of(problem.layers, self.smoothing, standard=problem.standard)
+        update = partial(constrained, smoother=smoother)
+        run = run_cmpt(problem, start, self.lam, update, stopping, progress)
+        solution = with_note_about_constants(problem, self.lam, solution_of(problem, run))
+        return solution if smoother is None else with_effective(problem, self.lam, solution, smoother)
 
 
 def run_cmpt(

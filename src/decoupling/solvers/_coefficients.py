@@ -8,23 +8,28 @@ from numpy import ndarray
 
 from ._normal import solve_normal
 from ._problem import Problem
+from ._smooth_coefficients import Smoother, sizes_behind
 from ._sweep import Surroundings
-from ._updates import coefficient_equations, project
+from ._updates import coefficient_equations, project, projection_equations
 from ._weighting import by_output, weigh, weigh_values, weighted_gram
 
 _RANK = 1e-10  # singular values below this share of the largest are rounding
 
 
-def projected(problem: Problem, around: Surroundings, lam: float) -> Float[ndarray, "B r e"]:
+def projected(
+    problem: Problem, around: Surroundings, lam: float, smoother: Smoother | None = None
+) -> Float[ndarray, "B r e"]:
     """PROJ: least squares for G (and R) as if they were free, then the nearest functions of the basis.
 
     In the last layer the fit to G and, with factor `lam`, to R share the coefficients.
     """
     sample_weights = np.ones((1, 1, 1)) if problem.sample_weights is None else problem.sample_weights[None, :, None]
-    return _projected(problem, around, lam, sample_weights, sample_weights)
+    return _projected(problem, around, lam, sample_weights, sample_weights, smoother)
 
 
-def projected_weighted(problem: Problem, around: Surroundings, lam: float) -> Float[ndarray, "B r e"]:
+def projected_weighted(
+    problem: Problem, around: Surroundings, lam: float, smoother: Smoother | None = None
+) -> Float[ndarray, "B r e"]:
     """PROJ with the projection measured by the objective: an error in G_sj counts ||a_sj||^2 ||b_sj||^2 times.
 
     These are the diagonals of the normal equations of G (and of R: w_j^T M_s w_j). A plain projection treats a sample
@@ -38,25 +43,54 @@ def projected_weighted(problem: Problem, around: Surroundings, lam: float) -> Fl
         weights_R = np.sum(around.W_L**2, axis=1)[:, None]
         if problem.weights is not None:
             weights_R = weights_R * problem.weights[:, None]
-    return _projected(problem, around, lam, weights_G, weights_R)
+    return _projected(problem, around, lam, weights_G, weights_R, smoother)
 
 
 def _projected(
-    problem: Problem, around: Surroundings, lam: float, weights_G: ndarray, weights_R: ndarray
+    problem: Problem,
+    around: Surroundings,
+    lam: float,
+    weights_G: ndarray,
+    weights_R: ndarray,
+    smoother: Smoother | None,
 ) -> Float[ndarray, "B r e"]:
     G = around.diagonals()
     if around.W_L is None or around.F is None or lam == 0.0:
-        return _without_constant(project([G], [around.dPhi], [weights_G]))
+        return _without_constant(_project(problem, around, [G], [around.dPhi], [weights_G], smoother))
     R = least_squares_values(around.F, around.W_L, problem.root)
-    return project([G, R], list(around.with_constant()), [weights_G, lam * weights_R])
+    return _project(problem, around, [G, R], list(around.with_constant()), [weights_G, lam * weights_R], smoother)
 
 
-def constrained(problem: Problem, around: Surroundings, lam: float) -> Float[ndarray, "B r e"]:
+def _project(
+    problem: Problem,
+    around: Surroundings,
+    targets: list[ndarray],
+    designs: list[ndarray],
+    weights: list[ndarray],
+    smoother: Smoother | None,
+) -> Float[ndarray, "B r e"]:
+    """The nearest functions of the basis, smooth ones where asked for, each function on its own."""
+    if smoother is None:
+        return project(targets, designs, weights)
+    gram, rhs = projection_equations(targets, designs, weights)
+    data = sum(np.sum(w * t**2, axis=1) for t, w in zip(targets, weights, strict=True))  # (B, r)
+    l, n_numbers = around.right.l, len(targets) * targets[0].shape[1]
+    behind = sizes_behind(around.right.W[l + 1], problem)
+    columns = [
+        smoother.solved(l, [j], gram[:, j], rhs[:, j, :, 0], data[:, j], n_numbers, behind)
+        for j in range(gram.shape[1])
+    ]
+    return np.stack(columns, axis=1)
+
+
+def constrained(
+    problem: Problem, around: Surroundings, lam: float, smoother: Smoother | None = None
+) -> Float[ndarray, "B r e"]:
     """CONSTR: the coefficients that minimise the objective itself, all functions of the layer together."""
     H, b = around.H, around.b
     if around.W_L is None or around.F is None or lam == 0.0:
         gram, rhs = coefficient_equations(H, b, around.dPhi)
-        return _without_constant(solve_normal(gram, rhs[..., None]).reshape(b.shape[0], b.shape[2], -1))
+        return _without_constant(_solved(problem, around, gram, rhs, 0.0, smoother))
     X, Y = around.with_constant()
     gram, rhs = coefficient_equations(H, b, X)
     W_L = around.W_L[:, None]
@@ -67,8 +101,22 @@ def constrained(problem: Problem, around: Surroundings, lam: float) -> Float[nda
         if problem.root is not None:  # the root on both sides, so that sums over samples carry the weight once
             b_F, Y = b_F * problem.root[:, None], Y * problem.root[:, None, None]
     gram_F, rhs_F = coefficient_equations(H_F, b_F, Y)
-    c = solve_normal(gram + lam * gram_F, (rhs + lam * rhs_F)[..., None]).reshape(b.shape[0], b.shape[2], -1)
+    c = _solved(problem, around, gram + lam * gram_F, rhs + lam * rhs_F, lam, smoother)
     return smallest_constants(c, around.W_L)
+
+
+def _solved(
+    problem: Problem, around: Surroundings, gram: ndarray, rhs: ndarray, lam: float, smoother: Smoother | None
+) -> Float[ndarray, "B r e"]:
+    """The coefficients of all functions of a layer from their equations, smooth ones where asked for."""
+    B, r = around.b.shape[0], around.b.shape[2]
+    if smoother is None:
+        return solve_normal(gram, rhs[..., None]).reshape(B, r, -1)
+    l, (S, m), n = around.right.l, problem.X.shape, problem.samples.n_outputs
+    data = np.full(B, problem.size_J + lam * problem.size_F)
+    n_numbers = S * n * (m + (lam > 0.0))
+    behind = sizes_behind(around.right.W[l + 1], problem)
+    return smoother.solved(l, list(range(r)), gram, rhs, data, n_numbers, behind).reshape(B, r, -1)
 
 
 def smallest_constants(c: Float[ndarray, "B r e"], W_L: Float[ndarray, "B n r"]) -> Float[ndarray, "B r e"]:

@@ -105,10 +105,10 @@ class Equations:
         of_J = float(w @ np.sum(residual[:, o:] ** 2, axis=(1, 2))) / (problem.size_J or 1.0)
         return (of_J if rows.jacobians else float("nan")), (of_F if rows.values else float("nan"))
 
-    def model(self, theta: Parameters) -> Decoupling:
-        """A batch of one as a model of the given data, its domains at the range that the samples visit."""
+    def model(self, theta: Parameters, *, on_range: bool = True) -> Decoupling:
+        """A batch of one as a model of the given data, its domains at the range that the samples visit if wanted."""
         layers, L = self.problem.layers, len(self.problem.layers)
-        if self.fixed is None:
+        if self.fixed is None and on_range:
             theta = [*on_window(self.rows.X, layers, theta[: 2 * L], exactly=True), *theta[2 * L :]]
         W, g = [], []
         for l, layer in enumerate(layers):

@@ -18,10 +18,13 @@ from .._support._errors import InputError
 from ..model._decoupling import Decoupling
 from ..samples._samples import Samples
 from ._chain import Chain, Parameters, Unknowns, run_chain
+from ._equations import Equations
 from ._parameters import exists, parameters_of, position
 from ._problem import Problem
 from ._residuals import Complete
 from ._rows import Rows
+from ._smooth_polish import weighed
+from ._smoothing import FIRST_WEIGHT, Penalty
 from ._updates import combine
 
 _RANK_TOLERANCE = 1e-9  # singular values of Z with unit columns below this share of the largest count as 0
@@ -84,10 +87,18 @@ class Linearisation:
         return int(np.count_nonzero(self.singular > _RANK_TOLERANCE * self.singular[0]))
 
 
-def linearise(model: Decoupling, samples: Samples, fixed: Collection[str] = (), ridge: float = 0.0) -> Linearisation:
+def linearise(
+    model: Decoupling,
+    samples: Samples,
+    fixed: Collection[str] = (),
+    ridge: float = 0.0,
+    *,
+    smoothed: bool = False,
+) -> Linearisation:
     """Differentiate all data with respect to all parameters that are free.
 
-    A ridge is one more row per parameter, without noise; `left` and `residual` keep the rows of the data.
+    A ridge is one more row per parameter, and a penalty on roughness some rows per function, all without noise; `left`
+    and `residual` keep the rows of the data.
     """
     if not samples.in_memory:
         raise InputError(
@@ -119,6 +130,8 @@ def linearise(model: Decoupling, samples: Samples, fixed: Collection[str] = (), 
     scaled = np.where(used, Z, 0.0) / unit
     if ridge > 0.0:
         scaled = np.concatenate([scaled, np.sqrt(ridge) * np.diag(np.where(used, 1.0 / unit, 0.0))])
+    if smoothed:
+        scaled = np.concatenate([scaled, np.where(used, _penalty_rows(problem, theta, unknowns), 0.0) / unit])
     left, singular, right = np.linalg.svd(scaled, full_matrices=False)
     left = left[: len(Z)]
     residual = complete.residual(theta, chain)[0]
@@ -153,16 +166,18 @@ def standard_errors(
     u: Float[ndarray, " k"] | list[Float[ndarray, "_ _"]] | None,
     fixed: Collection[str] = (),
     ridge: float = 0.0,
+    *,
+    smoothed: bool = False,
 ) -> tuple[Float[ndarray, "_ _"], ...]:
     """Standard errors of all internal functions, layer by layer.
 
     They are taken at the numbers `u`, at one array (k, r_l) per layer, or where the samples lie. Noise is taken as
     independent, with one variance for values and one for Jacobians, both from the residuals. A function is compared
     with the same function of another fit when the range of its arguments and the root mean square of its slopes over
-    the samples are the same. Functions that the data do not determine have infinite errors. With a ridge these are
-    errors around the model that it leads to, not around the truth.
+    the samples are the same. Functions that the data do not determine have infinite errors. With a ridge, or where
+    functions were `smoothed`, these are errors around the model that it leads to, not around the truth.
     """
-    at = linearise(model, samples, fixed, ridge)
+    at = linearise(model, samples, fixed, ridge, smoothed=smoothed)
     moves = at.unknowns.split(_parameter_spread(at), at.theta)  # the parameters vary like a combination of these (k)
     dead = [part > 0.0 for part in at.unknowns.split((at.dead & at.free)[None].astype(float), at.theta)]
     dt = at.chain.z[0] @ moves[0][..., :-1].mT + moves[0][:, None, :, -1]  # of the arguments of layer 1: (k, S, r_1)
@@ -212,7 +227,8 @@ def _parameter_spread(at: Linearisation) -> Float[ndarray, "k N"]:
     rank = at.rank
     S, q, n = at.residual.shape
     # Numbers that the weights do not see have residuals of 0: they are no evidence of small noise.
-    freedom = max(at.n_numbers - rank, 1.0) / at.residual.size
+    effective = float(np.sum(at.left[:, :rank] ** 2))  # the rank, unless a penalty decides some of it
+    freedom = max(at.n_numbers - effective, 1.0) / at.residual.size
     variance = np.empty((S, q, n))
     o = int(at.values)
     for part in (slice(0, o), slice(o, q)):
@@ -222,6 +238,15 @@ def _parameter_spread(at: Linearisation) -> Float[ndarray, "k N"]:
     # d theta = Z^+ noise; the triangle of a QR has the same covariance as the long table of noise.
     triangle = np.linalg.qr(noise / at.singular[:rank], mode="r") if rank else np.zeros((1, 0))
     return triangle @ at.right[:rank] / at.column_size
+
+
+def _penalty_rows(problem: Problem, theta: Parameters, unknowns: Unknowns) -> Float[ndarray, "K N"]:
+    """What holds functions smooth, with the weights that the data ask for, as rows of the linearised problem."""
+    penalty = Penalty.of(problem.layers, FIRST_WEIGHT, everything=False)
+    equations = Equations(problem, lam=1.0, ridge=0.0, fixed={}, penalty=penalty)
+    if equations.penalty is None:
+        return np.zeros((0, unknowns.count(theta)))
+    return weighed(equations, theta)[0].rows(theta, unknowns)
 
 
 def _free(problem: Problem, theta: Parameters, unknowns: Unknowns, fixed: Collection[str]) -> Bool[ndarray, " N"]:

@@ -198,10 +198,11 @@ class Complete(AbstractResiduals):
     ridge: float = 0.0
     free: ndarray | None = None
     penalty: Penalty | None = None
+    sought: Unknowns | None = None  # None: those of the layers
 
     @cached_property
     def unknowns(self) -> Unknowns:
-        return Unknowns.of(self.layers)
+        return Unknowns.of(self.layers) if self.sought is None else self.sought
 
     def _split(self, theta: Parameters) -> tuple[Parameters, ndarray, ndarray, ndarray | None]:
         """Everything before the last layer, c_L, W_L and A."""

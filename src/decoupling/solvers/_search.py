@@ -25,7 +25,7 @@ from ._equations import Equations
 from ._levenberg import Descent, descend
 from ._parameters import exists, parameters_of
 from ._residuals import Complete, Eliminated
-from ._smooth_polish import PHASES, Smoothed, refined, smooth
+from ._smooth_polish import PHASES, Smoothed, effective_note, refined, smooth
 from ._starts import AbstractStart, Normal, Orthonormal
 from ._status import Status
 from ._structured import Budget, Sampled, inner_layers, way
@@ -350,11 +350,11 @@ class Search:
             )
         return self._solution_of(self.best)
 
-    def _solution_of(self, best: Minimum) -> Solution:
+    def _solution_of(self, best: Minimum, *, on_range: bool = True) -> Solution:
         objective = np.array(best.record)
         unknown = np.full(len(objective), np.nan)
         return Solution(
-            self.equations.model(best.theta),
+            self.equations.model(best.theta, on_range=on_range),
             best.status,
             self.options.lam,
             History(np.full(len(objective), self.options.lam), objective, unknown, unknown),
@@ -392,10 +392,10 @@ class Search:
         best, origin = min(found, key=lambda pair: pair[0].score)
         status = Status.INTERRUPTED if self.interrupted else Status.CONVERGED
         ended = Minimum(best.cost, best.theta, origin.record + best.record, status, origin.found_by)
-        whole = self.equations.unknowns.count(best.theta)
-        note = f"Smoothing leaves {best.n_effective:.1f} effective parameters of {whole}."
+        note = effective_note(best.n_effective, self.equations.unknowns.count(best.theta))
+        answer = self._solution_of(ended, on_range=False)  # with the knots that were found
         return dataclasses.replace(
-            self._solution_of(ended), starts=plain.starts, notes=(*plain.notes, note), n_effective=best.n_effective
+            answer, starts=plain.starts, notes=(*plain.notes, note), n_effective=best.n_effective
         )
 
     def _notes(self) -> tuple[str, ...]:

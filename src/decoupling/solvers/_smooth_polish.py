@@ -13,13 +13,19 @@ from typing import Any
 import numpy as np
 
 from ..bases import LayerBasis
+from ._abstract import Solution
 from ._chain import Parameters
 from ._equations import Equations
 from ._levenberg import Dense, descend
-from ._smoothing import Penalty
+from ._parameters import parameters_of
+from ._problem import Problem
+from ._smooth_coefficients import Smoother
+from ._smoothing import FIRST_WEIGHT, Penalty
 from ._window import on_window
 
 PHASES = 6
+_NO_VALUES = 1e-12  # weight of values that do not count
+_NEW_DOMAINS = 2  # phases that begin with domains at the visited range; later ones keep those that nearly are
 _STEPS = 25  # of a phase, within which weights stay as they are
 
 
@@ -62,7 +68,8 @@ def smooth(
     L, rows, layers = len(equations.problem.layers), equations.rows, equations.problem.layers
     for phase in range(phases if chosen else 2):
         complete = dataclasses.replace(equations.complete, penalty=penalty)
-        theta = [*on_window(rows.X, layers, theta[: 2 * L], exactly=True), *theta[2 * L :]]
+        # Other domains are other knots, which cost a function with kinks much of what it had learned.
+        theta = [*on_window(rows.X, layers, theta[: 2 * L], exactly=phase < _NEW_DOMAINS), *theta[2 * L :]]
         descent = descend(
             complete.linearise,
             complete.moved,
@@ -108,3 +115,41 @@ def rewritten(theta: Parameters, old: tuple[LayerBasis, ...], new: tuple[LayerBa
         following[..., -1] += (following[..., :-1] @ full[..., :1])[..., 0]
         out[2 * l + 1], out[2 * l + 2] = full[..., 1:], following
     return out
+
+
+def with_effective(problem: Problem, lam: float, solution: Solution, smoother: Smoother) -> Solution:
+    """The answer of an alternating solver with its effective number of parameters, where the model is small enough."""
+    values = 0.0 if problem.F is None else float(np.sum((problem.F - problem.F.mean(axis=0)) ** 2))
+    share = lam * values / (problem.size_J or 1.0) or _NO_VALUES  # lam of VarPro, whose terms have size 1
+    weight = FIRST_WEIGHT if smoother.smoothing == "auto" else smoother.smoothing
+    everything = smoother.smoothing != "auto"
+    penalty = Penalty.of(problem.layers, weight, everything=everything)
+    equations = Equations(problem, lam=share, ridge=0.0, fixed={}, penalty=penalty)
+    if equations.penalty is None:
+        return solution
+    theta = [p[None] for p in parameters_of(problem, solution.decoupling)]
+    _, used = weighed(equations, theta, chosen=not everything)
+    note = effective_note(used, equations.unknowns.count(theta))
+    return dataclasses.replace(solution, notes=(*solution.notes, note), n_effective=used)
+
+
+def weighed(equations: Equations, theta: Parameters, *, chosen: bool = True) -> tuple[Penalty, float]:
+    """The weights that the data ask for at a model that stays as it is, and its effective number of parameters."""
+    penalty, used = equations.penalty, 0.0
+    assert penalty is not None
+    misfit, plain = dataclasses.replace(equations.complete, penalty=None).linearise(theta)
+    for phase in range(PHASES if chosen else 1):
+        complete = dataclasses.replace(equations.complete, penalty=penalty)
+        _, at = complete.linearise(theta)
+        assert isinstance(at, Dense) and isinstance(plain, Dense)
+        better, used = penalty.improved(
+            at.M[0], plain.M[0], float(misfit[0]), equations.rows.n_numbers, theta, complete.unknowns
+        )
+        if phase < PHASES - 1 and chosen:
+            penalty = better
+    return penalty, used
+
+
+def effective_note(used: float, whole: int) -> str:
+    """What smoothing has come to."""
+    return f"Smoothing leaves {used:.1f} effective parameters of {whole}."

@@ -24,6 +24,7 @@ import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
+from .._support._checks import as_number
 from ..bases import LayerBasis
 from ._chain import Parameters, Unknowns
 
@@ -101,6 +102,16 @@ class Penalty:
             g[:, w_at] -= weight * rough[:, None] * w
             cost += weight * size * rough
 
+    def rows(self, theta: Parameters, unknowns: Unknowns) -> Float[ndarray, "K N"]:
+        """The penalty on the coefficients of one model as rows, for which 0 is wanted."""
+        found = []
+        for l, j, c_at, _ in self._places(theta, unknowns):
+            rows = np.zeros((self.roots[l].shape[1], unknowns.count(theta)))
+            size = np.sum(self._column(theta, l, j)[0] ** 2)
+            rows[:, c_at] = np.sqrt(self.weights[l][j] * size) * self.roots[l][j]
+            found.append(rows)
+        return np.concatenate(found)
+
     def value(self, theta: Parameters) -> Float[ndarray, " B"]:
         """The penalty of all layers that have coefficients in `theta`."""
         total = np.zeros(len(theta[0]))
@@ -165,6 +176,12 @@ class Penalty:
                 c_at = begins[2 * l + 1] + j * e + (e - d) + np.arange(d)
                 found.append((l, j, c_at, begins[2 * l + 2] + np.arange(n) * r + j))
         return found
+
+
+def check_smoothing(smoothing: object) -> None:
+    """Raise unless it is "auto", None or a number that is not negative."""
+    if smoothing is not None and smoothing != "auto":
+        as_number("smoothing", smoothing)
 
 
 def _roots(layer: LayerBasis) -> Float[ndarray, "r k d"]:

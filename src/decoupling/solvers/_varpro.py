@@ -24,7 +24,7 @@ from ._noise import allowed_misfit, ridges
 from ._parameters import Fixed, parameters_of
 from ._problem import Problem
 from ._search import GIVEN, Search, SearchOptions
-from ._smoothing import FIRST_WEIGHT, Penalty
+from ._smoothing import FIRST_WEIGHT, Penalty, check_smoothing
 from ._starts import AbstractStart, Orthonormal
 
 _RIDGED = 0.5  # how much longer the choice of a ridge may take, as a share of `max_seconds`
@@ -73,8 +73,7 @@ class VarPro(AbstractWeightedSolver):
         as_number("lam", self.lam, above=True)
         if self.ridge != "auto":
             as_number("ridge", self.ridge)
-        if self.smoothing is not None and self.smoothing != "auto":
-            as_number("smoothing", self.smoothing)
+        check_smoothing(self.smoothing)
         as_count("max_steps", self.max_steps)
         as_count("polish_steps", self.polish_steps)
         as_count("batch_size", self.batch_size)
