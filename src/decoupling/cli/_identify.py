@@ -122,6 +122,7 @@ def _state_space(
     from ..sysid import DecoupledStateSpace, percent_fit, suggest
 
     u, y = record.X, record.F
+    assert y is not None  # columns of outputs were named
     bases = [_basis(name) for name in functions]
     reason = None
     if states is None:
@@ -152,6 +153,7 @@ def _narx(
     from ..sysid import PolynomialNARX, percent_fit
 
     u, y = record.X, record.F
+    assert y is not None  # columns of outputs were named
     model = PolynomialNARX(n_u=1, n_y=2).fit(u, y).decouple(rank, rng=seed, progress=not quiet)
     model = model.refine(u, y, progress=not quiet)
     if model_path is not None:

@@ -65,7 +65,7 @@ def load_state_space(
             "starts": rows,
             "linear": _linear(step, held["linear"], held["linear_offset"]),
             "limits": Range(held["low"], held["high"]),
-            "standard": Standard(*(held[name] for name in _OF_STANDARD), about["oversample"]),
+            "standard": Standard(**{name: held[name] for name in _OF_STANDARD}, oversample=about["oversample"]),
         }
     except (KeyError, TypeError, ValueError) as error:
         raise ModelFileError(f"`{path}` must describe a state-space model. Its parts do not fit: {error}") from error

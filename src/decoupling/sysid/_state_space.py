@@ -362,17 +362,17 @@ class DecoupledStateSpace:
         fitted, n = self.fitted, self.n_states
         if self.oversample > 1:
             raise InputError(
-                "`predict_one_step` must have a causal model: one with `oversample` 1. This has "
-                f"{self.oversample}, and looks ahead."
+                f"`predict_one_step` must have a causal model, with `oversample` 1. This one has {self.oversample}: it "
+                "looks ahead."
             )
         signals = Signals.read(u, y)
         if len(signals.u) > 1:
             raise InputError(f"`u` and `y` must be one record here. Got {len(signals.u)}: predict each on its own.")
+        self._signal("u", u, len(fitted.standard.u_mean))
+        self._signal("y", y, len(fitted.standard.y_mean))
         k = max(2 * n, 10) if window is None else as_count("window", window, least=n)
-        measured = self._signal("y", y, len(fitted.standard.y_mean))
-        inputs = self._signal("u", u, len(fitted.standard.u_mean))
-        if len(measured) <= k:
-            raise InputError(f"`y` must hold more than `window` outputs, {k} here. Got {len(measured)}.")
+        if len(signals.y[0]) <= k:
+            raise InputError(f"`y` must hold more than `window` outputs, {k} here. Got {len(signals.y[0])}.")
         pieces = fitted.standard.pieces(signals)
         step = fitted.standard.standard(fitted.step, n)
         with one_thread(), np.errstate(all="ignore"):
@@ -380,7 +380,6 @@ class DecoupledStateSpace:
             if along is None:
                 raise SolverError("The free run of the model escapes on this record, so there is no state to correct.")
             ahead = along.y + corrections(step, n, along.points, along.residuals, k)
-        assert inputs.shape[0] == len(ahead)
         return self._shaped(ahead * fitted.standard.y_size + fitted.standard.y_mean)
 
     # Files and screens
