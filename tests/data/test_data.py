@@ -184,3 +184,14 @@ def test_the_real_files_have_their_checksums(real_data):
     assert len(dc.data.wiener_hammerstein().test) == 78800
     assert dc.data.cascaded_tanks().train.y.max() == 10.0
     assert len(dc.data.emps().train) == 24841
+
+
+def test_records_of_the_benchmark_package_are_taken():
+    class Foreign:
+        name, u, y, sampling_time = "test", np.arange(5.0), np.ones(5), 0.1
+        state_initialization_window_length = 3
+
+    record = dc.data.Record.of(Foreign())
+    assert (record.name, record.n_init, record.sampling_time) == ("test", 3, 0.1)
+    with pytest.raises(dc.InputError, match="nonlinear_benchmarks"):
+        dc.data.Record.of(3)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float
@@ -37,6 +38,19 @@ class Record:
                 f"`u` and `y` must have the same length, above `n_init`. Got {len(self.u)}, {len(self.y)} and "
                 f"{self.n_init}."
             )
+
+    @classmethod
+    def of(cls, data: Any) -> Record:
+        """A record of the package `nonlinear_benchmarks`: anything with u, y, sampling_time and, for tests, the length
+        of the window that a simulation may start from."""
+        try:
+            window = getattr(data, "state_initialization_window_length", None)
+            return cls(str(data.name), data.u, data.y, float(data.sampling_time), int(window or 0))
+        except (AttributeError, TypeError, ValueError) as error:
+            raise InputError(
+                f"`data` must be a record of nonlinear_benchmarks with one input, one output and a sampling time. Got "
+                f"{type(data).__name__}: {error}."
+            ) from error
 
     def __iter__(self) -> Iterator[Float[ndarray, " T"]]:
         return iter((self.u, self.y))

@@ -1,19 +1,26 @@
 """Pictures and the report page. Needs matplotlib and jinja2, which are imported here and nowhere else."""
 
 from ._diagram import draw_diagram
+from ._dynamic import Dynamics, plot_poles, plot_residuals, plot_response, plot_spectra, write_dynamic_report
 from ._figures import plot_fit, plot_functions, plot_history, plot_starts
 from ._layout import Layout, band_errors
 from ._page import write_report
 from ._selection import plot_selection
 
 __all__ = [
+    "Dynamics",
     "Layout",
     "band_errors",
     "draw_diagram",
     "plot_fit",
     "plot_functions",
     "plot_history",
+    "plot_poles",
+    "plot_residuals",
+    "plot_response",
     "plot_selection",
+    "plot_spectra",
     "plot_starts",
+    "write_dynamic_report",
     "write_report",
 ]

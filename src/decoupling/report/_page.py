@@ -76,8 +76,8 @@ def page(
     rows = _words.output_rows(result, y)
     grade, verdict = _words.verdict(rows)
     small = band_errors(model, samples, result.solver.fixed) is not None
-    environment = _environment()
-    template = environment.get_template("report.html.j2")
+    pages = environment()
+    template = pages.get_template("report.html.j2")
     content: dict[str, Any] = {
         "title": title,
         "version": __version__,
@@ -107,8 +107,8 @@ def page(
         "history": history_chart(result, *_HISTORY),
         "again": how_to_run_again(result),
         "command": command,
-        "style": _verbatim(environment, "report.css"),
-        "script": _verbatim(environment, "report.js"),
+        "style": verbatim(pages, "report.css"),
+        "script": verbatim(pages, "report.js"),
     }
     text = printable(template.render(content))
     if len(text.encode()) > _LARGEST_PAGE:  # many wide layers: the drawings stay, what can be had from the model goes
@@ -221,17 +221,18 @@ def _formulas(model: Decoupling, inputs: Collection[str] | None, outputs: Collec
 
 
 @cache
-def _environment() -> Environment:
-    environment = Environment(loader=PackageLoader("decoupling.report"), autoescape=True, lstrip_blocks=True)
-    environment.policies["json.dumps_kwargs"] = {"separators": (",", ":")}
-    environment.filters |= {"sig": _significant, "percent": _words.percent, "many": _many, "ticks": _ticks}
-    return environment
+def environment() -> Environment:
+    """Templates of pages, with our filters."""
+    pages = Environment(loader=PackageLoader("decoupling.report"), autoescape=True, lstrip_blocks=True)
+    pages.policies["json.dumps_kwargs"] = {"separators": (",", ":")}
+    pages.filters |= {"sig": _significant, "percent": _words.percent, "many": _many, "ticks": _ticks}
+    return pages
 
 
-def _verbatim(environment: Environment, name: str) -> Markup:
+def verbatim(pages: Environment, name: str) -> Markup:
     """A file of ours that goes into the page as it is."""
-    assert environment.loader is not None
-    return Markup(environment.loader.get_source(environment, name)[0])
+    assert pages.loader is not None
+    return Markup(pages.loader.get_source(pages, name)[0])
 
 
 def _significant(value: float | None) -> str:

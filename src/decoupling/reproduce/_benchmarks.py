@@ -220,9 +220,9 @@ def benchmarks_markdown(found: Benchmarks) -> str:
     """One row per model and test."""
     lines = [
         f"Free-run errors on the tests: median (best to worst) over {found.n_runs} seeds, seed {found.seed}. ✓ marks a "
-        "target that the median reaches, ✗ one that it misses. *Linear* is the error of the linear model with as many states "
-        "on the training record. Parameters are those of the canonical form, and those that were free in the fit. "
-        "Seconds are of one thread.",
+        "target that the median reaches, ✗ one that it misses. *Training* and *linear* are the errors of the model and "
+        "of the linear model with as many states on the training record. Parameters are those of the canonical form, "
+        "and in brackets those that were free in the fit. Seconds are of one thread.",
         "",
         "| model | test | error | target | training | linear | parameters | seconds |",
         "|---|---|---|---|---|---|---|---|",
@@ -274,5 +274,4 @@ def benchmarks_figure(found: Benchmarks) -> Figure:
         ax.set_yticks(range(len(labels)), labels)
         ax.invert_yaxis()
         ax.set_xlabel("error as a share of its target, one dot per seed")
-        canvas.tight_layout()
     return canvas

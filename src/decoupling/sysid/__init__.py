@@ -2,10 +2,12 @@
 
 from ._abstract import AbstractNARX
 from ._decoupled import DecoupledNARX
+from ._judgement import ResidualTests, noise_floor, percent_fit, residual_tests
 from ._linear import LinearStateSpace
 from ._polynomial import PolynomialNARX
 from ._search import StateSpaceStart
 from ._state_space import DecoupledStateSpace, StateFunction, StateSpaceFit
+from ._suggest import SuggestedRow, Suggestion, suggest
 
 __all__ = [
     "AbstractNARX",
@@ -13,7 +15,14 @@ __all__ = [
     "DecoupledStateSpace",
     "LinearStateSpace",
     "PolynomialNARX",
+    "ResidualTests",
     "StateFunction",
     "StateSpaceFit",
     "StateSpaceStart",
+    "SuggestedRow",
+    "Suggestion",
+    "noise_floor",
+    "percent_fit",
+    "residual_tests",
+    "suggest",
 ]

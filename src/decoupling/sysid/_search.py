@@ -11,6 +11,7 @@ import numpy as np
 from jaxtyping import Bool, Float
 from numpy import ndarray
 
+from .._support._errors import SolverError
 from ..model._decoupling import Decoupling
 from ._beginning import Layers, begin, free_parts
 from ._descent import Fitted, fit_free_run
@@ -107,7 +108,11 @@ def search(
     rows = [StateSpaceStart("linear", linear.rmse, validation_error(linear.step, n, judged), linear.steps)]
     beginning = training.first(_FIRST)
     along = run(linear.step, beginning, linear.x0[: len(beginning)])
-    assert along is not None
+    if along is None:
+        raise SolverError(
+            "The linear model that all starts begin with is unstable on the training record: give fewer states, or "
+            "records in which the outputs stay within bounds."
+        )
     part = _cut(beginning, window)
     x0 = _known(linear, part, n)
     steps = min(_MOST_STEPS, _STEPS[0] * _FIRST // len(part.all_y))

@@ -13,7 +13,7 @@ import os
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from jaxtyping import Float
@@ -30,17 +30,22 @@ from ..model._decoupling import Decoupling
 from ..model._functions import Outside
 from ..write._formula import Kind
 from ._decoupled import on_range
+from ._dynamics import dynamics
 from ._free_run import warn_of_escape
+from ._horizon import corrections
 from ._linear import LinearStateSpace
 from ._minimal import minimal, n_redundant
 from ._records import recursion, run
 from ._search import Shape, StateSpaceStart, initial_state, search
 from ._signals import Range, Signals, as_signal
 from ._standard import Standard
+from ._state_file import load_state_space, save_state_space
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 _RANGE_FACTOR = 10.0  # a simulation stops when it is this many times as far from the middle as any training output
 _MOST_POINTS = 2000  # of the training run that are kept, for pictures and domains
-_LEAST_SAMPLES = 4  # per free number
 
 
 @dataclass(frozen=True)
@@ -95,6 +100,7 @@ class StateSpaceFit:
     limits: Range
     standard: Standard
     flat: bool
+    records: Signals | None = None  # what it was fitted to; not kept in files
 
 
 class DecoupledStateSpace:
@@ -251,6 +257,12 @@ class DecoupledStateSpace:
         """The linear model with as many states that was fitted to the same records."""
         return LinearStateSpace.of(self.fitted.linear, self.n_states)
 
+    def linear_twin(self) -> DecoupledStateSpace:
+        """The linear model that was fitted to the same records, as a model that can be simulated."""
+        other = copy.copy(self)
+        other._fit = replace(self.fitted, step=self.fitted.linear, x0=np.zeros_like(self.fitted.x0))
+        return other
+
     def canonical(self) -> DecoupledStateSpace:
         """The same model with the smallest number of parameters: states are outputs and their successors.
 
@@ -340,7 +352,89 @@ class DecoupledStateSpace:
     def _shaped(self, y: Float[ndarray, "T outputs"]) -> ndarray:
         return y[:, 0] if self.fitted.flat else y
 
+    def predict_one_step(self, u: object, y: object, *, window: int | None = None) -> ndarray:
+        """Predict every y(t) from u up to t and the measured outputs before t.
+
+        The model has no noise model of its own. The state at each time is that of the free run, corrected so that the
+        last `window` outputs are met best, to first order; by default twice as many as states, at least ten. The first
+        outputs, which have no such past, are those of the free run.
+        """
+        fitted, n = self.fitted, self.n_states
+        if self.oversample > 1:
+            raise InputError(
+                f"`predict_one_step` must have a causal model, with `oversample` 1. This one has {self.oversample}: it "
+                "looks ahead."
+            )
+        signals = Signals.read(u, y)
+        if len(signals.u) > 1:
+            raise InputError(f"`u` and `y` must be one record here. Got {len(signals.u)}: predict each on its own.")
+        self._signal("u", u, len(fitted.standard.u_mean))
+        self._signal("y", y, len(fitted.standard.y_mean))
+        k = max(2 * n, 10) if window is None else as_count("window", window, least=n)
+        if len(signals.y[0]) <= k:
+            raise InputError(f"`y` must hold more than `window` outputs, {k} here. Got {len(signals.y[0])}.")
+        pieces = fitted.standard.pieces(signals)
+        step = fitted.standard.standard(fitted.step, n)
+        with one_thread(), np.errstate(all="ignore"):
+            along = run(step, pieces, initial_state(step, n, pieces).x0)
+            if along is None:
+                raise SolverError("The free run of the model escapes on this record, so there is no state to correct.")
+            ahead = along.y + corrections(step, n, along.points, along.residuals, k)
+        return self._shaped(ahead * fitted.standard.y_size + fitted.standard.y_mean)
+
     # Files and screens
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write a .safetensors file; `dc.Decoupling.load` reads the same file as one step (x, u) -> (x+, y)."""
+        options = {
+            "n_states": self.n_states,
+            "oversample": self.oversample,
+            "feedback": self.feedback,
+            "feedthrough": self.feedthrough,
+            "held": self._held,
+            "canonical": self._is_canonical,
+        }
+        save_state_space(path, self.fitted, options)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str], *, bases: Sequence[type[AbstractBasis]] = ()) -> DecoupledStateSpace:
+        """Read a file written by `save`; name your own basis classes in `bases` if the model uses them."""
+        options, fields = load_state_space(path, bases)
+        fit = StateSpaceFit(**fields)
+        model = cls(
+            options["n_states"],
+            list(fit.step.g[0].layer.bases),
+            oversample=options["oversample"],
+            feedback=options["feedback"],
+            feedthrough=options["feedthrough"],
+        )
+        model._layers, model._held = tuple(g.layer for g in fit.step.g), tuple(options["held"])
+        model._fit, model._is_canonical = fit, bool(options["canonical"])
+        return model
+
+    def plot(self, *, dark: bool = False) -> Figure:
+        """Draw one step as a block diagram: functions over the range that the training data visit."""
+        return self.step.plot(self.fitted.points, dark=dark)
+
+    def plot_response(self, u: object = None, y: object = None, *, dark: bool = False) -> Figure:
+        """Draw the free run against measured outputs, with a zoom and errors; by default on the training record."""
+        from ..report import plot_response
+
+        return plot_response(dynamics(self, u, y), dark=dark)
+
+    def report(
+        self,
+        path: str | os.PathLike[str],
+        u: object = None,
+        y: object = None,
+        *,
+        title: str = "Decoupled state space",
+        command: str | None = None,
+    ) -> None:
+        """Write a page about the model on a record, by default the first training record."""
+        from ..report import write_dynamic_report
+
+        write_dynamic_report(dynamics(self, u, y), path, title=title, formula=self.formula(), command=command)
 
     def formula(self, kind: Kind = "text", *, digits: int | None = None) -> Any:
         """One step written out: the next states and the output from states and input; see `Decoupling.formula`.
@@ -436,6 +530,7 @@ def _record(found: Any, standard: Standard, signals: Signals, everything: Any, n
         Range.of("y", signals.y).widened(_RANGE_FACTOR),
         standard,
         signals.flat,
+        signals,
     )
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,8 +30,17 @@ _NAMES = ("inputs", "outputs")
 Known = dict[str, type[AbstractBasis]]
 
 
-def save_model(model: Decoupling, path: str | os.PathLike[str]) -> None:
-    """Write `model`; an existing file is replaced only once the new one is complete."""
+def save_model(
+    model: Decoupling,
+    path: str | os.PathLike[str],
+    *,
+    more: Mapping[str, np.ndarray] | None = None,
+    about: Mapping[str, str] | None = None,
+) -> None:
+    """Write `model`; an existing file is replaced only once the new one is complete.
+
+    `more` arrays and texts `about` them may go with it: whoever reads the model alone does not see them.
+    """
     from safetensors.numpy import save
 
     arrays = {f"W{l}": W for l, W in enumerate(model.W)}
@@ -45,13 +54,22 @@ def save_model(model: Decoupling, path: str | os.PathLike[str]) -> None:
         "outside": json.dumps([g.outside for g in model.g]),
     }
     metadata |= {key: json.dumps(names) for key in _NAMES if (names := getattr(model, key)) is not None}
-    content = _in_order(save(arrays, metadata=metadata))
+    # Arrays whose memory is in another order would be written in that order, and read back as others.
+    ordered = {name: np.ascontiguousarray(array) for name, array in (arrays | dict(more or {})).items()}
+    content = _in_order(save(ordered, metadata=metadata | dict(about or {})))
     with replace_file(path) as stream:
         stream.write(content)
 
 
 def load_model(path: str | os.PathLike[str], bases: Sequence[type[AbstractBasis]]) -> Decoupling:
     """Read a model and check everything the file claims."""
+    return load_all(path, bases)[0]
+
+
+def load_all(
+    path: str | os.PathLike[str], bases: Sequence[type[AbstractBasis]]
+) -> tuple[Decoupling, dict[str, np.ndarray], dict[str, str]]:
+    """A model, and all arrays and texts of its file."""
     from safetensors import SafetensorError, safe_open
 
     file = Path(path)
@@ -77,7 +95,7 @@ def load_model(path: str | os.PathLike[str], bases: Sequence[type[AbstractBasis]
         _check_own_name(cls)
     known = {cls.__name__: cls for cls in (*OWN_BASES, *bases)}
     try:
-        return _model(metadata, arrays, known, file)
+        return _model(metadata, arrays, known, file), arrays, metadata
     except ModelFileError:
         raise
     except (KeyError, TypeError, ValueError, RecursionError, DecouplingError) as error:

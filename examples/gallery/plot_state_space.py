@@ -1,0 +1,63 @@
+"""
+From a record to a state-space model
+====================================
+
+An oscillator with a hardening spring and dry friction is simulated, and identified from its input and output alone.
+"""
+
+# %%
+# A record
+# --------
+# The spring is cubic, the friction a tanh of the velocity. The output is measured with a little noise.
+import matplotlib.pyplot as plt
+import numpy as np
+
+import decoupling as dc
+
+rng = np.random.default_rng(0)
+force = np.convolve(rng.standard_normal(2400), np.ones(4) / 4, mode="same")
+position = np.zeros(2400)
+x = v = 0.0
+for t, f in enumerate(force):
+    position[t] = x
+    v += 0.2 * (f - x - 0.5 * x**3 - 0.2 * v - 0.3 * np.tanh(4 * v))
+    x += 0.2 * v
+position += 1e-3 * rng.standard_normal(2400)
+u, y = force[:1600], position[:1600]
+u_test, y_test = force[1600:], position[1600:]
+
+# %%
+# Which size?
+# -----------
+# A scan with validation says how many states and functions the record supports, and why.
+bases = [dc.Monomial(3), dc.Tanh()]
+suggestion = dc.sysid.suggest(u, y, n_states=(1, 2, 3), functions=bases, n_starts=1, progress=False)
+print(suggestion)
+suggestion.plot()
+plt.show()
+
+# %%
+# Fit
+# ---
+# The linear model is always shown beside: it tells what the functions bring.
+model = dc.sysid.DecoupledStateSpace(2, bases).fit(u, y, n_starts=3, progress=False)
+for row in model.starts:
+    print(f"{row.start:10} training {100 * row.training:6.3f} %, validation {100 * row.validation:6.3f} %")
+print(model, "->", model.canonical().n_parameters, "in canonical form")
+
+# %%
+# How good is it?
+# ---------------
+# A free run on a record that was not used, the test of what is left, and the picture.
+simulated = model.simulate(u_test, y_test[:50])
+print("percent fit", dc.sysid.percent_fit(y_test, simulated))
+print(dc.sysid.residual_tests(u_test, y_test - simulated).in_words())
+model.plot_response(u_test, y_test)
+plt.show()
+
+# %%
+# What it has found
+# -----------------
+# One step as a network: a spring and friction.
+model.plot()
+plt.show()

@@ -1,0 +1,248 @@
+"""`decouple identify` and `decouple simulate`: from a record of inputs and outputs to a dynamic model, and back."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ._options import FileName, basis_class, command_line, model_option, name_list, output_options, seed_option
+
+if TYPE_CHECKING:
+    from numpy import ndarray
+
+    from ..samples._samples import Samples
+
+_FUNCTIONS = ("cubic", "quintic", "spline", "tanh", "sigmoid", "saturation", "dead-zone", "relu", "friction")
+
+input_option = click.option(
+    "--input", "inputs", type=name_list, metavar="NAME,...", required=True, help="Columns that are inputs: u or 1."
+)
+
+
+def function_list(text: str) -> tuple[str, ...]:
+    """Names of functions separated by commas, each of them known."""
+    names = name_list(text)
+    for name in names:
+        if name.removeprefix("state-") not in _FUNCTIONS:
+            raise click.BadParameter(
+                f"{name!r} is not one of {', '.join(_FUNCTIONS)}; state- before a name makes it one of the state alone."
+            )
+    return names
+
+
+@click.command()
+@click.argument("file")
+@input_option
+@click.option(
+    "--output", "outputs", type=name_list, metavar="NAME,...", required=True, help="Columns that are outputs: y or 2."
+)
+@click.option("--states", type=click.IntRange(min=1), default=None, help="States. Without it, a number is suggested.")
+@click.option("--narx", is_flag=True, help="Fit a polynomial NARX model and decouple it instead.")
+@click.option(
+    "--functions",
+    type=function_list,
+    metavar="NAME,...",
+    default="cubic,state-tanh",
+    show_default=True,
+    help=f"Internal functions: {', '.join(_FUNCTIONS)}; state-tanh is one of the state alone.",
+)
+@click.option("--oversample", type=click.IntRange(min=1), default=1, show_default=True, help="Steps per sample.")
+@click.option("--no-feedback", is_flag=True, help="Functions between two linear blocks (Wiener-Hammerstein).")
+@click.option("--window", type=click.IntRange(min=2), default=None, help="Begin with windows of so many samples.")
+@click.option("--n-starts", type=click.IntRange(min=1), default=5, show_default=True, help="Starts.")
+@model_option
+@click.option("--report", "report_path", metavar="FILE", type=FileName(".html", ".htm"), default=None, help="Page.")
+@seed_option
+@output_options
+def identify(
+    file: str,
+    inputs: tuple[str, ...],
+    outputs: tuple[str, ...],
+    states: int | None,
+    narx: bool,
+    functions: tuple[str, ...],
+    oversample: int,
+    no_feedback: bool,
+    window: int | None,
+    n_starts: int,
+    model_path: str | None,
+    report_path: str | None,
+    seed: int,
+    as_json: bool,
+    quiet: bool,
+) -> None:
+    """Identify a dynamic model from the record in FILE (.csv, .tsv, .parquet, .npz or .mat), one row per time.
+
+    \b
+    decouple identify data.csv --input u --output y --states 2 --report page.html --model model.safetensors
+    """
+    from .._support._whole_files import check_target
+
+    if narx and states is not None:
+        raise click.UsageError("--narx has no states: leave --states out.")
+    for path in (model_path, report_path):
+        if path is not None:
+            check_target(path)
+    record = _read(file, inputs, outputs)
+    if narx:
+        found = _narx(record, len(functions), model_path, report_path, seed, quiet)
+    else:
+        options = {"oversample": oversample, "feedback": not no_feedback}
+        fit = {"n_starts": n_starts, "window": window, "rng": seed, "progress": not quiet}
+        found = _state_space(record, states, functions, options, fit, model_path, report_path)
+    _tell(found, as_json=as_json, quiet=quiet)
+
+
+def _read(file: str, inputs: tuple[str, ...], outputs: tuple[str, ...]) -> Samples:
+    import decoupling as dc
+
+    return dc.Samples.load(file, inputs=inputs, outputs=outputs, jacobians=False)
+
+
+def _basis(name: str) -> Any:
+    from ..bases import Monomial
+    from ..sysid import StateFunction
+
+    if name.startswith("state-"):
+        return StateFunction(_basis(name.removeprefix("state-")))
+    degrees = {"cubic": 3, "quintic": 5}
+    return Monomial(degrees[name]) if name in degrees else basis_class(name)
+
+
+def _state_space(
+    record: Samples,
+    states: int | None,
+    functions: tuple[str, ...],
+    options: dict[str, Any],
+    fit: dict[str, Any],
+    model_path: str | None,
+    report_path: str | None,
+) -> dict[str, Any]:
+    from ..sysid import DecoupledStateSpace, percent_fit, suggest
+
+    u, y = record.X, record.F
+    assert y is not None  # columns of outputs were named
+    bases = [_basis(name) for name in functions]
+    reason = None
+    if states is None:
+        suggestion = suggest(u, y, functions=bases, rng=fit["rng"], progress=fit["progress"])
+        states, reason = suggestion.chosen.n_states, suggestion.reason
+    model = DecoupledStateSpace(states, bases, **options).fit(u, y, **fit)
+    if model_path is not None:
+        model.save(model_path)
+    if report_path is not None:
+        model.report(report_path, title="Identified model", command=command_line())
+    simulated = model.simulate(u, y[: min(50, len(y) // 4)])
+    return {
+        "model": repr(model),
+        "n_states": states,
+        "reason": reason,
+        "parameters": {"canonical": model.canonical().n_parameters, "free": model.n_parameters},
+        "rmse": model.fitted.rmse,
+        "linear_rmse": model.fitted.linear_rmse,
+        "percent_fit": percent_fit(y, simulated),
+        "starts": model.starts,
+        "formula": model.formula(),
+    }
+
+
+def _narx(
+    record: Samples, rank: int, model_path: str | None, report_path: str | None, seed: int, quiet: bool
+) -> dict[str, Any]:
+    from ..sysid import PolynomialNARX, percent_fit
+
+    u, y = record.X, record.F
+    assert y is not None  # columns of outputs were named
+    model = PolynomialNARX(n_u=1, n_y=2).fit(u, y).decouple(rank, rng=seed, progress=not quiet)
+    model = model.refine(u, y, progress=not quiet)
+    if model_path is not None:
+        model.decoupling.save(model_path)
+    if report_path is not None:
+        model.report(report_path)
+    simulated = model.simulate(u, y[: min(50, len(y) // 4)])
+    return {
+        "model": repr(model),
+        "parameters": {"free": model.n_parameters},
+        "percent_fit": percent_fit(y, simulated),
+        "formula": model.formula(),
+    }
+
+
+def _tell(found: dict[str, Any], *, as_json: bool, quiet: bool) -> None:
+    import dataclasses
+
+    from ._screen import print_json, say
+
+    if as_json:
+        rows = [dataclasses.asdict(row) for row in found.get("starts", ())]
+        print_json(found | ({"starts": rows} if rows else {}))
+    elif not quiet:
+        if found.get("reason"):
+            say(found["reason"])
+        say(found["model"])
+        for key, label in (("rmse", "Error"), ("linear_rmse", "Error of the linear model"), ("percent_fit", "Fit (%)")):
+            if key in found:
+                say(f"{label}: {', '.join(f'{value:.4g}' for value in found[key])}")
+        say(found["formula"])
+
+
+@click.command()
+@click.argument("model")
+@click.argument("file")
+@input_option
+@click.option(
+    "--output",
+    "outputs",
+    type=name_list,
+    metavar="NAME,...",
+    default=None,
+    help="Measured outputs: the initial state is found from the first of them, and the error is printed.",
+)
+@click.option("--n-init", type=click.IntRange(min=1), default=50, show_default=True, help="Outputs to begin with.")
+@click.option("--to", "target", metavar="FILE", type=FileName(".csv"), default=None, help="Write the outputs here.")
+def simulate(
+    model: str, file: str, inputs: tuple[str, ...], outputs: tuple[str, ...] | None, n_init: int, target: str | None
+) -> None:
+    """Run MODEL, a file of `decouple identify`, freely on the inputs in FILE; print CSV, or write it with --to."""
+    import numpy as np
+
+    from .._support._whole_files import write_text
+    from ..sysid import DecoupledStateSpace, percent_fit
+    from ._screen import say
+
+    ss = DecoupledStateSpace.load(model)
+    if outputs is None:
+        y_hat = ss.simulate(_inputs(file, inputs))
+    else:
+        record = _read(file, inputs, outputs)
+        assert record.F is not None
+        y_hat = ss.simulate(record.X, record.F[: min(n_init, len(record.F))])
+    columns = y_hat[:, None] if y_hat.ndim == 1 else y_hat
+    names = outputs or ss.step.outputs[ss.n_states :]  # type: ignore[index]
+    lines = [",".join(f"{name}_hat" for name in names), *(",".join(map(repr, row)) for row in columns.tolist())]
+    text = "\n".join(lines) + "\n"
+    if target is None:
+        click.echo(text, nl=False)
+        return
+    write_text(target, text)
+    say(f"Written: {target}, {len(columns)} samples.")
+    if outputs is not None and np.isfinite(columns).all():
+        say(f"Fit (%): {', '.join(f'{value:.4g}' for value in percent_fit(record.F, columns))}")
+
+
+def _inputs(file: str, inputs: tuple[str, ...]) -> ndarray:
+    """Columns of a table that has no outputs."""
+    from pathlib import Path
+
+    from .._support._errors import InputError, SampleFileError
+    from ..samples.readers._csv import CsvTable
+
+    path = Path(file)
+    if not path.is_file() or path.suffix.lower() not in (".csv", ".tsv"):
+        raise SampleFileError(f"`{file}` must be a .csv or .tsv file where no --output is given. It is none.")
+    table = CsvTable(path, delimiter="\t" if path.suffix.lower() == ".tsv" else None)
+    for name in inputs:
+        if name not in table.names:
+            raise InputError(f"`--input` must name columns of `{file}`. Got {name!r}; it has {', '.join(table.names)}.")
+    return table.read([table.names.index(name) for name in inputs])[0]

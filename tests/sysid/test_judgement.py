@@ -1,0 +1,56 @@
+"""Percent fit, noise floor, residual tests, suggested sizes."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+import decoupling as dc
+
+from .systems import duffing
+
+
+def test_percent_fit_is_that_of_its_definition():
+    y = np.array([[0.0, 1.0], [2.0, 3.0], [4.0, 11.0]])
+    y_hat = y + np.array([[1.0, 0.0], [0.0, 0.0], [0.0, 2.0]])
+    expected = [100 * (1 - 1 / np.sqrt(8)), 100 * (1 - 2 / np.sqrt(56))]
+    assert_allclose(dc.sysid.percent_fit(y, y_hat), expected)
+    with pytest.raises(dc.InputError, match="same shape"):
+        dc.sysid.percent_fit(y, y[:2])
+    with pytest.raises(dc.InputError, match="must vary"):
+        dc.sysid.percent_fit(np.ones(5), np.ones(5))
+
+
+def test_the_noise_floor_is_what_differs_between_periods():
+    rng = np.random.default_rng(0)
+    u = np.tile(rng.standard_normal(200), 6)
+    y = np.convolve(u, 0.5 ** np.arange(20))[:1200] + 0.1 * rng.standard_normal(1200)
+    assert_allclose(dc.sysid.noise_floor(u, y), 0.1, rtol=0.1)
+    assert_allclose(dc.sysid.noise_floor(u, y, period=200), dc.sysid.noise_floor(u, y))
+    assert dc.sysid.noise_floor(rng.standard_normal(1200), y) is None
+
+
+def test_residuals_of_noise_pass_and_those_of_missing_dynamics_fail():
+    rng = np.random.default_rng(0)
+    u, e = rng.standard_normal(2000), rng.standard_normal(2000)
+    good = dc.sysid.residual_tests(u, e)
+    assert good.is_white
+    assert good.is_independent
+    coloured = np.convolve(e, [1.0, 0.8])[:2000]
+    assert not dc.sysid.residual_tests(u, coloured).is_white
+    traced = e + 0.5 * np.roll(u, 3)
+    found = dc.sysid.residual_tests(u, traced)
+    assert not found.is_independent
+    assert int(np.argmax(np.abs(found.cross[:, 0, 0]))) == 3
+    assert "traces of the input" in found.in_words()
+    with pytest.raises(dc.InputError, match="more than twice"):
+        dc.sysid.residual_tests(u[:20], e[:20])
+
+
+def test_the_size_of_a_known_system_is_suggested():
+    u, y = duffing(200)
+    y = y + 1e-3 * np.random.default_rng(1).standard_normal(200)
+    found = dc.sysid.suggest(u, y, n_states=(1, 2), functions=[dc.Monomial(3)], n_starts=1, progress=False)
+    assert (found.chosen.n_states, found.chosen.n_functions) == (2, 1)
+    assert "2 states and 1 functions" in str(found)
+    assert len(found.rows) == 4
+    assert found.plot().axes
