@@ -141,8 +141,17 @@ class Result:
         They are taken at the numbers `u`, the same for every function, or where the samples lie when `u` is left out.
         """
         points = None if u is None else as_array("u", u, ("k",))
-        smoothed = self.n_effective is not None
-        return standard_errors(self.decoupling, self.samples, points, self._fixed, self.ridge, smoothed=smoothed)
+        model, samples, fixed, ridge = self._known
+        return standard_errors(model, samples, points, fixed, ridge, smoothed=self._smoothed)
+
+    @property
+    def _known(self) -> tuple[Decoupling, Samples, Collection[str], float]:
+        """What standard errors are computed from."""
+        return self.decoupling, self.samples, self._fixed, self.ridge
+
+    @property
+    def _smoothed(self) -> bool:
+        return self.n_effective is not None
 
     def recognise(self, *, curves: Sequence[str] | None = None, tolerance: float | None = None) -> Recognition:
         """Name the internal functions from the samples that were fitted, see `Decoupling.recognise`.
@@ -216,9 +225,7 @@ class Result:
         """
         from ..report import band_errors, plot_functions
 
-        smoothed = self.n_effective is not None
-        known = (self.decoupling, self.samples, self._fixed, self.ridge)
-        errors = band_errors(*known, smoothed=smoothed) if bands else None
+        errors = band_errors(*self._known, smoothed=self._smoothed) if bands else None
         return plot_functions(self.decoupling, self.samples.X, errors=errors, dark=dark)
 
     def plot_history(self, *, dark: bool = False) -> Figure:
