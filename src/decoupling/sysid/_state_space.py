@@ -356,8 +356,9 @@ class DecoupledStateSpace:
         """Predict every y(t) from u up to t and the measured outputs before t.
 
         The model has no noise model of its own. The state at each time is that of the free run, corrected so that the
-        last `window` outputs are met best, to first order; by default twice as many as states, at least ten. The first
-        outputs, which have no such past, are those of the free run.
+        last `window` outputs are met best, to first order; by default twice as many as states. Fewer follow
+        disturbances of the state, more average noise of the measurement. The first outputs, which have no such past,
+        are those of the free run.
         """
         fitted, n = self.fitted, self.n_states
         if self.oversample > 1:
@@ -370,7 +371,7 @@ class DecoupledStateSpace:
             raise InputError(f"`u` and `y` must be one record here. Got {len(signals.u)}: predict each on its own.")
         self._signal("u", u, len(fitted.standard.u_mean))
         self._signal("y", y, len(fitted.standard.y_mean))
-        k = max(2 * n, 10) if window is None else as_count("window", window, least=n)
+        k = 2 * n if window is None else as_count("window", window, least=n)
         if len(signals.y[0]) <= k:
             raise InputError(f"`y` must hold more than `window` outputs, {k} here. Got {len(signals.y[0])}.")
         pieces = fitted.standard.pieces(signals)
