@@ -134,7 +134,7 @@ class DecoupledStateSpace:
     >>> bool(np.allclose(model.simulate(u, y[:20]), y, atol=1e-6))
     True
     >>> model.n_parameters, model.canonical().n_parameters
-    (8, 4)
+    (9, 6)
     """
 
     def __init__(
@@ -168,6 +168,7 @@ class DecoupledStateSpace:
         n_starts: int = 5,
         validation: Any = 0.25,
         window: int | None = None,
+        max_steps: int = 40,
         rng: int | np.random.Generator = 0,
         progress: bool | Callable[..., None] = True,
     ) -> DecoupledStateSpace:
@@ -189,9 +190,12 @@ class DecoupledStateSpace:
             Begin with windows of so many samples, each with an initial state of its own (multiple shooting), where a
             free run over whole records drifts or is unstable; windows then grow to whole records, as far as the model
             can be run over them.
+        max_steps
+            Steps of the chosen start on the first 16384 samples of long records, before all data are used. Give more
+            for models that settle slowly, such as those without feedback.
         """
         signals = Signals.read(u, y)
-        starts = as_count("n_starts", n_starts)
+        starts, steps = as_count("n_starts", n_starts), as_count("max_steps", max_steps)
         length = None if window is None else as_count("window", window, least=2 * self.n_states + 2)
         standard = Standard.of(signals, self.oversample)
         training, judged = _split(signals, validation, self.n_states)
@@ -205,6 +209,7 @@ class DecoupledStateSpace:
                 standard.pieces(judged),
                 everything,
                 n_starts=starts,
+                max_steps=steps,
                 rng=as_generator(rng),
                 window=length,
                 report=report,
