@@ -101,7 +101,7 @@ CASES: dict[str, Case] = {
     "Wiener-Hammerstein": Case(
         lambda: _pair(wiener_hammerstein()),
         {"n_states": 6, "functions": [Spline(10)], "feedback": False},
-        {"n_starts": 3},
+        {"n_starts": 3, "max_steps": 400},
         "mV",
         1e3,
         (0.26,),

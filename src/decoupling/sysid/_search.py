@@ -22,14 +22,14 @@ from ._states import with_state
 
 _FIRST = 8192  # outputs that a start is tried on
 _THEN = 16_384  # and that the best goes on with, before all
-_STEPS = (30, 40, 60)  # at most, of these
+_STEPS = (30, 60)  # at most, of a start and on all data
 _MOST_STEPS = 100  # of a start on few data, which cost little
 _WINDOW = 50  # outputs from which the initial state of a validation record is found
 _GROWTH = 4  # of windows, from stage to stage
 _NEARLY_REAL = 0.15  # radians per sample
 _APART = 0.05  # how far nearly equal poles are moved apart
 _SLOWEST = 0.99
-_SETTLED = (1e-3, 1e-3, 2e-4)
+_SETTLED = (1e-3, 2e-4)
 
 
 @dataclass(frozen=True)
@@ -98,6 +98,7 @@ def search(
     everything: Pieces,
     *,
     n_starts: int,
+    max_steps: int,
     rng: np.random.Generator,
     window: int | None,
     report: Callable[..., None],
@@ -120,7 +121,7 @@ def search(
     best: tuple[float, int, Fitted, _Candidate] | None = None
     interrupted = False
     for k, candidate in enumerate(candidates):
-        told = _teller(report, f"start {k + 1} of {len(candidates)}", k, len(candidates) + 2)
+        told = _teller(report, f"start {k + 1} of {len(candidates)}", k, len(candidates) + 1)
         fitted = fit_free_run(candidate.movable, part, x0, max_steps=steps, settles_at=_SETTLED[0], progress=told)
         judgement = validation_error(fitted.step, n, judged)
         rows.append(StateSpaceStart(candidate.name, fitted.rmse, judgement, fitted.steps))
@@ -133,32 +134,28 @@ def search(
         return Found(linear, linear, tuple(rows), 0, None, interrupted)
     _, row, fitted, candidate = best
     rows[row] = replace(rows[row], chosen=True)
-    for k, pieces in _stages(training, everything, window):
+    for pieces, limit, settled in _stages(training, everything, window, max_steps):
         if interrupted:
             break
-        told = _teller(report, "finishing", len(candidates) + k - 1, len(candidates) + 2)
-        longer = fit_free_run(
-            Movable(fitted.step, candidate.free),
-            pieces,
-            _known(fitted, pieces, n),
-            max_steps=_STEPS[k],
-            settles_at=_SETTLED[k],
-            progress=told,
-        )
+        told = _teller(report, "finishing", len(candidates), len(candidates) + 1)
+        movable, begun = Movable(fitted.step, candidate.free), _known(fitted, pieces, n)
+        longer = fit_free_run(movable, pieces, begun, max_steps=limit, settles_at=settled, progress=told)
         if math.isfinite(longer.rmse):  # longer windows may be more than an unstable model can cross
             fitted = longer
         interrupted = longer.interrupted
     return Found(fitted, linear, tuple(rows), candidate.movable.count, candidate.n_front, interrupted)
 
 
-def _stages(training: Pieces, everything: Pieces, window: int | None) -> Iterator[tuple[int, Pieces]]:
-    """What the chosen start goes on with, and the place of its limits: more data, and windows that grow to records."""
+def _stages(
+    training: Pieces, everything: Pieces, window: int | None, max_steps: int
+) -> Iterator[tuple[Pieces, int, float]]:
+    """What the chosen start goes on with, and its limits: more data first, then windows that grow to whole records."""
     if len(training.all_y) > _FIRST:
-        yield 1, _cut(training.first(_THEN), window)
+        yield _cut(training.first(_THEN), window), max_steps, _SETTLED[0]
     while window is not None and window < max(len(y) for y in everything.y):
-        yield 2, everything.windows(window)
+        yield everything.windows(window), _STEPS[1], _SETTLED[1]
         window *= _GROWTH
-    yield 2, everything
+    yield everything, _STEPS[1], _SETTLED[1]
 
 
 def _cut(pieces: Pieces, window: int | None) -> Pieces:

@@ -134,7 +134,7 @@ class DecoupledStateSpace:
     >>> bool(np.allclose(model.simulate(u, y[:20]), y, atol=1e-6))
     True
     >>> model.n_parameters, model.canonical().n_parameters
-    (8, 4)
+    (9, 6)
     """
 
     def __init__(
@@ -168,6 +168,7 @@ class DecoupledStateSpace:
         n_starts: int = 5,
         validation: Any = 0.25,
         window: int | None = None,
+        max_steps: int = 40,
         rng: int | np.random.Generator = 0,
         progress: bool | Callable[..., None] = True,
     ) -> DecoupledStateSpace:
@@ -189,9 +190,12 @@ class DecoupledStateSpace:
             Begin with windows of so many samples, each with an initial state of its own (multiple shooting), where a
             free run over whole records drifts or is unstable; windows then grow to whole records, as far as the model
             can be run over them.
+        max_steps
+            Steps of the chosen start on the first 16384 samples of long records, before all data are used. Give more
+            for models that settle slowly, such as those without feedback.
         """
         signals = Signals.read(u, y)
-        starts = as_count("n_starts", n_starts)
+        starts, steps = as_count("n_starts", n_starts), as_count("max_steps", max_steps)
         length = None if window is None else as_count("window", window, least=2 * self.n_states + 2)
         standard = Standard.of(signals, self.oversample)
         training, judged = _split(signals, validation, self.n_states)
@@ -205,6 +209,7 @@ class DecoupledStateSpace:
                 standard.pieces(judged),
                 everything,
                 n_starts=starts,
+                max_steps=steps,
                 rng=as_generator(rng),
                 window=length,
                 report=report,
@@ -356,8 +361,9 @@ class DecoupledStateSpace:
         """Predict every y(t) from u up to t and the measured outputs before t.
 
         The model has no noise model of its own. The state at each time is that of the free run, corrected so that the
-        last `window` outputs are met best, to first order; by default twice as many as states, at least ten. The first
-        outputs, which have no such past, are those of the free run.
+        last `window` outputs are met best, to first order; by default twice as many as states. Fewer follow
+        disturbances of the state, more average noise of the measurement. The first outputs, which have no such past,
+        are those of the free run.
         """
         fitted, n = self.fitted, self.n_states
         if self.oversample > 1:
@@ -370,7 +376,7 @@ class DecoupledStateSpace:
             raise InputError(f"`u` and `y` must be one record here. Got {len(signals.u)}: predict each on its own.")
         self._signal("u", u, len(fitted.standard.u_mean))
         self._signal("y", y, len(fitted.standard.y_mean))
-        k = max(2 * n, 10) if window is None else as_count("window", window, least=n)
+        k = 2 * n if window is None else as_count("window", window, least=n)
         if len(signals.y[0]) <= k:
             raise InputError(f"`y` must hold more than `window` outputs, {k} here. Got {len(signals.y[0])}.")
         pieces = fitted.standard.pieces(signals)
