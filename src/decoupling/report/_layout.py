@@ -173,7 +173,7 @@ class Layout:
         bands: bool = True,
     ) -> Layout:
         """Lay out what `decouple` returned, over its samples, with bands where they can be had quickly."""
-        model, samples = result.decoupling, result.samples
+        model, samples = result.decoupling, result.samples.shown
         errors = band_errors(model, samples, result.solver.fixed, result.ridge) if bands else None
         return cls.of(model, samples.X, inputs=inputs, outputs=outputs, errors=errors)
 
@@ -190,8 +190,7 @@ def band_errors(model: Decoupling, samples: Samples, fixed: Collection[str], rid
     """How to compute standard errors on grids; None where they are out of reach or would take too long."""
     if not samples.in_memory or model.n_parameters > _BANDS_UP_TO:
         return None
-    n_numbers = sum(data.size for data in (samples.F, samples.J) if data is not None)
-    if n_numbers * model.n_parameters > _BAND_NUMBERS:
+    if samples.n_numbers * model.n_parameters > _BAND_NUMBERS:
         return None
 
     def errors(grids: Grids) -> tuple[Float[ndarray, "k _"], ...]:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
+
 import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
@@ -9,27 +12,37 @@ from numpy import ndarray
 from ._normal import solve_normal
 from ._problem import Problem
 from ._sweep import Surroundings
-from ._updates import coefficient_equations, project
+from ._updates import coefficient_equations, projection_equations
 from ._weighting import by_output, weigh, weigh_values, weighted_gram
 
 _RANK = 1e-10  # singular values below this share of the largest are rounding
 
 
-def projected(problem: Problem, around: Surroundings, lam: float) -> Float[ndarray, "B r e"]:
-    """PROJ: least squares for G (and R) as if they were free, then the nearest functions of the basis.
+Equations = Callable[[Problem, Surroundings, float], tuple[ndarray, ndarray]]
 
-    In the last layer the fit to G and, with factor `lam`, to R share the coefficients.
-    """
+
+@dataclass(frozen=True)
+class Update:
+    """A way to the coefficients: normal equations, which are sums over samples, and their solution."""
+
+    equations: Equations
+    solve: Callable[[ndarray, ndarray, ndarray | None], ndarray]
+
+    def __call__(self, problem: Problem, around: Surroundings, lam: float) -> Float[ndarray, "B r e"]:
+        return self.solve(*self.equations(problem, around, lam), with_values(around, lam))
+
+
+def with_values(around: Surroundings, lam: float) -> Float[ndarray, "B n r"] | None:
+    """W_L, where values take part."""
+    return None if around.F is None or lam == 0.0 else around.W_L
+
+
+def _projected_equations(problem: Problem, around: Surroundings, lam: float) -> tuple[ndarray, ndarray]:
     sample_weights = np.ones((1, 1, 1)) if problem.sample_weights is None else problem.sample_weights[None, :, None]
-    return _projected(problem, around, lam, sample_weights, sample_weights)
+    return _projection(problem, around, lam, sample_weights, sample_weights)
 
 
-def projected_weighted(problem: Problem, around: Surroundings, lam: float) -> Float[ndarray, "B r e"]:
-    """PROJ with the projection measured by the objective: an error in G_sj counts ||a_sj||^2 ||b_sj||^2 times.
-
-    These are the diagonals of the normal equations of G (and of R: w_j^T M_s w_j). A plain projection treats a sample
-    at which the objective hardly feels G_sj, where its least-squares value is mostly noise, like any other.
-    """
+def _weighted_equations(problem: Problem, around: Surroundings, lam: float) -> tuple[ndarray, ndarray]:
     weights_G = np.diagonal(around.H, axis1=-2, axis2=-1)  # carries the weights of the samples already
     weights_R = np.ones((1, 1, 1))
     if around.W_L is not None and by_output(problem.weights):
@@ -38,25 +51,29 @@ def projected_weighted(problem: Problem, around: Surroundings, lam: float) -> Fl
         weights_R = np.sum(around.W_L**2, axis=1)[:, None]
         if problem.weights is not None:
             weights_R = weights_R * problem.weights[:, None]
-    return _projected(problem, around, lam, weights_G, weights_R)
+    return _projection(problem, around, lam, weights_G, weights_R)
 
 
-def _projected(
+def _projection(
     problem: Problem, around: Surroundings, lam: float, weights_G: ndarray, weights_R: ndarray
-) -> Float[ndarray, "B r e"]:
+) -> tuple[ndarray, ndarray]:
     G = around.diagonals()
     if around.W_L is None or around.F is None or lam == 0.0:
-        return _without_constant(project([G], [around.dPhi], [weights_G]))
+        return projection_equations([G], [around.dPhi], [weights_G])
     R = least_squares_values(around.F, around.W_L, problem.root)
-    return project([G, R], list(around.with_constant()), [weights_G, lam * weights_R])
+    return projection_equations([G, R], list(around.with_constant()), [weights_G, lam * weights_R])
 
 
-def constrained(problem: Problem, around: Surroundings, lam: float) -> Float[ndarray, "B r e"]:
-    """CONSTR: the coefficients that minimise the objective itself, all functions of the layer together."""
+def _solve_each(gram: ndarray, rhs: ndarray, W_L: ndarray | None) -> Float[ndarray, "B r e"]:
+    c = solve_normal(gram, rhs)[..., 0]
+    return _without_constant(c) if W_L is None else c
+
+
+def _constrained_equations(problem: Problem, around: Surroundings, lam: float) -> tuple[ndarray, ndarray]:
     H, b = around.H, around.b
     if around.W_L is None or around.F is None or lam == 0.0:
         gram, rhs = coefficient_equations(H, b, around.dPhi)
-        return _without_constant(solve_normal(gram, rhs[..., None]).reshape(b.shape[0], b.shape[2], -1))
+        return gram, _by_function(rhs, b.shape[2])
     X, Y = around.with_constant()
     gram, rhs = coefficient_equations(H, b, X)
     W_L = around.W_L[:, None]
@@ -67,8 +84,29 @@ def constrained(problem: Problem, around: Surroundings, lam: float) -> Float[nda
         if problem.root is not None:  # the root on both sides, so that sums over samples carry the weight once
             b_F, Y = b_F * problem.root[:, None], Y * problem.root[:, None, None]
     gram_F, rhs_F = coefficient_equations(H_F, b_F, Y)
-    c = solve_normal(gram + lam * gram_F, (rhs + lam * rhs_F)[..., None]).reshape(b.shape[0], b.shape[2], -1)
-    return smallest_constants(c, around.W_L)
+    return gram + lam * gram_F, _by_function(rhs + lam * rhs_F, b.shape[2])
+
+
+def _by_function(rhs: Float[ndarray, "B p"], rank: int) -> Float[ndarray, "B r e"]:
+    return rhs.reshape(len(rhs), rank, -1)
+
+
+def _solve_together(gram: ndarray, rhs: Float[ndarray, "B r k"], W_L: ndarray | None) -> Float[ndarray, "B r e"]:
+    c = solve_normal(gram, rhs.reshape(len(rhs), -1, 1)).reshape(rhs.shape)
+    return _without_constant(c) if W_L is None else smallest_constants(c, W_L)
+
+
+# PROJ: least squares for G (and R) as if they were free, then the nearest functions of the basis. In the last layer the
+# fit to G and, with factor `lam`, to R share the coefficients.
+projected = Update(_projected_equations, _solve_each)
+
+# PROJ with the projection measured by the objective: an error in G_sj counts ||a_sj||^2 ||b_sj||^2 times. These are the
+# diagonals of the normal equations of G (and of R: w_j^T M_s w_j). A plain projection treats a sample at which the
+# objective hardly feels G_sj, where its least-squares value is mostly noise, like any other.
+projected_weighted = Update(_weighted_equations, _solve_each)
+
+# CONSTR: the coefficients that minimise the objective itself, all functions of the layer together.
+constrained = Update(_constrained_equations, _solve_together)
 
 
 def smallest_constants(c: Float[ndarray, "B r e"], W_L: Float[ndarray, "B n r"]) -> Float[ndarray, "B r e"]:

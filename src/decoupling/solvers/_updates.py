@@ -151,6 +151,15 @@ def project(
     weights: list[Float[ndarray, "#B #S #r"]],
 ) -> Float[ndarray, "B r e"]:
     """Coefficients c_j that minimise sum_ts weight_tsj (target_tsj - design_tsj c_j)^2, each function on its own."""
+    return solve_normal(*projection_equations(targets, designs, weights))[..., 0]
+
+
+def projection_equations(
+    targets: list[Float[ndarray, "B S r"]],
+    designs: list[Float[ndarray, "B S r e"]],
+    weights: list[Float[ndarray, "#B #S #r"]],
+) -> tuple[Float[ndarray, "B r e e"], Float[ndarray, "B r e 1"]]:
+    """Their normal equations, sums over samples."""
     gram: ndarray | float = 0.0
     rhs: ndarray | float = 0.0
     for target, design, weight in zip(targets, designs, weights, strict=True):
@@ -159,7 +168,7 @@ def project(
         gram = gram + weighted.mT @ columns
         rhs = rhs + weighted.mT @ target.mT[..., None]
     assert isinstance(gram, ndarray) and isinstance(rhs, ndarray)
-    return solve_normal(gram, rhs)[..., 0]
+    return gram, rhs
 
 
 def coefficient_equations(
