@@ -389,3 +389,18 @@ except dc.MissingExtraError as error:
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert 'pip install "decoupling[sklearn]"' in done.stdout
+
+
+def test_partial_fit_adds_batches_to_what_was_seen():
+    X = np.random.default_rng(0).uniform(-1, 1, (300, 3))
+    y = (X[:, 0] + X[:, 1]) ** 3 + X[:, 2] ** 2
+    model = dc.DecouplingRegressor(ranks=2, degrees=3, n_starts=8, random_state=0)
+    model.partial_fit(X[:100], y[:100])
+    assert len(model.result_.samples) == 100
+    model.partial_fit(X[100:200], y[100:200])
+    assert len(model.result_.samples) == 200 and model.score(X[200:], y[200:]) > 0.999
+    with pytest.raises(dc.InputError, match="outputs of the batches before"):
+        model.partial_fit(X[:50], np.stack([y[:50], y[:50]], axis=1))
+    model.fit(X[:50], y[:50])
+    model.partial_fit(X[50:120], y[50:120])
+    assert len(model.result_.samples) == 70

@@ -108,6 +108,12 @@ _ESTIMATED = "Jacobians were estimated from the values, which costs accuracy: co
     type=FileName(".html", ".htm"),
     help="Write an HTML report here.",
 )
+@click.option(
+    "--scheduler",
+    metavar="ADDRESS",
+    default=None,
+    help="Dask scheduler, such as tcp://10.0.0.1:8786, whose workers read the store and do the passes over it.",
+)
 @click.option("--formula", "formula", type=click.Choice(FORMULAS), default=None, help="Print the model written out.")
 @seed_option
 @output_options
@@ -136,6 +142,7 @@ def fit(
     holdout: float | None,
     model_path: str | None,
     report_path: str | None,
+    scheduler: str | None,
     formula: str | None,
     seed: int,
     as_json: bool,
@@ -145,12 +152,14 @@ def fit(
 
     FILE is a table (.csv, .tsv, .parquet, .npy) whose columns are named by --inputs and --outputs, or an .npz or .mat
     file with arrays X (S, m), F (S, n) and J (S, n, m); F or J may be missing, and weights (S,), (S, n) or (S, n, n)
-    may be there. Without Jacobians values alone are used; columns dy/dx1, dy/dx2, ... hold those of y.
+    may be there. A .zarr store or an .h5 file with these arrays is read a portion at a time. Without Jacobians values
+    alone are used; columns dy/dx1, dy/dx2, ... hold those of y.
 
     \b
     Examples:
       decouple fit data.csv --inputs x1,x2 --outputs y --ranks 2 --degrees 3 --formula text
       decouple fit samples.npz --ranks 2,2 --degrees 3,3 --model model.safetensors --report report.html
+      decouple fit data.zarr --ranks 3 --degrees 3 --scheduler tcp://10.0.0.1:8786
     """
     import decoupling as dc
 
@@ -170,6 +179,10 @@ def fit(
         raise click.UsageError("Give --validation or --holdout, not both.")
     if lam is not None and solver in _WITHOUT_LAM:
         raise click.UsageError(f"--lam is the weight of the values, which the solver {solver} does not use.")
+    if scheduler is not None:
+        from .._support._cluster import connect
+
+        click.get_current_context().call_on_close(connect(scheduler).close)
     columns = Columns(inputs, outputs, jacobians, drop_missing, order)
     reading = columns.read(file)
     samples, notes = reading.samples, reading.notes
@@ -179,7 +192,7 @@ def fit(
     if estimate_jacobians:
         samples = dc.estimate_jacobians(samples)
         notes = (*notes, _ESTIMATED)
-    elif samples.J is None:
+    elif not samples.has_jacobians:
         notes = (*notes, _VALUES_ONLY)
     result = dc.decouple(
         samples,
@@ -197,7 +210,7 @@ def fit(
                 "max_seconds": max_seconds,
             },
             two_stage=lam is None
-            and samples.F is not None
+            and samples.has_values
             and (solver in _ALTERNATING if two_stage is None else two_stage),
         ),
         as_given=as_given,

@@ -61,7 +61,7 @@ def result_content(result: Result, validation: Samples | None, notes: Sequence[s
         "n_effective": result.n_effective,
         "error_jacobian": result.error_jacobian,
         "error_values": result.error_values,
-        "relative_rmse_percent": result.relative_rmse() if result.samples.F is not None else None,
+        "relative_rmse_percent": result.relative_rmse() if result.samples.has_values else None,
         "status": result.status.name,
         "reason": result.reason,
         "found_by": result.found_by,
@@ -87,9 +87,9 @@ def result_table(result: Result, validation: Samples | None, title: str, notes: 
         table.add_row(
             "linear part", "A x, net of which the functions are" if result.decoupling.n_layers == 1 else "A x"
         )
-    if result.samples.J is not None:
+    if result.samples.has_jacobians:
         table.add_row("Error(J)", f"{result.error_jacobian:.3g}")
-    if result.samples.F is not None:
+    if result.samples.has_values:
         table.add_row("Error(F)", f"{result.error_values:.3g}")
         table.add_row("e_i, fitted samples", _percents(result.relative_rmse()))
     if validation is not None and validation.F is not None:

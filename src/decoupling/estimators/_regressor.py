@@ -81,6 +81,8 @@ class DecouplingRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     True
     """
 
+    _seen: tuple[ndarray, ndarray]  # of `partial_fit`
+
     def __init__(
         self,
         ranks: Any = 2,
@@ -131,21 +133,58 @@ class DecouplingRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         samples = Samples(X, F=F, J=_as_jacobians(jacobian, F, X), inputs=names, outputs=called)
         if sample_weight is not None:
             samples = _weighted(samples, _check_sample_weight(sample_weight, X, dtype=np.float64))
+        if hasattr(self, "_seen"):
+            del self._seen
+        self._fitted(y, samples, None)
+        return self
+
+    def _fitted(self, y: Any, samples: Samples, start: Decoupling | None) -> None:
+        """Fit to samples, from a model where one is known."""
         chosen = isinstance(self.ranks, str) and self.ranks == "auto"  # by `dc.select`, which has starts of its own
         default = self.solver is None and self.n_starts is None and not chosen
+        solver = VarPro(ridge=self.ridge) if self.solver is None else self.solver
+        if start is not None and not chosen:
+            solver = solver.started_at(start) or solver
         self.result_ = decouple(
             samples,
             self.ranks,
             self._degrees(chosen),
             basis=self.basis,
             linear=self.linear,
-            solver=VarPro(ridge=self.ridge) if self.solver is None else self.solver,
+            solver=solver,
             n_starts=_STARTS if default else self.n_starts,
             rng=int(check_random_state(self.random_state).randint(2**31)),
             progress=bool(self.verbose),
         )
         self.decoupling_ = _with_tails(self.result_.decoupling, samples.X, self.outside)
         self._flat = np.ndim(y) == 1
+
+    def partial_fit(self, X: Any, y: Any) -> DecouplingRegressor:
+        """Add a batch to all that came before and fit the model to all of it, starting at the one there is.
+
+        Batches are kept in memory; `dc.Samples.from_batches` keeps them in a store. `fit` begins anew.
+        """
+        first = not hasattr(self, "_seen")
+        X, y = validate_data(
+            self,
+            X,
+            y,
+            reset=first,
+            dtype=np.float64,
+            multi_output=True,
+            y_numeric=True,
+            ensure_min_samples=2,
+            order="C",
+        )
+        if not first and np.shape(y)[1:] != np.shape(self._seen[1])[1:]:
+            raise InputError(
+                f"`y` must have the outputs of the batches before, {np.shape(self._seen[1])[1:]} per sample. Got "
+                f"{np.shape(y)[1:]}."
+            )
+        seen = (X, y) if first else (np.concatenate([self._seen[0], X]), np.concatenate([self._seen[1], y]))
+        known = None if first else self.result_.decoupling
+        self._fitted(seen[1], Samples(seen[0], F=seen[1].reshape(len(seen[0]), -1)), known)
+        self._seen = seen
         return self
 
     def _degrees(self, chosen: bool) -> Any:

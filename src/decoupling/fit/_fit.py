@@ -17,6 +17,7 @@ from .._support._progress import progress_callback
 from .._support._threads import one_thread
 from ..bases import LayerBasis
 from ..model._decoupling import Decoupling
+from ..samples._canonical import canonical_at
 from ..samples._jacobians import held
 from ..samples._metrics import error_values
 from ..samples._samples import Samples
@@ -24,6 +25,8 @@ from ..samples._weights import check_all_outputs_count
 from ..solvers import AbstractSolver, Problem, VarPro
 from ..solvers._exact import exact_below
 from ..solvers._free_parameters import n_free
+from ..solvers._overview import Extent
+from ..solvers._pilot import prepared
 from ..solvers._shapes import with_shapes
 from ..solvers._status import Status
 from ._layer_bases import layer_bases
@@ -59,8 +62,10 @@ def fit(
         raise InputError(
             f"`samples` must hold at least 2 points: one point tells nothing about a function. Got {samples.n_samples}."
         )
-    _check_range(samples)
-    check_all_outputs_count(samples.weights)
+    extent = None if samples.data.at_hand else Extent.of(samples.data)
+    _check_range(samples, extent)
+    if samples.data.at_hand:
+        check_all_outputs_count(samples.weights)
     layers = layer_bases(ranks, degrees, basis)
     method = VarPro() if solver is None else solver
     if not isinstance(method, AbstractSolver):
@@ -74,18 +79,20 @@ def fit(
     wishes = layer_shapes(shapes, layers)
     if wishes is not None and method.fixed:
         raise InputError(f"`shapes` must be left out where the solver has fixed parts. Got {shapes!r}.")
+    if wishes is not None and not samples.in_memory:
+        raise InputError("`shapes` must be left out for stored samples: take some, `samples.pilot(10_000)`.")
     settings = Settings(ranks, degrees, basis, linear, as_given, count, copy.deepcopy(rng), validation, shapes)
-    problem = Problem.build(samples, layers, validation, linear=linear, standard=not as_given)
-    method.check(problem)
+    solve = prepared(method, samples, layers, validation, extent, linear=linear, standard=not as_given)
     notes = _undetermined(samples, layers, linear=linear)
     for note in notes:
         warnings.warn(note, DecouplingWarning, stacklevel=3)
-    if samples.F is None:
+    if not samples.has_values:
         notes = (*notes, _NO_VALUES)
     with progress_callback(progress, "Decoupling") as report, one_thread():
-        solution = method.solve(problem, n_starts=count, rng=generator, progress=report)
-        model = solution.decoupling if solution.as_is else solution.decoupling.canonical(samples.X)
+        solution = solve(n_starts=count, rng=generator, progress=report)
+        model = solution.decoupling if solution.as_is else canonical_at(solution.decoupling, samples)
         if wishes is not None:
+            problem = Problem.build(samples, layers, linear=linear, standard=not as_given)
             shaped = with_shapes(problem, model, wishes, smooths=method.smoothing is not None, progress=report)
             model = shaped.decoupling
             solution = dataclasses.replace(
@@ -111,19 +118,25 @@ def fit(
 
 def _honest(status: Status, model: Decoupling, samples: Samples) -> Status:
     """EXACT only if the model meets everything that is known, whatever the solver looked at."""
-    if status is not Status.EXACT or samples.J is None or samples.F is None:
+    if status is not Status.EXACT or not samples.has_jacobians or not samples.has_values:
         return status
+    if not samples.data.at_hand:
+        return status  # its solver looked at both
     met = error_values(samples.F, model(samples.X)) <= _REWRITTEN * exact_below(samples)
     return status if met else Status.JACOBIANS_EXACT
 
 
-def _check_range(samples: Samples) -> None:
+def _check_range(samples: Samples, extent: Extent | None) -> None:
     """Squares of the data must be numbers."""
-    sizes = {"X": float(np.abs(samples.X).max())}
-    if samples.F is not None:
-        sizes["F"] = float(np.abs(samples.F).max())
-    if samples.J is not None:
-        sizes["J"] = held(samples.J).largest
+    names = ["X", *(["F"] if samples.has_values else []), *(["J"] if samples.has_jacobians else [])]
+    if extent is not None:
+        sizes = {name: extent.largest(name) for name in names}
+    else:
+        sizes = {"X": float(np.abs(samples.X).max())}
+        if samples.F is not None:
+            sizes["F"] = float(np.abs(samples.F).max())
+        if samples.J is not None:
+            sizes["J"] = held(samples.J).largest
     for name, largest in sizes.items():
         if largest > _LARGEST or 0.0 < largest < 1.0 / _LARGEST:
             raise InputError(
@@ -148,8 +161,8 @@ def _undetermined(samples: Samples, layers: tuple[LayerBasis, ...], *, linear: b
     """Sentences about ranks and degrees that these samples cannot determine."""
     m, n, S = samples.n_inputs, samples.n_outputs, samples.n_samples
     ranks = [len(layer.bases) for layer in layers]
-    unknowns = n_free(m, layers, n, values=samples.F is not None, linear=linear)
-    equations = S * n * ((samples.J is not None) * m + (samples.F is not None))
+    unknowns = n_free(m, layers, n, values=samples.has_values, linear=linear)
+    equations = S * n * (samples.has_jacobians * m + samples.has_values)
     notes = []
     degree = max(layer.size for layer in layers)
     if degree > S:

@@ -15,8 +15,8 @@ from numpy import ndarray
 from .._support._checks import as_array
 from .._support._errors import InputError
 from ..model._decoupling import Decoupling
-from ..samples._jacobians import held
-from ..samples._metrics import error_values, ratio, relative_rmse
+from ..samples._errors_of import jacobian_squares, relative_rmse_at, value_squares
+from ..samples._metrics import ratio
 from ..samples._samples import Samples
 from ..solvers import AbstractSolver, History, LamRow, StartRow
 from ..solvers._inference import Identifiability, identifiability, standard_errors
@@ -84,7 +84,7 @@ class Result:
     @property
     def error_jacobian(self) -> float:
         """||J - J_hat||^2 / ||J||^2 on the fitted samples, computed from the model; NaN without Jacobians."""
-        if self.samples.J is None:
+        if not self.samples.has_jacobians:
             return float("nan")
         off, size = (float(squares.sum()) for squares in self._jacobian_squares)
         return float(ratio(np.asarray(off), np.asarray(size)))
@@ -98,33 +98,29 @@ class Result:
     @cached_property
     def _jacobian_squares(self) -> tuple[Float[ndarray, " n"], Float[ndarray, " n"]]:
         """||J_i - J_hat_i||^2 and ||J_i||^2 for every output: stored Jacobians are read once for all errors."""
-        if self.samples.J is None:
+        if not self.samples.has_jacobians:
             return np.full(self.samples.n_outputs, np.nan), np.ones(self.samples.n_outputs)
-        X, model = self.samples.X, self.decoupling
-        off, size = np.zeros(self.samples.n_outputs), np.zeros(self.samples.n_outputs)
-        for rows, J in held(self.samples.J).portions():
-            off += np.sum((J - model.jacobians(X[rows])) ** 2, axis=(0, 2))
-            size += np.sum(J**2, axis=(0, 2))
-        return off, size
+        return jacobian_squares(self.decoupling, self.samples)
 
     @cached_property
     def error_values(self) -> float:
         """||F - F_hat||^2 / ||F||^2 on the fitted samples, computed from the model; NaN without values."""
-        if self.samples.F is None:
+        if not self.samples.has_values:
             return float("nan")
-        return error_values(self.samples.F, self.decoupling(self.samples.X))
+        off, size = (float(squares.sum()) for squares in value_squares(self.decoupling, self.samples))
+        return float(ratio(np.asarray(off), np.asarray(size)))
 
     def relative_rmse(self, samples: Samples | None = None) -> Float[ndarray, " n"]:
         """e_i in percent, one per output, on the given samples or on the fitted ones."""
         data = self._with_values(samples)
-        return relative_rmse(data.F, self.decoupling(data.X))
+        return relative_rmse_at(self.decoupling, data)
 
     def _with_values(self, samples: Samples | None) -> Samples:
         """The given samples, or the fitted ones, if they hold what fitted values are compared with."""
         data = self.samples if samples is None else samples
         if not isinstance(data, Samples):
             raise InputError(f"`samples` must be dc.Samples. Got {type(samples).__name__}.")
-        if data.F is None:
+        if not data.has_values:
             raise InputError(
                 "`samples` must hold values F to compare with. Got Jacobians only: give samples with values."
             )
@@ -226,7 +222,7 @@ class Result:
         from ..report import band_errors, plot_functions
 
         errors = band_errors(*self._known, smoothed=self._smoothed) if bands else None
-        return plot_functions(self.decoupling, self.samples.X, errors=errors, dark=dark)
+        return plot_functions(self.decoupling, self.samples.shown.X, errors=errors, dark=dark)
 
     def plot_history(self, *, dark: bool = False) -> Figure:
         """Draw objective, Error(J) and Error(F) of the chosen start, iteration by iteration and for every lam in turn.
@@ -253,7 +249,7 @@ class Result:
         from ..report import plot_fit
 
         data = self._with_values(samples)
-        return plot_fit(self.decoupling, data, self.relative_rmse(data), outputs=outputs, dark=dark)
+        return plot_fit(self.decoupling, data.shown, self.relative_rmse(data), outputs=outputs, dark=dark)
 
     def report(
         self,
@@ -278,8 +274,8 @@ class Result:
         write_report(self, path, title=title, inputs=inputs, outputs=outputs)
 
     def __repr__(self) -> str:
-        errors = [f"Error(J) {self.error_jacobian:.2e}"] if self.samples.J is not None else []
-        if self.samples.F is not None:
+        errors = [f"Error(J) {self.error_jacobian:.2e}"] if self.samples.has_jacobians else []
+        if self.samples.has_values:
             errors.append(f"Error(F) {self.error_values:.2e}")
         how = f" by {self.found_by}" if self.found_by else ""
         return f"Result({self.decoupling!r}, {', '.join(errors)}, lam {self.lam:.0e}, {self.status.name}{how})"

@@ -6,6 +6,7 @@ import dataclasses
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from html import escape
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +22,7 @@ from ..samples._samples import Samples
 from ..solvers import AbstractSolver, Problem, VarPro
 from ..solvers._status import Status
 from ._candidate import Candidate
+from ._fit import fit
 from ._layer_bases import layer_bases
 from ._limits import Limits
 from ._result import Result
@@ -32,6 +34,8 @@ if TYPE_CHECKING:
 
 MAX_RANK, MAX_DEGREE = 4, 5  # unless the user says otherwise
 _LARGEST_RANK, _LARGEST_DEGREE = 50, 20
+_PILOT = 2000  # samples of a store on which shapes are compared ...
+_AGAIN = 32  # ... and starts of the fit of the best one to all, of which the first is known
 
 
 @dataclass(frozen=True, eq=False)
@@ -210,6 +214,21 @@ def select(
     _check(samples, method, n_folds)
     as_number("max_seconds", max_seconds, above=True)
     generator = as_generator(rng)
+    if not samples.in_memory:
+        chosen_on_few = partial(
+            select,
+            max_ranks=max_ranks,
+            max_degrees=max_degrees,
+            degrees=degrees,
+            n_folds=n_folds,
+            basis=basis,
+            linear=linear,
+            solver=solver,
+            rng=generator,
+            progress=progress,
+            max_seconds=max_seconds,
+        )
+        return _select_stored(samples, chosen_on_few, method, basis, generator, progress, linear=linear)
     notes: list[str] = []
     interrupted = False
     with progress_callback(progress, "Selecting") as report, one_thread():
@@ -246,6 +265,37 @@ def select(
     return _selection(scan, notes, time.perf_counter() - began, interrupted=interrupted)
 
 
+def _select_stored(
+    samples: Samples,
+    choose: Callable[[Samples], Selection],
+    method: AbstractSolver,
+    basis: Any,
+    rng: np.random.Generator,
+    progress: bool | Callable[..., None],
+    *,
+    linear: bool,
+) -> Selection:
+    """The shape that some of the samples recommend, fitted to all of them."""
+    few = samples.pilot(_PILOT, rng=rng)
+    selection = choose(few)
+    note = f"Shapes were compared on {len(few)} of {len(samples)} samples; the recommended one was fitted to all."
+    result = fit(
+        samples,
+        selection.ranks,
+        selection.degrees,
+        basis=basis,
+        linear=linear,
+        solver=method.started_at(selection.result.decoupling) or method,
+        as_given=False,
+        n_starts=_AGAIN if method.stops_by_itself else None,
+        validation=None,
+        rng=rng,
+        progress=progress,
+    )
+    result = dataclasses.replace(result, notes=(selection.reason, note, *selection.notes, *result.notes))
+    return dataclasses.replace(selection, result=result, notes=(note, *selection.notes))
+
+
 def _limits(max_ranks: Any, max_degrees: Any, degrees: Any, basis: Any) -> Limits:
     ranks = as_counts("max_ranks", max_ranks)
     if max(ranks) > _LARGEST_RANK:
@@ -279,11 +329,6 @@ def _limits(max_ranks: Any, max_degrees: Any, degrees: Any, basis: Any) -> Limit
 def _check(samples: Any, solver: Any, n_folds: Any) -> None:
     if not isinstance(samples, Samples):
         raise InputError(f"`samples` must be dc.Samples(X, F=F, J=J). Got {type(samples).__name__}.")
-    if not samples.in_memory:
-        raise InputError(
-            f"`samples` must hold J in memory to select ranks. Got {len(samples)} stored Jacobians: select on some of "
-            "them, `samples.take(...)`, and decouple all."
-        )
     if as_count("n_folds", n_folds, least=2) > samples.n_samples:
         raise InputError(
             f"`n_folds` must not be above the number of samples, {samples.n_samples}. Got {n_folds}: lower it, or give "

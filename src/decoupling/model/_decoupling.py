@@ -27,6 +27,18 @@ _CONSTANT = 1e-14  # ranges of arguments below this share of their size are roun
 _ROUNDING = 1e-12  # relative: what constants may change the outputs by when they are replaced by smaller ones
 
 
+@dataclass(frozen=True)
+class Visits:
+    """What the canonical form of a model depends on: per layer, the ranges of arguments, and sums over points of the
+    squares of slopes and of shares of the Jacobian."""
+
+    count: int
+    low: tuple[Float[ndarray, " _"], ...]
+    high: tuple[Float[ndarray, " _"], ...]
+    squares: tuple[Float[ndarray, " _"], ...]
+    shares: tuple[Float[ndarray, " _"], ...]
+
+
 @dataclass(frozen=True, eq=False)
 class Decoupling:
     """Linear layers W_0, ..., W_L with layers of univariate functions g_1, ..., g_L between them.
@@ -226,8 +238,12 @@ class Decoupling:
                 f"Got L = {self.n_layers}."
             )
         u = self.inner_inputs(as_some_points("X", X, self.n_inputs))[0]
+        return self.net_of_slopes(self.g[0].slopes(u).mean(axis=0))
+
+    def net_of_slopes(self, slopes: Float[ndarray, " r"]) -> Decoupling:
+        """`net_of_linear` with the mean slopes of the functions known."""
         g, lines = self.g[0], straight_lines(self.g[0])
-        trend = np.where(np.isfinite(lines).all(axis=1), g.slopes(u).mean(axis=0), 0.0)
+        trend = np.where(np.isfinite(lines).all(axis=1), slopes, 0.0)
         C = g.C - trend[:, None] * np.where(np.isfinite(lines), lines, 0.0)
         A = (self.W[1] * trend) @ self.W[0]
         return self.with_parts(g=[g.with_coefficients(C)], linear=A if self.linear is None else self.linear + A)
@@ -245,25 +261,41 @@ class Decoupling:
         model = self.without_inner_constants()
         if model.linear is not None and model.n_layers == 1:
             model = model.net_of_linear(points)
-        u = model.arguments(points)
-        G = [g.slopes(argument) for g, argument in zip(model.g, u, strict=True)]
-        shares = model._importance(G)
+        return model.canonical_for(model.visits(points))
+
+    def visits(self, X: Float[ndarray, "S m"]) -> Visits:
+        """What the canonical form must know of the points, unchecked."""
+        u = self.arguments(X)
+        G = [g.slopes(argument) for g, argument in zip(self.g, u, strict=True)]
+        shares = self._shares(G)
+        return Visits(
+            len(X),
+            tuple(argument.min(axis=0) for argument in u),
+            tuple(argument.max(axis=0) for argument in u),
+            tuple(np.sum(slopes**2, axis=0) for slopes in G),
+            tuple(share.sum(axis=0) for share in shares),
+        )
+
+    def canonical_for(self, visits: Visits) -> Decoupling:
+        """The canonical form of a model without inner constants, net of trends, for points known by what they visit."""
+        model = self
         for l in range(model.n_layers):
-            model = model._normalised(l, u[l], G[l])
+            model = model._normalised(l, visits)
             if model.g[l].layer.shared is not None:  # whoever gave each function its own basis gave them an order too
-                model = model.permuted(l + 1, np.argsort(-shares[l], kind="stable"))
+                model = model.permuted(l + 1, np.argsort(-np.sqrt(visits.shares[l] / visits.count), kind="stable"))
         return model._with_smallest_constants()
 
-    def _normalised(self, l: int, u: Float[ndarray, "S r"], G: Float[ndarray, "S r"]) -> Decoupling:
-        """Arguments over a range of length 2 and slopes of root mean square 1; `u` and `G` are those before."""
+    def _normalised(self, l: int, visits: Visits) -> Decoupling:
+        """Arguments over a range of length 2 and slopes of root mean square 1, from what was visited before."""
         W, functions = self.W[l], self.g[l]
-        half = (u.max(axis=0) - u.min(axis=0)) / 2.0
+        low, high = visits.low[l], visits.high[l]
+        half = (high - low) / 2.0
         # Earlier layers keep their values, so that only the scale of this layer's own arguments has changed.
         sign = np.sign(W[np.arange(len(W)), np.argmax(np.abs(W), axis=1)])
         sign = np.where((sign < 0.0) & functions.turns_around, -1.0, 1.0)
-        alive = half > np.maximum(_TINY, _CONSTANT * np.max(np.abs(u), axis=0))
+        alive = half > np.maximum(_TINY, _CONSTANT * np.maximum(np.abs(low), np.abs(high)))
         alpha = np.where(alive, sign / np.where(alive, half, 1.0), 1.0)
-        size = np.sqrt(np.mean(G**2, axis=0)) / np.abs(alpha)
+        size = np.sqrt(visits.squares[l] / visits.count) / np.abs(alpha)
         model = self.scaled(l + 1, alpha, np.ones_like(alpha))
         C = model.g[l].C[:, 1:]
         largest = np.sign(C[np.arange(len(C)), np.argmax(np.abs(C), axis=1)])
@@ -330,6 +362,10 @@ class Decoupling:
         return self._importance([g.slopes(argument) for g, argument in zip(self.g, u, strict=True)])
 
     def _importance(self, slopes: list[Float[ndarray, "S _"]]) -> tuple[Float[ndarray, " _"], ...]:
+        return tuple(np.sqrt(np.mean(share, axis=0)) for share in self._shares(slopes))
+
+    def _shares(self, slopes: list[Float[ndarray, "S _"]]) -> tuple[Float[ndarray, "S _"], ...]:
+        """Squares of the part of the Jacobian that goes through each function."""
         S = len(slopes[0])
         # W_0 = T Q with orthonormal rows of Q: T has rows of the same lengths, and far fewer columns where m is large.
         T = np.linalg.qr(self.W[0].T).R.T
@@ -340,8 +376,7 @@ class Decoupling:
         for G, W in zip(slopes[:0:-1], self.W[-2:0:-1], strict=True):
             left.insert(0, (left[0] * G[:, None, :]) @ W)
         return tuple(
-            np.sqrt(np.mean(np.sum(A**2, axis=1) * G**2 * np.sum(B**2, axis=2), axis=0))
-            for A, G, B in zip(left, slopes, right, strict=True)
+            np.sum(A**2, axis=1) * G**2 * np.sum(B**2, axis=2) for A, G, B in zip(left, slopes, right, strict=True)
         )
 
     # What its functions are

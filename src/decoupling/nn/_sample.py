@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import os
 import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -28,7 +29,7 @@ def sample(
     X: object,
     *,
     chunk_size: int | None = None,
-    store: bool | None = None,
+    store: bool | str | os.PathLike[str] | None = None,
     device: object = None,
     progress: bool | Callable[..., None] = True,
 ) -> Samples:
@@ -46,7 +47,8 @@ def sample(
         million numbers.
     store
         Whether the Jacobians are kept in a temporary file instead of in memory (`dc.StoredJacobians`); by default from
-        half a gigabyte on. `Proj` and `Constr` take them from there.
+        half a gigabyte on. A path is that of a Zarr store for all samples, which is written a chunk at a time and
+        stays: `dc.Samples.from_zarr(path)` opens it again. Every solver takes them from there.
     device
         Where to compute; by default where the module is, or the CPU where that device has no float64.
 
@@ -64,7 +66,7 @@ def sampled(
     module: nn.Module,
     points: Tensor,
     chunk_size: int | None,
-    store: bool | None,
+    store: bool | str | os.PathLike[str] | None,
     device: object,
     progress: bool | Callable[..., None],
 ) -> Samples:
@@ -86,7 +88,9 @@ def sampled(
             part = points[rows].to(where)
             values = values_of(twin, part, name)
             check_finite(name, values.cpu().numpy())
-            if not F and not torch.allclose(values[:1], alone, rtol=1e-6, atol=1e-6 * float(values.abs().max())):
+            if rows.start == 0 and not torch.allclose(
+                values[:1], alone, rtol=1e-6, atol=1e-6 * float(values.abs().max())
+            ):
                 raise InputError(
                     f"`{name}` must treat every sample by itself. Its value at the first one changes with the others "
                     "in the batch: look for statistics of the batch and for random numbers."
@@ -106,6 +110,10 @@ def sampled(
 
     stored = len(points) * n * m > _STORED_FROM if store is None else store
     with progress_callback(progress, "Sampling") as report:
+        if isinstance(stored, str | os.PathLike):
+            flat = points.reshape(len(points), m).numpy()
+            parts = zip(chunks(len(points), size), jacobians(report), strict=True)
+            return Samples.from_batches(((flat[rows], F.pop(), J) for rows, J in parts), store=stored, progress=False)
         if stored:
             J: Any = StoredJacobians(jacobians(report), shape=(len(points), n, m))
         else:

@@ -171,7 +171,7 @@ class Layout:
         bands: bool = True,
     ) -> Layout:
         """Lay out what `decouple` returned, over its samples, with bands where they can be had quickly."""
-        model, samples = result.decoupling, result.samples
+        model, samples = result.decoupling, result.samples.shown
         smoothed = result.n_effective is not None
         known = (model, samples, result.solver.fixed, result.ridge)
         errors = band_errors(*known, smoothed=smoothed) if bands else None
@@ -192,8 +192,7 @@ def band_errors(
     """How to compute standard errors on grids; None where they are out of reach or would take too long."""
     if not samples.in_memory or model.n_parameters > _BANDS_UP_TO:
         return None
-    n_numbers = sum(data.size for data in (samples.F, samples.J) if data is not None)
-    if n_numbers * model.n_parameters > _BAND_NUMBERS:
+    if samples.n_numbers * model.n_parameters > _BAND_NUMBERS:
         return None
 
     def errors(grids: Grids) -> tuple[Float[ndarray, "k _"], ...]:

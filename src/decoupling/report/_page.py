@@ -68,7 +68,7 @@ def page(
     notes: Sequence[str] = (),
 ) -> str:
     """The text of the page."""
-    model, samples = result.decoupling, result.samples
+    model, samples = result.decoupling, result.samples.shown
     x, y = ([name.text for name in side] for side in signal_names(model, inputs, outputs))
     layout = Layout.of_result(result, inputs=inputs, outputs=outputs)
     cards = _cards(model, samples.X, layout, _names(result))
@@ -95,7 +95,8 @@ def page(
         "kinds": [_words.kind_of_functions(g) for g in model.g],
         "tails": _words.tails_in_words(model, marked=any(card.ends for card in cards)),
         "fixed": tuple(result.solver.fixed),
-        "n_numbers": sum(a.size for a in (samples.F, samples.J) if a is not None),
+        "n_samples": len(result.samples),
+        "n_numbers": result.samples.n_numbers,
         "unique": result.identifiability if small else None,
         "linear": _linear_table(model, samples.X),
         "layout": layout,

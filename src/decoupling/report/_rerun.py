@@ -18,6 +18,7 @@ from ..solvers import AbstractSolver, AbstractStart
 _LONGEST_STATE = 400  # letters of the state of a generator
 _SAVE = 'To keep them, write `result.samples.save("samples.npz")` where the result was made.'
 _SAVE_VALIDATION = 'Those kept apart are `result.settings.validation`, to be saved as "validation.npz".'
+_IN_A_STORE = "They are in a store: open it again as you opened it before."
 _STORED = "Their Jacobians lie in a file that lives as long as the samples do: make them again as you made them before."
 
 
@@ -38,7 +39,7 @@ def how_to_run_again(result: Result) -> Again:
     arguments |= {"n_starts": settings.n_starts, "shapes": settings.shapes}
     call = [f"{name}={writer.written(value, name)}" for name, value in arguments.items() if value is not None]
     lines = ["import decoupling as dc", ""]
-    known = " and ".join(w for w, a in (("values", samples.F), ("Jacobians", samples.J)) if a is not None)
+    known = " and ".join(w for w, a in (("values", samples.has_values), ("Jacobians", samples.has_jacobians)) if a)
     stored = not samples.in_memory
     made = "..." if stored else 'dc.Samples.load("samples.npz")'
     lines.append(f"samples = {made}  # {samples.n_samples} points with {known}")
@@ -52,7 +53,8 @@ def how_to_run_again(result: Result) -> Again:
         lines += before
     call.append(f"rng={seed}")
     lines += ["result = dc.decouple(", "    samples,", *(f"    {item}," for item in call), ")"]
-    remarks = ["The samples are not in this page. " + (_STORED if stored else _SAVE)]
+    where = _SAVE if not stored else _STORED if samples.data.at_hand else _IN_A_STORE
+    remarks = ["The samples are not in this page. " + where]
     if settings.validation is not None:
         remarks.append(_SAVE_VALIDATION)
     if writer.open:

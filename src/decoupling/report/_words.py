@@ -82,7 +82,7 @@ class OutputRow:
 
 def output_rows(result: Result, names: Sequence[str]) -> list[OutputRow]:
     """One row per output."""
-    model, samples, validation = result.decoupling, result.samples, result.settings.validation
+    model, samples, validation = result.decoupling, result.samples.shown, result.settings.validation
     F_hat = model(samples.X)
     n = samples.n_outputs
     constant = np.zeros(n, dtype=bool)
@@ -181,7 +181,7 @@ def apart_in_words(result: Result) -> str:
     if validation is None:
         return ""
     use = ", but used to choose λ" if result.solver.uses_validation else ""
-    known = result.samples.F is not None and validation.F is not None
+    known = result.samples.has_values and validation.F is not None
     unused = (
         "" if known else " Values are compared where both kinds of samples have them, so these are not judged here."
     )

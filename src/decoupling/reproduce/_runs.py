@@ -13,6 +13,7 @@ from collections.abc import Callable, Generator, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
+from .._support._cluster import spread
 from .._support._interrupts import whole_or_nothing
 from .._support._json import plain
 from .._support._locks import alone_with
@@ -36,7 +37,8 @@ def run_all(
     Tasks are frozen dataclasses with simple fields; they name whatever a caller can change, and the version of the
     package. Outcomes depend on the tasks only, not on `n_jobs`; numbers in them that are not finite come back as None.
     A run that is interrupted is not stored, whatever it has found by then. Where another process works on the same
-    store, this one waits for it, and goes on with what is missing then.
+    store, this one waits for it, and goes on with what is missing then. With an active client of a Dask cluster its
+    workers do the work, as many at a time as there are.
     """
     if store is None:
         return _run_missing(tasks, work, None, n_jobs, progress)
@@ -52,31 +54,42 @@ def _run_missing(
     n_jobs: int,
     progress: Callable[..., None],
 ) -> dict[Task, Outcome]:
-    from joblib import Parallel, delayed
-
     known = _read(store)
     found = {task: known[_key(task)] for task in tasks if _key(task) in known}
     missing = [task for task in tasks if task not in found]
     progress(done=len(found), total=len(tasks))
+
+    def keep(task: Task, outcome: Outcome) -> None:
+        found[task] = outcome
+        if store is not None:
+            with named(store), store.open("a", encoding="utf-8") as stream:
+                stream.write(json.dumps({"task": json.loads(_key(task)), "outcome": outcome}) + "\n")
+        progress(done=len(found), total=len(tasks))
+
     if missing:
-        results: Generator[tuple[Task, Outcome], None, None] = Parallel(n_jobs=n_jobs, return_as="generator_unordered")(
-            delayed(_one)(work, task, os.getpid()) for task in missing
-        )
-        try:
-            for task, outcome in results:
-                found[task] = outcome
-                if store is not None:
-                    with named(store), store.open("a", encoding="utf-8") as stream:
-                        stream.write(json.dumps({"task": json.loads(_key(task)), "outcome": outcome}) + "\n")
-                progress(done=len(found), total=len(tasks))
-        except BaseException:
-            end_all()  # nobody waits for what they are at
-            raise
-        finally:
-            with warnings.catch_warnings():
-                warnings.filterwarnings("ignore", message=".*tasks which were still being processed")
-                results.close()
+        with spread() as on_workers:
+            _run(missing, work, -1 if on_workers else n_jobs, keep)
     return {task: found[task] for task in tasks}
+
+
+def _run(
+    tasks: Sequence[Task], work: Callable[[Task], Outcome], n_jobs: int, keep: Callable[[Task, Outcome], None]
+) -> None:
+    from joblib import Parallel, delayed
+
+    results: Generator[tuple[Task, Outcome], None, None] = Parallel(n_jobs=n_jobs, return_as="generator_unordered")(
+        delayed(_one)(work, task, os.getpid()) for task in tasks
+    )
+    try:
+        for task, outcome in results:
+            keep(task, outcome)
+    except BaseException:
+        end_all()  # nobody waits for what they are at
+        raise
+    finally:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message=".*tasks which were still being processed")
+            results.close()
 
 
 def _one(work: Callable[[Task], Outcome], task: Task, boss: int) -> tuple[Task, Outcome]:

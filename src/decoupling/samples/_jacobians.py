@@ -53,6 +53,10 @@ class AbstractJacobians(ABC):
         """Those of some samples, as an array in memory; no others are read."""
 
     @abstractmethod
+    def some(self, rows: slice) -> Float[ndarray, "k n m"]:
+        """Those of neighbouring samples."""
+
+    @abstractmethod
     def times(self, U: Float[ndarray, "m k"], rows: Float[ndarray, " n"] | None = None) -> Jacobians:
         """J_s U for every sample, rows times factors."""
 
@@ -88,6 +92,9 @@ class ArrayJacobians(AbstractJacobians):
         yield slice(0, len(self.J)), self.J
 
     def take(self, rows: ndarray) -> Float[ndarray, "k n m"]:
+        return self.J[rows]
+
+    def some(self, rows: slice) -> Float[ndarray, "k n m"]:
         return self.J[rows]
 
     def times(self, U: Float[ndarray, "m k"], rows: Float[ndarray, " n"] | None = None) -> Float[ndarray, "S n k"]:
@@ -188,6 +195,13 @@ class StoredJacobians(AbstractJacobians):
                 stream.seek(int(index[position]) * n * m * self._dtype.itemsize)
                 found[position] = self._read(stream, 1)[0]
         return found
+
+    def some(self, rows: slice) -> Float[ndarray, "k n m"]:
+        S, n, m = self._shape
+        first, stop, _ = rows.indices(S)
+        with self._open() as stream:
+            stream.seek(first * n * m * self._dtype.itemsize)
+            return self._read(stream, stop - first)
 
     def times(self, U: Float[ndarray, "m k"], rows: Float[ndarray, " n"] | None = None) -> Jacobians:
         """J_s U for every sample, rows times factors: an array if it is small, and stored like these if not."""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
@@ -13,20 +14,23 @@ from jaxtyping import Float
 from numpy import ndarray
 
 from .._support._arrays import read_array
-from .._support._checks import as_array, as_generator, as_number
+from .._support._checks import as_array, as_count, as_generator, as_number
 from .._support._errors import DecouplingWarning, InputError
+from .._support._progress import progress_callback
 from .._support._whole_files import replace_file
 from ..model._names import as_names
-from ._jacobians import AbstractJacobians, Jacobians, held
+from ._data import AbstractData, HeldData
+from ._jacobians import AbstractJacobians, Jacobians
 from ._weights import as_weights, kind
 from .readers._frames import column_names
 
 VectorFunction = Callable[[ndarray], ndarray]
 Differences = Literal["complex-step", "central"]
 _CHECKED_POINTS = 30
+_SHOWN = 10_000  # samples of a store that are drawn
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, init=False, repr=False)
 class Samples:
     """Points X with values F and Jacobians J of a function; checked once, read-only afterwards.
 
@@ -53,12 +57,9 @@ class Samples:
     Samples(S=2, m=2, n=1: values)
     """
 
-    X: Float[ndarray, "S m"]
-    F: Float[ndarray, "S n"] | None = None
-    J: Jacobians | None = None
-    weights: Float[ndarray, "S *outputs"] | None = None
-    inputs: tuple[str, ...] | None = None
-    outputs: tuple[str, ...] | None = None
+    data: AbstractData
+    inputs: tuple[str, ...] | None
+    outputs: tuple[str, ...] | None
 
     def __init__(
         self,
@@ -98,40 +99,87 @@ class Samples:
             known = jacobians if values is None else values
             assert known is not None
             factors = as_weights(weights, S, known.shape[1])
-        for name, value in (("X", points), ("F", values), ("J", jacobians), ("weights", factors)):
-            object.__setattr__(self, name, value)
         called = column_names(X) if inputs is None else inputs, column_names(F) if outputs is None else outputs
-        object.__setattr__(self, "inputs", as_names("inputs", called[0], m))
-        object.__setattr__(self, "outputs", as_names("outputs", called[1], self.n_outputs))
+        self._set(HeldData(points, values, jacobians, factors), *called)
+
+    def _set(self, data: AbstractData, inputs: Collection[str] | None, outputs: Collection[str] | None) -> None:
+        _, n, m = data.shape
+        object.__setattr__(self, "data", data)
+        object.__setattr__(self, "inputs", as_names("inputs", inputs, m))
+        object.__setattr__(self, "outputs", as_names("outputs", outputs, n))
+
+    @classmethod
+    def stored(
+        cls, data: AbstractData, *, inputs: Collection[str] | None = None, outputs: Collection[str] | None = None
+    ) -> Samples:
+        """Samples that are kept elsewhere, for sources of data of your own; see `from_zarr` and its neighbours."""
+        samples = object.__new__(cls)
+        samples._set(data, inputs, outputs)
+        return samples
+
+    @property
+    def X(self) -> Float[ndarray, "S m"]:
+        """The points."""
+        return self.data.X
+
+    @property
+    def F(self) -> Float[ndarray, "S n"] | None:
+        """The values, or None."""
+        return self.data.F
+
+    @property
+    def J(self) -> Jacobians | None:
+        """The Jacobians, or None."""
+        return self.data.J
+
+    @property
+    def weights(self) -> Float[ndarray, "S *outputs"] | None:
+        """The weights, or None."""
+        return self.data.weights
+
+    @property
+    def has_values(self) -> bool:
+        return self.data.has_values
+
+    @property
+    def has_jacobians(self) -> bool:
+        return self.data.has_jacobians
 
     @property
     def n_samples(self) -> int:
-        return int(self.X.shape[0])
+        return self.data.shape[0]
 
     @property
     def n_inputs(self) -> int:
-        return int(self.X.shape[1])
+        return self.data.shape[2]
 
     @property
     def n_outputs(self) -> int:
-        known = self.J if self.F is None else self.F
-        assert known is not None
-        return int(known.shape[1])
+        return self.data.shape[1]
+
+    @property
+    def n_numbers(self) -> int:
+        """Values and entries of Jacobians, all together."""
+        S, n, m = self.data.shape
+        return S * n * (self.has_values + m * self.has_jacobians)
 
     @property
     def in_memory(self) -> bool:
         """Whether all arrays are at hand, so that solvers may ask for any part of them at any time."""
-        return not isinstance(self.J, AbstractJacobians)
+        return self.data.at_hand and not isinstance(self.data.J, AbstractJacobians)
 
     def __len__(self) -> int:
         return self.n_samples
 
     def __repr__(self) -> str:
-        jacobians = "Jacobians" if self.in_memory else "stored Jacobians"
-        known = " and ".join(word for word, array in (("values", self.F), (jacobians, self.J)) if array is not None) + (
-            "" if self.weights is None else f", {kind(self.weights)}"
+        jacobians = "stored Jacobians" if self.data.at_hand and not self.in_memory else "Jacobians"
+        known = " and ".join(
+            word for word, there in (("values", self.has_values), (jacobians, self.has_jacobians)) if there
         )
-        return f"Samples(S={self.n_samples}, m={self.n_inputs}, n={self.n_outputs}: {known})"
+        shape = self.data.weights_shape
+        weighted = "" if shape is None else f", {kind(len(shape) + 1)}"
+        where = "" if self.data.at_hand else f", in {self.data.place}"
+        return f"Samples(S={self.n_samples}, m={self.n_inputs}, n={self.n_outputs}: {known}{weighted}{where})"
 
     def _repr_html_(self) -> str:
         from ..write._notebook import samples_html
@@ -140,19 +188,24 @@ class Samples:
 
     def take(self, indices: object) -> Samples:
         """The samples with these indices, all of them in memory."""
-        rows = read_array("`indices` must be whole numbers or a mask", indices)
         try:
-            self.X[rows]
+            rows = np.arange(self.n_samples)[read_array("`indices` must be whole numbers or a mask", indices)]
         except IndexError as error:
             raise InputError(f"`indices` must be whole numbers below {self.n_samples}, or a mask. {error}.") from error
-        return Samples(
-            self.X[rows],
-            F=None if self.F is None else self.F[rows],
-            J=None if self.J is None else held(self.J).take(rows),
-            weights=None if self.weights is None else self.weights[rows],
-            inputs=self.inputs,
-            outputs=self.outputs,
-        )
+        some = self.data.take(np.atleast_1d(rows))
+        return Samples(some.X, F=some.F, J=some.J, weights=some.weights, inputs=self.inputs, outputs=self.outputs)
+
+    def pilot(self, count: int, *, rng: int | np.random.Generator = 0) -> Samples:
+        """So many samples, drawn at random and in their order, in memory; all of them where there are no more."""
+        size = min(as_count("count", count), self.n_samples)
+        if size == self.n_samples and self.in_memory:
+            return self
+        return self.take(np.sort(as_generator(rng).choice(self.n_samples, size, replace=False)))
+
+    @cached_property
+    def shown(self) -> Samples:
+        """What pictures and pages draw: these samples, or some of them in memory where they are in a store."""
+        return self if self.data.at_hand else self.pilot(_SHOWN)
 
     def split(self, fraction: float, *, rng: int | np.random.Generator = 0) -> tuple[Samples, Samples]:
         """Two random parts; the second holds about `fraction` of the samples, and neither is empty."""
@@ -161,6 +214,11 @@ class Samples:
             raise InputError(
                 "`fraction` must lie between 0 and 1, and at least two samples are needed to split. "
                 f"Got {fraction!r} with {self.n_samples} samples."
+            )
+        if not self.data.at_hand:
+            raise InputError(
+                f"`samples` must be in memory to be split. Got {self.n_samples} samples in {self.data.place}: keep "
+                "some apart when you write the store."
             )
         order = as_generator(rng).permutation(self.n_samples)
         n_second = min(max(round(share * self.n_samples), 1), self.n_samples - 1)
@@ -222,14 +280,182 @@ class Samples:
         """Write an .npz file with the arrays X, F, J and weights and the names, as far as they are known."""
         if not self.in_memory:
             raise InputError(
-                "`J` must be in memory to be saved. Got stored Jacobians: save `samples.take(...)`, or the samples "
-                "without J."
+                "`samples` must be in memory to be saved in one file. Got a store: save `samples.take(...)`, or write "
+                "another store, `samples.to_zarr(path)`."
             )
         arrays = {name: getattr(self, name) for name in ("X", "F", "J", "weights")}
         arrays |= {"input_names": self.inputs, "output_names": self.outputs}  # texts, no objects
         content: dict[str, Any] = {name: np.asarray(array) for name, array in arrays.items() if array is not None}
         with replace_file(path) as stream:
             np.savez_compressed(stream, **content)
+
+    def to_zarr(
+        self, path: str | os.PathLike[str], *, dtype: Any = np.float64, progress: bool | Callable[..., None] = True
+    ) -> Samples:
+        """Write a Zarr store a portion at a time, and return the samples of that store.
+
+        Parameters
+        ----------
+        path
+            A directory that is not there yet, or an address that fsspec knows, such as ``s3://bucket/data.zarr``.
+        dtype
+            float64, or float32 for half the room and seven digits; what is computed from them is float64.
+        """
+        from .stores._batches import store_samples
+
+        with progress_callback(progress, "Writing") as report:
+            return store_samples(self, path, dtype, report)
+
+    @classmethod
+    def from_zarr(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        arrays: Mapping[str, str] | None = None,
+        inputs: Collection[str] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Samples:
+        """Samples in a Zarr group with the arrays X, F, J and weights, as `to_zarr` writes it. Extra `zarr`.
+
+        Nothing is read but the shapes. Solvers read portions of a few megabytes when they need them; with an active
+        ``distributed.Client`` its workers do, so that the path must be one that they reach.
+
+        Parameters
+        ----------
+        path
+            A directory, or an address that fsspec knows, such as ``s3://bucket/data.zarr``.
+        arrays
+            What X, F, J and weights are called in the group, such as ``{"X": "points", "J": "T"}``.
+        inputs, outputs
+            Names of the variables; by default those that `to_zarr` wrote.
+
+        Examples
+        --------
+        >>> import decoupling as dc
+        >>> samples = dc.Samples.from_zarr("data.zarr")  # doctest: +SKIP
+        >>> dc.decouple(samples, ranks=3, degrees=3)  # doctest: +SKIP
+        """
+        from .stores._zarr import open_zarr
+
+        return open_zarr(path, None if arrays is None else dict(arrays), inputs, outputs)
+
+    @classmethod
+    def from_npy(
+        cls,
+        X: str | os.PathLike[str],
+        *,
+        F: str | os.PathLike[str] | None = None,
+        J: str | os.PathLike[str] | None = None,
+        weights: str | os.PathLike[str] | None = None,
+        inputs: Collection[str] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Samples:
+        """Samples in .npy files, one per array, of which portions are read when they are needed.
+
+        Examples
+        --------
+        >>> import decoupling as dc
+        >>> dc.Samples.from_npy("X.npy", F="F.npy", J="J.npy")  # doctest: +SKIP
+        """
+        from .stores._npy import open_npy
+
+        return open_npy(X, F, J, weights, inputs, outputs)
+
+    @classmethod
+    def from_hdf5(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        arrays: Mapping[str, str] | None = None,
+        inputs: Collection[str] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Samples:
+        """Samples in an HDF5 file with the data sets X, F, J and weights, read in portions. Extra `hdf5`.
+
+        `arrays` says what these are called in the file, such as ``{"X": "run1/points", "F": "run1/values"}``.
+        """
+        from .stores._hdf5 import open_hdf5
+
+        return open_hdf5(path, None if arrays is None else dict(arrays), inputs, outputs)
+
+    @classmethod
+    def from_parquet(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        inputs: str | Sequence[str | int] | None = None,
+        outputs: str | Sequence[str | int] | None = None,
+        jacobians: bool | None = None,
+    ) -> Samples:
+        """Samples in named columns of a Parquet file, read by row groups. Extra `parquet`.
+
+        The arguments are those of `load`, which reads the whole file into memory.
+        """
+        from .stores._parquet import open_parquet
+
+        return open_parquet(path, inputs, outputs, jacobians)
+
+    @classmethod
+    def from_dask(
+        cls,
+        X: Any,
+        F: Any = None,
+        J: Any = None,
+        *,
+        weights: Any = None,
+        inputs: Collection[str] | None = None,
+        outputs: Collection[str] | None = None,
+    ) -> Samples:
+        """Samples in Dask arrays, cut into the same chunks of samples. Extra `cluster`.
+
+        With an active ``distributed.Client`` its workers make and use the chunks, one at a time. Collections that were
+        scattered from here are lost with the worker that holds them: let workers read their data themselves.
+
+        Examples
+        --------
+        >>> import decoupling as dc, dask.array as da
+        >>> X = da.random.default_rng(0).uniform(-1, 1, (6000, 3), chunks=(2000, 3))
+        >>> dc.Samples.from_dask(X, F=(X**2).sum(axis=1, keepdims=True))
+        Samples(S=6000, m=3, n=1: values, in Dask collections)
+        """
+        from .stores._dask import samples_of_dask
+
+        return samples_of_dask(X, F, J, weights, inputs, outputs)
+
+    @classmethod
+    def from_batches(
+        cls,
+        batches: Iterable[Any],
+        *,
+        store: str | os.PathLike[str] | None = None,
+        dtype: Any = np.float64,
+        inputs: Collection[str] | None = None,
+        outputs: Collection[str] | None = None,
+        progress: bool | Callable[..., None] = True,
+    ) -> Samples:
+        """Write batches, which may come from a generator, into a Zarr store, in one pass and bounded memory.
+
+        Parameters
+        ----------
+        batches
+            Tuples (X, F) or (X, F, J), with None for what is not known, or `Samples`; of any length each.
+        store
+            Where the store is made; by default a temporary directory, which is removed when the program ends.
+        dtype
+            float64, or float32 for half the room and seven digits.
+
+        Examples
+        --------
+        >>> import decoupling as dc, numpy as np
+        >>> f, rng = dc.systems.f2(), np.random.default_rng(0)
+        >>> points = (rng.uniform(-1, 1, (500, 3)) for _ in range(4))
+        >>> dc.Samples.from_batches((X, f(X), f.jacobian(X)) for X in points)
+        Samples(S=2000, m=3, n=3: values and Jacobians, in a store)
+        """
+        from .stores._batches import store_batches
+
+        with progress_callback(progress, "Writing") as report:
+            return store_batches(batches, store, dtype, inputs, outputs, report)
 
     @classmethod
     def from_jax(cls, f: Callable[..., Any], X: object) -> Samples:
@@ -312,7 +538,8 @@ class Samples:
     ) -> Samples:
         """Read a file: arrays X, F, J and weights of an .npz or .mat file, or named columns of any kind of file.
 
-        The kind is told by the ending: .npz, .npy, .csv, .tsv, .parquet or .mat. A text file may have commas,
+        The kind is told by the ending: .npz, .npy, .csv, .tsv, .parquet or .mat; stores, .zarr and .h5, are opened and
+        read in portions (see `from_zarr`). A text file may have commas,
         semicolons or tabs between its columns. Columns without names are numbered from 1.
 
         Parameters

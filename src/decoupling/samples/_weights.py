@@ -43,9 +43,9 @@ def as_weights(value: object, S: int, n: int) -> Float[ndarray, "S *outputs"]:
     return weights if weights.ndim < 3 else _positive_semidefinite(weights, given.dtype)
 
 
-def kind(weights: Float[ndarray, "S *outputs"]) -> str:
-    """The weights in a word or two."""
-    return _KINDS[weights.ndim]
+def kind(n_axes: int) -> str:
+    """Weights with so many axes in a word or two."""
+    return _KINDS[n_axes]
 
 
 def check_all_outputs_count(weights: Float[ndarray, "S *outputs"] | None) -> None:

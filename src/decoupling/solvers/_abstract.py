@@ -14,9 +14,16 @@ from jaxtyping import Float
 from numpy import ndarray
 
 from .._support._extras import needed
+from ..bases import LayerBasis
 from ..model._decoupling import Decoupling
+from ..samples._samples import Samples
+from ._free_parameters import n_free
 from ._problem import Problem
 from ._status import Status
+from ._whole import Whole
+
+_NUMBERS_PER_UNKNOWN = 20  # of a pilot; what follows grows it where that was too few
+_LEAST_PILOT = 200  # samples
 
 # Called with named values now and then: stage (text), done and total (numbers of steps), objective. Alternating solvers
 # also give the raw factors: iterate (an `Iterate`) and starts (the number of the start in each of its rows).
@@ -181,6 +188,26 @@ class AbstractSolver(abc.ABC):
         """The same method stopped after about so many seconds, if it can be."""
         return self
 
+    def pilot_size(self, samples: Samples, layers: tuple[LayerBasis, ...], *, linear: bool) -> int | None:
+        """How many samples to begin with; None to take all of them at once, as where they are in memory."""
+        return None if samples.data.at_hand else pilot_samples(samples, layers, linear=linear)
+
+    def on_pilot(
+        self, problem: Problem, *, n_starts: int, rng: np.random.Generator, progress: ProgressCallback
+    ) -> Solution:
+        """The answer for a pilot, from which `over_all` goes on."""
+        return self.solve(problem, n_starts=n_starts, rng=rng, progress=progress)
+
+    def over_all(
+        self,
+        whole: Whole,  # noqa: ARG002
+        problem: Problem,  # noqa: ARG002
+        found: Solution,
+        progress: ProgressCallback,  # noqa: ARG002
+    ) -> Solution:
+        """Go on with all samples from the answer `found` for a pilot, the samples of `problem`."""
+        return kept_from_pilot(self, found)
+
 
 class AbstractWeightedSolver(AbstractSolver):
     """A method with a weight lam of the value term, which `TwoStage` can choose."""
@@ -188,3 +215,17 @@ class AbstractWeightedSolver(AbstractSolver):
     @abc.abstractmethod
     def with_lam(self, lam: float) -> AbstractWeightedSolver:
         """The same method with another weight."""
+
+
+def kept_from_pilot(solver: AbstractSolver, found: Solution) -> Solution:
+    """The answer for a pilot as it is, with a word about it."""
+    note = f"{type(solver).__name__} has no steps over stored samples here: this is its answer for the pilot."
+    return dataclasses.replace(found, notes=(*found.notes, note))
+
+
+def pilot_samples(samples: Samples, layers: tuple[LayerBasis, ...], *, linear: bool) -> int:
+    """So many samples that there are twenty numbers for every unknown, and at least two hundred."""
+    m, n = samples.n_inputs, samples.n_outputs
+    unknowns = n_free(m, layers, n, values=samples.has_values, linear=linear)
+    per_sample = samples.n_numbers // samples.n_samples
+    return max(_LEAST_PILOT, -(-_NUMBERS_PER_UNKNOWN * unknowns // per_sample))

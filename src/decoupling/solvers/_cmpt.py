@@ -15,9 +15,9 @@ import numpy as np
 from .._support._checks import as_count, as_number
 from .._support._errors import InputError
 from ..model._decoupling import Decoupling
-from ._abstract import AbstractWeightedSolver, ProgressCallback, Solution
+from ._abstract import AbstractWeightedSolver, ProgressCallback, Solution, kept_from_pilot
 from ._alternating import Run, Stopping, WhichIterate, run_starts, solution_of, weighted_sum
-from ._coefficients import constrained, projected, projected_weighted
+from ._coefficients import Update, constrained, projected, projected_weighted
 from ._iterate import Iterate
 from ._problem import Problem
 from ._smooth_coefficients import Smoother
@@ -25,8 +25,10 @@ from ._smooth_polish import with_effective
 from ._smoothing import check_smoothing
 from ._started import AbstractStartedSolver
 from ._starts import AbstractStart, Uniform, draw_factors
+from ._streamed_sweep import sweep_over_all
 from ._sweep import CoefficientUpdate, sweep
 from ._weighting import by_output
+from ._whole import Whole
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,11 +88,20 @@ class Proj(AbstractStartedSolver, AbstractWeightedSolver):
     ) -> Solution:
         start = draw_factors(problem, self.start, n_starts, rng)
         stopping = Stopping(self.min_steps, self.max_steps, self.patience, self.iterate)
-        update = projected_weighted if self.weighted_projection else projected
+        update = self._update()
         smoother = Smoother.of(problem.layers, self.smoothing, standard=problem.standard)
         run = run_cmpt(problem, start, self.lam, partial(update, smoother=smoother), stopping, progress)
         solution = with_note_about_constants(problem, self.lam, solution_of(problem, run))
         return solution if smoother is None else with_effective(problem, self.lam, solution, smoother)
+
+    def over_all(self, whole: Whole, problem: Problem, found: Solution, progress: ProgressCallback) -> Solution:
+        if whole.linear or found.n_effective is not None:
+            return kept_from_pilot(self, found)
+        stopping = Stopping(self.min_steps, self.max_steps, self.patience, self.iterate)
+        return sweep_over_all(whole, problem, found, self.lam, self._update(), stopping, progress)
+
+    def _update(self) -> Update:
+        return projected_weighted if self.weighted_projection else projected
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -149,6 +160,12 @@ class Constr(AbstractStartedSolver, AbstractWeightedSolver):
         run = run_cmpt(problem, start, self.lam, update, stopping, progress)
         solution = with_note_about_constants(problem, self.lam, solution_of(problem, run))
         return solution if smoother is None else with_effective(problem, self.lam, solution, smoother)
+
+    def over_all(self, whole: Whole, problem: Problem, found: Solution, progress: ProgressCallback) -> Solution:
+        if whole.linear or found.n_effective is not None:
+            return kept_from_pilot(self, found)
+        stopping = Stopping(self.min_steps, self.max_steps, self.patience, self.iterate)
+        return sweep_over_all(whole, problem, found, self.lam, constrained, stopping, progress)
 
 
 def run_cmpt(

@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Mapping
 
 import numpy as np
+from jaxtyping import Float
 from numpy import ndarray
 
 from ..model._decoupling import Decoupling
@@ -107,17 +108,22 @@ class Equations:
 
     def model(self, theta: Parameters, *, on_range: bool = True) -> Decoupling:
         """A batch of one as a model of the given data, its domains at the range that the samples visit if wanted."""
-        layers, L = self.problem.layers, len(self.problem.layers)
-        if self.fixed is None and on_range:
-            theta = [*on_window(self.rows.X, layers, theta[: 2 * L], exactly=True), *theta[2 * L :]]
-        W, g = [], []
-        for l, layer in enumerate(layers):
-            weights, c = theta[2 * l][0], theta[2 * l + 1][0]
-            C = c if l == L - 1 else np.concatenate([np.zeros((len(c), 1)), c], axis=1)
-            if self.problem.F is None and self.fixed is None:
-                C = np.insert(C[:, 1:], 0, 0.0, axis=1)  # Jacobians leave them open
-            W.append(weights[:, :-1])
-            g.append(Functions(layer.bases, C, np.array([-1.0, 1.0]) - weights[:, -1:]))
-        linear: ndarray | None = theta[2 * L + 1][0] if self.problem.linear else None
-        model = self.problem.model([*W, theta[2 * L][0]], g, linear)
-        return model if self.fixed is None else self.fixed.restored(model)
+        return model_of(self.problem, theta, self.rows.X if on_range else None, self.fixed)
+
+
+def model_of(problem: Problem, theta: Parameters, X: Float[ndarray, "S k"] | None, fixed: Fixed | None) -> Decoupling:
+    """Parameters (a batch of one) as a model of the given data, its domains at the range of the points X, if given."""
+    layers, L = problem.layers, len(problem.layers)
+    if fixed is None and X is not None:
+        theta = [*on_window(X, layers, theta[: 2 * L], exactly=True), *theta[2 * L :]]
+    W, g = [], []
+    for l, layer in enumerate(layers):
+        weights, c = theta[2 * l][0], theta[2 * l + 1][0]
+        C = c if l == L - 1 else np.concatenate([np.zeros((len(c), 1)), c], axis=1)
+        if problem.F is None and fixed is None:
+            C = np.insert(C[:, 1:], 0, 0.0, axis=1)  # Jacobians leave them open
+        W.append(weights[:, :-1])
+        g.append(Functions(layer.bases, C, np.array([-1.0, 1.0]) - weights[:, -1:]))
+    linear: ndarray | None = theta[2 * L + 1][0] if problem.linear else None
+    model = problem.model([*W, theta[2 * L][0]], g, linear)
+    return model if fixed is None else fixed.restored(model)

@@ -22,6 +22,11 @@ def exact_below(samples: Samples) -> float:
         if table is not None:
             largest, width = np.max(np.abs(table), axis=0), np.ptp(table, axis=0)
             worst = max(worst, float(np.max(np.divide(largest, width, out=np.ones_like(width), where=width > 0.0))))
+    return exact_above(worst)
+
+
+def exact_above(worst: float) -> float:
+    """The same for numbers whose largest entry is so many times the range of their column."""
     return max(_EXACT, (_ROUNDINGS * worst * float(np.finfo(float).eps)) ** 2)
 
 

@@ -15,21 +15,27 @@ from jaxtyping import Bool, Float
 from numpy import ndarray
 
 from .._support._errors import InputError
+from ..bases import LayerBasis
 from ..model._decoupling import Decoupling
+from ..samples._data import Portion, fold
 from ..samples._samples import Samples
 from ._chain import Chain, Parameters, Unknowns, run_chain
 from ._equations import Equations
+from ._overview import Extent, Frame
 from ._parameters import exists, parameters_of, position
 from ._problem import Problem
 from ._residuals import Complete
 from ._rows import Rows
 from ._smooth_polish import weighed
 from ._smoothing import FIRST_WEIGHT, Penalty
+from ._streamed import on_whole_window
 from ._updates import combine
+from ._whole import Whole
 
 _RANK_TOLERANCE = 1e-9  # singular values of Z with unit columns below this share of the largest count as 0
 _NO_EFFECT = 1e-11  # parameters whose whole block changes the data by less than this, relative to their size
 _LARGEST = 3000  # parameters
+_FEW = 10_000  # samples of a store
 _SMALL = 8  # inputs; with more, directions that the function does not depend on are left out
 
 
@@ -71,14 +77,14 @@ class Linearisation:
     unknowns: Unknowns
     chain: Chain
     left: Float[ndarray, "R k"]
+    noise: Float[ndarray, " R"]  # mean square of the residuals of the same kind, of every row
     singular: Float[ndarray, " k"]
     right: Float[ndarray, "k N"]
     column_size: Float[ndarray, " N"]
     free: Bool[ndarray, " N"]
     dead: Bool[ndarray, " N"]
-    residual: Float[ndarray, "S q n"]
-    n_numbers: int
-    values: bool
+    n_numbers: int  # that the weights see ...
+    n_rows: int  # ... of so many
 
     @property
     def rank(self) -> int:
@@ -100,31 +106,26 @@ def linearise(
     A ridge is one more row per parameter, and a penalty on roughness some rows per function, all without noise; `left`
     and `residual` keep the rows of the data.
     """
-    if not samples.in_memory:
-        raise InputError(
-            "`samples` must hold J in memory to tell how well a model is determined. Got stored Jacobians: decouple "
-            "`samples.take(...)`, with start=model, and ask about that result."
-        )
     layers = tuple(g.layer for g in model.g)
-    problem = Problem.build(samples, layers, linear=model.linear is not None, compress=samples.n_inputs > _SMALL)
-    theta = [p[None] for p in parameters_of(problem, model)]
-    L, unknowns = model.n_layers, Unknowns.of(problem.layers)
-    n_parameters = unknowns.count(theta)
-    if n_parameters > _LARGEST:
+    if smoothed and not samples.in_memory:
         raise InputError(
-            f"The model must have at most {_LARGEST} parameters for this. Got {n_parameters}: ask about a smaller one."
+            "`samples` must be in memory to tell how well smoothed functions are determined. Got stored ones: ask "
+            "with some of them, `samples.pilot(10_000)`."
         )
-    rows = Rows.of(problem, 1.0)
-    complete = Complete(rows, problem.layers, problem.linear)
-    chain = run_chain(problem.layers, theta[: 2 * L - 1], rows.X)
-    Z = complete.derivatives(theta, chain, slice(None))[0].transpose(3, 2, 1, 0).reshape(-1, n_parameters)
+    if samples.in_memory:
+        problem = Problem.build(samples, layers, linear=model.linear is not None, compress=samples.n_inputs > _SMALL)
+        table = _all_rows(problem, model)
+    else:
+        problem, table = _triangles(samples, layers, model)
+    theta, L, unknowns = table.theta, model.n_layers, Unknowns.of(problem.layers)
+    Z = table.Z
     size = np.linalg.norm(Z, axis=0)
     free = _free(problem, theta, unknowns, fixed)
     # The functions of a canonical model have unit scale, so a column times the size of its row of parameters is what
     # that row does to the data. Columns of rounding would look like any other once they are scaled to unit length.
     rows_of = [np.broadcast_to(np.linalg.norm(p, axis=-1, keepdims=True), p.shape) for p in theta]
     reach = unknowns.flatten(rows_of)[0]
-    dead = size * np.maximum(reach, 1.0) <= _NO_EFFECT * max(1.0, float(np.linalg.norm(rows.Y)))
+    dead = size * np.maximum(reach, 1.0) <= _NO_EFFECT * max(1.0, table.size)
     used = free & ~dead
     unit = np.where(used, size, 1.0)
     scaled = np.where(used, Z, 0.0) / unit
@@ -134,21 +135,104 @@ def linearise(
         scaled = np.concatenate([scaled, np.where(used, _penalty_rows(problem, theta, unknowns), 0.0) / unit])
     left, singular, right = np.linalg.svd(scaled, full_matrices=False)
     left = left[: len(Z)]
-    residual = complete.residual(theta, chain)[0]
+    chain = run_chain(problem.layers, theta[: 2 * L - 1], table.X)
     return Linearisation(
         theta,
         unknowns,
         chain,
         left,
+        table.noise,
         singular,
         right,
         unit,
         free,
         dead,
-        residual,
-        rows.n_numbers,
-        rows.values,
+        table.n_numbers,
+        table.n_rows,
     )
+
+
+@dataclass(frozen=True)
+class _Table:
+    """Derivatives of all data with respect to all parameters, or triangles that are as good."""
+
+    theta: Parameters
+    Z: Float[ndarray, "R N"]
+    noise: Float[ndarray, " R"]
+    X: Float[ndarray, "S k"]  # where the arguments of functions are looked at
+    size: float  # of the data
+    n_numbers: int
+    n_rows: int
+
+
+def _all_rows(problem: Problem, model: Decoupling) -> _Table:
+    """Every row of the data as it is."""
+    theta, N = _parameters(problem, model)
+    rows = Rows.of(problem, 1.0)
+    complete = Complete(rows, problem.layers, problem.linear)
+    chain = run_chain(problem.layers, theta[: 2 * model.n_layers - 1], rows.X)
+    Z = complete.derivatives(theta, chain, slice(None))[0].transpose(3, 2, 1, 0).reshape(-1, N)
+    residual = complete.residual(theta, chain)[0]
+    noise, o = np.empty(residual.shape), int(rows.values)
+    for part in (slice(0, o), slice(o, residual.shape[1])):
+        if part.stop > part.start:
+            noise[:, part] = np.mean(residual[:, part] ** 2)
+    size = float(np.linalg.norm(rows.Y))
+    return _Table(theta, Z, noise.reshape(-1), rows.X, size, rows.n_numbers, residual.size)
+
+
+def _triangles(samples: Samples, layers: tuple[LayerBasis, ...], model: Decoupling) -> tuple[Problem, _Table]:
+    """The same for samples anywhere: a triangle for the rows of values, and one for those of Jacobians.
+
+    Functions are scaled by a part of the samples that includes the extreme ones.
+    """
+    extent = Extent.of(samples.data)
+    whole = Whole.of(samples, layers, None, extent, linear=model.linear is not None, standard=True)
+    few = samples.pilot(_FEW)
+    problem = whole.problem_of(few)
+    theta, _ = _parameters(problem, model)
+    frame = whole.overview.frame(1.0)
+    found = samples.data.reduce(
+        triangles_task, frame, layers, whole.linear, theta, join=("qr", "qr", "sum", "sum", "sum")
+    )
+    extremes = on_whole_window(samples.data, frame, layers, theta)
+    kinds = [(R, squares[0], count) for R, squares, count in zip(found[:2], found[2:4], found[4], strict=True) if count]
+    Z = np.concatenate([R for R, _, _ in kinds])
+    noise = np.concatenate([np.full(len(R), squares / count) for R, squares, count in kinds])
+    size = float(np.sqrt(frame.factor_F**2 * whole.overview.size_F + frame.factor_J**2 * whole.overview.size_J))
+    X = np.concatenate([problem.X, extremes])
+    return problem, _Table(theta, Z, noise, X, size, samples.n_numbers, samples.n_numbers)
+
+
+def triangles_task(
+    portion: Portion, frame: Frame, layers: tuple[LayerBasis, ...], linear: bool, theta: Parameters
+) -> tuple[ndarray, ...]:
+    """Derivatives of values and of Jacobians as tall tables, squares of their residuals, and their counts."""
+    rows = frame.rows(portion)
+    complete = Complete(rows, layers, linear)
+    chain = run_chain(layers, theta[: 2 * len(layers) - 1], rows.X)
+    N, o = Unknowns.of(layers).count(theta), int(rows.values)
+    residual = complete.residual(theta, chain)[0]
+    of_F, of_J = np.zeros((0, N)), np.zeros((0, N))
+    for part in rows.chunks(1, N):
+        Z = complete.derivatives(theta, chain, part)[0].transpose(3, 2, 1, 0)  # (s, q, n, N)
+        values, jacobians = Z[:, :o].reshape(-1, N), Z[:, o:].reshape(-1, N)
+        (of_F,) = fold([(of_F,), (values,)], "qr")
+        (of_J,) = fold([(of_J,), (jacobians,)], "qr")
+    squares = (np.array([np.sum(residual[:, :o] ** 2)]), np.array([np.sum(residual[:, o:] ** 2)]))
+    counts = np.array([residual[:, :o].size, residual[:, o:].size], dtype=float)
+    return of_F, of_J, *squares, counts
+
+
+def _parameters(problem: Problem, model: Decoupling) -> tuple[Parameters, int]:
+    """The parameters of the model as a batch of one, and how many unknowns these are."""
+    theta = [p[None] for p in parameters_of(problem, model)]
+    count = Unknowns.of(problem.layers).count(theta)
+    if count > _LARGEST:
+        raise InputError(
+            f"The model must have at most {_LARGEST} parameters for this. Got {count}: ask about a smaller one."
+        )
+    return theta, count
 
 
 def identifiability(model: Decoupling, samples: Samples, fixed: Collection[str] = ()) -> Identifiability:
@@ -225,16 +309,10 @@ def standard_errors(
 def _parameter_spread(at: Linearisation) -> Float[ndarray, "k N"]:
     """A square root of the covariance of the parameters, with scalings fixed by the smallest change."""
     rank = at.rank
-    S, q, n = at.residual.shape
     # Numbers that the weights do not see have residuals of 0: they are no evidence of small noise.
     effective = float(np.sum(at.left[:, :rank] ** 2))  # the rank, unless a penalty decides some of it
-    freedom = max(at.n_numbers - effective, 1.0) / at.residual.size
-    variance = np.empty((S, q, n))
-    o = int(at.values)
-    for part in (slice(0, o), slice(o, q)):
-        if part.stop > part.start:
-            variance[:, part] = np.mean(at.residual[:, part] ** 2) / freedom
-    noise = at.left[:, :rank] * np.sqrt(variance.reshape(-1, 1))
+    freedom = max(at.n_numbers - effective, 1.0) / at.n_rows
+    noise = at.left[:, :rank] * np.sqrt(at.noise / freedom)[:, None]
     # d theta = Z^+ noise; the triangle of a QR has the same covariance as the long table of noise.
     triangle = np.linalg.qr(noise / at.singular[:rank], mode="r") if rank else np.zeros((1, 0))
     return triangle @ at.right[:rank] / at.column_size
@@ -272,7 +350,7 @@ def _ambiguities(model: Decoupling, samples: Samples, fixed: Collection[str]) ->
             total += g.rank
     if f"g{L}" not in held:
         r = model.ranks[-1]
-        total += r if samples.F is None else r - int(np.linalg.matrix_rank(model.W[-1], rtol=1e-10))
+        total += r if not samples.has_values else r - int(np.linalg.matrix_rank(model.W[-1], rtol=1e-10))
         if model.linear is not None and L == 1:
             total += sum(basis.line() is not None for basis in model.g[0].layer.bases)
     return total

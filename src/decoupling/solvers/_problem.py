@@ -80,7 +80,7 @@ class Problem:
         units = Units.given(samples.n_inputs, samples.n_outputs)
         if standard:
             units = standard_units(samples, every_direction=not compress)
-        problem = cls._in(units, samples, layers, validation, linear, standard)
+        problem = cls.in_units(units, samples, layers, validation, linear, standard)
         J, k = problem.J, problem.X.shape[1]
         U = small_row_space(J) if J is not None and k >= _COMPRESS_FROM and compress else None
         if U is None:
@@ -89,7 +89,7 @@ class Problem:
         return dataclasses.replace(problem, units=units.rotated(U), X=problem.X @ U, J=held(J).times(U))
 
     @classmethod
-    def _in(
+    def in_units(
         cls,
         units: Units,
         samples: Samples,
@@ -98,6 +98,7 @@ class Problem:
         linear: bool,
         standard: bool,
     ) -> Problem:
+        """The problem of these samples in given units: their own, or those of more samples than these."""
         J, F = samples.J, samples.F
         if standard:
             J = None if J is None else held(J).times(units.back.T, 1.0 / units.y_scale)
@@ -107,7 +108,7 @@ class Problem:
     def as_given(self) -> Problem:
         """The same problem in the units and coordinates of the user."""
         units = Units.given(self.samples.n_inputs, self.samples.n_outputs)
-        return self._in(units, self.samples, self.layers, self.validation, self.linear, standard=False)
+        return self.in_units(units, self.samples, self.layers, self.validation, self.linear, standard=False)
 
     def without_jacobians(self) -> Problem:
         """The same problem for whoever makes models of it and should not keep its Jacobians alive."""
@@ -150,7 +151,7 @@ class Problem:
         if not self.samples.in_memory:
             raise InputError(
                 f"`samples` must hold J in memory for the solver {name}. Got {len(self.samples)} stored Jacobians: "
-                "take fewer, `samples.take(...)`, or use dc.Proj() or dc.Constr()."
+                "take fewer, `samples.pilot(...)`, or use dc.VarPro(), dc.Proj() or dc.Constr()."
             )
 
     def model(

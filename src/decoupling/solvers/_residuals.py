@@ -288,6 +288,12 @@ class Complete(AbstractResiduals):
             self.penalty.add(M, g, cost, theta, self.unknowns)
         return cost, _with_ridge(M, g, flat, self.ridge, self.free)
 
+    def gradient(self, theta: Parameters) -> tuple[Float[ndarray, " B"], Float[ndarray, "B N"]]:
+        """Cost and Z^T residual, without the ridge: what a portion of the samples adds to them."""
+        chain = run_chain(self.layers, self._split(theta)[0], self.rows.X)
+        residual = self.residual(theta, chain)
+        return np.einsum("bsqn,bsqn->b", residual, residual), self._matrix_free(chain, theta, residual).g
+
     def precisely(self, theta: Parameters) -> tuple[Float[ndarray, " B"], AbstractLinearisation]:
         """`linearise` for one start without ridge or held parts, to more digits."""
         chain = run_chain(self.layers, self._split(theta)[0], self.rows.X)

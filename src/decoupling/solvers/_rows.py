@@ -55,7 +55,11 @@ class Rows:
         given = np.concatenate(parts, axis=1)
         assert given.shape == (S, stacked.shape[1], n)
         blank = cls(problem.X, given, stacked, problem.F is not None, problem.J is not None, mixing)
-        return dataclasses.replace(blank, Y=blank.weigh_rows(given[None])[0])
+        return blank.weighted()
+
+    def weighted(self) -> Rows:
+        """The same rows with Y, which is used up, times their weights."""
+        return dataclasses.replace(self, Y=self.weigh_rows(self.Y[None])[0])
 
     def weigh(self, table: Float[ndarray, "B N n q s"], part: slice = slice(None)) -> Float[ndarray, "B N n q s"]:
         """Rows of some samples times their weights. The table is used up to save memory: use what is returned."""

@@ -30,6 +30,7 @@ from ._starts import AbstractStart, Normal, Orthonormal
 from ._status import Status
 from ._structured import Budget, Sampled, inner_layers, way
 from ._window import on_window
+from ._work_size import batch_bytes
 
 GIVEN = "the given start"
 _HALVE_EVERY = 30  # steps after which the worse half of a batch is dropped
@@ -63,6 +64,7 @@ class SearchOptions:
     max_seconds: float
     start: AbstractStart | Decoupling
     ridge_follows: bool = False  # a ridge will be chosen from the misfit
+    memory: float = np.inf  # bytes for the starts that run side by side
 
 
 @dataclass(frozen=True)
@@ -92,8 +94,10 @@ class Search:
         self.began = time.perf_counter()
         self.problem, self.L = equations.problem, len(equations.problem.layers)
         larger = 1 if equations.penalty is None else _LARGER
-        # Large starts run one at a time.
-        self.batch_size = min(larger * options.batch_size, n_starts) if equations.small else 1
+        problem = equations.problem
+        fitting = options.memory // batch_bytes(equations.eliminated.rows, problem.layers, linear=problem.linear)
+        most = int(max(1, min(larger * options.batch_size, n_starts, fitting)))
+        self.batch_size = most if equations.small else 1  # large starts run one at a time
         self.given = options.start if isinstance(options.start, Decoupling) else None
         last_is_given = equations.fixed is not None and {f"W{self.L}", f"g{self.L}"} & set(equations.fixed.given)
         self.eliminates = not last_is_given and not (self.given is not None and n_starts == 1)

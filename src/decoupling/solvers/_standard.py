@@ -9,7 +9,7 @@ standard inputs, and with them the start values, are the same.
 from __future__ import annotations
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from numpy import ndarray
 
 from ..model._units import Units
@@ -17,11 +17,11 @@ from ..samples._jacobians import held
 from ..samples._samples import Samples
 from ._weighting import by_output, sample_factors
 
-_WHITEN_UP_TO = 64  # inputs
+WHITEN_UP_TO = 64  # inputs
 _CORRELATED = 1e-3  # a direction with so small a share of the largest spread: inputs are scaled one by one
-_NO_SPREAD = 1e-13  # of the size of a column: it is constant
+NO_SPREAD = 1e-13  # of the size of a column: it is constant
 _NO_SLOPE = 1e-13  # of the largest: the function does not depend on this direction ...
-_ROUNDINGS = 10.0  # ... or so many roundings, where J is stored in single precision
+ROUNDINGS = 10.0  # ... or so many roundings, where J is stored in single precision
 
 
 def standard_units(samples: Samples, *, every_direction: bool = False) -> Units:
@@ -32,25 +32,46 @@ def standard_units(samples: Samples, *, every_direction: bool = False) -> Units:
     factors = sample_factors(samples.weights)
     w = np.full(samples.n_samples, 1.0 / samples.n_samples) if factors is None else factors / factors.sum()
     centre, spread = _centre_and_spread(samples.X, w)
-    T, back = np.diag(1.0 / spread), np.diag(spread)
     X = (samples.X - centre) / spread
-    varies = np.any(X, axis=0)
-    if 1 < np.count_nonzero(varies) <= _WHITEN_UP_TO and samples.n_inputs <= _WHITEN_UP_TO:
-        _, sizes, Vt = np.linalg.svd(np.sqrt(w)[:, None] * X[:, varies], full_matrices=False)
+    T, back = np.diag(1.0 / spread), np.diag(spread)
+    if samples.n_inputs <= WHITEN_UP_TO:
+        T, back = whitened(np.sqrt(w)[:, None] * X, spread, np.any(X, axis=0))
+    y_centre, y_scale = _output_units(samples, w, back)
+    units = Units(centre, T, back, y_centre, y_scale)
+    if samples.n_inputs > WHITEN_UP_TO:
+        return units
+    return units.rotated(_axes(samples, units, w, every_direction))
+
+
+def whitened(
+    table: Float[ndarray, "R m"], spread: Float[ndarray, " m"], varies: Bool[ndarray, " m"]
+) -> tuple[Float[ndarray, "m m"], Float[ndarray, "m m"]]:
+    """T and back of inputs from the table of them, scaled and weighted, or a triangle of it.
+
+    Where correlations do not allow to whiten, each input is divided by its own spread.
+    """
+    T, back = np.diag(1.0 / spread), np.diag(spread)
+    if np.count_nonzero(varies) > 1:
+        _, sizes, Vt = np.linalg.svd(table[:, varies], full_matrices=False)
         if len(sizes) == len(Vt) and sizes[-1] > _CORRELATED * sizes[0]:
             T[np.ix_(varies, varies)] = Vt.T / sizes / spread[varies][:, None]
             back[np.ix_(varies, varies)] = sizes[:, None] * Vt * spread[varies]
-    y_centre, y_scale = _output_units(samples, w, back)
-    units = Units(centre, T, back, y_centre, y_scale)
-    if samples.n_inputs > _WHITEN_UP_TO:
-        return units
-    return units.rotated(_axes(samples, units, w, every_direction))
+    return T, back
+
+
+def leading_axes(triangle: Float[ndarray, "R k"], rounding: float, *, every: bool = False) -> Float[ndarray, "k q"]:
+    """Directions of inputs by the slopes of the function along them, those without any left out."""
+    k = triangle.shape[1]
+    _, sizes, Vt = np.linalg.svd(triangle, full_matrices=True)
+    sizes = np.concatenate([sizes, np.zeros(k - len(sizes))])
+    kept = k if every else max(1, int(np.count_nonzero(sizes > max(_NO_SLOPE, rounding) * sizes[0])))
+    return Vt[:kept].T
 
 
 def _centre_and_spread(table: Float[ndarray, "S k"], w: Float[ndarray, " S"]) -> tuple[ndarray, ndarray]:
     """Mean and standard deviation of the columns; columns that do not vary are given the spread 1."""
     centre = w @ table
-    constant = np.ptp(table, axis=0) <= _NO_SPREAD * np.max(np.abs(table), axis=0)
+    constant = np.ptp(table, axis=0) <= NO_SPREAD * np.max(np.abs(table), axis=0)
     centre = np.where(constant, table[0], centre)
     spread = np.sqrt(w @ (table - centre) ** 2)
     return centre, np.where(constant | (spread == 0.0), 1.0, spread)
@@ -84,11 +105,7 @@ def _axes(samples: Samples, units: Units, w: ndarray, every: bool) -> Float[ndar
         for rows, J in held(samples.J).portions():
             scaled = np.sqrt(w[rows])[:, None, None] * (J @ units.back.T) / units.y_scale[:, None]
             small = np.linalg.qr(np.concatenate([small, scaled.reshape(-1, k)])).R
-        _, sizes, Vt = np.linalg.svd(small, full_matrices=True)
-        sizes = np.concatenate([sizes, np.zeros(k - len(sizes))])
-        least = max(_NO_SLOPE, _ROUNDINGS * float(np.finfo(samples.J.dtype).eps)) * sizes[0]
-        kept = k if every else max(1, int(np.count_nonzero(sizes > least)))
-        Q = Vt[:kept].T
+        Q = leading_axes(small, ROUNDINGS * float(np.finfo(samples.J.dtype).eps), every=every)
     else:
         assert samples.F is not None
         power = w * np.sum(units.values(samples.F) ** 2, axis=1)

@@ -12,11 +12,13 @@ import numpy as np
 from .._support._checks import as_count, as_number
 from .._support._errors import InputError, SolverError
 from .._support._interrupts import INTERRUPTED
+from ..bases import LayerBasis
 from ..model._decoupling import Decoupling
 from ..samples._samples import Samples
 from ._abstract import AbstractSolver, AbstractWeightedSolver, History, LamRow, Loss, ProgressCallback, Solution
 from ._problem import Problem
 from ._status import Status
+from ._whole import Whole
 
 
 @dataclass(frozen=True)
@@ -90,6 +92,15 @@ class TwoStage(AbstractSolver):
 
     def within(self, seconds: float) -> TwoStage:
         return dataclasses.replace(self, solver=self.solver.within(seconds))
+
+    def pilot_size(self, samples: Samples, layers: tuple[LayerBasis, ...], *, linear: bool) -> int | None:
+        return self.solver.pilot_size(samples, layers, linear=linear)
+
+    def over_all(self, whole: Whole, problem: Problem, found: Solution, progress: ProgressCallback) -> Solution:
+        """The inner solver goes on with the lam that was chosen on the pilot."""
+        assert isinstance(self.solver, AbstractWeightedSolver)
+        ended = self.solver.with_lam(found.lam).over_all(whole, problem, found, progress)
+        return dataclasses.replace(ended, starts=found.starts, path=found.path)
 
     def solve(
         self,

@@ -16,17 +16,25 @@ import numpy as np
 
 from .._support._checks import as_count, as_number
 from .._support._errors import InputError
+from .._support._memory import budget
+from ..bases import LayerBasis
 from ..model._decoupling import Decoupling
-from ._abstract import AbstractWeightedSolver, ProgressCallback, Solution
+from ..samples._samples import Samples
+from ._abstract import AbstractWeightedSolver, ProgressCallback, Solution, pilot_samples
 from ._equations import Equations
 from ._free_parameters import n_free
 from ._noise import allowed_misfit, ridges
 from ._parameters import Fixed, parameters_of
 from ._problem import Problem
+from ._refinement_over_all import Refinement
 from ._search import GIVEN, Search, SearchOptions
 from ._smoothing import FIRST_WEIGHT, Penalty, check_smoothing
 from ._starts import AbstractStart, Orthonormal
+from ._whole import Whole
+from ._work_size import start_bytes
 
+# Samples in memory are searched all at once up to so many times a pilot, and up to so many numbers.
+_MANY_TIMES, _MANY = 8, 40_000
 _RIDGED = 0.5  # how much longer the choice of a ridge may take, as a share of `max_seconds`
 
 
@@ -51,7 +59,15 @@ class VarPro(AbstractWeightedSolver):
     batch_size
         Starts that are run side by side.
     max_seconds
-        The search ends after about so long. A result that was cut off by it depends on the speed of the machine.
+        The search ends after about so long. A result that was cut off by it depends on the speed of the machine. With
+        a pilot it limits the search there; passes over all samples are limited by `polish_steps`.
+    pilot
+        How many samples are searched. With "auto" all are, unless they are stored or there are many more than a search
+        needs; then some are drawn at random, and what they lead to is refined by Gauss-Newton steps over all. The
+        result says so. None searches all samples, which must be in memory.
+    memory
+        Bytes that a search may use besides the samples; by default half of what is free. Fewer starts run side by side
+        where it is short, and a pilot is taken where one start alone would need more.
     start
         Distribution of the random start values, or a `Decoupling` to start from: it comes first in the first batch, and
         is polished as it is besides. With a single start it is polished only.
@@ -66,6 +82,8 @@ class VarPro(AbstractWeightedSolver):
     polish_steps: int = 200
     batch_size: int = 32
     max_seconds: float = 60.0
+    pilot: int | Literal["auto"] | None = "auto"
+    memory: float | None = None
     start: AbstractStart | Decoupling = field(default_factory=Orthonormal)
     fixed: Mapping[str, object] = field(default_factory=dict, hash=False, compare=False)
 
@@ -78,6 +96,10 @@ class VarPro(AbstractWeightedSolver):
         as_count("polish_steps", self.polish_steps)
         as_count("batch_size", self.batch_size)
         as_number("max_seconds", self.max_seconds, above=True)
+        if self.pilot is not None and self.pilot != "auto":
+            as_count("pilot", self.pilot)
+        if self.memory is not None:
+            as_number("memory", self.memory, above=True)
         if not isinstance(self.fixed, Mapping):
             raise InputError(f"`fixed` must be a dictionary such as {{'W0': W0}}. Got {self.fixed!r}.")
         if not isinstance(self.start, AbstractStart | Decoupling):
@@ -117,16 +139,24 @@ class VarPro(AbstractWeightedSolver):
     def solve(
         self, problem: Problem, *, n_starts: int, rng: np.random.Generator, progress: ProgressCallback
     ) -> Solution:
-        if (wanted := self._fine(problem)) is not None:
-            coarse = dataclasses.replace(problem, layers=tuple(layer.coarser() for layer in problem.layers))
-            return self._searched(coarse, n_starts, rng, progress).smoothed(chosen=True, wanted=wanted)
-        search = self._searched(problem, n_starts, rng, progress)
-        if search.equations.penalty is not None:
-            return search.smoothed(chosen=self.smoothing == "auto")
-        solution = search.solution()
-        if not self._chooses_ridge(problem) or search.found or search.interrupted:
+        search, solution = self._unridged(problem, n_starts, rng, progress)
+        smooth = search.equations.penalty is not None
+        if smooth or not self._chooses_ridge(problem) or search.found or search.interrupted:
             return solution
         return self._ridged(search, solution, problem, n_starts, rng, progress)
+
+    def _unridged(
+        self, problem: Problem, n_starts: int, rng: np.random.Generator, progress: ProgressCallback
+    ) -> tuple[Search, Solution]:
+        """The search and its answer, smooth where that is asked for; a ridge is chosen afterwards."""
+        if (wanted := self._fine(problem)) is not None:
+            coarse = dataclasses.replace(problem, layers=tuple(layer.coarser() for layer in problem.layers))
+            search = self._searched(coarse, n_starts, rng, progress)
+            return search, search.smoothed(chosen=True, wanted=wanted)
+        search = self._searched(problem, n_starts, rng, progress)
+        if search.equations.penalty is not None:
+            return search, search.smoothed(chosen=self.smoothing == "auto")
+        return search, search.solution()
 
     def _fine(self, problem: Problem) -> Equations | None:
         """The equations that a search with fewer functions ends with; None where it has all of them from the start."""
@@ -137,6 +167,61 @@ class VarPro(AbstractWeightedSolver):
         ridge = 0.0 if self.ridge == "auto" else self.ridge
         equations = Equations(problem, lam=self.lam, ridge=ridge, fixed=self.fixed, penalty=penalty)
         return equations if equations.penalty is not None else None
+
+    def pilot_size(self, samples: Samples, layers: tuple[LayerBasis, ...], *, linear: bool) -> int | None:
+        if self.pilot is None and samples.in_memory:
+            self._check_memory(samples, layers, linear=linear)
+            return None
+        if self.pilot is None:
+            raise InputError(
+                f"`pilot` must not be None for stored samples, {samples.n_samples} here: leave it out, or take some "
+                "samples, `samples.pilot(10_000)`."
+            )
+        size = pilot_samples(samples, layers, linear=linear) if self.pilot == "auto" else self.pilot
+        if not samples.in_memory:
+            return size
+        if self.pilot != "auto":
+            return size if size < samples.n_samples else None
+        # Weights of roughness are chosen with all samples.
+        many = samples.n_samples > _MANY_TIMES * size and samples.n_numbers > _MANY and not self._smooths(layers)
+        too_large = start_bytes(samples, layers, linear=linear) > budget(self.memory)
+        return size if many or too_large else None
+
+    def _smooths(self, layers: tuple[LayerBasis, ...]) -> bool:
+        if self.smoothing == "auto":
+            return any(basis.smooths for layer in layers for basis in layer.bases)
+        return self.smoothing is not None and self.smoothing > 0.0
+
+    def _check_memory(self, samples: Samples, layers: tuple[LayerBasis, ...], *, linear: bool) -> None:
+        wanted, there = start_bytes(samples, layers, linear=linear), budget(self.memory)
+        if wanted > there:
+            raise InputError(
+                f"`memory` must be at least {wanted / 1024**3:.3g} GiB to search {samples.n_samples} samples at once. "
+                f'Got {there / 1024**3:.3g} GiB: leave pilot="auto", or take fewer samples.'
+            )
+
+    def on_pilot(
+        self, problem: Problem, *, n_starts: int, rng: np.random.Generator, progress: ProgressCallback
+    ) -> Solution:
+        """The search without a ridge, which depends on how many samples there are."""
+        return self._unridged(problem, n_starts, rng, progress)[1]
+
+    def over_all(self, whole: Whole, problem: Problem, found: Solution, progress: ProgressCallback) -> Solution:
+        if found.n_effective is not None:
+            note = "Smoothed functions are those of the pilot: there are no steps over all samples for them."
+            return dataclasses.replace(found, notes=(*found.notes, note))
+        own = 0.0 if self.ridge == "auto" else self.ridge
+        refinement = Refinement(
+            whole,
+            problem,
+            found,
+            self.lam,
+            self.fixed,
+            self.polish_steps,
+            chooses=self._chooses_ridge(problem),
+            ridge=own,
+        )
+        return refinement.solution(progress)
 
     def _penalty(self, problem: Problem) -> Penalty | None:
         """The penalty that the search begins with; parts that are given, and data as given, have none."""
@@ -163,6 +248,7 @@ class VarPro(AbstractWeightedSolver):
             self.max_seconds,
             self.start,
             ridge_follows=self._chooses_ridge(problem) or equations.penalty is not None,
+            memory=budget(self.memory),
         )
         search = Search(options, equations, n_starts, rng, progress)
         search.try_candidates()

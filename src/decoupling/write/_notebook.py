@@ -30,12 +30,13 @@ Row = tuple[str, str]  # head and cell, both HTML
 
 def samples_html(samples: Samples) -> str:
     """The range and a histogram of every input and output."""
-    rows = _variables(names("inputs", samples.inputs, "x", samples.n_inputs), samples.X)
-    if samples.F is not None:
-        rows += _variables(names("outputs", samples.outputs, "y", samples.n_outputs), samples.F)
-    if samples.J is not None:
-        where = "" if samples.in_memory else " in a file"
-        rows.append(("J", " &times; ".join(str(size) for size in samples.J.shape) + where))
+    shown = samples.shown
+    rows = _variables(names("inputs", samples.inputs, "x", samples.n_inputs), shown.X)
+    if shown.F is not None:
+        rows += _variables(names("outputs", samples.outputs, "y", samples.n_outputs), shown.F)
+    if samples.has_jacobians:
+        where = "" if samples.in_memory else f" in {samples.data.place}"
+        rows.append(("J", " &times; ".join(str(size) for size in samples.data.shape) + where))
     return _table(repr(samples), rows)
 
 
@@ -48,7 +49,7 @@ def decoupling_html(model: Decoupling) -> str:
 
 def result_html(result: Result) -> str:
     """How good the model is, its functions where the samples lie, and what the user should know."""
-    model, samples = result.decoupling, result.samples
+    model, samples = result.decoupling, result.samples.shown
     rows = []
     if samples.J is not None:
         rows.append(("Error(J)", f"{result.error_jacobian:.3g}"))

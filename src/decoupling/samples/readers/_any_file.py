@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from ..._support._errors import InputError, SampleFileError
+from ..stores._hdf5 import open_hdf5
+from ..stores._zarr import open_zarr
 from ._arrays import ArraysTable, read_npy, read_npz, renamed, samples_of_arrays
 from ._csv import CsvTable
 from ._mat import read_mat
@@ -15,7 +17,8 @@ from ._order import Order, check_order
 from ._parquet import ParquetTable
 from ._table import AbstractTable, Reading, samples_of
 
-KINDS = ".npz, .npy, .csv, .tsv, .parquet or .mat"
+_STORES = (((".zarr",), open_zarr), ((".h5", ".hdf5"), open_hdf5))  # read when needed, and not as a whole
+KINDS = ".zarr, .h5, .npz, .npy, .csv, .tsv, .parquet or .mat"
 _NUMBERED = "has no names: its columns are numbered from 1."
 
 
@@ -34,6 +37,14 @@ def read_samples(
         if flag is not None and not isinstance(flag, bool):
             raise InputError(f"`{argument}` must be True or False. Got {flag!r}.")
     check_order(order)
+    for endings, open_store in _STORES:
+        if str(path).rstrip("/").lower().endswith(endings):
+            for argument, value in (("inputs", inputs), ("outputs", outputs), ("order", order)):
+                if value is not None:
+                    raise InputError(
+                        f"`{argument}` must be left out for the store {path}, which has arrays X, F and J."
+                    )
+            return Reading(open_store(path, None if arrays is None else dict(arrays), None, None))
     file = Path(path)
     if not file.is_file():
         what = "It is a directory" if file.is_dir() else "There is no such file"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -20,14 +21,16 @@ _INDEX = "__index_level_"  # how pandas calls the labels of its rows
 class ParquetTable(AbstractTable):
     """The columns of a Parquet file; only the chosen ones are read."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: str | Path, stream: Any = None) -> None:
+        """`stream` is the open file, where it is not on this machine."""
         self._path = path
         what = f"`{path}`, a Parquet file,"
         self._arrow = needed("pyarrow", "parquet", what)
         self._parquet = needed("pyarrow.parquet", "parquet", what)
         try:
-            with self._parquet.ParquetFile(path) as file:
+            with self._parquet.ParquetFile(path if stream is None else stream) as file:
                 self._schema = file.schema_arrow
+                self.row_groups = tuple(file.metadata.row_group(i).num_rows for i in range(file.num_row_groups))
         except (self._arrow.ArrowException, OSError) as error:
             raise self._unreadable(error) from error
 
@@ -47,7 +50,8 @@ class ParquetTable(AbstractTable):
     def row_word(self) -> str:
         return "row"
 
-    def read(self, columns: Sequence[int]) -> tuple[Float[ndarray, "S k"], Int[ndarray, " S"]]:
+    def check_numbers(self, columns: Sequence[int]) -> None:
+        """Raise where one of these columns holds no numbers."""
         kinds = self._arrow.types
         for j in columns:
             field = self._schema.field(j)
@@ -57,6 +61,9 @@ class ParquetTable(AbstractTable):
                     f"Column `{label(field.name)}` of {self.source} must hold numbers. It holds {field.type}: leave it "
                     "out, or convert it."
                 )
+
+    def read(self, columns: Sequence[int]) -> tuple[Float[ndarray, "S k"], Int[ndarray, " S"]]:
+        self.check_numbers(columns)
         try:
             with self._parquet.ParquetFile(self._path) as file:
                 table = file.read(columns=sorted({self._schema.names[j] for j in columns}))

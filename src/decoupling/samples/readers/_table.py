@@ -73,6 +73,23 @@ def samples_of(
     table: AbstractTable, inputs: Any, outputs: Any, *, jacobians: bool | None, drop_missing: bool
 ) -> Reading:
     """Samples of the named columns."""
+    x, y, entries, notes = roles(table, inputs, outputs, jacobians=jacobians)
+    columns = [_find(table, "inputs", n) for n in x] + [_find(table, "outputs", n) for n in y] + entries
+    values, positions = table.read(columns)
+    if len(values) == 0:
+        raise SampleFileError(f"{table.source} must hold at least one row of numbers. It has none.")
+    kept, dropped = _complete_rows(table, values, positions, drop_missing)
+    notes += dropped
+    X, F, rest = np.split(kept, [len(x), len(x) + len(y)], axis=1)
+    J = rest.reshape(len(kept), len(y), len(x)) if entries else None
+    inputs, outputs = shown_names(x, y)
+    return Reading(Samples(X, F=F, J=J, inputs=inputs, outputs=outputs), tuple(notes))
+
+
+def roles(
+    table: AbstractTable, inputs: Any, outputs: Any, *, jacobians: bool | None
+) -> tuple[tuple[str, ...], tuple[str, ...], list[int], list[str]]:
+    """Names of the columns that are inputs and outputs, the places of derivatives (maybe none), and notes."""
     notes = list(table.notes)
     x, y = _as_names("inputs", inputs), _as_names("outputs", outputs)
     if x is None and y is None:
@@ -87,17 +104,13 @@ def samples_of(
         notes.append(f"Inputs: {', '.join(map(label, x))} (all columns but the outputs).")
     assert x is not None
     _check_roles(table, x, y)
-    entries = _jacobian_columns(table, x, y, jacobians)
-    columns = [_find(table, "inputs", n) for n in x] + [_find(table, "outputs", n) for n in y] + entries
-    values, positions = table.read(columns)
-    if len(values) == 0:
-        raise SampleFileError(f"{table.source} must hold at least one row of numbers. It has none.")
-    kept, dropped = _complete_rows(table, values, positions, drop_missing)
-    notes += dropped
-    X, F, rest = np.split(kept, [len(x), len(x) + len(y)], axis=1)
-    J = rest.reshape(len(kept), len(y), len(x)) if entries else None
+    return x, y, _jacobian_columns(table, x, y, jacobians), notes
+
+
+def shown_names(x: tuple[str, ...], y: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """What inputs and outputs are called in samples."""
     shown = _shown((*x, *y))
-    return Reading(Samples(X, F=F, J=J, inputs=shown[: len(x)], outputs=shown[len(x) :]), tuple(notes))
+    return shown[: len(x)], shown[len(x) :]
 
 
 # Columns

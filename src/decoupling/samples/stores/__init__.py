@@ -1,0 +1,1 @@
+"""Samples in stores: each kind in a file, opened by its path, wherever a worker is."""

@@ -1,0 +1,90 @@
+"""HDF5 files: data sets X, F, J and weights, or others by name."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy import ndarray
+
+from ..._support._errors import DataError, InputError
+from ..._support._extras import needed
+from .._data import AbstractStoredArray, stored_data
+from .._samples import Samples
+from ._paths import Path, as_path, is_remote, opened
+
+_NAMES = ("X", "F", "J", "weights")
+
+
+def _read(path: str, work: Any) -> Any:
+    """What `work` finds in the open file; it is closed again, so that nobody holds a lock on it."""
+    h5py = needed("h5py", "hdf5", "An HDF5 file")
+    try:
+        if is_remote(path):
+            with opened(path) as stream, h5py.File(stream, "r") as file:
+                return work(file)
+        with h5py.File(path, "r") as file:
+            return work(file)
+    except OSError as error:
+        raise DataError(
+            f"`{path}` must be a complete HDF5 file. It cannot be read: {error}. It is damaged, cut off, or still open "
+            "for writing elsewhere."
+        ) from error
+
+
+@dataclass(frozen=True)
+class HDF5Array(AbstractStoredArray):
+    """One data set of a file."""
+
+    path: str
+    name: str
+    shape_there: tuple[int, ...]
+    kind: np.dtype[Any]
+    chunk_length: int
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.shape_there
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return self.kind
+
+    @property
+    def chunk(self) -> int:
+        return self.chunk_length
+
+    @property
+    def place(self) -> str:
+        return f"`{self.path}`"
+
+    def read(self, first: int, stop: int) -> ndarray:
+        part: ndarray = _read(self.path, lambda file: file[self.name][first:stop])
+        return part
+
+
+def open_hdf5(path: Path, arrays: dict[str, str] | None, inputs: Any, outputs: Any) -> Samples:
+    """Samples of an HDF5 file; see `Samples.from_hdf5`."""
+    place = as_path("path", path, "an HDF5 file")
+    called = {name: (arrays or {}).get(name, name) for name in _NAMES}
+
+    def look(file: Any) -> list[HDF5Array | None]:
+        found: list[HDF5Array | None] = []
+        for name, there in called.items():
+            if there not in file:
+                if name == "X" or name in (arrays or {}):
+                    raise DataError(
+                        f"`{place}` must have a data set {there!r} for {name}. It has {sorted(file)}: name them, such "
+                        'as arrays={"X": "points", "J": "T"}.'
+                    )
+                found.append(None)
+                continue
+            data = file[there]
+            if not hasattr(data, "shape") or data.dtype.kind not in "fiub":
+                raise InputError(f"`{there}` in `{place}` must be a data set of real numbers. Got {data!r}.")
+            found.append(HDF5Array(place, there, data.shape, data.dtype, data.chunks[0] if data.chunks else 1))
+        return found
+
+    X, *others = _read(place, look)
+    return Samples.stored(stored_data(X, *others), inputs=inputs, outputs=outputs)

@@ -1,0 +1,88 @@
+"""Arrays in .npy files, read a portion at a time: pages of a memory map would count as memory of the process."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy import ndarray
+
+from ..._support._errors import DataError, InputError
+from .._data import AbstractStoredArray, stored_data
+from .._samples import Samples
+from ._paths import Path, as_path, is_remote, opened
+
+
+@dataclass(frozen=True)
+class NpyArray(AbstractStoredArray):
+    """An array in C order in an .npy file."""
+
+    path: str
+    shape_there: tuple[int, ...]
+    kind: np.dtype[Any]
+    begins: int  # bytes of the header
+
+    @classmethod
+    def open(cls, path: str) -> NpyArray:
+        with opened(path) as stream:
+            try:
+                version = np.lib.format.read_magic(stream)
+                header = (
+                    np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+                )
+                shape, fortran, dtype = header(stream)
+            except ValueError as error:
+                raise DataError(f"`{path}` must be an .npy file, as numpy.save writes it. {error}") from error
+            begins = stream.tell()
+        if fortran or dtype.kind not in "fiub":
+            got = "Fortran order" if fortran else f"entries of type {dtype}"
+            raise InputError(
+                f"`{path}` must hold real numbers in C order. Got {got}: save np.ascontiguousarray(array)."
+            )
+        array = cls(path, shape, dtype, begins)
+        if not is_remote(path) and os.stat(path).st_size < begins + array._row * shape[0]:  # noqa: PTH116
+            raise DataError(
+                f"`{path}` must hold {shape[0]} samples, as its header says. It is cut off, or still being written: "
+                "write it again."
+            )
+        return array
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.shape_there
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return self.kind
+
+    @property
+    def chunk(self) -> int:
+        return 1
+
+    @property
+    def place(self) -> str:
+        return f"`{self.path}`"
+
+    @property
+    def _row(self) -> int:
+        """Bytes of one sample."""
+        return int(np.prod(self.shape_there[1:], dtype=int)) * self.kind.itemsize
+
+    def read(self, first: int, stop: int) -> ndarray:
+        with opened(self.path) as stream:
+            stream.seek(self.begins + first * self._row)
+            content = stream.read((stop - first) * self._row)
+        whole = len(content) // self._row
+        return np.frombuffer(content[: whole * self._row], self.kind).reshape(whole, *self.shape_there[1:])
+
+
+def open_npy(X: Path, F: Path | None, J: Path | None, weights: Path | None, inputs: Any, outputs: Any) -> Samples:
+    """Samples in .npy files; see `Samples.from_npy`."""
+    found = [
+        None if path is None else NpyArray.open(as_path(name, path, "an .npy file"))
+        for name, path in (("X", X), ("F", F), ("J", J), ("weights", weights))
+    ]
+    assert found[0] is not None
+    return Samples.stored(stored_data(found[0], *found[1:]), inputs=inputs, outputs=outputs)

@@ -1,0 +1,218 @@
+"""Zarr stores: a group with the arrays X, F, J and weights, chunked by samples.
+
+A store that we write says so when it is complete. Zarr reads a chunk that is missing as zeros, so that a store that is
+being written, or has lost a file, would look like data: the chunks are counted when it is opened.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy import ndarray
+
+from ..._support._errors import DataError, InputError
+from ..._support._extras import needed
+from .._data import PORTION_ENTRIES, AbstractStoredArray, Portion, finite_rows, stored_data
+from .._samples import Samples
+from ._paths import Path, as_path
+
+_NAMES = ("X", "F", "J", "weights")
+_COMPLETE = "decoupling_complete"
+
+
+@functools.lru_cache(maxsize=32)
+def _group(path: str) -> Any:
+    """An open group; workers keep theirs from task to task."""
+    zarr = needed("zarr", "zarr", "A Zarr store")
+    try:
+        return zarr.open_group(path, mode="r")
+    except (OSError, KeyError, ValueError) as error:
+        raise DataError(
+            f"`{path}` must be a Zarr group with the arrays X and F or J, as `samples.to_zarr` writes it. It cannot be "
+            f"opened: {error or type(error).__name__}"
+        ) from error
+
+
+@dataclass(frozen=True)
+class ZarrArray(AbstractStoredArray):
+    """One array of a group."""
+
+    path: str
+    name: str
+    shape_there: tuple[int, ...]
+    kind: np.dtype[Any]
+    chunk_length: int
+
+    @classmethod
+    def open(cls, path: str, name: str) -> ZarrArray:
+        array = _group(path)[name]
+        if np.dtype(array.dtype).kind not in "fiub":
+            raise InputError(f"`{name}` in `{path}` must hold real numbers. Got entries of type {array.dtype}.")
+        if any(c < s for c, s in zip(array.chunks[1:], array.shape[1:], strict=True)):
+            raise InputError(
+                f"`{name}` in `{path}` must be cut into chunks by samples only, such as ({array.chunks[0]}, "
+                f"{', '.join(map(str, array.shape[1:]))}). Got chunks {array.chunks}: rechunk it."
+            )
+        there, wanted = int(array.nchunks_initialized), int(array.nchunks)
+        if there < wanted:
+            raise DataError(
+                f"`{name}` in `{path}` must have all its {wanted} chunks. Got {there}: the store is cut off or still "
+                "being written. If Zarr left out chunks that hold zeros only, write them with "
+                'config={"write_empty_chunks": True}.'
+            )
+        length = array.shards[0] if array.shards else array.chunks[0]
+        return cls(path, name, tuple(array.shape), np.dtype(array.dtype), int(length))
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.shape_there
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return self.kind
+
+    @property
+    def chunk(self) -> int:
+        return self.chunk_length
+
+    @property
+    def place(self) -> str:
+        return f"`{self.path}`"
+
+    def read(self, first: int, stop: int) -> ndarray:
+        try:
+            return np.asarray(_group(self.path)[self.name][first:stop])
+        except (OSError, KeyError, ValueError, RuntimeError) as error:
+            raise DataError(
+                f"`{self.name}` in `{self.path}` must be readable. Samples {first} to {stop - 1} are not: {error}. The "
+                "store is damaged: write it again."
+            ) from error
+
+
+def open_zarr(path: Path, arrays: dict[str, str] | None, inputs: Any, outputs: Any) -> Samples:
+    """Samples of a Zarr store; see `Samples.from_zarr`."""
+    place = as_path("path", path, "a Zarr store")
+    _group.cache_clear()  # a store may have been written again since
+    group = _group(place)
+    called = {name: (arrays or {}).get(name, name) for name in _NAMES}
+    for name, there in called.items():
+        if (name == "X" or name in (arrays or {})) and there not in group:
+            raise DataError(
+                f"`{place}` must have an array {there!r} for {name}. It has {sorted(group.array_keys())}: name them, "
+                'such as arrays={"X": "points", "J": "T"}.'
+            )
+    if group.attrs.get(_COMPLETE) is False:
+        raise DataError(
+            f"`{place}` must be complete. It says that it is still being written, or that its writer was stopped: "
+            "wait, or write it again."
+        )
+    found = [ZarrArray.open(place, there) if there in group else None for there in called.values()]
+    assert found[0] is not None
+    check_chunks({name: a.chunk for name, a in zip(_NAMES, found, strict=True) if a is not None}, place)
+    names = [
+        group.attrs.get(key) if given is None else given for key, given in (("inputs", inputs), ("outputs", outputs))
+    ]
+    return Samples.stored(stored_data(found[0], *found[1:]), inputs=names[0], outputs=names[1])
+
+
+def check_chunks(chunks: dict[str, int], place: str) -> None:
+    """Chunks of different arrays must begin together, or every portion would read parts of them again and again."""
+    longest = max(chunks.values())
+    if any(longest % length for length in chunks.values()):
+        got = ", ".join(f"{name} {length}" for name, length in chunks.items())
+        raise InputError(
+            f"The chunks of the arrays in `{place}` must hold the same number of samples, or a divisor of it. Got "
+            f"{got}: rechunk them alike."
+        )
+
+
+def write_zarr(
+    path: Path,
+    portions: Iterable[Portion],
+    *,
+    n_samples: int | None,
+    dtype: Any,
+    names: tuple[tuple[str, ...] | None, tuple[str, ...] | None],
+    progress: Callable[..., None] = lambda **_: None,
+) -> str:
+    """Write portions one after the other into a new store; it grows where their number is not known."""
+    place = as_path("path", path, "a new Zarr store")
+    zarr = needed("zarr", "zarr", "A Zarr store")
+    kind = np.dtype(dtype)
+    if kind not in (np.dtype(np.float32), np.dtype(np.float64)):
+        raise InputError(f"`dtype` must be np.float32 or np.float64. Got {dtype!r}.")
+    try:
+        group = zarr.open_group(place, mode="w-")
+    except FileExistsError as error:
+        raise InputError(
+            f"`path` must not be there yet. Got {place!r}, which is: remove it, or write elsewhere."
+        ) from error
+    except OSError as error:
+        raise DataError(f"`{place}` must be writable. It is not: {error.strerror or error}.") from error
+    group.attrs[_COMPLETE] = False
+    written = 0
+    arrays: dict[str, Any] = {}
+    rest: dict[str, ndarray] = {}
+    length = 0
+    for portion in portions:
+        given = {name: a for name in _NAMES if (a := getattr(portion, name)) is not None}
+        if not arrays:
+            length = _chunk_length(given, n_samples)
+            for name, a in given.items():
+                arrays[name] = group.create_array(
+                    name,
+                    shape=(n_samples or 0, *a.shape[1:]),
+                    chunks=(length, *a.shape[1:]),
+                    dtype=kind,
+                    compressors=None,
+                    config={"write_empty_chunks": True},
+                )
+        if given.keys() != arrays.keys() or any(a.shape[1:] != arrays[name].shape[1:] for name, a in given.items()):
+            raise InputError(
+                f"All batches must hold the same arrays, {_listed(arrays)} per sample. Got {_listed(given)} from "
+                f"sample {written + _held(rest)} on."
+            )
+        for name, a in given.items():
+            finite_rows(f"`{name}`", a, written + _held(rest))
+        rest = {name: np.concatenate([rest[name], a]) if rest else a for name, a in given.items()}
+        whole = _held(rest) - _held(rest) % length
+        if whole:
+            _append(arrays, {name: a[:whole] for name, a in rest.items()}, written)
+            written, rest = written + whole, {name: a[whole:].copy() for name, a in rest.items()}
+        progress(done=written, total=n_samples)
+    if not arrays:
+        raise InputError("There must be at least one batch of samples. Got none.")
+    if _held(rest):
+        _append(arrays, rest, written)
+        written += _held(rest)
+    for key, value in zip(("inputs", "outputs"), names, strict=True):
+        if value is not None:
+            group.attrs[key] = list(value)
+    group.attrs[_COMPLETE] = True
+    return place
+
+
+def _append(arrays: dict[str, Any], parts: dict[str, ndarray], at: int) -> None:
+    for name, part in parts.items():
+        array, end = arrays[name], at + len(part)
+        if array.shape[0] < end:
+            array.resize((end, *array.shape[1:]))
+        array[at:end] = part
+
+
+def _chunk_length(given: dict[str, ndarray], n_samples: int | None) -> int:
+    per_sample = sum(int(np.prod(a.shape[1:], dtype=int)) for a in given.values())
+    length = max(1, PORTION_ENTRIES // per_sample)
+    return length if n_samples is None else min(length, n_samples)
+
+
+def _held(rest: dict[str, ndarray]) -> int:
+    return len(rest["X"]) if rest else 0
+
+
+def _listed(arrays: dict[str, Any]) -> str:
+    return ", ".join(f"{name} {a.shape[1:]}" for name, a in arrays.items())

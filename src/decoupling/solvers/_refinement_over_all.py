@@ -1,0 +1,174 @@
+"""From the answer of VarPro for a pilot to the one for all samples: steps over all, then a ridge if it is due."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..samples._data import HeldData, Portion
+from ._abstract import History, ProgressCallback, Solution
+from ._balance import balanced
+from ._chain import Parameters, Unknowns
+from ._equations import model_of
+from ._free_parameters import n_free
+from ._levenberg import Descent
+from ._noise import allowed_misfit, ridges
+from ._overview import Frame
+from ._parameters import Fixed, parameters_of, position
+from ._problem import Problem
+from ._residuals import Complete
+from ._status import Status
+from ._streamed import Streamed, meets_rounding, on_whole_window, part_task, rewritten, stream, worth
+from ._whole import Whole
+
+_NUMBERS_PER_UNKNOWN = 1000  # of the part whose normal matrix stands for all samples ...
+_PRODUCTS = 1e10  # ... as far as forming it takes no more multiplications than this
+_DECIDED = 1000  # numbers per unknown from which noise is averaged out, and no ridge is needed
+
+
+@dataclass(frozen=True)
+class Refinement:
+    """What VarPro does with all samples after a search on a pilot."""
+
+    whole: Whole
+    problem: Problem  # of the pilot
+    found: Solution
+    lam: float
+    fixed: Mapping[str, object]
+    max_steps: int
+    chooses: bool  # whether a ridge is to be chosen
+    ridge: float
+
+    def solution(self, progress: ProgressCallback) -> Solution:
+        """Refine until noise decides more than another pass."""
+        try:
+            return self._solution(progress)
+        except KeyboardInterrupt:
+            note = "Steps over all samples were stopped by Ctrl-C before the first was made."
+            return dataclasses.replace(self.found, status=Status.INTERRUPTED, notes=(*self.found.notes, note))
+
+    def _solution(self, progress: ProgressCallback) -> Solution:
+        whole, layers = self.whole, self.whole.layers
+        problem = self.problem.as_given() if self.fixed else self.problem
+        overview = whole.overview
+        if self.fixed:
+            overview = dataclasses.replace(overview, units=problem.units, standard=False)
+        frame = overview.frame(self.lam)
+        theta = [p[None] for p in parameters_of(problem, self.found.decoupling)]
+        fixed = Fixed.of(self.fixed, problem) if self.fixed else None
+        data = whole.samples.data
+        if fixed is None:
+            theta = rewritten(layers, theta, on_whole_window(data, frame, layers, theta))
+        else:
+            fixed.put(theta)
+        unknowns = Unknowns.of(layers)
+        count = unknowns.count(theta)
+        held = {position(name, len(layers)) for name in self.fixed}
+        part = self._part(count, frame)
+        complete = Complete(
+            frame.rows(part), layers, whole.linear, self.ridge, unknowns.mask(theta, held) if held else None
+        )
+        n_parameters = n_free(
+            problem.samples.n_inputs,
+            layers,
+            problem.samples.n_outputs,
+            values=whole.samples.has_values,
+            linear=whole.linear,
+        )
+        report = _Reports(progress)
+        enough = worth(n_parameters, whole.samples.n_numbers)
+        residuals = Streamed(data, frame, complete, enough, report.between)
+        on_part = Streamed(HeldData(part.X, part.F, part.J, part.weights), frame, complete, enough, report.between)
+        descent, passes = self._descend(on_part, residuals, theta, report)
+        status = self._status(residuals, descent)
+        ridge, note = self.ridge, ""
+        due = self.chooses and status is not Status.EXACT and whole.samples.n_numbers < _DECIDED * count
+        if due and not descent.interrupted:
+            descent, ridge, note, more = self._ridged(on_part, residuals, descent, n_parameters, report)
+            passes += more
+        record = [float(c) for c in descent.record]
+        notes = (*self.found.notes, self._told(passes, descent), *([note] if note else []))
+        objective = [*self.found.history.objective.tolist(), *record]
+        points = on_whole_window(data, frame, layers, descent.theta)
+        return dataclasses.replace(
+            self.found,
+            decoupling=model_of(problem, descent.theta, points, fixed),
+            status=Status.INTERRUPTED if descent.interrupted else status,
+            history=dataclasses.replace(History.of(objective), lam=np.full(len(objective), self.lam)),
+            notes=notes,
+            ridge=ridge,
+        )
+
+    def _part(self, n_unknowns: int, frame: Frame) -> Portion:
+        """Samples that stand for all in the normal matrix, by their weights."""
+        samples, overview = self.whole.samples, self.whole.overview
+        most = min(_NUMBERS_PER_UNKNOWN * n_unknowns, _PRODUCTS / n_unknowns**2)
+        count = max(len(self.problem.samples), most * samples.n_samples / samples.n_numbers)
+        total = frame.factor_F**2 * overview.size_F + frame.factor_J**2 * overview.size_J
+        small = (frame, count, samples.n_samples, total, overview.extent.weight / samples.n_samples)
+        X, F, J, weights = samples.data.reduce(part_task, *small, join="rows")
+        return Portion(0, X, F if samples.has_values else None, J if samples.has_jacobians else None, weights)
+
+    def _descend(
+        self, on_part: Streamed, residuals: Streamed, theta: Parameters, report: _Reports
+    ) -> tuple[Descent, int]:
+        """First on the part, which costs little, then on all samples; and the number of passes over these."""
+        nearly, _ = stream(on_part, theta, exact=self.whole.exact, max_steps=self.max_steps, report=report.after)
+        descent, passes = stream(
+            residuals, nearly.theta, exact=self.whole.exact, max_steps=self.max_steps, report=report.after
+        )
+        descent.interrupted |= nearly.interrupted
+        return descent, passes
+
+    def _status(self, residuals: Streamed, descent: Descent) -> Status:
+        cost = float(descent.cost[0])
+        if self.ridge == 0.0 and meets_rounding(residuals, descent.theta, cost, self.whole.exact):
+            return Status.EXACT
+        return Status.CONVERGED if descent.settled[0] else Status.OUT_OF_STEPS
+
+    def _ridged(
+        self, on_part: Streamed, residuals: Streamed, plain: Descent, n_parameters: int, report: _Reports
+    ) -> tuple[Descent, float, str, int]:
+        """The largest ridge that the data allow, as on samples in memory; and the number of passes it took."""
+        n_numbers, cost, passes = self.whole.samples.n_numbers, float(plain.cost[0]), 0
+        nothing = 1.0 + self.lam if self.whole.samples.has_jacobians else 1.0
+        allowed = allowed_misfit(cost, n_numbers, n_parameters, nothing)
+        theta = balanced(self.whole.layers, plain.theta)
+        for ridge in ridges(cost, n_numbers):
+            complete = dataclasses.replace(residuals.part, ridge=ridge)
+            few, everything = (
+                Streamed(one.data, one.frame, complete, one.enough, one.progress) for one in (on_part, residuals)
+            )
+            ridged, more = self._descend(few, everything, theta, report)
+            passes += more
+            size = float(np.sum(complete.unknowns.flatten(ridged.theta) ** 2))
+            if float(ridged.cost[0]) - ridge * size <= allowed:
+                ridged.record = plain.record
+                note = f"A ridge of {ridge:.1e}, chosen from the misfit, holds weights small; ridge=0 switches it off."
+                return ridged, ridge, note, passes
+        return plain, 0.0, "", passes
+
+    def _told(self, passes: int, descent: Descent) -> str:
+        S, pilot = self.whole.samples.n_samples, len(self.problem.samples)
+        before, after = float(descent.record[0]), float(descent.record[-1])
+        return (
+            f"A pilot of {pilot} samples was searched; {passes} passes over all {S} samples then took the "
+            f"objective from {before:.4g} to {after:.4g}."
+        )
+
+
+class _Reports:
+    """What is told on the way: between portions, so that Ctrl-C is heard, and after each step."""
+
+    def __init__(self, progress: ProgressCallback) -> None:
+        self._progress, self._objective, self._steps = progress, float("nan"), 0
+
+    def between(self) -> None:
+        self._progress(stage="all samples", done=self._steps, total=None, objective=self._objective)
+
+    def after(self, objective: float) -> None:
+        self._objective, self._steps = objective, self._steps + 1
+        self.between()

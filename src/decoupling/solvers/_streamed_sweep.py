@@ -1,0 +1,256 @@
+r"""Sweeps of alternating solvers over samples anywhere, from a model that a pilot has led to.
+
+In memory a sweep keeps G and R from step to step. Here they are computed again from the factors (W, domains, C), which
+are small, wherever a portion is: a sweep of L layers is 1 + 3 L passes, and one more for the residuals. Sums over
+samples are those of `_sweep`; the refinement of factors from three layers on is left out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from jaxtyping import Float
+from numpy import ndarray
+
+from ..bases import LayerBasis
+from ..samples._data import HeldData, Portion
+from ..samples._samples import Samples
+from ._abstract import ProgressCallback, Solution
+from ._alternating import Stopping, run_starts, solution_of, weighted_sum
+from ._coefficients import Update, with_values
+from ._iterate import Iterate
+from ._normal import solve_normal
+from ._overview import Frame
+from ._problem import Problem
+from ._refinement import RightSide
+from ._sweep import Surroundings, add_value_term, explicit_residual, seen, value_residual, visited_domain
+from ._updates import (
+    combine,
+    diagonal_equations,
+    input_products,
+    left_products,
+    outer,
+    output_equations,
+    right_products,
+    update_output_factor,
+)
+from ._weighting import weigh, weighted_gram
+from ._whole import Whole
+
+
+@dataclass(frozen=True)
+class Factors:
+    """All that is remembered between passes, for one start."""
+
+    W: tuple[Float[ndarray, "1 _ _"], ...]
+    domain: tuple[Float[ndarray, "1 _ 2"], ...]
+    C: tuple[Float[ndarray, "1 _ _"], ...]
+
+    def with_layer(self, l: int, *, domain: ndarray | None = None, C: ndarray | None = None) -> Factors:
+        return replace(
+            self,
+            domain=self.domain if domain is None else _put(self.domain, l, domain),
+            C=self.C if C is None else _put(self.C, l, C),
+        )
+
+    def with_matrix(self, l: int, W: ndarray) -> Factors:
+        return replace(self, W=_put(self.W, l, W))
+
+    def iterate(self, residual_J: ndarray, residual_F: ndarray) -> Iterate:
+        """The same for the loop over steps, which does not look at G and R."""
+        nothing = [np.zeros((1, 0, C.shape[1])) for C in self.C]
+        state = Iterate.unrated(list(self.W), list(self.domain), list(self.C), nothing, nothing[-1])
+        state.residual_J, state.residual_F = residual_J, residual_F
+        return state
+
+
+def _put(parts: tuple[ndarray, ...], l: int, new: ndarray) -> tuple[ndarray, ...]:
+    return (*parts[:l], new, *parts[l + 1 :])
+
+
+def sweep_over_all(
+    whole: Whole,
+    problem: Problem,
+    found: Solution,
+    lam: float,
+    update: Update,
+    stopping: Stopping,
+    progress: ProgressCallback,
+) -> Solution:
+    """Go on from a model of a pilot with sweeps over all samples."""
+    data, frame = whole.samples.data, whole.overview.frame(1.0)
+    # The loop compares residuals with the sizes of its problem, here those of the pilot.
+    scale = problem.size_J / (whole.overview.size_J or 1.0)
+
+    def rated(factors: Factors) -> Iterate:
+        residual_J, residual_F = data.reduce(residual_task, frame, whole.layers, factors)
+        return factors.iterate(scale * residual_J, scale * residual_F)
+
+    def step(state: Iterate, _: int) -> tuple[Iterate, float]:
+        factors = Factors(tuple(state.W), tuple(state.domain), tuple(state.C))
+        return rated(_sweep(whole, problem, frame, factors, lam, update, progress)), lam
+
+    start = rated(_factors_of(problem, found))
+    run = run_starts(problem, start, step, weighted_sum, lam, stopping, progress)
+    solution = solution_of(problem, run)
+    note = (
+        f"Starts were run on a pilot of {len(problem.samples)} samples; {int(run.steps[0])} sweeps over all "
+        f"{len(whole.samples)} samples followed."
+    )
+    return replace(solution, starts=found.starts, notes=(*found.notes, *solution.notes, note))
+
+
+def _factors_of(problem: Problem, found: Solution) -> Factors:
+    plain = problem.units.to_standard(found.decoupling).without_inner_constants()
+    C = [g.C[None].copy() for g in plain.g]
+    if plain.offset is not None:
+        C[-1][0, :, 0] += np.linalg.lstsq(plain.W[-1], plain.offset, rcond=None)[0]
+    return Factors(tuple(W[None] for W in plain.W), tuple(g.domain[None] for g in plain.g), tuple(C))
+
+
+def _sweep(
+    whole: Whole, problem: Problem, frame: Frame, old: Factors, lam: float, update: Update, progress: ProgressCallback
+) -> Factors:
+    """Every factor once, in the order of `sweep`."""
+    data, layers, L = whole.samples.data, whole.layers, len(whole.layers)
+
+    def between() -> None:
+        progress(stage="all samples")
+
+    new = old.with_matrix(0, solve_normal(*data.reduce(input_task, frame, layers, old, progress=between)))
+    for l, layer in enumerate(layers):
+        low, high = data.reduce(range_task, frame, layers, new, l, join=("min", "max"))
+        domain = visited_domain(np.stack([low, high], axis=1), layer, around_zero=not frame.standard)
+        new = new.with_layer(l, domain=domain)
+        gram, rhs = data.reduce(coefficient_task, frame, layers, old, new, l, lam, update, progress=between)
+        values = whole.samples.has_values and lam > 0.0 and l == L - 1
+        new = new.with_layer(l, C=update.solve(gram, rhs, old.W[-1] if values else None))
+        gram, rhs = data.reduce(factor_task, frame, layers, old, new, l, lam, progress=between)
+        if l == L - 1:
+            W = seen(problem, update_output_factor(gram, rhs))
+        else:
+            W = solve_normal(gram, rhs).reshape(1, *old.W[l + 1].shape[1:])
+        new = new.with_matrix(l + 1, W)
+    return new
+
+
+# Tasks
+
+
+def _problem_of(portion: Portion, frame: Frame, layers: tuple[LayerBasis, ...]) -> Problem:
+    data = HeldData(portion.X, portion.F, portion.J, portion.weights)
+    return Problem.in_units(frame.units, Samples.stored(data), layers, None, False, frame.standard)
+
+
+def _states(
+    problem: Problem, factors: Factors, upto: int | None = None
+) -> tuple[list[ndarray], list[ndarray], list[ndarray]]:
+    """z before every layer and after the last, u, and G, of the first layers."""
+    z, u, G = [problem.X[None]], [], []
+    for l, layer in enumerate(problem.layers[:upto]):
+        u.append(z[-1] @ factors.W[l].mT)
+        Phi, dPhi = _tables(layer, factors.domain[l], u[-1])
+        G.append(combine(dPhi, factors.C[l][..., 1:]))
+        z.append(combine(Phi, factors.C[l][..., 1:]) + factors.C[l][:, None, :, 0])
+    return z, u, G
+
+
+def _tables(layer: LayerBasis, domain: ndarray, u: ndarray) -> tuple[ndarray, ndarray]:
+    middle, half = (domain[..., 1] + domain[..., 0]) / 2.0, (domain[..., 1] - domain[..., 0]) / 2.0
+    t = (u - middle[:, None, :]) / half[:, None, :]
+    return layer.evaluate(t), layer.derivative(t) / half[:, None, :, None]
+
+
+def input_task(portion: Portion, frame: Frame, layers: tuple[LayerBasis, ...], old: Factors) -> tuple[ndarray, ndarray]:
+    """Normal equations of W_0."""
+    problem = _problem_of(portion, frame, layers)
+    assert isinstance(problem.J, ndarray)
+    _, _, G = _states(problem, old)
+    P = left_products(list(old.W), G)[0] * G[0][:, :, None, :]
+    r, MP = P.shape[-1], weigh(P, problem.weights)
+    flat = MP.reshape(1, -1, r).mT
+    return flat @ P.reshape(1, -1, r), flat @ problem.J.reshape(-1, problem.J.shape[2])
+
+
+def range_task(
+    portion: Portion, frame: Frame, layers: tuple[LayerBasis, ...], new: Factors, l: int
+) -> tuple[ndarray, ndarray]:
+    """The smallest and largest arguments of layer l."""
+    z, _, _ = _states(_problem_of(portion, frame, layers), new, upto=l)
+    u = z[-1] @ new.W[l].mT
+    return u.min(axis=1), u.max(axis=1)
+
+
+def _right_side(problem: Problem, new: Factors, l: int) -> tuple[ndarray, ndarray, ndarray, list[ndarray]]:
+    """z before layer l, K and N, and G of the layers before, with factors that are updated already."""
+    assert problem.J is not None
+    z, _, G = _states(problem, new, upto=l)
+    K, N = weigh(input_products(problem.J, new.W[0]), problem.weights), (new.W[0] @ new.W[0].mT)[:, None]
+    for i in range(l):
+        K, N = right_products(K * G[i][:, :, None], N * outer(G[i]), new.W[i + 1])
+    return z[-1], K, N, G
+
+
+def coefficient_task(
+    portion: Portion,
+    frame: Frame,
+    layers: tuple[LayerBasis, ...],
+    old: Factors,
+    new: Factors,
+    l: int,
+    lam: float,
+    update: Update,
+) -> tuple[ndarray, ndarray]:
+    """Normal equations of the coefficients of layer l."""
+    problem = _problem_of(portion, frame, layers)
+    _, _, G_old = _states(problem, old)
+    A = left_products(list(old.W), G_old)[l]
+    z, K, N, G = _right_side(problem, new, l)
+    H, b = diagonal_equations(A, weighted_gram(A, problem.weights), K, N)
+    Phi, dPhi = _tables(layers[l], new.domain[l], z @ new.W[l].mT)
+    last = l == len(layers) - 1
+    right = RightSide(problem, list(new.W), [*G, *G_old[l:]], l, None)
+    around = Surroundings(H, b, Phi, dPhi, old.W[-1] if last else None, problem.F if last else None, A, right)
+    gram, rhs = update.equations(problem, around, lam)
+    assert with_values(around, lam) is None or last
+    return gram, rhs
+
+
+def factor_task(
+    portion: Portion,
+    frame: Frame,
+    layers: tuple[LayerBasis, ...],
+    old: Factors,
+    new: Factors,
+    l: int,
+    lam: float,
+) -> tuple[ndarray, ndarray]:
+    """Normal equations of the matrix behind layer l."""
+    problem = _problem_of(portion, frame, layers)
+    z, K, N, _ = _right_side(problem, new, l)
+    Phi, dPhi = _tables(layers[l], new.domain[l], z @ new.W[l].mT)
+    G = combine(dPhi, new.C[l][..., 1:])
+    KD, Q = K * G[:, :, None, :], N * outer(G)
+    if l == len(layers) - 1:
+        R = combine(Phi, new.C[l][..., 1:]) + new.C[l][:, None, :, 0]
+        return add_value_term(problem, *output_equations(KD, Q, problem.weights), R, problem.F, lam)
+    _, _, G_old = _states(problem, old)
+    A = left_products(list(old.W), G_old)[l + 1]
+    P = A * G_old[l + 1][:, :, None, :]
+    PP = weighted_gram(A, problem.weights) * outer(G_old[l + 1])
+    B, S, n, q = KD.shape
+    p = P.shape[-1]
+    gram = PP.reshape(B, -1, p * p).mT @ Q.reshape(B, S, q * q)
+    gram = gram.reshape(B, p, p, q, q).transpose(0, 1, 3, 2, 4).reshape(B, p * q, p * q)
+    return gram, (P.reshape(B, -1, p).mT @ KD.reshape(B, S * n, q)).reshape(B, p * q, 1)
+
+
+def residual_task(
+    portion: Portion, frame: Frame, layers: tuple[LayerBasis, ...], factors: Factors
+) -> tuple[ndarray, ndarray]:
+    """Squared residuals of Jacobians and of values."""
+    problem = _problem_of(portion, frame, layers)
+    z, _, G = _states(problem, factors)
+    state = Iterate.unrated(list(factors.W), list(factors.domain), list(factors.C), G, z[-1])
+    return explicit_residual(problem, state), value_residual(problem, state)

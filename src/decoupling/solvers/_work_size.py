@@ -1,0 +1,30 @@
+"""How much memory one start of a search takes, so that batches fit into what there is."""
+
+from __future__ import annotations
+
+from ..bases import LayerBasis
+from ..samples._samples import Samples
+from ._rows import Rows
+
+_DESIGNS = 4  # tables of the size of the eliminated design: itself, with the ridge below it, Q, and what LAPACK copies
+_RESIDUALS = 3  # tables of the size of the data: the model, the residual, and its copy in another order
+
+
+def batch_bytes(rows: Rows, layers: tuple[LayerBasis, ...], *, linear: bool) -> float:
+    """Bytes of one more start of a batch on these rows."""
+    S, q, n = rows.Y.shape
+    return _bytes(S, rows.X.shape[1], n, q, layers, linear=linear)
+
+
+def start_bytes(samples: Samples, layers: tuple[LayerBasis, ...], *, linear: bool) -> float:
+    """Bytes of a search with one start at a time on all samples: the start, and the data in standard units."""
+    S, n, m = samples.data.shape
+    q = samples.has_values + m * samples.has_jacobians
+    return _bytes(S, m, n, q, layers, linear=linear) + 8.0 * S * (2 * m + 3 * q * n)
+
+
+def _bytes(S: int, m: int, n: int, q: int, layers: tuple[LayerBasis, ...], *, linear: bool) -> float:
+    last = layers[-1]
+    columns = 1 + len(last.bases) * last.size + m * linear
+    tables = sum(len(layer.bases) * (3 * layer.size + 2 * m * (l > 0) + 4) for l, layer in enumerate(layers))
+    return 8.0 * S * (_DESIGNS * q * columns + _RESIDUALS * q * n + tables)

@@ -1,0 +1,263 @@
+"""Passes over samples anywhere: the same numbers as on arrays, and the same answers."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+import decoupling as dc
+from decoupling.samples._canonical import canonical_at
+from decoupling.solvers import Problem
+from decoupling.solvers._balance import balanced
+from decoupling.solvers._chain import run_chain
+from decoupling.solvers._coefficients import constrained, projected, projected_weighted
+from decoupling.solvers._overview import Extent
+from decoupling.solvers._parameters import parameters_of
+from decoupling.solvers._residuals import Complete
+from decoupling.solvers._rows import Rows
+from decoupling.solvers._standard import standard_units
+from decoupling.solvers._starts import draw_factors
+from decoupling.solvers._streamed import gradient_task, normal_task, on_whole_window, part_task
+from decoupling.solvers._streamed_sweep import Factors, _sweep, residual_task
+from decoupling.solvers._sweep import explicit_residual, sweep, value_residual
+from decoupling.solvers._whole import Whole
+from decoupling.solvers._window import on_window
+
+pytest.importorskip("zarr")
+
+
+@pytest.fixture(autouse=True)
+def many_portions(monkeypatch):
+    """Short portions, so that even a few samples make many."""
+    monkeypatch.setattr("decoupling.samples._data.PORTION_ENTRIES", 2000)
+
+
+def noisy(dims=(4, 2, 2), degrees=(3,), count=1500, seed=1, noise=0.05, weights=None):
+    f = dc.systems.random_system(dims, degrees, rng=seed)
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-1, 1, (count, dims[0])) * 3.0 + 5.0
+    inner = (X - 5.0) / 3.0
+    F, J = f(inner), f.jacobian(inner) / 3.0
+    F, J = (a + noise * a.std() * rng.normal(size=a.shape) for a in (F, J))
+    shape = {None: None, "samples": (count,), "outputs": (count, dims[-1])}[weights]
+    return f, dc.Samples(X, F=F, J=J, weights=None if shape is None else rng.uniform(0.5, 2.0, shape))
+
+
+def whole_of(samples, layers, standard=True):
+    return Whole.of(samples, layers, None, Extent.of(samples.data), linear=False, standard=standard)
+
+
+WEIGHTS = [None, "samples", "outputs"]
+
+
+@pytest.mark.parametrize("weights", WEIGHTS)
+@pytest.mark.parametrize("known", ["F", "J", "FJ"])
+def test_units_and_sizes_are_those_of_arrays(known, weights):
+    _, given = noisy(weights=weights)
+    samples = dc.Samples(
+        given.X, F=given.F if "F" in known else None, J=given.J if "J" in known else None, weights=given.weights
+    )
+    layers = tuple(g.layer for g in dc.systems.random_system((4, 2, 2), (3,), rng=0).g)
+    overview, units = whole_of(samples, layers).overview, standard_units(samples)
+    assert len(samples.data.spans()) > 3
+    np.testing.assert_allclose(overview.units.centre, units.centre, rtol=1e-12)
+    np.testing.assert_allclose(np.abs(overview.units.T), np.abs(units.T), rtol=1e-8, atol=1e-10)
+    np.testing.assert_allclose(overview.units.y_scale, units.y_scale, rtol=1e-10)
+    problem = dataclasses.replace(Problem.build(samples, layers))
+    np.testing.assert_allclose([overview.size_J, overview.size_F], [problem.size_J, problem.size_F], rtol=1e-10)
+
+
+@pytest.mark.parametrize("weights", WEIGHTS)
+@pytest.mark.parametrize("ranks", [(2,), (2, 3)])
+def test_cost_gradient_and_matrix_are_sums_over_portions(ranks, weights):
+    f, samples = noisy((4, *ranks, 2), (3,) * len(ranks), weights=weights)
+    layers = tuple(g.layer for g in f.g)
+    whole = whole_of(samples, layers)
+    frame, problem = whole.overview.frame(0.3), whole.problem_of(samples)
+    theta = [p[None] for p in parameters_of(problem, f)]
+    small = (frame, layers, False, theta)
+    cost, g, M = samples.data.reduce(normal_task, *small)
+    expected, at = Complete(Rows.of(problem, 0.3), layers, False).linearise(theta)
+    for found, wanted in ((cost, expected), (g, at.g), (M, at.M)):
+        np.testing.assert_allclose(found, wanted, rtol=1e-9, atol=1e-11 * np.abs(wanted).max())
+    cost, gradient = samples.data.reduce(gradient_task, *small)
+    np.testing.assert_allclose(gradient, at.g, rtol=1e-9, atol=1e-11 * np.abs(at.g).max())
+    np.testing.assert_allclose(cost, expected, rtol=1e-12)
+
+
+def test_a_part_stands_for_all_samples():
+    _, samples = noisy(count=20_000)
+    layers = tuple(g.layer for g in dc.systems.random_system((4, 2, 2), (3,), rng=0).g)
+    overview = whole_of(samples, layers).overview
+    frame = overview.frame(1.0)
+    small = (frame, 4000.0, len(samples), 2.0, 1.0)
+    X, F, _, weights = samples.data.reduce(part_task, *small, join="rows")
+    assert 3000 < len(X) < 5000 and weights.sum() == pytest.approx(20_000, rel=0.05)
+    np.testing.assert_allclose(weights @ F**2, np.sum(samples.F**2, axis=0), rtol=0.1)
+
+
+def test_extreme_points_stand_for_all_in_windows():
+    f, samples = noisy((4, 2, 3, 2), (3, 3))
+    layers = tuple(g.layer for g in f.g)
+    whole = whole_of(samples, layers)
+    problem = whole.problem_of(samples)
+    theta = [p[None] for p in parameters_of(problem, f)]
+    few = on_whole_window(samples.data, whole.overview.frame(1.0), layers, theta)
+    assert len(few) < len(samples)
+    for a, b in zip(
+        on_window(few, layers, theta[:4], exactly=True),
+        on_window(problem.X, layers, theta[:4], exactly=True),
+        strict=True,
+    ):
+        np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-12)
+
+
+def test_balanced_parameters_are_smaller_and_give_the_same_model():
+    f, samples = noisy((4, 2, 3, 2), (3, 3))
+    layers = tuple(g.layer for g in f.g)
+    problem = whole_of(samples, layers).problem_of(samples)
+    theta = [p[None] for p in parameters_of(problem, f)]
+    other = balanced(layers, theta)
+    rows = Complete(Rows.of(problem, 1.0), layers, False)
+    residuals = [rows.residual(one, run_chain(layers, one[:3], problem.X)) for one in (theta, other)]
+    np.testing.assert_allclose(*residuals, atol=1e-11)
+    sizes = [np.sum(rows.unknowns.flatten(one) ** 2) for one in (theta, other)]
+    assert sizes[1] < sizes[0]
+
+
+@pytest.mark.parametrize("update", [projected, projected_weighted, constrained], ids=["plain", "weighted", "constr"])
+@pytest.mark.parametrize("weights", WEIGHTS)
+@pytest.mark.parametrize("ranks", [(2,), (2, 3)])
+def test_a_sweep_over_portions_is_the_sweep_over_arrays(ranks, weights, update):
+    f, samples = noisy((4, *ranks, 3), (3,) * len(ranks), weights=weights)
+    start = dc.systems.random_system((4, *ranks, 3), (3,) * len(ranks), rng=7)
+    layers = tuple(g.layer for g in f.g)
+    whole = whole_of(samples, layers)
+    problem, frame = whole.problem_of(samples), whole.overview.frame(1.0)
+    state = draw_factors(problem, start, 1, np.random.default_rng(0))
+    wanted = sweep(problem, state, 1e-2, update)
+    factors = Factors(tuple(state.W), tuple(state.domain), tuple(state.C))
+    found = _sweep(whole, problem, frame, factors, 1e-2, update, lambda **_: None)
+    for a, b in zip((*found.W, *found.domain, *found.C), (*wanted.W, *wanted.domain, *wanted.C), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-6, atol=1e-7 * np.abs(b).max())
+    residuals = samples.data.reduce(residual_task, frame, layers, found)
+    np.testing.assert_allclose(residuals[0], explicit_residual(problem, wanted), rtol=1e-6)
+    np.testing.assert_allclose(residuals[1], value_residual(problem, wanted), rtol=1e-6)
+
+
+@pytest.mark.parametrize("linear", [False, True])
+@pytest.mark.parametrize("ranks", [(2,), (2, 3)])
+def test_the_canonical_form_is_the_same_from_portions(ranks, linear, monkeypatch):
+    f, samples = noisy((4, *ranks, 2), (3,) * len(ranks))
+    model = f.with_parts(linear=np.ones((2, 4))) if linear else f
+    monkeypatch.setattr("decoupling.samples._canonical._AT_ONCE", 0)
+    found, wanted = canonical_at(model, samples), model.canonical(samples.X)
+    for a, b in zip((*found.W, *(g.C for g in found.g)), (*wanted.W, *(g.C for g in wanted.g)), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-9 * np.abs(b).max())
+
+
+# Whole fits
+
+
+@pytest.fixture
+def stored(tmp_path, monkeypatch):
+    _, samples = noisy(count=1200)
+    monkeypatch.setattr("decoupling.samples._data.PORTION_ENTRIES", 6000)
+    return samples, samples.to_zarr(tmp_path / "data.zarr", progress=False)
+
+
+def test_a_pilot_leads_to_the_answer_of_all_samples(stored):
+    samples, store = stored
+    everything = dc.decouple(samples, 2, 3, solver=dc.VarPro(pilot=None, ridge=0.0), n_starts=8, progress=False)
+    for some in (samples, store):
+        found = dc.decouple(some, 2, 3, solver=dc.VarPro(pilot=100, ridge=0.0), n_starts=8, progress=False)
+        assert found.error_values == pytest.approx(everything.error_values, rel=1e-4)
+        assert found.error_jacobian == pytest.approx(everything.error_jacobian, rel=1e-4)
+        assert any("A pilot of 100 samples was searched" in note for note in found.notes)
+        np.testing.assert_allclose(found.relative_rmse(), everything.relative_rmse(), rtol=1e-3)
+
+
+def test_exact_data_are_met_to_rounding(tmp_path):
+    _, samples = noisy(noise=0.0)
+    store = samples.to_zarr(tmp_path / "data.zarr", progress=False)
+    result = dc.decouple(store, 2, 3, n_starts=8, progress=False)
+    assert result.status is dc.Status.EXACT and result.error_jacobian < 1e-18
+
+
+def test_a_pilot_that_is_too_small_grows():
+    _, samples = noisy(count=2000, noise=0.2)
+    result = dc.decouple(samples, 2, 3, solver=dc.VarPro(pilot=4, ridge=0.0), n_starts=16, progress=False)
+    assert any("was too small" in note for note in result.notes)
+    everything = dc.decouple(samples, 2, 3, solver=dc.VarPro(pilot=None, ridge=0.0), n_starts=16, progress=False)
+    assert result.error_values == pytest.approx(everything.error_values, rel=1e-3)
+
+
+def test_stored_samples_are_told_apart_and_judged_like_arrays(stored):
+    samples, store = stored
+    found = dc.decouple(store, 2, 3, solver=dc.VarPro(ridge=0.0), n_starts=8, progress=False)
+    same = dc.decouple(samples, 2, 3, solver=dc.VarPro(pilot=None, ridge=0.0), n_starts=8, progress=False)
+    assert str(found.identifiability).split("(")[0] == str(same.identifiability).split("(")[0]
+    u = np.linspace(-0.5, 0.5, 4)
+    for a, b in zip(found.uncertainty(u), same.uncertainty(u), strict=True):
+        np.testing.assert_allclose(a, b, rtol=0.1)
+
+
+@pytest.mark.parametrize(
+    "solver", [dc.Proj(max_steps=3), dc.Constr(max_steps=3), dc.TwoStage(dc.Proj(max_steps=2), max_runs=2)]
+)
+def test_alternating_solvers_sweep_over_stores(solver, stored):
+    _, store = stored
+    result = dc.decouple(store, 2, 3, solver=solver, n_starts=2, progress=False)
+    assert any("sweeps over all 1200 samples" in note for note in result.notes)
+    assert np.isfinite(result.error_jacobian) and result.error_jacobian < 0.5
+
+
+def test_other_solvers_say_that_theirs_is_the_answer_for_the_pilot(stored):
+    result = dc.decouple(stored[1], 2, 3, solver=dc.Dreesen(), n_starts=1, progress=False)
+    assert "this is its answer for the pilot" in result.notes[-1]
+
+
+def test_shapes_are_selected_on_some_samples_and_fitted_to_all(stored):
+    _, store = stored
+    choice = dc.select(store, 2, degrees=3, n_folds=2, progress=False)
+    assert choice.ranks == (2,) and choice.result.samples is store
+    assert "the recommended one was fitted to all" in choice.notes[0]
+
+
+def test_pages_and_pictures_draw_some_of_a_store(stored, tmp_path):
+    result = dc.decouple(stored[1], 2, 3, n_starts=8, progress=False)
+    result.report(tmp_path / "page.html")
+    assert "1200" in (tmp_path / "page.html").read_text()
+    result.plot()
+    result.plot_fit()
+    assert "table" in result._repr_html_()
+
+
+def test_fixed_parts_stay_as_they_are(stored):
+    samples, store = stored
+    free = dc.decouple(samples, 2, 3, solver=dc.VarPro(pilot=None), n_starts=8, progress=False).decoupling
+    solver = dc.VarPro(fixed={"W0": free.W[0]})
+    result = dc.decouple(store, 2, 3, solver=solver, n_starts=8, progress=False)
+    np.testing.assert_array_equal(result.decoupling.W[0], free.W[0])
+
+
+def test_a_limit_of_memory_takes_a_pilot_or_is_told(stored):
+    samples, _ = stored
+    result = dc.decouple(samples, 2, 3, solver=dc.VarPro(memory=1e6, ridge=0.0), n_starts=4, progress=False)
+    assert any("A pilot of" in note for note in result.notes)
+    with pytest.raises(dc.InputError, match=r"`memory` must be at least .* GiB to search 1200 samples at once"):
+        dc.decouple(samples, 2, 3, solver=dc.VarPro(memory=1e6, pilot=None), n_starts=8, progress=False)
+
+
+def test_all_samples_of_a_store_cannot_be_searched_at_once(stored):
+    with pytest.raises(dc.InputError, match="`pilot` must not be None for stored samples"):
+        dc.decouple(stored[1], 2, 3, solver=dc.VarPro(pilot=None), n_starts=8, progress=False)
+
+
+def test_ctrl_c_keeps_the_best(stored):
+    def stop(stage="", **_):
+        if stage == "all samples":
+            raise KeyboardInterrupt
+
+    result = dc.decouple(stored[1], 2, 3, n_starts=8, progress=stop)
+    assert result.status is dc.Status.INTERRUPTED and result.error_jacobian < 0.5
