@@ -191,8 +191,8 @@ class DecoupledStateSpace:
             free run over whole records drifts or is unstable; windows then grow to whole records, as far as the model
             can be run over them.
         max_steps
-            Steps of the chosen start on the first 16384 samples of long records, before all data are used. Give more
-            for models that settle slowly, such as those without feedback.
+            Steps of the chosen start on the first 16384 samples of long records, before all data are used; fewer are
+            taken where the error settles earlier.
         """
         signals = Signals.read(u, y)
         starts, steps = as_count("n_starts", n_starts), as_count("max_steps", max_steps)
