@@ -75,13 +75,18 @@ def _solve_large(
         found = search.on_pilot(problem, n_starts=n_starts, rng=rng, progress=_staged(progress, size))
         grown = min(_GROWS * size, samples.n_samples)
         stopped = found.status is Status.INTERRUPTED
-        if grown == size or stopped or not _is_far(whole, found, pilot, progress):
+        try:
+            enough = grown == size or stopped or not _is_far(whole, found, pilot, progress)
+        except KeyboardInterrupt:
+            enough = stopped = True
+        if enough:
             break
         notes.append(f"A pilot of {size} samples was too small: its model left far more of all {len(samples)}.")
         size = grown
         search = solver.started_at(found.decoupling) or solver
     if stopped:
-        return dataclasses.replace(found, notes=(*found.notes, f"Only a pilot of {size} samples was looked at."))
+        note = f"Only a pilot of {size} samples was looked at."
+        return dataclasses.replace(found, status=Status.INTERRUPTED, notes=(*found.notes, note))
     solution = solver.over_all(whole, problem, found, progress)
     return dataclasses.replace(solution, notes=(*notes, *solution.notes))
 

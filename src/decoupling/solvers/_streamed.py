@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from jaxtyping import Float
@@ -30,6 +30,7 @@ from ._window import on_window
 _NEAR = 1e-8  # damping of the first step: the pilot has led to the neighbourhood of the minimum
 _DECIDED = 1e-2  # of the share p / N of the cost that N numbers leave open for p parameters: no need for more
 _LEAST, _MOST = 1e-10, 1e-6  # that share is held between these
+_SETTLED, _SETTLED_AFTER = 1e-4, 5  # the share of its cost that must still be lost in so many passes
 _SLOW = 0.3  # what a good pass leaves of the promised decrease
 _EVERYONE = 0.5  # the share of a part that is drawn without a look at the size of samples
 
@@ -48,6 +49,7 @@ class Streamed(AbstractResiduals):
     promised: float = np.inf  # the decrease that the last linearisation promises
     slow: bool = False  # it promises nearly as much as the one before
     reached: bool = False  # it promises none that counts
+    costs: list[float] = field(default_factory=list)
 
     @property
     def layers(self) -> tuple[LayerBasis, ...]:
@@ -82,12 +84,16 @@ class Streamed(AbstractResiduals):
     def moved(self, theta: Parameters, step: Float[ndarray, "B N"]) -> Parameters:
         return self.part.moved(theta, step)
 
-    def wants_more(self, theta: Parameters, cost: ndarray) -> bool:  # noqa: ARG002 (what an observer is given)
+    def wants_more(self, theta: Parameters, cost: ndarray) -> bool:  # noqa: ARG002 (observers are given it)
         """Whether another pass with the same matrix is worth its time."""
+        self.costs.append(float(cost[0]))
+        past = self.costs[-1 - _SETTLED_AFTER :]
+        if len(past) > _SETTLED_AFTER and past[-1] > (1.0 - _SETTLED) * past[0]:
+            self.reached = True  # a flat valley, along which each step promises more than it keeps
         return not self.reached and (self.whole_matrix or not self.slow)
 
     def with_whole_matrix(self) -> Streamed:
-        return dataclasses.replace(self, whole_matrix=True, promised=np.inf, slow=False)
+        return dataclasses.replace(self, whole_matrix=True, promised=np.inf, slow=False, costs=[])
 
 
 def stream(
