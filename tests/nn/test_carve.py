@@ -78,7 +78,14 @@ def test_modules_that_work_in_place_change_nothing():
     for inplace in (False, True):
         relus = [nn.ReLU(inplace=inplace) for _ in range(3)]
         network = nn.Sequential(relus[0], a, relus[1], b, relus[2], c).double()
-        settings = {"ranks": 2, "degrees": 2, "refine": False, "n_samples": 120, "progress": False}
+        settings = {
+            "ranks": 2,
+            "degrees": 2,
+            "refine": False,
+            "n_samples": 120,
+            "progress": False,
+            "task": "classification",
+        }
         outs.append(dc.nn.compress(network, ("2", "5"), data, **settings))
         assert torch.equal(data, kept)
     plain, placed = outs
@@ -244,9 +251,9 @@ def test_parts_that_cannot_be_cut_are_refused():
         (nn.Sequential(nn.Linear(5, 4), nn.Linear(4, 3)), "1", r"`data` must be inputs of the network.*\(4, 8\)"),
         (named, "c", r"called with it alone. It is called with \(input=Tensor\)"),
         (whole, "c", "`part` must take real inputs.*torch.int64"),
-        (turned, "c", r"one vector or array per sample. It is given the shape \(5, 120, 8\)"),
+        (turned, "c", r"one vector or array per sample. It is given the shape \(5, 96, 8\)"),
         (pair, "c", r"It is called with \(Tensor, Tensor\)"),
-        (rows, "b", r"`part` must return one tensor of shape \(S, n\). Got shape \(120, 2, 4\)"),
+        (rows, "b", r"`part` must return one tensor of shape \(S, n\). Got shape \(96, 2, 4\)"),
         (random, "c", "must return the same numbers when it is called again"),
         (leaving, ("a", "b"), "a is called 2 times"),
         (batch, "head", "`part` must fit its inputs, called with one sample or many"),

@@ -211,7 +211,7 @@ class Logarithm(AbstractCurve):
         return (1.0 / (1.0 + np.abs(t)))[..., None]
 
     def second_derivative(self, t: Values) -> Table:
-        return (-np.sign(t) / (1.0 + np.abs(t)) ** 2)[..., None]
+        return (np.where(t < 0.0, 1.0, -1.0) / (1.0 + np.abs(t)) ** 2)[..., None]
 
     def roughness(self) -> Float[ndarray, "k d"]:
         """The root of twice the integral of (1 + t)^-4 from 0 to 1: quadrature does not like the kink at 0."""

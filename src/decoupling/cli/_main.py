@@ -9,6 +9,7 @@ import io
 import signal
 import sys
 import warnings
+from types import FrameType
 
 import click
 
@@ -35,7 +36,7 @@ for command in (demo, fit, select, show, identify, simulate, reproduce):
 def main() -> None:
     """Run the command line."""
     warnings.showwarning = _show_warning
-    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))  # to be ended is to be stopped
+    signal.signal(signal.SIGTERM, _stop)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # pipes on Windows take few letters
@@ -56,6 +57,14 @@ def main() -> None:
     except MemoryError:
         click.echo("Error: there is not enough memory for this problem. Use fewer samples or starts.", err=True)
         sys.exit(2)
+
+
+def _stop(_: int, frame: FrameType | None) -> None:
+    """To be ended is to be stopped by Ctrl-C, also where Ctrl-C itself is ignored, as in the background of a script."""
+    press = signal.getsignal(signal.SIGINT)
+    if not callable(press):
+        raise KeyboardInterrupt
+    press(signal.SIGINT, frame)
 
 
 def _show_warning(message: Warning | str, category: type[Warning], *_: object, **__: object) -> None:

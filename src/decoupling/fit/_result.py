@@ -169,11 +169,11 @@ class Result:
 
     def _recognised(self, curves: Sequence[str] | None, tolerance: float | None) -> Recognition:
         used = self.n_effective or self.decoupling.n_parameters
-        return recognise(self.decoupling, self.samples, curves=curves, tolerance=tolerance, n_parameters=used)
+        return recognise(self.decoupling, self.samples.shown, curves=curves, tolerance=tolerance, n_parameters=used)
 
     def simplified(self, *, curves: Mapping[tuple[int, int], str] | Sequence[str] | None = None, **options: Any) -> Any:
         """Curves that have names in place of functions, refitted to the samples, see `Decoupling.simplified`."""
-        return self.decoupling.simplified(self.samples, curves=curves, **options)
+        return self.decoupling.simplified(self.samples.shown, curves=curves, **options)
 
     @property
     def _fixed(self) -> Collection[str]:

@@ -470,7 +470,7 @@ class Decoupling:
         >>> result = dc.decouple(dc.Samples(X, F=F), ranks=1, basis=dc.Spline(16))
         >>> simpler = result.decoupling.simplified(result.samples).decoupling
         >>> simpler.g[0].basis, simpler.n_parameters
-        (Saturation(), 6)
+        (Saturation(), 5)
         """
         from ..fit._simplified import simplified
 

@@ -54,7 +54,7 @@ class Dynamics:
     step: Decoupling
     points: Float[ndarray, "k m"]
     poles: Complex[ndarray, " n"]
-    moving: Complex[ndarray, "k n"]
+    moving: Complex[ndarray, "places n"]
     auto: Float[ndarray, "lags outputs"]
     cross: Float[ndarray, "more outputs inputs"]
     band: float

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
-from scipy.stats import norm
+from scipy.special import ndtri
 
 from .._support._checks import as_count
 from .._support._errors import InputError
@@ -119,7 +119,7 @@ def residual_tests(u: object, e: object, lags: int = 25) -> ResidualTests:
     a, b = _scaled(errors), _scaled(inputs)
     auto = np.stack([np.sum(a[j:] * a[: T - j], axis=0) / T for j in range(1, k + 1)])
     cross = np.stack([a[j:].T @ b[: T - j] / T for j in range(k + 1)])
-    return ResidualTests(auto, cross, float(norm.ppf(0.5 + _LEVEL / 2.0) / np.sqrt(T)))
+    return ResidualTests(auto, cross, float(ndtri(0.5 + _LEVEL / 2.0) / np.sqrt(T)))
 
 
 def _scaled(signal: Float[ndarray, "T channels"]) -> Float[ndarray, "T channels"]:
