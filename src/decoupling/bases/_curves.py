@@ -135,7 +135,7 @@ class DeadZone(AbstractCurve):
 
 @dataclass(frozen=True)
 class Absolute(AbstractCurve):
-    """phi_1(t) = |t|."""
+    """phi_1(t) = abs(t)."""
 
     @property
     def in_words(self) -> str:

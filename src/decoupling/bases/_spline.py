@@ -33,7 +33,7 @@ class Spline(AbstractBasis):
     pieces
         Polynomials side by side; there are `pieces + degree - 1` functions.
     degree
-        3 for smooth curves, 1 for kinked ones such as ReLU, dead zones and |u|.
+        3 for smooth curves, 1 for kinked ones such as ReLU, dead zones and absolute values.
     tails
         Beyond the domain: along the tangents at its ends ("linear") or along the parabolas with the same curvature
         ("parabola"). A constant is `Functions(..., outside="constant")`, as for every basis.
