@@ -68,6 +68,7 @@ def test_workers_end_with_the_process_they_work_for(tmp_path, number):
     boss.wait(timeout=30)
     boss.stderr.close()
     wait_for(lambda: not any(alive(pid) for pid in begun(tmp_path)), 30)
+    assert boss.returncode != 0 and len(begun(tmp_path)) == 2
 
 
 def test_a_command_that_is_ended_stops_like_one_that_is_interrupted(tmp_path):

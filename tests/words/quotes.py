@@ -20,13 +20,17 @@ class Page:
         self.text = " ".join((ROOT / path).read_text(encoding="utf-8").replace("−", "-").split())
 
     def says(self, sentence, *values):
-        """Assert that the page has a sentence, with these values in the place of its braces, to the digits printed."""
+        """Whether the page has a sentence, with these values in the place of its braces, to the digits printed.
+
+        It has, or an assertion fails that tells the difference.
+        """
         pattern = NUMBER.join(re.escape(part) for part in sentence.split("{}"))
         found = re.search(pattern, self.text)
         assert found, f"{self.path} does not say: {sentence}"
         assert len(found.groups()) == len(values), f"{sentence}: {len(values)} values"
         for printed, value in zip(found.groups(), values, strict=True):
             assert agrees(printed, value), f"{self.path} says {printed}, the data {value:.6g}: {sentence}"
+        return True
 
 
 @cache

@@ -10,4 +10,4 @@ def test_the_readme_has_the_medians_of_the_table():
     rows = table[table.index("| Silverbox, 3 functions") : table.index("| Silverbox, oversampled")]
     medians = [float(text) for text in re.findall(r"\*\*([\d.]+) \(", rows)]
     assert len(medians) == 3 and "| 20 (26) |" in rows
-    Page("README.md").says("20 parameters have errors of {}, {} and {} mV on the three tests", *medians)
+    assert Page("README.md").says("20 parameters have errors of {}, {} and {} mV on the three tests", *medians)

@@ -21,7 +21,7 @@ def savings(method, *sizes):
 
 
 def test_the_two_layer_shapes_fit_the_caption():
-    Page("docs/compression.md").says(
+    assert Page("docs/compression.md").says(
         "do ({}, {} and {} %; r = 10 and 12 save {} and {} %)",
         *savings("TS-PROJ-2", 0, 1, 2),
         *savings("TS-PROJ-1", 0, 1),
@@ -30,19 +30,19 @@ def test_the_two_layer_shapes_fit_the_caption():
 
 def test_as_printed_the_picture_of_the_paper_comes_back():
     page = Page("docs/compression.md")
-    page.says("loses much and is erratic (medians {}, {}, {} points;", *drops("Zniyed"))
-    page.says("TS-PROJ-1 loses less at every size ({}, {}, {}).", *drops("TS-PROJ-1"))
+    assert page.says("loses much and is erratic (medians {}, {}, {} points;", *drops("Zniyed"))
+    assert page.says("TS-PROJ-1 loses less at every size ({}, {}, {}).", *drops("TS-PROJ-1"))
     assert drop("TS-PROJ-1", 0) < drop("TS-Zniyed", 0) < drop("Zniyed", 0)
     assert drop("TS-PROJ-1", 1) < drop("TS-Zniyed", 1) < drop("Zniyed", 1)
     assert drop("TS-PROJ-1", 2) < drop("TS-Zniyed", 2)
-    page.says("At r = 12 it is within the paper's claim of 2.5 points.")
+    assert page.says("At r = 12 it is within the paper's claim of 2.5 points.")
     assert drop("TS-PROJ-1", 1) < 2.5
 
 
 def test_two_layers():
     page = Page("docs/compression.md")
-    page.says("(10, 12) loses {} where r = 10 loses {} with", drop("TS-PROJ-2", 0), drop("TS-PROJ-1", 0))
-    page.says(
+    assert page.says("(10, 12) loses {} where r = 10 loses {} with", drop("TS-PROJ-2", 0), drop("TS-PROJ-1", 0))
+    assert page.says(
         "(10, 15) loses {} where r = 12, with half a percent less savings, loses {}:",
         drop("TS-PROJ-2", 1),
         drop("TS-PROJ-1", 1),
@@ -52,7 +52,7 @@ def test_two_layers():
 
 
 def test_which_iterate_is_kept():
-    Page("docs/compression.md").says(
+    assert Page("docs/compression.md").says(
         "with the best one Zniyed's loses {}, {} and {}, TS-PROJ-1 {}, {} and {}.",
         *drops("Zniyed, best iterate"),
         *drops("TS-PROJ-1, best iterate"),
@@ -61,7 +61,7 @@ def test_which_iterate_is_kept():
 
 
 def test_with_the_output_inside():
-    Page("docs/compression.md").says(
+    assert Page("docs/compression.md").says(
         "TS-PROJ-1 loses {}, {} and {} points, TS-PROJ-2 {}, {} and {}.",
         *drops("TS-PROJ-1, output inside"),
         *drops("TS-PROJ-2, output inside"),
@@ -70,13 +70,13 @@ def test_with_the_output_inside():
 
 def test_ours_on_fashion_mnist():
     page = Page("docs/compression.md")
-    page.says("Ours: {} points at r = 12 from the 200 inputs", drop("refined, S = 200", 1))
-    page.says("for that only), {} from 20 000, and a point *gained*", drop("refined, 20 000 inputs", 1))
-    page.says("is as good on the 200 inputs ({});", drop("ReLU distilled, recombined", 1))
+    assert page.says("Ours: {} points at r = 12 from the 200 inputs", drop("refined, S = 200", 1))
+    assert page.says("for that only), {} from 20 000, and a point *gained*", drop("refined, 20 000 inputs", 1))
+    assert page.says("is as good on the 200 inputs ({});", drop("ReLU distilled, recombined", 1))
     assert drop("fine-tuned", 1) == pytest.approx(-1, abs=0.3)
 
 
 def test_the_readme():
     page = Page("README.md")
-    page.says("lose {} points of accuracy with 200 inputs,", drop("refined, S = 200", 0, MNIST))
-    page.says("used for that only, {} with 20 000 without labels", drop("refined, 20 000 inputs", 0, MNIST))
+    assert page.says("lose {} points of accuracy with 200 inputs,", drop("refined, S = 200", 0, MNIST))
+    assert page.says("used for that only, {} with 20 000 without labels", drop("refined, 20 000 inputs", 0, MNIST))

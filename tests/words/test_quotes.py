@@ -30,8 +30,8 @@ def test_rows_are_chosen_by_what_they_have():
 def test_a_page_says_a_sentence_with_its_numbers_and_no_other(tmp_path):
     path = tmp_path / "page.md"
     path.write_text("It loses 0.52\n points and gains −1.0.\n", encoding="utf-8")
-    Page(path).says("loses {} points and gains {}.", 0.5211, -0.98)
+    assert Page(path).says("loses {} points and gains {}.", 0.5211, -0.98)
     with pytest.raises(AssertionError, match=r"says 0\.52, the data 0\.53"):
-        Page(path).says("loses {} points", 0.53)
+        assert Page(path).says("loses {} points", 0.53)
     with pytest.raises(AssertionError, match="does not say"):
-        Page(path).says("wins {} points", 0.52)
+        assert Page(path).says("wins {} points", 0.52)

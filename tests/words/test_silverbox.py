@@ -28,34 +28,36 @@ def below(algorithm, others, rank, quantities=(APPROXIMATION, SIMULATION)):
 
 
 def test_constr_is_the_best_of_the_paper_from_rank_3_on(page):
-    page.says("From rank 3 on, TS-CONSTR-CMPT-1 is the best of the paper's algorithms in both errors.")
+    assert page.says("From rank 3 on, TS-CONSTR-CMPT-1 is the best of the paper's algorithms in both errors.")
     assert all(below("TS-CONSTR-CMPT-1", PRINTED[:-1], rank) for rank in RANKS[1:])
-    page.says("At rank 2 it is not: TS-PROJ-CMPT-1 approximates the model better and TS-Zniyed simulates better.")
+    assert page.says(
+        "At rank 2 it is not: TS-PROJ-CMPT-1 approximates the model better and TS-Zniyed simulates better."
+    )
     assert below("TS-PROJ-CMPT-1", ["TS-CONSTR-CMPT-1"], 2, [APPROXIMATION])
     assert below("TS-Zniyed", ["TS-CONSTR-CMPT-1"], 2, [SIMULATION])
 
 
 def test_hollander_is_ahead_of_the_projections_from_rank_4_on(page):
-    page.says("Hollander's method is ahead of the projections from rank 4 on;")
+    assert page.says("Hollander's method is ahead of the projections from rank 4 on;")
     assert all(below("Hollander", PRINTED[:3], rank) for rank in RANKS[2:])
-    page.says("at rank 3 TS-PROJ-CMPT-1 approximates better.")
+    assert page.says("at rank 3 TS-PROJ-CMPT-1 approximates better.")
     assert below("TS-PROJ-CMPT-1", ["Hollander"], 3, [APPROXIMATION])
 
 
 def test_where_two_stages_help_zniyed(page):
-    page.says("Two stages help Zniyed's method at ranks 2, 4, 5 and 6 in both errors;")
+    assert page.says("Two stages help Zniyed's method at ranks 2, 4, 5 and 6 in both errors;")
     assert all(below("TS-Zniyed", ["Zniyed"], rank) for rank in (2, 4, 5, 6))
-    page.says("they do not in approximation at rank 3.")
+    assert page.says("they do not in approximation at rank 3.")
     assert not below("TS-Zniyed", ["Zniyed"], 3, [APPROXIMATION])
 
 
 def test_means_lie_above_medians(page):
-    page.says("Means lie above medians for the paper's two-stage algorithms and for Hollander's")
+    assert page.says("Means lie above medians for the paper's two-stage algorithms and for Hollander's")
     for algorithm in PRINTED[1:]:
         for rank in RANKS:
             for quantity in (APPROXIMATION, SIMULATION):
                 assert error(algorithm, rank, quantity) < error(algorithm, rank, quantity, "mean")
-    page.says(
+    assert page.says(
         "ours are {} and {} in simulation at rank 4, {} and {} at rank 5.",
         *simulated("TS-CONSTR-CMPT-1", 4),
         *simulated("TS-CONSTR-CMPT-1", 5),
@@ -63,21 +65,21 @@ def test_means_lie_above_medians(page):
 
 
 def test_varpro_is_below_all_of_them_at_every_rank(page):
-    page.says("VarPro is below all of them at every rank in both errors, and its approximation never rises")
+    assert page.says("VarPro is below all of them at every rank in both errors, and its approximation never rises")
     assert all(below("VarPro", PRINTED, rank) for rank in RANKS)
     falling = [error("VarPro", rank, APPROXIMATION) for rank in RANKS]
     assert falling == sorted(falling, reverse=True)
 
 
 def test_the_means_and_medians_of_varpro(page):
-    page.says(
+    assert page.says(
         "({} and {} in simulation), less so at rank 2 ({} and {}).", *simulated("VarPro", 3), *simulated("VarPro", 2)
     )
     free_runs = [error("VarPro", rank, SIMULATION) for rank in (4, 6)]
-    page.says("Its free run has {} % at rank 4 and {} % at rank 6", *free_runs)
-    page.says("that of the model it decouples {} %", CONTENT["reference"]["relative_rmse_percent"])
+    assert page.says("Its free run has {} % at rank 4 and {} % at rank 6", *free_runs)
+    assert page.says("that of the model it decouples {} %", CONTENT["reference"]["relative_rmse_percent"])
 
 
 def test_the_readme():
     refined = median(CONTENT["refined"], "after_mv.0")
-    Page("README.md").says("{} instead of {} mV on the multisine", refined, CONTENT["reference"]["rmse_mv"][0])
+    assert Page("README.md").says("{} instead of {} mV on the multisine", refined, CONTENT["reference"]["rmse_mv"][0])

@@ -17,7 +17,7 @@ def on_each(algorithm, variant, field="median"):
 
 
 def test_constr_as_printed_lands_on_the_medians_of_the_paper():
-    Page("docs/table1.md").says(
+    assert Page("docs/table1.md").says(
         "its Error(J) is {}, {} and {} on f1 to f3, where the paper has {}, {} and {}.",
         *on_each("CONSTR", "as printed"),
         *on_each("CONSTR", "as printed", "paper.median"),
@@ -25,7 +25,7 @@ def test_constr_as_printed_lands_on_the_medians_of_the_paper():
 
 
 def test_proj_is_the_other_way_round():
-    Page("docs/table1.md").says(
+    assert Page("docs/table1.md").says(
         "the last iterate ({}, {}, {}) is far above the paper's medians ({}, {}, {}), the best one ({}, {}, {})",
         *on_each("PROJ", "as printed"),
         *on_each("PROJ", "as printed", "paper.median"),
@@ -37,14 +37,14 @@ def test_proj_is_the_other_way_round():
 @pytest.mark.parametrize("algorithm", ["PROJ", "CONSTR"])
 @pytest.mark.parametrize("system", SYSTEMS)
 def test_ours_is_below_the_median_of_the_paper_in_every_row(system, algorithm, error):
-    Page("docs/table1.md").says("is below the paper's median of Error(J) and Error(F) in every row.")
+    assert Page("docs/table1.md").says("is below the paper's median of Error(J) and Error(F) in every row.")
     row = {"system": system, "algorithm": algorithm, "variant": "ours", "quantity": error}
     assert median(CELLS, "median", **row) < median(CELLS, "paper.median", **row)
 
 
 @pytest.mark.parametrize("system", SYSTEMS)
 def test_constr_as_printed_is_better_than_proj_in_every_row(system):
-    Page("docs/table1.md").says("*As printed* it is better in every row of the table above.")
+    assert Page("docs/table1.md").says("*As printed* it is better in every row of the table above.")
     for quantity in {cell["quantity"] for cell in CELLS if cell["system"] == system}:
         row = {"system": system, "variant": "as printed", "quantity": quantity}
         assert median(CELLS, "median", algorithm="CONSTR", **row) < median(CELLS, "median", algorithm="PROJ", **row)
@@ -52,11 +52,11 @@ def test_constr_as_printed_is_better_than_proj_in_every_row(system):
 
 def test_the_findings_on_iterates_and_starts():
     page = Page("docs/findings.md")
-    page.says(
+    assert page.says(
         "is {} for the last iterate and {} for the best one of the same runs; of CONSTR, {} and {} (",
         *(error_j(name, variant, "f2") for name in ("PROJ", "CONSTR") for variant in ("as printed", "best iterate")),
     )
-    page.says(
+    assert page.says(
         "falls from {} to {} on f1 and from {} to {} on f2",
         *(error_j("CONSTR", variant, system) for system in ("f1", "f2") for variant in ("best iterate", "ours")),
     )
@@ -64,4 +64,4 @@ def test_the_findings_on_iterates_and_starts():
 
 def test_the_readme():
     ours = [error_j("PROJ", "ours", "f2", field) for field in ("median", "paper.median")]
-    Page("README.md").says("Error(J) of PROJ on f2 is {} instead of {}.", *ours)
+    assert Page("README.md").says("Error(J) of PROJ on f2 is {} instead of {}.", *ours)

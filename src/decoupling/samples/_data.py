@@ -47,23 +47,28 @@ class Portion:
 class AbstractData(abc.ABC):
     """Samples, wherever they are kept: in memory, in a store, or in the collections of a cluster."""
 
+    points: Any
+    given_values: Any  # None where they are not known, and so with what follows
+    jacobians: Any
+    factors: Any
+
     @property
     @abc.abstractmethod
     def shape(self) -> tuple[int, int, int]:
         """(S, n, m): samples, outputs, inputs."""
 
     @property
-    @abc.abstractmethod
-    def has_values(self) -> bool: ...
+    def has_values(self) -> bool:
+        return self.given_values is not None
 
     @property
-    @abc.abstractmethod
-    def has_jacobians(self) -> bool: ...
+    def has_jacobians(self) -> bool:
+        return self.jacobians is not None
 
     @property
-    @abc.abstractmethod
     def weights_shape(self) -> tuple[int, ...] | None:
         """That of the weights of one sample: (), (n,) or (n, n); None without weights."""
+        return None if self.factors is None else tuple(self.factors.shape[1:])
 
     @property
     @abc.abstractmethod
@@ -275,18 +280,6 @@ class HeldData(AbstractData):
         return len(self.points), int(known.shape[1]), int(self.points.shape[1])
 
     @property
-    def has_values(self) -> bool:
-        return self.given_values is not None
-
-    @property
-    def has_jacobians(self) -> bool:
-        return self.jacobians is not None
-
-    @property
-    def weights_shape(self) -> tuple[int, ...] | None:
-        return None if self.factors is None else self.factors.shape[1:]
-
-    @property
     def dtype(self) -> np.dtype[Any]:
         return np.dtype(float) if self.jacobians is None else self.jacobians.dtype
 
@@ -314,25 +307,27 @@ class HeldData(AbstractData):
 
 
 class AbstractStoredArray(abc.ABC):
-    """An array in a file: small itself, and opened anew wherever it is sent."""
+    """An array in a file: small itself, and opened anew wherever it is sent.
+
+    Attributes
+    ----------
+    path
+        Of the file or store.
+    shape, dtype
+        As they are there.
+    chunk
+        Samples that are read together; 1 where any number is as good.
+    """
+
+    path: str
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    chunk: int
 
     @property
-    @abc.abstractmethod
-    def shape(self) -> tuple[int, ...]: ...
-
-    @property
-    @abc.abstractmethod
-    def dtype(self) -> np.dtype[Any]: ...
-
-    @property
-    @abc.abstractmethod
-    def chunk(self) -> int:
-        """Samples that are read together; 1 where any number is as good."""
-
-    @property
-    @abc.abstractmethod
     def place(self) -> str:
-        """The file and the array in it, as messages call them."""
+        """The file, as messages call it."""
+        return f"`{self.path}`"
 
     @abc.abstractmethod
     def read(self, first: int, stop: int) -> ndarray:
@@ -354,18 +349,6 @@ class StoredData(AbstractData):
         assert known is not None
         n = 1 if len(known.shape) == 1 else known.shape[1]
         return self.points.shape[0], n, self.points.shape[1]
-
-    @property
-    def has_values(self) -> bool:
-        return self.given_values is not None
-
-    @property
-    def has_jacobians(self) -> bool:
-        return self.jacobians is not None
-
-    @property
-    def weights_shape(self) -> tuple[int, ...] | None:
-        return None if self.factors is None else self.factors.shape[1:]
 
     @property
     def dtype(self) -> np.dtype[Any]:

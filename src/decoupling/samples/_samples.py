@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -15,7 +14,7 @@ from numpy import ndarray
 
 from .._support._arrays import read_array
 from .._support._checks import as_array, as_count, as_generator, as_number
-from .._support._errors import DecouplingWarning, InputError
+from .._support._errors import InputError
 from .._support._progress import progress_callback
 from .._support._whole_files import replace_file
 from ..model._names import as_names
@@ -26,7 +25,6 @@ from .readers._frames import column_names
 
 VectorFunction = Callable[[ndarray], ndarray]
 Differences = Literal["complex-step", "central"]
-_CHECKED_POINTS = 30
 _SHOWN = 10_000  # samples of a store that are drawn
 
 
@@ -242,39 +240,9 @@ class Samples:
         >>> s.J
         array([[[ 9., 12.]]])
         """
-        points = as_array("X", X, ("S", "m"))
-        if points.size == 0:
-            raise InputError(
-                f"`X` must hold at least one point with at least one coordinate. Got shape {points.shape}."
-            )
-        F = _values(f, points)
-        if callable(jac):
-            return cls(points, F=F, J=jac(points))
-        if jac == "central":
-            return cls(points, F=F, J=_central(f, points))
-        if jac == "complex-step":
-            return cls(points, F=F, J=_complex_step(f, points))
-        if jac is not None:
-            raise InputError(f'`jac` must be a function, "complex-step" or "central". Got {jac!r}.')
-        checked = points[:: -(-len(points) // _CHECKED_POINTS)]
-        central = _central(f, checked)
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("error", np.exceptions.ComplexWarning)
-                tolerance = 1e-6 * float(np.max(np.abs(central), initial=0.0))
-                agrees = np.allclose(_complex_step(f, checked), central, rtol=1e-6, atol=tolerance)
-                reason = "its complex step disagrees with central differences"
-        except Exception as error:  # whatever a user's function does when it meets complex numbers
-            agrees, reason = False, f"it does not take complex numbers ({error})"
-        if agrees:
-            return cls(points, F=F, J=_complex_step(f, points))
-        warnings.warn(
-            f'The Jacobian of `f` is taken by central differences: {reason}. Give `jac="central"` to accept this, or '
-            "a function for exact Jacobians.",
-            DecouplingWarning,
-            stacklevel=2,
-        )
-        return cls(points, F=F, J=_central(f, points))
+        from .readers._python import sample_function
+
+        return sample_function(f, X, jac)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write an .npz file with the arrays X, F, J and weights and the names, as far as they are known."""
@@ -583,35 +551,3 @@ def _is_flat(values: Any) -> bool:
         return np.ndim(values) == 1
     except (TypeError, ValueError, RuntimeError):  # not an array, which `as_array` explains
         return False
-
-
-def _values(f: VectorFunction, X: ndarray) -> ndarray:
-    values = np.array(
-        read_array("`f` must map an array of shape (S, m) to one of shape (S, n)", f(X))
-    )  # f may use it again
-    if values.ndim != 2 or values.shape[0] != X.shape[0]:
-        raise InputError(
-            f"`f` must map an array of shape (S, m) to one of shape (S, n). Got {values.shape} for {X.shape}."
-        )
-    return values
-
-
-def _complex_step(f: VectorFunction, X: ndarray, step: float = 1e-20) -> ndarray:
-    columns = []
-    for j in range(X.shape[1]):
-        moved = X.astype(complex)
-        moved[:, j] += 1j * step
-        columns.append(np.imag(_values(f, moved)) / step)
-    return np.stack(columns, axis=-1)
-
-
-def _central(f: VectorFunction, X: ndarray) -> ndarray:
-    """Fourth-order central differences; the step balances truncation against rounding."""
-    columns = []
-    for j in range(X.shape[1]):
-        h = np.zeros_like(X)
-        h[:, j] = np.finfo(float).eps ** 0.2 * np.maximum(1.0, np.abs(X[:, j]))
-        near = _values(f, X + h) - _values(f, X - h)
-        far = _values(f, X + 2 * h) - _values(f, X - 2 * h)
-        columns.append((8 * near - far) / (12 * h[:, j : j + 1]))
-    return np.stack(columns, axis=-1)

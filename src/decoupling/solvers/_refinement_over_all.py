@@ -154,8 +154,9 @@ class Refinement:
     def _told(self, passes: int, descent: Descent) -> str:
         S, pilot = self.whole.samples.n_samples, len(self.problem.samples)
         before, after = float(descent.record[0]), float(descent.record[-1])
+        count = "1 pass" if passes == 1 else f"{passes} passes"
         return (
-            f"A pilot of {pilot} samples was searched; {passes} passes over all {S} samples then took the "
+            f"A pilot of {pilot} samples was searched; {count} over all {S} samples then took the "
             f"objective from {before:.4g} to {after:.4g}."
         )
 

@@ -35,18 +35,6 @@ class DaskData(AbstractData):
         return int(self.points.shape[0]), int(n), int(self.points.shape[1])
 
     @property
-    def has_values(self) -> bool:
-        return self.given_values is not None
-
-    @property
-    def has_jacobians(self) -> bool:
-        return self.jacobians is not None
-
-    @property
-    def weights_shape(self) -> tuple[int, ...] | None:
-        return None if self.factors is None else tuple(self.factors.shape[1:])
-
-    @property
     def dtype(self) -> np.dtype[Any]:
         known = self.given_values if self.jacobians is None else self.jacobians
         return np.dtype(known.dtype)

@@ -39,25 +39,9 @@ class HDF5Array(AbstractStoredArray):
 
     path: str
     name: str
-    shape_there: tuple[int, ...]
-    kind: np.dtype[Any]
-    chunk_length: int
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return self.shape_there
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        return self.kind
-
-    @property
-    def chunk(self) -> int:
-        return self.chunk_length
-
-    @property
-    def place(self) -> str:
-        return f"`{self.path}`"
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    chunk: int
 
     def read(self, first: int, stop: int) -> ndarray:
         part: ndarray = _read(self.path, lambda file: file[self.name][first:stop])

@@ -20,9 +20,10 @@ class NpyArray(AbstractStoredArray):
     """An array in C order in an .npy file."""
 
     path: str
-    shape_there: tuple[int, ...]
-    kind: np.dtype[Any]
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
     begins: int  # bytes of the header
+    chunk: int = 1
 
     @classmethod
     def open(cls, path: str) -> NpyArray:
@@ -50,32 +51,16 @@ class NpyArray(AbstractStoredArray):
         return array
 
     @property
-    def shape(self) -> tuple[int, ...]:
-        return self.shape_there
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        return self.kind
-
-    @property
-    def chunk(self) -> int:
-        return 1
-
-    @property
-    def place(self) -> str:
-        return f"`{self.path}`"
-
-    @property
     def _row(self) -> int:
         """Bytes of one sample."""
-        return int(np.prod(self.shape_there[1:], dtype=int)) * self.kind.itemsize
+        return int(np.prod(self.shape[1:], dtype=int)) * self.dtype.itemsize
 
     def read(self, first: int, stop: int) -> ndarray:
         with opened(self.path) as stream:
             stream.seek(self.begins + first * self._row)
             content = stream.read((stop - first) * self._row)
         whole = len(content) // self._row
-        return np.frombuffer(content[: whole * self._row], self.kind).reshape(whole, *self.shape_there[1:])
+        return np.frombuffer(content[: whole * self._row], self.dtype).reshape(whole, *self.shape[1:])
 
 
 def open_npy(X: Path, F: Path | None, J: Path | None, weights: Path | None, inputs: Any, outputs: Any) -> Samples:

@@ -35,28 +35,14 @@ def _row_group(path: str, group: int, columns: tuple[str, ...]) -> ndarray:
 
 @dataclass(frozen=True)
 class ParquetColumns(AbstractStoredArray):
-    """Columns of a file as one array (S, *of_sample)."""
+    """Columns of a file as one array."""
 
     path: str
     columns: tuple[str, ...]
-    of_sample: tuple[int, ...]
+    shape: tuple[int, ...]
     ends: tuple[int, ...]  # of the row groups
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return (self.ends[-1], *self.of_sample)
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        return np.dtype(float)
-
-    @property
-    def chunk(self) -> int:
-        return self.ends[0]
-
-    @property
-    def place(self) -> str:
-        return f"`{self.path}`"
+    chunk: int
+    dtype: np.dtype[Any]
 
     def read(self, first: int, stop: int) -> ndarray:
         parts, begin = [], 0
@@ -65,7 +51,7 @@ class ParquetColumns(AbstractStoredArray):
                 rows = _row_group(self.path, group, self.columns)
                 parts.append(rows[max(first - begin, 0) : stop - begin])
             begin = end
-        return np.concatenate(parts).reshape(-1, *self.of_sample)
+        return np.concatenate(parts).reshape(-1, *self.shape[1:])
 
 
 def open_parquet(path: Path, inputs: Any, outputs: Any, jacobians: bool | None) -> Samples:
@@ -82,7 +68,7 @@ def open_parquet(path: Path, inputs: Any, outputs: Any, jacobians: bool | None) 
     _row_group.cache_clear()
 
     def columns(chosen: Sequence[str], of_sample: tuple[int, ...]) -> ParquetColumns:
-        return ParquetColumns(place, tuple(chosen), of_sample, ends)
+        return ParquetColumns(place, tuple(chosen), (ends[-1], *of_sample), ends, ends[0], np.dtype(float))
 
     J = columns([names[j] for j in entries], (len(y), len(x))) if entries else None
     data = stored_data(columns(x, (len(x),)), columns(y, (len(y),)), J, None)

@@ -43,9 +43,9 @@ class ZarrArray(AbstractStoredArray):
 
     path: str
     name: str
-    shape_there: tuple[int, ...]
-    kind: np.dtype[Any]
-    chunk_length: int
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    chunk: int
 
     @classmethod
     def open(cls, path: str, name: str) -> ZarrArray:
@@ -66,22 +66,6 @@ class ZarrArray(AbstractStoredArray):
             )
         length = array.shards[0] if array.shards else array.chunks[0]
         return cls(path, name, tuple(array.shape), np.dtype(array.dtype), int(length))
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return self.shape_there
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        return self.kind
-
-    @property
-    def chunk(self) -> int:
-        return self.chunk_length
-
-    @property
-    def place(self) -> str:
-        return f"`{self.path}`"
 
     def read(self, first: int, stop: int) -> ndarray:
         try:

@@ -1,0 +1,82 @@
+"""Samples of a Python function: values, and Jacobians by a complex step or by central differences."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+from numpy import ndarray
+
+from ..._support._arrays import read_array
+from ..._support._checks import as_array
+from ..._support._errors import DecouplingWarning, InputError
+from .._samples import Differences, Samples, VectorFunction
+
+_CHECKED_POINTS = 30
+
+
+def sample_function(f: VectorFunction, X: object, jac: VectorFunction | Differences | None) -> Samples:
+    """See `Samples.from_function`."""
+    points = as_array("X", X, ("S", "m"))
+    if points.size == 0:
+        raise InputError(f"`X` must hold at least one point with at least one coordinate. Got shape {points.shape}.")
+    F = _values(f, points)
+    if callable(jac):
+        return Samples(points, F=F, J=jac(points))
+    if jac == "central":
+        return Samples(points, F=F, J=_central(f, points))
+    if jac == "complex-step":
+        return Samples(points, F=F, J=_complex_step(f, points))
+    if jac is not None:
+        raise InputError(f'`jac` must be a function, "complex-step" or "central". Got {jac!r}.')
+    checked = points[:: -(-len(points) // _CHECKED_POINTS)]
+    central = _central(f, checked)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", np.exceptions.ComplexWarning)
+            tolerance = 1e-6 * float(np.max(np.abs(central), initial=0.0))
+            agrees = np.allclose(_complex_step(f, checked), central, rtol=1e-6, atol=tolerance)
+            reason = "its complex step disagrees with central differences"
+    except Exception as error:  # whatever a user's function does when it meets complex numbers
+        agrees, reason = False, f"it does not take complex numbers ({error})"
+    if agrees:
+        return Samples(points, F=F, J=_complex_step(f, points))
+    warnings.warn(
+        f'The Jacobian of `f` is taken by central differences: {reason}. Give `jac="central"` to accept this, or '
+        "a function for exact Jacobians.",
+        DecouplingWarning,
+        stacklevel=3,
+    )
+    return Samples(points, F=F, J=_central(f, points))
+
+
+def _values(f: VectorFunction, X: ndarray) -> ndarray:
+    values = np.array(
+        read_array("`f` must map an array of shape (S, m) to one of shape (S, n)", f(X))
+    )  # f may use it again
+    if values.ndim != 2 or values.shape[0] != X.shape[0]:
+        raise InputError(
+            f"`f` must map an array of shape (S, m) to one of shape (S, n). Got {values.shape} for {X.shape}."
+        )
+    return values
+
+
+def _complex_step(f: VectorFunction, X: ndarray, step: float = 1e-20) -> ndarray:
+    columns = []
+    for j in range(X.shape[1]):
+        moved = X.astype(complex)
+        moved[:, j] += 1j * step
+        columns.append(np.imag(_values(f, moved)) / step)
+    return np.stack(columns, axis=-1)
+
+
+def _central(f: VectorFunction, X: ndarray) -> ndarray:
+    """Fourth-order central differences; the step balances truncation against rounding."""
+    columns = []
+    for j in range(X.shape[1]):
+        h = np.zeros_like(X)
+        h[:, j] = np.finfo(float).eps ** 0.2 * np.maximum(1.0, np.abs(X[:, j]))
+        near = _values(f, X + h) - _values(f, X - h)
+        far = _values(f, X + 2 * h) - _values(f, X - 2 * h)
+        columns.append((8 * near - far) / (12 * h[:, j : j + 1]))
+    return np.stack(columns, axis=-1)
