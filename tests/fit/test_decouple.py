@@ -121,6 +121,10 @@ def test_ranks_that_the_data_cannot_determine_give_a_warning_and_a_note():
     X = points(2, 40)
     with pytest.warns(dc.DecouplingWarning, match="above m n = 2"):
         dc.decouple(dc.Samples(X, F=X[:, :1], J=np.ones((40, 1, 2))), 3, 2, solver=QUICK, progress=False)
+    line = dc.Samples(X, F=X[:, :1])
+    dc.decouple(line, 3, 2, linear=True, n_starts=1, progress=False)  # a linear part takes the straight lines
+    with pytest.warns(dc.DecouplingWarning, match=r"above n m \(m \+ 1\) / 2 = 3"):
+        dc.decouple(line, 4, 2, linear=True, n_starts=1, progress=False)
 
 
 @pytest.mark.parametrize("solver", [dc.Proj(), dc.Constr(), dc.Zniyed(), dc.Hollander(), dc.Dreesen()], ids=repr)

@@ -175,9 +175,14 @@ def _undetermined(samples: Samples, layers: tuple[LayerBasis, ...], *, linear: b
             f"`ranks` {tuple(ranks)} ask for {unknowns} free parameters, but the samples give {equations} numbers: the "
             "answer is one of many. Lower the ranks or degrees, or give more samples."
         )
-    if len(ranks) == 1 and ranks[0] > m * n:
+    if len(ranks) == 1 and not linear and ranks[0] > m * n:
         notes.append(
-            f"`ranks` must not be above m n = {m * n} for a unique single-layer decoupling. Got {ranks[0]}: the "
-            "functions found are one choice of many."
+            f"`ranks` must not be above m n = {m * n} for unique slopes. Got {ranks[0]}: straight lines can be moved "
+            "from one function to the others. Give linear=True, which takes them out of the functions."
+        )
+    if len(ranks) == 1 and linear and ranks[0] > n * m * (m + 1) // 2:
+        notes.append(
+            f"`ranks` must not be above n m (m + 1) / 2 = {n * m * (m + 1) // 2} for unique bends. Got {ranks[0]}: "
+            "parabolas can be moved from one function to the others."
         )
     return tuple(notes)

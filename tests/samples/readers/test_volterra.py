@@ -56,3 +56,19 @@ def test_kernels_need_not_be_symmetric_nor_have_an_axis_for_one_output():
 def test_wrong_kernels_are_refused(kernels, message):
     with pytest.raises(dc.InputError, match=message):
         dc.Samples.from_volterra(kernels, np.ones((4, 2)))
+
+
+def test_filters_behind_the_functions_give_toeplitz_rows():
+    front, back = [[0.2, 1.0, 0.6], [1.0, -0.7, 0.3]], [[1.0, 0.5, 0.2], [0.4, -0.8, 0.3]]
+    shifted = [[np.pad(h, (k, 2 - k)) for k in range(3)] for h in front]
+    cube = sum(
+        back[b][k] * np.multiply.outer(np.outer(h, h), h) / (1 + b) for b in range(2) for k, h in enumerate(shifted[b])
+    )
+    square = sum(back[1][k] * np.outer(h, h) for k, h in enumerate(shifted[1]))
+    samples = dc.Samples.from_volterra([0.0, np.zeros(5), square, cube], np.random.default_rng(0).normal(size=(120, 5)))
+    result = dc.decouple(samples, 6, 3, linear=True, progress=False)
+    assert result.identifiability.locally_unique
+    W0 = result.decoupling.W[0]
+    found = W0 / np.linalg.norm(W0, axis=1, keepdims=True)
+    wanted = np.concatenate(shifted) / np.linalg.norm(np.concatenate(shifted), axis=1, keepdims=True)
+    assert_allclose(np.sort(np.abs(wanted @ found.T).max(axis=1)), 1.0, atol=1e-9)
