@@ -16,13 +16,14 @@ import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
-from ..bases import LayerBasis
+from ..bases import Chebyshev, LayerBasis
 from ._algebraic import cpd_directions
 from ._chain import Parameters
 from ._core import Core
 from ._levenberg import descend
 from ._parameters import exists
 from ._paratuck2 import decompose, needed_samples
+from ._placed import placed
 from ._relaxed import Relaxed, n_products
 from ._rows import Rows
 from ._starts import Orthonormal
@@ -40,6 +41,7 @@ _SHARE = 0.8  # of the numbers given: a relaxed model with more coefficients tha
 # Coefficients of a relaxed tail beyond which the search for the whole model is faster: of two layers, and of more.
 _TAIL_OF_TWO, _TAIL_UP_TO = 20, 50
 _DEEPER_ROUNDS = 24  # after a first layer
+_STAND_IN = 16  # largest degree of polynomials that stand in for other functions
 
 
 @dataclass(frozen=True)
@@ -92,12 +94,10 @@ def way(data: Sampled, layers: tuple[LayerBasis, ...]) -> str | None:
     (S, m), J = data.X.shape, data.J
     if L == 1:
         return "CPD" if J is not None and ranks[0] <= min(J.shape[1:]) else None
-    if any(layer.free_domain.any() for layer in layers[:-1]):
-        return None
     if L == 2 and J is not None and tuple(ranks) == J.shape[:0:-1] and min(ranks) >= 2 and needed_samples(*ranks) <= S:
         return "algebraic ParaTuck-2"
     degrees = [basis.polynomial_degree for layer in layers[1:] for basis in layer.bases]
-    if None in degrees or (L == 2 and J is not None):
+    if None in degrees or (L == 2 and J is not None) or layers[0].free_domain.any():
         return None
     count = n_products(ranks[0], _tail_degree(layers))
     known = S * ((data.F is not None) + (0 if J is None else m))
@@ -119,31 +119,81 @@ def inner_layers(
         W = cpd_directions(data.J, len(layers[0].bases), rng)
         return None if W is None else [_with_offset(W)]
     if name == "algebraic ParaTuck-2":
-        return _two_layers(data, layers[0], rng)
+        return _two_layers(data, layers, rng)
     return _peeled(data, layers, rng, budget, rounds) if name == "peeling" else None
 
 
-def _two_layers(data: Sampled, layer: LayerBasis, rng: np.random.Generator) -> Parameters | None:
-    """W_0 and W_1 by algebra; then c_1 from diagonals that are known up to one factor per sample: one null vector."""
+def _two_layers(data: Sampled, layers: tuple[LayerBasis, ...], rng: np.random.Generator) -> Parameters | None:
+    """W_0 and W_1 by algebra; then c_1 from diagonals that are known up to one factor per sample: one null vector.
+
+    That needs domains. Functions of the first layer that have none yet are polynomials at first, whose slopes tell
+    where the domains are; with the first layer known, the slopes of the second tell the same of its own.
+    """
     assert data.J is not None
     factors = decompose(data.J, rng)
     if factors is None:
         return None
-    W = _with_offset(factors.C)
-    t = data.X @ factors.C.T
-    middle, half = (a[0] for a in visited_range(t[None], layer, exactly=True))
-    W = (W - np.pad(middle[:, None], ((0, 0), (factors.C.shape[1], 0)))) / half[:, None]
-    slopes, h = layer.derivative((t - middle) / half), factors.h  # (S, r, d), (S, r) of unit length
+    layer = layers[0]
+    unplaced = layer.free_domain.any()
+    fitted = LayerBasis.of(Chebyshev(_stand_in(len(data.X), len(layer.bases))), len(layer.bases)) if unplaced else layer
+    u = data.X @ factors.C.T
+    middle, half = (a[0] for a in visited_range(u[None], fitted, exactly=True))
+    W = _on(_with_offset(factors.C), middle, half)
+    t = (u - middle) / half
+    c = _coefficients(fitted.derivative(t), factors.h, exists(fitted, fitted.size)) * half[:, None]  # slopes by t
+    if unplaced:
+        W, c = _placed_layer(layer, W, t, np.einsum("srd,rd->sr", fitted.derivative(t), c))
+    V = _with_offset(factors.B)
+    if layers[1].free_domain.any():
+        t = data.X @ W[:, :-1].T + W[:, -1]
+        h = np.einsum("srd,rd->sr", layer.derivative(t), c) * _scales(W, factors.C)
+        factor = np.einsum("sr,sr->s", h, factors.h)[:, None]
+        g = factors.g / np.where(factor != 0.0, factor, 1.0)
+        z = np.einsum("srd,rd->sr", layer.evaluate(t), c)
+        V, _ = _placed_layer(layers[1], V, z @ factors.B.T, g)
+    inner = [W, c, V]
+    return inner if all(np.all(np.isfinite(p)) for p in inner) else None
+
+
+def _stand_in(S: int, r: int) -> int:
+    """The degree of polynomials in place of functions whose domains are not known."""
+    return int(np.clip(S // (2 * r), 3, _STAND_IN))
+
+
+def _coefficients(slopes: Float[ndarray, "S r d"], h: Float[ndarray, "S r"], there: ndarray) -> Float[ndarray, "r d"]:
+    """(I - h h^T) g' = 0 at every sample, and g'_j = sum_k c_jk phi'_k; the rows h have unit length."""
     S, r, d = slopes.shape
-    # (I - h h^T) g' = 0 at every sample, and g'_j = sum_k c_jk phi'_k
     table = -h[:, :, None, None] * (h[:, None, :, None] * slopes[:, None])
     table[:, np.arange(r), np.arange(r)] += slopes
-    there = exists(layer, d).ravel()
-    triangle = np.linalg.qr(table.reshape(S * r, r * d)[:, there], mode="r")
-    c = np.zeros(r * d)
+    triangle = np.linalg.qr(table.reshape(S * r, r * d)[:, there.ravel()], mode="r")
+    c = np.zeros((r, d))
     c[there] = np.linalg.svd(triangle)[2][-1]
-    inner = [W, c.reshape(r, d), _with_offset(factors.B)]
-    return inner if all(np.all(np.isfinite(p)) for p in inner) else None
+    return c
+
+
+def _placed_layer(
+    layer: LayerBasis, W: Float[ndarray, "r k1"], t: Float[ndarray, "S r"], slopes: Float[ndarray, "S r"]
+) -> tuple[Float[ndarray, "r k1"], Float[ndarray, "r d"]]:
+    """W with domains that meet the slopes g'(t), for functions that have to find theirs, and all coefficients."""
+    middle, half = np.zeros(len(W)), np.ones(len(W))
+    c = np.zeros((len(W), layer.size))
+    for j, basis in enumerate(layer.bases):
+        found = placed(basis, t[:, j], slopes[:, j]) if basis.free_domain else None
+        if found is None:
+            c[j, : basis.size] = np.linalg.lstsq(basis.derivative(t[:, j]), slopes[:, j], rcond=None)[0]
+        else:
+            middle[j], half[j], c[j, : basis.size] = found
+    return _on(W, middle, half), c
+
+
+def _on(W: Float[ndarray, "r k1"], middle: Float[ndarray, " r"], half: Float[ndarray, " r"]) -> ndarray:
+    """W with b as its last column, for arguments (t - middle) / half."""
+    return np.concatenate([W[:, :-1], W[:, -1:] - middle[:, None]], axis=1) / half[:, None]
+
+
+def _scales(W: Float[ndarray, "r k1"], C: Float[ndarray, "r k"]) -> Float[ndarray, " r"]:
+    """By how much the rows of W are longer than those of C, whose directions they have."""
+    return np.einsum("rk,rk->r", W[:, :-1], C) / np.einsum("rk,rk->r", C, C)
 
 
 def _with_offset(W: Float[ndarray, "r k"]) -> Float[ndarray, "r k1"]:
