@@ -12,9 +12,11 @@ from decoupling.bases import LayerBasis
 from decoupling.solvers import Problem
 from decoupling.solvers._core import Core
 from decoupling.solvers._paratuck2 import decompose, needed_samples
-from decoupling.solvers._relaxed import Polynomials, Relaxed, n_products
+from decoupling.solvers._polynomials import Polynomials, n_products
+from decoupling.solvers._relaxed import Relaxed
 from decoupling.solvers._rows import Rows
-from decoupling.solvers._structured import Budget, Sampled, inner_layers, way
+from decoupling.solvers._sampled import Budget, Sampled
+from decoupling.solvers._structured import inner_layers, ways
 from tests.strategies import points, sampled
 
 FOREVER = Budget(math.inf, lambda _: None)
@@ -134,7 +136,9 @@ def test_the_true_first_layer_leaves_nothing_of_the_data_and_its_tail_is_known()
         ((5, 4, 5), (3,), True, "CPD"),
         ((3, 2, 2, 3), (3, 3), True, "algebraic ParaTuck-2"),
         ((3, 2, 2, 3), (3, 3), False, "peeling"),
-        ((3, 2, 2, 2, 3), (3, 2, 2), True, "peeling"),
+        ((8, 5, 5, 8), (2, 3), True, "parallel gradients"),
+        ((3, 2, 2, 2, 3), (3, 2, 2), True, "parallel gradients"),
+        ((4, 3, 3, 3, 4), (2, 2, 2), True, "parallel gradients"),
     ],
 )
 def test_inner_layers_are_read_from_clean_data(dims, degrees, jacobians, expected):
@@ -144,8 +148,9 @@ def test_inner_layers_are_read_from_clean_data(dims, degrees, jacobians, expecte
     rows = Rows.of(problem, 1.0)
     data = Sampled.of(Core.of(rows, dims[1], dims[-2]).rows(rows))
     data = data if jacobians else Sampled(data.X, data.F, None)
-    assert way(data, problem.layers) == expected
-    assert len(inner_layers(data, problem.layers, np.random.default_rng(0), FOREVER)) == 2 * len(degrees) - 1
+    assert ways(data, problem.layers)[0] == expected
+    inner = inner_layers(expected, data, problem.layers, np.random.default_rng(0), FOREVER)
+    assert len(inner) == 2 * len(degrees) - 1
     result = dc.decouple(
         samples if jacobians else dc.Samples(samples.X, F=samples.F), system.ranks, degrees, progress=False
     )
@@ -157,10 +162,12 @@ def test_there_is_no_way_where_bases_or_ranks_do_not_allow_one():
     X = points(2, 30)
     data = Sampled(X, np.zeros((30, 2)), np.zeros((30, 2, 2)))
     tanh = tuple(LayerBasis.of(dc.Tanh(), 2) for _ in range(3))
-    assert way(data, tanh) is None and inner_layers(data, tanh, np.random.default_rng(0), FOREVER) is None
-    assert way(data, layers_of((3,), (3,))) is None
-    assert way(Sampled(X, data.F, None), layers_of((2,), (3,))) is None
-    assert way(data, layers_of((3, 2, 2), (2, 2, 2))) is None
+    assert ways(data, tanh) == []
+    assert ways(data, layers_of((3,), (3,))) == []
+    assert ways(Sampled(X, data.F, None), layers_of((2,), (3,))) == []
+    assert ways(data, layers_of((2, 2, 3), (2, 2, 2))) == ["peeling"]
+    assert ways(data, layers_of((3, 2, 3), (2, 2, 2))) == []
+    assert inner_layers("CPD", data, layers_of((2,), (3,)), np.random.default_rng(0), FOREVER) is None
 
 
 # The same factors as a decomposition of its own

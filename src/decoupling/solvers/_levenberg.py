@@ -83,7 +83,10 @@ class Tall(AbstractLinearisation):
         size = np.maximum(size, 1e-6 * size.max()) if size.any() else np.ones(N)
         level = max(float(damping[0]) - _LEAST_DAMPING, 0.0)  # none at all once every step is a good one
         Q, R = np.linalg.qr(Z.T / size)
-        left, singular, right = np.linalg.svd(R, full_matrices=False)
+        try:
+            left, singular, right = np.linalg.svd(R, full_matrices=False)
+        except np.linalg.LinAlgError:  # entries so far apart that it does not converge
+            return np.full((1, N), np.nan), np.zeros(1)
         turned = left.T @ (Q.T @ self.residual[0])
         # Scalings that change nothing have singular values of rounding.
         kept = singular > _NO_CHANGE * singular[0]

@@ -33,10 +33,14 @@ class Factors(NamedTuple):
     C: Float[ndarray, "r1 r1"]
 
 
+def n_products_of_entries(r1: int, r2: int) -> int:
+    """Products of two entries of a slice."""
+    return comb(r1 * r2 + 1, 2)
+
+
 def needed_samples(r1: int, r2: int) -> int:
     """As many slices as there are products, less the quadrics that they satisfy."""
-    N = r1 * r2
-    return N * (N + 1) // 2 - comb(r1, 2) * comb(r2, 2)
+    return n_products_of_entries(r1, r2) - comb(r1, 2) * comb(r2, 2)
 
 
 def decompose(T: Float[ndarray, "S r2 r1"], rng: np.random.Generator) -> Factors | None:

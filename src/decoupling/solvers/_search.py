@@ -25,10 +25,11 @@ from ._equations import Equations
 from ._levenberg import Descent, descend
 from ._parameters import exists, parameters_of
 from ._residuals import Complete, Eliminated
+from ._sampled import Budget, Sampled
 from ._smooth_polish import PHASES, Smoothed, effective_note, refined, smooth
 from ._starts import AbstractStart, Normal, Orthonormal
 from ._status import Status
-from ._structured import Budget, Sampled, inner_layers, way
+from ._structured import PEELING, inner_layers, ways
 from ._window import on_window
 from ._work_size import batch_bytes
 
@@ -157,16 +158,18 @@ class Search:
         data = Sampled.of(self.equations.eliminated.rows)
         if self.problem.linear and data.J is not None:
             data = dataclasses.replace(data, J=data.J - data.J.mean(axis=0))  # A is the same in all slices
-        name = way(data, self.problem.layers)
-        if name is None:
-            return
         deadline = self.began + _PEELING * self.options.max_seconds
-        for _ in range(min(_CANDIDATES if name == "peeling" else 1, self.n_starts)):
+        names = [name for name in ways(data, self.problem.layers) for _ in range(_CANDIDATES if name == PEELING else 1)]
+        for name in names[: self.n_starts]:
             budget = Budget(deadline, self._report(name, len(self.table)))
-            inner = inner_layers(data, self.problem.layers, self.rng, budget)
-            if inner is None:
+            try:
+                inner = inner_layers(name, data, self.problem.layers, self.rng, budget)
+            except KeyboardInterrupt:
                 return
-            self._try(name, [p[None] for p in inner])
+            if inner is not None:
+                self._try(name, [p[None] for p in inner])
+            elif name == PEELING:
+                return
             if self.found or self.interrupted:
                 return
 
