@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import abc
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -11,6 +10,7 @@ import numpy as np
 from jaxtyping import Bool, Float
 from numpy import ndarray
 
+from .._support._clock import now
 from ._chain import Parameters
 from ._normal import solve_each
 from ._preconditioner import Preconditioner
@@ -189,7 +189,7 @@ def descend(
 
     A start has settled when it lost less than the share `settles_at` of its cost in fifteen steps. With `to_rounding`
     an exact start goes on as long as it improves. `halve_at` names steps after which the worse half of the starts is
-    dropped; `deadline` is a time of `time.perf_counter`. `observe` is shown the parameters and costs of all starts
+    dropped; `deadline` is a time of `now`. `observe` is shown the parameters and costs of all starts
     after every step, and ends the descent by returning False.
     """
     with np.errstate(all="ignore"):  # a trial that overflows has a cost of infinity or NaN and is rejected
@@ -225,7 +225,7 @@ def descend(
                 break
             if cost.min() <= exact and not (to_rounding and _still_falling(record)):
                 break
-            out_of_time = time.perf_counter() > deadline
+            out_of_time = now() > deadline
             if out_of_time:
                 break
             keep = np.ones(len(cost), dtype=bool)

@@ -25,7 +25,7 @@ _SHORTER = (1.0, 0.3, 0.1, 0.03)
 _STALLED = 0.999
 _SAME = 1.0 - 1e-9  # cosine between combinations that are the same one
 _REFINED = 4  # guesses per function that are refined
-_TRIED, _FOLLOWED = 8, 3  # starts of a search per function: those that are drawn, and the best that are followed
+_TRIED = 3  # random starts per function in a round
 _ROUNDS = 10
 _ROOT = 1e-4  # of the median size at random combinations
 
@@ -79,9 +79,9 @@ class Parallel:
             # b = beta a + c with c across a: only beta and the length of a change what is across.
             beta, longer = np.sum(a * b, axis=1, keepdims=True) / square, (a[:, None] @ da)[:, 0] / square
             turned = self._across(a, b[..., None] * longer[:, None] - beta[..., None] * da).reshape(len(M), -1)
-            table = np.block([[M, turned], [v, np.zeros(len(turns))]])
-            Q, R = np.linalg.qr(table)
-            move = np.linalg.solve(R, Q.T @ np.append(M @ v, 0.0))[len(v) :] @ turns
+            table = np.block([[M, turned, (M @ v)[:, None]], [v, np.zeros(len(turns) + 1)]])
+            R = np.asarray(np.linalg.qr(table, mode="r"))[:-1]  # the right-hand side is its last column
+            move = np.linalg.solve(R[len(v) :, len(v) : -1], R[len(v) :, -1]) @ turns
             move *= min(1.0, _LONGEST / max(float(np.linalg.norm(move)), np.finfo(float).tiny))
             trials = (self.at(_unit(k - part * move)) for part in _SHORTER)
             better = next((trial for trial in trials if trial.size < one.size), None)
@@ -109,7 +109,7 @@ class Parallel:
                 known = np.linalg.qr(np.stack([root.k for root in roots]).T)[0]
                 guesses[::2] -= (guesses[::2] @ known) @ known.T
             near = sorted((self.at(_unit(k)) for k in guesses), key=lambda one: one.size)
-            for guess in near[: _FOLLOWED * self.n_functions]:
+            for guess in near:
                 if self.budget.over():
                     return roots
                 one = self.refined(guess)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -10,6 +9,7 @@ import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
+from .._support._clock import now
 from ._rows import Rows
 
 _LEAST_SIZE = 1e-6  # of the mean, for a sample that is nearly 0
@@ -56,7 +56,7 @@ class Budget:
     progress: Callable[[float], None]
 
     def over(self) -> bool:
-        return time.perf_counter() > self.deadline
+        return now() > self.deadline
 
 
 def with_offset(W: Float[ndarray, "r k"]) -> Float[ndarray, "r k1"]:

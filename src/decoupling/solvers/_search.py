@@ -9,7 +9,6 @@ the same minimum, or the budget of starts or seconds is used up.
 from __future__ import annotations
 
 import dataclasses
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -17,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy import ndarray
 
+from .._support._clock import now
 from .._support._errors import SolverError
 from ..model._decoupling import Decoupling
 from ._abstract import History, ProgressCallback, Solution, StartRow
@@ -92,7 +92,7 @@ class Search:
     ) -> None:
         self.options, self.equations = options, equations
         self.n_starts, self.rng, self.progress = n_starts, rng, progress
-        self.began = time.perf_counter()
+        self.began = now()
         self.problem, self.L = equations.problem, len(equations.problem.layers)
         larger = 1 if equations.penalty is None else _LARGER
         problem = equations.problem
@@ -120,7 +120,7 @@ class Search:
     @property
     def seconds(self) -> float:
         """How long it has taken."""
-        return time.perf_counter() - self.began
+        return now() - self.began
 
     @property
     def misfit(self) -> float:
@@ -134,7 +134,7 @@ class Search:
         """Whether another batch is worth its time."""
         if not self.table:
             return True
-        out_of_time = time.perf_counter() - self.began > self.options.max_seconds
+        out_of_time = now() - self.began > self.options.max_seconds
         if self.interrupted or out_of_time or len(self.table) >= self.n_starts or self.found:
             return False
         least = _LEAST_STARTS * 4 ** (self.L - 1)
@@ -292,7 +292,7 @@ class Search:
                 error_values=error_F,
                 steps=descent.steps + polished.steps,
                 status=status,
-                seconds=time.perf_counter() - self.began,
+                seconds=now() - self.began,
             )
 
     def _sharpen(self, residuals: Eliminated | Complete, descent: Descent) -> None:
@@ -332,7 +332,7 @@ class Search:
                     error_values=float("nan"),
                     steps=descent.steps,
                     status=Status.NONFINITE if broken else Status.DROPPED,
-                    seconds=time.perf_counter() - self.began,
+                    seconds=now() - self.began,
                 )
             )
 
