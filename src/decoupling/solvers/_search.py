@@ -31,7 +31,7 @@ from ._starts import AbstractStart, Normal, Orthonormal
 from ._status import Status
 from ._structured import PEELING, inner_layers, ways
 from ._window import on_window
-from ._work_size import batch_bytes
+from ._work_size import starts_within
 
 GIVEN = "the given start"
 _HALVE_EVERY = 30  # steps after which the worse half of a batch is dropped
@@ -98,8 +98,8 @@ class Search:
         self.problem, self.L = equations.problem, len(equations.problem.layers)
         larger = 1 if equations.penalty is None else _LARGER
         problem = equations.problem
-        fitting = options.memory // batch_bytes(equations.eliminated.rows, problem.layers, linear=problem.linear)
-        most = int(max(1, min(larger * options.batch_size, n_starts, fitting)))
+        fitting = starts_within(options.memory, equations.eliminated.rows, problem.layers, linear=problem.linear)
+        most = min(larger * options.batch_size, n_starts, fitting)
         self.batch_size = most if equations.small else 1  # large starts run one at a time
         self.given = options.start if isinstance(options.start, Decoupling) else None
         last_is_given = equations.fixed is not None and {f"W{self.L}", f"g{self.L}"} & set(equations.fixed.given)

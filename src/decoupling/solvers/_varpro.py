@@ -251,7 +251,10 @@ class VarPro(AbstractWeightedSolver):
     ) -> Search:
         """Candidates, then random starts, until one is exact or more are not worth their time."""
         ridge = 0.0 if self.ridge == "auto" else self.ridge
-        equations = Equations(problem, lam=self.lam, ridge=ridge, fixed=self.fixed, penalty=self._penalty(problem))
+        memory = budget(self.memory)
+        equations = Equations(
+            problem, lam=self.lam, ridge=ridge, fixed=self.fixed, penalty=self._penalty(problem), memory=memory
+        )
         options = SearchOptions(
             self.lam,
             self.max_steps,
@@ -260,7 +263,7 @@ class VarPro(AbstractWeightedSolver):
             self.max_seconds,
             self.start,
             ridge_follows=self._chooses_ridge(problem) or equations.penalty is not None,
-            memory=budget(self.memory),
+            memory=memory,
             of_pilot=of_pilot,
         )
         search = Search(options, equations, n_starts, rng, progress)
