@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from . import batch, finiteness, free_run, functions, growth, large, machine, many_samples, network, scale
+from . import batch, finiteness, free_run, functions, growth, large, machine, many_samples, network, scale, slowdown
 
 
 def main() -> None:
@@ -17,7 +17,7 @@ def main() -> None:
     directory = Path(parser.parse_args().output)
     sections = []
     with threadpool_limits(1):
-        for module in (large, batch, functions, growth, finiteness, free_run, network, many_samples, scale):
+        for module in (large, batch, functions, growth, finiteness, free_run, network, many_samples, scale, slowdown):
             print(f"{module.__name__} ...", flush=True)
             sections.append(module.section(directory))
             print(sections[-1], flush=True)

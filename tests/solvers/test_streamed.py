@@ -7,10 +7,12 @@ import pytest
 
 import decoupling as dc
 from decoupling.samples._canonical import canonical_at
-from decoupling.solvers import Problem
+from decoupling.solvers import AbstractSolver, Problem
 from decoupling.solvers._balance import balanced
+from decoupling.solvers._bias import with_bias_correction, with_bias_over_all
 from decoupling.solvers._chain import run_chain
 from decoupling.solvers._coefficients import constrained, projected, projected_weighted
+from decoupling.solvers._dreesen import cpd_sweep, fit_functions
 from decoupling.solvers._overview import Extent
 from decoupling.solvers._parameters import parameters_of
 from decoupling.solvers._residuals import Complete
@@ -18,10 +20,12 @@ from decoupling.solvers._rows import Rows
 from decoupling.solvers._standard import standard_units
 from decoupling.solvers._starts import draw_factors
 from decoupling.solvers._streamed import gradient_task, normal_task, on_whole_window, part_task
-from decoupling.solvers._streamed_sweep import Factors, _sweep, residual_task
+from decoupling.solvers._streamed_cpd import StreamedCPD, _diagonals
+from decoupling.solvers._streamed_sweep import Factors, Passes
 from decoupling.solvers._sweep import explicit_residual, sweep, value_residual
 from decoupling.solvers._whole import Whole
 from decoupling.solvers._window import on_window
+from decoupling.solvers._zniyed import zniyed_sweep
 
 pytest.importorskip("zarr")
 
@@ -137,12 +141,52 @@ def test_a_sweep_over_portions_is_the_sweep_over_arrays(ranks, weights, update):
     state = draw_factors(problem, start, 1, np.random.default_rng(0))
     wanted = sweep(problem, state, 1e-2, update)
     factors = Factors(tuple(state.W), tuple(state.domain), tuple(state.C))
-    found = _sweep(whole, problem, frame, factors, 1e-2, update, lambda **_: None)
+    passes = Passes(whole, problem, frame, lambda **_: None)
+    found = passes.sweep(factors, 1e-2, update)
     for a, b in zip((*found.W, *found.domain, *found.C), (*wanted.W, *wanted.domain, *wanted.C), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-6, atol=1e-7 * np.abs(b).max())
-    residuals = samples.data.reduce(residual_task, frame, layers, found)
+    residuals = passes.residuals(found)
     np.testing.assert_allclose(residuals[0], explicit_residual(problem, wanted), rtol=1e-6)
     np.testing.assert_allclose(residuals[1], value_residual(problem, wanted), rtol=1e-6)
+
+
+@pytest.fixture(params=WEIGHTS, ids=str)
+def passes(request):
+    """Passes over portions of one layer, a start, and the problem of all samples."""
+    f, samples = noisy((4, 2, 3), weights=request.param)
+    whole = whole_of(samples, tuple(g.layer for g in f.g))
+    problem = whole.problem_of(samples)
+    start = dc.systems.random_system((4, 2, 3), (3,), rng=7)
+    state = draw_factors(problem, start, 1, np.random.default_rng(0))
+    return Passes(whole, problem, whole.overview.frame(1.0), lambda **_: None), state, problem
+
+
+def test_a_sweep_of_zniyed_over_portions_is_the_one_over_arrays(passes):
+    over, state, problem = passes
+    wanted = zniyed_sweep(problem, state, 1e-2)
+    found = over.output_first(Factors(tuple(state.W), tuple(state.domain), tuple(state.C)), 1e-2, projected)
+    for a, b in zip((*found.W, *found.domain, *found.C), (*wanted.W, *wanted.domain, *wanted.C), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-6, atol=1e-8 * np.abs(b).max())
+
+
+def test_a_cpd_over_portions_is_the_one_over_arrays(passes):
+    over, state, problem = passes
+    cpd = StreamedCPD(over.whole, problem, over.frame)
+    W = cpd.sweep(cpd.sweep((state.W[0], state.W[1], state.W[1])))
+    first = dataclasses.replace(state, G=[_diagonals(problem, (state.W[0], state.W[1], state.W[1]))])
+    wanted = cpd_sweep(problem, cpd_sweep(problem, first))
+    for a, b in zip(W[:2], wanted.W, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-6, atol=1e-8 * np.abs(b).max())
+    np.testing.assert_allclose(cpd.residual(W), wanted.residual_J, rtol=1e-6)
+    found, wanted = cpd.fitted(W), fit_functions(problem, wanted)
+    np.testing.assert_allclose(found.C[0], wanted.C[0], rtol=1e-6, atol=1e-8 * np.abs(wanted.C[0]).max())
+
+
+def test_constants_are_corrected_by_all_samples(passes):
+    over, _, problem = passes
+    model = dc.systems.random_system((4, 2, 3), (3,), rng=7)
+    found, wanted = with_bias_over_all(over.whole, model)[0], with_bias_correction(problem, model)[0]
+    np.testing.assert_allclose(found(problem.samples.X[:5]), wanted(problem.samples.X[:5]), rtol=1e-10)
 
 
 @pytest.mark.parametrize("linear", [False, True])
@@ -203,17 +247,42 @@ def test_stored_samples_are_told_apart_and_judged_like_arrays(stored):
 
 
 @pytest.mark.parametrize(
-    "solver", [dc.Proj(max_steps=3), dc.Constr(max_steps=3), dc.TwoStage(dc.Proj(max_steps=2), max_runs=2)]
+    "solver",
+    [
+        dc.Proj(max_steps=3),
+        dc.Constr(max_steps=3),
+        dc.TwoStage(dc.Proj(max_steps=2), max_runs=2),
+        dc.Zniyed(max_steps=3),
+        dc.Hollander(max_steps=3),
+        dc.Dreesen(max_steps=3),
+    ],
+    ids=lambda solver: type(solver).__name__,
 )
 def test_alternating_solvers_sweep_over_stores(solver, stored):
-    _, store = stored
+    samples, store = stored
     result = dc.decouple(store, 2, 3, solver=solver, n_starts=2, progress=False)
     assert any("sweeps over all 1200 samples" in note for note in result.notes)
-    assert np.isfinite(result.error_jacobian) and result.error_jacobian < 0.5
+    assert result.error_jacobian < 0.5 and result.error_values < 0.5
+    left = samples.F - result.decoupling(samples.X)
+    if not solver.uses_values:  # constants are those of all samples
+        np.testing.assert_allclose(left.mean(axis=0), 0.0, atol=1e-9 * np.abs(samples.F).max())
 
 
-def test_other_solvers_say_that_theirs_is_the_answer_for_the_pilot(stored):
-    result = dc.decouple(stored[1], 2, 3, solver=dc.Dreesen(), n_starts=1, progress=False)
+@dataclasses.dataclass(frozen=True)
+class OfYourOwn(AbstractSolver):
+    """One that knows nothing of stores."""
+
+    default_n_starts = 2
+
+    def check(self, problem):
+        dc.Proj().check(problem)
+
+    def solve(self, problem, *, n_starts, rng, progress):
+        return dc.Proj(max_steps=2).solve(problem, n_starts=n_starts, rng=rng, progress=progress)
+
+
+def test_solvers_of_your_own_say_that_theirs_is_the_answer_for_the_pilot(stored):
+    result = dc.decouple(stored[1], 2, 3, solver=OfYourOwn(), progress=False)
     assert "this is its answer for the pilot" in result.notes[-1]
 
 

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
+from jaxtyping import Float
+from numpy import ndarray
 
 from ..model._decoupling import Decoupling
+from ..samples._data import Portion
 from ._problem import Problem
-from ._weighting import by_output, root_of, weigh, weigh_values, weighted_mean
+from ._weighting import mean_of_sums, root_of, weigh, weigh_values, weighted_mean, weighted_sums
+from ._whole import Whole
 
 
 def with_bias_correction(problem: Problem, model: Decoupling) -> tuple[Decoupling, tuple[str, ...]]:
@@ -19,12 +23,34 @@ def with_bias_correction(problem: Problem, model: Decoupling) -> tuple[Decouplin
     if samples.F is None:
         return model, ()
     b = weighted_mean(samples.F - model(samples.X), problem.weights)
+    total, _ = weighted_sums(samples.F, problem.weights)
+    return _shifted(model, b, total, standard=problem.standard)
+
+
+def with_bias_over_all(whole: Whole, model: Decoupling) -> tuple[Decoupling, tuple[str, ...]]:
+    """The same with the mean over all samples, wherever they are."""
+    if not whole.samples.has_values:
+        return model, ()
+    total, rhs = whole.samples.data.reduce(bias_task, model)
+    return _shifted(model, mean_of_sums(total, rhs), total, standard=whole.overview.standard)
+
+
+def bias_task(portion: Portion, model: Decoupling) -> tuple[ndarray, ndarray]:
+    """Weighted sums of what a model leaves of the values."""
+    assert portion.F is not None
+    return weighted_sums(portion.F - model(portion.X), portion.weights)
+
+
+def _shifted(
+    model: Decoupling, b: Float[ndarray, " n"], total: Float[ndarray, "_ *n"], *, standard: bool
+) -> tuple[Decoupling, tuple[str, ...]]:
+    """A model with b added to its outputs; `total` is the sum of the weights."""
     if model.offset is not None:
         return model.with_parts(offset=model.offset + b), ()
     W_L, last = model.W[-1], model.g[-1]
     design, target = W_L, b
-    if problem.weights is not None and by_output(problem.weights):
-        root = root_of(problem.weights.sum(axis=0, keepdims=True))
+    if total.size > 1:  # outputs count differently
+        root = root_of(total[None])
         design, target = weigh(W_L[None], root)[0], weigh_values(b[None], root)[0]
     constants, *_ = np.linalg.lstsq(design, target, rcond=None)
     C = last.C.copy()
@@ -32,7 +58,7 @@ def with_bias_correction(problem: Problem, model: Decoupling) -> tuple[Decouplin
     corrected = model.with_parts(g=[*model.g[:-1], last.with_coefficients(C)])
     missed = float(np.linalg.norm(b - W_L @ constants))
     if missed > 1e-9 * max(float(np.linalg.norm(b)), 1e-300):
-        if problem.standard:
+        if standard:
             return model.with_parts(offset=b), ()
         note = (
             f"The bias correction could not be met in full: {last.rank} functions do not reach {W_L.shape[0]} outputs; "

@@ -25,8 +25,9 @@ from ._smooth_polish import with_effective
 from ._smoothing import check_smoothing
 from ._started import AbstractStartedSolver
 from ._starts import AbstractStart, Uniform, draw_factors
-from ._streamed_sweep import sweep_over_all
+from ._streamed_sweep import Factors, Passes
 from ._sweep import CoefficientUpdate, sweep
+from ._sweeps_over_all import Sweep, sweep_over_all
 from ._weighting import by_output
 from ._whole import Whole
 
@@ -98,7 +99,7 @@ class Proj(AbstractStartedSolver, AbstractWeightedSolver):
         if whole.linear or found.n_effective is not None:
             return kept_from_pilot(self, found)
         stopping = Stopping(self.min_steps, self.max_steps, self.patience, self.iterate)
-        return sweep_over_all(whole, problem, found, self.lam, self._update(), stopping, progress)
+        return sweep_over_all(whole, problem, found, cmpt_sweep(self._update()), self.lam, stopping, progress)
 
     def _update(self) -> Update:
         return projected_weighted if self.weighted_projection else projected
@@ -165,7 +166,16 @@ class Constr(AbstractStartedSolver, AbstractWeightedSolver):
         if whole.linear or found.n_effective is not None:
             return kept_from_pilot(self, found)
         stopping = Stopping(self.min_steps, self.max_steps, self.patience, self.iterate)
-        return sweep_over_all(whole, problem, found, self.lam, constrained, stopping, progress)
+        return sweep_over_all(whole, problem, found, cmpt_sweep(constrained), self.lam, stopping, progress)
+
+
+def cmpt_sweep(update: Update) -> Sweep:
+    """A sweep over all samples in the order of the paper."""
+
+    def one(passes: Passes, old: Factors, lam: float) -> Factors:
+        return passes.sweep(old, lam, update)
+
+    return one
 
 
 def run_cmpt(

@@ -23,6 +23,7 @@ from ._rows import Rows
 from ._smoothing import Penalty
 from ._weighting import by_output
 from ._window import on_window
+from ._work_size import derivatives_within
 
 
 class Equations:
@@ -40,11 +41,13 @@ class Equations:
         ridge: float,
         fixed: Mapping[str, object],
         penalty: Penalty | None = None,
+        memory: float = np.inf,
     ) -> None:
         self.problem = problem.as_given() if fixed else problem  # given parts are in the units of the user
         self.fixed = Fixed.of(fixed, self.problem) if fixed else None
         problem, L = self.problem, len(problem.layers)
-        self.rows = Rows.of(problem, lam)
+        at_a_time = derivatives_within(memory)
+        self.rows = Rows.of(problem, lam, at_a_time)
         self.floor = exact_below(problem.samples)
         self.template = blank_parameters(problem)
         self.unknowns = Unknowns.of(problem.layers)
@@ -55,7 +58,7 @@ class Equations:
         inner = self.unknowns.mask(self.template[: 2 * L - 1], held) if held else None
         searched = self.rows
         if self.rows.mixing is not None:
-            searched = Rows.of(dataclasses.replace(problem, weights=problem.sample_weights), lam)
+            searched = Rows.of(dataclasses.replace(problem, weights=problem.sample_weights), lam, at_a_time)
         ranks = problem.dims[1:-1]
         # A linear part has every rank, and given parts are in the coordinates of the user.
         whole = problem.linear or fixed

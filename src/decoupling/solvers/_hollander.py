@@ -7,13 +7,15 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ..model._decoupling import Decoupling
-from ._abstract import ProgressCallback, Solution
+from ._abstract import ProgressCallback, Solution, kept_from_pilot
 from ._alternating import Stopping, WhichIterate, solution_of
-from ._cmpt import check_options, needs_jacobians, needs_one_layer, run_cmpt
+from ._cmpt import check_options, cmpt_sweep, needs_jacobians, needs_one_layer, run_cmpt
 from ._coefficients import constrained
 from ._problem import Problem
 from ._started import AbstractStartedSolver
 from ._starts import AbstractStart, Uniform, draw_factors
+from ._sweeps_over_all import sweep_over_all
+from ._whole import Whole
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,3 +62,10 @@ class Hollander(AbstractStartedSolver):
         stopping = Stopping(self.min_steps, self.max_steps, self.patience, self.iterate)
         run = run_cmpt(problem, start, 0.0, constrained, stopping, progress)
         return solution_of(problem, run, uses_values=False, corrected=True)
+
+    def over_all(self, whole: Whole, problem: Problem, found: Solution, progress: ProgressCallback) -> Solution:
+        if whole.linear:
+            return kept_from_pilot(self, found)
+        stopping = Stopping(self.min_steps, self.max_steps, self.patience, self.iterate)
+        sweep = cmpt_sweep(constrained)
+        return sweep_over_all(whole, problem, found, sweep, 0.0, stopping, progress, corrected=True)

@@ -166,7 +166,7 @@ class Descent:
     record: list[float] = field(default_factory=list)
 
 
-def _goes_on(theta: Parameters, cost: ndarray) -> bool:  # noqa: ARG001 (nobody watches)
+def goes_on(theta: Parameters, cost: ndarray) -> bool:  # noqa: ARG001 (nobody watches)
     return True
 
 
@@ -182,7 +182,7 @@ def descend(
     settles_at: float = 1e-3,
     to_rounding: bool = False,
     halve_at: tuple[int, ...] = (),
-    observe: Callable[[Parameters, ndarray], bool] = _goes_on,
+    observe: Callable[[Parameters, ndarray], bool] = goes_on,
     progress: Callable[[float], None],
 ) -> Descent:
     """Minimise the cost of every start until one is exact, all have settled, or steps or time are used up.

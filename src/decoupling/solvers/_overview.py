@@ -16,7 +16,7 @@ from ..model._units import Units
 from ..samples._data import AbstractData, Portion
 from ._rows import Rows
 from ._standard import NO_SPREAD, ROUNDINGS, WHITEN_UP_TO, leading_axes, whitened
-from ._weighting import by_output, root_of, sample_factors, weigh_values, weighted_squares
+from ._weighting import by_output, mean_of_sums, root_of, sample_factors, weighted_squares, weighted_sums
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,16 @@ class Extent:
         joins = ("min", "max", "min", "max", "max", "sum", "sum", "sum", "sum", "sum", "sum")
         low_X, high_X, low_F, high_F, J, count, w, sum_X, sum_F, total, rhs = data.reduce(extent_task, join=joins)
         return cls(
-            int(count[0]), low_X, high_X, low_F, high_F, float(J[0]), float(w[0]), sum_X, sum_F, _mean_of(total, rhs)
+            int(count[0]),
+            low_X,
+            high_X,
+            low_F,
+            high_F,
+            float(J[0]),
+            float(w[0]),
+            sum_X,
+            sum_F,
+            mean_of_sums(total, rhs),
         )
 
     def largest(self, name: str) -> float:
@@ -149,13 +158,6 @@ def _standard_units(data: AbstractData, extent: Extent) -> Units:
     return units.rotated(np.linalg.eigh(gram)[1][:, ::-1])
 
 
-def _mean_of(total: ndarray, rhs: Float[ndarray, " n"]) -> Float[ndarray, " n"]:
-    """The weighted mean from sums of weights and of weighted values."""
-    if total.ndim < 2:
-        return np.where(total > 0.0, rhs / np.where(total > 0.0, total, 1.0), 0.0)
-    return np.linalg.pinv(total, hermitian=True) @ rhs
-
-
 # Tasks
 
 
@@ -169,10 +171,10 @@ def extent_task(portion: Portion) -> tuple[ndarray, ...]:
     w, X = _factors(portion), portion.X
     F = np.zeros((len(portion), 1)) if portion.F is None else portion.F
     largest = 0.0 if portion.J is None else np.max(np.abs(portion.J))
-    if portion.F is None or portion.weights is None or portion.weights.ndim == 1:
+    if portion.F is None:
         total, rhs = np.array([w.sum()]), w @ F
     else:
-        total, rhs = portion.weights.sum(axis=0), weigh_values(F, portion.weights).sum(axis=0)
+        total, rhs = weighted_sums(F, portion.weights)
     sums = (np.array([len(portion)]), np.array([w.sum()]), w @ X, w @ F, total, rhs)
     return (X.min(axis=0), X.max(axis=0), F.min(axis=0), F.max(axis=0), np.array([largest]), *sums)
 

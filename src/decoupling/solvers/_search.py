@@ -22,7 +22,7 @@ from ..model._decoupling import Decoupling
 from ._abstract import History, ProgressCallback, Solution, StartRow
 from ._chain import Parameters
 from ._equations import Equations
-from ._levenberg import Descent, descend
+from ._levenberg import Descent, descend, goes_on
 from ._parameters import exists, parameters_of
 from ._residuals import Complete, Eliminated
 from ._sampled import Budget, Sampled
@@ -31,7 +31,7 @@ from ._starts import AbstractStart, Normal, Orthonormal
 from ._status import Status
 from ._structured import PEELING, inner_layers, ways
 from ._window import on_window
-from ._work_size import batch_bytes
+from ._work_size import starts_within
 
 GIVEN = "the given start"
 _HALVE_EVERY = 30  # steps after which the worse half of a batch is dropped
@@ -41,6 +41,7 @@ _COMPARED, _FEW_PHASES = 4, 3  # ... and those of a search with fewer functions,
 _LARGER, _SOON = 2, (8, 16, 32, 64)
 _POLISHED = 4  # starts of a batch that are polished
 _SETTLED = 1e-4  # the share of its cost that a polished start must still lose in fifteen steps
+_HALF, _ALIKE = 0.5, 1e-3  # on a pilot a batch ends when this share of it has the lowest cost, up to this difference
 _NEARLY = 1e-9  # a cost from which a start may be exact
 _SHARP = 1e-10  # damping of steps that begin next to an exact model
 _NOISY = 1e-6  # a cost that noise or a missing function explains
@@ -66,6 +67,7 @@ class SearchOptions:
     start: AbstractStart | Decoupling
     ridge_follows: bool = False  # a ridge will be chosen from the misfit
     memory: float = np.inf  # bytes for the starts that run side by side
+    of_pilot: bool = False  # what is found goes on over more samples
 
 
 @dataclass(frozen=True)
@@ -96,8 +98,8 @@ class Search:
         self.problem, self.L = equations.problem, len(equations.problem.layers)
         larger = 1 if equations.penalty is None else _LARGER
         problem = equations.problem
-        fitting = options.memory // batch_bytes(equations.eliminated.rows, problem.layers, linear=problem.linear)
-        most = int(max(1, min(larger * options.batch_size, n_starts, fitting)))
+        fitting = starts_within(options.memory, equations.eliminated.rows, problem.layers, linear=problem.linear)
+        most = min(larger * options.batch_size, n_starts, fitting)
         self.batch_size = most if equations.small else 1  # large starts run one at a time
         self.given = options.start if isinstance(options.start, Decoupling) else None
         last_is_given = equations.fixed is not None and {f"W{self.L}", f"g{self.L}"} & set(equations.fixed.given)
@@ -140,6 +142,8 @@ class Search:
         least = _LEAST_STARTS * 4 ** (self.L - 1)
         if self.options.ridge_follows and len(self.table) >= least and self.minima and self.best.cost > _NOISY:
             return False  # the lowest of all minima follows the noise, and would not be kept
+        if self.options.of_pilot and self.agreeing() == len(self.minima) > _POLISHED:
+            return False  # more than one batch, or the given start, led to this minimum, and nothing to another
         return self.agreeing() < _AGREEING or len(self.table) < least
 
     def agreeing(self) -> int:
@@ -242,10 +246,17 @@ class Search:
             exact=self.equations.floor,
             deadline=self.began + self.options.max_seconds,
             halve_at=halvings,
+            observe=self._undecided if self.options.of_pilot else goes_on,
             progress=self._report(stage, len(self.table)),
         )
         self._sharpen(eliminated, descent)
         return descent
+
+    def _undecided(self, _: Parameters, cost: ndarray) -> bool:
+        """Whether half of a batch has not found the lowest cost yet: on a pilot that decides, the rest is polishing."""
+        lowest = cost.min()
+        alike = np.count_nonzero(cost <= (1.0 + _ALIKE) * lowest)
+        return bool(len(cost) <= _POLISHED or lowest <= _NOISY or alike < _HALF * len(cost))
 
     def _polish(self, theta: Parameters, descent: Descent, starts: ndarray, first: int, name: str = "") -> None:
         """Free all parameters of the best starts and note where they end."""

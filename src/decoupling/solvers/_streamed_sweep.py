@@ -8,16 +8,17 @@ samples are those of `_sweep`; the refinement of factors from three layers on is
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
 from ..bases import LayerBasis
-from ..samples._data import HeldData, Portion
+from ..model._decoupling import Decoupling
+from ..samples._data import HeldData, Portion, Task
 from ..samples._samples import Samples
-from ._abstract import ProgressCallback, Solution
-from ._alternating import Stopping, run_starts, solution_of, weighted_sum
+from ._abstract import ProgressCallback
 from ._coefficients import Update, with_values
 from ._iterate import Iterate
 from ._normal import solve_normal
@@ -69,76 +70,74 @@ def _put(parts: tuple[ndarray, ...], l: int, new: ndarray) -> tuple[ndarray, ...
     return (*parts[:l], new, *parts[l + 1 :])
 
 
-def sweep_over_all(
-    whole: Whole,
-    problem: Problem,
-    found: Solution,
-    lam: float,
-    update: Update,
-    stopping: Stopping,
-    progress: ProgressCallback,
-) -> Solution:
-    """Go on from a model of a pilot with sweeps over all samples."""
-    data, frame = whole.samples.data, whole.overview.frame(1.0)
-    # The loop compares residuals with the sizes of its problem, here those of the pilot.
-    scale = problem.size_J / (whole.overview.size_J or 1.0)
+@dataclass(frozen=True)
+class Passes:
+    """Updates of factors, each by sums over all samples; `problem` is that of a pilot, in the same units."""
 
-    def rated(factors: Factors) -> Iterate:
-        residual_J, residual_F = data.reduce(residual_task, frame, whole.layers, factors)
-        return factors.iterate(scale * residual_J, scale * residual_F)
+    whole: Whole
+    problem: Problem
+    frame: Frame
+    progress: ProgressCallback
 
-    def step(state: Iterate, _: int) -> tuple[Iterate, float]:
-        factors = Factors(tuple(state.W), tuple(state.domain), tuple(state.C))
-        return rated(_sweep(whole, problem, frame, factors, lam, update, progress)), lam
+    def sweep(self, old: Factors, lam: float, update: Update) -> Factors:
+        """Every factor once, in the order of `sweep`: W_0, (c_1, W_1), ..., (c_L, W_L)."""
+        new = self.with_input_factor(old, old)
+        for l in range(len(self.whole.layers)):
+            new = self.with_functions(old, new, l, lam, update)
+            new = self.with_factor_behind(old, new, l, lam)
+        return new
 
-    start = rated(_factors_of(problem, found))
-    run = run_starts(problem, start, step, weighted_sum, lam, stopping, progress)
-    solution = solution_of(problem, run)
-    note = (
-        f"Starts were run on a pilot of {len(problem.samples)} samples; {int(run.steps[0])} sweeps over all "
-        f"{len(whole.samples)} samples followed."
-    )
-    return replace(solution, starts=found.starts, notes=(*found.notes, *solution.notes, note))
+    def output_first(self, old: Factors, lam: float, update: Update) -> Factors:
+        """Every factor of one layer once, in the order of `zniyed_sweep`: W_1, W_0, c_1."""
+        new = self.with_factor_behind(old, old, 0, lam)
+        new = self.with_input_factor(new, new)
+        return self.with_functions(new, new, 0, lam, update)
+
+    def with_input_factor(self, old: Factors, new: Factors) -> Factors:
+        return new.with_matrix(0, solve_normal(*self._reduce(input_task, old)))
+
+    def with_functions(self, old: Factors, new: Factors, l: int, lam: float, update: Update) -> Factors:
+        """Domains and coefficients of layer l."""
+        layers = self.whole.layers
+        low, high = self._reduce(range_task, new, l, join=("min", "max"))
+        domain = visited_domain(np.stack([low, high], axis=1), layers[l], around_zero=not self.frame.standard)
+        new = new.with_layer(l, domain=domain)
+        gram, rhs = self._reduce(coefficient_task, old, new, l, lam, update)
+        values = self.whole.samples.has_values and lam > 0.0 and l == len(layers) - 1
+        return new.with_layer(l, C=update.solve(gram, rhs, old.W[-1] if values else None))
+
+    def with_factor_behind(self, old: Factors, new: Factors, l: int, lam: float) -> Factors:
+        """The matrix behind layer l."""
+        gram, rhs = self._reduce(factor_task, old, new, l, lam)
+        if l == len(self.whole.layers) - 1:
+            W = seen(self.problem, update_output_factor(gram, rhs))
+        else:
+            W = solve_normal(gram, rhs).reshape(1, *old.W[l + 1].shape[1:])
+        return new.with_matrix(l + 1, W)
+
+    def residuals(self, factors: Factors) -> tuple[ndarray, ...]:
+        return self._reduce(residual_task, factors)
+
+    def _reduce(self, task: Task, *small: Any, join: Any = "sum") -> tuple[ndarray, ...]:
+        def between() -> None:
+            self.progress(stage="all samples")
+
+        return self.whole.samples.data.reduce(task, self.frame, self.whole.layers, *small, join=join, progress=between)
 
 
-def _factors_of(problem: Problem, found: Solution) -> Factors:
-    plain = problem.units.to_standard(found.decoupling).without_inner_constants()
+def factors_of(problem: Problem, model: Decoupling) -> Factors:
+    """The factors of a model, in the units of a problem."""
+    plain = problem.units.to_standard(model).without_inner_constants()
     C = [g.C[None].copy() for g in plain.g]
     if plain.offset is not None:
         C[-1][0, :, 0] += np.linalg.lstsq(plain.W[-1], plain.offset, rcond=None)[0]
     return Factors(tuple(W[None] for W in plain.W), tuple(g.domain[None] for g in plain.g), tuple(C))
 
 
-def _sweep(
-    whole: Whole, problem: Problem, frame: Frame, old: Factors, lam: float, update: Update, progress: ProgressCallback
-) -> Factors:
-    """Every factor once, in the order of `sweep`."""
-    data, layers, L = whole.samples.data, whole.layers, len(whole.layers)
-
-    def between() -> None:
-        progress(stage="all samples")
-
-    new = old.with_matrix(0, solve_normal(*data.reduce(input_task, frame, layers, old, progress=between)))
-    for l, layer in enumerate(layers):
-        low, high = data.reduce(range_task, frame, layers, new, l, join=("min", "max"))
-        domain = visited_domain(np.stack([low, high], axis=1), layer, around_zero=not frame.standard)
-        new = new.with_layer(l, domain=domain)
-        gram, rhs = data.reduce(coefficient_task, frame, layers, old, new, l, lam, update, progress=between)
-        values = whole.samples.has_values and lam > 0.0 and l == L - 1
-        new = new.with_layer(l, C=update.solve(gram, rhs, old.W[-1] if values else None))
-        gram, rhs = data.reduce(factor_task, frame, layers, old, new, l, lam, progress=between)
-        if l == L - 1:
-            W = seen(problem, update_output_factor(gram, rhs))
-        else:
-            W = solve_normal(gram, rhs).reshape(1, *old.W[l + 1].shape[1:])
-        new = new.with_matrix(l + 1, W)
-    return new
-
-
 # Tasks
 
 
-def _problem_of(portion: Portion, frame: Frame, layers: tuple[LayerBasis, ...]) -> Problem:
+def problem_of(portion: Portion, frame: Frame, layers: tuple[LayerBasis, ...]) -> Problem:
     data = HeldData(portion.X, portion.F, portion.J, portion.weights)
     return Problem.in_units(frame.units, Samples.stored(data), layers, None, False, frame.standard)
 
@@ -150,13 +149,13 @@ def _states(
     z, u, G = [problem.X[None]], [], []
     for l, layer in enumerate(problem.layers[:upto]):
         u.append(z[-1] @ factors.W[l].mT)
-        Phi, dPhi = _tables(layer, factors.domain[l], u[-1])
+        Phi, dPhi = tables_on(layer, factors.domain[l], u[-1])
         G.append(combine(dPhi, factors.C[l][..., 1:]))
         z.append(combine(Phi, factors.C[l][..., 1:]) + factors.C[l][:, None, :, 0])
     return z, u, G
 
 
-def _tables(layer: LayerBasis, domain: ndarray, u: ndarray) -> tuple[ndarray, ndarray]:
+def tables_on(layer: LayerBasis, domain: ndarray, u: ndarray) -> tuple[ndarray, ndarray]:
     middle, half = (domain[..., 1] + domain[..., 0]) / 2.0, (domain[..., 1] - domain[..., 0]) / 2.0
     t = (u - middle[:, None, :]) / half[:, None, :]
     return layer.evaluate(t), layer.derivative(t) / half[:, None, :, None]
@@ -164,7 +163,7 @@ def _tables(layer: LayerBasis, domain: ndarray, u: ndarray) -> tuple[ndarray, nd
 
 def input_task(portion: Portion, frame: Frame, layers: tuple[LayerBasis, ...], old: Factors) -> tuple[ndarray, ndarray]:
     """Normal equations of W_0."""
-    problem = _problem_of(portion, frame, layers)
+    problem = problem_of(portion, frame, layers)
     assert isinstance(problem.J, ndarray)
     _, _, G = _states(problem, old)
     P = left_products(list(old.W), G)[0] * G[0][:, :, None, :]
@@ -177,7 +176,7 @@ def range_task(
     portion: Portion, frame: Frame, layers: tuple[LayerBasis, ...], new: Factors, l: int
 ) -> tuple[ndarray, ndarray]:
     """The smallest and largest arguments of layer l."""
-    z, _, _ = _states(_problem_of(portion, frame, layers), new, upto=l)
+    z, _, _ = _states(problem_of(portion, frame, layers), new, upto=l)
     u = z[-1] @ new.W[l].mT
     return u.min(axis=1), u.max(axis=1)
 
@@ -203,12 +202,12 @@ def coefficient_task(
     update: Update,
 ) -> tuple[ndarray, ndarray]:
     """Normal equations of the coefficients of layer l."""
-    problem = _problem_of(portion, frame, layers)
+    problem = problem_of(portion, frame, layers)
     _, _, G_old = _states(problem, old)
     A = left_products(list(old.W), G_old)[l]
     z, K, N, G = _right_side(problem, new, l)
     H, b = diagonal_equations(A, weighted_gram(A, problem.weights), K, N)
-    Phi, dPhi = _tables(layers[l], new.domain[l], z @ new.W[l].mT)
+    Phi, dPhi = tables_on(layers[l], new.domain[l], z @ new.W[l].mT)
     last = l == len(layers) - 1
     right = RightSide(problem, list(new.W), [*G, *G_old[l:]], l, None)
     around = Surroundings(H, b, Phi, dPhi, old.W[-1] if last else None, problem.F if last else None, A, right)
@@ -227,9 +226,9 @@ def factor_task(
     lam: float,
 ) -> tuple[ndarray, ndarray]:
     """Normal equations of the matrix behind layer l."""
-    problem = _problem_of(portion, frame, layers)
+    problem = problem_of(portion, frame, layers)
     z, K, N, _ = _right_side(problem, new, l)
-    Phi, dPhi = _tables(layers[l], new.domain[l], z @ new.W[l].mT)
+    Phi, dPhi = tables_on(layers[l], new.domain[l], z @ new.W[l].mT)
     G = combine(dPhi, new.C[l][..., 1:])
     KD, Q = K * G[:, :, None, :], N * outer(G)
     if l == len(layers) - 1:
@@ -250,7 +249,7 @@ def residual_task(
     portion: Portion, frame: Frame, layers: tuple[LayerBasis, ...], factors: Factors
 ) -> tuple[ndarray, ndarray]:
     """Squared residuals of Jacobians and of values."""
-    problem = _problem_of(portion, frame, layers)
+    problem = problem_of(portion, frame, layers)
     z, _, G = _states(problem, factors)
     state = Iterate.unrated(list(factors.W), list(factors.domain), list(factors.C), G, z[-1])
     return explicit_residual(problem, state), value_residual(problem, state)

@@ -146,14 +146,20 @@ class VarPro(AbstractWeightedSolver):
         return self._ridged(search, solution, problem, n_starts, rng, progress)
 
     def _unridged(
-        self, problem: Problem, n_starts: int, rng: np.random.Generator, progress: ProgressCallback
+        self,
+        problem: Problem,
+        n_starts: int,
+        rng: np.random.Generator,
+        progress: ProgressCallback,
+        *,
+        of_pilot: bool = False,
     ) -> tuple[Search, Solution]:
         """The search and its answer, smooth where that is asked for; a ridge is chosen afterwards."""
         if (wanted := self._fine(problem)) is not None:
             coarse = dataclasses.replace(problem, layers=tuple(layer.coarser() for layer in problem.layers))
-            search = self._searched(coarse, n_starts, rng, progress)
+            search = self._searched(coarse, n_starts, rng, progress, of_pilot=of_pilot)
             return search, search.smoothed(chosen=True, wanted=wanted)
-        search = self._searched(problem, n_starts, rng, progress)
+        search = self._searched(problem, n_starts, rng, progress, of_pilot=of_pilot)
         if search.equations.penalty is not None:
             return search, search.smoothed(chosen=self.smoothing == "auto")
         return search, search.solution()
@@ -204,7 +210,7 @@ class VarPro(AbstractWeightedSolver):
         self, problem: Problem, *, n_starts: int, rng: np.random.Generator, progress: ProgressCallback
     ) -> Solution:
         """The search without a ridge, which depends on how many samples there are."""
-        return self._unridged(problem, n_starts, rng, progress)[1]
+        return self._unridged(problem, n_starts, rng, progress, of_pilot=True)[1]
 
     def over_all(self, whole: Whole, problem: Problem, found: Solution, progress: ProgressCallback) -> Solution:
         if found.n_effective is not None:
@@ -235,11 +241,20 @@ class VarPro(AbstractWeightedSolver):
         return self.ridge == "auto" and problem.standard and not self.fixed
 
     def _searched(
-        self, problem: Problem, n_starts: int, rng: np.random.Generator, progress: ProgressCallback
+        self,
+        problem: Problem,
+        n_starts: int,
+        rng: np.random.Generator,
+        progress: ProgressCallback,
+        *,
+        of_pilot: bool = False,
     ) -> Search:
         """Candidates, then random starts, until one is exact or more are not worth their time."""
         ridge = 0.0 if self.ridge == "auto" else self.ridge
-        equations = Equations(problem, lam=self.lam, ridge=ridge, fixed=self.fixed, penalty=self._penalty(problem))
+        memory = budget(self.memory)
+        equations = Equations(
+            problem, lam=self.lam, ridge=ridge, fixed=self.fixed, penalty=self._penalty(problem), memory=memory
+        )
         options = SearchOptions(
             self.lam,
             self.max_steps,
@@ -248,7 +263,8 @@ class VarPro(AbstractWeightedSolver):
             self.max_seconds,
             self.start,
             ridge_follows=self._chooses_ridge(problem) or equations.penalty is not None,
-            memory=budget(self.memory),
+            memory=memory,
+            of_pilot=of_pilot,
         )
         search = Search(options, equations, n_starts, rng, progress)
         search.try_candidates()

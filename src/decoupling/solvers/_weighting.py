@@ -62,9 +62,21 @@ def weighted_mean(F: Float[ndarray, "S n"], weights: Weights | None) -> Float[nd
     """The b that minimises sum_s (f_s - b)^T M_s (f_s - b), the smallest one where M_s leave it open."""
     if weights is None or weights.ndim == 1:
         return np.average(F, axis=0, weights=weights)
-    total = weights.sum(axis=0)
-    rhs = weigh_values(F, weights).sum(axis=0)
-    if weights.ndim == 2:
+    return mean_of_sums(*weighted_sums(F, weights))
+
+
+def weighted_sums(F: Float[ndarray, "S n"], weights: Weights | None) -> tuple[ndarray, Float[ndarray, " n"]]:
+    """Sums of M_s and of M_s f_s; for one factor per sample the first is a single number, in an array."""
+    if weights is None:
+        return np.array([float(len(F))]), F.sum(axis=0)
+    if weights.ndim == 1:
+        return np.array([weights.sum()]), weights @ F
+    return weights.sum(axis=0), weigh_values(F, weights).sum(axis=0)
+
+
+def mean_of_sums(total: ndarray, rhs: Float[ndarray, " n"]) -> Float[ndarray, " n"]:
+    """The weighted mean from these sums."""
+    if total.ndim < 2:
         return np.where(total > 0.0, rhs / np.where(total > 0.0, total, 1.0), 0.0)
     return np.linalg.pinv(total, hermitian=True) @ rhs
 

@@ -2,12 +2,27 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from ..bases import LayerBasis
 from ..samples._samples import Samples
-from ._rows import Rows
+from ._rows import AT_A_TIME, Rows
 
 _DESIGNS = 4  # tables of the size of the eliminated design: itself, with the ridge below it, Q, and what LAPACK copies
 _RESIDUALS = 3  # tables of the size of the data: the model, the residual, and its copy in another order
+_DERIVATIVES = 2  # tables of the derivatives of a portion: themselves, and what is made of them ...
+_SHARE = 0.25  # ... which together take at most this share of a limit
+
+
+def derivatives_within(memory: float) -> int:
+    """How many derivatives are held at a time."""
+    return int(np.clip(_SHARE * memory / (8.0 * _DERIVATIVES), 1, AT_A_TIME))
+
+
+def starts_within(memory: float, rows: Rows, layers: tuple[LayerBasis, ...], *, linear: bool) -> int:
+    """How many starts may run side by side on these rows, besides the data in standard units; at least one."""
+    left = memory - 8.0 * (_DERIVATIVES * rows.at_a_time + rows.X.size + _RESIDUALS * rows.Y.size)
+    return int(np.clip(left / batch_bytes(rows, layers, linear=linear), 1, 2**31))
 
 
 def batch_bytes(rows: Rows, layers: tuple[LayerBasis, ...], *, linear: bool) -> float:

@@ -10,7 +10,7 @@ from jaxtyping import Float
 from numpy import ndarray
 
 from ..model._decoupling import Decoupling
-from ._abstract import AbstractWeightedSolver, ProgressCallback, Solution
+from ._abstract import AbstractWeightedSolver, ProgressCallback, Solution, kept_from_pilot
 from ._alternating import Stopping, WhichIterate, run_starts, solution_of, weighted_sum
 from ._cmpt import check_options, needs_jacobians, needs_one_layer, needs_plain_weights
 from ._coefficients import projected
@@ -19,9 +19,12 @@ from ._problem import Problem
 from ._refinement import RightSide
 from ._started import AbstractStartedSolver
 from ._starts import AbstractStart, Uniform, draw_factors
+from ._streamed_sweep import Factors, Passes
 from ._sweep import add_value_term, finished, first_right_products, seen, update_layer, values_left
+from ._sweeps_over_all import sweep_over_all
 from ._updates import diagonal_equations, outer, output_equations, update_input_factor, update_output_factor
 from ._weighting import weigh, weighted_gram
+from ._whole import Whole
 
 _FIRST_LAM, _GROWTH, _EVERY = 1e-6, 10.0, 10
 _LARGEST_LAM = 1e6  # past this the Jacobian term is lost in the rounding of the value term
@@ -83,6 +86,18 @@ class Zniyed(AbstractStartedSolver, AbstractWeightedSolver):
         stopping = Stopping(self.min_steps, self.max_steps, self.patience, self.iterate)
         objective, first = (sum_of_errors, _FIRST_LAM) if self.lam is None else (weighted_sum, self.lam)
         return solution_of(problem, run_starts(problem, start, step, objective, first, stopping, progress))
+
+    def over_all(self, whole: Whole, problem: Problem, found: Solution, progress: ProgressCallback) -> Solution:
+        """Go on with the lam that the answer for the pilot has."""
+        if whole.linear:
+            return kept_from_pilot(self, found)
+        stopping = Stopping(self.min_steps, self.max_steps, self.patience, self.iterate)
+
+        def sweep(passes: Passes, old: Factors, lam: float) -> Factors:
+            return passes.output_first(old, lam, projected)
+
+        lam, by_errors = found.lam, self.lam is None
+        return sweep_over_all(whole, problem, found, sweep, lam, stopping, progress, by_errors=by_errors)
 
 
 def zniyed_sweep(problem: Problem, state: Iterate, lam: float) -> Iterate:
