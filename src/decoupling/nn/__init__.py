@@ -8,6 +8,7 @@ from ._budget import Budget  # noqa: E402
 from ._compress import Compression, compress  # noqa: E402
 from ._distil import Distil  # noqa: E402
 from ._fine_tune import FineTune  # noqa: E402
+from ._frozen import freeze  # noqa: E402
 from ._layer import DecoupledLayer  # noqa: E402
 from ._packing import pack, unpack  # noqa: E402
 from ._refine import refine  # noqa: E402
@@ -24,6 +25,7 @@ __all__ = [
     "FineTune",
     "PartReport",
     "compress",
+    "freeze",
     "pack",
     "refine",
     "sample",

@@ -226,6 +226,17 @@ class DecoupledLayer(nn.Module):
             slopes = slopes_in_pieces(*self._looked_up(l, inside, table_of(rows, C))) / half_width
         return slopes * ((t >= -1.0) & (t <= 1.0)) if self.outside[l] == "constant" else slopes
 
+    def form(self, l: int) -> Tensor | tuple[Tensor, Tensor, Tensor] | None:
+        """How the functions of a layer can be written on the window: powers (r, 1 + d), constants first; or knots,
+        origins and a table of pieces, tails included; None where they can be neither.
+        """
+        C = self._coefficients(l)
+        if (P := getattr(self, f"powers_{l + 1}")) is not None:
+            return C @ P  # type: ignore[no-any-return]
+        if (rows := getattr(self, f"rows_{l + 1}")) is None or not self._extended[l]:
+            return None
+        return self._of("knots", l), self._of("origins", l), table_of(rows, C)
+
     def end_slopes(self, l: int) -> tuple[Tensor, Tensor]:
         """Slopes, in units of the window, at both ends of the domains of layer l = 0, ..., L - 1."""
         low, high = (self._of("ends", l) * self._coefficients(l)[:, 1:]).sum(-1).unbind(0)

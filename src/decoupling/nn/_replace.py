@@ -23,6 +23,7 @@ from ._choice import Spec
 from ._classes import balanced
 from ._distil import Distil, Loss
 from ._fine_tune import FineTune, train_with_labels
+from ._frozen import freeze
 from ._held_out import Division
 from ._joint import distil_jointly
 from ._layer import DecoupledLayer
@@ -226,7 +227,7 @@ class Work:
             parameters=before,
             multiply_adds=(multiply_adds(part.carved.part, some), part.n_positions * per_vector),
             stored_bytes=(stored_bytes(part.carved.part), stored),
-            latency=latency((part.carved.part, there.part), batch),
+            latency=latency((part.carved.part, freeze(there.part)), batch),
             relative_error=relative_error(got, wanted),
             outside=_outside(layer, fresh),
             lam=float("nan") if one.result is None else one.result.lam,

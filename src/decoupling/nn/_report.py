@@ -31,8 +31,8 @@ class PartReport:
     ranks
         Internal functions per layer.
     parameters, multiply_adds, stored_bytes, latency
-        Before and after. Multiply-adds and seconds are those of one input of the network and of a batch; multiply-adds
-        are None where a module is not known to us.
+        Before and after. Multiply-adds and seconds are those of one input of the network and of a batch, after
+        `dc.nn.freeze`; multiply-adds are None where a module is not known to us.
     relative_error
         Of the part's values, root mean square in units of the spread of each.
     outside
