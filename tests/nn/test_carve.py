@@ -248,7 +248,7 @@ def test_parts_that_cannot_be_cut_are_refused():
         (named, lambda name: True, "must be a function of name and module. It raises"),
         (Network(lambda self, x: self.head(x), head=nn.Sequential(a, c)), ("head", "head.1"), "lies within the other"),
         (nn.Sequential(a, nn.ReLU(), c), "1", "`part` must have parameters"),
-        (nn.Sequential(nn.Linear(5, 4), nn.Linear(4, 3)), "1", r"`data` must be inputs of the network.*\(4, 8\)"),
+        (nn.Sequential(nn.Linear(5, 4), nn.Linear(4, 3)), "1", r"`data` must be inputs of the network.*\(96, 8\)"),
         (named, "c", r"called with it alone. It is called with \(input=Tensor\)"),
         (whole, "c", "`part` must take real inputs.*torch.int64"),
         (turned, "c", r"one vector or array per sample. It is given the shape \(5, 96, 8\)"),

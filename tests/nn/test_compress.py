@@ -11,7 +11,7 @@ from torch import nn
 
 import decoupling as dc
 from decoupling._support._interrupts import INTERRUPTED
-from decoupling.nn import _refine, _search
+from decoupling.nn import _options, _search
 from decoupling.nn._task import Decision, check_task
 from decoupling.report._rerun import how_to_run_again
 
@@ -35,7 +35,7 @@ def net():
 @pytest.fixture(autouse=True)
 def quick(monkeypatch):
     """Fewer steps of training than a user would take."""
-    monkeypatch.setattr(_refine, "_STEPS", 150)
+    monkeypatch.setattr(_options, "USUAL", dc.nn.Distil(max_steps=150))
 
 
 def run(network, part, **options):
@@ -311,27 +311,17 @@ def test_training_with_labels_that_made_things_worse_before_ctrl_c_is_undone(net
 
 
 def test_the_report_says_plainly_what_is_worse():
-    report = dc.nn.CompressionReport(
-        (100, 200),
-        (300, 400),
-        (None, 50),
-        (1e-3, 2e-3),
-        256,
-        (0.5, 0.5),
-        "score",
-        Decision("classification", "as asked"),
-        0.1,
-        7,
-        1e-6,
-        0.0,
-        None,
+    part = dc.nn.PartReport(
+        "2", "the whole sample", (4,), (100, 200), (None, 50), (400, 800), (1e-3, 2e-3), 0.1, 0.0, 1e-6
     )
+    decision = Decision("classification", "as asked")
+    report = dc.nn.CompressionReport((part,), (300, 400), 256, (0.5, 0.5), "score", decision, 7, None)
     lines = str(report).splitlines()
     assert lines[-2:] == [
         "Slower: the result takes 2.0 times as long.",
         "Warning: The result is not smaller than the part it replaces: lower the ranks.",
     ]
-    assert len({line.index(" -> ") - len(line.split(" -> ")[0].split()[-1]) for line in lines[:5]}) == 1  # one column
+    assert len({line.index(" -> ") - len(line.split(" -> ")[0].split()[-1]) for line in lines[:6]}) == 1  # one column
 
 
 def test_multiply_adds_of_every_layer_are_counted(net):
@@ -470,5 +460,5 @@ def test_bad_compressions_are_refused(net):
     broken = copy.deepcopy(net)
     with torch.no_grad():
         broken[6].bias[0] = float("inf")
-    with pytest.raises(dc.InputError, match="480 of 480 samples give NaN or infinity"):
+    with pytest.raises(dc.InputError, match=r"finite weights\. 6\.bias has 1 that are NaN"):
         run(broken, ("2", "6"))

@@ -44,48 +44,53 @@ class Carved:
         _set(network, self.path, replacement)
         return network.eval()
 
-    def run(self, data: Tensor, batch_size: int) -> tuple[Tensor, Tensor | None]:
-        """What the part is given when the network runs on `data`, and what the network returns, if that is (S, n)."""
-        seen: list[Tensor] = []
+    def batches(self, data: Tensor, batch_size: int) -> Iterator[tuple[Tensor, Any, Any]]:
+        """What the part is given, what it returns, and what the network returns, batch by batch."""
+        seen: list[tuple[Tensor, Any]] = []
 
-        def keep(_: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        def check(_: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
             if len(args) != 1 or kwargs or not isinstance(args[0], Tensor):
                 got = [type(a).__name__ for a in args] + [f"{k}={type(a).__name__}" for k, a in kwargs.items()]
                 raise InputError(
-                    f"`part` must be a function of one tensor, called with it alone. It is called with "
+                    f"`part` must be a function of one tensor, called with it alone. {self.path} is called with "
                     f"({', '.join(got)})."
                 )
             if not args[0].is_floating_point():
                 raise InputError(
-                    f"`part` must take real inputs: Jacobians need them. It is called with {args[0].dtype}."
+                    f"`part` must take real inputs: Jacobians need them. {self.path} is called with {args[0].dtype}."
                 )
-            seen.append(args[0].detach().cpu().clone())  # the part may begin with a module that works in place
+            seen.append((args[0].detach().cpu().clone(), None))  # the part may begin with a module that works in place
 
-        handle = self.part.register_forward_pre_hook(keep, with_kwargs=True)
-        inputs: list[Tensor] = []
-        outputs: list[Tensor] = []
+        def keep(_: nn.Module, __: Any, output: Any) -> None:
+            seen[-1] = seen[-1][0], output.detach().cpu() if isinstance(output, Tensor) else output
+
+        handles = [
+            self.part.register_forward_pre_hook(check, with_kwargs=True),
+            self.part.register_forward_hook(keep),
+        ]
         try:
             for rows in chunks(len(data), batch_size):
                 seen.clear()
                 output = outputs_of(self.network, data[rows])
-                if isinstance(output, Tensor) and output.ndim == 2:  # others may be large, and tell no classes
-                    outputs.append(output.cpu())
                 if len(seen) != 1:
-                    raise InputError(f"`part` must be used once when the network runs. It was used {len(seen)} times.")
-                if seen[0].ndim < 2 or len(seen[0]) != rows.stop - rows.start:
                     raise InputError(
-                        f"`part` must take one vector or array per sample. It is given the shape "
-                        f"{tuple(seen[0].shape)} for {rows.stop - rows.start} samples."
+                        f"`part` must be used once when the network runs. {self.path} was used {len(seen)} times."
                     )
-                inputs.append(seen[0])
+                given, returned = seen[0]
+                if given.ndim < 2 or len(given) != rows.stop - rows.start:
+                    raise InputError(
+                        f"`part` must take one vector or array per sample. {self.path} is given the shape "
+                        f"{tuple(given.shape)} for {rows.stop - rows.start} samples."
+                    )
+                yield given, returned, output
         finally:
-            handle.remove()
-        return torch.cat(inputs), torch.cat(outputs) if outputs else None
+            for handle in handles:
+                handle.remove()
 
 
 def carve(model: nn.Module, part: Any, data: Tensor, *, logits: bool) -> Carved:
     """Copy `model` and make `part` one submodule of it; with `logits`, a final sigmoid or softmax stays outside."""
-    names = _names(model, part)
+    names = names_of(model, part)
     some = data[:_PROBE]
     whole = twin_of(model, "model")
     wanted, again = (list(_tensors(outputs_of(whole, some))) for _ in range(2))
@@ -129,7 +134,8 @@ def _is_plain(module: nn.Module) -> bool:
     return isinstance(module, nn.Sequential) and type(module).forward is nn.Sequential.forward
 
 
-def _names(model: nn.Module, part: Any) -> tuple[str, ...]:
+def names_of(model: nn.Module, part: Any) -> tuple[str, ...]:
+    """The name of one module, or those of the first and the last one."""
     modules = {name: module for name, module in model.named_modules(remove_duplicate=False) if name}
     if isinstance(part, nn.Module):
         found = next((name for name, module in modules.items() if module is part), None)
@@ -150,21 +156,27 @@ def _names(model: nn.Module, part: Any) -> tuple[str, ...]:
         if name not in modules:
             some = ", ".join(list(modules)[:30])
             raise InputError(f"`part` must name submodules of the network: {some}. Got {name!r}.")
-    if len(names) == 2 and any(_is_within(a, b) for a, b in (names, names[::-1])):
+    if len(names) == 2 and any(is_within(a, b) for a, b in (names, names[::-1])):
         raise InputError(f"`part` must name modules beside each other. Of {names}, one lies within the other.")
     return names
 
 
 def _chosen(choose: Filter, modules: dict[str, nn.Module]) -> tuple[str, ...]:
     """The first and the last of the outermost modules that a function chooses."""
+    outer = chosen_by(choose, modules)
+    return (outer[0],) if len(outer) == 1 else (outer[0], outer[-1])
+
+
+def chosen_by(choose: Filter, modules: dict[str, nn.Module]) -> list[str]:
+    """The outermost modules that a function chooses."""
     try:
         chosen = [name for name, module in modules.items() if choose(name, module)]
     except TypeError as error:
         raise InputError(f"`part` must be a function of name and module. It raises {first_line(error)}") from error
-    outer = [name for name in chosen if not any(_is_within(name, other) for other in chosen)]
+    outer = [name for name in chosen if not any(is_within(name, other) for other in chosen)]
     if not outer:
         raise InputError("`part` must choose at least one submodule. The filter chose none.")
-    return (outer[0],) if len(outer) == 1 else (outer[0], outer[-1])
+    return outer
 
 
 def _common_path(first: str, last: str) -> str:
@@ -173,7 +185,7 @@ def _common_path(first: str, last: str) -> str:
     return ".".join(a for a, _ in takewhile(lambda pair: pair[0] == pair[1], steps))
 
 
-def _is_within(name: str, other: str) -> bool:
+def is_within(name: str, other: str) -> bool:
     return name.startswith(f"{other}.")
 
 
@@ -245,7 +257,7 @@ class _Tracer(fx.Tracer):
         self._names = names
 
     def is_leaf_module(self, m: nn.Module, module_qualified_name: str) -> bool:  # noqa: ARG002
-        return not any(_is_within(name, module_qualified_name) for name in self._names)
+        return not any(is_within(name, module_qualified_name) for name in self._names)
 
 
 def _traced(network: nn.Module, around: str, paths: tuple[str, ...], logits: bool) -> Carved:

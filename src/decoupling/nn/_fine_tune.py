@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,9 +18,8 @@ from .._support._interrupts import INTERRUPTED
 from .._support._progress import progress_callback
 from ._carve import outputs_of
 from ._classes import as_labels
-from ._layer import DecoupledLayer
+from ._distil import rise_and_fall
 from ._sample import as_inputs, chunks
-from ._schedule import rise_and_fall
 
 _COMPARED = 8192  # inputs on which a network that was interrupted is compared with what it was before
 
@@ -57,7 +56,7 @@ class FineTune:
 
 def train_with_labels(
     network: nn.Module,
-    layer: DecoupledLayer,
+    layers: Sequence[nn.Module],
     options: FineTune,
     rng: np.random.Generator,
     dtype: torch.dtype,
@@ -70,7 +69,7 @@ def train_with_labels(
     """
     X, y = labelled(options, network, dtype, device)
     asked = {p: p.requires_grad for p in network.parameters()}
-    new = set(layer.parameters())
+    new = {p for layer in layers for p in layer.parameters()}
     trained = [p for p, wanted in asked.items() if p in new or (options.whole and wanted)]
     begun = [p.detach().clone() for p in trained]
     for p in asked:
@@ -79,16 +78,15 @@ def train_with_labels(
         p.requires_grad_(True)
     steps = options.max_steps
     optimiser = torch.optim.Adam(trained, lr=options.rate)
-    schedule = rise_and_fall(optimiser, steps)
     orders = (torch.as_tensor(rng.permutation(len(X))) for _ in itertools.count())
     passes = (order[rows] for order in orders for rows in chunks(len(X), options.batch_size))
     with progress_callback(progress, "Fine-tuning") as report:
         for done, index in enumerate(itertools.islice(passes, steps), 1):
+            rise_and_fall(optimiser, (done - 0.5) / steps)
             optimiser.zero_grad()
             loss = _cross_entropy(network, X[index].to(device), y[index].to(device))
             loss.backward()  # type: ignore[no-untyped-call]
             optimiser.step()
-            schedule.step()
             try:
                 report(done=done, total=steps, objective=float(loss.detach()))
             except KeyboardInterrupt:
@@ -129,10 +127,10 @@ def _keep_better(network: nn.Module, trained: list[nn.Parameter], begun: list[Te
 
 
 def _cross_entropy(network: nn.Module, X: Tensor, y: Tensor) -> Tensor:
-    return nn.functional.nll_loss(_log_probabilities(network(X)), y)
+    return nn.functional.nll_loss(log_probabilities(network(X)), y)
 
 
-def _log_probabilities(output: Tensor) -> Tensor:
+def log_probabilities(output: Tensor) -> Tensor:
     """Logarithms of what a network gives the classes, whether it returns scores or, after a softmax, probabilities."""
     with torch.no_grad():
         done = bool((output >= 0.0).all()) and bool(((output.sum(1) - 1.0).abs() < 1e-3).all())

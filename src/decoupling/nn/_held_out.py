@@ -12,7 +12,7 @@ from torch import Tensor
 
 from .._support._errors import InputError
 from ._classes import as_labels
-from ._sample import as_inputs
+from ._inputs import network_inputs
 
 
 @dataclass(frozen=True)
@@ -30,10 +30,10 @@ class Division:
 
 def divided(data: Any, labels: Any, validation: Any, rng: np.random.Generator) -> Division:
     """Hold out a share of the inputs, or take those given; a share of 0 judges by the inputs that were fitted."""
-    inputs = as_inputs("data", data)
+    inputs = network_inputs("data", data, rng)
     classes = None if labels is None else as_labels(labels, len(inputs))
     if not isinstance(validation, Real):
-        return Division(inputs, as_inputs("validation", validation), classes, True)
+        return Division(inputs, network_inputs("validation", validation, rng), classes, True)
     if isinstance(validation, bool) or not 0.0 <= float(validation) < 1.0:
         raise InputError(f"`validation` must be a share of `data` from 0 to below 1, or inputs. Got {validation!r}.")
     count = min(len(inputs) - 1, int(np.ceil(float(validation) * len(inputs))))

@@ -9,7 +9,8 @@ are those of the decoupling.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -24,7 +25,17 @@ from .._support._errors import InputError
 from ..bases import AbstractBasis, LayerBasis, Monomial
 from ..model._decoupling import Decoupling
 from ..model._functions import Functions, Outside
-from ._algebra import horner, in_powers, slopes_on_window, values_on_window
+from ._algebra import (
+    horner,
+    horner_in_pieces,
+    in_pieces,
+    in_powers,
+    look_up,
+    slopes_in_pieces,
+    slopes_on_window,
+    table_of,
+    values_on_window,
+)
 
 Evaluate = Callable[[AbstractBasis, Tensor, Tensor], Tensor]
 _MARGIN = 2e-6  # relative: by what rounding in single precision may put a point of a range outside of it
@@ -87,7 +98,20 @@ class DecoupledLayer(nn.Module):
             self.register_buffer(f"half_width_{l + 1}", _tensor(g.half_width, dtype))
             self.register_buffer(f"ends_{l + 1}", _tensor(g.layer.derivative(ends), dtype), persistent=False)
             P = None if g.layer.shared is None else in_powers(g.layer.shared)
-            self.register_buffer(f"powers_{l + 1}", None if P is None else _tensor(P, dtype), persistent=False)
+            pieces = None if g.layer.shared is None or P is not None else in_pieces(g.layer.shared)
+            constants = {
+                "powers": P,
+                "knots": None if pieces is None else pieces.ends,
+                "origins": None if pieces is None else pieces.origins,
+                "rows": None if pieces is None else pieces.rows,
+            }
+            for name, array in constants.items():
+                if array is None:  # as a buffer, it would make torch.export count wrong
+                    setattr(self, f"{name}_{l + 1}", None)
+                else:
+                    self.register_buffer(f"{name}_{l + 1}", _tensor(array, dtype), persistent=False)
+        self._seen: list[Tensor] | None = None
+        self._extended = tuple(_goes_on(g) for g in model.g)
 
     @classmethod
     def of_sizes(
@@ -146,11 +170,22 @@ class DecoupledLayer(nn.Module):
         """What is added at the end, if the functions of the last layer have no constants of their own."""
         return self.maps[-1].bias if self._has_offset else None  # type: ignore[return-value]
 
+    @property
+    def constants(self) -> Tensor | None:
+        """Constants of the functions of the last layer, if they have any."""
+        return None if self._has_offset else self.C[-1][:, 0]
+
     def forward(self, x: Tensor) -> Tensor:
-        z = x
-        for l, one in enumerate(self.maps):
-            z = one(z) if l == self.n_layers else self.functions(l, one(z))
+        z = self.after_first(self.maps[0](x))
         return z if self.bypass is None else z + self.bypass(x)
+
+    def after_first(self, u: Tensor) -> Tensor:
+        """Everything behind W_0 but the linear part, of inputs u (..., r_1) of the first functions."""
+        if self._seen is not None:
+            self._seen.append(u.detach().reshape(-1, u.shape[-1]))
+        for l in range(self.n_layers):
+            u = self.maps[l + 1](self.functions(l, u))
+        return u
 
     def jacobian(self, x: Tensor) -> Tensor:
         """Jacobians (..., n, m) at points (..., m), differentiable in the parameters."""
@@ -169,23 +204,43 @@ class DecoupledLayer(nn.Module):
         """Values g_l(u) of layer l = 0, ..., L - 1, without the constants that are kept elsewhere."""
         t = (u - self._of("middle", l)) / self._of("half_width", l)
         C = self._coefficients(l)
-        if self.outside[l] == "extend":
+        if self._extended[l]:
             return self._values(l, t, C)
         inside = t.clamp(-1.0, 1.0)
         value = self._values(l, inside, C)
         if self.outside[l] == "constant":
             return value
         beyond = t - inside
-        low, high = (self._of("ends", l) * C[:, 1:]).sum(-1).unbind(0)  # slopes at the ends of the window
+        low, high = self.end_slopes(l)
         return torch.addcmul(value, torch.where(beyond > 0.0, high, low), beyond)
 
     def slopes(self, l: int, u: Tensor) -> Tensor:
         """Derivatives of `functions`."""
         half_width = self._of("half_width", l)
         t = (u - self._of("middle", l)) / half_width
-        inside = t if self.outside[l] == "extend" else t.clamp(-1.0, 1.0)
-        slopes = self._each(slopes_on_window, l, inside, self._coefficients(l)) / half_width
+        inside = t if self._extended[l] else t.clamp(-1.0, 1.0)
+        C = self._coefficients(l)
+        if (rows := getattr(self, f"rows_{l + 1}")) is None:
+            slopes = self._each(slopes_on_window, l, inside, C) / half_width
+        else:
+            slopes = slopes_in_pieces(*self._looked_up(l, inside, table_of(rows, C))) / half_width
         return slopes * ((t >= -1.0) & (t <= 1.0)) if self.outside[l] == "constant" else slopes
+
+    def form(self, l: int) -> Tensor | tuple[Tensor, Tensor, Tensor] | None:
+        """How the functions of a layer can be written on the window: powers (r, 1 + d), constants first; or knots,
+        origins and a table of pieces, tails included; None where they can be neither.
+        """
+        C = self._coefficients(l)
+        if (P := getattr(self, f"powers_{l + 1}")) is not None:
+            return C @ P  # type: ignore[no-any-return]
+        if (rows := getattr(self, f"rows_{l + 1}")) is None or not self._extended[l]:
+            return None
+        return self._of("knots", l), self._of("origins", l), table_of(rows, C)
+
+    def end_slopes(self, l: int) -> tuple[Tensor, Tensor]:
+        """Slopes, in units of the window, at both ends of the domains of layer l = 0, ..., L - 1."""
+        low, high = (self._of("ends", l) * self._coefficients(l)[:, 1:]).sum(-1).unbind(0)
+        return low, high
 
     def domain(self, l: int) -> Tensor:
         """The domains (r, 2) of the functions of layer l = 0, ..., L - 1."""
@@ -199,15 +254,30 @@ class DecoupledLayer(nn.Module):
         that a basis cannot do without stay, and so do those of functions whose argument does not vary.
         """
         with torch.no_grad():
-            z, constants, W = x.reshape(-1, self.n_inputs), torch.zeros_like(self._of("middle", 0)), self.W
-            for l in range(self.n_layers):
+            self.set_range_behind(nn.functional.linear(x.reshape(-1, self.n_inputs), self.W[0]))
+
+    def set_range_behind(self, u: Tensor) -> None:
+        """Like `set_range`, from the inputs u (N, r_1) of the first functions."""
+        with torch.no_grad():
+            W = self.W
+            constants = self._move(0, u.amin(dim=0), u.amax(dim=0))
+            z = self.functions(0, u)
+            for l in range(1, self.n_layers):  # constants of a layer are in the domains of the next
+                self._of("middle", l).sub_(W[l] @ constants)
                 u = nn.functional.linear(z, W[l])
-                if l > 0:  # constants of a layer are in the domains of the next
-                    self._of("middle", l).sub_(W[l] @ constants)
                 constants = self._move(l, u.amin(dim=0), u.amax(dim=0))
                 z = self.functions(l, u)
             if self.offset is not None:
                 self.offset.add_(W[self.n_layers] @ constants)
+
+    @contextmanager
+    def seeing(self) -> Iterator[list[Tensor]]:
+        """Keep the inputs (N, r_1) of the first functions, batch by batch, while the network runs."""
+        self._seen = []
+        try:
+            yield self._seen
+        finally:
+            self._seen = None
 
     def to_decoupling(self) -> Decoupling:
         """The same map as a `dc.Decoupling`, with its domains and what happens beyond them."""
@@ -246,7 +316,14 @@ class DecoupledLayer(nn.Module):
 
     def _values(self, l: int, t: Tensor, C: Tensor) -> Tensor:
         P: Tensor | None = getattr(self, f"powers_{l + 1}")
-        return self._each(values_on_window, l, t, C) if P is None else horner(t, C @ P)
+        if P is not None:
+            return horner(t, C @ P)
+        if (rows := getattr(self, f"rows_{l + 1}")) is not None:
+            return horner_in_pieces(*self._looked_up(l, t, table_of(rows, C)))
+        return self._each(values_on_window, l, t, C)
+
+    def _looked_up(self, l: int, t: Tensor, table: Tensor) -> tuple[Tensor, tuple[Tensor, ...]]:
+        return look_up(t, self._of("knots", l), self._of("origins", l), table)
 
     def _each(self, evaluate: Evaluate, l: int, t: Tensor, C: Tensor) -> Tensor:
         """All functions of a layer on the window, each in its basis."""
@@ -301,6 +378,18 @@ def _by_basis(layer: LayerBasis) -> list[_Group]:
         else:
             groups.append(_Group(basis, [j], _moves(basis)))
     return groups
+
+
+def _goes_on(g: Functions) -> bool:
+    """Whether functions follow their formulas beyond the domain: as asked, or because these are the tangents."""
+    if g.outside != "linear":
+        return g.outside == "extend"
+    beyond = np.linspace(1.0, 4.0, 10)
+    for basis in g.layer.bases:
+        slopes = [basis.derivative(sign * beyond) for sign in (-1.0, 1.0)]
+        if not all(np.allclose(s, s[:1], rtol=1e-12, atol=0.0) for s in slopes):
+            return False
+    return True
 
 
 def _moves(basis: AbstractBasis) -> bool:

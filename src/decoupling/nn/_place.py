@@ -13,6 +13,7 @@ from ..model._decoupling import Decoupling
 from ..model._functions import Outside
 from ._carve import Carved
 from ._layer import DecoupledLayer, layer_on
+from ._reach import AbstractReach
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,8 +24,8 @@ class Place:
     ----------
     carved
         The network with its part cut out.
-    takes_arrays
-        Whether the part is given arrays, which are flattened first.
+    reach
+        What one output of the part depends on.
     X
         Inputs of the part: the domains of the functions are what these visit.
     outside
@@ -34,7 +35,7 @@ class Place:
     """
 
     carved: Carved
-    takes_arrays: bool
+    reach: AbstractReach
     X: Float[ndarray, "S m"]
     outside: Outside
     dtype: torch.dtype
@@ -46,5 +47,4 @@ class Place:
 
     def network(self, layer: DecoupledLayer) -> nn.Module:
         """A copy of the network with the layer in the place of the part."""
-        layer = layer.to(self.device, self.dtype)
-        return self.carved.with_part(nn.Sequential(nn.Flatten(), layer) if self.takes_arrays else layer)
+        return self.carved.with_part(self.reach.module(layer.to(self.device, self.dtype)))

@@ -24,9 +24,9 @@ from .._support._errors import DecouplingWarning, InputError
 from .._support._interrupts import INTERRUPTED
 from .._support._progress import progress_callback
 from ..model._decoupling import Decoupling
+from ._distil import Clock, rise_and_fall
 from ._layer import DecoupledLayer, layer_on
 from ._sample import as_inputs, check_finite, chunks, twin_of, values_of
-from ._schedule import rise_and_fall
 
 _STEPS = 6000
 _FEW = 2000  # inputs; below this all of a batch is recombined, above it a quarter
@@ -48,6 +48,8 @@ def refine(
     batch_size: int = 512,
     rate: float = 0.02,
     recombined: float | None = None,
+    values: object = None,
+    max_seconds: float | None = None,
     rng: int | np.random.Generator = 0,
     progress: bool | Callable[..., None] = True,
 ) -> DecoupledLayer:
@@ -70,6 +72,10 @@ def refine(
     recombined
         Share of each batch that is made from the inputs given, by exchanging coordinates between two of them: 1 for
         fewer than 2000 inputs and 0.25 for more, unless it is given.
+    values : (S, n)
+        What the part gives at X, where that is known already: the part is then asked at recombined inputs only.
+    max_seconds
+        Ends the training earlier; the rate then falls to 0 by that time.
     rng
         Seed or generator.
     """
@@ -92,35 +98,61 @@ def refine(
     n_recombined = round(share * size)
     count = min(_POOL, max(size, _POOL_NUMBERS // given.shape[1])) if n_recombined else 0
     pool = torch.cat([given, recombine(given, count, generator)])
-    known = torch.cat([values_of(twin, pool[rows].reshape(-1, *shape)) for rows in chunks(len(pool), _CHUNK)])
+    told = [] if values is None else [_given_values(values, points).to(device, dtype)]
+    asked = pool[len(given) :] if told else pool
+    answers = (values_of(twin, asked[rows].reshape(-1, *shape)) for rows in chunks(len(asked), _CHUNK))
+    known = torch.cat([*told, *answers])
     check_finite("part", known.cpu().numpy())
     _check_outputs(layer, known.shape[1], loss)
     distance, known = (divergence, known.log_softmax(1)) if loss == "kl" else (mse_loss, known)
+
+    def follow(t: int) -> None:
+        if t % _NEW_RANGE_EVERY == 0:  # so that functions keep their formulas wherever the data go
+            layer.set_range(given[torch.randperm(len(given), generator=generator)[:_CHUNK].to(device)])
+
+    def draw() -> Tensor:
+        rows = torch.randint(len(given), (size,), generator=generator)
+        if n_recombined:
+            rows[:n_recombined] = len(given) + torch.randint(count, (n_recombined,), generator=generator)
+        return rows.to(device)
+
     optimiser = torch.optim.Adam(_groups(layer, top), betas=(0.9, 0.99), fused=device.type in ("cpu", "cuda"))
-    schedule = rise_and_fall(optimiser, steps)
-    with progress_callback(progress, "Refining") as report, torch.enable_grad():
-        for t in range(steps):
-            if t % _NEW_RANGE_EVERY == 0:  # so that functions keep their formulas wherever the data go
-                layer.set_range(given[torch.randperm(len(given), generator=generator)[:_CHUNK].to(device)])
-            rows = torch.randint(len(given), (size,), generator=generator)
-            if n_recombined:
-                rows[:n_recombined] = len(given) + torch.randint(count, (n_recombined,), generator=generator)
-            rows = rows.to(device)
-            inputs, wanted = pool.index_select(0, rows), known.index_select(0, rows)
-            optimiser.zero_grad()
-            value = distance(layer(inputs), wanted)
-            value.backward()  # type: ignore[no-untyped-call]
-            optimiser.step()
-            schedule.step()
-            try:
-                report(done=t + 1, total=steps, objective=float(value.detach()))
-            except KeyboardInterrupt:
-                warnings.warn(INTERRUPTED, DecouplingWarning, stacklevel=2)
-                break
+    limit = None if max_seconds is None else as_number("max_seconds", max_seconds, above=True)
+    match(layer, optimiser, pool, known, distance, draw, Clock(steps, limit), progress, follow)
     layer.zero_grad()
     layer.set_range(given)
     rows = torch.randperm(len(pool), generator=generator)[:_CHUNK].to(device)
     return _better(begun, layer, lambda candidate: float(distance(candidate(pool[rows]), known[rows])))
+
+
+def match(
+    student: nn.Module,
+    optimiser: torch.optim.Optimizer,
+    inputs: Tensor,
+    known: Tensor,
+    distance: Callable[[Tensor, Tensor], Tensor],
+    draw: Callable[[], Tensor],
+    clock: Clock,
+    progress: bool | Callable[..., None],
+    before_step: Callable[[int], None] = lambda _: None,
+) -> None:
+    """Train a student until its outputs for `inputs` are those `known`, on the rows that `draw` gives."""
+    with progress_callback(progress, "Refining") as report, torch.enable_grad():
+        for t in range(clock.max_steps):
+            if (done := clock.done(t + 0.5)) >= 1.0:
+                break
+            rise_and_fall(optimiser, done)
+            before_step(t)
+            rows = draw()
+            optimiser.zero_grad()
+            value = distance(student(inputs.index_select(0, rows)), known.index_select(0, rows))
+            value.backward()  # type: ignore[no-untyped-call]
+            optimiser.step()
+            try:
+                report(done=t + 1, total=clock.max_steps, objective=float(value.detach()))
+            except KeyboardInterrupt:
+                warnings.warn(INTERRUPTED, DecouplingWarning, stacklevel=3)
+                break
 
 
 def recombine(X: Tensor, count: int, generator: torch.Generator) -> Tensor:
@@ -137,6 +169,13 @@ def recombine(X: Tensor, count: int, generator: torch.Generator) -> Tensor:
 def divergence(logits: Tensor, wanted: Tensor) -> Tensor:
     """Mean KL divergence of softmax(logits) from the classes `wanted`, given as logarithms of probabilities."""
     return kl_div(logits.log_softmax(1), wanted, log_target=True, reduction="batchmean")
+
+
+def _given_values(values: Any, points: Tensor) -> Tensor:
+    given = as_inputs("values", values)
+    if len(given) != len(points):
+        raise InputError(f"`values` must have one row per point of `X`, {len(points)}. Got {len(given)}.")
+    return given
 
 
 def _groups(layer: DecoupledLayer, rate: float) -> list[dict[str, Any]]:

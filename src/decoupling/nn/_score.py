@@ -34,19 +34,18 @@ class Agreement:
     in_classes: bool
 
     @classmethod
-    def with_outputs_of(
-        cls, network: nn.Module, inputs: Tensor, rng: np.random.Generator, *, in_classes: bool
-    ) -> Agreement:
+    def with_outputs_of(cls, network: nn.Module, inputs: Tensor, *, in_classes: bool) -> Agreement:
         """Agreement with a network on some of the inputs."""
-        some = inputs[torch.as_tensor(rng.permutation(len(inputs))[:_COMPARED])]
-        return cls(some, _outputs(network, some), in_classes)
+        order = np.random.default_rng(0).permutation(len(inputs))[:_COMPARED]
+        some = inputs[torch.as_tensor(order)]
+        return cls(some, outputs_on(network, some), in_classes)
 
     @property
     def name(self) -> str:
         return "inputs that keep their class" if self.in_classes else "one minus the relative error"
 
     def __call__(self, network: nn.Module) -> float:
-        got, truth = _outputs(network, self.inputs), self.outputs
+        got, truth = outputs_on(network, self.inputs), self.outputs
         if self.in_classes:
             return int((got.argmax(1) == truth.argmax(1)).sum()) / len(truth)
         return 1.0 - relative_error(got, truth)
@@ -83,7 +82,7 @@ def rated(score: Score, network: nn.Module) -> float:
         raise InputError(f"`score` must return a number. Got {got}.") from error
 
 
-def _outputs(network: nn.Module, inputs: Tensor) -> Tensor:
+def outputs_on(network: nn.Module, inputs: Tensor) -> Tensor:
     parts = [outputs_of(network, inputs[rows]) for rows in chunks(len(inputs), _BATCH)]
     if not isinstance(parts[0], Tensor):
         raise InputError(

@@ -2,28 +2,34 @@
 
 from __future__ import annotations
 
+import time
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
-from torch import Tensor, nn
+import torch
+from torch import nn
 
 from .._support._errors import DecouplingWarning, InputError
 from .._support._interrupts import INTERRUPTED
+from ..bases import AbstractBasis, Monomial
 from ..fit._decouple import decouple
 from ..fit._result import Result
 from ..samples._samples import Samples
 from ..solvers import AbstractSolver, Proj, TwoStage
+from ._distil import Distil
 from ._fine_tune import FineTune, train_with_labels
 from ._layer import DecoupledLayer
+from ._part import Part
 from ._place import Place
+from ._random_start import in_basis, random_layer
 from ._refine import refine as refine_layer
 from ._report import count_parameters
 from ._score import InPlace, Score, rated
 
-Loss = Literal["kl", "squared"]
+_START = 20_000  # inputs from which a random start takes its ranges and its outputs
 
 
 @dataclass(frozen=True)
@@ -32,7 +38,7 @@ class Candidate:
 
     network: nn.Module
     layer: DecoupledLayer
-    result: Result
+    result: Result | None
     score: float
 
     @property
@@ -44,10 +50,25 @@ class Candidate:
 class Watch:
     """Progress of the stages, one after the other, that remembers whether Ctrl-C was pressed in one of them."""
 
-    def __init__(self, report: Callable[..., None], silent: bool) -> None:
+    def __init__(self, report: Callable[..., None], silent: bool, max_seconds: float | None = None) -> None:
         self._report = report
         self._silent = silent
+        self._until = None if max_seconds is None else time.monotonic() + max_seconds
+        self._stages_left = 1
         self.stopped = False
+
+    def expect(self, n_stages: int) -> None:
+        """So many stages of training share the time that is left."""
+        self._stages_left = max(1, n_stages)
+
+    @property
+    def seconds(self) -> float | None:
+        """What the next training may take, if there is a limit."""
+        return None if self._until is None else max(1e-3, (self._until - time.monotonic()) / self._stages_left)
+
+    def report(self, stage: str, done: int, total: int) -> None:
+        """Something that is no stage of its own."""
+        self._report(stage=stage, done=done, total=total)
 
     def stage(self, name: str) -> bool | Callable[..., None]:
         """What a stage takes as `progress`."""
@@ -71,57 +92,90 @@ class RankSearch:
     place
         Where decouplings go.
     part
-        The part, as a function of vectors, and all of its inputs, `points`.
+        The part, with its inputs and outputs.
     samples
-        Values and Jacobians of the part at some of them.
+        Values and Jacobians of the part at some of the inputs; None where the start is random.
+    degrees, basis
+        Of the functions; a basis, where one is given, is taken instead of powers.
     solver
         By default the paper's two stages around PROJ, with the score of the network.
-    loss
-        What refining matches, or None for none.
+    refine
+        How the layer is trained, and what it matches; None where it is not.
     """
 
     place: Place
-    part: nn.Module
-    points: Tensor
-    samples: Samples
+    part: Part
+    samples: Samples | None
     degrees: tuple[int, ...]
+    basis: AbstractBasis | None
     solver: AbstractSolver | None
     score: Score
-    loss: Loss | None
+    refine: Distil | None
     fine_tune: FineTune | None
     watch: Watch
 
     def run(self, ranks: tuple[int, ...], rng: np.random.Generator) -> Candidate:
         """One decoupling, trained as far as that is wanted, in its place."""
-        L, watch = len(ranks), self.watch
-        result = decouple(
-            self.samples,
-            ranks,
-            self.degrees * L if len(self.degrees) == 1 else self.degrees,
-            solver=(self.solver or self._default_solver()).judged_by(InPlace(self.score, self.place)),
-            as_given=True,
-            rng=rng,
-            progress=watch.stage("decoupling"),
-        )
-        if watch.stopped:
-            warnings.warn(INTERRUPTED, DecouplingWarning, stacklevel=3)
-        layer = self.place.layer(result.decoupling).to(self.place.device)
-        if self.loss is not None and not watch.stopped:
+        watch, part, place = self.watch, self.part, self.place
+        layer, result = self._begun(ranks, rng)
+        layer = layer.to(place.device)
+        if self.refine is not None and not watch.stopped:
             layer = refine_layer(
-                layer, self.part, self.points, loss=self.loss, rng=rng, progress=watch.stage("refining")
+                layer,
+                part.function,
+                part.points,
+                loss=self.refine.loss or "squared",
+                max_steps=self.refine.max_steps,
+                batch_size=self.refine.batch_size,
+                rate=self.refine.rate,
+                recombined=None if part.reach.exact else 0.0,
+                values=part.values,
+                max_seconds=watch.seconds,
+                rng=rng,
+                progress=watch.stage("refining"),
             )
-        network = self.place.network(layer)
+        network = place.network(layer)
         if self.fine_tune is not None and not watch.stopped:
-            place, shown = self.place, watch.stage("fine-tuning")
-            train_with_labels(network, layer, self.fine_tune, rng, place.dtype, place.device, shown)
+            shown = watch.stage("fine-tuning")
+            train_with_labels(network, [layer], self.fine_tune, rng, place.dtype, place.device, shown)
         network.zero_grad()
         return Candidate(network, layer, result, rated(self.score, network))
 
+    def _begun(self, ranks: tuple[int, ...], rng: np.random.Generator) -> tuple[DecoupledLayer, Result | None]:
+        """A layer to train: from a decoupling of the samples, or from nothing but the ranges of the inputs."""
+        if self.samples is None:
+            bases = self.bases(ranks)
+            sizes = (self.part.points.shape[1], *ranks, self.part.values.shape[1])
+            some = torch.as_tensor(rng.permutation(len(self.part.points))[:_START])
+            X, F = self.part.points[some], self.part.values[some]
+            return random_layer(sizes, bases, X, F, self.place.outside, rng, self.place.dtype), None
+        result = decouple(
+            self.samples,
+            ranks,
+            self._all_degrees(ranks),
+            solver=(self.solver or self._default_solver()).judged_by(InPlace(self.score, self.place)),
+            as_given=True,
+            rng=rng,
+            progress=self.watch.stage("decoupling"),
+        )
+        if self.watch.stopped:
+            warnings.warn(INTERRUPTED, DecouplingWarning, stacklevel=4)
+        layer = self.place.layer(result.decoupling)
+        return layer if self.basis is None else in_basis(layer, self.basis, self.place.dtype), result
+
+    def bases(self, ranks: tuple[int, ...]) -> list[AbstractBasis]:
+        """One basis per layer."""
+        return [Monomial(d) if self.basis is None else self.basis for d in self._all_degrees(ranks)]
+
+    def _all_degrees(self, ranks: tuple[int, ...]) -> tuple[int, ...]:
+        return self.degrees * len(ranks) if len(self.degrees) == 1 else self.degrees
+
     def smallest(self, before: float, max_drop: float, rng: np.random.Generator) -> Candidate:
         """The fewest functions whose drop is acceptable, or the best that is smaller than the part."""
-        n, m = self.samples.n_outputs, self.samples.n_inputs
-        allowed = count_parameters(self.part)
-        most = (allowed - 1) // (m + n + self.degrees[0] + 1)
+        m, n = self.part.points.shape[1], self.part.values.shape[1]
+        d = self.degrees[0] if self.basis is None else self.basis.size
+        allowed = count_parameters(self.part.function)
+        most = (allowed - 1) // (m + n + d + 1) if self.samples is not None else (allowed - 1 - n) // (m + n + d)
         if most < 1:
             raise InputError(
                 f"`part` has {allowed} parameters, fewer than any decoupling with {m} inputs and {n} outputs: there is "

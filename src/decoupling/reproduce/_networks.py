@@ -194,7 +194,7 @@ def work(task: NetworkTask, folder: str) -> dict[str, Any]:
     outcome: dict[str, Any] = {"accuracy": at.accuracy(part), "parameters": sum(p.numel() for p in part.parameters())}
     if isinstance(part, DecoupledLayer) and task.method == MANY_REFINED:
         labelled = FineTune(at.features, at.labels, max_steps=5 * -(-len(at.labels) // 256))
-        train_with_labels(part, part, labelled, rng, torch.float32, torch.device("cpu"), False)
+        train_with_labels(part, [part], labelled, rng, torch.float32, torch.device("cpu"), False)
         outcome[TUNED] = outcome | {"accuracy": at.accuracy(part)}
     return outcome
 
