@@ -27,6 +27,7 @@ LEVEL["__version__"] = -1  # of the package itself, known everywhere
 ONLY_SUPPORT = ("data",)  # may use nothing else
 # Methods of one line that call up, so that people find them on the object in their hands.
 FACADES = {
+    ("model/_decoupling.py", "Decoupling", "ablation"),
     ("model/_decoupling.py", "Decoupling", "recognise"),
     ("model/_decoupling.py", "Decoupling", "simplified"),
     ("model/_decoupling.py", "Decoupling", "formula"),

@@ -33,7 +33,10 @@ from .bases import Spline as Spline
 from .bases import Tanh as Tanh
 from .bases import Trigonometric as Trigonometric
 from .estimators._regressor import DecouplingRegressor as DecouplingRegressor
+from .fit._ablation import AblationRow as AblationRow
 from .fit._decouple import decouple as decouple
+from .fit._quality import Quality as Quality
+from .fit._quality import Verdict as Verdict
 from .fit._recognise import NamedCurve as NamedCurve
 from .fit._recognise import RecognisedFunction as RecognisedFunction
 from .fit._recognise import Recognition as Recognition

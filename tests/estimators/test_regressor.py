@@ -124,7 +124,7 @@ def test_ranks_can_be_chosen(degrees, basis):
     model.fit(X, y, sample_weight=weights)
     assert (model.decoupling_.ranks, model.decoupling_.degrees) == ((1,), (3,))
     assert model.score(X, y) > 0.999999
-    assert "Ranks (1,) with degrees (3,)" in model.result_.notes[0]
+    assert "Ranks 1 with degrees 3" in model.result_.notes[0]
 
 
 def test_jacobians_are_in_the_units_of_the_data():

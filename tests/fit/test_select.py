@@ -289,7 +289,7 @@ def test_limits_that_are_met_are_said():
 def test_progress_names_the_shapes():
     seen = []
     dc.select(sampled(ONE, 20), 2, 3, n_folds=2, progress=lambda **values: seen.append(values["stage"]))
-    assert "ranks (2,), degrees (3,)" in seen
+    assert any(stage.startswith("ranks 2, degrees 3") for stage in seen)
 
 
 @pytest.mark.parametrize(
@@ -335,7 +335,7 @@ def test_stored_jacobians_are_compared_on_some_samples():
 def test_decouple_chooses_ranks_by_itself():
     result = dc.decouple(sampled(ONE), ranks="auto", degrees=3, progress=False)
     assert result.decoupling.ranks == (2,) and result.status is dc.Status.EXACT
-    assert result.notes[0].startswith("Ranks (2,) with degrees (3,) meet the samples to rounding")
+    assert result.notes[0].startswith("Ranks 2 with degrees 3 meet the samples to rounding")
     assert dc.decouple(sampled(ONE), ranks="auto", progress=False).decoupling.degrees == (3,)
     for name, value in (("n_starts", 3), ("validation", sampled(ONE))):
         with pytest.raises(dc.InputError, match=f"`{name}` must be left out with ranks="):
@@ -346,7 +346,7 @@ def test_the_command_line_selects_and_fits(tmp_path):
     sampled(ONE).save(tmp_path / "s.npz")
     done = decouple("select s.npz --max-ranks 3 --max-degrees 4 --plot p.png --model m.safetensors", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert "chosen" in done.stdout and "Ranks (2,) with degrees (3,)" in done.stdout
+    assert "chosen" in done.stdout and "Ranks 2 with degrees 3" in done.stdout
     assert (tmp_path / "p.png").read_bytes().startswith(b"\x89PNG")
     assert dc.Decoupling.load(tmp_path / "m.safetensors").ranks == (2,)
     content = json.loads(decouple("select s.npz --max-ranks 3 --degrees 3 --json", cwd=tmp_path).stdout)

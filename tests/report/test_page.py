@@ -384,10 +384,10 @@ def test_the_verdict_speaks_of_the_worst_output_and_of_samples_kept_apart():
     rough = dataclasses.replace(result, decoupling=dc.Decoupling(W, result.decoupling.g))
     rows = output_rows(rough, ["a", "b", "c"])
     found, text = verdict(rows)
-    assert found.word == "rough" and "The worst output, b, is off by" in text
+    assert found.word == "the data would allow better" and "The worst output, b, is off by" in text
     assert_allclose([row.fitted for row in rows], rough.relative_rmse(), rtol=1e-9, atol=1e-9)
     assert_allclose([row.unseen for row in rows], rough.relative_rmse(result.settings.validation), rtol=1e-9, atol=1e-9)
-    assert [row.words for row in rows] == ["exact", "rough", "exact"]
+    assert [row.words for row in rows] == ["exact", "the data would allow better", "exact"]
 
 
 def test_slopes_that_are_off_are_told_where_values_are_exact():
@@ -421,6 +421,8 @@ def test_grades_have_the_bounds_that_the_page_names():
         (lambda u: 1 - u + 0.01 * u**2, "is nearly a straight line and falls"),
         (lambda u: u**3, "rises throughout"),
         (lambda u: u**3 - 0.01 * u, "rises throughout"),
+        (lambda u: u**3 - 0.08 * u, "rises, but for a small dip"),
+        (lambda u: 0.08 * u - u**3, "falls, but for a small bump"),
         (lambda u: u**2, "falls, then rises"),
         (lambda u: u - u**3, "falls, then rises, then falls"),
         (lambda u: np.cos(20 * u), "turns 13 times"),
@@ -458,3 +460,32 @@ def test_functions_that_have_names_are_called_by_them():
     assert text.count('class="curve beyond"') == 2 and 'class="ends"' in text  # tails
     named = page(MAKERS["saturations"](), title="t")
     assert 'class="knots"' not in named
+
+
+def test_the_page_opens_with_the_picture_the_verdict_and_the_functions_and_folds_source_code():
+    text = page(MAKERS["values_only"](), title="t")
+    places = [text.index(piece) for piece in ('id="diagram"', 'class="verdict', 'id="functions"', 'id="good"')]
+    assert places == sorted(places)
+    assert "<details open>" not in text.split('id="formula"')[1].split("</section>")[0]
+    assert text.count('class="dots"') == 4  # measured against model, and what is left, for two outputs
+
+
+def test_the_verdict_knows_noise_and_cards_tell_what_a_function_is_worth():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, (120, 2))
+    F = np.stack([(X[:, 0] + X[:, 1]) ** 3 + 0.3 * rng.normal(size=120)], axis=1)
+    words = plain(page(dc.decouple(dc.Samples(X, F=F), 1, 3, n_starts=2, progress=False), title="t"))
+    assert "as good as the data allow" in words and "R² = 0.9" in words and "it looks like noise" in words
+    assert "Without it, the error rises from" in words
+    words = plain(page(dc.decouple(dc.Samples(X, F=F), 1, 1, n_starts=2, progress=False), title="t"))
+    assert "the data would allow better" in words and "can be predicted from the inputs" in words
+
+
+def test_straight_lines_that_cancel_are_drawn_as_a_linear_part():
+    g = dc.Functions(dc.Monomial(2), [[0.0, 50.0, 1.0], [0.0, -50.0, 0.5]])
+    model = dc.Decoupling([[[1.0, 0.0], [1.0, 0.02]], [[1.0, 1.0]]], [g])
+    assert model.cancellation(points(2)) > 10
+    words = plain(page(given(model, sampled(model)), title="t"))
+    assert (
+        "cancelled each other" in words and "The linear part" in words and "g_1 and g_2 have nearly the same" in words
+    )

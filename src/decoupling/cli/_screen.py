@@ -62,6 +62,9 @@ def result_content(result: Result, validation: Samples | None, notes: Sequence[s
         "error_jacobian": result.error_jacobian,
         "error_values": result.error_values,
         "relative_rmse_percent": result.relative_rmse() if result.samples.has_values else None,
+        "r_squared": result.quality.r_squared if result.samples.has_values else None,
+        "noise": result.quality.noise,
+        "verdict": result.quality.verdict.value,
         "status": result.status.name,
         "reason": result.reason,
         "found_by": result.found_by,
@@ -79,6 +82,8 @@ def result_content(result: Result, validation: Samples | None, notes: Sequence[s
 
 def result_table(result: Result, validation: Samples | None, title: str, notes: Sequence[str] = ()) -> Table:
     """What a person wants to know first; `notes` go before those of the result."""
+    from ..fit._quality import Verdict
+
     table = plain_table(title)
     table.add_column(style="bold", no_wrap=True)
     table.add_column(overflow="fold")
@@ -92,8 +97,11 @@ def result_table(result: Result, validation: Samples | None, title: str, notes: 
     if result.samples.has_values:
         table.add_row("Error(F)", f"{result.error_values:.3g}")
         table.add_row("e_i, fitted samples", _percents(result.relative_rmse()))
+        table.add_row("R²", ", ".join(f"{value:.6g}" for value in result.quality.r_squared))
     if validation is not None and validation.F is not None:
         table.add_row("e_i, validation samples", _percents(result.relative_rmse(validation)))
+    if (verdict := result.quality.verdict) is not Verdict.UNKNOWN:
+        table.add_row("verdict", verdict.value)
     table.add_row("lam", f"{result.lam:.0e}" + (f" (of {len(result.path)} tried)" if result.path else ""))
     good = sum(row.status.name != "NONFINITE" for row in result.starts)
     table.add_row("starts", f"{len(result.starts)}, of which {good} finite")

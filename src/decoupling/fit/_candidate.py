@@ -23,6 +23,11 @@ from ._result import Result
 Shape = tuple[tuple[int, ...], tuple[int, ...]]  # ranks and degrees
 
 
+def in_words(numbers: tuple[int, ...]) -> str:
+    """Ranks or degrees for a person: 2 of one layer, "2, 3" of two."""
+    return ", ".join(map(str, numbers))
+
+
 @dataclass(frozen=True, eq=False)
 class Candidate:
     """One shape and how well it does."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -21,6 +21,7 @@ from ..samples._samples import Samples
 from ..solvers import AbstractSolver, History, LamRow, StartRow
 from ..solvers._inference import Identifiability, identifiability, standard_errors
 from ..solvers._status import Status
+from ._quality import Quality, quality
 from ._recognise import Recognition, recognise
 from ._settings import Settings
 
@@ -125,6 +126,27 @@ class Result:
                 "`samples` must hold values F to compare with. Got Jacobians only: give samples with values."
             )
         return data
+
+    @cached_property
+    def quality(self) -> Quality:
+        """How good the model is, seen beside the noise: could these samples give a better one?
+
+        Examples
+        --------
+        >>> import decoupling as dc, numpy as np
+        >>> rng = np.random.default_rng(0)
+        >>> X = rng.uniform(-1, 1, (200, 2))
+        >>> F = (X[:, :1] + X[:, 1:]) ** 3 + 0.3 * rng.normal(size=(200, 1))
+        >>> dc.decouple(dc.Samples(X, F=F), ranks=1, degrees=3).quality.verdict.value
+        'as good as the data allow'
+        >>> dc.decouple(dc.Samples(X, F=F), ranks=1, degrees=1).quality.verdict.value
+        'the data would allow better'
+        """
+        return quality(self.decoupling, self.samples.shown, self._fixed, self.ridge, smoothed=self._smoothed)
+
+    def ablation(self, *, max_seconds: float = 20.0, progress: bool | Callable[..., None] = True) -> tuple[Any, ...]:
+        """What every function is worth on the fitted samples, see `Decoupling.ablation`."""
+        return self.decoupling.ablation(self.samples.shown, max_seconds=max_seconds, progress=progress)
 
     @cached_property
     def identifiability(self) -> Identifiability:

@@ -28,7 +28,7 @@ from ..samples._samples import Samples
 from ..solvers import AbstractSolver, Problem
 from ..solvers._exact import exact_below
 from ..solvers._free_parameters import n_free
-from ._candidate import Candidate, Shape, better
+from ._candidate import Candidate, Shape, better, in_words
 from ._fit import fit
 from ._layer_bases import layer_bases
 from ._limits import Limits
@@ -237,7 +237,7 @@ class Scan:
             n_starts = 1
         if self.found and time.perf_counter() > self.deadline:
             raise OutOfTimeError
-        self.report(stage=f"ranks {ranks}, degrees {degrees}", done=len(self.found), total=None)
+        self.report(stage=self._stage(ranks, degrees), done=len(self.found), total=None)
         began = time.perf_counter()
         rng = np.random.default_rng([self.seed, *ranks, *degrees, 0 if known is None else n_starts])
         try:
@@ -264,6 +264,14 @@ class Scan:
             )
         self.found[ranks, degrees] = found
         return found
+
+    def _stage(self, ranks: tuple[int, ...], degrees: tuple[int, ...]) -> str:
+        """What is tried, and the best so far."""
+        best = ""
+        if self.found:
+            c = self.choice()
+            best = f" (best so far: ranks {in_words(c.ranks)}, off by {100.0 * c.error:.2g} % on left-out samples)"
+        return f"ranks {in_words(ranks)}, degrees {in_words(degrees)}{best}"
 
     def _decoupled(
         self,

@@ -21,7 +21,7 @@ from ..model._decoupling import Decoupling
 from ..samples._samples import Samples
 from ..solvers import AbstractSolver, Problem, VarPro
 from ..solvers._status import Status
-from ._candidate import Candidate
+from ._candidate import Candidate, in_words
 from ._fit import fit
 from ._layer_bases import layer_bases
 from ._limits import Limits
@@ -140,8 +140,8 @@ COLUMNS = ("ranks", "degrees", "parameters", "left-out error", "spread", "fitted
 def row_cells(row: SelectionRow) -> tuple[str, ...]:
     """A row as texts, one per column."""
     return (
-        str(row.ranks),
-        str(row.degrees),
+        in_words(row.ranks),
+        in_words(row.degrees),
         str(row.n_parameters),
         f"{row.error:.2g} %",
         f"{row.spread:.1g}",
@@ -434,7 +434,7 @@ def _reason(chosen: Candidate, candidates: list[Candidate], allowed: float) -> s
 
 
 def _shape(c: Candidate) -> str:
-    return f"ranks {c.ranks} with degrees {c.degrees}"
+    return f"ranks {in_words(c.ranks)} with degrees {in_words(c.degrees)}"
 
 
 def _limits_met(scan: Scan, chosen: Candidate) -> list[str]:
@@ -442,13 +442,19 @@ def _limits_met(scan: Scan, chosen: Candidate) -> list[str]:
     L = len(chosen.ranks)
     top, least, notes = scan.limits.ranks(L), scan.hints.least_ranks(L), []
     if least is not None and any(r > t for r, t in zip(least, top, strict=True)):
-        notes.append(f"The singular values ask for ranks of at least {least}: raise `max_ranks`, {top} here.")
+        notes.append(
+            f"The singular values ask for ranks of at least {in_words(least)}: raise `max_ranks`, {in_words(top)} here."
+        )
     elif not chosen.exact and any(r == t for r, t in zip(chosen.ranks, top, strict=True)):
-        notes.append(f"The ranks are at the limit {top}: raise `max_ranks` to see whether larger ones are better.")
+        notes.append(
+            f"The ranks are at the limit {in_words(top)}: raise `max_ranks` to see whether larger ones are better."
+        )
     if not chosen.exact and not scan.limits.fixed_degrees:
         degrees = scan.limits.degrees(L)
         if any(d == t for d, t in zip(chosen.degrees, degrees, strict=True)):
-            notes.append(f"The degrees are at the limit {degrees}: raise `max_degrees` to see whether more are better.")
+            notes.append(
+                f"The degrees are at the limit {in_words(degrees)}: raise `max_degrees` to see whether more are better."
+            )
     return notes
 
 

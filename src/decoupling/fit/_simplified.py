@@ -16,11 +16,10 @@ from .._support._progress import progress_callback
 from ..model._decoupling import Decoupling
 from ..model._functions import Functions
 from ..samples._samples import Samples
-from ..solvers import VarPro
-from ._fit import fit
 from ._measure import Measure
 from ._prune import doubles, merged, without
 from ._recognise import TOLERANCES, NamedCurve, Recognition, recognise, symbol
+from ._refitted import refitted
 from ._result import Result
 
 Place = tuple[int, int]  # layer and index of a function, from 1
@@ -130,7 +129,7 @@ class _Way:
 
     def refit(self, words: str, model: Decoupling) -> None:
         """Keep the shape of a model, fit all that is left of it, and note the step."""
-        self._keep(words, self._refitted(model))
+        self._keep(words, refitted(self.samples, model, progress=self._progress))
 
     def drop(self, model: Decoupling, idle: dict[int, list[int]]) -> None:
         """Leave functions out."""
@@ -145,11 +144,11 @@ class _Way:
         """Merge pairs of functions as long as that is worth the parameters that it saves."""
         again = bool(doubles(model, self.samples.X))
         if again and self.result is None:  # what the model uses of its parameters is known once it is smoothed here
-            self.used = self._refitted(model).n_effective or model.n_parameters
+            self.used = refitted(self.samples, model, progress=self._progress).n_effective or model.n_parameters
         while again:
             again = False
             for l, i, j in doubles(model, self.samples.X):
-                candidate = self._refitted(merged(model, l, i, j, self.samples.X))
+                candidate = refitted(self.samples, merged(model, l, i, j, self.samples.X), progress=self._progress)
                 used = candidate.n_effective or candidate.decoupling.n_parameters
                 if self._score(candidate.decoupling, used) <= self._score(model, self.used):
                     pair = " and ".join(_symbol(model, l, k) for k in (i, j))
@@ -169,21 +168,6 @@ class _Way:
             count * np.log(max(square, self.tolerance**2)) for square, count in zip(squares, counts, strict=True)
         )
         return float(misfit + used * np.log(sum(counts)))
-
-    def _refitted(self, model: Decoupling) -> Result:
-        return fit(
-            self.samples,
-            model.ranks,
-            None,
-            basis=[g.layer.bases for g in model.g],
-            linear=model.linear is not None,
-            solver=VarPro(start=model),
-            as_given=False,
-            n_starts=1,
-            validation=None,
-            rng=0,
-            progress=self._progress,
-        )
 
 
 def _symbol(model: Decoupling, l: int, j: int) -> str:

@@ -379,6 +379,17 @@ class Decoupling:
             np.sum(A**2, axis=1) * G**2 * np.sum(B**2, axis=2) for A, G, B in zip(left, slopes, right, strict=True)
         )
 
+    def cancellation(self, X: object) -> float:
+        """How much larger single contributions are than the outputs that they add up to.
+
+        A contribution is the range over X of one function of the last layer times its weight; it is compared with the
+        range of the output. Far above 1, functions cancel each other, and none of them means much by itself.
+        """
+        points = as_some_points("X", X, self.n_inputs)
+        parts = np.abs(self.W[-1]) * np.ptp(self.g[-1].values(self.arguments(points)[-1]), axis=0)
+        total = np.ptp(self.values(points), axis=0)[:, None]
+        return float(np.max(np.divide(parts, total, out=np.zeros_like(parts), where=total > _ROUNDING * parts)))
+
     # What its functions are
 
     def recognise(
@@ -430,6 +441,29 @@ class Decoupling:
         from ..fit._recognise import recognise
 
         return recognise(self, X, curves=curves, tolerance=tolerance, progress=progress)
+
+    def ablation(
+        self, samples: Any, *, max_seconds: float = 20.0, progress: bool | Callable[..., None] = True
+    ) -> tuple[Any, ...]:
+        """What every function is worth: the error of the model without it.
+
+        Sizes of contributions mislead where these cancel each other. Here the other functions of the layer, of the same
+        arguments, and all that follows are fitted again. Returns one row per function, layer by layer, with `layer`,
+        `index` (from 1), `error`, `error_without` (both in percent) and `refitted`: whether the time was enough for
+        that.
+
+        Parameters
+        ----------
+        samples
+            What the model was fitted to.
+        max_seconds
+            Time for all functions together.
+        progress
+            As for `dc.decouple`.
+        """
+        from ..fit._ablation import ablation
+
+        return ablation(self, samples, max_seconds=max_seconds, progress=progress)
 
     def simplified(
         self,

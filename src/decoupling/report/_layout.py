@@ -26,7 +26,9 @@ from ..write._curves import Curve, Errors, Grids, curves
 
 FONT_SIZE = 9.0  # of the labels; the room that names take is reckoned with it
 _SHOWN = 12  # nodes of a column
-_NEGLIGIBLE = 0.02  # edges with shares below this are left out
+_NEGLIGIBLE = 0.02  # edges with shares below this are left out ...
+_NONE = 1e-6  # ... and those below this always: they are rounding
+_CANCELS = 3.0  # times the range of an output: contributions that are larger cancel each other
 _LONGEST = 24  # letters of a name
 _BOX, _SMALL_BOX = (84.0, 54.0), (72.0, 36.0)  # of a function; the small one for tall columns
 _TALL = 6
@@ -171,11 +173,26 @@ class Layout:
         bands: bool = True,
     ) -> Layout:
         """Lay out what `decouple` returned, over its samples, with bands where they can be had quickly."""
-        model, samples = result.decoupling, result.samples.shown
+        model, samples = shown_model(result), result.samples.shown
         smoothed = result.n_effective is not None
         known = (model, samples, result.solver.fixed, result.ridge)
         errors = band_errors(*known, smoothed=smoothed) if bands else None
         return cls.of(model, samples.X, inputs=inputs, outputs=outputs, errors=errors)
+
+
+def shown_model(result: Result) -> Decoupling:
+    """What a drawing shows: the model, net of straight lines where these cancel each other.
+
+    Functions of nearly the same argument often hold large straight lines that add up to little. In a linear part of
+    their own these say what they do, and what is left of the functions are their bends.
+    """
+    model, X = result.decoupling, result.samples.shown.X
+    if model.n_layers != 1 or model.linear is not None or result.solver.fixed or len(X) < 2:
+        return model
+    if (now := model.cancellation(X)) <= _CANCELS:
+        return model
+    net = model.net_of_linear(X).canonical(X)
+    return net if net.cancellation(X) < now / 2.0 else model
 
 
 def signal_names(
@@ -259,8 +276,8 @@ def _edges(
         strongest = share[list(places[l + 1])].max(axis=0)
         for i, target in places[l + 1].items():
             for j, source in places[l].items():
-                # The strongest edge of a node stays, however weak: a function must not hang in the air.
-                if share[i, j] >= _NEGLIGIBLE or share[i, j] == strongest[j] > 0.0:
+                # The strongest edge of a node stays, unless it is rounding: a function must not hang in the air.
+                if share[i, j] >= _NEGLIGIBLE or share[i, j] == strongest[j] > _NONE:
                     found.append(Edge(l, source, target, float(W[i, j]), float(share[i, j])))
                 else:
                     n_left_out += 1

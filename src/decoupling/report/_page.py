@@ -16,20 +16,24 @@ from .. import __version__
 from .._support._errors import InputError
 from .._support._json import plain
 from .._support._whole_files import write_text
-from ..fit._recognise import LEAST_POINTS, NamedCurve
+from ..fit._prune import doubles
+from ..fit._recognise import LEAST_POINTS, NamedCurve, symbol
 from ..fit._result import Result
 from ..model._decoupling import Decoupling
 from ..model._names import printable
 from . import _words
+from ._fit_charts import fit_charts
 from ._flow import signal_flow
 from ._frame import Frame, written_number
-from ._layout import Layout, Node, band_errors, signal_names
+from ._layout import Layout, Node, band_errors, shown_model, signal_names
 from ._rerun import how_to_run_again
 from ._search import history_chart, starts_by_lam
 
 _LARGE = (46.0, 10.0, 264.0, 160.0)  # left, top, width and height of the large curves within their drawings
 _HISTORY = (62.0, 10.0, 560.0, 160.0)
 _NOISE = 1e-12  # of the largest contribution to the linear part
+_MOST_WEIGHED, _SECONDS_TO_WEIGH = 12, 60.0  # functions whose loss is measured, and the time for it
+_MOST_TO_WEIGH = 500_000  # numbers times parameters, beyond which that would take too long
 _MOST_NAMED = 24  # functions that are recognised, at up to half a second each
 _SLIDERS = 8  # inputs that have a slider each; of more, one at a time is chosen
 _LARGEST_PAGE = 990_000  # bytes
@@ -68,14 +72,14 @@ def page(
     notes: Sequence[str] = (),
 ) -> str:
     """The text of the page."""
-    model, samples = result.decoupling, result.samples.shown
+    model, samples = shown_model(result), result.samples.shown
     x, y = ([name.text for name in side] for side in signal_names(model, inputs, outputs))
     layout = Layout.of_result(result, inputs=inputs, outputs=outputs)
-    cards = _cards(model, samples.X, layout, _names(result))
+    cards = _cards(model, samples.X, layout, _names(result), _losses(result))
     frames = {(card.node.layer, card.node.index): (card.small, card.large) for card in cards}
     rows = _words.output_rows(result, y)
     grade, verdict = _words.verdict(rows)
-    small = band_errors(model, samples, result.solver.fixed) is not None
+    small = band_errors(result.decoupling, samples, result.solver.fixed) is not None
     pages = environment()
     template = pages.get_template("report.html.j2")
     content: dict[str, Any] = {
@@ -90,6 +94,9 @@ def page(
         "grade": grade,
         "verdict": verdict,
         "rows": rows,
+        "fits": fit_charts(model, samples, y, [row.worst for row in rows]),
+        "netted": model is not result.decoupling,
+        "doubles": _doubles(model, samples.X),
         "apart": _words.apart_in_words(result),
         "known": _words.data_in_words(samples),
         "kinds": [_words.kind_of_functions(g) for g in model.g],
@@ -139,6 +146,25 @@ class Card:
     off: float  # how far it is from the function, in percent of the spread of that
     words: str
     share: float  # of the effect of its layer
+    loss: tuple[float, float] | None  # the error with it and without it, in percent; None where it was not measured
+
+
+def _losses(result: Result) -> dict[tuple[int, int], tuple[float, float]]:
+    """The error of the model with every function and without it, by layer and place from 1; none for large models."""
+    model, samples = result.decoupling, result.samples
+    large = samples.n_numbers * model.n_parameters > _MOST_TO_WEIGH or sum(model.ranks) > _MOST_WEIGHED
+    if large or not samples.in_memory:
+        return {}
+    rows = result.ablation(max_seconds=_SECONDS_TO_WEIGH, progress=False)
+    return {(row.layer, row.index): (row.error, row.error_without) for row in rows if row.refitted}
+
+
+def _doubles(model: Decoupling, X: np.ndarray) -> list[str]:
+    """Pairs of functions of nearly the same argument."""
+    return [
+        f"{symbol(l + 1, i + 1, model.n_layers)} and {symbol(l + 1, j + 1, model.n_layers)}"
+        for l, i, j in doubles(model, X)
+    ]
 
 
 def _names(result: Result) -> dict[tuple[int, int], NamedCurve]:
@@ -148,7 +174,13 @@ def _names(result: Result) -> dict[tuple[int, int], NamedCurve]:
     return {(f.layer, f.index): f.best for f in result.recognise() if f.best is not None}
 
 
-def _cards(model: Decoupling, X: np.ndarray, layout: Layout, names: dict[tuple[int, int], NamedCurve]) -> list[Card]:
+def _cards(
+    model: Decoupling,
+    X: np.ndarray,
+    layout: Layout,
+    names: dict[tuple[int, int], NamedCurve],
+    losses: dict[tuple[int, int], tuple[float, float]],
+) -> list[Card]:
     u, importance = model.inner_inputs(X), model.importance(X)
     found = []
     for node in layout.nodes:
@@ -180,6 +212,7 @@ def _cards(model: Decoupling, X: np.ndarray, layout: Layout, names: dict[tuple[i
                 0.0 if name is None else 100.0 * name.off,
                 _words.shape_in_words(node.curve),
                 float(effects[node.index] / (np.sum(effects) or 1.0)),
+                losses.get((node.layer, node.index + 1)),
             )
         )
     return found
@@ -226,7 +259,13 @@ def environment() -> Environment:
     """Templates of pages, with our filters."""
     pages = Environment(loader=PackageLoader("decoupling.report"), autoescape=True, lstrip_blocks=True)
     pages.policies["json.dumps_kwargs"] = {"separators": (",", ":")}
-    pages.filters |= {"sig": _significant, "percent": _words.percent, "many": _many, "ticks": _ticks}
+    pages.filters |= {
+        "sig": _significant,
+        "percent": _words.percent,
+        "many": _many,
+        "ticks": _ticks,
+        "r_squared": _words.r_squared,
+    }
     return pages
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, MaxNLocator
 
+from ..fit._candidate import in_words
 from ..fit._select import Selection, SelectionRow
 from ._style import MARKERS, STYLES, house_style, new_figure
 
@@ -54,7 +56,7 @@ def plot_selection(selection: Selection, *, dark: bool = False) -> Figure:
         x, y = _points([chosen])
         ax.plot(x, y, "o", markersize=11, markerfacecolor="none", markeredgecolor=look.ink, label="recommended")
         ax.annotate(
-            f"ranks {chosen.ranks}\ndegrees {chosen.degrees}",
+            f"ranks {in_words(chosen.ranks)}\ndegrees {in_words(chosen.degrees)}",
             (x[0], y[0]),
             xytext=(-10, 0),
             textcoords="offset points",
@@ -64,10 +66,21 @@ def plot_selection(selection: Selection, *, dark: bool = False) -> Figure:
         )
         ax.set_yscale("log")
         ax.margins(x=0.12, y=0.12)
+        for formatter in (ax.yaxis.set_major_formatter, ax.yaxis.set_minor_formatter):
+            formatter(FuncFormatter(_percent_tick))
+        ax.xaxis.set_major_locator(MaxNLocator(integer=True, steps=(1, 2, 5, 10)))
         ax.set_xlabel("parameters")
         ax.set_ylabel("error on left-out samples, %")
         ax.legend(frameon=False, fontsize=7)
     return figure
+
+
+def _percent_tick(value: float, _: int | None = None) -> str:
+    """1, 2 and 5 times powers of ten: 0.5, 20, 1e-6."""
+    digit, exponent = f"{value:.0e}".split("e")
+    if digit not in ("1", "2", "5"):
+        return ""
+    return f"{value:g}" if -4 < int(exponent) < 5 else f"{digit}e{int(exponent)}"
 
 
 def _points(rows: list[SelectionRow]) -> tuple[list[int], list[float]]:

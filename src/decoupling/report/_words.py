@@ -9,6 +9,7 @@ import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
+from ..fit._quality import Verdict
 from ..fit._result import Result
 from ..model._decoupling import Decoupling
 from ..model._functions import Functions
@@ -38,6 +39,16 @@ GRADES = (
 )
 
 
+# What is said instead where samples are noisy: an error is then no measure of a model.
+_BESIDE_NOISE = {
+    Verdict.NOISE: Grade(Verdict.NOISE.value, "This is as good as the data allow.", np.inf),
+    Verdict.BETTER: Grade(Verdict.BETTER.value, "The data would allow better.", np.inf),
+    Verdict.OVERFITTED: Grade(Verdict.OVERFITTED.value, "The model follows the noise in the samples.", np.inf),
+}
+_SMALL = 1.0  # percent: errors below are small, whatever a better model could do
+_LITTLE = 0.5  # R² below which inputs tell little
+
+
 def grade(percent: float) -> Grade:
     """The first grade that an error is small enough for; what is not a number is poor."""
     return next((g for g in GRADES if percent < g.below), GRADES[-1])
@@ -57,6 +68,8 @@ class OutputRow:
         The root mean square of the error of the values, in the units of the output.
     low, high
         The range of the output in the samples.
+    r_squared, left_out, noise, predictable, found
+        As in `dc.Quality`; `left_out` is the error on left-out samples in percent.
     """
 
     name: str
@@ -67,6 +80,11 @@ class OutputRow:
     low: float
     high: float
     constant: bool
+    r_squared: float | None = None
+    left_out: float | None = None
+    noise: float | None = None
+    predictable: float | None = None
+    found: Verdict = Verdict.UNKNOWN
 
     @property
     def worst(self) -> float:
@@ -75,8 +93,16 @@ class OutputRow:
         return max(known) if known else self.slopes or 0.0
 
     @property
+    def grade(self) -> Grade:
+        """A word for the output: beside noise where there is some, by its error otherwise."""
+        plain = grade(self.worst)
+        if plain is GRADES[0] or (self.found is Verdict.BETTER and self.worst < _SMALL):
+            return plain
+        return _BESIDE_NOISE.get(self.found, plain)
+
+    @property
     def words(self) -> str:
-        word = grade(self.worst).word
+        word = self.grade.word
         return f"{word}; it does not vary in the samples" if self.constant else word
 
 
@@ -97,9 +123,14 @@ def output_rows(result: Result, names: Sequence[str]) -> list[OutputRow]:
         unseen = 100.0 * np.sqrt(np.mean((validation.F - model(validation.X)) ** 2, axis=0)) / _unit(validation.F)[0]
     if samples.J is not None:
         slopes = result.relative_slopes
+    q = result.quality
+    left_out = 100.0 * np.sqrt(np.maximum(1.0 - q.left_out_r_squared, 0.0))
+    beside = (q.r_squared, left_out, q.noise, q.predictable)
+    known = samples.F is not None
     percents = [[None] * n if e is None else e.tolist() for e in (fitted, unseen, slopes, typical)]
     ranges = (low.tolist(), high.tolist(), constant.tolist())
-    return [OutputRow(*row) for row in zip(names, *percents, *ranges, strict=True)]
+    judged = [[v if known and np.isfinite(v) else None for v in column.tolist()] for column in beside]
+    return [OutputRow(*row) for row in zip(names, *percents, *ranges, *judged, q.verdicts, strict=True)]
 
 
 def _unit(F: Float[ndarray, "S n"]) -> tuple[Float[ndarray, " n"], ndarray]:
@@ -111,8 +142,8 @@ def _unit(F: Float[ndarray, "S n"]) -> tuple[Float[ndarray, " n"], ndarray]:
 
 def verdict(rows: Sequence[OutputRow]) -> tuple[Grade, str]:
     """How good the model is: a grade, and a few sentences."""
-    worst = max(rows, key=lambda row: row.worst)
-    found = grade(worst.worst)
+    worst = max(rows, key=lambda row: (_SEVERITY.get(row.grade.word, 0), row.worst))
+    found = worst.grade
     if found is GRADES[0]:
         if worst.fitted is None:
             return found, "The slopes of the model are those of the samples, to rounding."
@@ -129,10 +160,49 @@ def verdict(rows: Sequence[OutputRow]) -> tuple[Grade, str]:
         text.append(f"{name} has slopes that are off by {percent(worst.slopes)} of their size on the fitted samples.")
         return found, " ".join(text)
     text.append(f"{name} is off by {percent(worst.fitted)} of its spread on the fitted samples")
+    if worst.r_squared is not None:
+        text[-1] += f" (R² = {r_squared(worst.r_squared)})"
     text[-1] += "." if worst.unseen is None else f", and by {percent(worst.unseen)} on samples that were kept apart."
+    text += _beside_noise(worst)
     if worst.unseen is not None and worst.unseen > 3.0 * max(worst.fitted, _ROUNDING):
         text.append("It fits what it has seen much better than the rest: more samples or fewer functions would help.")
     return found, " ".join(text)
+
+
+_SEVERITY = {
+    **{g.word: i for i, g in enumerate(GRADES)},
+    Verdict.NOISE.value: 1,
+    Verdict.BETTER.value: 3,
+    Verdict.OVERFITTED.value: 5,
+}
+
+
+def _beside_noise(row: OutputRow) -> list[str]:
+    """What the errors of an output are: noise, or something that a better model would explain."""
+    if row.found is Verdict.NOISE:
+        size = "" if row.noise is None else f" with a standard deviation of about {written_number(row.noise, 2)}"
+        text = [f"Nothing of what is left can be predicted from the inputs: it looks like noise{size}."]
+        if row.r_squared is not None and row.r_squared < _LITTLE:
+            text.append("So these inputs tell little about it, whatever the model.")
+        return text
+    if row.found is Verdict.BETTER and row.predictable is not None:
+        share = written_number(100.0 * row.predictable, 2)
+        more = "More functions, higher degrees or another basis may help."
+        return [f"But {share} % of the variance of what is left can be predicted from the inputs. {more}"]
+    if row.found is Verdict.OVERFITTED and row.left_out is not None:
+        return [
+            f"On samples that are left out it is off by about {percent(row.left_out)}: fewer functions, lower degrees "
+            "or more samples would help."
+        ]
+    return []
+
+
+def r_squared(value: float | None) -> str:
+    """R² with as many digits as tell it from 1."""
+    if value is None or not np.isfinite(value):
+        return "–"
+    digits = min(max(2, 1 - int(np.floor(np.log10(max(1.0 - value, 1e-12))))), 12)
+    return f"{value:.{digits}f}".replace("-", "−")
 
 
 def percent(value: float | None) -> str:
@@ -198,7 +268,9 @@ def shape_in_words(curve: Curve) -> str:
     if np.max(np.abs(np.polynomial.Polynomial.fit(u, v, 1)(u) - v)) < 0.03 * height:
         return f"is nearly a straight line and {moves[0]}"
     if len(moves) == 1:
-        return f"{moves[0]} throughout"
+        if len(_moves(v, 0.005 * height)) == 1:
+            return f"{moves[0]} throughout"
+        return f"{moves[0]}, but for a small {'dip' if moves[0] == 'rises' else 'bump'}"
     return ", then ".join(moves) if len(moves) <= 4 else f"turns {len(moves) - 1} times"
 
 

@@ -85,6 +85,7 @@ class Linearisation:
     dead: Bool[ndarray, " N"]
     n_numbers: int  # that the weights see ...
     n_rows: int  # ... of so many
+    residual: Float[ndarray, "S q n"] | None  # of the rows of the data; None where these are triangles
 
     @property
     def rank(self) -> int:
@@ -149,6 +150,7 @@ def linearise(
         dead,
         table.n_numbers,
         table.n_rows,
+        table.residual,
     )
 
 
@@ -163,6 +165,7 @@ class _Table:
     size: float  # of the data
     n_numbers: int
     n_rows: int
+    residual: Float[ndarray, "S q n"] | None
 
 
 def _all_rows(problem: Problem, model: Decoupling) -> _Table:
@@ -178,7 +181,7 @@ def _all_rows(problem: Problem, model: Decoupling) -> _Table:
         if part.stop > part.start:
             noise[:, part] = np.mean(residual[:, part] ** 2)
     size = float(np.linalg.norm(rows.Y))
-    return _Table(theta, Z, noise.reshape(-1), rows.X, size, rows.n_numbers, residual.size)
+    return _Table(theta, Z, noise.reshape(-1), rows.X, size, rows.n_numbers, residual.size, residual)
 
 
 def _triangles(samples: Samples, layers: tuple[LayerBasis, ...], model: Decoupling) -> tuple[Problem, _Table]:
@@ -201,7 +204,7 @@ def _triangles(samples: Samples, layers: tuple[LayerBasis, ...], model: Decoupli
     noise = np.concatenate([np.full(len(R), squares / count) for R, squares, count in kinds])
     size = float(np.sqrt(frame.factor_F**2 * whole.overview.size_F + frame.factor_J**2 * whole.overview.size_J))
     X = np.concatenate([problem.X, extremes])
-    return problem, _Table(theta, Z, noise, X, size, samples.n_numbers, samples.n_numbers)
+    return problem, _Table(theta, Z, noise, X, size, samples.n_numbers, samples.n_numbers, None)
 
 
 def triangles_task(
