@@ -10,8 +10,9 @@ import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
-from ._support._checks import as_counts, as_generator
+from ._support._checks import as_counts, as_generator, is_word
 from ._support._errors import InputError
+from ._support._shown import shown
 from .bases import Monomial
 from .model._decoupling import Decoupling
 from .model._functions import Functions
@@ -22,6 +23,7 @@ Angles = Literal["absolute", "signed"]
 _COLLINEARITY = 0.5
 # How many lines, or directions, with angles above 60 degrees there are in 1, 2 and 3 dimensions.
 _ROOM: dict[Angles, dict[int, int]] = {"absolute": {1: 1, 2: 2, 3: 6}, "signed": {1: 2, 2: 5, 3: 11}}
+_MOST = 1000  # widths and degrees: more take for ever to draw
 _TRIES = 1000
 _RESTARTS = 30
 
@@ -94,14 +96,14 @@ def random_system(
     >>> dc.systems.random_system((4, 3, 3, 4), (3, 3), rng=1)
     Decoupling(L=2, 4-3-3-4, degrees (3, 3), 54 parameters)
     """
-    widths, powers = as_counts("dims", dims), as_counts("degrees", degrees)
+    widths, powers = as_counts("dims", dims, most=_MOST), as_counts("degrees", degrees, most=_MOST)
     if len(widths) != len(powers) + 2:
         raise InputError(
             f"`dims` must hold the input width, one rank per layer and the output width: {len(powers) + 2} numbers for "
             f"{len(powers)} degrees. Got {len(widths)}."
         )
-    if angles not in ("absolute", "signed"):
-        raise InputError(f'`angles` must be "absolute" or "signed". Got {angles!r}.')
+    if not is_word(angles, ("absolute", "signed")):
+        raise InputError(f'`angles` must be "absolute" or "signed". Got {shown(angles)}.')
     generator = as_generator(rng)
     n_linear = len(widths) - 1
     W = []

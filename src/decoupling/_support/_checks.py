@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+import os
+from collections.abc import Collection, Sequence
 from numbers import Integral, Real
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,6 +14,9 @@ from numpy import ndarray
 
 from ._arrays import read_array
 from ._errors import InputError
+from ._shown import shown
+
+_LAYERS = 1000  # more numbers than a model has layers
 
 
 def as_array(name: str, value: object, axes: tuple[str, ...]) -> ndarray:
@@ -21,7 +27,13 @@ def as_array(name: str, value: object, axes: tuple[str, ...]) -> ndarray:
         raise InputError(f"{rule}. Got entries of type {given.dtype}.")
     if given.ndim != len(axes):
         raise InputError(f"{rule}. Got shape {given.shape}.")
-    array = np.array(given, dtype=np.float64, order="C")
+    try:
+        with np.errstate(over="ignore"):  # what no float64 holds becomes infinite, and is told below
+            array = np.array(given, dtype=np.float64, order="C")
+    except MemoryError as error:
+        raise InputError(
+            f"`{name}` must fit into memory. Got shape {given.shape}, which takes {8e-9 * given.size:.3g} GB."
+        ) from error
     n_bad = array.size - int(np.count_nonzero(np.isfinite(array)))
     if n_bad:
         where = tuple(int(i) for i in np.argwhere(~np.isfinite(array))[0])
@@ -49,36 +61,58 @@ def as_some_points(name: str, value: object, n_inputs: int) -> ndarray:
     return X
 
 
-def as_count(name: str, value: Any, *, least: int = 1) -> int:
-    """Accept a whole number of at least `least`."""
-    if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
-        raise InputError(f"`{name}` must be a whole number of at least {least}. Got {value!r}.")
+def as_count(name: str, value: Any, *, least: int = 1, most: int | None = None) -> int:
+    """Accept a whole number from `least` to `most`."""
+    good = isinstance(value, Integral) and not isinstance(value, bool)
+    if not good or value < least or (most is not None and value > most):
+        rule = f"of at most {most}" if good and most is not None and value > most else f"of at least {least}"
+        raise InputError(f"`{name}` must be a whole number {rule}. Got {shown(value)}.")
     return int(value)
 
 
 def as_number(name: str, value: Any, *, least: float = 0.0, above: bool = False) -> float:
     """Accept a finite number that is at least (or, with `above`, more than) `least`."""
-    good = isinstance(value, Real) and not isinstance(value, bool) and np.isfinite(float(value))
-    if not good or float(value) < least or (above and float(value) == least):
-        raise InputError(f"`{name}` must be a number {'above' if above else 'of at least'} {least:g}. Got {value!r}.")
-    return float(value)
+    try:
+        number = float(value) if isinstance(value, Real) and not isinstance(value, bool) else math.nan
+    except (OverflowError, ValueError):  # a whole number, or a fraction, that no float holds
+        number = math.inf
+    if not math.isfinite(number) or number < least or (above and number == least):
+        rule = f"{'above' if above else 'of at least'} {least:g}"
+        raise InputError(f"`{name}` must be a number {rule}. Got {shown(value)}.")
+    return number
 
 
-def as_counts(name: str, value: Any, *, least: int = 1) -> tuple[int, ...]:
+def as_counts(name: str, value: Any, *, least: int = 1, most: int | None = None) -> tuple[int, ...]:
     """Accept one whole number or a non-empty sequence of them."""
     if isinstance(value, Integral) and not isinstance(value, bool):
         value = (value,)
-    if isinstance(value, ndarray):
-        value = value.tolist()
-    if isinstance(value, str) or not isinstance(value, Sequence) or len(value) == 0:
-        raise InputError(f"`{name}` must be a tuple of whole numbers, one per layer, such as (2, 2). Got {value!r}.")
-    return tuple(as_count(f"{name}[{i}]", item, least=least) for i, item in enumerate(value))
+    listed = value.tolist() if isinstance(value, ndarray) and value.ndim == 1 and value.size <= _LAYERS else value
+    if isinstance(listed, str) or not isinstance(listed, Sequence) or not 0 < len(listed) <= _LAYERS:
+        raise InputError(
+            f"`{name}` must be a tuple of whole numbers, one per layer, such as (2, 2). Got {shown(value)}."
+        )
+    return tuple(as_count(f"{name}[{i}]", item, least=least, most=most) for i, item in enumerate(listed))
+
+
+def is_word(value: Any, words: Collection[str]) -> bool:
+    """Whether a value is one of these texts; arrays, which compare entry by entry, are none."""
+    return isinstance(value, str) and value in words
+
+
+def as_path(name: str, value: Any) -> Path:
+    """Accept a text or an object of `pathlib` that names a place for files."""
+    try:
+        if isinstance(value, str | os.PathLike) and b"\0" not in os.fsencode(value):
+            return Path(value)
+    except Exception as error:  # of somebody's own path
+        raise InputError(f"`{name}` must be a path. It cannot be read as one: {shown(error)}.") from error
+    raise InputError(f'`{name}` must be a path, such as "model.safetensors". Got {shown(value)}.')
 
 
 def as_layer(layer: Any, n_layers: int) -> int:
     """Accept a layer 1, ..., L and return its index in lists."""
     if isinstance(layer, bool) or not isinstance(layer, Integral) or not 1 <= int(layer) <= n_layers:
-        raise InputError(f"`layer` must be one of 1, ..., {n_layers}. Got {layer!r}.")
+        raise InputError(f"`layer` must be one of 1, ..., {n_layers}. Got {shown(layer)}.")
     return int(layer) - 1
 
 
@@ -86,7 +120,7 @@ def as_permutation(order: Any, size: int) -> ndarray:
     """Accept an order of the components 0, ..., size - 1."""
     index = read_array(f"`order` must be a permutation of 0, ..., {size - 1}", order)
     if index.ndim != 1 or index.dtype.kind not in "iu" or sorted(index.tolist()) != list(range(size)):
-        raise InputError(f"`order` must be a permutation of 0, ..., {size - 1}. Got {order!r}.")
+        raise InputError(f"`order` must be a permutation of 0, ..., {size - 1}. Got {shown(order)}.")
     return index
 
 
@@ -96,4 +130,4 @@ def as_generator(rng: Any) -> np.random.Generator:
         return rng
     if isinstance(rng, Integral) and not isinstance(rng, bool) and int(rng) >= 0:
         return np.random.default_rng(int(rng))
-    raise InputError(f"`rng` must be a whole number of at least 0 or a numpy.random.Generator. Got {rng!r}.")
+    raise InputError(f"`rng` must be a whole number of at least 0 or a numpy.random.Generator. Got {shown(rng)}.")

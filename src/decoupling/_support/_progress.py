@@ -11,6 +11,7 @@ from typing import Any
 
 from ._errors import InputError
 from ._interrupts import stoppable
+from ._shown import shown
 
 _QUIET_SECONDS = 2.0
 
@@ -36,7 +37,9 @@ def progress_callback(progress: bool | Callable[..., None], title: str) -> Itera
     elif progress is False:
         yield silent
     else:
-        raise InputError(f"`progress` must be True, False or a callable that takes named values. Got {progress!r}.")
+        raise InputError(
+            f"`progress` must be True, False or a callable that takes named values. Got {shown(progress)}."
+        )
 
 
 def silent(**values: Any) -> None:

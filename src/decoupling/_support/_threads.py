@@ -7,15 +7,34 @@ cores there are. On small problems they are also slower, by orders of magnitude 
 from __future__ import annotations
 
 import functools
-from contextlib import AbstractContextManager
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from threadpoolctl import ThreadpoolController
 
+_lock = threading.Lock()
+_inside = 0  # threads of ours that are in the section; the number of BLAS threads belongs to the whole process
+_limit: Any = None
 
-def one_thread() -> AbstractContextManager[Any]:
-    """A context in which BLAS uses one thread."""
-    return _controller().limit(limits=1)
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """A context in which BLAS uses one thread; the last of several threads to leave it puts back what was before."""
+    global _inside, _limit
+    with _lock:
+        if _inside == 0:
+            _limit = _controller().limit(limits=1)
+        _inside += 1
+    try:
+        yield
+    finally:
+        with _lock:
+            _inside -= 1
+            if _inside == 0:
+                _limit.restore_original_limits()
+                _limit = None
 
 
 @functools.cache

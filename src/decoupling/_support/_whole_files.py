@@ -10,12 +10,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
+from ._checks import as_path
 from ._errors import InputError
 
 
 def check_target(path: str | os.PathLike[str]) -> Path:
     """Complain about a place that no file can be written to, before any work is done for it."""
-    target = Path(os.path.realpath(path))  # a link stays a link: what it points to is written
+    target = Path(os.path.realpath(as_path("path", path)))  # a link stays a link: what it points to is written
     rule = f"`{Path(path)}` must be a file in an existing, writable directory"
     if target.exists() and not target.is_file():
         raise InputError(f"{rule}. It is {'a directory' if target.is_dir() else 'not a regular file'}.")

@@ -19,12 +19,15 @@ import numpy as np
 from jaxtyping import Bool, Float
 from numpy import ndarray
 
+from .._support._checks import is_word
 from .._support._errors import InputError
+from .._support._shown import shown
 from ._algebra import AbstractAlgebra
 
 SHAPES = ("increasing", "decreasing", "convex", "concave")
 SYMMETRIES = ("odd", "even")
 ALL_SHAPES = (*SHAPES, *SYMMETRIES, "nonnegative")
+MOST_FUNCTIONS = 100_000  # of a basis, and of a layer: more is a slip that would fill the memory
 _SAME = 1e-9  # functions that differ by less, on the window, are the same
 _MORE_NODES = 20  # of quadrature, for functions that are no polynomials
 _NODES_PER_FUNCTION = 8  # where functions are fitted by others of the same basis
@@ -184,8 +187,8 @@ class AbstractBasis(abc.ABC):
 
 def order_and_sign(shape: str) -> tuple[int, float]:
     """Which derivative a shape speaks of, and the sign that it must have."""
-    if shape not in SHAPES:
-        raise InputError(f"`shape` must be one of {', '.join(SHAPES)}. Got {shape!r}.")
+    if not is_word(shape, SHAPES):
+        raise InputError(f"`shape` must be one of {', '.join(SHAPES)}. Got {shown(shape)}.")
     return 1 if shape in ("increasing", "decreasing") else 2, -1.0 if shape in ("decreasing", "concave") else 1.0
 
 

@@ -15,6 +15,8 @@ from ._abstract import AbstractPolynomialBasis, differences
 from ._algebra import AbstractAlgebra
 from ._monomial import powers
 
+_MOST = 1000  # beyond, binomials are no floats
+
 
 @dataclass(frozen=True)
 class Bernstein(AbstractPolynomialBasis):
@@ -26,7 +28,7 @@ class Bernstein(AbstractPolynomialBasis):
     degree: int
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "degree", as_count("degree", self.degree))
+        object.__setattr__(self, "degree", as_count("degree", self.degree, most=_MOST))
 
     @property
     def size(self) -> int:

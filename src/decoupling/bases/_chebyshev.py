@@ -10,7 +10,7 @@ from jaxtyping import Float
 from numpy import ndarray
 
 from .._support._checks import as_count
-from ._abstract import AbstractPolynomialBasis
+from ._abstract import MOST_FUNCTIONS, AbstractPolynomialBasis
 from ._algebra import AbstractAlgebra
 
 
@@ -21,7 +21,7 @@ class Chebyshev(AbstractPolynomialBasis):
     degree: int
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "degree", as_count("degree", self.degree))
+        object.__setattr__(self, "degree", as_count("degree", self.degree, most=MOST_FUNCTIONS))
 
     @property
     def size(self) -> int:

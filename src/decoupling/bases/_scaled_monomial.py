@@ -9,7 +9,7 @@ from jaxtyping import Float
 from numpy import ndarray
 
 from .._support._checks import as_count
-from ._abstract import AbstractPolynomialBasis
+from ._abstract import MOST_FUNCTIONS, AbstractPolynomialBasis
 from ._monomial import Monomial
 
 
@@ -20,7 +20,7 @@ class ScaledMonomial(AbstractPolynomialBasis):
     degree: int
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "degree", as_count("degree", self.degree))
+        object.__setattr__(self, "degree", as_count("degree", self.degree, most=MOST_FUNCTIONS))
 
     @property
     def size(self) -> int:

@@ -14,9 +14,10 @@ import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
-from .._support._checks import as_count
+from .._support._checks import as_count, is_word
 from .._support._errors import InputError
-from ._abstract import AbstractBasis, differences
+from .._support._shown import shown
+from ._abstract import MOST_FUNCTIONS, AbstractBasis, differences
 from ._algebra import AbstractAlgebra, Piece
 
 TAILS = ("linear", "parabola")
@@ -52,12 +53,13 @@ class Spline(AbstractBasis):
     tails: Literal["linear", "parabola"] = "linear"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "pieces", as_count("pieces", self.pieces))
+        object.__setattr__(self, "pieces", as_count("pieces", self.pieces, most=MOST_FUNCTIONS))
         object.__setattr__(self, "degree", as_count("degree", self.degree))
         if self.degree > _HIGHEST:
-            raise InputError(f"`degree` must be at most {_HIGHEST}. Got {self.degree}: take more `pieces` instead.")
-        if self.tails not in TAILS:
-            raise InputError(f'`tails` must be "linear" or "parabola". Got {self.tails!r}.')
+            got = shown(self.degree)
+            raise InputError(f"`degree` must be at most {_HIGHEST}. Got {got}: take more `pieces` instead.")
+        if not is_word(self.tails, TAILS):
+            raise InputError(f'`tails` must be "linear" or "parabola". Got {shown(self.tails)}.')
 
     @property
     def size(self) -> int:

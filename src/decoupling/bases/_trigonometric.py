@@ -10,7 +10,7 @@ from jaxtyping import Float
 from numpy import ndarray
 
 from .._support._checks import as_count
-from ._abstract import AbstractBasis
+from ._abstract import MOST_FUNCTIONS, AbstractBasis
 from ._algebra import AbstractAlgebra
 
 
@@ -26,7 +26,7 @@ class Trigonometric(AbstractBasis):
     count: int
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "count", as_count("count", self.count))
+        object.__setattr__(self, "count", as_count("count", self.count, most=MOST_FUNCTIONS))
 
     @property
     def size(self) -> int:

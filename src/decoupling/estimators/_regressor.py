@@ -9,8 +9,10 @@ from jaxtyping import Float
 from numpy import ndarray
 
 from .._support._arrays import read_array
+from .._support._checks import is_word
 from .._support._errors import InputError
 from .._support._extras import needed
+from .._support._shown import shown
 from ..bases import Monomial
 from ..fit._decouple import decouple
 from ..model._decoupling import Decoupling
@@ -123,16 +125,16 @@ class DecouplingRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             What the squared residuals of each sample are multiplied by.
         """
         called = column_names(y)
-        X, y = validate_data(
+        X, y = _validated(
             self, X, y, dtype=np.float64, multi_output=True, y_numeric=True, ensure_min_samples=2, order="C"
         )
-        if self.outside not in OUTSIDE:
-            raise InputError(f"`outside` must be one of {', '.join(OUTSIDE)}. Got {self.outside!r}.")
+        if not is_word(self.outside, OUTSIDE):
+            raise InputError(f"`outside` must be one of {', '.join(OUTSIDE)}. Got {shown(self.outside)}.")
         F = np.asarray(y, dtype=np.float64).reshape(len(X), -1)
         names = usable_names(getattr(self, "feature_names_in_", None))
         samples = Samples(X, F=F, J=_as_jacobians(jacobian, F, X), inputs=names, outputs=called)
         if sample_weight is not None:
-            samples = _weighted(samples, _check_sample_weight(sample_weight, X, dtype=np.float64))
+            samples = _weighted(samples, _check_sample_weight(_taken(sample_weight), X, dtype=np.float64))
         if hasattr(self, "_seen"):
             del self._seen
         self._fitted(y, samples, None)
@@ -165,7 +167,7 @@ class DecouplingRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         Batches are kept in memory; `dc.Samples.from_batches` keeps them in a store. `fit` begins anew.
         """
         first = not hasattr(self, "_seen")
-        X, y = validate_data(
+        X, y = _validated(
             self,
             X,
             y,
@@ -195,7 +197,7 @@ class DecouplingRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     def predict(self, X: Any) -> ndarray:
         """Outputs at X (S, m): of shape (S,) if y was so, (S, n) otherwise."""
         check_is_fitted(self)
-        X = validate_data(self, X, reset=False, dtype=np.float64)
+        X = _validated(self, X, reset=False, dtype=np.float64)
         F = self.decoupling_(X)
         return F[:, 0] if self._flat else F
 
@@ -207,6 +209,22 @@ class DecouplingRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         tags = super().__sklearn_tags__()
         tags.target_tags.multi_output = True
         return tags
+
+
+def _validated(estimator: Any, *arrays: Any, **options: Any) -> Any:
+    """What scikit-learn makes of arrays; its own errors pass, those of the objects that it meets become ours."""
+    try:
+        return validate_data(estimator, *(_taken(array) for array in arrays), **options)
+    except (ValueError, TypeError):
+        raise
+    except Exception as error:
+        raise InputError(f"`X` and `y` must be arrays of numbers that fit into memory. Got {shown(error)}.") from error
+
+
+def _taken(value: Any) -> Any:
+    """Tensors as arrays, whatever gradients and short floats they have; the rest is for scikit-learn to look at."""
+    is_tensor = type(value).__module__.partition(".")[0] == "torch"
+    return read_array("Tensors must have numbers", value) if is_tensor else value
 
 
 def _with_tails(model: Decoupling, X: Float[ndarray, "S m"], outside: Any) -> Decoupling:

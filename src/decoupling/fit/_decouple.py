@@ -9,6 +9,7 @@ import numpy as np
 
 from .._support._checks import as_counts
 from .._support._errors import InputError
+from .._support._shown import shown
 from ..bases import Monomial
 from ..samples._samples import Samples
 from ..solvers import AbstractSolver
@@ -92,7 +93,7 @@ def decouple(
             if value is not None:
                 raise InputError(
                     f'`{name}` must be left out with ranks="auto", which cross-validates and has starts of its own. '
-                    f"Got {value!r}: choose with dc.select, then decouple with the ranks it recommends."
+                    f"Got {shown(value)}: choose with dc.select, then decouple with the ranks it recommends."
                 )
         n_layers = 2 if degrees is None else len(as_counts("degrees", degrees))
         return select(

@@ -5,16 +5,17 @@ from __future__ import annotations
 import copy
 import dataclasses
 import time
-import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from .._support._checks import as_count, as_generator
-from .._support._errors import DecouplingWarning, InputError
+from .._support._errors import InputError
 from .._support._progress import progress_callback
+from .._support._shown import shown
 from .._support._threads import one_thread
+from .._support._warnings import warn
 from ..bases import LayerBasis
 from ..model._decoupling import Decoupling
 from ..samples._canonical import canonical_at
@@ -28,6 +29,7 @@ from ..solvers._free_parameters import n_free
 from ..solvers._overview import Extent
 from ..solvers._pilot import prepared
 from ..solvers._shapes import with_shapes
+from ..solvers._starts import MOST_STARTS
 from ..solvers._status import Status
 from ._layer_bases import layer_bases
 from ._layer_shapes import layer_shapes
@@ -64,28 +66,32 @@ def fit(
         )
     extent = None if samples.data.at_hand else Extent.of(samples.data)
     _check_range(samples, extent)
+    _check_points(samples, extent)
     if samples.data.at_hand:
         check_all_outputs_count(samples.weights)
     layers = layer_bases(ranks, degrees, basis)
     method = VarPro() if solver is None else solver
     if not isinstance(method, AbstractSolver):
-        raise InputError(f"`solver` must be a solver such as dc.Constr() or dc.TwoStage(dc.Proj()). Got {solver!r}.")
+        raise InputError(
+            f"`solver` must be a solver such as dc.Constr() or dc.TwoStage(dc.Proj()). Got {shown(solver)}."
+        )
     for name, value in (("linear", linear), ("as_given", as_given)):
         if not isinstance(value, bool):
-            raise InputError(f"`{name}` must be True or False. Got {value!r}.")
-    count = method.default_n_starts if n_starts is None else as_count("n_starts", n_starts)
+            raise InputError(f"`{name}` must be True or False. Got {shown(value)}.")
+    count = method.default_n_starts if n_starts is None else as_count("n_starts", n_starts, most=MOST_STARTS)
     generator = as_generator(rng)
     _check_validation(validation, samples)
     wishes = layer_shapes(shapes, layers)
     if wishes is not None and method.fixed:
-        raise InputError(f"`shapes` must be left out where the solver has fixed parts. Got {shapes!r}.")
+        raise InputError(f"`shapes` must be left out where the solver has fixed parts. Got {shown(shapes)}.")
     if wishes is not None and not samples.in_memory:
         raise InputError("`shapes` must be left out for stored samples: take some, `samples.pilot(10_000)`.")
     settings = Settings(ranks, degrees, basis, linear, as_given, count, copy.deepcopy(rng), validation, shapes)
-    solve = prepared(method, samples, layers, validation, extent, linear=linear, standard=not as_given)
+    with one_thread():  # the problem is built by sums too
+        solve = prepared(method, samples, layers, validation, extent, linear=linear, standard=not as_given)
     notes = _undetermined(samples, layers, linear=linear)
     for note in notes:
-        warnings.warn(note, DecouplingWarning, stacklevel=3)
+        warn(note, stacklevel=3)
     if not samples.has_values:
         notes = (*notes, _NO_VALUES)
     with progress_callback(progress, "Decoupling") as report, one_thread():
@@ -126,6 +132,16 @@ def _honest(status: Status, model: Decoupling, samples: Samples) -> Status:
     return status if met else Status.JACOBIANS_EXACT
 
 
+def _check_points(samples: Samples, extent: Extent | None) -> None:
+    """One point tells nothing about a function, however often it is repeated."""
+    widths = np.ptp(samples.X, axis=0) if extent is None else extent.high_X - extent.low_X
+    if not np.any(widths):
+        raise InputError(
+            f"`samples` must hold at least 2 different points: one point tells nothing about a function. Got the same "
+            f"point {samples.n_samples} times."
+        )
+
+
 def _check_range(samples: Samples, extent: Extent | None) -> None:
     """Squares of the data must be numbers."""
     names = ["X", *(["F"] if samples.has_values else []), *(["J"] if samples.has_jacobians else [])]
@@ -137,6 +153,8 @@ def _check_range(samples: Samples, extent: Extent | None) -> None:
             sizes["F"] = float(np.abs(samples.F).max())
         if samples.J is not None:
             sizes["J"] = held(samples.J).largest
+        if samples.weights is not None:
+            sizes["weights"] = float(np.abs(samples.weights).max())
     for name, largest in sizes.items():
         if largest > _LARGEST or 0.0 < largest < 1.0 / _LARGEST:
             raise InputError(

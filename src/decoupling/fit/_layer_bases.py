@@ -8,16 +8,18 @@ from typing import Any
 
 from .._support._checks import as_counts
 from .._support._errors import InputError
+from .._support._shown import shown
 from ..bases import AbstractBasis, LayerBasis
+from ..bases._abstract import MOST_FUNCTIONS
 
 
 def layer_bases(ranks: Any, degrees: Any, basis: Any) -> tuple[LayerBasis, ...]:
     """The bases of every layer, as the arguments of `decouple` describe them."""
-    ranks = as_counts("ranks", ranks)
-    sizes = None if degrees is None else as_counts("degrees", degrees)
+    ranks = as_counts("ranks", ranks, most=MOST_FUNCTIONS)
+    sizes = None if degrees is None else as_counts("degrees", degrees, most=MOST_FUNCTIONS)
     if sizes is not None and len(sizes) != len(ranks):
         raise InputError(
-            f"`degrees` must have one number per layer, like `ranks`: {len(ranks)}. Got {len(sizes)}: {degrees!r}."
+            f"`degrees` must have one number per layer, like `ranks`: {len(ranks)}. Got {len(sizes)}: {shown(degrees)}."
         )
     if isinstance(basis, type) and issubclass(basis, AbstractBasis):
         if sizes is None and needs_degree(basis):
@@ -33,7 +35,7 @@ def layer_bases(ranks: Any, degrees: Any, basis: Any) -> tuple[LayerBasis, ...]:
         ]
     else:
         raise InputError(
-            f"`basis` must be a basis class, a basis, or one entry per layer ({len(ranks)}). Got {basis!r}."
+            f"`basis` must be a basis class, a basis, or one entry per layer ({len(ranks)}). Got {shown(basis)}."
         )
     layers = tuple(LayerBasis.of(b, r) for b, r in zip(per_layer, ranks, strict=True))
     found = tuple(layer.size for layer in layers)
@@ -55,5 +57,6 @@ def _make_basis(basis: Callable[[int], AbstractBasis], degree: int) -> AbstractB
         return basis(degree)
     except TypeError as error:
         raise InputError(
-            f"`basis` must be a class that takes the degree alone, or a basis made from it. Got {basis!r}: {error}."
+            f"`basis` must be a class that takes the degree alone, or a basis made from it. Got "
+            f"{shown(basis)}: {error}."
         ) from error

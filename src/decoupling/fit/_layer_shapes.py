@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from .._support._checks import is_word
 from .._support._errors import InputError
+from .._support._shown import shown
 from ..bases import LayerBasis
 from ..bases._abstract import ALL_SHAPES
 from ..solvers._shapes import Shapes
@@ -22,14 +24,14 @@ def layer_shapes(shapes: Any, layers: tuple[LayerBasis, ...]) -> Shapes | None:
     if isinstance(shapes, str):
         per_layer: Sequence[Any] = [shapes] * len(layers)
     elif not isinstance(shapes, Sequence):
-        raise InputError(f'`shapes` must be a word such as "increasing" or a list of them. Got {shapes!r}.')
+        raise InputError(f'`shapes` must be a word such as "increasing" or a list of them. Got {shown(shapes)}.')
     elif len(layers) == 1 and not any(isinstance(entry, Sequence) and not isinstance(entry, str) for entry in shapes):
         per_layer = [shapes]
     else:
         per_layer = shapes
     if len(per_layer) != len(layers):
         raise InputError(
-            f"`shapes` must have one entry per layer, {len(layers)} here. Got {len(per_layer)}: {shapes!r}."
+            f"`shapes` must have one entry per layer, {len(layers)} here. Got {len(per_layer)}: {shown(shapes)}."
         )
     found = tuple(_of_layer(entry, layer) for entry, layer in zip(per_layer, layers, strict=True))
     for wishes, layer in zip(found, layers, strict=True):
@@ -45,6 +47,6 @@ def _of_layer(entry: Any, layer: LayerBasis) -> tuple[str | None, ...]:
     if len(wishes) != rank:
         raise InputError(f"`shapes` must have one entry per function of a layer, {rank} here. Got {len(wishes)}.")
     for wish in wishes:
-        if wish is not None and wish not in ALL_SHAPES:
-            raise InputError(f"`shapes` must be None or words among {', '.join(ALL_SHAPES)}. Got {wish!r}.")
+        if wish is not None and not is_word(wish, ALL_SHAPES):
+            raise InputError(f"`shapes` must be None or words among {', '.join(ALL_SHAPES)}. Got {shown(wish)}.")
     return wishes

@@ -20,6 +20,7 @@ from numpy import ndarray
 from .._support._checks import as_number, as_some_points
 from .._support._errors import InputError
 from .._support._progress import progress_callback
+from .._support._shown import shown
 from ..bases import AbstractBasis
 from ..model._decoupling import Decoupling
 from ..samples._samples import Samples
@@ -139,7 +140,7 @@ class Recognition:
             if (function.layer, function.index) == at:
                 return function
         raise InputError(
-            f"`recognition[l, j]` must name a function, by layer and place from 1. Got {at!r}: there are "
+            f"`recognition[l, j]` must name a function, by layer and place from 1. Got {shown(at)}: there are "
             f"{', '.join(str((f.layer, f.index)) for f in self.functions)}."
         )
 

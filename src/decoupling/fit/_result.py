@@ -84,17 +84,24 @@ class Result:
 
     @property
     def error_jacobian(self) -> float:
-        """||J - J_hat||^2 / ||J||^2 on the fitted samples, computed from the model; NaN without Jacobians."""
+        """||J - J_hat||^2 / ||J||^2 on the fitted samples, computed from the model; NaN without Jacobians.
+
+        Where J is 0 it is the mean square of J_hat.
+        """
         if not self.samples.has_jacobians:
             return float("nan")
-        off, size = (float(squares.sum()) for squares in self._jacobian_squares)
-        return float(ratio(np.asarray(off), np.asarray(size)))
+        off, size = (squares.sum() for squares in self._jacobian_squares)
+        S, n, m = self.samples.data.shape
+        return float(ratio(off, size, S * n * m))
 
     @property
     def relative_slopes(self) -> Float[ndarray, " n"]:
-        """100 ||J_i - J_hat_i|| / ||J_i|| on the fitted samples, in percent, one per output; NaN without Jacobians."""
+        """100 ||J_i - J_hat_i|| / ||J_i|| on the fitted samples, in percent, one per output; NaN without Jacobians.
+
+        An output whose Jacobians are 0 is compared with 1.
+        """
         off, size = self._jacobian_squares
-        return 100.0 * np.sqrt(ratio(off, size))
+        return 100.0 * np.sqrt(ratio(off, size, self.samples.n_samples * self.samples.n_inputs))
 
     @cached_property
     def _jacobian_squares(self) -> tuple[Float[ndarray, " n"], Float[ndarray, " n"]]:
@@ -105,11 +112,14 @@ class Result:
 
     @cached_property
     def error_values(self) -> float:
-        """||F - F_hat||^2 / ||F||^2 on the fitted samples, computed from the model; NaN without values."""
+        """||F - F_hat||^2 / ||F||^2 on the fitted samples, computed from the model; NaN without values.
+
+        Where F is 0 it is the mean square of F_hat.
+        """
         if not self.samples.has_values:
             return float("nan")
-        off, size = (float(squares.sum()) for squares in value_squares(self.decoupling, self.samples))
-        return float(ratio(np.asarray(off), np.asarray(size)))
+        off, size = (squares.sum() for squares in value_squares(self.decoupling, self.samples))
+        return float(ratio(off, size, self.samples.n_samples * self.samples.n_outputs))
 
     def relative_rmse(self, samples: Samples | None = None) -> Float[ndarray, " n"]:
         """e_i in percent, one per output, on the given samples or on the fitted ones."""

@@ -14,14 +14,14 @@ from __future__ import annotations
 
 import dataclasses
 import time
-import warnings
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy import ndarray
 
-from .._support._errors import DecouplingWarning, SolverError
+from .._support._errors import SolverError
+from .._support._warnings import silenced
 from ..model._decoupling import Decoupling
 from ..model._resize import resized
 from ..samples._samples import Samples
@@ -285,8 +285,7 @@ class Scan:
         if solver.stops_by_itself and start is not None:
             layers = layer_bases(ranks, degrees, self.basis)
             solver = solver.started_at(resized(start.result.decoupling, layers, self.samples.X, rng)) or solver
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DecouplingWarning)
+        with silenced():  # a scan tells what it found at its end
             return fit(
                 self.samples,
                 ranks,

@@ -15,6 +15,7 @@ import numpy as np
 from .._support._checks import as_count, as_counts, as_generator, as_number
 from .._support._errors import InputError, SolverError
 from .._support._progress import progress_callback
+from .._support._shown import shown
 from .._support._threads import one_thread
 from ..bases import AbstractBasis, Monomial
 from ..model._decoupling import Decoupling
@@ -307,7 +308,7 @@ def _limits(max_ranks: Any, max_degrees: Any, degrees: Any, basis: Any) -> Limit
         if degrees is None:
             return Limits(ranks, (basis.size,) * len(ranks), fixed_degrees=True)
     elif not (isinstance(basis, type) and issubclass(basis, AbstractBasis)):
-        raise InputError(f"`basis` must be a basis class such as dc.Monomial, or one basis. Got {basis!r}.")
+        raise InputError(f"`basis` must be a basis class such as dc.Monomial, or one basis. Got {shown(basis)}.")
     if degrees is not None:
         known = as_counts("degrees", degrees)
         if len(known) != len(ranks):
@@ -335,7 +336,7 @@ def _check(samples: Any, solver: Any, n_folds: Any) -> None:
             "more samples."
         )
     if not isinstance(solver, AbstractSolver):
-        raise InputError(f"`solver` must be a solver such as dc.VarPro() or dc.Constr(). Got {solver!r}.")
+        raise InputError(f"`solver` must be a solver such as dc.VarPro() or dc.Constr(). Got {shown(solver)}.")
     if solver.fixed or solver.given_start is not None:
         raise InputError(
             "`solver` must leave all parts of the model free, since their shapes change. Got `fixed` or a Decoupling "

@@ -13,6 +13,7 @@ import numpy as np
 from .._support._checks import as_some_points
 from .._support._errors import InputError
 from .._support._progress import progress_callback
+from .._support._shown import shown
 from ..model._decoupling import Decoupling
 from ..model._functions import Functions
 from ..samples._samples import Samples
@@ -191,7 +192,7 @@ def _wanted(found: Recognition, chosen: dict[Place, str] | None) -> dict[Place, 
     for place, name in chosen.items():
         candidates = {c.name: c for c in found[place].candidates}
         if name not in candidates:
-            raise InputError(f"`curves[{place}]` must be one of {', '.join(candidates)}. Got {name!r}.")
+            raise InputError(f"`curves[{place}]` must be one of {', '.join(candidates)}. Got {shown(name)}.")
         wanted[place] = candidates[name]
     return wanted
 

@@ -14,6 +14,9 @@ from numpy import ndarray
 
 from .._support._checks import as_array, as_layer, as_permutation, as_points, as_some_points
 from .._support._errors import InputError
+from .._support._finite import told
+from .._support._read_only import ReadOnlyArrays
+from .._support._shown import shown
 from ..bases import AbstractBasis
 from ._functions import Functions
 from ._names import as_names
@@ -24,6 +27,8 @@ if TYPE_CHECKING:
 
 _TINY = 1e-100  # what is smaller is as good as 0: its inverse, and powers of that, would overflow
 _CONSTANT = 1e-14  # ranges of arguments below this share of their size are rounding
+_NEARER = 'take points nearer to the domains, or `with_outside("linear")`'
+_NOT_FINITE = f"`X` must be points at which the model is finite. Got points where it is not: {_NEARER}."
 _ROUNDING = 1e-12  # relative: what constants may change the outputs by when they are replaced by smaller ones
 
 
@@ -40,7 +45,7 @@ class Visits:
 
 
 @dataclass(frozen=True, eq=False)
-class Decoupling:
+class Decoupling(ReadOnlyArrays):
     """Linear layers W_0, ..., W_L with layers of univariate functions g_1, ..., g_L between them.
 
     Parameters
@@ -86,7 +91,7 @@ class Decoupling:
         outputs: Collection[str] | None = None,
     ) -> None:
         rule = "`W` and `g` must hold L + 1 matrices and L layers of functions, L >= 1"
-        if not isinstance(W, Sequence | ndarray) or not isinstance(g, Sequence):
+        if not isinstance(W, Sequence | ndarray) or not isinstance(g, Sequence) or getattr(W, "ndim", 1) == 0:
             raise InputError(f"{rule}. Got {type(W).__name__} and {type(g).__name__}.")
         if len(W) != len(g) + 1 or len(g) == 0:
             raise InputError(f"{rule}. Got {len(W)} and {len(g)}.")
@@ -96,7 +101,7 @@ class Decoupling:
             if not isinstance(functions, Functions) or functions.rank != weights[l].shape[0]:
                 raise InputError(
                     f"`g[{l}]` must be dc.Functions with {weights[l].shape[0]} functions: one per row of `W[{l}]`. "
-                    f"Got {functions!r}."
+                    f"Got {shown(functions)}."
                 )
         n, m = weights[-1].shape[0], weights[0].shape[1]
         A = None if linear is None else as_array("linear", linear, ("n", "m"))
@@ -154,7 +159,9 @@ class Decoupling:
 
     def __call__(self, X: object) -> Float[ndarray, "S n"]:
         """Values at the points X (S, m)."""
-        return self.values(as_points("X", X, self.n_inputs))
+        points = as_points("X", X, self.n_inputs)
+        with np.errstate(all="ignore"):
+            return told("Values", self.values(points), _NEARER)
 
     def values(self, X: Float[ndarray, "S m"]) -> Float[ndarray, "S n"]:
         """Values at points that are known to be fine, unchecked."""
@@ -167,7 +174,9 @@ class Decoupling:
 
     def inner_inputs(self, X: object) -> tuple[Float[ndarray, "S _"], ...]:
         """u_1 = W_0 x and u_l = W_(l-1) g_(l-1)(u_(l-1)): what the functions of each layer are given, (S, r_l) each."""
-        return self.arguments(as_points("X", X, self.n_inputs))
+        points = as_points("X", X, self.n_inputs)
+        with np.errstate(all="ignore"):
+            return tuple(told("Arguments of functions", u, _NEARER) for u in self.arguments(points))
 
     def arguments(self, X: Float[ndarray, "S m"]) -> tuple[Float[ndarray, "S _"], ...]:
         """`inner_inputs`, unchecked."""
@@ -178,11 +187,14 @@ class Decoupling:
 
     def factors(self, X: object) -> ParaTuck:
         """The ParaTuck-L factors of the Jacobian tensor at X, less A: G^(l) holds the derivatives g_l'(u_l)."""
-        return ParaTuck(self.W, [g.slopes(u) for g, u in zip(self.g, self.inner_inputs(X), strict=True)])
+        with np.errstate(all="ignore"):
+            return ParaTuck(self.W, [g.slopes(u) for g, u in zip(self.g, self.inner_inputs(X), strict=True)])
 
     def jacobian(self, X: object) -> Float[ndarray, "S n m"]:
         """Jacobians at the points X, by the chain rule."""
-        return self.jacobians(as_points("X", X, self.n_inputs))
+        points = as_points("X", X, self.n_inputs)
+        with np.errstate(all="ignore"):
+            return told("Jacobians", self.jacobians(points), _NEARER)
 
     def jacobians(self, X: Float[ndarray, "S m"]) -> Float[ndarray, "S n m"]:
         """Jacobians at points that are known to be fine, unchecked."""
@@ -238,7 +250,11 @@ class Decoupling:
                 f"Got L = {self.n_layers}."
             )
         u = self.inner_inputs(as_some_points("X", X, self.n_inputs))[0]
-        return self.net_of_slopes(self.g[0].slopes(u).mean(axis=0))
+        with np.errstate(all="ignore"):
+            slopes = self.g[0].slopes(u).mean(axis=0)
+        if not np.isfinite(slopes).all():
+            raise InputError(_NOT_FINITE)
+        return self.net_of_slopes(slopes)
 
     def net_of_slopes(self, slopes: Float[ndarray, " r"]) -> Decoupling:
         """`net_of_linear` with the mean slopes of the functions known."""
@@ -261,7 +277,11 @@ class Decoupling:
         model = self.without_inner_constants()
         if model.linear is not None and model.n_layers == 1:
             model = model.net_of_linear(points)
-        return model.canonical_for(model.visits(points))
+        with np.errstate(all="ignore"):
+            visits = model.visits(points)
+        if not all(np.isfinite(found).all() for part in (visits.low, visits.squares, visits.shares) for found in part):
+            raise InputError(_NOT_FINITE)
+        return model.canonical_for(visits)
 
     def visits(self, X: Float[ndarray, "S m"]) -> Visits:
         """What the canonical form must know of the points, unchecked."""
@@ -359,7 +379,9 @@ class Decoupling:
     def importance(self, X: object) -> tuple[Float[ndarray, " _"], ...]:
         """How much each internal function carries: root mean square over X of its share of the Jacobian, per layer."""
         u = self.inner_inputs(X)
-        return self._importance([g.slopes(argument) for g, argument in zip(self.g, u, strict=True)])
+        with np.errstate(all="ignore"):
+            shares = self._importance([g.slopes(argument) for g, argument in zip(self.g, u, strict=True)])
+        return tuple(told("Shares of functions", share, _NEARER) for share in shares)
 
     def _importance(self, slopes: list[Float[ndarray, "S _"]]) -> tuple[Float[ndarray, " _"], ...]:
         return tuple(np.sqrt(np.mean(share, axis=0)) for share in self._shares(slopes))

@@ -5,6 +5,7 @@ r"""One layer of univariate functions, each on its domain [a_j, b_j].
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
@@ -13,8 +14,12 @@ import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
-from .._support._checks import as_array, as_points
+from .._support._arrays import read_array
+from .._support._checks import as_array, as_points, is_word
 from .._support._errors import InputError
+from .._support._finite import told
+from .._support._read_only import ReadOnlyArrays
+from .._support._shown import shown
 from ..bases import AbstractBasis, LayerBasis
 
 Outside = Literal["extend", "linear", "constant"]
@@ -23,7 +28,7 @@ _SAME_FUNCTION = 1e-9  # of the largest value: what a function may change by whe
 
 
 @dataclass(frozen=True, eq=False)
-class Functions:
+class Functions(ReadOnlyArrays):
     """The internal functions g_1, ..., g_r of one layer.
 
     Parameters
@@ -75,8 +80,8 @@ class Functions:
         for j, size in enumerate(layer.sizes):
             if np.any(coefficients[j, 1 + size :]):
                 raise InputError(f"`C[{j}]` must be 0 past entry {size}, the size of its basis. Got {coefficients[j]}.")
-        if outside not in OUTSIDE:
-            raise InputError(f"`outside` must be one of {', '.join(OUTSIDE)}. Got {outside!r}.")
+        if not is_word(outside, OUTSIDE):
+            raise InputError(f"`outside` must be one of {', '.join(OUTSIDE)}. Got {shown(outside)}.")
         object.__setattr__(self, "layer", layer)
         object.__setattr__(self, "C", coefficients)
         object.__setattr__(self, "domain", as_domain(domain, rank))
@@ -114,15 +119,20 @@ class Functions:
 
     def __call__(self, u: object) -> Float[ndarray, "S r"]:
         """Values g_j(u_j)."""
-        return self.values(as_points("u", u, self.rank))
+        return self._told("Values", self.values, u)
 
     def derivative(self, u: object) -> Float[ndarray, "S r"]:
         """Derivatives g_j'(u_j)."""
-        return self.slopes(as_points("u", u, self.rank))
+        return self._told("Derivatives", self.slopes, u)
 
     def second_derivative(self, u: object) -> Float[ndarray, "S r"]:
         """Second derivatives g_j''(u_j)."""
-        return self.bends(as_points("u", u, self.rank))
+        return self._told("Second derivatives", self.bends, u)
+
+    def _told(self, what: str, compute: Callable[[ndarray], ndarray], u: object) -> Float[ndarray, "S r"]:
+        points = as_points("u", u, self.rank)
+        with np.errstate(all="ignore"):
+            return told(what, compute(points), 'stay nearer to the domain, or say outside="linear"', stacklevel=4)
 
     # The same for arguments that are known to be fine
 
@@ -232,7 +242,8 @@ class Functions:
 
 def as_domain(domain: Any, rank: int) -> Float[ndarray, "r 2"]:
     """Check intervals [a, b], one for all functions or one for each, and spread them over all."""
-    given = as_array("domain", domain, ("2",) if np.ndim(domain) == 1 else ("r", "2"))
+    found = read_array("`domain` must be (a, b), or one row (a, b) per function", domain)
+    given = as_array("domain", found, ("2",) if found.ndim == 1 else ("r", "2"))
     if given.shape not in ((2,), (rank, 2)):
         raise InputError(f"`domain` must be (a, b), or {rank} rows (a, b), one per function. Got shape {given.shape}.")
     spread = np.array(np.broadcast_to(given, (rank, 2)))

@@ -16,6 +16,7 @@ from itertools import chain, count
 from typing import Any
 
 from .._support._errors import InputError
+from .._support._shown import shown
 
 STAND_IN = "\ufffd"  # for what cannot be shown
 _LONGEST = 80  # letters of a label, and of a Python name made from another
@@ -66,12 +67,20 @@ def names(argument: str, given: Any, letter: str, size: int) -> tuple[Name, ...]
     """The names that the user gave for `size` variables, or the letter with numbers."""
     if given is None:
         return tuple(Name(letter, (i + 1,)) for i in range(size))
-    named = isinstance(given, Collection) and not isinstance(given, str) and all(isinstance(n, str) for n in given)
-    if not named or len(given) != size or not all(name.strip() for name in given):
-        raise InputError(f"`{argument}` must be {size} names. Got {given!r}.")
-    if len({unicodedata.normalize("NFKC", name) for name in given}) != size:
-        raise InputError(f"`{argument}` must be {size} different names. Got {given!r}.")
-    return tuple(Name(text, given=str(name)) for text, name in zip(_labels(given), given, strict=True))
+    listed = _texts(given)
+    if listed is None or len(listed) != size or not all(name.strip() for name in listed):
+        raise InputError(f"`{argument}` must be {size} names. Got {shown(given)}.")
+    if len({unicodedata.normalize("NFKC", name) for name in listed}) != size:
+        raise InputError(f"`{argument}` must be {size} different names. Got {shown(given)}.")
+    return tuple(Name(text, given=str(name)) for text, name in zip(_labels(listed), listed, strict=True))
+
+
+def _texts(given: Any) -> list[str] | None:
+    """The texts of a collection; None for everything else."""
+    if not isinstance(given, Collection) or isinstance(given, str) or getattr(given, "ndim", 1) != 1:
+        return None
+    listed = list(given)
+    return listed if all(isinstance(name, str) for name in listed) else None
 
 
 def as_names(argument: str, given: Any, size: int) -> tuple[str, ...] | None:

@@ -14,12 +14,14 @@ import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
-from .._support._checks import as_array, as_layer, as_permutation
+from .._support._checks import as_array, as_count, as_layer, as_permutation
 from .._support._errors import InputError
+from .._support._read_only import ReadOnlyArrays
+from .._support._shown import shown
 
 
 @dataclass(frozen=True, eq=False)
-class ParaTuck:
+class ParaTuck(ReadOnlyArrays):
     """Factors of a ParaTuck-L decomposition; L = 1 is the CPD [[W_1, W_0^T, G^(1)]].
 
     Parameters
@@ -45,6 +47,8 @@ class ParaTuck:
         rule = "`W` and `G` must be sequences of L + 1 and L matrices, with L >= 1"
         if not isinstance(W, tuple | list | ndarray) or not isinstance(G, tuple | list | ndarray):
             raise InputError(f"{rule}. Got {type(W).__name__} and {type(G).__name__}.")
+        if getattr(W, "ndim", 1) == 0 or getattr(G, "ndim", 1) == 0:
+            raise InputError(f"{rule}. Got a number.")
         if len(W) != len(G) + 1 or len(G) == 0:
             raise InputError(f"{rule}. Got {len(W)} and {len(G)}.")
         weights = tuple(as_array(f"W[{l}]", w, (f"r[{l + 1}]", f"r[{l}]")) for l, w in enumerate(W))
@@ -181,13 +185,13 @@ def unfold(T: Float[ndarray, "S n m"], mode: int) -> Float[ndarray, "_ _"]:
     Mode 1 is (J_1 ... J_S), mode 2 is (J_1^T ... J_S^T), mode 3 has the column-major vec(J_s) as row s.
     """
     S, n, m = T.shape
-    if mode == 1:
+    if as_count("mode", mode) == 1:
         return T.transpose(1, 0, 2).reshape(n, S * m)
     if mode == 2:
         return T.transpose(2, 0, 1).reshape(m, S * n)
     if mode == 3:
         return T.transpose(0, 2, 1).reshape(S, m * n)
-    raise InputError(f"`mode` must be 1, 2 or 3. Got {mode!r}.")
+    raise InputError(f"`mode` must be 1, 2 or 3. Got {shown(mode)}.")
 
 
 def check_chain(W: tuple[ndarray, ...]) -> None:

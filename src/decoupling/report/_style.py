@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -33,6 +34,8 @@ _SETTINGS: dict[Any, Any] = {
     "svg.fonttype": "none",
     "svg.hashsalt": "decoupling",
 }
+
+_settings = threading.RLock()  # matplotlib's settings belong to the process: one thread draws at a time
 
 
 @dataclass(frozen=True)
@@ -74,7 +77,7 @@ def house_style(*, dark: bool = False) -> Iterator[Look]:
         "legend.labelcolor": look.ink,
     }
     colours: dict[Any, Any] = {**dict.fromkeys(papers, look.paper), **dict.fromkeys(inks, look.ink), **labels}
-    with mpl.rc_context({**_SETTINGS, **colours, "grid.color": look.faint}):
+    with _settings, mpl.rc_context({**_SETTINGS, **colours, "grid.color": look.faint}):
         yield look
 
 

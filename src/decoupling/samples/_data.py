@@ -19,6 +19,7 @@ from jaxtyping import Float
 from numpy import ndarray
 
 from .._support._errors import DataError, InputError
+from .._support._read_only import ReadOnlyArrays
 from ._jacobians import AbstractJacobians, Jacobians, held
 from ._weights import as_weights
 
@@ -249,7 +250,7 @@ def entries_per_sample(data: AbstractData) -> int:
 
 
 @dataclass(frozen=True, eq=False)
-class HeldData(AbstractData):
+class HeldData(ReadOnlyArrays, AbstractData):
     """Arrays in memory; only the Jacobians may be in a file."""
 
     points: Float[ndarray, "S m"]

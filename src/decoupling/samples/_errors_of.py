@@ -9,13 +9,13 @@ from numpy import ndarray
 from .._support._errors import InputError
 from ..model._decoupling import Decoupling
 from ._data import Portion
-from ._metrics import ratio
+from ._metrics import percents
 from ._samples import Samples
 
 
 def value_squares(model: Decoupling, samples: Samples) -> tuple[Float[ndarray, " n"], Float[ndarray, " n"]]:
     """||f_i - f_hat_i||^2 and ||f_i||^2 for every output."""
-    off, size = samples.data.reduce(value_task, model, np.zeros(samples.n_outputs))
+    off, _, size = samples.data.reduce(value_task, model, np.zeros(samples.n_outputs))
     return off, size
 
 
@@ -33,8 +33,8 @@ def relative_rmse_at(model: Decoupling, samples: Samples) -> Float[ndarray, " n"
             f"{samples.n_inputs} and {samples.n_outputs}."
         )
     (total,) = samples.data.reduce(sum_task)
-    off, spread = samples.data.reduce(value_task, model, total / samples.n_samples)
-    return 100.0 * np.sqrt(ratio(off, spread))
+    off, spread, size = samples.data.reduce(value_task, model, total / samples.n_samples)
+    return percents(off, spread, size, samples.n_samples)
 
 
 def sum_task(portion: Portion) -> tuple[ndarray]:
@@ -43,11 +43,11 @@ def sum_task(portion: Portion) -> tuple[ndarray]:
     return (portion.F.sum(axis=0),)
 
 
-def value_task(portion: Portion, model: Decoupling, centre: ndarray) -> tuple[ndarray, ndarray]:
-    """Squares of what a model leaves of the values, and of the values around a centre."""
+def value_task(portion: Portion, model: Decoupling, centre: ndarray) -> tuple[ndarray, ndarray, ndarray]:
+    """Squares of what a model leaves of the values, of the values around a centre, and of the values."""
     assert portion.F is not None
     left = portion.F - model.values(portion.X)
-    return np.sum(left**2, axis=0), np.sum((portion.F - centre) ** 2, axis=0)
+    return np.sum(left**2, axis=0), np.sum((portion.F - centre) ** 2, axis=0), np.sum(portion.F**2, axis=0)
 
 
 def jacobian_task(portion: Portion, model: Decoupling) -> tuple[ndarray, ndarray]:

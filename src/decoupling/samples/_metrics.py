@@ -1,8 +1,10 @@
-"""How far a decoupling is from the function, as defined in the paper."""
+"""How far a decoupling is from the function, as defined in the paper, for numbers of any size.
+
+Data without a size to compare with, all zeros, are compared with 1: what is left is then the mean square itself. So no
+error is infinite because nothing was to be met.
+"""
 
 from __future__ import annotations
-
-from collections.abc import Iterable
 
 import numpy as np
 from jaxtyping import Float
@@ -10,28 +12,35 @@ from numpy import ndarray
 
 from .._support._checks import as_array
 from .._support._errors import InputError
+from .._support._warnings import warn
+
+_NO_SPREAD = 1e-13  # of the size of a column: it is constant
 
 
 def error_jacobian(J: object, J_hat: object) -> float:
-    """||J - J_hat||^2 / ||J||^2."""
-    return relative_square([_pair("J", J, J_hat, ("S", "n", "m"))])
+    """||J - J_hat||^2 / ||J||^2; where J is 0, the mean square of J_hat."""
+    return _relative_square(*_pair("J", J, J_hat, ("S", "n", "m")))
 
 
 def error_values(F: object, F_hat: object) -> float:
-    """||F - F_hat||^2 / ||F||^2."""
-    return relative_square([_pair("F", F, F_hat, ("S", "n"))])
+    """||F - F_hat||^2 / ||F||^2; where F is 0, the mean square of F_hat."""
+    return _relative_square(*_pair("F", F, F_hat, ("S", "n")))
 
 
 def relative_rmse(F: object, F_hat: object) -> Float[ndarray, " n"]:
     """e_i in percent: 100 sqrt(sum (f_i - f_hat_i)^2 / sum (f_i - mean f_i)^2), one per output.
 
-    An output that is constant over the samples has no spread to compare with: its e_i is 0 when it is met exactly and
-    infinite otherwise.
+    An output that is constant over the samples has no spread to compare with: it is compared with its size, and with 1
+    where it is 0.
     """
     values, fitted = _pair("F", F, F_hat, ("S", "n"))
-    return 100.0 * np.sqrt(
-        ratio(np.sum((values - fitted) ** 2, axis=0), np.sum((values - values.mean(axis=0)) ** 2, axis=0))
-    )
+    with np.errstate(over="ignore", invalid="ignore"):
+        unit = np.max(np.abs(values), axis=0)
+        unit = np.where(unit > 0.0, unit, 1.0)
+        values, fitted = values / unit, fitted / unit
+        around = values - values.mean(axis=0)
+        off, spread, size = (np.sum(table**2, axis=0) for table in (values - fitted, around, values))
+        return _told(percents(off, spread, size, len(values)))
 
 
 def _pair(name: str, given: object, fitted: object, axes: tuple[str, ...]) -> tuple[ndarray, ndarray]:
@@ -44,15 +53,27 @@ def _pair(name: str, given: object, fitted: object, axes: tuple[str, ...]) -> tu
     return first, second
 
 
-def relative_square(pairs: Iterable[tuple[ndarray, ndarray]]) -> float:
-    """||given - fitted||^2 / ||given||^2 of arrays that come in portions."""
-    error = size = 0.0
-    for given, fitted in pairs:
-        error += float(np.sum((given - fitted) ** 2))
-        size += float(np.sum(given**2))
-    return float(ratio(np.asarray(error), np.asarray(size)))
+def _relative_square(given: ndarray, fitted: ndarray) -> float:
+    """||given - fitted||^2 / ||given||^2, with squares of numbers of about 1 only."""
+    unit = float(np.max(np.abs(given))) or 1.0
+    with np.errstate(over="ignore", invalid="ignore"):
+        given, fitted = given / unit, fitted / unit
+        off, size = np.sum((given - fitted) ** 2), np.sum(given**2)
+    return float(_told(ratio(off, size, given.size)))
 
 
-def ratio(error: ndarray, size: ndarray) -> ndarray:
-    """What is off relative to a size; where there is no size, 0 for what is met exactly and infinite otherwise."""
-    return np.where(size > 0.0, error / np.where(size > 0.0, size, 1.0), np.where(error > 0.0, np.inf, 0.0))
+def ratio(off: ndarray | np.floating, size: ndarray | np.floating, count: int) -> ndarray:
+    """Squares that are left, relative to those that were there, or to 1 for each of `count` where these are 0."""
+    return np.asarray(off / np.where(size > 0.0, size, count))
+
+
+def percents(off: ndarray, spread: ndarray, size: ndarray, count: int) -> ndarray:
+    """e_i from sums of squares over `count` samples: what is left, what varies, and all of it."""
+    return 100.0 * np.sqrt(ratio(off, np.where(spread > _NO_SPREAD**2 * size, spread, size), count))
+
+
+def _told(error: ndarray) -> ndarray:
+    if not np.all(np.isfinite(error)):
+        far = "The error is too large for a float: what was fitted is more than 1e150 times as large as the data."
+        warn(far, stacklevel=4)
+    return error

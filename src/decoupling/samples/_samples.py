@@ -16,6 +16,7 @@ from .._support._arrays import read_array
 from .._support._checks import as_array, as_count, as_generator, as_number
 from .._support._errors import InputError
 from .._support._progress import progress_callback
+from .._support._shown import shown
 from .._support._whole_files import replace_file
 from ..model._names import as_names
 from ._data import AbstractData, HeldData
@@ -188,7 +189,7 @@ class Samples:
         """The samples with these indices, all of them in memory."""
         try:
             rows = np.arange(self.n_samples)[read_array("`indices` must be whole numbers or a mask", indices)]
-        except IndexError as error:
+        except (IndexError, OverflowError) as error:
             raise InputError(f"`indices` must be whole numbers below {self.n_samples}, or a mask. {error}.") from error
         some = self.data.take(np.atleast_1d(rows))
         return Samples(some.X, F=some.F, J=some.J, weights=some.weights, inputs=self.inputs, outputs=self.outputs)
@@ -211,7 +212,7 @@ class Samples:
         if share >= 1.0 or self.n_samples < 2:
             raise InputError(
                 "`fraction` must lie between 0 and 1, and at least two samples are needed to split. "
-                f"Got {fraction!r} with {self.n_samples} samples."
+                f"Got {shown(fraction)} with {self.n_samples} samples."
             )
         if not self.data.at_hand:
             raise InputError(
@@ -549,5 +550,5 @@ def _is_flat(values: Any) -> bool:
     """Whether these are the numbers of a scalar function, one per sample."""
     try:
         return np.ndim(values) == 1
-    except (TypeError, ValueError, RuntimeError):  # not an array, which `as_array` explains
+    except Exception:  # not an array, which `as_array` explains
         return False

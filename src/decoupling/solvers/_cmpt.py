@@ -12,8 +12,9 @@ from typing import Literal
 
 import numpy as np
 
-from .._support._checks import as_count, as_number
+from .._support._checks import as_count, as_number, is_word
 from .._support._errors import InputError
+from .._support._shown import shown
 from ..model._decoupling import Decoupling
 from ._abstract import AbstractWeightedSolver, ProgressCallback, Solution, kept_from_pilot
 from ._alternating import Run, Stopping, WhichIterate, run_starts, solution_of, weighted_sum
@@ -70,7 +71,7 @@ class Proj(AbstractStartedSolver, AbstractWeightedSolver):
         check_options(self.lam, self.min_steps, self.max_steps, self.patience, self.iterate, self.start)
         check_smoothing(self.smoothing)
         if not isinstance(self.weighted_projection, bool):
-            raise InputError(f"`weighted_projection` must be True or False. Got {self.weighted_projection!r}.")
+            raise InputError(f"`weighted_projection` must be True or False. Got {shown(self.weighted_projection)}.")
 
     def check(self, problem: Problem) -> None:
         needs_jacobians(problem, type(self).__name__)
@@ -207,10 +208,12 @@ def check_options(lam: float, min_steps: int, max_steps: int, patience: int, ite
     as_count("min_steps", min_steps, least=0)
     as_count("max_steps", max_steps)
     as_count("patience", patience)
-    if iterate not in ("best", "last"):
-        raise InputError(f'`iterate` must be "best" or "last". Got {iterate!r}.')
+    if not is_word(iterate, ("best", "last")):
+        raise InputError(f'`iterate` must be "best" or "last". Got {shown(iterate)}.')
     if not isinstance(start, AbstractStart | Decoupling):
-        raise InputError(f"`start` must be a distribution such as dc.Uniform(0.1, 10) or a Decoupling. Got {start!r}.")
+        raise InputError(
+            f"`start` must be a distribution such as dc.Uniform(0.1, 10) or a Decoupling. Got {shown(start)}."
+        )
 
 
 def needs_jacobians(problem: Problem, name: str) -> None:

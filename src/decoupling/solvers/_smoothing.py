@@ -24,7 +24,7 @@ import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
-from .._support._checks import as_number
+from .._support._checks import as_number, is_word
 from ..bases import LayerBasis
 from ._chain import Parameters, Unknowns
 
@@ -180,7 +180,7 @@ class Penalty:
 
 def check_smoothing(smoothing: object) -> None:
     """Raise unless it is "auto", None or a number that is not negative."""
-    if smoothing is not None and smoothing != "auto":
+    if smoothing is not None and not is_word(smoothing, ("auto",)):
         as_number("smoothing", smoothing)
 
 

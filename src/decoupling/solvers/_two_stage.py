@@ -12,6 +12,7 @@ import numpy as np
 from .._support._checks import as_count, as_number
 from .._support._errors import InputError, SolverError
 from .._support._interrupts import INTERRUPTED
+from .._support._shown import shown
 from ..bases import LayerBasis
 from ..model._decoupling import Decoupling
 from ..samples._samples import Samples
@@ -51,13 +52,13 @@ class TwoStage(AbstractSolver):
         if not isinstance(self.solver, AbstractWeightedSolver):
             raise InputError(
                 "`solver` must be a solver with a weight lam of the values, such as dc.Constr() or dc.VarPro(). "
-                f"Got {self.solver!r}."
+                f"Got {shown(self.solver)}."
             )
         as_number("lam", self.lam, above=True)
         as_number("beta", self.beta, least=1.0, above=True)
         as_count("max_runs", self.max_runs)
         if self.loss is not None and not callable(self.loss):
-            raise InputError(f"`loss` must be callable on a Decoupling. Got {self.loss!r}.")
+            raise InputError(f"`loss` must be callable on a Decoupling. Got {shown(self.loss)}.")
 
     @property
     def default_n_starts(self) -> int:
@@ -180,7 +181,7 @@ def _rated(loss: Loss, model: Decoupling) -> float:
     try:
         return float(value)
     except (TypeError, ValueError) as error:
-        raise InputError(f"`loss` must return a number. Got {value!r}.") from error
+        raise InputError(f"`loss` must return a number. Got {shown(value)}.") from error
 
 
 def _join(parts: list[History]) -> History:

@@ -13,11 +13,12 @@ import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
-from .._support._checks import as_array, as_count, as_generator, as_number
+from .._support._checks import as_array, as_count, as_counts, as_generator, as_number
 from .._support._errors import InputError
 from ..model._paratuck import ParaTuck
 from ._algebraic import cpd_directions
 from ._paratuck2 import decompose
+from ._starts import MOST_STARTS
 from ._updates import (
     diagonal_equations,
     gram_of_columns,
@@ -103,11 +104,8 @@ def paratuck(
     (ParaTuck(L=2, 3-2-2-3, S=30), 'algebraic ParaTuck-2', True)
     """
     tensor = as_array("J", J, ("S", "n", "m"))
-    sizes = (ranks,) if isinstance(ranks, int | np.integer) else tuple(ranks)
-    if not sizes:
-        raise InputError("`ranks` must hold one number per layer. Got none.")
-    widths = tuple(as_count("ranks", r) for r in sizes)
-    as_count("n_starts", n_starts)
+    widths = as_counts("ranks", ranks)
+    as_count("n_starts", n_starts, most=MOST_STARTS)
     as_count("max_steps", max_steps)
     as_number("rtol", rtol)
     if not np.any(tensor):

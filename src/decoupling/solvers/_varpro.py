@@ -14,9 +14,10 @@ from typing import Literal
 
 import numpy as np
 
-from .._support._checks import as_count, as_number
+from .._support._checks import as_count, as_number, is_word
 from .._support._errors import InputError
 from .._support._memory import budget
+from .._support._shown import shown
 from ..bases import LayerBasis
 from ..model._decoupling import Decoupling
 from ..samples._samples import Samples
@@ -89,21 +90,23 @@ class VarPro(AbstractWeightedSolver):
 
     def __post_init__(self) -> None:
         as_number("lam", self.lam, above=True)
-        if self.ridge != "auto":
+        if not is_word(self.ridge, ("auto",)):
             as_number("ridge", self.ridge)
         check_smoothing(self.smoothing)
         as_count("max_steps", self.max_steps)
         as_count("polish_steps", self.polish_steps)
         as_count("batch_size", self.batch_size)
         as_number("max_seconds", self.max_seconds, above=True)
-        if self.pilot is not None and self.pilot != "auto":
+        if self.pilot is not None and not is_word(self.pilot, ("auto",)):
             as_count("pilot", self.pilot)
         if self.memory is not None:
             as_number("memory", self.memory, above=True)
         if not isinstance(self.fixed, Mapping):
-            raise InputError(f"`fixed` must be a dictionary such as {{'W0': W0}}. Got {self.fixed!r}.")
+            raise InputError(f"`fixed` must be a dictionary such as {{'W0': W0}}. Got {shown(self.fixed)}.")
         if not isinstance(self.start, AbstractStart | Decoupling):
-            raise InputError(f"`start` must be a distribution such as dc.Normal() or a Decoupling. Got {self.start!r}.")
+            raise InputError(
+                f"`start` must be a distribution such as dc.Normal() or a Decoupling. Got {shown(self.start)}."
+            )
 
     @property
     def default_n_starts(self) -> int:

@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
+from .._support._arrays import read_array
 from .._support._errors import InputError
 from ..samples._samples import Samples
 from ._free_run import Step, free_run, warn_of_escape
@@ -134,7 +135,7 @@ class AbstractNARX(abc.ABC):
         """
         lags = self.lags
         inputs = as_signal("u", u)
-        empty = np.size(y_init) == 0 and lags.longest == 0  # nothing is looked back on
+        empty = lags.longest == 0 and _is_empty(y_init)  # nothing is looked back on
         given = np.zeros((0, lags.n_outputs)) if empty else as_signal("y_init", y_init)
         for name, array, channels in (("u", inputs, lags.n_inputs), ("y_init", given, lags.n_outputs)):
             if array.shape[1] != channels:
@@ -164,3 +165,7 @@ class AbstractNARX(abc.ABC):
 
     def _shaped(self, outputs: ndarray) -> ndarray:
         return outputs[:, 0] if self.trained_on.flat else outputs
+
+
+def _is_empty(value: Any) -> bool:
+    return read_array("`y_init` must be an array", value).size == 0

@@ -175,7 +175,7 @@ def on_range(functions: Functions, u: Float[ndarray, "S r"], outside: Outside) -
         if outside != "extend" and beyond.any():
             j = int(np.flatnonzero(beyond)[0])
             raise InputError(
-                f'`outside` must be "extend" for functions of {functions.layer.bases[j]!r} here. Got {outside!r}: the '
+                f'`outside` must be "extend" for functions of {functions.layer.bases[j]!r} here. Got "{outside}": the '
                 f"training regressors reach [{low[j]:.4g}, {high[j]:.4g}], beyond their domain "
                 f"[{functions.domain[j, 0]:.4g}, {functions.domain[j, 1]:.4g}], which cannot be changed."
             ) from error

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy import ndarray
 
-from .._support._errors import DecouplingWarning, InputError
+from .._support._errors import InputError
+from .._support._warnings import silenced
 from ._judgement import noise_floor, percent_fit, residual_tests
 from ._movable import Along
 from ._signals import Signals
@@ -28,8 +28,7 @@ def dynamics(model: Any, u: Any = None, y: Any = None) -> Dynamics:
     inputs, outputs = signals.u[0], signals.y[0]
     n, fitted = model.n_states, model.fitted
     k = min(_INIT, max(n, len(outputs) // 4))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DecouplingWarning)  # an escape is told in the verdict
+    with silenced():  # an escape is told in the verdict
         simulated, linear = (
             _two_dimensional(some.simulate(inputs, outputs[:k])) for some in (model, model.linear_twin())
         )

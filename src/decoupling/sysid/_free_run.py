@@ -7,14 +7,13 @@ of five numbers.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Sequence
 
 import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
-from .._support._errors import DecouplingWarning
+from .._support._warnings import warn
 from ..model._decoupling import Decoupling
 from ..write._compiled import compiled
 from ..write._formula import formula
@@ -68,10 +67,9 @@ def free_run(
 def warn_of_escape(name: str, stopped: int, n_steps: int, limits: Range) -> None:
     """Tell where a simulation left the range in which the model means anything."""
     ranges = ", ".join(f"[{lo:.4g}, {hi:.4g}]" for lo, hi in zip(limits.low, limits.high, strict=True))
-    warnings.warn(
+    warn(
         f"The simulation of {name} left the range {ranges} at step {stopped} of {n_steps} and was stopped there; the "
         "outputs from that step on are NaN. The model is unstable on this input, or the input is far larger than the "
         "training data; a decoupled model stays finite with `with_outside`.",
-        DecouplingWarning,
         stacklevel=3,
     )

@@ -12,10 +12,11 @@ from typing import Any
 import numpy as np
 from numpy import ndarray
 
-from .._support._checks import as_count
+from .._support._checks import as_count, is_word
 from .._support._errors import DecouplingWarning, InputError, SolverError
 from .._support._interrupts import INTERRUPTED
 from .._support._progress import progress_callback
+from .._support._shown import shown
 from .._support._threads import one_thread
 from ..model._decoupling import Decoupling
 from ..solvers._chain import Parameters
@@ -54,8 +55,8 @@ def refine(
     progress: bool | Callable[..., None],
 ) -> tuple[Decoupling, tuple[RefineRow, ...]]:
     """The best iterate that begins at `model`, and all iterates as rows; see `DecoupledNARX.refine`."""
-    if on not in ("simulation", "prediction"):
-        raise InputError(f'`on` must be "simulation" or "prediction". Got {on!r}.')
+    if not is_word(on, ("simulation", "prediction")):
+        raise InputError(f'`on` must be "simulation" or "prediction". Got {shown(on)}.')
     limit = as_count("max_steps", max_steps)
     lags = narx.lags
     k = max(lags.longest, 1) if n_init is None else as_count("n_init", n_init)

@@ -97,8 +97,9 @@ def as_signal(name: str, value: Any) -> Float[ndarray, "T channels"]:
         value = np.ma.filled(value.astype(float), np.nan)  # what is masked is a gap
     given = read_array(rule, value)
     try:
-        array = np.array(given, dtype=np.float64) if given.dtype.kind in "fiubO" else None
-    except (TypeError, ValueError) as error:
+        with np.errstate(over="ignore"):  # what no float64 holds becomes infinite, and is told below
+            array = np.array(given, dtype=np.float64) if given.dtype.kind in "fiubO" else None
+    except (TypeError, ValueError, OverflowError, MemoryError) as error:
         raise InputError(f"{rule}. It cannot be read as one: {error}.") from error
     if array is None:
         raise InputError(f"{rule}. Got entries of type {given.dtype}.")

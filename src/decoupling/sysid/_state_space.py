@@ -23,6 +23,7 @@ from .._support._checks import as_count, as_generator
 from .._support._errors import DecouplingWarning, InputError, SolverError
 from .._support._interrupts import INTERRUPTED
 from .._support._progress import progress_callback
+from .._support._shown import shown
 from .._support._threads import one_thread
 from ..bases import AbstractBasis, LayerBasis, Monomial
 from ..fit._layer_bases import layer_bases
@@ -60,7 +61,7 @@ class StateFunction:
 
     def __post_init__(self) -> None:
         if not isinstance(self.basis, AbstractBasis):
-            raise InputError(f"`basis` must be a basis such as dc.Tanh(). Got {self.basis!r}.")
+            raise InputError(f"`basis` must be a basis such as dc.Tanh(). Got {shown(self.basis)}.")
 
 
 @dataclass(frozen=True, eq=False)
@@ -470,7 +471,7 @@ def _layers(functions: Any, ranks: Any, degrees: Any, basis: Any) -> tuple[tuple
         if not given or not all(isinstance(f, AbstractBasis | StateFunction) for f in given):
             raise InputError(
                 "`functions` must be a list with one basis per function, such as [dc.Monomial(3), dc.Tanh()]. "
-                f"Got {functions!r}."
+                f"Got {shown(functions)}."
             )
         held = tuple(isinstance(f, StateFunction) for f in given)
         return (LayerBasis(tuple(f.basis if isinstance(f, StateFunction) else f for f in given)),), held
@@ -482,7 +483,9 @@ def _split(signals: Signals, validation: Any, n: int) -> tuple[Signals, Signals]
     """Records to fit, and records that choose among the starts."""
     if isinstance(validation, float | int) and not isinstance(validation, bool):
         if not 0.0 < validation < 1.0:
-            raise InputError(f"`validation` must be a share between 0 and 1, or a record (u, y). Got {validation!r}.")
+            raise InputError(
+                f"`validation` must be a share between 0 and 1, or a record (u, y). Got {shown(validation)}."
+            )
         longest = int(np.argmax([len(record) for record in signals.u]))
         cut = round((1.0 - validation) * len(signals.u[longest]))
         held = Signals((signals.u[longest][cut:],), (signals.y[longest][cut:],))
@@ -492,7 +495,9 @@ def _split(signals: Signals, validation: Any, n: int) -> tuple[Signals, Signals]
     else:
         parts = tuple(validation) if hasattr(validation, "__iter__") else ()
         if len(parts) != 2:
-            raise InputError(f"`validation` must be a share between 0 and 1, or a record (u, y). Got {validation!r}.")
+            raise InputError(
+                f"`validation` must be a share between 0 and 1, or a record (u, y). Got {shown(validation)}."
+            )
         held = Signals.read(*parts)
         if (held.n_inputs, held.n_outputs) != (signals.n_inputs, signals.n_outputs):
             raise InputError(

@@ -12,6 +12,7 @@ import numpy as np
 from .._support._checks import as_counts, as_generator
 from .._support._errors import InputError, SolverError
 from .._support._progress import progress_callback
+from .._support._shown import shown
 from ..bases import Monomial
 from ._signals import Signals
 from ._state_space import DecoupledStateSpace
@@ -112,7 +113,7 @@ def suggest(
     a, b = signals.u[longest][:_SAMPLES], signals.y[longest][:_SAMPLES]
     sizes = as_counts("n_states", n_states)
     if not isinstance(functions, Sequence) or not functions:
-        raise InputError(f"`functions` must be a list with at least one basis. Got {functions!r}.")
+        raise InputError(f"`functions` must be a list with at least one basis. Got {shown(functions)}.")
     generator = as_generator(rng)
     rows: list[SuggestedRow] = []
     tries = [(n, k) for n in sizes for k in range(1, len(functions) + 1)]

@@ -28,6 +28,7 @@ from ..model._names import Name
 
 NOISE = 1e-15  # coefficients that are so much smaller than others of their sum are left out of rounded formulas
 _NO_SHIFT = 1e-14  # of the half-width: a middle that is nothing but rounding
+_MOST_DIGITS = 1000
 _ALL_DIGITS = 17
 
 Shown = Callable[[float, int], str]  # a number, with so many digits more than usual
@@ -107,7 +108,7 @@ def rounding(digits: int | None) -> Shown:
     """How numbers are shown: with so many significant digits, or with all."""
     if digits is None:
         return lambda value, _extra: repr(float(value))
-    places = as_count("digits", digits)
+    places = as_count("digits", digits, most=_MOST_DIGITS)
     return lambda value, extra: f"{value:.{min(places + extra, max(places, _ALL_DIGITS))}g}"
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any, Literal
 
+from .._support._checks import is_word
 from .._support._errors import InputError
+from .._support._shown import shown
 from ..model._decoupling import Decoupling
 from ..model._names import RESERVED, Name, is_python_name, label, names, python_names
 from ._equations import rounding
@@ -27,21 +29,21 @@ def formula(
     digits: int | None = None,
 ) -> Any:
     """Write `model` out; see `Decoupling.formula`."""
-    if kind not in KINDS:
-        raise InputError(f"`kind` must be one of {', '.join(KINDS)}. Got {kind!r}.")
+    if not is_word(kind, KINDS):
+        raise InputError(f"`kind` must be one of {', '.join(KINDS)}. Got {shown(kind)}.")
     x = names("inputs", model.inputs if inputs is None else inputs, "x", model.n_inputs)
     y = names("outputs", model.outputs if outputs is None else outputs, "y", model.n_outputs)
     if kind in READ:
         return reading(model, x, y, kind, rounding(_DIGITS if digits is None else digits))
-    shown, rounded = rounding(digits), digits is not None
+    written, rounded = rounding(digits), digits is not None
     if kind == "c":
-        return c_source(model, x, y, shown, rounded=rounded)
+        return c_source(model, x, y, written, rounded=rounded)
     x_names, y_names = _python_names(x, given=inputs is not None), _python_names(y, given=outputs is not None)
     if kind == "sympy":
-        return sympy_expressions(model, x_names, y_names, shown, rounded=rounded)
+        return sympy_expressions(model, x_names, y_names, written, rounded=rounded)
     pairs = zip((*x_names, *y_names), (*x, *y), strict=True)
     said = [(new.python, old.given) for new, old in pairs if new is not old and old.given != new.python]
-    return python_source(model, x_names, y_names, shown, rounded=rounded, said=said)
+    return python_source(model, x_names, y_names, written, rounded=rounded, said=said)
 
 
 def _python_names(called: tuple[Name, ...], *, given: bool) -> tuple[Name, ...]:

@@ -10,13 +10,15 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from .._support._checks import as_path
 from .._support._errors import DecouplingError, InputError, ModelFileError
+from .._support._shown import shown
 from .._support._whole_files import replace_file
 from ..bases import OWN_BASES, AbstractBasis
 from ..model._decoupling import Decoupling
@@ -72,7 +74,9 @@ def load_all(
     """A model, and all arrays and texts of its file."""
     from safetensors import SafetensorError, safe_open
 
-    file = Path(path)
+    file = as_path("path", path)
+    if not isinstance(bases, Collection) or not all(isinstance(cls, type) for cls in bases):
+        raise InputError(f"`bases` must be a list of classes of your own. Got {shown(bases)}.")
     if not file.is_file():
         raise ModelFileError(f"`{file}` must be a model file written by Decoupling.save. There is no such file.")
     try:

@@ -15,9 +15,10 @@ from typing import Any, Literal
 
 import numpy as np
 
-from .._support._checks import as_count
+from .._support._checks import as_count, is_word
 from .._support._errors import InputError
 from .._support._extras import needed
+from .._support._shown import shown
 from .._support._whole_files import check_target, replace_file
 from ..bases import AbstractAlgebra, LayerBasis
 from ..model._decoupling import Decoupling
@@ -40,8 +41,8 @@ def save_onnx(
     opset: int = 17,
 ) -> None:
     """Write `model` as an ONNX file; see `Decoupling.save_onnx`."""
-    if dtype not in _DTYPES:
-        raise InputError(f'`dtype` must be "float32" or "float64". Got {dtype!r}.')
+    if not is_word(dtype, _DTYPES):
+        raise InputError(f'`dtype` must be "float32" or "float64". Got {shown(dtype)}.')
     names = _checked_names(input_name, output_name)
     check_target(path)
     onnx = _imported()
@@ -66,7 +67,7 @@ def _checked_names(input_name: Any, output_name: Any) -> tuple[str, str]:
         if not isinstance(name, str) or not name.strip() or "/" in name or one_line(name) != name:
             raise InputError(
                 f"`{argument}` must be a name without a slash, which names inside the graph have, and without line "
-                f"breaks or other control codes. Got {name!r}."
+                f"breaks or other control codes. Got {shown(name)}."
             )
     if input_name == output_name:
         raise InputError(f"`input_name` and `output_name` must differ. Got {input_name!r} for both.")

@@ -7,7 +7,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from ..._support._checks import as_path
 from ..._support._errors import InputError, SampleFileError
+from ..._support._shown import shown
 from ..stores._hdf5 import open_hdf5
 from ..stores._zarr import open_zarr
 from ._arrays import ArraysTable, read_npy, read_npz, renamed, samples_of_arrays
@@ -35,8 +37,9 @@ def read_samples(
     """Samples and what there is to know about them; see `Samples.load`."""
     for argument, flag in (("jacobians", jacobians), ("drop_missing", drop_missing)):
         if flag is not None and not isinstance(flag, bool):
-            raise InputError(f"`{argument}` must be True or False. Got {flag!r}.")
+            raise InputError(f"`{argument}` must be True or False. Got {shown(flag)}.")
     check_order(order)
+    file = as_path("path", path)
     for endings, open_store in _STORES:
         if str(path).rstrip("/").lower().endswith(endings):
             for argument, value in (("inputs", inputs), ("outputs", outputs), ("order", order)):
@@ -45,7 +48,6 @@ def read_samples(
                         f"`{argument}` must be left out for the store {path}, which has arrays X, F and J."
                     )
             return Reading(open_store(path, None if arrays is None else dict(arrays), None, None))
-    file = Path(path)
     if not file.is_file():
         what = "It is a directory" if file.is_dir() else "There is no such file"
         raise SampleFileError(f"`{file}` must be a file with samples ({KINDS}). {what}.")

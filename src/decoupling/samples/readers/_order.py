@@ -18,7 +18,9 @@ from typing import Literal
 import numpy as np
 from numpy import ndarray
 
+from ..._support._checks import is_word
 from ..._support._errors import InputError, SampleFileError
+from ..._support._shown import shown
 
 Order = Literal["samples", "matlab"]
 _FEWEST = 2  # samples: a reading with fewer is none
@@ -26,8 +28,8 @@ _FEWEST = 2  # samples: a reading with fewer is none
 
 def check_order(order: object) -> None:
     """The two words."""
-    if order not in (None, "samples", "matlab"):
-        raise InputError(f'`order` must be "samples" or "matlab". Got {order!r}.')
+    if order is not None and not is_word(order, ("samples", "matlab")):
+        raise InputError(f'`order` must be "samples" or "matlab". Got {shown(order)}.')
 
 
 def samples_first(path: Path, parts: Mapping[str, ndarray], order: Order | None) -> dict[str, ndarray]:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import warnings
-
 import numpy as np
 from numpy import ndarray
 
 from ..._support._arrays import read_array
-from ..._support._checks import as_array
-from ..._support._errors import DecouplingWarning, InputError
+from ..._support._checks import as_array, is_word
+from ..._support._errors import InputError
+from ..._support._shown import shown
+from ..._support._warnings import as_errors, warn
 from .._samples import Differences, Samples, VectorFunction
 
 _CHECKED_POINTS = 30
@@ -17,23 +17,24 @@ _CHECKED_POINTS = 30
 
 def sample_function(f: VectorFunction, X: object, jac: VectorFunction | Differences | None) -> Samples:
     """See `Samples.from_function`."""
+    if not callable(f):
+        raise InputError(f"`f` must be a function that maps (S, m) to (S, n). Got {shown(f)}.")
     points = as_array("X", X, ("S", "m"))
     if points.size == 0:
         raise InputError(f"`X` must hold at least one point with at least one coordinate. Got shape {points.shape}.")
     F = _values(f, points)
     if callable(jac):
         return Samples(points, F=F, J=jac(points))
-    if jac == "central":
+    if is_word(jac, ("central",)):
         return Samples(points, F=F, J=_central(f, points))
-    if jac == "complex-step":
+    if is_word(jac, ("complex-step",)):
         return Samples(points, F=F, J=_complex_step(f, points))
     if jac is not None:
-        raise InputError(f'`jac` must be a function, "complex-step" or "central". Got {jac!r}.')
+        raise InputError(f'`jac` must be a function, "complex-step" or "central". Got {shown(jac)}.')
     checked = points[:: -(-len(points) // _CHECKED_POINTS)]
     central = _central(f, checked)
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("error", np.exceptions.ComplexWarning)
+        with as_errors(np.exceptions.ComplexWarning):
             tolerance = 1e-6 * float(np.max(np.abs(central), initial=0.0))
             agrees = np.allclose(_complex_step(f, checked), central, rtol=1e-6, atol=tolerance)
             reason = "its complex step disagrees with central differences"
@@ -41,10 +42,9 @@ def sample_function(f: VectorFunction, X: object, jac: VectorFunction | Differen
         agrees, reason = False, f"it does not take complex numbers ({error})"
     if agrees:
         return Samples(points, F=F, J=_complex_step(f, points))
-    warnings.warn(
+    warn(
         f'The Jacobian of `f` is taken by central differences: {reason}. Give `jac="central"` to accept this, or '
         "a function for exact Jacobians.",
-        DecouplingWarning,
         stacklevel=3,
     )
     return Samples(points, F=F, J=_central(f, points))
@@ -76,7 +76,7 @@ def _central(f: VectorFunction, X: ndarray) -> ndarray:
     for j in range(X.shape[1]):
         h = np.zeros_like(X)
         h[:, j] = np.finfo(float).eps ** 0.2 * np.maximum(1.0, np.abs(X[:, j]))
-        near = _values(f, X + h) - _values(f, X - h)
-        far = _values(f, X + 2 * h) - _values(f, X - 2 * h)
-        columns.append((8 * near - far) / (12 * h[:, j : j + 1]))
+        at = [_values(f, X + k * h) for k in (1, -1, 2, -2)]
+        with np.errstate(all="ignore"):  # what is not finite is told by `Samples`
+            columns.append((8 * (at[0] - at[1]) - (at[2] - at[3])) / (12 * h[:, j : j + 1]))
     return np.stack(columns, axis=-1)

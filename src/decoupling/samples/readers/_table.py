@@ -17,6 +17,7 @@ from jaxtyping import Float, Int
 from numpy import ndarray
 
 from ..._support._errors import InputError, SampleFileError
+from ..._support._shown import shown
 from ...model._names import label
 from .._samples import Samples
 
@@ -122,7 +123,7 @@ def _as_names(argument: str, given: Any) -> tuple[str, ...] | None:
     names = (given,) if isinstance(given, str | int) else given
     good = isinstance(names, Sequence) and len(names) > 0
     if not good or not all(isinstance(n, str | int) and not isinstance(n, bool) and str(n).strip() for n in names):
-        raise InputError(f"`{argument}` must be the name of a column or a list of names. Got {given!r}.")
+        raise InputError(f"`{argument}` must be the name of a column or a list of names. Got {shown(given)}.")
     return tuple(str(n).strip() for n in names)
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from ..._support._errors import DataError, InputError
 from ..._support._extras import needed
+from ..._support._shown import shown
 
 Path = str | os.PathLike[str]
 
@@ -16,7 +17,7 @@ Path = str | os.PathLike[str]
 def as_path(name: str, path: Any, what: str) -> str:
     """A path as a text."""
     if not isinstance(path, str | os.PathLike) or not os.fspath(path):
-        raise InputError(f"`{name}` must be the path of {what}. Got {path!r}.")
+        raise InputError(f"`{name}` must be the path of {what}. Got {shown(path)}.")
     return str(os.fspath(path))
 
 

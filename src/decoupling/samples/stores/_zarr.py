@@ -16,6 +16,7 @@ from numpy import ndarray
 
 from ..._support._errors import DataError, InputError
 from ..._support._extras import needed
+from ..._support._shown import shown
 from .._data import PORTION_ENTRIES, AbstractStoredArray, Portion, finite_rows, stored_data
 from .._samples import Samples
 from ._paths import Path, as_path
@@ -128,7 +129,7 @@ def write_zarr(
     zarr = needed("zarr", "zarr", "A Zarr store")
     kind = np.dtype(dtype)
     if kind not in (np.dtype(np.float32), np.dtype(np.float64)):
-        raise InputError(f"`dtype` must be np.float32 or np.float64. Got {dtype!r}.")
+        raise InputError(f"`dtype` must be np.float32 or np.float64. Got {shown(dtype)}.")
     try:
         group = zarr.open_group(place, mode="w-")
     except FileExistsError as error:

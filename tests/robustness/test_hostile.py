@@ -1,0 +1,67 @@
+"""Hostile arguments: refused in words of ours, never by an error or a warning of somebody else's."""
+
+import jaxtyping
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import decoupling as dc
+from decoupling._support._shown import shown
+from tests.robustness.doors import ARGUMENTS, MODEL, X, knock
+from tests.robustness.hostile import HOSTILE, EvilRepr
+from tests.robustness.outcome import FINE
+from tests.robustness.run import fuzz
+
+
+@settings(max_examples=100)
+@given(st.sampled_from(ARGUMENTS), st.sampled_from(sorted(HOSTILE)))
+def test_every_door_takes_or_refuses_every_argument(tmp_path_factory, where, value):
+    door, argument = where
+    try:
+        outcome = knock(door, {argument: value}, tmp_path_factory.getbasetemp())
+    except jaxtyping.TypeCheckError:  # annotations, which only tests check
+        return
+    assert outcome.verdict == FINE or "Beartype" in outcome.detail or "TypeCheck" in outcome.detail, outcome
+
+
+def test_calls_without_the_checks_of_tests():
+    fuzz("calls", count=500, seed=11)
+
+
+@pytest.mark.parametrize("name", ["__call__", "jacobian", "inner_inputs"])
+def test_what_overflows_is_told(name):
+    with pytest.warns(dc.DecouplingWarning, match="too large for a float.* in 1 of 2 rows, the first of them 1"):
+        getattr(dc.systems.f1(), name)([[0.0, 0.0], [1e200, 1e200]])
+
+
+def test_points_where_a_model_is_not_finite_have_no_canonical_form():
+    for method in (dc.systems.f1().canonical, MODEL.net_of_linear):
+        with pytest.raises(dc.InputError, match="points at which the model is finite"), np.errstate(all="raise"):
+            method(np.full((3, 2), 1e200))
+
+
+def test_messages_are_short_whatever_they_were_given():
+    assert shown("a" * 10**6) == repr("a" * 200)[:200] + "... (str)"
+    assert shown(10**5000) == "an object of type int that cannot be shown"
+    assert shown(EvilRepr()) == "an object of type EvilRepr that cannot be shown"
+    assert "\x1b" not in shown(np.array(["\x1b[31m"])) and "\n" not in shown(np.zeros((3, 3)))
+
+
+def test_counts_that_fill_the_memory_are_refused():
+    with pytest.raises(dc.InputError, match="at most 100000"):
+        dc.decouple(dc.Samples(X, F=MODEL(X)), 10**9, 3)
+    with pytest.raises(dc.InputError, match="`degree` must be a whole number of at most 1000"):
+        dc.Bernstein(1100)
+    with pytest.raises(dc.InputError, match="must fit into memory"):
+        dc.Samples(np.broadcast_to(1.0, (10**6, 10**6)), F=np.ones(10**6))
+
+
+def test_tensors_with_gradients_and_short_floats_are_taken():
+    torch = pytest.importorskip("torch")
+    tensor = torch.tensor(X, dtype=torch.float64, requires_grad=True)
+    np.testing.assert_array_equal(MODEL(tensor), MODEL(X))
+    short = torch.tensor(X).bfloat16()
+    np.testing.assert_array_equal(dc.Samples(short, F=short).X, short.double().numpy())
+    sklearn_like = dc.DecouplingRegressor(ranks=1, degrees=1, n_starts=1).fit(tensor, tensor[:, 0])
+    assert np.isfinite(sklearn_like.predict(tensor)).all()

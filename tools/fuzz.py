@@ -1,0 +1,78 @@
+"""The long form of tests/robustness: many trials from one seed, and the table that docs/reliability.md shows.
+
+python tools/fuzz.py                        all parts, with the counts of the table
+python tools/fuzz.py calls --count 500      one part
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import sys
+import time
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+
+for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
+    os.environ.setdefault(variable, "1")  # trials are small
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+_SHOWN = 20  # failures that are listed
+
+
+@dataclass(frozen=True)
+class Part:
+    """`where` is module:function of tests/robustness, which gives outcomes for a count and a seed."""
+
+    where: str
+    count: int
+    trials: str
+    wrong: str
+
+
+PARTS = {
+    "calls": Part("doors:hostile_calls", 10_000, "hostile calls", "raw errors, silent non-finite, NumPy warnings"),
+}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("parts", nargs="*", metavar="part", help=f"{', '.join(PARTS)}; all of them by default")
+    parser.add_argument("--seed", type=int, default=int(time.strftime("%Y%m%d")), help="that of the day by default")
+    parser.add_argument("--count", type=int, help="trials per part, instead of those of the table")
+    options = parser.parse_args()
+    unknown = set(options.parts) - set(PARTS)
+    if unknown:
+        parser.error(f"there is no part {', '.join(sorted(unknown))}: choose among {', '.join(PARTS)}")
+    rows, failures = [], 0
+    for name in options.parts or PARTS:
+        row, bad = run(PARTS[name], options.count or PARTS[name].count, options.seed)
+        rows.append(row)
+        failures += bad
+    print(f"\nSeed {options.seed}\n\n| trials | looked for | found | seconds |\n|---|---|---|---|")
+    print("\n".join(rows))
+    return int(failures > 0)
+
+
+def run(part: Part, count: int, seed: int) -> tuple[str, int]:
+    """One row of the table, and how many trials went wrong."""
+    module, function = part.where.split(":")
+    began, done, shown = time.perf_counter(), 0, 0
+    wrong: Counter[str] = Counter()
+    for outcome in getattr(importlib.import_module(f"tests.robustness.{module}"), function)(count, seed):
+        done += 1
+        if outcome.verdict != "fine":
+            wrong[outcome.verdict] += 1
+            if (shown := shown + 1) <= _SHOWN:
+                print(f"{outcome.verdict}: {outcome.trial}\n    {outcome.detail}", flush=True)
+        if sys.stderr.isatty():
+            print(f"\r{part.trials}: {done} of {count}", end="", file=sys.stderr, flush=True)
+    found = ", ".join(f"{number} {verdict}" for verdict, number in sorted(wrong.items())) or "0"
+    seconds = time.perf_counter() - began
+    return f"| {done} {part.trials} | {part.wrong} | {found} | {seconds:.0f} |", sum(wrong.values())
+
+
+if __name__ == "__main__":
+    sys.exit(main())
