@@ -14,7 +14,7 @@ ALL_BASES = [
     *(dc.Bernstein(d) for d in (1, 3, 5)),
     *(dc.Chebyshev(d) for d in (1, 2, 3, 6)),
     *(dc.Trigonometric(d) for d in (1, 2, 3, 4)),
-    *(dc.Spline(*given) for given in ((8, 3), (1, 3), (4, 1), (5, 2), (3, 5), (6, 3, "parabola"))),
+    *(dc.Spline(*given) for given in ((8, 3), (1, 3), (4, 1), (5, 2), (3, 5), (6, 3, "parabola"), (6, 3, "constant"))),
     *(cls() for cls in CURVES),
 ]
 POLYNOMIAL = [b for b in ALL_BASES if isinstance(b, dc.AbstractPolynomialBasis)]

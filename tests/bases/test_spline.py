@@ -43,11 +43,22 @@ def test_tails_go_on_as_the_spline_ends(tails):
 
 
 @pytest.mark.parametrize(
-    "spline", [dc.Spline(), dc.Spline(4, 1), dc.Spline(1, 3), dc.Spline(6, 3, "parabola")], ids=repr
+    "spline",
+    [dc.Spline(), dc.Spline(4, 1), dc.Spline(1, 3), dc.Spline(6, 3, "parabola"), dc.Spline(6, 3, "constant")],
+    ids=repr,
 )
 def test_the_expression_is_right_beyond_the_window_too(spline):
     c, t = np.random.default_rng(3).normal(size=1 + spline.size), np.linspace(-3, 3, 401)
     assert_allclose(spline.expression(ArrayAlgebra(), t, c), c[0] + spline.evaluate(t) @ c[1:], atol=1e-12)
+
+
+def test_constant_tails_keep_the_last_values():
+    spline, c = dc.Spline(6, 3, "constant"), np.random.default_rng(2).normal(size=8)
+    for end in (-1.0, 1.0):
+        beyond = end * np.array([1.5, 4.0])
+        assert_allclose(spline.evaluate(beyond) @ c, (spline.evaluate(np.array([end])) @ c)[0])
+        assert not (spline.derivative(beyond) @ c).any() and not (spline.second_derivative(beyond) @ c).any()
+    assert np.isnan(spline.derivative(np.array([np.nan])) @ c).all()
 
 
 def test_straight_lines_have_no_roughness():
@@ -56,6 +67,14 @@ def test_straight_lines_have_no_roughness():
         assert line is not None
         assert_allclose(spline.roughness() @ line[1:], 0.0, atol=1e-12)
         assert np.linalg.matrix_rank(spline.roughness()) == spline.size - 1
+
+
+def test_third_differences_let_parabolas_pass():
+    spline, t = dc.Spline(12), np.linspace(-1, 1, 50)
+    c = np.linalg.lstsq(spline.evaluate(t), t**2, rcond=None)[0]
+    assert spline.orders == (2, 3) and dc.Spline(12, 1).orders == (2,)
+    assert_allclose(spline.roughness(3) @ c, 0.0, atol=1e-12)
+    assert np.abs(spline.roughness(2) @ c).max() > 1e-3
 
 
 @pytest.mark.parametrize("shape", ["increasing", "decreasing", "convex", "concave"])

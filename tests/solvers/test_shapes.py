@@ -113,3 +113,25 @@ def test_wrong_shapes_are_refused(shapes, basis, message):
     samples, _ = noisy_saturations(S=20)
     with pytest.raises(dc.InputError, match=message):
         fitted(samples, shapes, basis=basis)
+
+
+def test_shapes_hold_in_a_model_whose_ranks_were_chosen():
+    X = np.random.default_rng(1).uniform(-1, 1, (60, 2))
+    samples = dc.Samples(X, F=(X @ [[1.0], [0.5]]) ** 3 @ [[1.0, -0.4]])
+    result = dc.decouple(samples, "auto", 3, basis=dc.Bernstein, shapes="increasing", progress=False)
+    g = result.decoupling.g[0]
+    slopes = g.slopes(np.linspace(g.domain[:, 0], g.domain[:, 1], 300))
+    assert result.settings.shapes == "increasing" and np.all(slopes * np.sign(slopes.sum(axis=0)) >= -1e-9)
+
+
+@pytest.mark.parametrize(
+    ("shapes", "basis", "message"),
+    [
+        (["increasing"], dc.Spline(4), '`shapes` must be one word with ranks="auto"'),
+        ("increasing", dc.Monomial, "`shapes` must be asked of a basis"),
+    ],
+)
+def test_wrong_shapes_are_refused_before_ranks_are_looked_for(shapes, basis, message):
+    samples = dc.Samples(np.eye(3), F=np.eye(3))
+    with pytest.raises(dc.InputError, match=message):
+        dc.decouple(samples, "auto", basis=basis, shapes=shapes, progress=False)

@@ -101,6 +101,58 @@ def test_a_number_smooths_functions_of_any_basis():
     assert rough[1] < 0.1 * rough[0]
 
 
+def one_curve(curve, slope=None, S=60, noise=0.0):
+    """Samples of one function of two inputs, and fresh ones."""
+    rng = np.random.default_rng(5)
+    X, T, w = rng.uniform(-1, 1, (S, 2)), rng.uniform(-1, 1, (400, 2)), np.array([0.6, 0.4])
+    F = curve(X @ w)[:, None] * [1.0, -0.5]
+    J = None if slope is None else np.einsum("n,s,m->snm", [1.0, -0.5], slope(X @ w), w)
+    noisy = F + noise * F.std(axis=0) * rng.normal(size=F.shape)
+    return dc.Samples(X, F=noisy, J=J), dc.Samples(T, F=curve(T @ w)[:, None] * [1.0, -0.5])
+
+
+def smoothed(samples, pieces, **options):
+    solver = dc.VarPro(**options)
+    return dc.decouple(samples, 1, basis=dc.Spline(pieces), solver=solver, n_starts=1, progress=False)
+
+
+def test_smooth_curves_are_held_by_third_differences_and_kinks_by_second_ones(monkeypatch):
+    def kink(u):
+        return np.abs(u - 0.1)
+
+    found = {}
+    for orders in ((2,), (2, 3)):
+        monkeypatch.setattr(dc.Spline, "orders", orders)
+        for curve in (np.exp, kink):
+            samples, fresh = one_curve(curve, noise=0.05)
+            result = smoothed(samples, 8)
+            found[orders, curve] = result.n_effective, result.relative_rmse(fresh).max()
+    assert found[(2, 3), np.exp][0] < found[(2,), np.exp][0] - 0.5
+    assert found[(2, 3), np.exp][1] < found[(2,), np.exp][1]
+    assert found[(2, 3), kink] == found[(2,), kink]
+
+
+def test_the_weight_of_values_follows_the_misfits():
+    """Slopes that jump cannot be met; values that bend can, and should not pay for the slopes."""
+    samples, fresh = one_curve(lambda u: np.abs(u - 0.1), lambda u: np.sign(u - 0.1))
+    equal, chosen = smoothed(samples, 24, lam=1.0), smoothed(samples, 24)
+    assert equal.lam == 1.0 and chosen.lam > 10.0 and any("as much as Jacobians" in note for note in chosen.notes)
+    assert chosen.relative_rmse(fresh).max() < 0.6 * equal.relative_rmse(fresh).max()
+
+
+def test_values_and_jacobians_count_the_same_where_nothing_is_smoothed():
+    samples, _ = one_curve(np.tanh, lambda u: 1 - np.tanh(u) ** 2)
+    assert dc.decouple(samples, 1, 3, n_starts=2, progress=False).lam == 1.0
+    with pytest.raises(dc.InputError, match="`lam` must be"):
+        dc.VarPro(lam=0.0)
+
+
+def test_bases_without_an_order_of_roughness_have_their_own():
+    third, second = (Penalty.of(LAYERS, 0.3, everything=True, order=order) for order in (3, 2))
+    assert not np.array_equal(third.roots[0][0], second.roots[0][0])  # cubic pieces
+    assert np.array_equal(third.roots[0][1], second.roots[0][1])  # a polynomial
+
+
 @pytest.mark.parametrize("smoothing", [-1.0, np.nan])
 def test_wrong_weights_are_refused(smoothing):
     with pytest.raises(dc.InputError, match="`smoothing` must be"):

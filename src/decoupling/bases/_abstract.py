@@ -137,8 +137,14 @@ class AbstractBasis(abc.ABC):
         """A basis of fewer functions to search with before this one takes over; itself where none is better."""
         return self
 
-    def roughness(self) -> Float[ndarray, "k d"]:
-        """A root L of the penalty c -> ||L c||^2, the integral of g''(t)^2 over the window."""
+    @property
+    def orders(self) -> tuple[int, ...]:
+        """Orders of derivatives that `roughness` can be made of; the data choose between them."""
+        return (2,)
+
+    def roughness(self, order: int = 2) -> Float[ndarray, "k d"]:
+        """A root L of the penalty c -> ||L c||^2, the integral of g''(t)^2 over the window, or another of `orders`."""
+        assert order == 2
         nodes, weights = np.polynomial.legendre.leggauss(2 * self.size + _MORE_NODES)
         return np.sqrt(weights)[:, None] * self.second_derivative(nodes)
 

@@ -213,7 +213,7 @@ class Logarithm(AbstractCurve):
     def second_derivative(self, t: Values) -> Table:
         return (np.where(t < 0.0, 1.0, -1.0) / (1.0 + np.abs(t)) ** 2)[..., None]
 
-    def roughness(self) -> Float[ndarray, "k d"]:
+    def roughness(self, order: int = 2) -> Float[ndarray, "k d"]:  # noqa: ARG002
         """The root of twice the integral of (1 + t)^-4 from 0 to 1: quadrature does not like the kink at 0."""
         return np.array([[np.sqrt(7.0 / 12.0)]])
 

@@ -1,7 +1,8 @@
 r"""B-splines with equal pieces on the window: functions of any shape, from smooth to kinked.
 
 The B-splines of the window add up to 1, so that one of them can be left out beside the constant; the others are shifted
-to vanish at t = 0, as in every basis. Beyond the window a spline goes on along its tangents, or its parabolas.
+to vanish at t = 0, as in every basis. Beyond the window a spline goes on along its tangents, along its parabolas, or at
+its last values.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from .._support._shown import shown
 from ._abstract import MOST_FUNCTIONS, AbstractBasis, differences
 from ._algebra import AbstractAlgebra, Piece
 
-TAILS = ("linear", "parabola")
+TAILS = ("linear", "parabola", "constant")
 _COARSE = 8  # pieces to search with
 _HIGHEST = 5  # degree: more wiggles than it smooths
 
@@ -36,8 +37,8 @@ class Spline(AbstractBasis):
     degree
         3 for smooth curves, 1 for kinked ones such as ReLU, dead zones and absolute values.
     tails
-        Beyond the domain: along the tangents at its ends ("linear") or along the parabolas with the same curvature
-        ("parabola"). A constant is `Functions(..., outside="constant")`, as for every basis.
+        Beyond the domain: along the tangents at its ends ("linear"), along the parabolas with the same curvature
+        ("parabola"), which suits smooth curves that grow, or at the last values ("constant").
 
     Examples
     --------
@@ -50,7 +51,7 @@ class Spline(AbstractBasis):
 
     pieces: int = 8
     degree: int = 3
-    tails: Literal["linear", "parabola"] = "linear"
+    tails: Literal["linear", "parabola", "constant"] = "linear"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "pieces", as_count("pieces", self.pieces, most=MOST_FUNCTIONS))
@@ -59,7 +60,7 @@ class Spline(AbstractBasis):
             got = shown(self.degree)
             raise InputError(f"`degree` must be at most {_HIGHEST}. Got {got}: take more `pieces` instead.")
         if not is_word(self.tails, TAILS):
-            raise InputError(f'`tails` must be "linear" or "parabola". Got {shown(self.tails)}.')
+            raise InputError(f'`tails` must be "linear", "parabola" or "constant". Got {shown(self.tails)}.')
 
     @property
     def size(self) -> int:
@@ -94,9 +95,14 @@ class Spline(AbstractBasis):
     def second_derivative(self, t: Float[ndarray, "*shape"]) -> Float[ndarray, "*shape d"]:
         return self._table(t, 2)[..., 1:]
 
-    def roughness(self) -> Float[ndarray, "k d"]:
-        """Second differences of all B-spline coefficients; the one that is left out has coefficient 0."""
-        return np.diff(np.eye(1 + self.size), n=2, axis=0)[:, 1:]
+    @property
+    def orders(self) -> tuple[int, ...]:
+        """Second differences suit kinks, third ones smooth curves: a bend that stays the same costs nothing."""
+        return (2, 3) if self.degree > 2 and self.size > 3 else (2,)
+
+    def roughness(self, order: int = 2) -> Float[ndarray, "k d"]:
+        """Differences of all B-spline coefficients; the one that is left out has coefficient 0."""
+        return np.diff(np.eye(1 + self.size), n=order, axis=0)[:, 1:]
 
     def shape_rows(self, shape: str) -> Float[ndarray, "k d"]:
         """Differences of the coefficients: where none is negative, no slope (or bend) of the spline is."""
@@ -128,6 +134,8 @@ class Spline(AbstractBasis):
         return algebra.pieces(first, tuple(pieces), t)
 
     def _tail(self, c: Any, end: float) -> tuple[Any, ...]:
+        if self.tails == "constant":
+            return (c[..., 0] * 0.0,)
         slope = self._combined(c, self._table(np.array([end]), 1)[0])
         if self.tails == "linear":
             return (slope,)
@@ -149,7 +157,9 @@ class Spline(AbstractBasis):
         share = share - piece
         few = _pieces(self.degree, share, order) / h**order
         beyond = (t - inside)[..., None] / h
-        if np.any(beyond):
+        if self.tails == "constant":
+            few = np.where(np.abs(beyond) > 0.0, 0.0, few) if order else few
+        elif np.any(beyond):
             next_one, bend = (_pieces(self.degree, share, order + k) / h**order for k in (1, 2))
             curved = self.tails == "parabola"
             if order == 0:

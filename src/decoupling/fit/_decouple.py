@@ -14,6 +14,8 @@ from ..bases import Monomial
 from ..samples._samples import Samples
 from ..solvers import AbstractSolver
 from ._fit import fit
+from ._layer_bases import layer_bases
+from ._layer_shapes import layer_shapes
 from ._result import Result
 from ._select import MAX_RANK, select
 
@@ -72,7 +74,7 @@ def decouple(
         middle of their domains, up to a constant), "nonnegative". One word for all functions; a list with a word or
         None for each function of one layer; or a list with one such entry per layer. Functions of a layer that share a
         basis are matched with the list. Guaranteed, for `dc.Spline` and `dc.Bernstein`, and for symmetries of any
-        basis; a note gives the price in error.
+        basis; a note gives the price in error. With ranks="auto" it is one word, for the model that was chosen without.
 
     Examples
     --------
@@ -88,15 +90,16 @@ def decouple(
             ("n_starts", n_starts),
             ("validation", validation),
             ("as_given", as_given or None),
-            ("shapes", shapes),
         ):
             if value is not None:
                 raise InputError(
                     f'`{name}` must be left out with ranks="auto", which cross-validates and has starts of its own. '
                     f"Got {shown(value)}: choose with dc.select, then decouple with the ranks it recommends."
                 )
+        if shapes is not None:
+            _check_word(shapes, basis)
         n_layers = 2 if degrees is None else len(as_counts("degrees", degrees))
-        return select(
+        chosen = select(
             samples,
             (MAX_RANK,) * n_layers,
             degrees=degrees,
@@ -106,6 +109,7 @@ def decouple(
             rng=rng,
             progress=progress,
         ).result
+        return chosen if shapes is None else _shaped(chosen, shapes, rng, progress)
     return fit(
         samples,
         ranks,
@@ -116,6 +120,37 @@ def decouple(
         as_given=as_given,
         n_starts=n_starts,
         validation=validation,
+        rng=rng,
+        progress=progress,
+        shapes=shapes,
+    )
+
+
+def _check_word(shapes: Any, basis: Any) -> None:
+    """Raise unless it is one word that functions of the basis can follow, before ranks are looked for."""
+    if not isinstance(shapes, str):
+        raise InputError(
+            f'`shapes` must be one word with ranks="auto", where nobody knows how many functions there will be. Got '
+            f"{shapes!r}: choose ranks with dc.select, then decouple with them."
+        )
+    layer_shapes(shapes, layer_bases(1, 1 if isinstance(basis, type) else None, basis))
+
+
+def _shaped(
+    chosen: Result, shapes: str, rng: int | np.random.Generator, progress: bool | Callable[..., None]
+) -> Result:
+    """The model that was chosen, with functions of a shape."""
+    known, there = chosen.settings, chosen.solver.started_at(chosen.decoupling)
+    return fit(
+        chosen.samples,
+        known.ranks,
+        known.degrees,
+        basis=known.basis,
+        linear=known.linear,
+        solver=chosen.solver if there is None else there,
+        as_given=False,
+        n_starts=known.n_starts if there is None else 1,
+        validation=None,
         rng=rng,
         progress=progress,
         shapes=shapes,

@@ -1,7 +1,8 @@
-"""Functions of any shape: polynomials and splines on systems with curves that polynomials do not like.
+"""Functions of any shape: polynomials, splines and what others do, on systems with curves that polynomials do not like.
 
 A system has 4 inputs, 3 outputs and one or two layers of 3 functions of one kind, with random matrices of a condition
-below 4 and arguments that fill [-1, 1]. Errors are relative root mean squares on 2000 fresh points without noise.
+below 4 and arguments that fill [-1, 1]. Errors are relative root mean squares on 2000 fresh points without noise;
+"inside" are those of them whose arguments lie within the ranges that the samples visit.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -22,13 +23,16 @@ from ..fit._decouple import decouple
 from ..model._decoupling import Decoupling
 from ..report._style import COLOURS, house_style, new_figure
 from ..samples._samples import Samples
+from ..solvers import VarPro
+from ._peer_splines import alternating_psplines, filtered_cpd
 from ._runs import run_all
 from ._writing import write_experiment
 
 _INPUTS, _OUTPUTS, _RANK = 4, 3, 3
 _CONDITION = 4.0
 _FRESH = 2000
-_STARTS = 64
+_STARTS = 64  # for each layer
+_PATIENT = 600.0  # seconds: no fit is cut off, however busy the machine
 _POINTS, _ROUNDING = 1001, 1e-9
 
 Curve = tuple[Callable[[ndarray], ndarray], Callable[[ndarray], ndarray]]  # a function and its derivative
@@ -40,13 +44,38 @@ CURVES: dict[str, Curve] = {
     "sin 3u": (lambda u: np.sin(3.0 * u), lambda u: 3.0 * np.cos(3.0 * u)),
     "exp 2u": (lambda u: np.exp(2.0 * u) / 2.0, lambda u: np.exp(2.0 * u)),
 }
-BASES: dict[str, AbstractBasis] = {
-    "degree 5": Monomial(5),
-    "degree 9": Monomial(9),
-    "spline": Spline(32),
-    "increasing spline": Spline(32),
+Fitted = tuple[Decoupling, float]  # with its number of (effective) parameters
+
+
+def _by_varpro(basis: AbstractBasis, shapes: str | None = None) -> Callable[[Samples, tuple[int, ...], int], Fitted]:
+    def fit(samples: Samples, ranks: tuple[int, ...], seed: int) -> Fitted:
+        solver = VarPro(max_seconds=_PATIENT)
+        options: dict[str, Any] = {"n_starts": _STARTS * len(ranks), "rng": seed, "progress": False, "shapes": shapes}
+        result = decouple(samples, ranks, basis=basis, solver=solver, **options)
+        return result.decoupling, float(result.n_effective or result.decoupling.n_parameters)
+
+    return fit
+
+
+def _by_others(method: Callable[[Samples, int, Spline, int], Decoupling]) -> Callable[..., Fitted]:
+    def fit(samples: Samples, ranks: tuple[int, ...], seed: int) -> Fitted:
+        model = method(samples, ranks[0], Spline(_PIECES), seed)
+        return model, float(model.n_parameters)
+
+    return fit
+
+
+_PIECES = 32
+METHODS: dict[str, Callable[[Samples, tuple[int, ...], int], Fitted]] = {
+    "degree 5": _by_varpro(Monomial(5)),
+    "degree 9": _by_varpro(Monomial(9)),
+    "spline": _by_varpro(Spline(_PIECES)),
+    "parabolic tails": _by_varpro(Spline(_PIECES, tails="parabola")),
+    "increasing spline": _by_varpro(Spline(_PIECES), "increasing"),
+    "alternating P-splines": _by_others(alternating_psplines),
+    "filtered CPD": _by_others(filtered_cpd),
 }
-SHAPES = {"increasing spline": "increasing"}
+_COLOURS = (*COLOURS, "#767676")  # one per method
 _PLAIN = ("degree 5", "degree 9", "spline")
 
 
@@ -60,26 +89,46 @@ class Case:
     noise: float  # of the spread of each output
     jacobians: bool
     curves: tuple[str, ...]
-    bases: tuple[str, ...] = _PLAIN
+    methods: tuple[str, ...] = _PLAIN
+    tells: Literal["errors", "errors inside", "wrong slopes"] = "errors"
 
 
 _KINKED = ("tanh 3u", "saturation", "dead zone", "|u|")
 _RISING = ("saturation", "dead zone")
+_NOISY = "one layer, values with 3 % noise, 200 samples"
 CASES = (
-    Case("one layer, values and Jacobians, 200 samples", 1, 200, 0.0, True, _KINKED),
-    Case("one layer, values with 3 % noise, 200 samples", 1, 200, 0.03, False, (*_KINKED, "sin 3u", "exp 2u")),
+    Case(
+        "one layer, values and Jacobians, 200 samples",
+        1,
+        200,
+        0.0,
+        True,
+        _KINKED,
+        (*_PLAIN, "alternating P-splines", "filtered CPD"),
+    ),
+    Case(_NOISY, 1, 200, 0.03, False, _KINKED),
+    Case(_NOISY, 1, 200, 0.03, False, ("sin 3u", "exp 2u"), (*_PLAIN, "parabolic tails"), "errors inside"),
     Case("two layers, values with 3 % noise, 300 samples", 2, 300, 0.03, False, _KINKED),
-    Case("one layer, values with 10 % noise, 150 samples", 1, 150, 0.1, False, _RISING, tuple(BASES)),
+    Case(
+        "one layer, values with 10 % noise, 150 samples",
+        1,
+        150,
+        0.1,
+        False,
+        _RISING,
+        (*_PLAIN, "increasing spline"),
+        "wrong slopes",
+    ),
 )
 
 
 @dataclass(frozen=True)
 class FunctionsTask:
-    """One system, fitted with one basis."""
+    """One system, fitted by one method."""
 
     case: str
     curve: str
-    basis: str
+    method: str
     run: int
     seed: int
     version: str = __version__
@@ -89,16 +138,18 @@ class FunctionsTask:
 class FunctionsRun:
     """What came of it: the error in percent, processor seconds, (effective) parameters, and the share of wrong slopes.
 
-    A slope is wrong where a function falls, or rises if it falls on the whole: the true curves of such a case rise.
+    `inside` is the error at fresh points within the range of the samples. A slope is wrong where a function falls, or
+    rises if it falls on the whole: the true curves of such a case rise.
     """
 
     case: str
     curve: str
-    basis: str
+    method: str
     run: int
     error: float
     seconds: float
     n_parameters: float
+    inside: float
     wrong_slopes: float | None = None
 
 
@@ -117,8 +168,8 @@ class FunctionsTable:
         """Cases and curves, in the order of the runs."""
         return list(dict.fromkeys((run.case, run.curve) for run in self.runs))
 
-    def of(self, case: str, curve: str, basis: str) -> list[FunctionsRun]:
-        return [run for run in self.runs if (run.case, run.curve, run.basis) == (case, curve, basis)]
+    def of(self, case: str, curve: str, method: str) -> list[FunctionsRun]:
+        return [run for run in self.runs if (run.case, run.curve, run.method) == (case, curve, method)]
 
 
 def run_functions(
@@ -130,13 +181,13 @@ def run_functions(
     progress: Callable[..., None] = lambda **_: None,
     cases: tuple[Case, ...] = CASES,
 ) -> FunctionsTable:
-    """Fit every system with every basis; they all have the same data and the same starts."""
+    """Fit every system by every method; they all have the same data."""
     tasks = [
-        FunctionsTask(case.name, curve, basis, run, seed)
+        FunctionsTask(case.name, curve, method, run, seed)
+        for run in range(n_runs)  # first, so that what is stopped has all of some systems
         for case in cases
         for curve in case.curves
-        for basis in case.bases
-        for run in range(n_runs)
+        for method in case.methods
     ]
     found = run_all(tasks, work, store=store, n_jobs=n_jobs, progress=progress)
     return FunctionsTable(tuple(FunctionsRun(**found[task]) for task in tasks), seed)
@@ -144,24 +195,41 @@ def run_functions(
 
 def work(task: FunctionsTask) -> dict[str, Any]:
     """One fit and its error on fresh points."""
-    case = next(c for c in CASES if c.name == task.case)
+    case, curve = _case(task.case, task.curve), CURVES[task.curve]
     rng = np.random.default_rng([task.seed, list(CURVES).index(task.curve), case.layers, task.run])
-    W = _matrices(CURVES[task.curve], case.layers, rng)
+    W = _matrices(curve, case.layers, rng)
     X, fresh = rng.uniform(-1.0, 1.0, (case.n_samples, _INPUTS)), rng.uniform(-1.0, 1.0, (_FRESH, _INPUTS))
-    F, J = _evaluated(CURVES[task.curve], W, X)
+    F, J = _evaluated(curve, W, X)
     F = F + case.noise * F.std(axis=0) * rng.normal(size=F.shape)
     samples = Samples(X, F=F, J=J if case.jacobians else None)
     began = time.process_time()
-    basis, ranks = BASES[task.basis], (_RANK,) * case.layers
-    shapes = SHAPES.get(task.basis)
-    result = decouple(samples, ranks, basis=basis, n_starts=_STARTS, rng=task.run, progress=False, shapes=shapes)
+    model, n_parameters = METHODS[task.method](samples, (_RANK,) * case.layers, task.run)
     seconds = time.process_time() - began
-    truth = _evaluated(CURVES[task.curve], W, fresh)[0]
-    off = np.linalg.norm(result.decoupling(fresh) - truth) / np.linalg.norm(truth - truth.mean(axis=0))
-    n_parameters = result.n_effective or result.decoupling.n_parameters
-    wrong = _wrong_slopes(result.decoupling) if task.curve in _RISING else None
-    run = (task.case, task.curve, task.basis, task.run, 100.0 * float(off), seconds, float(n_parameters), wrong)
+    truth, found = _evaluated(curve, W, fresh)[0], model(fresh)
+    inside = _within(curve, W, X, fresh)
+    wrong = _wrong_slopes(model) if case.tells == "wrong slopes" else None
+    error, error_inside = _error(found, truth), _error(found[inside], truth[inside])
+    run = (task.case, task.curve, task.method, task.run, error, seconds, n_parameters, error_inside, wrong)
     return asdict(FunctionsRun(*run))
+
+
+def _case(name: str, curve: str) -> Case:
+    return next(case for case in CASES if case.name == name and curve in case.curves)
+
+
+def _error(found: ndarray, truth: ndarray) -> float:
+    """In percent of the spread."""
+    return 100.0 * float(np.linalg.norm(found - truth) / np.linalg.norm(truth - truth.mean(axis=0)))
+
+
+def _within(curve: Curve, W: list[ndarray], X: ndarray, fresh: ndarray) -> ndarray:
+    """Which of the fresh points have all arguments of functions within the ranges that the samples visit."""
+    inside = np.ones(len(fresh), dtype=bool)
+    for matrix in W[:-1]:
+        u, v = X @ matrix.T, fresh @ matrix.T
+        inside &= np.all((v >= u.min(axis=0)) & (v <= u.max(axis=0)), axis=1)
+        X, fresh = curve[0](u), curve[0](v)
+    return inside
 
 
 def _wrong_slopes(model: Decoupling) -> float:
@@ -203,29 +271,28 @@ def _evaluated(curve: Curve, W: list[ndarray], X: ndarray) -> tuple[ndarray, nda
 
 
 def functions_markdown(table: FunctionsTable) -> str:
-    """Median errors in percent, the worst in brackets; where curves rise, also the share of slopes that are wrong."""
-    names = list(BASES)
+    """Median errors in percent, the worst in brackets, and what a case tells besides."""
+    names = list(METHODS)
     lines = ["| case | curve | " + " | ".join(names) + " |", "|---|---|" + "---|" * len(names)]
     for case, curve in table.rows():
-        cells = []
-        for basis in names:
-            runs = table.of(case, curve, basis)
-            errors = [run.error for run in runs]
-            cell = f"{np.median(errors):.3g} ({np.max(errors):.2g})" if runs else ""
-            if runs and "increasing spline" in _known(case):
-                cell += f"; {100 * np.median([run.wrong_slopes or 0.0 for run in runs]):.2g} % wrong"
-            cells.append(cell)
+        cells = [_cell(table.of(case, curve, method), _case(case, curve).tells) for method in names]
         name = curve.replace("|", "\\|")  # or it would end the cell
         lines.append(f"| {case} | {name} | " + " | ".join(cells) + " |")
     seconds = []
-    for basis in names:
-        spent = [run.seconds for run in table.runs if run.basis == basis]
+    for method in names:
+        spent = [run.seconds for run in table.runs if run.method == method]
         seconds.append(f"{np.median(spent):.1f} s" if spent else "")
     return "\n".join([*lines, "| median processor time of a fit | | " + " | ".join(seconds) + " |"])
 
 
-def _known(case: str) -> tuple[str, ...]:
-    return next(known.bases for known in CASES if known.name == case)
+def _cell(runs: list[FunctionsRun], tells: str) -> str:
+    if not runs:
+        return ""
+    errors = [run.error for run in runs]
+    text = f"{np.median(errors):.3g} ({np.max(errors):.2g})"
+    if tells == "wrong slopes":
+        return f"{text}; {100 * np.median([run.wrong_slopes or 0.0 for run in runs]):.2g} % wrong"
+    return f"{text}; {np.median([run.inside for run in runs]):.2g} inside" if tells == "errors inside" else text
 
 
 def write_functions(table: FunctionsTable, directory: Path) -> None:
@@ -241,11 +308,11 @@ def _picture(table: FunctionsTable) -> Figure:
         panels = figure.subplots(1, len(cases), sharey=True, squeeze=False)[0]
         for panel, case in zip(panels, cases, strict=True):
             curves = [curve for name, curve in table.rows() if name == case]
-            for i, basis in enumerate(BASES):
+            for i, method in enumerate(METHODS):
                 for k, curve in enumerate(curves):
-                    errors = [min(run.error, 1e3) for run in table.of(case, curve, basis)]
-                    place = np.full(len(errors), k + 0.2 * (i - 1.5))
-                    panel.semilogy(place, errors, ".", color=COLOURS[i], label=basis if not k else None)
+                    errors = [min(run.error, 1e3) for run in table.of(case, curve, method)]
+                    place = np.full(len(errors), k + 0.12 * (i - 3))
+                    panel.semilogy(place, errors, ".", color=_COLOURS[i], label=method if not k else None)
             panel.set_xticks(range(len(curves)), curves, rotation=25, ha="right")
             panel.set_title(case.replace(", ", "\n", 1), fontsize="small")
         panels[0].set_ylabel("error on fresh points (%)")

@@ -63,6 +63,13 @@ class Rows:
         """The same rows with Y, which is used up, times their weights."""
         return dataclasses.replace(self, Y=self.weigh_rows(self.Y[None])[0])
 
+    def balanced(self, factor: float) -> Rows:
+        """The same rows with another weight of the values: `factor` times that of before, in squares."""
+        weights, Y = self.weights.copy(), self.Y.copy()
+        weights[:, 0] *= np.sqrt(factor)
+        Y[:, 0] *= np.sqrt(factor)
+        return dataclasses.replace(self, weights=weights, Y=Y)
+
     def weigh(self, table: Float[ndarray, "B N n q s"], part: slice = slice(None)) -> Float[ndarray, "B N n q s"]:
         """Rows of some samples times their weights. The table is used up to save memory: use what is returned."""
         table *= self.weights[part].T

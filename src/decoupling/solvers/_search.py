@@ -26,7 +26,7 @@ from ._levenberg import Descent, descend, goes_on
 from ._parameters import exists, parameters_of
 from ._residuals import Complete, Eliminated
 from ._sampled import Budget, Sampled
-from ._smooth_polish import PHASES, Smoothed, effective_note, refined, smooth
+from ._smooth_polish import PHASES, Smoothed, balance_note, effective_note, of_best_order, refined, smooth
 from ._starts import AbstractStart, Normal, Orthonormal
 from ._status import Status
 from ._structured import PEELING, inner_layers, ways
@@ -66,6 +66,7 @@ class SearchOptions:
     max_seconds: float
     start: AbstractStart | Decoupling
     ridge_follows: bool = False  # a ridge will be chosen from the misfit
+    lam_follows: bool = False  # lam will be chosen from the misfits, where functions are smoothed
     memory: float = np.inf  # bytes for the starts that run side by side
     of_pilot: bool = False  # what is found goes on over more samples
 
@@ -393,6 +394,7 @@ class Search:
             return self.solution()
         options: dict[str, Any] = {
             "chosen": chosen,
+            "follows": self.options.lam_follows,
             "deadline": self.began + (1.0 + _POLISHING) * self.options.max_seconds,
             "progress": self._report("smoothing", len(self.table)),
         }
@@ -408,12 +410,18 @@ class Search:
             found = [(refined(self.equations, wanted, one, **options), origin) for one, origin in found[:_SMOOTHED]]
             self.equations = wanted
         best, origin = min(found, key=lambda pair: pair[0].score)
+        if chosen and not self.interrupted:
+            best = of_best_order(self.equations, best, phases=_FEW_PHASES, **options)
         status = Status.INTERRUPTED if self.interrupted else Status.CONVERGED
         ended = Minimum(best.cost, best.theta, origin.record + best.record, status, origin.found_by)
         note = effective_note(best.n_effective, self.equations.unknowns.count(best.theta))
         answer = self._solution_of(ended, on_range=False)  # with the knots that were found
         return dataclasses.replace(
-            answer, starts=plain.starts, notes=(*plain.notes, note), n_effective=best.n_effective
+            answer,
+            lam=self.options.lam * best.factor,
+            starts=plain.starts,
+            notes=(*plain.notes, *balance_note(best.factor), note),
+            n_effective=best.n_effective,
         )
 
     def _notes(self) -> tuple[str, ...]:

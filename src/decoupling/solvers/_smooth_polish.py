@@ -14,18 +14,20 @@ import numpy as np
 
 from ..bases import LayerBasis
 from ._abstract import Solution
-from ._chain import Parameters
+from ._chain import Parameters, run_chain
 from ._equations import Equations
 from ._levenberg import Dense, descend
 from ._parameters import parameters_of
 from ._problem import Problem
+from ._residuals import Complete
 from ._smooth_coefficients import Smoother
-from ._smoothing import FIRST_WEIGHT, Penalty
+from ._smoothing import FIRST_WEIGHT, Penalty, orders
 from ._window import on_window
 
 PHASES = 6
 _NO_VALUES = 1e-12  # weight of values that do not count
 _NEW_DOMAINS = 2  # phases that begin with domains at the visited range; later ones keep those that nearly are
+_MOST_FACTOR = 1e3  # of the values, against Jacobians
 _STEPS = 25  # of a phase, within which weights stay as they are
 
 
@@ -43,6 +45,8 @@ class Smoothed:
         Effective number of parameters.
     score
         Generalised cross-validation: the misfit over the square of the numbers that are left.
+    factor
+        By how much values count more, against Jacobians, than in the search.
     """
 
     theta: Parameters
@@ -51,6 +55,7 @@ class Smoothed:
     penalty: Penalty
     n_effective: float
     score: float
+    factor: float
 
 
 def smooth(
@@ -60,14 +65,21 @@ def smooth(
     *,
     chosen: bool,
     phases: int = PHASES,
+    factor: float = 1.0,
+    follows: bool = False,
     deadline: float,
     progress: Callable[[float], None],
 ) -> Smoothed:
-    """Go on from one model in phases; where weights are `chosen`, each phase but the first has new ones."""
+    """Go on from one model in phases; where weights are `chosen`, each phase but the first has new ones.
+
+    Where the weight of the values `follows`, values and Jacobians end with the same weighted misfit per number.
+    """
     record: list[float] = []
-    L, rows, layers = len(equations.problem.layers), equations.rows, equations.problem.layers
+    L, layers = len(equations.problem.layers), equations.problem.layers
+    follows = follows and equations.rows.values and equations.rows.jacobians
     for phase in range(phases if chosen else 2):
-        complete = dataclasses.replace(equations.complete, penalty=penalty)
+        rows = equations.rows if factor == 1.0 else equations.rows.balanced(factor)
+        complete = dataclasses.replace(equations.complete, penalty=penalty, rows=rows)
         # Other domains are other knots, which cost a function with kinks much of what it had learned.
         theta = [*on_window(rows.X, layers, theta[: 2 * L], exactly=phase < _NEW_DOMAINS), *theta[2 * L :]]
         descent = descend(
@@ -85,21 +97,56 @@ def smooth(
         misfit, plain = dataclasses.replace(complete, penalty=None).linearise(theta)
         assert isinstance(at, Dense) and isinstance(plain, Dense)
         better, used = penalty.improved(at.M[0], plain.M[0], float(misfit[0]), rows.n_numbers, theta, complete.unknowns)
-        if descent.out_of_time or descent.interrupted:
+        per_number = float(misfit[0])
+        ended = descent.out_of_time or descent.interrupted or phase == (phases if chosen else 2) - 1
+        if follows and equations.floor < per_number < np.inf:
+            ratio, per_number = _balance(complete, theta, factor)
+            factor = factor if ended else float(np.clip(factor * ratio, 1.0 / _MOST_FACTOR, _MOST_FACTOR))
+        if ended:
             break
-        if chosen and phase < phases - 1:
+        if chosen:
             penalty = better
     left = max(rows.n_numbers - used, 1.0)
-    score = float(misfit[0]) / left**2 if np.isfinite(misfit[0]) else np.inf
-    return Smoothed(theta, float(cost[0]), record, penalty, used, score)
+    score = per_number / left**2 if np.isfinite(misfit[0]) else np.inf
+    return Smoothed(theta, float(cost[0]), record, penalty, used, score, factor)
+
+
+def _balance(complete: Complete, theta: Parameters, factor: float) -> tuple[float, float]:
+    """By how much values should count more, and a misfit that does not depend on how much they do.
+
+    That misfit is the geometric mean of those of values and Jacobians, each number counting once: the likelihood with a
+    noise level of its own for each.
+    """
+    rows = complete.rows
+    residual = complete.residual(theta, run_chain(complete.layers, theta[: 2 * len(complete.layers) - 1], rows.X))[0]
+    of_values, of_slopes = float(np.mean(residual[:, :1] ** 2)), float(np.mean(residual[:, 1:] ** 2))
+    if of_values == 0.0 or of_slopes == 0.0:
+        return 1.0, float(np.sum(residual**2)) / factor
+    share = 1.0 / rows.Y.shape[1]
+    mean = np.exp(share * np.log(of_values / factor) + (1.0 - share) * np.log(of_slopes))
+    return of_slopes / of_values, float(mean) * rows.Y.size
 
 
 def refined(coarse: Equations, fine: Equations, found: Smoothed, **options: Any) -> Smoothed:
     """Go on from a model of a search with fewer functions, written in the bases that were asked for."""
     assert fine.penalty is not None
     theta = rewritten(found.theta, coarse.problem.layers, fine.problem.layers)
-    ended = smooth(fine, fine.penalty.matched(theta, found.penalty, found.theta), theta, **options)
+    penalty = fine.penalty.matched(theta, found.penalty, found.theta)
+    ended = smooth(fine, penalty, theta, factor=found.factor, **options)
     return dataclasses.replace(ended, record=found.record + ended.record)
+
+
+def of_best_order(equations: Equations, found: Smoothed, **options: Any) -> Smoothed:
+    """The model with the kind of roughness that the data ask for: go on with the other ones, and compare."""
+    best = found
+    for order in orders(equations.problem.layers)[1:]:
+        other = Penalty.of(equations.problem.layers, FIRST_WEIGHT, everything=False, order=order)
+        assert other is not None
+        penalty = other.matched(found.theta, found.penalty, found.theta)
+        tried = smooth(equations, penalty, found.theta, factor=found.factor, **options)
+        if tried.score < best.score:
+            best = dataclasses.replace(tried, record=found.record + tried.record)
+    return best
 
 
 def rewritten(theta: Parameters, old: tuple[LayerBasis, ...], new: tuple[LayerBasis, ...]) -> Parameters:
@@ -153,3 +200,10 @@ def weighed(equations: Equations, theta: Parameters, *, chosen: bool = True) -> 
 def effective_note(used: float, whole: int) -> str:
     """What smoothing has come to."""
     return f"Smoothing leaves {used:.1f} effective parameters of {whole}."
+
+
+def balance_note(factor: float) -> tuple[str, ...]:
+    """What has become of the weight of the values; nothing where it is as it was."""
+    if factor == 1.0:
+        return ()
+    return (f"Values count {factor:.2g} times as much as Jacobians (`lam`): that is how well each of them is met.",)

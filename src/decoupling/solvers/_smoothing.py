@@ -43,12 +43,14 @@ class Penalty:
     weights: tuple[Float[ndarray, " _"], ...]
 
     @classmethod
-    def of(cls, layers: tuple[LayerBasis, ...], weight: float, *, everything: bool) -> Penalty | None:
+    def of(cls, layers: tuple[LayerBasis, ...], weight: float, *, everything: bool, order: int = 2) -> Penalty | None:
         """The same weight for all functions whose basis asks to be smoothed, or for all; None where there are none."""
         wanted = [np.array([everything or basis.smooths for basis in layer.bases]) for layer in layers]
         if not any(mask.any() for mask in wanted):
             return None
-        return cls(tuple(_roots(layer) for layer in layers), tuple(np.where(mask, weight, 0.0) for mask in wanted))
+        return cls(
+            tuple(_roots(layer, order) for layer in layers), tuple(np.where(mask, weight, 0.0) for mask in wanted)
+        )
 
     def with_weights(self, weights: tuple[Float[ndarray, " _"], ...]) -> Penalty:
         return dataclasses.replace(self, weights=weights)
@@ -184,9 +186,16 @@ def check_smoothing(smoothing: object) -> None:
         as_number("smoothing", smoothing)
 
 
-def _roots(layer: LayerBasis) -> Float[ndarray, "r k d"]:
-    """The roots of all functions, padded with zeros to one shape."""
-    each = [basis.roughness() for basis in layer.bases]
+def orders(layers: tuple[LayerBasis, ...]) -> tuple[int, ...]:
+    """The orders of roughness between which the data can choose: the plain one first."""
+    return tuple(
+        sorted({order for layer in layers for basis in layer.bases if basis.smooths for order in basis.orders})
+    )
+
+
+def _roots(layer: LayerBasis, order: int) -> Float[ndarray, "r k d"]:
+    """The roots of all functions, padded with zeros to one shape; bases without this order have their first."""
+    each = [basis.roughness(order if order in basis.orders else basis.orders[0]) for basis in layer.bases]
     padded = np.zeros((len(each), max(len(root) for root in each), layer.size))
     for j, root in enumerate(each):
         padded[j, : len(root), : root.shape[1]] = root

@@ -47,7 +47,8 @@ class VarPro(AbstractWeightedSolver):
     ----------
     lam
         Weight of the values. Scale-free: both terms are divided by the size of their data. Without Jacobians, or
-        without values, it has no effect.
+        without values, it has no effect. "auto" is 1; where functions are smoothed, it is then chosen such that
+        values and Jacobians count by how well each of them can be met.
     ridge
         Penalty on the squared size of all weights and coefficients. "auto" chooses it from the misfit, where the fit is
         not exact, and the result says so; 0 switches it off. It is off for data as given and for fixed parts, whose
@@ -76,7 +77,7 @@ class VarPro(AbstractWeightedSolver):
         Parts that are given and stay as they are: matrices by the names "W0", "W1", ..., `Functions` by "g1", "g2", ...
     """
 
-    lam: float = 1.0
+    lam: float | Literal["auto"] = "auto"
     ridge: float | Literal["auto"] = "auto"
     smoothing: float | Literal["auto"] | None = "auto"
     max_steps: int = 150
@@ -89,7 +90,8 @@ class VarPro(AbstractWeightedSolver):
     fixed: Mapping[str, object] = field(default_factory=dict, hash=False, compare=False)
 
     def __post_init__(self) -> None:
-        as_number("lam", self.lam, above=True)
+        if not is_word(self.lam, ("auto",)):
+            as_number("lam", self.lam, above=True)
         if not is_word(self.ridge, ("auto",)):
             as_number("ridge", self.ridge)
         check_smoothing(self.smoothing)
@@ -107,6 +109,10 @@ class VarPro(AbstractWeightedSolver):
             raise InputError(
                 f"`start` must be a distribution such as dc.Normal() or a Decoupling. Got {shown(self.start)}."
             )
+
+    @property
+    def _first_lam(self) -> float:
+        return 1.0 if self.lam == "auto" else self.lam
 
     @property
     def default_n_starts(self) -> int:
@@ -174,7 +180,7 @@ class VarPro(AbstractWeightedSolver):
         if penalty is None or self.given_start is not None or coarse == problem.layers:
             return None
         ridge = 0.0 if self.ridge == "auto" else self.ridge
-        equations = Equations(problem, lam=self.lam, ridge=ridge, fixed=self.fixed, penalty=penalty)
+        equations = Equations(problem, lam=self._first_lam, ridge=ridge, fixed=self.fixed, penalty=penalty)
         return equations if equations.penalty is not None else None
 
     def pilot_size(self, samples: Samples, layers: tuple[LayerBasis, ...], *, linear: bool) -> int | None:
@@ -224,7 +230,7 @@ class VarPro(AbstractWeightedSolver):
             whole,
             problem,
             found,
-            self.lam,
+            self._first_lam,
             self.fixed,
             self.polish_steps,
             chooses=self._chooses_ridge(problem),
@@ -256,15 +262,16 @@ class VarPro(AbstractWeightedSolver):
         ridge = 0.0 if self.ridge == "auto" else self.ridge
         memory = budget(self.memory)
         equations = Equations(
-            problem, lam=self.lam, ridge=ridge, fixed=self.fixed, penalty=self._penalty(problem), memory=memory
+            problem, lam=self._first_lam, ridge=ridge, fixed=self.fixed, penalty=self._penalty(problem), memory=memory
         )
         options = SearchOptions(
-            self.lam,
+            self._first_lam,
             self.max_steps,
             self.polish_steps,
             self.batch_size,
             self.max_seconds,
             self.start,
+            lam_follows=self.lam == "auto",
             ridge_follows=self._chooses_ridge(problem) or equations.penalty is not None,
             memory=memory,
             of_pilot=of_pilot,
