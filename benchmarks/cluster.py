@@ -20,18 +20,21 @@ from pathlib import Path
 
 import numpy as np
 from distributed import Client, LocalCluster
+from scipy.optimize import nnls
 
 import decoupling as dc
+from decoupling.samples._data import groups
 from decoupling.solvers._overview import Extent
 from decoupling.solvers._parameters import parameters_of
-from decoupling.solvers._streamed import gradient_task
+from decoupling.solvers._streamed import gradient_task, normal_task
 from decoupling.solvers._whole import Whole
 
 from .scale import ONE, batches
 
 WORKERS, SAMPLES, REPEATS = (1, 2, 4, 8), (30_000, 60_000, 120_000), 2
-TASKS = {"gradient": gradient_task}
+TASKS = {"gradient": gradient_task, "normal matrix": normal_task}
 BILLION, HUNDRED = 1e9, 100
+CORES = len(os.sched_getaffinity(0))
 MESSAGES = 256  # of a pass at most, see samples/_data.py
 
 
@@ -55,7 +58,20 @@ def arguments(samples: dc.Samples) -> tuple:
     return whole.overview.frame(1.0), layers, False, theta
 
 
+def timed(portion: object, name: str, small: tuple) -> tuple[np.ndarray, ...]:
+    """A task with the processor time that it took, reading not included."""
+    began = time.process_time()
+    found = TASKS[name](portion, *small)
+    return (*found, np.array([time.process_time() - began]))
+
+
+def nothing(*_: object) -> tuple[np.ndarray]:
+    """Only the samples are read."""
+    return (np.zeros(1),)
+
+
 def measured() -> list[dict]:
+    """Passes by 1, 2, 4 and 8 worker processes: seconds, processor time in the tasks, and a pass that only reads."""
     rows = []
     with tempfile.TemporaryDirectory() as directory:
         stores = {count: make(directory, count) for count in SAMPLES}
@@ -64,64 +80,82 @@ def measured() -> list[dict]:
             with cluster_of(n_workers) as cluster, Client(cluster) as client:
                 client.wait_for_workers(n_workers)
                 for count, samples in stores.items():
-                    for name, task in TASKS.items():
-                        samples.data.reduce(task, *given[count])  # workers import and open what they need
-                        times = []
-                        for _ in range(REPEATS):
-                            began = time.perf_counter()
-                            out = samples.data.reduce(task, *given[count])
-                            times.append(time.perf_counter() - began)
+                    samples.data.reduce(nothing, *given[count])  # workers import and open what they need
+                    reading, _ = _shortest(samples, nothing, given[count])
+                    for name in TASKS:
+                        seconds, out = _shortest(samples, timed, (name, given[count]))
                         rows.append(
                             {
                                 "workers": n_workers,
                                 "samples": count,
                                 "pass": name,
-                                "seconds": min(times),
-                                "messages": len(samples.data.spans()),
+                                "seconds": seconds,
+                                "worked": float(out[-1][0]),
+                                "reading": reading,
+                                "messages": len(groups(samples.data.spans())),
                                 "bytes_out": len(pickle.dumps(given[count])),
-                                "bytes_back": sum(a.nbytes for a in out),
+                                "bytes_back": sum(a.nbytes for a in out[:-1]),
                             }
                         )
                         print(rows[-1], flush=True)
     return rows
 
 
-def time_model(rows: list[dict], name: str, cores: int) -> dict[str, float]:
-    """seconds = start + per_message * messages + per_sample * samples / min(workers, cores), by least squares."""
+def _shortest(samples: dc.Samples, task: object, small: tuple) -> tuple[float, tuple]:
+    times = []
+    for _ in range(REPEATS):
+        began = time.perf_counter()
+        out = samples.data.reduce(task, *small)
+        times.append(time.perf_counter() - began)
+    return min(times), out
+
+
+def time_model(rows: list[dict], name: str) -> dict[str, float]:
+    """seconds = per_message * messages + (per_sample + reading) * samples / workers, for workers with a core each.
+
+    `per_sample` is processor time in the tasks, the median over all runs. The other two come from passes that only
+    read, by least squares over the runs with no more workers than cores.
+    """
     some = [row for row in rows if row["pass"] == name]
-    table = [[1.0, row["messages"], row["samples"] / min(row["workers"], cores)] for row in some]
-    weights = np.array([1.0 / row["seconds"] for row in some])
-    start, per_message, per_sample = _nonnegative(np.array(table) * weights[:, None], np.ones(len(some)))
+    few = [row for row in some if row["workers"] <= CORES]
+    table = np.array([[row["messages"], row["samples"] / row["workers"]] for row in few])
+    weights = np.array([1.0 / row["reading"] for row in few])
+    per_message, reading = map(float, nnls(table * weights[:, None], np.ones(len(few)))[0])
+    per_sample = float(np.median([row["worked"] / row["samples"] for row in some]))
     return {
-        "start": start,
         "per_message": per_message,
+        "reading": reading,
         "per_sample": per_sample,
-        "billion_on_hundred": start + per_message * MESSAGES + per_sample * BILLION / HUNDRED,
+        "billion_on_hundred": per_message * MESSAGES + (per_sample + reading) * BILLION / HUNDRED,
     }
 
 
-def _nonnegative(table: np.ndarray, wanted: np.ndarray) -> tuple[float, float, float]:
-    from scipy.optimize import nnls
-
-    start, per_message, per_sample = nnls(table, wanted)[0]
-    return float(start), float(per_message), float(per_sample)
-
-
-def picture(rows: list[dict], path: Path) -> None:
+def picture(rows: list[dict], model: dict[str, float], path: Path) -> None:
+    """Measured passes and the model: against workers, and against samples up to a billion."""
     import matplotlib.pyplot as plt
 
+    def predicted(samples: np.ndarray, workers: np.ndarray, per_message: int) -> np.ndarray:
+        messages = np.minimum(MESSAGES, np.ceil(samples / per_message))
+        work = (model["per_sample"] + model["reading"]) * samples / np.minimum(workers, messages)
+        return model["per_message"] * messages + work
+
+    some = [row for row in rows if row["pass"] == "gradient"]
+    portion = max(row["samples"] // row["messages"] for row in some)
     figure, axes = plt.subplots(1, 2, figsize=(9, 3.6), layout="constrained")
-    for count in SAMPLES:
-        some = [row for row in rows if row["samples"] == count and row["pass"] == "gradient"]
-        axes[0].plot([r["workers"] for r in some], [r["seconds"] for r in some], "o-", label=f"{count:,} samples")
-    for n_workers in WORKERS:
-        some = [row for row in rows if row["workers"] == n_workers and row["pass"] == "gradient"]
-        axes[1].plot([r["samples"] for r in some], [r["seconds"] for r in some], "o-", label=f"{n_workers} workers")
-    for axis, label in zip(axes, ("worker processes", "samples"), strict=True):
+    many = np.geomspace(1, 128, 40)
+    for k, count in enumerate((SAMPLES[-1], 10**7, 10**9)):
+        axes[0].plot(many, predicted(np.array(float(count)), many, portion), f"C{k}-", label=f"{count:,} samples")
+    here = [row for row in some if row["samples"] == SAMPLES[-1]]
+    axes[0].plot([r["workers"] for r in here], [r["seconds"] for r in here], "C0o", label=f"measured, {CORES} cores")
+    sizes = np.geomspace(SAMPLES[0], 1e9, 40)
+    for k, n in enumerate((1, 2, 8, HUNDRED)):
+        axes[1].plot(sizes, predicted(sizes, np.array(float(n)), portion), f"C{k}-", label=f"{n} workers")
+        found = [row for row in some if row["workers"] == n]
+        axes[1].plot([r["samples"] for r in found], [r["seconds"] for r in found], f"C{k}o")
+    for axis, label in zip(axes, ("workers", "samples"), strict=True):
         axis.set(xlabel=label, ylabel="seconds of a pass", xscale="log", yscale="log")
-        axis.legend(frameon=False)
+        axis.legend(frameon=False, fontsize=8)
         axis.grid(alpha=0.3)
-    axes[0].set_xticks(WORKERS, [str(n) for n in WORKERS])
     figure.savefig(path, dpi=120)
 
 
@@ -170,10 +204,9 @@ def main() -> None:
     if asked.output is not None:
         asked.output.mkdir(parents=True, exist_ok=True)
         rows = measured()
-        cores = len(os.sched_getaffinity(0))
-        models = {name: time_model(rows, name, cores) for name in TASKS}
-        content = {"cores": cores, "rows": rows, "models": models}
-        picture(rows, asked.output / "scale.png")
+        models = {name: time_model(rows, name) for name in TASKS}
+        content = {"cores": CORES, "rows": rows, "models": models}
+        picture(rows, models["gradient"], asked.output / "scale.png")
     if asked.kills:
         content |= kills(asked.kills)
     if asked.output is not None:

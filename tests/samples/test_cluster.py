@@ -9,6 +9,7 @@ import pytest
 
 import decoupling as dc
 from decoupling._support._cluster import active_client, connect, spread
+from decoupling._support._independent import n_at_once, run_each
 from decoupling.reproduce._runs import run_all
 
 from .cluster_tasks import Task, moments, which_process
@@ -99,6 +100,14 @@ def test_independent_runs_go_to_the_workers(client):
     outcomes = run_all(tasks, which_process, store=None, n_jobs=1)
     assert [outcomes[task]["double"] for task in tasks] == [0, 2, 4, 6]
     assert os.getpid() not in {outcome["process"] for outcome in outcomes.values()}
+
+
+def test_batches_and_folds_go_to_the_workers_in_their_order(client):
+    assert n_at_once() == 2
+    found = run_each(which_process, [Task(k) for k in range(4)])
+    assert [outcome["double"] for outcome in found] == [0, 2, 4, 6]
+    assert os.getpid() not in {outcome["process"] for outcome in found}
+    assert client.submit(n_at_once).result() == 1  # workers have nobody to ask
 
 
 def test_mistakes_in_a_store_are_told_by_the_workers_with_their_rows(client, tmp_path):

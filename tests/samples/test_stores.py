@@ -1,5 +1,6 @@
 """Samples in stores: the same numbers as in memory, and plain words where something is wrong."""
 
+import sys
 from itertools import pairwise
 
 import numpy as np
@@ -145,6 +146,22 @@ def test_a_store_that_has_lost_a_chunk_is_not_read_as_zeros(samples, tmp_path):
         file.unlink()
     with pytest.raises(dc.DataError, match=r"`F` in .* must have all its 1 chunks\. Got 0"):
         dc.Samples.from_zarr(tmp_path / "data.zarr")
+
+
+def test_a_chunk_that_is_cut_off_is_told(samples, tmp_path):
+    path = tmp_path / "data.zarr"
+    store = samples.to_zarr(path, progress=False)
+    chunk = next(file for file in sorted((path / "F" / "c").rglob("*")) if file.is_file())
+    chunk.write_bytes(chunk.read_bytes()[:-8])
+    with pytest.raises(dc.DataError, match=r"`F` in .* must be readable. Samples 0 to .* The store is damaged"):
+        store.data.portion(store.data.spans()[0])
+
+
+@pytest.mark.parametrize("call", [lambda path: dc.Samples.from_zarr(path), lambda path: dc.Samples.from_npy(path)])
+def test_a_service_without_its_package_is_told(call, monkeypatch):
+    monkeypatch.setitem(sys.modules, "s3fs", None)
+    with pytest.raises(dc.InputError, match=r"`s3://bucket/data` must be an address whose service can be reached"):
+        call("s3://bucket/data")
 
 
 def test_a_store_that_is_being_written_says_so(tmp_path):

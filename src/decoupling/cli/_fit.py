@@ -17,6 +17,7 @@ from ._options import (
     number_list,
     output_options,
     ranks_or_auto,
+    scheduler_option,
     seed_option,
 )
 
@@ -108,12 +109,7 @@ _ESTIMATED = "Jacobians were estimated from the values, which costs accuracy: co
     type=FileName(".html", ".htm"),
     help="Write an HTML report here.",
 )
-@click.option(
-    "--scheduler",
-    metavar="ADDRESS",
-    default=None,
-    help="Dask scheduler, such as tcp://10.0.0.1:8786, whose workers read the store and do the passes over it.",
-)
+@scheduler_option
 @click.option("--formula", "formula", type=click.Choice(FORMULAS), default=None, help="Print the model written out.")
 @seed_option
 @output_options
@@ -142,7 +138,6 @@ def fit(
     holdout: float | None,
     model_path: str | None,
     report_path: str | None,
-    scheduler: str | None,
     formula: str | None,
     seed: int,
     as_json: bool,
@@ -179,10 +174,6 @@ def fit(
         raise click.UsageError("Give --validation or --holdout, not both.")
     if lam is not None and solver in _WITHOUT_LAM:
         raise click.UsageError(f"--lam is the weight of the values, which the solver {solver} does not use.")
-    if scheduler is not None:
-        from .._support._cluster import connect
-
-        click.get_current_context().call_on_close(connect(scheduler).close)
     columns = Columns(inputs, outputs, jacobians, drop_missing, order)
     reading = columns.read(file)
     samples, notes = reading.samples, reading.notes

@@ -112,3 +112,20 @@ def basis_class(name: str) -> Any:
 seed_option = click.option(
     "--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of everything random."
 )
+
+
+def _connect(context: click.Context, _: click.Parameter, address: str | None) -> None:
+    if address is not None and not context.resilient_parsing:
+        from .._support._cluster import connect
+
+        context.call_on_close(connect(address).close)
+
+
+scheduler_option = click.option(
+    "--scheduler",
+    metavar="ADDRESS",
+    default=None,
+    expose_value=False,
+    callback=_connect,
+    help="Dask scheduler, such as tcp://10.0.0.1:8786: its workers read stores, and do independent work.",
+)

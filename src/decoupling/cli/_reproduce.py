@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from ._options import Command, output_options, seed_option
+from ._options import Command, output_options, scheduler_option, seed_option
 
 
 @click.group()
@@ -70,6 +70,7 @@ def experiment_options(name: str) -> Callable[[Command], Command]:
         click.option(
             "--fresh", is_flag=True, help="Forget the finished runs in the directory instead of going on with them."
         ),
+        scheduler_option,
         seed_option,
         output_options,
     )

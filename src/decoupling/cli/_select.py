@@ -15,6 +15,7 @@ from ._options import (
     model_option,
     number_list,
     output_options,
+    scheduler_option,
     seed_option,
 )
 
@@ -64,6 +65,7 @@ if TYPE_CHECKING:
     type=FileName(".png", ".svg", ".pdf"),
     help="Draw error against parameters here (.png, .svg or .pdf).",
 )
+@scheduler_option
 @seed_option
 @output_options
 def select(

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
 from jaxtyping import Float
+from joblib import parallel_config
 from numpy import ndarray
 
 from .._support._arrays import read_array
@@ -61,6 +63,9 @@ class DecouplingRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         is fitted: 1e-4 is much.
     random_state
         Seed, `numpy.random.RandomState` or None, as in scikit-learn.
+    n_jobs
+        Processes for independent work (batches of starts, folds with ranks="auto"), as in scikit-learn: None is one,
+        or what `joblib.parallel_config` says; -1 is all. The result does not depend on it.
     verbose
         Whether a bar is shown on a terminal.
 
@@ -97,6 +102,7 @@ class DecouplingRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         n_starts: Any = None,
         ridge: Any = 1e-6,
         random_state: Any = None,
+        n_jobs: Any = None,
         verbose: Any = False,
     ) -> None:
         self.ranks = ranks
@@ -108,6 +114,7 @@ class DecouplingRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         self.n_starts = n_starts
         self.ridge = ridge
         self.random_state = random_state
+        self.n_jobs = n_jobs
         self.verbose = verbose
 
     def fit(self, X: Any, y: Any, *, jacobian: Any = None, sample_weight: Any = None) -> DecouplingRegressor:
@@ -147,17 +154,18 @@ class DecouplingRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         solver = VarPro(ridge=self.ridge) if self.solver is None else self.solver
         if start is not None and not chosen:
             solver = solver.started_at(start) or solver
-        self.result_ = decouple(
-            samples,
-            self.ranks,
-            self._degrees(chosen),
-            basis=self.basis,
-            linear=self.linear,
-            solver=solver,
-            n_starts=_STARTS if default else self.n_starts,
-            rng=int(check_random_state(self.random_state).randint(2**31)),
-            progress=bool(self.verbose),
-        )
+        with nullcontext() if self.n_jobs is None else parallel_config(n_jobs=self.n_jobs):
+            self.result_ = decouple(
+                samples,
+                self.ranks,
+                self._degrees(chosen),
+                basis=self.basis,
+                linear=self.linear,
+                solver=solver,
+                n_starts=_STARTS if default else self.n_starts,
+                rng=int(check_random_state(self.random_state).randint(2**31)),
+                progress=bool(self.verbose),
+            )
         self.decoupling_ = _with_tails(self.result_.decoupling, samples.X, self.outside)
         self._flat = np.ndim(y) == 1
 

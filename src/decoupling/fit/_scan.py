@@ -15,12 +15,16 @@ from __future__ import annotations
 import dataclasses
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy import ndarray
 
 from .._support._errors import SolverError
+from .._support._independent import run_each
+from .._support._progress import silent
+from .._support._threads import one_thread
 from .._support._warnings import silenced
 from ..model._decoupling import Decoupling
 from ..model._resize import resized
@@ -258,7 +262,7 @@ class Scan:
                 squares,
                 self.measure.counts,
                 self.n_free(ranks, degrees),
-                np.array([self._left_out(result.decoupling, rows, rng) for rows in self.folds]),
+                self._left_out(result.decoupling, rng),
                 self.rounding,
                 spent + time.perf_counter() - began,
             )
@@ -300,23 +304,48 @@ class Scan:
                 progress=False,
             )
 
-    def _left_out(self, model: Decoupling, rows: ndarray, rng: np.random.Generator) -> float:
-        """Relative error at the samples `rows` of a fit to all others."""
-        S = self.samples.n_samples
-        known, unknown = self.samples.take(np.setdiff1d(np.arange(S), rows)), self.samples.take(rows)
+    def _left_out(self, model: Decoupling, rng: np.random.Generator) -> ndarray:
+        """Relative errors at the samples of every fold of fits to all others, side by side where others can help."""
         within = self.solver.within(self._left() / len(self.folds))
-        solver = within.started_at(model, max_steps=_FOLD_STEPS if within.stops_by_itself else None)
-        solver, n_starts = (within, within.default_n_starts) if solver is None else (solver, 1)
-        problem = Problem.build(known, tuple(g.layer for g in model.g), linear=self.linear)
-        try:
-            fitted = solver.solve(problem, n_starts=n_starts, rng=rng, progress=lambda **_: None).decoupling
-        except SolverError:
-            return float("inf")
-        return float(np.sqrt(np.mean(self.measure.squares(fitted, unknown)) * S / len(rows)))
+        seeds = rng.integers(2**63, size=len(self.folds))
+        tasks = [
+            Fold(self.samples, rows, within, model, self.linear, self.measure, int(seed))
+            for rows, seed in zip(self.folds, seeds, strict=True)
+        ]
+        return np.array(run_each(left_out_error, tasks))
 
     def _left(self) -> float:
         """Seconds that one fit may take: a share of all, so that there are several, and not more than are left."""
         return max(min(self.share, self.deadline - time.perf_counter()), 0.1)
+
+
+@dataclass(frozen=True)
+class Fold:
+    """Samples `rows` that a fit of all others is judged by."""
+
+    samples: Samples
+    rows: ndarray
+    solver: AbstractSolver
+    model: Decoupling
+    linear: bool
+    measure: Measure
+    seed: int
+
+
+def left_out_error(fold: Fold) -> float:
+    """Relative error at the samples of a fold of a fit to all others, from the fit to all samples."""
+    S, rows, model = fold.samples.n_samples, fold.rows, fold.model
+    known, unknown = fold.samples.take(np.setdiff1d(np.arange(S), rows)), fold.samples.take(rows)
+    steps = _FOLD_STEPS if fold.solver.stops_by_itself else None
+    started = fold.solver.started_at(model, max_steps=steps)
+    solver, n_starts = (fold.solver, fold.solver.default_n_starts) if started is None else (started, 1)
+    problem = Problem.build(known, tuple(g.layer for g in model.g), linear=fold.linear)
+    try:
+        with one_thread():
+            found = solver.solve(problem, n_starts=n_starts, rng=np.random.default_rng(fold.seed), progress=silent)
+    except SolverError:
+        return float("inf")
+    return float(np.sqrt(np.mean(fold.measure.squares(found.decoupling, unknown)) * S / len(rows)))
 
 
 def one_off(numbers: tuple[int, ...], position: int, step: int) -> tuple[int, ...]:

@@ -189,8 +189,11 @@ class Search:
 
     def run_batch(self) -> None:
         first = len(self.table)
-        size = min(self.batch_size, self.n_starts - first)
-        theta = self._drawn(size, first)
+        self.descend_from(self.drawn(min(self.batch_size, self.n_starts - first), first))
+
+    def descend_from(self, theta: Parameters) -> None:
+        """Run a batch from its start values."""
+        first, size = len(self.table), len(theta[0])
         stage = f"starts {first + 1} to {first + size}"
         if self.eliminates:
             regular = tuple(range(_HALVE_EVERY, self.options.max_steps, _HALVE_EVERY))
@@ -211,7 +214,7 @@ class Search:
         if starts.size:
             self._polish(whole, descent, starts, first)
 
-    def _drawn(self, size: int, first: int) -> Parameters:
+    def drawn(self, size: int, first: int) -> Parameters:
         """Start values for one batch; the very first one may be given."""
         start, problem, L, fixed = self.options.start, self.problem, self.L, self.equations.fixed
         random_start = Orthonormal() if isinstance(start, Decoupling) else start
@@ -358,6 +361,13 @@ class Search:
                 raise KeyboardInterrupt
 
         return report
+
+    def tell(self, stage: str) -> None:
+        """Report, and hear of Ctrl-C, between batches."""
+        try:
+            self._report(stage, len(self.table))(min((m.cost for m in self.minima), default=np.inf))
+        except KeyboardInterrupt:
+            self.interrupted = True
 
     # The answer
 

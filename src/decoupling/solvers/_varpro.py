@@ -31,6 +31,7 @@ from ._refinement_over_all import Refinement
 from ._search import GIVEN, Search, SearchOptions
 from ._smoothing import FIRST_WEIGHT, Penalty, check_smoothing
 from ._starts import AbstractStart, Orthonormal
+from ._waves import run_batches
 from ._whole import Whole
 from ._work_size import start_bytes
 
@@ -278,8 +279,7 @@ class VarPro(AbstractWeightedSolver):
         )
         search = Search(options, equations, n_starts, rng, progress)
         search.try_candidates()
-        while search.go_on():
-            search.run_batch()
+        run_batches(search)
         return search
 
     def _ridged(

@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterator
 from typing import Any
 
-from ..._support._errors import DataError, InputError
+from ..._support._errors import DataError, InputError, MissingExtraError
 from ..._support._extras import needed
 from ..._support._shown import shown
 
@@ -35,7 +35,16 @@ def opened(path: str) -> Iterator[Any]:
         else:
             with open(path, "rb") as stream:  # noqa: PTH123 (the same words for both)
                 yield stream
+    except MissingExtraError:  # of fsspec itself
+        raise
+    except ImportError as error:
+        raise cannot_reach(path, error) from error
     except OSError as error:
         raise DataError(
             f"`{path}` must be a file with samples. It cannot be read: {error.strerror or error}."
         ) from error
+
+
+def cannot_reach(path: str, error: ImportError) -> InputError:
+    """fsspec knows the service of an address, but the package for it is not there."""
+    return InputError(f"`{path}` must be an address whose service can be reached from here. It cannot be: {error}.")

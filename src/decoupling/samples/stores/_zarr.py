@@ -19,7 +19,7 @@ from ..._support._extras import needed
 from ..._support._shown import shown
 from .._data import PORTION_ENTRIES, AbstractStoredArray, Portion, finite_rows, stored_data
 from .._samples import Samples
-from ._paths import Path, as_path
+from ._paths import Path, as_path, cannot_reach
 
 _NAMES = ("X", "F", "J", "weights")
 _COMPLETE = "decoupling_complete"
@@ -31,6 +31,8 @@ def _group(path: str) -> Any:
     zarr = needed("zarr", "zarr", "A Zarr store")
     try:
         return zarr.open_group(path, mode="r")
+    except ImportError as error:
+        raise cannot_reach(path, error) from error
     except (OSError, KeyError, ValueError) as error:
         raise DataError(
             f"`{path}` must be a Zarr group with the arrays X and F or J, as `samples.to_zarr` writes it. It cannot be "
@@ -132,6 +134,8 @@ def write_zarr(
         raise InputError(f"`dtype` must be np.float32 or np.float64. Got {shown(dtype)}.")
     try:
         group = zarr.open_group(place, mode="w-")
+    except ImportError as error:
+        raise cannot_reach(place, error) from error
     except FileExistsError as error:
         raise InputError(
             f"`path` must not be there yet. Got {place!r}, which is: remove it, or write elsewhere."
