@@ -1,12 +1,15 @@
-"""Compare our models with other packages on the Silverbox and write docs/peers.md: `make peers`.
+"""Compare our models with other packages on measured systems and write docs/peers.md: `make peers`.
 
 Every peer gets an environment of its own below .venv-peers, made on first use. One that cannot be installed or run
-gets a row that says so. With ``--only NAME`` one peer (or "ours") runs, its rows are printed and no page is written.
+gets a row that says so. Rows are kept in peers.json beside the page: with ``--only NAME`` one peer (or "ours") runs,
+with ``--on CONTEST`` on one data set, and the page is written again with the other rows as they were.
 """
 
 from __future__ import annotations
 
 import argparse
+import dataclasses
+import json
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,50 +20,74 @@ import decoupling as dc
 
 from . import ours
 from .environments import PeerError, install, run_script
-from .exchange import Row, scored, write_data
+from .exchange import CONTESTS, Contest, Row, scored, write_data
 from .page import page, results
 from .roster import PEERS, Peer
+
+Rows = dict[str, dict[str, list[Row]]]  # by contest and by who wrote them
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.peers", description=__doc__)
-    parser.add_argument("--output", default="docs", help="directory for peers.md")
-    parser.add_argument("--only", choices=["ours", *(peer.name for peer in PEERS)], help="run one and print its rows")
+    parser.add_argument("--output", default="docs", help="directory for peers.md and peers.json")
+    parser.add_argument("--only", choices=["ours", *(peer.name for peer in PEERS)], help="run one, keep other rows")
+    parser.add_argument("--on", choices=list(CONTESTS), help="run on one data set, keep other rows")
     arguments = parser.parse_args()
-    data = dc.data.silverbox()
-    rows = []
+    store = Path(arguments.output) / "peers.json"
+    rows = read(store)
     with tempfile.TemporaryDirectory() as scratch, threadpool_limits(1):
-        for row in all_rows(data, Path(scratch), arguments.only):
-            rows.append(row)
-            print(results([row]).splitlines()[-1], flush=True)
-    if arguments.only:
-        print(results(rows))
-    else:
-        (Path(arguments.output) / "peers.md").write_text(page(rows) + "\n", encoding="utf-8")
+        for name, contest in CONTESTS.items():
+            if arguments.on in (None, name):
+                source = Path(scratch) / f"{name}.npz"
+                write_data(contest, source)
+                for who, found in run_all(name, contest, source, arguments.only):
+                    rows.setdefault(name, {})[who] = found
+                    print(results(contest, found), flush=True)
+                    write(store, rows)
+    of_contest = {name: [row for some in rows.get(name, {}).values() for row in some] for name in CONTESTS}
+    (Path(arguments.output) / "peers.md").write_text(page(of_contest) + "\n", encoding="utf-8")
 
 
-def all_rows(data: dc.data.Silverbox, scratch: Path, only: str | None) -> Iterator[Row]:
-    source = scratch / "data.npz"
-    write_data(data, source)
+def read(store: Path) -> Rows:
+    """Rows of runs before."""
+    if not store.exists():
+        return {}
+    kept = json.loads(store.read_text(encoding="utf-8"))
+    return {
+        name: {who: [Row(**{**row, "rmse": tuple(row["rmse"])}) for row in found] for who, found in some.items()}
+        for name, some in kept.items()
+    }
+
+
+def write(store: Path, rows: Rows) -> None:
+    plain = {
+        name: {who: [dataclasses.asdict(row) for row in found] for who, found in some.items()}
+        for name, some in rows.items()
+    }
+    store.write_text(json.dumps(plain, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def run_all(name: str, contest: Contest, source: Path, only: str | None) -> Iterator[tuple[str, list[Row]]]:
     for peer in PEERS:
-        if only in (None, peer.name):
-            yield from peer_rows(peer, data, source)
+        if only in (None, peer.name) and name in peer.models:
+            yield peer.name, list(peer_rows(peer, name, contest, source))
     if only in (None, "ours"):
-        yield from ours.rows(data)
+        yield "ours", list(ours.rows(name, contest))
 
 
-def peer_rows(peer: Peer, data: dc.data.Silverbox, source: Path) -> Iterator[Row]:
+def peer_rows(peer: Peer, name: str, contest: Contest, source: Path) -> Iterator[Row]:
     """One row per model of the peer; a failure is a row too."""
+    models = peer.models[name]
     try:
         python = install(peer)
     except (PeerError, OSError) as error:
-        yield from (Row(model, failure=str(error)) for model, _ in peer.models)
+        yield from (Row(model, failure=str(error)) for model, _ in models)
         return
-    for i, (model, arguments) in enumerate(peer.models):
-        out = source.with_name(f"{peer.name}-{i}.npz")
+    for i, (model, arguments) in enumerate(models):
+        out = source.with_name(f"{name}-{peer.name}-{i}.npz")
         try:
             run_script(python, peer, [str(source), str(out), *arguments])
-            yield scored(model, data, out)
+            yield scored(model, contest, out)
         except (PeerError, OSError, KeyError, dc.InputError) as error:
             yield Row(model, failure=str(error))
 

@@ -1,6 +1,6 @@
 """jax-sysid: a residual recurrent network, x(t+1) = A x + B u + W_2 tanh(W_1 [x, u] + b), y = C x + D u + c.
 
-Run as ``python jax_sysid_rnn.py DATA.npz OUT.npz NEURONS``; `exchange.py` says what the files hold.
+Run as ``python jax_sysid_rnn.py DATA.npz OUT.npz NEURONS STATES``; `exchange.py` says what the files hold.
 
 As its documentation advises, signals are scaled to zero mean and unit variance, and Adam is followed by L-BFGS on the
 free-run error of the whole training record. The linear part starts from the package's own linear model of the first
@@ -16,34 +16,33 @@ import jax.numpy as jnp
 import numpy as np
 from jax_sysid.models import LinearModel, Model
 
-N_STATES = 2
 LINEAR_SAMPLES, LINEAR_ADAM, LINEAR_LBFGS = 8192, 1000, 1000
 ADAM, LBFGS = 500, 6000
-TESTS = ("multisine", "arrow", "arrow_no_extrapolation")
 
 
-def main(data_path: str, out_path: str, neurons: str) -> None:
+def main(data_path: str, out_path: str, neurons: str, states: str) -> None:
+    n = int(states)
     jax.config.update("jax_enable_x64", True)
     data = np.load(data_path)
     u, y = data["u_train"], data["y_train"]
-    began = time.perf_counter()
+    began = time.process_time()
     U, Y = standardised(u, u), standardised(y, y)
-    model = Model(N_STATES, 1, 1, state_fcn=state, output_fcn=output)
-    model.init(params=start(U[:LINEAR_SAMPLES], Y[:LINEAR_SAMPLES], int(neurons)))
+    model = Model(n, 1, 1, state_fcn=state, output_fcn=output)
+    model.init(params=start(U[:LINEAR_SAMPLES], Y[:LINEAR_SAMPLES], int(neurons), n))
     model.loss(rho_x0=1e-6, rho_th=1e-9)
     model.optimization(adam_eta=1e-3, adam_epochs=ADAM, lbfgs_epochs=LBFGS, memory=20, iprint=-1)
     model.fit(Y, U)
-    seconds = time.perf_counter() - began
+    seconds = time.process_time() - began
 
     simulated = {}
-    for test in TESTS:
+    for test in data["tests"]:
         U_test, Y_init = standardised(data[f"u_{test}"], u), standardised(data[f"y_init_{test}"], y)
         x0 = model.learn_x0(
             U_test[: len(Y_init)],
             Y_init,
             rho_x0=1e-6,
             R=1e-4 * np.eye(1),
-            Q=1e-10 * np.eye(N_STATES),
+            Q=1e-10 * np.eye(n),
             RTS_epochs=5,
             verbosity=False,
         )
@@ -63,9 +62,9 @@ def output(x, u, params):
     return C @ x + D @ u + c
 
 
-def start(U: np.ndarray, Y: np.ndarray, neurons: int) -> list:
+def start(U: np.ndarray, Y: np.ndarray, neurons: int, n: int) -> list:
     """The linear model, in states of unit size, and small random weights of the network."""
-    linear = LinearModel(N_STATES, 1, 1, feedthrough=True)
+    linear = LinearModel(n, 1, 1, feedthrough=True)
     linear.loss(rho_x0=1e-6, rho_th=1e-8)
     linear.optimization(adam_eta=1e-2, adam_epochs=LINEAR_ADAM, lbfgs_epochs=LINEAR_LBFGS, iprint=-1)
     linear.init(sigma=0.9, seed=0)
@@ -73,8 +72,8 @@ def start(U: np.ndarray, Y: np.ndarray, neurons: int) -> list:
     A, B, C, D = linear.ssdata()
     size = np.std(linear.predict(linear.x0, U)[1], axis=0)
     rng = np.random.default_rng(0)
-    W1, b = 0.5 * rng.normal(size=(neurons, N_STATES + 1)), 0.5 * rng.normal(size=neurons)
-    W2 = 0.01 * rng.normal(size=(N_STATES, neurons))
+    W1, b = 0.5 * rng.normal(size=(neurons, n + 1)), 0.5 * rng.normal(size=neurons)
+    W2 = 0.01 * rng.normal(size=(n, neurons))
     values = [A * size / size[:, None], B / size[:, None], C * size, D, W1, b, W2, np.zeros(1)]
     return [jnp.asarray(value) for value in values]
 

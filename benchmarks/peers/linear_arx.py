@@ -9,20 +9,19 @@ import time
 import numpy as np
 
 N_U, N_Y = 1, 3
-TESTS = ("multisine", "arrow", "arrow_no_extrapolation")
 
 
 def main(data_path: str, out_path: str) -> None:
     data = np.load(data_path)
     u, y = data["u_train"], data["y_train"]
-    began = time.perf_counter()
+    began = time.process_time()
     times = range(N_Y, len(u))
     past_u = [u[N_Y - k : len(u) - k] for k in range(N_U + 1)]
     past_y = [y[N_Y - k : len(y) - k] for k in range(1, N_Y + 1)]
     X = np.stack([np.ones(len(times)), *past_u, *past_y], axis=1)
     theta = np.linalg.lstsq(X, y[N_Y:], rcond=None)[0]
-    seconds = time.perf_counter() - began
-    simulated = {f"y_{test}": simulate(theta, data[f"u_{test}"], data[f"y_init_{test}"]) for test in TESTS}
+    seconds = time.process_time() - began
+    simulated = {f"y_{test}": simulate(theta, data[f"u_{test}"], data[f"y_init_{test}"]) for test in data["tests"]}
     np.savez(out_path, n_parameters=theta.size, seconds=seconds, **simulated)
 
 

@@ -1,55 +1,69 @@
-"""Our models: decoupled state space, the polynomial NARX reference, its decouplings, and these refined."""
+"""Our models: decoupled state space, and on the Silverbox NARX models, their decouplings, and these refined."""
 
 from __future__ import annotations
 
 import time
 import warnings
 from collections.abc import Iterator
+from typing import Any
 
 import decoupling as dc
+from decoupling.reproduce._benchmarks import CASES
 
-from .exchange import Row
+from .exchange import Contest, Row
 
 RANKS = (2, 3)
+MODELS = {
+    "silverbox": ("Silverbox, 2 functions", "Silverbox, 3 functions"),
+    "tanks": ("Cascaded tanks",),
+    "wiener-hammerstein": ("Wiener-Hammerstein",),
+}
 NOTE = (
-    "`PolynomialNARX(n_u=1, n_y=3, degree=3)` is the reference. `decouple(r)` and `refine(*train)` have their default "
-    "settings; refining fits three quarters of the training record and stops by the last. The time of a model includes "
-    "that of those it comes from. State-space models are `DecoupledStateSpace(2, functions)` with default settings, a "
-    "cubic and one or two tanh functions of the state; the number in brackets is that of their canonical form."
+    "State-space models are those of `decouple reproduce benchmarks`, with seed 0. `PolynomialNARX(n_u=1, n_y=3, "
+    "degree=3)` is the reference on the Silverbox. `decouple(r)` and `refine(*train)` have their default settings; "
+    "refining fits three quarters of the training record and stops by the last. The time of a model includes that of "
+    "those it comes from."
 )
 
 
-def rows(data: dc.data.Silverbox) -> Iterator[Row]:
-    tanh = dc.sysid.StateFunction(dc.Tanh())
-    for functions in ([dc.Monomial(3), tanh], [dc.Monomial(3), tanh, tanh]):
-        began = time.perf_counter()
-        ss = dc.sysid.DecoupledStateSpace(2, functions).fit(*data.train, progress=False)
-        seconds = time.perf_counter() - began
-        count = ss.canonical().n_parameters
-        yield _row(f"decoupling: state space, {len(functions)} functions ({count})", ss, data, seconds)
-    began = time.perf_counter()
-    narx = dc.sysid.PolynomialNARX(n_u=1, n_y=3, degree=3).fit(*data.train)
-    reference_seconds = time.perf_counter() - began
-    yield _row("decoupling: polynomial NARX, the reference", narx, data, reference_seconds)
+def rows(name: str, contest: Contest) -> Iterator[Row]:
+    """All our rows on one contest."""
+    train, _ = contest.records()
+    for key in MODELS[name]:
+        case = CASES[key]
+        began = time.process_time()
+        ss = dc.sysid.DecoupledStateSpace(**case.model).fit(*train, progress=False, **case.fit)
+        seconds = time.process_time() - began
+        n_functions = sum(ss.step.ranks)
+        words = f"{ss.n_states} states, {n_functions} function{'s' * (n_functions > 1)}"
+        yield _row(f"decoupling: state space, {words}", ss, contest, seconds, ss.canonical().n_parameters)
+    if name == "silverbox":
+        yield from _narx(train, contest)
+
+
+def _narx(train: dc.data.Record, contest: Contest) -> Iterator[Row]:
+    began = time.process_time()
+    narx = dc.sysid.PolynomialNARX(n_u=1, n_y=3, degree=3).fit(*train)
+    reference_seconds = time.process_time() - began
+    yield _row("decoupling: polynomial NARX, the reference", narx, contest, reference_seconds)
     for rank in RANKS:
         name = f"decoupling: rank {rank}"
-        began = time.perf_counter()
+        began = time.process_time()
         try:
             model = narx.decouple(rank, progress=False)
-            seconds = reference_seconds + time.perf_counter() - began
-            yield _row(name, model, data, seconds)
+            seconds = reference_seconds + time.process_time() - began
+            yield _row(name, model, contest, seconds)
             name += ", refined"
-            began = time.perf_counter()
-            model = model.refine(*data.train, progress=False)
-            yield _row(name, model, data, seconds + time.perf_counter() - began)
+            began = time.process_time()
+            model = model.refine(*train, progress=False)
+            yield _row(name, model, contest, seconds + time.process_time() - began)
         except dc.SolverError as error:
             yield Row(name, failure=f"did not run: {error}", ours=True)
 
 
-def _row(
-    name: str, model: dc.sysid.AbstractNARX | dc.sysid.DecoupledStateSpace, data: dc.data.Silverbox, seconds: float
-) -> Row:
+def _row(name: str, model: Any, contest: Contest, seconds: float, n_minimal: int = 0) -> Row:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", dc.DecouplingWarning)  # a run that escapes is NaN in the table
-        rmse = tuple(1e3 * test.rmse(model.simulate(test.u, test.y_init)) for test in data.tests)
-    return Row(name, model.n_parameters, rmse, seconds, ours=True)
+        tests = contest.records()[1]
+        rmse = tuple(contest.scale * test.rmse(model.simulate(test.u, test.y_init)) for test in tests)
+    return Row(name, model.n_parameters, rmse, seconds, ours=True, n_minimal=n_minimal)

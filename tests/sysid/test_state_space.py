@@ -6,10 +6,12 @@ from numpy.testing import assert_allclose
 
 import decoupling as dc
 from decoupling.bases import LayerBasis
-from decoupling.sysid._beginning import begin, free_parts
+from decoupling.sysid._beginning import begin, finer, free_parts
+from decoupling.sysid._descent import Usual
 from decoupling.sysid._minimal import n_redundant
 from decoupling.sysid._movable import Movable
 from decoupling.sysid._records import Pieces, normal_equations, run, sensitivities
+from decoupling.sysid._search import initial_state
 from decoupling.sysid._states import linear_step, with_state
 from decoupling.sysid._subspace import subspace
 
@@ -286,6 +288,8 @@ def test_bad_options_are_named(make, message):
     [
         (lambda u, y: (u[:-3], y), "must have the same length"),
         (lambda u, y: (u[:20], y[:20]), "at least .* samples for 2 states"),
+        (lambda u, y: (u[:0], y[:0]), "must hold samples"),
+        (lambda u, y: ([u, u[:9]], [y]), "must hold as many records"),
         (lambda u, y: (0 * u, y), "`u` must vary"),
         (lambda u, y: (u, 0 * y), "`y` must vary"),
         (lambda u, y: (u, np.where(np.arange(len(y)) == 7, np.nan, y)), "must not have gaps"),
@@ -350,3 +354,87 @@ def test_the_linear_part_goes_to_python_control(fitted):
     assert isinstance(system, control.StateSpace)
     assert system.dt == 0.5
     assert_allclose(system.A, fitted.linear().A)
+
+
+def friction(n=1500, seed=0):
+    """A mass with dry friction under a force: its position is an integral."""
+    u = np.repeat(np.random.default_rng(seed).uniform(-1, 1, n // 25), 25)
+    y, v = np.zeros(n), 0.0
+    for t in range(1, n):
+        y[t] = y[t - 1] + v
+        v = 0.95 * v + 0.05 * (u[t - 1] + 0.1) - 0.01 * np.tanh(8.0 * v)
+    return u, y
+
+
+def test_an_output_that_adds_up_has_a_pole_at_exactly_one_and_does_not_drift():
+    model = dc.sysid.DecoupledStateSpace(2, [dc.sysid.StateFunction(dc.Tanh())], integrating=True)
+    model.fit(*friction(), n_starts=1, progress=False)
+    assert model.linear().poles[0] == 1.0
+    assert_allclose(model.linear().C[0, 1], 0.0)
+    u, y = friction(seed=3)
+    assert np.abs(model.simulate(u, y[:20]) - y).max() < 0.02 * y.std()
+    # B, two entries of A, V and W_x of two states, a force; less the scale of the velocity.
+    assert (model.n_parameters, model.canonical().n_parameters) == (9, 8)
+
+
+def test_the_canonical_count_of_integrating_models_is_the_rank_of_their_equations():
+    rng = np.random.default_rng(0)
+    linear = linear_step(np.array([[1.0, 0.1], [0.0, 0.9]]), np.array([[0.1], [1.0]]), np.eye(1, 2), np.zeros((1, 1)))
+    layers, seen = (LayerBasis((dc.Tanh(),)),), np.ones(3, dtype=bool)
+    step = begin(linear, 2, layers, rng.standard_normal((50, 3)), rng, deterministic=True, seen=seen)
+    step = step.with_parts(W=[step.W[0], np.array([[0.02], [-0.3], [0.0]])])
+    movable = Movable(step, free_parts(step, 2, feedthrough=True, front=None, n_integrators=1))
+    pieces = Pieces((rng.standard_normal((400, 1)),), (np.zeros((400, 1)),))
+    found = run(step, pieces, np.zeros((1, 2)))
+    Z = sensitivities(movable, step, 2, found.points, np.zeros((movable.count, 2)), 1)[0][:, :, 0]
+    singular = np.linalg.svd(Z / np.linalg.norm(Z, axis=1)[:, None])[1]
+    assert np.count_nonzero(singular > 1e-10 * singular[0]) == movable.count - n_redundant(layers, 2, None, 1)
+
+
+def test_functions_written_in_a_finer_basis_are_the_same():
+    layers = (LayerBasis((dc.Spline(4), dc.Tanh())),)
+    step, _ = random_step(layers=layers)
+    points = np.random.default_rng(5).standard_normal((200, 4))
+    other = finer(step, (LayerBasis((dc.Spline(8), dc.Tanh())),), points)
+    inside = np.clip(points, -0.4, 0.4)
+    assert_allclose(other(inside), step(inside), atol=2e-3)
+    assert other.g[0].layer.bases[0] == dc.Spline(8)
+    assert_allclose(other.g[0].domain[1], step.g[0].domain[1])
+
+
+def test_splines_are_searched_with_few_pieces_and_end_with_those_asked_for():
+    rng = np.random.default_rng(0)
+    u = rng.uniform(-2, 2, 800)
+    y = np.zeros(800)
+    for t in range(1, 800):
+        y[t] = 0.7 * y[t - 1] - 0.5 * np.tanh(3 * y[t - 1]) + u[t - 1]
+    model = dc.sysid.DecoupledStateSpace(1, [dc.Spline(12)]).fit(u, y, n_starts=1, progress=False)
+    assert model.step.g[0].layer.bases == (dc.Spline(12),)
+    assert model.fitted.rmse[0] < 0.02 * y.std()
+
+
+def test_a_short_window_leaves_slow_states_where_they_usually_are():
+    # A fast and a slow state, seen as their sum: ten noisy outputs do not tell the slow one.
+    linear = linear_step(np.diag([0.5, 0.9999]), np.ones((2, 1)), np.array([[1.0, 1.0]]), np.zeros((1, 1)))
+    rng = np.random.default_rng(0)
+    u, x0 = 0.1 * rng.standard_normal((10, 1)), np.array([[1.0, -2.0]])
+    y = run(linear, Pieces((u,), (np.zeros((10, 1)),)), x0).y
+    pieces = Pieces((u,), (y + 0.1 * rng.standard_normal(y.shape),))
+    usual = Usual(np.zeros(2), np.diag([4.0, 1e-6]), 0.1)
+    assert abs(initial_state(linear, 2, pieces).x0[0, 1]) > 1.5
+    assert abs(initial_state(linear, 2, pieces, usual=usual).x0[0, 1]) < 0.1
+    exact = initial_state(linear, 2, Pieces((u,), (y,)), usual=Usual(np.zeros(2), 4.0 * np.eye(2), 1e-6)).x0
+    assert_allclose(exact, x0, atol=1e-6)
+
+
+def test_parallel_branches_between_linear_blocks_are_found():
+    u = np.random.default_rng(0).uniform(-2, 2, 800)
+    a, b, y = np.zeros(800), np.zeros(800), np.zeros(800)
+    for t in range(1, 800):
+        a[t] = 0.85 * a[t - 1] + 0.3 * u[t - 1]
+        b[t] = 0.2 * b[t - 1] + 0.8 * u[t - 1]
+        y[t] = 0.6 * y[t - 1] + np.tanh(2 * a[t - 1]) + 0.5 * np.tanh(2 * b[t - 1] - 1)
+    model = dc.sysid.DecoupledStateSpace(3, [dc.Tanh(), dc.Tanh()], feedback=False)
+    model.fit(u, y, n_starts=1, progress=False)
+    assert model.fitted.n_front == 2
+    assert_allclose(np.sort(model.linear().poles.real), [0.2, 0.6, 0.85], atol=1e-3)

@@ -49,6 +49,7 @@ def function_list(text: str) -> tuple[str, ...]:
 )
 @click.option("--oversample", type=click.IntRange(min=1), default=1, show_default=True, help="Steps per sample.")
 @click.option("--no-feedback", is_flag=True, help="Functions between two linear blocks (Wiener-Hammerstein).")
+@click.option("--integrating", is_flag=True, help="Outputs add up, as a position adds up a velocity.")
 @click.option("--window", type=click.IntRange(min=2), default=None, help="Begin with windows of so many samples.")
 @click.option("--n-starts", type=click.IntRange(min=1), default=5, show_default=True, help="Starts.")
 @model_option
@@ -64,6 +65,7 @@ def identify(
     functions: tuple[str, ...],
     oversample: int,
     no_feedback: bool,
+    integrating: bool,
     window: int | None,
     n_starts: int,
     model_path: str | None,
@@ -88,7 +90,7 @@ def identify(
     if narx:
         found = _narx(record, len(functions), model_path, report_path, seed, quiet)
     else:
-        options = {"oversample": oversample, "feedback": not no_feedback}
+        options = {"oversample": oversample, "feedback": not no_feedback, "integrating": integrating}
         fit = {"n_starts": n_starts, "window": window, "rng": seed, "progress": not quiet}
         found = _state_space(record, states, functions, options, fit, model_path, report_path)
     _tell(found, as_json=as_json, quiet=quiet)

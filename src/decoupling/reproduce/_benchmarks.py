@@ -100,7 +100,7 @@ CASES: dict[str, Case] = {
     ),
     "Wiener-Hammerstein": Case(
         lambda: _pair(wiener_hammerstein()),
-        {"n_states": 6, "functions": [Spline(10)], "feedback": False},
+        {"n_states": 6, "functions": [Spline(20)], "feedback": False},
         {"n_starts": 3, "max_steps": 400},
         "mV",
         1e3,
@@ -108,8 +108,8 @@ CASES: dict[str, Case] = {
     ),
     "EMPS": Case(
         lambda: _pair(emps()),
-        {"n_states": 3, "functions": [_TANH, _TANH], "feedthrough": False},
-        {"n_starts": 3, "window": 2500},
+        {"n_states": 2, "functions": [_TANH, _TANH], "feedthrough": False, "integrating": True},
+        {"n_starts": 3},
         "mm",
         1e3,
         (3.0,),

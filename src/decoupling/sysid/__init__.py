@@ -5,6 +5,7 @@ from ._decoupled import DecoupledNARX
 from ._judgement import ResidualTests, noise_floor, percent_fit, residual_tests
 from ._linear import LinearStateSpace
 from ._polynomial import PolynomialNARX
+from ._polynomial_states import PolynomialStateSpace
 from ._search import StateSpaceStart
 from ._state_space import DecoupledStateSpace, StateFunction, StateSpaceFit
 from ._suggest import SuggestedRow, Suggestion, suggest
@@ -15,6 +16,7 @@ __all__ = [
     "DecoupledStateSpace",
     "LinearStateSpace",
     "PolynomialNARX",
+    "PolynomialStateSpace",
     "ResidualTests",
     "StateFunction",
     "StateSpaceFit",

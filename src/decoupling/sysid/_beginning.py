@@ -15,6 +15,8 @@ _MARGIN = 1.1  # of the range that a linear model visits: functions get room to 
 _OF_INPUT = 0.3  # size of random weights of inputs beside those of states
 _INTEGRATES = 1e-2  # distance of a pole from 1
 _NOISE = 0.1  # of the first coefficients
+_PARALLEL = 1e-6  # of its length: a row that is no farther from those before depends on them
+_POINTS = 20  # per coefficient, at which functions are written in another basis
 
 
 def deterministic_directions(linear: Float[ndarray, "outputs m"], n: int, rank: int) -> Float[ndarray, "k m"]:
@@ -26,7 +28,7 @@ def deterministic_directions(linear: Float[ndarray, "outputs m"], n: int, rank: 
     rows: list[ndarray] = []
     for row in [*C, *(C @ (A - np.eye(n)))]:
         basis = np.linalg.qr(np.array([*rows, row]).T)[1] if rows else np.array([[np.linalg.norm(row)]])
-        if len(rows) < min(rank, n) and abs(basis[-1, -1]) > 1e-6 * np.linalg.norm(row):
+        if len(rows) < min(rank, n) and abs(basis[-1, -1]) > _PARALLEL * np.linalg.norm(row):
             rows.append(row)
     out = np.zeros((len(rows), linear.shape[1]))
     out[:, :n] = rows
@@ -96,12 +98,39 @@ def _functions(layer: LayerBasis, u: Float[ndarray, "T r"], rng: np.random.Gener
     return Functions(layer.bases, C, np.stack([middle - half, middle + half], axis=1))
 
 
-def free_parts(step: Decoupling, n: int, *, feedthrough: bool, front: Bool[ndarray, " n"] | None) -> dict[str, ndarray]:
+def finer(step: Decoupling, layers: Layers, points: Float[ndarray, "T m"]) -> Decoupling:
+    """The same step with functions in other bases: least squares over the ranges that these points visit."""
+    g = []
+    for layer, old, u in zip(layers, step.g, step.arguments(points), strict=True):
+        C, domain = np.zeros((old.rank, 1 + layer.size)), old.domain.copy()
+        for j, (basis, before) in enumerate(zip(layer.bases, old.layer.bases, strict=True)):
+            if basis == before:
+                C[j, : 1 + basis.size] = old.C[j, : 1 + basis.size]
+                continue
+            domain[j] = u[:, j].min(), u[:, j].max()
+            t = np.linspace(-1.0, 1.0, _POINTS * basis.size)
+            at = np.zeros((len(t), old.rank))
+            at[:, j] = domain[j].mean() + t * (domain[j, 1] - domain[j, 0]) / 2.0
+            design = np.concatenate([np.ones((len(t), 1)), basis.evaluate(t)], axis=1)
+            C[j, : 1 + basis.size] = np.linalg.lstsq(design, old.values(at)[:, j], rcond=None)[0]
+        g.append(Functions(layer.bases, C, domain, old.outside))
+    return step.with_parts(g=g)
+
+
+def free_parts(
+    step: Decoupling,
+    n: int,
+    *,
+    feedthrough: bool,
+    front: Bool[ndarray, " n"] | None,
+    n_integrators: int = 0,
+) -> dict[str, ndarray]:
     """Which numbers may move.
 
     Straight lines belong to A, ..., D: a coefficient of a single layer that is one stays 0. The one coefficient of a
     curve is in W_L. With `front`, functions depend on those states and act on the others alone, and the others do not
-    act back: no feedback around the functions.
+    act back: no feedback around the functions. States that integrate are the
+    outputs: their columns of A stay, C too, and a constant is a force on what drives them.
     """
     assert step.linear is not None
     p, L = step.n_outputs - n, step.n_layers
@@ -116,13 +145,26 @@ def free_parts(step: Decoupling, n: int, *, feedthrough: bool, front: Bool[ndarr
         W[-1][:n] = ~front[:, None]
     # Another zero of the state takes up constants of it, unless the state integrates them.
     integrates = np.abs(np.linalg.eigvals(step.linear[:n, :n]) - 1.0).min() < _INTEGRATES
-    free = {"linear": linear, "offset": np.r_[np.full(n, integrates), np.ones(p, dtype=bool)]}
+    offset = np.r_[np.full(n, integrates), np.ones(p, dtype=bool)]
+    if n_integrators:
+        linear[:, :n_integrators] = linear[n:] = W[-1][n:] = False
+        offset[:] = False
+        offset[n_integrators : 2 * n_integrators] = True
+    free, masks = {"linear": linear, "offset": offset}, free_coefficients(step)
+    for l, functions in enumerate(step.g, start=1):
+        free |= {f"W{l - 1}": W[l - 1], f"g{l}": masks[f"g{l}"], f"middle{l}": functions.layer.free_domain.copy()}
+    return free | {f"W{L}": W[L]}
+
+
+def free_coefficients(step: Decoupling) -> dict[str, ndarray]:
+    """The part of `free_parts` that depends on the bases of the functions."""
+    free = {}
     for l, functions in enumerate(step.g, start=1):
         mask = np.zeros((functions.rank, functions.degree), dtype=bool)
         for j, basis in enumerate(functions.layer.bases):
             line = basis.line()
             mask[j, : basis.size] = basis.size > 1
-            if L == 1 and line is not None and np.count_nonzero(np.abs(line) > 1e-9) == 1:
+            if step.n_layers == 1 and line is not None and np.count_nonzero(np.abs(line) > 1e-9) == 1:
                 mask[j, : basis.size] &= np.abs(line[1:]) <= 1e-9
-        free |= {f"W{l - 1}": W[l - 1], f"g{l}": mask, f"middle{l}": functions.layer.free_domain.copy()}
-    return free | {f"W{L}": W[L]}
+        free[f"g{l}"] = mask
+    return free

@@ -19,6 +19,7 @@ from ..model._functions import Functions, Outside
 from ..write._formula import Kind
 from ._abstract import AbstractNARX, Training
 from ._free_run import Step, step_of
+from ._realisation import n_lagged, realised
 from ._refine import RefineRow, refine
 from ._signals import Range
 
@@ -75,6 +76,16 @@ class DecoupledNARX(AbstractNARX):
 
     def _step(self) -> Step:
         return step_of(self.decoupling)
+
+    @property
+    def n_states(self) -> int:
+        """Past inputs and outputs that the model looks back on: the states of `step`."""
+        return n_lagged(self.lags)
+
+    @property
+    def step(self) -> Decoupling:
+        """One step (x, u) -> (x+, y) of the same model as a state space, for `DecoupledStateSpace.fit(start=)`."""
+        return realised(self.decoupling, self.lags)
 
     # Other models
 

@@ -15,7 +15,7 @@ from ._descent import Fitted, fit_free_run
 from ._movable import Movable
 from ._records import Pieces, run
 from ._states import linear_step, whitening, with_state
-from ._subspace import subspace
+from ._subspace import integrating, subspace
 
 _SAMPLES = 16_384  # of the first descent: more cost time and tell little
 _STEPS = 30
@@ -75,37 +75,46 @@ class LinearStateSpace:
         return f"LinearStateSpace({n} states, {m} inputs, {p} outputs, largest pole {np.abs(self.poles[0]):.4g})"
 
 
-def best_linear(pieces: Pieces, slow: Pieces, n: int, *, feedthrough: bool) -> Fitted:
+def best_linear(pieces: Pieces, slow: Pieces, n: int, *, feedthrough: bool, n_integrators: int = 0) -> Fitted:
     """The linear model with the smallest free-run error that a descent from the subspace model finds.
 
-    Its states have unit variance. `slow` holds outputs as often as inputs, for the subspace step.
+    Its states have unit variance. `slow` holds outputs as often as inputs, for the subspace step. Integrators, one
+    per output, are the first states, and the outputs.
     """
-    A, C = subspace(slow.u, slow.y, n)
+    A, C = integrating(slow.u, slow.y, n) if n_integrators else subspace(slow.u, slow.y, n)
     m, p = pieces.u[0].shape[1], pieces.y[0].shape[1]
     part = pieces.first(_SAMPLES)
-    x0 = np.zeros((len(part), n))
+    x0 = part.begun(n, n_integrators)
     begun = linear_step(A, np.zeros((n, m)), C, np.zeros((p, m)))
-    shape = (n + p, n + m)
+    shape, k = (n + p, n + m), n_integrators
     linear, offset = np.zeros(shape, dtype=bool), np.zeros(n + p, dtype=bool)
-    linear[:, n:], offset[n:] = True, True
-    if not feedthrough:
+    linear[:, n:] = True
+    offset[slice(k, 2 * k) if k else slice(n, None)] = True
+    if k or not feedthrough:
         linear[n:, n:] = False
     # With A and C given, the outputs are linear in all the rest.
-    first = fit_free_run(Movable(begun, {"linear": linear, "offset": offset}), part, x0, max_steps=6)
+    first = fit_free_run(Movable(begun, {"linear": linear, "offset": offset}), part, x0, max_steps=6, known_x0=k > 0)
     everything = np.ones(shape, dtype=bool)
     everything[n:, n:] = feedthrough
-    fitted = _white(first, part)
+    if k:
+        everything[:, :k] = everything[n:] = False
+    fitted = _white(first, part, k)
     fitted = fit_free_run(
-        Movable(fitted.step, {"linear": everything, "offset": offset}), part, fitted.x0, max_steps=_STEPS
+        Movable(fitted.step, {"linear": everything, "offset": offset}),
+        part,
+        fitted.x0,
+        max_steps=_STEPS,
+        known_x0=k > 0,
     )
-    return _white(fitted, part)
+    return _white(fitted, part, k)
 
 
-def _white(fitted: Fitted, pieces: Pieces) -> Fitted:
-    """The same model with states of unit variance."""
+def _white(fitted: Fitted, pieces: Pieces, n_integrators: int) -> Fitted:
+    """The same model with states of unit variance; integrators, which are the outputs, have it already."""
     n = fitted.x0.shape[1]
     found = run(fitted.step, pieces, fitted.x0)
     if found is None:
         return fitted
-    T = whitening(found.points[:, :n])
+    T, k = np.eye(n), n_integrators
+    T[k:, k:] = whitening(found.points[:, k:n])
     return Fitted(with_state(fitted.step, T), np.linalg.solve(T, fitted.x0.T).T, fitted.rmse, fitted.steps)

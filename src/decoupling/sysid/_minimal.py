@@ -34,13 +34,14 @@ def minimal(step: Decoupling, n: int, *, feedback: bool) -> tuple[Decoupling, Fl
     return other, T
 
 
-def n_redundant(layers: Layers, n: int, n_front: int | None) -> int:
+def n_redundant(layers: Layers, n: int, n_front: int | None, n_integrators: int = 0) -> int:
     """How many of the numbers that a fit may move other coordinates and scales could fix.
 
-    n^2 by the coordinates of the state, or those of two blocks of states; one per function with several coefficients,
-    whose size is that of its weights too; and one more where a scale of the argument changes coefficients only.
+    n^2 by the coordinates of the state, those of two blocks of states, or those of the states beside integrators; one
+    per function with several coefficients, whose size is that of its weights too; and one more where a scale of the
+    argument changes coefficients only.
     """
-    of_state = n**2 if n_front is None else n_front**2 + (n - n_front) ** 2
+    of_state = (n - n_integrators) ** 2 if n_front is None else n_front**2 + (n - n_front) ** 2
     bases = [basis for layer in layers for basis in layer.bases]
     return of_state + sum((basis.size > 1) + _scales(basis) for basis in bases)
 

@@ -64,6 +64,17 @@ class Pieces:
             [b + self.oversample * np.arange(len(y)) for b, y in zip(self.begins.tolist(), self.y, strict=True)]
         )
 
+    def begun(self, n: int, n_integrators: int) -> Float[ndarray, "pieces n"]:
+        """Initial states to begin with: 0, but the first outputs for states that are outputs."""
+        x0 = np.zeros((len(self), n))
+        x0[:, :n_integrators] = [y[0, :n_integrators] for y in self.y]
+        return x0
+
+    def heads(self, lengths: list[int]) -> Pieces:
+        """The beginning of every piece, so many outputs long."""
+        u = tuple(a[: k * self.oversample] for a, k in zip(self.u, lengths, strict=True))
+        return Pieces(u, tuple(b[:k] for b, k in zip(self.y, lengths, strict=True)), self.oversample)
+
     def first(self, count: int) -> Pieces:
         """The first `count` outputs of all pieces together, at least one piece."""
         u, y, left = [], [], count

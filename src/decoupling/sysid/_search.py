@@ -13,12 +13,12 @@ from numpy import ndarray
 
 from .._support._errors import SolverError
 from ..model._decoupling import Decoupling
-from ._beginning import Layers, begin, free_parts
-from ._descent import Fitted, fit_free_run
+from ._beginning import Layers, begin, finer, free_coefficients, free_parts
+from ._descent import Fitted, Usual, fit_free_run
 from ._linear import best_linear
 from ._movable import Movable
 from ._records import Pieces, run
-from ._states import with_state
+from ._states import whitening, with_state
 
 _FIRST = 8192  # outputs that a start is tried on
 _THEN = 16_384  # and that the best goes on with, before all
@@ -29,7 +29,7 @@ _GROWTH = 4  # of windows, from stage to stage
 _NEARLY_REAL = 0.15  # radians per sample
 _APART = 0.05  # how far nearly equal poles are moved apart
 _SLOWEST = 0.99
-_SETTLED = (1e-3, 2e-4)
+_SETTLED = (1e-3, 1e-4)  # of a start and of the one that is chosen: descents cross plateaus of many steps
 
 
 @dataclass(frozen=True)
@@ -64,6 +64,13 @@ class Shape:
     held: tuple[bool, ...]  # functions of the first layer that are of states alone, centred, and act on states alone
     feedthrough: bool
     feedback: bool
+    n_integrators: int = 0  # the first states add up and are the outputs
+    fixed_functions: bool = False  # only their weights on states and outputs move
+
+    @property
+    def coarse(self) -> Shape:
+        """The same with functions of fewer coefficients, which are found faster."""
+        return replace(self, layers=tuple(layer.coarser() for layer in self.layers))
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,9 +92,10 @@ class _Candidate:
     free: dict[str, ndarray]
     n_front: int | None
 
-    @property
-    def movable(self) -> Movable:
-        return Movable(self.step, self.free)
+    def movable(self, step: Decoupling) -> Movable:
+        """What may move in a model that this start has led to, whatever the bases of its functions."""
+        same = all(a.layer == b.layer for a, b in zip(step.g, self.step.g, strict=True))
+        return Movable(step, self.free if same else self.free | free_coefficients(step))
 
 
 def search(
@@ -101,12 +109,16 @@ def search(
     max_steps: int,
     rng: np.random.Generator,
     window: int | None,
+    given: Decoupling | None = None,
     report: Callable[..., None],
 ) -> Found:
-    """Find a model of this shape; `judged` chooses among the starts, `everything` is what the chosen one ends on."""
+    """Find a model of this shape; `judged` chooses among the starts, `everything` is what the chosen one ends on.
+
+    A model that is `given` is one more start.
+    """
     n = shape.n_states
-    linear = best_linear(training, slow, n, feedthrough=shape.feedthrough)
-    rows = [StateSpaceStart("linear", linear.rmse, validation_error(linear.step, n, judged), linear.steps)]
+    linear = best_linear(training, slow, n, feedthrough=shape.feedthrough, n_integrators=shape.n_integrators)
+    rows = [StateSpaceStart("linear", linear.rmse, validation_error(linear, judged), linear.steps)]
     beginning = training.first(_FIRST)
     along = run(linear.step, beginning, linear.x0[: len(beginning)])
     if along is None:
@@ -115,15 +127,23 @@ def search(
             "records in which the outputs stay within bounds."
         )
     part = _cut(beginning, window)
-    x0 = _known(linear, part, n)
+    integrating = shape.n_integrators > 0
+    x0 = _known(linear, part, n, integrating)
     steps = min(_MOST_STEPS, _STEPS[0] * _FIRST // len(part.all_y))
-    candidates = list(_candidates(shape, linear.step, along.points, n_starts, rng))
+    candidates = list(_candidates(shape.coarse, linear.step, along.points, n_starts, rng))
+    if given is not None:
+        step = given if integrating else _in_usual_states(given, n, part)
+        candidates.insert(0, _Candidate("given", step, _free(shape, step, None), None))
     best: tuple[float, int, Fitted, _Candidate] | None = None
     interrupted = False
     for k, candidate in enumerate(candidates):
         told = _teller(report, f"start {k + 1} of {len(candidates)}", k, len(candidates) + 1)
-        fitted = fit_free_run(candidate.movable, part, x0, max_steps=steps, settles_at=_SETTLED[0], progress=told)
-        judgement = validation_error(fitted.step, n, judged)
+        movable = candidate.movable(candidate.step)
+        begun = initial_state(candidate.step, n, part).x0 if given is not None and k == 0 else x0
+        fitted = fit_free_run(
+            movable, part, begun, max_steps=steps, settles_at=_SETTLED[0], known_x0=integrating, progress=told
+        )
+        judgement = validation_error(fitted, judged)
         rows.append(StateSpaceStart(candidate.name, fitted.rmse, judgement, fitted.steps))
         if best is None or judgement < best[0]:
             best = (judgement, len(rows) - 1, fitted, candidate)
@@ -134,28 +154,50 @@ def search(
         return Found(linear, linear, tuple(rows), 0, None, interrupted)
     _, row, fitted, candidate = best
     rows[row] = replace(rows[row], chosen=True)
-    for pieces, limit, settled in _stages(training, everything, window, max_steps):
+    for pieces, limit, final in _stages(training, everything, window, max_steps):
         if interrupted:
             break
         told = _teller(report, "finishing", len(candidates), len(candidates) + 1)
-        movable, begun = Movable(fitted.step, candidate.free), _known(fitted, pieces, n)
-        longer = fit_free_run(movable, pieces, begun, max_steps=limit, settles_at=settled, progress=told)
+        begun, step = _known(fitted, pieces, n, integrating), fitted.step
+        if final:
+            step = _with_fine_functions(shape, step, pieces, begun)
+        longer = fit_free_run(
+            candidate.movable(step),
+            pieces,
+            begun,
+            max_steps=limit,
+            settles_at=_SETTLED[1],
+            known_x0=integrating,
+            progress=told,
+        )
         if math.isfinite(longer.rmse):  # longer windows may be more than an unstable model can cross
             fitted = longer
         interrupted = longer.interrupted
-    return Found(fitted, linear, tuple(rows), candidate.movable.count, candidate.n_front, interrupted)
+    n_free = candidate.movable(fitted.step).count
+    return Found(fitted, linear, tuple(rows), n_free, candidate.n_front, interrupted)
 
 
 def _stages(
     training: Pieces, everything: Pieces, window: int | None, max_steps: int
-) -> Iterator[tuple[Pieces, int, float]]:
-    """What the chosen start goes on with, and its limits: more data first, then windows that grow to whole records."""
+) -> Iterator[tuple[Pieces, int, bool]]:
+    """What the chosen start goes on with, how many steps, and whether with the functions that were asked for.
+
+    First more data, then windows that grow to whole records.
+    """
     if len(training.all_y) > _FIRST:
-        yield _cut(training.first(_THEN), window), max_steps, _SETTLED[0]
+        yield _cut(training.first(_THEN), window), max_steps, False
     while window is not None and window < max(len(y) for y in everything.y):
-        yield everything.windows(window), _STEPS[1], _SETTLED[1]
+        yield everything.windows(window), _STEPS[1], True
         window *= _GROWTH
-    yield everything, _STEPS[1], _SETTLED[1]
+    yield everything, _STEPS[1], True
+
+
+def _with_fine_functions(shape: Shape, step: Decoupling, pieces: Pieces, x0: Float[ndarray, "pieces n"]) -> Decoupling:
+    """The same model with the bases of its shape, on the ranges that all data visit."""
+    if tuple(g.layer for g in step.g) == shape.layers:
+        return step
+    along = run(step, pieces, x0)
+    return step if along is None else finer(step, shape.layers, along.points)
 
 
 def _cut(pieces: Pieces, window: int | None) -> Pieces:
@@ -167,28 +209,57 @@ def _teller(report: Callable[..., None], stage: str, done: int, total: int) -> C
     return lambda cost: report(stage=stage, done=done, total=total, objective=math.sqrt(cost))
 
 
-def initial_state(step: Decoupling, n: int, pieces: Pieces, x0: Float[ndarray, "pieces n"] | None = None) -> Fitted:
+def initial_state(
+    step: Decoupling,
+    n: int,
+    pieces: Pieces,
+    x0: Float[ndarray, "pieces n"] | None = None,
+    *,
+    usual: Usual | None = None,
+) -> Fitted:
     """The initial states that fit the outputs of all pieces best."""
     begun = np.zeros((len(pieces), n)) if x0 is None else x0
-    return fit_free_run(Movable(step, {}), pieces, begun, max_steps=30, settles_at=1e-6)
+    return fit_free_run(Movable(step, {}), pieces, begun, max_steps=30, settles_at=1e-6, usual=usual)
 
 
-def validation_error(step: Decoupling, n: int, judged: Pieces) -> float:
+def _in_usual_states(step: Decoupling, n: int, pieces: Pieces) -> Decoupling:
+    """The same model with states of mean 0 and unit variance along its run, where it can be run."""
+    along = run(step, pieces, initial_state(step, n, pieces).x0)
+    if along is None:
+        return step
+    states = along.points[:, :n]
+    return with_state(step, whitening(states), states.mean(axis=0))
+
+
+def _usual(fitted: Fitted) -> Usual:
+    """States have unit variance along a run of the linear model, and about that of others."""
+    n = fitted.x0.shape[1]
+    return Usual(np.zeros(n), np.eye(n), fitted.rmse)
+
+
+def validation_error(fitted: Fitted, judged: Pieces) -> float:
     """Root mean square error of a free run whose initial state was found from the beginning of each record."""
-    M = judged.oversample
-    k = [min(_WINDOW, max(n, len(y) // 3)) for y in judged.y]
-    begins = Pieces(
-        tuple(u[: j * M] for u, j in zip(judged.u, k, strict=True)),
-        tuple(y[:j] for y, j in zip(judged.y, k, strict=True)),
-        M,
-    )
-    found = run(step, judged, initial_state(step, n, begins).x0)
+    if not math.isfinite(fitted.rmse):
+        return math.inf
+    step, n = fitted.step, fitted.x0.shape[1]
+    found = run(step, judged, initial_state(step, n, _beginnings(judged, n), usual=_usual(fitted)).x0)
     return math.inf if found is None else math.sqrt(found.mean_square)
 
 
-def _known(fitted: Fitted, pieces: Pieces, n: int) -> Float[ndarray, "pieces n"]:
-    """The initial states that a fit has found, or those that fit other pieces best."""
+def _known(fitted: Fitted, pieces: Pieces, n: int, integrating: bool) -> Float[ndarray, "pieces n"]:
+    """The initial states that a fit has found, or those that fit other pieces best.
+
+    Of models that integrate they are those that fit the first outputs: free to fit the whole of a record, a velocity at
+    the beginning would make up for drift.
+    """
+    if integrating:
+        return initial_state(fitted.step, n, _beginnings(pieces, n), usual=_usual(fitted)).x0
     return fitted.x0 if len(fitted.x0) == len(pieces) else initial_state(fitted.step, n, pieces).x0
+
+
+def _beginnings(pieces: Pieces, n: int) -> Pieces:
+    """The outputs from which initial states are found."""
+    return pieces.heads([min(_WINDOW, max(n, len(y) // 3)) for y in pieces.y])
 
 
 def _candidates(
@@ -197,8 +268,9 @@ def _candidates(
     n = shape.n_states
     if shape.feedback:
         for k in range(n_starts):
-            name = "physical" if k == 0 else f"random {k}"
-            yield _candidate(shape, linear, points, rng, name, deterministic=k == 0, front=None)
+            physical = k == 0 and not shape.fixed_functions
+            name = "physical" if physical else f"random {k}"
+            yield _candidate(shape, linear, points, rng, name, deterministic=physical, front=None)
         return
     step, blocks = modal(linear, n, points)
     step, points = _refitted(step, n, points, linear)
@@ -231,26 +303,34 @@ def _candidate(
     deterministic: bool,
     front: Bool[ndarray, " n"] | None,
 ) -> _Candidate:
-    n = shape.n_states
+    n, held = shape.n_states, np.array(shape.held)
     seen = np.ones(points.shape[1], dtype=bool)
     if front is not None:
         seen[:n] = front
     step = begin(linear, n, shape.layers, points, rng, deterministic=deterministic, seen=seen)
-    free = free_parts(step, n, feedthrough=shape.feedthrough, front=front)
-    held = np.array(shape.held)
+    free = _free(shape, step, front)
     if held.any():
         W0, domain, g = step.W[0].copy(), step.g[0].domain.copy(), step.g[0]
         W0[held, n:] = 0.0
         domain[held] -= g.middle[held, None]
         step = step.with_parts(W=[W0, *step.W[1:]], g=[type(g)(g.layer.bases, g.C, domain), *step.g[1:]])
-        free["W0"][held, n:] = False
-        free["middle1"][held] = False
-        if len(shape.layers) == 1:
-            free["W1"][n:, held] = False
     if front is not None:
         assert step.linear is not None
         step = step.with_parts(linear=np.where(free["linear"], step.linear, 0.0))
     return _Candidate(name, step, free, None if front is None else int(front.sum()))
+
+
+def _free(shape: Shape, step: Decoupling, front: Bool[ndarray, " n"] | None) -> dict[str, ndarray]:
+    """Which numbers of a model of this shape may move."""
+    n, held = shape.n_states, np.array(shape.held)
+    free = free_parts(step, n, feedthrough=shape.feedthrough, front=front, n_integrators=shape.n_integrators)
+    free["W0"][held, n:] = False
+    free["middle1"][held] = False
+    if len(shape.layers) == 1:
+        free["W1"][n:, held] = False
+    if shape.fixed_functions:
+        free |= {name: np.zeros_like(free[name]) for name in ("W0", "g1", "middle1")}
+    return free
 
 
 def modal(linear: Decoupling, n: int, points: Float[ndarray, "T m"]) -> tuple[Decoupling, list[list[int]]]:

@@ -130,6 +130,8 @@ def _records(name: str, value: Any) -> tuple[ndarray, ...]:
     several = _several(value)
     records = [as_signal(f"{name}[{k}]", r) for k, r in enumerate(value)] if several else [as_signal(name, value)]
     for record in records:
+        if not len(record):
+            raise InputError(f"`{name}` must hold samples. Got a record of shape {record.shape}.")
         if record.shape[1] > record.shape[0] > 0:
             raise InputError(f"`{name}` must have time along the first axis. Got shape {record.shape}: transpose it.")
     return tuple(records)

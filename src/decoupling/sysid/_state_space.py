@@ -30,16 +30,19 @@ from ..fit._layer_bases import layer_bases
 from ..model._decoupling import Decoupling
 from ..model._functions import Outside
 from ..write._formula import Kind
+from ._beginning import free_parts
 from ._decoupled import on_range
+from ._descent import Usual
 from ._dynamics import dynamics
 from ._free_run import warn_of_escape
 from ._horizon import corrections
 from ._linear import LinearStateSpace
 from ._minimal import minimal, n_redundant
+from ._movable import Movable
 from ._records import recursion, run
-from ._search import Shape, StateSpaceStart, initial_state, search
+from ._search import Found, Shape, StateSpaceStart, initial_state, search
 from ._signals import Range, Signals, as_signal
-from ._standard import Standard
+from ._standard import Standard, plain
 from ._state_file import load_state_space, save_state_space
 
 if TYPE_CHECKING:
@@ -123,6 +126,10 @@ class DecoupledStateSpace:
         out the poles between them.
     feedthrough
         Without it, the input and the functions do not reach the output at once: D = 0 and W_y = 0.
+    integrating
+        Every output adds up what the other states give, as a position adds up a velocity: it is a state of its own with
+        a pole at exactly 1, and training begins where the first outputs say. Where such a pole and the first velocity
+        are left to a fit, outputs drift away.
 
     Examples
     --------
@@ -149,13 +156,17 @@ class DecoupledStateSpace:
         oversample: int = 1,
         feedback: bool = True,
         feedthrough: bool = True,
+        integrating: bool = False,
     ) -> None:
         self.n_states = as_count("n_states", n_states)
         self.oversample = as_count("oversample", oversample)
-        self.feedback, self.feedthrough = bool(feedback), bool(feedthrough)
+        self.feedback, self.feedthrough, self.integrating = bool(feedback), bool(feedthrough), bool(integrating)
         if not self.feedback and self.n_states < 2:
             raise InputError("`n_states` must be at least 2 without feedback: one for each linear block. Got 1.")
+        if self.integrating and not self.feedback:
+            raise InputError("`integrating` must go with `feedback`. Got a model without it.")
         self._layers, self._held = _layers(functions, ranks, degrees, basis)
+        self._fixed_functions = False
         self._fit: StateSpaceFit | None = None
         self._is_canonical = False
 
@@ -170,6 +181,7 @@ class DecoupledStateSpace:
         validation: Any = 0.25,
         window: int | None = None,
         max_steps: int = 40,
+        start: Any = None,
         rng: int | np.random.Generator = 0,
         progress: bool | Callable[..., None] = True,
     ) -> DecoupledStateSpace:
@@ -194,13 +206,24 @@ class DecoupledStateSpace:
         max_steps
             Steps of the chosen start on the first 16384 samples of long records, before all data are used; fewer are
             taken where the error settles earlier.
+        start
+            A model to begin with beside the other starts: anything with `n_states` and `step` and the same functions,
+            such as another `DecoupledStateSpace`, or a `DecoupledNARX`, whose states are past inputs and outputs.
         """
         signals = Signals.read(u, y)
         starts, steps = as_count("n_starts", n_starts), as_count("max_steps", max_steps)
         length = None if window is None else as_count("window", window, least=2 * self.n_states + 2)
         standard = Standard.of(signals, self.oversample)
         training, judged = _split(signals, validation, self.n_states)
-        shape = Shape(self.n_states, self._layers, self._held, self.feedthrough, self.feedback)
+        k = signals.n_outputs if self.integrating else 0
+        if k >= self.n_states:
+            raise InputError(
+                f"`n_states` must be above the number of outputs, {k} here, with `integrating`. Got {self.n_states}."
+            )
+        shape = Shape(
+            self.n_states, self._layers, self._held, self.feedthrough, self.feedback, k, self._fixed_functions
+        )
+        given = None if start is None else self._given(start, signals)
         everything = standard.pieces(signals)
         with progress_callback(progress, "Identifying") as report, one_thread(), np.errstate(all="ignore"):
             found = search(
@@ -213,6 +236,7 @@ class DecoupledStateSpace:
                 max_steps=steps,
                 rng=as_generator(rng),
                 window=length,
+                given=None if given is None else standard.standard(given, self.n_states),
                 report=report,
             )
             if found.interrupted:
@@ -225,6 +249,45 @@ class DecoupledStateSpace:
             self._fit = _record(found, standard, signals, everything, self.n_states)
         self._is_canonical = False
         return self
+
+    def _given(self, start: Any, signals: Signals) -> Decoupling:
+        """One step of a model to begin with, in measured units."""
+        step, n = getattr(start, "step", None), getattr(start, "n_states", None)
+        if not isinstance(step, Decoupling) or not self.feedback:
+            raise InputError(
+                "`start` must be a model with `n_states` and `step`, such as a DecoupledNARX, and needs `feedback`. "
+                f"Got {start!r} and feedback={self.feedback}."
+            )
+        layers, sizes = tuple(g.layer for g in step.g), (step.n_inputs, step.n_outputs)
+        wanted = (self.n_states + signals.n_inputs, self.n_states + signals.n_outputs)
+        if n != self.n_states or sizes != wanted or layers != self._layers:
+            mine, its = ([b for layer in some for b in layer.bases] for some in (self._layers, layers))
+            raise InputError(
+                f"`start` must have {self.n_states} states, {signals.n_inputs} inputs, {signals.n_outputs} outputs and "
+                f"the functions {mine}. Got {n} states, a step from {sizes[0]} to {sizes[1]} numbers, and {its}."
+            )
+        return step
+
+    def _with_fixed_functions(self) -> DecoupledStateSpace:
+        """The same model, not fitted, whose functions stay where its starts put them."""
+        other = copy.copy(self)
+        other._fixed_functions, other._fit = True, None
+        return other
+
+    def _with_step(self, step: Decoupling, other: StateSpaceFit) -> DecoupledStateSpace:
+        """A model of this shape with this step; its errors and states are those on the records of another fit."""
+        assert other.records is not None
+        n, standard = self.n_states, other.standard
+        everything = standard.pieces(other.records)
+        inner = standard.standard(plain(step), n)
+        n_free = Movable(inner, free_parts(inner, n, feedthrough=self.feedthrough, front=None)).count
+        with one_thread(), np.errstate(all="ignore"):
+            fitted = initial_state(inner, n, everything)
+            linear = initial_state(standard.standard(other.linear, n), n, everything)
+            model = copy.copy(self)
+            found = Found(fitted, linear, other.starts, n_free, None, False)
+            model._fit = _record(found, standard, other.records, everything, n)
+        return model
 
     # What it is
 
@@ -252,7 +315,8 @@ class DecoupledStateSpace:
         Initial states do not count.
         """
         fitted = self.fitted
-        redundant = n_redundant(self._layers, self.n_states, fitted.n_front) if self._is_canonical else 0
+        k = len(fitted.rmse) if self.integrating else 0
+        redundant = n_redundant(self._layers, self.n_states, fitted.n_front, k) if self._is_canonical else 0
         return fitted.n_free - redundant
 
     def linear(self) -> LinearStateSpace:
@@ -345,8 +409,10 @@ class DecoupledStateSpace:
             raise InputError(f"`u` must be at least as long as `y_init`. Got {len(u)} and {len(y)} samples.")
         pieces = fitted.standard.pieces(Signals((u[: len(y)],), (y,)))
         step = fitted.standard.standard(fitted.step, n)
+        error = float(np.sqrt(np.mean((fitted.rmse / fitted.standard.y_size) ** 2)))
+        usual = Usual.of(fitted.points[:, :n], error) if np.isfinite(error) else None
         with one_thread(), np.errstate(all="ignore"):
-            tried = [initial_state(step, n, pieces, x[None]) for x in (np.zeros(n), fitted.x0[0])]
+            tried = [initial_state(step, n, pieces, x[None], usual=usual) for x in (np.zeros(n), fitted.x0[0])]
         return min(tried, key=lambda f: f.rmse).x0[0]
 
     def _signal(self, name: str, value: Any, channels: int) -> Float[ndarray, "T channels"]:
@@ -398,6 +464,7 @@ class DecoupledStateSpace:
             "oversample": self.oversample,
             "feedback": self.feedback,
             "feedthrough": self.feedthrough,
+            "integrating": self.integrating,
             "held": self._held,
             "canonical": self._is_canonical,
         }
@@ -414,6 +481,7 @@ class DecoupledStateSpace:
             oversample=options["oversample"],
             feedback=options["feedback"],
             feedthrough=options["feedthrough"],
+            integrating=options.get("integrating", False),
         )
         model._layers, model._held = tuple(g.layer for g in fit.step.g), tuple(options["held"])
         model._fit, model._is_canonical = fit, bool(options["canonical"])
@@ -506,7 +574,10 @@ def _split(signals: Signals, validation: Any, n: int) -> tuple[Signals, Signals]
             )
     shortest = min(len(record) for record in held.u)
     if shortest < 4 * n:
-        raise InputError(f"`validation` must leave at least {4 * n} samples for {n} states. Got {shortest}.")
+        raise InputError(
+            f"`validation` must leave at least {4 * n} samples for {n} states. Got {shortest}: give longer records, a "
+            "larger share, or a record of its own, or lower `n_states`."
+        )
     return signals, held
 
 

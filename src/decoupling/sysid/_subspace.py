@@ -34,6 +34,16 @@ def subspace(
     return stabilised(A), O[:p]
 
 
+def integrating(
+    u: tuple[Float[ndarray, "_ inputs"], ...], y: tuple[Float[ndarray, "_ outputs"], ...], n: int
+) -> tuple[Float[ndarray, "n n"], Float[ndarray, "outputs n"]]:
+    """A and C of a model whose outputs add up: y(t+1) - y(t) has a linear model with the other n - outputs states."""
+    p = y[0].shape[1]
+    inner, H = subspace(tuple(a[:-1] for a in u), tuple(np.diff(b, axis=0) for b in y), n - p)
+    A = np.block([[np.eye(p), H], [np.zeros((n - p, p)), inner]])
+    return A, np.eye(p, n)
+
+
 def block_rows(u: tuple[Float[ndarray, "_ inputs"], ...], y: tuple[Float[ndarray, "_ outputs"], ...], n: int) -> int:
     """How many samples of past and future are looked at; fewer where the records are short."""
     channels = u[0].shape[1] + y[0].shape[1]

@@ -1,0 +1,131 @@
+r"""Polynomial state space (PNLSS), and its decoupling: the way of the literature (Paduart 2010, Dreesen 2015).
+
+    x(t+1) = A x + B u + E m(x, u),      y(t) = C x + D u + c_y + F m(x, u)
+
+with m all monomials of degree 2 and more. Powers of enough linear forms in general position span all polynomials of
+their degree, so that this is a decoupled state space with many functions whose directions stay where they are: the
+same engine fits it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import comb
+from typing import Any
+
+import numpy as np
+from numpy import ndarray
+
+from .._support._checks import as_count, as_generator
+from .._support._errors import InputError
+from ..bases import Monomial
+from ..fit._decouple import decouple
+from ..samples._samples import Samples
+from ..solvers import VarPro
+from ._signals import Signals
+from ._state_space import DecoupledStateSpace
+
+_SAMPLES = 300
+
+
+@dataclass(frozen=True, eq=False)
+class PolynomialStateSpace:
+    """x+ = A x + B u + E m(x, u), y = C x + D u + c_y + F m(x, u): all monomials m of degree 2 up to `degree`.
+
+    Parameters
+    ----------
+    n_states
+        The number n of states.
+    degree
+        2 or 3.
+    feedthrough
+        Without it, the input and the monomials do not reach the output at once: D = 0 and F = 0.
+
+    Examples
+    --------
+    >>> import decoupling as dc, numpy as np
+    >>> u = np.random.default_rng(0).uniform(-1, 1, 400)
+    >>> y = np.zeros(400)
+    >>> for t in range(1, 400):
+    ...     y[t] = 0.7 * y[t - 1] - 0.1 * y[t - 1] ** 3 + u[t - 1]
+    >>> pnlss = dc.sysid.PolynomialStateSpace(1, feedthrough=False).fit(u, y)
+    >>> decoupled = pnlss.decouple(1)  # one function
+    >>> bool(np.allclose(decoupled.simulate(u, y[:20]), y, atol=1e-4))
+    True
+    """
+
+    n_states: int
+    degree: int = 3
+    feedthrough: bool = True
+    model: DecoupledStateSpace | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "n_states", as_count("n_states", self.n_states))
+        if self.degree not in (2, 3):
+            raise InputError(f"`degree` must be 2 or 3. Got {self.degree!r}.")
+
+    def fit(
+        self,
+        u: object,
+        y: object,
+        *,
+        validation: Any = 0.25,
+        max_steps: int = 40,
+        rng: int | np.random.Generator = 0,
+        progress: bool | Callable[..., None] = True,
+    ) -> PolynomialStateSpace:
+        """Fit the free run; options as for `DecoupledStateSpace.fit`. Returns the fitted model."""
+        m = self.n_states + Signals.read(u, y).n_inputs
+        bases = [Monomial(q) for q in range(2, self.degree + 1) for _ in range(comb(m + q - 1, q))]
+        model = DecoupledStateSpace(self.n_states, bases, feedthrough=self.feedthrough)._with_fixed_functions()
+        model.fit(u, y, n_starts=1, validation=validation, max_steps=max_steps, rng=rng, progress=progress)
+        return PolynomialStateSpace(self.n_states, self.degree, self.feedthrough, model)
+
+    @property
+    def fitted(self) -> DecoupledStateSpace:
+        """The same model as a decoupled state space with many functions."""
+        if self.model is None:
+            raise InputError("The model must be fitted first: call fit(u, y), which returns it.")
+        return self.model
+
+    @property
+    def n_parameters(self) -> int:
+        """A, B, C, D, c_y, E and F, as far as they may move; initial states do not count."""
+        return self.fitted.n_parameters
+
+    def simulate(self, u: object, y_init: Any = None) -> ndarray:
+        """Run freely; see `DecoupledStateSpace.simulate`."""
+        return self.fitted.simulate(u, y_init)
+
+    def decouple(
+        self,
+        ranks: int | Sequence[int],
+        degrees: int | Sequence[int] | None = None,
+        *,
+        n_samples: int = _SAMPLES,
+        n_starts: int = 16,
+        rng: int | np.random.Generator = 0,
+        progress: bool | Callable[..., None] = True,
+    ) -> DecoupledStateSpace:
+        """Replace the polynomials by a decoupling of them, found from values and Jacobians along the training run.
+
+        What comes back meets the polynomials, not the records: go on with
+        ``DecoupledStateSpace(n_states, ranks=..., degrees=...).fit(u, y, start=decoupled)``.
+        """
+        step, points = self.fitted.step, self.fitted.fitted.points
+        generator = as_generator(rng)
+        count = min(len(points), as_count("n_samples", n_samples, least=2))
+        X = points[generator.choice(len(points), count, replace=False)]
+        samples = Samples(X, F=step(X), J=step.jacobian(X), inputs=step.inputs, outputs=step.outputs)
+        shape = self.degree if degrees is None else degrees
+        result = decouple(
+            samples, ranks, shape, linear=True, solver=VarPro(lam=100.0), n_starts=n_starts, rng=generator,
+            progress=progress,
+        )  # fmt: skip
+        other = DecoupledStateSpace(self.n_states, ranks=ranks, degrees=shape, feedthrough=self.feedthrough)
+        return other._with_step(result.decoupling, self.fitted.fitted)
+
+    def __repr__(self) -> str:
+        size = "not fitted" if self.model is None else f"{self.n_parameters} parameters"
+        return f"PolynomialStateSpace({self.n_states} states, degree {self.degree}, {size})"
