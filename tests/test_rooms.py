@@ -44,6 +44,8 @@ FACADES = {
     ("fit/_result.py", "Result", "plot_starts"),
     ("fit/_result.py", "Result", "plot_fit"),
     ("fit/_result.py", "Result", "report"),
+    ("fit/_result.py", "Result", "save"),
+    ("fit/_result.py", "Result", "load"),
     ("fit/_result.py", "Result", "_repr_html_"),
     ("fit/_recognise.py", "Recognition", "_repr_html_"),
     ("fit/_select.py", "Selection", "plot"),

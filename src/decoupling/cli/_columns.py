@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ._options import Command, name_list
+from ._options import Command, NameList
 
 if TYPE_CHECKING:
     from ..model._decoupling import Decoupling
     from ..samples.readers._table import Reading
 
-FORMULAS = ("text", "latex", "python", "c")
+FORMULAS = ("text", "latex", "python", "c", "matlab")
 
 
 @dataclass(frozen=True)
@@ -55,10 +55,10 @@ def column_options(command: Command) -> Command:
             help="Ask for columns such as dy/dx1, or ignore them. They are used where all are there if left out.",
         ),
         click.option(
-            "--outputs", type=name_list, metavar="NAME,...", default=None, help="Columns that are outputs: y or 3."
+            "--outputs", type=NameList(), metavar="NAME,...", default=None, help="Columns that are outputs: y or 3."
         ),
         click.option(
-            "--inputs", type=name_list, metavar="NAME,...", default=None, help="Columns that are inputs: x1,x2 or 1,2."
+            "--inputs", type=NameList(), metavar="NAME,...", default=None, help="Columns that are inputs: x1,x2 or 1,2."
         ),
     ):
         command = option(command)

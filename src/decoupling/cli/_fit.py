@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 
 from ._columns import FORMULAS, Columns, column_options, written_formula
+from ._look import chosen_columns
 from ._options import (
     FileName,
+    GivenFile,
     basis_class,
     basis_option,
     command_line,
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
 _SOLVERS = ("varpro", "constr", "proj", "zniyed", "hollander", "dreesen")
 _ALTERNATING = ("constr", "proj", "zniyed")  # they choose lam in two stages unless told otherwise
 _WITHOUT_LAM = ("hollander", "dreesen")
+_KEPT = 1_000_000  # numbers of samples that go into a model file
 _VALUES_ONLY = (
     "Values only: the file has no Jacobians. varpro does without; for other solvers add --estimate-jacobians."
 )
@@ -34,7 +37,7 @@ _ESTIMATED = "Jacobians were estimated from the values, which costs accuracy: co
 
 
 @click.command()
-@click.argument("file")
+@click.argument("file", type=GivenFile())
 @column_options
 @click.option(
     "--estimate-jacobians", is_flag=True, help="Estimate Jacobians from the values: for solvers that need them."
@@ -43,7 +46,8 @@ _ESTIMATED = "Jacobians were estimated from the values, which costs accuracy: co
     "--ranks",
     type=ranks_or_auto,
     metavar="N,N,...|auto",
-    required=True,
+    default="auto",
+    show_default=True,
     help="Internal functions per layer, input first: 2,2. With auto they are chosen, see `decouple select`.",
 )
 @click.option(
@@ -145,6 +149,9 @@ def fit(
 ) -> None:
     """Decouple the samples in FILE.
 
+    With a table and nothing else, it says what it found in the file, asks for inputs and outputs (or takes the last
+    column as output where there is nobody to ask), and chooses ranks and degrees.
+
     FILE is a table (.csv, .tsv, .parquet, .npy) whose columns are named by --inputs and --outputs, or an .npz or .mat
     file with arrays X (S, m), F (S, n) and J (S, n, m); F or J may be missing, and weights (S,), (S, n) or (S, n, n)
     may be there. A .zarr store or an .h5 file with these arrays is read a portion at a time. Without Jacobians values
@@ -152,6 +159,7 @@ def fit(
 
     \b
     Examples:
+      decouple fit data.csv
       decouple fit data.csv --inputs x1,x2 --outputs y --ranks 2 --degrees 3 --formula text
       decouple fit samples.npz --ranks 2,2 --degrees 3,3 --model model.safetensors --report report.html
       decouple fit data.zarr --ranks 3 --degrees 3 --scheduler tcp://10.0.0.1:8786
@@ -174,9 +182,12 @@ def fit(
         raise click.UsageError("Give --validation or --holdout, not both.")
     if lam is not None and solver in _WITHOUT_LAM:
         raise click.UsageError(f"--lam is the weight of the values, which the solver {solver} does not use.")
+    told: tuple[str, ...] = ()
+    if inputs is None and outputs is None:
+        inputs, outputs, told = chosen_columns(file, silent=quiet or as_json)
     columns = Columns(inputs, outputs, jacobians, drop_missing, order)
     reading = columns.read(file)
-    samples, notes = reading.samples, reading.notes
+    samples, notes = reading.samples, (*told, *reading.notes)
     judged = None if validation is None else columns.read(validation).samples
     if holdout is not None:
         samples, judged = samples.split(holdout, rng=seed)
@@ -211,7 +222,8 @@ def fit(
         progress=silent if quiet else True,
     )
     if model_path is not None:
-        result.decoupling.save(model_path)
+        kept = samples.in_memory and samples.n_numbers <= _KEPT
+        result.save(model_path, samples=kept)
     model = result.decoupling
     written = None if formula is None else written_formula(model, formula, model.inputs, model.outputs)
     if report_path is not None:

@@ -6,7 +6,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ._options import FileName, basis_class, command_line, model_option, name_list, output_options, seed_option
+from ._options import (
+    FileName,
+    GivenFile,
+    basis_class,
+    command_line,
+    model_option,
+    name_list,
+    output_options,
+    seed_option,
+)
 
 if TYPE_CHECKING:
     from numpy import ndarray
@@ -32,7 +41,7 @@ def function_list(text: str) -> tuple[str, ...]:
 
 
 @click.command()
-@click.argument("file")
+@click.argument("file", type=GivenFile())
 @input_option
 @click.option(
     "--output", "outputs", type=name_list, metavar="NAME,...", required=True, help="Columns that are outputs: y or 2."
@@ -159,7 +168,7 @@ def _narx(
     model = PolynomialNARX(n_u=1, n_y=2).fit(u, y).decouple(rank, rng=seed, progress=not quiet)
     model = model.refine(u, y, progress=not quiet)
     if model_path is not None:
-        model.decoupling.save(model_path)
+        model.save(model_path)
     if report_path is not None:
         model.report(report_path)
     simulated = model.simulate(u, y[: min(50, len(y) // 4)])
@@ -191,7 +200,7 @@ def _tell(found: dict[str, Any], *, as_json: bool, quiet: bool) -> None:
 
 @click.command()
 @click.argument("model")
-@click.argument("file")
+@click.argument("file", type=GivenFile())
 @input_option
 @click.option(
     "--output",
@@ -238,12 +247,11 @@ def _inputs(file: str, inputs: tuple[str, ...]) -> ndarray:
     from pathlib import Path
 
     from .._support._errors import InputError, SampleFileError
-    from ..samples.readers._csv import CsvTable
+    from ..samples.readers._any_file import open_table
 
-    path = Path(file)
-    if not path.is_file() or path.suffix.lower() not in (".csv", ".tsv"):
-        raise SampleFileError(f"`{file}` must be a .csv or .tsv file where no --output is given. It is none.")
-    table = CsvTable(path, delimiter="\t" if path.suffix.lower() == ".tsv" else None)
+    table = open_table(Path(file)) if Path(file).is_file() else None
+    if table is None:
+        raise SampleFileError(f"`{file}` must be a .csv, .tsv or .parquet file where no --output is given. It is none.")
     for name in inputs:
         if name not in table.names:
             raise InputError(f"`--input` must name columns of `{file}`. Got {name!r}; it has {', '.join(table.names)}.")

@@ -17,6 +17,7 @@ from .._support._errors import DecouplingError, DecouplingWarning
 from ._demo import demo
 from ._fit import fit
 from ._identify import identify, simulate
+from ._models import export, plot, predict, report
 from ._reproduce import reproduce
 from ._screen import say
 from ._select import select
@@ -29,7 +30,7 @@ def decouple() -> None:
     """Write multivariate functions as layers of univariate ones: f(x) = W_L g_L(W_(L-1) ... g_1(W_0 x))."""
 
 
-for command in (demo, fit, select, show, identify, simulate, reproduce):
+for command in (demo, fit, select, predict, show, plot, report, export, identify, simulate, reproduce):
     decouple.add_command(command)
 
 

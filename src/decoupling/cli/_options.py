@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any, Literal
 
 import click
+from click.shell_completion import CompletionItem
 
 Command = Callable[..., None]
 
@@ -46,6 +47,58 @@ def output_options(command: Command) -> Command:
     return click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")(command)
 
 
+class GivenFile(click.ParamType):  # type: ignore[type-arg]
+    """A file to read; whoever reads it says what is wrong with it."""
+
+    name = "file"
+
+    def shell_complete(
+        self,
+        ctx: click.Context,  # noqa: ARG002 (the interface of click)
+        param: click.Parameter,  # noqa: ARG002
+        incomplete: str,
+    ) -> list[CompletionItem]:
+        return [CompletionItem(incomplete, type="file")]
+
+
+class NameList(click.ParamType):  # type: ignore[type-arg]
+    """Names of columns separated by commas; a shell completes those of the file that was typed before."""
+
+    name = "names"
+
+    def convert(
+        self,
+        value: Any,
+        param: click.Parameter | None,  # noqa: ARG002 (the interface of click)
+        ctx: click.Context | None,  # noqa: ARG002
+    ) -> tuple[str, ...]:
+        return value if isinstance(value, tuple) else name_list(value)
+
+    def shell_complete(
+        self,
+        ctx: click.Context,
+        param: click.Parameter,  # noqa: ARG002 (the interface of click)
+        incomplete: str,
+    ) -> list[CompletionItem]:
+        from pathlib import Path
+
+        from .._support._errors import DecouplingError
+        from ..samples.readers._any_file import open_table
+
+        before, _, begun = incomplete.rpartition(",")
+        try:
+            table = open_table(Path(ctx.params.get("file") or ""))
+        except (DecouplingError, OSError):
+            return []
+        names = () if table is None else table.names
+        taken = before.split(",")
+        return [
+            CompletionItem(f"{before},{name}" if before else name)
+            for name in names
+            if name.startswith(begun) and name not in taken
+        ]
+
+
 class FileName(click.ParamType):  # type: ignore[type-arg]
     """A file name with one of these endings: another one would lie about what is inside."""
 
@@ -53,6 +106,14 @@ class FileName(click.ParamType):  # type: ignore[type-arg]
 
     def __init__(self, *endings: str) -> None:
         self.endings = endings
+
+    def shell_complete(
+        self,
+        ctx: click.Context,  # noqa: ARG002 (the interface of click)
+        param: click.Parameter,  # noqa: ARG002
+        incomplete: str,
+    ) -> list[CompletionItem]:
+        return [CompletionItem(incomplete, type="file")]
 
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
         if not value.lower().endswith(self.endings):

@@ -9,6 +9,7 @@ import click
 from ._columns import Columns, column_options
 from ._options import (
     FileName,
+    GivenFile,
     basis_class,
     basis_option,
     linear_option,
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("file")
+@click.argument("file", type=GivenFile())
 @column_options
 @click.option(
     "--max-ranks",

@@ -14,6 +14,7 @@ from numpy import ndarray
 
 from .._support._checks import as_array
 from .._support._errors import InputError
+from ..bases import AbstractBasis
 from ..model._decoupling import Decoupling
 from ..samples._errors_of import jacobian_squares, relative_rmse_at, value_squares
 from ..samples._metrics import ratio
@@ -304,6 +305,30 @@ class Result:
         from ..report import write_report
 
         write_report(self, path, title=title, inputs=inputs, outputs=outputs)
+
+    def save(self, path: str | os.PathLike[str], *, samples: bool = True) -> None:
+        """Write the model with the record of its making to a .safetensors file.
+
+        `Result.load` reads it again, and `Decoupling.load` the model alone. With ``samples=False`` the file is small,
+        and the samples must be given to `Result.load`. Random generators, start values and solvers of your own are not
+        kept.
+        """
+        from ..write._result_file import save_result
+
+        save_result(self, path, samples=samples)
+
+    @classmethod
+    def load(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        samples: Samples | None = None,
+        bases: Sequence[type[AbstractBasis]] = (),
+    ) -> Result:
+        """Read what `save` wrote; `samples` where they were not saved, `bases` for basis classes of your own."""
+        from ..write._result_file import load_result
+
+        return load_result(path, samples, bases)
 
     def __repr__(self) -> str:
         errors = [f"Error(J) {self.error_jacobian:.2e}"] if self.samples.has_jacobians else []

@@ -536,7 +536,7 @@ class Decoupling(ReadOnlyArrays):
 
     def formula(
         self,
-        kind: Literal["text", "html", "latex", "python", "c", "sympy"] = "text",
+        kind: Literal["text", "html", "latex", "python", "c", "matlab", "sympy"] = "text",
         *,
         inputs: Collection[str] | None = None,
         outputs: Collection[str] | None = None,
@@ -549,9 +549,9 @@ class Decoupling(ReadOnlyArrays):
         kind
             "text", "html" and "latex" for reading; "python", the source of a function f of the inputs that takes
             numbers or arrays and returns a tuple; "c", the source of ``void f(const double *x, double *y)`` in C99;
-            "sympy", a tuple of expressions. The sources compute functions by the recurrence of their basis, so that
-            high degrees lose no digits. The others write polynomials in powers of their argument, less the middle of
-            the domain, whatever their basis.
+            "matlab", the source of ``y = f(x)`` of a vector, for MATLAB and Octave; "sympy", a tuple of expressions.
+            The sources compute functions by the recurrence of their basis, so that high degrees lose no digits. The
+            others write polynomials in powers of their argument, less the middle of the domain, whatever their basis.
         inputs, outputs
             Names of the variables; by default those of the model, and x1, x2, ... and y1, y2, ... where it has none.
             For "python" and "sympy" they must be Python names; names of the model are changed into such.

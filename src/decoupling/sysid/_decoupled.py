@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -13,12 +13,15 @@ from jaxtyping import Float
 from numpy import ndarray
 
 from .._support._errors import InputError
+from ..bases import AbstractBasis
 from ..fit._result import Result
 from ..model._decoupling import Decoupling
 from ..model._functions import Functions, Outside
 from ..write._formula import Kind
+from ..write._stepping import as_language, narx_source
 from ._abstract import AbstractNARX, Training
 from ._free_run import Step, step_of
+from ._narx_file import load_narx, save_narx
 from ._realisation import n_lagged, realised
 from ._refine import RefineRow, refine
 from ._signals import Range
@@ -148,6 +151,23 @@ class DecoupledNARX(AbstractNARX):
     def formula(self, kind: Kind = "text", *, digits: int | None = None) -> Any:
         """The model written out in u(t), u(t-1), ..., y(t-1), ..., as measured; see `Decoupling.formula`."""
         return self.decoupling.formula(kind, digits=digits)
+
+    def step_source(self, language: str = "c") -> str:
+        """A function ``step(state, u)`` in C99 or MATLAB that runs the model sample by sample.
+
+        The state holds u(t-1), ..., u(t-n_u), y(t-1), ..., y(t-n_y), as measured. C: ``void step(double *state, const
+        double *u, double *y)``; MATLAB and Octave: ``[state, y] = step(state, u)``.
+        """
+        return narx_source(self.decoupling, self.lags.n_u, self.lags.n_y, self.lags.n_inputs, as_language(language))
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the model to a .safetensors file, with the result that it came from; `load` reads it again."""
+        save_narx(path, self)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str], *, bases: Sequence[type[AbstractBasis]] = ()) -> DecoupledNARX:
+        """Read what `save` wrote; `bases` for basis classes of your own."""
+        return cls(**load_narx(path, bases))
 
     def plot(self, *, dark: bool = False) -> Figure:
         """Draw the block diagram from u(t), u(t-1), ..., y(t-1), ... to y(t), as measured.

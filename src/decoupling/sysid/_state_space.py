@@ -30,6 +30,7 @@ from ..fit._layer_bases import layer_bases
 from ..model._decoupling import Decoupling
 from ..model._functions import Outside
 from ..write._formula import Kind
+from ..write._stepping import as_language, state_space_source
 from ._beginning import free_parts
 from ._decoupled import on_range
 from ._descent import Usual
@@ -518,6 +519,20 @@ class DecoupledStateSpace:
         and outputs.
         """
         return self.step.formula(kind, digits=digits)
+
+    def step_source(self, language: str = "c") -> str:
+        """A function ``step(state, u)`` in C99 or MATLAB that runs the model sample by sample.
+
+        C: ``void step(double *state, const double *u, double *y)``, which computes the outputs and overwrites the
+        states; MATLAB and Octave: ``[state, y] = step(state, u)``. Simulink takes either. Models with `oversample`
+        above 1 look ahead and cannot be run so.
+        """
+        if self.oversample > 1:
+            raise InputError(
+                f"`oversample` must be 1 to run a model sample by sample: in between, inputs are interpolated from "
+                f"later ones. Got {self.oversample}."
+            )
+        return state_space_source(self.step, self.n_states, as_language(language))
 
     def save_onnx(self, path: str | os.PathLike[str], **options: Any) -> None:
         """Write one step as ONNX; options as for `Decoupling.save_onnx`."""

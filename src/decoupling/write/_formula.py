@@ -12,11 +12,11 @@ from ..model._decoupling import Decoupling
 from ..model._names import RESERVED, Name, is_python_name, label, names, python_names
 from ._equations import rounding
 from ._reading import READ, reading
-from ._source import c_source, python_source
+from ._source import c_source, matlab_source, python_source
 from ._sympy import sympy_expressions
 
-Kind = Literal["text", "html", "latex", "python", "c", "sympy"]
-KINDS = (*READ, "python", "c", "sympy")
+Kind = Literal["text", "html", "latex", "python", "c", "matlab", "sympy"]
+KINDS = (*READ, "python", "c", "matlab", "sympy")
 _DIGITS = 4  # for reading
 
 
@@ -38,6 +38,8 @@ def formula(
     written, rounded = rounding(digits), digits is not None
     if kind == "c":
         return c_source(model, x, y, written, rounded=rounded)
+    if kind == "matlab":
+        return matlab_source(model, x, y, written, rounded=rounded)
     x_names, y_names = _python_names(x, given=inputs is not None), _python_names(y, given=outputs is not None)
     if kind == "sympy":
         return sympy_expressions(model, x_names, y_names, written, rounded=rounded)

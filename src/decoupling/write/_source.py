@@ -1,4 +1,4 @@
-"""A decoupling as source code: plain arithmetic, in Python for numbers and arrays alike, or in C99.
+"""A decoupling as source code: plain arithmetic, in Python for numbers and arrays alike, in C99, or in MATLAB.
 
 Functions are computed by the recurrence of their basis at t = (u - middle) / half, which costs no digits on the domain
 whatever the degree.
@@ -66,6 +66,20 @@ def c_source(model: Decoupling, x: tuple[Name, ...], y: tuple[Name, ...], shown:
     # Stored last, so that x and y may be the same memory.
     lines += [f"    y[{i}] = {name.text};" for i, name in enumerate(values)]
     return "\n".join([*lines, "}"]) + "\n"
+
+
+def matlab_source(model: Decoupling, x: tuple[Name, ...], y: tuple[Name, ...], shown: Shown, *, rounded: bool) -> str:
+    """A function y = f(x) of a vector, for MATLAB and Octave; names are in comments alone."""
+    entries = tuple(Name(f"x({i + 1})") for i in range(len(x)))
+    values = tuple(Name("out", (i + 1,)) for i in range(len(y)))
+    body = _Matlab(shown, (*entries, *values))
+    for e in equations(model, entries, values, shifted=False, rounded=rounded):
+        body.write(e)
+    lines = ["function y = f(x)", f"% {model!r}"]
+    lines += [f"%   {entry.text}: {label(name.text)}" for entry, name in zip(entries, x, strict=True)]
+    lines += [f"%   y({i + 1}): {label(name.text)}" for i, name in enumerate(y)]
+    lines += [*body.lines, f"y = [{'; '.join(name.text for name in values)}];", "end"]
+    return "\n".join(lines) + "\n"
 
 
 def recursion_source(model: Decoupling) -> str:
@@ -209,6 +223,20 @@ class _C(_AbstractSource):
         text = argument
         for end, beyond in ((high, ">"), (low, "<")):
             text = f"({argument} {beyond} {end!r} ? {end!r} : {text})" if np.isfinite(end) else text
+        return text
+
+
+@final
+class _Matlab(_AbstractSource):
+    names: ClassVar = {name: name for name in ("cos", "sin", "tanh", "exp", "log", "abs")}
+
+    def assignment(self, target: str, value: str) -> str:
+        return f"{target} = {value};"
+
+    def clip(self, argument: str, low: float, high: float) -> str:
+        text = argument
+        for end, called in ((low, "max"), (high, "min")):
+            text = f"{called}({text}, {end!r})" if np.isfinite(end) else text
         return text
 
 

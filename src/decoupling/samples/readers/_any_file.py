@@ -24,6 +24,14 @@ KINDS = ".zarr, .h5, .npz, .npy, .csv, .tsv, .parquet or .mat"
 _NUMBERED = "has no names: its columns are numbered from 1."
 
 
+def open_table(file: Path) -> AbstractTable | None:
+    """The table in a file of text or in Parquet, whose columns are known before they are read; None for other files."""
+    ending = file.suffix.lower()
+    if ending in (".csv", ".tsv", ".txt"):
+        return CsvTable(file, delimiter="\t" if ending == ".tsv" else None)
+    return ParquetTable(file) if ending in (".parquet", ".pq") else None
+
+
 def read_samples(
     path: str | os.PathLike[str],
     *,
@@ -55,11 +63,9 @@ def read_samples(
     for argument, value in (("order", order), ("arrays", arrays)):
         if value is not None and ending not in (".npz", ".mat"):
             raise InputError(f"`{argument}` must be left out for {file.name}: it is for arrays of .npz and .mat files.")
-    table: AbstractTable
-    if ending in (".csv", ".tsv", ".txt"):
-        table = CsvTable(file, delimiter="\t" if ending == ".tsv" else None)
-    elif ending in (".parquet", ".pq"):
-        table = ParquetTable(file)
+    table = open_table(file)
+    if table is not None:
+        pass
     elif ending == ".npy":
         columns = read_npy(file)
         numbered = list(columns) == [str(i + 1) for i in range(len(columns))]

@@ -1,0 +1,80 @@
+"""What `decouple fit` does with a table of which it is told nothing: it looks, says what it sees, and asks."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from ._options import name_list
+
+if TYPE_CHECKING:
+    from ..samples.readers._look import Look
+
+_SHOWN = 40  # columns
+
+Chosen = tuple[tuple[str, ...] | None, tuple[str, ...] | None, tuple[str, ...]]
+
+
+def chosen_columns(file: str, *, silent: bool) -> Chosen:
+    """Inputs and outputs of a table, and notes; None for files that hold the arrays X, F and J."""
+    from .._support._errors import InputError
+    from ..samples.readers._any_file import open_table
+    from ..samples.readers._look import look
+
+    table = open_table(Path(file)) if Path(file).is_file() else None
+    if table is None:
+        return None, None, ()
+    found = look(table)
+    usable = found.usable
+    if len(usable) < 2:
+        raise InputError(
+            f"`{file}` must have at least two columns of numbers that vary, an input and an output. It has "
+            f"{', '.join(usable) or 'none'}."
+        )
+    if not silent:
+        _show(found, file)
+    if not silent and sys.stdin.isatty():
+        outputs = _asked("Outputs, separated by commas", (usable[-1],), usable)
+        inputs = _asked("Inputs", tuple(n for n in usable if n not in outputs), usable)
+        return inputs, outputs, _series_note(found, file, inputs, outputs)
+    inputs, outputs = usable[:-1], usable[-1:]
+    note = f"Output: {outputs[0]}, the last column of numbers, since none was named; name others with --outputs."
+    return inputs, outputs, (note, *_series_note(found, file, inputs, outputs))
+
+
+def _show(found: Look, file: str) -> None:
+    from ._screen import plain_table, print_table, printable
+
+    table = plain_table(f"{file}: {found.n_rows} rows, {len(found.columns)} columns")
+    for column in found.columns[:_SHOWN]:
+        table.add_row(printable(column.name), column.words)
+    if len(found.columns) > _SHOWN:
+        table.add_row("…", f"and {len(found.columns) - _SHOWN} more")
+    print_table(table)
+
+
+def _asked(question: str, proposed: tuple[str, ...], known: tuple[str, ...]) -> tuple[str, ...]:
+    """Names of columns, asked for until all of them are known."""
+
+    def checked(text: str) -> tuple[str, ...]:
+        names = name_list(text)
+        for name in names:
+            if name not in known:
+                raise click.BadParameter(f"{name!r} is not one of {', '.join(known)}.")
+        return names
+
+    quoted = ",".join(f'"{name}"' if "," in name else name for name in proposed)
+    answer: tuple[str, ...] = click.prompt(question, default=quoted, value_proc=checked)
+    return answer
+
+
+def _series_note(found: Look, file: str, inputs: tuple[str, ...], outputs: tuple[str, ...]) -> tuple[str, ...]:
+    if not found.series:
+        return ()
+    return (
+        f"The rows look like a time series: {found.series}. This model has no memory; for one that has, run: decouple "
+        f"identify {file} --input {','.join(inputs)} --output {','.join(outputs)}",
+    )

@@ -1,0 +1,117 @@
+"""From a file to a model and from a model file to everything else, on the command line."""
+
+import subprocess
+import sys
+
+import click
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+import decoupling as dc
+from decoupling.cli._look import chosen_columns
+from decoupling.cli._main import decouple
+from decoupling.cli._options import NameList
+from decoupling.samples.readers._csv import CsvTable
+from decoupling.samples.readers._look import look
+
+RNG = np.random.default_rng(0)
+X = RNG.uniform(-1, 1, (60, 2))
+Y = (X[:, 0] + X[:, 1]) ** 3
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    lines = [f"{a},{b},north,7,{y}" for (a, b), y in zip(X, Y, strict=True)]
+    (tmp_path / "data.csv").write_text("\n".join(["lift,load,site,rig,flow", *lines]))
+    samples = dc.Samples(X, F=Y[:, None], inputs=["lift", "load"], outputs=["flow"])
+    dc.decouple(samples, 1, 3, progress=False).save(tmp_path / "model.safetensors")
+    return tmp_path
+
+
+def run(*arguments):
+    done = CliRunner().invoke(decouple, arguments, catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    return done.output
+
+
+def test_a_look_tells_numbers_texts_constants_and_times(tmp_path):
+    file = tmp_path / "a.csv"
+    rows = [f"2024-05-{d + 1:02d},{d},x,1,{RNG.normal()}" for d in range(25)]
+    file.write_text("\n".join(["when,time [s],kind,rig,y", *rows]))
+    found = look(CsvTable(file))
+    assert [c.kind for c in found.columns] == ["time", "time", "text", "constant", "number"]
+    assert found.usable == ("y",) and "`when` holds times" in found.series and found.n_rows == 25
+
+
+def test_rows_that_hardly_change_are_a_time_series(tmp_path):
+    t = np.arange(200) / 10
+    np.savetxt(tmp_path / "a.csv", np.stack([np.sin(t), np.cos(t)], axis=1), delimiter=",", header="u,y", comments="")
+    assert "`u`, `y` hardly change from row to row" in look(CsvTable(tmp_path / "a.csv")).series
+    _, _, notes = chosen_columns(str(tmp_path / "a.csv"), silent=True)
+    assert "decouple identify" in notes[1] and "--input u --output y" in notes[1]
+
+
+def test_fit_with_a_table_alone_says_what_it_found_and_chooses(folder):
+    out = run("fit", "data.csv", "--ranks", "1", "--degrees", "3", "--model", "new.safetensors")
+    assert "60 rows, 5 columns" in out and "always 7" in out and "text" in out
+    assert "Output: flow, the last column of numbers" in out and "exact" in out
+    assert dc.Result.load(folder / "new.safetensors").decoupling.inputs == ("lift", "load")
+
+
+def test_fit_asks_on_a_terminal(folder, monkeypatch):
+    answers = iter([("lift",), ("load", "flow")])
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True)
+    monkeypatch.setattr("decoupling.cli._look._asked", lambda *_: next(answers))
+    assert chosen_columns("data.csv", silent=False)[:2] == (("load", "flow"), ("lift",))
+
+
+def test_predictions_are_the_models_and_rows_beyond_are_told(folder):
+    (folder / "new.csv").write_text("load,lift\n0.1,0.2\n9,9\n,1\n")
+    done = subprocess.run(
+        [sys.executable, "-c", "from decoupling.cli import main; main()", "predict", "model.safetensors", "new.csv"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    lines = done.stdout.splitlines()
+    assert lines[0] == "flow" and abs(float(lines[1]) - 0.3**3) < 1e-9 and lines[3] == '""'
+    assert "1 of 3 rows lie beyond" in done.stderr and "1 rows with missing" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("kind", "ending", "piece"),
+    [("c", "c", "void f("), ("python", "py", "def f("), ("matlab", "m", "function y = f(x)"), ("latex", "tex", "\\")],
+)
+def test_models_are_exported_beside_their_files(folder, kind, ending, piece):
+    assert f"model.{ending}" in run("export", "model.safetensors", "--to", kind)
+    assert piece in (folder / f"model.{ending}").read_text()
+
+
+def test_pictures_and_pages_come_from_the_file_and_wrong_endings_are_refused(folder):
+    run("plot", "model.safetensors", "--what", "functions", "--file", "g.svg")
+    run("report", "model.safetensors")
+    assert "<svg" in (folder / "g.svg").read_text() and "flow" in (folder / "model.html").read_text()
+    for words in (
+        ["plot", "model.safetensors", "--file", "a.onnx"],
+        ["report", "model.safetensors", "--file", "a.png"],
+        ["export", "model.safetensors", "--to", "c", "--file", "a.onnx"],
+        ["fit", "data.csv", "--model", "model.onnx"],
+    ):
+        done = CliRunner().invoke(decouple, words)
+        assert done.exit_code == 2 and "must end in" in done.output
+
+
+def test_a_model_alone_has_no_page(folder):
+    dc.systems.f2().save(folder / "alone.safetensors")
+    with pytest.raises(dc.InputError, match="must hold its samples"):
+        run("report", "alone.safetensors")
+
+
+def test_names_of_columns_are_completed(folder):
+    command = decouple.commands["fit"]
+    context = click.Context(command)
+    context.params["file"] = str(folder / "data.csv")
+    found = NameList().shell_complete(context, command.params[0], "lift,l")
+    assert [item.value for item in found] == ["lift,load"]
