@@ -198,6 +198,21 @@ def test_a_tensor_is_decomposed_without_functions(dims, S, name):
     assert fit.error < 1e-6 and fit.found_by.startswith(name) and fit.found_by in repr(fit)
 
 
+def test_algebra_alone_and_least_squares_alone_can_be_asked_for():
+    rng = np.random.default_rng(4)
+    W = [rng.normal(size=size) for size in ((2, 3), (2, 2), (3, 2))]
+    J = tensor_by_definition(W, [rng.normal(size=(12, 2)) for _ in range(2)])
+    algebra, als = (dc.paratuck(J, (2, 2), method=method, max_steps=3) for method in ("algebra", "als"))
+    assert algebra.found_by == "algebraic ParaTuck-2" and algebra.n_steps == 0 and algebra.error < 1e-12
+    assert als.found_by.startswith("random start") and als.n_steps == 3
+    with pytest.raises(dc.InputError, match=r"9 slices.* Got ranks .2, 2. and 8 slices"):
+        dc.paratuck(J[:8], (2, 2), method="algebra")
+    with pytest.raises(dc.InputError, match='use method="als"'):
+        dc.paratuck(J, (2, 2, 2), method="algebra")
+    with pytest.raises(dc.InputError, match="`method` must be"):
+        dc.paratuck(J, (2, 2), method="svd")
+
+
 def test_three_layers_are_fitted_by_least_squares():
     rng = np.random.default_rng(2)
     J = rng.normal(size=(12, 3, 3))

@@ -359,6 +359,14 @@ def test_a_given_model_is_polished_where_starts_run_one_at_a_time(monkeypatch):
     assert result.error_jacobian < 1e-6 and np.isfinite(result.starts[0].objective)
 
 
+def test_a_poor_given_start_with_many_unknowns_gets_a_last_layer_that_fits(monkeypatch):
+    monkeypatch.setattr("decoupling.solvers._rows._DENSE_UP_TO", 3)
+    rng = np.random.default_rng(0)
+    poor = dc.Decoupling([*F2.W[:2], 100.0 * rng.normal(size=(3, 2))], F2.g)
+    result = recover(F2, sampled(F2, 30), solver=dc.VarPro(start=poor, polish_steps=1, ridge=0.0), n_starts=1)
+    assert result.history.objective[0] < 1e-12
+
+
 def test_one_singular_normal_matrix_does_not_stop_the_others():
     least = 1.0 + 1e-14  # what the diagonal becomes with the least damping
     M = np.stack([np.eye(2), [[1.0, least], [least, 1.0]]])

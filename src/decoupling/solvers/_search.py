@@ -206,13 +206,25 @@ class Search:
             starts = descent.index[best]
         else:
             descent = Descent(theta, np.zeros(size), np.arange(size), 0, np.zeros(size, dtype=bool))
-            starts, whole = np.arange(size), theta
+            starts, whole = np.arange(size), theta if self.equations.small else self._with_better_last_layer(theta)
         self._tabulate(descent, size)
         if self.eliminates and first == 0 and self.given is not None:
             # A last layer with more functions than inputs is not what elimination would find again.
             self._polish([t[:1] for t in theta], descent, np.array([0]), first)
         if starts.size:
             self._polish(whole, descent, starts, first)
+
+    def _with_better_last_layer(self, theta: Parameters) -> Parameters:
+        """A given start with many unknowns, or its inner layers in the core with a last layer fitted to the data.
+
+        Where conjugate gradients are all there is, they would take most of their steps for what least squares do.
+        """
+        equations = self.equations
+        if equations.fixed is not None:
+            return theta
+        fitted = equations.with_last_layer(equations.core.enter(theta[: 2 * self.L - 1]))
+        costs = [float(equations.complete.linearise(one)[0][0]) for one in (theta, fitted)]
+        return fitted if costs[1] < costs[0] else theta
 
     def drawn(self, size: int, first: int) -> Parameters:
         """Start values for one batch; the very first one may be given."""

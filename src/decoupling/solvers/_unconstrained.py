@@ -17,7 +17,7 @@ from .._support._checks import as_array, as_count, as_counts, as_generator, as_n
 from .._support._errors import InputError
 from ..model._paratuck import ParaTuck
 from ._algebraic import cpd_directions
-from ._paratuck2 import decompose
+from ._paratuck2 import decompose, needed_samples
 from ._starts import MOST_STARTS
 from ._updates import (
     diagonal_equations,
@@ -65,6 +65,7 @@ def paratuck(
     J: object,
     ranks: int | Sequence[int],
     *,
+    method: str = "auto",
     n_starts: int = 10,
     max_steps: int = 500,
     rtol: float = 1e-8,
@@ -73,7 +74,9 @@ def paratuck(
     """Decompose a tensor into ParaTuck-L factors, without internal functions.
 
     One layer (a CPD) and two layers begin with an algebraic solution, where ranks and slices suffice: exact for exact
-    data. Random starts follow unless that was exact. All are improved by alternating least squares.
+    data. Random starts follow unless that was exact. All are improved by alternating least squares. With
+    ``method="algebra"`` the algebraic solution is the answer, as it is: CPD by generalised eigenvectors, or algebraic
+    ParaTuck-2.
 
     The factors are not unique. Components of a layer can be permuted, and scaled in W_(l-1), G^(l) and W_l; for L >= 2
     every slice can besides move a factor between the rows of two G's: ``G[0][s] * a, G[1][s] / a``. So columns of a
@@ -86,6 +89,9 @@ def paratuck(
         The tensor, slices first.
     ranks
         (r_1, ..., r_L), from input to output, or one number for one layer.
+    method
+        "auto" is algebra and then least squares; "algebra" is algebra alone, for one or two layers; "als" is
+        alternating least squares from random starts alone.
     n_starts
         Random starts, if the algebraic one is impossible or not exact.
     max_steps
@@ -105,6 +111,8 @@ def paratuck(
     """
     tensor = as_array("J", J, ("S", "n", "m"))
     widths = as_counts("ranks", ranks)
+    if method not in ("auto", "algebra", "als"):
+        raise InputError(f'`method` must be "auto", "algebra" or "als". Got {method!r}.')
     as_count("n_starts", n_starts, most=MOST_STARTS)
     as_count("max_steps", max_steps)
     as_number("rtol", rtol)
@@ -112,14 +120,27 @@ def paratuck(
         raise InputError("`J` must not be 0 everywhere: it has no factors to find.")
     generator = as_generator(rng)
     best: ParaTuckFit | None = None
-    name, start = _algebraic(tensor, widths, generator)
+    name, start = ("", None) if method == "als" else _algebraic(tensor, widths, generator)
     if start is not None:
-        best = _improved(tensor, *start, max_steps, rtol, lambda _: name)
+        best = _improved(tensor, *start, 0 if method == "algebra" else max_steps, rtol, lambda _: name)
+    if method == "algebra":
+        return _given_by_algebra(best, tensor, widths)
     if best is None or best.error > _EXACT:
         drawn = _drawn(tensor, widths, n_starts, generator)
         random = _improved(tensor, *drawn, max_steps, rtol, lambda b: f"random start {b + 1}")
         best = random if best is None or random.error < best.error else best
     return best
+
+
+def _given_by_algebra(found: ParaTuckFit | None, J: ndarray, ranks: tuple[int, ...]) -> ParaTuckFit:
+    if found is not None:
+        return found
+    S, n, m = J.shape
+    needs = "ranks of at least 2" if len(ranks) != 2 or min(ranks) < 2 else f"{needed_samples(*ranks)} slices"
+    raise InputError(
+        f'`method="algebra"` needs one layer, or two with {needs}, and r_1 <= m = {m} and r_L <= n = {n}, in a generic '
+        f'tensor. Got ranks {ranks} and {S} slices: use method="als".'
+    )
 
 
 Start = tuple[list[ndarray], list[ndarray]]  # W and G, with a batch axis first
