@@ -1,8 +1,9 @@
 """Compare our models with other packages on measured systems and write docs/peers.md: `make peers`.
 
 Every peer gets an environment of its own below .venv-peers, made on first use. One that cannot be installed or run
-gets a row that says so. Rows are kept in peers.json beside the page: with ``--only NAME`` one peer (or "ours") runs,
-with ``--on CONTEST`` on one data set, and the page is written again with the other rows as they were.
+gets a row that says so. Rows are kept in peers.json beside the page: with ``--only NAME`` one peer (or "state space" or
+"narx", which are ours) runs, with ``--on CONTEST`` on one data set, and the page is written again with the other rows
+as they were.
 """
 
 from __future__ import annotations
@@ -24,13 +25,14 @@ from .exchange import CONTESTS, Contest, Row, scored, write_data
 from .page import page, results
 from .roster import PEERS, Peer
 
+OURS = {"state space": ours.state_space, "narx": ours.narx}
 Rows = dict[str, dict[str, list[Row]]]  # by contest and by who wrote them
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.peers", description=__doc__)
     parser.add_argument("--output", default="docs", help="directory for peers.md and peers.json")
-    parser.add_argument("--only", choices=["ours", *(peer.name for peer in PEERS)], help="run one, keep other rows")
+    parser.add_argument("--only", choices=[*OURS, *(peer.name for peer in PEERS)], help="run one, keep other rows")
     parser.add_argument("--on", choices=list(CONTESTS), help="run on one data set, keep other rows")
     arguments = parser.parse_args()
     store = Path(arguments.output) / "peers.json"
@@ -71,8 +73,9 @@ def run_all(name: str, contest: Contest, source: Path, only: str | None) -> Iter
     for peer in PEERS:
         if only in (None, peer.name) and name in peer.models:
             yield peer.name, list(peer_rows(peer, name, contest, source))
-    if only in (None, "ours"):
-        yield "ours", list(ours.rows(name, contest))
+    for who, rows in OURS.items():
+        if only in (None, who):
+            yield who, list(rows(name, contest))
 
 
 def peer_rows(peer: Peer, name: str, contest: Contest, source: Path) -> Iterator[Row]:

@@ -65,6 +65,7 @@ class Row:
     failure: str = ""
     ours: bool = False
     n_minimal: int = 0  # without redundant numbers, where it is known
+    earlier: bool = False  # kept from a run before seconds were those of the processor
 
 
 def write_data(contest: Contest, path: Path) -> None:

@@ -33,12 +33,10 @@ def page(rows: dict[str, list[Row]]) -> str:
         pinned = ", ".join(requirement.replace("==", " ") for requirement in peer.requirements)
         models = dict.fromkeys(model for some in peer.models.values() for model, _ in some)
         notes.append(f"- **{' / '.join(models)}** ({pinned}). {peer.note}")
-    tables = [
-        part
-        for name, contest in CONTESTS.items()
-        for part in (f"## {contest.title}", results(contest, rows[name]), reading(contest, rows[name]))
-        if rows.get(name)
-    ]
+    tables: list[str] = []
+    for name, contest in CONTESTS.items():
+        if found := rows.get(name):
+            tables += [f"## {contest.title}", results(contest, found) + _footnote(found), reading(contest, found)]
     return "\n\n".join(
         [
             INTRODUCTION,
@@ -60,6 +58,15 @@ def results(contest: Contest, rows: list[Row]) -> str:
     return table(header, [_cells(row, len(header)) for row in sorted(rows, key=_rank)])
 
 
+def _footnote(rows: list[Row]) -> str:
+    if not any(row.earlier for row in rows):
+        return ""
+    return (
+        "\n\n† kept from an earlier run of the same scripts and versions of other packages, with our code of that "
+        "time; seconds by the clock."
+    )
+
+
 def _rank(row: Row) -> float:
     return row.rmse[0] if row.rmse and math.isfinite(row.rmse[0]) else math.inf
 
@@ -69,7 +76,7 @@ def _cells(row: Row, width: int) -> list[str]:
     if row.failure:
         return [name, row.failure.replace("|", "/"), *[""] * (width - 2)]
     errors = [f"{error:.3f}" if math.isfinite(error) else "diverged" for error in row.rmse]
-    return [name, _counts(row), *errors, f"{row.seconds:.1f}"]
+    return [name, _counts(row), *errors, f"{row.seconds:.1f}" + "†" * row.earlier]
 
 
 def reading(contest: Contest, rows: list[Row]) -> str:

@@ -82,6 +82,9 @@ CASES: dict[str, Case] = {
     "Silverbox, 3 functions": Case(
         _of_silverbox, {"n_states": 2, "functions": [Monomial(3), _TANH, _TANH]}, {}, "mV", 1e3, _SILVERBOX
     ),
+    "Silverbox, 3 states": Case(
+        _of_silverbox, {"n_states": 3, "functions": [Monomial(3), _TANH]}, {}, "mV", 1e3, _SILVERBOX
+    ),
     "Silverbox, oversampled": Case(
         _of_silverbox,
         {"n_states": 2, "functions": [Monomial(3), _TANH], "oversample": 2},
