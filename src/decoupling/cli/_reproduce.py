@@ -239,20 +239,48 @@ def benchmarks(runs: int, only: tuple[str, ...], quick: bool, **asked: Any) -> N
     Experiment("benchmarks", **asked).carry_out(run, write_benchmarks, benchmarks_markdown)
 
 
+def _steps_option() -> Callable[[Command], Command]:
+    return click.option(
+        "--steps", type=click.IntRange(min=1), default=6000, show_default=True, help="Steps of every training."
+    )
+
+
+def _students(case: str, runs: int, steps: int, quick: bool, asked: dict[str, Any]) -> None:
+    """One network, ours among others of the same size."""
+    from ..reproduce._students import run_students, students_markdown, write_students
+
+    run = partial(run_students, case, n_runs=runs, steps=steps)
+    if quick:
+        methods = ("ours, random start", "GELU, one hidden layer", "pruned", "original, 8 bits", "ours, 8 bits")
+        run = partial(run_students, case, n_runs=1, steps=200, epochs=1, inputs=(2000,), methods=methods)
+    name = f"{case}-students" if case in ("mnist", "fashion") else case
+    Experiment(name, **asked).carry_out(run, write_students, students_markdown)
+
+
 def _network_command(case: str, n_runs: int, what: str) -> None:
     """Add the command of one compression experiment."""
 
-    @reproduce.command(name=case, help=f"{what}\n\nFinished runs are kept in {case}-runs.jsonl, the network beside it.")
+    @reproduce.command(
+        name=case,
+        help=f"{what}\n\nFinished runs are kept in {case}-runs.jsonl, the network beside it. With --students the "
+        "network is trained to the end, and all that replaces its part has one size; files are then called "
+        f"{case}-students.",
+    )
     @runs_option(n_runs, "Draws of 200 images.")
+    @click.option("--students", is_flag=True, help="Ours among students, pruned and rounded networks of equal size.")
+    @_steps_option()
     @click.option("--quick", is_flag=True, help="One run of one size, within two minutes.")
     @experiment_options(case)
-    def command(runs: int, quick: bool, **asked: Any) -> None:
+    def command(runs: int, students: bool, steps: int, quick: bool, **asked: Any) -> None:
         from .._support._extras import needed
 
         needed("torch", "torch", f"decouple reproduce {case}")
         from ..reproduce._networks import networks_markdown, run_networks, write_networks
 
         check_quick(quick, runs, n_runs)
+        if students:
+            _students(case, 5 if runs == n_runs else runs, steps, quick, asked)
+            return
         run = partial(run_networks, case, n_runs=runs)
         if quick:
             run = partial(run_networks, case, n_runs=1, sizes=(0,), epochs=2)
@@ -263,3 +291,23 @@ _network_command("mnist", 15, "Compress an MNIST network: the part 80 to 10 repl
 _network_command(
     "fashion", 5, "Compress a FashionMNIST network: the part 512 to 10 replaced by decouplings and others."
 )
+
+
+def _student_command(case: str, what: str) -> None:
+    """Add the command of one network among others of the same size."""
+
+    @reproduce.command(name=case, help=f"{what}\n\nFinished runs are kept in {case}-runs.jsonl, the network beside it.")
+    @runs_option(5, "Draws of inputs.")
+    @_steps_option()
+    @click.option("--quick", is_flag=True, help="One run of some rows, trained little, within two minutes.")
+    @experiment_options(case)
+    def command(runs: int, steps: int, quick: bool, **asked: Any) -> None:
+        from .._support._extras import needed
+
+        needed("torch", "torch", f"decouple reproduce {case}")
+        check_quick(quick, runs, 5)
+        _students(case, runs, steps, quick, asked)
+
+
+_student_command("cnn", "The head of a convolutional network for FashionMNIST, 400 to 10, at 8 % of its parameters.")
+_student_command("tabular", "A regression with ten inputs, 10 to 1, at 5 % of its parameters.")

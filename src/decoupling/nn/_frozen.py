@@ -101,7 +101,7 @@ class _EqualPieces(nn.Module):
         n_pieces = len(knots) + 1
         h = float(knots[1] - knots[0])
         self.per_piece, self.shift, self.last = 1.0 / h, 1.0 - float(knots[0]) / h, n_pieces - 1
-        powers = table.unflatten(0, (n_pieces, -1)) * h ** torch.arange(table.shape[1]).to(table)
+        powers = table.reshape(n_pieces, -1, table.shape[1]) * h ** torch.arange(table.shape[1]).to(table)
         left = powers[0].clone()
         for k in range(left.shape[1]):  # from powers of v - 1 to those of v
             for j in range(left.shape[1] - 2, k - 1, -1):
@@ -122,7 +122,8 @@ class _EqualPieces(nn.Module):
 @torch.no_grad()
 def _frozen(layer: DecoupledLayer) -> nn.Module:
     bias = torch.zeros_like(layer.W[0][:, 0])
-    maps, functions = [], []
+    maps: list[tuple[Tensor, Tensor]] = []
+    functions: list[nn.Module] = []
     for l in range(layer.n_layers):
         low, high = layer.domain(l).unbind(1)
         middle, half_width = (low + high) / 2.0, (high - low) / 2.0
@@ -146,4 +147,4 @@ def _frozen(layer: DecoupledLayer) -> nn.Module:
         bias = layer.W[l + 1] @ constants
     maps.append((layer.W[-1].clone(), bias if layer.offset is None else bias + layer.offset))
     A = None if layer.linear is None else layer.linear.detach().clone()
-    return FrozenLayer(maps, functions, A).eval()  # type: ignore[arg-type]
+    return FrozenLayer(maps, functions, A).eval()

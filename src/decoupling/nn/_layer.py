@@ -232,7 +232,7 @@ class DecoupledLayer(nn.Module):
         """
         C = self._coefficients(l)
         if (P := getattr(self, f"powers_{l + 1}")) is not None:
-            return C @ P  # type: ignore[no-any-return]
+            return C @ P
         if (rows := getattr(self, f"rows_{l + 1}")) is None or not self._extended[l]:
             return None
         return self._of("knots", l), self._of("origins", l), table_of(rows, C)
