@@ -260,7 +260,7 @@ def test_predictions_grow_no_faster_than_inputs(ranks, degrees):
         dc.DecouplingRegressor(ranks, degrees, n_starts=8, outside=outside, **SEEDED).fit(X, cubic(X))
         for outside in ("linear", "extend", "constant")
     )
-    assert dc.DecouplingRegressor().outside == "linear"
+    assert dc.DecouplingRegressor().outside == "constant"
     far = [np.max(np.abs(model.predict(k * X))) for k in (1.0, 20.0, 400.0)]
     assert far[1] < 100 * far[0] and far[2] < 25 * far[1]
     assert np.max(np.abs(powers.predict(20 * X))) > 20 * far[1]
@@ -404,3 +404,25 @@ def test_partial_fit_adds_batches_to_what_was_seen():
     model.fit(X[:50], y[:50])
     model.partial_fit(X[50:120], y[50:120])
     assert len(model.result_.samples) == 70
+
+
+def test_by_default_ranks_are_chosen_and_predictions_are_bounded():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, (150, 3))
+    y = (X[:, 0] + X[:, 1]) ** 2 + np.sin(2 * X[:, 2]) + 0.05 * rng.normal(size=150)
+    model = dc.DecouplingRegressor(random_state=0).fit(X, y)
+    assert model.decoupling_.ranks == (2,) and model.score(X, y) > 0.98
+    assert model.result_.notes[0].startswith("Ranks 2 with degrees")
+    assert np.abs(model.predict(20 * X)).max() < 3 * np.abs(y).max()
+    values, std = model.predict(X, return_std=True)
+    assert_allclose(values, model.predict(X))
+    assert std.shape == y.shape and 0.04 < std[0] < 0.07
+
+
+def test_names_of_columns_are_in_pictures_pages_and_formulas(tmp_path):
+    pandas = pytest.importorskip("pandas")
+    X = pandas.DataFrame(points(2, 60), columns=["lift", "load"])
+    model = dc.DecouplingRegressor(1, 3, **SEEDED).fit(X, (X["lift"] + X["load"]) ** 3)
+    model.report(tmp_path / "page.html")
+    assert "lift" in (tmp_path / "page.html").read_text() and "lift" in model.decoupling_.formula()
+    assert {"lift", "load"} <= {text.get_text() for text in model.plot().axes[0].texts}

@@ -46,7 +46,8 @@ def chosen_columns(file: str, *, silent: bool) -> Chosen:
 
 
 def _show(found: Look, file: str) -> None:
-    from ._screen import plain_table, print_table, printable
+    from ..model._names import printable
+    from ._screen import plain_table, print_table
 
     table = plain_table(f"{file}: {found.n_rows} rows, {len(found.columns)} columns")
     for column in found.columns[:_SHOWN]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import nullcontext
 from typing import Any
 
@@ -11,12 +12,14 @@ from joblib import parallel_config
 from numpy import ndarray
 
 from .._support._arrays import read_array
-from .._support._checks import is_word
+from .._support._checks import as_count, is_word
 from .._support._errors import InputError
 from .._support._extras import needed
 from .._support._shown import shown
 from ..bases import Monomial
 from ..fit._decouple import decouple
+from ..fit._quick import quick_decouple
+from ..fit._result import Result
 from ..model._decoupling import Decoupling
 from ..model._functions import OUTSIDE, Functions
 from ..samples._samples import Samples
@@ -42,18 +45,20 @@ class DecouplingRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     ----------
     ranks
         (r_1, ..., r_L): number of internal functions per layer, from input to output; a number means one layer. With
-        "auto", `dc.select` chooses them at every fit, as for `dc.decouple`: that takes seconds to minutes.
+        "auto", one layer of up to four functions is chosen at every fit by the error on left-out samples; the first
+        note of `result_` says why. `dc.select` looks at two layers as well, and takes longer.
     degrees
         (d_1, ..., d_L): number of basis functions per layer. Left out, they are what `basis` fixes, or 3 in every
-        layer; with "auto" they are chosen together with the layers.
+        layer; with "auto" they are chosen together with the ranks.
     basis
         A basis class, a basis, or a sequence with one entry per layer, as for `dc.decouple`.
     linear
         Whether the model has a linear part besides: y = A x + W_L g_L(...).
     outside
-        What functions do beyond the range that X visits: go on along their tangents ("linear"), so that predictions
-        grow no faster than inputs; keep their value at the end ("constant"); or follow their formula ("extend"), which
-        grows like a power. Functions that have no such range, such as dc.Tanh(), follow their formula.
+        What functions do beyond the range that X visits: keep their value at the end ("constant"), so that predictions
+        are bounded whatever the inputs (up to a linear part); go on along their tangents ("linear"), so that they grow
+        no faster than inputs; or follow their formula ("extend"), which grows like a power. Functions that have no
+        such range, such as dc.Tanh(), follow their formula.
     solver
         The method; by default `dc.VarPro(ridge=ridge)`.
     n_starts
@@ -92,12 +97,12 @@ class DecouplingRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
     def __init__(
         self,
-        ranks: Any = 2,
+        ranks: Any = "auto",
         degrees: Any = None,
         *,
         basis: Any = Monomial,
         linear: Any = False,
-        outside: Any = "linear",
+        outside: Any = "constant",
         solver: Any = None,
         n_starts: Any = None,
         ridge: Any = 1e-6,
@@ -149,25 +154,45 @@ class DecouplingRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
     def _fitted(self, y: Any, samples: Samples, start: Decoupling | None) -> None:
         """Fit to samples, from a model where one is known."""
-        chosen = isinstance(self.ranks, str) and self.ranks == "auto"  # by `dc.select`, which has starts of its own
-        default = self.solver is None and self.n_starts is None and not chosen
+        chosen = is_word(self.ranks, "auto") and start is None  # a batch more keeps the ranks of those before
         solver = VarPro(ridge=self.ridge) if self.solver is None else self.solver
-        if start is not None and not chosen:
+        if start is not None:
             solver = solver.started_at(start) or solver
         with nullcontext() if self.n_jobs is None else parallel_config(n_jobs=self.n_jobs):
-            self.result_ = decouple(
-                samples,
-                self.ranks,
-                self._degrees(chosen),
-                basis=self.basis,
-                linear=self.linear,
-                solver=solver,
-                n_starts=_STARTS if default else self.n_starts,
-                rng=int(check_random_state(self.random_state).randint(2**31)),
-                progress=bool(self.verbose),
-            )
+            self.result_ = self._chosen(samples, solver) if chosen else self._given(samples, solver, start)
         self.decoupling_ = _with_tails(self.result_.decoupling, samples.X, self.outside)
         self._flat = np.ndim(y) == 1
+
+    def _chosen(self, samples: Samples, solver: Any) -> Result:
+        """A fit of ranks that left-out samples choose."""
+        return quick_decouple(
+            samples,
+            None if self.degrees is None else as_count("degrees", int(np.max(self.degrees))),
+            basis=self.basis,
+            linear=self.linear,
+            solver=solver,
+            rng=self._seed(),
+            progress=bool(self.verbose),
+        )
+
+    def _given(self, samples: Samples, solver: Any, start: Decoupling | None) -> Result:
+        """A fit of ranks that are known, or those of the model to start at."""
+        default = self.solver is None and self.n_starts is None
+        as_before = start is not None and is_word(self.ranks, "auto")
+        return decouple(
+            samples,
+            start.ranks if as_before and start is not None else self.ranks,
+            start.degrees if as_before and start is not None and isinstance(self.basis, type) else self._degrees(),
+            basis=self.basis,
+            linear=self.linear,
+            solver=solver,
+            n_starts=_STARTS if default else self.n_starts,
+            rng=self._seed(),
+            progress=bool(self.verbose),
+        )
+
+    def _seed(self) -> int:
+        return int(check_random_state(self.random_state).randint(2**31))
 
     def partial_fit(self, X: Any, y: Any) -> DecouplingRegressor:
         """Add a batch to all that came before and fit the model to all of it, starting at the one there is.
@@ -197,17 +222,39 @@ class DecouplingRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         self._seen = seen
         return self
 
-    def _degrees(self, chosen: bool) -> Any:
-        if self.degrees is not None or chosen or not isinstance(self.basis, type):
+    def _degrees(self) -> Any:
+        if self.degrees is not None or not isinstance(self.basis, type):
             return self.degrees
         return (_DEGREE,) * np.size(self.ranks)
 
-    def predict(self, X: Any) -> ndarray:
-        """Outputs at X (S, m): of shape (S,) if y was so, (S, n) otherwise."""
+    def predict(self, X: Any, return_std: bool = False) -> Any:
+        """Outputs at X (S, m): of shape (S,) if y was so, (S, n) otherwise.
+
+        With `return_std`, standard deviations of the same shape as well: of what y differs by at new points like those
+        of the fit, noise included, from the errors on left-out samples. They are the same at all points, and NaN where
+        they are not known.
+        """
         check_is_fitted(self)
         X = _validated(self, X, reset=False, dtype=np.float64)
         F = self.decoupling_(X)
-        return F[:, 0] if self._flat else F
+        values = F[:, 0] if self._flat else F
+        if not return_std:
+            return values
+        fitted = self.result_.samples.F
+        assert fitted is not None  # outputs are what a regressor is fitted to
+        spread = np.std(fitted, axis=0)
+        std = spread * np.sqrt(np.maximum(1.0 - self.result_.quality.left_out_r_squared, 0.0))
+        return values, np.broadcast_to(std[0] if self._flat else std, values.shape).copy()
+
+    def plot(self, *, dark: bool = False) -> Any:
+        """Draw the network with the names of the columns; see `Result.plot`."""
+        check_is_fitted(self)
+        return self.result_.plot(dark=dark)
+
+    def report(self, path: str | os.PathLike[str], *, title: str = "Regression by a decoupling") -> None:
+        """Write a page for people; see `Result.report`."""
+        check_is_fitted(self)
+        self.result_.report(path, title=title)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """R^2 of the predictions at X: 1 is perfect, 0 as good as the mean of y; the mean over several outputs."""

@@ -39,11 +39,11 @@ GRADES = (
 )
 
 
-# What is said instead where samples are noisy: an error is then no measure of a model.
+# What is said instead where samples are noisy: an error is then no measure of a model. The word says it all.
 _BESIDE_NOISE = {
-    Verdict.NOISE: Grade(Verdict.NOISE.value, "This is as good as the data allow.", np.inf),
-    Verdict.BETTER: Grade(Verdict.BETTER.value, "The data would allow better.", np.inf),
-    Verdict.OVERFITTED: Grade(Verdict.OVERFITTED.value, "The model follows the noise in the samples.", np.inf),
+    Verdict.NOISE: Grade(Verdict.NOISE.value, "", np.inf),
+    Verdict.BETTER: Grade(Verdict.BETTER.value, "", np.inf),
+    Verdict.OVERFITTED: Grade(Verdict.OVERFITTED.value, "", np.inf),
 }
 _SMALL = 1.0  # percent: errors below are small, whatever a better model could do
 _LITTLE = 0.5  # R² below which inputs tell little
@@ -154,7 +154,7 @@ def verdict(rows: Sequence[OutputRow]) -> tuple[Grade, str]:
             return grade(off), f"{grade(off).sentence} {but}"
         apart = "" if worst.unseen is None else ", and so do the samples that were kept apart"
         return found, f"{found.sentence} The fitted samples agree with the model to rounding{apart}."
-    text = [found.sentence]
+    text = [found.sentence] if found.sentence else []
     name = "The output" if len(rows) == 1 else f"The worst output, {worst.name},"
     if worst.fitted is None:
         text.append(f"{name} has slopes that are off by {percent(worst.slopes)} of their size on the fitted samples.")

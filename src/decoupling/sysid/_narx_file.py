@@ -61,10 +61,7 @@ def load_narx(path: str | os.PathLike[str], bases: Sequence[type[AbstractBasis]]
         about = json.loads(texts[_KEY])
         ranges = {name: Range(arrays[f"{_PREFIX}{name}_low"], arrays[f"{_PREFIX}{name}_high"]) for name in _RANGES}
         training = Training(Lags(**about["lags"]), arrays[f"{_PREFIX}X"], **ranges, flat=about["flat"])
-        rows = tuple(
-            RefineRow(**{key: np.inf if value is None else value for key, value in row.items()})
-            for row in about["refinement"]
-        )
+        rows = tuple(RefineRow(**_whole(row)) for row in about["refinement"])
         with tempfile.TemporaryDirectory() as folder:
             file = Path(folder) / "result.safetensors"
             file.write_bytes(arrays[f"{_PREFIX}result"].tobytes())
@@ -72,3 +69,8 @@ def load_narx(path: str | os.PathLike[str], bases: Sequence[type[AbstractBasis]]
     except (KeyError, TypeError, ValueError) as error:
         raise ModelFileError(f"`{path}` must describe a NARX model. Its parts do not fit together: {error}") from error
     return {"result": result, "decoupling": decoupling, "training": training, "refinement": rows}
+
+
+def _whole(row: dict[str, Any]) -> dict[str, Any]:
+    """A row with infinite errors, which JSON has no word for."""
+    return {key: np.inf if value is None else value for key, value in row.items()}

@@ -124,12 +124,13 @@ def _samples(held: dict[str, np.ndarray], part: str, model: Decoupling) -> Sampl
 def _described(solver: AbstractSolver) -> dict[str, Any]:
     """The class and those of its fields that a text holds; a solver within a solver is described as well."""
     fields: dict[str, Any] = {}
-    for field in dataclasses.fields(solver) if dataclasses.is_dataclass(solver) else ():
-        value = getattr(solver, field.name)
+    names: list[str] = [f.name for f in dataclasses.fields(solver)] if dataclasses.is_dataclass(solver) else []
+    for name in names:
+        value = getattr(solver, name)
         if isinstance(value, AbstractSolver):
-            fields[field.name] = _described(value)
+            fields[name] = _described(value)
         elif value is None or isinstance(value, bool | int | float | str):
-            fields[field.name] = value
+            fields[name] = value
     return {"name": type(solver).__name__, "fields": fields}
 
 

@@ -18,9 +18,11 @@ Language = Literal["c", "matlab"]
 
 def as_language(given: object) -> Language:
     """One of the languages that a step is written in."""
-    if given not in ("c", "matlab"):
-        raise InputError(f'`language` must be "c" or "matlab". Got {given!r}.')
-    return given  # type: ignore[return-value]
+    if given == "c":
+        return "c"
+    if given == "matlab":
+        return "matlab"
+    raise InputError(f'`language` must be "c" or "matlab". Got {given!r}.')
 
 
 def state_space_source(step: Decoupling, n_states: int, language: Language) -> str:

@@ -1,0 +1,101 @@
+"""A shape of one layer in about the time of one fit: few starts for each rank, compared by errors on left-out samples.
+
+`select` looks at two layers, gives every shape its best chance and refits all folds. Here errors on left-out samples
+come from leverages, one number of starts is shared by all shapes, and ranks grow only as long as that pays.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from .._support._errors import DecouplingWarning
+from ..samples._samples import Samples
+from ..solvers import AbstractSolver
+from ..solvers._free_parameters import n_free
+from ..solvers._left_out import left_out
+from ._candidate import in_words
+from ._fit import fit
+from ._layer_bases import layer_bases
+from ._measure import Measure
+from ._result import Result
+
+_MOST, _DEGREE, _OTHERS = 4, 3, (2, 5)  # functions, and degrees: that of all ranks, and those of the best one
+_STARTS = 8  # of each shape
+_PAYS = 0.98  # times the error on left-out samples: a larger shape must get below
+_ROUNDING = 1e-9
+_MOST_NUMBERS = 10_000_000  # of the matrix of derivatives
+_PER_PARAMETER = 1.5  # numbers, at least
+
+
+def quick_decouple(
+    samples: Samples,
+    degrees: int | None,
+    *,
+    basis: Any,
+    linear: bool,
+    solver: AbstractSolver,
+    rng: int,
+    progress: bool | Callable[..., None],
+) -> Result:
+    """The best of a few shapes with one layer; the first note says why."""
+    measure = Measure.of(samples)
+    known = degrees if isinstance(basis, type) else None
+    first = known or (_DEGREE if isinstance(basis, type) else None)
+    tried: list[tuple[float, int, int | None, Result]] = []
+
+    def attempt(rank: int, degree: int | None) -> float:
+        layers = layer_bases(rank, degree, basis)
+        free = n_free(samples.n_inputs, layers, samples.n_outputs, values=samples.has_values, linear=linear)
+        if tried and _PER_PARAMETER * free > samples.n_numbers:
+            return np.inf
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore" if tried else "default", DecouplingWarning)
+            result = fit(
+                samples,
+                rank,
+                degree,
+                basis=basis,
+                linear=linear,
+                solver=solver,
+                as_given=False,
+                n_starts=_STARTS,
+                validation=None,
+                rng=rng,
+                progress=progress,
+            )
+        error = _error(result, measure)
+        tried.append((error, rank, degree, result))
+        return error
+
+    best, rank = attempt(1, first), 1
+    while rank < _MOST and best > _ROUNDING and attempt(rank + 1, first) < _PAYS * best:
+        rank, best = rank + 1, tried[-1][0]
+    if known is None and first is not None and best > _ROUNDING:
+        for degree in _OTHERS:
+            best = min(best, attempt(rank, degree))
+    error, chosen, size, result = _smallest(tried)
+    shape = f"Ranks {chosen} with degrees {in_words(result.decoupling.degrees)}"
+    others = ", ".join(f"{r} with {d}: {100 * e:.2g} %" for e, r, d, _ in tried if (r, d) != (chosen, size) and d)
+    reason = f"{shape} predict left-out samples to {100 * error:.2g} %" + (f" ({others})." if others else ".")
+    return dataclasses.replace(result, notes=(reason, *result.notes))
+
+
+def _smallest(tried: list[tuple[float, int, int | None, Result]]) -> tuple[float, int, int | None, Result]:
+    """The one with the fewest parameters of those that are nearly the best."""
+    allowed = max(min(row[0] for row in tried) / _PAYS, _ROUNDING)
+    return min((row for row in tried if row[0] <= allowed), key=lambda row: row[3].decoupling.n_parameters)
+
+
+def _error(result: Result, measure: Measure) -> float:
+    """Relative, on left-out samples."""
+    model, samples = result.decoupling, result.samples
+    fitted = float(np.sqrt(np.mean(measure.squares(model, samples))))
+    if samples.n_numbers * model.n_parameters > _MOST_NUMBERS:  # so many samples hardly feel one that is left out
+        return fitted / max(1.0 - model.n_parameters / samples.n_numbers, _ROUNDING)
+    rise = left_out(model, samples, result.solver.fixed, result.ridge, smoothed=result.n_effective is not None).rise
+    return fitted * float(np.sqrt(np.mean(rise**2)))
