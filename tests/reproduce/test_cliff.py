@@ -1,6 +1,7 @@
 """A reduced form of the cliff; the whole one is `decouple reproduce cliff`."""
 
 from decoupling.reproduce import cliff_markdown, run_cliff, write_cliff
+from decoupling.reproduce._cliff import Cliff, CliffRun
 
 
 def test_two_easy_corners_of_the_cliff(tmp_path):
@@ -10,3 +11,8 @@ def test_two_easy_corners_of_the_cliff(tmp_path):
     assert "| 3 | 1 of 1, " in cliff_markdown(cliff)
     write_cliff(cliff, tmp_path)
     assert (tmp_path / "cliff.png").stat().st_size > 1000
+
+
+def test_cells_that_were_not_measured_say_so():
+    runs = tuple(CliffRun(r, L, 0, 1e-12, 0.5, "CPD") for r, L in ((2, 1), (3, 2)))
+    assert "| 2 | 1 of 1, 0.5 s | – |" in cliff_markdown(Cliff(runs, 1, 5.0))

@@ -119,8 +119,12 @@ def cliff_markdown(cliff: Cliff) -> str:
     ]
     for r in ranks:
         cells = [cliff.cell(r, L) for L in layers]
-        lines.append(f"| {r} | " + " | ".join(f"{good} of {n}, {t:.2g} s" for good, n, t in cells) + " |")
+        lines.append(f"| {r} | " + " | ".join(_words(*cell, ", ") for cell in cells) + " |")
     return "\n".join(lines)
+
+
+def _words(good: int, n: int, seconds: float, between: str) -> str:
+    return f"{good} of {n}{between}{seconds:.2g} s" if n else "–"  # not measured
 
 
 def write_cliff(cliff: Cliff, directory: Path) -> None:
@@ -139,7 +143,7 @@ def cliff_figure(cliff: Cliff) -> Figure:
         axes.imshow(share, cmap="Blues", vmin=0.0, vmax=1.3, aspect="auto", origin="lower")
         for i, row in enumerate(cells):
             for j, (good, n, seconds) in enumerate(row):
-                axes.text(j, i, f"{good} of {n}\n{seconds:.2g} s", ha="center", va="center", fontsize=8)
+                axes.text(j, i, _words(good, n, seconds, "\n"), ha="center", va="center", fontsize=8)
         axes.set_xticks(range(len(ranks)), [str(r) for r in ranks])
         axes.set_yticks(range(len(layers)), [str(L) for L in layers])
         axes.set_xlabel("rank of every layer")

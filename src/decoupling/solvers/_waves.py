@@ -7,12 +7,12 @@ finds after the search has ended is forgotten, and the generator is put back to 
 from __future__ import annotations
 
 import copy
-import time
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from .._support._clock import now
 from .._support._independent import n_at_once, run_each
 from .._support._progress import silent
 from .._support._threads import one_thread
@@ -66,7 +66,7 @@ def _run_wave(search: Search, count: int) -> None:
 def run_elsewhere(batch: Batch) -> tuple[list[StartRow], list[Minimum]]:
     """What a batch finds, in another process: rows of the table of starts, and minima."""
     search = copy.copy(batch.search)
-    search.began = time.perf_counter() - batch.spent  # clocks of other processes begin anywhere
+    search.began = now() - batch.spent  # clocks of other processes begin anywhere
     search.table, search.minima = batch.search.table * batch.first, []  # only rows from `first` on are looked at
     with one_thread(), np.errstate(all="ignore"):
         search.descend_from(batch.theta)
