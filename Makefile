@@ -10,7 +10,7 @@ TESTS := $(addprefix tests/,bases model samples solvers fit write report data su
 EXTRAS := onnx,parquet,sklearn,sympy,test
 PYTHONS := 3.11 3.12 3.13
 
-.PHONY: demo test test-oldest test-pythons lint bench peers docs clean
+.PHONY: demo test test-oldest test-pythons lint bench peers fuzz docs clean
 
 demo: $(VENV)/.installed
 	$(BIN)/decouple demo --report demo-report.html
@@ -34,6 +34,11 @@ lint: $(VENV)/.installed-dev
 
 bench: $(VENV)/.installed-dev
 	$(BIN)/python -m benchmarks --output docs
+
+# The long form of tests/robustness, with the seed of the day: the table of docs/reliability.md. SEED=1 repeats one.
+fuzz: $(VENV)/.installed-dev
+	$(BIN)/python tools/fuzz.py $(if $(SEED),--seed $(SEED))
+	@tools/fuzz_readers.sh $(or $(SEED),1)
 
 # Makes an environment for each of the other packages.
 peers: $(VENV)/.installed-dev

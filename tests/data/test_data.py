@@ -12,7 +12,7 @@ import pytest
 from scipy.io import savemat
 
 import decoupling as dc
-from decoupling.data import _benchmarks
+from decoupling.data import _benchmarks, _downloads
 from decoupling.data._downloads import RemoteFile, Source, fetch
 
 
@@ -59,6 +59,15 @@ def test_a_file_is_downloaded_once_and_checked_every_time(server, home):
     (home / "set/a.bin").write_bytes(b"conte")
     with pytest.raises(dc.DataError, match="another or a damaged file: delete it"):
         fetch(file)
+
+
+def test_downloads_have_a_largest_size(server, home, monkeypatch):
+    folder, address, _ = server
+    (folder / "a.bin").write_bytes(b"content")
+    monkeypatch.setattr(_downloads, "_LARGEST", 3)
+    with pytest.raises(dc.DataError, match="it is larger than 0 MB"):
+        fetch(RemoteFile("set/a.bin", sha256(b"content"), (Source(f"{address}/a.bin"),)))
+    assert not (home / "set/a.bin").exists()
 
 
 def test_the_next_address_is_tried_and_archives_are_opened(server, home):

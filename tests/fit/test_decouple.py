@@ -135,9 +135,7 @@ def test_degenerate_data_give_an_answer_and_no_warning(solver):
         dc.Samples(X, F=np.zeros((20, 2)), J=np.zeros((20, 2, 3))),  # the zero function
         dc.Samples(X, F=np.ones((20, 2)), J=np.zeros((20, 2, 3))),  # a constant
         dc.Samples(line, F=line @ np.ones((3, 2)), J=np.ones((20, 2, 3))),  # points on a line, linear function
-        dc.Samples(
-            np.repeat(X[:1], 20, axis=0), F=np.ones((20, 2)), J=np.ones((20, 2, 3))
-        ),  # one point again and again
+        dc.Samples(np.repeat(X[:2], 10, axis=0), F=np.ones((20, 2)), J=np.ones((20, 2, 3))),  # two points only
     ]
     for samples in cases:
         result = dc.decouple(samples, 2, 3, solver=solver, n_starts=3, progress=False)

@@ -6,6 +6,11 @@ import os
 from pathlib import Path
 
 from ._checks import as_number
+from ._errors import InputError
+from ._shown import shown
+
+LIMIT_VARIABLE = "DECOUPLING_MAX_FILE_BYTES"
+_LARGEST_FILE = 4 * 1024**3  # bytes
 
 _SHARE = 0.5  # of what is free, where the user names no limit
 _UNKNOWN = 2 * 1024**3  # bytes, where nobody can tell
@@ -44,3 +49,25 @@ def _of_a_container(files: tuple[str, str]) -> float | None:
     except (OSError, ValueError):  # no control groups, or the word "max"
         return None
     return float(max(limit - used, 0))
+
+
+def file_limit() -> float:
+    """Bytes that a file may declare to hold before any of it is read into memory."""
+    named = os.environ.get(LIMIT_VARIABLE, "").strip()
+    if named:
+        try:
+            return as_number(LIMIT_VARIABLE, float(named), above=True)
+        except ValueError as error:
+            raise InputError(f"{LIMIT_VARIABLE} must be a number of bytes above 0. Got {shown(named)}.") from error
+    return min(_LARGEST_FILE, budget(None))
+
+
+def check_declared(source: str, n_bytes: float, error: type[Exception]) -> None:
+    """Raise where a file declares more than `file_limit`."""
+    limit = file_limit()
+    if n_bytes > limit:
+        raise error(
+            f"{source} must hold at most {limit / 1e9:.3g} GB. It declares {n_bytes / 1e9:.3g} GB: it is damaged, or "
+            f"made to fill your memory. If you trust it, allow more bytes with {LIMIT_VARIABLE}, or use a store "
+            "(.zarr), which is read in portions."
+        )

@@ -20,6 +20,7 @@ from .._support._progress import progress_callback
 
 FOLDER_VARIABLE = "DECOUPLING_DATA"
 _TIMEOUT_SECONDS = 30
+_LARGEST = 500_000_000  # bytes: no file of our data sets has so many
 
 
 @dataclass(frozen=True)
@@ -117,12 +118,18 @@ def _try(source: Source, file: RemoteFile, folder: Path, target: Path) -> str | 
         return "no connection"
     except requests.exceptions.RequestException as error:
         return str(error)
+    except _TooLargeError as error:
+        return str(error)
     except (zipfile.BadZipFile, zlib.error, KeyError, NotImplementedError, RuntimeError) as error:
         return f"not the expected archive: {error}"
     if pooch.file_hash(str(got)) != file.sha256:
         return "the file there has another checksum"
     os.replace(got, target)
     return None
+
+
+class _TooLargeError(Exception):
+    """More bytes than any file that we know has."""
 
 
 class _DownloadBar:
@@ -135,6 +142,8 @@ class _DownloadBar:
 
     def update(self, n_bytes: int) -> None:
         self._done += n_bytes
+        if max(self._done, self.total) > _LARGEST:
+            raise _TooLargeError(f"it is larger than {_LARGEST / 1e6:.0f} MB")
         if self.total:
             self._report(done=min(self._done, self.total), total=self.total)  # the last chunk is counted as a full one
         else:
@@ -154,6 +163,8 @@ def _extracted(archive: Path, member: str, folder: Path) -> Path:
         names = [name for name in content.namelist() if Path(name).name == member and "__MACOSX" not in name]
         if not names:
             raise KeyError(f"{member} is not in it")
+        if content.getinfo(names[0]).file_size > _LARGEST:
+            raise _TooLargeError(f"{member} in it is larger than {_LARGEST / 1e6:.0f} MB")
         with content.open(names[0]) as source, out.open("wb") as sink:
             shutil.copyfileobj(source, sink)
     return out

@@ -17,13 +17,11 @@ from .._support._shown import shown
 from .._support._threads import one_thread
 from .._support._warnings import warn
 from ..bases import LayerBasis
-from ..model._decoupling import Decoupling
 from ..samples._canonical import canonical_at
 from ..samples._jacobians import held
-from ..samples._metrics import error_values
 from ..samples._samples import Samples
 from ..samples._weights import check_all_outputs_count
-from ..solvers import AbstractSolver, Problem, VarPro
+from ..solvers import AbstractSolver, Problem, Solution, VarPro
 from ..solvers._exact import exact_below
 from ..solvers._free_parameters import n_free
 from ..solvers._overview import Extent
@@ -33,10 +31,12 @@ from ..solvers._starts import MOST_STARTS
 from ..solvers._status import Status
 from ._layer_bases import layer_bases
 from ._layer_shapes import layer_shapes
+from ._measure import Measure
 from ._result import Result
 from ._settings import Settings
 
 _LARGEST = 1e100  # of the data: their squares are added up
+_WORSE = 1.05  # times the error of its start: more than rounding of sums
 _REWRITTEN = 100.0  # times what rounding of the data explains: a model in other units has lost a digit
 _NO_VALUES = "Only Jacobians were given: they leave the constants of the last layer open, so these are 0."
 
@@ -104,14 +104,18 @@ def fit(
             solution = dataclasses.replace(
                 solution, notes=(*solution.notes, shaped.note), n_effective=shaped.n_effective
             )
+    left = Measure.of(samples, standard=not as_given).squares(model, samples) if samples.in_memory else ()
+    cancelled = () if as_given else _cancellation(solution, left, samples)
+    for note in cancelled:
+        warn(note, stacklevel=3)
     return Result(
         model,
-        _honest(solution.status, model, samples),
+        _honest(solution.status, left, samples),
         solution.lam,
         solution.history,
         solution.starts,
         solution.path,
-        (*notes, *solution.notes),
+        (*notes, *solution.notes, *cancelled),
         samples,
         method,
         time.perf_counter() - began,
@@ -122,14 +126,31 @@ def fit(
     )
 
 
-def _honest(status: Status, model: Decoupling, samples: Samples) -> Status:
-    """EXACT only if the model meets everything that is known, whatever the solver looked at."""
-    if status is not Status.EXACT or not samples.has_jacobians or not samples.has_values:
+def _honest(status: Status, left: tuple[float, ...], samples: Samples) -> Status:
+    """EXACT only if the model, as it is written down, meets everything that is known, whatever the solver looked at."""
+    met = [error <= _REWRITTEN * exact_below(samples) for error in left]
+    if status is not Status.EXACT or all(met):
         return status
-    if not samples.data.at_hand:
-        return status  # its solver looked at both
-    met = error_values(samples.F, model(samples.X)) <= _REWRITTEN * exact_below(samples)
-    return status if met else Status.JACOBIANS_EXACT
+    values_missed = samples.has_jacobians and samples.has_values and met[0]
+    return Status.JACOBIANS_EXACT if values_missed else Status.CONVERGED
+
+
+def _cancellation(solution: Solution, left: tuple[float, ...], samples: Samples) -> tuple[str, ...]:
+    """A word where the model is further from the samples than the solver knew: its terms cancel each other."""
+    rows = [row for row in solution.starts if row.lam == solution.lam and np.isfinite(row.objective)]
+    if not rows or solution.ridge > 0.0 or solution.n_effective is not None:
+        return ()
+    best = min(rows, key=lambda row: row.objective)
+    terms = ((samples.has_jacobians, best.error_jacobian), (samples.has_values, best.error_values))
+    known = [error for there, error in terms if there]
+    least = _REWRITTEN * exact_below(samples)
+    if not any(now > _WORSE * was + least for now, was in zip(left, known, strict=False)):
+        return ()
+    return (
+        f"Large terms cancel each other in this model: in standard units its error is {max(left):.2g}, and its start "
+        f"had {np.nanmax(known):.2g} before it was written down. Lower the ranks or degrees, or take another basis or "
+        "solver.",
+    )
 
 
 def _check_points(samples: Samples, extent: Extent | None) -> None:

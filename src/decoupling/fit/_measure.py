@@ -27,8 +27,10 @@ class Measure:
     counts: tuple[float, ...]
 
     @classmethod
-    def of(cls, samples: Samples) -> Measure:
-        units, share = standard_units(samples), _seen(samples.weights)
+    def of(cls, samples: Samples, *, standard: bool = True) -> Measure:
+        """Of the samples in standard units, or in those that they have."""
+        units = standard_units(samples) if standard else Units.given(samples.n_inputs, samples.n_outputs)
+        share = _seen(samples.weights)
         sizes, counts = [], []
         if samples.J is not None:
             assert isinstance(samples.J, ndarray)

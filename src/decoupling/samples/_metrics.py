@@ -35,8 +35,7 @@ def relative_rmse(F: object, F_hat: object) -> Float[ndarray, " n"]:
     """
     values, fitted = _pair("F", F, F_hat, ("S", "n"))
     with np.errstate(over="ignore", invalid="ignore"):
-        unit = np.max(np.abs(values), axis=0)
-        unit = np.where(unit > 0.0, unit, 1.0)
+        unit = _unit(np.max(np.abs(values), axis=0))
         values, fitted = values / unit, fitted / unit
         around = values - values.mean(axis=0)
         off, spread, size = (np.sum(table**2, axis=0) for table in (values - fitted, around, values))
@@ -55,11 +54,16 @@ def _pair(name: str, given: object, fitted: object, axes: tuple[str, ...]) -> tu
 
 def _relative_square(given: ndarray, fitted: ndarray) -> float:
     """||given - fitted||^2 / ||given||^2, with squares of numbers of about 1 only."""
-    unit = float(np.max(np.abs(given))) or 1.0
+    unit = _unit(np.max(np.abs(given)))
     with np.errstate(over="ignore", invalid="ignore"):
         given, fitted = given / unit, fitted / unit
         off, size = np.sum((given - fitted) ** 2), np.sum(given**2)
     return float(_told(ratio(off, size, given.size)))
+
+
+def _unit(largest: ndarray | np.floating) -> ndarray:
+    """The power of two below numbers, which can be divided by without rounding; 1 for 0."""
+    return np.where(largest > 0.0, np.ldexp(1.0, np.frexp(largest)[1] - 1), 1.0)
 
 
 def ratio(off: ndarray | np.floating, size: ndarray | np.floating, count: int) -> ndarray:

@@ -8,8 +8,8 @@ arrays are given to the columns of X and F; without any, the texts in `input_nam
 from __future__ import annotations
 
 import zipfile
-import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,46 +17,54 @@ import numpy as np
 from jaxtyping import Float, Int
 from numpy import ndarray
 
-from ..._support._errors import InputError, SampleFileError
-from ...model._names import label
+from ..._support._errors import DecouplingError, InputError, SampleFileError
+from ...model._names import label, one_line
 from .._samples import Samples
+from ._numpy_file import read_archive, read_file
 from ._order import Order, samples_first
 from ._table import AbstractTable, Reading
 
 _PARTS = ("X", "F", "J", "weights")
+_LONGEST_REASON = 300  # letters that readers of others may add to a message
+_MAGIC = b"\x93NUMPY"
 _NAMES = {"inputs": "input_names", "outputs": "output_names"}  # as `Samples.save` writes them
-_DAMAGED = (OSError, ValueError, EOFError, KeyError, RuntimeError, zipfile.BadZipFile, zlib.error)
+_OURS = (*_PARTS, *_NAMES.values())
 
 
 def read_npz(path: Path, *, as_samples: bool) -> dict[str, ndarray]:
     """The arrays of an .npz file, or only those of samples; objects, which could run code, are refused."""
     rule = f"`{path}` must be an .npz file with the arrays X and F or J"
-    try:
-        with path.open("rb") as stream:  # NumPy leaves the file open when it turns out to be damaged
-            archive = np.load(stream, allow_pickle=False)
-            if isinstance(archive, np.lib.npyio.NpzFile):
-                chosen = (*_PARTS, *_NAMES.values()) if as_samples and "X" in archive.files else archive.files
-                return {name: archive[name] for name in archive.files if name in chosen}
-    except _DAMAGED as error:
-        raise SampleFileError(f"{rule}. It cannot be read: {error or type(error).__name__}.") from error
-    raise SampleFileError(f"{rule}. It holds one bare array: save with np.savez(path, X=X, F=F, J=J).")
+    with _readable(rule), path.open("rb") as stream:
+        if stream.read(len(_MAGIC)) == _MAGIC:
+            raise SampleFileError(f"{rule}. It holds one bare array: save with np.savez(path, X=X, F=F, J=J).")
+    with _readable(rule):
+        return read_archive(path, lambda names: _OURS if as_samples and "X" in names else names)
 
 
 def read_npy(path: Path) -> dict[str, ndarray]:
     """The columns of the one array in an .npy file: its fields, or the numbers 1, 2, ..."""
     rule = f"`{path}` must be an .npy file with a matrix, one row per sample, or an array with named fields"
-    try:
-        with path.open("rb") as stream:
-            array = np.load(stream, allow_pickle=False)
-    except _DAMAGED as error:
-        raise SampleFileError(f"{rule}. It cannot be read: {error or type(error).__name__}.") from error
-    if not isinstance(array, ndarray):
+    if zipfile.is_zipfile(path):
         raise SampleFileError(f"{rule}. It is an archive: give it the ending .npz.")
+    with _readable(rule):
+        array = read_file(path)
     if array.dtype.names is not None and array.ndim == 1:
         return {name: array[name] for name in array.dtype.names}
     if array.ndim != 2 or array.dtype.names is not None:
         raise SampleFileError(f"{rule}. Its shape is {array.shape}.")
     return {str(i + 1): column for i, column in enumerate(array.T)}
+
+
+@contextmanager
+def _readable(rule: str) -> Iterator[None]:
+    """Whatever damaged bytes make a reader of others do is told as what it is: a file that cannot be read."""
+    try:
+        yield
+    except DecouplingError:
+        raise
+    except Exception as error:
+        reason = one_line(str(error))[:_LONGEST_REASON].rstrip(". ") or type(error).__name__
+        raise SampleFileError(f"{rule}. It cannot be read: {reason}.") from error
 
 
 def renamed(path: Path, arrays: Mapping[str, ndarray], given: Mapping[str, str]) -> dict[str, ndarray]:

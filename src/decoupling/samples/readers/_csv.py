@@ -14,11 +14,14 @@ from jaxtyping import Float, Int
 from numpy import ndarray
 
 from ..._support._errors import SampleFileError
+from ..._support._memory import check_declared
 from ...model._names import label
 from ._table import AbstractTable
 
 _DELIMITERS = ("\t", ";", ",")  # in this order: decimal commas are found in files with the other two
 _HEAD = 20  # lines that the delimiter is chosen by
+_LONGEST_LINE = 50_000_000  # letters
+_MOST_CELLS = 500_000  # of rows that are converted at a time
 _CHUNK = 20_000  # rows that are converted at a time
 _MISSING = {"", "na", "n/a", "#n/a", "nan", "null", "none", "-nan"}
 _DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+([eE][+-]?\d+)?")
@@ -71,13 +74,14 @@ class CsvTable(AbstractTable):
         return "line"
 
     def read(self, columns: Sequence[int]) -> tuple[Float[ndarray, "S k"], Int[ndarray, " S"]]:
+        check_declared(self.source, self._path.stat().st_size, SampleFileError)  # numbers have about eight letters
         parts: list[ndarray] = []
         positions: list[int] = []
         with self._open() as stream:
             rows = self._rows(stream)
             if self._has_header:
                 next(rows)
-            while chunk := list(islice(rows, _CHUNK)):
+            while chunk := list(islice(rows, max(1, min(_CHUNK, _MOST_CELLS // len(self._names))))):
                 lines = [line for line, _ in chunk]
                 numbers = [
                     self._numbers([row[j] for _, row in chunk], lines, self._names[j] or str(j + 1)) for j in columns
@@ -96,7 +100,11 @@ class CsvTable(AbstractTable):
         lines: list[str] = []
         with self._open() as stream:
             try:
-                for line in stream:
+                while line := stream.readline(_LONGEST_LINE):
+                    if len(line) == _LONGEST_LINE:
+                        raise SampleFileError(
+                            f"{self.source} must have lines of fewer than {_LONGEST_LINE} letters. It has longer ones."
+                        )
                     if "\0" in line:
                         raise SampleFileError(f"{self.source} must be a text file. It holds binary data.")
                     if line.startswith("#"):

@@ -12,6 +12,7 @@ from numpy import ndarray
 
 from ..._support._errors import SampleFileError
 from ..._support._extras import needed
+from ..._support._memory import check_declared
 from ...model._names import label
 from ._table import AbstractTable
 
@@ -31,7 +32,7 @@ class ParquetTable(AbstractTable):
             with self._parquet.ParquetFile(path if stream is None else stream) as file:
                 self._schema = file.schema_arrow
                 self.row_groups = tuple(file.metadata.row_group(i).num_rows for i in range(file.num_row_groups))
-        except (self._arrow.ArrowException, OSError) as error:
+        except Exception as error:  # whatever damaged bytes make a reader of others do
             raise self._unreadable(error) from error
 
     @property
@@ -64,17 +65,17 @@ class ParquetTable(AbstractTable):
 
     def read(self, columns: Sequence[int]) -> tuple[Float[ndarray, "S k"], Int[ndarray, " S"]]:
         self.check_numbers(columns)
+        check_declared(self.source, 8.0 * sum(self.row_groups) * len(columns), SampleFileError)
+        names = [self._schema.names[j] for j in columns]
         try:
             with self._parquet.ParquetFile(self._path) as file:
-                table = file.read(columns=sorted({self._schema.names[j] for j in columns}))
-        except (self._arrow.ArrowException, OSError) as error:
+                table = file.read(columns=sorted(set(names)))
+            numbers = [table.column(name).cast(self._arrow.float64(), safe=False).to_numpy() for name in names]
+        except Exception as error:  # as above
             raise self._unreadable(error) from error
-        numbers = [
-            table.column(self._schema.names[j]).cast(self._arrow.float64(), safe=False).to_numpy() for j in columns
-        ]
         values = np.stack(numbers, axis=1)
         return values, np.arange(1, len(values) + 1)
 
     def _unreadable(self, error: Exception) -> SampleFileError:
-        reason = str(error).splitlines()[0].rstrip(".")
+        reason = (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")
         return SampleFileError(f"{self.source} must be a Parquet file. It cannot be read: {reason}.")

@@ -8,7 +8,7 @@ from __future__ import annotations
 import abc
 import difflib
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,6 +23,7 @@ from .._samples import Samples
 
 _SHOWN = 5  # rows named in a message
 _LISTED = 30  # columns named in a message
+_COMPARED = 1000  # columns whose names are compared with a wrong one
 _ENTRIES = ("d{y}/d{x}", "d{y}_d{x}")  # names of derivatives; the second where a slash is not allowed
 
 
@@ -75,7 +76,8 @@ def samples_of(
 ) -> Reading:
     """Samples of the named columns."""
     x, y, entries, notes = roles(table, inputs, outputs, jacobians=jacobians)
-    columns = [_find(table, "inputs", n) for n in x] + [_find(table, "outputs", n) for n in y] + entries
+    places = _places(table)
+    columns = [places[name][0] for name in (*x, *y)] + entries
     values, positions = table.read(columns)
     if len(values) == 0:
         raise SampleFileError(f"{table.source} must hold at least one row of numbers. It has none.")
@@ -98,10 +100,12 @@ def roles(
             f"`inputs` and `outputs` must name columns of {table.source}, at least one of them. {_listing(table)}"
         )
     if y is None:
-        y = tuple(n for n in _others(table, x or ()) if not any(_derives(n, None, i) for i in x or ()))
+        known = set(x or ())
+        y = tuple(n for n in _others(table, known) if not (n.startswith("d") and _by(n) & known))
         notes.append(f"Outputs: {', '.join(map(label, y))} (all columns but the inputs).")
     elif x is None:
-        x = tuple(n for n in _others(table, y) if not any(_derives(n, o, None) for o in y))
+        known = set(y)
+        x = tuple(n for n in _others(table, known) if not (n.startswith("d") and _of(n) & known))
         notes.append(f"Inputs: {', '.join(map(label, x))} (all columns but the outputs).")
     assert x is not None
     _check_roles(table, x, y)
@@ -133,17 +137,25 @@ def _shown(names: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(f"{word}{name}" if name.isdecimal() else name for name in names)
 
 
-def _find(table: AbstractTable, argument: str, name: str) -> int:
-    if table.names.count(name) == 1:
-        return table.names.index(name)
-    places = [i for i, n in enumerate(table.names) if n == name]
+def _places(table: AbstractTable) -> dict[str, list[int]]:
+    """Where the columns of every name are: tables may have very many."""
+    places: dict[str, list[int]] = {}
+    for i, name in enumerate(table.names):
+        places.setdefault(name, []).append(i)
+    return places
+
+
+def _find(table: AbstractTable, argument: str, name: str, known: dict[str, list[int]]) -> int:
+    places = known.get(name, [])
+    if len(places) == 1:
+        return places[0]
     if places:
-        where = ", ".join(str(i + 1) for i in places)
+        where = ", ".join(str(i + 1) for i in places[:_LISTED]) + (", ..." if len(places) > _LISTED else "")
         raise InputError(
             f"`{argument}`: {table.source} has {len(places)} columns `{label(name)}`, at {where}: rename them."
         )
     lower = {n.lower(): n for n in table.names if n}
-    close = difflib.get_close_matches(name.lower(), list(lower), n=3)
+    close = difflib.get_close_matches(name.lower(), list(lower)[:_COMPARED], n=3)
     hint = f" Did you mean {' or '.join(f'`{label(lower[n])}`' for n in close)}?" if close else ""
     raise InputError(f"`{argument}` must name columns of {table.source}. Got `{label(name)}`.{hint} {_listing(table)}")
 
@@ -156,26 +168,34 @@ def _listing(table: AbstractTable) -> str:
     return f"{listing} {note}".strip()
 
 
-def _others(table: AbstractTable, names: tuple[str, ...]) -> tuple[str, ...]:
+def _others(table: AbstractTable, names: set[str]) -> tuple[str, ...]:
     """All columns that have a name and are not among these."""
     return tuple(n for n in table.names if n and n not in names)
 
 
-def _derives(name: str, y: str | None, x: str | None) -> bool:
-    """Whether a column is the derivative of `y` by anything, or of anything by `x`."""
+def _cuts(name: str) -> Iterator[tuple[str, str]]:
+    """What a column may be the derivative of, and by what, for every place where its name can be cut."""
     for entry in _ENTRIES:
         between = entry.replace("d{y}", "").replace("{x}", "")
-        begins = name.startswith("d") if y is None else name.startswith(f"d{y}{between}")
-        ends = True if x is None else name.endswith(f"{between}{x}")
-        if begins and ends:
-            return True
-    return False
+        at = name.find(between)
+        while at >= 0:
+            yield name[1:at], name[at + len(between) :]
+            at = name.find(between, at + 1)
+
+
+def _of(name: str) -> set[str]:
+    return {y for y, _ in _cuts(name)}
+
+
+def _by(name: str) -> set[str]:
+    return {x for _, x in _cuts(name)}
 
 
 def _check_roles(table: AbstractTable, x: tuple[str, ...], y: tuple[str, ...]) -> None:
+    places = _places(table)
     for argument, names in (("inputs", x), ("outputs", y)):
         for name in names:
-            _find(table, argument, name)
+            _find(table, argument, name, places)
         if not names:
             raise InputError(f"`{argument}` must be at least one column. None is left. {_listing(table)}")
     several = sorted(name for name, count in Counter((*x, *y)).items() if count > 1)
@@ -188,13 +208,14 @@ def _jacobian_columns(table: AbstractTable, x: tuple[str, ...], y: tuple[str, ..
     """Where the derivatives are: all of them, output by output, or none."""
     if wanted is False:
         return []
+    places, taken = _places(table), {*x, *y}
     found: dict[tuple[str, str], int] = {}
     for o in y:
         for i in x:
             for entry in _ENTRIES:
                 name = entry.format(y=o, x=i)
-                if name in table.names and name not in (*x, *y):
-                    found[o, i] = _find(table, "jacobians", name)
+                if name in places and name not in taken:
+                    found[o, i] = _find(table, "jacobians", name, places)
     missing = [_ENTRIES[0].format(y=o, x=i) for o in y for i in x if (o, i) not in found]
     if not missing:
         return [found[o, i] for o in y for i in x]
