@@ -12,7 +12,7 @@ from joblib import parallel_config
 from numpy import ndarray
 
 from .._support._arrays import read_array
-from .._support._checks import as_count, is_word
+from .._support._checks import as_counts, is_word
 from .._support._errors import InputError
 from .._support._extras import needed
 from .._support._shown import shown
@@ -154,7 +154,7 @@ class DecouplingRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
     def _fitted(self, y: Any, samples: Samples, start: Decoupling | None) -> None:
         """Fit to samples, from a model where one is known."""
-        chosen = is_word(self.ranks, "auto") and start is None  # a batch more keeps the ranks of those before
+        chosen = is_word(self.ranks, ("auto",)) and start is None  # a batch more keeps the ranks of those before
         solver = VarPro(ridge=self.ridge) if self.solver is None else self.solver
         if start is not None:
             solver = solver.started_at(start) or solver
@@ -167,7 +167,7 @@ class DecouplingRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         """A fit of ranks that left-out samples choose."""
         return quick_decouple(
             samples,
-            None if self.degrees is None else as_count("degrees", int(np.max(self.degrees))),
+            None if self.degrees is None else max(as_counts("degrees", self.degrees)),
             basis=self.basis,
             linear=self.linear,
             solver=solver,
@@ -178,7 +178,7 @@ class DecouplingRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     def _given(self, samples: Samples, solver: Any, start: Decoupling | None) -> Result:
         """A fit of ranks that are known, or those of the model to start at."""
         default = self.solver is None and self.n_starts is None
-        as_before = start is not None and is_word(self.ranks, "auto")
+        as_before = start is not None and is_word(self.ranks, ("auto",))
         return decouple(
             samples,
             start.ranks if as_before and start is not None else self.ranks,

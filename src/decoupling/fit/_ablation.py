@@ -9,15 +9,15 @@ would be the best single one, whichever of them is left out.
 from __future__ import annotations
 
 import time
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
 from .._support._checks import as_number
-from .._support._errors import DecouplingWarning, InputError, SolverError
+from .._support._errors import InputError, SolverError
 from .._support._progress import progress_callback
+from .._support._warnings import silenced
 from ..model._decoupling import Decoupling
 from ..samples._samples import Samples
 from ._measure import Measure
@@ -83,8 +83,7 @@ def _without(
         return _error_of_the_rest(measure, model, samples), True
     smaller = without(model, l, [j], samples.X).without_inner_constants()
     if seconds > 0.0:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DecouplingWarning)
+        with silenced():
             try:
                 before = {f"W{k}": smaller.W[k] for k in range(l + 1)} | {f"g{k + 1}": smaller.g[k] for k in range(l)}
                 found = refitted(

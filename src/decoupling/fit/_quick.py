@@ -7,13 +7,13 @@ come from leverages, one number of starts is shared by all shapes, and ranks gro
 from __future__ import annotations
 
 import dataclasses
-import warnings
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
 
-from .._support._errors import DecouplingWarning
+from .._support._warnings import silenced
 from ..samples._samples import Samples
 from ..solvers import AbstractSolver
 from ..solvers._free_parameters import n_free
@@ -53,8 +53,7 @@ def quick_decouple(
         free = n_free(samples.n_inputs, layers, samples.n_outputs, values=samples.has_values, linear=linear)
         if tried and _PER_PARAMETER * free > samples.n_numbers:
             return np.inf
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore" if tried else "default", DecouplingWarning)
+        with silenced() if tried else nullcontext():  # what is to be said of the samples is said once
             result = fit(
                 samples,
                 rank,
