@@ -146,7 +146,7 @@ class DecouplingRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         names = usable_names(getattr(self, "feature_names_in_", None))
         samples = Samples(X, F=F, J=_as_jacobians(jacobian, F, X), inputs=names, outputs=called)
         if sample_weight is not None:
-            samples = _weighted(samples, _check_sample_weight(_taken(sample_weight), X, dtype=np.float64))
+            samples = _weighted(samples, _as_weights(sample_weight, X))
         if hasattr(self, "_seen"):
             del self._seen
         self._fitted(y, samples, None)
@@ -274,6 +274,14 @@ def _validated(estimator: Any, *arrays: Any, **options: Any) -> Any:
         raise
     except Exception as error:
         raise InputError(f"`X` and `y` must be arrays of numbers that fit into memory. Got {shown(error)}.") from error
+
+
+def _as_weights(sample_weight: Any, X: ndarray) -> Any:
+    """What scikit-learn makes of weights; numbers that no float holds are refused in our words."""
+    try:
+        return _check_sample_weight(_taken(sample_weight), X, dtype=np.float64)
+    except OverflowError as error:
+        raise InputError(f"`sample_weight` must hold finite numbers. Got {shown(error)}.") from error
 
 
 def _taken(value: Any) -> Any:

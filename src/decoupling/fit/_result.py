@@ -29,6 +29,8 @@ from ._settings import Settings
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+_FARTHEST = 1e20  # arguments at which standard errors are asked for
+
 
 @dataclass(frozen=True, eq=False)
 class Result:
@@ -170,6 +172,8 @@ class Result:
         They are taken at the numbers `u`, the same for every function, or where the samples lie when `u` is left out.
         """
         points = None if u is None else as_array("u", u, ("k",))
+        if points is not None and np.max(np.abs(points), initial=0.0) > _FARTHEST:
+            raise InputError(f"`u` must lie within ±{_FARTHEST:g}: functions are powers of it. Got larger numbers.")
         model, samples, fixed, ridge = self._known
         return standard_errors(model, samples, points, fixed, ridge, smoothed=self._smoothed)
 

@@ -18,6 +18,7 @@ from .._support._progress import progress_callback
 from .._support._shown import shown
 from .._support._threads import one_thread
 from ..bases import AbstractBasis, Monomial
+from ..bases._abstract import MOST_FUNCTIONS
 from ..model._decoupling import Decoupling
 from ..samples._samples import Samples
 from ..solvers import AbstractSolver, Problem, VarPro
@@ -298,7 +299,7 @@ def _select_stored(
 
 
 def _limits(max_ranks: Any, max_degrees: Any, degrees: Any, basis: Any) -> Limits:
-    ranks = as_counts("max_ranks", max_ranks)
+    ranks = as_counts("max_ranks", max_ranks, most=MOST_FUNCTIONS)
     if max(ranks) > _LARGEST_RANK:
         raise InputError(
             f"`max_ranks` must not be above {_LARGEST_RANK}: every smaller rank may be tried. Got {max(ranks)}: begin "
@@ -316,7 +317,7 @@ def _limits(max_ranks: Any, max_degrees: Any, degrees: Any, basis: Any) -> Limit
                 f"`degrees` must have one number per layer, like `max_ranks`: {len(ranks)}. Got {len(known)}."
             )
         return Limits(ranks, known, fixed_degrees=True, fewest_layers=len(ranks))
-    top = as_counts("max_degrees", max_degrees)
+    top = as_counts("max_degrees", max_degrees, most=MOST_FUNCTIONS)
     top = top * len(ranks) if len(top) == 1 else top
     if len(top) != len(ranks):
         raise InputError(

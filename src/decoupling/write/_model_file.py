@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -75,7 +75,7 @@ def load_all(
     from safetensors import SafetensorError, safe_open
 
     file = as_path("path", path)
-    if not isinstance(bases, Collection) or not all(isinstance(cls, type) for cls in bases):
+    if not isinstance(bases, list | tuple | set | frozenset) or not all(isinstance(cls, type) for cls in bases):
         raise InputError(f"`bases` must be a list of classes of your own. Got {shown(bases)}.")
     if not file.is_file():
         raise ModelFileError(f"`{file}` must be a model file written by Decoupling.save. There is no such file.")

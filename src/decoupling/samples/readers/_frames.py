@@ -11,8 +11,11 @@ from ...model._names import as_names
 
 def column_names(table: Any) -> tuple[str, ...] | None:
     """The names of the columns of a pandas or polars frame, or that of a series; None for everything else."""
-    frame = table.to_frame() if hasattr(table, "to_frame") else table
-    return usable_names(getattr(frame, "columns", None))
+    try:
+        frame = table.to_frame() if hasattr(table, "to_frame") else table
+        return usable_names(getattr(frame, "columns", None))
+    except Exception:  # whatever a foreign object does when it is asked; its numbers are looked at elsewhere
+        return None
 
 
 def usable_names(found: Iterable[Any] | None) -> tuple[str, ...] | None:
