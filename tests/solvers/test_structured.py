@@ -236,7 +236,7 @@ def test_one_layer_is_as_good_as_the_cpd_of_tensorly():
     ("J", "ranks", "message"),
     [
         (np.zeros((3, 2, 2)), 1, "`J` must not be 0"),
-        (np.ones((3, 2, 2)), (), "`ranks` must hold"),
+        (np.ones((3, 2, 2)), (), "`ranks` must be"),
         (np.ones(3), 1, "J"),
     ],
 )
