@@ -2,8 +2,12 @@
 
 import dataclasses
 
+import numpy as np
+
+import decoupling as dc
 from decoupling.reproduce import functions_markdown, run_functions, write_functions
 from decoupling.reproduce._functions import CASES
+from decoupling.reproduce._peer_splines import _pspline
 
 
 def test_splines_fit_a_saturation_that_polynomials_do_not(tmp_path):
@@ -14,3 +18,15 @@ def test_splines_fit_a_saturation_that_polynomials_do_not(tmp_path):
     assert f"| {noisy.name} | saturation | " in functions_markdown(table)
     write_functions(table, tmp_path)
     assert (tmp_path / "functions.png").stat().st_size > 1000
+
+
+def test_a_function_whose_argument_does_not_vary_is_zero():
+    c, (low, high) = _pspline(dc.Spline(4), np.full(5, 2.0), np.ones(5), np.ones(5))
+    assert not c.any() and low < 2.0 < high
+
+
+def test_psplines_meet_slopes_and_values():
+    z = np.linspace(-1.0, 3.0, 60)
+    c, domain = _pspline(dc.Spline(8), z, np.cos(z), np.sin(z))
+    g = dc.Functions(dc.Spline(8), c[None], domain)
+    assert np.abs(g(z[:, None])[:, 0] - np.sin(z)).max() < 0.01

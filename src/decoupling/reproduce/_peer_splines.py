@@ -28,6 +28,7 @@ _STARTS = 4
 _VALUES = 0.1  # the weight of values against slopes
 _WEIGHTS = np.logspace(-8, 4, 25)  # of roughness, between which cross-validation chooses
 _ROUNDING = 1e-13
+_NO_RANGE = 1e-6
 _FILTERS = (1e-4, 1e-2)  # weights of finite differences
 _NO_GAP = 1e-3  # of the range of z: closer samples are as good as this far apart
 
@@ -115,7 +116,9 @@ def _pspline(
 ) -> tuple[Float[ndarray, " e"], tuple[float, float]]:
     """Coefficients of the P-spline with slopes h and (if given) values r at z, and its domain."""
     low, high = float(z.min()), float(z.max())
-    half = max((high - low) / 2.0, 1e-12)
+    if high - low < _NO_RANGE:  # a column that has died: its function is 0, as in untangle
+        return np.zeros(1 + spline.size), (low - 1.0, low + 1.0)
+    half = (high - low) / 2.0
     t = (z - (low + high) / 2.0) / half
     A = np.concatenate([np.zeros((len(z), 1)), spline.derivative(t) / half], axis=1)
     y = h
