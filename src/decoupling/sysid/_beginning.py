@@ -22,11 +22,13 @@ _POINTS = 20  # per coefficient, at which functions are written in another basis
 def deterministic_directions(linear: Float[ndarray, "outputs m"], n: int, rank: int) -> Float[ndarray, "k m"]:
     """What functions may be of, by physics: the outputs of the linear model and their changes; at most `rank` rows.
 
-    With x the state, the output is C x and its change C (A - I) x: position and velocity of an oscillator.
+    With x the state, the output is C x and its change C (A - I) x: position and velocity of an oscillator. Where the
+    first states integrate, changes come first: friction is of a velocity.
     """
     A, C = linear[:n, :n], linear[n:, :n]
     rows: list[ndarray] = []
-    for row in [*C, *(C @ (A - np.eye(n)))]:
+    changes = C @ (A - np.eye(n))
+    for row in [*changes, *C] if np.array_equal(A[:, : len(C)], np.eye(n, len(C))) else [*C, *changes]:
         basis = np.linalg.qr(np.array([*rows, row]).T)[1] if rows else np.array([[np.linalg.norm(row)]])
         if len(rows) < min(rank, n) and abs(basis[-1, -1]) > _PARALLEL * np.linalg.norm(row):
             rows.append(row)
