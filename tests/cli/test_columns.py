@@ -72,7 +72,6 @@ def test_a_validation_file_is_read_with_the_same_columns(folder):
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        (["data.csv"], "It has the columns `x1`, `x2`, `y`."),
         (["data.csv", "--inputs", "X1", "--outputs", "y"], "Did you mean `x1`?"),
         (["data.csv", "--inputs", ",", "--outputs", "y"], "a list of names"),
         (["data.csv", "--inputs", "x\n1", "--outputs", "y"], "line breaks in quotes"),

@@ -135,7 +135,7 @@ def test_jacobians_are_in_the_units_of_the_data():
 
 def test_jacobians_travel_through_a_grid_search():
     X = points(2, 60)
-    search = GridSearchCV(dc.DecouplingRegressor(n_starts=4, **SEEDED), {"ranks": [1, 2]}, cv=2)
+    search = GridSearchCV(dc.DecouplingRegressor(n_starts=4, outside="linear", **SEEDED), {"ranks": [1, 2]}, cv=2)
     search.fit(X, cubic(X), jacobian=cubic_gradient(X))
     assert search.best_params_ == {"ranks": 2}
     assert search.best_estimator_.result_.error_jacobian < 1e-8
@@ -308,21 +308,24 @@ def test_names_that_cannot_be_used_are_left_out():
 def test_other_solvers_and_parts_that_are_known_can_be_given():
     X = points(2, 80)
     J = cubic_gradient(X)
-    model = dc.DecouplingRegressor(solver=dc.Proj(), n_starts=4, **SEEDED).fit(X, cubic(X), jacobian=J)
+    model = dc.DecouplingRegressor(2, solver=dc.Proj(), n_starts=4, **SEEDED).fit(X, cubic(X), jacobian=J)
     assert model.score(X, cubic(X)) > 0.99
     W0 = np.array([[1.0, 2.0], [1.0, -1.0]])
     known = dc.VarPro(fixed={"W0": W0})
-    model = dc.DecouplingRegressor(solver=known, **SEEDED).fit(X, cubic(X))
+    model = dc.DecouplingRegressor(2, solver=known, **SEEDED).fit(X, cubic(X))
     assert_allclose(model.decoupling_.W[0], W0)
-    again = dc.DecouplingRegressor(solver=dc.VarPro(start=model.decoupling_), **SEEDED).fit(X, cubic(X))
+    again = dc.DecouplingRegressor(2, solver=dc.VarPro(start=model.decoupling_), **SEEDED).fit(X, cubic(X))
     assert again.score(X, cubic(X)) > 1 - 1e-8
+    for told in (known, dc.VarPro(start=model.decoupling_)):
+        with pytest.raises(dc.InputError, match="`ranks` must be given where the solver has"):
+            dc.DecouplingRegressor(solver=told).fit(X, cubic(X))
 
 
 def test_parts_that_are_given_are_not_cut_off_within_the_data():
     X = points(2, 80)
     g = dc.Functions(dc.Monomial(3), [[0.0, 0.0, 0.0, 1.0], [0.0, 0.0, -1.0, 0.0]])  # on [-1, 1]: u goes to 3
     known = dc.VarPro(fixed={"g1": g, "W0": np.array([[1.0, 2.0], [1.0, -1.0]])})
-    model = dc.DecouplingRegressor(solver=known, **SEEDED).fit(X, cubic(X))
+    model = dc.DecouplingRegressor(2, solver=known, **SEEDED).fit(X, cubic(X))
     assert model.decoupling_.g[0].outside == "extend" and model.score(X, cubic(X)) > 1 - 1e-8
 
 

@@ -72,7 +72,7 @@ def test_two_layers_are_found_in_noise():
     choice = dc.select(
         noisy(TWO, 1e-3, S=20), max_ranks=(2, 2), degrees=(2, 2), n_folds=2, solver=QUICK, progress=False
     )
-    assert choice.ranks == (2, 2) and "at the limit (2, 2)" in choice.notes[0]
+    assert choice.ranks == (2, 2) and "at the limit 2, 2" in choice.notes[0]
 
 
 @pytest.mark.parametrize(
@@ -282,7 +282,7 @@ def test_time_and_patience_may_run_out():
 
 def test_limits_that_are_met_are_said():
     choice = dc.select(sampled(ONE, 20), 1, 2, n_folds=2, progress=False)
-    assert "The singular values ask for ranks of at least (2,)" in choice.notes[0]
+    assert "The singular values ask for ranks of at least 2:" in choice.notes[0]
     assert "The degrees are at the limit (2,)" in choice.notes[1]
 
 

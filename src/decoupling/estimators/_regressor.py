@@ -24,7 +24,7 @@ from ..model._decoupling import Decoupling
 from ..model._functions import OUTSIDE, Functions
 from ..samples._samples import Samples
 from ..samples.readers._frames import column_names, usable_names
-from ..solvers import VarPro
+from ..solvers import AbstractSolver, VarPro
 
 needed("sklearn.utils.validation:validate_data", "sklearn", "dc.DecouplingRegressor")  # scikit-learn 1.6 brought it
 from sklearn.base import BaseEstimator, RegressorMixin  # noqa: E402
@@ -165,6 +165,12 @@ class DecouplingRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
     def _chosen(self, samples: Samples, solver: Any) -> Result:
         """A fit of ranks that left-out samples choose."""
+        if self.n_starts is not None:
+            raise InputError(
+                f'`n_starts` must be left out with ranks="auto". Got {shown(self.n_starts)}: give `ranks` too.'
+            )
+        if isinstance(solver, AbstractSolver) and (solver.fixed or solver.given_start is not None):
+            raise InputError('`ranks` must be given where the solver has fixed parts or a start. Got "auto".')
         return quick_decouple(
             samples,
             None if self.degrees is None else max(as_counts("degrees", self.degrees)),

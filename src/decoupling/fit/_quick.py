@@ -43,7 +43,6 @@ def quick_decouple(
     progress: bool | Callable[..., None],
 ) -> Result:
     """The best of a few shapes with one layer; the first note says why."""
-    measure = Measure.of(samples)
     known = degrees if isinstance(basis, type) else None
     first = known or (_DEGREE if isinstance(basis, type) else None)
     tried: list[tuple[float, int, int | None, Result]] = []
@@ -67,7 +66,7 @@ def quick_decouple(
                 rng=rng,
                 progress=progress,
             )
-        error = _error(result, measure)
+        error = _error(result, Measure.of(samples))
         tried.append((error, rank, degree, result))
         return error
 
