@@ -23,7 +23,7 @@ Angles = Literal["absolute", "signed"]
 _COLLINEARITY = 0.5
 # How many lines, or directions, with angles above 60 degrees there are in 1, 2 and 3 dimensions.
 _ROOM: dict[Angles, dict[int, int]] = {"absolute": {1: 1, 2: 2, 3: 6}, "signed": {1: 2, 2: 5, 3: 11}}
-_MOST = 1000  # widths and degrees: more take for ever to draw
+_MOST, _WIDEST = 1000, 10_000  # degrees and widths: more take for ever to draw
 _TRIES = 1000
 _RESTARTS = 30
 
@@ -96,7 +96,7 @@ def random_system(
     >>> dc.systems.random_system((4, 3, 3, 4), (3, 3), rng=1)
     Decoupling(L=2, 4-3-3-4, degrees (3, 3), 54 parameters)
     """
-    widths, powers = as_counts("dims", dims, most=_MOST), as_counts("degrees", degrees, most=_MOST)
+    widths, powers = as_counts("dims", dims, most=_WIDEST), as_counts("degrees", degrees, most=_MOST)
     if len(widths) != len(powers) + 2:
         raise InputError(
             f"`dims` must hold the input width, one rank per layer and the output width: {len(powers) + 2} numbers for "

@@ -159,7 +159,7 @@ def interrupted():
     def stop(**_):
         raise KeyboardInterrupt
 
-    return dc.decouple(sampled(F2), (2, 2), (3, 3), n_starts=8, progress=stop)
+    return dc.decouple(sampled(F2), (2, 2), (2, 2), n_starts=8, progress=stop)  # not exact at once
 
 
 def f3():

@@ -189,6 +189,7 @@ def test_buttons_copy_the_sources(clipboard, open_page):
         refuse = "navigator.clipboard.writeText = () => Promise.reject(new Error('refused'));"
         driver.execute_script(refuse + "document.execCommand = () => false;")
     expected = {"latex": result.decoupling.formula("latex"), "python": result.decoupling.formula("python")}
+    driver.execute_script("document.querySelectorAll('details').forEach((part) => { part.open = true; })")
     for kind, source in expected.items():
         button = find(driver, f"button[data-copy=source-{kind}]")
         driver.execute_script("arguments[0].click()", button)

@@ -138,7 +138,7 @@ def test_files_that_are_not_samples_give_clear_errors(tmp_path):
     with pytest.raises(dc.SampleFileError, match="has the arrays Y"):
         dc.Samples.load(path)
     np.savez(path, X=X, F=np.array([{}], dtype=object))
-    with pytest.raises(dc.SampleFileError, match="cannot be read"):
+    with pytest.raises(dc.SampleFileError, match="It holds objects, which could run code"):
         dc.Samples.load(path)
     np.save(tmp_path / "bare.npy", X)
     (tmp_path / "bare.npy").rename(path)

@@ -36,7 +36,7 @@ from ._result import Result
 from ._settings import Settings
 
 _LARGEST = 1e100  # of the data: their squares are added up
-_WORSE = 1.05  # times the error of its start: more than rounding of sums
+_WORSE = 100.0  # times the squared error of its start: digits were lost; sums that are taken otherwise differ by less
 _REWRITTEN = 100.0  # times what rounding of the data explains: a model in other units has lost a digit
 _NO_VALUES = "Only Jacobians were given: they leave the constants of the last layer open, so these are 0."
 
@@ -128,8 +128,10 @@ def fit(
 
 def _honest(status: Status, left: tuple[float, ...], samples: Samples) -> Status:
     """EXACT only if the model, as it is written down, meets everything that is known, whatever the solver looked at."""
+    if status is not Status.EXACT or not left:
+        return status
     met = [error <= _REWRITTEN * exact_below(samples) for error in left]
-    if status is not Status.EXACT or all(met):
+    if all(met):
         return status
     values_missed = samples.has_jacobians and samples.has_values and met[0]
     return Status.JACOBIANS_EXACT if values_missed else Status.CONVERGED
@@ -138,7 +140,7 @@ def _honest(status: Status, left: tuple[float, ...], samples: Samples) -> Status
 def _cancellation(solution: Solution, left: tuple[float, ...], samples: Samples) -> tuple[str, ...]:
     """A word where the model is further from the samples than the solver knew: its terms cancel each other."""
     rows = [row for row in solution.starts if row.lam == solution.lam and np.isfinite(row.objective)]
-    if not rows or solution.ridge > 0.0 or solution.n_effective is not None:
+    if not left or not rows or solution.ridge > 0.0 or solution.n_effective is not None:
         return ()
     best = min(rows, key=lambda row: row.objective)
     terms = ((samples.has_jacobians, best.error_jacobian), (samples.has_values, best.error_values))
@@ -147,9 +149,9 @@ def _cancellation(solution: Solution, left: tuple[float, ...], samples: Samples)
     if not any(now > _WORSE * was + least for now, was in zip(left, known, strict=False)):
         return ()
     return (
-        f"Large terms cancel each other in this model: in standard units its error is {max(left):.2g}, and its start "
-        f"had {np.nanmax(known):.2g} before it was written down. Lower the ranks or degrees, or take another basis or "
-        "solver.",
+        f"This model is further from the samples than the solver saw: in standard units its error is {max(left):.2g}, "
+        f"and its start had {np.nanmax(known):.2g}. Large terms may cancel each other: lower the ranks or degrees, or "
+        "take another basis or solver.",
     )
 
 

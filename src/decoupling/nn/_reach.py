@@ -149,7 +149,7 @@ class _Shaped(nn.Module):
         super().__init__()
         self.module, self._before, self._after = module, before, after
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x: Any) -> Any:  # a tensor, or what stands for one while the module is traced
         return self._after(self.module(self._before(x)))
 
 

@@ -244,7 +244,8 @@ def plot_fit(
                 continue
             i = int(shown[k])
             _draw_fit(top, bottom, truth[:, i], fitted[:, i], look)
-            top.set_title(_fit_title(written[i].text, float(e[i])), fontsize=9, parse_math=False)
+            title = _fit_title(written[i].text, float(e[i]), varies=bool(np.ptp(truth[:, i]) > 0.0))
+            top.set_title(title, fontsize=9, parse_math=False)
             if k % columns == 0:
                 top.set_ylabel("decoupled")
                 bottom.set_ylabel("residual")
@@ -270,8 +271,8 @@ def _draw_fit(top: Axes, bottom: Axes, truth: Float[ndarray, " s"], fitted: Floa
     top.locator_params(axis="x", nbins=3)
 
 
-def _fit_title(name: str, e: float) -> str:
+def _fit_title(name: str, e: float, *, varies: bool) -> str:
     """In two lines where one would run into the next panel."""
-    far = f"e = {e:.3g} %" if math.isfinite(e) else "it does not vary, e is infinite"
+    far = f"e = {e:.3g} %" if varies else f"it does not vary, e = {e:.3g} % of its size"
     title = f"{short(name)}: {far}"
     return title if text_width(title) < 72 * _PANEL_WIDTH else f"{short(name)}\n{far}"
