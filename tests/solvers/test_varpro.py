@@ -209,12 +209,13 @@ def test_degenerate_data_give_an_answer(known):
         (X, np.ones((30, 2)), np.zeros((30, 2, 3))),
         (line, line @ np.ones((3, 2)), np.ones((30, 2, 3))),
         (flat, F2(flat)[:, :2], F2.jacobian(flat)[:, :2]),
-        (np.repeat(X[:1], 30, axis=0), np.ones((30, 2)), np.ones((30, 2, 3))),
     ):
         samples = dc.Samples(points_, F=F, J=J if known == "both" else None)
         result = dc.decouple(samples, (2, 2), (2, 2), n_starts=8, progress=False)
         assert np.all(np.isfinite(result.decoupling(points_)))
         assert result.reason and isinstance(str(result.identifiability), str)
+    with pytest.raises(dc.InputError, match="Got the same point 30 times"):
+        dc.decouple(dc.Samples(np.repeat(X[:1], 30, axis=0), F=np.ones((30, 2))), (2, 2), (2, 2))
 
 
 def test_many_unknowns_are_solved_without_forming_the_normal_matrix(monkeypatch):

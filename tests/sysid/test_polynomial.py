@@ -143,7 +143,7 @@ def test_poor_excitation_is_told_and_gives_the_smallest_model():
         (np.linspace(-1e200, 1e200, 100), np.arange(100.0), "choose other units"),
         ([np.arange(9.0), np.arange(9.0)], [np.arange(9.0)], "as many records"),
         ([np.ones((9, 2)), np.ones((9, 1))], [np.arange(9.0), np.arange(9.0)], "same channels"),
-        (np.array([]), np.array([]), "longer than the longest lag"),
+        (np.array([]), np.array([]), "`u` must hold samples"),
     ],
 )
 def test_bad_records_are_refused_with_the_rule(u, y, message):

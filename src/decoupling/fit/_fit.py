@@ -36,6 +36,7 @@ from ._result import Result
 from ._settings import Settings
 
 _LARGEST = 1e100  # of the data: their squares are added up
+_LARGE = 0.01  # squared errors below are small, whatever a start had
 _WORSE = 100.0  # times the squared error of its start: digits were lost; sums that are taken otherwise differ by less
 _REWRITTEN = 100.0  # times what rounding of the data explains: a model in other units has lost a digit
 _NO_VALUES = "Only Jacobians were given: they leave the constants of the last layer open, so these are 0."
@@ -99,7 +100,9 @@ def fit(
         model = solution.decoupling if solution.as_is else canonical_at(solution.decoupling, samples)
         if wishes is not None:
             problem = Problem.build(samples, layers, linear=linear, standard=not as_given)
-            shaped = with_shapes(problem, model, wishes, smooths=method.smoothing is not None, progress=report)
+            weight = solution.lam if solution.n_effective is not None and solution.lam > 0.0 else 1.0
+            smooths = method.smoothing is not None
+            shaped = with_shapes(problem, model, wishes, lam=weight, smooths=smooths, progress=report)
             model = shaped.decoupling
             solution = dataclasses.replace(
                 solution, notes=(*solution.notes, shaped.note), n_effective=shaped.n_effective
@@ -146,7 +149,7 @@ def _cancellation(solution: Solution, left: tuple[float, ...], samples: Samples)
     terms = ((samples.has_jacobians, best.error_jacobian), (samples.has_values, best.error_values))
     known = [error for there, error in terms if there]
     least = _REWRITTEN * exact_below(samples)
-    if not any(now > _WORSE * was + least for now, was in zip(left, known, strict=False)):
+    if not any(now > max(_WORSE * was + least, _LARGE) for now, was in zip(left, known, strict=False)):
         return ()
     return (
         f"This model is further from the samples than the solver saw: in standard units its error is {max(left):.2g}, "

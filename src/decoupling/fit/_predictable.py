@@ -13,7 +13,6 @@ from __future__ import annotations
 import numpy as np
 from jaxtyping import Float, Int
 from numpy import ndarray
-from scipy import stats
 
 _MOST_SAMPLES = 700  # more are not needed to see what matters, and take long
 _LEAST_SAMPLES = 24
@@ -118,9 +117,11 @@ def share_beyond_noise(
     residual: Float[ndarray, " n"], freedom: Float[ndarray, " n"], noise: Float[ndarray, " n"], n_noise: int
 ) -> Float[ndarray, " n"]:
     """The share of sums of squares `residual` that repeated samples do not explain; 0 where chance does as well."""
+    from scipy.special import fdtrc
+
     lack, rest = np.maximum(residual - noise, 0.0), np.maximum(freedom - n_noise, 1.0)
     with np.errstate(divide="ignore", invalid="ignore"):
         F = (lack / rest) / (noise / n_noise)
         expected = np.where(noise > 0.0, rest / n_noise * noise, 0.0)
         share = np.where(residual > 0.0, np.maximum(lack - expected, 0.0) / residual, 0.0)
-    return np.where(stats.f.sf(F, rest, n_noise) < _CHANCE, share, 0.0)
+    return np.where(fdtrc(rest, n_noise, F) < _CHANCE, share, 0.0)

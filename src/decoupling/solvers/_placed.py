@@ -13,7 +13,6 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
-from scipy.optimize import least_squares
 
 from ..bases import AbstractBasis
 
@@ -56,6 +55,8 @@ def placed(basis: AbstractBasis, t: Float[ndarray, " S"], slopes: Float[ndarray,
 
 
 def _refined(misfit: Callable[[ndarray], ndarray], p: Float[ndarray, " 2"]) -> Float[ndarray, " 2"]:
+    from scipy.optimize import least_squares
+
     def residual(p: ndarray) -> ndarray:
         return misfit(p[None])[0]
 

@@ -47,14 +47,14 @@ class Shaped:
 
 
 def with_shapes(
-    problem: Problem, model: Decoupling, shapes: Shapes, *, smooths: bool, progress: Callable[..., None]
+    problem: Problem, model: Decoupling, shapes: Shapes, *, lam: float, smooths: bool, progress: Callable[..., None]
 ) -> Shaped:
     """The best model near `model` whose functions have the shapes, smoothed as VarPro does where `smooths`.
 
     Where functions of a layer share a basis they have no order of their own, and are matched with the shapes.
     """
     penalty = Penalty.of(problem.layers, FIRST_WEIGHT, everything=False) if smooths else None
-    equations = Equations(problem, lam=1.0, ridge=0.0, fixed={}, penalty=penalty)
+    equations = Equations(problem, lam=lam, ridge=0.0, fixed={}, penalty=penalty)
     theta = [p[None] for p in parameters_of(problem, model)]
     before = _misfit(equations, theta)
     spaces = tuple(
