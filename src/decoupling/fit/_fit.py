@@ -143,7 +143,7 @@ def _honest(status: Status, left: tuple[float, ...], samples: Samples) -> Status
 def _cancellation(solution: Solution, left: tuple[float, ...], samples: Samples) -> tuple[str, ...]:
     """A word where the model is further from the samples than the solver knew: its terms cancel each other."""
     rows = [row for row in solution.starts if row.lam == solution.lam and np.isfinite(row.objective)]
-    if not left or not rows or solution.ridge > 0.0 or solution.n_effective is not None:
+    if not left or not rows or solution.ridge > 0.0 or solution.n_effective is not None or samples.weights is not None:
         return ()
     best = min(rows, key=lambda row: row.objective)
     terms = ((samples.has_jacobians, best.error_jacobian), (samples.has_values, best.error_values))
