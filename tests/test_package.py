@@ -57,7 +57,7 @@ def test_examples_in_the_texts_run_as_printed(block, tmp_path, monkeypatch):
 def test_wrong_types_are_refused_with_the_rule_where_nobody_checks_annotations():
     """In the test run annotations are checked before our own checks see a value: hence a plain process."""
     cases = {
-        "dc.systems.f1().formula('prose')": "`kind` must be one of text, html, latex, python, c, matlab, sympy. Got 'prose'",
+        "dc.systems.f1().formula('prose')": "one of text, html, latex, python, c, matlab, sympy. Got 'prose'",
         "narx.decouple(1, n_starts=4).refine(v, v, on='phase')": '`on` must be "simulation" or "prediction"',
         "dc.data.Record('r', X[:, 0], X[:9, 0], 0.1)": "same length",
         "dc.Monomial(2.5)": "`degree` must be a whole number of at least 1. Got 2.5",

@@ -21,7 +21,7 @@ def test_the_model_of_time_is_that_of_the_data(found):
     )
     page.says("reading takes {} s per sample", gradient["reading"])
     page.says(
-        "at most about {} s for cost and gradient, and {} s with the normal matrix",
+        "about {} s for cost and gradient, and {} s with the normal matrix",
         gradient["billion_on_hundred"],
         normal["billion_on_hundred"],
     )
