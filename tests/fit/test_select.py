@@ -283,7 +283,7 @@ def test_time_and_patience_may_run_out():
 def test_limits_that_are_met_are_said():
     choice = dc.select(sampled(ONE, 20), 1, 2, n_folds=2, progress=False)
     assert "The singular values ask for ranks of at least 2:" in choice.notes[0]
-    assert "The degrees are at the limit (2,)" in choice.notes[1]
+    assert "The degrees are at the limit 2" in choice.notes[1]
 
 
 def test_progress_names_the_shapes():

@@ -232,7 +232,6 @@ def test_parts_take_arrays_and_return_vectors():
 
 def test_parts_that_cannot_be_cut_are_refused():
     a, b, c = linear(8, 8, 8, 3)
-    rows = Network(lambda self, x: self.c(self.b(self.a(x).reshape(-1, 2, 4)).flatten(1)), a=a, b=nn.Linear(4, 4), c=c)
     named = Network(lambda self, x: self.c(input=self.a(x)), a=a, c=c)
     whole = Network(lambda self, x: self.c(self.a(x).argmax(1)), a=a, c=nn.Embedding(8, 3))
     turned = Network(lambda self, x: self.c(self.a(x)[None].repeat(5, 1, 1))[0], a=a, c=c)
@@ -253,7 +252,6 @@ def test_parts_that_cannot_be_cut_are_refused():
         (whole, "c", "`part` must take real inputs.*torch.int64"),
         (turned, "c", r"one vector or array per sample. c is given the shape \(5, 8, 8\)"),
         (pair, "c", r"c is called with \(Tensor, Tensor\)"),
-        (rows, "b", r"`part` must return one tensor of shape \(S, n\). Got shape \(96, 2, 4\)"),
         (random, "c", "must return the same numbers when it is called again"),
         (leaving, ("a", "b"), "a is called 2 times"),
         (batch, "head", "`part` must fit its inputs, called with one sample or many"),

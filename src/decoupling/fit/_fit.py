@@ -37,7 +37,7 @@ from ._settings import Settings
 
 _LARGEST = 1e100  # of the data: their squares are added up
 _LARGE = 0.01  # squared errors below are small, whatever a start had
-_WORSE = 100.0  # times the squared error of its start: digits were lost; sums that are taken otherwise differ by less
+_WORSE = 1e4  # times the squared error of its start: digits were lost; sums that are taken otherwise differ by less
 _REWRITTEN = 100.0  # times what rounding of the data explains: a model in other units has lost a digit
 _NO_VALUES = "Only Jacobians were given: they leave the constants of the last layer open, so these are 0."
 

@@ -109,7 +109,7 @@ def chain_of(function: nn.Module) -> list[nn.Module] | None:
                 return None
         elif node.op == "call_function" and node.target in _FUNCTIONS:
             found.append(_FUNCTIONS[node.target]())
-        elif node.op not in ("placeholder", "output") and str(node.target) not in ("reshape", "flatten", "len"):
+        elif node.op not in ("placeholder", "output") and str(node.target) not in ("flatten", "unsqueeze"):
             return None
     linear = [isinstance(module, nn.Linear) for module in found]
     return found if sum(linear) >= 2 and linear[0] and linear[-1] else None

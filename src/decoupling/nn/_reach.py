@@ -93,8 +93,12 @@ class EachToken(AbstractReach):
         return outputs.flatten(1, -2)
 
     def function(self, part: nn.Module) -> nn.Module:
-        ones = (1,) * (self.n_axes - 2)
-        return _Shaped(part, lambda x: x.reshape(len(x), *ones, -1), lambda y: y.flatten(1))
+        def spread(x: Any) -> Any:  # as in `_Shaped`
+            for _ in range(self.n_axes - 2):
+                x = x.unsqueeze(1)
+            return x
+
+        return _Shaped(part, spread, lambda y: y.flatten(1))
 
     def module(self, function: nn.Module) -> nn.Module:
         return function
