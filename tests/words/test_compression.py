@@ -80,3 +80,20 @@ def test_the_readme():
     page = Page("README.md")
     assert page.says("lose {} points of accuracy with 200 inputs,", drop("refined, S = 200", 0, MNIST))
     assert page.says("used for that only, {} with 20 000 without labels", drop("refined, 20 000 inputs", 0, MNIST))
+
+
+def test_mnist_as_printed_and_ours():
+    page = Page("docs/compression.md")
+    assert page.says("is erratic**: medians of {}, {} and {} points", *drops("Zniyed", MNIST))
+    assert page.says("Two stages help it ({}, {}, {})", *drops("TS-Zniyed", MNIST))
+    assert page.says("TS-PROJ-1 loses less at every size ({}, {}, {}): the paper's", *drops("TS-PROJ-1", MNIST))
+    assert all(
+        a < b < c for a, b, c in zip(*(drops(m, MNIST) for m in ("TS-PROJ-1", "TS-Zniyed", "Zniyed")), strict=True)
+    )
+    assert page.says("with the best one it loses {}, {} and {}.", *drops("Zniyed, best iterate", MNIST))
+    assert page.says("part, TS-PROJ-1 loses {}, {} and {} points: it", *drops("TS-PROJ-1, output inside", MNIST))
+    few, many = (drop(name, 0, MNIST) for name in ("refined, S = 200", "refined, 20 000 inputs"))
+    assert page.says("{} points at 87.7 % savings from 200 inputs", few)
+    assert page.says("for that only), {} with 20 000 inputs.", many)
+    recombined = drop("ReLU distilled, recombined", 0, MNIST)
+    assert page.says("network as well ({} to {}): asking", drop("ReLU distilled", 0, MNIST), recombined)
