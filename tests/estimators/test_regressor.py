@@ -335,7 +335,6 @@ def test_parts_that_are_given_are_not_cut_off_within_the_data():
         ({"ranks": 0}, r"`ranks\[0\]` must be a whole number"),
         ({"ranks": (2, 2), "degrees": 3}, "`degrees` must have one number per layer"),
         ({"n_starts": 0}, "`n_starts` must be"),
-        ({"ranks": "auto", "n_starts": 8}, "`n_starts` must be left out"),
         ({"ridge": -1.0}, "`ridge` must be"),
         ({"outside": "far"}, "`outside` must be one of extend, linear, constant"),
         ({"basis": 3}, "`basis` must be"),

@@ -62,7 +62,7 @@ class DecouplingRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     solver
         The method; by default `dc.VarPro(ridge=ridge)`.
     n_starts
-        Number of random starts; by default 32, or what a solver of your own does.
+        Number of random starts; by default 32, or what a solver of your own does; with ranks="auto" 8 for each shape.
     ridge
         Penalty on the squared size of all weights and coefficients, for the default solver only. Raise it where noise
         is fitted: 1e-4 is much.
@@ -165,10 +165,6 @@ class DecouplingRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
     def _chosen(self, samples: Samples, solver: Any) -> Result:
         """A fit of ranks that left-out samples choose."""
-        if self.n_starts is not None:
-            raise InputError(
-                f'`n_starts` must be left out with ranks="auto". Got {shown(self.n_starts)}: give `ranks` too.'
-            )
         if isinstance(solver, AbstractSolver) and (solver.fixed or solver.given_start is not None):
             raise InputError('`ranks` must be given where the solver has fixed parts or a start. Got "auto".')
         return quick_decouple(
@@ -177,6 +173,7 @@ class DecouplingRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             basis=self.basis,
             linear=self.linear,
             solver=solver,
+            n_starts=self.n_starts,
             rng=self._seed(),
             progress=bool(self.verbose),
         )

@@ -39,6 +39,7 @@ def quick_decouple(
     basis: Any,
     linear: bool,
     solver: AbstractSolver,
+    n_starts: int | None,
     rng: int,
     progress: bool | Callable[..., None],
 ) -> Result:
@@ -61,7 +62,7 @@ def quick_decouple(
                 linear=linear,
                 solver=solver,
                 as_given=False,
-                n_starts=_STARTS,
+                n_starts=_STARTS if n_starts is None else n_starts,
                 validation=None,
                 rng=rng,
                 progress=progress,
