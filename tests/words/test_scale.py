@@ -13,14 +13,14 @@ def found():
 def test_the_model_of_time_is_that_of_the_data(found):
     gradient, normal = (found["models"][name] for name in ("gradient", "normal matrix"))
     page = Page("docs/scale.md")
-    page.says(
+    assert page.says(
         "b is {} s for cost and gradient and {} s with the normal matrix; a is {} s, mostly waiting",
         gradient["per_sample"],
         normal["per_sample"],
         gradient["per_message"],
     )
-    page.says("reading takes {} s per sample", gradient["reading"])
-    page.says(
+    assert page.says("reading takes {} s per sample", gradient["reading"])
+    assert page.says(
         "about {} s for cost and gradient, and {} s with the normal matrix",
         gradient["billion_on_hundred"],
         normal["billion_on_hundred"],
