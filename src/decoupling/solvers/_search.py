@@ -34,7 +34,7 @@ from ._window import on_window
 from ._work_size import starts_within
 
 GIVEN = "the given start"
-_HALVE_EVERY = 30  # steps after which the worse half of a batch is dropped
+_HALVINGS = (10, 20, 40, 80)  # steps after which the worse half of a batch is dropped (docs/strategies.md)
 _SMOOTHED = 2  # minima that are given the smoothing that the data ask for ...
 _COMPARED, _FEW_PHASES = 4, 3  # ... and those of a search with fewer functions, of which the best ones go on
 # A penalised cost tells early which starts are worth their steps; so there can be more of them.
@@ -196,8 +196,7 @@ class Search:
         first, size = len(self.table), len(theta[0])
         stage = f"starts {first + 1} to {first + size}"
         if self.eliminates:
-            regular = tuple(range(_HALVE_EVERY, self.options.max_steps, _HALVE_EVERY))
-            halvings = regular if self.equations.penalty is None else _SOON
+            halvings = _HALVINGS if self.equations.penalty is None else _SOON
             inner = self.equations.core.enter(theta[: 2 * self.L - 1])
             descent = self._descend(inner, stage, halvings if size > _POLISHED else ())
             best = np.argsort(descent.cost, kind="stable")[:_POLISHED]
