@@ -48,6 +48,12 @@ def test_parameters_are_counted_as_in_the_paper():
     assert round(100 * (1 - model.n_parameters / 7710), 1) == 87.7
 
 
+@pytest.mark.parametrize(("middle", "count"), [(0.0, 5), (1e-16, 5), (1e-9, 6)])
+def test_a_middle_that_was_found_is_a_parameter_unless_it_is_rounding(middle, count):
+    saturation = dc.Functions(dc.Saturation(), [[0.0, 1.0]], domain=(middle - 1.0, middle + 1.0))
+    assert dc.Decoupling([[[1.0, 2.0]], [[1.0]]], [saturation]).n_parameters == count
+
+
 def test_the_worked_example_of_the_bias_theorem():
     model = dc.Decoupling(
         [[[0.5, 1], [2, 2]], [[2, 1], [0, 1]], [[1, 2], [3, 4]]],

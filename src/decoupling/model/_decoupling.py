@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 _TINY = 1e-100  # what is smaller is as good as 0: its inverse, and powers of that, would overflow
 _CONSTANT = 1e-14  # ranges of arguments below this share of their size are rounding
+_CENTRED = 1e-12  # middles of domains below this share of their half-widths are rounding
 _NEARER = 'take points nearer to the domains, or `with_outside("linear")`'
 _NOT_FINITE = f"`X` must be points at which the model is finite. Got points where it is not: {_NEARER}."
 _ROUNDING = 1e-12  # relative: what constants may change the outputs by when they are replaced by smaller ones
@@ -145,13 +146,14 @@ class Decoupling(ReadOnlyArrays):
     def n_parameters(self) -> int:
         """All weights and coefficients, the constants of the last layer or the offset, and the linear part.
 
-        The middle of a domain counts where it was found (see `AbstractBasis.free_domain`) and is not 0. Other domains
-        say where the functions were fitted, and change nothing that coefficients could not.
+        The middle of a domain counts where it was found (see `AbstractBasis.free_domain`) and is not 0 to rounding.
+        Other domains say where the functions were fitted, and change nothing that coefficients could not.
         """
         n_weights = sum(w.size for w in self.W)
         n_coefficients = sum(sum(g.layer.sizes) for g in self.g)
         n_constants = self.ranks[-1] if self.offset is None else self.n_outputs
-        n_middles = sum(int(np.count_nonzero(g.layer.free_domain & (g.middle != 0.0))) for g in self.g)
+        away = [np.abs(g.middle) > _CENTRED * g.half_width for g in self.g]
+        n_middles = sum(int(np.count_nonzero(g.layer.free_domain & off)) for g, off in zip(self.g, away, strict=True))
         n_linear = 0 if self.linear is None else self.linear.size
         return n_weights + n_coefficients + n_constants + n_middles + n_linear
 
