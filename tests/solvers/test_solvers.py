@@ -21,6 +21,13 @@ ANY_LAYER = [
     dc.TwoStage(dc.Proj()),
     dc.TwoStage(dc.Constr()),
 ]
+FEW_STEPS = [  # promises do not depend on how far a solver gets
+    dc.Proj(max_steps=50),
+    dc.Proj(max_steps=50, weighted_projection=False),
+    dc.Constr(max_steps=50),
+    dc.TwoStage(dc.Proj(max_steps=50), max_runs=3),
+    dc.TwoStage(dc.Constr(max_steps=50), max_runs=3),
+]
 F1_LAYER = dc.systems.random_system((5, 4, 5), (3,), rng=11)
 
 
@@ -45,7 +52,7 @@ def test_every_solver_keeps_its_promises(solver):
     check_solver(solver)
 
 
-@pytest.mark.parametrize("solver", ANY_LAYER, ids=repr)
+@pytest.mark.parametrize("solver", FEW_STEPS, ids=repr)
 @pytest.mark.parametrize("dims", [(3, 2, 2, 3), (3, 2, 2, 2, 3)], ids=str)
 def test_solvers_of_the_paper_take_any_number_of_layers(solver, dims):
     check_solver(solver, dims=dims, degrees=(2,) * (len(dims) - 2))
