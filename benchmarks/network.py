@@ -10,11 +10,14 @@ from pathlib import Path
 import numpy as np
 
 import decoupling as dc
+from decoupling._support._clock import by_processor_time
 
 from .machine import table, verdict
 
 WIDTHS, S, RANK, DEGREE = (512, 256, 128, 64, 10), 200, 12, 4
 LIMIT = 2 * 1024**3
+LIMIT_SECONDS = 6.0
+FIRST_EDITION = (1.0419, 0.9338)  # objectives of VarPro after 78 s
 
 
 def network_samples(seed: int) -> dc.Samples:
@@ -33,7 +36,7 @@ def network_samples(seed: int) -> dc.Samples:
 
 def section(_: Path) -> str:
     rows = []
-    for seed in (0, 1):
+    for seed, first_edition in zip((0, 1), FIRST_EDITION, strict=True):
         samples = network_samples(seed)
         rng = np.random.default_rng(seed)
         start = dc.Decoupling(
@@ -42,31 +45,24 @@ def section(_: Path) -> str:
         )
         sizes = np.sum(samples.J**2), np.sum((samples.F - samples.F.mean(axis=0)) ** 2)
         lam = float(sizes[0] / sizes[1])  # the same balance of the two terms as in VarPro with lam = 1
-        found = {}
         for name, solver in (
             ("Proj, 200 iterations", dc.Proj(start=start, lam=lam, max_steps=200, patience=200)),
             ("Constr, 200 iterations", dc.Constr(start=start, lam=lam, max_steps=200, patience=200)),
-            ("VarPro", dc.VarPro(start=start)),
+            (f"VarPro, `max_seconds={LIMIT_SECONDS:g}`", dc.VarPro(start=start, max_seconds=LIMIT_SECONDS)),
         ):
-            tracemalloc.start()
-            began = time.perf_counter()
-            result = dc.decouple(samples, RANK, DEGREE, solver=solver, n_starts=1, progress=False)
-            seconds = time.perf_counter() - began
-            peak = tracemalloc.get_traced_memory()[1]
-            tracemalloc.stop()
-            model = result.decoupling
+            ours = name.startswith("VarPro")
+            seconds, model = timed(samples, solver)
             of_J = np.sum((samples.J - model.jacobian(samples.X)) ** 2) / sizes[0]
             of_F = np.sum((samples.F - model(samples.X)) ** 2) / sizes[1]
-            found[name] = of_J + of_F
-            best = name == "VarPro" and found[name] < min(v for k, v in found.items() if k != "VarPro")
-            target = ("lowest, " + ("met" if best else "**missed**")) if name == "VarPro" else ""
+            peak = peak_memory(samples, solver)
             rows.append(
                 [
                     str(seed),
                     name,
-                    f"{found[name]:.4f}",
-                    target,
+                    f"{of_J + of_F:.4f}",
+                    verdict(of_J + of_F, first_edition) if ours else "",
                     f"{seconds:.1f} s",
+                    verdict(seconds, 10.0) if ours else "",
                     f"{peak / 1024**2:.0f} MiB",
                     verdict(peak / LIMIT, 1),
                 ]
@@ -74,6 +70,25 @@ def section(_: Path) -> str:
     return (
         f"## VarPro on a network-sized problem: {'-'.join(map(str, WIDTHS))}, S = {S}, r = {RANK}, degree {DEGREE}\n\n"
         "Values and Jacobians of a random ReLU network; the objective is the scale-free one with λ = 1. All start from "
-        "the same decoupling; VarPro is given its default 60 seconds. The last target is in units of 2 GiB.\n\n"
-        + table(["network", "method", "objective", "target", "time", "peak memory", "target"], rows)
+        "the same decoupling. Times are those of the processor. VarPro is to reach within ten seconds what it reached "
+        f"in 78 when it was first measured, {FIRST_EDITION[0]} and {FIRST_EDITION[1]}; `max_seconds` leaves room for "
+        "the polish and the choice of a ridge. The last target is in units of 2 GiB.\n\n"
+        + table(["network", "method", "objective", "target", "time", "target", "peak memory", "target"], rows)
     )
+
+
+def timed(samples: dc.Samples, solver: dc.AbstractSolver) -> tuple[float, dc.Decoupling]:
+    """Seconds of the processor, and the model."""
+    began = time.process_time()
+    with by_processor_time():
+        result = dc.decouple(samples, RANK, DEGREE, solver=solver, n_starts=1, progress=False)
+    return time.process_time() - began, result.decoupling
+
+
+def peak_memory(samples: dc.Samples, solver: dc.AbstractSolver) -> int:
+    """Bytes, of a run of its own: being watched takes time."""
+    tracemalloc.start()
+    dc.decouple(samples, RANK, DEGREE, solver=solver, n_starts=1, progress=False)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    return peak
