@@ -27,7 +27,7 @@ from ._runs import run_all
 from ._writing import write_experiment
 
 RANKS, LAYERS, DEGREE = tuple(range(2, 9)), (1, 2, 3, 4), 2
-_FEW_SAMPLES, _SAMPLES, _FEW_UP_TO = 100, 200, 4  # samples up to this rank, and beyond it
+N_SAMPLES = {1: 200, 2: 200, 3: 400, 4: 400}  # by layers: enough for the equations of all but four layers of rank 5
 
 
 @dataclass(frozen=True)
@@ -96,8 +96,7 @@ def work(task: CliffTask) -> dict[str, Any]:
     r, L = task.rank, task.n_layers
     rng = np.random.default_rng([task.seed, r, L, task.run])
     system = systems.random_system((r + 1, *(r,) * L, r + 1), (DEGREE,) * L, rng=rng)
-    n_samples = _FEW_SAMPLES if r <= _FEW_UP_TO else _SAMPLES
-    X, fresh = (rng.uniform(-1.0, 1.0, (count, system.n_inputs)) for count in (n_samples, N_FRESH))
+    X, fresh = (rng.uniform(-1.0, 1.0, (count, system.n_inputs)) for count in (N_SAMPLES[L], N_FRESH))
     samples = Samples(X, F=system(X), J=system.jacobian(X))
     began = time.process_time()
     solver = VarPro(max_seconds=task.max_seconds)

@@ -31,7 +31,7 @@ from ._polynomials import Polynomials, box_of, n_products
 from ._sampled import Budget
 
 _MOST_COEFFICIENTS = 1000  # of a polynomial
-_MOST_PRODUCTS = 2000
+_MOST_PRODUCTS = 4000
 _ENOUGH = 1.5  # times as many equations as unknowns
 _DEPENDENT = 1e14  # condition number of outputs that are fewer than they seem
 _REAL = 1e-3  # imaginary parts of eigenvalues that may be rounding
