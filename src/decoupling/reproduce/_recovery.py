@@ -316,11 +316,11 @@ def recovery_figure(recovery: Recovery) -> Figure:
                 some = [run for run in recovery.noise if run.case == name]
                 x, y = [run.error_from_truth for run in some], [run.error for run in some]
                 axes[1].plot(x, y, ".", color=COLOURS[i], label=name, markersize=5)
-            low, high = axes[1].get_xlim()
-            line = np.array([max(low, 1e-7), high])
-            axes[1].plot(line, 3 * line, color="black", linestyle=(0, (3, 2)), linewidth=1, label="3 times")
             axes[1].set_xscale("log")
             axes[1].set_yscale("log")
+            line = np.array(axes[1].get_xlim())
+            axes[1].plot(line, 3 * line, color="black", linestyle=(0, (3, 2)), linewidth=1, label="3 times")
+            axes[1].set_xlim(*line)
             axes[1].set_xlabel("error of a fit started at the truth, %")
             axes[1].set_ylabel("error of VarPro, %")
             axes[1].legend(frameon=False)
