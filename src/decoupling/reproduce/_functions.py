@@ -331,5 +331,5 @@ def _picture(table: FunctionsTable) -> Figure:
             panel.set_xticks(range(len(curves)), curves, rotation=25, ha="right")
             panel.set_title(case.replace(", ", "\n", 1), fontsize="small")
         panels[0].set_ylabel("error on fresh points (%)")
-        panels[0].legend(fontsize="x-small")
+        panels[-1].legend(fontsize="x-small", loc="lower center")  # the case with the largest errors has room there
     return figure
