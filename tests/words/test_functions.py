@@ -67,3 +67,17 @@ def test_no_slope_is_wrong_where_splines_were_asked_to_increase():
     assert not any(each(RISING, curve, "increasing spline", "wrong_slopes").any() for curve in curves)
     (a, c), (b, d) = medians(RISING, "increasing spline", curves), medians(RISING, "spline", curves)
     assert PAGE.says("err a little less than without: {} against {} %, and {} against {} %", a, b, c, d)
+
+
+def test_fits_take_as_long_as_the_page_says():
+    cases = dict.fromkeys(run["case"] for run in TABLE["runs"])
+    ratios = [
+        np.divide(
+            *(
+                np.median([r["seconds"] for r in TABLE["runs"] if (r["case"], r["method"]) == (case, method)])
+                for method in ("spline", "degree 9")
+            )
+        )
+        for case in cases
+    ]
+    assert PAGE.says("takes {} (two layers) to {} times (150 values)", min(ratios), max(ratios))

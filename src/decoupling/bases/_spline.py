@@ -89,7 +89,9 @@ class Spline(AbstractBasis):
         return np.linspace(*self.window, self.pieces + 1)
 
     def evaluate(self, t: Float[ndarray, "*shape"]) -> Float[ndarray, "*shape d"]:
-        return (self._table(t, 0) - self._table(np.zeros(1), 0))[..., 1:]
+        table = self._table(t, 0)
+        table -= self._table(np.zeros(1), 0)[0]  # in place: the table is large
+        return table[..., 1:]
 
     def derivative(self, t: Float[ndarray, "*shape"]) -> Float[ndarray, "*shape d"]:
         return self._table(t, 1)[..., 1:]
