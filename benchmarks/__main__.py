@@ -1,4 +1,7 @@
-"""Run all measurements and write docs/benchmarks.md with its figure: `make bench`."""
+"""Run all measurements and write docs/benchmarks.md with its figure: `make bench`.
+
+`python -m benchmarks --only functions` prints the named ones and writes no page.
+"""
 
 from __future__ import annotations
 
@@ -10,17 +13,24 @@ from threadpoolctl import threadpool_limits
 
 from . import batch, finiteness, free_run, functions, growth, large, machine, many_samples, network, scale, slowdown
 
+MODULES = (large, batch, functions, growth, finiteness, free_run, network, many_samples, scale, slowdown)
+
 
 def main() -> None:
+    names = {module.__name__.rpartition(".")[2]: module for module in MODULES}
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--output", default="docs", help="directory for benchmarks.md and its figure")
-    directory = Path(parser.parse_args().output)
+    parser.add_argument("--only", nargs="+", choices=names, help="print these, and write no page")
+    asked = parser.parse_args()
+    directory = Path(asked.output)
     sections = []
     with threadpool_limits(1):
-        for module in (large, batch, functions, growth, finiteness, free_run, network, many_samples, scale, slowdown):
-            print(f"{module.__name__} ...", flush=True)
-            sections.append(module.section(directory))
+        for name in asked.only or names:
+            print(f"{name} ...", flush=True)
+            sections.append(names[name].section(directory))
             print(sections[-1], flush=True)
+    if asked.only:
+        return
     text = "\n\n".join([machine.HEADER.format(numpy=np.__version__), *sections])
     (directory / "benchmarks.md").write_text(text + "\n", encoding="utf-8")
 

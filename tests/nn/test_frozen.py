@@ -19,7 +19,7 @@ LAYERS = {
     "no tails": {"degrees": 2, "outside": "extend"},
     "splines": {"basis": dc.Spline(8)},
     "broken lines": {"basis": dc.Spline(3, degree=1), "offset": True},
-    "parabolas": {"basis": dc.Spline(4, tails="parabola"), "outside": "extend"},
+    "parabolas": {"basis": dc.Spline(16, tails="parabola"), "outside": "extend"},
 }
 
 

@@ -1,8 +1,8 @@
 r"""B-splines with equal pieces on the window: functions of any shape, from smooth to kinked.
 
 The B-splines of the window add up to 1, so that one of them can be left out beside the constant; the others are shifted
-to vanish at t = 0, as in every basis. Beyond the window a spline goes on along its tangents, along its parabolas, or at
-its last values.
+to vanish at t = 0, as in every basis. Beyond the window a spline goes on along its tangents, along parabolas that end
+in straight lines, or at its last values.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from ._algebra import AbstractAlgebra, Piece
 TAILS = ("linear", "parabola", "constant")
 _COARSE = 8  # pieces to search with
 _HIGHEST = 5  # degree: more wiggles than it smooths
+_CURVED = 0.1  # of the width of the domain: how far a parabola goes on, in whole pieces
 
 
 @dataclass(frozen=True)
@@ -37,8 +38,9 @@ class Spline(AbstractBasis):
     degree
         3 for smooth curves, 1 for kinked ones such as ReLU, dead zones and absolute values.
     tails
-        Beyond the domain: along the tangents at its ends ("linear"), along the parabolas with the same curvature
-        ("parabola"), which suits smooth curves that grow, or at the last values ("constant").
+        Beyond the domain: along the tangents at its ends ("linear"); along parabolas with the same curvature for a
+        tenth of its width (in whole pieces, at least one) and then straight on ("parabola"), which suits smooth curves;
+        or at the last values ("constant").
 
     Examples
     --------
@@ -87,7 +89,9 @@ class Spline(AbstractBasis):
         return np.linspace(*self.window, self.pieces + 1)
 
     def evaluate(self, t: Float[ndarray, "*shape"]) -> Float[ndarray, "*shape d"]:
-        return (self._table(t, 0) - self._table(np.zeros(1), 0))[..., 1:]
+        table = self._table(t, 0)
+        table -= self._table(np.zeros(1), 0)[0]  # in place: the table is large
+        return table[..., 1:]
 
     def derivative(self, t: Float[ndarray, "*shape"]) -> Float[ndarray, "*shape d"]:
         return self._table(t, 1)[..., 1:]
@@ -117,7 +121,7 @@ class Spline(AbstractBasis):
         return float(min(0.0, c.min()) - self._table(np.zeros(1), 0)[0, 1:] @ c)
 
     def expression(self, algebra: AbstractAlgebra[Any], t: Any, c: Any) -> Any:
-        """Piece by piece, with the tails as two more."""
+        """Piece by piece, with more pieces for the tails."""
         local, knots, h = _local(self.degree), self.knots, 2.0 / self.pieces
         at_zero = self._table(np.zeros(1), 0)[0]
         first = c[..., 0] + self._combined(c, self._table(np.array([-1.0]), 0)[0] - at_zero)
@@ -129,17 +133,36 @@ class Spline(AbstractBasis):
                 row[i : i + self.degree + 1] = local[:, q] / h**q
                 powers.append(self._combined(c, row))
             pieces.append(Piece(float(knots[i]), float(knots[i + 1]), float(knots[i]), tuple(powers)))
-        ends = [self._tail(c, end) for end in (-1.0, 1.0)]
-        pieces = [Piece(-np.inf, -1.0, -1.0, ends[0]), *pieces, Piece(1.0, np.inf, 1.0, ends[1])]
-        return algebra.pieces(first, tuple(pieces), t)
+        first, left = self._left_tail(c, first)
+        return algebra.pieces(first, (*left, *pieces, *self._right_tail(c)), t)
 
-    def _tail(self, c: Any, end: float) -> tuple[Any, ...]:
+    @property
+    def _n_curved(self) -> int:
+        """How many pieces beyond either end are parabolas; whole ones, so that all pieces have one width."""
+        return max(1, round(_CURVED * self.pieces)) if self.tails == "parabola" else 0
+
+    def _left_tail(self, c: Any, at_end: Any) -> tuple[Any, list[Piece]]:
+        """The value at the first knot, and the pieces up to the window."""
+        (slope, bend), h, n = self._at(c, -1.0), 2.0 / self.pieces, self._n_curved
+        far = -1.0 - n * h
+        curved = [(-1.0 - i * h, -1.0 - (i - 1) * h, slope - bend * (i * h)) for i in range(n, 0, -1)]
+        pieces = [Piece(low, high, low, (first, bend * 0.5)) for low, high, first in curved]
+        start = at_end - slope * (n * h) + bend * (0.5 * (n * h) ** 2)
+        return start, [Piece(-np.inf, far, far, (slope - bend * (n * h),)), *pieces]
+
+    def _right_tail(self, c: Any) -> list[Piece]:
+        (slope, bend), h, n = self._at(c, 1.0), 2.0 / self.pieces, self._n_curved
+        far = 1.0 + n * h
+        curved = [(1.0 + i * h, 1.0 + (i + 1) * h, slope + bend * (i * h)) for i in range(n)]
+        pieces = [Piece(low, high, low, (first, bend * 0.5)) for low, high, first in curved]
+        return [*pieces, Piece(far, np.inf, far, (slope + bend * (n * h),))]
+
+    def _at(self, c: Any, end: float) -> tuple[Any, Any]:
+        """Slope and curvature with which a tail begins."""
         if self.tails == "constant":
-            return (c[..., 0] * 0.0,)
-        slope = self._combined(c, self._table(np.array([end]), 1)[0])
-        if self.tails == "linear":
-            return (slope,)
-        return slope, self._combined(c, self._table(np.array([end]), 2)[0] / 2.0)
+            return c[..., 0] * 0.0, c[..., 0] * 0.0
+        slope, bend = (self._combined(c, self._table(np.array([end]), order)[0]) for order in (1, 2))
+        return slope, bend if self.tails == "parabola" else bend * 0.0
 
     @staticmethod
     def _combined(c: Any, row: Float[ndarray, " e"]) -> Any:
@@ -160,14 +183,14 @@ class Spline(AbstractBasis):
         if self.tails == "constant":
             few = np.where(np.abs(beyond) > 0.0, 0.0, few) if order else few
         elif np.any(beyond):
-            next_one, bend = (_pieces(self.degree, share, order + k) / h**order for k in (1, 2))
-            curved = self.tails == "parabola"
+            slope, bend = (_pieces(self.degree, share, k) for k in (1, 2))
+            bent = np.clip(beyond, -self._n_curved, self._n_curved)  # in pieces, as everything here
             if order == 0:
-                few = few + beyond * next_one + (beyond**2 / 2.0 * bend if curved else 0.0)
+                few = few + beyond * slope + bent * (beyond - bent / 2.0) * bend
             elif order == 1:
-                few = few + (beyond * next_one if curved else 0.0)
-            elif not curved:
-                few = np.where(beyond == 0.0, few, 0.0)
+                few = np.where(beyond == 0.0, few, (slope + bent * bend) / h)
+            else:
+                few = np.where(beyond == bent, few, 0.0)
         table = np.zeros((*np.shape(t), 1 + self.size))
         flat = table.reshape(-1)
         start = np.arange(piece.size) * table.shape[-1] + piece.reshape(-1)

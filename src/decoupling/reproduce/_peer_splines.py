@@ -17,6 +17,7 @@ from __future__ import annotations
 import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
+from scipy.linalg import cho_factor, cho_solve
 
 from ..bases import Spline
 from ..model._decoupling import Decoupling
@@ -79,7 +80,8 @@ def _filtered(
         for j, z in enumerate((X @ V).T):
             M[j, :, j] += weight * scale[j] * _filter(z)
         right = np.einsum("snm,nr,mr->rs", J, W, V)
-        H = np.linalg.solve(M.reshape(rank * S, rank * S), right.reshape(-1)).reshape(rank, S).T
+        root = cho_factor(M.reshape(rank * S, rank * S), overwrite_a=True, check_finite=False)
+        H = cho_solve(root, right.reshape(-1), check_finite=False).reshape(rank, S).T
     C, domain = np.empty((rank, 1 + spline.size)), np.empty((rank, 2))
     for j, z in enumerate((X @ V).T):
         C[j], domain[j] = _pspline(spline, z, H[:, j], None)
