@@ -15,11 +15,12 @@ from decoupling.solvers._coefficients import constrained, projected, projected_w
 from decoupling.solvers._dreesen import cpd_sweep, fit_functions
 from decoupling.solvers._overview import Extent
 from decoupling.solvers._parameters import parameters_of
+from decoupling.solvers._part import part_of
 from decoupling.solvers._residuals import Complete
 from decoupling.solvers._rows import Rows
 from decoupling.solvers._standard import standard_units
 from decoupling.solvers._starts import draw_factors
-from decoupling.solvers._streamed import gradient_task, normal_task, on_whole_window, part_task
+from decoupling.solvers._streamed import gradient_task, normal_task, on_whole_window
 from decoupling.solvers._streamed_cpd import StreamedCPD, _diagonals
 from decoupling.solvers._streamed_sweep import Factors, Passes
 from decoupling.solvers._sweep import explicit_residual, sweep, value_residual
@@ -93,11 +94,12 @@ def test_a_part_stands_for_all_samples():
     _, samples = noisy(count=20_000)
     layers = tuple(g.layer for g in dc.systems.random_system((4, 2, 2), (3,), rng=0).g)
     overview = whole_of(samples, layers).overview
-    frame = overview.frame(1.0)
-    small = (frame, 4000.0, len(samples), 2.0, 1.0)
-    X, F, _, weights = samples.data.reduce(part_task, *small, join="rows")
-    assert 3000 < len(X) < 5000 and weights.sum() == pytest.approx(20_000, rel=0.05)
-    np.testing.assert_allclose(weights @ F**2, np.sum(samples.F**2, axis=0), rtol=0.1)
+    parts = [part_of(samples, overview, overview.frame(1.0), 4000, key=key) for key in (0, 0, 1)]
+    for part in parts:
+        assert len(part) == 4000 and part.weights.sum() == pytest.approx(20_000, rel=0.05)
+        np.testing.assert_allclose(part.weights @ part.F**2, np.sum(samples.F**2, axis=0), rtol=0.1)
+    np.testing.assert_array_equal(parts[0].X, parts[1].X)
+    assert not np.isin(parts[2].X, parts[0].X).all()
 
 
 def test_extreme_points_stand_for_all_in_windows():

@@ -192,6 +192,10 @@ class AbstractSolver(abc.ABC):
         """How many samples to begin with; None to take all of them at once, as where they are in memory."""
         return None if samples.data.at_hand else pilot_samples(samples, layers, linear=linear)
 
+    def draw_pilot(self, whole: Whole, size: int, rng: np.random.Generator) -> Samples:
+        """About so many of all samples, in memory."""
+        return whole.samples.pilot(size, rng=rng)
+
     def on_pilot(
         self, problem: Problem, *, n_starts: int, rng: np.random.Generator, progress: ProgressCallback
     ) -> Solution:

@@ -69,10 +69,10 @@ def _solve_large(
     notes: list[str] = []
     search = solver
     while True:
-        pilot = samples.pilot(size, rng=rng)
+        pilot = search.draw_pilot(whole, size, rng)
         problem = whole.problem_of(pilot)
         search.check(problem)
-        found = search.on_pilot(problem, n_starts=n_starts, rng=rng, progress=_staged(progress, size))
+        found = search.on_pilot(problem, n_starts=n_starts, rng=rng, progress=_staged(progress, len(pilot)))
         grown = min(_GROWS * size, samples.n_samples)
         stopped = found.status is Status.INTERRUPTED
         try:
@@ -81,11 +81,11 @@ def _solve_large(
             enough = stopped = True
         if enough:
             break
-        notes.append(f"A pilot of {size} samples was too small: its model left far more of all {len(samples)}.")
+        notes.append(f"A pilot of {len(pilot)} samples was too small: its model left far more of all {len(samples)}.")
         size = grown
         search = solver.started_at(found.decoupling) or solver
     if stopped:
-        note = f"Only a pilot of {size} samples was looked at."
+        note = f"Only a pilot of {len(pilot)} samples was looked at."
         return dataclasses.replace(found, status=Status.INTERRUPTED, notes=(*found.notes, note))
     solution = solver.over_all(whole, problem, found, progress)
     return dataclasses.replace(solution, notes=(*notes, *solution.notes))

@@ -18,10 +18,11 @@ from ._levenberg import Descent
 from ._noise import allowed_misfit, ridges
 from ._overview import Frame
 from ._parameters import Fixed, parameters_of, position
+from ._part import part_of
 from ._problem import Problem
 from ._residuals import Complete
 from ._status import Status
-from ._streamed import Streamed, meets_rounding, on_whole_window, part_task, rewritten, stream, worth
+from ._streamed import Streamed, meets_rounding, near, on_whole_window, rewritten, stream, worth
 from ._whole import Whole
 
 _NUMBERS_PER_UNKNOWN = 1000  # of the part whose normal matrix stands for all samples ...
@@ -107,18 +108,20 @@ class Refinement:
         samples, overview = self.whole.samples, self.whole.overview
         most = min(_NUMBERS_PER_UNKNOWN * n_unknowns, _PRODUCTS / n_unknowns**2)
         count = max(len(self.problem.samples), most * samples.n_samples / samples.n_numbers)
-        total = frame.factor_F**2 * overview.size_F + frame.factor_J**2 * overview.size_J
-        small = (frame, count, samples.n_samples, total, overview.extent.weight / samples.n_samples)
-        X, F, J, weights = samples.data.reduce(part_task, *small, join="rows")
-        return Portion(0, X, F if samples.has_values else None, J if samples.has_jacobians else None, weights)
+        return part_of(samples, overview, frame, round(min(count, samples.n_samples)))
 
     def _descend(
         self, on_part: Streamed, residuals: Streamed, theta: Parameters, report: _Reports
     ) -> tuple[Descent, int]:
         """First on the part, which costs little, then on all samples; and the number of passes over these."""
-        nearly, _ = stream(on_part, theta, exact=self.whole.exact, max_steps=self.max_steps, report=report.after)
+        nearly = near(on_part, theta, exact=self.whole.exact, max_steps=self.max_steps, report=report.after)
         descent, passes = stream(
-            residuals, nearly.theta, exact=self.whole.exact, max_steps=self.max_steps, report=report.after
+            residuals,
+            nearly.theta,
+            exact=self.whole.exact,
+            max_steps=self.max_steps,
+            damping=nearly.damping,
+            report=report.after,
         )
         descent.interrupted |= nearly.interrupted
         return descent, passes

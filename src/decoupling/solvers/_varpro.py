@@ -26,6 +26,7 @@ from ._equations import Equations
 from ._free_parameters import n_free
 from ._noise import allowed_misfit, ridges
 from ._parameters import Fixed, parameters_of
+from ._part import part_of
 from ._problem import Problem
 from ._refinement_over_all import Refinement
 from ._search import GIVEN, Search, SearchOptions
@@ -215,6 +216,15 @@ class VarPro(AbstractWeightedSolver):
                 f"`memory` must be at least {wanted / 1024**3:.3g} GiB to search {samples.n_samples} samples at once. "
                 f'Got {there / 1024**3:.3g} GiB: leave pilot="auto", or take fewer samples.'
             )
+
+    def draw_pilot(self, whole: Whole, size: int, rng: np.random.Generator) -> Samples:
+        """Large samples more often, since most of the cost is theirs."""
+        samples, overview = whole.samples, whole.overview
+        if size >= samples.n_samples:
+            return samples.pilot(size)
+        key = int(rng.integers(2**62))
+        some = part_of(samples, overview, overview.frame(self._first_lam), size, key=key)
+        return Samples(some.X, F=some.F, J=some.J, weights=some.weights)
 
     def on_pilot(
         self, problem: Problem, *, n_starts: int, rng: np.random.Generator, progress: ProgressCallback
