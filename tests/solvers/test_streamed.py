@@ -283,6 +283,23 @@ class OfYourOwn(AbstractSolver):
         return dc.Proj(max_steps=2).solve(problem, n_starts=n_starts, rng=rng, progress=progress)
 
 
+def test_smoothed_functions_go_on_over_all_samples(tmp_path):
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, (2000, 2))
+    truth = np.tanh(3.0 * X @ [[0.8], [0.6]])
+    samples = dc.Samples(X, F=truth + 0.1 * rng.normal(size=truth.shape))
+    store = samples.to_zarr(tmp_path / "smooth.zarr", progress=False)
+    solver = dc.VarPro(pilot=150)
+    found = dc.decouple(store, 1, basis=dc.Spline(10), solver=solver, n_starts=1, progress=False)
+    few = dc.decouple(samples.pilot(150), 1, basis=dc.Spline(10), n_starts=1, progress=False)
+    everything = dc.decouple(samples, 1, basis=dc.Spline(10), n_starts=1, progress=False)
+    errors = [float(np.mean((one.decoupling(X) - truth) ** 2)) for one in (found, few, everything)]
+    assert errors[0] < 0.3 * errors[1] and errors[0] < 1.3 * errors[2]
+    assert found.error_values == pytest.approx(everything.error_values, rel=2e-3)
+    assert found.n_effective == pytest.approx(everything.n_effective, rel=0.3)
+    assert sum("effective parameters" in note for note in found.notes) == 1
+
+
 def test_solvers_of_your_own_say_that_theirs_is_the_answer_for_the_pilot(stored):
     result = dc.decouple(stored[1], 2, 3, solver=OfYourOwn(), progress=False)
     assert "this is its answer for the pilot" in result.notes[-1]

@@ -19,6 +19,7 @@ from ..model._decoupling import Decoupling
 from ..samples._samples import Samples
 from ._free_parameters import n_free
 from ._problem import Problem
+from ._smoothing import Penalty
 from ._status import Status
 from ._whole import Whole
 
@@ -119,6 +120,7 @@ class Solution:
     found_by: str = ""  # the way that led to the answer, where a method knows several
     ridge: float = 0.0  # the penalty on parameters that the method chose
     n_effective: float | None = None  # effective parameters, where a method smooths
+    penalty: Penalty | None = None  # what held its functions smooth
 
 
 class AbstractSolver(abc.ABC):

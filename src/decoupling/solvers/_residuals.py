@@ -274,24 +274,32 @@ class Complete(AbstractResiduals):
         return rows.weigh(Z, part)
 
     def linearise(self, theta: Parameters) -> tuple[Float[ndarray, " B"], AbstractLinearisation]:
+        flat = self.unknowns.flatten(theta)
+        if not self.rows.forms_normal_matrix(flat.shape[1]):
+            chain = run_chain(self.layers, self._split(theta)[0], self.rows.X)
+            residual = self.residual(theta, chain)
+            cost = np.einsum("bsqn,bsqn->b", residual, residual) + self.ridge * np.sum(flat**2, axis=1)
+            return cost, self._matrix_free(chain, theta, residual)
+        cost, g, M = self.normal(theta)
+        cost = cost + self.ridge * np.sum(flat**2, axis=1)
+        if self.penalty is not None:
+            self.penalty.add(M, g, cost, theta, self.unknowns)
+        return cost, _with_ridge(M, g, flat, self.ridge, self.free)
+
+    def normal(self, theta: Parameters) -> tuple[Float[ndarray, " B"], Float[ndarray, "B N"], Float[ndarray, "B N N"]]:
+        """Cost, Z^T residual and Z^T Z, without ridge and penalty: what a portion of the samples adds to them."""
         chain = run_chain(self.layers, self._split(theta)[0], self.rows.X)
         residual = self.residual(theta, chain)
-        flat = self.unknowns.flatten(theta)
-        B, N = flat.shape
-        cost = np.einsum("bsqn,bsqn->b", residual, residual) + self.ridge * np.sum(flat**2, axis=1)
-        if not self.rows.forms_normal_matrix(N):
-            return cost, self._matrix_free(chain, theta, residual)
+        B, N = len(residual), self.unknowns.count(theta)
         M, g = np.zeros((B, N, N)), np.zeros((B, N))
         for part in self.rows.chunks(B, N):
             Z = self.derivatives(theta, chain, part).reshape(B, N, -1)
             M += Z @ Z.mT
             g += (Z @ residual[:, part].transpose(0, 3, 2, 1).reshape(B, -1, 1))[..., 0]
-        if self.penalty is not None:
-            self.penalty.add(M, g, cost, theta, self.unknowns)
-        return cost, _with_ridge(M, g, flat, self.ridge, self.free)
+        return np.einsum("bsqn,bsqn->b", residual, residual), g, M
 
     def gradient(self, theta: Parameters) -> tuple[Float[ndarray, " B"], Float[ndarray, "B N"]]:
-        """Cost and Z^T residual, without the ridge: what a portion of the samples adds to them."""
+        """Cost and Z^T residual alone, for a part of the time."""
         chain = run_chain(self.layers, self._split(theta)[0], self.rows.X)
         residual = self.residual(theta, chain)
         return np.einsum("bsqn,bsqn->b", residual, residual), self._maps(chain, theta)[1](residual)

@@ -81,6 +81,8 @@ class Streamed(AbstractResiduals):
         if part.free is not None and isinstance(at, Dense):
             at = Dense(at.M * (part.free[:, None] & part.free), at.g * part.free)
         cost = cost + part.ridge * np.sum(flat**2, axis=1)
+        if part.penalty is not None and isinstance(at, Dense):
+            part.penalty.add(at.M, at.g, cost, theta, part.unknowns)
         self.promised = float(at.step(np.full(len(cost), _NEAR))[1][0])
         if first:
             self.kept = self.promised
@@ -88,7 +90,7 @@ class Streamed(AbstractResiduals):
         return cost, at
 
     def _with_matrix_of_part(self, theta: Parameters, g: Float[ndarray, "1 N"]) -> AbstractLinearisation:
-        part = dataclasses.replace(self.part, ridge=0.0, free=None)
+        part = dataclasses.replace(self.part, ridge=0.0, free=None, penalty=None)
         _, at = part.linearise(theta)
         if isinstance(at, Dense):
             return Dense(at.M + self.part.ridge * np.eye(g.shape[1]), g)
@@ -213,9 +215,7 @@ def normal_task(
 ) -> tuple[ndarray, ndarray, ndarray]:
     """Cost, gradient and normal matrix of a portion."""
     with np.errstate(all="ignore"):
-        cost, at = Complete(frame.rows(portion), layers, linear).linearise(theta)
-    assert isinstance(at, Dense)
-    return cost, at.g, at.M
+        return Complete(frame.rows(portion), layers, linear).normal(theta)
 
 
 def extremes_task(portion: Portion, frame: Frame, layers: tuple[LayerBasis, ...], theta: Parameters) -> tuple[ndarray]:

@@ -220,8 +220,8 @@ class VarPro(AbstractWeightedSolver):
     def draw_pilot(self, whole: Whole, size: int, rng: np.random.Generator) -> Samples:
         """Large samples more often, since most of the cost is theirs."""
         samples, overview = whole.samples, whole.overview
-        if size >= samples.n_samples:
-            return samples.pilot(size)
+        if size >= samples.n_samples or self._smooths(whole.layers):  # weights of roughness take noise for even
+            return samples.pilot(size, rng=rng)
         key = int(rng.integers(2**62))
         some = part_of(samples, overview, overview.frame(self._first_lam), size, key=key)
         return Samples(some.X, F=some.F, J=some.J, weights=some.weights)
@@ -233,19 +233,16 @@ class VarPro(AbstractWeightedSolver):
         return self._unridged(problem, n_starts, rng, progress, of_pilot=True)[1]
 
     def over_all(self, whole: Whole, problem: Problem, found: Solution, progress: ProgressCallback) -> Solution:
-        if found.n_effective is not None:
-            note = "Smoothed functions are those of the pilot: there are no steps over all samples for them."
-            return dataclasses.replace(found, notes=(*found.notes, note))
-        own = 0.0 if self.ridge == "auto" else self.ridge
         refinement = Refinement(
             whole,
             problem,
             found,
-            self._first_lam,
+            found.lam,
             self.fixed,
             self.polish_steps,
-            chooses=self._chooses_ridge(problem),
-            ridge=own,
+            chooses=self._chooses_ridge(problem) and found.penalty is None,
+            ridge=0.0 if self.ridge == "auto" else self.ridge,
+            weighs=self.smoothing == "auto",
         )
         return refinement.solution(progress)
 
