@@ -20,7 +20,7 @@ from decoupling.solvers._residuals import Complete
 from decoupling.solvers._rows import Rows
 from decoupling.solvers._standard import standard_units
 from decoupling.solvers._starts import draw_factors
-from decoupling.solvers._streamed import gradient_task, normal_task, on_whole_window
+from decoupling.solvers._streamed import Streamed, gradient_task, normal_task, on_whole_window
 from decoupling.solvers._streamed_cpd import StreamedCPD, _diagonals
 from decoupling.solvers._streamed_sweep import Factors, Passes
 from decoupling.solvers._sweep import explicit_residual, sweep, value_residual
@@ -100,6 +100,32 @@ def test_a_part_stands_for_all_samples():
         np.testing.assert_allclose(part.weights @ part.F**2, np.sum(samples.F**2, axis=0), rtol=0.1)
     np.testing.assert_array_equal(parts[0].X, parts[1].X)
     assert not np.isin(parts[2].X, parts[0].X).all()
+
+
+def test_rejected_steps_are_no_sign_of_a_flat_valley():
+    f, samples = noisy()
+    layers = tuple(g.layer for g in f.g)
+    frame = whole_of(samples, layers).overview.frame(1.0)
+    part = Complete(frame.rows(samples.data.portion((0, 100))), layers, False)
+    at = Streamed(samples.data, frame, part, 1e-6, lambda: None, promised=5.0, kept=1e-2, costs=[1.0])
+    assert all(at.wants_more([], np.array([1.0])) for _ in range(20))
+    assert not at.reached and at.kept == 1e-2
+    for k in range(5):
+        at.promised = 1e-2
+        wanted = at.wants_more([], np.array([1.0 - 1e-6 * (k + 1)]))
+    assert not wanted and at.reached
+
+
+def test_the_matrix_of_all_samples_is_formed_where_that_of_a_start_would_not_be(monkeypatch):
+    f, samples = noisy()
+    layers = tuple(g.layer for g in f.g)
+    whole = whole_of(samples, layers)
+    theta = [p[None] for p in parameters_of(whole.problem_of(samples), f)]
+    small = (whole.overview.frame(1.0), layers, False, theta)
+    expected = samples.data.reduce(normal_task, *small)
+    monkeypatch.setattr("decoupling.solvers._rows._DENSE_PRODUCTS", 1.0)
+    for found, wanted in zip(samples.data.reduce(normal_task, *small), expected, strict=True):
+        np.testing.assert_array_equal(found, wanted)
 
 
 def test_extreme_points_stand_for_all_in_windows():
