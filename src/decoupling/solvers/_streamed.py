@@ -3,8 +3,8 @@ r"""Gauss-Newton over all samples, wherever they are, from a model that a pilot 
 Cost and gradient are sums over all samples: one pass. The normal matrix is a mean that a part of the samples gives well
 enough: with a thousand numbers per unknown it is right to a few percent, and each pass then leaves a few percent of the
 distance to the minimum (`_part` says how it is drawn). Steps are taken by the one engine, with Levenberg's acceptance
-on the cost of all samples. As soon as a step does not do what it promised, the matrix is summed over all samples, once,
-and serves until steps fall short of their promises again.
+on the cost of all samples. As soon as a step does not do what it promised, the matrix is summed over all samples, once:
+what it is beyond that of the part is added to that of the part from then on.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Streamed(AbstractResiduals):
     progress: Callable[[], None]
     passes: int = 0
     whole_matrix: bool = False
-    matrix: Float[ndarray, "1 N N"] | None = None  # that of all samples, where the first of these steps began
+    correction: Float[ndarray, "1 N N"] | None = None  # what the matrix of all samples was beyond that of the part
     promised: float = np.inf  # the decrease that the last linearisation promises
     kept: float = np.inf  # the one that the last accepted step led to
     slow: bool = False  # this was nearly as much as before that step
@@ -68,16 +68,18 @@ class Streamed(AbstractResiduals):
         small = (self.frame, part.layers, part.linear, theta)
         self.passes += 1
         first = not self.costs
-        if self.whole_matrix and self.matrix is None:
+        if self.whole_matrix and self.correction is None:
             first = True
-            cost, g, self.matrix = self.data.reduce(normal_task, *small, progress=self.progress)
+            cost, g, M = self.data.reduce(normal_task, *small, progress=self.progress)
+            own = self._with_matrix_of_part(theta, g)
+            assert isinstance(own, Dense)
+            self.correction = M - own.M
         else:
             cost, g = self.data.reduce(gradient_task, *small, progress=self.progress)
-        g = g - part.ridge * flat
-        if self.matrix is None:
-            at = self._with_matrix_of_part(theta, g)
-        else:
-            at = Dense(self.matrix + part.ridge * np.eye(len(g[0])), g)
+        at = self._with_matrix_of_part(theta, g - part.ridge * flat)
+        if isinstance(at, Dense):
+            M = at.M + part.ridge * np.eye(len(flat[0]))
+            at = Dense(M if self.correction is None else M + self.correction, at.g)
         if part.free is not None and isinstance(at, Dense):
             at = Dense(at.M * (part.free[:, None] & part.free), at.g * part.free)
         cost = cost + part.ridge * np.sum(flat**2, axis=1)
@@ -93,13 +95,13 @@ class Streamed(AbstractResiduals):
         part = dataclasses.replace(self.part, ridge=0.0, free=None, penalty=None)
         _, at = part.linearise(theta)
         if isinstance(at, Dense):
-            return Dense(at.M + self.part.ridge * np.eye(g.shape[1]), g)
+            return Dense(at.M, g)
         assert isinstance(at, MatrixFree)
         return MatrixFree(at.forward, at.backward, g, self.part.ridge, self.part.free, at.rough)
 
     def moved(self, theta: Parameters, step: Float[ndarray, "B N"]) -> Parameters:
-        if self.matrix is not None:
-            return self.part.unknowns.moved(theta, step)  # the matrix is that of this writing
+        if self.correction is not None:
+            return self.part.unknowns.moved(theta, step)  # it is that of this writing
         return self.part.moved(theta, step)
 
     def counts(self, theta: Parameters, cost: ndarray) -> bool:  # noqa: ARG002 (observers are given it)
@@ -119,10 +121,10 @@ class Streamed(AbstractResiduals):
         past = self.costs[-1 - _SETTLED_AFTER :]
         if len(past) > _SETTLED_AFTER and past[-1] > (1.0 - _SETTLED) * past[0]:
             self.reached = True  # a flat valley, along which each step promises more than it keeps
-        return not self.reached and not self.slow
+        return not self.reached and (self.whole_matrix or not self.slow)
 
     def with_whole_matrix(self) -> Streamed:
-        return dataclasses.replace(self, whole_matrix=True, matrix=None, slow=False)
+        return dataclasses.replace(self, whole_matrix=True, slow=False)
 
 
 def near(residuals: Streamed, theta: Parameters, *, exact: float, max_steps: int, report: Report) -> Descent:
@@ -135,20 +137,19 @@ def stream(
 ) -> tuple[Descent, int]:
     """Steps over all samples until they promise no more that counts, and the number of passes."""
 
-    def steps(at: Parameters, left: int, level: float) -> Descent:
-        how = {"observe": residuals.wants_more, "first_damping": level, "first_growth": _GROWTH}
-        return _steps(residuals, at, exact, left, report, how)
+    def steps(passes: Streamed, at: Parameters, left: int, level: float) -> Descent:
+        how = {"observe": passes.wants_more, "first_damping": level, "first_growth": _GROWTH}
+        return _steps(passes, at, exact, left, report, how)
 
-    descent = steps(theta, max_steps, damping)
+    descent = steps(residuals, theta, max_steps, damping)
     forms = residuals.part.rows.forms_normal_matrix(residuals.part.unknowns.count(theta))
-    while forms and not (descent.settled[0] or descent.interrupted or float(descent.cost[0]) <= exact):
-        if descent.steps >= max_steps:
-            break
-        residuals = residuals.with_whole_matrix()
-        more = steps(descent.theta, max_steps - descent.steps, descent.damping)
-        more.record, more.steps = descent.record + more.record, descent.steps + more.steps
-        descent = more
-    return descent, residuals.passes
+    ended = descent.settled[0] or descent.interrupted or float(descent.cost[0]) <= exact
+    if ended or not forms or descent.steps >= max_steps:
+        return descent, residuals.passes
+    better = residuals.with_whole_matrix()
+    more = steps(better, descent.theta, max_steps - descent.steps, descent.damping)
+    more.record = descent.record + more.record
+    return more, better.passes
 
 
 def _steps(
