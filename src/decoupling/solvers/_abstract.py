@@ -204,6 +204,16 @@ class AbstractSolver(abc.ABC):
         """The answer for a pilot, from which `over_all` goes on."""
         return self.solve(problem, n_starts=n_starts, rng=rng, progress=progress)
 
+    def nearer(
+        self,
+        whole: Whole,  # noqa: ARG002
+        problem: Problem,  # noqa: ARG002
+        found: Solution,
+        progress: ProgressCallback,  # noqa: ARG002
+    ) -> Solution:
+        """The answer `found` for a pilot after steps on a larger part of all samples; asked before a pilot grows."""
+        return found
+
     def over_all(
         self,
         whole: Whole,  # noqa: ARG002

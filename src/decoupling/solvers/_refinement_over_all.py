@@ -32,6 +32,7 @@ from ._whole import Whole
 
 _NUMBERS_PER_UNKNOWN = 1000  # of the part whose normal matrix stands for all samples ...
 _PRODUCTS = 1e10  # ... as far as forming it takes no more multiplications than this
+_ROUGHLY = 1e-3  # the share of the cost that is worth a step before all samples are looked at
 _ROUNDS = 2  # of steps with new weights of roughness
 _DECIDED = 1000  # numbers per unknown from which noise is averaged out, and no ridge is needed
 
@@ -57,6 +58,22 @@ class Refinement:
         except KeyboardInterrupt:
             note = "Steps over all samples were stopped by Ctrl-C before the first was made."
             return dataclasses.replace(self.found, status=Status.INTERRUPTED, notes=(*self.found.notes, note))
+
+    def on_part(self, progress: ProgressCallback) -> Solution:
+        """The answer after steps on the part alone; as it is where parts of it are given, or smoothed."""
+        if self.fixed or self.found.penalty is not None:
+            return self.found
+        whole, layers, report = self.whole, self.whole.layers, _Reports(progress)
+        frame, data = whole.overview.frame(self.lam), whole.samples.data
+        theta = [p[None] for p in parameters_of(self.problem, self.found.decoupling)]
+        theta = rewritten(layers, theta, on_whole_window(data, frame, layers, theta))
+        part = self._part(Unknowns.of(layers).count(theta), frame)
+        complete = Complete(frame.rows(part), layers, whole.linear, self.ridge)
+        held = HeldData(part.X, part.F, part.J, part.weights)
+        residuals = Streamed(held, frame, complete, _ROUGHLY, report.between)
+        descent = near(residuals, theta, exact=whole.exact, max_steps=self.max_steps, report=report.after)
+        points = on_whole_window(data, frame, layers, descent.theta)
+        return dataclasses.replace(self.found, decoupling=model_of(self.problem, descent.theta, points, None))
 
     def _solution(self, progress: ProgressCallback) -> Solution:
         whole, layers = self.whole, self.whole.layers

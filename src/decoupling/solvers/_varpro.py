@@ -232,8 +232,14 @@ class VarPro(AbstractWeightedSolver):
         """The search without a ridge, which depends on how many samples there are."""
         return self._unridged(problem, n_starts, rng, progress, of_pilot=True)[1]
 
+    def nearer(self, whole: Whole, problem: Problem, found: Solution, progress: ProgressCallback) -> Solution:
+        return self._refinement(whole, problem, found).on_part(progress)
+
     def over_all(self, whole: Whole, problem: Problem, found: Solution, progress: ProgressCallback) -> Solution:
-        refinement = Refinement(
+        return self._refinement(whole, problem, found).solution(progress)
+
+    def _refinement(self, whole: Whole, problem: Problem, found: Solution) -> Refinement:
+        return Refinement(
             whole,
             problem,
             found,
@@ -244,7 +250,6 @@ class VarPro(AbstractWeightedSolver):
             ridge=0.0 if self.ridge == "auto" else self.ridge,
             weighs=self.smoothing == "auto",
         )
-        return refinement.solution(progress)
 
     def _penalty(self, problem: Problem) -> Penalty | None:
         """The penalty that the search begins with; parts that are given, and data as given, have none."""
