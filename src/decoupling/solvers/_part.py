@@ -37,8 +37,8 @@ def part_of(samples: Samples, overview: Overview, frame: Frame, count: int, *, k
         taken, last = np.sort(order[:count]), float(place[order[count]])
     chance = np.minimum(1.0, last * share[taken])
     weights = weights[taken] / chance.reshape(-1, *[1] * (weights.ndim - 1))
-    F, J = F[taken] if samples.has_values else None, J[taken] if samples.has_jacobians else None
-    return Portion(0, X[taken], F, J, weights)
+    values, jacobians = F[taken] if samples.has_values else None, J[taken] if samples.has_jacobians else None
+    return Portion(0, X[taken], values, jacobians, weights)
 
 
 def part_task(
