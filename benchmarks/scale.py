@@ -22,7 +22,8 @@ from .many_samples import _peak
 
 M, N, NOISE, PORTION = 10, 2, 0.05, 50_000
 ONE, TWO = ((5,), (5,)), ((4, 4), (3, 3))
-SEED, MORE = 101, (102, 103)  # choices were made on other ones
+SEED, MORE = 101, (102, 103)  # choices were made on other ones ...
+FRESH = (104, 105, 106)  # ... and for two layers on those, too
 LIMITS = (0.125, 0.25, 0.5)  # GiB
 PATIENT = 3600.0  # seconds: nothing here is to be cut off by the clock of a busy machine
 
@@ -31,7 +32,7 @@ ROWS = (
     ("VarPro, values", ONE, False, 1_000_000, 15, 1, SEED),
     ("VarPro, values and Jacobians", ONE, True, 100_000, 10, 1, SEED),
     ("VarPro, values and Jacobians", ONE, True, 1_000_000, 60, 1, SEED),
-    *(("VarPro, values and Jacobians", TWO, True, 100_000, 30, 1, seed) for seed in (SEED, *MORE)),
+    *(("VarPro, values and Jacobians", TWO, True, 100_000, 30, 1, seed) for seed in FRESH),
 )
 
 
@@ -174,8 +175,8 @@ def section(_: Path) -> str:
             f"({verdict(error, 1e-4)}).",
             "Memory, a store and Dask collections, 30 000 samples with Jacobians: parameters differ by at most "
             f"{max(apart.values()):.1e} of the largest ({verdict(max(apart.values()), 1e-12)}).",
-            f"`DecouplingRegressor(ranks=3, degrees=3)`, 100 000 rows of 20 columns: {estimator['seconds']:.1f} s "
-            f"({verdict(estimator['seconds'], 60)}), {estimator['worked']:.1f} s of processor time, "
+            f"`DecouplingRegressor(ranks=3, degrees=3)`, 100 000 rows of 20 columns: {estimator['worked']:.1f} s of "
+            f"processor time ({verdict(estimator['worked'], 60)}), {estimator['seconds']:.1f} s by the clock, "
             f"{estimator['peak']:.2f} GiB.",
             "`VarPro(memory=...)`, 32 starts on 10 000 values, all at once: what the fit adds to the process is "
             f"{_listed(shares.values())} times the limit of {_listed(LIMITS)} GiB "

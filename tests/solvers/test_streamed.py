@@ -15,11 +15,12 @@ from decoupling.solvers._coefficients import constrained, projected, projected_w
 from decoupling.solvers._dreesen import cpd_sweep, fit_functions
 from decoupling.solvers._overview import Extent
 from decoupling.solvers._parameters import parameters_of
+from decoupling.solvers._part import part_of
 from decoupling.solvers._residuals import Complete
 from decoupling.solvers._rows import Rows
 from decoupling.solvers._standard import standard_units
 from decoupling.solvers._starts import draw_factors
-from decoupling.solvers._streamed import gradient_task, normal_task, on_whole_window, part_task
+from decoupling.solvers._streamed import Streamed, gradient_task, normal_task, on_whole_window
 from decoupling.solvers._streamed_cpd import StreamedCPD, _diagonals
 from decoupling.solvers._streamed_sweep import Factors, Passes
 from decoupling.solvers._sweep import explicit_residual, sweep, value_residual
@@ -93,11 +94,38 @@ def test_a_part_stands_for_all_samples():
     _, samples = noisy(count=20_000)
     layers = tuple(g.layer for g in dc.systems.random_system((4, 2, 2), (3,), rng=0).g)
     overview = whole_of(samples, layers).overview
-    frame = overview.frame(1.0)
-    small = (frame, 4000.0, len(samples), 2.0, 1.0)
-    X, F, _, weights = samples.data.reduce(part_task, *small, join="rows")
-    assert 3000 < len(X) < 5000 and weights.sum() == pytest.approx(20_000, rel=0.05)
-    np.testing.assert_allclose(weights @ F**2, np.sum(samples.F**2, axis=0), rtol=0.1)
+    parts = [part_of(samples, overview, overview.frame(1.0), 4000, key=key) for key in (0, 0, 1)]
+    for part in parts:
+        assert len(part) == 4000 and part.weights.sum() == pytest.approx(20_000, rel=0.05)
+        np.testing.assert_allclose(part.weights @ part.F**2, np.sum(samples.F**2, axis=0), rtol=0.1)
+    np.testing.assert_array_equal(parts[0].X, parts[1].X)
+    assert not np.isin(parts[2].X, parts[0].X).all()
+
+
+def test_rejected_steps_are_no_sign_of_a_flat_valley():
+    f, samples = noisy()
+    layers = tuple(g.layer for g in f.g)
+    frame = whole_of(samples, layers).overview.frame(1.0)
+    part = Complete(frame.rows(samples.data.portion((0, 100))), layers, False)
+    at = Streamed(samples.data, frame, part, 1e-6, lambda: None, promised=5.0, kept=1e-2, costs=[1.0])
+    assert all(at.wants_more([], np.array([1.0])) for _ in range(20))
+    assert not at.reached and at.kept == 1e-2
+    for k in range(5):
+        at.promised = 1e-2
+        wanted = at.wants_more([], np.array([1.0 - 1e-6 * (k + 1)]))
+    assert not wanted and at.reached
+
+
+def test_the_matrix_of_all_samples_is_formed_where_that_of_a_start_would_not_be(monkeypatch):
+    f, samples = noisy()
+    layers = tuple(g.layer for g in f.g)
+    whole = whole_of(samples, layers)
+    theta = [p[None] for p in parameters_of(whole.problem_of(samples), f)]
+    small = (whole.overview.frame(1.0), layers, False, theta)
+    expected = samples.data.reduce(normal_task, *small)
+    monkeypatch.setattr("decoupling.solvers._rows._DENSE_PRODUCTS", 1.0)
+    for found, wanted in zip(samples.data.reduce(normal_task, *small), expected, strict=True):
+        np.testing.assert_array_equal(found, wanted)
 
 
 def test_extreme_points_stand_for_all_in_windows():
@@ -279,6 +307,23 @@ class OfYourOwn(AbstractSolver):
 
     def solve(self, problem, *, n_starts, rng, progress):
         return dc.Proj(max_steps=2).solve(problem, n_starts=n_starts, rng=rng, progress=progress)
+
+
+def test_smoothed_functions_go_on_over_all_samples(tmp_path):
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, (2000, 2))
+    truth = np.tanh(3.0 * X @ [[0.8], [0.6]])
+    samples = dc.Samples(X, F=truth + 0.1 * rng.normal(size=truth.shape))
+    store = samples.to_zarr(tmp_path / "smooth.zarr", progress=False)
+    solver = dc.VarPro(pilot=150)
+    found = dc.decouple(store, 1, basis=dc.Spline(10), solver=solver, n_starts=1, progress=False)
+    few = dc.decouple(samples.pilot(150), 1, basis=dc.Spline(10), n_starts=1, progress=False)
+    everything = dc.decouple(samples, 1, basis=dc.Spline(10), n_starts=1, progress=False)
+    errors = [float(np.mean((one.decoupling(X) - truth) ** 2)) for one in (found, few, everything)]
+    assert errors[0] < 0.3 * errors[1] and errors[0] < 1.3 * errors[2]
+    assert found.error_values == pytest.approx(everything.error_values, rel=2e-3)
+    assert found.n_effective == pytest.approx(everything.n_effective, rel=0.3)
+    assert sum("effective parameters" in note for note in found.notes) == 1
 
 
 def test_solvers_of_your_own_say_that_theirs_is_the_answer_for_the_pilot(stored):

@@ -44,6 +44,13 @@ class Portion:
     def __len__(self) -> int:
         return len(self.X)
 
+    def blocks(self, size: int) -> Iterator[Portion]:
+        """The same samples, so many at a time: work whose tables stay near the processor is faster."""
+        for first in range(0, len(self), size):
+            rows = slice(first, first + size)
+            F, J, weights = (None if a is None else a[rows] for a in (self.F, self.J, self.weights))
+            yield Portion(self.first + first, self.X[rows], F, J, weights)
+
 
 class AbstractData(abc.ABC):
     """Samples, wherever they are kept: in memory, in a store, or in the collections of a cluster."""

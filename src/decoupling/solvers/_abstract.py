@@ -19,6 +19,7 @@ from ..model._decoupling import Decoupling
 from ..samples._samples import Samples
 from ._free_parameters import n_free
 from ._problem import Problem
+from ._smoothing import Penalty
 from ._status import Status
 from ._whole import Whole
 
@@ -119,6 +120,7 @@ class Solution:
     found_by: str = ""  # the way that led to the answer, where a method knows several
     ridge: float = 0.0  # the penalty on parameters that the method chose
     n_effective: float | None = None  # effective parameters, where a method smooths
+    penalty: Penalty | None = None  # what held its functions smooth
 
 
 class AbstractSolver(abc.ABC):
@@ -192,11 +194,25 @@ class AbstractSolver(abc.ABC):
         """How many samples to begin with; None to take all of them at once, as where they are in memory."""
         return None if samples.data.at_hand else pilot_samples(samples, layers, linear=linear)
 
+    def draw_pilot(self, whole: Whole, size: int, rng: np.random.Generator) -> Samples:
+        """About so many of all samples, in memory."""
+        return whole.samples.pilot(size, rng=rng)
+
     def on_pilot(
         self, problem: Problem, *, n_starts: int, rng: np.random.Generator, progress: ProgressCallback
     ) -> Solution:
         """The answer for a pilot, from which `over_all` goes on."""
         return self.solve(problem, n_starts=n_starts, rng=rng, progress=progress)
+
+    def nearer(
+        self,
+        whole: Whole,  # noqa: ARG002
+        problem: Problem,  # noqa: ARG002
+        found: Solution,
+        progress: ProgressCallback,  # noqa: ARG002
+    ) -> Solution:
+        """The answer `found` for a pilot after steps on a larger part of all samples; asked before a pilot grows."""
+        return found
 
     def over_all(
         self,

@@ -15,7 +15,7 @@ from ._chain import Parameters
 from ._normal import solve_each
 from ._preconditioner import Preconditioner
 
-_FIRST_DAMPING = 1e-2
+_FIRST_DAMPING, _GROWTH = 1e-2, 2.0
 _LEAST_DAMPING, _LARGEST_DAMPING = 1e-14, 1e10
 _SETTLED_AFTER = 15  # steps without a relative decrease of `settles_at`: a local minimum
 _NO_CHANGE = 1e-13  # of the largest singular value
@@ -164,6 +164,7 @@ class Descent:
     out_of_time: bool = False
     interrupted: bool = False
     record: list[float] = field(default_factory=list)
+    damping: float = _FIRST_DAMPING  # of the best start, at the end
 
 
 def goes_on(theta: Parameters, cost: ndarray) -> bool:  # noqa: ARG001 (nobody watches)
@@ -179,6 +180,7 @@ def descend(
     exact: float,
     deadline: float,
     first_damping: float = _FIRST_DAMPING,
+    first_growth: float = _GROWTH,
     settles_at: float = 1e-3,
     to_rounding: bool = False,
     halve_at: tuple[int, ...] = (),
@@ -188,15 +190,16 @@ def descend(
     """Minimise the cost of every start until one is exact, all have settled, or steps or time are used up.
 
     A start has settled when it lost less than the share `settles_at` of its cost in fifteen steps. With `to_rounding`
-    an exact start goes on as long as it improves. `halve_at` names steps after which the worse half of the starts is
-    dropped; `deadline` is a time of `now`. `observe` is shown the parameters and costs of all starts
-    after every step, and ends the descent by returning False.
+    an exact start goes on as long as it improves. `first_growth` is what the damping is multiplied with when a step is
+    rejected; the factor doubles with every further one. `halve_at` names steps after which the worse half of the starts
+    is dropped; `deadline` is a time of `now`. `observe` is shown the parameters and costs of all starts after every
+    step, and ends the descent by returning False.
     """
     with np.errstate(all="ignore"):  # a trial that overflows has a cost of infinity or NaN and is rejected
         cost, linear = linearise(theta)
         cost = np.where(np.isfinite(cost), cost, np.inf)
         index = np.arange(len(cost))
-        damping, growth = np.full(len(cost), first_damping), np.full(len(cost), 2.0)
+        damping, growth = np.full(len(cost), first_damping), np.full(len(cost), first_growth)
         past = [cost]
         record = [float(cost.min())]
         steps, out_of_time, interrupted = 0, False, False
@@ -209,7 +212,7 @@ def descend(
             gain = np.clip((cost - new_cost) / np.where(promised > 0.0, promised, np.inf), 0.0, 1.0)
             shrunk = damping * np.maximum(1.0 / 3.0, 1.0 - (2.0 * gain - 1.0) ** 3)
             damping = np.clip(np.where(better, shrunk, damping * growth), _LEAST_DAMPING, _LARGEST_DAMPING)
-            growth = np.where(better, 2.0, 2.0 * growth)
+            growth = np.where(better, first_growth, _GROWTH * growth)
             theta = [np.where(better.reshape(-1, *[1] * (t.ndim - 1)), n, t) for t, n in zip(theta, trial, strict=True)]
             cost = np.where(better, new_cost, cost)
             linear = linear.merged(better, new_linear)
@@ -240,7 +243,8 @@ def descend(
                 theta, linear = [t[keep] for t in theta], linear.take(keep)
                 cost, index, damping, growth = cost[keep], index[keep], damping[keep], growth[keep]
                 past, settled = [c[keep] for c in past], settled[keep]
-    return Descent(theta, cost, index, steps, settled, out_of_time, interrupted, record)
+    last = float(damping[np.argmin(cost)])
+    return Descent(theta, cost, index, steps, settled, out_of_time, interrupted, record, last)
 
 
 def _still_falling(record: list[float]) -> bool:

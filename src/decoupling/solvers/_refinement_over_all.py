@@ -1,4 +1,7 @@
-"""From the answer of VarPro for a pilot to the one for all samples: steps over all, then a ridge if it is due."""
+"""From the answer of VarPro for a pilot to the one for all samples: steps over all, then a ridge if it is due.
+
+Smoothed functions take rounds of steps, each with the weights of roughness that all samples ask for.
+"""
 
 from __future__ import annotations
 
@@ -18,14 +21,19 @@ from ._levenberg import Descent
 from ._noise import allowed_misfit, ridges
 from ._overview import Frame
 from ._parameters import Fixed, parameters_of, position
+from ._part import part_of
 from ._problem import Problem
 from ._residuals import Complete
+from ._smooth_polish import effective_note
+from ._smoothing import Penalty
 from ._status import Status
-from ._streamed import Streamed, meets_rounding, on_whole_window, part_task, rewritten, stream, worth
+from ._streamed import Streamed, meets_rounding, near, normal_task, on_whole_window, rewritten, stream, worth
 from ._whole import Whole
 
 _NUMBERS_PER_UNKNOWN = 1000  # of the part whose normal matrix stands for all samples ...
 _PRODUCTS = 1e10  # ... as far as forming it takes no more multiplications than this
+_ROUGHLY = 1e-3  # the share of the cost that is worth a step before all samples are looked at
+_ROUNDS = 2  # of steps with new weights of roughness
 _DECIDED = 1000  # numbers per unknown from which noise is averaged out, and no ridge is needed
 
 
@@ -41,6 +49,7 @@ class Refinement:
     max_steps: int
     chooses: bool  # whether a ridge is to be chosen
     ridge: float
+    weighs: bool  # whether weights of roughness are
 
     def solution(self, progress: ProgressCallback) -> Solution:
         """Refine until noise decides more than another pass."""
@@ -49,6 +58,22 @@ class Refinement:
         except KeyboardInterrupt:
             note = "Steps over all samples were stopped by Ctrl-C before the first was made."
             return dataclasses.replace(self.found, status=Status.INTERRUPTED, notes=(*self.found.notes, note))
+
+    def on_part(self, progress: ProgressCallback) -> Solution:
+        """The answer after steps on the part alone; as it is where parts of it are given, or smoothed."""
+        if self.fixed or self.found.penalty is not None:
+            return self.found
+        whole, layers, report = self.whole, self.whole.layers, _Reports(progress)
+        frame, data = whole.overview.frame(self.lam), whole.samples.data
+        theta = [p[None] for p in parameters_of(self.problem, self.found.decoupling)]
+        theta = rewritten(layers, theta, on_whole_window(data, frame, layers, theta))
+        part = self._part(Unknowns.of(layers).count(theta), frame)
+        complete = Complete(frame.rows(part), layers, whole.linear, self.ridge)
+        held = HeldData(part.X, part.F, part.J, part.weights)
+        residuals = Streamed(held, frame, complete, _ROUGHLY, report.between)
+        descent = near(residuals, theta, exact=whole.exact, max_steps=self.max_steps, report=report.after)
+        points = on_whole_window(data, frame, layers, descent.theta)
+        return dataclasses.replace(self.found, decoupling=model_of(self.problem, descent.theta, points, None))
 
     def _solution(self, progress: ProgressCallback) -> Solution:
         whole, layers = self.whole, self.whole.layers
@@ -68,9 +93,8 @@ class Refinement:
         count = unknowns.count(theta)
         held = {position(name, len(layers)) for name in self.fixed}
         part = self._part(count, frame)
-        complete = Complete(
-            frame.rows(part), layers, whole.linear, self.ridge, unknowns.mask(theta, held) if held else None
-        )
+        mask = unknowns.mask(theta, held) if held else None
+        complete = Complete(frame.rows(part), layers, whole.linear, self.ridge, mask, self._penalty())
         n_parameters = n_free(
             problem.samples.n_inputs,
             layers,
@@ -83,6 +107,10 @@ class Refinement:
         residuals = Streamed(data, frame, complete, enough, report.between)
         on_part = Streamed(HeldData(part.X, part.F, part.J, part.weights), frame, complete, enough, report.between)
         descent, passes = self._descend(on_part, residuals, theta, report)
+        used = None
+        if complete.penalty is not None:
+            descent, used, more = self._smoothed(on_part, residuals, descent, report)
+            passes += more
         status = self._status(residuals, descent)
         ridge, note = self.ridge, ""
         due = self.chooses and status is not Status.EXACT and whole.samples.n_numbers < _DECIDED * count
@@ -91,8 +119,12 @@ class Refinement:
             passes += more
         record = [float(c) for c in descent.record]
         notes = (*self.found.notes, self._told(passes, descent), *([note] if note else []))
+        if used is not None and self.found.n_effective is not None:
+            of_pilot = effective_note(self.found.n_effective, count)
+            notes = (*(one for one in notes if one != of_pilot), effective_note(used, count))
         objective = [*self.found.history.objective.tolist(), *record]
-        points = on_whole_window(data, frame, layers, descent.theta)
+        # Smoothed functions keep the knots that they have.
+        points = on_whole_window(data, frame, layers, descent.theta) if complete.penalty is None else None
         return dataclasses.replace(
             self.found,
             decoupling=model_of(problem, descent.theta, points, fixed),
@@ -100,28 +132,65 @@ class Refinement:
             history=dataclasses.replace(History.of(objective), lam=np.full(len(objective), self.lam)),
             notes=notes,
             ridge=ridge,
+            n_effective=used,
         )
+
+    def _penalty(self) -> Penalty | None:
+        """That of the pilot; relative to the misfit of all, roughness counts the less the more samples there are."""
+        penalty = self.found.penalty
+        if penalty is None or not self.weighs:
+            return penalty
+        return penalty.times(min(1.0, self.problem.samples.n_numbers / self.whole.samples.n_numbers))
 
     def _part(self, n_unknowns: int, frame: Frame) -> Portion:
         """Samples that stand for all in the normal matrix, by their weights."""
         samples, overview = self.whole.samples, self.whole.overview
         most = min(_NUMBERS_PER_UNKNOWN * n_unknowns, _PRODUCTS / n_unknowns**2)
         count = max(len(self.problem.samples), most * samples.n_samples / samples.n_numbers)
-        total = frame.factor_F**2 * overview.size_F + frame.factor_J**2 * overview.size_J
-        small = (frame, count, samples.n_samples, total, overview.extent.weight / samples.n_samples)
-        X, F, J, weights = samples.data.reduce(part_task, *small, join="rows")
-        return Portion(0, X, F if samples.has_values else None, J if samples.has_jacobians else None, weights)
+        return part_of(samples, overview, frame, round(min(count, samples.n_samples)))
 
     def _descend(
         self, on_part: Streamed, residuals: Streamed, theta: Parameters, report: _Reports
     ) -> tuple[Descent, int]:
         """First on the part, which costs little, then on all samples; and the number of passes over these."""
-        nearly, _ = stream(on_part, theta, exact=self.whole.exact, max_steps=self.max_steps, report=report.after)
+        nearly = near(on_part, theta, exact=self.whole.exact, max_steps=self.max_steps, report=report.after)
         descent, passes = stream(
-            residuals, nearly.theta, exact=self.whole.exact, max_steps=self.max_steps, report=report.after
+            residuals,
+            nearly.theta,
+            exact=self.whole.exact,
+            max_steps=self.max_steps,
+            damping=nearly.damping,
+            report=report.after,
         )
         descent.interrupted |= nearly.interrupted
         return descent, passes
+
+    def _smoothed(
+        self, on_part: Streamed, residuals: Streamed, descent: Descent, report: _Reports
+    ) -> tuple[Descent, float, int]:
+        """Rounds with new weights; the last descent, its effective number of parameters, and the passes it took."""
+        penalty, passes, record, used = residuals.part.penalty, 0, descent.record, 0.0
+        assert penalty is not None
+        for last in [*[False] * (_ROUNDS if self.weighs else 0), True]:
+            small = (residuals.frame, residuals.layers, residuals.part.linear, descent.theta)
+            misfit, g, plain = residuals.data.reduce(normal_task, *small, progress=report.between)
+            passes += 1
+            M, unknowns = plain.copy(), residuals.part.unknowns
+            penalty.add(M, g, misfit.copy(), descent.theta, unknowns)
+            n_numbers = self.whole.samples.n_numbers
+            better, used = penalty.improved(M[0], plain[0], float(misfit[0]), n_numbers, descent.theta, unknowns)
+            if last or descent.interrupted:
+                break
+            penalty = better
+            complete = dataclasses.replace(residuals.part, penalty=penalty)
+            few, everything = (
+                Streamed(one.data, one.frame, complete, one.enough, one.progress) for one in (on_part, residuals)
+            )
+            descent, more = self._descend(few, everything, descent.theta, report)
+            passes += more
+            record = record + descent.record
+        descent.record = record
+        return descent, used, passes
 
     def _status(self, residuals: Streamed, descent: Descent) -> Status:
         cost = float(descent.cost[0])

@@ -17,6 +17,7 @@ outputs. `Complete` has all parameters as unknowns, W_L, c_L with its constants 
 from __future__ import annotations
 
 import abc
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -33,6 +34,7 @@ from ._smoothing import Penalty
 from ._updates import combine
 from ._window import on_window
 
+LinearMap = Callable[[ndarray], ndarray]
 _RANK_RIDGE = 1e-9  # of a design matrix with unit columns: keeps its QR regular when two columns coincide
 
 
@@ -272,27 +274,35 @@ class Complete(AbstractResiduals):
         return rows.weigh(Z, part)
 
     def linearise(self, theta: Parameters) -> tuple[Float[ndarray, " B"], AbstractLinearisation]:
+        flat = self.unknowns.flatten(theta)
+        if not self.rows.forms_normal_matrix(flat.shape[1]):
+            chain = run_chain(self.layers, self._split(theta)[0], self.rows.X)
+            residual = self.residual(theta, chain)
+            cost = np.einsum("bsqn,bsqn->b", residual, residual) + self.ridge * np.sum(flat**2, axis=1)
+            return cost, self._matrix_free(chain, theta, residual)
+        cost, g, M = self.normal(theta)
+        cost = cost + self.ridge * np.sum(flat**2, axis=1)
+        if self.penalty is not None:
+            self.penalty.add(M, g, cost, theta, self.unknowns)
+        return cost, _with_ridge(M, g, flat, self.ridge, self.free)
+
+    def normal(self, theta: Parameters) -> tuple[Float[ndarray, " B"], Float[ndarray, "B N"], Float[ndarray, "B N N"]]:
+        """Cost, Z^T residual and Z^T Z, without ridge and penalty: what a portion of the samples adds to them."""
         chain = run_chain(self.layers, self._split(theta)[0], self.rows.X)
         residual = self.residual(theta, chain)
-        flat = self.unknowns.flatten(theta)
-        B, N = flat.shape
-        cost = np.einsum("bsqn,bsqn->b", residual, residual) + self.ridge * np.sum(flat**2, axis=1)
-        if not self.rows.forms_normal_matrix(N):
-            return cost, self._matrix_free(chain, theta, residual)
+        B, N = len(residual), self.unknowns.count(theta)
         M, g = np.zeros((B, N, N)), np.zeros((B, N))
         for part in self.rows.chunks(B, N):
             Z = self.derivatives(theta, chain, part).reshape(B, N, -1)
             M += Z @ Z.mT
             g += (Z @ residual[:, part].transpose(0, 3, 2, 1).reshape(B, -1, 1))[..., 0]
-        if self.penalty is not None:
-            self.penalty.add(M, g, cost, theta, self.unknowns)
-        return cost, _with_ridge(M, g, flat, self.ridge, self.free)
+        return np.einsum("bsqn,bsqn->b", residual, residual), g, M
 
     def gradient(self, theta: Parameters) -> tuple[Float[ndarray, " B"], Float[ndarray, "B N"]]:
-        """Cost and Z^T residual, without the ridge: what a portion of the samples adds to them."""
+        """Cost and Z^T residual alone, for a part of the time."""
         chain = run_chain(self.layers, self._split(theta)[0], self.rows.X)
         residual = self.residual(theta, chain)
-        return np.einsum("bsqn,bsqn->b", residual, residual), self._matrix_free(chain, theta, residual).g
+        return np.einsum("bsqn,bsqn->b", residual, residual), self._maps(chain, theta)[1](residual)
 
     def precisely(self, theta: Parameters) -> tuple[Float[ndarray, " B"], AbstractLinearisation]:
         """`linearise` for one start without ridge or held parts, to more digits."""
@@ -302,12 +312,13 @@ class Complete(AbstractResiduals):
         tall = residual.transpose(0, 3, 2, 1).reshape(1, -1)
         return np.einsum("br,br->b", tall, tall), Tall(Z.reshape(1, Z.shape[1], -1), tall)
 
-    def _matrix_free(self, chain: Chain, theta: Parameters, residual: ndarray) -> MatrixFree:
+    def _maps(self, chain: Chain, theta: Parameters) -> tuple[LinearMap, LinearMap]:
+        """The derivative of the weighted model rows as a map of unknowns, and its transpose."""
         rows, o = self.rows, int(self.rows.values)
         before, C, W, A = self._split(theta)
         Phi, dPhi, V = chain.Phi[-1], chain.dPhi[-1], chain.V[-1]
         z, a = combine(Phi, C[..., 1:]) + C[:, None, :, 0], combine(dPhi, C[..., 1:])
-        b = combine(chain.ddPhi[-1], C[..., 1:])
+        b = combine(chain.ddPhi[-1], C[..., 1:]) if rows.jacobians else np.zeros(1)
 
         def forward(flat: ndarray) -> ndarray:
             inner, dC, dW, dA = self._split(self.unknowns.split(flat, theta))
@@ -352,7 +363,14 @@ class Complete(AbstractResiduals):
                 gradient.append(dA)
             return self.unknowns.flatten(gradient)
 
+        return forward, backward
+
+    def _matrix_free(self, chain: Chain, theta: Parameters, residual: ndarray) -> MatrixFree:
+        rows = self.rows
+        before, C, W, _ = self._split(theta)
+        forward, backward = self._maps(chain, theta)
         g = backward(residual) - self.ridge * self.unknowns.flatten(theta)
+        a = combine(chain.dPhi[-1], C[..., 1:])
         slopes, last = W[:, None] * a[:, :, None], self._diagonal(theta, chain)
         rough = Preconditioner.of(rows, chain, before, slopes, g.shape[1], last)
         return MatrixFree(forward, backward, g, self.ridge, self.free, rough)

@@ -443,6 +443,7 @@ class Search:
             starts=plain.starts,
             notes=(*plain.notes, *balance_note(best.factor), note),
             n_effective=best.n_effective,
+            penalty=best.penalty,
         )
 
     def _notes(self) -> tuple[str, ...]:

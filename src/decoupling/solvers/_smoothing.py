@@ -55,6 +55,10 @@ class Penalty:
     def with_weights(self, weights: tuple[Float[ndarray, " _"], ...]) -> Penalty:
         return dataclasses.replace(self, weights=weights)
 
+    def times(self, factor: float) -> Penalty:
+        """The same penalty with all weights times a factor."""
+        return self.with_weights(tuple(factor * weights for weights in self.weights))
+
     def matched(self, theta: Parameters, other: Penalty, of_other: Parameters) -> Penalty:
         """The weights with which all functions of a model count as much as the same functions in other bases did."""
         weights = []

@@ -2,9 +2,9 @@ r"""Gauss-Newton over all samples, wherever they are, from a model that a pilot 
 
 Cost and gradient are sums over all samples: one pass. The normal matrix is a mean that a part of the samples gives well
 enough: with a thousand numbers per unknown it is right to a few percent, and each pass then leaves a few percent of the
-distance to the minimum. Large samples weigh most in it, so that these are drawn more often, and count the less. Steps
-are taken by the one engine, with Levenberg's acceptance on the cost of all samples. As soon as a step does not do what
-it promised, the matrix is summed over all samples as well.
+distance to the minimum (`_part` says how it is drawn). Steps are taken by the one engine, with Levenberg's acceptance
+on the cost of all samples. As soon as a step does not do what it promised, the matrix is summed over all samples, once:
+what it is beyond that of the part is added to that of the part from then on.
 """
 
 from __future__ import annotations
@@ -12,13 +12,14 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
 from ..bases import LayerBasis
-from ..samples._data import AbstractData, Portion, pick
+from ..samples._data import AbstractData, Portion, fold
 from ._chain import Parameters
 from ._exact import rounding_of
 from ._levenberg import AbstractLinearisation, Dense, Descent, MatrixFree, descend
@@ -27,12 +28,17 @@ from ._residuals import AbstractResiduals, Complete
 from ._updates import combine
 from ._window import on_window
 
-_NEAR = 1e-8  # damping of the first step: the pilot has led to the neighbourhood of the minimum
+_NEAR = 1e-8  # damping of the step that is asked what it promises
+_GROWTH = 10.0  # of the damping after a rejected step, which is a pass that is lost
 _DECIDED = 1e-2  # of the share p / N of the cost that N numbers leave open for p parameters: no need for more
 _LEAST, _MOST = 1e-10, 1e-6  # that share is held between these
 _SETTLED, _SETTLED_AFTER = 1e-4, 5  # the share of its cost that must still be lost in so many passes
 _SLOW = 0.3  # what a good pass leaves of the promised decrease
-_EVERYONE = 0.5  # the share of a part that is drawn without a look at the size of samples
+_BLOCK = 4096  # samples whose gradients are taken at a time
+_CURVED = 0.1  # who keeps less than this of a promise follows a curved valley: no better matrix would help
+
+
+Report = Callable[[float], None]
 
 
 @dataclass
@@ -46,10 +52,12 @@ class Streamed(AbstractResiduals):
     progress: Callable[[], None]
     passes: int = 0
     whole_matrix: bool = False
+    correction: Float[ndarray, "1 N N"] | None = None  # what the matrix of all samples was beyond that of the part
     promised: float = np.inf  # the decrease that the last linearisation promises
-    slow: bool = False  # it promises nearly as much as the one before
-    reached: bool = False  # it promises none that counts
-    costs: list[float] = field(default_factory=list)
+    kept: float = np.inf  # the one that the last accepted step led to
+    slow: bool = False  # this was nearly as much as before that step
+    reached: bool = False  # this was none that counts
+    costs: list[float] = field(default_factory=list)  # of accepted steps
 
     @property
     def layers(self) -> tuple[LayerBasis, ...]:
@@ -59,59 +67,93 @@ class Streamed(AbstractResiduals):
         part, flat = self.part, self.part.unknowns.flatten(theta)
         small = (self.frame, part.layers, part.linear, theta)
         self.passes += 1
-        if self.whole_matrix:
+        first = not self.costs
+        if self.whole_matrix and self.correction is None:
+            first = True
             cost, g, M = self.data.reduce(normal_task, *small, progress=self.progress)
-            at: AbstractLinearisation = Dense(M + part.ridge * np.eye(len(g[0])), g - part.ridge * flat)
+            own = self._with_matrix_of_part(theta, g)
+            assert isinstance(own, Dense)
+            self.correction = M - own.M
         else:
             cost, g = self.data.reduce(gradient_task, *small, progress=self.progress)
-            at = self._with_matrix_of_part(theta, g - part.ridge * flat)
+        at = self._with_matrix_of_part(theta, g - part.ridge * flat)
+        if isinstance(at, Dense):
+            M = at.M + part.ridge * np.eye(len(flat[0]))
+            at = Dense(M if self.correction is None else M + self.correction, at.g)
         if part.free is not None and isinstance(at, Dense):
             at = Dense(at.M * (part.free[:, None] & part.free), at.g * part.free)
         cost = cost + part.ridge * np.sum(flat**2, axis=1)
-        _, promised = at.step(np.full(len(cost), _NEAR))
-        self.slow, self.promised = bool(promised[0] > _SLOW * self.promised), float(promised[0])
-        self.reached = bool(promised[0] <= self.enough * cost[0])
+        if part.penalty is not None and isinstance(at, Dense):
+            part.penalty.add(at.M, at.g, cost, theta, part.unknowns)
+        self.promised = float(at.step(np.full(len(cost), _NEAR))[1][0])
+        if first:
+            self.kept = self.promised
+            self.costs = self.costs or [float(cost[0])]
         return cost, at
 
     def _with_matrix_of_part(self, theta: Parameters, g: Float[ndarray, "1 N"]) -> AbstractLinearisation:
-        part = dataclasses.replace(self.part, ridge=0.0, free=None)
+        part = dataclasses.replace(self.part, ridge=0.0, free=None, penalty=None)
         _, at = part.linearise(theta)
         if isinstance(at, Dense):
-            return Dense(at.M + self.part.ridge * np.eye(g.shape[1]), g)
+            return Dense(at.M, g)
         assert isinstance(at, MatrixFree)
         return MatrixFree(at.forward, at.backward, g, self.part.ridge, self.part.free, at.rough)
 
     def moved(self, theta: Parameters, step: Float[ndarray, "B N"]) -> Parameters:
+        if self.correction is not None:
+            return self.part.unknowns.moved(theta, step)  # it is that of this writing
         return self.part.moved(theta, step)
 
-    def wants_more(self, theta: Parameters, cost: ndarray) -> bool:  # noqa: ARG002 (observers are given it)
+    def counts(self, theta: Parameters, cost: ndarray) -> bool:  # noqa: ARG002 (observers are given it)
+        """Whether another step counts, judged after an accepted one."""
+        now = float(cost[0])
+        if now >= self.costs[-1]:
+            return True  # rejected: what it would have promised tells nothing
+        keeps = self.costs[-1] - now > _CURVED * self.kept
+        self.slow, self.kept = keeps and self.promised > _SLOW * self.kept, self.promised
+        self.costs.append(now)
+        self.reached = self.promised <= self.enough * now
+        return not self.reached
+
+    def wants_more(self, theta: Parameters, cost: ndarray) -> bool:
         """Whether another pass with the same matrix is worth its time."""
-        self.costs.append(float(cost[0]))
+        self.counts(theta, cost)
         past = self.costs[-1 - _SETTLED_AFTER :]
         if len(past) > _SETTLED_AFTER and past[-1] > (1.0 - _SETTLED) * past[0]:
             self.reached = True  # a flat valley, along which each step promises more than it keeps
         return not self.reached and (self.whole_matrix or not self.slow)
 
     def with_whole_matrix(self) -> Streamed:
-        return dataclasses.replace(self, whole_matrix=True, promised=np.inf, slow=False, costs=[])
+        return dataclasses.replace(self, whole_matrix=True, slow=False)
+
+
+def near(residuals: Streamed, theta: Parameters, *, exact: float, max_steps: int, report: Report) -> Descent:
+    """Steps over samples in memory, which are those of the matrix too: they cost little, and may be many."""
+    return _steps(residuals, theta, exact, max_steps, report, {"observe": residuals.counts})
 
 
 def stream(
-    residuals: Streamed, theta: Parameters, *, exact: float, max_steps: int, report: Callable[[float], None]
+    residuals: Streamed, theta: Parameters, *, exact: float, max_steps: int, damping: float, report: Report
 ) -> tuple[Descent, int]:
     """Steps over all samples until they promise no more that counts, and the number of passes."""
-    first = _steps(residuals, theta, exact, max_steps, report)
+
+    def steps(passes: Streamed, at: Parameters, left: int, level: float) -> Descent:
+        how = {"observe": passes.wants_more, "first_damping": level, "first_growth": _GROWTH}
+        return _steps(passes, at, exact, left, report, how)
+
+    descent = steps(residuals, theta, max_steps, damping)
     forms = residuals.part.rows.forms_normal_matrix(residuals.part.unknowns.count(theta))
-    if first.settled[0] or first.interrupted or float(first.cost[0]) <= exact or not forms:
-        return first, residuals.passes
-    again = residuals.with_whole_matrix()
-    second = _steps(again, first.theta, exact, max_steps, report)
-    second.record = first.record + second.record
-    return second, again.passes
+    ended = descent.settled[0] or descent.interrupted or float(descent.cost[0]) <= exact
+    if ended or not forms or descent.steps >= max_steps:
+        return descent, residuals.passes
+    better = residuals.with_whole_matrix()
+    more = steps(better, descent.theta, max_steps - descent.steps, descent.damping)
+    more.record = descent.record + more.record
+    return more, better.passes
 
 
 def _steps(
-    residuals: Streamed, theta: Parameters, exact: float, max_steps: int, report: Callable[[float], None]
+    residuals: Streamed, theta: Parameters, exact: float, max_steps: int, report: Report, how: dict[str, Any]
 ) -> Descent:
     descent = descend(
         residuals.linearise,
@@ -120,9 +162,8 @@ def _steps(
         max_steps=max_steps,
         exact=exact,
         deadline=np.inf,
-        first_damping=_NEAR,
-        observe=residuals.wants_more,
         progress=report,
+        **how,
     )
     descent.settled |= residuals.reached
     return descent
@@ -160,35 +201,14 @@ def rewritten(layers: tuple[LayerBasis, ...], theta: Parameters, points: ndarray
 # Tasks
 
 
-def part_task(
-    portion: Portion, frame: Frame, count: float, n_samples: int, total: float, mean_weight: float
-) -> tuple[ndarray, ...]:
-    """About `count` samples of all, large ones more often, with the factors that make up for it; see `pick`."""
-    Y = frame.rows(portion).Y
-    size = np.einsum("sqn,sqn->s", Y, Y) / total
-    chance = np.minimum(1.0, count * (_EVERYONE / n_samples + (1.0 - _EVERYONE) * size))
-    rows = np.flatnonzero(_uniform(portion.first, len(portion)) < chance)
-    found = pick(portion, portion.first + rows)
-    weights = found[3] if portion.weights is not None else np.full(len(rows), mean_weight)
-    factor = (1.0 / chance[rows]).reshape(-1, *[1] * (weights.ndim - 1))
-    return (*found[:3], weights * factor)
-
-
-def _uniform(first: int, count: int) -> Float[ndarray, " S"]:
-    """A number in [0, 1) for every sample, the same in whatever portions they come (the mixer of SplitMix64)."""
-    with np.errstate(over="ignore"):
-        z = (np.arange(first, first + count, dtype=np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
-        z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return ((z ^ (z >> np.uint64(31))) >> np.uint64(11)) * 2.0**-53
-
-
 def gradient_task(
     portion: Portion, frame: Frame, layers: tuple[LayerBasis, ...], linear: bool, theta: Parameters
 ) -> tuple[ndarray, ndarray]:
     """Cost and gradient of a portion."""
     with np.errstate(all="ignore"):
-        return Complete(frame.rows(portion), layers, linear).gradient(theta)
+        blocks = (Complete(frame.rows(some), layers, linear).gradient(theta) for some in portion.blocks(_BLOCK))
+        cost, g = fold(blocks, "sum")
+    return cost, g
 
 
 def normal_task(
@@ -196,9 +216,7 @@ def normal_task(
 ) -> tuple[ndarray, ndarray, ndarray]:
     """Cost, gradient and normal matrix of a portion."""
     with np.errstate(all="ignore"):
-        cost, at = Complete(frame.rows(portion), layers, linear).linearise(theta)
-    assert isinstance(at, Dense)
-    return cost, at.g, at.M
+        return Complete(frame.rows(portion), layers, linear).normal(theta)
 
 
 def extremes_task(portion: Portion, frame: Frame, layers: tuple[LayerBasis, ...], theta: Parameters) -> tuple[ndarray]:

@@ -26,6 +26,7 @@ from ._equations import Equations
 from ._free_parameters import n_free
 from ._noise import allowed_misfit, ridges
 from ._parameters import Fixed, parameters_of
+from ._part import part_of
 from ._problem import Problem
 from ._refinement_over_all import Refinement
 from ._search import GIVEN, Search, SearchOptions
@@ -216,28 +217,39 @@ class VarPro(AbstractWeightedSolver):
                 f'Got {there / 1024**3:.3g} GiB: leave pilot="auto", or take fewer samples.'
             )
 
+    def draw_pilot(self, whole: Whole, size: int, rng: np.random.Generator) -> Samples:
+        """Large samples more often, since most of the cost is theirs."""
+        samples, overview = whole.samples, whole.overview
+        if size >= samples.n_samples or self._smooths(whole.layers):  # weights of roughness take noise for even
+            return samples.pilot(size, rng=rng)
+        key = int(rng.integers(2**62))
+        some = part_of(samples, overview, overview.frame(self._first_lam), size, key=key)
+        return Samples(some.X, F=some.F, J=some.J, weights=some.weights)
+
     def on_pilot(
         self, problem: Problem, *, n_starts: int, rng: np.random.Generator, progress: ProgressCallback
     ) -> Solution:
         """The search without a ridge, which depends on how many samples there are."""
         return self._unridged(problem, n_starts, rng, progress, of_pilot=True)[1]
 
+    def nearer(self, whole: Whole, problem: Problem, found: Solution, progress: ProgressCallback) -> Solution:
+        return self._refinement(whole, problem, found).on_part(progress)
+
     def over_all(self, whole: Whole, problem: Problem, found: Solution, progress: ProgressCallback) -> Solution:
-        if found.n_effective is not None:
-            note = "Smoothed functions are those of the pilot: there are no steps over all samples for them."
-            return dataclasses.replace(found, notes=(*found.notes, note))
-        own = 0.0 if self.ridge == "auto" else self.ridge
-        refinement = Refinement(
+        return self._refinement(whole, problem, found).solution(progress)
+
+    def _refinement(self, whole: Whole, problem: Problem, found: Solution) -> Refinement:
+        return Refinement(
             whole,
             problem,
             found,
-            self._first_lam,
+            found.lam,
             self.fixed,
             self.polish_steps,
-            chooses=self._chooses_ridge(problem),
-            ridge=own,
+            chooses=self._chooses_ridge(problem) and found.penalty is None,
+            ridge=0.0 if self.ridge == "auto" else self.ridge,
+            weighs=self.smoothing == "auto",
         )
-        return refinement.solution(progress)
 
     def _penalty(self, problem: Problem) -> Penalty | None:
         """The penalty that the search begins with; parts that are given, and data as given, have none."""
