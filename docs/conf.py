@@ -28,6 +28,7 @@ exclude_patterns = [
     "silverbox/*",
     "compression/*",
     "estimated/*",
+    "regression/*",
 ]
 
 

@@ -109,10 +109,10 @@ def run_regression(
     missing = tuple(method for method in wanted if not is_installed(method))
     tasks = [
         RegressionTask(one.name, method, split, seed)
+        for method in wanted  # the slowest ones come last
+        if method not in missing
         for one in SETS
         if data is None or one.name in data
-        for method in wanted
-        if method not in missing
         for split in range(n_splits)
     ]
     found = run_all(tasks, work, store=store, n_jobs=n_jobs, progress=progress)

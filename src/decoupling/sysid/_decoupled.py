@@ -35,7 +35,9 @@ _SLACK = 1e-9  # of the width of a domain: what arguments may lie beyond it by r
 
 @dataclass(frozen=True, eq=False)
 class DecoupledNARX(AbstractNARX):
-    """y(t) = W_L g_L(... g_1(W_0 x(t))), with or without a linear part: what `PolynomialNARX.decouple` returns.
+    """A NARX model in layers of univariate functions, as `PolynomialNARX.decouple` returns it.
+
+    It is y(t) = W_L g_L(... g_1(W_0 x(t))), with or without a linear part.
 
     Attributes
     ----------
