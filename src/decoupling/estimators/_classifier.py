@@ -35,9 +35,9 @@ _DEGREE = 3  # of the functions, where nothing else is asked for
 class DecouplingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Classification by layers of univariate functions: log-odds are a decoupling.
 
-    For two classes log p / (1 - p) = W_L g_L(W_(L-1) ... g_1(W_0 x)). With more than two classes there is one output for each, and softmax on top. Univariate functions show how
-    combinations of inputs change the odds; with functions of degree 1 it is logistic regression. Data need not be
-    scaled first.
+    For two classes log p / (1 - p) = W_L g_L(W_(L-1) ... g_1(W_0 x)). With more than two classes there is one
+    output for each, and softmax on top. Univariate functions show how combinations of inputs change the odds; with
+    functions of degree 1 it is logistic regression. Data need not be scaled first.
 
     Parameters
     ----------

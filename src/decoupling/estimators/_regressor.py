@@ -40,7 +40,8 @@ _EXACT = 1e-6  # of the variance, on left-out samples
 class DecouplingRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     """Regression by layers of univariate functions that can be read.
 
-    The model is y = W_L g_L(W_(L-1) ... g_1(W_0 x)). It needs values only; Jacobians of y with respect to X help where they are known. Data need not be scaled first.
+    The model is y = W_L g_L(W_(L-1) ... g_1(W_0 x)). It needs values only; Jacobians of y with respect to X help
+    where they are known. Data need not be scaled first.
 
     Parameters
     ----------
