@@ -3,7 +3,7 @@
 Functions that keep their last value ("constant") are bounded one by one, and that is a trap: where large functions
 cancel each other, one that stops before the others leaves what it should have cancelled. So by default ("bounded")
 functions go on along their tangents, which keeps such sums together, and inputs stop: what lies beyond the range of the
-training samples by more than half of it counts as half of it. Models that predict left-out samples to rounding are
+training samples by more than half of it counts as half of it. Models that predict left-out samples very well are
 trusted within these bounds, and follow their formulas.
 """
 

@@ -34,7 +34,7 @@ from ._beyond import BOUNDED, InputRange, as_outside, with_tails  # noqa: E402
 
 _STARTS = 32  # of the default solver: a fit of a few hundred samples takes about a second
 _DEGREE = 3  # of the functions, where nothing else is asked for
-_EXACT = 1e-6  # of the variance, on left-out samples
+_EXACT = 1e-4  # of the variance, on left-out samples: formulas are trusted just beyond the data
 
 
 class DecouplingRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
@@ -58,10 +58,10 @@ class DecouplingRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         Whether the model has a linear part besides: y = A x + W_L g_L(...).
     outside
         What happens beyond the range that X visits. By default predictions are bounded: functions go on along their
-        tangents (where the fit is exact, by their formulas), and an input that lies outside the range of its column
-        by more than half of that range counts as if it were there. Without such bounds, functions go on along their
-        tangents ("linear"), follow their formulas ("extend"), which grow like powers, or keep their value at the end
-        ("constant"), which spoils sums of functions that cancel each other. Functions that have no such range, such
+        tangents (where the fit is nearly exact, by their formulas), and an input that lies outside the range of its
+        column by more than half of that range counts as if it were there. Without such bounds, functions go on along
+        their tangents ("linear"), follow their formulas ("extend"), which grow like powers, or keep their value at the
+        end ("constant"), which spoils sums of functions that cancel each other. Functions that have no such range, such
         as dc.Tanh(), follow their formulas.
     solver
         The method; by default `dc.VarPro(ridge=ridge)`.
@@ -170,7 +170,7 @@ class DecouplingRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
     @property
     def _is_exact(self) -> bool:
-        """Whether left-out samples are predicted to rounding."""
+        """Whether left-out samples are predicted very well."""
         return bool(np.all(1.0 - self.result_.quality.left_out_r_squared < _EXACT))
 
     def _chosen(self, samples: Samples, solver: Any) -> Result:
