@@ -64,6 +64,14 @@ def test_functions_of_degree_1_are_logistic_regression():
     assert_allclose(ours.predict_proba(X), theirs.predict_proba(X), atol=1e-4)
 
 
+@pytest.mark.parametrize("basis", [dc.Spline(4), dc.Tanh()])
+def test_functions_whose_span_depends_on_their_domain_are_taken(basis):
+    X, y, _ = ring(200)
+    model = dc.DecouplingClassifier(1, basis=basis, ridge=1.0, n_starts=2, random_state=0).fit(X, y)
+    assert model.decoupling_.g[0].basis == basis
+    assert model.deviance_ < -2 * np.mean(np.log(np.where(y == "yes", np.mean(y == "yes"), np.mean(y == "no"))))
+
+
 def test_three_classes_with_names_of_columns_and_classes():
     pd = pytest.importorskip("pandas")
     X, y = load_iris(return_X_y=True)

@@ -16,6 +16,7 @@ import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
+from .._support._errors import InputError
 from .._support._progress import progress_callback
 from .._support._threads import one_thread
 from .._support._warnings import silenced
