@@ -68,7 +68,7 @@ sphinx_gallery_conf = {
     "gallery_dirs": "gallery",
     "filename_pattern": pages_to_run(),
     "download_all_examples": False,
-    "first_notebook_cell": "%matplotlib inline",  # figures that a cell ends with are shown
+    "ignore_repr_types": r"Picture",  # `own_figures` shows those; notebooks show what a cell ends with
     "show_signature": False,
     "min_reported_time": 10**6,
     "write_computation_times": False,  # a page whose table loads scripts from a network

@@ -43,6 +43,7 @@ print(choice)
 result = dc.decouple(samples, choice.ranks, choice.degrees, rng=0, progress=False)
 print(result)
 figure = result.plot()
+figure
 
 # %%
 # Is it any good?
@@ -51,6 +52,7 @@ figure = result.plot()
 print(result.quality)
 print("error on fresh points, in % of the spread:", result.relative_rmse(fresh).round(2))
 figure = result.plot_fit(fresh)
+figure
 
 # %%
 # Which functions matter?
@@ -85,5 +87,6 @@ X = rng.uniform(-1, 1, (60, 3))
 exact = dc.decouple(dc.Samples(X, F=system(X), J=system.jacobian(X)), ranks=(2, 2), degrees=(3, 3), progress=False)
 print(exact)
 figure = exact.plot()
+figure
 
 # sphinx_gallery_thumbnail_number = 1
