@@ -120,6 +120,7 @@ def test_samples_of_weight_0_do_not_count_and_weights_are_repetitions():
     [
         ({"ranks": 0}, r"`ranks\[0\]` must be a whole number"),
         ({"ridge": -1.0}, "`ridge` must be"),
+        ({"ridge": "much"}, '`ridge` must be "auto" or a number'),
         ({"outside": "far"}, "`outside` must be one of bounded, extend, linear, constant"),
     ],
 )

@@ -152,7 +152,7 @@ class DecouplingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
                 basis=self.basis,
                 linear=self.linear,
                 n_starts=self.n_starts,
-                ridge=None if is_word(self.ridge, ("auto",)) else as_number("ridge", self.ridge),
+                ridge=self._ridge(),
                 rng=int(check_random_state(self.random_state).randint(2**31)),
                 progress=bool(self.verbose),
             )
@@ -174,6 +174,13 @@ class DecouplingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         shares = samples.F.mean(axis=0)
         if np.any(shares == 0.0) or (len(shares) == 1 and shares[0] == 1.0):
             raise InputError("`sample_weight` must be above 0 for a sample of every class. Got a class without one.")
+
+    def _ridge(self) -> float | None:
+        if is_word(self.ridge, ("auto",)):
+            return None
+        if isinstance(self.ridge, str):
+            raise InputError(f'`ridge` must be "auto" or a number of at least 0. Got {shown(self.ridge)}.')
+        return as_number("ridge", self.ridge)
 
     def _one_degree(self) -> int | None:
         return None if self.degrees is None else max(as_counts("degrees", self.degrees))
