@@ -28,6 +28,7 @@ exclude_patterns = [
     "silverbox/*",
     "compression/*",
     "estimated/*",
+    "regression/*",
 ]
 
 
@@ -67,6 +68,7 @@ sphinx_gallery_conf = {
     "gallery_dirs": "gallery",
     "filename_pattern": pages_to_run(),
     "download_all_examples": False,
+    "ignore_repr_types": r"Picture",  # `own_figures` shows those; notebooks show what a cell ends with
     "show_signature": False,
     "min_reported_time": 10**6,
     "write_computation_times": False,  # a page whose table loads scripts from a network

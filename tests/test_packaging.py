@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 RAW = "https://raw.githubusercontent.com/decoupling/decoupling/main/"
 FOLDERS = ("src/decoupling", "tests", "docs", "examples", "benchmarks", "tools")
-PICTURE = re.compile(r"!\[[^\]]*\]\(([^)\s]+)[^)]*\)|<img[^>]*\ssrc=[\"']([^\"']+)")
+PICTURE = re.compile(r"!\[[^\]]*\]\(([^)\s]+)[^)]*\)|<(?:img|source)[^>]*\ssrc(?:set)?=[\"']([^\"']+)")
 
 
 def run(*command, cwd=ROOT, **kwargs):

@@ -10,7 +10,11 @@ from ._support._extras import guarded
 
 __getattr__, __dir__, __all__ = guarded(
     lazy_loader.attach_stub(__name__, __file__),
-    {"DecouplingRegressor": ("sklearn", "sklearn"), "nn": ("torch", "torch")},
+    {
+        "DecouplingClassifier": ("sklearn", "sklearn"),
+        "DecouplingRegressor": ("sklearn", "sklearn"),
+        "nn": ("torch", "torch"),
+    },
 )
 
 __version__ = "0.1.0"

@@ -32,6 +32,7 @@ from .bases import Sigmoid as Sigmoid
 from .bases import Spline as Spline
 from .bases import Tanh as Tanh
 from .bases import Trigonometric as Trigonometric
+from .estimators._classifier import DecouplingClassifier as DecouplingClassifier
 from .estimators._regressor import DecouplingRegressor as DecouplingRegressor
 from .fit._ablation import AblationRow as AblationRow
 from .fit._decouple import decouple as decouple

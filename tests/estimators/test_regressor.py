@@ -135,16 +135,16 @@ def test_jacobians_are_in_the_units_of_the_data():
 
 def test_jacobians_travel_through_a_grid_search():
     X = points(2, 60)
-    search = GridSearchCV(dc.DecouplingRegressor(n_starts=4, outside="linear", **SEEDED), {"ranks": [1, 2]}, cv=2)
+    search = GridSearchCV(dc.DecouplingRegressor(n_starts=4, **SEEDED), {"ranks": [1, 2]}, cv=2)
     search.fit(X, cubic(X), jacobian=cubic_gradient(X))
-    assert search.best_params_ == {"ranks": 2}
+    assert search.best_params_ == {"ranks": 2} and search.best_score_ > 0.9999  # an exact fit, just beyond its data too
     assert search.best_estimator_.result_.error_jacobian < 1e-8
 
 
 def test_a_grid_search_over_a_pipeline_finds_the_ranks_and_degrees():
     X = points(2, 100)
     y = cubic(X) + 0.01 * np.random.default_rng(0).normal(size=100)
-    pipeline = make_pipeline(StandardScaler(), dc.DecouplingRegressor(n_starts=4, outside="extend", **SEEDED))
+    pipeline = make_pipeline(StandardScaler(), dc.DecouplingRegressor(n_starts=4, **SEEDED))
     grid = {"decouplingregressor__ranks": [1, 2], "decouplingregressor__degrees": [(2,), (3,)]}
     search = GridSearchCV(pipeline, grid, cv=2).fit(X, y)
     assert search.best_params_ == {"decouplingregressor__ranks": 2, "decouplingregressor__degrees": (3,)}
@@ -247,7 +247,7 @@ def test_whole_numbers_and_constants_are_taken():
 def test_saturations_are_found_and_saturate(steep):
     X = points(2, 150)
     y = np.tanh(steep * (2 * X[:, 0] - X[:, 1]) + 0.1) + 4
-    model = dc.DecouplingRegressor(1, None, basis=dc.Tanh(), ridge=1e-10, **SEEDED).fit(1000 * X, y)
+    model = dc.DecouplingRegressor(1, None, basis=dc.Tanh(), ridge=1e-10, outside="linear", **SEEDED).fit(1000 * X, y)
     assert model.score(1000 * X, y) > 1 - 1e-6
     far = np.array([[1e6, 0.0], [-1e6, 0.0]])
     assert_allclose(model.predict(far), [5.0, 3.0], atol=0.01)  # no tangents: its domain is no range of the data
@@ -260,12 +260,45 @@ def test_predictions_grow_no_faster_than_inputs(ranks, degrees):
         dc.DecouplingRegressor(ranks, degrees, n_starts=8, outside=outside, **SEEDED).fit(X, cubic(X))
         for outside in ("linear", "extend", "constant")
     )
-    assert dc.DecouplingRegressor().outside == "constant"
     far = [np.max(np.abs(model.predict(k * X))) for k in (1.0, 20.0, 400.0)]
     assert far[1] < 100 * far[0] and far[2] < 25 * far[1]
     assert np.max(np.abs(powers.predict(20 * X))) > 20 * far[1]
     assert_allclose(powers.predict(X), model.predict(X), rtol=1e-9, atol=1e-9)
     assert np.max(np.abs(held.predict(400 * X))) < 3 * np.max(np.abs(cubic(X)))
+
+
+def noisy(X):
+    return cubic(X) + 0.3 * np.random.default_rng(0).normal(size=len(X))
+
+
+@pytest.mark.parametrize("linear", [False, True])
+def test_predictions_are_bounded_however_far_inputs_are(linear):
+    X = 10 + points(2, 120)
+    model = dc.DecouplingRegressor(2, 3, n_starts=8, linear=linear, **SEEDED).fit(X, noisy(X - 10))
+    assert model.outside == "bounded" and model.decoupling_.g[0].outside == "linear"
+    near, far, farther = (model.predict(10 + k * (X - 10)) for k in (1.0, 20.0, 1e6))
+    assert np.max(np.abs(far)) < 10 * np.max(np.abs(near))
+    assert np.max(np.abs(farther)) < 10 * np.max(np.abs(near))
+    half = 10 + 1.9 * (X - 10)  # within half a range on either side
+    assert_allclose(model.predict(half), model.decoupling_(half)[:, 0], rtol=1e-9)
+
+
+def test_exact_fits_follow_their_formulas_just_beyond_the_data():
+    X = points(2, 120)
+    model = dc.DecouplingRegressor(2, 3, **SEEDED).fit(X, cubic(X))
+    assert model.decoupling_.g[0].outside == "extend"
+    assert_allclose(model.predict(1.5 * X), cubic(1.5 * X), atol=1e-3)
+    constant = dc.DecouplingRegressor(2, 3, outside="constant", **SEEDED).fit(X, cubic(X))
+    assert model.score(1.5 * X, cubic(1.5 * X)) > 0.999999 > 0.9 > constant.score(1.5 * X, cubic(1.5 * X))
+
+
+def test_functions_that_cancel_each_other_do_so_just_beyond_the_data():
+    """Friedman's formula with noise: functions that keep their last values lose everything by a few points."""
+    X, y = make_friedman1(500, noise=1.0, random_state=101)
+    order = np.random.default_rng([101, 1]).permutation(500)
+    train, test = order[:375], order[375:]
+    model = dc.DecouplingRegressor(4, 5, n_starts=8, random_state=1).fit(X[train], y[train])
+    assert model.score(X[test], y[test]) > 0.9
 
 
 def test_a_linear_part_can_be_asked_for():
@@ -336,7 +369,7 @@ def test_parts_that_are_given_are_not_cut_off_within_the_data():
         ({"ranks": (2, 2), "degrees": 3}, "`degrees` must have one number per layer"),
         ({"n_starts": 0}, "`n_starts` must be"),
         ({"ridge": -1.0}, "`ridge` must be"),
-        ({"outside": "far"}, "`outside` must be one of extend, linear, constant"),
+        ({"outside": "far"}, "`outside` must be one of bounded, extend, linear, constant"),
         ({"basis": 3}, "`basis` must be"),
     ],
 )

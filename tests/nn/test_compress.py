@@ -172,6 +172,17 @@ def test_ranks_are_found_for_an_accepted_drop(net):
         run(net, "6", ranks=5, refine=False)
 
 
+def test_a_search_without_end_stops_in_time_with_the_best_so_far(net):
+    best = iter(np.linspace(1.0, 0.0, 99))  # the first score is that of the network, and no other comes near
+    too_far = pytest.warns(dc.DecouplingWarning, match="more than the 0 you accept")
+    in_time = pytest.warns(dc.DecouplingWarning, match=r"`max_seconds` was reached .* ranks up to 1 of \d+ were tried")
+    with too_far, in_time:
+        out = run(
+            net, ("2", "6"), ranks="auto", max_drop=0.0, score=lambda _: next(best), solver=QUICK, max_seconds=1e-3
+        )
+    assert out.decoupling.ranks == (1,)
+
+
 @pytest.mark.parametrize(("good_from", "tried"), [(1, [1]), (2, [1, 2]), (7, [1, 2, 3, 4, 6, 9, 7]), (99, None)])
 def test_the_fewest_ranks_are_found_by_growing_and_halving(net, good_from, tried):
     seen = []

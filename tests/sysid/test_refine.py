@@ -204,6 +204,16 @@ def test_ctrl_c_keeps_the_best_iterate(pair):
     assert len(rows) > 1 and min(r.validation for r in rows) == next(r.validation for r in rows if r.chosen)
 
 
+def test_a_limit_of_time_keeps_the_best_iterate(pair):
+    _, decoupled = pair
+    u, y = noisy(0, n=600)
+    with pytest.warns(dc.DecouplingWarning, match="`max_seconds` was reached"):
+        refined = decoupled.refine(u, y, max_seconds=1e-6, progress=False)
+    assert len(refined.refinement) == 2  # the model it began with, and one step
+    with pytest.raises(dc.InputError, match="`max_seconds` must be"):
+        decoupled.refine(u, y, max_seconds=0, progress=False)
+
+
 def test_parts_that_are_fixed_stay_fixed(pair):
     narx, _ = pair
     u, y = noisy(0, n=400)

@@ -255,6 +255,15 @@ def test_ctrl_c_keeps_the_best_until_then():
     assert np.isfinite(model.simulate(u, y[:20])).all()
 
 
+def test_a_limit_of_time_keeps_the_best_until_then():
+    u, y = duffing(400)
+    model = dc.sysid.DecoupledStateSpace(2, [dc.Tanh()])
+    with pytest.warns(dc.DecouplingWarning, match="`max_seconds` was reached"):
+        model.fit(u, y, n_starts=3, max_seconds=1e-6, progress=False)
+    assert [row.start for row in model.starts] == ["linear", "physical"]
+    assert np.isfinite(model.simulate(u, y[:20])).all()
+
+
 def test_a_simulation_that_escapes_stops_with_a_warning(fitted):
     u, y = spring(50)
     with pytest.warns(dc.DecouplingWarning, match="left the range"):

@@ -61,6 +61,9 @@ def function_list(text: str) -> tuple[str, ...]:
 @click.option("--integrating", is_flag=True, help="Outputs add up, as a position adds up a velocity.")
 @click.option("--window", type=click.IntRange(min=2), default=None, help="Begin with windows of so many samples.")
 @click.option("--n-starts", type=click.IntRange(min=1), default=5, show_default=True, help="Starts.")
+@click.option(
+    "--max-seconds", type=click.FloatRange(min=0, min_open=True), default=None, help="End the fit with the best so far."
+)
 @model_option
 @click.option("--report", "report_path", metavar="FILE", type=FileName(".html", ".htm"), default=None, help="Page.")
 @seed_option
@@ -77,6 +80,7 @@ def identify(
     integrating: bool,
     window: int | None,
     n_starts: int,
+    max_seconds: float | None,
     model_path: str | None,
     report_path: str | None,
     seed: int,
@@ -97,10 +101,10 @@ def identify(
             check_target(path)
     record = _read(file, inputs, outputs)
     if narx:
-        found = _narx(record, len(functions), model_path, report_path, seed, quiet)
+        found = _narx(record, len(functions), max_seconds, model_path, report_path, seed, quiet)
     else:
         options = {"oversample": oversample, "feedback": not no_feedback, "integrating": integrating}
-        fit = {"n_starts": n_starts, "window": window, "rng": seed, "progress": not quiet}
+        fit = {"n_starts": n_starts, "window": window, "rng": seed, "progress": not quiet, "max_seconds": max_seconds}
         found = _state_space(record, states, functions, options, fit, model_path, report_path)
     _tell(found, as_json=as_json, quiet=quiet)
 
@@ -159,14 +163,20 @@ def _state_space(
 
 
 def _narx(
-    record: Samples, rank: int, model_path: str | None, report_path: str | None, seed: int, quiet: bool
+    record: Samples,
+    rank: int,
+    max_seconds: float | None,
+    model_path: str | None,
+    report_path: str | None,
+    seed: int,
+    quiet: bool,
 ) -> dict[str, Any]:
     from ..sysid import PolynomialNARX, percent_fit
 
     u, y = record.X, record.F
     assert y is not None  # columns of outputs were named
     model = PolynomialNARX(n_u=1, n_y=2).fit(u, y).decouple(rank, rng=seed, progress=not quiet)
-    model = model.refine(u, y, progress=not quiet)
+    model = model.refine(u, y, max_seconds=max_seconds, progress=not quiet)
     if model_path is not None:
         model.save(model_path)
     if report_path is not None:

@@ -110,6 +110,22 @@ def table1(runs: int, n_starts: int, **asked: Any) -> None:
 
 
 @reproduce.command()
+@click.option(
+    "--splits", type=click.IntRange(min=2), default=5, show_default=True, help="Splits into training and test samples."
+)
+@experiment_options("regression")
+def regression(splits: int, **asked: Any) -> None:
+    """Regression on small tables: ours beside ridge, boosting, kernel ridge, MLP, pyGAM and KAN.
+
+    Needs the extra sklearn. pyGAM and KAN are measured where the packages pygam and pykan are installed.
+    """
+    from ..reproduce import regression_markdown, run_regression, write_regression
+
+    run = partial(run_regression, n_splits=splits)
+    Experiment("regression", **asked).carry_out(run, write_regression, regression_markdown)
+
+
+@reproduce.command()
 @runs_option(30, "Data sets per system.")
 @click.option("--noise/--no-noise", default=True, show_default=True, help="Whether noisy data are tried as well.")
 @click.option(

@@ -15,13 +15,11 @@ from .._support._arrays import read_array
 from .._support._checks import as_counts, is_word
 from .._support._errors import InputError
 from .._support._extras import needed
-from .._support._shown import shown
 from ..bases import Monomial
 from ..fit._decouple import decouple
 from ..fit._quick import quick_decouple
 from ..fit._result import Result
 from ..model._decoupling import Decoupling
-from ..model._functions import OUTSIDE, Functions
 from ..samples._samples import Samples
 from ..samples.readers._frames import column_names, usable_names
 from ..solvers import AbstractSolver, VarPro
@@ -29,17 +27,21 @@ from ..solvers import AbstractSolver, VarPro
 needed("sklearn.utils.validation:validate_data", "sklearn", "dc.DecouplingRegressor")  # scikit-learn 1.6 brought it
 from sklearn.base import BaseEstimator, RegressorMixin  # noqa: E402
 from sklearn.utils import check_random_state  # noqa: E402
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data  # noqa: E402
+from sklearn.utils.validation import check_is_fitted  # noqa: E402
+
+from ._arguments import as_weights, validated, weighted  # noqa: E402
+from ._beyond import BOUNDED, InputRange, as_outside, with_tails  # noqa: E402
 
 _STARTS = 32  # of the default solver: a fit of a few hundred samples takes about a second
 _DEGREE = 3  # of the functions, where nothing else is asked for
-_SAME = 1e-9  # of a domain: arguments that are so near to its end are within
+_EXACT = 1e-4  # of the variance, on left-out samples: formulas are trusted just beyond the data
 
 
 class DecouplingRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
-    """Regression by a decoupling: y = W_L g_L(W_(L-1) ... g_1(W_0 x)), with univariate functions that can be read.
+    """Regression by layers of univariate functions that can be read.
 
-    It needs values only; Jacobians of y with respect to X help where they are known. Data need not be scaled first.
+    The model is y = W_L g_L(W_(L-1) ... g_1(W_0 x)). It needs values only; Jacobians of y with respect to X help
+    where they are known. Data need not be scaled first.
 
     Parameters
     ----------
@@ -55,17 +57,19 @@ class DecouplingRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     linear
         Whether the model has a linear part besides: y = A x + W_L g_L(...).
     outside
-        What functions do beyond the range that X visits: keep their value at the end ("constant"), so that predictions
-        are bounded whatever the inputs (up to a linear part); go on along their tangents ("linear"), so that they grow
-        no faster than inputs; or follow their formula ("extend"), which grows like a power. Functions that have no
-        such range, such as dc.Tanh(), follow their formula.
+        What happens beyond the range that X visits. By default predictions are bounded: functions go on along their
+        tangents (where the fit is nearly exact, by their formulas), and an input that lies outside the range of its
+        column by more than half of that range counts as if it were there. Without such bounds, functions go on along
+        their tangents ("linear"), follow their formulas ("extend"), which grow like powers, or keep their value at the
+        end ("constant"), which spoils sums of functions that cancel each other. Functions that have no such range, such
+        as dc.Tanh(), follow their formulas.
     solver
         The method; by default `dc.VarPro(ridge=ridge)`.
     n_starts
         Number of random starts; by default 32, or what a solver of your own does; with ranks="auto" 8 for each shape.
     ridge
         Penalty on the squared size of all weights and coefficients, for the default solver only. Raise it where noise
-        is fitted: 1e-4 is much.
+        is fitted: 1e-4 is much. With "auto" it follows the noise, which takes about twice the time.
     random_state
         Seed, `numpy.random.RandomState` or None, as in scikit-learn.
     n_jobs
@@ -77,7 +81,8 @@ class DecouplingRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     Attributes
     ----------
     decoupling_ : Decoupling
-        The model in the units of X and y: ``predict(X)`` is ``decoupling_(X)``. It has the names of the columns of X.
+        The model in the units of X and y: ``predict(X)`` is ``decoupling_(X)``, up to the bounds on inputs. It has the
+        names of the columns of X.
     result_ : Result
         How it was found, as `dc.decouple` returned it: `decoupling_` with formulas that go on beyond the range of X.
     n_features_in_, feature_names_in_
@@ -102,7 +107,7 @@ class DecouplingRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         *,
         basis: Any = Monomial,
         linear: Any = False,
-        outside: Any = "constant",
+        outside: Any = BOUNDED,
         solver: Any = None,
         n_starts: Any = None,
         ridge: Any = 1e-6,
@@ -137,16 +142,14 @@ class DecouplingRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             What the squared residuals of each sample are multiplied by.
         """
         called = column_names(y)
-        X, y = _validated(
+        X, y = validated(
             self, X, y, dtype=np.float64, multi_output=True, y_numeric=True, ensure_min_samples=2, order="C"
         )
-        if not is_word(self.outside, OUTSIDE):
-            raise InputError(f"`outside` must be one of {', '.join(OUTSIDE)}. Got {shown(self.outside)}.")
         F = np.asarray(y, dtype=np.float64).reshape(len(X), -1)
         names = usable_names(getattr(self, "feature_names_in_", None))
         samples = Samples(X, F=F, J=_as_jacobians(jacobian, F, X), inputs=names, outputs=called)
         if sample_weight is not None:
-            samples = _weighted(samples, _as_weights(sample_weight, X))
+            samples = weighted(samples, as_weights(sample_weight, X))
         if hasattr(self, "_seen"):
             del self._seen
         self._fitted(y, samples, None)
@@ -154,14 +157,21 @@ class DecouplingRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
     def _fitted(self, y: Any, samples: Samples, start: Decoupling | None) -> None:
         """Fit to samples, from a model where one is known."""
+        outside = as_outside(self.outside)
         chosen = is_word(self.ranks, ("auto",)) and start is None  # a batch more keeps the ranks of those before
         solver = VarPro(ridge=self.ridge) if self.solver is None else self.solver
         if start is not None:
             solver = solver.started_at(start) or solver
         with nullcontext() if self.n_jobs is None else parallel_config(n_jobs=self.n_jobs):
             self.result_ = self._chosen(samples, solver) if chosen else self._given(samples, solver, start)
-        self.decoupling_ = _with_tails(self.result_.decoupling, samples.X, self.outside)
+        self._range = InputRange.around(samples.X, outside)
+        self.decoupling_ = with_tails(self.result_.decoupling, samples.X, outside, exact=self._is_exact)
         self._flat = np.ndim(y) == 1
+
+    @property
+    def _is_exact(self) -> bool:
+        """Whether left-out samples are predicted very well."""
+        return bool(np.all(1.0 - self.result_.quality.left_out_r_squared < _EXACT))
 
     def _chosen(self, samples: Samples, solver: Any) -> Result:
         """A fit of ranks that left-out samples choose."""
@@ -203,7 +213,7 @@ class DecouplingRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         Batches are kept in memory; `dc.Samples.from_batches` keeps them in a store. `fit` begins anew.
         """
         first = not hasattr(self, "_seen")
-        X, y = _validated(
+        X, y = validated(
             self,
             X,
             y,
@@ -238,8 +248,8 @@ class DecouplingRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         they are not known.
         """
         check_is_fitted(self)
-        X = _validated(self, X, reset=False, dtype=np.float64)
-        F = self.decoupling_(X)
+        X = validated(self, X, reset=False, dtype=np.float64)
+        F = self.decoupling_(self._range.within(X))
         values = F[:, 0] if self._flat else F
         if not return_std:
             return values
@@ -269,44 +279,6 @@ class DecouplingRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         return tags
 
 
-def _validated(estimator: Any, *arrays: Any, **options: Any) -> Any:
-    """What scikit-learn makes of arrays; its own errors pass, those of the objects that it meets become ours."""
-    try:
-        return validate_data(estimator, *(_taken(array) for array in arrays), **options)
-    except (ValueError, TypeError):
-        raise
-    except Exception as error:
-        raise InputError(f"`X` and `y` must be arrays of numbers that fit into memory. Got {shown(error)}.") from error
-
-
-def _as_weights(sample_weight: Any, X: ndarray) -> Any:
-    """What scikit-learn makes of weights; numbers that no float holds are refused in our words."""
-    try:
-        return _check_sample_weight(_taken(sample_weight), X, dtype=np.float64)
-    except OverflowError as error:
-        raise InputError(f"`sample_weight` must hold finite numbers. Got {shown(error)}.") from error
-
-
-def _taken(value: Any) -> Any:
-    """Tensors as arrays, whatever gradients and short floats they have; the rest is for scikit-learn to look at."""
-    is_tensor = type(value).__module__.partition(".")[0] == "torch"
-    return read_array("Tensors must have numbers", value) if is_tensor else value
-
-
-def _with_tails(model: Decoupling, X: Float[ndarray, "S m"], outside: Any) -> Decoupling:
-    """The same model at X, with tails for the layers whose domains are the range that X visits.
-
-    Other domains are parameters, or parts that the user gave: cut off there, the functions would change at X itself.
-    """
-    layers = []
-    for g, u in zip(model.g, model.inner_inputs(X), strict=True):
-        slack = _SAME * g.half_width
-        within = np.all(u >= g.domain[:, 0] - slack) and np.all(u <= g.domain[:, 1] + slack)
-        tailed = within and not np.any(g.layer.free_domain)
-        layers.append(Functions(g.layer.bases, g.C, g.domain, outside) if tailed else g)
-    return model.with_parts(g=layers)
-
-
 def _as_jacobians(jacobian: Any, F: Float[ndarray, "S n"], X: Float[ndarray, "S m"]) -> Any:
     """Gradients of one output become Jacobians with one row."""
     if jacobian is None:
@@ -322,16 +294,3 @@ def _as_jacobians(jacobian: Any, F: Float[ndarray, "S n"], X: Float[ndarray, "S 
             f"Got {J.shape}."
         )
     return J
-
-
-def _weighted(samples: Samples, weights: Float[ndarray, " S"]) -> Samples:
-    """Samples with weight 0 are left out: they must not count in any way."""
-    if np.any(weights < 0.0):
-        raise InputError(f"`sample_weight` must hold numbers of at least 0. Got {weights.min():.3g}.")
-    kept = weights > 0.0
-    if np.count_nonzero(kept) < 2:
-        raise InputError(
-            f"`sample_weight` must be above 0 for at least 2 samples. Got {int(np.count_nonzero(kept))} such samples."
-        )
-    some = samples.take(kept)
-    return Samples(some.X, F=some.F, J=some.J, weights=weights[kept], inputs=some.inputs, outputs=some.outputs)

@@ -29,7 +29,7 @@ _STEPS = 20  # for the rest, which starts near the end
 
 @dataclass(frozen=True)
 class AblationRow:
-    """One function.
+    """What one function is worth: the error of the model with and without it.
 
     Attributes
     ----------

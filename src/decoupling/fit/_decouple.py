@@ -35,7 +35,9 @@ def decouple(
     progress: bool | Callable[..., None] = True,
     shapes: Any = None,
 ) -> Result:
-    """Write a sampled function as W_L g_L(W_(L-1) g_(L-1)(... W_1 g_1(W_0 x))).
+    """Write a sampled function as layers of univariate functions.
+
+    The model is W_L g_L(W_(L-1) g_(L-1)(... W_1 g_1(W_0 x))).
 
     Parameters
     ----------

@@ -195,7 +195,9 @@ def compress(
     device
         Where to compute; by default where the network is. What is returned is there.
     max_seconds
-        Ends the training of layers in time, about; what is trained less is less good.
+        Ends the training of layers in time, about; what is trained less is less good. With ranks="auto" no more ranks
+        are tried after that time, or after five minutes where it is left out: the best so far is returned, and a
+        warning says so.
     rng
         Seed or generator: the same seed gives the same result.
     progress

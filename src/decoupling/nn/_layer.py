@@ -42,10 +42,11 @@ _MARGIN = 2e-6  # relative: by what rounding in single precision may put a point
 
 
 class DecoupledLayer(nn.Module):
-    """A x + W_L g_L(... g_1(W_0 x)) on the last axis of its input, whatever comes before it.
+    """A decoupling as a PyTorch layer.
 
-    The domains of the functions stay as they are in training, unless `set_range` moves them; where a basis has a free
-    domain, the middles are trained too.
+    It computes A x + W_L g_L(... g_1(W_0 x)) on the last axis of its input, whatever comes before it. The domains
+    of the functions stay as they are in training, unless `set_range` moves them; where a basis has a free domain,
+    the middles are trained too.
 
     Parameters
     ----------

@@ -65,7 +65,7 @@ class BaselineReport:
 
 @dataclass(frozen=True)
 class CompressionReport:
-    """What changed.
+    """What a compression changed: parameters, time, memory and score.
 
     Attributes
     ----------

@@ -30,6 +30,7 @@ from ._report import count_parameters
 from ._score import InPlace, Score, rated
 
 _START = 20_000  # inputs from which a random start takes its ranges and its outputs
+_SEARCH_SECONDS = 300.0  # after which no more ranks are tried, where nothing else is asked for
 
 
 @dataclass(frozen=True)
@@ -54,7 +55,9 @@ class Watch:
         self._report = report
         self._silent = silent
         self._until = None if max_seconds is None else time.monotonic() + max_seconds
+        self._search_until = time.monotonic() + (_SEARCH_SECONDS if max_seconds is None else max_seconds)
         self._stages_left = 1
+        self.so_far = ""  # what a search has found, shown with every stage
         self.stopped = False
 
     def expect(self, n_stages: int) -> None:
@@ -66,6 +69,11 @@ class Watch:
         """What the next training may take, if there is a limit."""
         return None if self._until is None else max(1e-3, (self._until - time.monotonic()) / self._stages_left)
 
+    @property
+    def search_is_over(self) -> bool:
+        """Whether a search should be content with what it has."""
+        return self.stopped or time.monotonic() > self._search_until
+
     def report(self, stage: str, done: int, total: int) -> None:
         """Something that is no stage of its own."""
         self._report(stage=stage, done=done, total=total)
@@ -75,7 +83,7 @@ class Watch:
 
         def report(stage: str = "", **values: Any) -> None:
             try:
-                self._report(stage=f"{name}, {stage}" if stage else name, **values)
+                self._report(stage=", ".join(word for word in (name, stage, self.so_far) if word), **values)
             except KeyboardInterrupt:
                 self.stopped = True
                 raise
@@ -182,21 +190,36 @@ class RankSearch:
                 "nothing to save. Name a larger part."
             )
         failed, rank = 0, min(max(1, n // 2), most)
-        best = found = self.run((rank,), rng)
+        best = found = self._tried(rank, rng)
         while not before - found.score <= max_drop:
             best = max(best, found, key=lambda one: one.order)
-            if rank == most or self.watch.stopped:
+            if rank == most or self.watch.search_is_over:
+                if rank < most and not self.watch.stopped:
+                    self._warn_of_time(rank, most)
                 return best
             failed, rank = rank, min(most, max(rank + 1, round(1.5 * rank)))
-            found = self.run((rank,), rng)
-        while rank - failed > 1 and not self.watch.stopped:
+            found = self._tried(rank, rng)
+        while rank - failed > 1 and not self.watch.search_is_over:
             middle = (failed + rank) // 2
-            fewer = self.run((middle,), rng)
+            fewer = self._tried(middle, rng)
             if before - fewer.score <= max_drop:
                 rank, found = middle, fewer
             else:
                 failed = middle
         return found
+
+    def _tried(self, rank: int, rng: np.random.Generator) -> Candidate:
+        found = self.run((rank,), rng)
+        self.watch.so_far = f"{rank} functions score {found.score:.4g}"
+        return found
+
+    def _warn_of_time(self, rank: int, most: int) -> None:
+        warnings.warn(
+            f"`max_seconds` was reached before a rank within `max_drop` was found: ranks up to {rank} of {most} were "
+            "tried, and the best of them is returned. Raise `max_seconds` or `max_drop`, or give `ranks`.",
+            DecouplingWarning,
+            stacklevel=4,
+        )
 
     def _default_solver(self) -> AbstractSolver:
         inner = Proj(min_steps=15, max_steps=50, patience=20)

@@ -24,7 +24,9 @@ from ._whole import Whole
 
 @dataclass(frozen=True)
 class TwoStage(AbstractSolver):
-    """Run `solver` with lam, beta lam, beta^2 lam, ... while `loss` does not get worse.
+    """Run `solver` with larger and larger weights of the values, as long as `loss` does not get worse.
+
+    The weights are lam, beta lam, beta^2 lam, and so on.
 
     Parameters
     ----------

@@ -35,7 +35,9 @@ _SLACK = 1e-9  # of the width of a domain: what arguments may lie beyond it by r
 
 @dataclass(frozen=True, eq=False)
 class DecoupledNARX(AbstractNARX):
-    """y(t) = W_L g_L(... g_1(W_0 x(t))), with or without a linear part: what `PolynomialNARX.decouple` returns.
+    """A NARX model in layers of univariate functions, as `PolynomialNARX.decouple` returns it.
+
+    It is y(t) = W_L g_L(... g_1(W_0 x(t))), with or without a linear part.
 
     Attributes
     ----------
@@ -114,6 +116,7 @@ class DecoupledNARX(AbstractNARX):
         on: Literal["simulation", "prediction"] = "simulation",
         validation: Any = None,
         max_steps: int = 100,
+        max_seconds: float | None = None,
         n_init: int | None = None,
         progress: bool | Callable[..., None] = True,
     ) -> DecoupledNARX:
@@ -133,11 +136,15 @@ class DecoupledNARX(AbstractNARX):
             A record (u, y) that is not fitted. By default the last quarter of the longest record is held back.
         max_steps
             At most so many steps; it stops earlier when neither training nor validation get better.
+        max_seconds
+            Ends it in time, with the best so far. No limit by default.
         n_init
             Measured outputs that each simulation begins with; by default the longest lag.
         """
         fixed = tuple(self.result.solver.fixed)
-        model, rows = refine(self, self.decoupling, u, y, on, validation, max_steps, n_init, fixed, progress)
+        model, rows = refine(
+            self, self.decoupling, u, y, on, validation, max_steps, max_seconds, n_init, fixed, progress
+        )
         if not fixed:
             model = model.canonical(self.result.samples.X)
         return dataclasses.replace(self, decoupling=model, refinement=rows)

@@ -14,10 +14,10 @@ from numpy import ndarray
 
 from .._support._checks import as_count, is_word
 from .._support._errors import DecouplingWarning, InputError, SolverError
-from .._support._interrupts import INTERRUPTED
 from .._support._progress import progress_callback
 from .._support._shown import shown
 from .._support._threads import one_thread
+from .._support._time_limit import TimeLimit
 from ..model._decoupling import Decoupling
 from ..solvers._chain import Parameters
 from ..solvers._levenberg import AbstractLinearisation, descend
@@ -50,6 +50,7 @@ def refine(
     on: str,
     validation: Any,
     max_steps: int,
+    max_seconds: float | None,
     n_init: int | None,
     fixed: Collection[str],
     progress: bool | Callable[..., None],
@@ -69,7 +70,7 @@ def refine(
     )
     unknowns = Unknowns(model, training.middle, training.half_width, unit, fixed)
     with progress_callback(progress, "Refining") as report, one_thread(), np.errstate(all="ignore"):
-        return _descend(unknowns, fitted, judged, limit, report)
+        return _descend(unknowns, fitted, judged, limit, TimeLimit(report, max_seconds))
 
 
 def _records(narx: AbstractNARX, u: Any, y: Any, validation: Any, n_init: int) -> tuple[Signals, Signals]:
@@ -97,7 +98,7 @@ def _records(narx: AbstractNARX, u: Any, y: Any, validation: Any, n_init: int) -
 
 
 def _descend(
-    unknowns: Unknowns, fitted: Objective, judged: Objective, limit: int, report: Callable[..., None]
+    unknowns: Unknowns, fitted: Objective, judged: Objective, limit: int, report: TimeLimit
 ) -> tuple[Decoupling, tuple[RefineRow, ...]]:
     def linearise(theta: Parameters) -> tuple[ndarray, AbstractLinearisation]:
         """The cost of one set of displacements, as a batch of one."""
@@ -129,7 +130,7 @@ def _descend(
         progress=lambda _: report(done=watch.steps, total=limit, objective=watch.best.validation),
     )
     if descent.interrupted:
-        warnings.warn(INTERRUPTED, DecouplingWarning, stacklevel=4)
+        warnings.warn(report.reason, DecouplingWarning, stacklevel=4)
     if not np.isfinite(watch.best.validation):
         raise SolverError(
             "The simulation leaves its range on the validation record at every step, so no iterate can be chosen: give "

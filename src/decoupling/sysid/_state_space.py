@@ -21,10 +21,10 @@ from numpy import ndarray
 
 from .._support._checks import as_count, as_generator
 from .._support._errors import DecouplingWarning, InputError, SolverError
-from .._support._interrupts import INTERRUPTED
 from .._support._progress import progress_callback
 from .._support._shown import shown
 from .._support._threads import one_thread
+from .._support._time_limit import TimeLimit
 from ..bases import AbstractBasis, LayerBasis, Monomial
 from ..fit._layer_bases import layer_bases
 from ..model._decoupling import Decoupling
@@ -182,6 +182,7 @@ class DecoupledStateSpace:
         validation: Any = 0.25,
         window: int | None = None,
         max_steps: int = 40,
+        max_seconds: float | None = None,
         start: Any = None,
         rng: int | np.random.Generator = 0,
         progress: bool | Callable[..., None] = True,
@@ -207,6 +208,9 @@ class DecoupledStateSpace:
         max_steps
             Steps of the chosen start on the first 16384 samples of long records, before all data are used; fewer are
             taken where the error settles earlier.
+        max_seconds
+            Ends the fit in time, with the best so far: starts that were not reached are left out, and the chosen one is
+            not finished. No limit by default.
         start
             A model to begin with beside the other starts: anything with `n_states` and `step` and the same functions,
             such as another `DecoupledStateSpace`, or a `DecoupledNARX`, whose states are past inputs and outputs.
@@ -227,6 +231,7 @@ class DecoupledStateSpace:
         given = None if start is None else self._given(start, signals)
         everything = standard.pieces(signals)
         with progress_callback(progress, "Identifying") as report, one_thread(), np.errstate(all="ignore"):
+            limit = TimeLimit(report, max_seconds)
             found = search(
                 shape,
                 standard.pieces(training),
@@ -238,10 +243,10 @@ class DecoupledStateSpace:
                 rng=as_generator(rng),
                 window=length,
                 given=None if given is None else standard.standard(given, self.n_states),
-                report=report,
+                report=limit,
             )
             if found.interrupted:
-                warnings.warn(INTERRUPTED, DecouplingWarning, stacklevel=2)
+                warnings.warn(limit.reason, DecouplingWarning, stacklevel=2)
             if found.fitted is found.linear and not found.interrupted:
                 raise SolverError(
                     "No start gave a model whose free run stays finite on the validation record: give `window`, fewer "

@@ -1,0 +1,216 @@
+"""A model of log-odds: a shape, its ridge and its parameters.
+
+Least squares to indicators of the classes give a start for every shape. Likelihood takes over from there, with a ridge
+that grows step by step; errors on left-out samples, to first order, choose the shape and the ridge.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+from numpy import ndarray
+
+from .._support._errors import InputError
+from .._support._progress import progress_callback
+from .._support._threads import one_thread
+from .._support._warnings import silenced
+from ..model._decoupling import Decoupling
+from ..model._units import Units
+from ..samples._canonical import canonical_at
+from ..samples._samples import Samples
+from ..solvers import VarPro
+from ..solvers._chain import Parameters
+from ..solvers._deviance import Deviance, log_likelihoods
+from ..solvers._equations import model_of
+from ..solvers._free_parameters import n_free
+from ..solvers._levenberg import descend
+from ..solvers._parameters import parameters_of
+from ..solvers._problem import Problem
+from ._fit import fit
+from ._layer_bases import layer_bases
+
+RIDGES = (1.0, 3.0, 10.0, 30.0)  # below 1, data that can be separated look better than they are
+_MOST, _DEGREE, _OTHERS = 4, 3, (1, 2, 5)  # functions, and degrees: that of all ranks, and those of the best one
+_STARTS = 8  # of every shape
+_START_RIDGE = 1e-6  # of least squares
+_PAYS = 0.98  # times the deviance on left-out samples: a larger shape must get below
+_STEEP = 4.0  # log-odds per probability, at one half
+_STEPS, _SETTLES_AT = 100, 1e-5  # for every ridge ...
+_LAST_STEPS, _LAST_SETTLES_AT = 500, 1e-13  # ... and for the one that is chosen
+_PER_PARAMETER = 3.0  # samples, at least: a class tells less than a number
+
+
+@dataclass(frozen=True)
+class LogisticFit:
+    """A model of log-odds and how well it predicts.
+
+    Attributes
+    ----------
+    decoupling
+        Log-odds of the second of two classes, or of all classes up to a common number.
+    ridge
+        The penalty on squared parameters, beside -2 log p of all samples.
+    deviance, left_out_deviance
+        Means of -2 log p of the class that was seen: on the samples, and on left-out samples.
+    note
+        Which shapes were compared.
+    """
+
+    decoupling: Decoupling
+    ridge: float
+    deviance: float
+    left_out_deviance: float
+    note: str
+
+
+def fit_logistic(
+    samples: Samples,
+    ranks: int | Sequence[int] | None,
+    degrees: int | Sequence[int] | None,
+    *,
+    basis: Any,
+    linear: bool,
+    n_starts: int | None,
+    ridge: float | None,
+    rng: int,
+    progress: bool | Callable[..., None],
+) -> LogisticFit:
+    """Fit log-odds to samples whose F is 0 or 1 (two classes), or a 1 among zeros for each class.
+
+    Ranks that are None are chosen, from one layer of up to four functions; so is a ridge that is None.
+    """
+    ridges = RIDGES if ridge is None else (ridge,)
+    n_seen = samples.n_samples if samples.weights is None else float(np.sum(samples.weights))
+    tried: list[LogisticFit] = []
+
+    def enough(rank: int, degree: int | None) -> bool:
+        layers = layer_bases(rank, degree, basis)
+        free = n_free(samples.n_inputs, layers, samples.n_outputs, values=True, linear=linear)
+        return _PER_PARAMETER * free <= n_seen * max(1, samples.n_outputs - 1)
+
+    def attempt(rank: int | Sequence[int], degree: int | Sequence[int] | None) -> float:
+        with silenced() if tried else nullcontext(), progress_callback(progress, "Classes") as report, one_thread():
+            start = fit(
+                samples,
+                rank,
+                degree,
+                basis=basis,
+                linear=linear,
+                solver=VarPro(ridge=_START_RIDGE),
+                as_given=False,
+                n_starts=_STARTS if n_starts is None else n_starts,
+                validation=None,
+                rng=rng,
+                progress=report,
+            )
+            tried.append(_most_likely(samples, start.decoupling, ridges, report))
+        return tried[-1].left_out_deviance
+
+    if ranks is not None:
+        attempt(ranks, degrees)
+        return tried[0]
+    known = isinstance(basis, type)
+    assert degrees is None or isinstance(degrees, int)
+    first = degrees if degrees is not None or not known else _DEGREE if enough(1, _DEGREE) else 1
+    best, rank = attempt(1, first), 1
+    while rank < _MOST and enough(rank + 1, first) and attempt(rank + 1, first) < _PAYS * best:
+        rank, best = rank + 1, tried[-1].left_out_deviance
+    if degrees is None and known:
+        for degree in _OTHERS:
+            if degree != first and enough(rank, degree):
+                attempt(rank, degree)
+    allowed = min(row.left_out_deviance for row in tried) / _PAYS
+    chosen = min(
+        (row for row in tried if row.left_out_deviance <= allowed), key=lambda row: row.decoupling.n_parameters
+    )
+    words = ", ".join(f"{_shape(row)}: {row.left_out_deviance:.3g}" for row in tried)
+    return dataclasses.replace(chosen, note=f"Deviance on left-out samples, rank with degree: {words}.")
+
+
+def _shape(row: LogisticFit) -> str:
+    return f"{row.decoupling.ranks[0]} with {row.decoupling.degrees[0]}"
+
+
+def _most_likely(
+    samples: Samples, start: Decoupling, ridges: Sequence[float], report: Callable[..., None]
+) -> LogisticFit:
+    """Descend from a model of indicators, with larger and larger ridges."""
+    layers = tuple(g.layer for g in start.g)
+    linear = start.linear is not None
+    y = samples.F
+    assert y is not None
+    weights = np.ones(len(y)) if samples.weights is None else samples.weights
+    shares = weights @ y / weights.sum()
+    units = _standardised(samples.X, weights, shares)
+    problem = Problem.in_units(units, samples, layers, None, linear, standard=True)
+    around_mean = units.to_given(_around_mean(units.to_standard(start)))
+    theta = [p[None] for p in parameters_of(problem, around_mean)]
+    theta[2 * len(layers)] = theta[2 * len(layers)] * _STEEP
+    if linear:
+        theta[-1] = theta[-1] * _STEEP
+    centre = _log_shares(shares)
+
+    def descended(theta: Parameters, ridge: float, max_steps: int, settles_at: float) -> tuple[Deviance, Parameters]:
+        cost = Deviance(problem.X, y, weights, centre, layers, linear, ridge)
+        ended = descend(
+            cost.linearise,
+            cost.moved,
+            theta,
+            max_steps=max_steps,
+            exact=0.0,
+            deadline=np.inf,
+            settles_at=settles_at,
+            progress=lambda value: report(stage="likelihood", objective=value),
+        )
+        return cost, ended.theta
+
+    found = []
+    for ridge in sorted(ridges):  # upwards: a large ridge drops functions for good
+        cost, theta = descended(theta, ridge, _STEPS, _SETTLES_AT)
+        found.append((cost.left_out(theta), ridge, theta))
+    _, ridge, theta = min(found, key=lambda row: row[0])
+    cost, theta = descended(theta, ridge, _LAST_STEPS, _LAST_SETTLES_AT)
+    left_out = cost.left_out(theta)
+    of_odds = dataclasses.replace(problem, units=dataclasses.replace(units, y_centre=centre))
+    model = canonical_at(model_of(of_odds, theta, problem.X, None), samples)
+    deviance = float(-2.0 * weights @ log_likelihoods(model.values(samples.X), y) / weights.sum())
+    return LogisticFit(model, ridge, deviance, left_out, "")
+
+
+def _around_mean(model: Decoupling) -> Decoupling:
+    """The same model of standardised inputs on domains with their middle at 0, as far as its bases allow that.
+
+    What a ridge does must not depend on where the functions of a start happen to have their middle.
+    """
+    for l in range(model.n_layers):
+        model = model.without_inner_constants()
+        g = list(model.g)
+        reach = np.abs(g[l].domain).max(axis=1)
+        try:
+            g[l] = g[l].on_domain(np.stack([-reach, reach], axis=1))
+        except InputError:  # functions whose span depends on their domain
+            continue
+        model = model.with_parts(g=g)
+    return model
+
+
+def _standardised(X: Float[ndarray, "S m"], weights: Float[ndarray, " S"], shares: Float[ndarray, " n"]) -> Units:
+    """Each input by itself has mean 0 and deviation 1, and shares of classes are taken off.
+
+    In whitened units, a ridge would allow large weights along directions in which inputs hardly vary.
+    """
+    mean = weights @ X / weights.sum()
+    std = np.sqrt(weights @ (X - mean) ** 2 / weights.sum())
+    std = np.where(std > 0.0, std, 1.0)
+    return Units(mean, np.diag(1.0 / std), np.diag(std), shares, np.ones(len(shares)))
+
+
+def _log_shares(shares: Float[ndarray, " n"]) -> Float[ndarray, " n"]:
+    """Log-odds that predict the shares of the classes, whatever the inputs."""
+    return np.log(shares) - (np.log1p(-shares) if len(shares) == 1 else np.mean(np.log(shares)))

@@ -1,0 +1,99 @@
+r"""Classes instead of values: a model of log-odds f(x), fitted by maximum likelihood with a ridge.
+
+With probabilities p_s from f(x_s), by the logistic function for two classes (n = 1) and by softmax for more, and y_s
+the class that was seen, the cost is
+
+.. math:: -2 \sum_s w_s \log p_s(y_s) + \rho \|\theta\|^2.
+
+Its Gauss-Newton step is that of Fisher scoring: residuals y_s - p_s, and the curvature
+:math:`H_s = \operatorname{diag}(p_s) - p_s p_s^T` between derivatives of the log-odds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float
+from numpy import ndarray
+from scipy.special import expit, log_expit, log_softmax, softmax
+
+from ..bases import LayerBasis
+from ._chain import Parameters, run_chain
+from ._levenberg import Dense
+from ._residuals import AbstractResiduals, Complete
+from ._rows import Rows
+
+_LARGEST_SHARE = 0.999  # of a sample that parameters follow: a fit without it says nothing there
+
+
+def probabilities(f: Float[ndarray, "S n"]) -> Float[ndarray, "S n"]:
+    """Those of the second of two classes (n = 1), or of all classes."""
+    return expit(f) if f.shape[1] == 1 else softmax(f, axis=1)
+
+
+def log_likelihoods(f: Float[ndarray, "S n"], y: Float[ndarray, "S n"]) -> Float[ndarray, " S"]:
+    """log p_s(y_s); `y` is 0 or 1 for two classes, and a 1 among zeros for more."""
+    if f.shape[1] == 1:
+        return log_expit(np.where(y > 0.5, f, -f))[:, 0]
+    return np.sum(y * log_softmax(f, axis=1), axis=1)
+
+
+@dataclass(frozen=True)
+class Deviance(AbstractResiduals):
+    """The cost above, as a function of all parameters of a model with values `centre` + W_L g_L(...)."""
+
+    X: Float[ndarray, "S k"]
+    y: Float[ndarray, "S n"]
+    weights: Float[ndarray, " S"]
+    centre: Float[ndarray, " n"]
+    layers: tuple[LayerBasis, ...]
+    linear: bool
+    ridge: float
+
+    @property
+    def _complete(self) -> Complete:
+        S, n = self.y.shape
+        rows = Rows(self.X, np.zeros((S, 1, n)), np.ones((S, 1)), values=True, jacobians=False)
+        return Complete(rows, self.layers, self.linear)
+
+    def _at(self, theta: Parameters) -> tuple[Float[ndarray, "S n"], Float[ndarray, "S n N"]]:
+        """Log-odds of a batch of one, and their derivatives."""
+        complete = self._complete
+        chain = run_chain(self.layers, theta[: 2 * len(self.layers) - 1], self.X)
+        f = self.centre - complete.residual(theta, chain)[0, :, 0]
+        return f, complete.derivatives(theta, chain, slice(None))[0, :, :, 0].transpose(2, 1, 0)
+
+    def linearise(self, theta: Parameters) -> tuple[Float[ndarray, " B"], Dense]:
+        f, Z = self._at(theta)
+        flat = self._complete.unknowns.flatten(theta)
+        cost = -2.0 * self.weights @ log_likelihoods(f, self.y) + self.ridge * np.sum(flat**2)
+        p = probabilities(f)
+        g = np.einsum("sn,snN->N", self.weights[:, None] * (self.y - p), Z) - self.ridge * flat[0]
+        return np.array([cost]), Dense(self._curvature(p, Z)[None], g[None])
+
+    def _curvature(self, p: Float[ndarray, "S n"], Z: Float[ndarray, "S n N"]) -> Float[ndarray, "N N"]:
+        tall = Z.reshape(-1, Z.shape[2])
+        M = tall.T @ (self.weights[:, None, None] * _curved(p, Z)).reshape(tall.shape)
+        return M + self.ridge * np.eye(len(M))
+
+    def moved(self, theta: Parameters, step: Float[ndarray, "B N"]) -> Parameters:
+        return self._complete.unknowns.moved(theta, step)
+
+    def left_out(self, theta: Parameters) -> float:
+        """The mean of -2 log p_s(y_s) by fits without sample s, or one of w_s such samples, to first order."""
+        f, Z = self._at(theta)
+        p = probabilities(f)
+        inverse = np.linalg.pinv(self._curvature(p, Z), hermitian=True)
+        V = Z @ inverse @ Z.mT  # (S, n, n)
+        H = _curved(p, np.broadcast_to(np.eye(f.shape[1]), V.shape))
+        stays = np.eye(f.shape[1]) - _LARGEST_SHARE * H @ V
+        without = f - (V @ np.linalg.solve(stays, (self.y - p)[..., None]))[..., 0]
+        return float(-2.0 * self.weights @ log_likelihoods(without, self.y) / self.weights.sum())
+
+
+def _curved(p: Float[ndarray, "S n"], Z: Float[ndarray, "S n N"]) -> Float[ndarray, "S n N"]:
+    """H_s Z_s."""
+    if p.shape[1] == 1:
+        return (p * (1.0 - p))[..., None] * Z
+    return p[..., None] * (Z - np.einsum("sn,snN->sN", p, Z)[:, None])

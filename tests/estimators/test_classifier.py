@@ -1,0 +1,188 @@
+"""The classifier: conventions of scikit-learn, likelihood, and what people do with it."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+import decoupling as dc
+from decoupling.solvers._deviance import Deviance, log_likelihoods, probabilities
+
+sklearn = pytest.importorskip("sklearn")
+from sklearn.datasets import load_iris, make_moons  # noqa: E402
+from sklearn.linear_model import LogisticRegression  # noqa: E402
+from sklearn.model_selection import GridSearchCV  # noqa: E402
+from sklearn.utils.estimator_checks import parametrize_with_checks  # noqa: E402
+
+from tests.strategies import points  # noqa: E402
+
+CHOSEN = dc.DecouplingClassifier(degrees=2, n_starts=1)
+SMALL = dc.DecouplingClassifier(ranks=2, degrees=1, n_starts=2, ridge=1.0)
+
+
+def six_digits(estimator):
+    """Where ranks are chosen, a function may all but vanish, and the last digits of the rest converge slowly."""
+    if estimator.ranks != "auto":
+        return {}
+    return {
+        "check_sample_weight_equivalence_on_dense_data": "weights and repeated samples agree to six digits, not to 7"
+    }
+
+
+@pytest.mark.filterwarnings("ignore::decoupling.DecouplingWarning")
+@parametrize_with_checks([CHOSEN, SMALL], expected_failed_checks=six_digits)
+def test_the_conventions_of_scikit_learn_are_kept(estimator, check):
+    check(estimator)
+
+
+def ring(S=300, seed=0):
+    """Log-odds of one parabola, in units far from 1."""
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-1, 1, (S, 3))
+    p = 1 / (1 + np.exp(-(6 * (X[:, 0] + X[:, 1]) ** 2 - 3)))
+    return 100 + 5 * X, np.where(rng.uniform(size=S) < p, "yes", "no"), p
+
+
+def test_log_odds_of_one_parabola_are_found():
+    X, y, _ = ring(600)
+    Z, _, p = ring(400, seed=1)
+    model = dc.DecouplingClassifier(random_state=0).fit(X, y)
+    assert model.classes_.tolist() == ["no", "yes"]
+    assert model.decoupling_.ranks == (1,) and "1 with 3" in model.note_
+    assert np.sqrt(np.mean((model.predict_proba(Z)[:, 1] - p) ** 2)) < 0.06
+    assert model.left_out_deviance_ > model.deviance_ > 0
+    assert_allclose(model.predict_proba(Z).sum(axis=1), 1.0)
+    assert_allclose(np.exp(model.predict_log_proba(Z)), model.predict_proba(Z), rtol=1e-9)
+    assert_allclose(model.decision_function(Z), model.decoupling_(Z)[:, 0], rtol=1e-9)
+    assert np.all(model.predict(Z) == model.classes_[np.argmax(model.predict_proba(Z), axis=1)])
+
+
+def test_functions_of_degree_1_are_logistic_regression():
+    """Up to the ridge, which both have nearly none of."""
+    X, _ = load_iris(return_X_y=True)
+    y = (np.arange(150) % 50 < 25).astype(int)  # nothing to be found: no separation, and small log-odds
+    ours = dc.DecouplingClassifier(1, 1, ridge=1e-7, random_state=0).fit(X, y)
+    theirs = LogisticRegression(C=1e8, tol=1e-10, max_iter=10_000).fit(X, y)
+    assert_allclose(ours.predict_proba(X), theirs.predict_proba(X), atol=1e-4)
+
+
+@pytest.mark.parametrize("basis", [dc.Spline(4), dc.Tanh()])
+def test_functions_whose_span_depends_on_their_domain_are_taken(basis):
+    X, y, _ = ring(200)
+    model = dc.DecouplingClassifier(1, basis=basis, ridge=1.0, n_starts=2, random_state=0).fit(X, y)
+    assert model.decoupling_.g[0].basis == basis
+    assert model.deviance_ < -2 * np.mean(np.log(np.where(y == "yes", np.mean(y == "yes"), np.mean(y == "no"))))
+
+
+def test_three_classes_with_names_of_columns_and_classes():
+    pd = pytest.importorskip("pandas")
+    X, y = load_iris(return_X_y=True)
+    frame = pd.DataFrame(X, columns=["a", "b", "c", "d"])
+    labels = np.array(["setosa", "versicolor", "virginica"])[y]
+    model = dc.DecouplingClassifier(2, 1, ridge=1.0, random_state=0).fit(frame, labels)
+    assert model.predict_proba(frame).shape == (150, 3)
+    assert model.score(frame, labels) > 0.95
+    assert model.decoupling_.inputs == ("a", "b", "c", "d")
+    assert model.decoupling_.outputs == ("setosa", "versicolor", "virginica")
+    assert "virginica" in model.decoupling_.formula()
+    assert model.plot().axes
+
+
+def test_a_grid_search_chooses_by_likelihood():
+    X, y = make_moons(120, noise=0.1, random_state=0)
+    search = GridSearchCV(
+        dc.DecouplingClassifier(degrees=3, n_starts=2, ridge=1.0, random_state=0),
+        {"ranks": [1, 2]},
+        cv=2,
+        scoring="neg_log_loss",
+    ).fit(X, y)
+    assert search.best_params_ == {"ranks": 2}
+
+
+def test_probabilities_stay_bounded_far_away():
+    X, y, _ = ring(200)
+    model = dc.DecouplingClassifier(1, 3, random_state=0).fit(X, y)
+    far = model.decision_function(100 + 1e6 * (X - 100))
+    assert np.max(np.abs(far)) < 10 * np.max(np.abs(model.decision_function(X)))
+
+
+def test_samples_of_weight_0_do_not_count_and_weights_are_repetitions():
+    X, y, _ = ring(120)
+    twice = np.r_[np.full(60, 2.0), np.zeros(60)]
+    weighted = dc.DecouplingClassifier(1, 2, ridge=1.0, random_state=0).fit(X, y, sample_weight=twice)
+    again = np.r_[:60, :60]
+    plain = dc.DecouplingClassifier(1, 2, ridge=1.0, random_state=0).fit(X[again], y[again])
+    assert_allclose(weighted.predict_proba(X), plain.predict_proba(X), atol=1e-3)
+    with pytest.raises(dc.InputError, match="a sample of every class"):
+        dc.DecouplingClassifier().fit(X, y, sample_weight=(y == "yes").astype(float))
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"ranks": 0}, r"`ranks\[0\]` must be a whole number"),
+        ({"ridge": -1.0}, "`ridge` must be"),
+        ({"ridge": "much"}, '`ridge` must be "auto" or a number'),
+        ({"outside": "far"}, "`outside` must be one of bounded, extend, linear, constant"),
+    ],
+)
+def test_wrong_parameters_are_refused_when_fitting(parameters, message):
+    X, y, _ = ring(30)
+    with pytest.raises(dc.InputError, match=message):
+        dc.DecouplingClassifier(**parameters).fit(X, y)
+
+
+def test_one_class_is_refused():
+    with pytest.raises(dc.InputError, match=r"at least 2 classes\. Got one class: 1"):
+        dc.DecouplingClassifier().fit(points(2, 10), np.ones(10, dtype=int))
+
+
+def deviance(n, seed=0):
+    """A cost with two functions of degree 2, and parameters for it."""
+    rng = np.random.default_rng(seed)
+    layers = (dc.Functions(dc.Monomial(2), np.zeros((2, 3))).layer,)
+    y = np.eye(n + (n == 1))[rng.integers(0, n + (n == 1), 12)]
+    y = y[:, 1:] if n == 1 else y
+    weights = rng.uniform(0.5, 1.5, 12)
+    cost = Deviance(rng.normal(size=(12, 3)), y, weights / weights.sum(), rng.normal(size=n), layers, False, 0.05)
+    return cost, [0.5 * rng.normal(size=(1, *shape)) for shape in ((2, 4), (2, 3), (n, 2))]
+
+
+@pytest.mark.parametrize("n", [1, 3])
+def test_the_step_of_the_deviance_is_its_gradient_and_fisher_information(n):
+    cost, theta = deviance(n)
+    flat = cost._complete.unknowns.flatten(theta)
+    value, at = cost.linearise(theta)
+    h = 1e-6
+
+    def moved(direction):
+        return cost.linearise(cost.moved(theta, h * direction[None]))[0][0]
+
+    eye = np.eye(flat.shape[1])
+    slopes = np.array([(moved(e) - moved(-e)) / (2 * h) for e in eye])
+    assert_allclose(at.g[0], -slopes / 2, atol=1e-7)
+    # Information by definition: the expectation over classes of squared gradients of log p, sample by sample.
+    f, Z = cost._at(theta)
+    p = probabilities(f)
+    expected = cost.ridge * eye
+    for s, w in enumerate(cost.weights):
+        chances = np.array([1 - p[s, 0], p[s, 0]]) if n == 1 else p[s]
+        for k, chance in enumerate(chances):
+            seen = np.array([k], dtype=float) if n == 1 else np.eye(n)[k]
+            score = Z[s].T @ (seen - p[s])
+            expected = expected + w * chance * np.outer(score, score)
+    assert_allclose(at.M[0], expected, atol=1e-10)
+    assert value[0] == pytest.approx(-2 * cost.weights @ log_likelihoods(f, cost.y) + cost.ridge * np.sum(flat**2))
+
+
+def test_the_deviance_of_left_out_samples_is_near_that_of_real_refits():
+    """Of straight lines, where a refit cannot end elsewhere."""
+    X, S = points(2, 16), 16
+    y = (X[:, 0] + np.random.default_rng(0).normal(size=S) > 0).astype(int)
+    model = dc.DecouplingClassifier(1, 1, ridge=1.0, n_starts=1, random_state=0)
+    refits = []
+    for s in range(S):
+        rest = np.arange(S) != s
+        refits.append(-2 * np.log(model.fit(X[rest], y[rest]).predict_proba(X[s : s + 1])[0, y[s]]))
+    model.fit(X, y)
+    rise = np.mean(refits) - model.deviance_
+    assert model.left_out_deviance_ - model.deviance_ == pytest.approx(rise, rel=0.3)
