@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import tempfile
 import traceback
 import warnings
@@ -160,12 +161,15 @@ def hostile_calls(count: int, seed: int) -> Iterator[Outcome]:
 
 
 def knock(door: Door, hostile: dict[str, str], folder: Path) -> Outcome:
-    """Call a door with some arguments replaced, by the names of hostile values."""
+    """Call a door with some arguments replaced, by the names of hostile values, where it can write nothing of worth."""
     arguments = door.good | {name: HOSTILE[value]() for name, value in hostile.items()}
     if door.path is not None and "path" not in hostile:
         arguments["path"] = folder / door.path
     said = f"{door.name}({', '.join(f'{name}={value}' for name, value in hostile.items())})"
-    with warnings.catch_warnings(record=True) as caught:
+    # Paths among the hostile values are relative: they lead here, and those that go up twice into `folder`.
+    here = folder / "some" / "where"
+    here.mkdir(parents=True, exist_ok=True)
+    with contextlib.chdir(here), warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
             given = door.call(**arguments)

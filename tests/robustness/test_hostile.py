@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 import decoupling as dc
 from decoupling._support._shown import shown
-from tests.robustness.doors import ARGUMENTS, MODEL, X, knock
-from tests.robustness.hostile import HOSTILE, EvilRepr
+from tests.robustness.doors import ARGUMENTS, DOORS, MODEL, X, knock
+from tests.robustness.hostile import HOSTILE, TEXTS, EvilRepr
 from tests.robustness.outcome import FINE
 from tests.robustness.run import fuzz
 
@@ -27,6 +27,16 @@ def test_every_door_takes_or_refuses_every_argument(tmp_path_factory, where, val
 
 def test_calls_without_the_checks_of_tests():
     fuzz("calls", count=500, seed=11)
+
+
+def test_hostile_paths_write_nothing_where_the_tests_run(tmp_path, monkeypatch):
+    folder, here = tmp_path / "folder", tmp_path / "here"
+    here.mkdir()
+    monkeypatch.chdir(here)
+    for door in (door for door in DOORS if door.path is not None):
+        for value in TEXTS:
+            knock(door, {"path": value}, folder)
+    assert {path.name for path in tmp_path.iterdir()} == {"folder", "here"} and not list(here.iterdir())
 
 
 @pytest.mark.parametrize("name", ["__call__", "jacobian", "inner_inputs"])
