@@ -36,6 +36,7 @@ PARTS = {
     "calls": Part("doors:hostile_calls", 10_000, "hostile calls", "raw errors, silent non-finite, NumPy warnings"),
     "fits": Part("zoo:fits", 1_000, "fits of the zoo", "false statuses and tables, errors wrong by 1 %, raw, warnings"),
     "files": Part("corpus:files", 1_000, "special and damaged files", "raw errors, over 3 s, over 1.5 GB"),
+    "names": Part("names:names", 1_000, "sets of hostile names, each for one writer", "escapes, hidden codes, raw"),
     "kills": Part("ended:kills", 100, "writers killed by -9", "lost files, drafts"),
     "signals": Part("ended:signals", 100, "fits that got Ctrl-C or SIGTERM", "tracebacks, hangs, orphans, lost models"),
 }
