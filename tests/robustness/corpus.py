@@ -5,10 +5,12 @@ from __future__ import annotations
 import io
 import json
 import resource
+import signal
 import tempfile
 import time
 import zipfile
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +20,7 @@ import decoupling as dc
 from tests.robustness.outcome import FINE, Outcome
 
 _SECONDS = 3.0  # of processor time, on machines slower than ours
+_HANG = 30.0
 _MEGABYTES = 1500.0  # more than before: far below twice the limit of a file
 MODEL = dc.systems.f1()
 X = np.random.default_rng(0).uniform(-1.0, 1.0, (12, 2))
@@ -203,12 +206,15 @@ def read(path: Path, content: bytes, name: str) -> Outcome:
     path.write_bytes(content)
     began, before = time.process_time(), _megabytes()
     try:
-        if path.suffix == ".safetensors":
-            dc.Decoupling.load(path)
-        elif path.suffix in (".npz", ".mat"):
-            dc.Samples.load(path)
-        else:
-            dc.Samples.load(path, **COLUMNS)
+        with _at_most(_HANG):
+            if path.suffix == ".safetensors":
+                dc.Decoupling.load(path)
+            elif path.suffix in (".npz", ".mat"):
+                dc.Samples.load(path)
+            else:
+                dc.Samples.load(path, **COLUMNS)
+    except _HangError:
+        return Outcome("hang", name, f"over {_HANG:g} s")
     except dc.DecouplingError as error:
         if len(str(error)) > 5000:
             return Outcome("long message", name, str(error)[:100])
@@ -220,6 +226,29 @@ def read(path: Path, content: bytes, name: str) -> Outcome:
     if more > _MEGABYTES:
         return Outcome("memory", name, f"{more:.0f} MB")
     return Outcome(FINE, name)
+
+
+class _HangError(BaseException):
+    """Not an Exception, so that no reader takes it for a fault of the file."""
+
+
+@contextmanager
+def _at_most(seconds: float) -> Iterator[None]:
+    """End a block of Python that takes longer, in seconds of processor time."""
+    if not hasattr(signal, "setitimer"):  # Windows
+        yield
+        return
+
+    def stop(*_: object) -> None:
+        raise _HangError
+
+    before = signal.signal(signal.SIGVTALRM, stop)
+    signal.setitimer(signal.ITIMER_VIRTUAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0.0)
+        signal.signal(signal.SIGVTALRM, before)
 
 
 def _megabytes() -> float:
