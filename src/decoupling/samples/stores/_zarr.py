@@ -19,7 +19,7 @@ from ..._support._extras import needed
 from ..._support._shown import shown
 from .._data import PORTION_ENTRIES, AbstractStoredArray, Portion, finite_rows, stored_data
 from .._samples import Samples
-from ._paths import Path, as_path, cannot_reach
+from ._paths import Path, as_path, cannot_reach, readable
 
 _NAMES = ("X", "F", "J", "weights")
 _COMPLETE = "decoupling_complete"
@@ -33,7 +33,7 @@ def _group(path: str) -> Any:
         return zarr.open_group(path, mode="r")
     except ImportError as error:
         raise cannot_reach(path, error) from error
-    except (OSError, KeyError, ValueError) as error:
+    except Exception as error:  # of damaged metadata
         raise DataError(
             f"`{path}` must be a Zarr group with the arrays X and F or J, as `samples.to_zarr` writes it. It cannot be "
             f"opened: {error or type(error).__name__}"
@@ -73,7 +73,7 @@ class ZarrArray(AbstractStoredArray):
     def read(self, first: int, stop: int) -> ndarray:
         try:
             return np.asarray(_group(self.path)[self.name][first:stop])
-        except (OSError, KeyError, ValueError, RuntimeError) as error:
+        except Exception as error:  # of damaged chunks
             raise DataError(
                 f"`{self.name}` in `{self.path}` must be readable. Samples {first} to {stop - 1} are not: {error}. The "
                 "store is damaged: write it again."
@@ -84,7 +84,11 @@ def open_zarr(path: Path, arrays: dict[str, str] | None, inputs: Any, outputs: A
     """Samples of a Zarr store; see `Samples.from_zarr`."""
     place = as_path("path", path, "a Zarr store")
     _group.cache_clear()  # a store may have been written again since
-    group = _group(place)
+    with readable(f"`{place}` must be a Zarr group with the arrays X and F or J, as `samples.to_zarr` writes it"):
+        return _samples_of(_group(place), place, arrays, inputs, outputs)
+
+
+def _samples_of(group: Any, place: str, arrays: dict[str, str] | None, inputs: Any, outputs: Any) -> Samples:
     called = {name: (arrays or {}).get(name, name) for name in _NAMES}
     for name, there in called.items():
         if (name == "X" or name in (arrays or {})) and there not in group:
