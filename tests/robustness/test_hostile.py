@@ -75,3 +75,21 @@ def test_tensors_with_gradients_and_short_floats_are_taken():
     np.testing.assert_array_equal(dc.Samples(short, F=short).X, short.double().numpy())
     sklearn_like = dc.DecouplingRegressor(ranks=1, degrees=1, n_starts=1).fit(tensor, tensor[:, 0])
     assert np.isfinite(sklearn_like.predict(tensor)).all()
+
+
+def test_factors_of_huge_and_tiny_tensors_are_those_of_ordinary_ones():
+    J = dc.systems.f2().jacobian(np.random.default_rng(0).uniform(-1.0, 1.0, (30, 3)))
+    for scale in (1e-300, 2.0**40, 1e290):
+        fit = dc.paratuck(scale * J, (2, 2))
+        assert fit.error < 1e-20
+        np.testing.assert_allclose(fit.paratuck.to_tensor() / scale, J, rtol=1e-6, atol=1e-6 * np.abs(J).max())
+    with pytest.raises(dc.InputError, match="at most 100000"):
+        dc.paratuck(J, 2**63)
+
+
+def test_names_for_columns_of_an_archive_must_be_a_list(tmp_path):
+    dc.Samples(X, F=MODEL(X)).save(tmp_path / "s.npz")
+    for names in (np.int8(3), slice(None), iter("ab"), np.array("ab")):
+        with pytest.raises(dc.InputError, match="`inputs` must be the name of a column or a list of names"):
+            dc.Samples.load(tmp_path / "s.npz", inputs=names)
+    assert dc.Samples.load(tmp_path / "s.npz", inputs=np.array(["a", "b"])).inputs == ("a", "b")

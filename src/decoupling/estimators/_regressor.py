@@ -142,7 +142,7 @@ class DecouplingRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         )
         if not is_word(self.outside, OUTSIDE):
             raise InputError(f"`outside` must be one of {', '.join(OUTSIDE)}. Got {shown(self.outside)}.")
-        F = np.asarray(y, dtype=np.float64).reshape(len(X), -1)
+        F = np.asarray(_as_targets(y), dtype=np.float64).reshape(len(X), -1)
         names = usable_names(getattr(self, "feature_names_in_", None))
         samples = Samples(X, F=F, J=_as_jacobians(jacobian, F, X), inputs=names, outputs=called)
         if sample_weight is not None:
@@ -280,17 +280,34 @@ def _validated(estimator: Any, *arrays: Any, **options: Any) -> Any:
 
 
 def _as_weights(sample_weight: Any, X: ndarray) -> Any:
-    """What scikit-learn makes of weights; numbers that no float holds are refused in our words."""
+    """What scikit-learn makes of weights; its own errors pass, as in `_validated`."""
     try:
         return _check_sample_weight(_taken(sample_weight), X, dtype=np.float64)
-    except OverflowError as error:
-        raise InputError(f"`sample_weight` must hold finite numbers. Got {shown(error)}.") from error
+    except (ValueError, TypeError):
+        raise
+    except Exception as error:
+        raise InputError(
+            f"`sample_weight` must hold finite numbers that fit into memory. Got {shown(error)}."
+        ) from error
+
+
+def _as_targets(y: ndarray) -> ndarray:
+    """Targets as scikit-learn leaves them: fields and long floats pass there, and texts that are numbers."""
+    if y.dtype.kind not in "fiubUS":
+        raise InputError(f"`y` must hold real numbers. Got entries of type {y.dtype}.")
+    if y.dtype.itemsize > np.dtype(np.float64).itemsize and np.any(np.abs(y) > np.finfo(np.float64).max):
+        raise InputError("`y` must hold numbers that a float of 64 bits holds. Got larger ones.")
+    return y
 
 
 def _taken(value: Any) -> Any:
-    """Tensors as arrays, whatever gradients and short floats they have; the rest is for scikit-learn to look at."""
+    """Tensors as arrays, and masked arrays without masked entries; the rest is for scikit-learn to look at.
+
+    Scikit-learn itself drops the mask, and takes what is behind it for numbers.
+    """
     is_tensor = type(value).__module__.partition(".")[0] == "torch"
-    return read_array("Tensors must have numbers", value) if is_tensor else value
+    ours = is_tensor or isinstance(value, np.ma.MaskedArray)
+    return read_array("Arrays must have numbers", value) if ours else value
 
 
 def _with_tails(model: Decoupling, X: Float[ndarray, "S m"], outside: Any) -> Decoupling:
