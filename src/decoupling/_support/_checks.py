@@ -94,6 +94,13 @@ def as_counts(name: str, value: Any, *, least: int = 1, most: int | None = None)
     return tuple(as_count(f"{name}[{i}]", item, least=least, most=most) for i, item in enumerate(listed))
 
 
+def as_flag(name: str, value: Any) -> bool:
+    """Accept True or False."""
+    if not isinstance(value, bool | np.bool_):
+        raise InputError(f"`{name}` must be True or False. Got {shown(value)}.")
+    return bool(value)
+
+
 def is_word(value: Any, words: Collection[str]) -> bool:
     """Whether a value is one of these texts; arrays, which compare entry by entry, are none."""
     return isinstance(value, str) and value in words

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from contextlib import nullcontext
+from numbers import Number
 from typing import Any
 
 import numpy as np
@@ -295,7 +296,11 @@ def _as_targets(y: ndarray) -> ndarray:
     """Targets as scikit-learn leaves them: fields and long floats pass there, and texts that are numbers."""
     if y.dtype.kind not in "fiubUS":
         raise InputError(f"`y` must hold real numbers. Got entries of type {y.dtype}.")
-    if y.dtype.itemsize > np.dtype(np.float64).itemsize and np.any(np.abs(y) > np.finfo(np.float64).max):
+    if (
+        y.dtype.kind == "f"
+        and y.dtype.itemsize > np.dtype(np.float64).itemsize
+        and np.any(np.abs(y) > np.finfo(np.float64).max)
+    ):
         raise InputError("`y` must hold numbers that a float of 64 bits holds. Got larger ones.")
     return y
 
@@ -305,6 +310,8 @@ def _taken(value: Any) -> Any:
 
     Scikit-learn itself drops the mask, and takes what is behind it for numbers.
     """
+    if isinstance(value, Number):
+        raise InputError(f"`X` and `y` must be arrays, one row per sample. Got {shown(value)}.")
     is_tensor = type(value).__module__.partition(".")[0] == "torch"
     ours = is_tensor or isinstance(value, np.ma.MaskedArray)
     return read_array("Arrays must have numbers", value) if ours else value

@@ -12,6 +12,8 @@ from typing import Any
 import matplotlib as mpl
 from matplotlib.figure import Figure
 
+from .._support._checks import as_flag
+
 # Okabe and Ito's palette, those first that stand out from white.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 STYLES = ("-", "--", ":", "-.")  # and signs, for printers without colours
@@ -68,7 +70,7 @@ class Picture(Figure):
 @contextmanager
 def house_style(*, dark: bool = False) -> Iterator[Look]:
     """Our settings for one figure, none of them left behind. Colours are all set: the user's may be for other paper."""
-    look = DARK if dark else LIGHT
+    look = DARK if as_flag("dark", dark) else LIGHT
     papers = ("figure.facecolor", "axes.facecolor", "figure.edgecolor", "legend.facecolor")
     inks = ("text.color", "axes.labelcolor", "axes.edgecolor", "axes.titlecolor", "xtick.color", "ytick.color")
     labels: dict[Any, Any] = {

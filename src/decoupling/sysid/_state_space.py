@@ -29,6 +29,7 @@ from ..bases import AbstractBasis, LayerBasis, Monomial
 from ..fit._layer_bases import layer_bases
 from ..model._decoupling import Decoupling
 from ..model._functions import Outside
+from ..solvers._starts import MOST_STARTS
 from ..write._formula import Kind
 from ..write._stepping import as_language, state_space_source
 from ._beginning import free_parts
@@ -212,7 +213,7 @@ class DecoupledStateSpace:
             such as another `DecoupledStateSpace`, or a `DecoupledNARX`, whose states are past inputs and outputs.
         """
         signals = Signals.read(u, y)
-        starts, steps = as_count("n_starts", n_starts), as_count("max_steps", max_steps)
+        starts, steps = as_count("n_starts", n_starts, most=MOST_STARTS), as_count("max_steps", max_steps)
         length = None if window is None else as_count("window", window, least=2 * self.n_states + 2)
         standard = Standard.of(signals, self.oversample)
         training, judged = _split(signals, validation, self.n_states)
