@@ -22,7 +22,7 @@ def as_path(name: str, path: Any, what: str) -> str:
     """A path as a text."""
     if isinstance(path, str) and is_remote(path):
         return path
-    if path is None or path == "":
+    if not isinstance(path, str | os.PathLike) or (isinstance(path, str) and not path):
         raise InputError(f"`{name}` must be the path of {what}. Got {shown(path)}.")
     return str(as_local_path(name, path))
 
