@@ -76,7 +76,9 @@ def bounded() -> None:
     """What asks for very much memory is told so, instead of taking that of everybody else."""
     if resource is not None:
         now = 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        resource.setrlimit(resource.RLIMIT_AS, (now + _MEMORY, resource.RLIM_INFINITY))
+        hard = resource.getrlimit(resource.RLIMIT_AS)[1]
+        most = now + _MEMORY
+        resource.setrlimit(resource.RLIMIT_AS, (most if hard == resource.RLIM_INFINITY else min(most, hard), hard))
 
 
 def run(part: Part, count: int, seed: int) -> tuple[str, int]:
