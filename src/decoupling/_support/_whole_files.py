@@ -46,13 +46,13 @@ def replace_file(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
 
 
 @contextmanager
-def named(path: Path) -> Iterator[None]:
+def named(path: str | os.PathLike[str]) -> Iterator[None]:
     """Errors of the file system that name no file get this name: a full disk does not say whose."""
     try:
         yield
     except OSError as error:
         if error.filename is None and error.errno is not None:
-            error.filename = str(path)
+            error.filename = os.fspath(path)
         raise
 
 

@@ -17,6 +17,7 @@ from numpy import ndarray
 from ..._support._errors import DataError, InputError
 from ..._support._extras import needed
 from ..._support._shown import shown
+from ..._support._whole_files import named
 from .._data import PORTION_ENTRIES, AbstractStoredArray, Portion, finite_rows, stored_data
 from .._samples import Samples
 from ._paths import Path, as_path, cannot_reach, readable
@@ -174,13 +175,15 @@ def write_zarr(
         rest = {name: np.concatenate([rest[name], a]) if rest else a for name, a in given.items()}
         whole = _held(rest) - _held(rest) % length
         if whole:
-            _append(arrays, {name: a[:whole] for name, a in rest.items()}, written)
+            with named(place):
+                _append(arrays, {name: a[:whole] for name, a in rest.items()}, written)
             written, rest = written + whole, {name: a[whole:].copy() for name, a in rest.items()}
         progress(done=written, total=n_samples)
     if not arrays:
         raise InputError("There must be at least one batch of samples. Got none.")
     if _held(rest):
-        _append(arrays, rest, written)
+        with named(place):
+            _append(arrays, rest, written)
         written += _held(rest)
     for key, value in zip(("inputs", "outputs"), names, strict=True):
         if value is not None:
