@@ -170,9 +170,10 @@ def _signalled(command: list[str], model: Path, number: signal.Signals, after: f
     try:
         _, said = process.communicate(timeout=90)
     except subprocess.TimeoutExpired:
-        process.kill()
+        ended = process.poll() is not None  # workers that are left behind hold the pipes
+        os.killpg(process.pid, signal.SIGKILL)
         process.communicate()
-        return Outcome("hang", trial)
+        return Outcome("orphan" if ended else "hang", trial)
     if "Traceback" in said and _is_ours(said):
         return Outcome("traceback", trial, said[-300:])
     if model.exists():
