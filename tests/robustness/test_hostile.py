@@ -93,3 +93,8 @@ def test_names_for_columns_of_an_archive_must_be_a_list(tmp_path):
         with pytest.raises(dc.InputError, match="`inputs` must be the name of a column or a list of names"):
             dc.Samples.load(tmp_path / "s.npz", inputs=names)
     assert dc.Samples.load(tmp_path / "s.npz", inputs=np.array(["a", "b"])).inputs == ("a", "b")
+
+
+def test_bytes_are_no_ranks():
+    with pytest.raises(dc.InputError, match="must be a tuple of whole numbers"):
+        dc.paratuck(MODEL.jacobian(X), memoryview(b"abc"))

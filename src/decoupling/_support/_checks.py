@@ -87,7 +87,8 @@ def as_counts(name: str, value: Any, *, least: int = 1, most: int | None = None)
     if isinstance(value, Integral) and not isinstance(value, bool):
         value = (value,)
     listed = value.tolist() if isinstance(value, ndarray) and value.ndim == 1 and value.size <= _LAYERS else value
-    if isinstance(listed, str) or not isinstance(listed, Sequence) or not 0 < len(listed) <= _LAYERS:
+    is_text = isinstance(listed, str | bytes | bytearray | memoryview)  # whose entries are numbers of letters
+    if is_text or not isinstance(listed, Sequence) or not 0 < len(listed) <= _LAYERS:
         raise InputError(
             f"`{name}` must be a tuple of whole numbers, one per layer, such as (2, 2). Got {shown(value)}."
         )

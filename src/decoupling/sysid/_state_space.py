@@ -11,7 +11,7 @@ from __future__ import annotations
 import copy
 import os
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -577,7 +577,7 @@ def _split(signals: Signals, validation: Any, n: int) -> tuple[Signals, Signals]
         u[longest], y[longest] = u[longest][:cut], y[longest][:cut]
         signals = Signals(tuple(u), tuple(y))
     else:
-        parts = tuple(validation) if hasattr(validation, "__iter__") else ()
+        parts = tuple(validation) if isinstance(validation, Iterable) and getattr(validation, "ndim", 1) else ()
         if len(parts) != 2:
             raise InputError(
                 f"`validation` must be a share between 0 and 1, or a record (u, y). Got {shown(validation)}."
