@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 import decoupling as dc
 from decoupling._support._shown import shown
+from decoupling.samples.readers._any_file import _listed
 from tests.robustness.doors import ARGUMENTS, DOORS, MODEL, X, knock
 from tests.robustness.hostile import HOSTILE, TEXTS, EvilRepr
 from tests.robustness.outcome import FINE
@@ -87,12 +88,11 @@ def test_factors_of_huge_and_tiny_tensors_are_those_of_ordinary_ones():
         dc.paratuck(J, 2**63)
 
 
-def test_names_for_columns_of_an_archive_must_be_a_list(tmp_path):
-    dc.Samples(X, F=MODEL(X)).save(tmp_path / "s.npz")
-    for names in (np.int8(3), slice(None), iter("ab"), np.array("ab")):
+def test_names_for_columns_of_an_archive_must_be_a_list():
+    for names in (np.int8(3), slice(None), iter("ab"), np.array("ab"), [np.zeros(2)]):
         with pytest.raises(dc.InputError, match="`inputs` must be the name of a column or a list of names"):
-            dc.Samples.load(tmp_path / "s.npz", inputs=names)
-    assert dc.Samples.load(tmp_path / "s.npz", inputs=np.array(["a", "b"])).inputs == ("a", "b")
+            _listed("inputs", names)
+    assert _listed("inputs", np.array(["a", "b"])) == ("a", "b") and _listed("inputs", 3) == (3,)
 
 
 def test_bytes_are_no_ranks():
