@@ -145,3 +145,13 @@ def test_a_full_disk_is_told_for_stores_and_pictures(tmp_path, monkeypatch):
         with pytest.raises(OSError, match="No space left") as caught:
             write(path)
         assert caught.value.filename == str(path)
+
+
+def test_private_files_stay_private(tmp_path):
+    path = tmp_path / "model.json"
+    write_text(path, "old")
+    assert path.stat().st_mode & 0o600 == 0o600
+    path.chmod(0o600)
+    write_text(path, "new")
+    assert path.stat().st_mode & 0o777 == 0o600 and path.read_text() == "new"
+    assert list(tmp_path.iterdir()) == [path]
