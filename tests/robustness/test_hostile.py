@@ -98,3 +98,8 @@ def test_names_for_columns_of_an_archive_must_be_a_list():
 def test_bytes_are_no_ranks():
     with pytest.raises(dc.InputError, match="must be a tuple of whole numbers"):
         dc.paratuck(MODEL.jacobian(X), memoryview(b"abc"))
+
+
+def test_counts_of_thousands_of_digits_are_refused_in_words():
+    with pytest.raises(dc.InputError, match="`lags` must be a whole number of at most 9223372036854775807"):
+        dc.sysid.residual_tests(X[:, 0], X[:, 1], lags=10**5000)
