@@ -63,14 +63,14 @@ def deferred() -> Iterator[None]:
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     ours = [number for number, handler in before.items() if callable(handler)]
     for number in ours:
-        signal.signal(number, lambda number, _: came.append(number))
+        signal.signal(number, lambda which, _: came.append(which))
     try:
         yield
     finally:
         for number in ours:
             signal.signal(number, before[number])
-    for number in came:
-        signal.raise_signal(number)
+    for which in came:
+        signal.raise_signal(which)
 
 
 @contextmanager
