@@ -577,7 +577,7 @@ def _split(signals: Signals, validation: Any, n: int) -> tuple[Signals, Signals]
         u[longest], y[longest] = u[longest][:cut], y[longest][:cut]
         signals = Signals(tuple(u), tuple(y))
     else:
-        parts = tuple(validation) if isinstance(validation, Iterable) and getattr(validation, "ndim", 1) else ()
+        parts = tuple(validation) if isinstance(validation, Iterable) and getattr(validation, "ndim", 1) != 0 else ()
         if len(parts) != 2:
             raise InputError(
                 f"`validation` must be a share between 0 and 1, or a record (u, y). Got {shown(validation)}."
