@@ -182,7 +182,12 @@ def _true_rows(
     least = _REWRITTEN * exact_below(samples)
     known = zip(names, left, _known(best, samples), strict=False)
     worse = {name: now for name, now, was in known if now > _MORE * was + least}
-    return tuple(dataclasses.replace(row, **worse) if row is best else row for row in starts) if worse else starts
+    true = dataclasses.replace(
+        best,
+        error_jacobian=worse.get("error_jacobian", best.error_jacobian),
+        error_values=worse.get("error_values", best.error_values),
+    )
+    return tuple(true if row is best else row for row in starts)
 
 
 def _check_points(samples: Samples, extent: Extent | None) -> None:
