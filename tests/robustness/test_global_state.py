@@ -11,6 +11,7 @@ import warnings
 import matplotlib as mpl
 import numpy as np
 import pytest
+import scipy.linalg  # noqa: F401 (brings a BLAS of its own, which the first fit would load between two looks)
 from threadpoolctl import threadpool_info, threadpool_limits
 
 import decoupling as dc

@@ -119,7 +119,7 @@ def fit(
         solution.lam,
         solution.history,
         # With shapes or validation samples, the model is not the best iterate of a start.
-        _true_rows(solution.starts, best if wishes is validation is None else None, left, samples),
+        _true_rows(solution.starts, best if wishes is None and validation is None else None, left, samples),
         solution.path,
         (*notes, *solution.notes, *cancelled),
         samples,
