@@ -1,20 +1,40 @@
-"""Bytes of atheris as files of every kind: readers may refuse them in our words, and nothing else."""
+"""Bytes that atheris changes, guided by coverage, as files of every kind: they are read, or refused in our words.
+
+python tools/fuzz_readers.py FOLDER [options of libFuzzer]; whole and special files are put into FOLDER to begin with.
+"""
 
 from __future__ import annotations
 
+import os
 import sys
 import tempfile
 from pathlib import Path
 
 import atheris
 
-with atheris.instrument_imports(include=["decoupling"]):
+LIMIT = 100_000_000  # bytes that a file may declare; tools/fuzz_readers.sh ends the process at twice as many and more
+os.environ["DECOUPLING_MAX_FILE_BYTES"] = str(LIMIT)
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+with atheris.instrument_imports(include=["decoupling", "numpy.lib", "zipfile", "csv", "json", "ast"]):
     import decoupling as dc
     from decoupling.samples.readers import _any_file, _arrays, _csv, _numpy_file, _parquet  # noqa: F401
     from decoupling.write import _model_file  # noqa: F401
 
-ENDINGS = ("npz", "npy", "csv", "tsv", "parquet", "safetensors")
+from tests.robustness.corpus import SPECIAL, WHOLE  # noqa: E402 (after the instrumentation)
+
+ENDINGS = ("npz", "npy", "csv", "tsv", "parquet", "safetensors")  # .mat files are read by another process
+LONGEST = 8192  # bytes of a file to begin with
 FOLDER = Path(tempfile.mkdtemp(prefix="fuzz-"))
+
+
+def begin(corpus: Path) -> None:
+    """Files to change, each behind the byte that chooses its kind."""
+    files = [("whole", ending, make()) for ending, make in WHOLE.items()]
+    files += [(f"special{i}", *file) for i, file in enumerate(SPECIAL.values())]
+    for name, ending, content in files:
+        if ending in ENDINGS and len(content) < LONGEST:
+            (corpus / f"{name}.{ending}").write_bytes(bytes([ENDINGS.index(ending)]) + content)
 
 
 def read(data: bytes) -> None:
@@ -34,5 +54,6 @@ def read(data: bytes) -> None:
         pass
 
 
-atheris.Setup(sys.argv, read)
+begin(Path(sys.argv[1]))
+atheris.Setup([sys.argv[0], *sys.argv[2:], sys.argv[1]], read)
 atheris.Fuzz()

@@ -5,13 +5,17 @@ import sys
 
 import click
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 
 import decoupling as dc
-from decoupling.cli._look import chosen_columns
+from decoupling.cli._look import _asked, chosen_columns
 from decoupling.cli._main import decouple
 from decoupling.cli._options import NameList
+from decoupling.cli._screen import csv_text
+from decoupling.model._names import printable
 from decoupling.samples.readers._csv import CsvTable
 from decoupling.samples.readers._look import look
 
@@ -115,3 +119,32 @@ def test_names_of_columns_are_completed(folder):
     context.params["file"] = str(folder / "data.csv")
     found = NameList().shell_complete(context, command.params[0], "lift,l")
     assert [item.value for item in found] == ["lift,load"]
+
+
+def test_no_name_that_a_shell_would_obey_is_completed(folder):
+    names = ["$(touch x)", "`touch x`", "a;b", "a b", "a\nb", "-x", "a'b", "\x1b[31m", "~", "*", "Größe", "dy/dx"]
+    pq.write_table(pa.table({name: [0.0] for name in names}), folder / "names.parquet")
+    context = click.Context(decouple.commands["fit"])
+    context.params["file"] = str(folder / "names.parquet")
+    found = NameList().shell_complete(context, context.command.params[0], "")
+    assert [item.value for item in found] == ["Größe", "dy/dx"]
+
+
+def test_questions_show_labels_and_understand_them(monkeypatch):
+    hostile = ("\x1b]0;x\x07a", "a\nb", "y,z\x9b")
+    shown = []
+
+    def prompt(question, *, default, value_proc):
+        shown.append(question + default)
+        with pytest.raises(click.BadParameter) as caught:
+            value_proc("c")
+        shown.append(caught.value.message)
+        return value_proc(default)
+
+    monkeypatch.setattr("click.prompt", prompt)
+    assert _asked("Inputs", hostile[1:], hostile) == hostile[1:]
+    assert all(text == printable(text) and "\n" not in text for text in shown)
+
+
+def test_tables_of_predictions_have_labels():
+    assert csv_text(["a\nb", "\x1b[31m", "c,d"], [[1.0, float("nan"), 2.0]]) == 'a b,\ufffd[31m,"c,d"\n1.0,,2.0\n'

@@ -461,3 +461,22 @@ def test_names_of_columns_are_in_pictures_pages_and_formulas(tmp_path):
     model.report(tmp_path / "page.html")
     assert "lift" in (tmp_path / "page.html").read_text() and "lift" in model.decoupling_.formula()
     assert {"lift", "load"} <= {text.get_text() for text in model.plot().axes[0].texts}
+
+
+def test_what_scikit_learn_lets_pass_is_refused_in_words():
+    X, y = points(2, 10), np.arange(10.0)
+    masked = np.ma.masked_equal(np.where(X[3] == X, -999.0, X), -999.0)
+    model = dc.DecouplingRegressor(1, 2, **SEEDED)
+    with pytest.raises(dc.InputError, match="2 masked entries"):
+        model.fit(masked, y)
+    with pytest.raises(dc.InputError, match="1 masked entries"):
+        model.fit(X, np.ma.masked_equal(y, 3.0))
+    with pytest.raises(dc.InputError, match="1 masked entries"):
+        model.fit(X, y, sample_weight=np.ma.masked_equal(y, 3.0))
+    with pytest.raises(dc.InputError, match="float of 64 bits"):
+        model.fit(X, np.full(10, np.longdouble("1e4000")))
+    with pytest.raises(dc.InputError, match="must hold real numbers"):
+        model.fit(X, np.zeros(10, dtype=[("a", float)]))
+    with pytest.raises(dc.InputError, match="fit into memory"):
+        model.fit(X, y, sample_weight=np.broadcast_to(1.0, (10**6, 10**6)))
+    assert model.fit(np.ma.masked_equal(X, 7.0), y).predict(X).shape == (10,)

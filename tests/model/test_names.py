@@ -10,7 +10,6 @@ import sys
 import tokenize
 import unicodedata
 import warnings
-from html.parser import HTMLParser
 
 import numpy as np
 import pyarrow as pa
@@ -27,12 +26,11 @@ from decoupling.report._layout import Layout
 from decoupling.report._page import page
 from decoupling.samples.readers._any_file import read_samples
 from decoupling.write._notebook import result_html
+from tests.robustness.names import BIDI, BREAKS, hidden, shape, tags
 from tests.strategies import points, sampled
 
 CODE = "a\nopen('x')"
 LONG = "a" * 5000
-BREAKS = "\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"
-BIDI = "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\u200e\u200f\u061c"
 HOSTILE = [
     *(f"a{b}open('x')" for b in BREAKS),
     *BREAKS,
@@ -48,22 +46,6 @@ WAVE = dc.Decoupling([np.eye(2), [[1.0, -2.0]]], [dc.Functions(dc.Trigonometric(
 
 def short(name):
     return ascii(name)[:30]
-
-
-def hidden(text):
-    """What a terminal, an editor or a reader of Python may obey, and no person sees."""
-    return [c for c in text if c != "\n" and (unicodedata.category(c) in ("Cc", "Cs", "Zl", "Zp") or c in BIDI)]
-
-
-def shape(source):
-    """The tree of a source, with identifiers numbered as they come; attributes and the like are none of these."""
-    tree = ast.parse(source)
-    numbers = {}
-    for node in ast.walk(tree):
-        for field in ("id", "arg"):
-            if hasattr(node, field) and getattr(node, field) not in ("cos", "sin"):
-                setattr(node, field, f"n{numbers.setdefault(getattr(node, field), len(numbers))}")
-    return ast.dump(tree)
 
 
 def usable(name):
@@ -173,23 +155,6 @@ def test_formulas_show_labels_and_take_python_names_only(name):
 
 
 # Pages and pictures
-
-
-class Tags(HTMLParser):
-    """The tags of a page, with the names of their attributes; short formulas are open at first, long ones are not."""
-
-    def __init__(self):
-        super().__init__()
-        self.found = []
-
-    def handle_starttag(self, tag, attrs):
-        self.found.append((tag, sorted(name for name, _ in attrs if name != "open")))
-
-
-def tags(text):
-    parser = Tags()
-    parser.feed(text)
-    return parser.found
 
 
 @pytest.fixture(scope="module")

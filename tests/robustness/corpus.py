@@ -15,9 +15,11 @@ from typing import Any
 import numpy as np
 
 import decoupling as dc
+from tests.robustness.hangs import HangError, at_most
 from tests.robustness.outcome import FINE, Outcome
 
 _SECONDS = 3.0  # of processor time, on machines slower than ours
+_HANG = 30.0
 _MEGABYTES = 1500.0  # more than before: far below twice the limit of a file
 MODEL = dc.systems.f1()
 X = np.random.default_rng(0).uniform(-1.0, 1.0, (12, 2))
@@ -58,6 +60,17 @@ def _npy(path: Path) -> None:
     np.save(path, np.rec.fromarrays(np.hstack([X, SAMPLES.F]).T, names=list("abcd")))
 
 
+def _hdf5(path: Path) -> None:
+    import h5py
+
+    with h5py.File(path, "w") as file:
+        file["X"], file["F"] = X, SAMPLES.F
+
+
+def _result(path: Path) -> None:
+    dc.decouple(SAMPLES, 1, 2, n_starts=1, progress=False).save(path)
+
+
 # Whole files, by their ending; what is damaged is one of these.
 WHOLE: dict[str, Callable[[], bytes]] = {
     "safetensors": _model_bytes,
@@ -67,6 +80,7 @@ WHOLE: dict[str, Callable[[], bytes]] = {
     "tsv": lambda: _table("\t"),
     "parquet": lambda: _written(_parquet, "s.parquet"),
     "mat": lambda: _written(_mat, "s.mat"),
+    "h5": lambda: _written(_hdf5, "s.h5"),
 }
 
 
@@ -187,28 +201,62 @@ def damaged(content: bytes, rng: np.random.Generator) -> bytes:
 def files(count: int, seed: int) -> Iterator[Outcome]:
     """All special files, and damaged ones up to the count."""
     rng = np.random.default_rng(seed)
-    whole = {ending: make() for ending, make in WHOLE.items()}
+    whole = [(ending, make()) for ending, make in WHOLE.items()] + [("safetensors", _written(_result, "r.safetensors"))]
     with tempfile.TemporaryDirectory() as folder:
         for name, (ending, content) in list(SPECIAL.items())[:count]:
             yield read(Path(folder, f"special.{ending}"), content, name)
         # MATLAB files are read by a process each, which takes a second: few of them.
-        often = [ending for ending in whole for _ in range(1 if ending == "mat" else 6)]
+        often = [file for file in whole for _ in range(1 if file[0] == "mat" else 6)]
         for i in range(count - len(SPECIAL)):
-            ending = str(rng.choice(often))
-            yield read(Path(folder, f"damaged.{ending}"), damaged(whole[ending], rng), f"damaged {ending} {i}")
+            ending, content = often[rng.integers(len(often))]
+            yield read(Path(folder, f"damaged.{ending}"), damaged(content, rng), f"damaged {ending} {i}")
+
+
+def _load_samples(path: Path) -> Any:
+    return dc.Samples.load(path) if path.suffix in (".npz", ".mat") else dc.Samples.load(path, **COLUMNS)
+
+
+def _some_of_npy(path: Path) -> Any:
+    return dc.Samples.from_npy(path, F=path).pilot(4)
+
+
+def _some_of_parquet(path: Path) -> Any:
+    return dc.Samples.from_parquet(path, **COLUMNS).pilot(4)
+
+
+def _some_of_hdf5(path: Path) -> Any:
+    return dc.Samples.from_hdf5(path).pilot(4)
+
+
+# All that reads a file of this ending.
+DOORS: dict[str, tuple[Callable[[Path], Any], ...]] = {
+    "safetensors": (
+        *(dc.Decoupling.load, dc.Result.load, dc.sysid.DecoupledNARX.load, dc.sysid.DecoupledStateSpace.load),
+    ),
+    "npz": (_load_samples,),
+    "npy": (_load_samples, _some_of_npy),
+    "csv": (_load_samples,),
+    "tsv": (_load_samples,),
+    "parquet": (_load_samples, _some_of_parquet),
+    "mat": (_load_samples,),
+    "h5": (_some_of_hdf5,),
+}
 
 
 def read(path: Path, content: bytes, name: str) -> Outcome:
-    """Read one file as whoever meets it would."""
+    """Read one file through every door that takes it."""
     path.write_bytes(content)
+    outcomes = (_read(path, door, name) for door in DOORS[path.suffix.removeprefix(".")])
+    return next((outcome for outcome in outcomes if outcome.verdict != FINE), Outcome(FINE, name))
+
+
+def _read(path: Path, door: Callable[[Path], Any], name: str) -> Outcome:
     began, before = time.process_time(), _megabytes()
     try:
-        if path.suffix == ".safetensors":
-            dc.Decoupling.load(path)
-        elif path.suffix in (".npz", ".mat"):
-            dc.Samples.load(path)
-        else:
-            dc.Samples.load(path, **COLUMNS)
+        with at_most(_HANG):
+            door(path)
+    except HangError:
+        return Outcome("hang", name, f"over {_HANG:g} s")
     except dc.DecouplingError as error:
         if len(str(error)) > 5000:
             return Outcome("long message", name, str(error)[:100])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import tempfile
 import traceback
 import warnings
@@ -13,10 +14,12 @@ from typing import Any
 import numpy as np
 
 import decoupling as dc
+from tests.robustness.hangs import HangError, at_most
 from tests.robustness.hostile import HOSTILE
 from tests.robustness.outcome import FINE, Outcome
 
 S, M, N = 8, 2, 2
+_HANG = 20.0  # seconds
 _TWO = 0.3  # share of calls with two hostile arguments
 X = np.random.default_rng(0).uniform(-1.0, 1.0, (S, M))
 MODEL = dc.systems.random_system((M, 2, N), (3,), rng=0)
@@ -26,6 +29,10 @@ RESULT = dc.decouple(SAMPLES, 2, 3, n_starts=1, progress=False)
 RECORD = np.random.default_rng(1).uniform(-1.0, 1.0, (2, 60))
 NARX = dc.sysid.PolynomialNARX(n_u=1, n_y=1, degree=2).fit(*RECORD)
 FREE_RUN = NARX.decouple(ranks=1, n_starts=1, progress=False)
+STATES = dc.sysid.DecoupledStateSpace(n_states=1, functions=[dc.Monomial(2)]).fit(
+    *RECORD, n_starts=1, max_steps=1, progress=False
+)
+CONSTANTS = {"c_x": np.zeros(1), "c_y": np.zeros(1)}
 
 
 @dataclass(frozen=True)
@@ -64,6 +71,14 @@ def _doors() -> Iterator[Door]:
     yield Door("Samples.save", SAMPLES.save, {"path": None}, path="s.npz")
     yield Door("Samples.load", dc.Samples.load, {"path": None, "inputs": None, "outputs": None}, path="missing.npz")
     J = MODEL.jacobian(X)
+    for name in ("there.npz", "there.csv"):
+        columns = {"inputs": ["a", "b"], "outputs": ["c", "d"], "jacobians": False, "drop_missing": False}
+        more = {"order": None, "arrays": None} if name.endswith("npz") else {}
+        yield Door(f"Samples.load, {name}", _load_of(name), columns | more)
+    yield Door("Samples.from_npy", dc.Samples.from_npy, {"X": "x.npy", "F": None})
+    yield Door(
+        "Samples.from_batches", dc.Samples.from_batches, {"batches": [{"X": X, "F": MODEL(X)}], "progress": False}
+    )
     yield Door("StoredJacobians", dc.StoredJacobians, {"chunks": [J], "shape": (S, N, M), "dtype": np.float64})
     for basis in (dc.Monomial, dc.ScaledMonomial, dc.Chebyshev, dc.Bernstein):
         yield Door(basis.__name__, basis, {"degree": 3})
@@ -82,6 +97,15 @@ def _doors() -> Iterator[Door]:
         yield Door(f"{kind}.permuted", model.permuted, {"layer": 1, "order": [1, 0]})
         yield Door(f"{kind}.scaled", model.scaled, {"layer": 1, "inputs": [1.0, 2.0], "outputs": [3.0, 4.0]})
         yield Door(f"{kind}.formula", model.formula, {"kind": "text", "inputs": None, "outputs": None, "digits": 4})
+        yield Door(f"{kind}.cancellation", model.cancellation, {"X": X})
+    yield Door("Functions.shifted", MODEL.g[0].shifted, {"shift": [0.1, 0.2]})
+    yield Door("Functions.stretched", MODEL.g[0].stretched, {"factor": [1.0, 2.0]})
+    yield Door("Functions.with_coefficients", MODEL.g[0].with_coefficients, {"C": C})
+    quick = {"samples": SAMPLES, "max_seconds": 0.2, "progress": False}
+    yield Door("Decoupling.ablation", MODEL.ablation, quick, own=("progress",))
+    slow = {"X": X, "tolerance": 0.1, "curves": [dc.Tanh()], "progress": False}
+    yield Door("Decoupling.recognise", MODEL.recognise, slow, own=("progress",))
+    yield Door("Decoupling.save_onnx", MODEL.save_onnx, {"path": None, "dtype": "float32", "opset": 17}, path="m.onnx")
     yield Door("Decoupling.net_of_linear", MODEL.net_of_linear, {"X": X})
     yield Door("Decoupling.with_outside", MODEL.with_outside, {"outside": "linear"})
     yield Door("Decoupling.with_names", MODEL.with_names, {"inputs": ["a", "b"], "outputs": ["c", "d"]})
@@ -119,6 +143,10 @@ def _doors() -> Iterator[Door]:
     yield Door("select", dc.select, {"samples": SAMPLES, "progress": False, **scan}, own=("progress",))
     yield Door("Result.relative_rmse", RESULT.relative_rmse, {"samples": SAMPLES})
     yield Door("Result.uncertainty", RESULT.uncertainty, {"u": [0.0, 0.5]})
+    yield Door("Result.save", RESULT.save, {"path": None, "samples": True}, path="result.safetensors")
+    yield Door("Result.load", dc.Result.load, {"path": None, "samples": SAMPLES, "bases": ()}, path="none.safetensors")
+    yield Door("Result.plot", RESULT.plot, {"inputs": ["a", "b"], "outputs": ["c", "d"], "bands": False, "dark": False})
+    yield Door("Result.plot_fit", RESULT.plot_fit, {"samples": SAMPLES, "outputs": ["c", "d"]})
     yield Door("Result.report", RESULT.report, {"path": None, "title": "t", "inputs": None}, path="r.html")
     yield Door("random_system", dc.systems.random_system, {"dims": (2, 2, 2), "degrees": (2,), "rng": 0})
     yield Door("PolynomialNARX", dc.sysid.PolynomialNARX, {"n_u": 1, "n_y": 1, "degree": 2})
@@ -127,10 +155,36 @@ def _doors() -> Iterator[Door]:
         yield Door(f"{kind}.simulate", model.simulate, {"u": RECORD[0], "y_init": RECORD[1][:1]})
         yield Door(f"{kind}.predict_one_step", model.predict_one_step, {"u": RECORD[0], "y": RECORD[1]})
         yield Door(f"{kind}.jacobian", model.jacobian, {"X": model.regressors(*RECORD)[:3]})
+    yield Door("DecoupledNARX.step_source", FREE_RUN.step_source, {"language": "c"})
+    yield Door("DecoupledNARX.save", FREE_RUN.save, {"path": None}, path="n.safetensors")
+    yield Door("DecoupledStateSpace", dc.sysid.DecoupledStateSpace, {"n_states": 1, "functions": [dc.Monomial(2)]})
+    yield Door("DecoupledStateSpace.simulate", STATES.simulate, {"u": RECORD[0], "y_init": RECORD[1][:3]})
+    yield Door("DecoupledStateSpace.predict_one_step", STATES.predict_one_step, {"u": RECORD[0], "y": RECORD[1]})
+    quick = {"n_starts": 1, "max_steps": 1, "validation": 0.25, "progress": False}
+    fit = dc.sysid.DecoupledStateSpace(n_states=1, functions=[dc.Monomial(2)]).fit
+    yield Door("DecoupledStateSpace.fit", fit, {"u": RECORD[0], "y": RECORD[1], **quick}, own=("progress",))
+    yield Door(
+        "LinearStateSpace", dc.sysid.LinearStateSpace, {name: np.eye(1) for name in ("A", "B", "C", "D")} | CONSTANTS
+    )
     yield Door("residual_tests", dc.sysid.residual_tests, {"u": RECORD[0], "e": RECORD[1], "lags": 5})
     yield Door("percent_fit", dc.sysid.percent_fit, {"y": RECORD[0], "y_hat": RECORD[1]})
     yield Door("noise_floor", dc.sysid.noise_floor, {"u": RECORD[0], "y": RECORD[1], "period": 20})
     yield Door("regressor", _regression, {"X": X, "y": MODEL(X), "sample_weight": np.ones(S), "ranks": 1, "degrees": 2})
+
+
+def _load_of(name: str) -> Callable[..., Any]:
+    """Reading a file of samples that is there, with arguments about its columns."""
+
+    def load(**arguments: Any) -> Any:
+        path = Path(name)
+        if not path.exists() and path.suffix == ".npz":
+            SAMPLES.save(path)
+        elif not path.exists():
+            rows = np.hstack([X, MODEL(X)]).tolist()
+            path.write_text("\n".join(["a,b,c,d", *(",".join(map(repr, row)) for row in rows)]))
+        return dc.Samples.load(path, **arguments)
+
+    return load
 
 
 def _fit_of(X: Any, F: Any, J: Any) -> Any:
@@ -160,15 +214,21 @@ def hostile_calls(count: int, seed: int) -> Iterator[Outcome]:
 
 
 def knock(door: Door, hostile: dict[str, str], folder: Path) -> Outcome:
-    """Call a door with some arguments replaced, by the names of hostile values."""
+    """Call a door with some arguments replaced, by the names of hostile values, where it can write nothing of worth."""
     arguments = door.good | {name: HOSTILE[value]() for name, value in hostile.items()}
     if door.path is not None and "path" not in hostile:
         arguments["path"] = folder / door.path
     said = f"{door.name}({', '.join(f'{name}={value}' for name, value in hostile.items())})"
-    with warnings.catch_warnings(record=True) as caught:
+    # Paths among the hostile values are relative: they lead here, and those that go up twice into `folder`.
+    here = folder / "some" / "where"
+    here.mkdir(parents=True, exist_ok=True)
+    with contextlib.chdir(here), warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
-            given = door.call(**arguments)
+            with at_most(_HANG):
+                given = door.call(**arguments)
+        except HangError:
+            given, problem = None, f"over {_HANG:g} s"
         except dc.DecouplingError as error:
             given, problem = None, None if str(error) else "an error without words"
         except Exception as error:
@@ -176,7 +236,7 @@ def knock(door: Door, hostile: dict[str, str], folder: Path) -> Outcome:
         else:
             problem = None
     if problem is not None:
-        return Outcome("raw", said, problem)
+        return Outcome("hang" if problem.startswith("over") else "raw", said, problem)
     # A function of the caller may warn as it likes.
     foreign = [w for w in caught if not issubclass(w.category, dc.DecouplingWarning) and "decoupling" in w.filename]
     if foreign:

@@ -27,6 +27,34 @@ while True:
     for model in (new, old):
         model.save(sys.argv[1])
 """
+# A command with workers, as `decouple reproduce` has them; sys.argv: "work", a folder, the seconds of a task.
+_WORKS = """
+import sys, time
+from dataclasses import dataclass
+from pathlib import Path
+import click
+from decoupling.cli import _main
+from decoupling.reproduce._runs import run_all
+
+@dataclass(frozen=True)
+class Task:
+    index: int
+
+def work(task):
+    time.sleep(float(sys.argv[3]))
+    return {"index": task.index}
+
+@_main.decouple.command("work")
+@click.argument("folder")
+@click.argument("seconds")
+def _work(folder, seconds):
+    run_all([Task(i) for i in range(TASKS)], work, store=Path(folder) / "store", n_jobs=2)
+
+if __name__ == "__main__":
+    _main.main()
+"""
+_TASKS = 40
+_ENDS_WITHIN = 20.0  # seconds, of workers whose parent was killed: they look every second, on a busy machine
 
 
 def _interruptible() -> None:
@@ -35,27 +63,81 @@ def _interruptible() -> None:
 
 
 def kills(count: int, seed: int) -> Iterator[Outcome]:
-    """Writers that are killed in the middle of their work: the file is whole, and drafts go with the next write."""
+    """Writers, and every third time a command with workers, that are killed in the middle of their work."""
     rng = np.random.default_rng(seed)
     for i in range(count):
+        after = float(rng.uniform(0.0, _LATEST))
         with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder, "model.safetensors")
-            dc.systems.f1().save(path)
-            process = subprocess.Popen([sys.executable, "-c", _WRITES, str(path)])
-            time.sleep(float(rng.uniform(0.0, _LATEST)))
-            process.kill()
-            process.wait()
-            try:
-                dc.Decoupling.load(path).save(path)
-            except dc.DecouplingError as error:
-                yield Outcome("lost", f"kill {i}", str(error))
-                continue
-            left = [file.name for file in Path(folder).iterdir() if file != path]
-            yield Outcome("draft", f"kill {i}", ", ".join(left)) if left else Outcome(FINE, f"kill {i}")
+            trial = _killed_command if i % 3 == 2 else _killed_writer
+            yield trial(Path(folder), after, f"kill {i} after {after:.3f} s")
+
+
+def _killed_writer(folder: Path, after: float, trial: str) -> Outcome:
+    """The file is whole, and drafts go with the next write."""
+    path = folder / "model.safetensors"
+    dc.systems.f1().save(path)
+    process = subprocess.Popen([sys.executable, "-c", _WRITES, str(path)])
+    time.sleep(after)
+    process.kill()
+    process.wait()
+    try:
+        dc.Decoupling.load(path).save(path)
+    except dc.DecouplingError as error:
+        return Outcome("lost", trial, str(error))
+    left = [file.name for file in folder.iterdir() if file != path]
+    return Outcome("draft", trial, ", ".join(left)) if left else Outcome(FINE, trial)
+
+
+def _killed_command(folder: Path, after: float, trial: str) -> Outcome:
+    """Workers end, finished tasks stay finished, and the next command does the rest."""
+    command = _working_command(folder)
+    process = subprocess.Popen([*command, str(folder), "0.1"], process_group=0, stderr=subprocess.DEVNULL)
+    time.sleep(after)
+    process.kill()
+    process.wait()
+    end = time.monotonic() + _ENDS_WITHIN
+    while _group_lives(process.pid):
+        if time.monotonic() > end:
+            os.killpg(process.pid, signal.SIGKILL)
+            return Outcome("orphan", trial)
+        time.sleep(0.1)
+    before = _finished(folder)
+    again = subprocess.run([*command, str(folder), "0"], capture_output=True, text=True)
+    done = _finished(folder)
+    if again.returncode != 0 or len(done) != _TASKS or len(set(done)) != _TASKS or not set(before) <= set(done):
+        return Outcome("lost", trial, f"{len(before)} and then {len(set(done))} of {_TASKS}: {again.stderr[-200:]}")
+    return Outcome(FINE, trial)
+
+
+def _working_command(folder: Path) -> list[str]:
+    script = folder / "decouple.py"
+    script.write_text(_WORKS.replace("TASKS", str(_TASKS)))
+    return [sys.executable, str(script), "work"]
+
+
+def _finished(folder: Path) -> list[str]:
+    """Whole lines of the store; half of one may end it."""
+    store = folder / "store"
+    return [line for line in store.read_text().split("\n")[:-1] if line.endswith("}")] if store.exists() else []
+
+
+def _group_lives(group: int) -> bool:
+    """Whether a process of this group runs; those that nobody has waited for do not."""
+    for entry in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            state, _, its_group = entry.read_text().rpartition(")")[2].split()[:3]
+        except (OSError, ValueError):
+            continue
+        if int(its_group) == group and state != "Z":
+            return True
+    return False
 
 
 def signals(count: int, seed: int) -> Iterator[Outcome]:
-    """`decouple fit` that gets Ctrl-C or SIGTERM: no traceback, and a model that is whole where there is one."""
+    """`decouple fit` that gets Ctrl-C or SIGTERM, and every fifth time a command with workers.
+
+    There is no traceback, nobody is left behind, and a model is whole where there is one.
+    """
     rng = np.random.default_rng(seed)
     X = rng.uniform(-1.0, 1.0, (60, 3))
     noise = dc.Samples(X, F=rng.normal(size=(60, 2)), J=rng.normal(size=(60, 2, 3)))
@@ -70,7 +152,12 @@ def signals(count: int, seed: int) -> Iterator[Outcome]:
             # Half of them while modules are still being imported.
             after = float(rng.uniform(0.0, _IMPORTS if i % 4 < 2 else _LATEST))
             trial = f"{number.name} after {after:.3f} s"
-            yield _signalled([*command, "--model", str(model)], model, number, after, trial)
+            if i % 5 == 4:
+                with tempfile.TemporaryDirectory() as place:
+                    working = [*_working_command(Path(place)), place, "0.1"]
+                    yield _signalled(working, model, number, after, f"{trial}, with workers")
+            else:
+                yield _signalled([*command, "--model", str(model)], model, number, after, trial)
 
 
 def _signalled(command: list[str], model: Path, number: signal.Signals, after: float, trial: str) -> Outcome:
@@ -83,9 +170,10 @@ def _signalled(command: list[str], model: Path, number: signal.Signals, after: f
     try:
         _, said = process.communicate(timeout=90)
     except subprocess.TimeoutExpired:
-        process.kill()
+        ended = process.poll() is not None  # workers that are left behind hold the pipes
+        os.killpg(process.pid, signal.SIGKILL)
         process.communicate()
-        return Outcome("hang", trial)
+        return Outcome("orphan" if ended else "hang", trial)
     if "Traceback" in said and _is_ours(said):
         return Outcome("traceback", trial, said[-300:])
     if model.exists():
@@ -93,11 +181,13 @@ def _signalled(command: list[str], model: Path, number: signal.Signals, after: f
             dc.Decoupling.load(model)
         except dc.DecouplingError as error:
             return Outcome("lost", trial, str(error))
-    try:
-        os.killpg(process.pid, 0)
-    except ProcessLookupError:
-        return Outcome(FINE, trial)
-    return Outcome("orphan", trial)
+    end = time.monotonic() + _ENDS_WITHIN
+    while _group_lives(process.pid):
+        if time.monotonic() > end:
+            os.killpg(process.pid, signal.SIGKILL)
+            return Outcome("orphan", trial)
+        time.sleep(0.1)
+    return Outcome(FINE, trial)
 
 
 def _is_ours(said: str) -> bool:

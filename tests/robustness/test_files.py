@@ -5,6 +5,7 @@ import pytest
 
 import decoupling as dc
 from decoupling._support._memory import LIMIT_VARIABLE
+from decoupling.samples.readers._parquet import ParquetTable
 from tests.robustness.corpus import SPECIAL, WHOLE, damaged, read
 from tests.robustness.outcome import FINE
 
@@ -29,6 +30,8 @@ def test_whole_files_are_read(ending, tmp_path):
     path.write_bytes(WHOLE[ending]())
     if ending == "safetensors":
         assert dc.Decoupling.load(path).ranks == (2, 2)
+    elif ending == "h5":
+        assert dc.Samples.from_hdf5(path).n_samples == 12
     else:
         columns = {} if ending in ("npz", "mat") else {"inputs": ["a", "b"], "outputs": ["c", "d"]}
         assert dc.Samples.load(path, **columns).n_samples == 12
@@ -56,3 +59,21 @@ def test_very_many_columns_are_looked_up_and_not_searched(tmp_path):
     found = dc.Samples.load(path, outputs="y", jacobians=False)
     assert found.n_inputs == n and found.inputs[:2] == ("x0", "x1")  # and not the derivative
     assert dc.Samples.load(path, inputs=[f"x{i}" for i in range(n)], jacobians=False).outputs == ("y",)
+
+
+def test_names_of_a_parquet_file_are_listed_once(tmp_path):
+    """The list is made anew at every look: half a minute for twenty thousand columns."""
+    path, looks = tmp_path / "t.parquet", []
+    path.write_bytes(WHOLE["parquet"]())
+    table = ParquetTable(path)
+
+    class Schema:
+        field = table._schema.field
+
+        @property
+        def names(self, names=tuple(table._schema.names)):
+            looks.append(1)
+            return names
+
+    table._schema = Schema()
+    assert table.read([0, 1, 2, 3])[0].shape == (12, 4) and len(looks) == 1

@@ -1,13 +1,17 @@
 """What belongs to the whole process is as it was, also when several threads come and go."""
 
 import copy
+import os
 import pickle
+import subprocess
+import sys
 import threading
 import warnings
 
 import matplotlib as mpl
 import numpy as np
 import pytest
+import scipy.linalg  # noqa: F401 (brings a BLAS of its own, which the first fit would load between two looks)
 from threadpoolctl import threadpool_info, threadpool_limits
 
 import decoupling as dc
@@ -69,6 +73,28 @@ def test_blas_has_one_thread_until_the_last_has_left():
         left.set()
         thread.join(10)
     assert seen and set(seen) == {1}
+
+
+def test_every_blas_has_one_thread_in_fits():
+    """NumPy and SciPy bring a library each, and SciPy's comes late."""
+    script = """
+import numpy as np, decoupling as dc
+from threadpoolctl import threadpool_info, threadpool_limits
+seen = set()
+def look(**values):
+    seen.update((library["filepath"], library["num_threads"]) for library in threadpool_info())
+X = np.linspace(-1, 1, 20)[:, None]
+samples = dc.Samples(X, F=X**2, J=2 * X[:, :, None])
+options = {"solver": dc.Constr(max_steps=2), "n_starts": 1}
+for _ in range(2):  # a library that came between two fits counts too
+    threadpool_limits(2, user_api="blas")
+    dc.decouple(samples, 1, 2, progress=look, **options)
+    import scipy.linalg
+assert len(seen) == len(threadpool_info()) and {number for _, number in seen} == {1}, seen
+"""
+    environment = os.environ | {"OMP_NUM_THREADS": "2", "OPENBLAS_NUM_THREADS": "2"}
+    done = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.parametrize("scope", [silenced, lambda: as_errors(UserWarning)])

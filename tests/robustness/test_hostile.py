@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 
 import decoupling as dc
 from decoupling._support._shown import shown
-from tests.robustness.doors import ARGUMENTS, MODEL, X, knock
-from tests.robustness.hostile import HOSTILE, EvilRepr
+from decoupling.samples.readers._any_file import _listed
+from tests.robustness.doors import ARGUMENTS, DOORS, MODEL, X, knock
+from tests.robustness.hostile import HOSTILE, TEXTS, EvilRepr
 from tests.robustness.outcome import FINE
 from tests.robustness.run import fuzz
 
@@ -27,6 +28,16 @@ def test_every_door_takes_or_refuses_every_argument(tmp_path_factory, where, val
 
 def test_calls_without_the_checks_of_tests():
     fuzz("calls", count=500, seed=11)
+
+
+def test_hostile_paths_write_nothing_where_the_tests_run(tmp_path, monkeypatch):
+    folder, here = tmp_path / "folder", tmp_path / "here"
+    here.mkdir()
+    monkeypatch.chdir(here)
+    for door in (door for door in DOORS if door.path is not None):
+        for value in TEXTS:
+            knock(door, {"path": value}, folder)
+    assert {path.name for path in tmp_path.iterdir()} == {"folder", "here"} and not list(here.iterdir())
 
 
 @pytest.mark.parametrize("name", ["__call__", "jacobian", "inner_inputs"])
@@ -65,3 +76,30 @@ def test_tensors_with_gradients_and_short_floats_are_taken():
     np.testing.assert_array_equal(dc.Samples(short, F=short).X, short.double().numpy())
     sklearn_like = dc.DecouplingRegressor(ranks=1, degrees=1, n_starts=1).fit(tensor, tensor[:, 0])
     assert np.isfinite(sklearn_like.predict(tensor)).all()
+
+
+def test_factors_of_huge_and_tiny_tensors_are_those_of_ordinary_ones():
+    J = dc.systems.f2().jacobian(np.random.default_rng(0).uniform(-1.0, 1.0, (30, 3)))
+    for scale in (1e-300, 2.0**40, 1e290):
+        fit = dc.paratuck(scale * J, (2, 2))
+        assert fit.error < 1e-20
+        np.testing.assert_allclose(fit.paratuck.to_tensor() / scale, J, rtol=1e-6, atol=1e-6 * np.abs(J).max())
+    with pytest.raises(dc.InputError, match="at most 100000"):
+        dc.paratuck(J, 2**63)
+
+
+def test_names_for_columns_of_an_archive_must_be_a_list():
+    for names in (np.int8(3), slice(None), iter("ab"), np.array("ab"), [np.zeros(2)]):
+        with pytest.raises(dc.InputError, match="`inputs` must be the name of a column or a list of names"):
+            _listed("inputs", names)
+    assert _listed("inputs", np.array(["a", "b"])) == ("a", "b") and _listed("inputs", 3) == (3,)
+
+
+def test_bytes_are_no_ranks():
+    with pytest.raises(dc.InputError, match="must be a tuple of whole numbers"):
+        dc.paratuck(MODEL.jacobian(X), memoryview(b"abc"))
+
+
+def test_counts_of_thousands_of_digits_are_refused_in_words():
+    with pytest.raises(dc.InputError, match="`lags` must be a whole number of at most 9223372036854775807"):
+        dc.sysid.residual_tests(X[:, 0], X[:, 1], lags=10**5000)

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+import decoupling as dc
 from decoupling._support._locks import alone_with
 from decoupling._support._whole_files import named, replace_file, write_text
 
@@ -130,3 +131,27 @@ def test_a_full_disk_says_whose_file_it_was(tmp_path):
     with pytest.raises(OSError, match="no such file") as caught, named(tmp_path / "a.npz"):
         raise OSError(errno.ENOENT, "no such file", "x.csv")
     assert caught.value.filename == "x.csv"
+
+
+def test_a_full_disk_is_told_for_stores_and_pictures(tmp_path, monkeypatch):
+    def full(*_, **__):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    samples = dc.Samples([[0.0], [1.0]], F=[[0.0], [1.0]])
+    monkeypatch.setattr("decoupling.samples.stores._zarr._append", full)
+    monkeypatch.setattr("matplotlib.figure.Figure.savefig", full)
+    figure = dc.systems.f1().plot([[0.0, 0.0], [1.0, 1.0]])
+    for write, path in ((samples.to_zarr, tmp_path / "s.zarr"), (figure.savefig, tmp_path / "p.png")):
+        with pytest.raises(OSError, match="No space left") as caught:
+            write(path)
+        assert caught.value.filename == str(path)
+
+
+def test_private_files_stay_private(tmp_path):
+    path = tmp_path / "model.json"
+    write_text(path, "old")
+    assert path.stat().st_mode & 0o600 == 0o600
+    path.chmod(0o600)
+    write_text(path, "new")
+    assert path.stat().st_mode & 0o777 == 0o600 and path.read_text() == "new"
+    assert list(tmp_path.iterdir()) == [path]

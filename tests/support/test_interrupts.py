@@ -1,5 +1,6 @@
 """Ctrl-C while something is running, in processes of their own."""
 
+import signal
 import subprocess
 import sys
 import textwrap
@@ -7,6 +8,8 @@ import textwrap
 import pytest
 
 import decoupling as dc
+from decoupling._support._interrupts import deferred
+from decoupling._support._workers import watched
 
 HEAD = """
 import os, signal, sys
@@ -163,3 +166,26 @@ def test_what_fails_after_a_press_has_failed_because_of_it():
                 print(type(error).__name__)
     """)
     assert done.stdout.split() == ["RuntimeError", "KeyboardInterrupt"], done.stderr
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_signals_wait_for_the_end_of_a_short_block(number):
+    done = []
+
+    def stop(*_):
+        raise KeyboardInterrupt
+
+    before = signal.signal(number, stop)
+    try:
+        with pytest.raises(KeyboardInterrupt), deferred():
+            signal.raise_signal(number)
+            done.append("whole")
+        assert done == ["whole"] and signal.getsignal(number) is stop
+    finally:
+        signal.signal(number, before)
+
+
+def test_a_worker_whose_parent_has_ended_ends_at_once():
+    code = "import time; from decoupling._support._workers import begin_with; begin_with(2**30); time.sleep(60)"
+    assert subprocess.run([sys.executable, "-c", code], timeout=30).returncode == 1
+    assert watched(1) == {}

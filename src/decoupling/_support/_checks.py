@@ -16,6 +16,7 @@ from ._arrays import read_array
 from ._errors import InputError
 from ._shown import shown
 
+_LARGEST = 2**63 - 1  # nothing is counted beyond, and Python writes no numbers of thousands of digits into messages
 _LAYERS = 1000  # more numbers than a model has layers
 
 
@@ -61,11 +62,11 @@ def as_some_points(name: str, value: object, n_inputs: int) -> ndarray:
     return X
 
 
-def as_count(name: str, value: Any, *, least: int = 1, most: int | None = None) -> int:
+def as_count(name: str, value: Any, *, least: int = 1, most: int = _LARGEST) -> int:
     """Accept a whole number from `least` to `most`."""
     good = isinstance(value, Integral) and not isinstance(value, bool)
-    if not good or value < least or (most is not None and value > most):
-        rule = f"of at most {most}" if good and most is not None and value > most else f"of at least {least}"
+    if not good or not least <= value <= most:
+        rule = f"of at most {most}" if good and value > most else f"of at least {least}"
         raise InputError(f"`{name}` must be a whole number {rule}. Got {shown(value)}.")
     return int(value)
 
@@ -82,16 +83,24 @@ def as_number(name: str, value: Any, *, least: float = 0.0, above: bool = False)
     return number
 
 
-def as_counts(name: str, value: Any, *, least: int = 1, most: int | None = None) -> tuple[int, ...]:
+def as_counts(name: str, value: Any, *, least: int = 1, most: int = _LARGEST) -> tuple[int, ...]:
     """Accept one whole number or a non-empty sequence of them."""
     if isinstance(value, Integral) and not isinstance(value, bool):
         value = (value,)
     listed = value.tolist() if isinstance(value, ndarray) and value.ndim == 1 and value.size <= _LAYERS else value
-    if isinstance(listed, str) or not isinstance(listed, Sequence) or not 0 < len(listed) <= _LAYERS:
+    is_text = isinstance(listed, str | bytes | bytearray | memoryview)  # whose entries are numbers of letters
+    if is_text or not isinstance(listed, Sequence) or not 0 < len(listed) <= _LAYERS:
         raise InputError(
             f"`{name}` must be a tuple of whole numbers, one per layer, such as (2, 2). Got {shown(value)}."
         )
     return tuple(as_count(f"{name}[{i}]", item, least=least, most=most) for i, item in enumerate(listed))
+
+
+def as_flag(name: str, value: Any) -> bool:
+    """Accept True or False."""
+    if not isinstance(value, bool | np.bool_):
+        raise InputError(f"`{name}` must be True or False. Got {shown(value)}.")
+    return bool(value)
 
 
 def is_word(value: Any, words: Collection[str]) -> bool:

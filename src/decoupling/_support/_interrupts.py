@@ -54,6 +54,26 @@ def stoppable(progress: Callable[..., None]) -> Iterator[Callable[..., None]]:
 
 
 @contextmanager
+def deferred() -> Iterator[None]:
+    """A short block that Ctrl-C and `SIGTERM` do not tear apart: what came meanwhile is done at its end."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    came: list[int] = []
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    ours = [number for number, handler in before.items() if callable(handler)]
+    for number in ours:
+        signal.signal(number, lambda which, _: came.append(which))
+    try:
+        yield
+    finally:
+        for number in ours:
+            signal.signal(number, before[number])
+    for which in came:
+        signal.raise_signal(which)
+
+
+@contextmanager
 def whole_or_nothing(boss: int) -> Iterator[None]:
     """A block whose outcome counts only if it was not interrupted: a Ctrl-C that it has caught is raised at its end.
 

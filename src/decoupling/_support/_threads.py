@@ -7,6 +7,7 @@ cores there are. On small problems they are also slower, by orders of magnitude 
 from __future__ import annotations
 
 import functools
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,10 +23,13 @@ _limit: Any = None
 @contextmanager
 def one_thread() -> Iterator[None]:
     """A context in which BLAS uses one thread; the last of several threads to leave it puts back what was before."""
+    # SciPy brings a BLAS of its own. Solvers import it where they need it: a library that comes inside has all threads.
+    import scipy.linalg  # noqa: F401
+
     global _inside, _limit
     with _lock:
         if _inside == 0:
-            _limit = _controller().limit(limits=1)
+            _limit = _controller(len(sys.modules)).limit(limits=1)
         _inside += 1
     try:
         yield
@@ -37,6 +41,7 @@ def one_thread() -> Iterator[None]:
                 _limit = None
 
 
-@functools.cache
-def _controller() -> ThreadpoolController:
-    return ThreadpoolController()  # looks through all loaded libraries: slow, so once
+@functools.lru_cache(maxsize=1)
+def _controller(_modules: int) -> ThreadpoolController:
+    """Looks through all loaded libraries, which is slow: again only where modules were imported since."""
+    return ThreadpoolController()

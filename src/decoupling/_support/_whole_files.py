@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import glob
 import os
-import tempfile
+import secrets
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -32,27 +33,26 @@ def replace_file(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
     """A binary stream whose content takes the place of `path` when the block ends without an error."""
     target = check_target(path)
     _forget_drafts(target)
-    handle, draft = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.{os.getpid()}.")
+    draft = target.with_name(f".{target.name}.{os.getpid()}.{secrets.token_hex(4)}")
     try:
-        with named(target), os.fdopen(handle, "wb") as stream:
+        with named(target), draft.open("xb") as stream:  # with the rights of any new file
             yield stream
-        umask = os.umask(0)
-        os.umask(umask)
-        os.chmod(draft, 0o666 & ~umask)  # mkstemp makes files that only their owner can read
+        if target.exists():
+            draft.chmod(stat.S_IMODE(target.stat().st_mode))  # a file that only its owner can read stays one
         os.replace(draft, target)
     except BaseException:
-        Path(draft).unlink(missing_ok=True)
+        draft.unlink(missing_ok=True)
         raise
 
 
 @contextmanager
-def named(path: Path) -> Iterator[None]:
+def named(path: str | os.PathLike[str]) -> Iterator[None]:
     """Errors of the file system that name no file get this name: a full disk does not say whose."""
     try:
         yield
     except OSError as error:
         if error.filename is None and error.errno is not None:
-            error.filename = str(path)
+            error.filename = os.fspath(path)
         raise
 
 

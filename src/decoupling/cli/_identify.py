@@ -230,7 +230,7 @@ def simulate(
 
     from .._support._whole_files import write_text
     from ..sysid import DecoupledStateSpace, percent_fit
-    from ._screen import say
+    from ._screen import csv_text, say
 
     ss = DecoupledStateSpace.load(model)
     if outputs is None:
@@ -241,8 +241,7 @@ def simulate(
         y_hat = ss.simulate(record.X, record.F[: min(n_init, len(record.F))])
     columns = y_hat[:, None] if y_hat.ndim == 1 else y_hat
     names = outputs or ss.step.outputs[ss.n_states :]  # type: ignore[index]
-    lines = [",".join(f"{name}_hat" for name in names), *(",".join(map(repr, row)) for row in columns.tolist())]
-    text = "\n".join(lines) + "\n"
+    text = csv_text((f"{name}_hat" for name in names), columns.tolist())
     if target is None:
         click.echo(text, nl=False)
         return

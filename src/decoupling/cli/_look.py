@@ -58,16 +58,20 @@ def _show(found: Look, file: str) -> None:
 
 
 def _asked(question: str, proposed: tuple[str, ...], known: tuple[str, ...]) -> tuple[str, ...]:
-    """Names of columns, asked for until all of them are known."""
+    """Names of columns, asked for until all of them are known; shown, and typed, without what a terminal obeys."""
+    from ..model._names import labels
+
+    meant = dict(zip(labels(known), known, strict=True))
+    shown = {name: text for text, name in meant.items()}
 
     def checked(text: str) -> tuple[str, ...]:
         names = name_list(text)
         for name in names:
-            if name not in known:
-                raise click.BadParameter(f"{name!r} is not one of {', '.join(known)}.")
-        return names
+            if name not in meant:
+                raise click.BadParameter(f"{name!r} is not one of {', '.join(meant)}.")
+        return tuple(meant[name] for name in names)
 
-    quoted = ",".join(f'"{name}"' if "," in name else name for name in proposed)
+    quoted = ",".join(f'"{text}"' if "," in text else text for text in (shown[name] for name in proposed))
     answer: tuple[str, ...] = click.prompt(question, default=quoted, value_proc=checked)
     return answer
 

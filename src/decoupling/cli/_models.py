@@ -52,16 +52,13 @@ def predict(model: str, file: str, inputs: tuple[str, ...] | None, target: str |
     \b
     decouple predict model.safetensors new.csv --to predicted.csv
     """
-    import csv
-    import io
-
     import numpy as np
 
     from .._support._errors import InputError, SampleFileError
     from .._support._whole_files import check_target, write_text
     from ..model._names import names
     from ..samples.readers._any_file import open_table
-    from ._screen import say
+    from ._screen import csv_text, say
 
     if target is not None:
         check_target(target)
@@ -79,14 +76,11 @@ def predict(model: str, file: str, inputs: tuple[str, ...] | None, target: str |
     rows = np.full((len(X), f.n_outputs), np.nan)
     whole = np.isfinite(X).all(axis=1)
     rows[whole] = f(X[whole])
-    stream = io.StringIO()
-    writer = csv.writer(stream, lineterminator="\n")
-    writer.writerow(name.text for name in names("outputs", f.outputs, "y", f.n_outputs))
-    writer.writerows(["" if value != value else repr(value) for value in row] for row in rows.tolist())
+    text = csv_text((name.text for name in names("outputs", f.outputs, "y", f.n_outputs)), rows.tolist())
     if target is None:
-        click.echo(stream.getvalue(), nl=False)
+        click.echo(text, nl=False)
     else:
-        write_text(target, stream.getvalue())
+        write_text(target, text)
         say(f"Written: {target}, {len(rows)} rows.")
     for note in _notes(f, X[whole], len(X)):
         say(note, err=True)

@@ -47,6 +47,11 @@ def output_options(command: Command) -> Command:
     return click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")(command)
 
 
+def _is_plain_word(name: str) -> bool:
+    """Whether a shell takes this for one word and nothing else."""
+    return not name.startswith("-") and all(letter.isalnum() or letter in "_-.+:/%@" for letter in name)
+
+
 class GivenFile(click.ParamType):  # type: ignore[type-arg]
     """A file to read; whoever reads it says what is wrong with it."""
 
@@ -90,7 +95,8 @@ class NameList(click.ParamType):  # type: ignore[type-arg]
             table = open_table(Path(ctx.params.get("file") or ""))
         except (DecouplingError, OSError):
             return []
-        names = () if table is None else table.names
+        # A shell puts names into the line as they are, where it would obey $(...) or a line break.
+        names = () if table is None else filter(_is_plain_word, table.names)
         taken = before.split(",")
         return [
             CompletionItem(f"{before},{name}" if before else name)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from .._support._json import plain
-from ..model._names import printable
+from ..model._names import label, printable
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -26,6 +26,18 @@ def print_json(content: Any) -> None:
 def say(text: str, *, err: bool = False) -> None:
     """Text for a person, without codes that a terminal would obey."""
     click.echo(printable(text), err=err)
+
+
+def csv_text(names: Iterable[str], rows: Iterable[Iterable[float]]) -> str:
+    """A table as CSV, in which NaN is empty; names are labels, since it may be printed."""
+    import csv
+    import io
+
+    stream = io.StringIO()
+    writer = csv.writer(stream, lineterminator="\n")
+    writer.writerow(label(name) for name in names)
+    writer.writerows(["" if value != value else repr(value) for value in row] for row in rows)
+    return stream.getvalue()
 
 
 def print_table(table: Table) -> None:

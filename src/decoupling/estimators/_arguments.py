@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from numbers import Number
 from typing import Any
 
 import numpy as np
@@ -32,11 +33,25 @@ def as_weights(sample_weight: Any, X: ndarray) -> Float[ndarray, " S"]:
     """Weights as scikit-learn checks them; numbers that no float holds, and negative ones, are refused."""
     try:
         weights = np.asarray(_check_sample_weight(_taken(sample_weight), X, dtype=np.float64))
-    except OverflowError as error:
-        raise InputError(f"`sample_weight` must hold finite numbers. Got {shown(error)}.") from error
+    except (ValueError, TypeError):
+        raise
+    except Exception as error:
+        raise InputError(
+            f"`sample_weight` must hold finite numbers that fit into memory. Got {shown(error)}."
+        ) from error
     if np.any(weights < 0.0):
         raise InputError(f"`sample_weight` must hold numbers of at least 0. Got {weights.min():.3g}.")
     return weights
+
+
+def as_targets(y: ndarray) -> ndarray:
+    """Targets as scikit-learn leaves them: fields and long floats pass there, and texts that are numbers."""
+    if y.dtype.kind not in "fiubUS":
+        raise InputError(f"`y` must hold real numbers. Got entries of type {y.dtype}.")
+    long = y.dtype.kind == "f" and y.dtype.itemsize > np.dtype(np.float64).itemsize
+    if long and np.any(np.abs(y) > np.finfo(np.float64).max):
+        raise InputError("`y` must hold numbers that a float of 64 bits holds. Got larger ones.")
+    return y
 
 
 def weighted(samples: Samples, weights: Float[ndarray, " S"]) -> Samples:
@@ -51,6 +66,12 @@ def weighted(samples: Samples, weights: Float[ndarray, " S"]) -> Samples:
 
 
 def _taken(value: Any) -> Any:
-    """Tensors as arrays, whatever gradients and short floats they have; the rest is for scikit-learn to look at."""
+    """Tensors as arrays, and masked arrays without masked entries; the rest is for scikit-learn to look at.
+
+    Scikit-learn itself drops the mask, and takes what is behind it for numbers.
+    """
+    if isinstance(value, Number):
+        raise InputError(f"`X` and `y` must be arrays, one row per sample. Got {shown(value)}.")
     is_tensor = type(value).__module__.partition(".")[0] == "torch"
-    return read_array("Tensors must have numbers", value) if is_tensor else value
+    ours = is_tensor or isinstance(value, np.ma.MaskedArray)
+    return read_array("Arrays must have numbers", value) if ours else value

@@ -29,7 +29,7 @@ from sklearn.base import BaseEstimator, RegressorMixin  # noqa: E402
 from sklearn.utils import check_random_state  # noqa: E402
 from sklearn.utils.validation import check_is_fitted  # noqa: E402
 
-from ._arguments import as_weights, validated, weighted  # noqa: E402
+from ._arguments import as_targets, as_weights, validated, weighted  # noqa: E402
 from ._beyond import BOUNDED, InputRange, as_outside, with_tails  # noqa: E402
 
 _STARTS = 32  # of the default solver: a fit of a few hundred samples takes about a second
@@ -145,7 +145,7 @@ class DecouplingRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         X, y = validated(
             self, X, y, dtype=np.float64, multi_output=True, y_numeric=True, ensure_min_samples=2, order="C"
         )
-        F = np.asarray(y, dtype=np.float64).reshape(len(X), -1)
+        F = np.asarray(as_targets(y), dtype=np.float64).reshape(len(X), -1)
         names = usable_names(getattr(self, "feature_names_in_", None))
         samples = Samples(X, F=F, J=_as_jacobians(jacobian, F, X), inputs=names, outputs=called)
         if sample_weight is not None:

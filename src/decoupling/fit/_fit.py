@@ -21,7 +21,7 @@ from ..samples._canonical import canonical_at
 from ..samples._jacobians import held
 from ..samples._samples import Samples
 from ..samples._weights import check_all_outputs_count
-from ..solvers import AbstractSolver, Problem, Solution, VarPro
+from ..solvers import AbstractSolver, Problem, Solution, StartRow, VarPro
 from ..solvers._exact import exact_below
 from ..solvers._free_parameters import n_free
 from ..solvers._overview import Extent
@@ -38,6 +38,7 @@ from ._settings import Settings
 _LARGEST = 1e100  # of the data: their squares are added up
 _LARGE = 0.01  # squared errors below are small, whatever a start had
 _WORSE = 1e4  # times the squared error of its start: digits were lost; sums that are taken otherwise differ by less
+_MORE = 1.1  # times the squared error of its start: sums that are taken otherwise differ by less in all but odd cases
 _REWRITTEN = 100.0  # times what rounding of the data explains: a model in other units has lost a digit
 _NO_VALUES = "Only Jacobians were given: they leave the constants of the last layer open, so these are 0."
 
@@ -108,7 +109,8 @@ def fit(
                 solution, notes=(*solution.notes, shaped.note), n_effective=shaped.n_effective
             )
     left = Measure.of(samples, standard=not as_given).squares(model, samples) if samples.in_memory else ()
-    cancelled = () if as_given else _cancellation(solution, left, samples)
+    best = None if as_given else _chosen_row(solution, left, samples)
+    cancelled = _cancellation(best, left, samples)
     for note in cancelled:
         warn(note, stacklevel=3)
     return Result(
@@ -116,7 +118,8 @@ def fit(
         _honest(solution.status, left, samples),
         solution.lam,
         solution.history,
-        solution.starts,
+        # With shapes or validation samples, the model is not the best iterate of a start.
+        _true_rows(solution.starts, best if wishes is None and validation is None else None, left, samples),
         solution.path,
         (*notes, *solution.notes, *cancelled),
         samples,
@@ -140,14 +143,11 @@ def _honest(status: Status, left: tuple[float, ...], samples: Samples) -> Status
     return Status.JACOBIANS_EXACT if values_missed else Status.CONVERGED
 
 
-def _cancellation(solution: Solution, left: tuple[float, ...], samples: Samples) -> tuple[str, ...]:
+def _cancellation(best: StartRow | None, left: tuple[float, ...], samples: Samples) -> tuple[str, ...]:
     """A word where the model is further from the samples than the solver knew: its terms cancel each other."""
-    rows = [row for row in solution.starts if row.lam == solution.lam and np.isfinite(row.objective)]
-    if not left or not rows or solution.ridge > 0.0 or solution.n_effective is not None or samples.weights is not None:
+    if best is None:
         return ()
-    best = min(rows, key=lambda row: row.objective)
-    terms = ((samples.has_jacobians, best.error_jacobian), (samples.has_values, best.error_values))
-    known = [error for there, error in terms if there]
+    known = _known(best, samples)
     least = _REWRITTEN * exact_below(samples)
     if not any(now > max(_WORSE * was + least, _LARGE) for now, was in zip(left, known, strict=False)):
         return ()
@@ -156,6 +156,38 @@ def _cancellation(solution: Solution, left: tuple[float, ...], samples: Samples)
         f"and its start had {np.nanmax(known):.2g}. Large terms may cancel each other: lower the ranks or degrees, or "
         "take another basis or solver.",
     )
+
+
+def _chosen_row(solution: Solution, left: tuple[float, ...], samples: Samples) -> StartRow | None:
+    """The start that the model comes from, where its errors and those of the model mean the same."""
+    rows = [row for row in solution.starts if row.lam == solution.lam and np.isfinite(row.objective)]
+    if not left or not rows or solution.ridge > 0.0 or solution.n_effective is not None or samples.weights is not None:
+        return None
+    return min(rows, key=lambda row: row.objective)
+
+
+def _known(row: StartRow, samples: Samples) -> list[float]:
+    """What a solver said of a start: the errors of Jacobians and of values, where there are such."""
+    terms = ((samples.has_jacobians, row.error_jacobian), (samples.has_values, row.error_values))
+    return [error for there, error in terms if there]
+
+
+def _true_rows(
+    starts: tuple[StartRow, ...], best: StartRow | None, left: tuple[float, ...], samples: Samples
+) -> tuple[StartRow, ...]:
+    """The table of starts, with the errors of the model where it is further off than its start: digits were lost."""
+    if best is None:
+        return starts
+    names = [*(["error_jacobian"] if samples.has_jacobians else []), *(["error_values"] if samples.has_values else [])]
+    least = _REWRITTEN * exact_below(samples)
+    known = zip(names, left, _known(best, samples), strict=False)
+    worse = {name: now for name, now, was in known if now > _MORE * was + least}
+    true = dataclasses.replace(
+        best,
+        error_jacobian=worse.get("error_jacobian", best.error_jacobian),
+        error_values=worse.get("error_values", best.error_values),
+    )
+    return tuple(true if row is best else row for row in starts)
 
 
 def _check_points(samples: Samples, extent: Extent | None) -> None:

@@ -17,7 +17,7 @@ import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
-from .._support._checks import as_number, as_some_points
+from .._support._checks import as_number, as_some_points, is_word
 from .._support._errors import InputError
 from .._support._progress import progress_callback
 from .._support._shown import shown
@@ -218,10 +218,10 @@ def _kinds(curves: Sequence[str] | None) -> tuple[Kind, ...]:
     if curves is None:
         return KINDS
     known = {kind.name: kind for kind in KINDS}
-    given = [curves] if isinstance(curves, str) else list(curves)
-    wrong = [name for name in given if name not in known]
+    given = [curves] if isinstance(curves, str) else list(curves) if isinstance(curves, Sequence) else []
+    wrong = [name for name in given if not is_word(name, known)]
     if wrong or not given:
-        raise InputError(f"`curves` must be some of {', '.join(known)}. Got {wrong[0] if wrong else given!r}.")
+        raise InputError(f"`curves` must be some of {', '.join(known)}. Got {shown(wrong[0] if wrong else curves)}.")
     return tuple(known[name] for name in given)
 
 

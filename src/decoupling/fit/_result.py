@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
-from .._support._checks import as_array
+from .._support._checks import as_array, as_flag
 from .._support._errors import InputError
 from ..bases import AbstractBasis
 from ..model._decoupling import Decoupling
@@ -258,7 +258,7 @@ class Result:
         """
         from ..report import band_errors, plot_functions
 
-        errors = band_errors(*self._known, smoothed=self._smoothed) if bands else None
+        errors = band_errors(*self._known, smoothed=self._smoothed) if as_flag("bands", bands) else None
         return plot_functions(self.decoupling, self.samples.shown.X, errors=errors, dark=dark)
 
     def plot_history(self, *, dark: bool = False) -> Figure:

@@ -333,8 +333,8 @@ def _check(samples: Any, solver: Any, n_folds: Any) -> None:
         raise InputError(f"`samples` must be dc.Samples(X, F=F, J=J). Got {type(samples).__name__}.")
     if as_count("n_folds", n_folds, least=2) > samples.n_samples:
         raise InputError(
-            f"`n_folds` must not be above the number of samples, {samples.n_samples}. Got {n_folds}: lower it, or give "
-            "more samples."
+            f"`n_folds` must not be above the number of samples, {samples.n_samples}. Got {shown(n_folds)}: "
+            "lower it, or give more samples."
         )
     if not isinstance(solver, AbstractSolver):
         raise InputError(f"`solver` must be a solver such as dc.VarPro() or dc.Constr(). Got {shown(solver)}.")

@@ -410,8 +410,11 @@ class Decoupling(ReadOnlyArrays):
         range of the output. Far above 1, functions cancel each other, and none of them means much by itself.
         """
         points = as_some_points("X", X, self.n_inputs)
-        parts = np.abs(self.W[-1]) * np.ptp(self.g[-1].values(self.arguments(points)[-1]), axis=0)
-        total = np.ptp(self.values(points), axis=0)[:, None]
+        with np.errstate(all="ignore"):
+            parts = np.abs(self.W[-1]) * np.ptp(self.g[-1].values(self.arguments(points)[-1]), axis=0)
+            total = np.ptp(self.values(points), axis=0)[:, None]
+        if not (np.isfinite(parts).all() and np.isfinite(total).all()):
+            raise InputError(_NOT_FINITE)
         return float(np.max(np.divide(parts, total, out=np.zeros_like(parts), where=total > _ROUNDING * parts)))
 
     # What its functions are

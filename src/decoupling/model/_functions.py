@@ -173,14 +173,16 @@ class Functions(ReadOnlyArrays):
 
     def shifted(self, shift: Float[ndarray, " r"]) -> Functions:
         """u -> g_j(u + shift_j): another domain and nothing else."""
-        return Functions(self.layer.bases, self.C, self.domain - np.asarray(shift)[:, None], self.outside)
+        return Functions(self.layer.bases, self.C, self.domain - self._one_each("shift", shift)[:, None], self.outside)
 
     def stretched(self, factor: Float[ndarray, " r"]) -> Functions:
         """u -> g_j(u / factor_j), for factors other than 0: another domain.
 
         Negative factors turn the functions around, which needs other coefficients; see `turns_around`.
         """
-        scale = np.asarray(factor)
+        scale = self._one_each("factor", factor)
+        if not np.all(scale):
+            raise InputError(f"`factor` must be {self.rank} numbers other than 0. Got {shown(factor)}.")
         domain = np.sort(self.domain * scale[:, None], axis=1)
         C, around = self.C, scale < 0.0
         if np.any(around):
@@ -188,6 +190,12 @@ class Functions(ReadOnlyArrays):
                 raise InputError(f"`factor` must be positive: functions of {self.basis!r} cannot be turned around.")
             C = np.where(around[:, None], self._turned, self.C)
         return Functions(self.layer.bases, C, domain, self.outside)
+
+    def _one_each(self, name: str, value: object) -> Float[ndarray, " r"]:
+        array = as_array(name, value, (str(self.rank),))
+        if len(array) != self.rank:
+            raise InputError(f"`{name}` must be {self.rank} numbers, one per function. Got {len(array)}.")
+        return array
 
     @cached_property
     def _turned(self) -> Float[ndarray, "r e"]:

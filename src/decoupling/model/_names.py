@@ -72,7 +72,7 @@ def names(argument: str, given: Any, letter: str, size: int) -> tuple[Name, ...]
         raise InputError(f"`{argument}` must be {size} names. Got {shown(given)}.")
     if len({unicodedata.normalize("NFKC", name) for name in listed}) != size:
         raise InputError(f"`{argument}` must be {size} different names. Got {shown(given)}.")
-    return tuple(Name(text, given=str(name)) for text, name in zip(_labels(listed), listed, strict=True))
+    return tuple(Name(text, given=str(name)) for text, name in zip(labels(listed), listed, strict=True))
 
 
 def _texts(given: Any) -> list[str] | None:
@@ -124,7 +124,7 @@ def as_c_comment(name: str) -> str:
     return re.sub(r"\?(?=\?)", "? ", whole)  # no trigraphs, of which ??/ is a backslash
 
 
-def _labels(given: Collection[str]) -> list[str]:
+def labels(given: Collection[str]) -> list[str]:
     """Labels, numbered where they have become the same."""
     found: dict[str, None] = {}
     for text in map(label, given):

@@ -16,7 +16,7 @@ import numpy as np
 from jaxtyping import Float, Int
 from numpy import ndarray
 
-from .._support._checks import as_some_points
+from .._support._checks import as_flag, as_some_points
 from ..fit._result import Result
 from ..model._decoupling import Decoupling
 from ..model._names import Name, names
@@ -176,7 +176,7 @@ class Layout:
         model, samples = shown_model(result), result.samples.shown
         smoothed = result.n_effective is not None
         known = (model, samples, result.solver.fixed, result.ridge)
-        errors = band_errors(*known, smoothed=smoothed) if bands else None
+        errors = band_errors(*known, smoothed=smoothed) if as_flag("bands", bands) else None
         return cls.of(model, samples.X, inputs=inputs, outputs=outputs, errors=errors)
 
 

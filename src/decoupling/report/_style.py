@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import io
+import os
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
 import matplotlib as mpl
 from matplotlib.figure import Figure
+
+from .._support._checks import as_flag
+from .._support._whole_files import named
 
 # Okabe and Ito's palette, those first that stand out from white.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
@@ -57,7 +61,8 @@ class Picture(Figure):
 
     def savefig(self, fname: Any, **options: Any) -> None:
         """Write a file, on the figure's own paper unless told otherwise: the user's may suit other ink."""
-        super().savefig(fname, **{"facecolor": self.get_facecolor(), **options})
+        with named(fname) if isinstance(fname, str | os.PathLike) else nullcontext():
+            super().savefig(fname, **{"facecolor": self.get_facecolor(), **options})
 
     def _repr_png_(self) -> bytes:
         stream = io.BytesIO()
@@ -68,7 +73,7 @@ class Picture(Figure):
 @contextmanager
 def house_style(*, dark: bool = False) -> Iterator[Look]:
     """Our settings for one figure, none of them left behind. Colours are all set: the user's may be for other paper."""
-    look = DARK if dark else LIGHT
+    look = DARK if as_flag("dark", dark) else LIGHT
     papers = ("figure.facecolor", "axes.facecolor", "figure.edgecolor", "legend.facecolor")
     inks = ("text.color", "axes.labelcolor", "axes.edgecolor", "axes.titlecolor", "xtick.color", "ytick.color")
     labels: dict[Any, Any] = {

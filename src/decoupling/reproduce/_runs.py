@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from .._support._cluster import spread
-from .._support._interrupts import whole_or_nothing
+from .._support._interrupts import deferred, whole_or_nothing
 from .._support._json import plain
 from .._support._locks import alone_with
 from .._support._whole_files import check_target, named
-from .._support._workers import end_all, end_with
+from .._support._workers import end_all, end_with, watched
 
 Task = TypeVar("Task")
 Outcome = dict[str, Any]
@@ -68,19 +68,25 @@ def _run_missing(
 
     if missing:
         with spread() as on_workers:
-            _run(missing, work, -1 if on_workers else n_jobs, keep)
+            options = {"n_jobs": -1} if on_workers else {"n_jobs": n_jobs, **watched(n_jobs)}
+            _run(missing, work, options, keep)
     return {task: found[task] for task in tasks}
 
 
 def _run(
-    tasks: Sequence[Task], work: Callable[[Task], Outcome], n_jobs: int, keep: Callable[[Task, Outcome], None]
+    tasks: Sequence[Task],
+    work: Callable[[Task], Outcome],
+    options: dict[str, Any],
+    keep: Callable[[Task, Outcome], None],
 ) -> None:
     from joblib import Parallel, delayed
 
-    results: Generator[tuple[Task, Outcome], None, None] = Parallel(n_jobs=n_jobs, return_as="generator_unordered")(
-        delayed(_one)(work, task, os.getpid()) for task in tasks
-    )
+    results: Generator[tuple[Task, Outcome], None, None] | None = None
     try:
+        with deferred():  # workers that are being started are nobody's yet
+            calls = (delayed(_one)(work, task, os.getpid()) for task in tasks)
+            results = Parallel(return_as="generator_unordered", **options)(calls)
+        assert results is not None
         for task, outcome in results:
             keep(task, outcome)
     except BaseException:
@@ -89,7 +95,8 @@ def _run(
     finally:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message=".*tasks which were still being processed")
-            results.close()
+            if results is not None:
+                results.close()
 
 
 def _one(work: Callable[[Task], Outcome], task: Task, boss: int) -> tuple[Task, Outcome]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import abc
 import functools
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +20,7 @@ from numpy import ndarray
 
 from .._support._errors import DataError, InputError
 from .._support._read_only import ReadOnlyArrays
+from .._support._shown import shown
 from ._jacobians import AbstractJacobians, Jacobians, held
 from ._weights import as_weights
 
@@ -466,6 +467,18 @@ def stored_data(
         points.place,
     )
     return StoredData(points, values, jacobians, weights)
+
+
+def as_array_names(arrays: Any) -> dict[str, str] | None:
+    """What the arrays X, F, J and weights are called in a file, where the user says so."""
+    if arrays is None:
+        return None
+    found = dict(arrays) if isinstance(arrays, Mapping) else {}
+    if not found or not all(isinstance(name, str) for pair in found.items() for name in pair):
+        raise InputError(
+            f'`arrays` must say what arrays are called in the file, such as {{"X": "points"}}. Got {shown(arrays)}.'
+        )
+    return found
 
 
 def check_shapes(shapes: dict[str, tuple[int, ...]], place: str) -> None:

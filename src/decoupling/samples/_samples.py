@@ -19,7 +19,7 @@ from .._support._progress import progress_callback
 from .._support._shown import shown
 from .._support._whole_files import replace_file
 from ..model._names import as_names
-from ._data import AbstractData, HeldData
+from ._data import AbstractData, HeldData, as_array_names
 from ._jacobians import AbstractJacobians, Jacobians
 from ._weights import as_weights, kind
 from .readers._frames import column_names
@@ -306,7 +306,7 @@ class Samples:
         """
         from .stores._zarr import open_zarr
 
-        return open_zarr(path, None if arrays is None else dict(arrays), inputs, outputs)
+        return open_zarr(path, as_array_names(arrays), inputs, outputs)
 
     @classmethod
     def from_npy(
@@ -345,7 +345,7 @@ class Samples:
         """
         from .stores._hdf5 import open_hdf5
 
-        return open_hdf5(path, None if arrays is None else dict(arrays), inputs, outputs)
+        return open_hdf5(path, as_array_names(arrays), inputs, outputs)
 
     @classmethod
     def from_parquet(

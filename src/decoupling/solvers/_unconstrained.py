@@ -5,6 +5,7 @@ This is what decoupling adds functions to: the diagonals G are free here, a row 
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -15,6 +16,7 @@ from numpy import ndarray
 
 from .._support._checks import as_array, as_count, as_counts, as_generator, as_number
 from .._support._errors import InputError
+from ..bases._abstract import MOST_FUNCTIONS
 from ..model._paratuck import ParaTuck
 from ._algebraic import cpd_directions
 from ._paratuck2 import decompose, needed_samples
@@ -110,7 +112,7 @@ def paratuck(
     (ParaTuck(L=2, 3-2-2-3, S=30), 'algebraic ParaTuck-2', True)
     """
     tensor = as_array("J", J, ("S", "n", "m"))
-    widths = as_counts("ranks", ranks)
+    widths = as_counts("ranks", ranks, most=MOST_FUNCTIONS)
     if method not in ("auto", "algebra", "als"):
         raise InputError(f'`method` must be "auto", "algebra" or "als". Got {method!r}.')
     as_count("n_starts", n_starts, most=MOST_STARTS)
@@ -119,15 +121,33 @@ def paratuck(
     if not np.any(tensor):
         raise InputError("`J` must not be 0 everywhere: it has no factors to find.")
     generator = as_generator(rng)
+    exponent = int(np.frexp(np.max(np.abs(tensor)))[1])
+    with np.errstate(all="ignore"):  # starts that overflow have an infinite error
+        found = _decomposed(np.ldexp(tensor, -exponent), widths, method, n_starts, max_steps, rtol, generator)
+        *W, last = found.paratuck.W
+        whole = ParaTuck([*W, np.ldexp(last, exponent)], found.paratuck.G)
+    return dataclasses.replace(found, paratuck=whole)
+
+
+def _decomposed(
+    J: ndarray,
+    ranks: tuple[int, ...],
+    method: str,
+    n_starts: int,
+    max_steps: int,
+    rtol: float,
+    rng: np.random.Generator,
+) -> ParaTuckFit:
+    """See `paratuck`; of a tensor whose numbers have squares."""
     best: ParaTuckFit | None = None
-    name, start = ("", None) if method == "als" else _algebraic(tensor, widths, generator)
+    name, start = ("", None) if method == "als" else _algebraic(J, ranks, rng)
     if start is not None:
-        best = _improved(tensor, *start, 0 if method == "algebra" else max_steps, rtol, lambda _: name)
+        best = _improved(J, *start, 0 if method == "algebra" else max_steps, rtol, lambda _: name)
     if method == "algebra":
-        return _given_by_algebra(best, tensor, widths)
+        return _given_by_algebra(best, J, ranks)
     if best is None or best.error > _EXACT:
-        drawn = _drawn(tensor, widths, n_starts, generator)
-        random = _improved(tensor, *drawn, max_steps, rtol, lambda b: f"random start {b + 1}")
+        drawn = _drawn(J, ranks, n_starts, rng)
+        random = _improved(J, *drawn, max_steps, rtol, lambda b: f"random start {b + 1}")
         best = random if best is None or random.error < best.error else best
     return best
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import copy
 import os
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +29,7 @@ from ..bases import AbstractBasis, LayerBasis, Monomial
 from ..fit._layer_bases import layer_bases
 from ..model._decoupling import Decoupling
 from ..model._functions import Outside
+from ..solvers._starts import MOST_STARTS
 from ..write._formula import Kind
 from ..write._stepping import as_language, state_space_source
 from ._beginning import free_parts
@@ -216,7 +217,7 @@ class DecoupledStateSpace:
             such as another `DecoupledStateSpace`, or a `DecoupledNARX`, whose states are past inputs and outputs.
         """
         signals = Signals.read(u, y)
-        starts, steps = as_count("n_starts", n_starts), as_count("max_steps", max_steps)
+        starts, steps = as_count("n_starts", n_starts, most=MOST_STARTS), as_count("max_steps", max_steps)
         length = None if window is None else as_count("window", window, least=2 * self.n_states + 2)
         standard = Standard.of(signals, self.oversample)
         training, judged = _split(signals, validation, self.n_states)
@@ -581,7 +582,7 @@ def _split(signals: Signals, validation: Any, n: int) -> tuple[Signals, Signals]
         u[longest], y[longest] = u[longest][:cut], y[longest][:cut]
         signals = Signals(tuple(u), tuple(y))
     else:
-        parts = tuple(validation) if hasattr(validation, "__iter__") else ()
+        parts = tuple(validation) if isinstance(validation, Iterable) and getattr(validation, "ndim", 1) != 0 else ()
         if len(parts) != 2:
             raise InputError(
                 f"`validation` must be a share between 0 and 1, or a record (u, y). Got {shown(validation)}."

@@ -49,7 +49,8 @@ def save_onnx(
     newest = onnx.defs.onnx_opset_version()
     if not _OLDEST_OPSET <= as_count("opset", opset) <= newest:
         raise InputError(
-            f"`opset` must be one of {_OLDEST_OPSET}, ..., {newest}, as far as the installed onnx knows. Got {opset}."
+            f"`opset` must be one of {_OLDEST_OPSET}, ..., {newest}, as far as the installed onnx knows. Got "
+            f"{shown(opset)}."
         )
     content = _content(model, names, int(opset), _Graph(onnx, dtype)).SerializeToString()
     with replace_file(path) as stream:

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from .. import solvers
+from .._support._checks import as_flag
 from .._support._errors import InputError, ModelFileError
 from .._support._json import plain
 from ..bases import AbstractBasis
@@ -35,7 +36,7 @@ _OWN = "The solver was one of your own, which a file does not hold: VarPro stand
 
 def save_result(result: Result, path: str | os.PathLike[str], *, samples: bool) -> None:
     """Write a result; see `Result.save`."""
-    if samples and not result.samples.in_memory:
+    if as_flag("samples", samples) and not result.samples.in_memory:
         raise InputError(
             "`samples` must be False for samples in a store: they stay there, and are given to Result.load. Got True."
         )

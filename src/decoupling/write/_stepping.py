@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from typing import Literal
 
+from .._support._checks import is_word
 from .._support._errors import InputError
+from .._support._shown import shown
 from ..model._decoupling import Decoupling
 from ._formula import formula
 
@@ -18,11 +20,9 @@ Language = Literal["c", "matlab"]
 
 def as_language(given: object) -> Language:
     """One of the languages that a step is written in."""
-    if given == "c":
-        return "c"
-    if given == "matlab":
-        return "matlab"
-    raise InputError(f'`language` must be "c" or "matlab". Got {given!r}.')
+    if is_word(given, ("c", "matlab")):
+        return "c" if given == "c" else "matlab"
+    raise InputError(f'`language` must be "c" or "matlab". Got {shown(given)}.')
 
 
 def state_space_source(step: Decoupling, n_states: int, language: Language) -> str:

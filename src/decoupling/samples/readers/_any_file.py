@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
 from ..._support._checks import as_path
 from ..._support._errors import InputError, SampleFileError
 from ..._support._shown import shown
+from .._data import as_array_names
 from ..stores._hdf5 import open_hdf5
 from ..stores._zarr import open_zarr
 from ._arrays import ArraysTable, read_npy, read_npz, renamed, samples_of_arrays
@@ -47,6 +48,7 @@ def read_samples(
         if flag is not None and not isinstance(flag, bool):
             raise InputError(f"`{argument}` must be True or False. Got {shown(flag)}.")
     check_order(order)
+    theirs = as_array_names(arrays)
     file = as_path("path", path)
     for endings, open_store in _STORES:
         if str(path).rstrip("/").lower().endswith(endings):
@@ -55,7 +57,7 @@ def read_samples(
                     raise InputError(
                         f"`{argument}` must be left out for the store {path}, which has arrays X, F and J."
                     )
-            return Reading(open_store(path, None if arrays is None else dict(arrays), None, None))
+            return Reading(open_store(path, theirs, None, None))
     if not file.is_file():
         what = "It is a directory" if file.is_dir() else "There is no such file"
         raise SampleFileError(f"`{file}` must be a file with samples ({KINDS}). {what}.")
@@ -72,11 +74,11 @@ def read_samples(
         table = ArraysTable(file, columns, notes=(f"`{file}` {_NUMBERED}",) if numbered else ())
     else:
         as_samples = inputs is None and outputs is None
-        found = _archive(file, ending, as_samples and arrays is None)
-        if arrays is not None:
-            found = renamed(file, found, arrays)
+        found = _archive(file, ending, as_samples and theirs is None)
+        if theirs is not None:
+            found = renamed(file, found, theirs)
         table = ArraysTable(file, found)
-        given = [_listed(name) for name in (inputs, outputs)]
+        given = [_listed("inputs", inputs), _listed("outputs", outputs)]
         if as_samples or ("X" in found and not any(name in table.names for listed in given for name in listed or ())):
             called = {"inputs": given[0], "outputs": given[1]}
             return samples_of_arrays(file, found, called, jacobians=jacobians, drop_missing=drop_missing, order=order)
@@ -85,8 +87,15 @@ def read_samples(
     return samples_of(table, inputs, outputs, jacobians=jacobians, drop_missing=drop_missing)
 
 
-def _listed(given: Any) -> tuple[Any, ...] | None:
-    return None if given is None else (given,) if isinstance(given, str) else tuple(given)
+def _listed(argument: str, given: Any) -> tuple[Any, ...] | None:
+    if given is None or isinstance(given, str | int):
+        return None if given is None else (given,)
+    if not isinstance(given, Collection) or getattr(given, "ndim", 1) != 1:
+        raise InputError(f"`{argument}` must be the name of a column or a list of names. Got {shown(given)}.")
+    listed = tuple(given)
+    if not all(isinstance(name, str | int) for name in listed):  # arrays and frames compare entry by entry
+        raise InputError(f"`{argument}` must be the name of a column or a list of names. Got {shown(given)}.")
+    return listed
 
 
 def _archive(file: Path, ending: str, as_samples: bool) -> Any:

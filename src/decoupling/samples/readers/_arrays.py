@@ -156,7 +156,8 @@ class ArraysTable(AbstractTable):
         return "row"
 
     def read(self, columns: Sequence[int]) -> tuple[Float[ndarray, "S k"], Int[ndarray, " S"]]:
-        names = [self.names[j] for j in columns]
+        listed = self.names
+        names = [listed[j] for j in columns]
         for name in names:
             array = self._columns[name]
             if array.ndim != 1 or array.dtype.kind not in "fiub":

@@ -66,7 +66,8 @@ class ParquetTable(AbstractTable):
     def read(self, columns: Sequence[int]) -> tuple[Float[ndarray, "S k"], Int[ndarray, " S"]]:
         self.check_numbers(columns)
         check_declared(self.source, 8.0 * sum(self.row_groups) * len(columns), SampleFileError)
-        names = [self._schema.names[j] for j in columns]
+        listed = self._schema.names  # made anew every time
+        names = [listed[j] for j in columns]
         try:
             with self._parquet.ParquetFile(self._path) as file:
                 table = file.read(columns=sorted(set(names)))

@@ -22,6 +22,7 @@ from ...model._names import label
 from .._samples import Samples
 
 _SHOWN = 5  # rows named in a message
+_MOST_COLUMNS = 10**9  # no table has more
 _LISTED = 30  # columns named in a message
 _COMPARED = 1000  # columns whose names are compared with a wrong one
 _ENTRIES = ("d{y}/d{x}", "d{y}_d{x}")  # names of derivatives; the second where a slash is not allowed
@@ -126,9 +127,16 @@ def _as_names(argument: str, given: Any) -> tuple[str, ...] | None:
         return None
     names = (given,) if isinstance(given, str | int) else given
     good = isinstance(names, Sequence) and len(names) > 0
-    if not good or not all(isinstance(n, str | int) and not isinstance(n, bool) and str(n).strip() for n in names):
+    if not good or not all(_is_name(n) for n in names):
         raise InputError(f"`{argument}` must be the name of a column or a list of names. Got {shown(given)}.")
     return tuple(str(n).strip() for n in names)
+
+
+def _is_name(given: Any) -> bool:
+    """A text, or the number of a column."""
+    if isinstance(given, str):
+        return bool(given.strip())
+    return isinstance(given, int) and not isinstance(given, bool) and abs(given) < _MOST_COLUMNS
 
 
 def _shown(names: tuple[str, ...]) -> tuple[str, ...]:

@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path as FilePath
 from typing import Any
 
-import numpy as np
-
+from ..._support._arrays import read_array
 from ..._support._checks import as_array
 from ..._support._errors import InputError
+from ..._support._shown import shown
 from .._data import Portion
 from .._samples import Samples
 from ._paths import Path
@@ -38,6 +38,10 @@ def store_samples(samples: Samples, path: Path, dtype: Any, progress: Callable[.
 
 
 def _portions(batches: Iterable[Any]) -> Iterator[Portion]:
+    if not isinstance(batches, Iterable) or getattr(batches, "ndim", 1) == 0:
+        raise InputError(
+            f"`batches` must be a list or a generator of tuples (X, F) or (X, F, J). Got {shown(batches)}."
+        )
     for k, batch in enumerate(batches):
         given = (
             batch if isinstance(batch, tuple | list) else (batch.X, batch.F, batch.J) if _is_samples(batch) else None
@@ -67,7 +71,7 @@ def _is_samples(batch: Any) -> bool:
 
 
 def _axes(F: Any) -> tuple[str, ...]:
-    return ("S",) if F is not None and np.ndim(F) == 1 else ("S", "n")
+    return ("S",) if F is not None and read_array("`F` must be an array", F).ndim == 1 else ("S", "n")
 
 
 def _temporary() -> str:

@@ -12,7 +12,7 @@ from ..._support._errors import DataError, InputError
 from ..._support._extras import needed
 from .._data import AbstractStoredArray, stored_data
 from .._samples import Samples
-from ._paths import Path, as_path, is_remote, opened
+from ._paths import Path, as_path, is_remote, opened, readable
 
 _NAMES = ("X", "F", "J", "weights")
 
@@ -20,17 +20,12 @@ _NAMES = ("X", "F", "J", "weights")
 def _read(path: str, work: Any) -> Any:
     """What `work` finds in the open file; it is closed again, so that nobody holds a lock on it."""
     h5py = needed("h5py", "hdf5", "An HDF5 file")
-    try:
+    with readable(f"`{path}` must be a complete HDF5 file, neither damaged nor still open for writing elsewhere"):
         if is_remote(path):
             with opened(path) as stream, h5py.File(stream, "r") as file:
                 return work(file)
         with h5py.File(path, "r") as file:
             return work(file)
-    except OSError as error:
-        raise DataError(
-            f"`{path}` must be a complete HDF5 file. It cannot be read: {error}. It is damaged, cut off, or still open "
-            "for writing elsewhere."
-        ) from error
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from dataclasses import dataclass
 from typing import Any
@@ -12,7 +13,7 @@ from numpy import ndarray
 from ..._support._errors import DataError, InputError
 from .._data import AbstractStoredArray, stored_data
 from .._samples import Samples
-from ._paths import Path, as_path, is_remote, opened
+from ._paths import Path, as_path, is_remote, opened, readable
 
 
 @dataclass(frozen=True)
@@ -27,22 +28,22 @@ class NpyArray(AbstractStoredArray):
 
     @classmethod
     def open(cls, path: str) -> NpyArray:
-        with opened(path) as stream:
-            try:
-                version = np.lib.format.read_magic(stream)
-                header = (
-                    np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-                )
-                shape, fortran, dtype = header(stream)
-            except ValueError as error:
-                raise DataError(f"`{path}` must be an .npy file, as numpy.save writes it. {error}") from error
+        rule = f"`{path}` must be an .npy file, as numpy.save writes it"
+        with opened(path) as stream, readable(rule):
+            version = np.lib.format.read_magic(stream)
+            header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+            shape, fortran, dtype = header(stream)
             begins = stream.tell()
+        if not shape or min(shape) < 0:
+            raise DataError(f"{rule}, with a row for every sample. Its shape is {shape}.")
         if fortran or dtype.kind not in "fiub":
             got = "Fortran order" if fortran else f"entries of type {dtype}"
             raise InputError(
                 f"`{path}` must hold real numbers in C order. Got {got}: save np.ascontiguousarray(array)."
             )
         array = cls(path, shape, dtype, begins)
+        if array._row == 0:
+            raise InputError(f"`{path}` must hold numbers. Got shape {shape}.")
         if not is_remote(path) and os.stat(path).st_size < begins + array._row * shape[0]:  # noqa: PTH116
             raise DataError(
                 f"`{path}` must hold {shape[0]} samples, as its header says. It is cut off, or still being written: "
@@ -53,7 +54,7 @@ class NpyArray(AbstractStoredArray):
     @property
     def _row(self) -> int:
         """Bytes of one sample."""
-        return int(np.prod(self.shape[1:], dtype=int)) * self.dtype.itemsize
+        return math.prod(self.shape[1:]) * self.dtype.itemsize
 
     def read(self, first: int, stop: int) -> ndarray:
         with opened(self.path) as stream:
@@ -65,9 +66,9 @@ class NpyArray(AbstractStoredArray):
 
 def open_npy(X: Path, F: Path | None, J: Path | None, weights: Path | None, inputs: Any, outputs: Any) -> Samples:
     """Samples in .npy files; see `Samples.from_npy`."""
-    found = [
+    points = NpyArray.open(as_path("X", X, "an .npy file"))
+    others = [
         None if path is None else NpyArray.open(as_path(name, path, "an .npy file"))
-        for name, path in (("X", X), ("F", F), ("J", J), ("weights", weights))
+        for name, path in (("F", F), ("J", J), ("weights", weights))
     ]
-    assert found[0] is not None
-    return Samples.stored(stored_data(found[0], *found[1:]), inputs=inputs, outputs=outputs)
+    return Samples.stored(stored_data(points, *others), inputs=inputs, outputs=outputs)

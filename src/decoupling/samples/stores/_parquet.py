@@ -16,21 +16,17 @@ from .._data import AbstractStoredArray, stored_data
 from .._samples import Samples
 from ..readers._parquet import ParquetTable
 from ..readers._table import roles, shown_names
-from ._paths import Path, as_path, opened
+from ._paths import Path, as_path, opened, readable
 
 
 @functools.lru_cache(maxsize=4)
 def _row_group(path: str, group: int, columns: tuple[str, ...]) -> ndarray:
     """The numbers of some columns of a row group; neighbouring portions may share one."""
     arrow, parquet = needed("pyarrow", "parquet", "A Parquet file"), needed("pyarrow.parquet", "parquet", "It")
-    try:
+    with readable(f"`{path}` must be a complete Parquet file, row group {group} too"):
         with opened(path) as stream:
             table = parquet.ParquetFile(stream).read_row_group(group, columns=sorted(set(columns)))
-    except (arrow.ArrowException, OSError) as error:
-        raise DataError(
-            f"`{path}` must be a complete Parquet file. Row group {group} cannot be read: {error}"
-        ) from error
-    return np.stack([table.column(c).cast(arrow.float64(), safe=False).to_numpy() for c in columns], axis=1)
+        return np.stack([table.column(c).cast(arrow.float64(), safe=False).to_numpy() for c in columns], axis=1)
 
 
 @dataclass(frozen=True)

@@ -7,18 +7,24 @@ import os
 from collections.abc import Iterator
 from typing import Any
 
-from ..._support._errors import DataError, InputError, MissingExtraError
+from ..._support._checks import as_path as as_local_path
+from ..._support._errors import DataError, DecouplingError, InputError, MissingExtraError
 from ..._support._extras import needed
 from ..._support._shown import shown
+from ...model._names import one_line
+
+_LONGEST_REASON = 300  # letters that readers of others may add to a message
 
 Path = str | os.PathLike[str]
 
 
 def as_path(name: str, path: Any, what: str) -> str:
     """A path as a text."""
-    if not isinstance(path, str | os.PathLike) or not os.fspath(path):
+    if isinstance(path, str) and is_remote(path):
+        return path
+    if not isinstance(path, str | os.PathLike) or (isinstance(path, str) and not path):
         raise InputError(f"`{name}` must be the path of {what}. Got {shown(path)}.")
-    return str(os.fspath(path))
+    return str(as_local_path(name, path))
 
 
 def is_remote(path: str) -> bool:
@@ -48,3 +54,15 @@ def opened(path: str) -> Iterator[Any]:
 def cannot_reach(path: str, error: ImportError) -> InputError:
     """fsspec knows the service of an address, but the package for it is not there."""
     return InputError(f"`{path}` must be an address whose service can be reached from here. It cannot be: {error}.")
+
+
+@contextlib.contextmanager
+def readable(rule: str) -> Iterator[None]:
+    """Whatever damaged bytes make a reader of others do is told as what it is: a store that cannot be read."""
+    try:
+        yield
+    except (DecouplingError, ImportError):
+        raise
+    except Exception as error:
+        reason = one_line(str(error))[:_LONGEST_REASON].rstrip(". ") or type(error).__name__
+        raise DataError(f"{rule}. It cannot be read: {reason}.") from error

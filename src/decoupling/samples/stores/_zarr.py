@@ -17,9 +17,10 @@ from numpy import ndarray
 from ..._support._errors import DataError, InputError
 from ..._support._extras import needed
 from ..._support._shown import shown
+from ..._support._whole_files import named
 from .._data import PORTION_ENTRIES, AbstractStoredArray, Portion, finite_rows, stored_data
 from .._samples import Samples
-from ._paths import Path, as_path, cannot_reach
+from ._paths import Path, as_path, cannot_reach, readable
 
 _NAMES = ("X", "F", "J", "weights")
 _COMPLETE = "decoupling_complete"
@@ -33,7 +34,7 @@ def _group(path: str) -> Any:
         return zarr.open_group(path, mode="r")
     except ImportError as error:
         raise cannot_reach(path, error) from error
-    except (OSError, KeyError, ValueError) as error:
+    except Exception as error:  # of damaged metadata
         raise DataError(
             f"`{path}` must be a Zarr group with the arrays X and F or J, as `samples.to_zarr` writes it. It cannot be "
             f"opened: {error or type(error).__name__}"
@@ -73,7 +74,7 @@ class ZarrArray(AbstractStoredArray):
     def read(self, first: int, stop: int) -> ndarray:
         try:
             return np.asarray(_group(self.path)[self.name][first:stop])
-        except (OSError, KeyError, ValueError, RuntimeError) as error:
+        except Exception as error:  # of damaged chunks
             raise DataError(
                 f"`{self.name}` in `{self.path}` must be readable. Samples {first} to {stop - 1} are not: {error}. The "
                 "store is damaged: write it again."
@@ -84,7 +85,11 @@ def open_zarr(path: Path, arrays: dict[str, str] | None, inputs: Any, outputs: A
     """Samples of a Zarr store; see `Samples.from_zarr`."""
     place = as_path("path", path, "a Zarr store")
     _group.cache_clear()  # a store may have been written again since
-    group = _group(place)
+    with readable(f"`{place}` must be a Zarr group with the arrays X and F or J, as `samples.to_zarr` writes it"):
+        return _samples_of(_group(place), place, arrays, inputs, outputs)
+
+
+def _samples_of(group: Any, place: str, arrays: dict[str, str] | None, inputs: Any, outputs: Any) -> Samples:
     called = {name: (arrays or {}).get(name, name) for name in _NAMES}
     for name, there in called.items():
         if (name == "X" or name in (arrays or {})) and there not in group:
@@ -170,13 +175,15 @@ def write_zarr(
         rest = {name: np.concatenate([rest[name], a]) if rest else a for name, a in given.items()}
         whole = _held(rest) - _held(rest) % length
         if whole:
-            _append(arrays, {name: a[:whole] for name, a in rest.items()}, written)
+            with named(place):
+                _append(arrays, {name: a[:whole] for name, a in rest.items()}, written)
             written, rest = written + whole, {name: a[whole:].copy() for name, a in rest.items()}
         progress(done=written, total=n_samples)
     if not arrays:
         raise InputError("There must be at least one batch of samples. Got none.")
     if _held(rest):
-        _append(arrays, rest, written)
+        with named(place):
+            _append(arrays, rest, written)
         written += _held(rest)
     for key, value in zip(("inputs", "outputs"), names, strict=True):
         if value is not None:
