@@ -30,7 +30,7 @@ FOLDER = Path(tempfile.mkdtemp(prefix="fuzz-"))
 
 def begin(corpus: Path) -> None:
     """Files to change, each behind the byte that chooses its kind."""
-    files = [("whole", ending, make()) for ending, make in WHOLE.items()]
+    files = [("whole", ending, WHOLE[ending]()) for ending in ENDINGS]
     files += [(f"special{i}", *file) for i, file in enumerate(SPECIAL.values())]
     for name, ending, content in files:
         if ending in ENDINGS and len(content) < LONGEST:
