@@ -1,6 +1,6 @@
-"""Run all measurements and write docs/benchmarks.md with its figure: `make bench`.
+"""Run all measurements, each into a file of its own in docs/benchmarks, and write the page of them: `make bench`.
 
-`python -m benchmarks --only functions` prints the named ones and writes no page.
+`python -m benchmarks --only network` measures some of them anew; the page keeps the others as they were.
 """
 
 from __future__ import annotations
@@ -17,22 +17,24 @@ MODULES = (large, batch, functions, growth, finiteness, free_run, network, many_
 
 
 def main() -> None:
-    names = {module.__name__.rpartition(".")[2]: module for module in MODULES}
+    modules = {module.__name__.rpartition(".")[2]: module for module in MODULES}
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--output", default="docs", help="directory for benchmarks.md and its figure")
-    parser.add_argument("--only", nargs="+", choices=names, help="print these, and write no page")
+    parser.add_argument("--output", default="docs", help="directory for benchmarks.md and the folder beside it")
+    parser.add_argument("--only", nargs="+", choices=modules, help="measure these")
     asked = parser.parse_args()
     directory = Path(asked.output)
-    sections = []
+    parts = directory / "benchmarks"
+    parts.mkdir(parents=True, exist_ok=True)
     with threadpool_limits(1):
-        for name in asked.only or names:
+        for name in asked.only or modules:
             print(f"{name} ...", flush=True)
-            sections.append(names[name].section(directory))
-            print(sections[-1], flush=True)
-    if asked.only:
-        return
-    text = "\n\n".join([machine.HEADER.format(numpy=np.__version__), *sections])
-    (directory / "benchmarks.md").write_text(text + "\n", encoding="utf-8")
+            text = modules[name].section(directory)
+            (parts / f"{name}.md").write_text(text + "\n", encoding="utf-8")
+            print(text, flush=True)
+    measured = [name for name in modules if (parts / f"{name}.md").exists()]
+    pieces = [f"```{{include}} benchmarks/{name}.md\n```" for name in measured]
+    page = "\n\n".join([machine.HEADER.format(numpy=np.__version__), *pieces])
+    (directory / "benchmarks.md").write_text(page + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -7,8 +7,9 @@ from collections.abc import Callable
 
 HEADER = """# Benchmarks
 
-Written by `make bench`: do not edit. Everything is measured in one run with one BLAS thread (NumPy {numpy}); times are
-the best of several repeats, and what counts are the ratios: seconds depend on the machine and on what else it does."""
+Written by `make bench`: do not edit. Every section is measured in one run with one BLAS thread (NumPy {numpy}); times
+are the best of several repeats, and what counts are the ratios: seconds depend on the machine and on what else it does.
+`python -m benchmarks --only network` measures one section anew; the names are those of the modules."""
 
 
 def best_of(action: Callable[[], object], repeats: int) -> float:

@@ -22,6 +22,7 @@ myst_enable_extensions = ["dollarmath"]
 myst_heading_anchors = 3
 exclude_patterns = [
     "_build",
+    "benchmarks/*",
     "table1/*",
     "recovery/*",
     "selection/*",
