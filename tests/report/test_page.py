@@ -435,7 +435,7 @@ def test_curves_are_told_in_words(function, words):
 
 def test_numbers_are_written_for_people():
     values = (0.0, -1.5, 1234.5, 1e-6, -1e20, 2.5e-13, 1e5)
-    written = ["0", "−1.5", "1.23·10³", "10⁻⁶", "−10²⁰", "2.5·10⁻¹³", "10⁵"]
+    written = ["0", "−1.5", "1230", "10⁻⁶", "−10²⁰", "2.5·10⁻¹³", "10⁵"]
     assert [written_number(value, 3) for value in values] == written
 
 

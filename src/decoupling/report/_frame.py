@@ -109,12 +109,16 @@ def _nice(low: float, high: float, *, whole: bool = False) -> Float[ndarray, " k
 
 
 def written_number(value: float, digits: int) -> str:
-    """A number for people: a true minus sign, and powers of ten as such."""
-    mantissa, _, exponent = f"{value + 0.0:.{digits}g}".replace("-", "−").partition("e")
+    """A number for people: a true minus sign, and powers of ten as such, from 10⁵ on."""
+    text = f"{value + 0.0:.{digits}g}"
+    if "e+0" in text and abs(float(text)) < _PLAIN:
+        text = f"{float(text):.0f}"
+    mantissa, _, exponent = text.replace("-", "−").partition("e")
     if not exponent:
         return mantissa
     power = exponent.removeprefix("+").replace("−0", "−").lstrip("0").translate(_SUPERSCRIPTS)
     return f"{mantissa}·10{power}".replace("1·10", "10") if mantissa in ("1", "−1") else f"{mantissa}·10{power}"
 
 
+_PLAIN = 1e5
 _SUPERSCRIPTS = str.maketrans("0123456789−", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
