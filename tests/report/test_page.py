@@ -153,7 +153,7 @@ def test_a_linear_part_is_told_counted_and_drawn():
         "f(x) ≈ A x + W1 g1(W0 x) + b",
         "2 functions of one variable and 2 tables of weights, plus a linear part, plus a constant for every output: "
         "30 parameters",
-        "the curves are drawn net of it",
+        "Their straight lines were moved into the linear part; the curves are what is left.",
         "The box A x + b is the linear part",
         "times flow",
         "linear=True",
