@@ -135,6 +135,7 @@ def test_a_full_disk_says_whose_file_it_was(tmp_path):
 
 def test_a_full_disk_is_told_for_stores_and_pictures(tmp_path, monkeypatch):
     pytest.importorskip("zarr")
+
     def full(*_, **__):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
