@@ -95,12 +95,8 @@ def _killed_command(folder: Path, after: float, trial: str) -> Outcome:
     time.sleep(after)
     process.kill()
     process.wait()
-    end = time.monotonic() + _ENDS_WITHIN
-    while _group_lives(process.pid):
-        if time.monotonic() > end:
-            os.killpg(process.pid, signal.SIGKILL)
-            return Outcome("orphan", trial)
-        time.sleep(0.1)
+    if not _group_ends(process.pid):
+        return Outcome("orphan", trial)
     before = _finished(folder)
     again = subprocess.run([*command, str(folder), "0"], capture_output=True, text=True)
     done = _finished(folder)
@@ -119,6 +115,17 @@ def _finished(folder: Path) -> list[str]:
     """Whole lines of the store; half of one may end it."""
     store = folder / "store"
     return [line for line in store.read_text().split("\n")[:-1] if line.endswith("}")] if store.exists() else []
+
+
+def _group_ends(group: int) -> bool:
+    """Whether all processes of a group end by themselves; those that do not are killed."""
+    end = time.monotonic() + _ENDS_WITHIN
+    while _group_lives(group):
+        if time.monotonic() > end:
+            os.killpg(group, signal.SIGKILL)
+            return False
+        time.sleep(0.1)
+    return True
 
 
 def _group_lives(group: int) -> bool:
@@ -181,12 +188,8 @@ def _signalled(command: list[str], model: Path, number: signal.Signals, after: f
             dc.Decoupling.load(model)
         except dc.DecouplingError as error:
             return Outcome("lost", trial, str(error))
-    end = time.monotonic() + _ENDS_WITHIN
-    while _group_lives(process.pid):
-        if time.monotonic() > end:
-            os.killpg(process.pid, signal.SIGKILL)
-            return Outcome("orphan", trial)
-        time.sleep(0.1)
+    if not _group_ends(process.pid):
+        return Outcome("orphan", trial)
     return Outcome(FINE, trial)
 
 
