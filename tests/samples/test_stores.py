@@ -1,6 +1,9 @@
 """Samples in stores: the same numbers as in memory, and plain words where something is wrong."""
 
+import functools
+import http.server
 import sys
+import threading
 from itertools import pairwise
 
 import numpy as np
@@ -95,6 +98,30 @@ def test_remote_paths_go_through_fsspec(samples):
     pytest.importorskip("fsspec")
     stored = samples.to_zarr("memory://bucket/data.zarr", progress=False)
     assert np.array_equal(stored.pilot(20).F, samples.pilot(20).F)
+
+
+class Quiet(http.server.SimpleHTTPRequestHandler):
+    def log_message(self, *_):
+        pass
+
+
+@pytest.fixture
+def server(tmp_path):
+    handler = functools.partial(Quiet, directory=str(tmp_path))
+    httpd = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    threading.Thread(target=httpd.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{httpd.server_port}"
+    httpd.shutdown()
+    httpd.server_close()
+
+
+def test_a_store_is_read_from_a_web_server(samples, tmp_path, server):
+    pytest.importorskip("aiohttp")
+    as_zarr(samples, tmp_path)
+    stored = dc.Samples.from_zarr(f"{server}/data.zarr")
+    assert stored.inputs == samples.inputs and np.array_equal(stored.pilot(20).J, samples.pilot(20).J)
+    with pytest.raises(dc.DataError, match="nothing.zarr` must be a Zarr group"):
+        dc.Samples.from_zarr(f"{server}/nothing.zarr")
 
 
 def test_weights_and_single_precision_are_kept(tmp_path):
