@@ -24,7 +24,7 @@ from ._iterate import Iterate
 from ._normal import solve_normal
 from ._overview import Frame
 from ._problem import Problem
-from ._refinement import RightSide
+from ._refinement import InRows, RightSide
 from ._sweep import Surroundings, add_value_term, explicit_residual, seen, value_residual, visited_domain
 from ._updates import (
     combine,
@@ -209,7 +209,7 @@ def coefficient_task(
     H, b = diagonal_equations(A, weighted_gram(A, problem.weights), K, N)
     Phi, dPhi = tables_on(layers[l], new.domain[l], z @ new.W[l].mT)
     last = l == len(layers) - 1
-    right = RightSide(problem, list(new.W), [*G, *G_old[l:]], l, None)
+    right = RightSide(problem, list(new.W), [*G, *G_old[l:]], l, InRows.of(problem, new.W[0], None))
     around = Surroundings(H, b, Phi, dPhi, old.W[-1] if last else None, problem.F if last else None, A, right)
     gram, rhs = update.equations(problem, around, lam)
     assert with_values(around, lam) is None or last

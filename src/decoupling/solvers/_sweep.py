@@ -19,7 +19,7 @@ from ..bases import LayerBasis
 from ..samples._jacobians import held
 from ._iterate import Iterate
 from ._problem import Problem
-from ._refinement import RightSide
+from ._refinement import InRows, RightSide
 from ._updates import (
     combine,
     diagonal_equations,
@@ -92,11 +92,12 @@ def sweep(problem: Problem, state: Iterate, lam: float, update_coefficients: Coe
     P = A[0] * G[0][:, :, None, :]
     W[0] = update_input_factor(J, P, weigh(P, weights), state.A)
     K, N = first_right_products(problem, W[0], state.A)
+    rows = InRows.of(problem, W[0], state.A)
     z, F = problem.X, values_left(problem, state.A)
     for l in range(L):
         H, b = diagonal_equations(A[l], AA[l], K, N)
         W_L, known = (W[L], F) if l == L - 1 else (None, None)
-        right = RightSide(problem, W, G, l, state.A)
+        right = RightSide(problem, W, G, l, rows)
         domain[l], C[l], G[l], z = update_layer(
             problem, z @ W[l].mT, H, b, W_L, known, lam, update_coefficients, A[l], right
         )

@@ -5,8 +5,8 @@ everything to the left and B_s (r x m) everything to the right. The updates neve
 
     K_s = M_s J_s B_s^T   (n x r)      and      N_s = B_s B_s^T   (r x r),
 
-so that J is touched twice per sweep (`_refinement` adds to that from three layers on) and no Kronecker or Khatri-Rao
-product is ever formed. M_s are the weights: besides K they enter through the products A_s^T M_s A_s, called AA, and
+so that J is touched twice per sweep (from three layers on three times, see `_refinement`) and no Kronecker product is
+ever formed. M_s are the weights: besides K they enter through the products A_s^T M_s A_s, called AA, and
 through the equations of W_L.
 `A`, `AA` and `N` may have one sample instead of S where they are the same for all.
 """

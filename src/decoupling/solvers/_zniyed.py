@@ -113,7 +113,7 @@ def zniyed_sweep(problem: Problem, state: Iterate, lam: float) -> Iterate:
     W0 = update_input_factor(problem.J, P, weigh(P, weights), state.A)
     K, N = first_right_products(problem, W0, state.A)
     H, b = diagonal_equations(A, weighted_gram(A, weights), K, N)
-    right = RightSide(problem, [W0, W1], [G], 0, state.A)
+    right = RightSide(problem, [W0, W1], [G], 0)
     domain, C, G, R = update_layer(problem, problem.X @ W0.mT, H, b, W1, F, lam, projected, A, right)
     new = Iterate.unrated([W0, W1], [domain], [C], [G], R, state.A)
     return finished(problem, new, lam, *output_equations(K * G[:, :, None, :], N * outer(G), weights))
