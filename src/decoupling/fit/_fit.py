@@ -98,6 +98,7 @@ def fit(
         notes = (*notes, _NO_VALUES)
     with progress_callback(progress, "Decoupling") as report, one_thread():
         solution = solve(n_starts=count, rng=generator, progress=report)
+        del solve  # and with it the data in standard units
         model = solution.decoupling if solution.as_is else canonical_at(solution.decoupling, samples)
         if wishes is not None:
             problem = Problem.build(samples, layers, linear=linear, standard=not as_given)

@@ -12,7 +12,9 @@ from ..model._decoupling import Decoupling
 from ..model._units import Units
 from ..samples._samples import Samples
 from ..solvers._standard import standard_units
-from ..solvers._weighting import weighted_mean, weighted_squares
+from ..solvers._weighting import some, weighted_mean, weighted_squares
+
+_BLOCK_ENTRIES = 250_000  # numbers of Jacobians at a time: 2 MB
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,8 +35,7 @@ class Measure:
         share = _seen(samples.weights)
         sizes, counts = [], []
         if samples.J is not None:
-            assert isinstance(samples.J, ndarray)
-            sizes.append(_square(units.jacobians(samples.J), samples) or 1.0)
+            sizes.append(_jacobian_square(units, samples, None) or 1.0)
             counts.append(share * samples.J.size)
         if samples.F is not None:
             spread = (samples.F - weighted_mean(samples.F, samples.weights)) / units.y_scale
@@ -47,7 +48,7 @@ class Measure:
         sums = []
         with np.errstate(all="ignore"):
             if samples.J is not None:
-                sums.append(_square(self.units.jacobians(samples.J - model.jacobians(samples.X)), samples))
+                sums.append(_jacobian_square(self.units, samples, model))
             if samples.F is not None:
                 sums.append(_square((samples.F - model.values(samples.X)) / self.units.y_scale, samples))
         return tuple(s / size if np.isfinite(s) else np.inf for s, size in zip(sums, self.sizes, strict=True))
@@ -55,6 +56,17 @@ class Measure:
 
 def _square(table: Float[ndarray, "S *shape"], samples: Samples) -> float:
     return float(weighted_squares(table[None], samples.weights)[0])
+
+
+def _jacobian_square(units: Units, samples: Samples, model: Decoupling | None) -> float:
+    """That of the Jacobians, less those of a model; a block of samples at a time, so that no table as large is made."""
+    J = samples.J
+    assert isinstance(J, ndarray)
+    step, total = max(1, _BLOCK_ENTRIES // (J.shape[1] * J.shape[2])), 0.0
+    for rows in (slice(first, first + step) for first in range(0, len(J), step)):
+        left = J[rows] if model is None else J[rows] - model.jacobians(samples.X[rows])
+        total += float(weighted_squares(units.jacobians(left)[None], some(samples.weights, rows))[0])
+    return total
 
 
 def _seen(weights: Float[ndarray, "S *outputs"] | None) -> float:

@@ -57,7 +57,9 @@ class Units:
         return (F - self.y_centre) / self.y_scale
 
     def jacobians(self, J: Float[ndarray, "S n m"]) -> Float[ndarray, "S n k"]:
-        return (J @ self.back.T) / self.y_scale[:, None]
+        standard: ndarray = J @ self.back.T
+        standard /= self.y_scale[:, None]
+        return standard
 
     # Models
 

@@ -87,7 +87,7 @@ class ArrayJacobians(AbstractJacobians):
 
     @property
     def largest(self) -> float:
-        return float(np.max(np.abs(self.J)))
+        return float(max(np.max(self.J), -np.min(self.J)))
 
     def portions(self) -> Iterator[tuple[slice, Float[ndarray, "s n m"]]]:
         yield slice(0, len(self.J)), self.J
@@ -99,8 +99,10 @@ class ArrayJacobians(AbstractJacobians):
         return self.J[rows]
 
     def times(self, U: Float[ndarray, "m k"], rows: Float[ndarray, " n"] | None = None) -> Float[ndarray, "S n k"]:
-        product = self.J @ U
-        return product if rows is None else product * rows[:, None]
+        product: ndarray = self.J @ U
+        if rows is not None:
+            product *= rows[:, None]
+        return product
 
 
 class StoredJacobians(AbstractJacobians):
