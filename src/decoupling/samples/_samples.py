@@ -19,8 +19,9 @@ from .._support._progress import progress_callback
 from .._support._shown import shown
 from .._support._whole_files import replace_file
 from ..model._names import as_names
-from ._data import AbstractData, HeldData, as_array_names
+from ._data import AbstractData, HeldData
 from ._jacobians import AbstractJacobians, Jacobians
+from ._stored import as_array_names
 from ._weights import as_weights, kind
 from .readers._frames import column_names
 

@@ -10,7 +10,7 @@ from typing import Any
 from ..._support._checks import as_path
 from ..._support._errors import InputError, SampleFileError
 from ..._support._shown import shown
-from .._data import as_array_names
+from .._stored import as_array_names
 from ..stores._hdf5 import open_hdf5
 from ..stores._zarr import open_zarr
 from ._arrays import ArraysTable, read_npy, read_npz, renamed, samples_of_arrays

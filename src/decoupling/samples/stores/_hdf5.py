@@ -10,8 +10,8 @@ from numpy import ndarray
 
 from ..._support._errors import DataError, InputError
 from ..._support._extras import needed
-from .._data import AbstractStoredArray, stored_data
 from .._samples import Samples
+from .._stored import AbstractStoredArray, stored_data
 from ._paths import Path, as_path, is_remote, opened, readable
 
 _NAMES = ("X", "F", "J", "weights")

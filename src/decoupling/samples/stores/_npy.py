@@ -11,8 +11,8 @@ import numpy as np
 from numpy import ndarray
 
 from ..._support._errors import DataError, InputError
-from .._data import AbstractStoredArray, stored_data
 from .._samples import Samples
+from .._stored import AbstractStoredArray, stored_data
 from ._paths import Path, as_path, is_remote, opened, readable
 
 

@@ -12,8 +12,8 @@ from numpy import ndarray
 
 from ..._support._errors import DataError
 from ..._support._extras import needed
-from .._data import AbstractStoredArray, stored_data
 from .._samples import Samples
+from .._stored import AbstractStoredArray, stored_data
 from ..readers._parquet import ParquetTable
 from ..readers._table import roles, shown_names
 from ._paths import Path, as_path, opened, readable

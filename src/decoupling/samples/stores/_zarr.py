@@ -18,8 +18,9 @@ from ..._support._errors import DataError, InputError
 from ..._support._extras import needed
 from ..._support._shown import shown
 from ..._support._whole_files import named
-from .._data import PORTION_ENTRIES, AbstractStoredArray, Portion, finite_rows, stored_data
+from .._data import PORTION_ENTRIES, Portion, finite_rows
 from .._samples import Samples
+from .._stored import AbstractStoredArray, stored_data
 from ._paths import Path, as_path, cannot_reach, readable
 
 _NAMES = ("X", "F", "J", "weights")
