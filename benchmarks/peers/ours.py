@@ -14,7 +14,7 @@ from .exchange import Contest, Row
 
 RANKS = (2, 3)
 MODELS = {
-    "silverbox": ("Silverbox, 2 functions", "Silverbox, 3 functions", "Silverbox, 3 states"),
+    "silverbox": ("Silverbox, 2 functions", "Silverbox, 3 functions", "Silverbox, 4 states"),
     "tanks": ("Cascaded tanks",),
     "wiener-hammerstein": ("Wiener-Hammerstein",),
 }
@@ -36,7 +36,7 @@ def state_space(name: str, contest: Contest) -> Iterator[Row]:
         seconds = time.process_time() - began
         n_functions = sum(ss.step.ranks)
         words = f"{ss.n_states} states, {n_functions} function{'s' * (n_functions > 1)}"
-        yield _row(f"decoupling: state space, {words}", ss, contest, seconds, ss.canonical().n_parameters)
+        yield _row(f"decoupling: state space, {words}", ss, contest, seconds, ss.n_canonical)
 
 
 def narx(name: str, contest: Contest) -> Iterator[Row]:

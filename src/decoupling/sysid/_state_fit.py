@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
+from .._support._errors import InputError
+from .._support._shown import shown
 from ..model._decoupling import Decoupling
 from ._records import Pieces, run
 from ._search import Found, StateSpaceStart, initial_state
@@ -73,7 +76,7 @@ def in_measured_units(found: Found, standard: Standard, signals: Signals, everyt
     assert x0 is not None
     points = np.concatenate([points[:, :n], points[:, n:] * standard.u_size + standard.u_mean], axis=1)
     y = np.concatenate(signals.y)
-    names = _names(n, signals.n_inputs, signals.n_outputs)
+    names = variable_names(n, signals.n_inputs, signals.n_outputs)
     step = standard.measured(found.fitted.step, n).with_names(*names)
     return StateSpaceFit(
         step,
@@ -93,9 +96,19 @@ def in_measured_units(found: Found, standard: Standard, signals: Signals, everyt
     )
 
 
-def _names(n: int, n_inputs: int, n_outputs: int) -> tuple[list[str], list[str]]:
-    def channels(letter: str, count: int) -> list[str]:
-        return [letter] if count == 1 else [f"{letter}{i + 1}" for i in range(count)]
+def variable_names(
+    n: int, n_inputs: int, n_outputs: int, inputs: Sequence[str] | None = None, outputs: Sequence[str] | None = None
+) -> tuple[list[str], list[str]]:
+    """Names of (x, u) and of (x+, y); channels without a name are u and y."""
+    u, y = _channels("inputs", "u", n_inputs, inputs), _channels("outputs", "y", n_outputs, outputs)
+    letter = "x" if not {f"x{i + 1}" for i in range(n)} & {*u, *y} else "state"
+    states = [f"{letter}{i + 1}" for i in range(n)]
+    return [*states, *u], [*(f"{x}(t+1)" for x in states), *y]
 
-    states = [f"x{i + 1}" for i in range(n)]
-    return [*states, *channels("u", n_inputs)], [*(f"{x}(t+1)" for x in states), *channels("y", n_outputs)]
+
+def _channels(argument: str, letter: str, count: int, given: Sequence[str] | None) -> list[str]:
+    if given is None:
+        return [letter] if count == 1 else [f"{letter}{i + 1}" for i in range(count)]
+    if isinstance(given, str) or len(given) != count or not all(isinstance(name, str) for name in given):
+        raise InputError(f"`{argument}` must be {count} names, one per channel. Got {shown(given)}.")
+    return list(given)

@@ -44,7 +44,7 @@ from ._search import Found, Shape, StateSpaceStart, initial_state, search
 from ._signals import Signals, as_signal
 from ._standard import Standard, plain
 from ._state_file import load_state_space, save_state_space
-from ._state_fit import StateSpaceFit, in_measured_units
+from ._state_fit import StateSpaceFit, in_measured_units, variable_names
 from ._state_functions import read_layers
 from ._validation import held_back
 
@@ -264,10 +264,14 @@ class DecoupledStateSpace:
 
         Initial states do not count.
         """
+        return self.n_canonical if self._is_canonical else self.fitted.n_free
+
+    @property
+    def n_canonical(self) -> int:
+        """Numbers that are left when redundant ones are fixed, as in `canonical`."""
         fitted = self.fitted
         k = len(fitted.rmse) if self.integrating else 0
-        redundant = n_redundant(self._layers, self.n_states, fitted.n_front, k) if self._is_canonical else 0
-        return fitted.n_free - redundant
+        return fitted.n_free - n_redundant(self._layers, self.n_states, fitted.n_front, k)
 
     def linear(self) -> LinearStateSpace:
         """The part without functions: poles, frequency response."""
@@ -297,6 +301,18 @@ class DecoupledStateSpace:
         other = copy.copy(self)
         other._fit = replace(fitted, step=step, x0=fitted.x0 @ back.T, points=points)
         other._is_canonical = True
+        return other
+
+    def with_names(
+        self, inputs: Sequence[str] | None = None, outputs: Sequence[str] | None = None
+    ) -> DecoupledStateSpace:
+        """The same model with these names of inputs and outputs in formulas, pictures, pages and files."""
+        fitted, n = self.fitted, self.n_states
+        step = fitted.step.with_names(
+            *variable_names(n, fitted.step.n_inputs - n, fitted.step.n_outputs - n, inputs, outputs)
+        )
+        other = copy.copy(self)
+        other._fit = replace(fitted, step=step, linear=fitted.linear.with_names(step.inputs, step.outputs))
         return other
 
     def with_outside(self, outside: Outside) -> DecoupledStateSpace:
