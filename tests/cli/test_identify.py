@@ -93,7 +93,7 @@ def test_a_narx_model_is_identified_simulated_and_shown(record, tmp_path):
 def test_a_map_without_memory_is_not_simulated(record, tmp_path):
     import decoupling as dc
 
-    dc.systems.f1().decoupling.save(tmp_path / "map.safetensors")
+    dc.systems.f1().save(tmp_path / "map.safetensors")
     out = call("simulate", tmp_path / "map.safetensors", record)
     assert out.exit_code == 1
-    assert "decouple predict" in out.output
+    assert "decouple predict" in str(out.exception)

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
     from ..samples._samples import Samples
 
-_PIECES = 8  # of a spline
 _FUNCTIONS = ("cubic", "quintic", "spline", "tanh", "sigmoid", "saturation", "dead-zone", "relu", "friction")
 
 input_option = click.option(
@@ -117,13 +116,13 @@ def _read(file: str, inputs: tuple[str, ...], outputs: tuple[str, ...]) -> Sampl
 
 
 def _basis(name: str) -> Any:
-    from ..bases import Monomial, Spline
+    from ..bases import Monomial
     from ..sysid import StateFunction
 
     if name.startswith("state-"):
         return StateFunction(_basis(name.removeprefix("state-")))
-    whole = {"cubic": Monomial(3), "quintic": Monomial(5), "spline": Spline(_PIECES)}
-    return whole[name] if name in whole else basis_class(name)
+    degrees = {"cubic": 3, "quintic": 5}
+    return Monomial(degrees[name]) if name in degrees else basis_class(name)
 
 
 def _state_space(
