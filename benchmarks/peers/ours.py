@@ -17,7 +17,7 @@ from decoupling.reproduce._benchmarks import CASES
 from .exchange import Contest, Row
 
 RANKS = (2, 3)
-MEASURED = Path(__file__).parents[2] / "docs" / "dynamic" / "benchmarks.json"
+MEASURED = Path(__file__).parents[2] / "docs" / "dynamic"
 MODELS = {
     "silverbox": ("Silverbox, 2 functions", "Silverbox, 3 functions", "Silverbox, 4 states"),
     "tanks": ("Cascaded tanks",),
@@ -34,7 +34,8 @@ NOTE = (
 
 def state_space(name: str, _: Contest) -> Iterator[Row]:
     """Decoupled state space on one contest, as `decouple reproduce benchmarks` has found it: medians over its seeds."""
-    found = {case["name"]: case for case in json.loads(MEASURED.read_text(encoding="utf-8"))["cases"]}
+    files = sorted(MEASURED.rglob("benchmarks.json"))
+    found = {case["name"]: case for file in files for case in json.loads(file.read_text(encoding="utf-8"))["cases"]}
     for key in MODELS[name]:
         case, runs = CASES[key].model, found[key]["runs"]
         n_functions = len(case["functions"])
