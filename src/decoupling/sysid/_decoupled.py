@@ -20,6 +20,7 @@ from ..model._functions import Functions, Outside
 from ..write._formula import Kind
 from ..write._stepping import as_language, narx_source
 from ._abstract import AbstractNARX, Training
+from ._dynamics import narx_dynamics
 from ._free_run import Step, step_of
 from ._narx_file import load_narx, save_narx
 from ._realisation import n_lagged, realised
@@ -207,11 +208,8 @@ class DecoupledNARX(AbstractNARX):
             self.result.report(path, title=title if self._is_as_fitted else f"{title}, before {changes}")
             return
         from ..report import write_dynamic_report
-        from ._dynamics import narx_dynamics
-        from ._polynomial import PolynomialNARX
 
-        linear = PolynomialNARX(n_u=self.lags.n_u, n_y=self.lags.n_y, degree=1).fit(u, y)
-        shown = narx_dynamics(self, linear, u, y)
+        shown = narx_dynamics(self, u, y)
         write_dynamic_report(shown, path, title=title, formula=self.formula(), command=command)
 
     def __repr__(self) -> str:

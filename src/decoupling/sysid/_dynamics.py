@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from numpy import ndarray
 from .._support._errors import InputError
 from .._support._warnings import silenced
 from ..model._decoupling import Decoupling
+from ._arx import linear_model, linear_run
 from ._judgement import noise_floor, percent_fit, residual_tests
 from ._linear import LinearStateSpace
 from ._movable import Along
@@ -31,8 +33,8 @@ def dynamics(model: Any, u: Any = None, y: Any = None) -> Dynamics:
     rows = [(r.start, 100.0 * r.training, 100.0 * r.validation, r.steps, r.chosen) for r in fitted.starts]
     return _shown(
         _record(model, u, y),
-        model,
-        model.linear_twin(),
+        model.simulate,
+        model.linear_twin().simulate,
         fitted.step,
         fitted.points,
         facts=[("states", f"{n}"), ("parameters", counts)],
@@ -44,15 +46,16 @@ def dynamics(model: Any, u: Any = None, y: Any = None) -> Dynamics:
     )
 
 
-def narx_dynamics(model: Any, linear: Any, u: Any, y: Any) -> Dynamics:
-    """A `DecoupledNARX` on a record, beside a linear model with the same lags."""
-    lags, X = model.lags, model.training.X
+def narx_dynamics(model: Any, u: Any, y: Any) -> Dynamics:
+    """A `DecoupledNARX` on a record, beside a linear model with the same lags that is fitted to it one step ahead."""
+    lags, X, signals = model.lags, model.training.X, Signals.read(u, y)
+    linear = linear_model(lags, signals)
     m, order = lags.n_inputs, f"{lags.n_u} past inputs and {lags.n_y} past outputs"
     points = np.concatenate([X[:, m:], X[:, :m]], axis=1)
     return _shown(
-        Signals.read(u, y),
-        model,
-        linear,
+        signals,
+        model.simulate,
+        lambda a, b: linear_run(linear, lags, a, b, model.training.believable),
         model.step.net_of_linear(points) if model.step.n_layers == 1 else model.step,
         points,
         facts=[("looks back on", order), ("parameters", f"{model.n_parameters}")],
@@ -66,8 +69,8 @@ def narx_dynamics(model: Any, linear: Any, u: Any, y: Any) -> Dynamics:
 
 def _shown(
     signals: Signals,
-    model: Any,
-    linear_model: Any,
+    simulate: Callable[[ndarray, ndarray], ndarray],
+    simulate_linear: Callable[[ndarray, ndarray], ndarray],
     step: Decoupling,
     points: Float[ndarray, "k m"],
     *,
@@ -83,7 +86,7 @@ def _shown(
     n, p = step.n_outputs - outputs.shape[1], outputs.shape[1]
     k = min(_INIT, max(n, len(outputs) // 4))
     with silenced():  # an escape is told in the verdict
-        simulated, linear = (_two_dimensional(some.simulate(inputs, outputs[:k])) for some in (model, linear_model))
+        simulated, linear = (_two_dimensional(some(inputs, outputs[:k])) for some in (simulate, simulate_linear))
     e = np.nan_to_num(outputs - simulated)
     tests = residual_tests(inputs, e, min(25, len(e) // 3))
     rmse, rmse_linear = (
