@@ -38,7 +38,7 @@ def test_every_case_has_a_target_for_each_test():
     assert {name: len(case.targets) for name, case in CASES.items()} == {
         "Silverbox, 2 functions": 3,
         "Silverbox, 3 functions": 3,
-        "Silverbox, 3 states": 3,
+        "Silverbox, 4 states": 3,
         "Silverbox, oversampled": 3,
         "Cascaded tanks": 1,
         "Wiener-Hammerstein": 1,

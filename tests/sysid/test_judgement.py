@@ -54,3 +54,13 @@ def test_the_size_of_a_known_system_is_suggested():
     assert "2 states and 1 functions" in str(found)
     assert len(found.rows) == 4
     assert found.plot().axes
+
+
+def test_sizes_beyond_that_of_an_exact_system_are_tried_too():
+    u = np.random.default_rng(0).uniform(-1, 1, 600)
+    y = np.zeros(600)
+    for t in range(2, 600):
+        y[t] = 1.2 * y[t - 1] - 0.5 * y[t - 2] + 0.3 * u[t - 1] - 0.1 * y[t - 1] ** 3
+    found = dc.sysid.suggest(u, y, n_states=(2, 3), functions=[dc.Monomial(3)], n_starts=1, progress=False)
+    assert {row.n_states for row in found.rows} == {2, 3}
+    assert found.chosen.n_states == 2

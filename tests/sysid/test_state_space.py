@@ -12,7 +12,7 @@ from decoupling.sysid._minimal import n_redundant
 from decoupling.sysid._movable import Movable
 from decoupling.sysid._records import Pieces, normal_equations, run, sensitivities
 from decoupling.sysid._search import initial_state
-from decoupling.sysid._states import linear_step, with_state
+from decoupling.sysid._states import in_smaller_steps, linear_step, with_state
 from decoupling.sysid._subspace import subspace
 
 from .systems import duffing
@@ -228,6 +228,63 @@ def test_oversampling_keeps_the_measured_times():
     causal = dc.sysid.DecoupledStateSpace(1, [dc.Monomial(3)]).fit(u, y, n_starts=1, progress=False)
     assert model.simulate(u, y[:20]).shape == y.shape
     assert model.fitted.rmse[0] < 0.2 * causal.fitted.rmse[0]
+
+
+def test_smaller_steps_meet_a_linear_model_of_constant_inputs():
+    rng = np.random.default_rng(3)
+    A = np.array([[0.8, 0.2], [-0.2, 0.7]])
+    step = linear_step(A, rng.standard_normal((2, 1)), rng.standard_normal((1, 2)), rng.standard_normal((1, 1)))
+    step = step.with_parts(offset=rng.standard_normal(3))
+    x, u = rng.standard_normal(2), np.array([0.7])
+    small, at = in_smaller_steps(step, 2, 3), x
+    assert_allclose(small.values(np.append(x, u)[None])[0, 2:], step.values(np.append(x, u)[None])[0, 2:])
+    for _ in range(3):
+        at = small.values(np.append(at, u)[None])[0, :2]
+    assert_allclose(at, step.values(np.append(x, u)[None])[0, :2], atol=1e-12)
+
+
+def corner(T=1200):
+    """A kink between two filters, run eight times per sample: more harmonics than the samples hold."""
+    rng, t = np.random.default_rng(5), np.arange(8 * T)
+    w = rng.uniform(0.02, 0.6, 25)
+    fine = np.sum([np.sin(v * t / 8 + p) for v, p in zip(w, rng.uniform(0, 6, 25), strict=True)], axis=0) / 5
+    a, b = np.zeros(8 * T), np.zeros(8 * T)
+    for k in range(1, 8 * T):
+        a[k] = a[k - 1] + (fine[k - 1] - a[k - 1]) / 20
+        b[k] = b[k - 1] + (max(a[k - 1], 0.0) - b[k - 1]) / 12
+    return fine[::8], b[::8]
+
+
+def test_functions_between_linear_blocks_may_run_twice_per_sample():
+    u, y = corner()
+    options = {"functions": [dc.Spline(12)], "feedback": False}
+    once, twice = (
+        dc.sysid.DecoupledStateSpace(2, oversample=M, **options).fit(u, y, n_starts=3, progress=False) for M in (1, 2)
+    )
+    assert twice.fitted.rmse[0] < 0.7 * once.fitted.rmse[0]
+    assert twice.fitted.n_free == once.fitted.n_free
+    ended = dc.sysid.DecoupledStateSpace(2, oversample=2, **options)
+    with pytest.warns(dc.DecouplingWarning, match="max_seconds"):
+        ended.fit(u, y, n_starts=3, max_seconds=1e-3, progress=False)
+    assert np.isfinite(ended.simulate(u, y[:20])).all()
+
+
+def test_channels_have_names_in_formulas_and_files(fitted, tmp_path):
+    named = fitted.with_names(["valve"], ["level"])
+    assert "valve" in named.formula()
+    assert "level =" in named.formula()
+    named.save(tmp_path / "m.safetensors")
+    assert "valve" in dc.sysid.DecoupledStateSpace.load(tmp_path / "m.safetensors").formula()
+    assert "state1(t+1) =" in fitted.with_names(["x1"]).formula()
+    with pytest.raises(dc.InputError, match="`outputs` must be 1 names"):
+        fitted.with_names(outputs="level")
+
+
+def test_states_that_no_output_sees_are_counted_and_shown(tmp_path):
+    u, y = spring(400)  # one state explains everything
+    model = dc.sysid.DecoupledStateSpace(2, [dc.Monomial(3)]).fit(u, y, n_starts=1, progress=False)
+    assert model.n_canonical < model.n_parameters
+    model.report(tmp_path / "page.html")
 
 
 def test_the_same_seed_gives_the_same_model():

@@ -135,6 +135,7 @@ def _state_space(
     report_path: str | None,
 ) -> dict[str, Any]:
     from ..sysid import DecoupledStateSpace, percent_fit, suggest
+    from ..sysid._dynamics import dynamics
 
     u, y = record.X, record.F
     assert y is not None  # columns of outputs were named
@@ -143,7 +144,7 @@ def _state_space(
     if states is None:
         suggestion = suggest(u, y, functions=bases, rng=fit["rng"], progress=fit["progress"])
         states, reason = suggestion.chosen.n_states, suggestion.reason
-    model = DecoupledStateSpace(states, bases, **options).fit(u, y, **fit)
+    model = DecoupledStateSpace(states, bases, **options).fit(u, y, **fit).with_names(record.inputs, record.outputs)
     if model_path is not None:
         model.save(model_path)
     if report_path is not None:
@@ -151,9 +152,10 @@ def _state_space(
     simulated = model.simulate(u, y[: min(50, len(y) // 4)])
     return {
         "model": repr(model),
+        "verdict": dynamics(model).verdict,
         "n_states": states,
         "reason": reason,
-        "parameters": {"canonical": model.canonical().n_parameters, "free": model.n_parameters},
+        "parameters": {"canonical": model.n_canonical, "free": model.n_parameters},
         "rmse": model.fitted.rmse,
         "linear_rmse": model.fitted.linear_rmse,
         "percent_fit": percent_fit(y, simulated),
@@ -180,7 +182,7 @@ def _narx(
     if model_path is not None:
         model.save(model_path)
     if report_path is not None:
-        model.report(report_path)
+        model.report(report_path, u, y, title="Identified model", command=command_line())
     simulated = model.simulate(u, y[: min(50, len(y) // 4)])
     return {
         "model": repr(model),
@@ -202,6 +204,8 @@ def _tell(found: dict[str, Any], *, as_json: bool, quiet: bool) -> None:
         if found.get("reason"):
             say(found["reason"])
         say(found["model"])
+        if "verdict" in found:
+            say(found["verdict"])
         for key, label in (("rmse", "Error"), ("linear_rmse", "Error of the linear model"), ("percent_fit", "Fit (%)")):
             if key in found:
                 say(f"{label}: {', '.join(f'{value:.4g}' for value in found[key])}")
@@ -209,9 +213,16 @@ def _tell(found: dict[str, Any], *, as_json: bool, quiet: bool) -> None:
 
 
 @click.command()
-@click.argument("model")
+@click.argument("model", type=GivenFile())
 @click.argument("file", type=GivenFile())
-@input_option
+@click.option(
+    "--input",
+    "inputs",
+    type=name_list,
+    metavar="NAME,...",
+    default=None,
+    help="Columns that are inputs. By default those named as in training.",
+)
 @click.option(
     "--output",
     "outputs",
@@ -222,33 +233,86 @@ def _tell(found: dict[str, Any], *, as_json: bool, quiet: bool) -> None:
 )
 @click.option("--n-init", type=click.IntRange(min=1), default=50, show_default=True, help="Outputs to begin with.")
 @click.option("--to", "target", metavar="FILE", type=FileName(".csv"), default=None, help="Write the outputs here.")
+@click.option(
+    "--report",
+    "report_path",
+    metavar="FILE",
+    type=FileName(".html", ".htm"),
+    default=None,
+    help="Page about this run; needs --output.",
+)
 def simulate(
-    model: str, file: str, inputs: tuple[str, ...], outputs: tuple[str, ...] | None, n_init: int, target: str | None
+    model: str,
+    file: str,
+    inputs: tuple[str, ...] | None,
+    outputs: tuple[str, ...] | None,
+    n_init: int,
+    target: str | None,
+    report_path: str | None,
 ) -> None:
-    """Run MODEL, a file of `decouple identify`, freely on the inputs in FILE; print CSV, or write it with --to."""
+    """Run MODEL, a file of `decouple identify`, freely on the inputs in FILE; print CSV, or write it with --to.
+
+    \b
+    decouple simulate model.safetensors input.csv
+    """
     import numpy as np
 
-    from .._support._whole_files import write_text
-    from ..sysid import DecoupledStateSpace, percent_fit
+    from .._support._whole_files import check_target, write_text
+    from ..sysid import percent_fit
     from ._screen import csv_text, say
 
-    ss = DecoupledStateSpace.load(model)
+    if report_path is not None and outputs is None:
+        raise click.UsageError("--report compares with measured outputs: name them by --output.")
+    for path in (target, report_path):
+        if path is not None:
+            check_target(path)
+    found = _dynamic(model)
+    of_u, of_y = _channels(found)
+    measured = None
     if outputs is None:
-        y_hat = ss.simulate(_inputs(file, inputs))
+        if hasattr(found, "lags"):
+            raise click.UsageError("A NARX model begins with measured outputs: name them by --output.")
+        u = _inputs(file, inputs or of_u)
+        y_hat = found.simulate(u)
     else:
-        record = _read(file, inputs, outputs)
+        record = _read(file, inputs or of_u, outputs)
         assert record.F is not None
-        y_hat = ss.simulate(record.X, record.F[: min(n_init, len(record.F))])
+        u, measured = record.X, record.F
+        y_hat = found.simulate(u, measured[: min(n_init, len(measured))])
     columns = y_hat[:, None] if y_hat.ndim == 1 else y_hat
-    names = outputs or ss.step.outputs[ss.n_states :]  # type: ignore[index]
-    text = csv_text((f"{name}_hat" for name in names), columns.tolist())
+    text = csv_text((f"{name}_hat" for name in outputs or of_y), columns.tolist())
+    if report_path is not None:
+        found.report(report_path, u, measured, title=f"Free run of {model}", command=command_line())
     if target is None:
         click.echo(text, nl=False)
         return
     write_text(target, text)
     say(f"Written: {target}, {len(columns)} samples.")
-    if outputs is not None and np.isfinite(columns).all():
-        say(f"Fit (%): {', '.join(f'{value:.4g}' for value in percent_fit(record.F, columns))}")
+    if measured is not None and np.isfinite(columns).all():
+        say(f"Fit (%): {', '.join(f'{value:.4g}' for value in percent_fit(measured, columns))}")
+
+
+def _dynamic(path: str) -> Any:
+    """A model with memory: state space or NARX."""
+    from .._support._errors import InputError
+    from ._models import load_any
+
+    found = load_any(path)
+    if not hasattr(found, "simulate"):
+        raise InputError(
+            f"`{path}` must hold a model with memory, written by `decouple identify`. It holds a map without one: use "
+            "`decouple predict`."
+        )
+    return found
+
+
+def _channels(model: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Names of inputs and outputs."""
+    lags = getattr(model, "lags", None)
+    if lags is not None:
+        now = lags.names[: lags.n_inputs]
+        return tuple(name.removesuffix("(t)") for name in now), tuple(n.removesuffix("(t)") for n in lags.output_names)
+    return model.step.inputs[model.n_states :], model.step.outputs[model.n_states :]
 
 
 def _inputs(file: str, inputs: tuple[str, ...]) -> ndarray:

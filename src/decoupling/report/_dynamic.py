@@ -23,6 +23,8 @@ from ._style import house_style, new_figure
 
 _ZOOM = 200  # samples around the largest output
 _MOST_SAMPLES = 4000  # of a line
+_AUTO = (("auto", 1, "with themselves"),)  # attribute, first lag, title
+_CROSS = (("cross", 0, "with the input before"),)
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,18 +64,28 @@ class Dynamics:
     starts: Sequence[tuple[str, float, float, int, bool]]
     verdict: str
     sentences: Sequence[str]
+    how: str
 
 
 def plot_response(shown: Dynamics, *, dark: bool = False) -> Figure:
     """Measured and simulated outputs, whole and around the largest output, with the error below."""
+    return _response(shown, (slice(None), _zoom(shown)), dark=dark)
+
+
+def _zoom(shown: Dynamics) -> slice:
+    peak = int(np.nanargmax(np.abs(shown.y[:, 0] - shown.y[:, 0].mean())))
+    begin = int(np.clip(peak - _ZOOM // 2, 0, max(0, len(shown.y) - _ZOOM)))
+    return slice(begin, begin + _ZOOM)
+
+
+def _response(shown: Dynamics, parts: Sequence[slice], *, dark: bool = False) -> Figure:
+    """Parts of the record, side by side."""
     p = shown.y.shape[1]
     with house_style(dark=dark) as look:
-        figure = new_figure(8.0, 2.6 * p + 0.4)
-        axes = figure.subplots(2 * p, 2, squeeze=False, height_ratios=[2, 1] * p, sharex="col")
-        peak = int(np.nanargmax(np.abs(shown.y[:, 0] - shown.y[:, 0].mean())))
-        begin = int(np.clip(peak - _ZOOM // 2, 0, max(0, len(shown.y) - _ZOOM)))
+        figure = new_figure(4.0 * len(parts), 2.6 * p + 0.4)
+        axes = figure.subplots(2 * p, len(parts), squeeze=False, height_ratios=[2, 1] * p, sharex="col")
         for o in range(p):
-            for column, part in enumerate((slice(None), slice(begin, begin + _ZOOM))):
+            for column, part in enumerate(parts):
                 t = np.arange(len(shown.y))[part]
                 thin = slice(None, None, max(1, len(t) // _MOST_SAMPLES))
                 y, y_hat, y_linear = (a[part, o] for a in (shown.y, shown.y_hat, shown.y_linear))
@@ -85,7 +97,7 @@ def plot_response(shown: Dynamics, *, dark: bool = False) -> Figure:
                 if column == 0:
                     above.set_ylabel(shown.names[o])
                     below.set_ylabel("error")
-                if o == 0 and column == 1:
+                if o == 0 and part != slice(None):
                     above.legend(frameon=False, fontsize=7)
                     below.legend(frameon=False, fontsize=7)
         for ax in axes[-1]:
@@ -141,13 +153,16 @@ def plot_poles(shown: Dynamics, *, dark: bool = False) -> Figure:
 
 def plot_residuals(shown: Dynamics, *, dark: bool = False) -> Figure:
     """Correlations of the residuals with themselves and with the inputs; a perfect model stays within the band."""
+    return _correlations(shown, _AUTO + _CROSS, dark=dark)
+
+
+def _correlations(shown: Dynamics, which: Sequence[tuple[str, int, str]], *, dark: bool = False) -> Figure:
     with house_style(dark=dark) as look:
-        figure = new_figure(7.0, 2.2)
-        left, right = figure.subplots(1, 2, sharey=True)
-        for ax, values, first, title in (
-            (left, shown.auto, 1, "with themselves"),
-            (right, shown.cross.reshape(len(shown.cross), -1), 0, "with the input before"),
+        figure = new_figure(3.5 * len(which), 2.2)
+        for ax, (name, first, title) in zip(
+            figure.subplots(1, len(which), sharey=True, squeeze=False)[0], which, strict=True
         ):
+            values = getattr(shown, name).reshape(len(getattr(shown, name)), -1)
             lags = np.arange(first, first + len(values))
             ax.axhspan(-shown.band, shown.band, color=look.faint, alpha=0.3, linewidth=0)
             for k, column in enumerate(values.T):
@@ -166,15 +181,17 @@ def write_dynamic_report(
     text = pages.get_template("dynamic.html.j2").render(
         title=title,
         version=__version__,
+        zoomed=min(_ZOOM, len(shown.y)),
         shown=shown,
         formula=formula,
         command=command,
         style=verbatim(pages, "report.css"),
-        response=_svg(plot_response(shown)),
+        response=_svg(_response(shown, [slice(None)])),
+        zoom=_svg(_response(shown, [_zoom(shown)])),
         spectra=_svg(plot_spectra(shown)),
         functions=_svg(functions),
         poles=_svg(plot_poles(shown)),
-        residuals=_svg(plot_residuals(shown)),
+        residuals=[_svg(_correlations(shown, which)) for which in (_AUTO, _CROSS)],
     )
     write_text(path, printable(text))
 

@@ -77,13 +77,13 @@ class Case:
 _SILVERBOX = (0.225, 0.29, 0.217)
 CASES: dict[str, Case] = {
     "Silverbox, 2 functions": Case(
-        _of_silverbox, {"n_states": 2, "functions": [Monomial(3), _TANH]}, {}, "mV", 1e3, _SILVERBOX
+        _of_silverbox, {"n_states": 2, "functions": [Monomial(5), _TANH]}, {}, "mV", 1e3, _SILVERBOX
     ),
     "Silverbox, 3 functions": Case(
         _of_silverbox, {"n_states": 2, "functions": [Monomial(3), _TANH, _TANH]}, {}, "mV", 1e3, _SILVERBOX
     ),
-    "Silverbox, 3 states": Case(
-        _of_silverbox, {"n_states": 3, "functions": [Monomial(3), _TANH]}, {}, "mV", 1e3, _SILVERBOX
+    "Silverbox, 4 states": Case(
+        _of_silverbox, {"n_states": 4, "functions": [Monomial(3), _TANH]}, {}, "mV", 1e3, (0.21, 0.3, 0.208)
     ),
     "Silverbox, oversampled": Case(
         _of_silverbox,
@@ -103,7 +103,7 @@ CASES: dict[str, Case] = {
     ),
     "Wiener-Hammerstein": Case(
         lambda: _pair(wiener_hammerstein()),
-        {"n_states": 6, "functions": [Spline(20)], "feedback": False},
+        {"n_states": 6, "functions": [Spline(20)], "feedback": False, "oversample": 2},
         {"n_starts": 3, "max_steps": 400},
         "mV",
         1e3,
@@ -210,7 +210,7 @@ def work(task: BenchmarkTask) -> dict[str, Any]:
         "training": case.scale * float(model.fitted.rmse[0]),
         "linear": case.scale * float(model.fitted.linear_rmse[0]),
         "n_free": model.n_parameters,
-        "n_parameters": model.canonical().n_parameters,
+        "n_parameters": model.n_canonical,
         "start": next(row.start for row in model.starts if row.chosen),
         "seconds": seconds,
     }

@@ -7,7 +7,9 @@ from ._linear import LinearStateSpace
 from ._polynomial import PolynomialNARX
 from ._polynomial_states import PolynomialStateSpace
 from ._search import StateSpaceStart
-from ._state_space import DecoupledStateSpace, StateFunction, StateSpaceFit
+from ._state_fit import StateSpaceFit
+from ._state_functions import StateFunction
+from ._state_space import DecoupledStateSpace
 from ._suggest import SuggestedRow, Suggestion, suggest
 
 __all__ = [

@@ -20,6 +20,7 @@ from ..model._functions import Functions, Outside
 from ..write._formula import Kind
 from ..write._stepping import as_language, narx_source
 from ._abstract import AbstractNARX, Training
+from ._dynamics import narx_dynamics
 from ._free_run import Step, step_of
 from ._narx_file import load_narx, save_narx
 from ._realisation import n_lagged, realised
@@ -185,14 +186,31 @@ class DecoupledNARX(AbstractNARX):
             return self.result.plot(dark=dark)
         return self.decoupling.plot(self.result.samples.X, dark=dark)
 
-    def report(self, path: str | os.PathLike[str], *, title: str = "Decoupling of a NARX model") -> None:
-        """Write the page about the fit to the polynomial; see `Result.report`.
+    def report(
+        self,
+        path: str | os.PathLike[str],
+        u: object = None,
+        y: object = None,
+        *,
+        title: str = "Decoupling of a NARX model",
+        command: str | None = None,
+    ) -> None:
+        """Write a page about the free run on a record, or without one about the fit to the polynomial.
 
-        A model that `refine` or `with_outside` has changed is not what was fitted there: the title then says that the
-        page shows the decoupling before.
+        The first has the response, the functions, poles and residuals, beside those of a linear model with the same
+        lags. The second is that of `Result.report`; a model that `refine` or `with_outside` has changed is not what
+        was fitted there, and the title then says that the page shows the decoupling before.
         """
-        changes = "refinement" if self.refinement else "`with_outside`"
-        self.result.report(path, title=title if self._is_as_fitted else f"{title}, before {changes}")
+        if (u is None) != (y is None):
+            raise InputError("`u` and `y` must be given together, or both left out.")
+        if u is None:
+            changes = "refinement" if self.refinement else "`with_outside`"
+            self.result.report(path, title=title if self._is_as_fitted else f"{title}, before {changes}")
+            return
+        from ..report import write_dynamic_report
+
+        shown = narx_dynamics(self, u, y)
+        write_dynamic_report(shown, path, title=title, formula=self.formula(), command=command)
 
     def __repr__(self) -> str:
         chosen = next((row.step for row in self.refinement if row.chosen), 0)

@@ -70,6 +70,10 @@ class Pieces:
         x0[:, :n_integrators] = [y[0, :n_integrators] for y in self.y]
         return x0
 
+    def at_samples(self) -> Pieces:
+        """The same with inputs as often as outputs, as they were measured."""
+        return self if self.oversample == 1 else Pieces(tuple(a[:: self.oversample] for a in self.u), self.y)
+
     def heads(self, lengths: list[int]) -> Pieces:
         """The beginning of every piece, so many outputs long."""
         u = tuple(a[: k * self.oversample] for a, k in zip(self.u, lengths, strict=True))

@@ -18,7 +18,7 @@ from ._descent import Fitted, Usual, fit_free_run
 from ._linear import best_linear
 from ._movable import Movable
 from ._records import Pieces, run
-from ._states import whitening, with_state
+from ._states import in_smaller_steps, whitening, with_state
 
 _FIRST = 8192  # outputs that a start is tried on
 _THEN = 16_384  # and that the best goes on with, before all
@@ -119,8 +119,13 @@ def search(
     n = shape.n_states
     linear = best_linear(training, slow, n, feedthrough=shape.feedthrough, n_integrators=shape.n_integrators)
     rows = [StateSpaceStart("linear", linear.rmse, validation_error(linear, judged), linear.steps)]
-    beginning = training.first(_FIRST)
-    along = run(linear.step, beginning, linear.x0[: len(beginning)])
+    # Without feedback poles are shared out, which those of interpolated outputs cannot be: steps get smaller later.
+    scanned, judging, base = training, judged, linear
+    if not shape.feedback and training.oversample > 1:
+        scanned, judging = training.at_samples(), judged.at_samples()
+        base = best_linear(scanned, scanned, n, feedthrough=shape.feedthrough)
+    beginning = scanned.first(_FIRST)
+    along = run(base.step, beginning, base.x0[: len(beginning)])
     if along is None:
         raise SolverError(
             "The linear model that all starts begin with is unstable on the training record: give fewer states, or "
@@ -128,9 +133,9 @@ def search(
         )
     part = _cut(beginning, window)
     integrating = shape.n_integrators > 0
-    x0 = _known(linear, part, n, integrating)
+    x0 = _known(base, part, n, integrating)
     steps = min(_MOST_STEPS, _STEPS[0] * _FIRST // len(part.all_y))
-    candidates = list(_candidates(shape.coarse, linear.step, along.points, n_starts, rng))
+    candidates = list(_candidates(shape.coarse, base.step, along.points, n_starts, rng))
     if given is not None:
         step = given if integrating else _in_usual_states(given, n, part)
         candidates.insert(0, _Candidate("given", step, _free(shape, step, None), None))
@@ -143,7 +148,7 @@ def search(
         fitted = fit_free_run(
             movable, part, begun, max_steps=steps, settles_at=_SETTLED[0], known_x0=integrating, progress=told
         )
-        judgement = validation_error(fitted, judged)
+        judgement = validation_error(fitted, judging)
         rows.append(StateSpaceStart(candidate.name, fitted.rmse, judgement, fitted.steps))
         if best is None or judgement < best[0]:
             best = (judgement, len(rows) - 1, fitted, candidate)
@@ -154,9 +159,12 @@ def search(
         return Found(linear, linear, tuple(rows), 0, None, interrupted)
     _, row, fitted, candidate = best
     rows[row] = replace(rows[row], chosen=True)
-    for pieces, limit, final in _stages(training, everything, window, max_steps):
+    fitted_in = scanned.oversample
+    for pieces, limit, final in _stages(scanned, training, everything, window, max_steps):
         if interrupted:
             break
+        if pieces.oversample > fitted_in:
+            fitted, fitted_in = _in_smaller_steps(fitted, n, pieces.oversample), pieces.oversample
         told = _teller(report, "finishing", len(candidates), len(candidates) + 1)
         begun, step = _known(fitted, pieces, n, integrating), fitted.step
         if final:
@@ -173,19 +181,27 @@ def search(
         if math.isfinite(longer.rmse):  # longer windows may be more than an unstable model can cross
             fitted = longer
         interrupted = longer.interrupted
+    if training.oversample > fitted_in:  # ended before
+        fitted = _in_smaller_steps(fitted, n, training.oversample)
     n_free = candidate.movable(fitted.step).count
     return Found(fitted, linear, tuple(rows), n_free, candidate.n_front, interrupted)
 
 
+def _in_smaller_steps(fitted: Fitted, n: int, factor: int) -> Fitted:
+    return replace(fitted, step=in_smaller_steps(fitted.step, n, factor))
+
+
 def _stages(
-    training: Pieces, everything: Pieces, window: int | None, max_steps: int
+    scanned: Pieces, training: Pieces, everything: Pieces, window: int | None, max_steps: int
 ) -> Iterator[tuple[Pieces, int, bool]]:
     """What the chosen start goes on with, how many steps, and whether with the functions that were asked for.
 
-    First more data, then windows that grow to whole records.
+    First more data, then smaller steps per sample, then windows that grow to whole records.
     """
     if len(training.all_y) > _FIRST:
-        yield _cut(training.first(_THEN), window), max_steps, False
+        yield _cut(scanned.first(_THEN), window), max_steps, False
+    if training.oversample > scanned.oversample:
+        yield _cut(training.first(_THEN), window), max_steps, True
     while window is not None and window < max(len(y) for y in everything.y):
         yield everything.windows(window), _STEPS[1], True
         window *= _GROWTH

@@ -11,8 +11,8 @@ from __future__ import annotations
 import copy
 import os
 import warnings
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,11 +22,9 @@ from numpy import ndarray
 from .._support._checks import as_count, as_generator
 from .._support._errors import DecouplingWarning, InputError, SolverError
 from .._support._progress import progress_callback
-from .._support._shown import shown
 from .._support._threads import one_thread
 from .._support._time_limit import TimeLimit
-from ..bases import AbstractBasis, LayerBasis, Monomial
-from ..fit._layer_bases import layer_bases
+from ..bases import AbstractBasis, Monomial
 from ..model._decoupling import Decoupling
 from ..model._functions import Outside
 from ..solvers._starts import MOST_STARTS
@@ -43,70 +41,15 @@ from ._minimal import minimal, n_redundant
 from ._movable import Movable
 from ._records import recursion, run
 from ._search import Found, Shape, StateSpaceStart, initial_state, search
-from ._signals import Range, Signals, as_signal
+from ._signals import Signals, as_signal
 from ._standard import Standard, plain
 from ._state_file import load_state_space, save_state_space
+from ._state_fit import StateSpaceFit, in_measured_units, variable_names
+from ._state_functions import read_layers
+from ._validation import held_back
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-_RANGE_FACTOR = 10.0  # a simulation stops when it is this many times as far from the middle as any training output
-_MOST_POINTS = 2000  # of the training run that are kept, for pictures and domains
-
-
-@dataclass(frozen=True)
-class StateFunction:
-    """A function of the state alone that acts on the state alone, centred where the training data are on average.
-
-    It has fewer numbers than a function of states and inputs that also reaches the output, and extrapolates better
-    where the physics are such: friction of a velocity, a spring of a position.
-    """
-
-    basis: AbstractBasis
-
-    def __post_init__(self) -> None:
-        if not isinstance(self.basis, AbstractBasis):
-            raise InputError(f"`basis` must be a basis such as dc.Tanh(). Got {shown(self.basis)}.")
-
-
-@dataclass(frozen=True, eq=False)
-class StateSpaceFit:
-    """What a fit has found: a record.
-
-    Attributes
-    ----------
-    step
-        One step (x, u) -> (x+, y) in measured units.
-    linear
-        The linear model with as many states that was fitted to the same data, in measured units.
-    starts
-        One row per start, the linear model first.
-    x0 : (records, n)
-        Initial states of the training records.
-    rmse, linear_rmse
-        Free-run errors on all training records in units of y, one per output.
-    points : (k, n + inputs)
-        (x, u) along the training records, thinned out.
-    n_free
-        Numbers that the fit was free to move, initial states not counted.
-    n_front
-        Without feedback, the states in front of the functions.
-    """
-
-    step: Decoupling
-    linear: Decoupling
-    starts: tuple[StateSpaceStart, ...]
-    x0: Float[ndarray, "records n"]
-    rmse: Float[ndarray, " outputs"]
-    linear_rmse: Float[ndarray, " outputs"]
-    spread: Float[ndarray, " outputs"]
-    points: Float[ndarray, "k m"]
-    n_free: int
-    n_front: int | None
-    limits: Range
-    standard: Standard
-    flat: bool
-    records: Signals | None = None  # what it was fitted to; not kept in files
 
 
 class DecoupledStateSpace:
@@ -167,7 +110,7 @@ class DecoupledStateSpace:
             raise InputError("`n_states` must be at least 2 without feedback: one for each linear block. Got 1.")
         if self.integrating and not self.feedback:
             raise InputError("`integrating` must go with `feedback`. Got a model without it.")
-        self._layers, self._held = _layers(functions, ranks, degrees, basis)
+        self._layers, self._held = read_layers(functions, ranks, degrees, basis)
         self._fixed_functions = False
         self._fit: StateSpaceFit | None = None
         self._is_canonical = False
@@ -220,7 +163,7 @@ class DecoupledStateSpace:
         starts, steps = as_count("n_starts", n_starts, most=MOST_STARTS), as_count("max_steps", max_steps)
         length = None if window is None else as_count("window", window, least=2 * self.n_states + 2)
         standard = Standard.of(signals, self.oversample)
-        training, judged = _split(signals, validation, self.n_states)
+        training, judged = held_back(signals, validation, self.n_states)
         k = signals.n_outputs if self.integrating else 0
         if k >= self.n_states:
             raise InputError(
@@ -253,7 +196,7 @@ class DecoupledStateSpace:
                     "No start gave a model whose free run stays finite on the validation record: give `window`, fewer "
                     "states or functions, or another `validation`."
                 )
-            self._fit = _record(found, standard, signals, everything, self.n_states)
+            self._fit = in_measured_units(found, standard, signals, everything, self.n_states)
         self._is_canonical = False
         return self
 
@@ -293,7 +236,7 @@ class DecoupledStateSpace:
             linear = initial_state(standard.standard(other.linear, n), n, everything)
             model = copy.copy(self)
             found = Found(fitted, linear, other.starts, n_free, None, False)
-            model._fit = _record(found, standard, other.records, everything, n)
+            model._fit = in_measured_units(found, standard, other.records, everything, n)
         return model
 
     # What it is
@@ -321,10 +264,14 @@ class DecoupledStateSpace:
 
         Initial states do not count.
         """
+        return self.n_canonical if self._is_canonical else self.fitted.n_free
+
+    @property
+    def n_canonical(self) -> int:
+        """Numbers that are left when redundant ones are fixed, as in `canonical`."""
         fitted = self.fitted
         k = len(fitted.rmse) if self.integrating else 0
-        redundant = n_redundant(self._layers, self.n_states, fitted.n_front, k) if self._is_canonical else 0
-        return fitted.n_free - redundant
+        return fitted.n_free - n_redundant(self._layers, self.n_states, fitted.n_front, k)
 
     def linear(self) -> LinearStateSpace:
         """The part without functions: poles, frequency response."""
@@ -354,6 +301,18 @@ class DecoupledStateSpace:
         other = copy.copy(self)
         other._fit = replace(fitted, step=step, x0=fitted.x0 @ back.T, points=points)
         other._is_canonical = True
+        return other
+
+    def with_names(
+        self, inputs: Sequence[str] | None = None, outputs: Sequence[str] | None = None
+    ) -> DecoupledStateSpace:
+        """The same model with these names of inputs and outputs in formulas, pictures, pages and files."""
+        fitted, n = self.fitted, self.n_states
+        step = fitted.step.with_names(
+            *variable_names(n, fitted.step.n_inputs - n, fitted.step.n_outputs - n, inputs, outputs)
+        )
+        other = copy.copy(self)
+        other._fit = replace(fitted, step=step, linear=fitted.linear.with_names(step.inputs, step.outputs))
         return other
 
     def with_outside(self, outside: Outside) -> DecoupledStateSpace:
@@ -549,97 +508,3 @@ class DecoupledStateSpace:
             return f"DecoupledStateSpace({self.n_states} states, not fitted)"
         ranks = "-".join(str(r) for r in self.step.ranks)
         return f"DecoupledStateSpace({self.n_states} states, {ranks} functions, {self.n_parameters} parameters)"
-
-
-def _layers(functions: Any, ranks: Any, degrees: Any, basis: Any) -> tuple[tuple[LayerBasis, ...], tuple[bool, ...]]:
-    """The bases of all layers, and which functions of the first are `StateFunction`s."""
-    if functions is not None:
-        if ranks is not None or degrees is not None:
-            raise InputError("`functions` must be given without `ranks` and `degrees`. Got both.")
-        given = list(functions) if isinstance(functions, Sequence) and not isinstance(functions, str) else []
-        if not given or not all(isinstance(f, AbstractBasis | StateFunction) for f in given):
-            raise InputError(
-                "`functions` must be a list with one basis per function, such as [dc.Monomial(3), dc.Tanh()]. "
-                f"Got {shown(functions)}."
-            )
-        held = tuple(isinstance(f, StateFunction) for f in given)
-        return (LayerBasis(tuple(f.basis if isinstance(f, StateFunction) else f for f in given)),), held
-    layers = layer_bases(2 if ranks is None else ranks, 3 if ranks is None and degrees is None else degrees, basis)
-    return layers, (False,) * len(layers[0].bases)
-
-
-def _split(signals: Signals, validation: Any, n: int) -> tuple[Signals, Signals]:
-    """Records to fit, and records that choose among the starts."""
-    if isinstance(validation, float | int) and not isinstance(validation, bool):
-        if not 0.0 < validation < 1.0:
-            raise InputError(
-                f"`validation` must be a share between 0 and 1, or a record (u, y). Got {shown(validation)}."
-            )
-        longest = int(np.argmax([len(record) for record in signals.u]))
-        cut = round((1.0 - validation) * len(signals.u[longest]))
-        held = Signals((signals.u[longest][cut:],), (signals.y[longest][cut:],))
-        u, y = list(signals.u), list(signals.y)
-        u[longest], y[longest] = u[longest][:cut], y[longest][:cut]
-        signals = Signals(tuple(u), tuple(y))
-    else:
-        parts = tuple(validation) if isinstance(validation, Iterable) and getattr(validation, "ndim", 1) != 0 else ()
-        if len(parts) != 2:
-            raise InputError(
-                f"`validation` must be a share between 0 and 1, or a record (u, y). Got {shown(validation)}."
-            )
-        held = Signals.read(*parts)
-        if (held.n_inputs, held.n_outputs) != (signals.n_inputs, signals.n_outputs):
-            raise InputError(
-                f"`validation` must have {signals.n_inputs} inputs and {signals.n_outputs} outputs, like the records. "
-                f"Got {held.n_inputs} and {held.n_outputs}."
-            )
-    shortest = min(len(record) for record in held.u)
-    if shortest < 4 * n:
-        raise InputError(
-            f"`validation` must leave at least {4 * n} samples for {n} states. Got {shortest}: give longer records, a "
-            "larger share, or a record of its own, or lower `n_states`."
-        )
-    return signals, held
-
-
-def _record(found: Any, standard: Standard, signals: Signals, everything: Any, n: int) -> StateSpaceFit:
-    """The model in measured units, with its errors on all records."""
-    errors, points, x0 = [], None, None
-    for fitted in (found.linear, found.fitted):
-        state = fitted.x0 if len(fitted.x0) == len(everything) else initial_state(fitted.step, n, everything).x0
-        along = run(fitted.step, everything, state)
-        rmse = np.full(signals.n_outputs, np.inf)
-        if along is not None:
-            rmse = np.sqrt(np.mean(along.residuals**2, axis=0)) * standard.y_size
-            points, x0 = along.points[:: max(1, len(along.points) // _MOST_POINTS)], state
-        errors.append(rmse)
-    assert points is not None
-    assert x0 is not None
-    points = np.concatenate([points[:, :n], points[:, n:] * standard.u_size + standard.u_mean], axis=1)
-    y = np.concatenate(signals.y)
-    names = _names(n, signals.n_inputs, signals.n_outputs)
-    step = standard.measured(found.fitted.step, n).with_names(*names)
-    return StateSpaceFit(
-        step,
-        standard.measured(found.linear.step, n).with_names(*names),
-        found.rows,
-        x0,
-        errors[1],
-        errors[0],
-        y.std(axis=0),
-        points,
-        found.n_free,
-        found.n_front,
-        Range.of("y", signals.y).widened(_RANGE_FACTOR),
-        standard,
-        signals.flat,
-        signals,
-    )
-
-
-def _names(n: int, n_inputs: int, n_outputs: int) -> tuple[list[str], list[str]]:
-    def channels(letter: str, count: int) -> list[str]:
-        return [letter] if count == 1 else [f"{letter}{i + 1}" for i in range(count)]
-
-    states = [f"x{i + 1}" for i in range(n)]
-    return [*states, *channels("u", n_inputs)], [*(f"{x}(t+1)" for x in states), *channels("y", n_outputs)]

@@ -51,6 +51,24 @@ def with_state(step: Decoupling, T: Float[ndarray, "n n"], centre: Float[ndarray
     )
 
 
+def in_smaller_steps(step: Decoupling, n: int, factor: int) -> Decoupling:
+    """About the same model with `factor` steps per sample: A^(1/factor), and what enters the state shared out.
+
+    Linear models of constant inputs are met exactly.
+    """
+    from scipy.linalg import fractional_matrix_power
+
+    assert step.linear is not None
+    assert step.offset is not None
+    root = np.real(fractional_matrix_power(step.linear[:n, :n], 1.0 / factor))
+    share = np.linalg.inv(sum(np.linalg.matrix_power(root, k) for k in range(factor)))
+    outputs = np.eye(step.n_outputs)
+    outputs[:n, :n] = share
+    linear = outputs @ step.linear
+    linear[:n, :n] = root
+    return step.with_parts(W=[*step.W[:-1], outputs @ step.W[-1]], linear=linear, offset=outputs @ step.offset)
+
+
 def whitening(X: Float[ndarray, "T n"]) -> Float[ndarray, "n n"]:
     """T such that x' = T^-1 x has unit covariance over the rows of X."""
     spread, axes = np.linalg.eigh(np.atleast_2d(np.cov(X.T)))

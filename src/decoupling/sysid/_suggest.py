@@ -131,7 +131,7 @@ def suggest(
                 count = n * (m + p) + m * p + p  # n^2 entries of A, B, C and D are a choice of coordinates
                 rows.append(SuggestedRow(n, 0, count, starts[0].training, starts[0].validation))
             best = next(row for row in starts if row.chosen)
-            rows.append(SuggestedRow(n, k, model.canonical().n_parameters, best.training, best.validation))
+            rows.append(SuggestedRow(n, k, model.n_canonical, best.training, best.validation))
     if not rows:
         raise SolverError(
             "No size gave a model whose free run stays finite: give other `functions`, or check the record."
