@@ -23,13 +23,12 @@ from torch import Tensor, nn
 from .._support._checks import as_counts, as_generator
 from .._support._errors import InputError
 from ..bases import AbstractBasis, LayerBasis, Monomial
+from ..bases._forms import goes_on, in_pieces, in_powers
 from ..model._decoupling import Decoupling
 from ..model._functions import Functions, Outside
 from ._algebra import (
     horner,
     horner_in_pieces,
-    in_pieces,
-    in_powers,
     look_up,
     slopes_in_pieces,
     slopes_on_window,
@@ -112,7 +111,7 @@ class DecoupledLayer(nn.Module):
                 else:
                     self.register_buffer(f"{name}_{l + 1}", _tensor(array, dtype), persistent=False)
         self._seen: list[Tensor] | None = None
-        self._extended = tuple(_goes_on(g) for g in model.g)
+        self._extended = tuple(goes_on(g.layer.bases, g.outside) for g in model.g)
 
     @classmethod
     def of_sizes(
@@ -379,18 +378,6 @@ def _by_basis(layer: LayerBasis) -> list[_Group]:
         else:
             groups.append(_Group(basis, [j], _moves(basis)))
     return groups
-
-
-def _goes_on(g: Functions) -> bool:
-    """Whether functions follow their formulas beyond the domain: as asked, or because these are the tangents."""
-    if g.outside != "linear":
-        return g.outside == "extend"
-    beyond = np.linspace(1.0, 4.0, 10)
-    for basis in g.layer.bases:
-        slopes = [basis.derivative(sign * beyond) for sign in (-1.0, 1.0)]
-        if not all(np.allclose(s, s[:1], rtol=1e-12, atol=0.0) for s in slopes):
-            return False
-    return True
 
 
 def _moves(basis: AbstractBasis) -> bool:
