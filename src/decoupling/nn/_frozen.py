@@ -166,7 +166,7 @@ class _Splines(nn.Module):
     def mapped(self, t: Tensor, W: Tensor, b: Tensor) -> Tensor:
         """g(t)^T W + b, with samples as rows."""
         own: Any = self._buffers
-        if not self.folded or (t.shape[1] > _FEW and not torch.compiler.is_compiling()):
+        if not self.folded or not (torch.compiler.is_compiling() or t.shape[1] <= _FEW):
             return torch.addmm(b, self.forward(t).t(), W)
         d = (t - own["knots"]).relu_()
         features, power = [t[None]], d

@@ -158,17 +158,17 @@ class DecoupledLayer(nn.Module):
     @property
     def W(self) -> list[Tensor]:
         """W_0, ..., W_L."""
-        return [one.weight for one in self.maps]  # type: ignore[misc]
+        return [_numbers(one.weight) for one in self.maps]
 
     @property
     def linear(self) -> Tensor | None:
         """A, if there is a linear part."""
-        return None if self.bypass is None else self.bypass.weight
+        return None if self.bypass is None else _numbers(self.bypass.weight)
 
     @property
     def offset(self) -> Tensor | None:
         """What is added at the end, if the functions of the last layer have no constants of their own."""
-        return self.maps[-1].bias if self._has_offset else None  # type: ignore[return-value]
+        return _numbers(self.maps[-1].bias) if self._has_offset else None
 
     @property
     def constants(self) -> Tensor | None:
@@ -401,6 +401,14 @@ def _linear(W: ndarray, bias: ndarray | None, dtype: torch.dtype) -> nn.Linear:
     if bias is not None:
         one.bias = nn.Parameter(_tensor(bias, dtype))
     return one
+
+
+def _numbers(own: Any) -> Tensor:
+    """A parameter, or what a quantised module gives in its place."""
+    if isinstance(own, Tensor):
+        return own
+    numbers: Tensor = own()
+    return numbers.dequantize() if numbers.is_quantized else numbers
 
 
 def _tensor(array: ndarray, dtype: torch.dtype) -> Tensor:
