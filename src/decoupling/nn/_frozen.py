@@ -126,7 +126,7 @@ class _Powers(nn.Module):
             value = s + own[self.names[0]]
             for name in self.names[1:]:
                 value = torch.addcmul(own[name], value, s)
-            value = value * s
+            value = value.mul_(s)
         if not self.has_tails:
             return value
         return torch.addcmul(torch.addcmul(value, own["p"], t), own["q"], t.clamp_min(1.0))
