@@ -11,9 +11,22 @@ from pathlib import Path
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from . import batch, finiteness, free_run, functions, growth, large, machine, many_samples, network, scale, slowdown
+from . import (
+    batch,
+    finiteness,
+    free_run,
+    functions,
+    growth,
+    large,
+    layers,
+    machine,
+    many_samples,
+    network,
+    scale,
+    slowdown,
+)
 
-MODULES = (large, batch, functions, growth, finiteness, free_run, network, many_samples, scale, slowdown)
+MODULES = (large, batch, functions, growth, finiteness, free_run, network, layers, many_samples, scale, slowdown)
 
 
 def main() -> None:

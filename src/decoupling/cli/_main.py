@@ -14,6 +14,7 @@ from types import FrameType
 import click
 
 from .._support._errors import DecouplingError, DecouplingWarning
+from ._compress import compress
 from ._demo import demo
 from ._fit import fit
 from ._identify import identify, simulate
@@ -30,7 +31,7 @@ def decouple() -> None:
     """Write multivariate functions as layers of univariate ones: f(x) = W_L g_L(W_(L-1) ... g_1(W_0 x))."""
 
 
-for command in (demo, fit, select, predict, show, plot, report, export, identify, simulate, reproduce):
+for command in (demo, fit, select, predict, show, plot, report, export, identify, simulate, compress, reproduce):
     decouple.add_command(command)
 
 

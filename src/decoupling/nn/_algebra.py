@@ -6,22 +6,15 @@ Coefficients are parameters, one tensor (r,) per basis function, so that gradien
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import reduce
 from operator import add, mul
 from typing import Any
 
-import numpy as np
 import torch
-from jaxtyping import Float
-from numpy import ndarray
 from torch import Tensor
 
 from ..bases import AbstractAlgebra, AbstractBasis
 from ..bases._algebra import FUNCTIONS, Piece, at_origins
-
-_MOST_POWERS = 8
-_SAME = 1e-12  # relative: rounding
 
 
 def values_on_window(basis: AbstractBasis, t: Tensor, C: Tensor) -> Tensor:
@@ -43,46 +36,6 @@ def horner(t: Tensor, A: Tensor) -> Tensor:
     for coefficient in a[-3::-1]:
         value = torch.addcmul(coefficient, value, t)
     return value
-
-
-def in_powers(basis: AbstractBasis) -> Float[ndarray, "e e"] | None:
-    """Matrix P that turns coefficients c into those of powers of t, c P; None where there is none, or many powers.
-
-    A power costs one step, and recurrences several. But with many powers single precision loses its digits.
-    """
-    d = basis.size
-    if d > _MOST_POWERS:
-        return None
-    t = 1.5 * np.cos(np.pi * np.linspace(0.0, 1.0, 4 * d + 5))  # beyond the window too: splines have tails
-    powers, table = np.vander(t, 1 + d, increasing=True), np.insert(basis.evaluate(t), 0, 1.0, axis=1)
-    P = np.linalg.lstsq(powers, table, rcond=None)[0].T
-    return P if np.max(np.abs(powers @ P.T - table)) <= _SAME * np.max(np.abs(table)) else None
-
-
-@dataclass(frozen=True)
-class InPieces:
-    """A basis in pieces, as constants: pieces meet at `ends`, and each is a polynomial in t less its origin.
-
-    The powers of piece i are rows[i] @ c, for coefficients c of a function, constant first.
-    """
-
-    ends: Float[ndarray, " k"]
-    origins: Float[ndarray, " p"]
-    rows: Float[ndarray, "p q e"]
-
-
-def in_pieces(basis: AbstractBasis) -> InPieces | None:
-    """The pieces that a basis writes itself in; None where it writes something else."""
-    recorder = _Recorder()
-    if not basis.writable or basis.expression(recorder, recorder, np.eye(1 + basis.size)) is not recorder:
-        return None
-    pieces = recorder.seen
-    most = max(len(piece.powers) for piece in pieces)
-    rows = np.zeros((len(pieces), 1 + most, 1 + basis.size))
-    for i, (value, piece) in enumerate(zip(at_origins(recorder.start, pieces), pieces, strict=True)):
-        for q, column in enumerate((value, *piece.powers)):
-            rows[i, q] = column
-    return InPieces(np.array([piece.high for piece in pieces[:-1]]), np.array([piece.origin for piece in pieces]), rows)
 
 
 def table_of(rows: Tensor, C: Tensor) -> Tensor:
@@ -107,32 +60,6 @@ def horner_in_pieces(v: Tensor, powers: tuple[Tensor, ...]) -> Tensor:
 
 def slopes_in_pieces(v: Tensor, powers: tuple[Tensor, ...]) -> Tensor:
     return horner_in_pieces(v, tuple(k * a for k, a in enumerate(powers))[1:])
-
-
-class _Recorder(AbstractAlgebra[Any]):
-    """Keeps what is written in pieces; whatever else is written is not it."""
-
-    start: Any = None
-    seen: Sequence[Piece] = ()
-
-    def number(self, value: Any) -> Any:
-        return value
-
-    def sum(self, terms: Sequence[Any]) -> Any:  # noqa: ARG002
-        return None
-
-    def product(self, factors: Sequence[Any]) -> Any:  # noqa: ARG002
-        return None
-
-    def apply(self, function: str, argument: Any) -> Any:  # noqa: ARG002
-        return None
-
-    def clip(self, argument: Any, low: float, high: float) -> Any:  # noqa: ARG002
-        return None
-
-    def pieces(self, start: Any, pieces: Sequence[Piece], argument: Any) -> Any:
-        self.start, self.seen = start, pieces
-        return self if argument is self else None
 
 
 class _Tensors(AbstractAlgebra[Any]):

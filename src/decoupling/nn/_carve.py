@@ -74,7 +74,8 @@ class Carved:
                 output = outputs_of(self.network, data[rows])
                 if len(seen) != 1:
                     raise InputError(
-                        f"`part` must be used once when the network runs. {self.path} was used {len(seen)} times."
+                        f"`part` must be used once when the network runs. {self.path} was used {len(seen)} times: give "
+                        "each use a module of its own."
                     )
                 given, returned = seen[0]
                 if given.ndim < 2 or len(given) != rows.stop - rows.start:
@@ -167,15 +168,18 @@ def _chosen(choose: Filter, modules: dict[str, nn.Module]) -> tuple[str, ...]:
     return (outer[0],) if len(outer) == 1 else (outer[0], outer[-1])
 
 
-def chosen_by(choose: Filter, modules: dict[str, nn.Module]) -> list[str]:
+def chosen_by(choose: Filter, modules: dict[str, nn.Module], argument: str = "part") -> list[str]:
     """The outermost modules that a function chooses."""
     try:
         chosen = [name for name, module in modules.items() if choose(name, module)]
     except TypeError as error:
-        raise InputError(f"`part` must be a function of name and module. It raises {first_line(error)}") from error
+        raise InputError(
+            f"`{argument}` must be a function of name and module. It raises {first_line(error)}"
+        ) from error
     outer = [name for name in chosen if not any(is_within(name, other) for other in chosen)]
     if not outer:
-        raise InputError("`part` must choose at least one submodule. The filter chose none.")
+        some = ", ".join(list(modules)[:30])
+        raise InputError(f"`{argument}` must choose at least one submodule of {some}. The filter chose none.")
     return outer
 
 
@@ -197,9 +201,10 @@ def outputs_of(network: nn.Module, data: Tensor, name: str = "data") -> Any:
     except InputError:
         raise
     except (RuntimeError, ValueError, TypeError, IndexError) as error:
+        kind = "" if data.is_floating_point() else f", in {str(data.dtype).removeprefix('torch.')},"
         raise InputError(
             f"`{name}` must be inputs of the network, which must be a function of one tensor. For the shape "
-            f"{tuple(data.shape)} it says: {first_line(error)}"
+            f"{tuple(data.shape)}{kind} it says: {first_line(error)}"
         ) from error
 
 

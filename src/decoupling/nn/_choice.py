@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from .._support._errors import InputError
-from ._carve import chosen_by, is_within, outputs_of
+from ._carve import carve, chosen_by, is_within, outputs_of
 
 Spec = str | tuple[str, str]
 
@@ -18,7 +18,7 @@ def chosen_parts(model: nn.Module, parts: Any) -> list[Spec]:
     """Parts by name; each is one module, or a stretch from a first to a last one."""
     modules = {name: module for name, module in model.named_modules(remove_duplicate=False) if name}
     if callable(parts) and not isinstance(parts, nn.Module):
-        return list(chosen_by(parts, modules))
+        return list(chosen_by(parts, modules, "parts"))
     given = parts if isinstance(parts, list) else [parts]
     found: list[Spec] = []
     for one in given:
@@ -64,8 +64,9 @@ def in_order_of_calls(model: nn.Module, parts: list[Spec], data: Tensor) -> list
 
 def check_numbers(model: nn.Module) -> None:
     """Weights that are not numbers make every decision wrong: they are named before anything is done."""
-    for name, p in model.named_parameters():
-        if not p.is_meta and not isinstance(p, nn.parameter.UninitializedParameter):
+    for name, p in (*model.named_parameters(), *model.named_buffers()):
+        lazy = isinstance(p, nn.parameter.UninitializedParameter | nn.parameter.UninitializedBuffer)
+        if p.is_floating_point() and not p.is_meta and not lazy:
             bad = int(torch.count_nonzero(~torch.isfinite(p.detach())))
             if bad:
                 raise InputError(
@@ -80,11 +81,23 @@ def _matches(name: str, pattern: str) -> bool:
     return len(steps) == len(wanted) and all(fnmatchcase(a, b) for a, b in zip(steps, wanted, strict=True))
 
 
+def check_cuts(model: nn.Module, parts: list[Spec], data: Tensor, *, logits: bool) -> None:
+    """Stretches take all that lies between two modules with them: no other part may lie there."""
+    for part in parts:
+        if isinstance(part, str) or len(parts) == 1:
+            continue
+        carved = carve(model, part, data, logits=logits)
+        left = {name for name, _ in carved.network.named_modules() if not is_within(name, carved.path)}
+        for other in parts:
+            for name in (other,) if isinstance(other, str) else other:
+                if other != part and name not in left:
+                    raise InputError(f"`parts` must not overlap. {name} lies between {part[0]} and {part[1]}.")
+
+
 def _check_apart(parts: list[Spec]) -> None:
     names = [(part, name) for part in parts for name in ((part,) if isinstance(part, str) else part)]
     for i, (part, name) in enumerate(names):
         for other_part, other in names[i + 1 :]:
             if part != other_part and (name == other or is_within(name, other) or is_within(other, name)):
-                raise InputError(
-                    f"`parts` must not overlap. {name} and {other} do: one module would be replaced twice."
-                )
+                same = f"{name} is in two of them" if name == other else f"{name} and {other} do"
+                raise InputError(f"`parts` must not overlap. {same}: one module would be replaced twice.")

@@ -23,7 +23,7 @@ from ..solvers import AbstractSolver
 from ._baselines import check_baselines
 from ._budget import Budget
 from ._carve import Filter, names_of, outputs_of
-from ._choice import Spec, check_numbers, chosen_parts, in_order_of_calls
+from ._choice import Spec, check_cuts, check_numbers, chosen_parts, in_order_of_calls
 from ._distil import Distil, Loss
 from ._fine_tune import FineTune, labelled
 from ._held_out import divided
@@ -31,16 +31,16 @@ from ._joint import joint_options
 from ._layer import DecoupledLayer
 from ._options import check_network, check_options, how_to_refine, wanted_ranks
 from ._packing import check_bits
-from ._part import batch_for
 from ._reach import Axis, check_axis
 from ._replace import LATENCY_BATCH, Replaced, Work, layer_at
 from ._report import CompressionReport, count_parameters
-from ._sample import as_device, chunks, twin_of
+from ._sample import as_device, batch_for, chunks, twin_of
 from ._score import Agreement, Score, rated
 from ._search import Watch
 from ._task import Task, check_task, decide
 
 _AUTO_DROP = 0.01
+_MOST_OUTPUTS = 2**27  # numbers that are kept of what the network returns
 
 
 @dataclass(frozen=True)
@@ -241,10 +241,11 @@ def compress(
     with torch.inference_mode(False), torch.enable_grad(), progress_callback(progress, "Compressing") as report:
         watch = Watch(report, silent=progress is False, max_seconds=max_seconds)
         dtype, where = next((p.dtype, p.device) for p in model.parameters())
-        inputs = divided(data, labels, validation, generator).to(where, dtype)
+        inputs = divided(data, labels, validation, generator, watch.report_reading).to(where, dtype)
         network = twin_of(model, "model")
         if len(specs) > 1:
             specs = in_order_of_calls(network, specs, inputs.fitted)
+            check_cuts(network, specs, inputs.fitted, logits=logits)
         outputs = _outputs(network, inputs.fitted)
         decision = decide(task, network, outputs, labelled=labels is not None or fine_tune is not None)
         agreement = None
@@ -267,7 +268,7 @@ def compress(
             start=start,
             solver=solver,
             refine=how_to_refine(refine),
-            joint=joint_options(joint, len(specs)),
+            joint=joint_options(joint, len(specs), known=outputs is not None),
             fine_tune=fine_tune,
             n_samples=n_samples,
             n_bits=quantize,
@@ -325,11 +326,13 @@ def _stretch(model: nn.Module, part: Any) -> Spec:
 
 
 def _outputs(network: nn.Module, data: Tensor) -> Tensor | None:
-    """What the network returns for all inputs, if that is one vector for each; others may be large."""
-    found = []
+    """What the network returns for all inputs, if that is one tensor that is not too large to keep."""
+    found: list[Tensor] = []
     for rows in chunks(len(data), batch_for(data)):
         output = outputs_of(network, data[rows])
-        if not isinstance(output, Tensor) or output.ndim != 2:
+        if not isinstance(output, Tensor) or output.ndim < 2 or len(output) != rows.stop - rows.start:
+            return None
+        if output[0].numel() * len(data) > _MOST_OUTPUTS:
             return None
         found.append(output.cpu())
     return torch.cat(found)

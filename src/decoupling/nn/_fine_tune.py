@@ -19,7 +19,8 @@ from .._support._progress import progress_callback
 from ._carve import outputs_of
 from ._classes import as_labels
 from ._distil import rise_and_fall
-from ._sample import as_inputs, chunks
+from ._inputs import as_network_inputs
+from ._sample import chunks
 
 _COMPARED = 8192  # inputs on which a network that was interrupted is compared with what it was before
 
@@ -100,7 +101,8 @@ def train_with_labels(
 
 def labelled(options: FineTune, network: nn.Module, dtype: torch.dtype, device: torch.device) -> tuple[Tensor, Tensor]:
     """Inputs and labels to train with, if they are what the network takes and tells apart."""
-    X = as_inputs("inputs", options.inputs).to(dtype)
+    X = as_network_inputs("inputs", options.inputs)
+    X = X.to(dtype) if X.is_floating_point() else X
     y = torch.as_tensor(as_labels(options.labels, len(X)))
     output = outputs_of(network, X[:2].to(device), "inputs")
     if not isinstance(output, Tensor) or output.ndim != 2 or output.shape[1] < 2:

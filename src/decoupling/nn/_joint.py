@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -18,6 +19,7 @@ from ._distil import Clock, Distil, Loss, rise_and_fall
 from ._fine_tune import log_probabilities
 from ._layer import DecoupledLayer
 from ._sample import chunks
+from ._task import in_rows
 
 SHORT = Distil(max_steps=1000, rate=3e-3, batch_size=128)
 _COMPARED = 1024  # inputs on which the outcome is compared with the beginning
@@ -76,7 +78,11 @@ def distil_jointly(
         with torch.no_grad():
             for p, old in zip(trained, begun, strict=True):
                 p.copy_(old)
+    reached, states = judged(), [copy.deepcopy(layer.state_dict()) for layer in layers]
     _move_domains(network, layers, data)
+    if not judged() <= reached:  # formulas that go on are not the tangents that were trained
+        for layer, state in zip(layers, states, strict=True):
+            layer.load_state_dict(state)
     for p, before_it in asked.items():
         p.requires_grad_(before_it)
 
@@ -85,9 +91,8 @@ def _distance(loss: Loss, wanted: Tensor) -> Callable[[Any, Tensor], Tensor]:
     if loss == "kl":
 
         def divergence(output: Any, told: Tensor) -> Tensor:
-            return nn.functional.kl_div(
-                log_probabilities(output), log_probabilities(told), log_target=True, reduction="batchmean"
-            )
+            own, wanted_classes = (log_probabilities(in_rows(values)) for values in (output, told))
+            return nn.functional.kl_div(own, wanted_classes, log_target=True, reduction="batchmean")
 
         return divergence
     spread = wanted.double().std(dim=0).clamp_min(1e-12)
@@ -111,14 +116,17 @@ def _move_domains(network: nn.Module, layers: Sequence[nn.Module], data: Tensor)
             layer.set_range_behind(torch.cat(list(seen))[:_RANGE])
 
 
-def joint_options(joint: Any, n_parts: int) -> Distil | None:
-    """What is asked for; several parts are trained together unless that is switched off."""
+def joint_options(joint: Any, n_parts: int, *, known: bool) -> Distil | None:
+    """What is asked for; several parts are trained together unless that is switched off, or outputs are not known."""
     if joint is None:
-        return SHORT if n_parts > 1 else None
+        return SHORT if n_parts > 1 and known else None
     if joint is False:
         return None
-    if joint is True:
-        return SHORT
-    if not isinstance(joint, Distil):
+    if joint is not True and not isinstance(joint, Distil):
         raise InputError(f"`joint` must be dc.nn.Distil(...), True, False or None. Got {joint!r}.")
-    return joint
+    if not known:
+        raise InputError(
+            "`joint` must be left out for this network: it does not return one tensor of moderate size, to which all "
+            "parts could be trained together."
+        )
+    return SHORT if joint is True else joint

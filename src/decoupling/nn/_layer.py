@@ -23,13 +23,12 @@ from torch import Tensor, nn
 from .._support._checks import as_counts, as_generator
 from .._support._errors import InputError
 from ..bases import AbstractBasis, LayerBasis, Monomial
+from ..bases._forms import goes_on, in_pieces, in_powers
 from ..model._decoupling import Decoupling
 from ..model._functions import Functions, Outside
 from ._algebra import (
     horner,
     horner_in_pieces,
-    in_pieces,
-    in_powers,
     look_up,
     slopes_in_pieces,
     slopes_on_window,
@@ -112,7 +111,7 @@ class DecoupledLayer(nn.Module):
                 else:
                     self.register_buffer(f"{name}_{l + 1}", _tensor(array, dtype), persistent=False)
         self._seen: list[Tensor] | None = None
-        self._extended = tuple(_goes_on(g) for g in model.g)
+        self._extended = tuple(goes_on(g.layer.bases, g.outside) for g in model.g)
 
     @classmethod
     def of_sizes(
@@ -159,17 +158,17 @@ class DecoupledLayer(nn.Module):
     @property
     def W(self) -> list[Tensor]:
         """W_0, ..., W_L."""
-        return [one.weight for one in self.maps]  # type: ignore[misc]
+        return [_numbers(one.weight) for one in self.maps]
 
     @property
     def linear(self) -> Tensor | None:
         """A, if there is a linear part."""
-        return None if self.bypass is None else self.bypass.weight
+        return None if self.bypass is None else _numbers(self.bypass.weight)
 
     @property
     def offset(self) -> Tensor | None:
         """What is added at the end, if the functions of the last layer have no constants of their own."""
-        return self.maps[-1].bias if self._has_offset else None  # type: ignore[return-value]
+        return _numbers(self.maps[-1].bias) if self._has_offset else None
 
     @property
     def constants(self) -> Tensor | None:
@@ -381,18 +380,6 @@ def _by_basis(layer: LayerBasis) -> list[_Group]:
     return groups
 
 
-def _goes_on(g: Functions) -> bool:
-    """Whether functions follow their formulas beyond the domain: as asked, or because these are the tangents."""
-    if g.outside != "linear":
-        return g.outside == "extend"
-    beyond = np.linspace(1.0, 4.0, 10)
-    for basis in g.layer.bases:
-        slopes = [basis.derivative(sign * beyond) for sign in (-1.0, 1.0)]
-        if not all(np.allclose(s, s[:1], rtol=1e-12, atol=0.0) for s in slopes):
-            return False
-    return True
-
-
 def _moves(basis: AbstractBasis) -> bool:
     try:
         Functions(basis, np.ones((1, 1 + basis.size))).on_domain((-1.2, 0.9))
@@ -414,6 +401,14 @@ def _linear(W: ndarray, bias: ndarray | None, dtype: torch.dtype) -> nn.Linear:
     if bias is not None:
         one.bias = nn.Parameter(_tensor(bias, dtype))
     return one
+
+
+def _numbers(own: Any) -> Tensor:
+    """A parameter, or what a quantised module gives in its place."""
+    if isinstance(own, Tensor):
+        return own
+    numbers: Tensor = own()
+    return numbers.dequantize() if numbers.is_quantized else numbers
 
 
 def _tensor(array: ndarray, dtype: torch.dtype) -> Tensor:

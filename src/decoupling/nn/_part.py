@@ -14,9 +14,8 @@ from ._carve import Carved, carve
 from ._choice import Spec
 from ._reach import AbstractReach, Axis, reach_of
 from ._report import count_parameters
-from ._sample import check_finite, chunks
+from ._sample import batch_for, check_finite, chunks
 
-_BATCH, _BATCH_OF_ARRAYS = 2048, 256  # inputs of the network at a time
 _MOST_NUMBERS = 2**27  # of inputs and outputs of a part that are kept
 _LOOKED_AT = 8  # inputs from which it is seen what a part depends on
 
@@ -63,7 +62,7 @@ def part_of(
     name = spec if isinstance(spec, str) else " to ".join(spec)
     own = copy.deepcopy(carved.part).eval()
     (some, _, _), *_ = carved.batches(data[:_LOOKED_AT], _LOOKED_AT)
-    reach = reach_of(own, some.to(data), "part", axis)
+    reach = reach_of(own, some.to(data.device), "part", axis)
     points, values, n_positions = collected(carved, reach, data, rng)
     check_finite("part", values.numpy())
     return Part(name, carved, reach, reach.function(own).eval(), points, values, some, n_positions)
@@ -96,8 +95,3 @@ def collected(
         points.append(x.flatten(0, 1)[index].double())
         values.append(y.flatten(0, 1)[index].double())
     return torch.cat(points), torch.cat(values), n_positions
-
-
-def batch_for(data: Tensor) -> int:
-    """How many inputs go through a network at a time: its activations must fit as well."""
-    return _BATCH if data.ndim == 2 else _BATCH_OF_ARRAYS

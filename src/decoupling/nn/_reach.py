@@ -144,6 +144,45 @@ class EachPixel(AbstractReach):
         return OnPatches(function, self.n_channels, self.window, self.step, self.padding)
 
 
+@dataclass(frozen=True)
+class EachStep(AbstractReach):
+    """A step of a sequence (S, C, L) with its neighbours: an image of one row."""
+
+    pixels: EachPixel
+
+    @property
+    def in_words(self) -> str:
+        return "each step" if self.pixels.window == (1, 1) else f"{self.pixels.window[1]} steps"
+
+    @property
+    def exact(self) -> bool:
+        return self.pixels.exact
+
+    def vectors(self, arrays: Tensor) -> Tensor:
+        return self.pixels.vectors(arrays[:, :, None])
+
+    def values(self, outputs: Tensor) -> Tensor:
+        return self.pixels.values(outputs[:, :, None])
+
+    def function(self, part: nn.Module) -> nn.Module:
+        return self.pixels.function(_in_a_row(part))
+
+    def module(self, function: nn.Module) -> nn.Module:
+        return nn.Sequential(InOneRow(), self.pixels.module(function), nn.Flatten(2))
+
+
+class InOneRow(nn.Module):
+    """Sequences (S, C, L) as images of one row."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x[:, :, None]
+
+
+def _in_a_row(part: nn.Module) -> nn.Module:
+    """A part of sequences as one of images of one row."""
+    return _Shaped(part, lambda x: x.squeeze(2), lambda y: y.unsqueeze(2))
+
+
 class _Shaped(nn.Module):
     """A module between two changes of shape."""
 
@@ -174,6 +213,10 @@ def reach_of(part: nn.Module, x: Tensor, name: str, axis: Axis) -> AbstractReach
         found = _by_pixel(part, x, y)
         if found is not None:
             return found
+    if axis in ("auto", 1) and x.ndim == 3 and y.ndim == 3:
+        found = _by_pixel(_in_a_row(part), x[:, :, None], y[:, :, None])
+        if found is not None:
+            return EachStep(found)
     if axis == 1:
         raise InputError(
             f"`axis` must fit the part: with axis=1 a pixel with its neighbours decides about an output. `{name}` "
@@ -182,8 +225,9 @@ def reach_of(part: nn.Module, x: Tensor, name: str, axis: Axis) -> AbstractReach
     if y.ndim != 2:
         raise InputError(
             f"`{name}` must return one vector per sample, or treat every token or pixel alike. It turns "
-            f"{tuple(x.shape)} into {tuple(y.shape)}, and moving one token or pixel moves the outputs of all: name a "
-            "part without attention, pooling or statistics of the whole sample."
+            f"{tuple(x.shape)} into {tuple(y.shape)}, and neither one token nor a window of pixels decides about an "
+            "output: name a part without attention, pooling or statistics of the whole sample. Convolutions in three "
+            "dimensions are not known."
         )
     return Whole(tuple(x.shape[1:]))
 
@@ -211,14 +255,22 @@ def _by_token(part: nn.Module, x: Tensor, y: Tensor) -> bool:
 
 def _by_pixel(part: nn.Module, x: Tensor, y: Tensor) -> EachPixel | None:
     """The window over which a part moves, from what two neighbouring outputs in the middle hang on."""
-    if min(y.shape[2:]) < 2:
+    flat = [size == other == 1 for size, other in zip(x.shape[2:], y.shape[2:], strict=True)]  # of sequences
+    if any(size < 2 and not one for size, one in zip(y.shape[2:], flat, strict=True)):
         return None
-    here = y.shape[2] // 2 - 1, y.shape[3] // 2 - 1
-    box, next_box = (_box(part, x, (here[0] + k, here[1] + k)) for k in (0, 1))
+    here, beside = (
+        [0 if one else size // 2 - 1 + k for size, one in zip(y.shape[2:], flat, strict=True)] for k in (0, 1)
+    )
+    box, next_box = (_box(part, x, (place[0], place[1])) for place in (here, beside))
     if box is None or next_box is None:
         return None
     window, step, padding = [], [], []
-    for (low, high), (next_low, next_high), at in zip(box, next_box, here, strict=True):
+    for (low, high), (next_low, next_high), at, one in zip(box, next_box, here, flat, strict=True):
+        if one:
+            window.append(1)
+            step.append(1)
+            padding.append(0)
+            continue
         window.append(high - low + 1)
         step.append(next_low - low)
         if next_high - next_low != high - low or step[-1] < 1:

@@ -11,7 +11,6 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from .._support._errors import InputError
 from ..bases import AbstractBasis
 from ..fit._result import Result
 from ..model._functions import Outside
@@ -25,13 +24,14 @@ from ._distil import Distil, Loss
 from ._fine_tune import FineTune, train_with_labels
 from ._frozen import freeze
 from ._held_out import Division
+from ._in_onnx import onnx_latency
 from ._joint import distil_jointly
 from ._layer import DecoupledLayer
 from ._packing import n_bytes, pack, stored_bytes, unpack
 from ._part import Part, collected, part_of
 from ._place import Place
 from ._random_start import random_layer
-from ._reach import Axis
+from ._reach import Axis, EachPixel, EachStep
 from ._refine import refine as refine_layer
 from ._report import BaselineReport, PartReport, count_parameters, latency, multiply_adds
 from ._sample import chunks, sampled, values_of
@@ -107,7 +107,7 @@ class Work:
 
     def _chosen(self, part: Part) -> np.ndarray:
         if part.n_positions == 1:
-            shown = part.values if self.outputs is None else self.outputs
+            shown = part.values if self.outputs is None or self.outputs.ndim != 2 else self.outputs
             in_classes = self.decision.in_classes
             return balanced(shown, self.inputs.labels, self.n_samples, self.rng, in_classes=in_classes)
         return balanced(part.values, None, self.n_samples, self.rng, in_classes=False)
@@ -149,12 +149,7 @@ class Work:
     def train_jointly(
         self, network: nn.Module, layers: Sequence[nn.Module], shown: Any, max_seconds: float | None
     ) -> None:
-        assert self.joint is not None
-        if self.outputs is None:
-            raise InputError(
-                "`joint` must be False for this network: it does not return one vector per input, to which all parts "
-                "could be trained together."
-            )
+        assert self.joint is not None and self.outputs is not None
         loss = self.joint.loss or ("kl" if self.decision.in_classes else "squared")
         distil_jointly(
             network, layers, self.outputs, self.inputs.fitted, self.joint, loss, self.rng, shown, max_seconds
@@ -231,7 +226,12 @@ class Work:
             relative_error=relative_error(got, wanted),
             outside=_outside(layer, fresh),
             lam=float("nan") if one.result is None else one.result.lam,
+            onnx_latency=None if isinstance(part.reach, EachPixel | EachStep) else self._in_onnx(part, layer),
         )
+
+    def _in_onnx(self, part: Part, layer: DecoupledLayer) -> tuple[float, float] | None:
+        vectors = part.points[:LATENCY_BATCH]
+        return onnx_latency(part.function, layer, vectors.repeat(-(-LATENCY_BATCH // len(vectors)), 1)[:LATENCY_BATCH])
 
     def baseline_row(
         self, name: str, network: nn.Module, specs: Sequence[Spec], rows: Sequence[PartReport]

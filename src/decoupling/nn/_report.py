@@ -39,6 +39,9 @@ class PartReport:
         Share of the inner inputs that lie outside the range the functions were fitted on.
     lam
         Weight of the values that the solver chose; NaN where the start was random.
+    onnx_latency
+        Seconds in ONNX Runtime on one thread, before and after, for as many vectors; None where it is not installed,
+        and for parts that are not linear layers and activations.
     """
 
     name: str
@@ -51,6 +54,7 @@ class PartReport:
     relative_error: float
     outside: float
     lam: float
+    onnx_latency: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True)
@@ -125,6 +129,14 @@ class CompressionReport:
         return sum(p.latency[0] for p in self.parts), sum(p.latency[1] for p in self.parts)
 
     @property
+    def onnx_latency(self) -> tuple[float, float] | None:
+        """The same in ONNX Runtime, on one thread; None where it was not measured for all parts."""
+        known = [p.onnx_latency for p in self.parts if p.onnx_latency is not None]
+        if len(known) < len(self.parts):
+            return None
+        return sum(before for before, _ in known), sum(after for _, after in known)
+
+    @property
     def relative_error(self) -> float:
         """Of the values of the worst part."""
         return max(p.relative_error for p in self.parts)
@@ -192,6 +204,9 @@ class CompressionReport:
             ("measured on", f"{self.n_held_out:,} inputs held out" if self.n_held_out else "the inputs fitted to"),
             ("taken for", f"a {self.task.task}: {self.task.reason}"),
         ]
+        if self.onnx_latency is not None:
+            before, after = (1e3 * seconds for seconds in self.onnx_latency)
+            rows.insert(5, ("in ONNX Runtime", f"{before:.3f} -> {after:.3f} ms for {self.latency_batch} vectors"))
         if not math.isnan(self.lam):
             rows.append(("lam", f"{self.lam:.0e}"))
         lines = _aligned(rows)

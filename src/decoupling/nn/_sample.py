@@ -21,6 +21,8 @@ from ..samples._samples import Samples
 
 _ENTRIES = 4_000_000  # numbers per module that are in memory at a time, when the user names no chunk size
 _STORED_FROM = 64_000_000  # numbers in all Jacobians
+_BATCH, _BATCH_OF_ARRAYS = 2048, 256  # inputs of a network at a time, at most
+_PER_TOKEN = 64  # numbers that a whole number is taken to become
 _NO_DOUBLE = ("mps",)  # devices that have no float64
 
 
@@ -123,6 +125,13 @@ def sampled(
 
 def chunks(count: int, size: int) -> Iterator[slice]:
     return (slice(first, min(first + size, count)) for first in range(0, count, size))
+
+
+def batch_for(data: Tensor) -> int:
+    """How many inputs go through a network at a time: its activations must fit as well, also those of tokens."""
+    numbers = data[0].numel() * (1 if data.is_floating_point() else _PER_TOKEN)
+    most = _BATCH if data.ndim == 2 and data.is_floating_point() else _BATCH_OF_ARRAYS
+    return max(1, min(most, _ENTRIES // max(1, numbers)))
 
 
 def as_inputs(name: str, X: Any) -> Tensor:

@@ -14,9 +14,9 @@ from .._support._errors import InputError
 from ..model._decoupling import Decoupling
 from ._carve import outputs_of
 from ._place import Place
-from ._sample import chunks
+from ._sample import batch_for, chunks
+from ._task import in_rows
 
-_BATCH = 2048
 _COMPARED = 10_000  # inputs
 
 Score = Callable[[nn.Module], float]
@@ -47,7 +47,8 @@ class Agreement:
     def __call__(self, network: nn.Module) -> float:
         got, truth = outputs_on(network, self.inputs), self.outputs
         if self.in_classes:
-            return int((got.argmax(1) == truth.argmax(1)).sum()) / len(truth)
+            same = in_rows(got).argmax(1) == in_rows(truth).argmax(1)
+            return int(same.sum()) / len(same)
         return 1.0 - relative_error(got, truth)
 
 
@@ -83,7 +84,7 @@ def rated(score: Score, network: nn.Module) -> float:
 
 
 def outputs_on(network: nn.Module, inputs: Tensor) -> Tensor:
-    parts = [outputs_of(network, inputs[rows]) for rows in chunks(len(inputs), _BATCH)]
+    parts = [outputs_of(network, inputs[rows]) for rows in chunks(len(inputs), batch_for(inputs))]
     if not isinstance(parts[0], Tensor):
         raise InputError(
             f"`score` must be given: the network returns {type(parts[0]).__name__} instead of one tensor, so that "

@@ -74,6 +74,9 @@ class Watch:
         """Whether a search should be content with what it has."""
         return self.stopped or time.monotonic() > self._search_until
 
+    def report_reading(self, done: int, total: int) -> None:
+        self._report(stage="reading", done=done, total=total)
+
     def report(self, stage: str, done: int, total: int) -> None:
         """Something that is no stage of its own."""
         self._report(stage=stage, done=done, total=total)

@@ -30,11 +30,11 @@ class Decision:
 
 def decide(task: Task | None, network: nn.Module, outputs: Tensor | None, *, labelled: bool) -> Decision:
     """What the user says, or what labels and the end of the network say; otherwise outputs are numbers."""
-    if task == "classification" and outputs is not None and outputs.shape[1] == 1:
+    if task == "classification" and outputs is not None and in_rows(outputs).shape[1] == 1:
         raise InputError('`task` must be "regression" for one output: it is always the largest. Got "classification".')
     if task is not None:
         return Decision(task, "as asked")
-    if outputs is None:
+    if outputs is None or outputs.ndim != 2:
         return Decision("regression", "the network does not return one vector per input")
     if outputs.shape[1] == 1:
         return Decision("regression", "the network has one output")
@@ -45,6 +45,13 @@ def decide(task: Task | None, network: nn.Module, outputs: Tensor | None, *, lab
     if isinstance(_last(network), ACTIVATIONS):
         return Decision("classification", f"the network ends in {type(_last(network)).__name__}")
     return Decision("regression", 'nothing says that the outputs are classes; task="classification" does')
+
+
+def in_rows(outputs: Tensor) -> Tensor:
+    """Outputs with one row per decision: those of tokens (S, T, n) and of pixels (S, n, H, W) one after the other."""
+    if outputs.ndim <= 2:
+        return outputs
+    return (outputs if outputs.ndim == 3 else outputs.movedim(1, -1)).flatten(0, -2)
 
 
 def check_task(task: Any) -> None:

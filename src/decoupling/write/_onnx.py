@@ -1,19 +1,23 @@
 r"""A decoupling as an ONNX graph, written without PyTorch.
 
 Rows of the input are samples, so a layer reads t_l = z_(l-1) V_l^T + s_l and z_l = g_l(t_l), where V_l and s_l are
-W_(l-1) with the domains of the functions in them. Functions that share a basis are computed at once, by the recurrence
-of the basis: MatMul, Mul and Add for polynomials, with Cos, Sin, Tanh, Exp, Abs and Clip where they are needed. Layers
-of several bases are computed in groups, and Concat puts these side by side.
+W_(l-1) with the domains of the functions in them. Functions that share a basis are computed at once. In front of few
+outputs polynomials are powers, and splines hinges, whose coefficients are part of the matrix that follows: numbers per
+function, multiplied row by row, would take longer than all the rest. Otherwise Horner's rule or the recurrence of the
+basis writes them, with Cos, Sin, Tanh, Exp, Abs and Clip where they are needed.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import reduce
 from typing import Any, Literal
 
 import numpy as np
+from jaxtyping import Float, Int
+from numpy import ndarray
 
 from .._support._checks import as_count, is_word
 from .._support._errors import InputError
@@ -21,6 +25,7 @@ from .._support._extras import needed
 from .._support._shown import shown
 from .._support._whole_files import check_target, replace_file
 from ..bases import AbstractAlgebra, LayerBasis
+from ..bases._forms import Hinges, Monic, goes_on, in_hinges, in_monic, in_pieces, in_powers
 from ..model._decoupling import Decoupling
 from ..model._functions import Functions
 from ..model._names import one_line
@@ -29,6 +34,7 @@ from ._outside import function
 Dtype = Literal["float32", "float64"]
 _DTYPES = ("float32", "float64")
 _OLDEST_OPSET = 13
+_FEW_OUTPUTS = 32  # up to which a matrix for all powers is faster than Horner's rule
 
 
 def save_onnx(
@@ -77,17 +83,21 @@ def _checked_names(input_name: Any, output_name: Any) -> tuple[str, str]:
 
 def _content(model: Decoupling, names: tuple[str, str], opset: int, graph: _Graph) -> Any:  # an onnx.ModelProto
     x, y = names
-    z, order = x, np.arange(model.n_inputs)
+    terms, constant = [_Term(x, np.ones((1, model.n_inputs)), np.arange(model.n_inputs))], np.zeros(model.n_inputs)
     for l, (W, g) in enumerate(zip(model.W[:-1], model.g, strict=True), start=1):
         graph.place = f"{l}"
-        groups = _groups(g)
-        parts = [_functions(graph, z, W[rows][:, order], g, rows) for rows in groups]
-        z, order = graph.concat(parts), np.concatenate(groups)
+        few = model.W[l].shape[0] <= _FEW_OUTPUTS
+        behind, more = [], np.zeros(g.rank)
+        for rows in _groups(g):
+            middle, half = g.middle[rows], g.half_width[rows]
+            t = graph.mapped(terms, W[rows] / half[:, None], (W[rows] @ constant - middle) / half)
+            own, more[rows] = _functions(graph, t, g, rows, few)
+            behind += own
+        terms, constant = behind, more
     graph.place = f"{model.n_layers + 1}"
-    terms = [graph.matmul(z, model.W[-1][:, order])]
-    terms += [] if model.linear is None else [graph.matmul(x, model.linear)]
-    terms += [] if model.offset is None else [graph.number(model.offset)]
-    graph.call_last(y, graph.sum(terms))
+    bias = model.W[-1] @ constant + (0.0 if model.offset is None else model.offset)
+    straight = None if model.linear is None else graph.matmul(x, model.linear)
+    graph.call_last(y, graph.mapped(terms, model.W[-1], bias, straight))
     return graph.model(model, names, opset)
 
 
@@ -104,14 +114,38 @@ def _groups(g: Functions) -> list[np.ndarray]:
     return [np.array(group) for group in found]
 
 
-def _functions(graph: _Graph, z: str, W: np.ndarray, g: Functions, rows: np.ndarray) -> str:
-    """g_j(t_j) of the functions in `rows`, which share a basis."""
-    middle, half, basis = g.middle[rows], g.half_width[rows], g.layer.bases[rows[0]]
-    t = graph.matmul(z, W / half[:, None])
-    if middle.any():
-        t = graph.sum([t, graph.number(-middle / half)])
-    value: str = function(graph, basis, t, g.C[rows, : 1 + basis.size], g.outside)
-    return value
+@dataclass(frozen=True)
+class _Term:
+    """Columns of a tensor, block by block of one per function: the functions are the sum of blocks times rows of C."""
+
+    name: str
+    C: Float[ndarray, "f r"]
+    rows: Int[ndarray, " r"]  # which functions of the layer
+
+    def matrix(self, W: Float[ndarray, "n m"]) -> Float[ndarray, "n k"]:
+        """W with the coefficients in it."""
+        return np.hstack([W[:, self.rows] * c for c in self.C])
+
+
+def _functions(graph: _Graph, t: str, g: Functions, rows: np.ndarray, few: bool) -> tuple[list[_Term], np.ndarray]:
+    """Terms of the functions in `rows`, which share a basis, and their constants."""
+    basis = g.layer.bases[rows[0]]
+    C = g.C[rows, : 1 + basis.size]
+    if (P := in_powers(basis)) is not None:
+        slopes = C[:, 1:] @ basis.derivative(np.array([-1.0, 1.0])).T
+        tails = (slopes[:, 0], slopes[:, 1]) if g.outside == "linear" else None
+        form = in_monic(C @ P, tails, graph.precision)
+        s = t if g.outside == "extend" else graph.clip(t, -1.0, 1.0)
+        parts = graph.powers(s, t, form) if few else [(graph.horner(s, t, form), np.ones_like(form.scale))]
+        return [_Term(name, (form.scale * c)[None], rows) for name, c in parts], form.constant
+    pieces = in_pieces(basis) if few and goes_on((basis,), g.outside) else None
+    if pieces is not None:
+        table = np.einsum("pqe,re->prq", pieces.rows, C)
+        hinges = in_hinges(pieces.ends, pieces.origins, table, 100.0 * np.finfo(float).eps)
+        if hinges is not None:
+            return [_Term(name, c, rows) for name, c in graph.hinges(t, hinges)], hinges.constant
+    value: str = function(graph, basis, t, C, g.outside)
+    return [_Term(value, np.ones((1, len(rows))), rows)], np.zeros(len(rows))
 
 
 class _Graph(AbstractAlgebra[str]):
@@ -124,6 +158,7 @@ class _Graph(AbstractAlgebra[str]):
         self.place = ""
         self._onnx = onnx
         self._dtype = np.dtype(dtype)
+        self.precision = float(np.finfo(self._dtype).eps)
         self._nodes: list[Any] = []
         self._constants: dict[tuple[Any, ...], Any] = {}
 
@@ -162,11 +197,76 @@ class _Graph(AbstractAlgebra[str]):
 
     # What else graphs have
 
+    def powers(self, s: str, t: str, form: Monic) -> list[tuple[str, np.ndarray]]:
+        """What monic polynomials are sums of, and the coefficients."""
+        found = [s]
+        for k in range(2, len(form.powers) + 2):
+            found.append(self.product([found[k // 2 - 1], found[k - k // 2 - 1]]))
+        parts = list(zip(found, [*form.powers, np.ones_like(form.scale)], strict=True))
+        if form.tails is not None:
+            parts += [(t, form.tails[0]), (self.clip(t, 1.0, np.inf), form.tails[1])]
+        return parts
+
+    def horner(self, s: str, t: str, form: Monic) -> str:
+        """Monic polynomials by Horner's rule."""
+        value = s
+        for c in reversed(form.powers):
+            value = self.product([self.sum([value, self.number(c)]), s])
+        if form.tails is None:
+            return value
+        p, q = (self.number(c) for c in form.tails)
+        return self.sum([value, self.product([t, p]), self.product([self.clip(t, 1.0, np.inf), q])])
+
+    def hinges(self, t: str, hinges: Hinges) -> list[tuple[str, np.ndarray]]:
+        """t and the powers of all hinges, knot by knot, and the coefficients."""
+        r, count = len(hinges.slope), len(hinges.knots)
+        d = self._node("Relu", self._gemm(t, np.tile(np.eye(r), (count, 1)), np.repeat(-hinges.knots, r)))
+        found, power = [(t, hinges.slope[None])], d
+        for k in range(1, 1 + max(hinges.jumps)):
+            power = power if k == 1 else self.product([power, d])
+            if k in hinges.jumps:
+                first, c = hinges.jumps[k]
+                found.append((self._columns(power, first * r, (first + len(c)) * r, count * r), c))
+        return found
+
+    def mapped(self, terms: Sequence[_Term], W: np.ndarray, bias: np.ndarray, straight: str | None = None) -> str:
+        """The sum of all terms times W, and what is added."""
+        single = [term for term in terms if len(term.C) == 1]
+        several = [term for term in terms if len(term.C) > 1]
+        value = straight
+        if single:
+            side_by_side = self.concat([term.name for term in single])
+            value = self._gemm(side_by_side, np.hstack([term.matrix(W) for term in single]), bias, straight)
+            bias = np.zeros_like(bias)
+        for term in several:
+            value = self._gemm(term.name, term.matrix(W), bias, value)
+        assert value is not None
+        return value
+
     def matmul(self, rows: str, W: np.ndarray) -> str:
         return self._node("MatMul", rows, self.number(W.T))
 
     def concat(self, parts: list[str]) -> str:
         return parts[0] if len(parts) == 1 else self._node("Concat", *parts, axis=1)
+
+    def _gemm(self, rows: str, W: np.ndarray, bias: np.ndarray, value: str | None = None) -> str:
+        """rows W^T + bias + value."""
+        if value is None and not bias.any():
+            return self.matmul(rows, W)
+        given = [] if value is None else [value]
+        if bias.any():
+            given.append(self.number(bias))
+        return self._node("Gemm", rows, self.number(W.T), self.sum(given))
+
+    def _columns(self, name: str, first: int, stop: int, width: int) -> str:
+        if (first, stop) == (0, width):
+            return name
+        return self._node("Slice", name, *(self._whole_number(k) for k in (first, stop, 1)))
+
+    def _whole_number(self, k: int) -> str:
+        name = f"{self.place}/k{k}"
+        self._constants[(name,)] = self._onnx.numpy_helper.from_array(np.array([k], dtype=np.int64), name)
+        return name
 
     def call_last(self, name: str, output: str) -> None:
         """Give the last node, whose output it is, the name of what leaves the graph."""

@@ -1,0 +1,108 @@
+"""The command `decouple compress`: parts of an exported PyTorch program become decouplings."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from ._options import FileName, GivenFile, NameList
+
+
+@click.command()
+@click.argument("program", type=GivenFile())
+@click.option(
+    "--parts",
+    type=NameList(),
+    metavar="NAME,...",
+    required=True,
+    help="Modules by name or pattern, such as blocks.*.mlp.",
+)
+@click.option(
+    "--data", metavar="FILE", type=GivenFile(), required=True, help="Inputs of the network, an array in a .npy file."
+)
+@click.option("--budget", type=float, default=None, help="Share of the parameters that may be left, or their number.")
+@click.option("--ranks", type=int, default=None, help="Functions per part, instead of a budget.")
+@click.option("--degree", type=int, default=4, show_default=True, help="Degree of the functions.")
+@click.option(
+    "--task",
+    type=click.Choice(["classification", "regression"]),
+    default=None,
+    help="Whether the largest output counts, or all.",
+)
+@click.option("--steps", type=int, default=6000, show_default=True, help="Steps of training for each part.")
+@click.option(
+    "--to", "target", metavar="FILE", type=FileName(".pt2"), default=None, help="Write the smaller program here."
+)
+@click.option("--seed", type=int, default=0, show_default=True, help="Seed of everything that is drawn.")
+@click.option("--quiet", is_flag=True, help="Print nothing but errors.")
+def compress(
+    program: str,
+    parts: tuple[str, ...],
+    data: str,
+    budget: float | None,
+    ranks: int | None,
+    degree: int,
+    task: Any,
+    steps: int,
+    target: str | None,
+    seed: int,
+    quiet: bool,
+) -> None:
+    """Replace parts of PROGRAM, which torch.export.save wrote, by decouplings, and report.
+
+    Parts have the names that they had in the network before it was exported, with a free number of samples. No labels
+    are needed. Reading a program
+    of others means trusting them as far as PyTorch does.
+
+    \b
+    decouple compress net.pt2 --parts 'blocks.*.mlp' --data inputs.npy --budget 0.25 --to small.pt2
+    """
+    import warnings
+
+    import numpy as np
+
+    from .._support._errors import InputError, SampleFileError
+    from .._support._extras import needed
+    from .._support._progress import silent
+    from .._support._whole_files import check_target
+    from ._screen import say
+
+    needed("torch", "torch", "`decouple compress`")
+    from .. import nn
+    from ..nn._program import load_program, save_program
+
+    if target is not None:
+        check_target(target)
+    if (budget is None) == (ranks is None):
+        got = "neither" if budget is None else "both"
+        raise InputError(f"`--budget` or `--ranks` must say how small the parts become. Got {got}.")
+    try:
+        X = np.load(data, allow_pickle=False)
+    except ValueError as error:
+        raise SampleFileError(f"`{data}` must be an array in a .npy file. {error}") from error
+    if not isinstance(X, np.ndarray):
+        raise SampleFileError(f"`{data}` must be an array in a .npy file. It holds several: save one with np.save.")
+    found = load_program(program)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)  # torch's own, about what runs programs
+        out = nn.compress(
+            found.network,
+            parts=list(parts),
+            data=X,
+            ranks="auto" if ranks is None else ranks,
+            budget=None if budget is None else nn.Budget(parameters=budget),
+            degrees=degree,
+            start="random",
+            task=task,
+            refine=nn.Distil(max_steps=steps),
+            rng=seed,
+            progress=silent if quiet else True,
+        )
+    if target is not None:
+        save_program(out.model, found, target)
+    if not quiet:
+        say(str(out.report))
+        say("Times before are those of a program that is interpreted, node by node.")
+        if target is not None:
+            say(f"Program: {target}")
