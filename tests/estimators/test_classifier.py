@@ -210,7 +210,7 @@ def drawn(S, seed, odds):
         (lambda X: 3 * np.sin(5 * X[:, 0]) + 2 * X[:, 1], {"ranks": 1, "degrees": 1}, "BETTER"),
         (lambda X: 6 * (X[:, 0] + X[:, 1]) ** 2 - 3, {"ranks": 1, "degrees": 1}, "GUESSING"),
         (lambda X: 0 * X[:, 0], {}, "GUESSING"),
-        (lambda X: 1e3 * X[:, 0], {"ranks": 1, "degrees": 1, "ridge": 1e-3}, "SEPARATED"),
+        (lambda X: 500 * X[:, 0], {"ranks": 1, "degrees": 1, "ridge": 1e-3}, "SEPARATED"),
         (lambda X: X[:, 0], {"ranks": 3, "degrees": 5, "ridge": 1e-4, "n_starts": 1}, "OVERFITTED"),
     ],
 )
