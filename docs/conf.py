@@ -2,6 +2,9 @@
 
 import os
 import re
+import subprocess
+import sys
+from pathlib import Path
 
 import decoupling
 
@@ -81,3 +84,16 @@ html_sidebars = {"**": []}
 numpydoc_show_class_members = False
 autodoc_typehints = "none"
 autosummary_generate = True
+
+
+def executed_notebooks(app):
+    """Notebooks to download, with their outputs: the gallery's tutorial, and the page with the rest of it."""
+    here = Path(app.srcdir)
+    for source in (here / "tutorial.md", here / "gallery" / "plot_a_tutorial.ipynb"):
+        tool = here.parent / "tools" / "notebooks.py"
+        subprocess.run([sys.executable, tool, source, source.with_suffix(".ipynb")], check=True)
+
+
+def setup(app):
+    """After the gallery was built."""
+    app.connect("builder-inited", executed_notebooks, priority=900)

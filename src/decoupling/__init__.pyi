@@ -35,6 +35,8 @@ from .bases import Trigonometric as Trigonometric
 from .estimators._classifier import DecouplingClassifier as DecouplingClassifier
 from .estimators._regressor import DecouplingRegressor as DecouplingRegressor
 from .fit._ablation import AblationRow as AblationRow
+from .fit._class_quality import ClassQuality as ClassQuality
+from .fit._class_quality import ClassVerdict as ClassVerdict
 from .fit._decouple import decouple as decouple
 from .fit._quality import Quality as Quality
 from .fit._quality import Verdict as Verdict

@@ -46,6 +46,7 @@ def test_a_look_tells_numbers_texts_constants_and_times(tmp_path):
     file.write_text("\n".join(["when,time [s],kind,rig,y", *rows]))
     found = look(CsvTable(file))
     assert [c.kind for c in found.columns] == ["time", "time", "text", "constant", "number"]
+    assert [c.words for c in found.columns[:4]] == ["dates", "time, 0 to 24", "text", "always 1"]
     assert found.usable == ("y",) and "`when` holds times" in found.series and found.n_rows == 25
 
 

@@ -186,3 +186,75 @@ def test_the_deviance_of_left_out_samples_is_near_that_of_real_refits():
     model.fit(X, y)
     rise = np.mean(refits) - model.deviance_
     assert model.left_out_deviance_ - model.deviance_ == pytest.approx(rise, rel=0.3)
+
+
+def test_time_is_limited_and_told():
+    X, y, _ = ring(600)
+    model = dc.DecouplingClassifier(max_seconds=1e-3, random_state=0).fit(X, y)
+    assert model.decoupling_.ranks == (1,) and "`max_seconds` was reached" in model.note_
+    model = dc.DecouplingRegressor(max_seconds=1e-3, random_state=0).fit(X, X[:, 0] ** 3 - X[:, 1])
+    assert model.decoupling_.ranks == (1,) and "`max_seconds` was reached" in model.result_.notes[1]
+
+
+def drawn(S, seed, odds):
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-1, 1, (S, 3))
+    return X, rng.uniform(size=S) < 1 / (1 + np.exp(-odds(X)))
+
+
+@pytest.mark.parametrize(
+    "odds, options, verdict",
+    [
+        (lambda X: 2 * X[:, 0] - X[:, 1], {}, "NOISE"),
+        (lambda X: 3 * np.sin(5 * X[:, 0]) + 2 * X[:, 1], {}, "NOISE"),
+        (lambda X: 3 * np.sin(5 * X[:, 0]) + 2 * X[:, 1], {"ranks": 1, "degrees": 1}, "BETTER"),
+        (lambda X: 6 * (X[:, 0] + X[:, 1]) ** 2 - 3, {"ranks": 1, "degrees": 1}, "GUESSING"),
+        (lambda X: 0 * X[:, 0], {}, "GUESSING"),
+        (lambda X: 500 * X[:, 0], {"ranks": 1, "degrees": 1, "ridge": 1e-3}, "SEPARATED"),
+        (lambda X: X[:, 0], {"ranks": 3, "degrees": 5, "ridge": 1e-4, "n_starts": 1}, "OVERFITTED"),
+    ],
+)
+def test_the_verdict_suits_classes(odds, options, verdict):
+    X, y = drawn(100 if verdict == "OVERFITTED" else 400, 3, odds)
+    quality = dc.DecouplingClassifier(random_state=0, **options).fit(X, y).quality_
+    assert quality.verdict is dc.ClassVerdict[verdict], quality
+    assert quality.confusion.sum() == len(X) and quality.left_out_accuracy <= quality.accuracy + 0.02
+    assert quality.verdict.value in str(quality)
+
+
+def test_a_page_tells_of_classes(tmp_path):
+    pandas = pytest.importorskip("pandas")
+    X, y = make_moons(200, noise=0.25, random_state=0)
+    X = pandas.DataFrame(X, columns=["length", "<width>"])
+    model = dc.DecouplingClassifier(2, 3, random_state=0).fit(X, np.where(y, "ripe & sweet", "green"))
+    model.report(tmp_path / "page.html", title="Moons")
+    text = (tmp_path / "page.html").read_text()
+    for word in (
+        "log-odds of ripe &amp; sweet",
+        "&lt;width&gt;",
+        "as good as the data allow",
+        "Which classes are mixed up",
+    ):
+        assert word in text, word
+    assert "DecouplingClassifier(degrees=3, random_state=0, ranks=2)" in text and "<width>" not in text
+    assert '"classes":["green","ripe' in text and "the deviance per sample rises from" in text
+    flowers = load_iris()
+    three = dc.DecouplingClassifier(2, 2, n_starts=2, random_state=0).fit(flowers.data, flowers.target)
+    three.report(tmp_path / "three.html")
+    assert "There is one output for each class" in (tmp_path / "three.html").read_text()
+
+
+def test_what_a_function_is_worth_is_measured_by_fitting_the_rest_again():
+    from decoupling.fit._logistic import deviance_without, null_deviance
+
+    X, y = drawn(500, 1, lambda X: 6 * (X[:, 0] + X[:, 1]) ** 2 - 3)
+    one = dc.DecouplingClassifier(1, 2, random_state=0).fit(X, y)
+    assert_allclose(
+        deviance_without(one._samples, one._found.decoupling, one.ridge_, 0, 0), null_deviance(one._samples)
+    )
+    X, y = drawn(500, 1, lambda X: 8 * X[:, 0] ** 2 - 8 * X[:, 1] ** 2)
+    two = dc.DecouplingClassifier(2, 2, ridge=1.0, random_state=0).fit(X, y)
+    lost = [deviance_without(two._samples, two._found.decoupling, 1.0, 0, j) for j in range(2)]
+    alone = dc.DecouplingClassifier(1, 2, ridge=1.0, random_state=0).fit(X, y).deviance_
+    assert two.deviance_ + 0.1 < alone <= min(lost) + 1e-9  # both matter, and what is left was fitted again
+    assert max(lost) < null_deviance(two._samples)

@@ -120,7 +120,7 @@ def test_a_store_is_read_from_a_web_server(samples, tmp_path, server):
     as_zarr(samples, tmp_path)
     stored = dc.Samples.from_zarr(f"{server}/data.zarr")
     assert stored.inputs == samples.inputs and np.array_equal(stored.pilot(20).J, samples.pilot(20).J)
-    with pytest.raises(dc.DataError, match="nothing.zarr` must be a Zarr group"):
+    with pytest.raises(dc.DataError, match=r"nothing\.zarr` must be a Zarr group"):
         dc.Samples.from_zarr(f"{server}/nothing.zarr")
 
 

@@ -22,6 +22,11 @@ class TimeLimit:
         self._over = False
 
     @property
+    def is_over(self) -> bool:
+        """Whether the time was used up at a report."""
+        return self._over
+
+    @property
     def reason(self) -> str:
         """Why a search was ended, in words."""
         return OUT_OF_TIME if self._over else INTERRUPTED

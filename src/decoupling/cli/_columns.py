@@ -46,19 +46,27 @@ def column_options(command: Command) -> Command:
             "--order",
             type=click.Choice(["samples", "matlab"]),
             default=None,
-            help="Axis of samples in .npz and .mat files: the first, or the last as in MATLAB.",
+            help="Which axis of .npz and .mat arrays counts samples: the first, or the last as in MATLAB.",
         ),
         click.option("--drop-missing", is_flag=True, help="Leave out rows with missing or infinite numbers."),
         click.option(
             "--jacobians/--no-jacobians",
             default=None,
-            help="Ask for columns such as dy/dx1, or ignore them. They are used where all are there if left out.",
+            help="Require columns such as dy/dx1, or ignore them. By default they are used if all are there.",
         ),
         click.option(
-            "--outputs", type=NameList(), metavar="NAME,...", default=None, help="Columns that are outputs: y or 3."
+            "--outputs",
+            type=NameList(),
+            metavar="NAME,...",
+            default=None,
+            help="Output columns, by name or number: y or 3.",
         ),
         click.option(
-            "--inputs", type=NameList(), metavar="NAME,...", default=None, help="Columns that are inputs: x1,x2 or 1,2."
+            "--inputs",
+            type=NameList(),
+            metavar="NAME,...",
+            default=None,
+            help="Input columns, by name or number: x1,x2 or 1,2.",
         ),
     ):
         command = option(command)

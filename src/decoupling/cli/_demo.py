@@ -29,7 +29,7 @@ def pump_map(X: ndarray) -> ndarray:
     return np.stack([head, power], axis=1)
 
 
-@click.command()
+@click.command(short_help="Find the curves behind the map of a pump.")
 @click.option(
     "--report",
     metavar="FILE",
@@ -41,7 +41,7 @@ def pump_map(X: ndarray) -> ndarray:
 @seed_option
 @output_options
 def demo(report: str, seed: int, as_json: bool, quiet: bool) -> None:
-    """Find the curves behind the measured map of a pump, print a table, write an HTML report."""
+    """Find the curves behind the noisy map of a pump, print a table and write an HTML report."""
     from pathlib import Path
 
     import numpy as np

@@ -30,17 +30,15 @@ _SOLVERS = ("varpro", "constr", "proj", "zniyed", "hollander", "dreesen")
 _ALTERNATING = ("constr", "proj", "zniyed")  # they choose lam in two stages unless told otherwise
 _WITHOUT_LAM = ("hollander", "dreesen")
 _KEPT = 1_000_000  # numbers of samples that go into a model file
-_VALUES_ONLY = (
-    "Values only: the file has no Jacobians. varpro does without; for other solvers add --estimate-jacobians."
-)
+_VALUES_ONLY = "The file has values only, and this solver needs Jacobians: add --estimate-jacobians, or use varpro."
 _ESTIMATED = "Jacobians were estimated from the values, which costs accuracy: compare with varpro on values only."
 
 
-@click.command()
+@click.command(short_help="Fit a model to the samples in a file.")
 @click.argument("file", type=GivenFile())
 @column_options
 @click.option(
-    "--estimate-jacobians", is_flag=True, help="Estimate Jacobians from the values: for solvers that need them."
+    "--estimate-jacobians", is_flag=True, help="Estimate Jacobians from the values, for solvers that need them."
 )
 @click.option(
     "--ranks",
@@ -48,61 +46,72 @@ _ESTIMATED = "Jacobians were estimated from the values, which costs accuracy: co
     metavar="N,N,...|auto",
     default="auto",
     show_default=True,
-    help="Internal functions per layer, input first: 2,2. With auto they are chosen, see `decouple select`.",
+    help="Functions per layer, input first: 2,2. With auto they are chosen, as by `decouple select`.",
 )
 @click.option(
     "--degrees",
     type=number_list,
     metavar="N,N,...",
     default=None,
-    help="Basis functions per layer, input first: 3,3. May be left out with --ranks auto.",
+    help="Degrees per layer, input first: 3,3. May be left out with --ranks auto.",
 )
 @basis_option
 @linear_option
-@click.option("--solver", type=click.Choice(_SOLVERS), default="varpro", show_default=True, help="Method.")
+@click.option(
+    "--solver", type=click.Choice(_SOLVERS), default="varpro", show_default=True, help="Method of the search."
+)
 @click.option(
     "--lam",
     type=click.FloatRange(min=0),
     default=None,
-    help="Fixed weight of the values.",
+    help="Weight of the values against the Jacobians, if it is not to be chosen.",
 )
 @click.option(
     "--two-stage/--no-two-stage",
     default=None,
-    help="Choose lam in two stages, or use the solver's own default. Alternating solvers choose if left out.",
+    help="Choose lam in two stages, or take the solver's own. By default constr, proj and zniyed choose.",
 )
 @click.option(
-    "--n-starts", type=click.IntRange(min=1), default=None, help="Random starts: 8, or up to 1024 for varpro."
+    "--n-starts", type=click.IntRange(min=1), default=None, help="Random starts. By default 8, for varpro up to 1024."
 )
 @click.option(
-    "--max-seconds", type=click.FloatRange(min=0, min_open=True), default=60, show_default=True, help="Of varpro."
+    "--max-seconds",
+    type=click.FloatRange(min=0, min_open=True),
+    default=None,
+    help="Take the best so far after about so long. By default 120 with --ranks auto, else 60 for varpro only.",
 )
 @click.option(
     "--max-steps",
     type=click.IntRange(min=1),
     default=500,
     show_default=True,
-    help="Steps per start, of alternating solvers.",
+    help="Steps of each start, for all solvers but varpro.",
 )
-@click.option("--patience", type=click.IntRange(min=1), default=50, show_default=True, help="Steps without decrease.")
+@click.option(
+    "--patience",
+    type=click.IntRange(min=1),
+    default=50,
+    show_default=True,
+    help="Steps without progress, after which a start ends.",
+)
 @click.option(
     "--iterate",
     type=click.Choice(["best", "last"]),
     default="best",
     show_default=True,
-    help="Which iterate of a start is the answer, of alternating solvers.",
+    help="Whether a start ends with its best or with its last iterate, for all solvers but varpro.",
 )
 @click.option(
     "--as-given",
     is_flag=True,
-    help="Take the data as they are, with functions around 0: the algorithms of the paper as printed.",
+    help="Do not standardise the data: the algorithms of the paper as printed.",
 )
-@click.option("--validation", default=None, help="Another file, with the same columns, on which lam is chosen.")
+@click.option("--validation", default=None, help="Another file with the same columns, to choose lam on.")
 @click.option(
     "--holdout",
     type=click.FloatRange(0, 1, min_open=True, max_open=True),
     default=None,
-    help="Or: this share of the samples is kept apart to choose lam on.",
+    help="Hold back this share of the samples, to choose lam on.",
 )
 @model_option
 @click.option(
@@ -114,7 +123,7 @@ _ESTIMATED = "Jacobians were estimated from the values, which costs accuracy: co
     help="Write an HTML report here.",
 )
 @scheduler_option
-@click.option("--formula", "formula", type=click.Choice(FORMULAS), default=None, help="Print the model written out.")
+@click.option("--formula", "formula", type=click.Choice(FORMULAS), default=None, help="Print the formula of the model.")
 @seed_option
 @output_options
 def fit(
@@ -133,7 +142,7 @@ def fit(
     lam: float | None,
     two_stage: bool | None,
     n_starts: int | None,
-    max_seconds: float,
+    max_seconds: float | None,
     max_steps: int,
     patience: int,
     iterate: str,
@@ -147,15 +156,15 @@ def fit(
     as_json: bool,
     quiet: bool,
 ) -> None:
-    """Decouple the samples in FILE.
+    """Fit a model to the samples in FILE.
 
-    With a table and nothing else, it says what it found in the file, asks for inputs and outputs (or takes the last
-    column as output where there is nobody to ask), and chooses ranks and degrees.
+    Given a table and nothing else, it shows what is in the table, asks which columns are inputs and outputs (or takes
+    the last column as the output where there is nobody to ask), and chooses ranks and degrees.
 
     FILE is a table (.csv, .tsv, .parquet, .npy) whose columns are named by --inputs and --outputs, or an .npz or .mat
-    file with arrays X (S, m), F (S, n) and J (S, n, m); F or J may be missing, and weights (S,), (S, n) or (S, n, n)
-    may be there. A .zarr store or an .h5 file with these arrays is read a portion at a time. Without Jacobians values
-    alone are used; columns dy/dx1, dy/dx2, ... hold those of y.
+    file with arrays X (S, m), F (S, n) and J (S, n, m). F or J may be missing; weights (S,), (S, n) or (S, n, n) are
+    used if they are there. A .zarr store or an .h5 file with these arrays is read in portions. In a table, columns
+    dy/dx1, dy/dx2, ... hold the Jacobian of y; without them, values alone are fitted.
 
     \b
     Examples:
@@ -194,7 +203,7 @@ def fit(
     if estimate_jacobians:
         samples = dc.estimate_jacobians(samples)
         notes = (*notes, _ESTIMATED)
-    elif not samples.has_jacobians:
+    elif not samples.has_jacobians and solver != "varpro":
         notes = (*notes, _VALUES_ONLY)
     result = dc.decouple(
         samples,
@@ -209,7 +218,6 @@ def fit(
                 "max_steps": max_steps,
                 "patience": patience,
                 "iterate": iterate,
-                "max_seconds": max_seconds,
             },
             two_stage=lam is None
             and samples.has_values
@@ -220,6 +228,7 @@ def fit(
         validation=None if ranks == "auto" else judged,
         rng=seed,
         progress=silent if quiet else True,
+        max_seconds=max_seconds,
     )
     if model_path is not None:
         kept = samples.in_memory and samples.n_numbers <= _KEPT

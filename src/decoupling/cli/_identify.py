@@ -25,7 +25,12 @@ if TYPE_CHECKING:
 _FUNCTIONS = ("cubic", "quintic", "spline", "tanh", "sigmoid", "saturation", "dead-zone", "relu", "friction")
 
 input_option = click.option(
-    "--input", "inputs", type=name_list, metavar="NAME,...", required=True, help="Columns that are inputs: u or 1."
+    "--input",
+    "inputs",
+    type=name_list,
+    metavar="NAME,...",
+    required=True,
+    help="Input columns, by name or number: u or 1.",
 )
 
 
@@ -40,13 +45,18 @@ def function_list(text: str) -> tuple[str, ...]:
     return names
 
 
-@click.command()
+@click.command(short_help="Fit a dynamic model to a record.")
 @click.argument("file", type=GivenFile())
 @input_option
 @click.option(
-    "--output", "outputs", type=name_list, metavar="NAME,...", required=True, help="Columns that are outputs: y or 2."
+    "--output",
+    "outputs",
+    type=name_list,
+    metavar="NAME,...",
+    required=True,
+    help="Output columns, by name or number: y or 2.",
 )
-@click.option("--states", type=click.IntRange(min=1), default=None, help="States. Without it, a number is suggested.")
+@click.option("--states", type=click.IntRange(min=1), default=None, help="Number of states. By default it is chosen.")
 @click.option("--narx", is_flag=True, help="Fit a polynomial NARX model and decouple it instead.")
 @click.option(
     "--functions",
@@ -56,16 +66,23 @@ def function_list(text: str) -> tuple[str, ...]:
     show_default=True,
     help=f"Internal functions: {', '.join(_FUNCTIONS)}; state-tanh is one of the state alone.",
 )
-@click.option("--oversample", type=click.IntRange(min=1), default=1, show_default=True, help="Steps per sample.")
-@click.option("--no-feedback", is_flag=True, help="Functions between two linear blocks (Wiener-Hammerstein).")
-@click.option("--integrating", is_flag=True, help="Outputs add up, as a position adds up a velocity.")
-@click.option("--window", type=click.IntRange(min=2), default=None, help="Begin with windows of so many samples.")
-@click.option("--n-starts", type=click.IntRange(min=1), default=5, show_default=True, help="Starts.")
 @click.option(
-    "--max-seconds", type=click.FloatRange(min=0, min_open=True), default=None, help="End the fit with the best so far."
+    "--oversample", type=click.IntRange(min=1), default=1, show_default=True, help="Steps of the model per sample."
+)
+@click.option("--no-feedback", is_flag=True, help="Functions between two linear blocks (Wiener-Hammerstein).")
+@click.option("--integrating", is_flag=True, help="Outputs integrate something, as a position integrates a velocity.")
+@click.option("--window", type=click.IntRange(min=2), default=None, help="Fit windows of so many samples first.")
+@click.option("--n-starts", type=click.IntRange(min=1), default=5, show_default=True, help="Number of starts.")
+@click.option(
+    "--max-seconds",
+    type=click.FloatRange(min=0, min_open=True),
+    default=None,
+    help="Take the best so far after about so long.",
 )
 @model_option
-@click.option("--report", "report_path", metavar="FILE", type=FileName(".html", ".htm"), default=None, help="Page.")
+@click.option(
+    "--report", "report_path", metavar="FILE", type=FileName(".html", ".htm"), default=None, help="Write a report here."
+)
 @seed_option
 @output_options
 def identify(
@@ -87,7 +104,7 @@ def identify(
     as_json: bool,
     quiet: bool,
 ) -> None:
-    """Identify a dynamic model from the record in FILE (.csv, .tsv, .parquet, .npz or .mat), one row per time.
+    """Identify a dynamic model from the record in FILE (.csv, .tsv, .parquet, .npz or .mat), one row per sample.
 
     \b
     decouple identify data.csv --input u --output y --states 2 --report page.html --model model.safetensors
@@ -212,7 +229,7 @@ def _tell(found: dict[str, Any], *, as_json: bool, quiet: bool) -> None:
         say(found["formula"])
 
 
-@click.command()
+@click.command(short_help="Run a dynamic model on new inputs.")
 @click.argument("model", type=GivenFile())
 @click.argument("file", type=GivenFile())
 @click.option(
@@ -231,7 +248,13 @@ def _tell(found: dict[str, Any], *, as_json: bool, quiet: bool) -> None:
     default=None,
     help="Measured outputs: the initial state is found from the first of them, and the error is printed.",
 )
-@click.option("--n-init", type=click.IntRange(min=1), default=50, show_default=True, help="Outputs to begin with.")
+@click.option(
+    "--n-init",
+    type=click.IntRange(min=1),
+    default=50,
+    show_default=True,
+    help="How many outputs the initial state is found from.",
+)
 @click.option("--to", "target", metavar="FILE", type=FileName(".csv"), default=None, help="Write the outputs here.")
 @click.option(
     "--report",
@@ -250,7 +273,9 @@ def simulate(
     target: str | None,
     report_path: str | None,
 ) -> None:
-    """Run MODEL, a file of `decouple identify`, freely on the inputs in FILE; print CSV, or write it with --to.
+    """Run MODEL, written by `decouple identify`, on the inputs in FILE, and print its outputs as CSV or write them.
+
+    This is a free run: the model sees its own outputs, not the measured ones.
 
     \b
     decouple simulate model.safetensors input.csv

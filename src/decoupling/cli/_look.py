@@ -41,7 +41,7 @@ def chosen_columns(file: str, *, silent: bool) -> Chosen:
         inputs = _asked("Inputs", tuple(n for n in usable if n not in outputs), usable)
         return inputs, outputs, _series_note(found, file, inputs, outputs)
     inputs, outputs = usable[:-1], usable[-1:]
-    note = f"Output: {outputs[0]}, the last column of numbers, since none was named; name others with --outputs."
+    note = f"The output is {outputs[0]}, the last column of numbers; name others with --outputs."
     return inputs, outputs, (note, *_series_note(found, file, inputs, outputs))
 
 

@@ -39,13 +39,22 @@ def model_of(found: Any) -> Any:
     return found.step if isinstance(found, dc.sysid.DecoupledStateSpace) else found.decoupling
 
 
-@click.command()
+@click.command(short_help="Predict outputs for new rows.")
 @click.argument("model", type=GivenFile())
 @click.argument("file", type=GivenFile())
-@click.option("--inputs", type=NameList(), metavar="NAME,...", default=None, help="Columns that are inputs, in order.")
-@click.option("--to", "target", metavar="FILE", type=FileName(".csv"), default=None, help="Write the outputs here.")
+@click.option(
+    "--inputs", type=NameList(), metavar="NAME,...", default=None, help="Input columns, in the order of the model."
+)
+@click.option(
+    "--to",
+    "target",
+    metavar="FILE",
+    type=FileName(".csv"),
+    default=None,
+    help="Write the outputs here instead of printing them.",
+)
 def predict(model: str, file: str, inputs: tuple[str, ...] | None, target: str | None) -> None:
-    """Outputs of MODEL for the rows of FILE (.csv, .tsv or .parquet), as CSV.
+    """Print the outputs of MODEL for the rows of FILE (.csv, .tsv or .parquet), as CSV.
 
     Columns are found by the names of the model's inputs.
 
@@ -102,10 +111,16 @@ def _notes(f: Any, X: Any, n_rows: int) -> list[str]:
     return found
 
 
-@click.command()
+@click.command(short_help="Write a model as ONNX, C, Python, MATLAB or LaTeX.")
 @click.argument("model", type=GivenFile())
-@click.option("--to", "kind", type=click.Choice(list(_ENDINGS)), required=True, help="What to write.")
-@click.option("--file", "target", metavar="FILE", default=None, help="Where. By default beside MODEL, with its ending.")
+@click.option("--to", "kind", type=click.Choice(list(_ENDINGS)), required=True, help="Format.")
+@click.option(
+    "--file",
+    "target",
+    metavar="FILE",
+    default=None,
+    help="Write here. By default beside MODEL, with the ending of the format.",
+)
 def export(model: str, kind: str, target: str | None) -> None:
     """Write MODEL as ONNX, C99, Python, MATLAB or LaTeX.
 
@@ -133,7 +148,7 @@ def export(model: str, kind: str, target: str | None) -> None:
     say(f"Written: {path}")
 
 
-@click.command()
+@click.command(short_help="Draw a model.")
 @click.argument("model", type=GivenFile())
 @click.option(
     "--what",
@@ -148,11 +163,11 @@ def export(model: str, kind: str, target: str | None) -> None:
     metavar="FILE",
     type=FileName(".png", ".svg", ".pdf"),
     default=None,
-    help="Where. By default beside MODEL, as .png.",
+    help="Write here. By default beside MODEL, as .png.",
 )
-@click.option("--dark", is_flag=True, help="Light lines on black paper.")
+@click.option("--dark", is_flag=True, help="For a dark page.")
 def plot(model: str, what: str, target: str | None, dark: bool) -> None:
-    """Draw MODEL: its network, its functions, the fit, or the way to it.
+    """Draw MODEL: its network, its functions, the fit, or the objective step by step.
 
     \b
     decouple plot model.safetensors --what functions --file functions.svg
@@ -174,7 +189,7 @@ def plot(model: str, what: str, target: str | None, dark: bool) -> None:
     say(f"Written: {path}")
 
 
-@click.command()
+@click.command(short_help="Write a page about a model, for a browser.")
 @click.argument("model", type=GivenFile())
 @click.option(
     "--file",
@@ -182,7 +197,7 @@ def plot(model: str, what: str, target: str | None, dark: bool) -> None:
     metavar="FILE",
     type=FileName(".html", ".htm"),
     default=None,
-    help="Where. By default beside MODEL, as .html.",
+    help="Write here. By default beside MODEL, as .html.",
 )
 def report(model: str, target: str | None) -> None:
     """Write a page about MODEL for a browser: picture, verdict, functions, formula.

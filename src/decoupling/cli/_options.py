@@ -162,7 +162,7 @@ basis_option = click.option(
     type=click.Choice(BASES),
     default="monomial",
     show_default=True,
-    help="Basis of all functions. Spline and curves with a name, such as tanh, need no --degrees.",
+    help="Basis of the functions. spline, and curves such as tanh, need no --degrees.",
 )
 linear_option = click.option("--linear", is_flag=True, help="Add a linear part: A x + W_L g_L(...).")
 
@@ -177,7 +177,11 @@ def basis_class(name: str) -> Any:
 
 
 seed_option = click.option(
-    "--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of everything random."
+    "--seed",
+    type=click.IntRange(min=0),
+    default=0,
+    show_default=True,
+    help="Random seed: the same seed gives the same result.",
 )
 
 
@@ -194,5 +198,5 @@ scheduler_option = click.option(
     default=None,
     expose_value=False,
     callback=_connect,
-    help="Dask scheduler, such as tcp://10.0.0.1:8786: its workers read stores, and do independent work.",
+    help="Share the work with a Dask cluster: the address of its scheduler, such as tcp://10.0.0.1:8786.",
 )

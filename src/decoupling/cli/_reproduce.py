@@ -12,9 +12,9 @@ import click
 from ._options import Command, output_options, scheduler_option, seed_option
 
 
-@click.group()
+@click.group(short_help="Run an experiment of the paper, or one of ours.")
 def reproduce() -> None:
-    """Run the experiments of the paper and print our numbers beside its own."""
+    """Run an experiment of the paper, or one of ours, and print its table."""
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ def check_quick(quick: bool, runs: int, default: int) -> None:
         raise click.UsageError("--quick has its own number of runs: leave --runs out.")
 
 
-@reproduce.command()
+@reproduce.command(short_help="Table 1 of the paper.")
 @runs_option(30, "Data sets per system.")
 @click.option("--n-starts", type=click.IntRange(min=1), default=8, show_default=True, help="Starts of our own variant.")
 @experiment_options("table1")
@@ -109,7 +109,7 @@ def table1(runs: int, n_starts: int, **asked: Any) -> None:
     Experiment("table1", **asked).carry_out(run, write_table1, table1_markdown)
 
 
-@reproduce.command()
+@reproduce.command(short_help="Regression on small tables, beside other methods.")
 @click.option(
     "--splits", type=click.IntRange(min=2), default=5, show_default=True, help="Splits into training and test samples."
 )
@@ -125,7 +125,7 @@ def regression(splits: int, **asked: Any) -> None:
     Experiment("regression", **asked).carry_out(run, write_regression, regression_markdown)
 
 
-@reproduce.command()
+@reproduce.command(short_help="How often the true system is found.")
 @runs_option(30, "Data sets per system.")
 @click.option("--noise/--no-noise", default=True, show_default=True, help="Whether noisy data are tried as well.")
 @click.option(
@@ -143,7 +143,7 @@ def recovery(runs: int, noise: bool, max_seconds: float, **asked: Any) -> None:
     Experiment("recovery", **asked).carry_out(run, write_recovery, recovery_markdown)
 
 
-@reproduce.command()
+@reproduce.command(short_help="How deep and wide systems may be.")
 @runs_option(3, "Data sets per rank and number of layers.")
 @click.option(
     "--max-seconds", type=click.FloatRange(min=0, min_open=True), default=20, show_default=True, help="Per data set."
@@ -160,7 +160,7 @@ def cliff(runs: int, max_seconds: float, **asked: Any) -> None:
     Experiment("cliff", **asked).carry_out(run, write_cliff, cliff_markdown)
 
 
-@reproduce.command()
+@reproduce.command(short_help="Units do not matter.")
 @runs_option(10, "Data sets per system and kind of units.")
 @experiment_options("equivariance")
 def equivariance(runs: int, **asked: Any) -> None:
@@ -174,7 +174,7 @@ def equivariance(runs: int, **asked: Any) -> None:
     Experiment("equivariance", **asked).carry_out(run, write_equivariance, equivariance_markdown)
 
 
-@reproduce.command()
+@reproduce.command(short_help="Functions of any shape.")
 @runs_option(10, "Systems per case and curve.")
 @experiment_options("functions")
 def functions(runs: int, **asked: Any) -> None:
@@ -187,7 +187,7 @@ def functions(runs: int, **asked: Any) -> None:
     Experiment("functions", **asked).carry_out(partial(run_functions, n_runs=runs), write_functions, functions_markdown)
 
 
-@reproduce.command()
+@reproduce.command(short_help="Names for curves.")
 @runs_option(5, "Systems per kind of curve.")
 @experiment_options("curves")
 def curves(runs: int, **asked: Any) -> None:
@@ -200,7 +200,7 @@ def curves(runs: int, **asked: Any) -> None:
     Experiment("curves", **asked).carry_out(partial(run_curves, n_runs=runs), write_curves, curves_markdown)
 
 
-@reproduce.command()
+@reproduce.command(short_help="The Silverbox figure of the paper.")
 @runs_option(30, "Draws of training regressors.")
 @click.option("--quick", is_flag=True, help="Two runs of ranks 3 and 4, within a minute.")
 @experiment_options("silverbox")
@@ -218,7 +218,7 @@ def silverbox(runs: int, quick: bool, **asked: Any) -> None:
     Experiment("silverbox", **asked).carry_out(run, write_silverbox, silverbox_markdown)
 
 
-@reproduce.command()
+@reproduce.command(short_help="How often ranks are chosen right.")
 @runs_option(30, "Data sets per group and noise level.")
 @click.option("--quick", is_flag=True, help="Three data sets per group, within two minutes.")
 @experiment_options("selection")
@@ -234,7 +234,7 @@ def selection(runs: int, quick: bool, **asked: Any) -> None:
     Experiment("selection", **asked).carry_out(run, write_selection, selection_markdown)
 
 
-@reproduce.command()
+@reproduce.command(short_help="Dynamic models on public benchmarks.")
 @runs_option(5, "Seeds per model.")
 @click.option("--only", multiple=True, help="Models whose name begins so, such as Silverbox; may be repeated.")
 @click.option("--quick", is_flag=True, help="One system of our own, which needs no files, within a minute.")

@@ -100,6 +100,8 @@ def result_table(result: Result, validation: Samples | None, title: str, notes: 
     table.add_column(style="bold", no_wrap=True)
     table.add_column(overflow="fold")
     table.add_row("model", repr(result.decoupling))
+    if (verdict := result.quality.verdict) is not Verdict.UNKNOWN:
+        table.add_row("verdict", verdict.value)
     if result.decoupling.linear is not None:
         table.add_row(
             "linear part", "A x, net of which the functions are" if result.decoupling.n_layers == 1 else "A x"
@@ -112,11 +114,10 @@ def result_table(result: Result, validation: Samples | None, title: str, notes: 
         table.add_row("R²", ", ".join(f"{value:.6g}" for value in result.quality.r_squared))
     if validation is not None and validation.F is not None:
         table.add_row("e_i, validation samples", _percents(result.relative_rmse(validation)))
-    if (verdict := result.quality.verdict) is not Verdict.UNKNOWN:
-        table.add_row("verdict", verdict.value)
-    table.add_row("lam", f"{result.lam:.0e}" + (f" (of {len(result.path)} tried)" if result.path else ""))
-    good = sum(row.status.name != "NONFINITE" for row in result.starts)
-    table.add_row("starts", f"{len(result.starts)}, of which {good} finite")
+    if result.samples.has_jacobians and result.samples.has_values:
+        table.add_row("lam", f"{result.lam:.0e}" + (f" (of {len(result.path)} tried)" if result.path else ""))
+    lost = sum(row.status.name == "NONFINITE" for row in result.starts)
+    table.add_row("starts", f"{len(result.starts)}" + (f", of which {lost} became infinite" if lost else ""))
     table.add_row("stopped", result.reason)
     if result.found_by:
         table.add_row("found by", result.found_by)

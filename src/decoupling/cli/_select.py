@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from ..fit._select import Selection
 
 
-@click.command()
+@click.command(short_help="Recommend ranks and degrees.")
 @click.argument("file", type=GivenFile())
 @column_options
 @click.option(
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     metavar="N,N,...",
     default="4,4",
     show_default=True,
-    help="Largest ranks per layer, input first. Fewer layers are tried as well.",
+    help="Largest ranks per layer, input first. Fewer layers are tried too.",
 )
 @click.option(
     "--max-degrees",
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     help="Largest degree, or one per layer.",
 )
 @click.option(
-    "--degrees", type=number_list, metavar="N,N,...", default=None, help="Degrees per layer, where they are known."
+    "--degrees", type=number_list, metavar="N,N,...", default=None, help="Degrees per layer, if they are known."
 )
 @click.option("--n-folds", type=click.IntRange(min=2), default=5, show_default=True, help="Parts for cross-validation.")
 @basis_option
@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     type=click.FloatRange(min=0, min_open=True),
     default=120,
     show_default=True,
-    help="The best so far is returned after about so long, and after Ctrl-C.",
+    help="Take the best so far after about so long, or at Ctrl-C.",
 )
 @model_option
 @click.option(
@@ -64,7 +64,7 @@ if TYPE_CHECKING:
     metavar="FILE",
     default=None,
     type=FileName(".png", ".svg", ".pdf"),
-    help="Draw error against parameters here (.png, .svg or .pdf).",
+    help="Draw errors against numbers of parameters here (.png, .svg or .pdf).",
 )
 @scheduler_option
 @seed_option
@@ -91,8 +91,8 @@ def select(
 ) -> None:
     """Recommend ranks and degrees for the samples in FILE.
 
-    FILE and its columns are as for `decouple fit`. Shapes are tried from the ranks that singular values of the
-    Jacobians suggest; each has an error on left-out samples.
+    FILE and its columns are as for `decouple fit`. Shapes are compared by their errors on left-out samples, beginning
+    with the ranks that singular values of the Jacobians suggest.
 
     \b
     Examples:

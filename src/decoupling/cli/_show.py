@@ -17,7 +17,7 @@ _BEYOND = {
 }
 
 
-@click.command()
+@click.command(short_help="Print what is in a model file.")
 @click.argument("model")
 @click.option("--json", "as_json", is_flag=True, help="Print weights and coefficients as JSON.")
 def show(model: str, as_json: bool) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import nullcontext
 from typing import Any
 
@@ -16,6 +17,7 @@ from .._support._errors import InputError
 from .._support._extras import needed
 from .._support._shown import shown
 from ..bases import Monomial
+from ..fit._class_quality import ClassQuality, class_quality
 from ..fit._logistic import fit_logistic
 from ..samples._samples import Samples
 from ..samples.readers._frames import usable_names
@@ -58,6 +60,8 @@ class DecouplingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
     ridge
         Penalty on the squared size of all weights and coefficients, in standard units: what 1 / C is in scikit-learn's
         LogisticRegression. With "auto" it is chosen from 1 to 30 by the likelihood of left-out samples.
+    max_seconds
+        A fit ends after about so many seconds, with the best so far; None is no limit but that of the solver.
     random_state
         Seed, `numpy.random.RandomState` or None, as in scikit-learn.
     n_jobs
@@ -76,6 +80,8 @@ class DecouplingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         The penalty that was used.
     deviance_, left_out_deviance_ : float
         Mean of -2 log p of the class that was seen, on the samples and, to first order, on left-out samples.
+    quality_ : ClassQuality
+        How well classes are told apart, on left-out samples too, and a `verdict`: as good as the data allow, or not.
     note_ : str
         What was compared where something was chosen.
     n_features_in_, feature_names_in_
@@ -104,6 +110,7 @@ class DecouplingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         outside: Any = BOUNDED,
         n_starts: Any = None,
         ridge: Any = "auto",
+        max_seconds: Any = None,
         random_state: Any = None,
         n_jobs: Any = None,
         verbose: Any = False,
@@ -115,6 +122,7 @@ class DecouplingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         self.outside = outside
         self.n_starts = n_starts
         self.ridge = ridge
+        self.max_seconds = max_seconds
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.verbose = verbose
@@ -155,9 +163,11 @@ class DecouplingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
                 ridge=self._ridge(),
                 rng=int(check_random_state(self.random_state).randint(2**31)),
                 progress=bool(self.verbose),
+                max_seconds=self.max_seconds,
             )
         self._range = InputRange.around(samples.X, outside)
-        self._points = samples.X
+        self._samples, self._found = samples, found
+        self._quality: ClassQuality | None = None
         self.decoupling_ = with_tails(found.decoupling, samples.X, outside, exact=False)
         self.ridge_, self.note_ = found.ridge, found.note
         self.deviance_, self.left_out_deviance_ = found.deviance, found.left_out_deviance
@@ -217,7 +227,34 @@ class DecouplingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         """The share of samples at X whose class is predicted."""
         return float(super().score(X, y, sample_weight))
 
-    def plot(self, *, dark: bool = False) -> Any:
-        """Draw the network of the log-odds with the names of the columns; see `Decoupling.plot`."""
+    @property
+    def quality_(self) -> ClassQuality:
+        """How well classes are told apart, computed when it is first asked for."""
         check_is_fitted(self)
-        return self.decoupling_.plot(self._points, dark=dark)
+        if self._quality is None:
+            self._quality = class_quality(self._found, self._samples)
+        return self._quality
+
+    def plot(self, *, dark: bool = False) -> Any:
+        """Draw the network of the log-odds with the names of the columns and classes; see `Decoupling.plot`."""
+        check_is_fitted(self)
+        return self.decoupling_.plot(self._samples.X, dark=dark)
+
+    def report(self, path: str | os.PathLike[str], *, title: str = "Classification by a decoupling") -> None:
+        """Write a page for people: picture, verdict, functions, classes that are mixed up, calibration."""
+        from ..report import Classes, write_class_report
+
+        check_is_fitted(self)
+        texts = [str(label) for label in self.classes_.tolist()]
+        names = usable_names(texts) or tuple(f"class {k + 1}" for k in range(len(texts)))
+        told = Classes(
+            self.decoupling_,
+            self._samples,
+            names,
+            self.quality_,
+            self._found.left_out,
+            self.ridge_,
+            self.note_,
+            f"import decoupling as dc\n\nmodel = dc.{self!r}.fit(X, y)\n",
+        )
+        write_class_report(told, path, title=title)

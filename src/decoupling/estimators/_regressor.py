@@ -17,12 +17,14 @@ from .._support._errors import InputError
 from .._support._extras import needed
 from ..bases import Monomial
 from ..fit._decouple import decouple
+from ..fit._layer_bases import layer_bases
 from ..fit._quick import quick_decouple
 from ..fit._result import Result
 from ..model._decoupling import Decoupling
 from ..samples._samples import Samples
 from ..samples.readers._frames import column_names, usable_names
 from ..solvers import AbstractSolver, VarPro
+from ..solvers._free_parameters import n_free
 
 needed("sklearn.utils.validation:validate_data", "sklearn", "dc.DecouplingRegressor")  # scikit-learn 1.6 brought it
 from sklearn.base import BaseEstimator, RegressorMixin  # noqa: E402
@@ -34,6 +36,7 @@ from ._beyond import BOUNDED, InputRange, as_outside, with_tails  # noqa: E402
 
 _STARTS = 32  # of the default solver: a fit of a few hundred samples takes about a second
 _DEGREE = 3  # of the functions, where nothing else is asked for
+_PER_PARAMETER, _RIDGE = 2.0, 1e-6  # numbers for each, below which this ridge is taken: it decides where data do not
 _EXACT = 1e-4  # of the variance, on left-out samples: formulas are trusted just beyond the data
 
 
@@ -68,8 +71,11 @@ class DecouplingRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     n_starts
         Number of random starts; by default 32, or what a solver of your own does; with ranks="auto" 8 for each shape.
     ridge
-        Penalty on the squared size of all weights and coefficients, for the default solver only. Raise it where noise
-        is fitted: 1e-4 is much. With "auto" it follows the noise, which takes about twice the time.
+        Penalty on the squared size of all weights and coefficients, for the default solver only. With "auto" it follows
+        the noise, in about twice the time of a number such as 1e-6, which is next to none and is taken where there are
+        fewer than two numbers for every parameter.
+    max_seconds
+        A fit ends after about so many seconds, with the best so far; None is no limit but that of the solver.
     random_state
         Seed, `numpy.random.RandomState` or None, as in scikit-learn.
     n_jobs
@@ -110,7 +116,8 @@ class DecouplingRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         outside: Any = BOUNDED,
         solver: Any = None,
         n_starts: Any = None,
-        ridge: Any = 1e-6,
+        ridge: Any = "auto",
+        max_seconds: Any = None,
         random_state: Any = None,
         n_jobs: Any = None,
         verbose: Any = False,
@@ -123,6 +130,7 @@ class DecouplingRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         self.solver = solver
         self.n_starts = n_starts
         self.ridge = ridge
+        self.max_seconds = max_seconds
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.verbose = verbose
@@ -159,7 +167,7 @@ class DecouplingRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         """Fit to samples, from a model where one is known."""
         outside = as_outside(self.outside)
         chosen = is_word(self.ranks, ("auto",)) and start is None  # a batch more keeps the ranks of those before
-        solver = VarPro(ridge=self.ridge) if self.solver is None else self.solver
+        solver = self._default_solver(samples, chosen=chosen) if self.solver is None else self.solver
         if start is not None:
             solver = solver.started_at(start) or solver
         with nullcontext() if self.n_jobs is None else parallel_config(n_jobs=self.n_jobs):
@@ -167,6 +175,15 @@ class DecouplingRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         self._range = InputRange.around(samples.X, outside)
         self.decoupling_ = with_tails(self.result_.decoupling, samples.X, outside, exact=self._is_exact)
         self._flat = np.ndim(y) == 1
+
+    def _default_solver(self, samples: Samples, *, chosen: bool) -> VarPro:
+        """One whose ridge follows the noise, unless there are too few numbers to tell what is noise."""
+        if not is_word(self.ridge, ("auto",)) or (is_word(self.ranks, ("auto",)) and not chosen):
+            return VarPro(ridge=self.ridge)
+        degrees = (_DEGREE if isinstance(self.basis, type) else None) if chosen else self._degrees()
+        layers = layer_bases(1 if chosen else self.ranks, degrees, self.basis)
+        free = n_free(samples.n_inputs, layers, samples.n_outputs, values=True, linear=bool(self.linear))
+        return VarPro(ridge="auto" if samples.n_numbers >= _PER_PARAMETER * free else _RIDGE)
 
     @property
     def _is_exact(self) -> bool:
@@ -186,6 +203,7 @@ class DecouplingRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             n_starts=self.n_starts,
             rng=self._seed(),
             progress=bool(self.verbose),
+            max_seconds=self.max_seconds,
         )
 
     def _given(self, samples: Samples, solver: Any, start: Decoupling | None) -> Result:
@@ -202,6 +220,7 @@ class DecouplingRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             n_starts=_STARTS if default else self.n_starts,
             rng=self._seed(),
             progress=bool(self.verbose),
+            max_seconds=self.max_seconds,
         )
 
     def _seed(self) -> int:

@@ -17,7 +17,7 @@ from ._fit import fit
 from ._layer_bases import layer_bases
 from ._layer_shapes import layer_shapes
 from ._result import Result
-from ._select import MAX_RANK, select
+from ._select import MAX_RANK, SECONDS, select
 
 
 def decouple(
@@ -33,6 +33,7 @@ def decouple(
     validation: Samples | None = None,
     rng: int | np.random.Generator = 0,
     progress: bool | Callable[..., None] = True,
+    max_seconds: float | None = None,
     shapes: Any = None,
 ) -> Result:
     """Write a sampled function as layers of univariate functions.
@@ -71,6 +72,9 @@ def decouple(
         True shows a bar on a terminal once two seconds have passed; or give a callable that takes named values: `stage`
         (text, may be missing), `done`, `total`, `objective`, and from alternating solvers the raw factors after every
         step as `iterate` (a `dc.Iterate`) with the numbers of their `starts`.
+    max_seconds
+        About so many seconds are searched, with any solver, and the best so far is returned. Left out, it is what the
+        solver has: 60 for `VarPro`, no limit for alternating solvers, 120 with ranks="auto".
     shapes
         What functions must look like: "increasing", "decreasing", "convex", "concave", "odd" or "even" (about the
         middle of their domains, up to a constant), "nonnegative". One word for all functions; a list with a word or
@@ -110,6 +114,7 @@ def decouple(
             solver=solver,
             rng=rng,
             progress=progress,
+            max_seconds=SECONDS if max_seconds is None else max_seconds,
         ).result
         return chosen if shapes is None else _shaped(chosen, shapes, rng, progress)
     return fit(
@@ -124,6 +129,7 @@ def decouple(
         validation=validation,
         rng=rng,
         progress=progress,
+        max_seconds=max_seconds,
         shapes=shapes,
     )
 

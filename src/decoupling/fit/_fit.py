@@ -10,11 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from .._support._checks import as_count, as_generator
-from .._support._errors import InputError
+from .._support._checks import as_count, as_generator, as_number
+from .._support._errors import InputError, SolverError
 from .._support._progress import progress_callback
 from .._support._shown import shown
 from .._support._threads import one_thread
+from .._support._time_limit import TimeLimit
 from .._support._warnings import warn
 from ..bases import LayerBasis
 from ..samples._canonical import canonical_at
@@ -35,6 +36,7 @@ from ._measure import Measure
 from ._result import Result
 from ._settings import Settings
 
+_PATIENCE = 2.0  # times `max_seconds`, which solvers keep themselves: then those that do not are stopped
 _LARGEST = 1e100  # of the data: their squares are added up
 _LARGE = 0.01  # squared errors below are small, whatever a start had
 _WORSE = 1e4  # times the squared error of its start: digits were lost; sums that are taken otherwise differ by less
@@ -56,6 +58,7 @@ def fit(
     validation: Samples | None,
     rng: int | np.random.Generator,
     progress: bool | Callable[..., None],
+    max_seconds: float | None = None,
     shapes: Any = None,
 ) -> Result:
     """`decouple` with ranks that are known."""
@@ -77,6 +80,9 @@ def fit(
         raise InputError(
             f"`solver` must be a solver such as dc.Constr() or dc.TwoStage(dc.Proj()). Got {shown(solver)}."
         )
+    if max_seconds is not None:
+        seconds = as_number("max_seconds", max_seconds, above=True)
+        method = VarPro(max_seconds=seconds) if solver is None else method.within(seconds)
     for name, value in (("linear", linear), ("as_given", as_given)):
         if not isinstance(value, bool):
             raise InputError(f"`{name}` must be True or False. Got {shown(value)}.")
@@ -97,7 +103,8 @@ def fit(
     if not samples.has_values:
         notes = (*notes, _NO_VALUES)
     with progress_callback(progress, "Decoupling") as report, one_thread():
-        solution = solve(n_starts=count, rng=generator, progress=report)
+        limit = TimeLimit(report, None if max_seconds is None else _PATIENCE * max_seconds)
+        solution = _solved(solve, limit, n_starts=count, rng=generator)
         del solve  # and with it the data in standard units
         model = solution.decoupling if solution.as_is else canonical_at(solution.decoupling, samples)
         if wishes is not None:
@@ -131,6 +138,19 @@ def fit(
         solution.ridge,
         solution.n_effective,
     )
+
+
+def _solved(solve: Callable[..., Solution], limit: TimeLimit, **options: Any) -> Solution:
+    """The answer of a solver; one that does not look at the clock itself is stopped as by Ctrl-C."""
+    try:
+        solution = solve(**options, progress=limit)
+    except KeyboardInterrupt:
+        if not limit.is_over:
+            raise
+        raise SolverError("`max_seconds` was over before there was a first answer: raise it.") from None
+    if solution.status is not Status.INTERRUPTED or not limit.is_over:
+        return solution
+    return dataclasses.replace(solution, status=Status.OUT_OF_TIME)
 
 
 def _honest(status: Status, left: tuple[float, ...], samples: Samples) -> Status:

@@ -7,6 +7,7 @@ that grows step by step; errors on left-out samples, to first order, choose the 
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -16,9 +17,12 @@ import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
+from .._support._checks import as_number
+from .._support._clock import now
 from .._support._errors import InputError
 from .._support._progress import progress_callback
 from .._support._threads import one_thread
+from .._support._time_limit import OUT_OF_TIME
 from .._support._warnings import silenced
 from ..model._decoupling import Decoupling
 from ..model._units import Units
@@ -34,6 +38,7 @@ from ..solvers._parameters import parameters_of
 from ..solvers._problem import Problem
 from ._fit import fit
 from ._layer_bases import layer_bases
+from ._prune import without
 
 RIDGES = (1.0, 3.0, 10.0, 30.0)  # below 1, data that can be separated look better than they are
 _MOST, _DEGREE, _OTHERS = 4, 3, (1, 2, 5)  # functions, and degrees: that of all ranks, and those of the best one
@@ -43,6 +48,7 @@ _PAYS = 0.98  # times the deviance on left-out samples: a larger shape must get 
 _STEEP = 4.0  # log-odds per probability, at one half
 _STEPS, _SETTLES_AT = 100, 1e-5  # for every ridge ...
 _LAST_STEPS, _LAST_SETTLES_AT = 500, 1e-13  # ... and for the one that is chosen
+_LEAST_SECONDS = 1e-3  # of a start
 _PER_PARAMETER = 3.0  # samples, at least: a class tells less than a number
 
 
@@ -58,6 +64,8 @@ class LogisticFit:
         The penalty on squared parameters, beside -2 log p of all samples.
     deviance, left_out_deviance
         Means of -2 log p of the class that was seen: on the samples, and on left-out samples.
+    left_out
+        Log-odds of every sample by a fit without it, to first order.
     note
         Which shapes were compared.
     """
@@ -66,6 +74,7 @@ class LogisticFit:
     ridge: float
     deviance: float
     left_out_deviance: float
+    left_out: Float[ndarray, "S n"]
     note: str
 
 
@@ -80,11 +89,14 @@ def fit_logistic(
     ridge: float | None,
     rng: int,
     progress: bool | Callable[..., None],
+    max_seconds: float | None = None,
 ) -> LogisticFit:
     """Fit log-odds to samples whose F is 0 or 1 (two classes), or a 1 among zeros for each class.
 
-    Ranks that are None are chosen, from one layer of up to four functions; so is a ridge that is None.
+    Ranks that are None are chosen, from one layer of up to four functions; so is a ridge that is None. Out of time, it
+    is the best so far.
     """
+    deadline = math.inf if max_seconds is None else now() + as_number("max_seconds", max_seconds, above=True)
     ridges = RIDGES if ridge is None else (ridge,)
     n_seen = samples.n_samples if samples.weights is None else float(np.sum(samples.weights))
     tried: list[LogisticFit] = []
@@ -92,7 +104,7 @@ def fit_logistic(
     def enough(rank: int, degree: int | None) -> bool:
         layers = layer_bases(rank, degree, basis)
         free = n_free(samples.n_inputs, layers, samples.n_outputs, values=True, linear=linear)
-        return _PER_PARAMETER * free <= n_seen * max(1, samples.n_outputs - 1)
+        return _PER_PARAMETER * free <= n_seen * max(1, samples.n_outputs - 1) and now() < deadline
 
     def attempt(rank: int | Sequence[int], degree: int | Sequence[int] | None) -> float:
         with silenced() if tried else nullcontext(), progress_callback(progress, "Classes") as report, one_thread():
@@ -108,13 +120,14 @@ def fit_logistic(
                 validation=None,
                 rng=rng,
                 progress=report,
+                max_seconds=None if max_seconds is None else max(deadline - now(), _LEAST_SECONDS),
             )
-            tried.append(_most_likely(samples, start.decoupling, ridges, report))
+            tried.append(_most_likely(samples, start.decoupling, ridges, report, deadline))
         return tried[-1].left_out_deviance
 
     if ranks is not None:
         attempt(ranks, degrees)
-        return tried[0]
+        return dataclasses.replace(tried[0], note=OUT_OF_TIME if now() > deadline else "")
     known = isinstance(basis, type)
     assert degrees is None or isinstance(degrees, int)
     first = degrees if degrees is not None or not known else _DEGREE if enough(1, _DEGREE) else 1
@@ -130,17 +143,43 @@ def fit_logistic(
         (row for row in tried if row.left_out_deviance <= allowed), key=lambda row: row.decoupling.n_parameters
     )
     words = ", ".join(f"{_shape(row)}: {row.left_out_deviance:.3g}" for row in tried)
-    return dataclasses.replace(chosen, note=f"Deviance on left-out samples, rank with degree: {words}.")
+    late = f" {OUT_OF_TIME}" if now() > deadline else ""
+    return dataclasses.replace(chosen, note=f"Deviance on left-out samples, rank with degree: {words}.{late}")
 
 
 def _shape(row: LogisticFit) -> str:
     return f"{row.decoupling.ranks[0]} with {row.decoupling.degrees[0]}"
 
 
+def deviance_without(samples: Samples, model: Decoupling, ridge: float, l: int, j: int) -> float:
+    """The mean of -2 log p without function j of layer l, the rest fitted again from where it is."""
+    if model.ranks[l] == 1 and model.linear is None:  # nothing but the shares of the classes is left
+        return null_deviance(samples)
+    if model.ranks[l] == 1:
+        return np.nan
+    smaller = without(model, l, [j], samples.X).without_inner_constants()
+    return _most_likely(samples, smaller, (ridge,), lambda **_: None, math.inf, steep=1.0).deviance
+
+
+def null_deviance(samples: Samples) -> float:
+    """The mean of -2 log p where every sample is given the shares of the classes."""
+    assert samples.F is not None
+    weights = np.ones(len(samples)) if samples.weights is None else samples.weights
+    shares = weights @ samples.F / weights.sum()
+    odds = np.broadcast_to(_log_shares(shares), samples.F.shape)
+    return float(-2.0 * weights @ log_likelihoods(odds, samples.F) / weights.sum())
+
+
 def _most_likely(
-    samples: Samples, start: Decoupling, ridges: Sequence[float], report: Callable[..., None]
+    samples: Samples,
+    start: Decoupling,
+    ridges: Sequence[float],
+    report: Callable[..., None],
+    deadline: float,
+    *,
+    steep: float = _STEEP,
 ) -> LogisticFit:
-    """Descend from a model of indicators, with larger and larger ridges."""
+    """Descend from a model of indicators, or of log-odds themselves with `steep` = 1, with larger and larger ridges."""
     layers = tuple(g.layer for g in start.g)
     linear = start.linear is not None
     y = samples.F
@@ -151,9 +190,9 @@ def _most_likely(
     problem = Problem.in_units(units, samples, layers, None, linear, standard=True)
     around_mean = units.to_given(_around_mean(units.to_standard(start)))
     theta = [p[None] for p in parameters_of(problem, around_mean)]
-    theta[2 * len(layers)] = theta[2 * len(layers)] * _STEEP
+    theta[2 * len(layers)] = theta[2 * len(layers)] * steep
     if linear:
-        theta[-1] = theta[-1] * _STEEP
+        theta[-1] = theta[-1] * steep
     centre = _log_shares(shares)
 
     def descended(theta: Parameters, ridge: float, max_steps: int, settles_at: float) -> tuple[Deviance, Parameters]:
@@ -164,7 +203,7 @@ def _most_likely(
             theta,
             max_steps=max_steps,
             exact=0.0,
-            deadline=np.inf,
+            deadline=deadline,
             settles_at=settles_at,
             progress=lambda value: report(stage="likelihood", objective=value),
         )
@@ -173,14 +212,14 @@ def _most_likely(
     found = []
     for ridge in sorted(ridges):  # upwards: a large ridge drops functions for good
         cost, theta = descended(theta, ridge, _STEPS, _SETTLES_AT)
-        found.append((cost.left_out(theta), ridge, theta))
+        found.append((cost.mean(cost.left_out(theta)), ridge, theta))
     _, ridge, theta = min(found, key=lambda row: row[0])
     cost, theta = descended(theta, ridge, _LAST_STEPS, _LAST_SETTLES_AT)
     left_out = cost.left_out(theta)
     of_odds = dataclasses.replace(problem, units=dataclasses.replace(units, y_centre=centre))
     model = canonical_at(model_of(of_odds, theta, problem.X, None), samples)
     deviance = float(-2.0 * weights @ log_likelihoods(model.values(samples.X), y) / weights.sum())
-    return LogisticFit(model, ridge, deviance, left_out, "")
+    return LogisticFit(model, ridge, deviance, cost.mean(left_out), left_out, "")
 
 
 def _around_mean(model: Decoupling) -> Decoupling:

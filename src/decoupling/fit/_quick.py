@@ -7,12 +7,16 @@ come from leverages, one number of starts is shared by all shapes, and ranks gro
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Callable
 from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
 
+from .._support._checks import as_number
+from .._support._clock import now
+from .._support._time_limit import OUT_OF_TIME
 from .._support._warnings import silenced
 from ..samples._samples import Samples
 from ..solvers import AbstractSolver
@@ -29,6 +33,7 @@ _STARTS = 8  # of each shape
 _PAYS = 0.98  # times the error on left-out samples: a larger shape must get below
 _ROUNDING = 1e-9
 _MOST_NUMBERS = 10_000_000  # of the matrix of derivatives
+_LEAST_SECONDS = 1e-3  # of a fit
 _PER_PARAMETER = 1.5  # numbers, at least
 
 
@@ -42,8 +47,10 @@ def quick_decouple(
     n_starts: int | None,
     rng: int,
     progress: bool | Callable[..., None],
+    max_seconds: float | None = None,
 ) -> Result:
-    """The best of a few shapes with one layer; the first note says why."""
+    """The best of a few shapes with one layer; the first note says why. Out of time, it is the best so far."""
+    deadline = math.inf if max_seconds is None else now() + as_number("max_seconds", max_seconds, above=True)
     known = degrees if isinstance(basis, type) else None
     first = known or (_DEGREE if isinstance(basis, type) else None)
     tried: list[tuple[float, int, int | None, Result]] = []
@@ -51,7 +58,8 @@ def quick_decouple(
     def attempt(rank: int, degree: int | None) -> float:
         layers = layer_bases(rank, degree, basis)
         free = n_free(samples.n_inputs, layers, samples.n_outputs, values=samples.has_values, linear=linear)
-        if tried and _PER_PARAMETER * free > samples.n_numbers:
+        left = deadline - now()
+        if tried and (_PER_PARAMETER * free > samples.n_numbers or left <= 0.0):
             return np.inf
         with silenced() if tried else nullcontext():  # what is to be said of the samples is said once
             result = fit(
@@ -66,6 +74,7 @@ def quick_decouple(
                 validation=None,
                 rng=rng,
                 progress=progress,
+                max_seconds=None if max_seconds is None else max(left, _LEAST_SECONDS),
             )
         error = _error(result, Measure.of(samples))
         tried.append((error, rank, degree, result))
@@ -81,7 +90,8 @@ def quick_decouple(
     shape = f"Ranks {chosen} with degrees {in_words(result.decoupling.degrees)}"
     others = ", ".join(f"{r} with {d}: {100 * e:.2g} %" for e, r, d, _ in tried if (r, d) != (chosen, size) and d)
     reason = f"{shape} predict left-out samples to {100 * error:.2g} %" + (f" ({others})." if others else ".")
-    return dataclasses.replace(result, notes=(reason, *result.notes))
+    late = (OUT_OF_TIME,) if now() > deadline else ()
+    return dataclasses.replace(result, notes=(reason, *late, *result.notes))
 
 
 def _smallest(tried: list[tuple[float, int, int | None, Result]]) -> tuple[float, int, int | None, Result]:

@@ -34,6 +34,7 @@ from ._unfoldings import Hints
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+SECONDS = 120.0  # for a scan
 MAX_RANK, MAX_DEGREE = 4, 5  # unless the user says otherwise
 _LARGEST_RANK, _LARGEST_DEGREE = 50, 20
 _PILOT = 2000  # samples of a store on which shapes are compared ...
@@ -166,7 +167,7 @@ def select(
     solver: AbstractSolver | None = None,
     rng: int | np.random.Generator = 0,
     progress: bool | Callable[..., None] = True,
-    max_seconds: float = 120.0,
+    max_seconds: float = SECONDS,
 ) -> Selection:
     """Find ranks and degrees for `decouple` by trying shapes, from the ranks that singular values suggest.
 

@@ -1,5 +1,6 @@
 """Pictures and the report page. Needs matplotlib and jinja2, which are imported here and nowhere else."""
 
+from ._classes import Classes, write_class_report
 from ._diagram import draw_diagram
 from ._dynamic import Dynamics, plot_poles, plot_residuals, plot_response, plot_spectra, write_dynamic_report
 from ._figures import plot_fit, plot_functions, plot_history, plot_starts
@@ -8,6 +9,7 @@ from ._page import write_report
 from ._selection import plot_selection
 
 __all__ = [
+    "Classes",
     "Dynamics",
     "Layout",
     "band_errors",
@@ -21,6 +23,7 @@ __all__ = [
     "plot_selection",
     "plot_spectra",
     "plot_starts",
+    "write_class_report",
     "write_dynamic_report",
     "write_report",
 ]

@@ -9,7 +9,7 @@ from functools import cache
 from typing import Any, Literal
 
 import numpy as np
-from jinja2 import Environment, PackageLoader
+from jinja2 import Environment, PackageLoader, Template
 from markupsafe import Markup, escape
 
 from .. import __version__
@@ -36,7 +36,7 @@ _NOISE = 1e-12  # of the largest contribution to the linear part
 _MOST_WEIGHED, _SECONDS_TO_WEIGH = 12, 60.0  # functions whose loss is measured, and the time for it
 _MOST_TO_WEIGH = 500_000  # numbers times parameters, beyond which that would take too long
 _MOST_NAMED = 24  # functions that are recognised, at up to half a second each
-_SLIDERS = 8  # inputs that have a slider each; of more, one at a time is chosen
+SLIDERS = 8  # inputs that have a slider each; of more, one at a time is chosen
 _LARGEST_PAGE = 990_000  # bytes
 _LONGEST: dict[Literal["html", "latex", "python"], int] = {
     "html": 40_000,
@@ -76,7 +76,7 @@ def page(
     model, samples = shown_model(result), result.samples.shown
     x, y = ([name.text for name in side] for side in signal_names(model, inputs, outputs))
     layout = Layout.of_result(result, inputs=inputs, outputs=outputs)
-    cards = _cards(model, samples.X, layout, _names(result), _losses(result))
+    cards = function_cards(model, samples.X, layout, _names(result), _losses(result))
     frames = {(card.node.layer, card.node.index): (card.small, card.large) for card in cards}
     rows = _words.output_rows(result, y)
     grade, verdict = _words.verdict(rows)
@@ -106,12 +106,15 @@ def page(
         "n_samples": len(result.samples),
         "n_numbers": result.samples.n_numbers,
         "unique": result.identifiability if small else None,
-        "linear": _linear_table(model, samples.X),
+        "linear": linear_table(model, samples.X),
         "layout": layout,
         "cards": cards,
+        "code": "result.decoupling",
+        "measure": "error",
+        "written": _words.percent,
         "flow": plain(signal_flow(model, samples.X, layout, frames, (x, y))),
-        "n_sliders": _SLIDERS,
-        "formulas": _formulas(model, inputs, outputs),
+        "n_sliders": SLIDERS,
+        "formulas": formulas_of(model, inputs, outputs),
         "starts": starts_by_lam(result.starts),
         "history": history_chart(result, *_HISTORY),
         "again": how_to_run_again(result),
@@ -119,6 +122,11 @@ def page(
         "style": verbatim(pages, "report.css"),
         "script": verbatim(pages, "report.js"),
     }
+    return rendered(template, content)
+
+
+def rendered(template: Template, content: dict[str, Any]) -> str:
+    """The text of a page below 1 MB."""
     text = printable(template.render(content))
     if len(text.encode()) > _LARGEST_PAGE:  # many wide layers: the drawings stay, what can be had from the model goes
         without = content | {"flow": None, "formulas": {"names": True} | dict.fromkeys(_LONGEST)}
@@ -175,7 +183,7 @@ def _names(result: Result) -> dict[tuple[int, int], NamedCurve]:
     return {(f.layer, f.index): f.best for f in result.recognise() if f.best is not None}
 
 
-def _cards(
+def function_cards(
     model: Decoupling,
     X: np.ndarray,
     layout: Layout,
@@ -219,7 +227,7 @@ def _cards(
     return found
 
 
-def _linear_table(model: Decoupling, X: np.ndarray) -> np.ndarray | None:
+def linear_table(model: Decoupling, X: np.ndarray) -> np.ndarray | None:
     """The matrix A, with 0 for entries that bring nothing but rounding."""
     if model.linear is None:
         return None
@@ -227,7 +235,7 @@ def _linear_table(model: Decoupling, X: np.ndarray) -> np.ndarray | None:
     return np.where(brought > _NOISE * np.max(brought), model.linear, 0.0)
 
 
-def _formulas(model: Decoupling, inputs: Collection[str] | None, outputs: Collection[str] | None) -> dict[str, Any]:
+def formulas_of(model: Decoupling, inputs: Collection[str] | None, outputs: Collection[str] | None) -> dict[str, Any]:
     """The formula of each kind; None for those that are too long, and nothing where the basis has no formula."""
     if not all(basis.writable for g in model.g for basis in g.layer.bases):
         return {}
@@ -266,6 +274,7 @@ def environment() -> Environment:
         "many": _many,
         "ticks": _ticks,
         "r_squared": _words.r_squared,
+        "share": lambda value: f"{value:.1f} %",
     }
     return pages
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
+from .._support._clock import now
 from .._support._errors import SolverError
 from ..model._decoupling import Decoupling
 from ..model._functions import Functions
@@ -38,13 +40,15 @@ def weighted_sum(state: Iterate, lam: float) -> Float[ndarray, " B"]:
 class Stopping:
     """When a start ends, and with which of its iterates.
 
-    It ends after `max_steps`, or, past `min_steps`, after `patience` without a decrease below the lowest objective.
+    It ends after `max_steps`, or, past `min_steps`, after `patience` without a decrease below the lowest objective. All
+    end after the step in which `max_seconds` are over.
     """
 
     min_steps: int
     max_steps: int
     patience: int
     iterate: WhichIterate = "best"
+    max_seconds: float | None = None
 
 
 @dataclass
@@ -76,6 +80,7 @@ def run_starts(
     iterate is the last one with finite residuals.
     """
     began = time.perf_counter()
+    deadline = math.inf if stopping.max_seconds is None else now() + stopping.max_seconds
     B = start.W[0].shape[0]
     active, state = np.arange(B), start
     kept = _blank(start)
@@ -114,14 +119,17 @@ def run_starts(
             for mask, reason in ((stalled, Status.STALLED), (exact, Status.EXACT), (~finite, Status.NONFINITE)):
                 for index in active[mask]:
                     status[index] = reason
+            keep = finite & ~exact & ~stalled
             lowest_of_all = float(np.min(lowest))
             try:
                 progress(done=t, total=stopping.max_steps, objective=lowest_of_all, iterate=state, starts=active)
+                ended = Status.OUT_OF_TIME if now() > deadline else None
             except KeyboardInterrupt:
-                for index in active[finite & ~exact & ~stalled]:
-                    status[index] = Status.INTERRUPTED
+                ended = Status.INTERRUPTED
+            if ended is not None:
+                for index in active[keep]:
+                    status[index] = ended
                 break
-            keep = finite & ~exact & ~stalled
             if not keep.all():
                 active, state = active[keep], state.take(keep)
             if active.size == 0:

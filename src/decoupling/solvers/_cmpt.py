@@ -48,6 +48,8 @@ class Proj(AbstractStartedSolver, AbstractWeightedSolver):
         as printed in the paper; True gave much smaller errors on the paper's systems (docs/findings.md).
     min_steps, max_steps, patience
         A start ends after `max_steps`, or, past `min_steps`, after `patience` steps without a decrease.
+    max_seconds
+        All starts end after so many seconds, with the best so far; None is no limit.
     iterate
         Which iterate of a start is the answer: the "best" by the objective, or the "last", where the paper's rule of
         stopping ends. Updates that are not exact may raise the objective, so the two differ.
@@ -63,12 +65,15 @@ class Proj(AbstractStartedSolver, AbstractWeightedSolver):
     min_steps: int = 10
     max_steps: int = 500
     patience: int = 50
+    max_seconds: float | None = None
     iterate: WhichIterate = "best"
     start: AbstractStart | Decoupling = field(default_factory=Uniform)
     smoothing: float | Literal["auto"] | None = "auto"
 
     def __post_init__(self) -> None:
-        check_options(self.lam, self.min_steps, self.max_steps, self.patience, self.iterate, self.start)
+        check_options(
+            self.lam, self.min_steps, self.max_steps, self.patience, self.iterate, self.start, self.max_seconds
+        )
         check_smoothing(self.smoothing)
         if not isinstance(self.weighted_projection, bool):
             raise InputError(f"`weighted_projection` must be True or False. Got {shown(self.weighted_projection)}.")
@@ -89,18 +94,16 @@ class Proj(AbstractStartedSolver, AbstractWeightedSolver):
         progress: ProgressCallback,
     ) -> Solution:
         start = draw_factors(problem, self.start, n_starts, rng)
-        stopping = Stopping(self.min_steps, self.max_steps, self.patience, self.iterate)
         update = self._update()
         smoother = Smoother.of(problem.layers, self.smoothing, standard=problem.standard)
-        run = run_cmpt(problem, start, self.lam, partial(update, smoother=smoother), stopping, progress)
+        run = run_cmpt(problem, start, self.lam, partial(update, smoother=smoother), self.stopping, progress)
         solution = with_note_about_constants(problem, self.lam, solution_of(problem, run))
         return solution if smoother is None else with_effective(problem, self.lam, solution, smoother)
 
     def over_all(self, whole: Whole, problem: Problem, found: Solution, progress: ProgressCallback) -> Solution:
         if whole.linear or found.n_effective is not None:
             return kept_from_pilot(self, found)
-        stopping = Stopping(self.min_steps, self.max_steps, self.patience, self.iterate)
-        return sweep_over_all(whole, problem, found, cmpt_sweep(self._update()), self.lam, stopping, progress)
+        return sweep_over_all(whole, problem, found, cmpt_sweep(self._update()), self.lam, self.stopping, progress)
 
     def _update(self) -> Update:
         return projected_weighted if self.weighted_projection else projected
@@ -118,6 +121,8 @@ class Constr(AbstractStartedSolver, AbstractWeightedSolver):
         Weight of the value term.
     min_steps, max_steps, patience
         A start ends after `max_steps`, or, past `min_steps`, after `patience` steps without a decrease.
+    max_seconds
+        All starts end after so many seconds, with the best so far; None is no limit.
     iterate
         Which iterate of a start is the answer: the "best" by the objective, or the "last", where the paper's rule of
         stopping ends. Updates that are not exact may raise the objective, so the two differ.
@@ -132,12 +137,15 @@ class Constr(AbstractStartedSolver, AbstractWeightedSolver):
     min_steps: int = 10
     max_steps: int = 500
     patience: int = 50
+    max_seconds: float | None = None
     iterate: WhichIterate = "best"
     start: AbstractStart | Decoupling = field(default_factory=Uniform)
     smoothing: float | Literal["auto"] | None = "auto"
 
     def __post_init__(self) -> None:
-        check_options(self.lam, self.min_steps, self.max_steps, self.patience, self.iterate, self.start)
+        check_options(
+            self.lam, self.min_steps, self.max_steps, self.patience, self.iterate, self.start, self.max_seconds
+        )
         check_smoothing(self.smoothing)
 
     def check(self, problem: Problem) -> None:
@@ -156,18 +164,16 @@ class Constr(AbstractStartedSolver, AbstractWeightedSolver):
         progress: ProgressCallback,
     ) -> Solution:
         start = draw_factors(problem, self.start, n_starts, rng)
-        stopping = Stopping(self.min_steps, self.max_steps, self.patience, self.iterate)
         smoother = Smoother.of(problem.layers, self.smoothing, standard=problem.standard)
         update = partial(constrained, smoother=smoother)
-        run = run_cmpt(problem, start, self.lam, update, stopping, progress)
+        run = run_cmpt(problem, start, self.lam, update, self.stopping, progress)
         solution = with_note_about_constants(problem, self.lam, solution_of(problem, run))
         return solution if smoother is None else with_effective(problem, self.lam, solution, smoother)
 
     def over_all(self, whole: Whole, problem: Problem, found: Solution, progress: ProgressCallback) -> Solution:
         if whole.linear or found.n_effective is not None:
             return kept_from_pilot(self, found)
-        stopping = Stopping(self.min_steps, self.max_steps, self.patience, self.iterate)
-        return sweep_over_all(whole, problem, found, cmpt_sweep(constrained), self.lam, stopping, progress)
+        return sweep_over_all(whole, problem, found, cmpt_sweep(constrained), self.lam, self.stopping, progress)
 
 
 def cmpt_sweep(update: Update) -> Sweep:
@@ -202,12 +208,22 @@ def with_note_about_constants(problem: Problem, lam: float, solution: Solution) 
     return solution
 
 
-def check_options(lam: float, min_steps: int, max_steps: int, patience: int, iterate: object, start: object) -> None:
+def check_options(
+    lam: float,
+    min_steps: int,
+    max_steps: int,
+    patience: int,
+    iterate: object,
+    start: object,
+    max_seconds: float | None = None,
+) -> None:
     """The rules that the options of every alternating solver obey."""
     as_number("lam", lam)
     as_count("min_steps", min_steps, least=0)
     as_count("max_steps", max_steps)
     as_count("patience", patience)
+    if max_seconds is not None:
+        as_number("max_seconds", max_seconds, above=True)
     if not is_word(iterate, ("best", "last")):
         raise InputError(f'`iterate` must be "best" or "last". Got {shown(iterate)}.')
     if not isinstance(start, AbstractStart | Decoupling):

@@ -80,16 +80,19 @@ class Deviance(AbstractResiduals):
     def moved(self, theta: Parameters, step: Float[ndarray, "B N"]) -> Parameters:
         return self._complete.unknowns.moved(theta, step)
 
-    def left_out(self, theta: Parameters) -> float:
-        """The mean of -2 log p_s(y_s) by fits without sample s, or one of w_s such samples, to first order."""
+    def left_out(self, theta: Parameters) -> Float[ndarray, "S n"]:
+        """The log-odds that fits without sample s, or one of w_s such samples, give it, to first order."""
         f, Z = self._at(theta)
         p = probabilities(f)
         inverse = np.linalg.pinv(self._curvature(p, Z), hermitian=True)
         V = Z @ inverse @ Z.mT  # (S, n, n)
         H = _curved(p, np.broadcast_to(np.eye(f.shape[1]), V.shape))
         stays = np.eye(f.shape[1]) - _LARGEST_SHARE * H @ V
-        without = f - (V @ np.linalg.solve(stays, (self.y - p)[..., None]))[..., 0]
-        return float(-2.0 * self.weights @ log_likelihoods(without, self.y) / self.weights.sum())
+        return f - (V @ np.linalg.solve(stays, (self.y - p)[..., None]))[..., 0]
+
+    def mean(self, f: Float[ndarray, "S n"]) -> float:
+        """-2 log p_s(y_s) for log-odds f, the mean over the samples with their weights."""
+        return float(-2.0 * self.weights @ log_likelihoods(f, self.y) / self.weights.sum())
 
 
 def _curved(p: Float[ndarray, "S n"], Z: Float[ndarray, "S n N"]) -> Float[ndarray, "S n N"]:

@@ -9,7 +9,7 @@ import numpy as np
 from .._support._errors import InputError
 from ..model._decoupling import Decoupling
 from ._abstract import ProgressCallback, Solution
-from ._alternating import Stopping, run_starts, solution_of, weighted_sum
+from ._alternating import run_starts, solution_of, weighted_sum
 from ._bias import with_bias_over_all
 from ._cmpt import check_options, needs_jacobians, needs_one_layer
 from ._iterate import Iterate
@@ -47,6 +47,8 @@ class Dreesen(AbstractStartedSolver):
     ----------
     min_steps, max_steps, patience
         A start ends after `max_steps`, or, past `min_steps`, after `patience` steps without a decrease.
+    max_seconds
+        All starts end after so many seconds, with the best so far; None is no limit.
     start
         Distribution of the random start values, or a `Decoupling` to start from.
     """
@@ -54,10 +56,11 @@ class Dreesen(AbstractStartedSolver):
     min_steps: int = 10
     max_steps: int = 500
     patience: int = 50
+    max_seconds: float | None = None
     start: AbstractStart | Decoupling = field(default_factory=Uniform)
 
     def __post_init__(self) -> None:
-        check_options(0.0, self.min_steps, self.max_steps, self.patience, "best", self.start)
+        check_options(0.0, self.min_steps, self.max_steps, self.patience, "best", self.start, self.max_seconds)
 
     def check(self, problem: Problem) -> None:
         needs_one_layer(problem, "Dreesen")
@@ -81,8 +84,7 @@ class Dreesen(AbstractStartedSolver):
             return cpd_sweep(problem, state), 0.0
 
         start = draw_factors(problem, self.start, n_starts, rng)
-        stopping = Stopping(self.min_steps, self.max_steps, self.patience)
-        run = run_starts(problem, start, step, weighted_sum, 0.0, stopping, progress)
+        run = run_starts(problem, start, step, weighted_sum, 0.0, self.stopping, progress)
         with np.errstate(all="ignore"):  # starts that failed hold NaN
             run.kept = fit_functions(problem, run.kept)
         run.objective = run.kept.residual_J
@@ -106,8 +108,7 @@ class Dreesen(AbstractStartedSolver):
             return rated(cpd.sweep((W0, W1, before))), 0.0
 
         W0, W1 = factors_of(problem, found.decoupling).W
-        stopping = Stopping(self.min_steps, self.max_steps, self.patience)
-        run = run_starts(problem, rated((W0, W1, W1)), step, weighted_sum, 0.0, stopping, progress)
+        run = run_starts(problem, rated((W0, W1, W1)), step, weighted_sum, 0.0, self.stopping, progress)
         factors = cpd.fitted((run.kept.W[0], run.kept.W[1], run.kept.W[2]))
         passes = Passes(whole, problem, cpd.frame, progress)
         run.kept = factors.iterate(*(scale * residual for residual in passes.residuals(factors)))

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..model._decoupling import Decoupling
 from ._abstract import ProgressCallback, Solution, kept_from_pilot
-from ._alternating import Stopping, WhichIterate, solution_of
+from ._alternating import WhichIterate, solution_of
 from ._cmpt import check_options, cmpt_sweep, needs_jacobians, needs_one_layer, run_cmpt
 from ._coefficients import constrained
 from ._problem import Problem
@@ -26,6 +26,8 @@ class Hollander(AbstractStartedSolver):
     ----------
     min_steps, max_steps, patience
         A start ends after `max_steps`, or, past `min_steps`, after `patience` steps without a decrease.
+    max_seconds
+        All starts end after so many seconds, with the best so far; None is no limit.
     iterate
         Which iterate of a start is the answer: the "best" by the objective, or the "last", where the paper's rule of
         stopping ends. Updates that are not exact may raise the objective, so the two differ.
@@ -36,11 +38,12 @@ class Hollander(AbstractStartedSolver):
     min_steps: int = 10
     max_steps: int = 500
     patience: int = 50
+    max_seconds: float | None = None
     iterate: WhichIterate = "best"
     start: AbstractStart | Decoupling = field(default_factory=Uniform)
 
     def __post_init__(self) -> None:
-        check_options(0.0, self.min_steps, self.max_steps, self.patience, self.iterate, self.start)
+        check_options(0.0, self.min_steps, self.max_steps, self.patience, self.iterate, self.start, self.max_seconds)
 
     def check(self, problem: Problem) -> None:
         needs_one_layer(problem, "Hollander")
@@ -59,13 +62,11 @@ class Hollander(AbstractStartedSolver):
         progress: ProgressCallback,
     ) -> Solution:
         start = draw_factors(problem, self.start, n_starts, rng)
-        stopping = Stopping(self.min_steps, self.max_steps, self.patience, self.iterate)
-        run = run_cmpt(problem, start, 0.0, constrained, stopping, progress)
+        run = run_cmpt(problem, start, 0.0, constrained, self.stopping, progress)
         return solution_of(problem, run, uses_values=False, corrected=True)
 
     def over_all(self, whole: Whole, problem: Problem, found: Solution, progress: ProgressCallback) -> Solution:
         if whole.linear:
             return kept_from_pilot(self, found)
-        stopping = Stopping(self.min_steps, self.max_steps, self.patience, self.iterate)
         sweep = cmpt_sweep(constrained)
-        return sweep_over_all(whole, problem, found, sweep, 0.0, stopping, progress, corrected=True)
+        return sweep_over_all(whole, problem, found, sweep, 0.0, self.stopping, progress, corrected=True)

@@ -56,7 +56,7 @@ class Refinement:
         try:
             return self._solution(progress)
         except KeyboardInterrupt:
-            note = "Steps over all samples were stopped by Ctrl-C before the first was made."
+            note = "Steps over all samples were stopped before the first was made."
             return dataclasses.replace(self.found, status=Status.INTERRUPTED, notes=(*self.found.notes, note))
 
     def on_part(self, progress: ProgressCallback) -> Solution:

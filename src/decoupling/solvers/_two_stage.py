@@ -10,9 +10,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from .._support._checks import as_count, as_number
+from .._support._clock import now
 from .._support._errors import InputError, SolverError
 from .._support._interrupts import INTERRUPTED
 from .._support._shown import shown
+from .._support._time_limit import OUT_OF_TIME
 from ..bases import LayerBasis
 from ..model._decoupling import Decoupling
 from ..samples._samples import Samples
@@ -20,6 +22,8 @@ from ._abstract import AbstractSolver, AbstractWeightedSolver, History, LamRow, 
 from ._problem import Problem
 from ._status import Status
 from ._whole import Whole
+
+_LEAST_SECONDS = 1e-3
 
 
 @dataclass(frozen=True)
@@ -41,6 +45,8 @@ class TwoStage(AbstractSolver):
         samples, or on the fitted samples where none are given.
     max_runs
         At most so many values of lam are tried.
+    max_seconds
+        All values of lam together take about so many seconds; None is no limit but those of `solver` for each.
     """
 
     solver: AbstractSolver
@@ -49,6 +55,7 @@ class TwoStage(AbstractSolver):
     beta: float = 100.0
     loss: Loss | None = None
     max_runs: int = 15
+    max_seconds: float | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.solver, AbstractWeightedSolver):
@@ -59,6 +66,8 @@ class TwoStage(AbstractSolver):
         as_number("lam", self.lam, above=True)
         as_number("beta", self.beta, least=1.0, above=True)
         as_count("max_runs", self.max_runs)
+        if self.max_seconds is not None:
+            as_number("max_seconds", self.max_seconds, above=True)
         if self.loss is not None and not callable(self.loss):
             raise InputError(f"`loss` must be callable on a Decoupling. Got {shown(self.loss)}.")
 
@@ -94,7 +103,8 @@ class TwoStage(AbstractSolver):
         return self if self.loss is not None else dataclasses.replace(self, loss=loss)
 
     def within(self, seconds: float) -> TwoStage:
-        return dataclasses.replace(self, solver=self.solver.within(seconds))
+        least = seconds if self.max_seconds is None else min(seconds, self.max_seconds)
+        return dataclasses.replace(self, max_seconds=least)
 
     def pilot_size(self, samples: Samples, layers: tuple[LayerBasis, ...], *, linear: bool) -> int | None:
         return self.solver.pilot_size(samples, layers, linear=linear)
@@ -117,14 +127,16 @@ class TwoStage(AbstractSolver):
         loss = self.loss or _sum_of_errors(problem.validation or problem.samples)
         lam, best, best_loss = self.lam, None, math.inf
         tried: list[tuple[Solution, float]] = []
-        for _ in range(self.max_runs):
+        deadline = math.inf if self.max_seconds is None else now() + self.max_seconds
+        while len(tried) < self.max_runs and (best is None or now() < deadline):
             child = np.random.default_rng(rng.integers(2**63))
 
             def stage(lam: float = lam, stage: str = "", **values: object) -> None:
                 progress(stage=f"lam = {lam:.0e}" + (f", {stage}" if stage else ""), **values)
 
             try:
-                solution = self.solver.with_lam(lam).solve(problem, n_starts=n_starts, rng=child, progress=stage)
+                solver = self._with_lam(lam, deadline)
+                solution = solver.solve(problem, n_starts=n_starts, rng=child, progress=stage)
             except SolverError:
                 if best is None:
                     raise
@@ -148,6 +160,8 @@ class TwoStage(AbstractSolver):
         notes = best.notes
         if _interrupted(tried[-1][0]):
             notes = (*notes, INTERRUPTED)
+        elif now() >= deadline:
+            notes = (*notes, OUT_OF_TIME)
         if len(tried) == self.max_runs and best is tried[-1][0]:
             notes = (*notes, f"The loss never got worse: lam was raised {self.max_runs} times, up to `max_runs`.")
         return dataclasses.replace(
@@ -157,6 +171,12 @@ class TwoStage(AbstractSolver):
             path=tuple(_row(s, value, s is best) for s, value in tried),
             notes=notes,
         )
+
+    def _with_lam(self, lam: float, deadline: float) -> AbstractSolver:
+        """The inner solver with a weight, and with the time that is left; a little is, for the first one."""
+        assert isinstance(self.solver, AbstractWeightedSolver)
+        solver = self.solver.with_lam(lam)
+        return solver if math.isinf(deadline) else solver.within(max(deadline - now(), _LEAST_SECONDS))
 
 
 def _interrupted(solution: Solution) -> bool:

@@ -6,6 +6,7 @@ This is what decoupling adds functions to: the diagonals G are free here, a row 
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -15,6 +16,7 @@ from jaxtyping import Float
 from numpy import ndarray
 
 from .._support._checks import as_array, as_count, as_counts, as_generator, as_number
+from .._support._clock import now
 from .._support._errors import InputError
 from ..bases._abstract import MOST_FUNCTIONS
 from ..model._paratuck import ParaTuck
@@ -71,6 +73,7 @@ def paratuck(
     n_starts: int = 10,
     max_steps: int = 500,
     rtol: float = 1e-8,
+    max_seconds: float | None = None,
     rng: int | np.random.Generator = 0,
 ) -> ParaTuckFit:
     """Decompose a tensor into ParaTuck-L factors, without internal functions.
@@ -100,6 +103,8 @@ def paratuck(
         Sweeps of alternating least squares.
     rtol
         A start ends when the relative decrease of its error in one sweep is below this.
+    max_seconds
+        Sweeps end after so many seconds, with the best so far; None is no limit.
     rng
         Seed or generator.
 
@@ -118,12 +123,15 @@ def paratuck(
     as_count("n_starts", n_starts, most=MOST_STARTS)
     as_count("max_steps", max_steps)
     as_number("rtol", rtol)
+    deadline = math.inf if max_seconds is None else now() + as_number("max_seconds", max_seconds, above=True)
     if not np.any(tensor):
         raise InputError("`J` must not be 0 everywhere: it has no factors to find.")
     generator = as_generator(rng)
     exponent = int(np.frexp(np.max(np.abs(tensor)))[1])
     with np.errstate(all="ignore"):  # starts that overflow have an infinite error
-        found = _decomposed(np.ldexp(tensor, -exponent), widths, method, n_starts, max_steps, rtol, generator)
+        found = _decomposed(
+            np.ldexp(tensor, -exponent), widths, method, n_starts, (max_steps, deadline), rtol, generator
+        )
         *W, last = found.paratuck.W
         whole = ParaTuck([*W, np.ldexp(last, exponent)], found.paratuck.G)
     return dataclasses.replace(found, paratuck=whole)
@@ -134,7 +142,7 @@ def _decomposed(
     ranks: tuple[int, ...],
     method: str,
     n_starts: int,
-    max_steps: int,
+    limits: tuple[int, float],
     rtol: float,
     rng: np.random.Generator,
 ) -> ParaTuckFit:
@@ -142,12 +150,12 @@ def _decomposed(
     best: ParaTuckFit | None = None
     name, start = ("", None) if method == "als" else _algebraic(J, ranks, rng)
     if start is not None:
-        best = _improved(J, *start, 0 if method == "algebra" else max_steps, rtol, lambda _: name)
+        best = _improved(J, *start, (0, 0.0) if method == "algebra" else limits, rtol, lambda _: name)
     if method == "algebra":
         return _given_by_algebra(best, J, ranks)
     if best is None or best.error > _EXACT:
         drawn = _drawn(J, ranks, n_starts, rng)
-        random = _improved(J, *drawn, max_steps, rtol, lambda b: f"random start {b + 1}")
+        random = _improved(J, *drawn, limits, rtol, lambda b: f"random start {b + 1}")
         best = random if best is None or random.error < best.error else best
     return best
 
@@ -194,9 +202,10 @@ def _drawn(J: ndarray, ranks: tuple[int, ...], count: int, rng: np.random.Genera
 
 
 def _improved(
-    J: ndarray, W: list[ndarray], G: list[ndarray], max_steps: int, rtol: float, name: Callable[[int], str]
+    J: ndarray, W: list[ndarray], G: list[ndarray], limits: tuple[int, float], rtol: float, name: Callable[[int], str]
 ) -> ParaTuckFit:
-    """Sweeps until no start improves; the best one."""
+    """Sweeps until no start improves, or steps or time are used up; the best one."""
+    max_steps, deadline = limits
     size, error = float(np.sum(J**2)), _residuals(J, W, G)
     steps = 0
     while steps < max_steps and error.min() > _EXACT * size:
@@ -210,7 +219,7 @@ def _improved(
         )
         done = np.all(new >= (1.0 - rtol) * error)
         error = np.minimum(new, error)
-        if done:
+        if done or now() > deadline:
             break
     best = int(np.argmin(error))
     factors = ParaTuck([w[best] for w in W], [g[best] for g in G])

@@ -11,7 +11,7 @@ from numpy import ndarray
 
 from ..model._decoupling import Decoupling
 from ._abstract import AbstractWeightedSolver, ProgressCallback, Solution, kept_from_pilot
-from ._alternating import Stopping, WhichIterate, run_starts, solution_of, weighted_sum
+from ._alternating import WhichIterate, run_starts, solution_of, weighted_sum
 from ._cmpt import check_options, needs_jacobians, needs_one_layer, needs_plain_weights
 from ._coefficients import projected
 from ._iterate import Iterate
@@ -41,6 +41,8 @@ class Zniyed(AbstractStartedSolver, AbstractWeightedSolver):
         1e6); iterates are then compared by Error(J) + Error(F), since the objective itself changes with lam.
     min_steps, max_steps, patience
         A start ends after `max_steps`, or, past `min_steps`, after `patience` steps without a decrease.
+    max_seconds
+        All starts end after so many seconds, with the best so far; None is no limit.
     iterate
         Which iterate of a start is the answer: the "best" by the objective, or the "last", where the paper's rule of
         stopping ends. Updates that are not exact may raise the objective, so the two differ.
@@ -52,12 +54,13 @@ class Zniyed(AbstractStartedSolver, AbstractWeightedSolver):
     min_steps: int = 10
     max_steps: int = 500
     patience: int = 50
+    max_seconds: float | None = None
     iterate: WhichIterate = "best"
     start: AbstractStart | Decoupling = field(default_factory=Uniform)
 
     def __post_init__(self) -> None:
         lam = 0.0 if self.lam is None else self.lam
-        check_options(lam, self.min_steps, self.max_steps, self.patience, self.iterate, self.start)
+        check_options(lam, self.min_steps, self.max_steps, self.patience, self.iterate, self.start, self.max_seconds)
 
     def check(self, problem: Problem) -> None:
         needs_one_layer(problem, "Zniyed")
@@ -83,21 +86,19 @@ class Zniyed(AbstractStartedSolver, AbstractWeightedSolver):
             return state.residual_J / (problem.size_J or 1.0) + state.residual_F / (problem.size_F or 1.0)
 
         start = draw_factors(problem, self.start, n_starts, rng)
-        stopping = Stopping(self.min_steps, self.max_steps, self.patience, self.iterate)
         objective, first = (sum_of_errors, _FIRST_LAM) if self.lam is None else (weighted_sum, self.lam)
-        return solution_of(problem, run_starts(problem, start, step, objective, first, stopping, progress))
+        return solution_of(problem, run_starts(problem, start, step, objective, first, self.stopping, progress))
 
     def over_all(self, whole: Whole, problem: Problem, found: Solution, progress: ProgressCallback) -> Solution:
         """Go on with the lam that the answer for the pilot has."""
         if whole.linear:
             return kept_from_pilot(self, found)
-        stopping = Stopping(self.min_steps, self.max_steps, self.patience, self.iterate)
 
         def sweep(passes: Passes, old: Factors, lam: float) -> Factors:
             return passes.output_first(old, lam, projected)
 
         lam, by_errors = found.lam, self.lam is None
-        return sweep_over_all(whole, problem, found, sweep, lam, stopping, progress, by_errors=by_errors)
+        return sweep_over_all(whole, problem, found, sweep, lam, self.stopping, progress, by_errors=by_errors)
 
 
 def zniyed_sweep(problem: Problem, state: Iterate, lam: float) -> Iterate:

@@ -63,6 +63,16 @@
     return { x, u, z, straight, y: u.pop().map((sum, i) => sum + straight[i]) };
   }
 
+  // Of all classes, from the log-odds of the second of two or of each; none for models of numbers.
+  function probabilities(odds) {
+    if (!flow.classes) return [];
+    const all = odds.length === 1 ? [0, odds[0]] : odds;
+    const top = Math.max(...all);
+    const sizes = all.map((value) => Math.exp(value - top));
+    const sum = sizes.reduce((total, size) => total + size, 0);
+    return sizes.map((size) => size / sum);
+  }
+
   // The picture
 
   function place(frame, u, v) {
@@ -126,6 +136,7 @@
       const output = byId(`output-${i}`);
       if (output) output.textContent = shown(value);
     });
+    probabilities(point.y).forEach((value, i) => (byId(`probability-${i}`).textContent = `${shown(100 * value, 3)} %`));
     byId("outside").textContent = outside.length
       ? `Outside what the samples visit, so do not rely on it: ${outside.join(", ")}.`
       : "";

@@ -35,6 +35,8 @@ class Column:
     def words(self) -> str:
         if self.kind == "text":
             return "text"
+        if self.kind == "time" and self.low != self.low:  # written as dates, whose range was not read
+            return "dates"
         gaps = f", {self.missing} missing" if self.missing else ""
         if self.kind == "constant":
             return f"always {self.low:.4g}{gaps}"

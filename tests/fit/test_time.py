@@ -1,0 +1,99 @@
+"""Limits of time: whatever the method, a search ends about then, with the best so far."""
+
+import time
+
+import numpy as np
+import pytest
+
+import decoupling as dc
+from tests.strategies import sampled
+
+HARD = dc.systems.random_system((4, 3, 4), (4,), rng=5)
+ALTERNATING = [dc.Proj(), dc.Constr(), dc.Zniyed(), dc.Hollander(), dc.Dreesen()]
+SHORT = 1e-3  # seconds: one step takes longer
+
+
+@pytest.fixture(scope="module")
+def noisy():
+    samples = sampled(HARD, 300)
+    rng = np.random.default_rng(0)
+    return dc.Samples(samples.X, F=samples.F + rng.normal(size=samples.F.shape), J=samples.J)
+
+
+@pytest.mark.parametrize("solver", ALTERNATING, ids=repr)
+def test_alternating_solvers_end_when_the_time_is_over(noisy, solver):
+    limited = type(solver)(max_seconds=SHORT)
+    result = dc.decouple(noisy, 3, 4, solver=limited, n_starts=4, progress=False)
+    assert result.status is dc.Status.OUT_OF_TIME and len(result.history) == 1
+    assert np.isfinite(result.decoupling(noisy.X)).all()
+
+
+@pytest.mark.parametrize("solver", [*ALTERNATING, dc.TwoStage(dc.Proj()), dc.VarPro()], ids=repr)
+def test_a_limit_of_decouple_holds_for_any_solver(noisy, solver):
+    result = dc.decouple(noisy, 3, 4, solver=solver, n_starts=4, max_seconds=SHORT, progress=False)
+    assert result.solver.max_seconds == SHORT  # and `Run it again` on the page tells so
+    assert len(result.history) < 40 and np.isfinite(result.decoupling(noisy.X)).all()
+
+
+def test_a_limit_is_never_raised_by_another():
+    for solver in (*ALTERNATING, dc.TwoStage(dc.Proj()), dc.VarPro()):
+        assert solver.within(3.0).within(5.0).max_seconds == 3.0
+
+
+def test_two_stages_share_their_time(noisy):
+    result = dc.decouple(noisy, 3, 4, solver=dc.TwoStage(dc.Proj(), max_seconds=SHORT), progress=False)
+    assert len(result.path) == 1 and "`max_seconds` was reached" in result.notes[-1]
+
+
+class Slow(dc.AbstractSolver):
+    """A method of somebody's own that does not look at the clock, and keeps the best at Ctrl-C if `keeps`."""
+
+    def __init__(self, keeps):
+        self.keeps = keeps
+
+    default_n_starts = 1
+
+    def check(self, problem):
+        pass
+
+    def solve(self, problem, *, n_starts, rng, progress):
+        found = dc.Constr(max_steps=1).solve(problem, n_starts=1, rng=rng, progress=lambda **_: None)
+        try:
+            for _ in range(10_000):
+                time.sleep(0.001)
+                progress(stage="thinking")
+        except KeyboardInterrupt:
+            if self.keeps:
+                return dc.Solution(found.decoupling, dc.Status.INTERRUPTED, found.lam, found.history, found.starts)
+            raise
+        raise AssertionError("nobody stopped it")
+
+
+def test_a_solver_that_does_not_look_at_the_clock_is_stopped(noisy):
+    result = dc.decouple(noisy, 3, 4, solver=Slow(keeps=True), max_seconds=0.02, progress=False)
+    assert result.status is dc.Status.OUT_OF_TIME
+    with pytest.raises(dc.SolverError, match="`max_seconds` was over before there was a first answer"):
+        dc.decouple(noisy, 3, 4, solver=Slow(keeps=False), max_seconds=0.02, progress=False)
+
+
+def test_a_limit_of_decouple_reaches_the_choice_of_ranks(noisy):
+    result = dc.decouple(noisy, "auto", max_seconds=SHORT, progress=False)
+    assert "`max_seconds` = 0.001 was reached" in result.notes[1]
+
+
+def test_factors_of_a_tensor_take_a_limit():
+    J = np.random.default_rng(0).normal(size=(50, 4, 4))
+    assert dc.paratuck(J, (3, 3), max_seconds=1e-9).n_steps == 1
+
+
+@pytest.mark.parametrize("limit", [0, -1.0, np.nan])
+def test_limits_are_checked(noisy, limit):
+    for make in (dc.Proj, dc.Dreesen, lambda max_seconds: dc.TwoStage(dc.Proj(), max_seconds=max_seconds)):
+        with pytest.raises(dc.InputError, match="`max_seconds` must be a number above 0"):
+            make(max_seconds=limit)
+    for call in (
+        lambda: dc.decouple(noisy, 1, 1, max_seconds=limit),
+        lambda: dc.paratuck(noisy.J, 1, max_seconds=limit),
+    ):
+        with pytest.raises(dc.InputError, match="`max_seconds` must be a number above 0"):
+            call()
