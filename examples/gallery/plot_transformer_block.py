@@ -100,23 +100,23 @@ for name, layer in out.layers.items():
     with layer.seeing() as seen, torch.no_grad():
         out.model(tokens[test])
     rows.append((name, layer.to_decoupling(), torch.cat(seen).double().numpy()))
-columns = max(len(model.g[0].domain) for _, model, _ in rows)
-figure, axes = plt.subplots(
-    len(rows), columns, figsize=(1.5 * columns, 2.1 * len(rows)), layout="constrained", squeeze=False
-)
-for line, (name, model, u) in zip(axes, rows, strict=True):
+columns = 8
+heights = [-(-model.ranks[0] // columns) for _, model, _ in rows]
+figure, axes = plt.subplots(sum(heights), columns, figsize=(8, 1.1 * sum(heights)), layout="constrained", squeeze=False)
+for ax in axes.flat:
+    ax.set(xticks=[], yticks=[], ylim=(-0.05, 1.05))
+    ax.set_axis_off()
+for (name, model, u), first in zip(rows, np.cumsum([0, *heights]), strict=False):
     g = model.g[0]
     reach = np.linalg.norm(model.W[1], axis=0) * g(u).std(axis=0)  # how much a function does to the token
-    for ax, j in zip(line, np.argsort(-reach), strict=False):
+    for ax, j in zip(axes[first:].flat, np.argsort(-reach), strict=False):
         grid = np.linspace(*np.quantile(u[:, j], [0.002, 0.998]), 200)
         curve = g(np.tile(grid[:, None], (1, g.rank)))[:, j]
         size = max(np.ptp(curve), 1e-12)
         ax.plot(grid, (curve - curve.min()) / size, color="#0072B2")
         ax.hist(u[:, j], bins=grid[::8], weights=np.full(len(u), 1.5 / len(u)), color="0.85")
-        ax.set(xticks=[], yticks=[], ylim=(-0.05, 1.05))
-    for ax in line[g.rank :]:
-        ax.set_axis_off()
-    line[0].set_ylabel(name)
+        ax.set_axis_on()
+    axes[first, 0].set_ylabel(name)
 
 # %%
 # What a function does

@@ -284,3 +284,17 @@ def test_layers_are_trained_by_two_processes_alike(tmp_path):
 def test_parts_are_the_same_after_a_copy_of_the_result():
     out = dc.nn.compress(PLAIN, parts=("0", "4"), data=X4, ranks=3, **QUICK)
     assert torch.equal(copy.deepcopy(out).model(X4), out.model(X4))
+
+
+def test_ctrl_c_while_others_are_trained_leaves_them_out():
+    stages = []
+
+    def show(stage="", **values):
+        stages.append(stage)
+        if stage == "training pruned" and values["done"] == 5:
+            raise KeyboardInterrupt
+
+    options = {**QUICK, "progress": show, "baselines": ("narrow", "pruned", "svd")}
+    with pytest.warns(dc.DecouplingWarning, match="Ctrl-C"):
+        out = dc.nn.compress(PLAIN, parts=("0", "4"), data=X4, ranks=3, **options)
+    assert [row.name for row in out.report.baselines] == ["narrow"] and "training svd" not in stages

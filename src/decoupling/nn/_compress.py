@@ -300,7 +300,11 @@ def compress(
             work.finish(new, done)
             after = rated(judged, new)
         rows = tuple(work.row(new, one) for one in done)
-        others = [] if watch.stopped else [work.baseline_row(name, network, specs, rows) for name in baselines]
+        others = []
+        for name in baselines:
+            row = None if watch.stopped else work.baseline_row(name, network, specs, rows)
+            if row is not None and not watch.stopped:  # one that was interrupted is no comparison
+                others.append(row)
         summary = CompressionReport(
             parts=rows,
             network_parameters=(count_parameters(model), count_parameters(new)),
@@ -310,7 +314,7 @@ def compress(
             task=decision,
             n_held_out=len(inputs.judged) if inputs.apart else 0,
             max_drop=max_drop,
-            baselines=tuple(row for row in others if row is not None),
+            baselines=tuple(others),
         )
     for text in summary.warnings:
         warnings.warn(text, DecouplingWarning, stacklevel=2)

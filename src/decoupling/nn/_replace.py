@@ -256,13 +256,15 @@ class Work:
                 student = student.to(self.device, self.dtype)
                 if self.refine is not None:
                     how = dataclasses.replace(self.refine, loss=self.loss(part))
-                    student = trained(student, part.points, part.values, how, 0)
+                    shown = self.watch.stage(f"training {name}")
+                    student = trained(student, part.points, part.values, how, 0, progress=shown)
                 network = part.carved.with_part(part.reach.module(student))
                 stored += stored_bytes(student)
             parameters += count_parameters(student)
             paths.append(part.carved.path)
         if self.joint is not None and not name.startswith("int"):
-            self.train_jointly(network, [network.get_submodule(path) for path in paths], False, None)
+            shown = self.watch.stage(f"training {name} together")
+            self.train_jointly(network, [network.get_submodule(path) for path in paths], shown, None)
         return BaselineReport(name, parameters, stored, rated(self.score, network))
 
 
