@@ -79,7 +79,7 @@ sphinx_gallery_conf = {
 }
 html_theme = "pydata_sphinx_theme"
 html_title = "decoupling"
-html_theme_options = {"show_toc_level": 2, "navigation_with_keys": False}
+html_theme_options = {"show_toc_level": 2, "navigation_with_keys": False, "header_links_before_dropdown": 3}
 html_sidebars = {"**": []}
 numpydoc_show_class_members = False
 autodoc_typehints = "none"

@@ -21,7 +21,8 @@ from ._predictable import predictable_shares
 
 _GUESSING = 0.98  # times the deviance of the shares alone: a model must get below on left-out samples
 _RISE, _BY = 1.5, 0.1  # of the deviance on left-out samples, and that relative to guessing: if both, chance was fitted
-_SEPARATED = 0.01  # of samples that may be on the wrong side when left out
+_SEPARATED = 0.02  # of samples that may be on the wrong side when left out
+_ROUNDING = 1e-9
 _MUCH = 0.01  # of the variance of the classes that is missed and could be predicted; less is what a ridge does
 
 
@@ -119,7 +120,7 @@ def _classes(odds: Float[ndarray, "S n"]) -> Int[ndarray, " S"]:
 def _verdict(
     accuracy: float, left: float, deviance: float, left_out_deviance: float, null: float, predictable: float
 ) -> ClassVerdict:
-    if accuracy == 1.0 and left >= 1.0 - _SEPARATED:
+    if accuracy > 1.0 - _ROUNDING and left > 1.0 - _SEPARATED:
         return ClassVerdict.SEPARATED
     if left_out_deviance > max(_RISE * deviance, deviance + _BY * null):
         return ClassVerdict.OVERFITTED
