@@ -133,3 +133,15 @@ def test_all_blocks_of_a_transformer(tmp_path, monkeypatch):
     assert table.drops(("original, 8 bits", "none"))[0] == pytest.approx(0.0, abs=5.0)
     _vit.write_vit(table, tmp_path)
     assert "| narrow GELU | joint | **" in (tmp_path / "vit.md").read_text()
+
+
+def test_rows_are_chosen_by_their_names_or_beginnings():
+    from click import BadParameter
+
+    from decoupling.cli._reproduce import _chosen
+
+    assert _chosen(METHODS, ()) == METHODS
+    assert _chosen(METHODS, ("ours",)) == ("ours",)  # a name, though others begin so
+    assert _chosen(METHODS, ("GELU", "pruned")) == ("GELU, one hidden layer", "GELU, two", "pruned")
+    with pytest.raises(BadParameter, match="must begin the name of a row"):
+        _chosen(METHODS, ("nobody",))

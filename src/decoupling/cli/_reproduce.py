@@ -274,6 +274,15 @@ def _only_option() -> Callable[[Command], Command]:
     return click.option("--only", multiple=True, help="Rows whose name begins so, such as GELU; may be repeated.")
 
 
+def _chosen(methods: tuple[str, ...], only: tuple[str, ...]) -> tuple[str, ...]:
+    """Rows that are called so, or that begin so where none is."""
+    begun = tuple(name for name in only if name not in methods)
+    found = tuple(m for m in methods if not only or m in only or (begun and m.startswith(begun)))
+    if not found:
+        raise click.BadParameter(f"must begin the name of a row: {', '.join(methods)}.", param_hint="--only")
+    return found
+
+
 def _students(
     case: str,
     runs: int,
@@ -286,9 +295,7 @@ def _students(
     """One network, ours among others of the same size."""
     from ..reproduce._students import METHODS, QUICK, run_students, students_markdown, write_students
 
-    methods = tuple(method for method in METHODS if not only or method.startswith(only))
-    if not methods:
-        raise click.BadParameter(f"must begin the name of a row: {', '.join(METHODS)}.", param_hint="--only")
+    methods = _chosen(METHODS, only)
     run = partial(run_students, case, n_runs=runs, steps=steps, inputs=inputs or None, methods=methods)
     if quick:
         run = partial(run_students, case, n_runs=1, steps=200, epochs=1, inputs=(2000,), methods=QUICK)
@@ -369,9 +376,10 @@ _student_command("tabular", "A regression with ten inputs, 10 to 1, at 5 % of it
 @reproduce.command()
 @runs_option(5, "Draws of inputs.")
 @_steps_option()
+@_only_option()
 @click.option("--quick", is_flag=True, help="One run, trained little, within two minutes.")
 @experiment_options("vit")
-def vit(runs: int, steps: int | None, quick: bool, **asked: Any) -> None:
+def vit(runs: int, steps: int | None, only: tuple[str, ...], quick: bool, **asked: Any) -> None:
     """All MLP blocks of a small vision transformer, replaced at an eighth of their parameters.
 
     Finished runs are kept in vit-runs.jsonl, the network beside it.
@@ -379,10 +387,10 @@ def vit(runs: int, steps: int | None, quick: bool, **asked: Any) -> None:
     from .._support._extras import needed
 
     needed("torch", "torch", "decouple reproduce vit")
-    from ..reproduce._vit import run_vit, vit_markdown, write_vit
+    from ..reproduce._vit import METHODS, run_vit, vit_markdown, write_vit
 
     check_quick(quick, runs, 5)
-    run = partial(run_vit, n_runs=runs, steps=steps)
+    run = partial(run_vit, n_runs=runs, steps=steps, methods=_chosen(METHODS, only))
     if quick:
         run = partial(run_vit, n_runs=1, steps=100, joint_steps=20, epochs=1)
     Experiment("vit", **asked).carry_out(run, write_vit, vit_markdown)

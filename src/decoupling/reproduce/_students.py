@@ -284,7 +284,7 @@ def students_markdown(table: StudentTable) -> str:
             "|---|---|---|---|---|---|---|",
         ]
         some = [c for c in table.cells if (c.size, c.n_inputs) == (size, n_inputs)]
-        lines += [_line(table, c) for c in [*some, *(fixed if (size, n_inputs) == groups[-1] or size == 0 else [])]]
+        lines += [_line(table, c) for c in [*some, *(fixed if size == 0 else [])]]
     return "\n".join(lines)
 
 
