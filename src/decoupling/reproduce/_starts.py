@@ -196,7 +196,6 @@ def starts_figure(table: StartTable) -> Figure:
                 )
                 for c in some:
                     ax.plot(c.values("seconds"), c.values("distance"), "o", color=COLOURS[k], alpha=0.5, markersize=3)
-            ax.set_xscale("log")
             ax.set_yscale("log")
             ax.set_title(f"{n} inputs", fontsize=9)
             ax.set_xlabel("processor seconds")

@@ -317,7 +317,9 @@ def students_figure(table: StudentTable) -> Figure:
                 ax.plot(np.median(values), k, "|", color="black", markersize=12)
             ax.set_yticks(range(len(some)), [cell.method for cell in some], fontsize=7)
             ax.invert_yaxis()
-            ax.set_xscale("log")
+            every = np.concatenate([cell.values("distance") for cell in some])
+            if np.max(every) > 10.0 * np.min(every):
+                ax.set_xscale("log")
             ax.set_title(f"r = {CASES[table.case].sizes[size].rank}, {n_inputs} inputs", fontsize=9)
             ax.set_xlabel("KL divergence" if CASES[table.case].in_classes else "squared relative error")
     return figure
