@@ -42,6 +42,8 @@ def folder(tmp_path):
         "reproduce selection",
         "reproduce silverbox",
         "reproduce mnist",
+        "reproduce vit",
+        "reproduce starts",
     ],
 )
 def test_every_command_has_help(command, tmp_path):

@@ -1,3 +1,5 @@
+import copy
+
 import numpy as np
 import pytest
 import torch
@@ -76,6 +78,27 @@ def test_what_went_astray_is_not_returned(start):
     with pytest.warns(dc.DecouplingWarning, match="went astray.*smaller `rate`"):
         layer = refined(begun, rate=1e4)
     assert torch.equal(layer(X), begun(X))
+
+
+def test_training_that_went_astray_begins_again_with_smaller_steps(start, monkeypatch):
+    """A layer of random directions, whose first training is made worse on purpose by a rate that is far too high."""
+    begun = layer_on(start.decoupling, start.samples.X, "linear")
+    with torch.no_grad():
+        begun.maps[-1].weight.mul_(3.0)  # so that there is something to learn
+    monkeypatch.setattr(_refine, "_SMALLER", 1e-5)
+    layer = refined(begun, rate=1e3)
+    assert distance(layer) < 0.9 * distance(begun)
+
+
+@pytest.mark.parametrize("n_bits", [3, 8])
+def test_a_layer_that_is_trained_in_few_bits_has_them(start, n_bits):
+    begun = layer_on(start.decoupling, start.samples.X, "linear")
+    layer, plain = refined(begun, n_bits=n_bits), refined(begun)
+    again, after = copy.deepcopy(layer), copy.deepcopy(plain)
+    dc.nn.unpack(again, dc.nn.pack(layer, n_bits))
+    dc.nn.unpack(after, dc.nn.pack(plain, n_bits))
+    assert torch.allclose(again(X), layer(X), atol=1e-5)  # rounding it changes nothing
+    assert distance(layer) < (0.8 if n_bits == 3 else 1.5) * distance(after)
 
 
 @pytest.mark.parametrize(("pressed_at", "rate"), [(120, 0.02), (3, 50.0)])

@@ -257,18 +257,48 @@ def benchmarks(runs: int, only: tuple[str, ...], quick: bool, **asked: Any) -> N
 
 def _steps_option() -> Callable[[Command], Command]:
     return click.option(
-        "--steps", type=click.IntRange(min=1), default=6000, show_default=True, help="Steps of every training."
+        "--steps", type=click.IntRange(min=1), help="Steps of every training; unless given, those of the docs."
     )
 
 
-def _students(case: str, runs: int, steps: int, quick: bool, asked: dict[str, Any]) -> None:
-    """One network, ours among others of the same size."""
-    from ..reproduce._students import run_students, students_markdown, write_students
+def _inputs_option() -> Callable[[Command], Command]:
+    return click.option(
+        "--inputs",
+        type=click.IntRange(min=20),
+        multiple=True,
+        help="Numbers of inputs, such as 20000; may be repeated.",
+    )
 
-    run = partial(run_students, case, n_runs=runs, steps=steps)
+
+def _only_option() -> Callable[[Command], Command]:
+    return click.option("--only", multiple=True, help="Rows whose name begins so, such as GELU; may be repeated.")
+
+
+def _chosen(methods: tuple[str, ...], only: tuple[str, ...]) -> tuple[str, ...]:
+    """Rows that are called so, or that begin so where none is."""
+    begun = tuple(name for name in only if name not in methods)
+    found = tuple(m for m in methods if not only or m in only or (begun and m.startswith(begun)))
+    if not found:
+        raise click.BadParameter(f"must begin the name of a row: {', '.join(methods)}.", param_hint="--only")
+    return found
+
+
+def _students(
+    case: str,
+    runs: int,
+    steps: int | None,
+    inputs: tuple[int, ...],
+    only: tuple[str, ...],
+    quick: bool,
+    asked: dict[str, Any],
+) -> None:
+    """One network, ours among others of the same size."""
+    from ..reproduce._students import METHODS, QUICK, run_students, students_markdown, write_students
+
+    methods = _chosen(METHODS, only)
+    run = partial(run_students, case, n_runs=runs, steps=steps, inputs=inputs or None, methods=methods)
     if quick:
-        methods = ("ours, random start", "GELU, one hidden layer", "pruned", "original, 8 bits", "ours, 8 bits")
-        run = partial(run_students, case, n_runs=1, steps=200, epochs=1, inputs=(2000,), methods=methods)
+        run = partial(run_students, case, n_runs=1, steps=200, epochs=1, inputs=(2000,), methods=QUICK)
     name = f"{case}-students" if case in ("mnist", "fashion") else case
     Experiment(name, **asked).carry_out(run, write_students, students_markdown)
 
@@ -285,9 +315,19 @@ def _network_command(case: str, n_runs: int, what: str) -> None:
     @runs_option(n_runs, "Draws of 200 images.")
     @click.option("--students", is_flag=True, help="Ours among students, pruned and rounded networks of equal size.")
     @_steps_option()
+    @_inputs_option()
+    @_only_option()
     @click.option("--quick", is_flag=True, help="One run of one size, within two minutes.")
     @experiment_options(case)
-    def command(runs: int, students: bool, steps: int, quick: bool, **asked: Any) -> None:
+    def command(
+        runs: int,
+        students: bool,
+        steps: int | None,
+        inputs: tuple[int, ...],
+        only: tuple[str, ...],
+        quick: bool,
+        **asked: Any,
+    ) -> None:
         from .._support._extras import needed
 
         needed("torch", "torch", f"decouple reproduce {case}")
@@ -295,7 +335,7 @@ def _network_command(case: str, n_runs: int, what: str) -> None:
 
         check_quick(quick, runs, n_runs)
         if students:
-            _students(case, 5 if runs == n_runs else runs, steps, quick, asked)
+            _students(case, 5 if runs == n_runs else runs, steps, inputs, only, quick, asked)
             return
         run = partial(run_networks, case, n_runs=runs)
         if quick:
@@ -315,15 +355,63 @@ def _student_command(case: str, what: str) -> None:
     @reproduce.command(name=case, help=f"{what}\n\nFinished runs are kept in {case}-runs.jsonl, the network beside it.")
     @runs_option(5, "Draws of inputs.")
     @_steps_option()
+    @_inputs_option()
+    @_only_option()
     @click.option("--quick", is_flag=True, help="One run of some rows, trained little, within two minutes.")
     @experiment_options(case)
-    def command(runs: int, steps: int, quick: bool, **asked: Any) -> None:
+    def command(
+        runs: int, steps: int | None, inputs: tuple[int, ...], only: tuple[str, ...], quick: bool, **asked: Any
+    ) -> None:
         from .._support._extras import needed
 
         needed("torch", "torch", f"decouple reproduce {case}")
         check_quick(quick, runs, 5)
-        _students(case, runs, steps, quick, asked)
+        _students(case, runs, steps, inputs, only, quick, asked)
 
 
 _student_command("cnn", "The head of a convolutional network for FashionMNIST, 400 to 10, at 8 % of its parameters.")
 _student_command("tabular", "A regression with ten inputs, 10 to 1, at 5 % of its parameters.")
+
+
+@reproduce.command()
+@runs_option(5, "Draws of inputs.")
+@_steps_option()
+@_only_option()
+@click.option("--quick", is_flag=True, help="One run, trained little, within two minutes.")
+@experiment_options("vit")
+def vit(runs: int, steps: int | None, only: tuple[str, ...], quick: bool, **asked: Any) -> None:
+    """All MLP blocks of a small vision transformer, replaced at an eighth of their parameters.
+
+    Finished runs are kept in vit-runs.jsonl, the network beside it.
+    """
+    from .._support._extras import needed
+
+    needed("torch", "torch", "decouple reproduce vit")
+    from ..reproduce._vit import METHODS, run_vit, vit_markdown, write_vit
+
+    check_quick(quick, runs, 5)
+    run = partial(run_vit, n_runs=runs, steps=steps, methods=_chosen(METHODS, only))
+    if quick:
+        run = partial(run_vit, n_runs=1, steps=100, joint_steps=20, epochs=1)
+    Experiment("vit", **asked).carry_out(run, write_vit, vit_markdown)
+
+
+@reproduce.command()
+@runs_option(5, "Draws of inputs.")
+@click.option("--quick", is_flag=True, help="One run with 200 inputs, trained little, within two minutes.")
+@experiment_options("starts")
+def starts(runs: int, quick: bool, **asked: Any) -> None:
+    """Layers of networks from Jacobians and from random starts: do the Jacobians pay?
+
+    Finished runs are kept in starts-runs.jsonl, the MNIST network beside it.
+    """
+    from .._support._extras import needed
+
+    needed("torch", "torch", "decouple reproduce starts")
+    from ..reproduce._starts import run_starts, starts_markdown, write_starts
+
+    check_quick(quick, runs, 5)
+    run = partial(run_starts, n_runs=runs)
+    if quick:
+        run = partial(run_starts, n_runs=1, inputs=(200,), steps=(100,), epochs=1)
+    Experiment("starts", **asked).carry_out(run, write_starts, starts_markdown)

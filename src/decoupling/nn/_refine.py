@@ -26,6 +26,8 @@ from .._support._progress import progress_callback
 from ..model._decoupling import Decoupling
 from ._distil import Clock, rise_and_fall
 from ._layer import DecoupledLayer, layer_on
+from ._packing import check_bits, pack, unpack
+from ._rounded import Rounded
 from ._sample import as_inputs, check_finite, chunks, twin_of, values_of
 
 _STEPS = 6000
@@ -36,6 +38,8 @@ _POOL = 60_000  # recombined inputs, or as many as fit ...
 _POOL_NUMBERS = 2**26  # ... into so many numbers
 _CHUNK = 8192
 _NEW_RANGE_EVERY = 50  # steps
+_SMALLER = 0.25  # of the rate, where training went astray
+_UNROUNDED = 0.4  # share of the training before numbers are rounded, where they are
 
 
 def refine(
@@ -49,6 +53,7 @@ def refine(
     rate: float = 0.02,
     recombined: float | None = None,
     values: object = None,
+    n_bits: int | None = None,
     max_seconds: float | None = None,
     rng: int | np.random.Generator = 0,
     progress: bool | Callable[..., None] = True,
@@ -68,17 +73,22 @@ def refine(
         "kl": the divergence of the softmax; "squared": the squared error of the outputs, for regression.
     max_steps, batch_size, rate
         Steps of Adam (6000 unless given), inputs per step, and its largest rate, which rises over the first tenth of
-        the steps and then falls to 0.
+        the steps and then falls to 0. Where the layer ends worse than it began, training begins again with a quarter
+        of the rate, unless there is a limit of time.
     recombined
         Share of each batch that is made from the inputs given, by exchanging coordinates between two of them: 1 for
         fewer than 2000 inputs and 0.25 for more, unless it is given.
     values : (S, n)
         What the part gives at X, where that is known already: the part is then asked at recombined inputs only.
+    n_bits
+        Bits, 2 to 8, in which the layer will be stored by `dc.nn.pack`. The last three fifths of the training then see
+        the rounded numbers, and the layer that is returned has them: so 4 or 5 bits lose little.
     max_seconds
         Ends the training earlier; the rate then falls to 0 by that time.
     rng
         Seed or generator.
     """
+    check_bits(n_bits)
     points = as_inputs("X", X)
     steps = _STEPS if max_steps is None else as_count("max_steps", max_steps)
     size = as_count("batch_size", batch_size)
@@ -91,8 +101,7 @@ def refine(
         raise InputError(f'`loss` must be "kl" or "squared". Got {loss!r}.')
     generator = torch.Generator().manual_seed(int(as_generator(rng).integers(2**63 - 1)))
     begun = _as_layer(model, points)
-    layer = copy.deepcopy(begun)
-    dtype, device = layer.W[0].dtype, layer.W[0].device
+    dtype, device = begun.W[0].dtype, begun.W[0].device
     twin = twin_of(part, "part").to(device, dtype).requires_grad_(False)
     given, shape = points.reshape(len(points), -1).to(device, dtype), points.shape[1:]
     n_recombined = round(share * size)
@@ -103,12 +112,11 @@ def refine(
     answers = (values_of(twin, asked[rows].reshape(-1, *shape)) for rows in chunks(len(asked), _CHUNK))
     known = torch.cat([*told, *answers])
     check_finite("part", known.cpu().numpy())
-    _check_outputs(layer, known.shape[1], loss)
+    _check_outputs(begun, known.shape[1], loss)
     distance, known = (divergence, known.log_softmax(1)) if loss == "kl" else (mse_loss, known)
 
-    def follow(t: int) -> None:
-        if t % _NEW_RANGE_EVERY == 0:  # so that functions keep their formulas wherever the data go
-            layer.set_range(given[torch.randperm(len(given), generator=generator)[:_CHUNK].to(device)])
+    rounding = round(_UNROUNDED * steps) if n_bits is not None else steps
+    limit = None if max_seconds is None else as_number("max_seconds", max_seconds, above=True)
 
     def draw() -> Tensor:
         rows = torch.randint(len(given), (size,), generator=generator)
@@ -116,17 +124,42 @@ def refine(
             rows[:n_recombined] = len(given) + torch.randint(count, (n_recombined,), generator=generator)
         return rows.to(device)
 
-    optimiser = torch.optim.Adam(_groups(layer, top), betas=(0.9, 0.99), fused=device.type in ("cpu", "cuda"))
-    limit = None if max_seconds is None else as_number("max_seconds", max_seconds, above=True)
-    match(layer, optimiser, pool, known, distance, draw, Clock(steps, limit), progress, follow)
-    layer.zero_grad()
-    layer.set_range(given)
-    rows = torch.randperm(len(pool), generator=generator)[:_CHUNK].to(device)
-    return _better(begun, layer, lambda candidate: float(distance(candidate(pool[rows]), known[rows])))
+    def attempt(rate: float) -> tuple[DecoupledLayer, bool]:
+        layer = copy.deepcopy(begun)
+        student: Rounded | DecoupledLayer = layer if n_bits is None else Rounded(layer, n_bits)
+
+        def follow(t: int) -> None:
+            if isinstance(student, Rounded) and t == rounding:
+                layer.set_range(given)
+                student.begin()
+            if t % _NEW_RANGE_EVERY == 0 and t < rounding:  # so that functions keep their formulas where the data go
+                layer.set_range(given[torch.randperm(len(given), generator=generator)[:_CHUNK].to(device)])
+
+        optimiser = torch.optim.Adam(_groups(layer, rate), betas=(0.9, 0.99), fused=device.type in ("cpu", "cuda"))
+        whole = match(student, optimiser, pool, known, distance, draw, Clock(steps, limit), progress, follow)
+        layer.zero_grad()
+        if n_bits is None:
+            layer.set_range(given)
+        else:
+            unpack(layer, pack(layer, n_bits))
+        return layer, whole
+
+    compared = torch.randperm(len(pool), generator=generator)[:_CHUNK].to(device)
+
+    @torch.no_grad()
+    def judged(layer: DecoupledLayer) -> float:
+        return float(distance(layer(pool[compared]), known[compared]))
+
+    found, whole = attempt(top)
+    if whole and limit is None and not judged(found) <= judged(begun):  # once more, with smaller steps
+        found, _ = attempt(_SMALLER * top)
+    if n_bits is not None:
+        unpack(begun, pack(begun, n_bits))
+    return _better(begun, found, judged)
 
 
 def match(
-    student: nn.Module,
+    student: Callable[[Tensor], Tensor],
     optimiser: torch.optim.Optimizer,
     inputs: Tensor,
     known: Tensor,
@@ -135,8 +168,11 @@ def match(
     clock: Clock,
     progress: bool | Callable[..., None],
     before_step: Callable[[int], None] = lambda _: None,
-) -> None:
-    """Train a student until its outputs for `inputs` are those `known`, on the rows that `draw` gives."""
+) -> bool:
+    """Train a student until its outputs for `inputs` are those `known`, on the rows that `draw` gives.
+
+    Whether it was trained to the end, not stopped by Ctrl-C.
+    """
     with progress_callback(progress, "Refining") as report, torch.enable_grad():
         for t in range(clock.max_steps):
             if (done := clock.done(t + 0.5)) >= 1.0:
@@ -151,8 +187,9 @@ def match(
             try:
                 report(done=t + 1, total=clock.max_steps, objective=float(value.detach()))
             except KeyboardInterrupt:
-                warnings.warn(INTERRUPTED, DecouplingWarning, stacklevel=3)
-                break
+                warnings.warn(INTERRUPTED, DecouplingWarning, stacklevel=4)
+                return False
+    return True
 
 
 def recombine(X: Tensor, count: int, generator: torch.Generator) -> Tensor:
@@ -193,8 +230,7 @@ def _better(
     begun: DecoupledLayer, layer: DecoupledLayer, distance: Callable[[DecoupledLayer], float]
 ) -> DecoupledLayer:
     """The refined layer, unless it is no better."""
-    with torch.no_grad():
-        before, after = distance(begun), distance(layer)
+    before, after = distance(begun), distance(layer)
     if after <= before:
         return layer
     if not after <= 2.0 * before:

@@ -1,0 +1,130 @@
+"""What docs/compression.md and the README say of networks trained to the end, and of starts from Jacobians."""
+
+import pytest
+
+from tests.words.quotes import Page, median, read
+
+PAGE = "docs/compression.md"
+RELU, GELU = "ReLU, one hidden layer", "GELU, one hidden layer"
+
+
+def told(case, method, n_inputs, what="median_drop", rank=None):
+    cells = read(f"compression/{case}.json")["cells"]
+    wanted = {"method": method, "n_inputs": n_inputs} | ({} if rank is None else {"rank": rank})
+    return median(cells, what, **wanted)
+
+
+def both(method, n_inputs, rank=10):
+    """Divergence and drop on MNIST."""
+    return [told("mnist-students", method, n_inputs, what, rank) for what in ("median_distance", "median_drop")]
+
+
+def test_many_inputs_are_a_tie_on_mnist():
+    page = Page(PAGE)
+    assert page.says("ours ends at a divergence of {} and loses {} points; a ReLU", *both("ours", 20_000))
+    assert page.says("one hidden layer {} and {}, a GELU student {} and {}.", *both(RELU, 20_000), *both(GELU, 20_000))
+    divergences = [both(method, 20_000)[0] for method in ("ours", RELU, GELU)]
+    assert max(divergences) < 1.15 * min(divergences)
+
+
+def test_four_functions():
+    page = Page(PAGE)
+    for text, method in (("ours loses {} points (worst {}),", "ours"), ("ReLU student {} (worst {}),", RELU)):
+        values = [told("mnist-students", method, 20_000, what, 4) for what in ("median_drop", "worst_drop")]
+        assert page.says(text, *values)
+
+
+def test_few_inputs_are_ours_on_mnist():
+    page = Page(PAGE)
+    few = [both(method, 200) for method in ("ours", GELU, RELU, "pruned")]
+    assert page.says("{} and {} points, against {} and {} for GELU,", *few[0], *few[1])
+    assert page.says("for GELU, {} and {} for ReLU, {} and {} for the pruned part", *few[2], *few[3])
+    cells = {c["method"]: c["runs"] for c in read("compression/mnist-students.json")["cells"] if c["n_inputs"] == 200}
+    for method in (RELU, GELU, "ReLU, two", "GELU, two", "pruned"):
+        assert all(a["distance"] < b["distance"] for a, b in zip(cells["ours"], cells[method], strict=True)), method
+
+
+def test_few_bytes():
+    cells = read("compression/mnist-students.json")["cells"]
+    ours = next(cell for cell in cells if cell["method"] == "ours, fewer bits")
+    rounded = next(cell for cell in cells if cell["method"] == "original, 4 bits")
+    assert Page(PAGE).says(
+        "r = {} trained in {} bits loses {} points in {} bytes; four bits of the original lose {} in {}.",
+        *(ours["runs"][0][name] for name in ("rank", "n_bits")),
+        ours["median_drop"],
+        ours["runs"][0]["bytes"],
+        rounded["median_drop"],
+        rounded["runs"][0]["bytes"],
+    )
+
+
+def test_the_head_of_a_convolutional_network_is_a_tie():
+    drops = [told("cnn", method, 20_000) for method in ("ours", "pruned", RELU, GELU)]
+    assert Page(PAGE).says("Ours loses {} points, the pruned head {}, ReLU {}, GELU {}.", *drops)
+    assert max(drops) - min(drops) < 0.3
+
+
+def test_ours_is_ahead_on_the_transformer():
+    cells = {(c["method"], c["training"]): c for c in read("compression/vit.json")["cells"]}
+    keys = [(method, "joint") for method in ("ours", "narrow GELU", "pruned")]
+    assert Page(PAGE).says(
+        "{} points after joint training, {} for narrow GELU networks, {} for pruned ones",
+        *(cells[key]["median_drop"] for key in keys),
+    )
+    for training in ("local", "joint"):
+        worst = cells["ours", training]["worst_drop"]
+        for method in ("narrow GELU", "pruned"):
+            best = max(run["score"] for run in cells[method, training]["runs"])
+            assert worst < read("compression/vit.json")["score"] - best
+
+
+def test_ours_loses_on_fashion_mnist():
+    divergences = [told("fashion-students", method, 20_000, "median_distance") for method in ("ours", RELU, GELU)]
+    assert Page(PAGE).says("a divergence of {} against {} for ReLU and {} for GELU", *divergences)
+    assert divergences[0] > max(divergences[1:])
+
+
+def start(kind, n_inputs, steps, what="median_distance", part="mnist"):
+    cells = read("compression/starts.json")["cells"]
+    return median(cells, what, part=part, start=kind, n_inputs=n_inputs, steps=steps)
+
+
+def test_the_jacobians_pay():
+    page = Page(PAGE)
+    numbers = (20, 50, 100, 200, 20_000)
+    for steps in (100, 1000):
+        assert all(start("Jacobians", n, steps) < start("random", n, steps) for n in numbers)
+    assert page.says(
+        "hundred steps from Jacobians end at {} after {} s, a thousand from a random start at {} after {} s.",
+        start("Jacobians", 20_000, 100),
+        start("Jacobians", 20_000, 100, "median_seconds"),
+        start("random", 20_000, 1000),
+        start("random", 20_000, 1000, "median_seconds"),
+    )
+    assert page.says(
+        "With 20 inputs and 1000 steps, {} against {}, in the worst draw {} against {}.",
+        start("Jacobians", 20, 1000),
+        start("random", 20, 1000),
+        start("Jacobians", 20, 1000, "worst_distance"),
+        start("random", 20, 1000, "worst_distance"),
+    )
+    assert sum(start("Jacobians", n, steps, "failed") for n in numbers for steps in (100, 1000)) == 0
+    assert start("Jacobians", 200, 1000, part="exact part") < 1e-12 < start("random", 200, 1000, part="exact part")
+
+
+def test_the_readme_claims_what_the_table_shows():
+    page = Page("README.md")
+    assert page.says(
+        "12 % of the part's parameters lose {} points of accuracy with 200 inputs and {} with 20 000, without labels",
+        told("mnist-students", "ours", 200, rank=10),
+        told("mnist-students", "ours", 20_000, rank=10),
+    )
+    assert page.says(
+        "GELU network of that size loses {} and {}",
+        told("mnist-students", GELU, 200, rank=10),
+        told("mnist-students", GELU, 20_000, rank=10),
+    )
+    assert "gains" not in page.text.lower().split("networks:")[1][:800]
+    parameters = next(c for c in read("compression/mnist-students.json")["cells"] if c["method"] == "ours")["runs"][0]
+    whole = read("compression/mnist-students.json")["part_parameters"]
+    assert 100.0 * parameters["parameters"] / whole == pytest.approx(12, abs=0.5)
