@@ -73,9 +73,9 @@ print(f"accuracy on new digits: {accuracy(net.eval()):.3f}")
 # Compress
 # --------
 # A quarter of the parameters of both MLPs is left, spread over the two by how much the network minds. Labels are not
-# needed; beside ours stand a narrow MLP of the same size and the MLPs rounded to eight bits. This is one network, and the
-# degree was chosen after a look at these scores, where splines were a little behind the narrow MLP: a comparison with
-# fresh seeds is in :doc:`/compression`.
+# needed; beside ours stand a narrow MLP of the same size and the MLPs rounded to eight bits. This is one network, and
+# the degree was chosen after a look at these scores, where splines were a little behind the narrow MLP: a comparison
+# with fresh seeds is in :doc:`/compression`.
 out = dc.nn.compress(
     net,
     parts=["blocks.*.mlp"],
