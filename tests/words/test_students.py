@@ -128,3 +128,17 @@ def test_the_readme_claims_what_the_table_shows():
     parameters = next(c for c in read("compression/mnist-students.json")["cells"] if c["method"] == "ours")["runs"][0]
     whole = read("compression/mnist-students.json")["part_parameters"]
     assert 100.0 * parameters["parameters"] / whole == pytest.approx(12, abs=0.5)
+
+
+def test_the_regression():
+    score = read("compression/tabular.json")["score"]
+    ours, gelu, two = (told("tabular", method, 20_000) for method in ("ours", GELU, "ours, two layers"))
+    page = Page(PAGE)
+    assert page.says(
+        "100 R² of {} for ours, {} for a GELU student, {} for our two layers, {} for the original.",
+        *(score - drop for drop in (ours, gelu, two)),
+        score,
+    )
+    far = [told("tabular", m, 20_000, "median_distance") for m in (GELU, "ours", "ours, two layers", "ours, splines")]
+    assert page.says("GELU is ahead ({} against {}), and our two layers and splines draw level ({} and {})", *far)
+    assert far[0] < far[1]
