@@ -40,16 +40,9 @@ def cubic_gradient(X):
 DEEP = dc.DecouplingRegressor(ranks=(2, 1), degrees=(2, 2), n_starts=4, ridge=1e-4)
 
 
-def weights_are_not_copies(estimator):
-    """A ridge that follows the noise counts numbers: a copy is one more, a weight of 2 is not."""
-    if estimator.ridge != "auto":
-        return {}
-    return {"check_sample_weight_equivalence_on_dense_data": "a ridge that follows the noise counts samples"}
-
-
 # Some checks fit twenty samples of ten inputs, which determine nothing but what the ridge does: we warn then.
 @pytest.mark.filterwarnings("ignore::decoupling.DecouplingWarning")
-@parametrize_with_checks([dc.DecouplingRegressor(), DEEP], expected_failed_checks=weights_are_not_copies)
+@parametrize_with_checks([dc.DecouplingRegressor(), DEEP])
 def test_the_conventions_of_scikit_learn_are_kept(estimator, check):
     check(estimator)
 
