@@ -263,6 +263,8 @@ def test_functions_between_linear_blocks_may_run_twice_per_sample():
     )
     assert twice.fitted.rmse[0] < 0.7 * once.fitted.rmse[0]
     assert twice.fitted.n_free == once.fitted.n_free
+    # Poles are shared out at the rate of the samples.
+    assert [row.start for row in twice.starts] == [row.start for row in once.starts]
     ended = dc.sysid.DecoupledStateSpace(2, oversample=2, **options)
     with pytest.warns(dc.DecouplingWarning, match="max_seconds"):
         ended.fit(u, y, n_starts=3, max_seconds=1e-3, progress=False)
