@@ -7,7 +7,7 @@ from torch import nn
 
 import decoupling as dc
 from decoupling._support._interrupts import INTERRUPTED
-from decoupling.nn import _refine
+from decoupling.nn import _lessons, _refine
 from decoupling.nn._layer import layer_on
 
 torch.manual_seed(0)
@@ -45,7 +45,7 @@ def test_it_comes_closer_to_the_classes_and_leaves_everything_else_alone(start):
 
 def test_the_network_is_asked_at_more_inputs_once(start, monkeypatch):
     asked = []
-    monkeypatch.setattr(_refine, "_POOL", 1000)
+    monkeypatch.setattr(_lessons, "_POOL", 1000)
     PART[0].register_forward_hook(lambda module, inputs, output: asked.append(len(inputs[0])))
     refined(start.decoupling)
     assert sum(asked) == 300 + 1000
@@ -57,7 +57,7 @@ def test_the_network_is_asked_at_more_inputs_once(start, monkeypatch):
 
 def test_recombined_inputs_are_made_of_two_and_scaled():
     given = torch.tensor([[1.0] * 40, [-1.0] * 40])
-    made = _refine.recombine(given, 2000, torch.Generator().manual_seed(0))
+    made = _lessons.recombine(given, 2000, torch.Generator().manual_seed(0))
     assert made.shape == (2000, 40)
     sizes = made.abs()
     assert torch.allclose(sizes, sizes[:, :1].expand_as(sizes))

@@ -1,14 +1,16 @@
 """What else could stand in the place of a part: others of the same size, trained on the same inputs.
 
 "narrow" is a network with one hidden layer of GELU units; "pruned" the part itself with its least important hidden
-units taken out; "svd" the part with its matrices cut to lower rank; all three are then trained like ours. "int8"
-and "int4" are the part with its weights rounded, and nothing else changed.
+units taken out; "svd" the part with its matrices cut to lower rank; all three are then trained like ours, on the same
+inputs and as many made from them, with the better of two rates. "int8" and "int4" are the part with its weights
+rounded, and nothing else changed.
 """
 
 from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -18,12 +20,15 @@ from torch.nn.functional import gelu, mse_loss, relu
 
 from .._support._errors import InputError
 from ._distil import Clock, Distil
+from ._lessons import Lessons
 from ._packing import rounded
 from ._refine import divergence, match
 from ._report import count_parameters
+from ._sample import values_of
 
 BASELINES = ("narrow", "pruned", "svd", "int8", "int4")
-_RATE = 5e-3
+RATES = (5e-3, 2e-2)
+_KEPT = 0.1  # share of the inputs on which the rate is chosen
 _ACTIVATIONS = (nn.ReLU, nn.GELU, nn.SiLU, nn.Tanh, nn.ELU, nn.LeakyReLU, nn.Sigmoid, nn.Hardswish)
 _NOTHING = (nn.Dropout, nn.Identity, nn.Flatten, nn.Unflatten)
 _FUNCTIONS: dict[Any, Callable[[], nn.Module]] = {
@@ -68,29 +73,50 @@ def narrow(ends: tuple[int, int], size: int, activation: Callable[[], nn.Module]
     return nn.Sequential(*layers[:-1])
 
 
-def trained(
-    student: nn.Module,
+def best_trained(
+    begin: Callable[[], nn.Module | None],
+    part: nn.Module,
     points: Tensor,
     values: Tensor,
     options: Distil,
     seed: int,
     *,
-    rate: float = _RATE,
+    rates: Sequence[float] = RATES,
+    recombined: float | None = None,
     progress: bool | Callable[..., None] = False,
 ) -> nn.Module:
-    """A student after as many steps as ours takes, on the same inputs."""
-    p = next(student.parameters())
+    """A student after as many steps as ours takes, with the best of some rates on inputs that are kept aside.
+
+    `part` is a function of vectors with values at `points`; it is asked at recombined inputs too, as by `refine`.
+    """
+    p = next(part.parameters())
     X, F = points.to(p), values.to(p)
-    generator = torch.Generator().manual_seed(seed)
-    distance, known = (divergence, F.log_softmax(1)) if options.loss == "kl" else (mse_loss, F)
-    optimiser = torch.optim.Adam(student.parameters(), lr=rate, fused=p.device.type in ("cpu", "cuda"))
+    order = torch.randperm(len(X), generator=torch.Generator().manual_seed(seed)).to(p.device)
+    aside, rest = order.tensor_split([max(1, round(_KEPT * len(X)))]) if len(X) > 1 else (order, order)
+    distance = divergence if options.loss == "kl" else mse_loss
 
-    def draw() -> Tensor:
-        return torch.randint(len(X), (options.batch_size,), generator=generator).to(p.device)
+    def known(table: Tensor) -> Tensor:
+        return table.log_softmax(1) if options.loss == "kl" else table
 
-    match(student.train(), optimiser, X, known, distance, draw, Clock(options.max_steps, None), progress)
-    student.zero_grad()
-    return student.eval()
+    best: tuple[float, nn.Module] | None = None
+    for rate in rates:
+        generator = torch.Generator().manual_seed(seed)
+        lessons = Lessons.of(X[rest], F[rest], lambda x: values_of(part, x), options.batch_size, recombined, generator)
+        student = begin()
+        assert student is not None
+        student = student.to(p)
+        optimiser = torch.optim.Adam(student.parameters(), lr=rate, fused=p.device.type in ("cpu", "cuda"))
+        draw = partial(lessons.draw, generator)
+        clock = Clock(options.max_steps, None)
+        match(student.train(), optimiser, lessons.inputs, known(lessons.values), distance, draw, clock, progress)
+        student.zero_grad()
+        student.eval()
+        with torch.no_grad():
+            left = float(distance(student(X[aside]), known(F[aside])))
+        if best is None or left < best[0]:
+            best = left, student
+    assert best is not None
+    return best[1]
 
 
 def chain_of(function: nn.Module) -> list[nn.Module] | None:

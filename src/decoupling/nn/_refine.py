@@ -1,9 +1,7 @@
 r"""Matching the softmax of a network: minimise the KL divergence of the decoupling's classes from the network's.
 
-What counts is the class, not the logit. The divergence needs no labels, only inputs, and the network can be asked at
-any point: more inputs are made from those given by exchanging some coordinates of one for those of another, and by
-making the whole a little larger or smaller. Such inputs keep the range and most of the structure of real ones and show
-the network between them. They are made once, so that the network is asked once, not at every step.
+What counts is the class, not the logit. The divergence needs no labels, only inputs, and more of these can be made
+(`_lessons`).
 """
 
 from __future__ import annotations
@@ -26,17 +24,12 @@ from .._support._progress import progress_callback
 from ..model._decoupling import Decoupling
 from ._distil import Clock, rise_and_fall
 from ._layer import DecoupledLayer, layer_on
+from ._lessons import CHUNK, Lessons
 from ._packing import check_bits, pack, unpack
 from ._rounded import Rounded
-from ._sample import as_inputs, check_finite, chunks, twin_of, values_of
+from ._sample import as_inputs, check_finite, twin_of, values_of
 
 _STEPS = 6000
-_FEW = 2000  # inputs; below this all of a batch is recombined, above it a quarter
-_EXCHANGED = 0.5  # largest share of the coordinates that comes from another input
-_SCALED = 0.3  # largest change of size
-_POOL = 60_000  # recombined inputs, or as many as fit ...
-_POOL_NUMBERS = 2**26  # ... into so many numbers
-_CHUNK = 8192
 _NEW_RANGE_EVERY = 50  # steps
 _SMALLER = 0.25  # of the rate, where training went astray
 _UNROUNDED = 0.4  # share of the training before numbers are rounded, where they are
@@ -93,9 +86,8 @@ def refine(
     steps = _STEPS if max_steps is None else as_count("max_steps", max_steps)
     size = as_count("batch_size", batch_size)
     top = as_number("rate", rate, above=True)
-    few = len(points) < _FEW
-    share = (1.0 if few else 0.25) if recombined is None else as_number("recombined", recombined)
-    if share > 1.0:
+    share = None if recombined is None else as_number("recombined", recombined)
+    if share is not None and share > 1.0:
         raise InputError(f"`recombined` must be a share between 0 and 1. Got {recombined!r}.")
     if loss not in ("kl", "squared"):
         raise InputError(f'`loss` must be "kl" or "squared". Got {loss!r}.')
@@ -104,13 +96,9 @@ def refine(
     dtype, device = begun.W[0].dtype, begun.W[0].device
     twin = twin_of(part, "part").to(device, dtype).requires_grad_(False)
     given, shape = points.reshape(len(points), -1).to(device, dtype), points.shape[1:]
-    n_recombined = round(share * size)
-    count = min(_POOL, max(size, _POOL_NUMBERS // given.shape[1])) if n_recombined else 0
-    pool = torch.cat([given, recombine(given, count, generator)])
-    told = [] if values is None else [_given_values(values, points).to(device, dtype)]
-    asked = pool[len(given) :] if told else pool
-    answers = (values_of(twin, asked[rows].reshape(-1, *shape)) for rows in chunks(len(asked), _CHUNK))
-    known = torch.cat([*told, *answers])
+    told = None if values is None else _given_values(values, points).to(device, dtype)
+    lessons = Lessons.of(given, told, lambda x: values_of(twin, x.reshape(-1, *shape)), size, share, generator)
+    pool, known = lessons.inputs, lessons.values
     check_finite("part", known.cpu().numpy())
     _check_outputs(begun, known.shape[1], loss)
     distance, known = (divergence, known.log_softmax(1)) if loss == "kl" else (mse_loss, known)
@@ -119,10 +107,7 @@ def refine(
     limit = None if max_seconds is None else as_number("max_seconds", max_seconds, above=True)
 
     def draw() -> Tensor:
-        rows = torch.randint(len(given), (size,), generator=generator)
-        if n_recombined:
-            rows[:n_recombined] = len(given) + torch.randint(count, (n_recombined,), generator=generator)
-        return rows.to(device)
+        return lessons.draw(generator)
 
     def attempt(rate: float) -> tuple[DecoupledLayer, bool]:
         layer = copy.deepcopy(begun)
@@ -133,7 +118,7 @@ def refine(
                 layer.set_range(given)
                 student.begin()
             if t % _NEW_RANGE_EVERY == 0 and t < rounding:  # so that functions keep their formulas where the data go
-                layer.set_range(given[torch.randperm(len(given), generator=generator)[:_CHUNK].to(device)])
+                layer.set_range(given[torch.randperm(len(given), generator=generator)[:CHUNK].to(device)])
 
         optimiser = torch.optim.Adam(_groups(layer, rate), betas=(0.9, 0.99), fused=device.type in ("cpu", "cuda"))
         whole = match(student, optimiser, pool, known, distance, draw, Clock(steps, limit), progress, follow)
@@ -144,7 +129,7 @@ def refine(
             unpack(layer, pack(layer, n_bits))
         return layer, whole
 
-    compared = torch.randperm(len(pool), generator=generator)[:_CHUNK].to(device)
+    compared = torch.randperm(len(pool), generator=generator)[:CHUNK].to(device)
 
     @torch.no_grad()
     def judged(layer: DecoupledLayer) -> float:
@@ -190,17 +175,6 @@ def match(
                 warnings.warn(INTERRUPTED, DecouplingWarning, stacklevel=4)
                 return False
     return True
-
-
-def recombine(X: Tensor, count: int, generator: torch.Generator) -> Tensor:
-    """Inputs made of two others each: up to half of the coordinates from the second, all of them scaled alike."""
-
-    def uniform(*shape: int) -> Tensor:
-        return torch.rand(*shape, generator=generator, dtype=X.dtype).to(X.device)
-
-    first, second = torch.randint(len(X), (2, count), generator=generator).to(X.device)
-    swapped = uniform(count, X.shape[1]) < _EXCHANGED * uniform(count, 1)
-    return torch.where(swapped, X[second], X[first]) * (1.0 + _SCALED * (2.0 * uniform(count, 1) - 1.0))
 
 
 def divergence(logits: Tensor, wanted: Tensor) -> Tensor:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -15,7 +16,7 @@ from ..bases import AbstractBasis
 from ..fit._result import Result
 from ..model._functions import Outside
 from ..solvers import AbstractSolver
-from ._baselines import baseline, quantized_bytes, trained
+from ._baselines import baseline, best_trained, quantized_bytes
 from ._budget import Budget, equal_ranks, price, spread
 from ._carve import Carved
 from ._choice import Spec
@@ -34,7 +35,7 @@ from ._random_start import random_layer
 from ._reach import Axis, EachPixel, EachStep
 from ._refine import refine as refine_layer
 from ._report import BaselineReport, PartReport, count_parameters, latency, multiply_adds
-from ._sample import chunks, sampled, values_of
+from ._sample import chunks, sampled, twin_of, values_of
 from ._score import Score, outputs_on, rated, relative_error
 from ._search import RankSearch, Watch
 from ._task import Decision
@@ -241,10 +242,8 @@ class Work:
         paths = []
         for spec, row in zip(specs, rows, strict=True):
             part = self.part(network, spec)
-            torch_state = torch.get_rng_state()
-            torch.manual_seed(0)  # modules of torch are made by its own generator
-            student = baseline(name, part.function, part.points, row.parameters[1], part.values.shape[1])
-            torch.set_rng_state(torch_state)
+            begin = partial(_student, name, part, row.parameters[1])
+            student = begin()
             if student is None:
                 return None
             if name.startswith("int"):
@@ -253,11 +252,18 @@ class Work:
                 network = part.carved.with_part(whole)
                 stored += quantized_bytes(whole, int(name.removeprefix("int")))
             else:
-                student = student.to(self.device, self.dtype)
                 if self.refine is not None:
-                    how = dataclasses.replace(self.refine, loss=self.loss(part))
-                    shown = self.watch.stage(f"training {name}")
-                    student = trained(student, part.points, part.values, how, 0, progress=shown)
+                    student = best_trained(
+                        begin,
+                        twin_of(part.function, part.name).to(self.device, self.dtype),
+                        part.points,
+                        part.values,
+                        dataclasses.replace(self.refine, loss=self.loss(part)),
+                        0,
+                        recombined=None if part.reach.exact else 0.0,
+                        progress=self.watch.stage(f"training {name}"),
+                    )
+                student = student.to(self.device, self.dtype)
                 network = part.carved.with_part(part.reach.module(student))
                 stored += stored_bytes(student)
             parameters += count_parameters(student)
@@ -266,6 +272,13 @@ class Work:
             shown = self.watch.stage(f"training {name} together")
             self.train_jointly(network, [network.get_submodule(path) for path in paths], shown, None)
         return BaselineReport(name, parameters, stored, rated(self.score, network))
+
+
+def _student(name: str, part: Part, size: int) -> nn.Module | None:
+    """A baseline before it is trained, always with the same numbers: modules of torch are made by its own generator."""
+    with torch.random.fork_rng(devices=()):
+        torch.manual_seed(0)
+        return baseline(name, part.function, part.points, size, part.values.shape[1])
 
 
 def layer_at(network: nn.Module, part: Part) -> DecoupledLayer:

@@ -37,7 +37,8 @@ from ..model._functions import Functions, Outside
 from ..nn import DecoupledLayer, FineTune, refine, sample
 from ..nn._fine_tune import train_with_labels
 from ..nn._layer import layer_on
-from ..nn._refine import divergence, recombine
+from ..nn._lessons import recombine
+from ..nn._refine import divergence
 from ..report._style import COLOURS, house_style, new_figure
 from ..samples._samples import Samples
 from ..solvers import AbstractSolver, Constr, Proj, TwoStage, VarPro, Zniyed

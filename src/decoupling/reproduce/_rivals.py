@@ -21,7 +21,7 @@ from ..model._decoupling import Decoupling
 from ..nn import DecoupledLayer, sample
 from ..nn._baselines import chain_of, low_rank, pruned
 from ..nn._layer import layer_on
-from ..nn._refine import recombine
+from ..nn._lessons import recombine
 from ..solvers import AbstractSolver, Proj, TwoStage, Zniyed
 from ._originals import DEGREE, Original, Size
 from ._stacked import divergences, squared_errors, trained_together

@@ -28,9 +28,9 @@ from ..fit._decouple import decouple
 from ..nn import DecoupledLayer, freeze, pack, refine, sample
 from ..nn._baselines import quantized, quantized_bytes
 from ..nn._layer import layer_on
+from ..nn._lessons import recombine
 from ..nn._packing import n_bytes, stored_bytes
 from ..nn._random_start import in_basis, random_layer
-from ..nn._refine import recombine
 from ..report._style import COLOURS, house_style, new_figure
 from ..solvers import Proj
 from ._originals import CASES, DEGREE, Original, Size, original, with_labels
