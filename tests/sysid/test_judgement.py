@@ -51,9 +51,18 @@ def test_the_size_of_a_known_system_is_suggested():
     y = y + 1e-3 * np.random.default_rng(1).standard_normal(200)
     found = dc.sysid.suggest(u, y, n_states=(1, 2), functions=[dc.Monomial(3)], n_starts=1, progress=False)
     assert (found.chosen.n_states, found.chosen.n_functions) == (2, 1)
-    assert "2 states and 1 functions" in str(found)
+    assert "2 states and 1 function:" in str(found)
     assert len(found.rows) == 4
     assert found.plot().axes
+
+
+def test_no_size_is_tried_when_the_time_is_up():
+    u, y = duffing(200)
+    found = dc.sysid.suggest(
+        u, y, n_states=(2, 1), functions=[dc.Monomial(3)], n_starts=1, max_seconds=1e-6, progress=False
+    )
+    assert {row.n_states for row in found.rows} == {2}
+    assert "The time was up after 1 of 2 sizes." in found.reason
 
 
 def test_sizes_beyond_that_of_an_exact_system_are_tried_too():

@@ -159,7 +159,9 @@ def _state_space(
     bases = [_basis(name) for name in functions]
     reason = None
     if states is None:
-        suggestion = suggest(u, y, functions=bases, rng=fit["rng"], progress=fit["progress"])
+        half = None if fit["max_seconds"] is None else fit["max_seconds"] / 2.0  # for each of both
+        suggestion = suggest(u, y, functions=bases, max_seconds=half, rng=fit["rng"], progress=fit["progress"])
+        fit = fit | {"max_seconds": half}
         states, reason = suggestion.chosen.n_states, suggestion.reason
     model = DecoupledStateSpace(states, bases, **options).fit(u, y, **fit).with_names(record.inputs, record.outputs)
     if model_path is not None:

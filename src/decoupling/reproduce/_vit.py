@@ -190,8 +190,7 @@ def run_vit(
     together = round(2 * count / 3) if joint_steps is None else joint_steps
     tasks = {
         method: [
-            VitTask(method, run, seed, count, together, epochs)
-            for run in range(1 if method in UNTRAINED else n_runs)
+            VitTask(method, run, seed, count, together, epochs) for run in range(1 if method in UNTRAINED else n_runs)
         ]
         for method in methods
     }

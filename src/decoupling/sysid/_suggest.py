@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._support._checks import as_counts, as_generator
+from .._support._checks import as_counts, as_generator, as_number
+from .._support._clock import now
 from .._support._errors import InputError, SolverError
 from .._support._progress import progress_callback
 from .._support._shown import shown
@@ -100,13 +101,15 @@ def suggest(
     n_states: Any = (1, 2, 3, 4),
     functions: Sequence[Any] = (Monomial(3), Monomial(3)),
     n_starts: int = 2,
+    max_seconds: float | None = None,
     rng: int | np.random.Generator = 0,
     progress: bool | Callable[..., None] = True,
 ) -> Suggestion:
     """Try state-space models of several sizes on the beginning of a record, and suggest the smallest good one.
 
     For every number of states: the linear model, and models with the first one, two, ... of `functions`. A larger model
-    is suggested only where it lowers the error on held-back data by a tenth or more.
+    is suggested only where it lowers the error on held-back data by a tenth or more. After `max_seconds` no further
+    size is tried, and the reason says so; the first one is always finished.
     """
     signals = Signals.read(u, y)
     longest = int(np.argmax([len(record) for record in signals.u]))
@@ -115,10 +118,13 @@ def suggest(
     if not isinstance(functions, Sequence) or not functions:
         raise InputError(f"`functions` must be a list with at least one basis. Got {shown(functions)}.")
     generator = as_generator(rng)
+    until = math.inf if max_seconds is None else now() + as_number("max_seconds", max_seconds, above=True)
     rows: list[SuggestedRow] = []
     tries = [(n, k) for n in sizes for k in range(1, len(functions) + 1)]
     with progress_callback(progress, "Trying sizes") as report:
         for done, (n, k) in enumerate(tries):
+            if rows and now() > until:
+                return _chosen(rows, f" The time was up after {done} of {len(tries)} sizes.")
             report(done=done, total=len(tries), stage=f"{n} states, {k} functions")
             model = DecoupledStateSpace(n, list(functions[:k]))
             try:
@@ -139,15 +145,20 @@ def suggest(
     return _chosen(rows)
 
 
-def _chosen(rows: list[SuggestedRow]) -> Suggestion:
+def _chosen(rows: list[SuggestedRow], ended: str = "") -> Suggestion:
     """The smallest model that no larger one is clearly better than."""
     best = rows[0]
     for row in sorted(rows, key=lambda r: r.n_parameters):
         if row.validation < _CLEARLY * best.validation or not math.isfinite(best.validation):
             best = row
     linear = min((row.validation for row in rows if row.n_functions == 0), default=math.inf)
+    size = f"{_counted(best.n_states, 'state')} and {_counted(best.n_functions, 'function')}"
     reason = (
-        f"{best.n_states} states and {best.n_functions} functions: {100 * best.validation:.3g} % of the signal on "
-        f"held-back data, against {100 * linear:.3g} % for the best linear model; no larger one lowers that by a tenth."
+        f"{size}: {100 * best.validation:.3g} % of the signal on held-back data, against {100 * linear:.3g} % for the "
+        f"best linear model; no larger one that was tried lowers that by a tenth.{ended}"
     )
     return Suggestion(tuple(replace(row, chosen=row is best) for row in rows), reason)
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
