@@ -80,14 +80,53 @@ def test_a_narx_model_is_identified_simulated_and_shown(record, tmp_path):
     text = page.read_text(encoding="utf-8")
     assert "a linear model with 1 past inputs and 2 past outputs" in text
     assert "Poles of the linear part" in text
-    out = call("simulate", model, record, "--output", "y", "--to", tmp_path / "out.csv", "--report", run)
+    columns = ("--input", "u", "--output", "y")
+    out = call("simulate", model, record, *columns, "--to", tmp_path / "out.csv", "--report", run)
     assert out.exit_code == 0, out.output
     simulated = np.loadtxt(tmp_path / "out.csv", skiprows=1)
     np.testing.assert_allclose(simulated, np.loadtxt(record, delimiter=",", skiprows=1)[:, 1], atol=0.05)
     assert run.exists()
-    out = call("simulate", model, record)
+    out = call("simulate", model, record, "--input", "u")
     assert out.exit_code == 2
     assert "begins with measured outputs" in out.output
+    out = call("simulate", model, record, "--output", "y")  # another column might be called u by chance
+    assert out.exit_code == 2
+    assert "does not keep the names" in out.output
+
+
+def test_outputs_that_a_model_is_given_are_not_scored(record, tmp_path):
+    model, first = tmp_path / "n.safetensors", tmp_path / "first.csv"
+    assert call("identify", record, "--input", "u", "--output", "y", "--narx", "--model", model).exit_code == 0
+    first.write_text("".join(record.read_text().splitlines(keepends=True)[:51]))
+    out = call("simulate", model, first, "--input", "u", "--output", "y", "--to", tmp_path / "out.csv")
+    assert "No fit: the first 50 outputs are given" in out.output
+
+
+@pytest.mark.parametrize(
+    ("option", "told"),
+    [
+        (("--oversample", "2"), "leave --oversample out"),
+        (("--states", "2"), "leave --states out"),
+        (("--functions", "tanh"), "cubics only"),
+    ],
+)
+def test_options_of_state_space_models_are_not_ignored_by_narx(record, option, told):
+    out = call("identify", record, "--input", "u", "--output", "y", "--narx", *option)
+    assert out.exit_code == 2
+    assert told in out.output
+
+
+def test_outputs_are_taken_in_the_order_of_the_model(tmp_path):
+    rng = np.random.default_rng(0)
+    u, y = rng.uniform(-1, 1, 200), np.zeros((200, 2))
+    for t in range(1, 200):
+        y[t] = [0.5 * y[t - 1, 0] + u[t - 1], 0.8 * y[t - 1, 1] - u[t - 1] ** 3]
+    file, model = tmp_path / "two.csv", tmp_path / "m.safetensors"
+    np.savetxt(file, np.column_stack([u, y]), delimiter=",", header="u,a,b", comments="")
+    asked = ("--input", "u", "--output", "a,b", "--states", "2", "--functions", "cubic", "--n-starts", "1")
+    assert call("identify", file, *asked, "--model", model).exit_code == 0
+    texts = [call("simulate", model, file, "--output", order).stdout for order in ("a,b", "b,a")]
+    assert texts[0] == texts[1] and texts[0].startswith("a_hat,b_hat")
 
 
 def test_a_map_without_memory_is_not_simulated(record, tmp_path):

@@ -30,7 +30,7 @@ input_option = click.option(
     type=name_list,
     metavar="NAME,...",
     required=True,
-    help="Input columns, by name or number: u or 1.",
+    help="Input columns, by name, or by number where the file has no header.",
 )
 
 
@@ -54,10 +54,14 @@ def function_list(text: str) -> tuple[str, ...]:
     type=name_list,
     metavar="NAME,...",
     required=True,
-    help="Output columns, by name or number: y or 2.",
+    help="Output columns, by name, or by number where the file has no header.",
 )
 @click.option("--states", type=click.IntRange(min=1), default=None, help="Number of states. By default it is chosen.")
-@click.option("--narx", is_flag=True, help="Fit a polynomial NARX model and decouple it instead.")
+@click.option(
+    "--narx",
+    is_flag=True,
+    help="Fit a polynomial NARX model instead, and decouple it into as many cubics as --functions names.",
+)
 @click.option(
     "--functions",
     type=function_list,
@@ -111,8 +115,8 @@ def identify(
     """
     from .._support._whole_files import check_target
 
-    if narx and states is not None:
-        raise click.UsageError("--narx has no states: leave --states out.")
+    if narx:
+        _check_narx(functions)
     for path in (model_path, report_path):
         if path is not None:
             check_target(path)
@@ -124,6 +128,18 @@ def identify(
         fit = {"n_starts": n_starts, "window": window, "rng": seed, "progress": not quiet, "max_seconds": max_seconds}
         found = _state_space(record, states, functions, options, fit, model_path, report_path)
     _tell(found, as_json=as_json, quiet=quiet)
+
+
+def _check_narx(functions: tuple[str, ...]) -> None:
+    """Options of state-space models are refused, not ignored."""
+    context = click.get_current_context()
+    given = click.core.ParameterSource.COMMANDLINE
+    for name in ("states", "oversample", "no_feedback", "integrating", "window", "n_starts"):
+        if context.get_parameter_source(name) is given:
+            option = "--" + name.replace("_", "-")
+            raise click.UsageError(f"--narx has no {name.replace('_', ' ')}: leave {option} out.")
+    if context.get_parameter_source("functions") is given and set(functions) != {"cubic"}:
+        raise click.UsageError("--narx has cubics only: --functions cubic,cubic asks for two.")
 
 
 def _read(file: str, inputs: tuple[str, ...], outputs: tuple[str, ...]) -> Samples:
@@ -163,12 +179,14 @@ def _state_space(
         suggestion = suggest(u, y, functions=bases, max_seconds=half, rng=fit["rng"], progress=fit["progress"])
         fit = fit | {"max_seconds": half}
         states, reason = suggestion.chosen.n_states, suggestion.reason
+        bases = bases[: max(1, suggestion.chosen.n_functions)]
     model = DecoupledStateSpace(states, bases, **options).fit(u, y, **fit).with_names(record.inputs, record.outputs)
     if model_path is not None:
         model.save(model_path)
     if report_path is not None:
         model.report(report_path, title="Identified model", command=command_line())
-    simulated = model.simulate(u, y[: min(50, len(y) // 4)])
+    k = min(50, len(y) // 4)  # outputs that are given, and not scored
+    simulated = model.simulate(u, y[:k])
     return {
         "model": repr(model),
         "verdict": dynamics(model).verdict,
@@ -177,7 +195,7 @@ def _state_space(
         "parameters": {"canonical": model.n_canonical, "free": model.n_parameters},
         "rmse": model.fitted.rmse,
         "linear_rmse": model.fitted.linear_rmse,
-        "percent_fit": percent_fit(y, simulated),
+        "percent_fit": percent_fit(y[k:], simulated[k:]),
         "starts": model.starts,
         "formula": model.formula(),
     }
@@ -202,11 +220,12 @@ def _narx(
         model.save(model_path)
     if report_path is not None:
         model.report(report_path, u, y, title="Identified model", command=command_line())
-    simulated = model.simulate(u, y[: min(50, len(y) // 4)])
+    k = min(50, len(y) // 4)  # outputs that are given, and not scored
+    simulated = model.simulate(u, y[:k])
     return {
         "model": repr(model),
         "parameters": {"free": model.n_parameters},
-        "percent_fit": percent_fit(y, simulated),
+        "percent_fit": percent_fit(y[k:], simulated[k:]),
         "formula": model.formula(),
     }
 
@@ -240,7 +259,7 @@ def _tell(found: dict[str, Any], *, as_json: bool, quiet: bool) -> None:
     type=name_list,
     metavar="NAME,...",
     default=None,
-    help="Columns that are inputs. By default those named as in training.",
+    help="Columns that are inputs. By default those named as in training; NARX files do not keep names.",
 )
 @click.option(
     "--output",
@@ -248,7 +267,7 @@ def _tell(found: dict[str, Any], *, as_json: bool, quiet: bool) -> None:
     type=name_list,
     metavar="NAME,...",
     default=None,
-    help="Measured outputs: the initial state is found from the first of them, and the error is printed.",
+    help="Measured outputs: the initial state is found from the first of them, the fit to the others is printed.",
 )
 @click.option(
     "--n-init",
@@ -295,28 +314,37 @@ def simulate(
             check_target(path)
     found = _dynamic(model)
     of_u, of_y = _channels(found)
+    if inputs is None and of_u is None:
+        raise click.UsageError("A NARX file does not keep the names of columns: name the inputs by --input.")
+    inputs = of_u if inputs is None else _in_order(inputs, of_u)
+    outputs = None if outputs is None else _in_order(outputs, of_y)
+    assert inputs is not None
     measured = None
     if outputs is None:
         if hasattr(found, "lags"):
             raise click.UsageError("A NARX model begins with measured outputs: name them by --output.")
-        u = _inputs(file, inputs or of_u)
+        u = _inputs(file, inputs)
         y_hat = found.simulate(u)
     else:
-        record = _read(file, inputs or of_u, outputs)
+        record = _read(file, inputs, outputs)
         assert record.F is not None
         u, measured = record.X, record.F
         y_hat = found.simulate(u, measured[: min(n_init, len(measured))])
     columns = y_hat[:, None] if y_hat.ndim == 1 else y_hat
-    text = csv_text((f"{name}_hat" for name in outputs or of_y), columns.tolist())
+    text = csv_text((f"{name}_hat" for name in outputs or of_y or ()), columns.tolist())
     if report_path is not None:
         found.report(report_path, u, measured, title=f"Free run of {model}", command=command_line())
     if target is None:
         click.echo(text, nl=False)
-        return
-    write_text(target, text)
-    say(f"Written: {target}, {len(columns)} samples.")
+    else:
+        write_text(target, text)
+        say(f"Written: {target}, {len(columns)} samples.")
     if measured is not None and np.isfinite(columns).all():
-        say(f"Fit (%): {', '.join(f'{value:.4g}' for value in percent_fit(measured, columns))}")
+        if len(columns) < n_init + 2:
+            told = f"No fit: the first {n_init} outputs are given to the model, and no more are there (--n-init)."
+        else:
+            told = f"Fit (%): {', '.join(f'{f:.4g}' for f in percent_fit(measured[n_init:], columns[n_init:]))}"
+        click.echo(told, err=target is None)
 
 
 def _dynamic(path: str) -> Any:
@@ -333,12 +361,15 @@ def _dynamic(path: str) -> Any:
     return found
 
 
-def _channels(model: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Names of inputs and outputs."""
-    lags = getattr(model, "lags", None)
-    if lags is not None:
-        now = lags.names[: lags.n_inputs]
-        return tuple(name.removesuffix("(t)") for name in now), tuple(n.removesuffix("(t)") for n in lags.output_names)
+def _in_order(asked: tuple[str, ...], own: tuple[str, ...] | None) -> tuple[str, ...]:
+    """Columns in the order in which the model has them, where it knows their names."""
+    return own if own is not None and sorted(own) == sorted(asked) else asked
+
+
+def _channels(model: Any) -> tuple[tuple[str, ...] | None, tuple[str, ...] | None]:
+    """Names of inputs and outputs; NARX models do not keep them."""
+    if hasattr(model, "lags"):
+        return None, None
     return model.step.inputs[model.n_states :], model.step.outputs[model.n_states :]
 
 

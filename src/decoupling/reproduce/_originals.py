@@ -102,10 +102,10 @@ CASES = {
         2,
         partial(images, fashion_mnist),
         15,
-        600,
+        2400,
         (Size(12, (11, 14), BOTH, (18, 5)),),
     ),
-    "cnn": Case(_convolutional, 6, partial(images, fashion_mnist), 15, 800, (Size(5, (5, 6), BOTH, (8, 5)),)),
+    "cnn": Case(_convolutional, 6, partial(images, fashion_mnist), 15, 2400, (Size(5, (5, 6), BOTH, (8, 5)),)),
     "tabular": Case(
         partial(_dense, 10, 64, 64, 1), 0, _friedman, 60, 2000, (Size(14, (8, 9), BOTH, (20, 6)),), in_classes=False
     ),
