@@ -413,7 +413,7 @@ def test_the_linear_part_has_poles_and_a_frequency_response(fitted):
     z = np.exp(2j * np.pi * 0.1)
     by_hand = linear.C @ np.linalg.inv(z * np.eye(1) - linear.A) @ linear.B + linear.D
     assert_allclose(linear.frequency_response([0.1])[0], by_hand)
-    assert "1 states" in repr(linear)
+    assert "(1 state, 1 input, 1 output, " in repr(linear)
 
 
 def test_the_linear_part_goes_to_python_control(fitted):

@@ -17,3 +17,8 @@ def shown(value: object) -> str:
     except Exception:  # of somebody's own, or of a number with more digits than Python writes
         return f"an object of type {type(value).__name__} that cannot be shown"
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}... ({type(value).__name__})"
+
+
+def counted(count: int, noun: str) -> str:
+    """A number of things in words, such as 1 state or 2 states."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

@@ -19,9 +19,9 @@ from ._layer import DecoupledLayer
 _FLOAT = torch.float16
 
 
-def check_bits(n_bits: Any) -> None:
+def check_bits(n_bits: Any, name: str = "quantize") -> None:
     if n_bits is not None and (isinstance(n_bits, bool) or n_bits not in range(2, 9)):
-        raise InputError(f"`quantize` must be a number of bits from 2 to 8, or None. Got {n_bits!r}.")
+        raise InputError(f"`{name}` must be a number of bits from 2 to 8, or None. Got {n_bits!r}.")
 
 
 def pack(layer: DecoupledLayer, n_bits: int = 8) -> dict[str, Tensor]:
@@ -34,7 +34,7 @@ def pack(layer: DecoupledLayer, n_bits: int = 8) -> dict[str, Tensor]:
     >>> layer = dc.nn.DecoupledLayer.of_sizes((80, 10, 10))  # doctest: +SKIP
     >>> dc.nn.unpack(layer, torch.load("part.pt", weights_only=True))  # doctest: +SKIP
     """
-    check_bits(n_bits)
+    check_bits(n_bits, "n_bits")
     packed = {"n_bits": torch.tensor(n_bits, dtype=torch.uint8)}
     for name, tensor in _numbers(layer).items():
         if tensor.ndim < 2:

@@ -81,7 +81,7 @@ def refine(
     rng
         Seed or generator.
     """
-    check_bits(n_bits)
+    check_bits(n_bits, "n_bits")
     points = as_inputs("X", X)
     steps = _STEPS if max_steps is None else as_count("max_steps", max_steps)
     size = as_count("batch_size", batch_size)

@@ -14,6 +14,7 @@ from ._layer import DecoupledLayer
 from ._task import Decision
 
 _REPEATS = 20
+_SLOWER = 1.05  # times, below which nobody would call it so
 _POOR = 0.5  # relative error of a regression
 _FAR_OUTSIDE = 0.05  # share of inner inputs; of S samples, a share of 2 / S outside is nothing unusual
 
@@ -229,7 +230,7 @@ class CompressionReport:
             ours = ("this", f"{self.parameters[1]:,}", f"{self.stored_bytes[1]:,}", f"{self.score[1]:.4f}")
             others = [(b.name, f"{b.parameters:,}", f"{b.stored_bytes:,}", f"{b.score:.4f}") for b in self.baselines]
             lines += ["", *_aligned([head, ours, *others]), ""]
-        if self.latency[1] > self.latency[0]:
+        if self.latency[1] > _SLOWER * self.latency[0]:
             gain = "; its gain is in memory, not in time" if self.parameters[1] < self.parameters[0] else ""
             lines.append(f"Slower: the result takes {self.latency[1] / self.latency[0]:.1f} times as long{gain}.")
         return "\n".join([*lines, *(f"Warning: {text}" for text in self.warnings)])

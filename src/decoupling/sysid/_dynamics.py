@@ -10,6 +10,7 @@ from jaxtyping import Complex, Float
 from numpy import ndarray
 
 from .._support._errors import InputError
+from .._support._shown import counted
 from .._support._warnings import silenced
 from ..model._decoupling import Decoupling
 from ._arx import linear_model, linear_run
@@ -38,7 +39,7 @@ def dynamics(model: Any, u: Any = None, y: Any = None) -> Dynamics:
         fitted.step,
         fitted.points,
         facts=[("states", f"{n}"), ("parameters", counts)],
-        beside=f"the linear model with {n} states",
+        beside=f"the linear model with {counted(n, 'state')}",
         rows=rows,
         init="The initial state was found from the first {k} outputs, which do not count in the errors.",
         how="Every start is fitted to the beginning of the training record and judged on data that are held back; the "

@@ -10,6 +10,7 @@ from jaxtyping import Complex, Float
 from numpy import ndarray
 
 from .._support._extras import needed
+from .._support._shown import counted
 from ..model._decoupling import Decoupling
 from ._descent import Fitted, fit_free_run
 from ._movable import Movable
@@ -72,7 +73,8 @@ class LinearStateSpace:
 
     def __repr__(self) -> str:
         n, m, p = len(self.A), self.B.shape[1], len(self.C)
-        return f"LinearStateSpace({n} states, {m} inputs, {p} outputs, largest pole {np.abs(self.poles[0]):.4g})"
+        sizes = ", ".join(counted(k, noun) for k, noun in ((n, "state"), (m, "input"), (p, "output")))
+        return f"LinearStateSpace({sizes}, largest pole {np.abs(self.poles[0]):.4g})"
 
 
 def best_linear(pieces: Pieces, slow: Pieces, n: int, *, feedthrough: bool, n_integrators: int = 0) -> Fitted:

@@ -19,6 +19,7 @@ from numpy import ndarray
 
 from .._support._checks import as_count, as_generator
 from .._support._errors import InputError
+from .._support._shown import counted
 from ..bases import Monomial
 from ..fit._decouple import decouple
 from ..samples._samples import Samples
@@ -128,4 +129,4 @@ class PolynomialStateSpace:
 
     def __repr__(self) -> str:
         size = "not fitted" if self.model is None else f"{self.n_parameters} parameters"
-        return f"PolynomialStateSpace({self.n_states} states, degree {self.degree}, {size})"
+        return f"PolynomialStateSpace({counted(self.n_states, 'state')}, degree {self.degree}, {size})"

@@ -22,6 +22,7 @@ from numpy import ndarray
 from .._support._checks import as_count, as_generator
 from .._support._errors import DecouplingWarning, InputError, SolverError
 from .._support._progress import progress_callback
+from .._support._shown import counted
 from .._support._threads import one_thread
 from .._support._time_limit import TimeLimit
 from ..bases import AbstractBasis, Monomial
@@ -505,6 +506,7 @@ class DecoupledStateSpace:
 
     def __repr__(self) -> str:
         if self._fit is None:
-            return f"DecoupledStateSpace({self.n_states} states, not fitted)"
+            return f"DecoupledStateSpace({counted(self.n_states, 'state')}, not fitted)"
         ranks = "-".join(str(r) for r in self.step.ranks)
-        return f"DecoupledStateSpace({self.n_states} states, {ranks} functions, {self.n_parameters} parameters)"
+        functions = counted(self.step.ranks[0], "function") if len(self.step.ranks) == 1 else f"{ranks} functions"
+        return f"DecoupledStateSpace({counted(self.n_states, 'state')}, {functions}, {self.n_parameters} parameters)"

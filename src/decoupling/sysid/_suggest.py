@@ -13,7 +13,7 @@ from .._support._checks import as_counts, as_generator, as_number
 from .._support._clock import now
 from .._support._errors import InputError, SolverError
 from .._support._progress import progress_callback
-from .._support._shown import shown
+from .._support._shown import counted, shown
 from ..bases import Monomial
 from ._signals import Signals
 from ._state_space import DecoupledStateSpace
@@ -152,13 +152,9 @@ def _chosen(rows: list[SuggestedRow], ended: str = "") -> Suggestion:
         if row.validation < _CLEARLY * best.validation or not math.isfinite(best.validation):
             best = row
     linear = min((row.validation for row in rows if row.n_functions == 0), default=math.inf)
-    size = f"{_counted(best.n_states, 'state')} and {_counted(best.n_functions, 'function')}"
+    size = f"{counted(best.n_states, 'state')} and {counted(best.n_functions, 'function')}"
     reason = (
         f"{size}: {100 * best.validation:.3g} % of the signal on held-back data, against {100 * linear:.3g} % for the "
         f"best linear model; no larger one that was tried lowers that by a tenth.{ended}"
     )
     return Suggestion(tuple(replace(row, chosen=row is best) for row in rows), reason)
-
-
-def _counted(count: int, noun: str) -> str:
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
