@@ -258,3 +258,13 @@ def test_what_a_function_is_worth_is_measured_by_fitting_the_rest_again():
     alone = dc.DecouplingClassifier(1, 2, ridge=1.0, random_state=0).fit(X, y).deviance_
     assert two.deviance_ + 0.1 < alone <= min(lost) + 1e-9  # both matter, and what is left was fitted again
     assert max(lost) < null_deviance(two._samples)
+
+
+def test_a_function_that_matters_more_is_worth_more():
+    from decoupling.fit._logistic import deviance_without
+
+    X, y = drawn(500, 1, lambda X: 12 * X[:, 0] ** 2 - 3 * X[:, 1] ** 2 - 2)
+    model = dc.DecouplingClassifier(2, 2, ridge=1.0, random_state=0).fit(X, y)
+    lost = [deviance_without(model._samples, model._found.decoupling, 1.0, 0, j) for j in range(2)]
+    strong = int(np.argmax(np.abs(model._found.decoupling.W[0][:, 0]) > np.abs(model._found.decoupling.W[0][:, 1])))
+    assert lost[strong] > lost[1 - strong] + 0.1 > model.deviance_ + 0.1  # directions stay: not the same fit twice

@@ -152,13 +152,13 @@ def _shape(row: LogisticFit) -> str:
 
 
 def deviance_without(samples: Samples, model: Decoupling, ridge: float, l: int, j: int) -> float:
-    """The mean of -2 log p without function j of layer l, the rest fitted again from where it is."""
+    """The mean of -2 log p without function j of layer l, the rest of the layer and all that follows fitted again."""
     if model.ranks[l] == 1 and model.linear is None:  # nothing but the shares of the classes is left
         return null_deviance(samples)
     if model.ranks[l] == 1:
         return np.nan
     smaller = without(model, l, [j], samples.X).without_inner_constants()
-    return _most_likely(samples, smaller, (ridge,), lambda **_: None, math.inf, steep=1.0).deviance
+    return _most_likely(samples, smaller, (ridge,), lambda **_: None, math.inf, steep=1.0, n_before=2 * l + 1).deviance
 
 
 def null_deviance(samples: Samples) -> float:
@@ -178,8 +178,12 @@ def _most_likely(
     deadline: float,
     *,
     steep: float = _STEEP,
+    n_before: int = 0,
 ) -> LogisticFit:
-    """Descend from a model of indicators, or of log-odds themselves with `steep` = 1, with larger and larger ridges."""
+    """Descend from a model of indicators, or of log-odds themselves with `steep` = 1, with larger and larger ridges.
+
+    The first `n_before` of W_0, c_1, W_1, ... stay as they are.
+    """
     layers = tuple(g.layer for g in start.g)
     linear = start.linear is not None
     y = samples.F
@@ -196,7 +200,8 @@ def _most_likely(
     centre = _log_shares(shares)
 
     def descended(theta: Parameters, ridge: float, max_steps: int, settles_at: float) -> tuple[Deviance, Parameters]:
-        cost = Deviance(problem.X, y, weights, centre, layers, linear, ridge)
+        n_fixed = sum(p.size for p in theta[:n_before])
+        cost = Deviance(problem.X, y, weights, centre, layers, linear, ridge, n_fixed)
         ended = descend(
             cost.linearise,
             cost.moved,

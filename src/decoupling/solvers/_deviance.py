@@ -41,7 +41,10 @@ def log_likelihoods(f: Float[ndarray, "S n"], y: Float[ndarray, "S n"]) -> Float
 
 @dataclass(frozen=True)
 class Deviance(AbstractResiduals):
-    """The cost above, as a function of all parameters of a model with values `centre` + W_L g_L(...)."""
+    """The cost above, as a function of all parameters of a model with values `centre` + W_L g_L(...).
+
+    The first `n_fixed` numbers, from W_0 on, stay as they are.
+    """
 
     X: Float[ndarray, "S k"]
     y: Float[ndarray, "S n"]
@@ -50,6 +53,7 @@ class Deviance(AbstractResiduals):
     layers: tuple[LayerBasis, ...]
     linear: bool
     ridge: float
+    n_fixed: int = 0
 
     @property
     def _complete(self) -> Complete:
@@ -62,7 +66,11 @@ class Deviance(AbstractResiduals):
         complete = self._complete
         chain = run_chain(self.layers, theta[: 2 * len(self.layers) - 1], self.X)
         f = self.centre - complete.residual(theta, chain)[0, :, 0]
-        return f, complete.derivatives(theta, chain, slice(None))[0, :, :, 0].transpose(2, 1, 0)
+        Z = complete.derivatives(theta, chain, slice(None))[0, :, :, 0].transpose(2, 1, 0)
+        if self.n_fixed:
+            Z = Z.copy()
+            Z[..., : self.n_fixed] = 0.0
+        return f, Z
 
     def linearise(self, theta: Parameters) -> tuple[Float[ndarray, " B"], Dense]:
         f, Z = self._at(theta)
@@ -70,12 +78,15 @@ class Deviance(AbstractResiduals):
         cost = -2.0 * self.weights @ log_likelihoods(f, self.y) + self.ridge * np.sum(flat**2)
         p = probabilities(f)
         g = np.einsum("sn,snN->N", self.weights[:, None] * (self.y - p), Z) - self.ridge * flat[0]
+        g[: self.n_fixed] = 0.0
         return np.array([cost]), Dense(self._curvature(p, Z)[None], g[None])
 
     def _curvature(self, p: Float[ndarray, "S n"], Z: Float[ndarray, "S n N"]) -> Float[ndarray, "N N"]:
         tall = Z.reshape(-1, Z.shape[2])
         M = tall.T @ (self.weights[:, None, None] * _curved(p, Z)).reshape(tall.shape)
-        return M + self.ridge * np.eye(len(M))
+        M = M + self.ridge * np.eye(len(M))
+        M[range(self.n_fixed), range(self.n_fixed)] = 1.0
+        return M
 
     def moved(self, theta: Parameters, step: Float[ndarray, "B N"]) -> Parameters:
         return self._complete.unknowns.moved(theta, step)
