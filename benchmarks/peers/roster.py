@@ -94,6 +94,6 @@ PEERS = (
         "learning, 100 steps of nonlinear optimisation. The initial state of a test is fitted by us to its first 50 "
         "outputs. It needs periodic training data; the others do not. The record of the tanks is one period of a "
         "multisine that begins with a transient, that of Wiener-Hammerstein is noise; both are to be given whole. On "
-        "the second it has not been run yet.",
+        "the second it did not finish within ten minutes of the clock.",
     ),
 )
