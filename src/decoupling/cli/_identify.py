@@ -321,7 +321,7 @@ def simulate(
     assert inputs is not None
     measured = None
     if outputs is None:
-        if hasattr(found, "lags"):
+        if of_y is None:
             raise click.UsageError("A NARX model begins with measured outputs: name them by --output.")
         u = _inputs(file, inputs)
         y_hat = found.simulate(u)
