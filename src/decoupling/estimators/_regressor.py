@@ -187,8 +187,9 @@ class DecouplingRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
     @property
     def _is_exact(self) -> bool:
-        """Whether left-out samples are predicted very well."""
-        return bool(np.all(1.0 - self.result_.quality.left_out_r_squared < _EXACT))
+        """Whether left-out samples are predicted very well: never better than those that were fitted."""
+        fitted = (self.result_.relative_rmse() / 100.0) ** 2
+        return bool(np.all(fitted < _EXACT)) and bool(np.all(1.0 - self.result_.quality.left_out_r_squared < _EXACT))
 
     def _chosen(self, samples: Samples, solver: Any) -> Result:
         """A fit of ranks that left-out samples choose."""

@@ -17,12 +17,11 @@ import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
-from .._support._checks import as_number
 from .._support._clock import now
 from .._support._errors import InputError
 from .._support._progress import progress_callback
 from .._support._threads import one_thread
-from .._support._time_limit import OUT_OF_TIME
+from .._support._time_limit import OUT_OF_TIME, deadline_after
 from .._support._warnings import silenced
 from ..model._decoupling import Decoupling
 from ..model._units import Units
@@ -96,7 +95,7 @@ def fit_logistic(
     Ranks that are None are chosen, from one layer of up to four functions; so is a ridge that is None. Out of time, it
     is the best so far.
     """
-    deadline = math.inf if max_seconds is None else now() + as_number("max_seconds", max_seconds, above=True)
+    deadline = deadline_after(max_seconds)
     ridges = RIDGES if ridge is None else (ridge,)
     n_seen = samples.n_samples if samples.weights is None else float(np.sum(samples.weights))
     tried: list[LogisticFit] = []

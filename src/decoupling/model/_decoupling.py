@@ -425,6 +425,7 @@ class Decoupling(ReadOnlyArrays):
         *,
         curves: Sequence[str] | None = None,
         tolerance: float | None = None,
+        max_seconds: float | None = None,
         progress: bool | Callable[..., None] = True,
     ) -> Any:
         r"""Name the internal functions: for each the simplest curve that the data cannot tell from it.
@@ -444,6 +445,8 @@ class Decoupling(ReadOnlyArrays):
         tolerance
             What a curve may be off by at single points whatever the samples say, as a share of the spread of the
             function: 0.002 by default, and 0.02 where there are points only.
+        max_seconds
+            After about so long no more kinds are tried; functions that were not reached have no name. None is no limit.
         progress
             As in `decouple`.
 
@@ -467,7 +470,7 @@ class Decoupling(ReadOnlyArrays):
         """
         from ..fit._recognise import recognise
 
-        return recognise(self, X, curves=curves, tolerance=tolerance, progress=progress)
+        return recognise(self, X, curves=curves, tolerance=tolerance, max_seconds=max_seconds, progress=progress)
 
     def ablation(
         self, samples: Any, *, max_seconds: float = 20.0, progress: bool | Callable[..., None] = True
@@ -499,6 +502,7 @@ class Decoupling(ReadOnlyArrays):
         curves: Mapping[tuple[int, int], str] | Sequence[str] | None = None,
         prune: bool = True,
         tolerance: float | None = None,
+        max_seconds: float | None = None,
         progress: bool | Callable[..., None] = True,
     ) -> Any:
         """Put curves that have names in place of functions, drop and merge functions, and refit the rest.
@@ -515,6 +519,9 @@ class Decoupling(ReadOnlyArrays):
             worth the parameters that it saves.
         tolerance
             As in `recognise`.
+        max_seconds
+            After about so long nothing more is tried, and the best so far is returned. None is no limit but one minute
+            for every fit.
         progress
             As in `decouple`.
 
@@ -535,7 +542,9 @@ class Decoupling(ReadOnlyArrays):
         """
         from ..fit._simplified import simplified
 
-        return simplified(self, X, curves=curves, prune=prune, tolerance=tolerance, progress=progress)
+        return simplified(
+            self, X, curves=curves, prune=prune, tolerance=tolerance, max_seconds=max_seconds, progress=progress
+        )
 
     # Files and screens
 
