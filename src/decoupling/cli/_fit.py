@@ -175,10 +175,9 @@ def fit(
     """
     import decoupling as dc
 
-    from .._support._progress import silent
     from .._support._whole_files import check_target
     from ..solvers._status import Status
-    from ._screen import print_json, print_table, result_content, result_table, say
+    from ._screen import print_json, print_table, result_content, result_table, say, shown_progress
 
     for target in (model_path, report_path):
         if target is not None:
@@ -227,7 +226,7 @@ def fit(
         n_starts=n_starts,
         validation=None if ranks == "auto" else judged,
         rng=seed,
-        progress=silent if quiet else True,
+        progress=shown_progress("Decoupling", quiet=quiet),
         max_seconds=max_seconds,
     )
     if model_path is not None:

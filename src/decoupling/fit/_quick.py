@@ -82,9 +82,8 @@ def quick_decouple(
     best, rank = attempt(1, first), 1
     while rank < _MOST and best > _ROUNDING and attempt(rank + 1, first) < _PAYS * best:
         rank, best = rank + 1, tried[-1][0]
-    if known is None and first is not None and best > _ROUNDING:
-        if attempt(rank, _HIGHER) >= _PAYS * best:
-            attempt(rank, _LOWER)
+    if known is None and first is not None and best > _ROUNDING and attempt(rank, _HIGHER) >= _PAYS * best:
+        attempt(rank, _LOWER)
     error, chosen, size, result = _smallest(tried)
     shape = f"Ranks {chosen} with degrees {in_words(result.decoupling.degrees)}"
     others = ", ".join(f"{r} with {d}: {100 * e:.2g} %" for e, r, d, _ in tried if (r, d) != (chosen, size) and d)
