@@ -403,8 +403,8 @@ class Decoupling(ReadOnlyArrays):
 
         Notes
         -----
-        With a linear part and a single layer, straight lines belong to nobody: \|u\| and ReLU, saturation and dead zone
-        are then the same, and the first of each is named.
+        With a linear part and a single layer, straight lines can move between the functions and the linear part: \|u\|
+        and ReLU, saturation and dead zone are then the same, and the first of each is named.
 
         Examples
         --------

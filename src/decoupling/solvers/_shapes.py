@@ -35,7 +35,7 @@ _DAMPING, _LEAST_DAMPING, _MOST_DAMPING = 1e-3, 1e-9, 1e9
 _LESS, _MORE = 0.3, 5.0
 _STIFF = 1e3  # of the largest curvature
 _SETTLED = 1e-7  # relative decrease of the cost below which a phase ends
-_NOTICEABLE = 1.5  # times the error without shapes: the samples speak against them
+_NOTICEABLE = 1.5  # times the error without shapes: the samples contradict them
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ def _note(before: float, after: float) -> str:
     said = f"The shapes that were asked for change the relative error from {100 * before:.3g} to {100 * after:.3g} %"
     if after <= _NOTICEABLE * before or after <= 1e-6:
         return said + "."
-    return said + ": the samples speak against them. Ask for fewer, or for shapes of other functions."
+    return said + ": the samples contradict them. Ask for fewer, or for shapes of other functions."
 
 
 # Function by function
