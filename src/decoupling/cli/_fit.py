@@ -158,8 +158,8 @@ def fit(
 ) -> None:
     """Fit a model to the samples in FILE.
 
-    Given a table and nothing else, it shows what is in the table, asks which columns are inputs and outputs (or takes
-    the last column as the output where there is nobody to ask), and chooses ranks and degrees.
+    Given a table and nothing else, it shows what is in the table, asks which columns are inputs and outputs (without a
+    terminal, the last column is the output), and chooses ranks and degrees.
 
     FILE is a table (.csv, .tsv, .parquet, .npy) whose columns are named by --inputs and --outputs, or an .npz or .mat
     file with arrays X (S, m), F (S, n) and J (S, n, m). F or J may be missing; weights (S,), (S, n) or (S, n, n) are
