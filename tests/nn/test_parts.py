@@ -224,6 +224,16 @@ def test_loaders_are_read_once_and_never_kept_whole(monkeypatch):
     assert len(kept) == 480 and 1700 < float(kept.mean()) < 2300  # of all, not of the first or the last
 
 
+def test_a_layer_that_is_trained_last_is_trained_in_its_bits():
+    net, how = Tokens(), dc.nn.Distil(max_steps=300, batch_size=64)
+    plain, out = (run(net, TOKENS, "blocks.0.mlp", quantize=n_bits, refine=how) for n_bits in (None, 3))
+    dc.nn.unpack(plain.layer, dc.nn.pack(plain.layer, 3))
+    points = net.blocks[0].norm(TOKENS).detach()
+    wanted = net.eval().blocks[0].mlp(points)
+    rounded, trained = (float((layer(points) - wanted).pow(2).mean()) for layer in (plain.layer, out.layer))
+    assert trained < 0.7 * rounded
+
+
 def test_rounded_layers_are_stored_in_as_many_bytes_as_told(tmp_path):
     net = Tokens()
     plain, out = (run(net, TOKENS, "blocks.0.mlp", quantize=n_bits, refine=False) for n_bits in (None, 8))

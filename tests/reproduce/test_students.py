@@ -142,6 +142,6 @@ def test_rows_are_chosen_by_their_names_or_beginnings():
 
     assert _chosen(METHODS, ()) == METHODS
     assert _chosen(METHODS, ("ours",)) == ("ours",)  # a name, though others begin so
-    assert _chosen(METHODS, ("GELU", "pruned")) == ("GELU, one hidden layer", "GELU, two", "pruned")
+    assert _chosen(METHODS, ("GELU", "pruned")) == ("GELU, one hidden layer", "GELU, two", "pruned", "GELU, fewer bits")
     with pytest.raises(BadParameter, match="must begin the name of a row"):
         _chosen(METHODS, ("nobody",))

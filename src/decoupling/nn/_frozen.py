@@ -17,6 +17,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import conv2d
 
+from .._support._errors import InputError
 from ..bases._forms import Hinges, in_hinges, in_monic
 from ._algebra import horner_in_pieces
 from ._convolution import OnPatches
@@ -37,6 +38,8 @@ def freeze(model: nn.Module) -> nn.Module:
     >>> import decoupling as dc, torch  # doctest: +SKIP
     >>> fast = dc.nn.freeze(out.model)  # doctest: +SKIP
     """
+    if not isinstance(model, nn.Module):
+        raise InputError(f"`model` must be a torch.nn.Module. Got {type(model).__name__}.")
     if isinstance(model, DecoupledLayer | OnPatches):
         return _frozen(model)
     own = copy.deepcopy(model).eval()

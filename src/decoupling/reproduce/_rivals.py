@@ -21,16 +21,17 @@ from ..model._decoupling import Decoupling
 from ..nn import DecoupledLayer, sample
 from ..nn._baselines import chain_of, low_rank, pruned
 from ..nn._layer import layer_on
-from ..nn._lessons import recombine
+from ..nn._lessons import FEW, recombine
 from ..solvers import AbstractSolver, Proj, TwoStage, Zniyed
 from ._originals import DEGREE, Original, Size
 from ._stacked import divergences, squared_errors, trained_together
 
-RATES = (1e-2, 3e-2, 8e-2)
-BATCH = 512
-FEW, POOL = 2000, 60_000  # as in `refine`: all of a batch is recombined below, a quarter above
+RATES = (3e-2, 8e-2, 2e-1)
+BATCH = 2048
+POOL = 60_000  # as in `refine`: all of a batch is recombined where there are few inputs, a quarter otherwise
 STUDENTS = ("ReLU, one hidden layer", "ReLU, two", "GELU, one hidden layer", "GELU, two")
 OTHERS = ("pruned", "low rank")
+STUDENTS_IN_BITS = ("ReLU, fewer bits", "GELU, fewer bits")
 PAPER = ("Zniyed, as printed", "TS-PROJ, as printed")
 STOPPING: dict[str, Any] = {"min_steps": 15, "max_steps": 50, "patience": 20}
 
@@ -72,6 +73,7 @@ def rivals(
         steps=steps,
         batch_size=BATCH,
         generator=torch.Generator().manual_seed(seed),
+        n_bits=size.packed[1] if method in STUDENTS_IN_BITS and size.packed is not None else None,
         report=report,
     )
     found = []
@@ -85,6 +87,9 @@ def rivals(
 def beginning(method: str, at: Original, inputs: Tensor, size: Size) -> nn.Module:
     """A student of our size before it is trained; networks draw their numbers from torch's own generator."""
     budget = parameters_of(size, at.ends)
+    if method in STUDENTS_IN_BITS:
+        assert size.packed is not None
+        return _network((at.ends[0], size.packed[0], at.ends[1]), nn.ReLU if method.startswith("ReLU") else nn.GELU)
     if method in STUDENTS:
         kind = nn.ReLU if method.startswith("ReLU") else nn.GELU
         return _network(widths(at.ends, budget, size.two if method.endswith("two") else None), kind)

@@ -28,24 +28,26 @@ from ..fit._decouple import decouple
 from ..nn import DecoupledLayer, freeze, pack, refine, sample
 from ..nn._baselines import quantized, quantized_bytes
 from ..nn._layer import layer_on
-from ..nn._lessons import recombine
+from ..nn._lessons import FEW, recombine
 from ..nn._packing import n_bytes, stored_bytes
 from ..nn._random_start import in_basis, random_layer
 from ..report._style import COLOURS, house_style, new_figure
 from ..solvers import Proj
 from ._originals import CASES, DEGREE, Original, Size, original, with_labels
-from ._rivals import FEW, OTHERS, PAPER, STOPPING, STUDENTS, as_printed, rivals
+from ._rivals import BATCH, OTHERS, PAPER, STOPPING, STUDENTS, STUDENTS_IN_BITS, as_printed, rivals
 from ._runs import run_all
 from ._writing import write_experiment
 
 OURS = ("ours", "ours, random start", "ours, splines", "ours, two layers")
 ROUNDED = ("ours, 8 bits", "ours, fewer bits", "original, 8 bits", "original, 4 bits")
 LABELLED = ("ours, with labels", "original, with labels")
-METHODS = (*PAPER, *OURS, *STUDENTS, *OTHERS, *ROUNDED, *LABELLED)
+METHODS = (*PAPER, *OURS, *STUDENTS, *OTHERS, *ROUNDED, *STUDENTS_IN_BITS, *LABELLED)
 ANY_INPUTS = ("original, 8 bits", "original, 4 bits", "original, with labels")
 SMALL = ("ours", "ours, random start", "ours, two layers", *STUDENTS, "pruned")  # of the sizes after the first
 QUICK = ("ours, random start", "GELU, one hidden layer", "pruned", "original, 8 bits", "ours, fewer bits")
+IN_FEW_BITS = ("ours, fewer bits", *STUDENTS_IN_BITS)
 _SAMPLES = 200
+_RATE = 0.03  # of ours, chosen once on networks of another seed
 _PASSES = 100  # of a timing
 
 
@@ -136,7 +138,7 @@ def run_students(
                     continue
                 if (method in ANY_INPUTS or method in LABELLED) and n_inputs != max(numbers):
                     continue
-                if method == "ours, fewer bits" and (size.packed is None or n_inputs != max(numbers)):
+                if method in IN_FEW_BITS and (size.packed is None or n_inputs != max(numbers)):
                     continue
                 some = 1 if method in ("original, 8 bits", "original, 4 bits") else n_runs
                 tasks.append(StudentTask(case, method, k, n_inputs, some, seed, count, epochs))
@@ -155,6 +157,11 @@ def work(task: StudentTask, folder: str) -> dict[str, Any]:
     if task.method in (*STUDENTS, *OTHERS):
         found = rivals(task.method, at, [X for X, _ in drawn], size, task.steps, task.seed)
         return {"runs": [row(at, part, rate=rate) for part, rate in found]}
+    if task.method in STUDENTS_IN_BITS:
+        assert size.packed is not None
+        told = {"rank": size.packed[0], "n_bits": size.packed[1]}
+        found = rivals(task.method, at, [X for X, _ in drawn], size, task.steps, task.seed)
+        return {"runs": [row(at, p, stored=quantized_bytes(p, told["n_bits"]), rate=r) | told for p, r in found]}
     return {"runs": [_one(task, at, size, X, run, rng) for run, (X, rng) in enumerate(drawn)]}
 
 
@@ -229,7 +236,18 @@ def refined(
     loss = "kl" if at.in_classes else "squared"
     with warnings.catch_warnings():  # that it went astray, which its distance tells as well
         warnings.simplefilter("ignore", DecouplingWarning)
-        return refine(layer, at.part, X, loss=loss, max_steps=steps, n_bits=n_bits, rng=rng, progress=False)
+        return refine(
+            layer,
+            at.part,
+            X,
+            loss=loss,
+            max_steps=steps,
+            batch_size=BATCH,
+            rate=_RATE,
+            n_bits=n_bits,
+            rng=rng,
+            progress=False,
+        )
 
 
 def row(at: Original, part: nn.Module, *, stored: int | None = None, rate: float | None = None) -> dict[str, Any]:
@@ -293,7 +311,7 @@ def _line(table: StudentTable, cell: Cell) -> str:
     times = 1e6 * np.median([run["latency"] for run in cell.runs], axis=0)
     name = cell.method
     if "n_bits" in first:
-        name = f"ours, r = {first['rank']} in {first['n_bits']} bits"
+        name = f"{cell.method.split(',')[0]}, r = {first['rank']} in {first['n_bits']} bits"
     spread = f" ({np.min(drops):.2f} to {np.max(drops):.2f})" if len(drops) > 1 else ""
     far = f" (to {np.max(distances):.2g})" if len(distances) > 1 else ""
     return (
