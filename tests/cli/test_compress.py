@@ -65,7 +65,7 @@ def test_a_program_becomes_smaller_and_stays_a_program(folder):
         (("net.pt2", "--parts", "head", "--ranks", "2", "--data", "many.npz"), "holds several"),
         (
             ("net.pt2", "--parts", "head", "--ranks", "2", "--data", "net.pt2"),
-            "array of numbers in a .npy file, as np.save",
+            "must be an array in a .npy file",
         ),
         (("net.pt2", "--parts", "head", "--ranks", "2", "--data", "empty.npy"), "and whole. From a table: np.save"),
     ],

@@ -27,7 +27,7 @@ _FEW = 256  # samples up to which hinges are faster than a table
 _NARROW = 32  # outputs up to which a matrix for all hinges is
 
 
-def freeze(model: nn.Module) -> nn.Module:
+def freeze(model: Any) -> nn.Module:
     """A copy of a network in evaluation mode whose decoupled layers are made for use: faster, and not to be trained.
 
     Layers of bases that are neither polynomials nor in equal pieces stay as they are, and so do splines within

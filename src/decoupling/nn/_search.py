@@ -187,7 +187,8 @@ class RankSearch:
         if len(X) >= FEW or not part.reach.exact:
             return X, F
         made = recombine(X, FEW, torch.Generator().manual_seed(int(rng.integers(2**31))))
-        return torch.cat([X, made]), torch.cat([F, values_of(part.function, made).to(F)])
+        asked = made.to(next(part.function.parameters()))
+        return torch.cat([X, made]), torch.cat([F, values_of(part.function, asked).to(F)])
 
     def bases(self, ranks: tuple[int, ...]) -> list[AbstractBasis]:
         """One basis per layer."""

@@ -23,11 +23,9 @@ from ..nn._baselines import chain_of, low_rank, pruned
 from ..nn._layer import layer_on
 from ..nn._lessons import FEW, recombine
 from ..solvers import AbstractSolver, Proj, TwoStage, Zniyed
-from ._originals import DEGREE, Original, Size
+from ._originals import DEGREE, Original, Size, Training
 from ._stacked import divergences, squared_errors, trained_together
 
-RATES = (3e-2, 8e-2, 2e-1)
-BATCH = 2048
 POOL = 60_000  # as in `refine`: all of a batch is recombined where there are few inputs, a quarter otherwise
 STUDENTS = ("ReLU, one hidden layer", "ReLU, two", "GELU, one hidden layer", "GELU, two")
 OTHERS = ("pruned", "low rank")
@@ -46,6 +44,7 @@ def rivals(
     at: Original,
     inputs: Sequence[Tensor],
     size: Size,
+    how: Training,
     steps: int,
     seed: int,
     report: Callable[[int], None] = lambda _: None,
@@ -61,17 +60,17 @@ def rivals(
         values = at.values(pools[-1])
         known.append(values.log_softmax(1) if at.in_classes else values)
         torch.manual_seed(seed + run)
-        begun.append([beginning(method, at, real, size) for _ in RATES])
+        begun.append([beginning(method, at, real, size) for _ in how.rates])
     trained = trained_together(
         begun,
-        [RATES] * len(inputs),
+        [how.rates] * len(inputs),
         torch.stack(pools),
         torch.stack(known),
         divergences if at.in_classes else squared_errors,
         n_real=len(inputs[0]) - kept,
         share=1.0 if few else 0.25,
         steps=steps,
-        batch_size=BATCH,
+        batch_size=how.batch_size,
         generator=torch.Generator().manual_seed(seed),
         n_bits=size.packed[1] if method in STUDENTS_IN_BITS and size.packed is not None else None,
         report=report,
@@ -80,7 +79,7 @@ def rivals(
     for X, some in zip(inputs, trained, strict=True):
         judged = [at.distance(student, X[:kept]) for student in some]
         best = int(np.argmin([d if np.isfinite(d) else np.inf for d in judged]))
-        found.append((some[best], RATES[best]))
+        found.append((some[best], how.rates[best]))
     return found
 
 

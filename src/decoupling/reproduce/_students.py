@@ -33,8 +33,8 @@ from ..nn._packing import n_bytes, stored_bytes
 from ..nn._random_start import in_basis, random_layer
 from ..report._style import COLOURS, house_style, new_figure
 from ..solvers import Proj
-from ._originals import CASES, DEGREE, Original, Size, original, with_labels
-from ._rivals import BATCH, OTHERS, PAPER, STOPPING, STUDENTS, STUDENTS_IN_BITS, as_printed, rivals
+from ._originals import CASES, DEGREE, Original, Size, Training, original, with_labels
+from ._rivals import OTHERS, PAPER, STOPPING, STUDENTS, STUDENTS_IN_BITS, as_printed, rivals
 from ._runs import run_all
 from ._writing import write_experiment
 
@@ -47,7 +47,6 @@ SMALL = ("ours", "ours, random start", "ours, two layers", *STUDENTS, "pruned") 
 QUICK = ("ours, random start", "GELU, one hidden layer", "pruned", "original, 8 bits", "ours, fewer bits")
 IN_FEW_BITS = ("ours, fewer bits", *STUDENTS_IN_BITS)
 _SAMPLES = 200
-_RATE = 0.03  # of ours, chosen once on networks of another seed
 _PASSES = 100  # of a timing
 
 
@@ -152,15 +151,15 @@ def run_students(
 def work(task: StudentTask, folder: str) -> dict[str, Any]:
     """Score, distance, size and time of one kind of replacement, for every draw."""
     at = original(task.case, folder, task.seed, task.epochs)
-    size = CASES[task.case].sizes[task.size]
+    size, how = CASES[task.case].sizes[task.size], CASES[task.case].training
     drawn = [draw(task.seed, run, at, task.n_inputs) for run in range(task.n_runs)]
     if task.method in (*STUDENTS, *OTHERS):
-        found = rivals(task.method, at, [X for X, _ in drawn], size, task.steps, task.seed)
+        found = rivals(task.method, at, [X for X, _ in drawn], size, how, task.steps, task.seed)
         return {"runs": [row(at, part, rate=rate) for part, rate in found]}
     if task.method in STUDENTS_IN_BITS:
         assert size.packed is not None
         told = {"rank": size.packed[0], "n_bits": size.packed[1]}
-        found = rivals(task.method, at, [X for X, _ in drawn], size, task.steps, task.seed)
+        found = rivals(task.method, at, [X for X, _ in drawn], size, how, task.steps, task.seed)
         return {"runs": [row(at, p, stored=quantized_bytes(p, told["n_bits"]), rate=r) | told for p, r in found]}
     return {"runs": [_one(task, at, size, X, run, rng) for run, (X, rng) in enumerate(drawn)]}
 
@@ -191,7 +190,7 @@ def _one(task: StudentTask, at: Original, size: Size, X: Tensor, run: int, rng: 
         ranks, stored_bits = size.packed[:1], size.packed[1]
     random = method in ("ours, random start", "ours, two layers")
     layer = begun(at, X, ranks, basis, rng, random=random)
-    layer = refined(at, layer, X, task.steps, rng, stored_bits)
+    layer = refined(at, layer, X, CASES[task.case].training, task.steps, rng, stored_bits)
     if stored_bits is not None:
         return row(at, layer, stored=n_bytes(pack(layer, stored_bits))) | {"rank": ranks[0], "n_bits": stored_bits}
     return row(at, with_labels(layer, at, run) if method == "ours, with labels" else layer)
@@ -230,7 +229,13 @@ def begun(
 
 
 def refined(
-    at: Original, layer: DecoupledLayer, X: Tensor, steps: int, rng: np.random.Generator, n_bits: int | None = None
+    at: Original,
+    layer: DecoupledLayer,
+    X: Tensor,
+    how: Training,
+    steps: int,
+    rng: np.random.Generator,
+    n_bits: int | None = None,
 ) -> DecoupledLayer:
     """Our layer after training without labels; as it was, where that makes it worse."""
     loss = "kl" if at.in_classes else "squared"
@@ -242,8 +247,8 @@ def refined(
             X,
             loss=loss,
             max_steps=steps,
-            batch_size=BATCH,
-            rate=_RATE,
+            batch_size=how.batch_size,
+            rate=how.rate,
             n_bits=n_bits,
             rng=rng,
             progress=False,
