@@ -117,9 +117,9 @@ CASES = {
         2,
         partial(images, fashion_mnist),
         15,
-        2000,
+        2400,
         (Size(12, (11, 26), BOTH, (18, 5)),),
-        LARGE,
+        SMALL,
     ),
     "cnn": Case(_lenet, 8, partial(images, fashion_mnist), 15, 2000, (Size(11, (10, 24), BOTH, (17, 5)),), LARGE),
     "tabular": Case(

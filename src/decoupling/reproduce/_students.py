@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 import torch
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
 from torch import Tensor, nn
 
 from .. import __version__
@@ -343,6 +344,9 @@ def students_figure(table: StudentTable) -> Figure:
             every = np.concatenate([cell.values("distance") for cell in some])
             if np.max(every) > 10.0 * np.min(every):
                 ax.set_xscale("log")
+                ax.xaxis.set_major_locator(LogLocator(subs=(1.0, 3.0)))
+                ax.xaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
+                ax.xaxis.set_minor_formatter(NullFormatter())
             ax.set_title(f"r = {CASES[table.case].sizes[size].rank}, {n_inputs} inputs", fontsize=9)
             ax.set_xlabel("KL divergence" if CASES[table.case].in_classes else "squared relative error")
     return figure
