@@ -18,8 +18,6 @@ from ._options import (
 )
 
 if TYPE_CHECKING:
-    from numpy import ndarray
-
     from ..samples._samples import Samples
 
 _FUNCTIONS = ("cubic", "quintic", "spline", "tanh", "sigmoid", "saturation", "dead-zone", "relu", "friction")
@@ -143,9 +141,9 @@ def _check_narx(functions: tuple[str, ...]) -> None:
 
 
 def _read(file: str, inputs: tuple[str, ...], outputs: tuple[str, ...]) -> Samples:
-    import decoupling as dc
+    from ..samples.readers._any_file import read_samples
 
-    return dc.Samples.load(file, inputs=inputs, outputs=outputs, jacobians=False)
+    return read_samples(file, inputs=inputs, outputs=outputs, jacobians=False, in_time=True).samples
 
 
 def _basis(name: str) -> Any:
@@ -304,6 +302,7 @@ def simulate(
     import numpy as np
 
     from .._support._whole_files import check_target, write_text
+    from ..samples.readers._any_file import read_columns
     from ..sysid import percent_fit
     from ._screen import csv_text, say
 
@@ -323,7 +322,7 @@ def simulate(
     if outputs is None:
         if of_y is None:
             raise click.UsageError("A NARX model begins with measured outputs: name them by --output.")
-        u = _inputs(file, inputs)
+        u = read_columns(file, "--input", inputs)
         y_hat = found.simulate(u)
     else:
         record = _read(file, inputs, outputs)
@@ -333,7 +332,7 @@ def simulate(
     columns = y_hat[:, None] if y_hat.ndim == 1 else y_hat
     text = csv_text((f"{name}_hat" for name in outputs or of_y or ()), columns.tolist())
     if report_path is not None:
-        found.report(report_path, u, measured, title=f"Free run of {model}", command=command_line())
+        found.report(report_path, u, measured, n_init=n_init, title=f"Free run of {model}", command=command_line())
     if target is None:
         click.echo(text, nl=False)
     else:
@@ -371,19 +370,3 @@ def _channels(model: Any) -> tuple[tuple[str, ...] | None, tuple[str, ...] | Non
     if hasattr(model, "lags"):
         return None, None
     return model.step.inputs[model.n_states :], model.step.outputs[model.n_states :]
-
-
-def _inputs(file: str, inputs: tuple[str, ...]) -> ndarray:
-    """Columns of a table that has no outputs."""
-    from pathlib import Path
-
-    from .._support._errors import InputError, SampleFileError
-    from ..samples.readers._any_file import open_table
-
-    table = open_table(Path(file)) if Path(file).is_file() else None
-    if table is None:
-        raise SampleFileError(f"`{file}` must be a .csv, .tsv or .parquet file where no --output is given. It is none.")
-    for name in inputs:
-        if name not in table.names:
-            raise InputError(f"`--input` must name columns of `{file}`. Got {name!r}; it has {', '.join(table.names)}.")
-    return table.read([table.names.index(name) for name in inputs])[0]
