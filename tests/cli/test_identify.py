@@ -94,6 +94,16 @@ def test_a_narx_model_is_identified_simulated_and_shown(record, tmp_path):
     assert "does not keep the names" in out.output
 
 
+def test_held_back_data_choose_the_functions_that_nobody_names(record):
+    rows = np.loadtxt(record, delimiter=",", skiprows=1)
+    rows[:, 1] += 0.01 * np.random.default_rng(1).standard_normal(len(rows))
+    np.savetxt(record, rows, delimiter=",", header="u,y", comments="")
+    out = call("identify", record, "--input", "u", "--output", "y", "--states", 1, "--n-starts", 1, "--json", "--quiet")
+    assert out.exit_code == 0, out.output
+    reason = json.loads(out.output)["reason"]
+    assert reason.startswith("Functions: cubic; ") and "% with cubic,state-tanh" in reason
+
+
 SMALL = ("--states", 1, "--functions", "cubic", "--n-starts", 1, "--quiet")
 
 

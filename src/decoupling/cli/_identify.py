@@ -20,6 +20,8 @@ from ._options import (
 if TYPE_CHECKING:
     from ..samples._samples import Samples
 
+_RANK = 2  # of a NARX model, unless functions are named
+_TRIED: tuple[tuple[str, ...], ...] = (("cubic", "state-tanh"), ("cubic",))  # where the user names no functions
 _FUNCTIONS = ("cubic", "quintic", "spline", "tanh", "sigmoid", "saturation", "dead-zone", "relu", "friction")
 
 input_option = click.option(
@@ -58,15 +60,15 @@ def function_list(text: str) -> tuple[str, ...]:
 @click.option(
     "--narx",
     is_flag=True,
-    help="Fit a polynomial NARX model instead, and decouple it into as many cubics as --functions names.",
+    help="Fit a polynomial NARX model instead, and decouple it into as many cubics as --functions names, or two.",
 )
 @click.option(
     "--functions",
     type=function_list,
     metavar="NAME,...",
-    default="cubic,state-tanh",
-    show_default=True,
-    help=f"Internal functions: {', '.join(_FUNCTIONS)}; state-tanh is one of the state alone.",
+    default=None,
+    help=f"Internal functions: {', '.join(_FUNCTIONS)}; state-tanh is one of the state alone. By default held-back "
+    f"data choose among {' and '.join(','.join(names) for names in _TRIED)}.",
 )
 @click.option(
     "--oversample", type=click.IntRange(min=1), default=1, show_default=True, help="Steps of the model per sample."
@@ -93,7 +95,7 @@ def identify(
     outputs: tuple[str, ...],
     states: int | None,
     narx: bool,
-    functions: tuple[str, ...],
+    functions: tuple[str, ...] | None,
     oversample: int,
     no_feedback: bool,
     integrating: bool,
@@ -120,7 +122,9 @@ def identify(
             check_target(path)
     record = _read(file, inputs, outputs)
     if narx:
-        found = _narx(record, len(functions), max_seconds, model_path, report_path, seed, quiet)
+        found = _narx(
+            record, _RANK if functions is None else len(functions), max_seconds, model_path, report_path, seed, quiet
+        )
     else:
         options = {"oversample": oversample, "feedback": not no_feedback, "integrating": integrating}
         fit = {"n_starts": n_starts, "window": window, "rng": seed, "progress": not quiet, "max_seconds": max_seconds}
@@ -128,7 +132,7 @@ def identify(
     _tell(found, as_json=as_json, quiet=quiet)
 
 
-def _check_narx(functions: tuple[str, ...]) -> None:
+def _check_narx(functions: tuple[str, ...] | None) -> None:
     """Options of state-space models are refused, not ignored."""
     context = click.get_current_context()
     given = click.core.ParameterSource.COMMANDLINE
@@ -136,7 +140,7 @@ def _check_narx(functions: tuple[str, ...]) -> None:
         if context.get_parameter_source(name) is given:
             option = "--" + name.replace("_", "-")
             raise click.UsageError(f"--narx has no {name.replace('_', ' ')}: leave {option} out.")
-    if context.get_parameter_source("functions") is given and set(functions) != {"cubic"}:
+    if functions is not None and set(functions) != {"cubic"}:
         raise click.UsageError("--narx has cubics only: --functions cubic,cubic asks for two.")
 
 
@@ -159,26 +163,33 @@ def _basis(name: str) -> Any:
 def _state_space(
     record: Samples,
     states: int | None,
-    functions: tuple[str, ...],
+    functions: tuple[str, ...] | None,
     options: dict[str, Any],
     fit: dict[str, Any],
     model_path: str | None,
     report_path: str | None,
 ) -> dict[str, Any]:
-    from ..sysid import DecoupledStateSpace, percent_fit, suggest
+    from ..sysid import percent_fit, suggest
     from ..sysid._dynamics import dynamics
+    from ..sysid._function_choice import fit_with_best_functions
 
     u, y = record.X, record.F
     assert y is not None  # columns of outputs were named
-    bases = [_basis(name) for name in functions]
-    reason = None
+    lists = _TRIED if functions is None else (functions,)
+    reasons = []
+    if fit["max_seconds"] is not None:  # shared among all that is done
+        fit = fit | {"max_seconds": fit["max_seconds"] / (len(lists) + (states is None))}
     if states is None:
-        half = None if fit["max_seconds"] is None else fit["max_seconds"] / 2.0  # for each of both
-        suggestion = suggest(u, y, functions=bases, max_seconds=half, rng=fit["rng"], progress=fit["progress"])
-        fit = fit | {"max_seconds": half}
-        states, reason = suggestion.chosen.n_states, suggestion.reason
-        bases = bases[: max(1, suggestion.chosen.n_functions)]
-    model = DecoupledStateSpace(states, bases, **options).fit(u, y, **fit).with_names(record.inputs, record.outputs)
+        trial = {name: fit[name] for name in ("max_seconds", "rng", "progress")}
+        suggestion = suggest(u, y, functions=[_basis(name) for name in lists[0]], **trial)
+        states = suggestion.chosen.n_states
+        reasons.append(suggestion.reason)
+        most = max(1, suggestion.chosen.n_functions)
+        lists = tuple(dict.fromkeys(names[:most] for names in lists))
+    bases = {",".join(names): [_basis(name) for name in names] for names in lists}
+    model, reason = fit_with_best_functions(u, y, states, bases, options=options, **fit)
+    reasons += [reason] if len(bases) > 1 else []
+    model = model.with_names(record.inputs, record.outputs)
     if model_path is not None:
         model.save(model_path)
     if report_path is not None:
@@ -189,7 +200,7 @@ def _state_space(
         "model": repr(model),
         "verdict": dynamics(model).verdict,
         "n_states": states,
-        "reason": reason,
+        "reason": " ".join(reasons) or None,
         "parameters": {"canonical": model.n_canonical, "free": model.n_parameters},
         "rmse": model.fitted.rmse,
         "linear_rmse": model.fitted.linear_rmse,
