@@ -1,16 +1,44 @@
 """What the README and docs/benchmarks-dynamic.md say of dynamic systems."""
 
-import json
+from tests.words.quotes import Page, read
 
-from tests.words.quotes import ROOT, Page
+
+def case_of(name):
+    return next(case for case in read("dynamic/benchmarks.json")["cases"] if case["name"] == name)
+
+
+def held_back(pool, candidate):
+    return next(row for row in read("dynamic/choice.json")["pools"][pool] if row["candidate"] == candidate)
 
 
 def test_the_readme_has_the_medians_of_the_table():
-    stored = json.loads((ROOT / "docs" / "dynamic" / "benchmarks.json").read_text(encoding="utf-8"))
-    case = next(case for case in stored["cases"] if case["name"] == "Silverbox, at most 33")
+    case = case_of("Silverbox, at most 33")
     counts = case["runs"][0]["n_parameters"], case["runs"][0]["n_free"]
     assert Page("README.md").says(
         "{} parameters ({} free in the fit) have errors of {}, {} and {} mV on the three tests",
         *counts,
         *case["median"],
     )
+
+
+def test_the_page_quotes_the_tables_and_the_choice():
+    page = Page("docs/benchmarks-dynamic.md")
+    silverbox = {
+        words: held_back("Silverbox, causal", words)["median"]
+        for words in (
+            "4 states: quintic, state-tanh",
+            "4 states: cubic, state-tanh",
+            "2 states: cubic, tanh",
+            "2 states: cubic, state-tanh",
+        )
+    }
+    four, cubic, seeing, blind = silverbox.values()
+    assert page.says("choose a quintic there ({} mV) before a cubic ({})", four, cubic)
+    assert page.says("a cubic with such a tanh ({} mV) rather than one of the state alone ({})", seeing, blind)
+    assert page.says("became the {} / {} / {} of the table", *case_of("Silverbox, oversampled")["median"])
+    assert page.says("misses the target of 0.26 V with {} V", *case_of("Cascaded tanks")["median"])
+    emps = held_back("EMPS", "3 states: state-tanh, state-tanh; no feedthrough; integrating")
+    lowest, middle, highest = sorted(run["error"] for run in emps["runs"])
+    assert page.says("with {} mm for two seeds of three and {} for the other", lowest, highest)
+    assert abs(middle - lowest) < 0.01
+    assert page.says("on the test it has {} mm", *case_of("EMPS")["median"])

@@ -204,5 +204,6 @@ QUICK_POOLS: dict[str, Pool] = {
         (Candidate(1, "cubic", n_starts=1), Candidate(2, "cubic", n_starts=1)),
         "1",
         1.0,
+        n_folds=2,
     )
 }
