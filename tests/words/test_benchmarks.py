@@ -38,7 +38,7 @@ def test_the_page_quotes_the_tables_and_the_choice():
     assert page.says("became the {} / {} / {} of the table", *case_of("Silverbox, oversampled")["median"])
     assert page.says("misses the target of 0.26 V with {} V", *case_of("Cascaded tanks")["median"])
     emps = held_back("EMPS", "3 states: state-tanh, state-tanh; no feedthrough; integrating")
-    lowest, middle, highest = sorted(run["error"] for run in emps["runs"])
+    lowest, middle, highest = sorted(run["error"] for run in emps["runs"] if run["fold"] == 0)
     assert page.says("with {} mm for two seeds of three and {} for the other", lowest, highest)
     assert abs(middle - lowest) < 0.01
-    assert page.says("on the test it has {} mm", *case_of("EMPS")["median"])
+    assert page.says("are chosen, and have {} mm", *case_of("EMPS")["median"])

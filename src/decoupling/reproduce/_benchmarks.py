@@ -76,7 +76,7 @@ CASES: dict[str, Case] = {
     ),
     "EMPS": Case(
         "EMPS",
-        Candidate(3, "state-tanh, state-tanh", feedthrough=False, integrating=True, n_starts=3),
+        Candidate(2, "tanh, state-tanh", feedthrough=False, integrating=True, n_starts=3),
         (3.0,),
     ),
 }

@@ -196,6 +196,7 @@ POOLS: dict[str, Pool] = {
         ),
         "mm",
         1e3,
+        n_folds=2,
     ),
 }
 QUICK_POOLS: dict[str, Pool] = {
