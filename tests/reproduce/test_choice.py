@@ -6,7 +6,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
+from decoupling.cli._main import decouple
 from decoupling.reproduce import choice_markdown, run_choice, write_choice
 from decoupling.reproduce._benchmarks import CASES, QUICK
 from decoupling.reproduce._candidates import POOLS, QUICK_POOLS
@@ -64,6 +66,14 @@ def test_files_are_written(found, tmp_path):
     write_choice(found, tmp_path)
     assert json.loads((tmp_path / "choice.json").read_text())["chosen"] == {"Oscillator": LARGE.words}
     assert (tmp_path / "choice.png").stat().st_size > 1000
+
+
+def test_the_command_chooses(tmp_path):
+    options = ["--choose", "--quick", "--jobs", "1", "--directory", str(tmp_path)]
+    out = CliRunner().invoke(decouple, ["reproduce", "benchmarks", *options])
+    assert out.exit_code == 0, out.output
+    assert f"| {LARGE.words} |" in out.output and "(two folds)" in out.output
+    assert (tmp_path / "choice.md").exists() and not (tmp_path / "benchmarks.md").exists()
 
 
 def test_the_table_of_benchmarks_has_what_was_chosen():
