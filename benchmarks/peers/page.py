@@ -100,7 +100,7 @@ def _counts(row: Row) -> str:
 
 
 EXPLANATION = (
-    "Sizes of our state-space models were chosen by held-back training data, that for Wiener-Hammerstein by hand; "
+    "Sizes of our state-space models were chosen by held-back training data; "
     "those of others in part with test errors in view and in part not at all. So small differences mean little. "
     "Polynomials fitted one step ahead, by us or with terms chosen by FROLS, end at nearly the same error; models "
     "fitted to the free run are about twice as good. The packages have other aims beside the error of a free run: "

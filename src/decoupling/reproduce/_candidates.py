@@ -133,6 +133,10 @@ def _emps(n_states: int, functions: str, *, integrating: bool = True, window: in
     return Candidate(n_states, functions, feedthrough=False, integrating=integrating, window=window, n_starts=3)
 
 
+def _wiener_hammerstein(functions: str, *, oversample: int = 1) -> Candidate:
+    return Candidate(6, functions, oversample=oversample, feedback=False, n_starts=3, max_steps=400)
+
+
 _OF_TWO_STATES = ("cubic", "quintic", "cubic, state-tanh", "quintic, state-tanh", "cubic, tanh")
 POOLS: dict[str, Pool] = {
     "Silverbox, causal": Pool(
@@ -171,14 +175,22 @@ POOLS: dict[str, Pool] = {
         ),
         "V",
         1.0,
+        n_folds=2,
     ),
     "Wiener-Hammerstein": Pool(
         lambda: _pair(wiener_hammerstein()),
-        # A fit takes minutes: one candidate, found by hand.
-        (Candidate(6, "spline-20", oversample=2, feedback=False, n_starts=3, max_steps=400),),
+        tuple(_wiener_hammerstein(f) for f in ("spline-8", "spline-20")),
         "mV",
         1e3,
-        n_samples=32_768,
+        n_samples=16_384,
+        most_runs=1,
+    ),
+    "Wiener-Hammerstein, oversampled": Pool(
+        lambda: _pair(wiener_hammerstein()),
+        tuple(_wiener_hammerstein(f, oversample=2) for f in ("spline-8", "spline-20")),
+        "mV",
+        1e3,
+        n_samples=16_384,
         most_runs=1,
     ),
     "EMPS": Pool(
