@@ -9,7 +9,6 @@ An oscillator with a hardening spring and dry friction is simulated, and identif
 # A record
 # --------
 # The spring is cubic, the friction a tanh of the velocity. The output is measured with a little noise.
-import matplotlib.pyplot as plt
 import numpy as np
 
 import decoupling as dc
@@ -33,8 +32,7 @@ u_test, y_test = force[1600:], position[1600:]
 bases = [dc.Monomial(3), dc.Tanh()]
 suggestion = dc.sysid.suggest(u, y, n_states=(1, 2, 3), functions=bases, n_starts=1, progress=False)
 print(suggestion)
-suggestion.plot()
-plt.show()
+figure = suggestion.plot()
 
 # %%
 # Fit
@@ -52,12 +50,10 @@ print(model, "->", model.canonical().n_parameters, "in canonical form")
 simulated = model.simulate(u_test, y_test[:50])
 print("percent fit", dc.sysid.percent_fit(y_test, simulated))
 print(dc.sysid.residual_tests(u_test, y_test - simulated).in_words())
-model.plot_response(u_test, y_test)
-plt.show()
+figure = model.plot_response(u_test, y_test)
 
 # %%
 # What it has found
 # -----------------
 # One step as a network: a spring and friction.
-model.plot()
-plt.show()
+figure = model.plot()

@@ -12,7 +12,6 @@ and then the curves can be asked for their names.
 # ----------------
 # Flow and temperature for 300 settings of two commands and the supply pressure, with 1 % noise. The commands leak into
 # each other, so neither curve can be seen in the data directly.
-import matplotlib.pyplot as plt
 import numpy as np
 
 import decoupling as dc
@@ -35,8 +34,7 @@ result = dc.decouple(samples, ranks=2, basis=dc.Spline(16), n_starts=16, progres
 polynomials = dc.decouple(samples, ranks=2, degrees=7, n_starts=16, progress=False)
 print("error of splines, in % of the spread:    ", result.relative_rmse().round(2))
 print("error of degree 7, in % of the spread:   ", polynomials.relative_rmse().round(2))
-result.plot_functions()
-plt.show()
+figure = result.plot_functions()
 
 # %%
 # Names for the curves

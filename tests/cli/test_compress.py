@@ -32,6 +32,7 @@ def folder(tmp_path, monkeypatch):
     torch.export.save(torch.export.export(net, (x,)), "fixed.pt2")
     np.save("X.npy", np.random.default_rng(0).normal(size=(200, 6)).astype(np.float32))
     np.savez("many.npz", a=np.ones(3), b=np.ones(3))
+    (tmp_path / "empty.npy").write_bytes(b"")
     return tmp_path
 
 
@@ -62,7 +63,11 @@ def test_a_program_becomes_smaller_and_stays_a_program(folder):
         (("net.pt2", "--parts", "head"), "`--budget` or `--ranks` must say"),
         (("net.pt2", "--parts", "tail", "--ranks", "2"), "Nothing matches 'tail'"),
         (("net.pt2", "--parts", "head", "--ranks", "2", "--data", "many.npz"), "holds several"),
-        (("net.pt2", "--parts", "head", "--ranks", "2", "--data", "net.pt2"), "must be an array in a .npy file"),
+        (
+            ("net.pt2", "--parts", "head", "--ranks", "2", "--data", "net.pt2"),
+            "must be an array in a .npy file",
+        ),
+        (("net.pt2", "--parts", "head", "--ranks", "2", "--data", "empty.npy"), "and whole. From a table: np.save"),
     ],
 )
 def test_what_cannot_be_compressed_is_told_in_words(folder, arguments, message):

@@ -268,3 +268,12 @@ def test_a_function_that_matters_more_is_worth_more():
     lost = [deviance_without(model._samples, model._found.decoupling, 1.0, 0, j) for j in range(2)]
     strong = int(np.argmax(np.abs(model._found.decoupling.W[0][:, 0]) > np.abs(model._found.decoupling.W[0][:, 1])))
     assert lost[strong] > lost[1 - strong] + 0.1 > model.deviance_ + 0.1  # directions stay: not the same fit twice
+
+
+def test_functions_that_the_ridge_made_zero_are_dropped():
+    X, y = make_moons(300, noise=0.2, random_state=0)
+    model = dc.DecouplingClassifier(random_state=0).fit(X, y)
+    u, W = model.decoupling_.inner_inputs(X)[0], model.decoupling_.W[1]
+    parts = np.ptp(model.decoupling_.g[0].values(u), axis=0) * np.abs(W).max(axis=0)
+    assert parts.min() > 1e-6 * parts.max() and model.decoupling_.ranks == (2,)
+    assert "made 1 of 3 functions zero" in model.note_

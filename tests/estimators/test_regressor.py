@@ -274,13 +274,15 @@ def noisy(X):
 @pytest.mark.parametrize("linear", [False, True])
 def test_predictions_are_bounded_however_far_inputs_are(linear):
     X = 10 + points(2, 120)
-    model = dc.DecouplingRegressor(2, 3, n_starts=8, linear=linear, **SEEDED).fit(X, noisy(X - 10))
+    y = noisy(X - 10)
+    model = dc.DecouplingRegressor(2, 3, n_starts=8, linear=linear, **SEEDED).fit(X, y)
     assert model.outside == "bounded" and model.decoupling_.g[0].outside == "linear"
     near, far, farther = (model.predict(10 + k * (X - 10)) for k in (1.0, 20.0, 1e6))
     assert np.max(np.abs(far)) < 10 * np.max(np.abs(near))
     assert np.max(np.abs(farther)) < 10 * np.max(np.abs(near))
     half = 10 + 1.9 * (X - 10)  # within half a range on either side
-    assert_allclose(model.predict(half), model.decoupling_(half)[:, 0], rtol=1e-9)
+    low, high = y.min() - np.ptp(y) / 2, y.max() + np.ptp(y) / 2
+    assert_allclose(model.predict(half), np.clip(model.decoupling_(half)[:, 0], low, high), rtol=1e-9)
 
 
 def test_exact_fits_follow_their_formulas_just_beyond_the_data():
@@ -480,3 +482,16 @@ def test_what_scikit_learn_lets_pass_is_refused_in_words():
     with pytest.raises(dc.InputError, match="fit into memory"):
         model.fit(X, y, sample_weight=np.broadcast_to(1.0, (10**6, 10**6)))
     assert model.fit(np.ma.masked_equal(X, 7.0), y).predict(X).shape == (10,)
+
+
+def test_combinations_that_no_sample_has_are_not_predicted_far_beyond_y():
+    rng = np.random.default_rng(0)
+    t = rng.normal(size=(80, 1))
+    X, y = t + 0.05 * rng.normal(size=(80, 5)), t[:, 0] ** 2 + 0.1 * rng.normal(size=80)
+    new = rng.uniform(X.min(), X.max(), size=(200, 5))
+    half = 0.5 * np.ptp(y)
+    bounded, free = (
+        dc.DecouplingRegressor(2, outside=outside).fit(X, y).predict(new) for outside in ("bounded", "linear")
+    )
+    assert free.min() < y.min() - 2.0 * half
+    assert bounded.min() == pytest.approx(y.min() - half) and bounded.max() <= y.max() + half

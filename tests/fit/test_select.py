@@ -399,3 +399,18 @@ def test_noise_is_all_that_noisy_data_sets_add():
     assert_allclose(clean[1].X, level[1].X)
     relative = np.sqrt(np.mean((clean[1].J - level[1].J) ** 2) / np.mean(clean[1].J ** 2))
     assert 0.8e-3 < relative < 1.2e-3
+
+
+def test_shapes_that_cannot_win_are_not_fitted(monkeypatch):
+    rng = np.random.default_rng(4)
+    X = rng.uniform(-1, 1, (120, 2))
+    F = (X[:, :1] + X[:, 1:]) ** 3 + 0.3 * rng.normal(size=(120, 1))
+    scans = []
+    for prunes in (True, False):
+        if not prunes:
+            monkeypatch.setattr(Scan, "_hopeless", lambda *_: False)
+        scans.append(dc.select(dc.Samples(X, F=F), (2, 2), 3, n_folds=2, solver=QUICK, progress=False))
+    few, everything = ({(row.ranks, row.degrees): row for row in scan.table} for scan in scans)
+    assert (scans[0].ranks, scans[0].degrees) == (scans[1].ranks, scans[1].degrees)
+    left_out = set(everything) - set(few)
+    assert left_out and all(everything[shape].score > scans[1].chosen.score for shape in left_out)

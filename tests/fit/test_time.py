@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import decoupling as dc
+from decoupling._support._clock import _CLOCK
 from tests.strategies import sampled
 
 HARD = dc.systems.random_system((4, 3, 4), (4,), rng=5)
@@ -97,3 +98,64 @@ def test_limits_are_checked(noisy, limit):
     ):
         with pytest.raises(dc.InputError, match="`max_seconds` must be a number above 0"):
             call()
+
+
+class Ticks:
+    """A clock that goes on by one at every look: limits can be tested without waiting."""
+
+    def __init__(self):
+        self.count = 0
+
+    def __call__(self):
+        self.count += 1
+        return float(self.count)
+
+
+@pytest.fixture
+def ticks():
+    clock = Ticks()
+    token = _CLOCK.set(clock)
+    yield clock
+    _CLOCK.reset(token)
+
+
+LIMIT = 60.0  # looks at the clock
+
+
+@pytest.mark.parametrize(
+    ("ranks", "options"),
+    [
+        ((3,), {"degrees": 4}),
+        ((2, 2), {"degrees": (3, 3)}),
+        ((3,), {"basis": dc.Spline(8)}),
+        ((3,), {"basis": dc.Spline(8), "shapes": "increasing"}),
+    ],
+    ids=["one layer", "two layers", "splines", "shapes"],
+)
+def test_the_search_the_ridge_smoothing_and_shapes_share_one_limit(noisy, ticks, ranks, options):
+    values = dc.Samples(noisy.X, F=noisy.F)
+    dc.decouple(values, ranks, max_seconds=LIMIT, progress=False, **options)
+    assert ticks.count < 1.3 * LIMIT
+
+
+def test_little_time_is_spent_on_few_starts(noisy, ticks):
+    values = dc.Samples(noisy.X, F=noisy.F)
+    result = dc.decouple(values, 3, 4, solver=dc.VarPro(batch_size=32, ridge=0.0, max_seconds=LIMIT), progress=False)
+    assert 0 < len(result.starts) < 32
+
+
+def test_names_are_looked_for_only_as_long_as_is_allowed(noisy, ticks):
+    found = HARD.recognise(noisy.X, max_seconds=LIMIT, progress=False)
+    assert ticks.count < 1.3 * LIMIT and not found[1, 1].out_of_time
+    partly = HARD.recognise(noisy.X, max_seconds=5.0, progress=False)[1, 1]
+    assert partly.out_of_time and 0 < len(partly.candidates) < len(found[1, 1].candidates)
+    rushed = HARD.recognise(noisy.X, max_seconds=1e-9, progress=False)
+    assert rushed.names == ("", "", "") and all(function.out_of_time for function in rushed)
+    assert "not named in the time" in rushed.sentences()[0] and "no name" in repr(rushed)
+
+
+def test_a_simpler_model_is_the_best_so_far(noisy):
+    simpler = HARD.simplified(noisy.X, max_seconds=1e-9, progress=False)
+    assert simpler.notes and "`max_seconds` was reached" in repr(simpler)
+    assert len(simpler.changes) == 2 and np.isfinite(simpler.decoupling(noisy.X)).all()
+    assert HARD.simplified(noisy.X, progress=False).notes == ()

@@ -84,3 +84,8 @@ def test_it_is_exported_and_moved_like_any_module():
     assert torch.allclose(exported(FAR), fast(FAR))
     again = copy.deepcopy(fast).double()
     assert np.allclose(again(FAR.double()).numpy(), fast(FAR).numpy(), atol=1e-4)
+
+
+def test_only_modules_can_be_frozen():
+    with pytest.raises(dc.InputError, match=r"must be a torch.nn.Module. Got int"):
+        dc.nn.freeze(3)

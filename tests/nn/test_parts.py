@@ -98,7 +98,7 @@ def test_all_blocks_of_a_transformer_are_replaced_and_trained_together():
     assert off[1] < 0.8 * off[0]
     assert all(torch.equal(value, before[name]) for name, value in net.state_dict().items())
     text = str(out.report)
-    assert "blocks.0.mlp  each token  4" in text and "worst part" in text
+    assert "blocks.0.mlp  each token  4" in text and "of the parts, worst" in text
     with pytest.raises(dc.InputError, match="take one of `layers`"):
         out.layer  # noqa: B018
 
@@ -222,6 +222,16 @@ def test_loaders_are_read_once_and_never_kept_whole(monkeypatch):
     assert run(net, Loader(), "blocks.0.mlp", refine=False).report.n_held_out == 4  # a fifth of 20
     kept = _inputs.network_inputs("data", iter(torch.arange(4000.0).reshape(-1, 40, 1, 1)), np.random.default_rng(0))
     assert len(kept) == 480 and 1700 < float(kept.mean()) < 2300  # of all, not of the first or the last
+
+
+def test_a_layer_that_is_trained_last_is_trained_in_its_bits():
+    net, how = Tokens(), dc.nn.Distil(max_steps=300, batch_size=64)
+    plain, out = (run(net, TOKENS, "blocks.0.mlp", quantize=n_bits, refine=how) for n_bits in (None, 3))
+    dc.nn.unpack(plain.layer, dc.nn.pack(plain.layer, 3))
+    points = net.blocks[0].norm(TOKENS).detach()
+    wanted = net.eval().blocks[0].mlp(points)
+    rounded, trained = (float((layer(points) - wanted).detach().pow(2).mean()) for layer in (plain.layer, out.layer))
+    assert trained < 0.9 * rounded
 
 
 def test_rounded_layers_are_stored_in_as_many_bytes_as_told(tmp_path):

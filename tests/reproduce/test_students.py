@@ -13,7 +13,7 @@ from torch import nn  # noqa: E402
 
 from decoupling.nn._refine import divergence  # noqa: E402
 from decoupling.reproduce import _originals, _rivals, _starts, _students, _vit  # noqa: E402
-from decoupling.reproduce._originals import CASES, Size  # noqa: E402
+from decoupling.reproduce._originals import CASES, Size, Training  # noqa: E402
 from decoupling.reproduce._rivals import n_parameters, widths  # noqa: E402
 from decoupling.reproduce._stacked import divergences, rate_at, squared_errors, trained_together  # noqa: E402
 from decoupling.reproduce._students import METHODS, OTHERS, OURS, STUDENTS, run_students  # noqa: E402
@@ -23,8 +23,8 @@ from decoupling.reproduce._students import METHODS, OTHERS, OURS, STUDENTS, run_
 def table(tmp_path, monkeypatch):
     pytest.importorskip("sklearn")
     sizes = (Size(4, (3, 3), (60,), (6, 4)), Size(2, (2, 2), (60,)))
-    monkeypatch.setitem(CASES, "tabular", dataclasses.replace(CASES["tabular"], sizes=sizes, epochs=1))
-    monkeypatch.setattr(_rivals, "RATES", (5e-3, 1e-2))
+    how = Training(512, 0.02, (5e-3, 1e-2))
+    monkeypatch.setitem(CASES, "tabular", dataclasses.replace(CASES["tabular"], sizes=sizes, epochs=1, training=how))
     monkeypatch.setattr(_rivals, "POOL", 200)
     monkeypatch.setattr(_originals, "EPOCHS_WITH_LABELS", 1)
     _students.original.cache_clear()
@@ -45,7 +45,7 @@ def test_every_row_has_its_size_bytes_and_time(table, tmp_path):
     assert (first["ours, fewer bits"]["rank"], first["ours, fewer bits"]["n_bits"]) == (6, 4)
     assert first["original, 4 bits"]["bytes"] < first["original, 8 bits"]["bytes"]
     assert table.drops(cells[0, "original, 8 bits"])[0] == pytest.approx(0.0, abs=0.5)
-    assert all(run["rate"] in _rivals.RATES for run in cells[0, "pruned"].runs)
+    assert all(run["rate"] in (5e-3, 1e-2) for run in cells[0, "pruned"].runs)
     _students.write_students(table, tmp_path)
     text = (tmp_path / "tabular.md").read_text()
     assert "| GELU, two | **" in text and "**r = 2, 60 inputs**" in text and "| ours, r = 6 in 4 bits |" in text
@@ -142,6 +142,6 @@ def test_rows_are_chosen_by_their_names_or_beginnings():
 
     assert _chosen(METHODS, ()) == METHODS
     assert _chosen(METHODS, ("ours",)) == ("ours",)  # a name, though others begin so
-    assert _chosen(METHODS, ("GELU", "pruned")) == ("GELU, one hidden layer", "GELU, two", "pruned")
+    assert _chosen(METHODS, ("GELU", "pruned")) == ("GELU, one hidden layer", "GELU, two", "pruned", "GELU, fewer bits")
     with pytest.raises(BadParameter, match="must begin the name of a row"):
         _chosen(METHODS, ("nobody",))

@@ -94,7 +94,7 @@ def test_an_impossible_wish_is_told_with_its_price():
     X = rng.uniform(-1, 1, (100, 2))
     F = np.abs(X @ [[1.0], [0.5]]) + 0.01 * rng.normal(size=(100, 1))
     result = fitted(dc.Samples(X, F=F), "increasing", ranks=1)
-    assert "the samples speak against them" in result.notes[-1]
+    assert "the samples contradict them" in result.notes[-1]
 
 
 @pytest.mark.parametrize(

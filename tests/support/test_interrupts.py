@@ -100,7 +100,8 @@ def test_the_command_line_saves_what_it_has(tmp_path):
 
         os.chdir({str(tmp_path)!r})
         samples.save("noise.npz")
-        _progress.silent = press()  # what reports go to in a pipe
+        pressed = press()
+        _progress.PlainLines.__call__ = lambda _, **values: pressed(**values)  # what reports go to in a pipe
         arguments = "fit noise.npz --ranks 2,2 --degrees 3,3 --model model.safetensors"
         sys.argv = ["decouple", *arguments.split()]
         main()
@@ -118,7 +119,8 @@ def test_a_scan_on_the_command_line_saves_what_it_has(arguments, tmp_path):
 
         os.chdir({str(tmp_path)!r})
         samples.save("noise.npz")
-        _progress.silent = press(at=2)
+        pressed = press(at=2)
+        _progress.PlainLines.__call__ = lambda _, **values: pressed(**values)
         sys.argv = ["decouple", *{arguments.split()!r}, "model.safetensors"]
         main()
     """)

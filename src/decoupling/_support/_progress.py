@@ -1,4 +1,4 @@
-"""Progress on anything that takes longer than two seconds: a bar on a terminal, silence elsewhere."""
+"""Progress on anything that takes longer than two seconds: a bar on a terminal, lines for commands, or silence."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from ._interrupts import stoppable
 from ._shown import shown
 
 _QUIET_SECONDS = 2.0
+_BETWEEN_LINES = 5.0
 
 
 @contextmanager
@@ -44,6 +45,26 @@ def progress_callback(progress: bool | Callable[..., None], title: str) -> Itera
 
 def silent(**values: Any) -> None:
     """Report to nobody."""
+
+
+class PlainLines:
+    """Lines on stderr, one every few seconds: what a command says where there is no terminal for a bar."""
+
+    def __init__(self, title: str) -> None:
+        self._title = title
+        self._began = self._last = time.monotonic()
+
+    def __call__(self, **values: Any) -> None:
+        moment = time.monotonic()
+        if moment - self._last >= _BETWEEN_LINES:
+            self._last = moment
+            print(f"{_in_words(self._title, values)} ({moment - self._began:.0f} s)", file=sys.stderr, flush=True)
+
+
+def _in_words(title: str, values: dict[str, Any]) -> str:
+    stage, objective = values.get("stage"), values.get("objective")
+    text = title + (f", {stage}" if stage else "")
+    return text if objective is None else text + f", objective {objective:.3g}"
 
 
 class _LateBar:
@@ -90,9 +111,5 @@ class _LateBar:
 
     def _show(self) -> None:
         values = self._values
-        stage = values.get("stage")
-        objective = values.get("objective")
-        text = self._title + (f", {stage}" if stage else "")
-        if objective is not None:
-            text += f", objective {objective:.3g}"
+        text = _in_words(self._title, values)
         self._bar.update(self._task, completed=values.get("done", 0), total=values.get("total"), description=text)

@@ -13,12 +13,17 @@ from ._interrupts import INTERRUPTED
 OUT_OF_TIME = "`max_seconds` was reached: the best that was found until then is returned. Raise it to go on."
 
 
+def deadline_after(max_seconds: Any) -> float:
+    """The time of `now` at which `max_seconds` are over; infinite if that is None."""
+    return math.inf if max_seconds is None else now() + as_number("max_seconds", max_seconds, above=True)
+
+
 class TimeLimit:
     """A progress callable that raises KeyboardInterrupt once the time is used up."""
 
     def __init__(self, progress: Callable[..., None], max_seconds: Any) -> None:
         self._progress = progress
-        self._until = math.inf if max_seconds is None else now() + as_number("max_seconds", max_seconds, above=True)
+        self._until = deadline_after(max_seconds)
         self._over = False
 
     @property

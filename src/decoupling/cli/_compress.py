@@ -79,8 +79,11 @@ def compress(
         raise InputError(f"`--budget` or `--ranks` must say how small the parts become. Got {got}.")
     try:
         X = np.load(data, allow_pickle=False)
-    except ValueError as error:
-        raise SampleFileError(f"`{data}` must be an array in a .npy file. {error}") from error
+    except (ValueError, EOFError) as error:  # what NumPy says of other files is about pickles
+        raise SampleFileError(
+            f"`{data}` must be an array of numbers in a .npy file, as np.save writes it, and whole. From a table: "
+            "np.save('inputs.npy', table.to_numpy())."
+        ) from error
     if not isinstance(X, np.ndarray):
         raise SampleFileError(f"`{data}` must be an array in a .npy file. It holds several: save one with np.save.")
     found = load_program(program)

@@ -158,8 +158,8 @@ def fit(
 ) -> None:
     """Fit a model to the samples in FILE.
 
-    Given a table and nothing else, it shows what is in the table, asks which columns are inputs and outputs (or takes
-    the last column as the output where there is nobody to ask), and chooses ranks and degrees.
+    Given a table and nothing else, it shows what is in the table, asks which columns are inputs and outputs (without a
+    terminal, the last column is the output), and chooses ranks and degrees.
 
     FILE is a table (.csv, .tsv, .parquet, .npy) whose columns are named by --inputs and --outputs, or an .npz or .mat
     file with arrays X (S, m), F (S, n) and J (S, n, m). F or J may be missing; weights (S,), (S, n) or (S, n, n) are
@@ -175,10 +175,9 @@ def fit(
     """
     import decoupling as dc
 
-    from .._support._progress import silent
     from .._support._whole_files import check_target
     from ..solvers._status import Status
-    from ._screen import print_json, print_table, result_content, result_table, say
+    from ._screen import print_json, print_table, result_content, result_table, say, shown_progress
 
     for target in (model_path, report_path):
         if target is not None:
@@ -227,7 +226,7 @@ def fit(
         n_starts=n_starts,
         validation=None if ranks == "auto" else judged,
         rng=seed,
-        progress=silent if quiet else True,
+        progress=shown_progress("Decoupling", quiet=quiet),
         max_seconds=max_seconds,
     )
     if model_path is not None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+import sys
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from .._support._json import plain
+from .._support._progress import PlainLines, silent
 from ..model._names import label, printable
 
 if TYPE_CHECKING:
@@ -26,6 +28,13 @@ def print_json(content: Any) -> None:
 def say(text: str, *, err: bool = False) -> None:
     """Text for a person, without codes that a terminal would obey."""
     click.echo(printable(text), err=err)
+
+
+def shown_progress(title: str, *, quiet: bool) -> bool | Callable[..., None]:
+    """A bar on a terminal, a line every few seconds elsewhere, nothing where that was asked for."""
+    if quiet:
+        return silent
+    return True if sys.stderr.isatty() else PlainLines(title)
 
 
 def csv_text(names: Iterable[str], rows: Iterable[Iterable[float]]) -> str:

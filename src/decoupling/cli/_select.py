@@ -103,10 +103,9 @@ def select(
 
     import decoupling as dc
 
-    from .._support._progress import silent
     from .._support._whole_files import check_target, replace_file
     from ..solvers._status import Status
-    from ._screen import print_json, print_table, say
+    from ._screen import print_json, print_table, say, shown_progress
 
     for target in (plot, model_path):
         if target is not None:
@@ -122,7 +121,7 @@ def select(
         basis=basis_class(basis),
         linear=linear,
         rng=seed,
-        progress=silent if quiet else True,
+        progress=shown_progress("Selecting", quiet=quiet),
         max_seconds=max_seconds,
     )
     if model_path is not None:

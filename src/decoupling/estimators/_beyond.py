@@ -3,8 +3,9 @@
 Functions that keep their last value ("constant") are bounded one by one, and that is a trap: where large functions
 cancel each other, one that stops before the others leaves what it should have cancelled. So by default ("bounded")
 functions go on along their tangents, which keeps such sums together, and inputs stop: what lies beyond the range of the
-training samples by more than half of it counts as half of it. Models that predict left-out samples very well are
-trusted within these bounds, and follow their formulas.
+training samples by more than half of it counts as half of it. The same holds for what a regressor predicts: each input
+may be within its range, but a combination of them that no sample has can take a sum of functions anywhere. Models that
+predict left-out samples very well are trusted within the bounds of the inputs, and follow their formulas.
 """
 
 from __future__ import annotations
@@ -22,28 +23,28 @@ from ..model._decoupling import Decoupling
 from ..model._functions import OUTSIDE, Functions, Outside
 
 BOUNDED = "bounded"
-_MARGIN = 0.5  # of the range of an input, on either side
+_MARGIN = 0.5  # of the range, on either side
 _SAME = 1e-9  # of a domain: arguments that are so near to its end are within
 
 
 @dataclass(frozen=True)
-class InputRange:
-    """How far inputs count."""
+class Bounds:
+    """How far the columns of a table may go."""
 
-    low: Float[ndarray, " m"]
-    high: Float[ndarray, " m"]
+    low: Float[ndarray, " columns"]
+    high: Float[ndarray, " columns"]
 
     @classmethod
-    def around(cls, X: Float[ndarray, "S m"], outside: str) -> InputRange:
-        """The range of X and half of it on either side; everything unless predictions are to be bounded."""
-        if outside != BOUNDED:
-            return cls(np.full(X.shape[1], -np.inf), np.full(X.shape[1], np.inf))
-        low, high = X.min(axis=0), X.max(axis=0)
+    def around(cls, table: Float[ndarray, "S columns"], *, bounded: bool) -> Bounds:
+        """The ranges of the columns and half of them on either side; everything unless `bounded`."""
+        if not bounded:
+            return cls(np.full(table.shape[1], -np.inf), np.full(table.shape[1], np.inf))
+        low, high = table.min(axis=0), table.max(axis=0)
         margin = _MARGIN * (high - low)
         return cls(low - margin, high + margin)
 
-    def within(self, X: Float[ndarray, "S m"]) -> Float[ndarray, "S m"]:
-        return np.clip(X, self.low, self.high)
+    def within(self, table: Float[ndarray, "S columns"]) -> Float[ndarray, "S columns"]:
+        return np.clip(table, self.low, self.high)
 
 
 def as_outside(outside: object) -> str:

@@ -29,7 +29,7 @@ from sklearn.utils.multiclass import check_classification_targets  # noqa: E402
 from sklearn.utils.validation import check_is_fitted  # noqa: E402
 
 from ._arguments import as_weights, validated, weighted  # noqa: E402
-from ._beyond import BOUNDED, InputRange, as_outside, with_tails  # noqa: E402
+from ._beyond import BOUNDED, Bounds, as_outside, with_tails  # noqa: E402
 
 _DEGREE = 3  # of the functions, where nothing else is asked for
 
@@ -165,7 +165,7 @@ class DecouplingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
                 progress=bool(self.verbose),
                 max_seconds=self.max_seconds,
             )
-        self._range = InputRange.around(samples.X, outside)
+        self._range = Bounds.around(samples.X, bounded=outside == BOUNDED)
         self._samples, self._found = samples, found
         self._quality: ClassQuality | None = None
         self.decoupling_ = with_tails(found.decoupling, samples.X, outside, exact=False)

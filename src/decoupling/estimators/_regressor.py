@@ -32,7 +32,7 @@ from sklearn.utils import check_random_state  # noqa: E402
 from sklearn.utils.validation import check_is_fitted  # noqa: E402
 
 from ._arguments import as_targets, as_weights, validated, weighted  # noqa: E402
-from ._beyond import BOUNDED, InputRange, as_outside, with_tails  # noqa: E402
+from ._beyond import BOUNDED, Bounds, as_outside, with_tails  # noqa: E402
 
 _STARTS = 32  # of the default solver: a fit of a few hundred samples takes about a second
 _DEGREE = 3  # of the functions, where nothing else is asked for
@@ -62,7 +62,8 @@ class DecouplingRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     outside
         What happens beyond the range that X visits. By default predictions are bounded: functions go on along their
         tangents (where the fit is nearly exact, by their formulas), and an input that lies outside the range of its
-        column by more than half of that range counts as if it were there. Without such bounds, functions go on along
+        column by more than half of that range counts as if it were there; where the fit is not nearly exact, the same
+        holds for y. Without such bounds, functions go on along
         their tangents ("linear"), follow their formulas ("extend"), which grow like powers, or keep their value at the
         end ("constant"), which spoils sums of functions that cancel each other. Functions that have no such range, such
         as dc.Tanh(), follow their formulas.
@@ -172,8 +173,11 @@ class DecouplingRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             solver = solver.started_at(start) or solver
         with nullcontext() if self.n_jobs is None else parallel_config(n_jobs=self.n_jobs):
             self.result_ = self._chosen(samples, solver) if chosen else self._given(samples, solver, start)
-        self._range = InputRange.around(samples.X, outside)
-        self.decoupling_ = with_tails(self.result_.decoupling, samples.X, outside, exact=self._is_exact)
+        assert samples.F is not None
+        exact = self._is_exact
+        self._range = Bounds.around(samples.X, bounded=outside == BOUNDED)
+        self._values = Bounds.around(np.asarray(samples.F), bounded=outside == BOUNDED and not exact)
+        self.decoupling_ = with_tails(self.result_.decoupling, samples.X, outside, exact=exact)
         self._flat = np.ndim(y) == 1
 
     def _default_solver(self, samples: Samples, *, chosen: bool) -> VarPro:
@@ -187,8 +191,9 @@ class DecouplingRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
     @property
     def _is_exact(self) -> bool:
-        """Whether left-out samples are predicted very well."""
-        return bool(np.all(1.0 - self.result_.quality.left_out_r_squared < _EXACT))
+        """Whether left-out samples are predicted very well: never better than those that were fitted."""
+        fitted = (self.result_.relative_rmse() / 100.0) ** 2
+        return bool(np.all(fitted < _EXACT)) and bool(np.all(1.0 - self.result_.quality.left_out_r_squared < _EXACT))
 
     def _chosen(self, samples: Samples, solver: Any) -> Result:
         """A fit of ranks that left-out samples choose."""
@@ -268,7 +273,7 @@ class DecouplingRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         """
         check_is_fitted(self)
         X = validated(self, X, reset=False, dtype=np.float64)
-        F = self.decoupling_(self._range.within(X))
+        F = self._values.within(self.decoupling_(self._range.within(X)))
         values = F[:, 0] if self._flat else F
         if not return_std:
             return values

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import math
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from .._support._checks import as_count, as_generator, as_number
+from .._support._clock import now
 from .._support._errors import InputError, SolverError
 from .._support._progress import progress_callback
 from .._support._shown import shown
@@ -36,7 +38,8 @@ from ._measure import Measure
 from ._result import Result
 from ._settings import Settings
 
-_PATIENCE = 2.0  # times `max_seconds`, which solvers keep themselves: then those that do not are stopped
+_PATIENCE = 1.1  # times `max_seconds`, which solvers keep themselves: then those that do not are stopped
+_BEFORE_SHAPES = 0.7  # of `max_seconds`: the rest is for the steps that give functions their shapes
 _LARGEST = 1e100  # of the data: their squares are added up
 _LARGE = 0.01  # squared errors below are small, whatever a start had
 _WORSE = 1e4  # times the squared error of its start: digits were lost; sums that are taken otherwise differ by less
@@ -80,9 +83,10 @@ def fit(
         raise InputError(
             f"`solver` must be a solver such as dc.Constr() or dc.TwoStage(dc.Proj()). Got {shown(solver)}."
         )
+    seconds = math.inf if max_seconds is None else as_number("max_seconds", max_seconds, above=True)
     if max_seconds is not None:
-        seconds = as_number("max_seconds", max_seconds, above=True)
-        method = VarPro(max_seconds=seconds) if solver is None else method.within(seconds)
+        to_search = seconds if shapes is None else _BEFORE_SHAPES * seconds
+        method = VarPro(max_seconds=to_search) if solver is None else method.within(to_search)
     for name, value in (("linear", linear), ("as_given", as_given)):
         if not isinstance(value, bool):
             raise InputError(f"`{name}` must be True or False. Got {shown(value)}.")
@@ -103,7 +107,8 @@ def fit(
     if not samples.has_values:
         notes = (*notes, _NO_VALUES)
     with progress_callback(progress, "Decoupling") as report, one_thread():
-        limit = TimeLimit(report, None if max_seconds is None else _PATIENCE * max_seconds)
+        until = now() + seconds
+        limit = TimeLimit(report, None if max_seconds is None else _PATIENCE * seconds)
         solution = _solved(solve, limit, n_starts=count, rng=generator)
         del solve  # and with it the data in standard units
         model = solution.decoupling if solution.as_is else canonical_at(solution.decoupling, samples)
@@ -111,7 +116,7 @@ def fit(
             problem = Problem.build(samples, layers, linear=linear, standard=not as_given)
             weight = solution.lam if solution.n_effective is not None and solution.lam > 0.0 else 1.0
             smooths = method.smoothing is not None
-            shaped = with_shapes(problem, model, wishes, lam=weight, smooths=smooths, progress=report)
+            shaped = with_shapes(problem, model, wishes, lam=weight, smooths=smooths, deadline=until, progress=report)
             model = shaped.decoupling
             solution = dataclasses.replace(
                 solution, notes=(*solution.notes, shaped.note), n_effective=shaped.n_effective
@@ -170,7 +175,7 @@ def _cancellation(best: StartRow | None, left: tuple[float, ...], samples: Sampl
         return ()
     known = _known(best, samples)
     least = _REWRITTEN * exact_below(samples)
-    if not any(now > max(_WORSE * was + least, _LARGE) for now, was in zip(left, known, strict=False)):
+    if not any(error > max(_WORSE * was + least, _LARGE) for error, was in zip(left, known, strict=False)):
         return ()
     return (
         f"This model is further from the samples than the solver saw: in standard units its error is {max(left):.2g}, "
@@ -202,7 +207,7 @@ def _true_rows(
     names = [*(["error_jacobian"] if samples.has_jacobians else []), *(["error_values"] if samples.has_values else [])]
     least = _REWRITTEN * exact_below(samples)
     known = zip(names, left, _known(best, samples), strict=False)
-    worse = {name: now for name, now, was in known if now > _MORE * was + least}
+    worse = {name: error for name, error, was in known if error > _MORE * was + least}
     true = dataclasses.replace(
         best,
         error_jacobian=worse.get("error_jacobian", best.error_jacobian),

@@ -35,7 +35,8 @@ class Limits:
     def ladder(self, L: int) -> list[tuple[int, ...]]:
         """Degrees to try for given ranks, lowest first; those of a shape differ by at most two.
 
-        One layer needs no help from lower degrees: the highest comes first.
+        Of shapes with the same highest degree the largest comes first: it tells whether the others are worth a fit. One
+        layer needs no help from lower degrees: the highest comes first.
         """
         top, least = self.degrees(L), self.least_degrees(L)
         if L == 1 or self.fixed_degrees:
@@ -46,4 +47,4 @@ class Limits:
             for d in range(max(least), max(top) + 1)
             for below in product(range(apart + 1), repeat=L)
         }
-        return sorted(steps, key=lambda degrees: (max(degrees), sum(degrees), degrees))
+        return sorted(steps, key=lambda degrees: (max(degrees), -sum(degrees), degrees))

@@ -17,12 +17,11 @@ import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
-from .._support._checks import as_number
 from .._support._clock import now
 from .._support._errors import InputError
 from .._support._progress import progress_callback
 from .._support._threads import one_thread
-from .._support._time_limit import OUT_OF_TIME
+from .._support._time_limit import OUT_OF_TIME, deadline_after
 from .._support._warnings import silenced
 from ..model._decoupling import Decoupling
 from ..model._units import Units
@@ -49,6 +48,7 @@ _STEEP = 4.0  # log-odds per probability, at one half
 _STEPS, _SETTLES_AT = 100, 1e-5  # for every ridge ...
 _LAST_STEPS, _LAST_SETTLES_AT = 500, 1e-13  # ... and for the one that is chosen
 _LEAST_SECONDS = 1e-3  # of a start
+_IDLE = 1e-9  # of the largest contribution: a function that a ridge has made zero
 _PER_PARAMETER = 3.0  # samples, at least: a class tells less than a number
 
 
@@ -96,7 +96,7 @@ def fit_logistic(
     Ranks that are None are chosen, from one layer of up to four functions; so is a ridge that is None. Out of time, it
     is the best so far.
     """
-    deadline = math.inf if max_seconds is None else now() + as_number("max_seconds", max_seconds, above=True)
+    deadline = deadline_after(max_seconds)
     ridges = RIDGES if ridge is None else (ridge,)
     n_seen = samples.n_samples if samples.weights is None else float(np.sum(samples.weights))
     tried: list[LogisticFit] = []
@@ -143,8 +143,19 @@ def fit_logistic(
         (row for row in tried if row.left_out_deviance <= allowed), key=lambda row: row.decoupling.n_parameters
     )
     words = ", ".join(f"{_shape(row)}: {row.left_out_deviance:.3g}" for row in tried)
+    used = _without_idle(chosen.decoupling, samples.X)
+    n_idle = chosen.decoupling.ranks[0] - used.ranks[0]
+    idle = f" The ridge made {n_idle} of {chosen.decoupling.ranks[0]} functions zero; dropped." if n_idle else ""
     late = f" {OUT_OF_TIME}" if now() > deadline else ""
-    return dataclasses.replace(chosen, note=f"Deviance on left-out samples, rank with degree: {words}.{late}")
+    note = f"Deviance on left-out samples, rank with degree: {words}.{idle}{late}"
+    return dataclasses.replace(chosen, decoupling=used, note=note)
+
+
+def _without_idle(model: Decoupling, X: Float[ndarray, "S m"]) -> Decoupling:
+    """The model of one layer without functions that a ridge has brought to nothing; at least one stays."""
+    parts = np.ptp(model.g[0].values(model.arguments(X)[0]), axis=0) * np.abs(model.W[1]).max(axis=0)
+    idle = np.flatnonzero(parts <= _IDLE * parts.max())
+    return without(model, 0, idle.tolist(), X) if 0 < idle.size < model.ranks[0] else model
 
 
 def _shape(row: LogisticFit) -> str:

@@ -7,16 +7,14 @@ come from leverages, one number of starts is shared by all shapes, and ranks gro
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Callable
 from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
 
-from .._support._checks import as_number
 from .._support._clock import now
-from .._support._time_limit import OUT_OF_TIME
+from .._support._time_limit import OUT_OF_TIME, deadline_after
 from .._support._warnings import silenced
 from ..samples._samples import Samples
 from ..solvers import AbstractSolver
@@ -28,7 +26,8 @@ from ._layer_bases import layer_bases
 from ._measure import Measure
 from ._result import Result
 
-_MOST, _DEGREE, _OTHERS = 4, 3, (2, 5)  # functions, and degrees: that of all ranks, and those of the best one
+_MOST = 4  # functions
+_DEGREE, _HIGHER, _LOWER = 3, 5, 2  # of all ranks; of the best one, and if that does not pay, a lower one
 _STARTS = 8  # of each shape
 _PAYS = 0.98  # times the error on left-out samples: a larger shape must get below
 _ROUNDING = 1e-9
@@ -50,7 +49,7 @@ def quick_decouple(
     max_seconds: float | None = None,
 ) -> Result:
     """The best of a few shapes with one layer; the first note says why. Out of time, it is the best so far."""
-    deadline = math.inf if max_seconds is None else now() + as_number("max_seconds", max_seconds, above=True)
+    deadline = deadline_after(max_seconds)
     known = degrees if isinstance(basis, type) else None
     first = known or (_DEGREE if isinstance(basis, type) else None)
     tried: list[tuple[float, int, int | None, Result]] = []
@@ -83,9 +82,8 @@ def quick_decouple(
     best, rank = attempt(1, first), 1
     while rank < _MOST and best > _ROUNDING and attempt(rank + 1, first) < _PAYS * best:
         rank, best = rank + 1, tried[-1][0]
-    if known is None and first is not None and best > _ROUNDING:
-        for degree in _OTHERS:
-            best = min(best, attempt(rank, degree))
+    if known is None and first is not None and best > _ROUNDING and attempt(rank, _HIGHER) >= _PAYS * best:
+        attempt(rank, _LOWER)
     error, chosen, size, result = _smallest(tried)
     shape = f"Ranks {chosen} with degrees {in_words(result.decoupling.degrees)}"
     others = ", ".join(f"{r} with {d}: {100 * e:.2g} %" for e, r, d, _ in tried if (r, d) != (chosen, size) and d)

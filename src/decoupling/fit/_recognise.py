@@ -18,9 +18,11 @@ from jaxtyping import Float
 from numpy import ndarray
 
 from .._support._checks import as_number, as_some_points, is_word
+from .._support._clock import now
 from .._support._errors import InputError
 from .._support._progress import progress_callback
 from .._support._shown import shown
+from .._support._time_limit import deadline_after
 from ..bases import AbstractBasis
 from ..model._decoupling import Decoupling
 from ..samples._samples import Samples
@@ -86,17 +88,20 @@ class RecognisedFunction:
         l and j, from 1.
     candidates
         The best curve of every kind that was tried, the best score first.
+    out_of_time
+        Whether `max_seconds` was reached before all kinds were tried.
     """
 
     layer: int
     index: int
     candidates: tuple[NamedCurve, ...]
+    out_of_time: bool = False
 
     @property
     def best(self) -> NamedCurve | None:
         """The curve that earns its name; None where a smooth curve of any shape does better."""
-        first = self.candidates[0]
-        return first if first.score <= _AS_GOOD else None
+        first = self.candidates[0] if self.candidates else None
+        return first if first is not None and first.score <= _AS_GOOD else None
 
     @property
     def name(self) -> str:
@@ -106,7 +111,9 @@ class RecognisedFunction:
     @property
     def words(self) -> str:
         """What it is, such as "a saturation at u = ±0.7"."""
-        return "no curve that has a name here" if self.best is None else self.best.words
+        if self.best is not None:
+            return self.best.words
+        return "not named in the time that was given" if self.out_of_time else "no curve that has a name here"
 
 
 @dataclass(frozen=True, eq=False)
@@ -187,6 +194,7 @@ def recognise(
     curves: Sequence[str] | None = None,
     tolerance: float | None = None,
     n_parameters: float | None = None,
+    max_seconds: float | None = None,
     progress: bool | Callable[..., None] = True,
 ) -> Recognition:
     """Names of the functions of a model; see `Decoupling.recognise`.
@@ -194,6 +202,7 @@ def recognise(
     `n_parameters` is what noise is estimated with: the effective number where functions were smoothed.
     """
     kinds = _kinds(curves)
+    deadline = deadline_after(max_seconds)
     if tolerance is not None:
         as_number("tolerance", tolerance, above=True)
     samples = where if isinstance(where, Samples) else None
@@ -209,7 +218,7 @@ def recognise(
     found, functions = evidence(model, X, known, used, least), []
     with progress_callback(progress, "Recognising") as report:
         for e in found:
-            functions.append(_recognised(e, kinds, with_line=with_line))
+            functions.append(_recognised(e, kinds, deadline, with_line=with_line))
             report(done=len(functions), total=len(found))
     return Recognition(tuple(functions), model.n_layers)
 
@@ -225,18 +234,23 @@ def _kinds(curves: Sequence[str] | None) -> tuple[Kind, ...]:
     return tuple(known[name] for name in given)
 
 
-def _recognised(e: Evidence, kinds: tuple[Kind, ...], *, with_line: bool) -> RecognisedFunction:
+def _recognised(e: Evidence, kinds: tuple[Kind, ...], deadline: float, *, with_line: bool) -> RecognisedFunction:
     n = e.readings.count
+    if now() > deadline:
+        return RecognisedFunction(e.layer, e.index, (), out_of_time=True)
     misfit, used = without_name(e.readings)
     reference = misfit + used * np.log(n)
-    found = []
+    found: list[NamedCurve] = []
+    late = False
     for kind in kinds:
+        if late := now() > deadline:
+            break
         if with_line and any(kind.beside_line == other.name for other in kinds):
             continue
         fitted = best_of_kind(kind, e.readings, with_line=with_line)
         if fitted is not None:
             found.append(_named(fitted, e, fitted.misfit + kind.n_parameters * np.log(n) - reference))
-    return RecognisedFunction(e.layer, e.index, tuple(sorted(found, key=lambda c: c.score)))
+    return RecognisedFunction(e.layer, e.index, tuple(sorted(found, key=lambda c: c.score)), late)
 
 
 def _named(fitted: Fitted, e: Evidence, score: float) -> NamedCurve:

@@ -10,7 +10,7 @@ from ..solvers import VarPro
 from ._fit import fit
 from ._result import Result
 
-_SECONDS, _STEPS = 60.0, 200  # as for a search
+SECONDS, _STEPS = 60.0, 200  # as for a search
 
 
 def refitted(
@@ -18,7 +18,7 @@ def refitted(
     model: Decoupling,
     *,
     progress: Callable[..., None],
-    max_seconds: float = _SECONDS,
+    max_seconds: float = SECONDS,
     max_steps: int = _STEPS,
     fixed: Mapping[str, object] | None = None,
 ) -> Result:

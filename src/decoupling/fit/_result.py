@@ -186,7 +186,13 @@ class Result:
     def _smoothed(self) -> bool:
         return self.n_effective is not None
 
-    def recognise(self, *, curves: Sequence[str] | None = None, tolerance: float | None = None) -> Recognition:
+    def recognise(
+        self,
+        *,
+        curves: Sequence[str] | None = None,
+        tolerance: float | None = None,
+        max_seconds: float | None = None,
+    ) -> Recognition:
         """Name the internal functions from the samples that were fitted, see `Decoupling.recognise`.
 
         Examples
@@ -197,16 +203,25 @@ class Result:
         >>> dc.decouple(dc.Samples(X, F=F), ranks=2, degrees=4).recognise().names
         ('parabola', 'line')
         """
-        return self._recognition if curves is None and tolerance is None else self._recognised(curves, tolerance)
+        by_default = curves is None and tolerance is None and max_seconds is None
+        return self._recognition if by_default else self._recognised(curves, tolerance, max_seconds)
 
     @cached_property
     def _recognition(self) -> Recognition:
         """What `recognise` finds by default: looked for once, for tables and pages."""
-        return self._recognised(None, None)
+        return self._recognised(None, None, None)
 
-    def _recognised(self, curves: Sequence[str] | None, tolerance: float | None) -> Recognition:
-        used = self.n_effective or self.decoupling.n_parameters
-        return recognise(self.decoupling, self.samples.shown, curves=curves, tolerance=tolerance, n_parameters=used)
+    def _recognised(
+        self, curves: Sequence[str] | None, tolerance: float | None, max_seconds: float | None
+    ) -> Recognition:
+        return recognise(
+            self.decoupling,
+            self.samples.shown,
+            curves=curves,
+            tolerance=tolerance,
+            n_parameters=self.n_effective or self.decoupling.n_parameters,
+            max_seconds=max_seconds,
+        )
 
     def simplified(self, *, curves: Mapping[tuple[int, int], str] | Sequence[str] | None = None, **options: Any) -> Any:
         """Curves that have names in place of functions, refitted to the samples, see `Decoupling.simplified`."""

@@ -32,7 +32,7 @@ from ..samples._samples import Samples
 from ..solvers import AbstractSolver, Problem
 from ..solvers._exact import exact_below
 from ..solvers._free_parameters import n_free
-from ._candidate import Candidate, Shape, better, in_words
+from ._candidate import Candidate, Shape, better, criterion, in_words
 from ._fit import fit
 from ._layer_bases import layer_bases
 from ._limits import Limits
@@ -236,6 +236,8 @@ class Scan:
                 return known
             if not once_more and (start is known or (start, (ranks, degrees)) in self.tried):
                 return known
+        elif self._hopeless(ranks, degrees):
+            return None
         self.tried.add((start, (ranks, degrees)))
         if known is not None and not once_more:
             n_starts = 1
@@ -268,6 +270,23 @@ class Scan:
             )
         self.found[ranks, degrees] = found
         return found
+
+    def _hopeless(self, ranks: tuple[int, ...], degrees: tuple[int, ...]) -> bool:
+        """Whether a shape would be strongly worse than the best even with the misfit of a larger one that contains it.
+
+        Where functions are smoothed, larger shapes do not use all of their parameters, and tell nothing.
+        """
+        around = [
+            c
+            for c in self.found.values()
+            if len(c.ranks) == len(ranks)
+            and c.result.n_effective is None
+            and all(a >= b for a, b in zip((*c.ranks, *c.degrees), (*ranks, *degrees), strict=True))
+        ]
+        if not around:
+            return False
+        n_free, lowest = self.n_free(ranks, degrees), min(c.score for c in self.found.values())
+        return min(criterion(c.squares, c.counts, n_free, self.rounding) for c in around) > lowest + _STRONG
 
     def _stage(self, ranks: tuple[int, ...], degrees: tuple[int, ...]) -> str:
         """What is tried, and the best so far."""

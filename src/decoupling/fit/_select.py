@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import textwrap
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 SECONDS = 120.0  # for a scan
 MAX_RANK, MAX_DEGREE = 4, 5  # unless the user says otherwise
 _LARGEST_RANK, _LARGEST_DEGREE = 50, 20
+_WIDTH = 100  # of the sentences under a table
 _PILOT = 2000  # samples of a store on which shapes are compared ...
 _AGAIN = 32  # ... and starts of the fit of the best one to all, of which the first is known
 
@@ -125,7 +127,8 @@ class Selection:
         cells = [COLUMNS, *(row_cells(row) for row in self.table)]
         widths = [max(len(line[i]) for line in cells) for i in range(len(COLUMNS))]
         lines = ["  ".join(cell.rjust(w) for cell, w in zip(line, widths, strict=True)).rstrip() for line in cells]
-        return "\n".join([*lines, "", self.reason, *self.notes, "", "Singular values:", str(self.hints)])
+        words = [textwrap.fill(text, _WIDTH) for text in (self.reason, *self.notes)]
+        return "\n".join([*lines, "", *words, "", "Singular values:", str(self.hints)])
 
     def _repr_html_(self) -> str:
         head = "".join(f"<th>{escape(name)}</th>" for name in COLUMNS)

@@ -11,18 +11,22 @@ from dataclasses import dataclass
 import numpy as np
 
 from .._support._checks import as_some_points
+from .._support._clock import now
 from .._support._errors import InputError
 from .._support._progress import progress_callback
 from .._support._shown import shown
+from .._support._time_limit import OUT_OF_TIME, deadline_after
 from ..model._decoupling import Decoupling
 from ..model._functions import Functions
 from ..samples._samples import Samples
 from ._measure import Measure
 from ._prune import doubles, merged, without
 from ._recognise import TOLERANCES, NamedCurve, Recognition, recognise, symbol
-from ._refitted import refitted
+from ._refitted import SECONDS, refitted
 from ._result import Result
 
+_NAMING = 0.7  # of the time that is left: the rest is for the last fit
+_LEAST_SECONDS = 0.05
 Place = tuple[int, int]  # layer and index of a function, from 1
 
 
@@ -55,10 +59,13 @@ class Simplified:
         The last fit: a `Result` like that of `decouple`.
     changes
         What was done, with the error after every step; the first row is the model as it was.
+    notes
+        What the user should know, in sentences.
     """
 
     result: Result
     changes: tuple[Change, ...]
+    notes: tuple[str, ...] = ()
 
     @property
     def decoupling(self) -> Decoupling:
@@ -69,7 +76,8 @@ class Simplified:
         rows = [("", "error", "parameters")]
         rows += [(c.words, f"{c.error:.3g} %", str(c.n_parameters)) for c in self.changes]
         widths = [max(len(row[i]) for row in rows) for i in range(3)]
-        return "\n".join("  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip() for row in rows)
+        lines = ["  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip() for row in rows]
+        return "\n".join([*lines, *self.notes])
 
 
 def simplified(
@@ -79,42 +87,62 @@ def simplified(
     curves: Mapping[Place, str] | Sequence[str] | None = None,
     prune: bool = True,
     tolerance: float | None = None,
+    max_seconds: float | None = None,
     progress: bool | Callable[..., None] = True,
 ) -> Simplified:
     """A simpler model; see `Decoupling.simplified`."""
     chosen = dict(curves) if isinstance(curves, Mapping) else None
     names = None if isinstance(curves, Mapping) else curves
+    deadline = deadline_after(max_seconds)
     with progress_callback(progress, "Simplifying") as report:
         samples, known = _samples(model, where)
         least = TOLERANCES[not known] if tolerance is None else tolerance
-        way = _Way(samples, least, report)
+        way = _Way(samples, least, deadline, report)
         way.tell("as it was", model, None)
         if prune and chosen is None:
             model = way.without_doubles(model)
         looked_at = samples if known else samples.X
-        found = recognise(model, looked_at, curves=names, tolerance=least, n_parameters=way.used, progress=report)
+        found = recognise(
+            model,
+            looked_at,
+            curves=names,
+            tolerance=least,
+            n_parameters=way.used,
+            max_seconds=None if max_seconds is None else _NAMING * way.seconds_left,
+            progress=report,
+        )
         wanted = _wanted(found, chosen)
         named = _with_curves(model, wanted)
         if wanted or way.result is None:
             words = [f"{found.symbol(found[place])} is {curve.words}" for place, curve in wanted.items()]
             way.refit("; ".join(words) or "refitted", named)
-        if prune:
+        if prune and not way.late:
             way.drop(named, _idle(found, wanted, model.ranks))
             if chosen is not None:
                 way.without_doubles(way.model)
     assert way.result is not None
-    return Simplified(way.result, tuple(way.changes))
+    return Simplified(way.result, tuple(way.changes), (OUT_OF_TIME,) if way.late else ())
 
 
 class _Way:
     """The steps that were taken: what they led to, and what they cost."""
 
-    def __init__(self, samples: Samples, tolerance: float, progress: Callable[..., None]) -> None:
+    def __init__(self, samples: Samples, tolerance: float, deadline: float, progress: Callable[..., None]) -> None:
         self.samples, self.measure, self.tolerance = samples, Measure.of(samples), tolerance
         self.changes: list[Change] = []
         self.result: Result | None = None
         self.used = 0.0
-        self._progress = progress
+        self._deadline, self._progress = deadline, progress
+
+    @property
+    def late(self) -> bool:
+        """Whether the time is over."""
+        return now() > self._deadline
+
+    @property
+    def seconds_left(self) -> float:
+        """Time for the next step, which takes a little in any case."""
+        return max(self._deadline - now(), _LEAST_SECONDS)
 
     @property
     def model(self) -> Decoupling:
@@ -130,7 +158,11 @@ class _Way:
 
     def refit(self, words: str, model: Decoupling) -> None:
         """Keep the shape of a model, fit all that is left of it, and note the step."""
-        self._keep(words, refitted(self.samples, model, progress=self._progress))
+        self._keep(words, self._refitted(model))
+
+    def _refitted(self, model: Decoupling) -> Result:
+        seconds = min(SECONDS, self.seconds_left)
+        return refitted(self.samples, model, progress=self._progress, max_seconds=seconds)
 
     def drop(self, model: Decoupling, idle: dict[int, list[int]]) -> None:
         """Leave functions out."""
@@ -145,11 +177,13 @@ class _Way:
         """Merge pairs of functions as long as that is worth the parameters that it saves."""
         again = bool(doubles(model, self.samples.X))
         if again and self.result is None:  # what the model uses of its parameters is known once it is smoothed here
-            self.used = refitted(self.samples, model, progress=self._progress).n_effective or model.n_parameters
+            self.used = self._refitted(model).n_effective or model.n_parameters
         while again:
             again = False
             for l, i, j in doubles(model, self.samples.X):
-                candidate = refitted(self.samples, merged(model, l, i, j, self.samples.X), progress=self._progress)
+                if self.late:
+                    return model
+                candidate = self._refitted(merged(model, l, i, j, self.samples.X))
                 used = candidate.n_effective or candidate.decoupling.n_parameters
                 if self._score(candidate.decoupling, used) <= self._score(model, self.used):
                     pair = " and ".join(_symbol(model, l, k) for k in (i, j))

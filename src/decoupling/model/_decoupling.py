@@ -18,6 +18,7 @@ from .._support._finite import told
 from .._support._read_only import ReadOnlyArrays
 from .._support._shown import shown
 from ..bases import AbstractBasis
+from ._canonical import Visits, argument_scales, jacobian_shares, smallest_constants, value_scales
 from ._functions import Functions
 from ._names import as_names
 from ._paratuck import ParaTuck, check_chain
@@ -25,24 +26,10 @@ from ._paratuck import ParaTuck, check_chain
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-_TINY = 1e-100  # what is smaller is as good as 0: its inverse, and powers of that, would overflow
-_CONSTANT = 1e-14  # ranges of arguments below this share of their size are rounding
 _CENTRED = 1e-12  # middles of domains below this share of their half-widths are rounding
 _NEARER = 'take points nearer to the domains, or `with_outside("linear")`'
 _NOT_FINITE = f"`X` must be points at which the model is finite. Got points where it is not: {_NEARER}."
-_ROUNDING = 1e-12  # relative: what constants may change the outputs by when they are replaced by smaller ones
-
-
-@dataclass(frozen=True)
-class Visits:
-    """What the canonical form of a model depends on: per layer, the ranges of arguments, and sums over points of the
-    squares of slopes and of shares of the Jacobian."""
-
-    count: int
-    low: tuple[Float[ndarray, " _"], ...]
-    high: tuple[Float[ndarray, " _"], ...]
-    squares: tuple[Float[ndarray, " _"], ...]
-    shares: tuple[Float[ndarray, " _"], ...]
+_ROUNDING = 1e-12  # of its terms: a sum that is smaller is 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -288,55 +275,29 @@ class Decoupling(ReadOnlyArrays):
     def visits(self, X: Float[ndarray, "S m"]) -> Visits:
         """What the canonical form must know of the points, unchecked."""
         u = self.arguments(X)
-        G = [g.slopes(argument) for g, argument in zip(self.g, u, strict=True)]
-        shares = self._shares(G)
-        return Visits(
-            len(X),
-            tuple(argument.min(axis=0) for argument in u),
-            tuple(argument.max(axis=0) for argument in u),
-            tuple(np.sum(slopes**2, axis=0) for slopes in G),
-            tuple(share.sum(axis=0) for share in shares),
-        )
+        return Visits.of(self.W, u, [g.slopes(argument) for g, argument in zip(self.g, u, strict=True)])
 
     def canonical_for(self, visits: Visits) -> Decoupling:
         """The canonical form of a model without inner constants, net of trends, for points known by what they visit."""
         model = self
         for l in range(model.n_layers):
-            model = model._normalised(l, visits)
+            # Earlier layers keep their values, so that only the scale of this layer's own arguments has changed.
+            alpha = argument_scales(model.W[l], model.g[l], visits.low[l], visits.high[l])
+            model = model.scaled(l + 1, alpha, np.ones_like(alpha))
+            size = np.sqrt(visits.squares[l] / visits.count) / np.abs(alpha)
+            model = model.scaled(l + 1, np.ones_like(alpha), value_scales(model.g[l], size))
             if model.g[l].layer.shared is not None:  # whoever gave each function its own basis gave them an order too
-                model = model.permuted(l + 1, np.argsort(-np.sqrt(visits.shares[l] / visits.count), kind="stable"))
+                model = model.permuted(l + 1, visits.order(l))
         return model._with_smallest_constants()
-
-    def _normalised(self, l: int, visits: Visits) -> Decoupling:
-        """Arguments over a range of length 2 and slopes of root mean square 1, from what was visited before."""
-        W, functions = self.W[l], self.g[l]
-        low, high = visits.low[l], visits.high[l]
-        half = (high - low) / 2.0
-        # Earlier layers keep their values, so that only the scale of this layer's own arguments has changed.
-        sign = np.sign(W[np.arange(len(W)), np.argmax(np.abs(W), axis=1)])
-        sign = np.where((sign < 0.0) & functions.turns_around, -1.0, 1.0)
-        alive = half > np.maximum(_TINY, _CONSTANT * np.maximum(np.abs(low), np.abs(high)))
-        alpha = np.where(alive, sign / np.where(alive, half, 1.0), 1.0)
-        size = np.sqrt(visits.squares[l] / visits.count) / np.abs(alpha)
-        model = self.scaled(l + 1, alpha, np.ones_like(alpha))
-        C = model.g[l].C[:, 1:]
-        largest = np.sign(C[np.arange(len(C)), np.argmax(np.abs(C), axis=1)])
-        lives = (size > _TINY) & (largest != 0.0)  # coefficients may vanish where slopes are tiny
-        beta = np.where(lives, largest / np.where(lives, size, 1.0), 1.0)
-        return model.scaled(l + 1, np.ones_like(beta), beta)
 
     def _with_smallest_constants(self) -> Decoupling:
         W_L, last = self.W[-1], self.g[-1]
-        given = W_L @ last.constants
         C = last.C.copy()
         if self.offset is not None:
             C[:, 0] = 0.0
-            return self.with_parts(g=[*self.g[:-1], last.with_coefficients(C)], offset=self.offset + given)
-        size = np.linalg.norm(W_L, axis=1)  # outputs may have very different units
-        size = np.where(size > 0.0, size, 1.0)
-        C[:, 0] = np.linalg.lstsq(W_L / size[:, None], given / size, rcond=None)[0]
-        if np.any(np.abs(W_L @ C[:, 0] - given) > _ROUNDING * (np.abs(W_L) @ np.abs(last.constants))):
-            return self
+            offset = self.offset + W_L @ last.constants
+            return self.with_parts(g=[*self.g[:-1], last.with_coefficients(C)], offset=offset)
+        C[:, 0] = smallest_constants(W_L, last.constants)
         return self.with_parts(g=[*self.g[:-1], last.with_coefficients(C)])
 
     def permuted(self, layer: int, order: object) -> Decoupling:
@@ -386,22 +347,7 @@ class Decoupling(ReadOnlyArrays):
         return tuple(told("Shares of functions", share, _NEARER) for share in shares)
 
     def _importance(self, slopes: list[Float[ndarray, "S _"]]) -> tuple[Float[ndarray, " _"], ...]:
-        return tuple(np.sqrt(np.mean(share, axis=0)) for share in self._shares(slopes))
-
-    def _shares(self, slopes: list[Float[ndarray, "S _"]]) -> tuple[Float[ndarray, "S _"], ...]:
-        """Squares of the part of the Jacobian that goes through each function."""
-        S = len(slopes[0])
-        # W_0 = T Q with orthonormal rows of Q: T has rows of the same lengths, and far fewer columns where m is large.
-        T = np.linalg.qr(self.W[0].T).R.T
-        right = [np.broadcast_to(T, (S, *T.shape))]
-        for G, W in zip(slopes[:-1], self.W[1:-1], strict=True):
-            right.append(W @ (G[:, :, None] * right[-1]))
-        left = [np.broadcast_to(self.W[-1], (S, *self.W[-1].shape))]
-        for G, W in zip(slopes[:0:-1], self.W[-2:0:-1], strict=True):
-            left.insert(0, (left[0] * G[:, None, :]) @ W)
-        return tuple(
-            np.sum(A**2, axis=1) * G**2 * np.sum(B**2, axis=2) for A, G, B in zip(left, slopes, right, strict=True)
-        )
+        return tuple(np.sqrt(np.mean(share, axis=0)) for share in jacobian_shares(self.W, slopes))
 
     def cancellation(self, X: object) -> float:
         """How much larger single contributions are than the outputs that they add up to.
@@ -425,6 +371,7 @@ class Decoupling(ReadOnlyArrays):
         *,
         curves: Sequence[str] | None = None,
         tolerance: float | None = None,
+        max_seconds: float | None = None,
         progress: bool | Callable[..., None] = True,
     ) -> Any:
         r"""Name the internal functions: for each the simplest curve that the data cannot tell from it.
@@ -444,6 +391,8 @@ class Decoupling(ReadOnlyArrays):
         tolerance
             What a curve may be off by at single points whatever the samples say, as a share of the spread of the
             function: 0.002 by default, and 0.02 where there are points only.
+        max_seconds
+            After about so long no more kinds are tried; functions that were not reached have no name. None is no limit.
         progress
             As in `decouple`.
 
@@ -454,8 +403,8 @@ class Decoupling(ReadOnlyArrays):
 
         Notes
         -----
-        With a linear part and a single layer, straight lines belong to nobody: \|u\| and ReLU, saturation and dead zone
-        are then the same, and the first of each is named.
+        With a linear part and a single layer, straight lines can move between the functions and the linear part: \|u\|
+        and ReLU, saturation and dead zone are then the same, and the first of each is named.
 
         Examples
         --------
@@ -467,7 +416,7 @@ class Decoupling(ReadOnlyArrays):
         """
         from ..fit._recognise import recognise
 
-        return recognise(self, X, curves=curves, tolerance=tolerance, progress=progress)
+        return recognise(self, X, curves=curves, tolerance=tolerance, max_seconds=max_seconds, progress=progress)
 
     def ablation(
         self, samples: Any, *, max_seconds: float = 20.0, progress: bool | Callable[..., None] = True
@@ -499,6 +448,7 @@ class Decoupling(ReadOnlyArrays):
         curves: Mapping[tuple[int, int], str] | Sequence[str] | None = None,
         prune: bool = True,
         tolerance: float | None = None,
+        max_seconds: float | None = None,
         progress: bool | Callable[..., None] = True,
     ) -> Any:
         """Put curves that have names in place of functions, drop and merge functions, and refit the rest.
@@ -515,6 +465,9 @@ class Decoupling(ReadOnlyArrays):
             worth the parameters that it saves.
         tolerance
             As in `recognise`.
+        max_seconds
+            After about so long nothing more is tried, and the best so far is returned. None is no limit but one minute
+            for every fit.
         progress
             As in `decouple`.
 
@@ -535,7 +488,9 @@ class Decoupling(ReadOnlyArrays):
         """
         from ..fit._simplified import simplified
 
-        return simplified(self, X, curves=curves, prune=prune, tolerance=tolerance, progress=progress)
+        return simplified(
+            self, X, curves=curves, prune=prune, tolerance=tolerance, max_seconds=max_seconds, progress=progress
+        )
 
     # Files and screens
 

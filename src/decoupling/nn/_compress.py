@@ -188,7 +188,8 @@ def compress(
         What the functions do beyond the range of what they were fitted on: go on along their tangents ("linear"), keep
         the value at the end ("constant"), or go on by their formulas and explode ("extend").
     quantize
-        Bits to which weights and coefficients of the new layers are rounded at the end; `dc.nn.pack` stores them so.
+        Bits to which weights and coefficients of the new layers are rounded; `dc.nn.pack` stores them so. A layer that
+        `refine` trains last is trained as it will be stored; others are rounded at the end.
     baselines
         Others of the same size that are put in the place of the parts and told of in the report: some of "narrow",
         "pruned", "svd", "int8" and "int4". They are trained like ours where they are trained, which takes as long.

@@ -17,6 +17,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import conv2d
 
+from .._support._errors import InputError
 from ..bases._forms import Hinges, in_hinges, in_monic
 from ._algebra import horner_in_pieces
 from ._convolution import OnPatches
@@ -26,7 +27,7 @@ _FEW = 256  # samples up to which hinges are faster than a table
 _NARROW = 32  # outputs up to which a matrix for all hinges is
 
 
-def freeze(model: nn.Module) -> nn.Module:
+def freeze(model: Any) -> nn.Module:
     """A copy of a network in evaluation mode whose decoupled layers are made for use: faster, and not to be trained.
 
     Layers of bases that are neither polynomials nor in equal pieces stay as they are, and so do splines within
@@ -37,6 +38,8 @@ def freeze(model: nn.Module) -> nn.Module:
     >>> import decoupling as dc, torch  # doctest: +SKIP
     >>> fast = dc.nn.freeze(out.model)  # doctest: +SKIP
     """
+    if not isinstance(model, nn.Module):
+        raise InputError(f"`model` must be a torch.nn.Module. Got {type(model).__name__}.")
     if isinstance(model, DecoupledLayer | OnPatches):
         return _frozen(model)
     own = copy.deepcopy(model).eval()

@@ -16,7 +16,7 @@ from torch import Tensor
 from ._sample import chunks
 
 CHUNK = 8192
-_FEW = 2000  # inputs; below this all of a batch is recombined, above it a quarter
+FEW = 2000  # inputs; below this all of a batch is recombined, above it a quarter
 _EXCHANGED = 0.5  # largest share of the coordinates that comes from another input
 _SCALED = 0.3  # largest change of size
 _POOL = 60_000  # recombined inputs, or as many as fit ...
@@ -44,7 +44,7 @@ class Lessons:
         generator: torch.Generator,
     ) -> Lessons:
         """All of them; `ask` is the part, and `values` are what it gives at the inputs, where that is known."""
-        share = (1.0 if len(given) < _FEW else 0.25) if recombined is None else recombined
+        share = (1.0 if len(given) < FEW else 0.25) if recombined is None else recombined
         n_recombined = round(share * batch_size)
         count = min(_POOL, max(batch_size, _POOL_NUMBERS // given.shape[1])) if n_recombined else 0
         inputs = torch.cat([given, recombine(given, count, generator)])

@@ -32,7 +32,7 @@ from ._sample import as_inputs, check_finite, twin_of, values_of
 _STEPS = 6000
 _NEW_RANGE_EVERY = 50  # steps
 _SMALLER = 0.25  # of the rate, where training went astray
-_UNROUNDED = 0.4  # share of the training before numbers are rounded, where they are
+UNROUNDED = 0.4  # share of the training before numbers are rounded, where they are
 
 
 def refine(
@@ -103,7 +103,7 @@ def refine(
     _check_outputs(begun, known.shape[1], loss)
     distance, known = (divergence, known.log_softmax(1)) if loss == "kl" else (mse_loss, known)
 
-    rounding = round(_UNROUNDED * steps) if n_bits is not None else steps
+    rounding = round(UNROUNDED * steps) if n_bits is not None else steps
     limit = None if max_seconds is None else as_number("max_seconds", max_seconds, above=True)
 
     def draw() -> Tensor:

@@ -93,8 +93,9 @@ class Work:
             place_at = samples.X
         place = Place(part.carved, part.reach, place_at, self.outside, self.dtype, self.device)
         how = None if self.refine is None else dataclasses.replace(self.refine, loss=self.loss(part))
+        n_bits = self.n_bits if self.joint is None and self.fine_tune is None else None
         return RankSearch(
-            place, part, samples, self.degrees, self.basis, self.solver, self.score, how, fine_tune, self.watch
+            place, part, samples, self.degrees, self.basis, self.solver, self.score, how, fine_tune, self.watch, n_bits
         )
 
     def loss(self, part: Part) -> Loss:

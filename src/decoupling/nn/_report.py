@@ -186,7 +186,7 @@ class CompressionReport:
     def __str__(self) -> str:
         several = len(self.parts) > 1
         macs = "?" if self.multiply_adds[0] is None else f"{self.multiply_adds[0]:,}"
-        of, worst = ("the parts", ", worst part") if several else ("the part", "")
+        of, worst = ("the parts", ", worst") if several else ("the part", "")
         rows = [
             (
                 f"parameters of {of}",
@@ -200,7 +200,7 @@ class CompressionReport:
                 f"{1e3 * self.latency[0]:.3f} -> {1e3 * self.latency[1]:.3f} ms for a batch of {self.latency_batch}",
             ),
             (self.score_name, f"{self.score[0]:.4f} -> {self.score[1]:.4f} (drop {self.drop:.4f})"),
-            (f"relative error{worst}", f"{100 * self.relative_error:.3g} %"),
+            (f"relative error of {of}{worst}", f"{100 * self.relative_error:.3g} %"),
             (f"inner inputs out of range{worst}", f"{100 * self.outside:.2g} %"),
             ("measured on", f"{self.n_held_out:,} inputs held out" if self.n_held_out else "the inputs fitted to"),
             ("taken for", f"a {self.task.task}: {self.task.reason}"),

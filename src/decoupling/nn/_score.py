@@ -42,7 +42,7 @@ class Agreement:
 
     @property
     def name(self) -> str:
-        return "inputs that keep their class" if self.in_classes else "one minus the relative error"
+        return "inputs that keep their class" if self.in_classes else "1 - relative error of the outputs"
 
     def __call__(self, network: nn.Module) -> float:
         got, truth = outputs_on(network, self.inputs), self.outputs

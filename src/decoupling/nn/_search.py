@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from .._support._errors import DecouplingWarning, InputError
 from .._support._interrupts import INTERRUPTED
@@ -22,11 +22,13 @@ from ..solvers import AbstractSolver, Proj, TwoStage
 from ._distil import Distil
 from ._fine_tune import FineTune, train_with_labels
 from ._layer import DecoupledLayer
+from ._lessons import FEW, recombine
 from ._part import Part
 from ._place import Place
 from ._random_start import in_basis, random_layer
 from ._refine import refine as refine_layer
 from ._report import count_parameters
+from ._sample import values_of
 from ._score import InPlace, Score, rated
 
 _START = 20_000  # inputs from which a random start takes its ranges and its outputs
@@ -112,6 +114,8 @@ class RankSearch:
         By default the paper's two stages around PROJ, with the score of the network.
     refine
         How the layer is trained, and what it matches; None where it is not.
+    n_bits
+        Bits in which it is trained, where nothing else trains it afterwards.
     """
 
     place: Place
@@ -124,6 +128,7 @@ class RankSearch:
     refine: Distil | None
     fine_tune: FineTune | None
     watch: Watch
+    n_bits: int | None = None
 
     def run(self, ranks: tuple[int, ...], rng: np.random.Generator) -> Candidate:
         """One decoupling, trained as far as that is wanted, in its place."""
@@ -141,6 +146,7 @@ class RankSearch:
                 rate=self.refine.rate,
                 recombined=None if part.reach.exact else 0.0,
                 values=part.values,
+                n_bits=self.n_bits,
                 max_seconds=watch.seconds,
                 rng=rng,
                 progress=watch.stage("refining"),
@@ -157,8 +163,7 @@ class RankSearch:
         if self.samples is None:
             bases = self.bases(ranks)
             sizes = (self.part.points.shape[1], *ranks, self.part.values.shape[1])
-            some = torch.as_tensor(rng.permutation(len(self.part.points))[:_START])
-            X, F = self.part.points[some], self.part.values[some]
+            X, F = self._to_begin_with(rng)
             return random_layer(sizes, bases, X, F, self.place.outside, rng, self.place.dtype), None
         result = decouple(
             self.samples,
@@ -173,6 +178,17 @@ class RankSearch:
             warnings.warn(INTERRUPTED, DecouplingWarning, stacklevel=4)
         layer = self.place.layer(result.decoupling)
         return layer if self.basis is None else in_basis(layer, self.basis, self.place.dtype), result
+
+    def _to_begin_with(self, rng: np.random.Generator) -> tuple[Tensor, Tensor]:
+        """Some inputs and values; with few inputs others made of them, since least squares on few mean little."""
+        part = self.part
+        some = torch.as_tensor(rng.permutation(len(part.points))[:_START])
+        X, F = part.points[some], part.values[some]
+        if len(X) >= FEW or not part.reach.exact:
+            return X, F
+        made = recombine(X, FEW, torch.Generator().manual_seed(int(rng.integers(2**31))))
+        asked = made.to(next(part.function.parameters()))
+        return torch.cat([X, made]), torch.cat([F, values_of(part.function, asked).to(F)])
 
     def bases(self, ranks: tuple[int, ...]) -> list[AbstractBasis]:
         """One basis per layer."""

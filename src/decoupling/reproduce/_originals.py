@@ -33,8 +33,17 @@ class Size:
 
 
 @dataclass(frozen=True)
+class Training:
+    """How replacements are trained: inputs per step, our rate, and rates of others, the best of which counts."""
+
+    batch_size: int
+    rate: float
+    rates: tuple[float, ...]
+
+
+@dataclass(frozen=True)
 class Case:
-    """A network, where it is cut, and the sizes of what replaces the rest."""
+    """A network, where it is cut, the sizes of what replaces the rest, and how that is trained."""
 
     network: Callable[[], nn.Sequential]
     cut: int
@@ -42,6 +51,7 @@ class Case:
     epochs: int
     steps: int
     sizes: tuple[Size, ...]
+    training: Training
     in_classes: bool = True
 
 
@@ -75,19 +85,23 @@ def _dense(*dims: int) -> nn.Sequential:
     return nn.Sequential(*layers[:-1])
 
 
-def _convolutional() -> nn.Sequential:
+def _lenet() -> nn.Sequential:
+    """LeNet-5, with rectified units and the largest of each four."""
     return nn.Sequential(
         nn.Unflatten(1, (1, 28, 28)),
-        nn.Conv2d(1, 8, 5, stride=2),
+        nn.Conv2d(1, 6, 5, padding=2),
         nn.ReLU(),
-        nn.Conv2d(8, 16, 3, stride=2),
+        nn.MaxPool2d(2),
+        nn.Conv2d(6, 16, 5),
         nn.ReLU(),
+        nn.MaxPool2d(2),
         nn.Flatten(),
-        *_dense(400, 64, 10),
+        *_dense(400, 120, 84, 10),
     )
 
 
 BOTH = (200, 20_000)
+SMALL, LARGE = Training(512, 0.02, (1e-2, 3e-2, 8e-2)), Training(2048, 0.03, (3e-2, 8e-2, 2e-1))
 CASES = {
     "mnist": Case(
         partial(_dense, 784, 80, 60, 40, 10),
@@ -96,18 +110,27 @@ CASES = {
         15,
         3000,
         (Size(10, (9, 8), BOTH, (15, 5)), Size(4, (3, 7), (20_000,))),
+        SMALL,
     ),
     "fashion": Case(
         partial(_dense, 784, 512, 256, 128, 64, 10),
         2,
         partial(images, fashion_mnist),
         15,
-        2400,
-        (Size(12, (11, 14), BOTH, (18, 5)),),
+        2000,
+        (Size(12, (11, 26), BOTH, (18, 5)),),
+        LARGE,
     ),
-    "cnn": Case(_convolutional, 6, partial(images, fashion_mnist), 15, 2400, (Size(5, (5, 6), BOTH, (8, 5)),)),
+    "cnn": Case(_lenet, 8, partial(images, fashion_mnist), 15, 2000, (Size(11, (10, 24), BOTH, (17, 5)),), LARGE),
     "tabular": Case(
-        partial(_dense, 10, 64, 64, 1), 0, _friedman, 60, 2000, (Size(14, (8, 9), BOTH, (20, 6)),), in_classes=False
+        partial(_dense, 10, 64, 64, 1),
+        0,
+        _friedman,
+        60,
+        2000,
+        (Size(14, (8, 9), BOTH, (20, 6)),),
+        SMALL,
+        in_classes=False,
     ),
 }
 

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 from numpy import ndarray
 
 from .. import __version__
@@ -184,6 +185,7 @@ def regression_figure(table: RegressionTable) -> Figure:
                 axes.plot(scores, np.full(len(scores), row), "o", color=colour, alpha=0.5, markersize=4)
                 axes.plot(np.mean(scores), row, "|", color=colour, markersize=14, markeredgewidth=2)
             axes.set_title(data, fontsize=9)
+            axes.xaxis.set_major_locator(MaxNLocator(2))
             axes.set_xlabel("R²")
         panels[0].set_yticks(range(len(table.methods)), table.methods)
         panels[0].invert_yaxis()

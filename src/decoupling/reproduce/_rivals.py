@@ -21,16 +21,15 @@ from ..model._decoupling import Decoupling
 from ..nn import DecoupledLayer, sample
 from ..nn._baselines import chain_of, low_rank, pruned
 from ..nn._layer import layer_on
-from ..nn._lessons import recombine
+from ..nn._lessons import FEW, recombine
 from ..solvers import AbstractSolver, Proj, TwoStage, Zniyed
-from ._originals import DEGREE, Original, Size
+from ._originals import DEGREE, Original, Size, Training
 from ._stacked import divergences, squared_errors, trained_together
 
-RATES = (1e-2, 3e-2, 8e-2)
-BATCH = 512
-FEW, POOL = 2000, 60_000  # as in `refine`: all of a batch is recombined below, a quarter above
+POOL = 60_000  # as in `refine`: all of a batch is recombined where there are few inputs, a quarter otherwise
 STUDENTS = ("ReLU, one hidden layer", "ReLU, two", "GELU, one hidden layer", "GELU, two")
 OTHERS = ("pruned", "low rank")
+STUDENTS_IN_BITS = ("ReLU, fewer bits", "GELU, fewer bits")
 PAPER = ("Zniyed, as printed", "TS-PROJ, as printed")
 STOPPING: dict[str, Any] = {"min_steps": 15, "max_steps": 50, "patience": 20}
 
@@ -45,6 +44,7 @@ def rivals(
     at: Original,
     inputs: Sequence[Tensor],
     size: Size,
+    how: Training,
     steps: int,
     seed: int,
     report: Callable[[int], None] = lambda _: None,
@@ -60,31 +60,35 @@ def rivals(
         values = at.values(pools[-1])
         known.append(values.log_softmax(1) if at.in_classes else values)
         torch.manual_seed(seed + run)
-        begun.append([beginning(method, at, real, size) for _ in RATES])
+        begun.append([beginning(method, at, real, size) for _ in how.rates])
     trained = trained_together(
         begun,
-        [RATES] * len(inputs),
+        [how.rates] * len(inputs),
         torch.stack(pools),
         torch.stack(known),
         divergences if at.in_classes else squared_errors,
         n_real=len(inputs[0]) - kept,
         share=1.0 if few else 0.25,
         steps=steps,
-        batch_size=BATCH,
+        batch_size=how.batch_size,
         generator=torch.Generator().manual_seed(seed),
+        n_bits=size.packed[1] if method in STUDENTS_IN_BITS and size.packed is not None else None,
         report=report,
     )
     found = []
     for X, some in zip(inputs, trained, strict=True):
         judged = [at.distance(student, X[:kept]) for student in some]
         best = int(np.argmin([d if np.isfinite(d) else np.inf for d in judged]))
-        found.append((some[best], RATES[best]))
+        found.append((some[best], how.rates[best]))
     return found
 
 
 def beginning(method: str, at: Original, inputs: Tensor, size: Size) -> nn.Module:
     """A student of our size before it is trained; networks draw their numbers from torch's own generator."""
     budget = parameters_of(size, at.ends)
+    if method in STUDENTS_IN_BITS:
+        assert size.packed is not None
+        return _network((at.ends[0], size.packed[0], at.ends[1]), nn.ReLU if method.startswith("ReLU") else nn.GELU)
     if method in STUDENTS:
         kind = nn.ReLU if method.startswith("ReLU") else nn.GELU
         return _network(widths(at.ends, budget, size.two if method.endswith("two") else None), kind)

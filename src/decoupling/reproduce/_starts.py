@@ -138,7 +138,7 @@ def work(task: StartTask, folder: str) -> dict[str, Any]:
         basis = Monomial(3) if task.part == EXACT else None
         layer = begun(at, X, ranks, basis, rng, random=task.start == "random")
     start = time.process_time() - began
-    layer = refined(at, layer, X, task.steps, rng)
+    layer = refined(at, layer, X, CASES["mnist"].training, task.steps, rng)
     seconds = time.process_time() - began
     drop = at.score(at.part) - at.score(layer)
     return {"distance": at.distance(layer), "drop": drop, "seconds": seconds, "start_seconds": start}

@@ -28,23 +28,24 @@ from ..fit._decouple import decouple
 from ..nn import DecoupledLayer, freeze, pack, refine, sample
 from ..nn._baselines import quantized, quantized_bytes
 from ..nn._layer import layer_on
-from ..nn._lessons import recombine
+from ..nn._lessons import FEW, recombine
 from ..nn._packing import n_bytes, stored_bytes
 from ..nn._random_start import in_basis, random_layer
 from ..report._style import COLOURS, house_style, new_figure
 from ..solvers import Proj
-from ._originals import CASES, DEGREE, Original, Size, original, with_labels
-from ._rivals import FEW, OTHERS, PAPER, STOPPING, STUDENTS, as_printed, rivals
+from ._originals import CASES, DEGREE, Original, Size, Training, original, with_labels
+from ._rivals import OTHERS, PAPER, STOPPING, STUDENTS, STUDENTS_IN_BITS, as_printed, rivals
 from ._runs import run_all
 from ._writing import write_experiment
 
 OURS = ("ours", "ours, random start", "ours, splines", "ours, two layers")
 ROUNDED = ("ours, 8 bits", "ours, fewer bits", "original, 8 bits", "original, 4 bits")
 LABELLED = ("ours, with labels", "original, with labels")
-METHODS = (*PAPER, *OURS, *STUDENTS, *OTHERS, *ROUNDED, *LABELLED)
+METHODS = (*PAPER, *OURS, *STUDENTS, *OTHERS, *ROUNDED, *STUDENTS_IN_BITS, *LABELLED)
 ANY_INPUTS = ("original, 8 bits", "original, 4 bits", "original, with labels")
 SMALL = ("ours", "ours, random start", "ours, two layers", *STUDENTS, "pruned")  # of the sizes after the first
 QUICK = ("ours, random start", "GELU, one hidden layer", "pruned", "original, 8 bits", "ours, fewer bits")
+IN_FEW_BITS = ("ours, fewer bits", *STUDENTS_IN_BITS)
 _SAMPLES = 200
 _PASSES = 100  # of a timing
 
@@ -136,7 +137,7 @@ def run_students(
                     continue
                 if (method in ANY_INPUTS or method in LABELLED) and n_inputs != max(numbers):
                     continue
-                if method == "ours, fewer bits" and (size.packed is None or n_inputs != max(numbers)):
+                if method in IN_FEW_BITS and (size.packed is None or n_inputs != max(numbers)):
                     continue
                 some = 1 if method in ("original, 8 bits", "original, 4 bits") else n_runs
                 tasks.append(StudentTask(case, method, k, n_inputs, some, seed, count, epochs))
@@ -150,11 +151,16 @@ def run_students(
 def work(task: StudentTask, folder: str) -> dict[str, Any]:
     """Score, distance, size and time of one kind of replacement, for every draw."""
     at = original(task.case, folder, task.seed, task.epochs)
-    size = CASES[task.case].sizes[task.size]
+    size, how = CASES[task.case].sizes[task.size], CASES[task.case].training
     drawn = [draw(task.seed, run, at, task.n_inputs) for run in range(task.n_runs)]
     if task.method in (*STUDENTS, *OTHERS):
-        found = rivals(task.method, at, [X for X, _ in drawn], size, task.steps, task.seed)
+        found = rivals(task.method, at, [X for X, _ in drawn], size, how, task.steps, task.seed)
         return {"runs": [row(at, part, rate=rate) for part, rate in found]}
+    if task.method in STUDENTS_IN_BITS:
+        assert size.packed is not None
+        told = {"rank": size.packed[0], "n_bits": size.packed[1]}
+        found = rivals(task.method, at, [X for X, _ in drawn], size, how, task.steps, task.seed)
+        return {"runs": [row(at, p, stored=quantized_bytes(p, told["n_bits"]), rate=r) | told for p, r in found]}
     return {"runs": [_one(task, at, size, X, run, rng) for run, (X, rng) in enumerate(drawn)]}
 
 
@@ -184,7 +190,7 @@ def _one(task: StudentTask, at: Original, size: Size, X: Tensor, run: int, rng: 
         ranks, stored_bits = size.packed[:1], size.packed[1]
     random = method in ("ours, random start", "ours, two layers")
     layer = begun(at, X, ranks, basis, rng, random=random)
-    layer = refined(at, layer, X, task.steps, rng, stored_bits)
+    layer = refined(at, layer, X, CASES[task.case].training, task.steps, rng, stored_bits)
     if stored_bits is not None:
         return row(at, layer, stored=n_bytes(pack(layer, stored_bits))) | {"rank": ranks[0], "n_bits": stored_bits}
     return row(at, with_labels(layer, at, run) if method == "ours, with labels" else layer)
@@ -223,13 +229,30 @@ def begun(
 
 
 def refined(
-    at: Original, layer: DecoupledLayer, X: Tensor, steps: int, rng: np.random.Generator, n_bits: int | None = None
+    at: Original,
+    layer: DecoupledLayer,
+    X: Tensor,
+    how: Training,
+    steps: int,
+    rng: np.random.Generator,
+    n_bits: int | None = None,
 ) -> DecoupledLayer:
     """Our layer after training without labels; as it was, where that makes it worse."""
     loss = "kl" if at.in_classes else "squared"
     with warnings.catch_warnings():  # that it went astray, which its distance tells as well
         warnings.simplefilter("ignore", DecouplingWarning)
-        return refine(layer, at.part, X, loss=loss, max_steps=steps, n_bits=n_bits, rng=rng, progress=False)
+        return refine(
+            layer,
+            at.part,
+            X,
+            loss=loss,
+            max_steps=steps,
+            batch_size=how.batch_size,
+            rate=how.rate,
+            n_bits=n_bits,
+            rng=rng,
+            progress=False,
+        )
 
 
 def row(at: Original, part: nn.Module, *, stored: int | None = None, rate: float | None = None) -> dict[str, Any]:
@@ -293,7 +316,7 @@ def _line(table: StudentTable, cell: Cell) -> str:
     times = 1e6 * np.median([run["latency"] for run in cell.runs], axis=0)
     name = cell.method
     if "n_bits" in first:
-        name = f"ours, r = {first['rank']} in {first['n_bits']} bits"
+        name = f"{cell.method.split(',')[0]}, r = {first['rank']} in {first['n_bits']} bits"
     spread = f" ({np.min(drops):.2f} to {np.max(drops):.2f})" if len(drops) > 1 else ""
     far = f" (to {np.max(distances):.2g})" if len(distances) > 1 else ""
     return (

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from numpy import ndarray
 
-from ..model._decoupling import Decoupling, Visits
+from ..model._canonical import Visits
+from ..model._decoupling import Decoupling
 from ._data import Join, Portion
 from ._samples import Samples
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from numpy import ndarray
 
 from .._support._clock import now
 from .._support._errors import SolverError
+from .._support._time_limit import deadline_after
 from ..model._decoupling import Decoupling
 from ..model._functions import Functions
 from ._abstract import History, ProgressCallback, Solution, StartRow
@@ -80,7 +80,7 @@ def run_starts(
     iterate is the last one with finite residuals.
     """
     began = time.perf_counter()
-    deadline = math.inf if stopping.max_seconds is None else now() + stopping.max_seconds
+    deadline = deadline_after(stopping.max_seconds)
     B = start.W[0].shape[0]
     active, state = np.arange(B), start
     kept = _blank(start)

@@ -8,6 +8,7 @@ the same minimum, or the budget of starts or seconds is used up.
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -35,6 +36,7 @@ from ._work_size import starts_within
 
 GIVEN = "the given start"
 _HALVINGS = (10, 20, 40, 80)  # steps after which the worse half of a batch is dropped (docs/strategies.md)
+_OF_FEW, _EARLIER = 8, (5, 10, 20, 40)  # up to so many starts: who asks for few is in a hurry
 _SMOOTHED = 2  # minima that are given the smoothing that the data ask for ...
 _COMPARED, _FEW_PHASES = 4, 3  # ... and those of a search with fewer functions, of which the best ones go on
 # A penalised cost tells early which starts are worth their steps; so there can be more of them.
@@ -45,14 +47,18 @@ _HALF, _ALIKE = 0.5, 1e-3  # on a pilot a batch ends when this share of it has t
 _NEARLY = 1e-9  # a cost from which a start may be exact
 _SHARP = 1e-10  # damping of steps that begin next to an exact model
 _NOISY = 1e-6  # a cost that noise or a missing function explains
-_POLISHING = 0.3  # how much longer that may take, as a share of `max_seconds`
+# Shares of `max_seconds` after which no descent, and no polishing, goes on: alone, before a ridge or smoothing is
+# chosen, and on a pilot, before passes over all samples.
+_ALONE, _BEFORE_MORE, _ON_PILOT = (0.85, 1.0), (0.65, 0.75), (0.4, 0.5)
 _CANDIDATES = 4  # candidates that are tried where finding them takes luck ...
-_PEELING = 0.8  # ... and the share of `max_seconds` for it
+_PEELING = 0.8  # ... and the share of the time for descents that this may take
+_LEAST_STEPS = 15  # of a batch, within the time that is left: fewer starts run side by side where it is short
 # Agreement of starts counts from so many on, times 4 for every further layer: the deeper the model, the smaller the
 # share of starts that find the best minimum, and a poor one may be found three times before it.
 _LEAST_STARTS = 32
 _AGREEING = 3  # starts that must reach the same minimum ...
 _AGREEMENT = 1e-6  # ... up to this relative difference
+_TICK = 1e-9  # seconds
 
 
 @dataclass(frozen=True)
@@ -96,6 +102,8 @@ class Search:
         self.options, self.equations = options, equations
         self.n_starts, self.rng, self.progress = n_starts, rng, progress
         self.began = now()
+        shares = _ON_PILOT if options.of_pilot else _BEFORE_MORE if options.ridge_follows else _ALONE
+        self.descend_for, self.polish_for = (share * options.max_seconds for share in shares)
         self.problem, self.L = equations.problem, len(equations.problem.layers)
         larger = 1 if equations.penalty is None else _LARGER
         problem = equations.problem
@@ -137,7 +145,7 @@ class Search:
         """Whether another batch is worth its time."""
         if not self.table:
             return True
-        out_of_time = now() - self.began > self.options.max_seconds
+        out_of_time = self.seconds > self.descend_for
         if self.interrupted or out_of_time or len(self.table) >= self.n_starts or self.found:
             return False
         least = _LEAST_STARTS * 4 ** (self.L - 1)
@@ -163,7 +171,7 @@ class Search:
         data = Sampled.of(self.equations.eliminated.rows)
         if self.problem.linear and data.J is not None:
             data = dataclasses.replace(data, J=data.J - data.J.mean(axis=0))  # A is the same in all slices
-        deadline = self.began + _PEELING * self.options.max_seconds
+        deadline = self.began + _PEELING * self.descend_for
         names = [name for name in ways(data, self.problem.layers) for _ in range(_CANDIDATES if name == PEELING else 1)]
         for name in names[: self.n_starts]:
             budget = Budget(deadline, self._report(name, len(self.table)))
@@ -187,6 +195,19 @@ class Search:
 
     # Random starts
 
+    def suit_time(self) -> None:
+        """Run fewer starts side by side where all of them together would not get far in the time that is left."""
+        if self.batch_size == 1 or not self.eliminates:
+            return
+        before = copy.deepcopy(self.rng.bit_generator.state)
+        inner = self.equations.core.enter(self.drawn(1, 0)[: 2 * self.L - 1])
+        self.rng.bit_generator.state = before
+        began = now()
+        with np.errstate(all="ignore"):
+            self.equations.eliminated.linearise(inner)
+        spent = max(now() - began, _TICK)
+        self.batch_size = max(1, min(self.batch_size, int((self.descend_for - self.seconds) / (_LEAST_STEPS * spent))))
+
     def run_batch(self) -> None:
         first = len(self.table)
         self.descend_from(self.drawn(min(self.batch_size, self.n_starts - first), first))
@@ -196,7 +217,7 @@ class Search:
         first, size = len(self.table), len(theta[0])
         stage = f"starts {first + 1} to {first + size}"
         if self.eliminates:
-            halvings = _HALVINGS if self.equations.penalty is None else _SOON
+            halvings = _SOON if self.equations.penalty is not None else _EARLIER if size <= _OF_FEW else _HALVINGS
             inner = self.equations.core.enter(theta[: 2 * self.L - 1])
             descent = self._descend(inner, stage, halvings if size > _POLISHED else ())
             best = np.argsort(descent.cost, kind="stable")[:_POLISHED]
@@ -259,7 +280,7 @@ class Search:
             inner,
             max_steps=self.options.max_steps,
             exact=self.equations.floor,
-            deadline=self.began + self.options.max_seconds,
+            deadline=self.began + self.descend_for,
             halve_at=halvings,
             observe=self._undecided if self.options.of_pilot else goes_on,
             progress=self._report(stage, len(self.table)),
@@ -284,7 +305,7 @@ class Search:
             exact=equations.floor,
             settles_at=_SETTLED,
             to_rounding=True,
-            deadline=self.began + (1.0 + _POLISHING) * self.options.max_seconds,
+            deadline=self.began + self.polish_for,
             progress=self._report(name or f"polishing starts {first + 1} to {len(self.table)}", first),
         )
         if polished.cost.min() > equations.floor:
@@ -335,7 +356,7 @@ class Search:
             max_steps=self.options.polish_steps,
             exact=equations.floor,
             to_rounding=True,
-            deadline=self.began + (1.0 + _POLISHING) * self.options.max_seconds,
+            deadline=self.began + self.polish_for,
             progress=self._report("polishing to rounding", len(self.table)),
         )
         for whole, better in zip(descent.theta, one.theta, strict=True):
@@ -416,7 +437,7 @@ class Search:
         options: dict[str, Any] = {
             "chosen": chosen,
             "follows": self.options.lam_follows,
-            "deadline": self.began + (1.0 + _POLISHING) * self.options.max_seconds,
+            "deadline": self.began + self.options.max_seconds,
             "progress": self._report("smoothing", len(self.table)),
         }
         count, phases = (_SMOOTHED, PHASES) if wanted is None else (_COMPARED, _FEW_PHASES)

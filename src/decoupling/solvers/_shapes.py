@@ -17,6 +17,7 @@ import numpy as np
 from jaxtyping import Bool, Float
 from numpy import ndarray
 
+from .._support._clock import now
 from ..bases import LayerBasis
 from ..bases._abstract import SYMMETRIES
 from ..model._decoupling import Decoupling
@@ -34,7 +35,7 @@ _DAMPING, _LEAST_DAMPING, _MOST_DAMPING = 1e-3, 1e-9, 1e9
 _LESS, _MORE = 0.3, 5.0
 _STIFF = 1e3  # of the largest curvature
 _SETTLED = 1e-7  # relative decrease of the cost below which a phase ends
-_NOTICEABLE = 1.5  # times the error without shapes: the samples speak against them
+_NOTICEABLE = 1.5  # times the error without shapes: the samples contradict them
 
 
 @dataclass(frozen=True)
@@ -47,11 +48,19 @@ class Shaped:
 
 
 def with_shapes(
-    problem: Problem, model: Decoupling, shapes: Shapes, *, lam: float, smooths: bool, progress: Callable[..., None]
+    problem: Problem,
+    model: Decoupling,
+    shapes: Shapes,
+    *,
+    lam: float,
+    smooths: bool,
+    deadline: float,
+    progress: Callable[..., None],
 ) -> Shaped:
     """The best model near `model` whose functions have the shapes, smoothed as VarPro does where `smooths`.
 
-    Where functions of a layer share a basis they have no order of their own, and are matched with the shapes.
+    Where functions of a layer share a basis they have no order of their own, and are matched with the shapes. After
+    `deadline`, a time of `now`, no further step is taken; the shapes are kept all the same.
     """
     penalty = Penalty.of(problem.layers, FIRST_WEIGHT, everything=False) if smooths else None
     equations = Equations(problem, lam=lam, ridge=0.0, fixed={}, penalty=penalty)
@@ -66,7 +75,8 @@ def with_shapes(
         theta = _brought_there(equations, theta, l, spaces[l])
     n_effective = None
     if equations.small:
-        theta, n_effective = _descended(equations, theta, spaces, _with_middles(problem.layers, shapes), progress)
+        unknowns = _with_middles(problem.layers, shapes)
+        theta, n_effective = _descended(equations, theta, spaces, unknowns, deadline, progress)
     after = _misfit(equations, theta)
     answer = _raised(_linear_outside(equations.model(theta, on_range=False), shapes), shapes)
     return Shaped(answer, n_effective if smooths else None, _note(before, after))
@@ -82,7 +92,7 @@ def _note(before: float, after: float) -> str:
     said = f"The shapes that were asked for change the relative error from {100 * before:.3g} to {100 * after:.3g} %"
     if after <= _NOTICEABLE * before or after <= 1e-6:
         return said + "."
-    return said + ": the samples speak against them. Ask for fewer, or for shapes of other functions."
+    return said + ": the samples contradict them. Ask for fewer, or for shapes of other functions."
 
 
 # Function by function
@@ -163,6 +173,7 @@ def _descended(
     theta: Parameters,
     spaces: tuple[tuple[tuple[ndarray, ndarray] | None, ...], ...],
     unknowns: Unknowns,
+    deadline: float,
     progress: Callable[..., None],
 ) -> tuple[Parameters, float]:
     """Projected Gauss-Newton steps, in phases with new weights of roughness where there is a penalty."""
@@ -191,7 +202,7 @@ def _descended(
                 break
             gain = 1.0 - float(better[1][0] / cost[0])
             theta, cost, at, s = better
-            if gain < _SETTLED:
+            if gain < _SETTLED or now() > deadline:
                 break
         if penalty is not None:
             plain_cost, plain = dataclasses.replace(complete, penalty=None).linearise(theta)
@@ -199,6 +210,8 @@ def _descended(
             misfit, count = float(plain_cost[0]), equations.rows.n_numbers
             improved, used = penalty.improved(at.M[0], plain.M[0], misfit, count, theta, complete.unknowns)
             penalty = improved
+        if now() > deadline:
+            break
     return _exactly(theta, spaces), used
 
 

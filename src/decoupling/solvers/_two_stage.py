@@ -14,7 +14,7 @@ from .._support._clock import now
 from .._support._errors import InputError, SolverError
 from .._support._interrupts import INTERRUPTED
 from .._support._shown import shown
-from .._support._time_limit import OUT_OF_TIME
+from .._support._time_limit import OUT_OF_TIME, deadline_after
 from ..bases import LayerBasis
 from ..model._decoupling import Decoupling
 from ..samples._samples import Samples
@@ -127,7 +127,7 @@ class TwoStage(AbstractSolver):
         loss = self.loss or _sum_of_errors(problem.validation or problem.samples)
         lam, best, best_loss = self.lam, None, math.inf
         tried: list[tuple[Solution, float]] = []
-        deadline = math.inf if self.max_seconds is None else now() + self.max_seconds
+        deadline = deadline_after(self.max_seconds)
         while len(tried) < self.max_runs and (best is None or now() < deadline):
             child = np.random.default_rng(rng.integers(2**63))
 

@@ -6,7 +6,6 @@ This is what decoupling adds functions to: the diagonals G are free here, a row 
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -18,6 +17,7 @@ from numpy import ndarray
 from .._support._checks import as_array, as_count, as_counts, as_generator, as_number
 from .._support._clock import now
 from .._support._errors import InputError
+from .._support._time_limit import deadline_after
 from ..bases._abstract import MOST_FUNCTIONS
 from ..model._paratuck import ParaTuck
 from ._algebraic import cpd_directions
@@ -123,7 +123,7 @@ def paratuck(
     as_count("n_starts", n_starts, most=MOST_STARTS)
     as_count("max_steps", max_steps)
     as_number("rtol", rtol)
-    deadline = math.inf if max_seconds is None else now() + as_number("max_seconds", max_seconds, above=True)
+    deadline = deadline_after(max_seconds)
     if not np.any(tensor):
         raise InputError("`J` must not be 0 everywhere: it has no factors to find.")
     generator = as_generator(rng)

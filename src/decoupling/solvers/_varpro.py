@@ -38,7 +38,6 @@ from ._work_size import start_bytes
 
 # Samples in memory are searched all at once up to so many times a pilot, and up to so many numbers.
 _MANY_TIMES, _MANY = 8, 40_000
-_RIDGED = 0.5  # how much longer the choice of a ridge may take, as a share of `max_seconds`
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,8 +62,9 @@ class VarPro(AbstractWeightedSolver):
     batch_size
         Starts that are run side by side.
     max_seconds
-        The search ends after about so long. A result that was cut off by it depends on the speed of the machine. With
-        a pilot it limits the search there; passes over all samples are limited by `polish_steps`.
+        All of it ends after about so long: two thirds are for the search, the rest for polishing and for the choice of
+        a ridge or of smoothing. A result that was cut off by it depends on the speed of the machine. With a pilot, half
+        is for the search there; passes over all samples are limited by `polish_steps`.
     pilot
         How many samples are searched. With "auto" all are, unless they are stored or there are many more than a search
         needs; then some are drawn at random, and what they lead to is refined by Gauss-Newton steps over all. The
@@ -316,7 +316,7 @@ class VarPro(AbstractWeightedSolver):
         nothing = float(np.sum(search.equations.rows.Y**2))
         allowed = allowed_misfit(cost, n_numbers, n_parameters, nothing)
         for ridge in ridges(cost, n_numbers):
-            left = (1.0 + _RIDGED) * self.max_seconds - search.seconds
+            left = self.max_seconds - search.seconds
             if left <= 0.0:
                 note = "There was no time left to choose a ridge: raise `max_seconds`."
                 return dataclasses.replace(plain, notes=(*plain.notes, note))

@@ -35,6 +35,7 @@ class Batch:
 def run_batches(search: Search) -> None:
     """Batches while they are worth their time: the first one here, then as many at a time as there are others."""
     if search.go_on():
+        search.suit_time()
         search.run_batch()
     while search.go_on():
         count = n_at_once()

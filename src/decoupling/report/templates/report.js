@@ -10,7 +10,8 @@
   const shown = (value, digits = 4) => {
     if (!Number.isFinite(value)) return "no number";
     const size = Math.abs(value);
-    const short = size !== 0 && (size < 1e-3 || size >= 1e6) ? value.toExponential(digits - 1) : value.toPrecision(digits);
+    const plain = () => String(size >= 10 ** digits ? Math.round(value) : Number(value.toPrecision(digits)));
+    const short = size !== 0 && (size < 1e-3 || size >= 1e6) ? value.toExponential(digits - 1) : plain();
     const [mantissa, power] = short.split("e");
     return String(Number(mantissa)).replace("-", "\u2212") + (power ? `\u00b710${raised(power.replace("+", ""))}` : "");
   };
