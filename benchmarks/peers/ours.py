@@ -27,9 +27,9 @@ MODELS = {
 NOTE = (
     "State-space models are those of `decouple reproduce benchmarks`, medians over its seeds, read from its file; "
     "their sizes were chosen by held-back training data. The one that is not causal takes two steps per sample on "
-    "inputs that are interpolated with limited bandwidth. `PolynomialNARX(n_u=1, n_y=3, degree=3)` is the reference on the Silverbox. "
-    "`decouple(r)` and `refine(*train)` have their default settings; refining fits three quarters of the training "
-    "record and stops by the last. The time of a model includes that of those it comes from."
+    "inputs that are interpolated with limited bandwidth. `PolynomialNARX(n_u=1, n_y=3, degree=3)` is the reference on "
+    "the Silverbox. `decouple(r)` and `refine(*train)` have their default settings; refining fits three quarters of "
+    "the training record and stops by the last. The time of a model includes that of those it comes from."
 )
 
 

@@ -42,6 +42,8 @@ def test_the_page_quotes_the_tables_and_the_choice():
         for words in ("2 states: tanh, tanh", "3 states: tanh")
     ]
     assert page.says("by {} V to {} for three states and a single tanh", *tanks)
+    assert page.says("the causal model has {} mV and misses", *case_of("Wiener-Hammerstein")["median"])
+    assert page.says("it has {} mV, and looks ahead", *case_of("Wiener-Hammerstein, oversampled")["median"])
     emps = held_back("EMPS", "3 states: state-tanh, state-tanh; no feedthrough; integrating")
     lowest, middle, highest = sorted(run["error"] for run in emps["runs"] if run["fold"] == 0)
     assert page.says("with {} mm for two seeds of three and {} for the other", lowest, highest)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -177,16 +178,18 @@ def _state_space(
     assert y is not None  # columns of outputs were named
     lists = _TRIED if functions is None else (functions,)
     reasons = []
-    if fit["max_seconds"] is not None:  # shared among all that is done
-        fit = fit | {"max_seconds": fit["max_seconds"] / (len(lists) + (states is None))}
+    limit, began = fit["max_seconds"], time.monotonic()
     if states is None:
-        trial = {name: fit[name] for name in ("max_seconds", "rng", "progress")}
+        trial = {name: fit[name] for name in ("rng", "progress")}
+        trial["max_seconds"] = None if limit is None else limit / (len(lists) + 1)
         suggestion = suggest(u, y, functions=[_basis(name) for name in lists[0]], **trial)
         states = suggestion.chosen.n_states
         reasons.append(suggestion.reason)
         most = max(1, suggestion.chosen.n_functions)
         lists = tuple(dict.fromkeys(names[:most] for names in lists))
     bases = {",".join(names): [_basis(name) for name in names] for names in lists}
+    if limit is not None:  # what is left is shared among the lists
+        fit = fit | {"max_seconds": max(1e-3, limit - (time.monotonic() - began)) / len(lists)}
     model, reason = fit_with_best_functions(u, y, states, bases, options=options, **fit)
     reasons += [reason] if len(bases) > 1 else []
     model = model.with_names(record.inputs, record.outputs)
@@ -223,8 +226,10 @@ def _narx(
 
     u, y = record.X, record.F
     assert y is not None  # columns of outputs were named
-    model = PolynomialNARX(n_u=1, n_y=2).fit(u, y).decouple(rank, rng=seed, progress=not quiet)
-    model = model.refine(u, y, max_seconds=max_seconds, progress=not quiet)
+    began, half = time.monotonic(), None if max_seconds is None else max_seconds / 2
+    model = PolynomialNARX(n_u=1, n_y=2).fit(u, y).decouple(rank, rng=seed, max_seconds=half, progress=not quiet)
+    left = None if max_seconds is None else max(1e-3, max_seconds - (time.monotonic() - began))
+    model = model.refine(u, y, max_seconds=left, progress=not quiet)
     if model_path is not None:
         model.save(model_path)
     if report_path is not None:

@@ -68,9 +68,7 @@ CASES: dict[str, Case] = {
     "Silverbox, oversampled": Case(
         "Silverbox, oversampled", Candidate(2, "cubic, state-tanh, state-tanh", oversample=2), (0.215, 0.27, 0.21)
     ),
-    "Cascaded tanks": Case(
-        "Cascaded tanks", Candidate(2, "tanh, tanh", feedthrough=False, n_starts=30), (0.26,)
-    ),
+    "Cascaded tanks": Case("Cascaded tanks", Candidate(2, "tanh, tanh", feedthrough=False, n_starts=30), (0.26,)),
     "Wiener-Hammerstein": Case(
         "Wiener-Hammerstein", Candidate(6, "spline-20", feedback=False, n_starts=3, max_steps=400), (0.26,)
     ),
