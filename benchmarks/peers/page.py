@@ -100,7 +100,8 @@ def _counts(row: Row) -> str:
 
 
 EXPLANATION = (
-    "Sizes of models, ours and others', were chosen with test errors in view, so small differences mean little. "
+    "Sizes of our state-space models were chosen by held-back training data; "
+    "those of others in part with test errors in view and in part not at all. So small differences mean little. "
     "Polynomials fitted one step ahead, by us or with terms chosen by FROLS, end at nearly the same error; models "
     "fitted to the free run are about twice as good. The packages have other aims beside the error of a free run: "
     "SysIdentPy finds terms that can be read, jax-sysid has observers and constraints, freq-statespace works from "

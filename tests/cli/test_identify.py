@@ -78,7 +78,7 @@ def test_a_narx_model_is_identified_simulated_and_shown(record, tmp_path):
     out = call("identify", record, "--input", "u", "--output", "y", "--narx", "--model", model, "--report", page)
     assert out.exit_code == 0, out.output
     text = page.read_text(encoding="utf-8")
-    assert "a linear model with 1 past inputs and 2 past outputs" in text
+    assert "a linear model with 1 past input and 2 past outputs" in text
     assert "Poles of the linear part" in text
     columns = ("--input", "u", "--output", "y")
     out = call("simulate", model, record, *columns, "--to", tmp_path / "out.csv", "--report", run)
@@ -92,6 +92,87 @@ def test_a_narx_model_is_identified_simulated_and_shown(record, tmp_path):
     out = call("simulate", model, record, "--output", "y")  # another column might be called u by chance
     assert out.exit_code == 2
     assert "does not keep the names" in out.output
+
+
+def test_held_back_data_choose_the_functions_that_nobody_names(record):
+    rows = np.loadtxt(record, delimiter=",", skiprows=1)
+    rows[:, 1] += 0.01 * np.random.default_rng(1).standard_normal(len(rows))
+    np.savetxt(record, rows, delimiter=",", header="u,y", comments="")
+    out = call("identify", record, "--input", "u", "--output", "y", "--states", 1, "--n-starts", 1, "--json", "--quiet")
+    assert out.exit_code == 0, out.output
+    reason = json.loads(out.output)["reason"]
+    assert reason.startswith("Functions: cubic; ") and "% with cubic,state-tanh" in reason
+
+
+SMALL = ("--states", 1, "--functions", "cubic", "--n-starts", 1, "--quiet")
+
+
+def test_a_file_without_names_is_found_again_by_the_numbers_of_its_columns(record, tmp_path):
+    table, model = tmp_path / "bare.csv", tmp_path / "m.safetensors"
+    table.write_text("".join(record.read_text().splitlines(keepends=True)[1:]))
+    out = call("identify", table, "--input", 1, "--output", 2, *SMALL, "--model", model)
+    assert out.exit_code == 0, out.output
+    for columns in ((), ("--output", "c2"), ("--input", "1", "--output", "2")):
+        out = call("simulate", model, table, *columns, "--to", tmp_path / "out.csv")
+        assert out.exit_code == 0, out.output
+    out = call("simulate", model, table, "--output", "c3")
+    assert out.exit_code != 0
+    assert "must name columns" in str(out.exception)
+
+
+@pytest.mark.parametrize("ending", ["npz", "mat"])
+def test_inputs_alone_are_read_from_files_of_arrays(record, ending, tmp_path):
+    from scipy.io import savemat
+
+    u, y = np.loadtxt(record, delimiter=",", skiprows=1).T
+    table, model = tmp_path / f"record.{ending}", tmp_path / "m.safetensors"
+    np.savez(table, u=u, y=y) if ending == "npz" else savemat(table, {"u": u, "y": y})
+    out = call("identify", table, "--input", "u", "--output", "y", *SMALL, "--model", model)
+    assert out.exit_code == 0, out.output
+    out = call("simulate", model, table)
+    assert out.exit_code == 0, out.output
+    assert len(out.output.splitlines()) == 301
+
+
+def test_inputs_alone_are_the_columns_of_stored_samples(record, tmp_path):
+    u, y = np.loadtxt(record, delimiter=",", skiprows=1).T
+    table, model = tmp_path / "samples.npz", tmp_path / "m.safetensors"
+    np.savez(table, X=u[:, None], F=y[:, None])
+    assert call("identify", table, "--input", "valve", "--output", "y", *SMALL, "--model", model).exit_code == 0
+    assert call("simulate", model, table).output == call("simulate", model, record, "--input", "u").output
+    (tmp_path / "notes.pdf").write_text("no table")
+    assert "It is none" in str(call("simulate", model, tmp_path / "notes.pdf").exception)
+
+
+def test_a_gap_in_a_record_is_to_be_filled_or_cut(record, tmp_path):
+    model, lines = tmp_path / "m.safetensors", record.read_text().splitlines()
+    assert call("identify", record, "--input", "u", "--output", "y", *SMALL, "--model", model).exit_code == 0
+    lines[7] = "," + lines[7].split(",")[1]
+    record.write_text("\n".join(lines))
+    for out in (call("identify", record, "--input", "u", "--output", "y"), call("simulate", model, record)):
+        assert out.exit_code != 0
+        assert "line 8" in str(out.exception) and "fill the gap, or cut the record there" in str(out.exception)
+
+
+def test_the_page_of_a_run_begins_with_as_many_outputs_as_asked(record, tmp_path):
+    model, page = tmp_path / "m.safetensors", tmp_path / "page.html"
+    columns = ("--input", "u", "--output", "y")
+    assert call("identify", record, *columns, *SMALL, "--model", model).exit_code == 0
+    out = call("simulate", model, record, *columns, "--n-init", 20, "--report", page)
+    assert out.exit_code == 0, out.output
+    assert "found from the first 20 outputs" in page.read_text(encoding="utf-8")
+    out = call("simulate", model, record, *columns, "--n-init", 299, "--report", page)
+    assert "`n_init` must leave outputs to score" in str(out.exception)
+
+
+def test_a_matlab_function_has_the_name_of_its_file(record, tmp_path):
+    model = tmp_path / "my-model.safetensors"
+    assert call("identify", record, "--input", "u", "--output", "y", *SMALL, "--model", model).exit_code == 0
+    assert call("export", model, "--to", "matlab").exit_code == 0
+    assert "function [state, y] = my_model(state, u)" in (tmp_path / "my_model.m").read_text()
+    out = call("export", model, "--to", "matlab", "--file", tmp_path / "my-pump.m")
+    assert out.exit_code == 2
+    assert "must have the name of a function" in out.output
 
 
 def test_outputs_that_a_model_is_given_are_not_scored(record, tmp_path):

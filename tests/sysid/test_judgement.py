@@ -41,7 +41,7 @@ def test_residuals_of_noise_pass_and_those_of_missing_dynamics_fail():
     found = dc.sysid.residual_tests(u, traced)
     assert not found.is_independent
     assert int(np.argmax(np.abs(found.cross[:, 0, 0]))) == 3
-    assert "traces of the input" in found.in_words()
+    assert "a linear correlation with the input" in found.in_words()
     with pytest.raises(dc.InputError, match="more than twice"):
         dc.sysid.residual_tests(u[:20], e[:20])
 

@@ -85,3 +85,13 @@ def test_a_narx_model_has_a_linear_bypass_and_a_tanh():
     assert refined.decoupling.linear is not None
     for some in (model, refined):
         assert np.sqrt(np.mean((some.simulate(u, y[:2]) - y) ** 2)) < 0.02 * y.std()
+
+
+def test_polynomial_models_end_in_time(record):
+    with pytest.warns(dc.DecouplingWarning, match="max_seconds"):
+        pnlss = dc.sysid.PolynomialStateSpace(2).fit(*record, max_seconds=1e-6, progress=False)
+    assert np.isfinite(pnlss.simulate(*record)).all()
+    narx = dc.sysid.PolynomialNARX(n_u=1, n_y=2, degree=3).fit(*record)
+    for model in (pnlss, narx):
+        with pytest.raises(dc.InputError, match="`max_seconds` must be"):
+            model.decouple(1, n_samples=60, max_seconds=-1.0, progress=False)

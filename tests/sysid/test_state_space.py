@@ -278,8 +278,22 @@ def test_channels_have_names_in_formulas_and_files(fitted, tmp_path):
     named.save(tmp_path / "m.safetensors")
     assert "valve" in dc.sysid.DecoupledStateSpace.load(tmp_path / "m.safetensors").formula()
     assert "state1(t+1) =" in fitted.with_names(["x1"]).formula()
-    with pytest.raises(dc.InputError, match="`outputs` must be 1 names"):
+    with pytest.raises(dc.InputError, match="`outputs` must be 1 name"):
         fitted.with_names(outputs="level")
+    for wrong in ([""], [" "], ["a", "b"]):
+        with pytest.raises(dc.InputError, match="`inputs` must be 1 name, none of them empty"):
+            fitted.with_names(wrong)
+
+
+def test_a_model_that_is_fitted_again_keeps_the_names_of_its_channels(tmp_path):
+    u, y = spring(200)
+    model = dc.sysid.DecoupledStateSpace(1, [dc.Monomial(3)]).fit(u, y, n_starts=1, progress=False)
+    model.with_names(["valve"], ["level"]).save(tmp_path / "m.safetensors")
+    again = dc.sysid.DecoupledStateSpace.load(tmp_path / "m.safetensors").fit(u, y, n_starts=1, progress=False)
+    assert again.step.inputs == ("x1", "valve")
+    assert again.baseline() is not None and again.fitted.linear.outputs == ("x1(t+1)", "level")
+    two = again.fit(np.c_[u, u**2], y, n_starts=1, progress=False)  # other channels, other names
+    assert two.step.inputs == ("x1", "u1", "u2")
 
 
 def test_states_that_no_output_sees_are_counted_and_shown(tmp_path):

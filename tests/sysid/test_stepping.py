@@ -89,6 +89,11 @@ def test_state_space_models_step_as_they_simulate(state_space, language, run, tm
 def test_a_step_is_written_in_two_languages_and_not_for_oversampled_models(narx):
     with pytest.raises(dc.InputError, match="`language` must be"):
         narx.step_source("fortran")
+    assert "function [state, y] = pump_2(state, u)" in narx.step_source("matlab", name="pump_2")
+    assert "void pump_2(double *state" in narx.step_source("c", name="pump_2")
+    for wrong in ("2pump", "a-b", "", "f"):
+        with pytest.raises(dc.InputError, match="`name` must begin with a letter"):
+            narx.step_source(name=wrong)
     with pytest.raises(dc.InputError, match="`oversample` must be 1"):
         dc.sysid.DecoupledStateSpace(1, functions=[dc.Tanh()], oversample=2).step_source()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -18,10 +19,10 @@ from ._options import (
 )
 
 if TYPE_CHECKING:
-    from numpy import ndarray
-
     from ..samples._samples import Samples
 
+_RANK = 2  # of a NARX model, unless functions are named
+_TRIED: tuple[tuple[str, ...], ...] = (("cubic", "state-tanh"), ("cubic",))  # where the user names no functions
 _FUNCTIONS = ("cubic", "quintic", "spline", "tanh", "sigmoid", "saturation", "dead-zone", "relu", "friction")
 
 input_option = click.option(
@@ -60,15 +61,15 @@ def function_list(text: str) -> tuple[str, ...]:
 @click.option(
     "--narx",
     is_flag=True,
-    help="Fit a polynomial NARX model instead, and decouple it into as many cubics as --functions names.",
+    help="Fit a polynomial NARX model instead, and decouple it into as many cubics as --functions names, or two.",
 )
 @click.option(
     "--functions",
     type=function_list,
     metavar="NAME,...",
-    default="cubic,state-tanh",
-    show_default=True,
-    help=f"Internal functions: {', '.join(_FUNCTIONS)}; state-tanh is one of the state alone.",
+    default=None,
+    help=f"Internal functions: {', '.join(_FUNCTIONS)}; state-tanh is one of the state alone. By default held-back "
+    f"data choose among {' and '.join(','.join(names) for names in _TRIED)}.",
 )
 @click.option(
     "--oversample", type=click.IntRange(min=1), default=1, show_default=True, help="Steps of the model per sample."
@@ -95,7 +96,7 @@ def identify(
     outputs: tuple[str, ...],
     states: int | None,
     narx: bool,
-    functions: tuple[str, ...],
+    functions: tuple[str, ...] | None,
     oversample: int,
     no_feedback: bool,
     integrating: bool,
@@ -122,7 +123,9 @@ def identify(
             check_target(path)
     record = _read(file, inputs, outputs)
     if narx:
-        found = _narx(record, len(functions), max_seconds, model_path, report_path, seed, quiet)
+        found = _narx(
+            record, _RANK if functions is None else len(functions), max_seconds, model_path, report_path, seed, quiet
+        )
     else:
         options = {"oversample": oversample, "feedback": not no_feedback, "integrating": integrating}
         fit = {"n_starts": n_starts, "window": window, "rng": seed, "progress": not quiet, "max_seconds": max_seconds}
@@ -130,7 +133,7 @@ def identify(
     _tell(found, as_json=as_json, quiet=quiet)
 
 
-def _check_narx(functions: tuple[str, ...]) -> None:
+def _check_narx(functions: tuple[str, ...] | None) -> None:
     """Options of state-space models are refused, not ignored."""
     context = click.get_current_context()
     given = click.core.ParameterSource.COMMANDLINE
@@ -138,14 +141,14 @@ def _check_narx(functions: tuple[str, ...]) -> None:
         if context.get_parameter_source(name) is given:
             option = "--" + name.replace("_", "-")
             raise click.UsageError(f"--narx has no {name.replace('_', ' ')}: leave {option} out.")
-    if context.get_parameter_source("functions") is given and set(functions) != {"cubic"}:
+    if functions is not None and set(functions) != {"cubic"}:
         raise click.UsageError("--narx has cubics only: --functions cubic,cubic asks for two.")
 
 
 def _read(file: str, inputs: tuple[str, ...], outputs: tuple[str, ...]) -> Samples:
-    import decoupling as dc
+    from ..samples.readers._any_file import read_samples
 
-    return dc.Samples.load(file, inputs=inputs, outputs=outputs, jacobians=False)
+    return read_samples(file, inputs=inputs, outputs=outputs, jacobians=False, in_time=True).samples
 
 
 def _basis(name: str) -> Any:
@@ -161,26 +164,35 @@ def _basis(name: str) -> Any:
 def _state_space(
     record: Samples,
     states: int | None,
-    functions: tuple[str, ...],
+    functions: tuple[str, ...] | None,
     options: dict[str, Any],
     fit: dict[str, Any],
     model_path: str | None,
     report_path: str | None,
 ) -> dict[str, Any]:
-    from ..sysid import DecoupledStateSpace, percent_fit, suggest
+    from ..sysid import percent_fit, suggest
     from ..sysid._dynamics import dynamics
+    from ..sysid._function_choice import fit_with_best_functions
 
     u, y = record.X, record.F
     assert y is not None  # columns of outputs were named
-    bases = [_basis(name) for name in functions]
-    reason = None
+    lists = _TRIED if functions is None else (functions,)
+    reasons = []
+    limit, began = fit["max_seconds"], time.monotonic()
     if states is None:
-        half = None if fit["max_seconds"] is None else fit["max_seconds"] / 2.0  # for each of both
-        suggestion = suggest(u, y, functions=bases, max_seconds=half, rng=fit["rng"], progress=fit["progress"])
-        fit = fit | {"max_seconds": half}
-        states, reason = suggestion.chosen.n_states, suggestion.reason
-        bases = bases[: max(1, suggestion.chosen.n_functions)]
-    model = DecoupledStateSpace(states, bases, **options).fit(u, y, **fit).with_names(record.inputs, record.outputs)
+        trial = {name: fit[name] for name in ("rng", "progress")}
+        trial["max_seconds"] = None if limit is None else limit / (len(lists) + 1)
+        suggestion = suggest(u, y, functions=[_basis(name) for name in lists[0]], **trial)
+        states = suggestion.chosen.n_states
+        reasons.append(suggestion.reason)
+        most = max(1, suggestion.chosen.n_functions)
+        lists = tuple(dict.fromkeys(names[:most] for names in lists))
+    bases = {",".join(names): [_basis(name) for name in names] for names in lists}
+    if limit is not None:  # what is left is shared among the lists
+        fit = fit | {"max_seconds": max(1e-3, limit - (time.monotonic() - began)) / len(lists)}
+    model, reason = fit_with_best_functions(u, y, states, bases, options=options, **fit)
+    reasons += [reason] if len(bases) > 1 else []
+    model = model.with_names(record.inputs, record.outputs)
     if model_path is not None:
         model.save(model_path)
     if report_path is not None:
@@ -191,7 +203,7 @@ def _state_space(
         "model": repr(model),
         "verdict": dynamics(model).verdict,
         "n_states": states,
-        "reason": reason,
+        "reason": " ".join(reasons) or None,
         "parameters": {"canonical": model.n_canonical, "free": model.n_parameters},
         "rmse": model.fitted.rmse,
         "linear_rmse": model.fitted.linear_rmse,
@@ -214,8 +226,10 @@ def _narx(
 
     u, y = record.X, record.F
     assert y is not None  # columns of outputs were named
-    model = PolynomialNARX(n_u=1, n_y=2).fit(u, y).decouple(rank, rng=seed, progress=not quiet)
-    model = model.refine(u, y, max_seconds=max_seconds, progress=not quiet)
+    began, half = time.monotonic(), None if max_seconds is None else max_seconds / 2
+    model = PolynomialNARX(n_u=1, n_y=2).fit(u, y).decouple(rank, rng=seed, max_seconds=half, progress=not quiet)
+    left = None if max_seconds is None else max(1e-3, max_seconds - (time.monotonic() - began))
+    model = model.refine(u, y, max_seconds=left, progress=not quiet)
     if model_path is not None:
         model.save(model_path)
     if report_path is not None:
@@ -304,6 +318,7 @@ def simulate(
     import numpy as np
 
     from .._support._whole_files import check_target, write_text
+    from ..samples.readers._any_file import read_columns
     from ..sysid import percent_fit
     from ._screen import csv_text, say
 
@@ -323,7 +338,7 @@ def simulate(
     if outputs is None:
         if of_y is None:
             raise click.UsageError("A NARX model begins with measured outputs: name them by --output.")
-        u = _inputs(file, inputs)
+        u = read_columns(file, "--input", inputs)
         y_hat = found.simulate(u)
     else:
         record = _read(file, inputs, outputs)
@@ -333,7 +348,7 @@ def simulate(
     columns = y_hat[:, None] if y_hat.ndim == 1 else y_hat
     text = csv_text((f"{name}_hat" for name in outputs or of_y or ()), columns.tolist())
     if report_path is not None:
-        found.report(report_path, u, measured, title=f"Free run of {model}", command=command_line())
+        found.report(report_path, u, measured, n_init=n_init, title=f"Free run of {model}", command=command_line())
     if target is None:
         click.echo(text, nl=False)
     else:
@@ -371,19 +386,3 @@ def _channels(model: Any) -> tuple[tuple[str, ...] | None, tuple[str, ...] | Non
     if hasattr(model, "lags"):
         return None, None
     return model.step.inputs[model.n_states :], model.step.outputs[model.n_states :]
-
-
-def _inputs(file: str, inputs: tuple[str, ...]) -> ndarray:
-    """Columns of a table that has no outputs."""
-    from pathlib import Path
-
-    from .._support._errors import InputError, SampleFileError
-    from ..samples.readers._any_file import open_table
-
-    table = open_table(Path(file)) if Path(file).is_file() else None
-    if table is None:
-        raise SampleFileError(f"`{file}` must be a .csv, .tsv or .parquet file where no --output is given. It is none.")
-    for name in inputs:
-        if name not in table.names:
-            raise InputError(f"`--input` must name columns of `{file}`. Got {name!r}; it has {', '.join(table.names)}.")
-    return table.read([table.names.index(name) for name in inputs])[0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -133,7 +134,7 @@ def export(model: str, kind: str, target: str | None) -> None:
     from .._support._whole_files import check_target, write_text
     from ._screen import say
 
-    path = str(Path(model).with_suffix(_ENDINGS[kind])) if target is None else target
+    path = str(_beside(Path(model), kind)) if target is None else target
     if not path.lower().endswith(_ENDINGS[kind]):
         raise click.BadParameter(f"{path!r} must end in {_ENDINGS[kind]}.", param_hint="--file")
     check_target(path)
@@ -142,10 +143,34 @@ def export(model: str, kind: str, target: str | None) -> None:
     if kind == "onnx":
         model_of(found).save_onnx(path)
     elif kind in ("c", "matlab") and steps is not None:
-        write_text(path, steps(kind))
+        write_text(path, steps(kind, name=_function_name(path)) if kind == "matlab" else steps(kind))
     else:
         write_text(path, model_of(found).formula(kind))
     say(f"Written: {path}")
+
+
+def _beside(model: Path, kind: str) -> Path:
+    """The file beside a model; in MATLAB its name is that of a function."""
+    path = model.with_suffix(_ENDINGS[kind])
+    if kind != "matlab":
+        return path
+    stem = re.sub(r"\W", "_", path.stem, flags=re.ASCII)
+    return path.with_stem(stem if stem[:1].isalpha() else f"model_{stem}")
+
+
+def _function_name(path: str) -> str:
+    """What MATLAB finds in a file: a function with its name."""
+    from .._support._errors import InputError
+    from ..write._stepping import as_function_name
+
+    try:
+        return as_function_name(Path(path).stem)
+    except InputError as error:
+        raise click.BadParameter(
+            f"{path!r} must have the name of a function, which MATLAB finds by its file: letters, digits and "
+            "underscores, a letter first, and not f.",
+            param_hint="--file",
+        ) from error
 
 
 @click.command(short_help="Draw a model.")

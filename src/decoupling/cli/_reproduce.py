@@ -88,7 +88,7 @@ def runs_option(default: int, what: str) -> Callable[[Command], Command]:
     return click.option("--runs", type=click.IntRange(min=1), default=default, show_default=True, help=what)
 
 
-def check_quick(quick: bool, runs: int, default: int) -> None:
+def check_quick(quick: bool, runs: int | None, default: int | None) -> None:
     """--quick and --runs exclude each other."""
     if quick and runs != default:
         raise click.UsageError("--quick has its own number of runs: leave --runs out.")
@@ -235,23 +235,39 @@ def selection(runs: int, quick: bool, **asked: Any) -> None:
 
 
 @reproduce.command(short_help="Dynamic models on public benchmarks.")
-@runs_option(5, "Seeds per model.")
+@click.option(
+    "--runs", type=click.IntRange(min=1), default=None, help="Seeds per model: by default 5, and 3 with --choose."
+)
 @click.option("--only", multiple=True, help="Models whose name begins so, such as Silverbox; may be repeated.")
+@click.option("--choose", is_flag=True, help="Choose the sizes of the models, by held-back training data alone.")
 @click.option("--quick", is_flag=True, help="One system of our own, which needs no files, within a minute.")
 @experiment_options("benchmarks")
-def benchmarks(runs: int, only: tuple[str, ...], quick: bool, **asked: Any) -> None:
+def benchmarks(runs: int | None, only: tuple[str, ...], choose: bool, quick: bool, **asked: Any) -> None:
     """Decoupled state space on Silverbox, cascaded tanks, Wiener-Hammerstein and EMPS.
 
-    Finished runs are kept in benchmarks-runs.jsonl: a command that was stopped goes on where it was.
+    Finished runs are kept in benchmarks-runs.jsonl: a command that was stopped goes on where it was. With --choose all
+    candidates are scored on the last quarter of the training records, and files are called choice.
     """
-    from ..reproduce import benchmarks_markdown, run_benchmarks, write_benchmarks
-    from ..reproduce._benchmarks import CASES, QUICK
+    from ..reproduce import (
+        benchmarks_markdown,
+        choice_markdown,
+        run_benchmarks,
+        run_choice,
+        write_benchmarks,
+        write_choice,
+    )
+    from ..reproduce._benchmarks import CASES, N_RUNS, QUICK
+    from ..reproduce._choice import N_CHOICE_RUNS
 
-    check_quick(quick, runs, 5)
+    check_quick(quick, runs, None)
     cases = QUICK if quick else {name: c for name, c in CASES.items() if not only or name.startswith(only)}
     if not cases:
         raise click.BadParameter(f"must begin the name of a model: {', '.join(CASES)}.", param_hint="--only")
-    run = partial(run_benchmarks, n_runs=1 if quick else runs, cases=cases)
+    if choose:
+        choice = partial(run_choice, n_runs=1 if quick else runs or N_CHOICE_RUNS, cases=cases)
+        Experiment("choice", **asked).carry_out(choice, write_choice, choice_markdown)
+        return
+    run = partial(run_benchmarks, n_runs=1 if quick else runs or N_RUNS, cases=cases)
     Experiment("benchmarks", **asked).carry_out(run, write_benchmarks, benchmarks_markdown)
 
 

@@ -1,6 +1,7 @@
 """The experiments of the paper, and our own, as functions that the command line calls."""
 
 from ._benchmarks import Benchmarks, benchmarks_markdown, run_benchmarks, write_benchmarks
+from ._choice import Choice, choice_markdown, run_choice, write_choice
 from ._cliff import Cliff, cliff_markdown, run_cliff, write_cliff
 from ._curves import CurvesTable, curves_markdown, run_curves, write_curves
 from ._equivariance import Equivariance, equivariance_markdown, run_equivariance, write_equivariance
@@ -13,6 +14,7 @@ from ._table1 import Table1, run_table1, table1_markdown, write_table1
 
 __all__ = [
     "Benchmarks",
+    "Choice",
     "Cliff",
     "CurvesTable",
     "Equivariance",
@@ -23,6 +25,7 @@ __all__ = [
     "SilverboxFigure",
     "Table1",
     "benchmarks_markdown",
+    "choice_markdown",
     "cliff_markdown",
     "curves_markdown",
     "equivariance_markdown",
@@ -30,6 +33,7 @@ __all__ = [
     "recovery_markdown",
     "regression_markdown",
     "run_benchmarks",
+    "run_choice",
     "run_cliff",
     "run_curves",
     "run_equivariance",
@@ -43,6 +47,7 @@ __all__ = [
     "silverbox_markdown",
     "table1_markdown",
     "write_benchmarks",
+    "write_choice",
     "write_cliff",
     "write_curves",
     "write_equivariance",

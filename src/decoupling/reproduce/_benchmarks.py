@@ -1,8 +1,8 @@
 """Decoupled state space on the benchmarks of nonlinear system identification, several seeds each.
 
 Official splits; the start of a fit is chosen on the last quarter of the training record, and nothing of a test record
-but its first outputs, from which the initial state is found, enters a model. The sizes of the models were chosen with
-other seeds.
+but its first outputs, from which the initial state is found, enters a model. The sizes of the models were chosen by
+training data alone, with other seeds (`_choice.py`).
 """
 
 from __future__ import annotations
@@ -20,114 +20,70 @@ from matplotlib.figure import Figure
 
 from .. import __version__
 from .._support._errors import DecouplingWarning, SolverError
-from ..bases import Monomial, Spline, Tanh
-from ..data import Record, cascaded_tanks, emps, silverbox, wiener_hammerstein
+from .._support._shown import counted
 from ..report._style import COLOURS, house_style, new_figure
-from ..sysid import DecoupledStateSpace, StateFunction
+from ._candidates import POOLS, QUICK_POOLS, Candidate, Pool
 from ._runs import run_all
 from ._writing import write_experiment
 
 N_RUNS = 5
-_TANH = StateFunction(Tanh())
-
-
-def _oscillator(n: int, seed: int) -> Record:
-    """A cubic oscillator of our own, simulated: a benchmark that needs no files."""
-    u = np.random.default_rng(seed).uniform(-1.0, 1.0, n)
-    y = np.zeros(n)
-    for t in range(2, n):
-        y[t] = 1.2 * y[t - 1] - 0.5 * y[t - 2] + 0.3 * u[t - 1] - 0.1 * y[t - 1] ** 3
-    noise = 1e-3 * np.random.default_rng(seed + 1).standard_normal(n)
-    return Record("Oscillator", u, y + noise, 1.0, 50)
-
-
-def _pair(benchmark: Any) -> tuple[Record, tuple[Record, ...]]:
-    return benchmark.train, (benchmark.test,)
-
-
-def _of_silverbox() -> tuple[Record, tuple[Record, ...]]:
-    data = silverbox()
-    return data.train, data.tests
+_SILVERBOX = (0.225, 0.29, 0.217)
 
 
 @dataclass(frozen=True)
 class Case:
-    """One model of one benchmark.
+    """One class of models of one benchmark, and the one of its candidates that held-back training data chose.
 
     Attributes
     ----------
-    records
-        The training record and the tests.
-    model, fit
-        Options of `DecoupledStateSpace` and of its `fit`.
-    unit, scale
-        What errors are shown in.
+    pool
+        The benchmark and its candidates, by name.
+    candidate
+        What `decouple reproduce benchmarks --choose` chose among those that are small enough.
     targets
         Errors to reach, one per test.
+    most_free, most_canonical
+        How many numbers may be free in the fit, and how many the canonical form may have.
     """
 
-    records: Callable[[], tuple[Record, tuple[Record, ...]]]
-    model: dict[str, Any]
-    fit: dict[str, Any]
-    unit: str
-    scale: float
+    pool: str
+    candidate: Candidate
     targets: tuple[float, ...]
+    most_free: float = math.inf
+    most_canonical: float = math.inf
+
+    @property
+    def about(self) -> Pool:
+        """The records, and the unit of errors."""
+        return (POOLS | QUICK_POOLS)[self.pool]
 
 
-_SILVERBOX = (0.225, 0.29, 0.217)
 CASES: dict[str, Case] = {
-    "Silverbox, 2 functions": Case(
-        _of_silverbox, {"n_states": 2, "functions": [Monomial(5), _TANH]}, {}, "mV", 1e3, _SILVERBOX
+    "Silverbox, at most 24 free": Case(
+        "Silverbox, causal", Candidate(2, "quintic, state-tanh"), _SILVERBOX, most_free=24
     ),
-    "Silverbox, 3 functions": Case(
-        _of_silverbox, {"n_states": 2, "functions": [Monomial(3), _TANH, _TANH]}, {}, "mV", 1e3, _SILVERBOX
-    ),
-    "Silverbox, 4 states": Case(
-        _of_silverbox, {"n_states": 4, "functions": [Monomial(3), _TANH]}, {}, "mV", 1e3, (0.21, 0.3, 0.208)
+    "Silverbox, at most 33": Case(
+        "Silverbox, causal", Candidate(4, "quintic, state-tanh"), (0.21, 0.3, 0.208), most_canonical=33
     ),
     "Silverbox, oversampled": Case(
-        _of_silverbox,
-        {"n_states": 2, "functions": [Monomial(3), _TANH], "oversample": 2},
-        {},
-        "mV",
-        1e3,
-        (0.215, 0.27, 0.21),
+        "Silverbox, oversampled", Candidate(2, "cubic, state-tanh, state-tanh", oversample=2), (0.215, 0.27, 0.21)
     ),
-    "Cascaded tanks": Case(
-        lambda: _pair(cascaded_tanks()),
-        {"n_states": 2, "functions": [Tanh(), Tanh()], "feedthrough": False},
-        {"n_starts": 30},
-        "V",
-        1.0,
-        (0.26,),
-    ),
+    "Cascaded tanks": Case("Cascaded tanks", Candidate(2, "tanh, tanh", feedthrough=False, n_starts=30), (0.26,)),
     "Wiener-Hammerstein": Case(
-        lambda: _pair(wiener_hammerstein()),
-        {"n_states": 6, "functions": [Spline(20)], "feedback": False, "oversample": 2},
-        {"n_starts": 3, "max_steps": 400},
-        "mV",
-        1e3,
+        "Wiener-Hammerstein", Candidate(6, "spline-20", feedback=False, n_starts=3, max_steps=400), (0.26,)
+    ),
+    "Wiener-Hammerstein, oversampled": Case(
+        "Wiener-Hammerstein, oversampled",
+        Candidate(6, "spline-20", oversample=2, feedback=False, n_starts=3, max_steps=400),
         (0.26,),
     ),
     "EMPS": Case(
-        lambda: _pair(emps()),
-        {"n_states": 2, "functions": [_TANH, _TANH], "feedthrough": False, "integrating": True},
-        {"n_starts": 3},
-        "mm",
-        1e3,
+        "EMPS",
+        Candidate(2, "tanh, state-tanh", feedthrough=False, integrating=True, n_starts=3),
         (3.0,),
     ),
 }
-QUICK: dict[str, Case] = {
-    "Oscillator": Case(
-        lambda: (_oscillator(800, 0), (_oscillator(300, 7),)),
-        {"n_states": 2, "functions": [Monomial(3)]},
-        {"n_starts": 1},
-        "1",
-        1.0,
-        (0.0015,),
-    )
-}
+QUICK: dict[str, Case] = {"Oscillator": Case("Oscillator", Candidate(2, "cubic", n_starts=1), (0.0015,))}
 
 
 @dataclass(frozen=True)
@@ -135,6 +91,7 @@ class BenchmarkTask:
     """One fit."""
 
     case: str
+    candidate: Candidate
     run: int
     seed: int
     version: str = __version__
@@ -163,7 +120,8 @@ class Benchmarks:
         median = np.median(errors, axis=0)
         return {
             "name": name,
-            "unit": case.unit,
+            "model": case.candidate.words,
+            "unit": case.about.unit,
             "targets": case.targets,
             "median": median.tolist(),
             "best": errors.min(axis=0).tolist(),
@@ -184,31 +142,32 @@ def run_benchmarks(
 ) -> Benchmarks:
     """Run everything that `store` does not have yet."""
     chosen = CASES if cases is None else cases
-    tasks = [BenchmarkTask(name, run, seed) for name in chosen for run in range(n_runs)]
+    tasks = [BenchmarkTask(name, case.candidate, run, seed) for name, case in chosen.items() for run in range(n_runs)]
     found = run_all(tasks, work, store=store, n_jobs=n_jobs, progress=progress)
-    runs = {name: [found[BenchmarkTask(name, run, seed)] for run in range(n_runs)] for name in chosen}
+    runs = {
+        name: [found[BenchmarkTask(name, case.candidate, run, seed)] for run in range(n_runs)]
+        for name, case in chosen.items()
+    }
     return Benchmarks(chosen, n_runs, seed, runs)
 
 
 def work(task: BenchmarkTask) -> dict[str, Any]:
     """One fit and its errors; infinite where there is no model or its free run escapes."""
     case = (CASES | QUICK)[task.case]
-    train, tests = case.records()
+    train, tests = case.about.records()
     began = time.process_time()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DecouplingWarning)  # escapes are counted below
         try:
-            model = DecoupledStateSpace(**case.model).fit(
-                *train, rng=np.random.default_rng([task.seed, task.run]), progress=False, **case.fit
-            )
+            model = case.candidate.fitted(train, np.random.default_rng([task.seed, task.run]))
         except SolverError:
             return {"errors": [math.inf] * len(tests), "training": math.inf, "seconds": time.process_time() - began}
         seconds = time.process_time() - began
-        errors = [case.scale * test.rmse(model.simulate(test.u, test.y_init)) for test in tests]
+        errors = [case.about.scale * test.rmse(model.simulate(test.u, test.y_init)) for test in tests]
     return {
         "errors": errors,
-        "training": case.scale * float(model.fitted.rmse[0]),
-        "linear": case.scale * float(model.fitted.linear_rmse[0]),
+        "training": case.about.scale * float(model.fitted.rmse[0]),
+        "linear": case.about.scale * float(model.fitted.linear_rmse[0]),
         "n_free": model.n_parameters,
         "n_parameters": model.n_canonical,
         "start": next(row.start for row in model.starts if row.chosen),
@@ -222,10 +181,10 @@ def work(task: BenchmarkTask) -> dict[str, Any]:
 def benchmarks_markdown(found: Benchmarks) -> str:
     """One row per model and test."""
     lines = [
-        f"Free-run errors on the tests: median (best to worst) over {found.n_runs} seeds, seed {found.seed}. ✓ marks a "
-        "target that the median reaches, ✗ one that it misses. *Training* and *linear* are the errors of the model and "
-        "of the linear model with as many states on the training record. Parameters are those of the canonical form, "
-        "and in brackets those that were free in the fit. Seconds are of one thread.",
+        f"Free-run errors on the tests: median (best to worst) over {counted(found.n_runs, 'seed')}, seed "
+        f"{found.seed}. ✓ marks a target that the median reaches, ✗ one that it misses. *Training* and *linear* are "
+        "the errors of the model and of the linear model with as many states on the training record. Parameters are "
+        "those of the canonical form, and in brackets those that were free in the fit. Seconds are of one thread.",
         "",
         "| model | test | error | target | training | linear | parameters | seconds |",
         "|---|---|---|---|---|---|---|---|",
@@ -240,11 +199,11 @@ def benchmarks_markdown(found: Benchmarks) -> str:
             )
             counts = f"{whole[0]['n_parameters']} ({whole[0]['n_free']})"
             about = f" {training:.3g} | {linear:.3g} | {counts} | {seconds:.0f} |"
-        for i, (test, target) in enumerate(zip(case.records()[1], case.targets, strict=True)):
+        for i, (test, target) in enumerate(zip(case.about.records()[1], case.targets, strict=True)):
             median = float(np.median(errors[:, i]))
-            shown = f"{_shown(median)} ({_shown(errors[:, i].min())} to {_shown(errors[:, i].max())}) {case.unit}"
+            shown = f"{_shown(median)} ({_shown(errors[:, i].min())} to {_shown(errors[:, i].max())}) {case.about.unit}"
             mark = "✓" if median <= target else "✗"
-            first, last = (name, about) if i == 0 else ("", " | | | |")
+            first, last = (f"{name} ({case.candidate.words})", about) if i == 0 else ("", " | | | |")
             lines.append(f"| {first} | {test.name} | **{shown}** {mark} | {target:g} |{last}")
     return "\n".join(lines)
 

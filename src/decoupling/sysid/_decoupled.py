@@ -18,7 +18,7 @@ from ..fit._result import Result
 from ..model._decoupling import Decoupling
 from ..model._functions import Functions, Outside
 from ..write._formula import Kind
-from ..write._stepping import as_language, narx_source
+from ..write._stepping import as_function_name, as_language, narx_source
 from ._abstract import AbstractNARX, Training
 from ._dynamics import narx_dynamics
 from ._free_run import Step, step_of
@@ -160,13 +160,15 @@ class DecoupledNARX(AbstractNARX):
         """The model written out in u(t), u(t-1), ..., y(t-1), ..., as measured; see `Decoupling.formula`."""
         return self.decoupling.formula(kind, digits=digits)
 
-    def step_source(self, language: str = "c") -> str:
+    def step_source(self, language: str = "c", *, name: str = "step") -> str:
         """A function ``step(state, u)`` in C99 or MATLAB that runs the model sample by sample.
 
         The state holds u(t-1), ..., u(t-n_u), y(t-1), ..., y(t-n_y), as measured. C: ``void step(double *state, const
-        double *u, double *y)``; MATLAB and Octave: ``[state, y] = step(state, u)``.
+        double *u, double *y)``; MATLAB and Octave: ``[state, y] = step(state, u)``. `name` is what the
+        function is called: in MATLAB that of its file.
         """
-        return narx_source(self.decoupling, self.lags.n_u, self.lags.n_y, self.lags.n_inputs, as_language(language))
+        lags, called = self.lags, as_function_name(name)
+        return narx_source(self.decoupling, lags.n_u, lags.n_y, lags.n_inputs, as_language(language), called)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model to a .safetensors file, with the result that it came from; `load` reads it again."""
@@ -192,14 +194,16 @@ class DecoupledNARX(AbstractNARX):
         u: object = None,
         y: object = None,
         *,
+        n_init: int | None = None,
         title: str = "Decoupling of a NARX model",
         command: str | None = None,
     ) -> None:
         """Write a page about the free run on a record, or without one about the fit to the polynomial.
 
         The first has the response, the functions, poles and residuals, beside those of a linear model with the same
-        lags. The second is that of `Result.report`; a model that `refine` or `with_outside` has changed is not what
-        was fitted there, and the title then says that the page shows the decoupling before.
+        lags; the run begins with the first `n_init` outputs, by default 50 or a quarter. The second is that of
+        `Result.report`; a model that `refine` or `with_outside` has changed is not what was fitted there, and the title
+        then says that the page shows the decoupling before.
         """
         if (u is None) != (y is None):
             raise InputError("`u` and `y` must be given together, or both left out.")
@@ -209,7 +213,7 @@ class DecoupledNARX(AbstractNARX):
             return
         from ..report import write_dynamic_report
 
-        shown = narx_dynamics(self, u, y)
+        shown = narx_dynamics(self, u, y, n_init)
         write_dynamic_report(shown, path, title=title, formula=self.formula(), command=command)
 
     def __repr__(self) -> str:

@@ -9,6 +9,7 @@ import numpy as np
 from jaxtyping import Complex, Float
 from numpy import ndarray
 
+from .._support._checks import as_count
 from .._support._errors import InputError
 from .._support._shown import counted
 from .._support._warnings import silenced
@@ -27,13 +28,14 @@ _OPERATING_POINTS = 300
 Row = tuple[str, float, float, int, bool]
 
 
-def dynamics(model: Any, u: Any = None, y: Any = None) -> Dynamics:
+def dynamics(model: Any, u: Any = None, y: Any = None, n_init: int | None = None) -> Dynamics:
     """A `DecoupledStateSpace` on a record, by default on the first it was fitted to."""
     fitted, n = model.fitted, model.n_states
     counts = f"{model.n_canonical} in canonical form, {model.fitted.n_free} free in the fit"
     rows = [(r.start, 100.0 * r.training, 100.0 * r.validation, r.steps, r.chosen) for r in fitted.starts]
     return _shown(
         _record(model, u, y),
+        n_init,
         model.simulate,
         model.linear_twin().simulate,
         fitted.step,
@@ -47,14 +49,15 @@ def dynamics(model: Any, u: Any = None, y: Any = None) -> Dynamics:
     )
 
 
-def narx_dynamics(model: Any, u: Any, y: Any) -> Dynamics:
+def narx_dynamics(model: Any, u: Any, y: Any, n_init: int | None = None) -> Dynamics:
     """A `DecoupledNARX` on a record, beside a linear model with the same lags that is fitted to it one step ahead."""
     lags, X, signals = model.lags, model.training.X, Signals.read(u, y)
     linear = linear_model(lags, signals)
-    m, order = lags.n_inputs, f"{lags.n_u} past inputs and {lags.n_y} past outputs"
+    m, order = lags.n_inputs, f"{counted(lags.n_u, 'past input')} and {counted(lags.n_y, 'past output')}"
     points = np.concatenate([X[:, m:], X[:, :m]], axis=1)
     return _shown(
         signals,
+        n_init,
         model.simulate,
         lambda a, b: linear_run(linear, lags, a, b, model.training.believable),
         model.step.net_of_linear(points) if model.step.n_layers == 1 else model.step,
@@ -70,6 +73,7 @@ def narx_dynamics(model: Any, u: Any, y: Any) -> Dynamics:
 
 def _shown(
     signals: Signals,
+    n_init: int | None,
     simulate: Callable[[ndarray, ndarray], ndarray],
     simulate_linear: Callable[[ndarray, ndarray], ndarray],
     step: Decoupling,
@@ -85,7 +89,9 @@ def _shown(
 
     inputs, outputs = signals.u[0], signals.y[0]
     n, p = step.n_outputs - outputs.shape[1], outputs.shape[1]
-    k = min(_INIT, max(n, len(outputs) // 4))
+    k = min(_INIT, max(n, len(outputs) // 4)) if n_init is None else as_count("n_init", n_init)
+    if k + 2 > len(outputs):
+        raise InputError(f"`n_init` must leave outputs to score. Got {k} of {len(outputs)}.")
     with silenced():  # an escape is told in the verdict
         simulated, linear = (_two_dimensional(some(inputs, outputs[:k])) for some in (simulate, simulate_linear))
     e = np.nan_to_num(outputs - simulated)

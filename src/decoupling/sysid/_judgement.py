@@ -102,9 +102,11 @@ class ResidualTests:
     def in_words(self) -> str:
         white = "white" if self.is_white else "not white: noise has a colour, or dynamics are missing"
         free = (
-            "no trace of the input" if self.is_independent else "traces of the input, which a richer model may explain"
+            "no linear correlation with the input (functions of it were not tested)"
+            if self.is_independent
+            else "a linear correlation with the input, which a richer model may explain"
         )
-        return f"The residuals are {white}; they hold {free}."
+        return f"The residuals are {white}; they have {free}."
 
 
 def residual_tests(u: object, e: object, lags: int = 25) -> ResidualTests:

@@ -213,6 +213,7 @@ class PolynomialNARX(AbstractNARX):
         as_given: bool = False,
         n_samples: int | None = None,
         n_starts: int | None = None,
+        max_seconds: float | None = None,
         rng: int | np.random.Generator = 0,
         progress: bool | Callable[..., None] = True,
     ) -> DecoupledNARX:
@@ -220,7 +221,7 @@ class PolynomialNARX(AbstractNARX):
 
         Parameters
         ----------
-        ranks, degrees, basis, linear, solver, as_given, n_starts, rng, progress
+        ranks, degrees, basis, linear, solver, as_given, n_starts, max_seconds, rng, progress
             As for `dc.decouple`; a single layer has by default the degree of the polynomial. The default solver is
             `VarPro(lam=100, ridge=1e-9)` with 64 starts: values count more than Jacobians, since they are what is
             predicted, and the ridge keeps nearly parallel functions from growing large with opposite signs. With
@@ -251,6 +252,7 @@ class PolynomialNARX(AbstractNARX):
             as_given=as_given,
             n_starts=_STARTS if solver is None and n_starts is None and not auto else n_starts,
             validation=None if auto or chosen.all() else self._values_at(X[~chosen]),
+            max_seconds=max_seconds,
             rng=generator,
             progress=progress,
         )

@@ -73,6 +73,7 @@ class PolynomialStateSpace:
         *,
         validation: Any = 0.25,
         max_steps: int = 40,
+        max_seconds: float | None = None,
         rng: int | np.random.Generator = 0,
         progress: bool | Callable[..., None] = True,
     ) -> PolynomialStateSpace:
@@ -80,7 +81,10 @@ class PolynomialStateSpace:
         m = self.n_states + Signals.read(u, y).n_inputs
         bases = [Monomial(q) for q in range(2, self.degree + 1) for _ in range(comb(m + q - 1, q))]
         model = DecoupledStateSpace(self.n_states, bases, feedthrough=self.feedthrough)._with_fixed_functions()
-        model.fit(u, y, n_starts=1, validation=validation, max_steps=max_steps, rng=rng, progress=progress)
+        model.fit(
+            u, y, n_starts=1, validation=validation, max_steps=max_steps, max_seconds=max_seconds, rng=rng,
+            progress=progress,
+        )  # fmt: skip
         return PolynomialStateSpace(self.n_states, self.degree, self.feedthrough, model)
 
     @property
@@ -106,13 +110,15 @@ class PolynomialStateSpace:
         *,
         n_samples: int = _SAMPLES,
         n_starts: int = 16,
+        max_seconds: float | None = None,
         rng: int | np.random.Generator = 0,
         progress: bool | Callable[..., None] = True,
     ) -> DecoupledStateSpace:
         """Replace the polynomials by a decoupling of them, found from values and Jacobians along the training run.
 
         What comes back meets the polynomials, not the records: go on with
-        ``DecoupledStateSpace(n_states, ranks=..., degrees=...).fit(u, y, start=decoupled)``.
+        ``DecoupledStateSpace(n_states, ranks=..., degrees=...).fit(u, y, start=decoupled)``. After
+        `max_seconds` it is the best so far, as for `dc.decouple`.
         """
         step, points = self.fitted.step, self.fitted.fitted.points
         generator = as_generator(rng)
@@ -121,8 +127,8 @@ class PolynomialStateSpace:
         samples = Samples(X, F=step(X), J=step.jacobian(X), inputs=step.inputs, outputs=step.outputs)
         shape = self.degree if degrees is None else degrees
         result = decouple(
-            samples, ranks, shape, linear=True, solver=VarPro(lam=100.0), n_starts=n_starts, rng=generator,
-            progress=progress,
+            samples, ranks, shape, linear=True, solver=VarPro(lam=100.0), n_starts=n_starts,
+            max_seconds=max_seconds, rng=generator, progress=progress,
         )  # fmt: skip
         other = DecoupledStateSpace(self.n_states, ranks=ranks, degrees=shape, feedthrough=self.feedthrough)
         return other._with_step(result.decoupling, self.fitted.fitted)

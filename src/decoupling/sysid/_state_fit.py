@@ -9,9 +9,8 @@ import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
-from .._support._errors import InputError
-from .._support._shown import shown
 from ..model._decoupling import Decoupling
+from ..model._names import as_names
 from ._records import Pieces, run
 from ._search import Found, StateSpaceStart, initial_state
 from ._signals import Range, Signals
@@ -109,6 +108,4 @@ def variable_names(
 def _channels(argument: str, letter: str, count: int, given: Sequence[str] | None) -> list[str]:
     if given is None:
         return [letter] if count == 1 else [f"{letter}{i + 1}" for i in range(count)]
-    if isinstance(given, str) or len(given) != count or not all(isinstance(name, str) for name in given):
-        raise InputError(f"`{argument}` must be {count} names, one per channel. Got {shown(given)}.")
-    return list(given)
+    return list(as_names(argument, given, count) or ())

@@ -30,7 +30,7 @@ from ..model._decoupling import Decoupling
 from ..model._functions import Outside
 from ..solvers._starts import MOST_STARTS
 from ..write._formula import Kind
-from ..write._stepping import as_language, state_space_source
+from ..write._stepping import as_function_name, as_language, state_space_source
 from ._beginning import free_parts
 from ._decoupled import on_range
 from ._descent import Usual
@@ -197,8 +197,13 @@ class DecoupledStateSpace:
                     "No start gave a model whose free run stays finite on the validation record: give `window`, fewer "
                     "states or functions, or another `validation`."
                 )
-            self._fit = in_measured_units(found, standard, signals, everything, self.n_states)
+            before, self._fit = self._fit, in_measured_units(found, standard, signals, everything, self.n_states)
         self._is_canonical = False
+        if before is not None and (before.step.n_inputs, before.step.n_outputs) == (
+            self.step.n_inputs,
+            self.step.n_outputs,
+        ):
+            self._fit = self._named_as(before.step)
         return self
 
     def _given(self, start: Any, signals: Signals) -> Decoupling:
@@ -313,8 +318,13 @@ class DecoupledStateSpace:
             *variable_names(n, fitted.step.n_inputs - n, fitted.step.n_outputs - n, inputs, outputs)
         )
         other = copy.copy(self)
-        other._fit = replace(fitted, step=step, linear=fitted.linear.with_names(step.inputs, step.outputs))
+        other._fit = self._named_as(step)
         return other
+
+    def _named_as(self, step: Decoupling) -> StateSpaceFit:
+        """The fit with the names of another step."""
+        mine, linear = (some.with_names(step.inputs, step.outputs) for some in (self.fitted.step, self.fitted.linear))
+        return replace(self.fitted, step=mine, linear=linear)
 
     def with_outside(self, outside: Outside) -> DecoupledStateSpace:
         """The same model where the training data have been, and beyond what `outside` says; see `dc.Functions`."""
@@ -470,13 +480,18 @@ class DecoupledStateSpace:
         u: object = None,
         y: object = None,
         *,
+        n_init: int | None = None,
         title: str = "Decoupled state space",
         command: str | None = None,
     ) -> None:
-        """Write a page about the model on a record, by default the first training record."""
+        """Write a page about the model on a record, by default the first training record.
+
+        The initial state is found from the first `n_init` outputs, by default 50 or a quarter of the record.
+        """
         from ..report import write_dynamic_report
 
-        write_dynamic_report(dynamics(self, u, y), path, title=title, formula=self.formula(), command=command)
+        shown = dynamics(self, u, y, n_init)
+        write_dynamic_report(shown, path, title=title, formula=self.formula(), command=command)
 
     def formula(self, kind: Kind = "text", *, digits: int | None = None) -> Any:
         """One step written out: the next states and the output from states and input; see `Decoupling.formula`.
@@ -486,19 +501,19 @@ class DecoupledStateSpace:
         """
         return self.step.formula(kind, digits=digits)
 
-    def step_source(self, language: str = "c") -> str:
+    def step_source(self, language: str = "c", *, name: str = "step") -> str:
         """A function ``step(state, u)`` in C99 or MATLAB that runs the model sample by sample.
 
         C: ``void step(double *state, const double *u, double *y)``, which computes the outputs and overwrites the
         states; MATLAB and Octave: ``[state, y] = step(state, u)``. Simulink takes either. Models with `oversample`
-        above 1 look ahead and cannot be run so.
+        above 1 look ahead and cannot be run so. `name` is what the function is called: in MATLAB that of its file.
         """
         if self.oversample > 1:
             raise InputError(
                 f"`oversample` must be 1 to run a model sample by sample: in between, inputs are interpolated from "
                 f"later ones. Got {self.oversample}."
             )
-        return state_space_source(self.step, self.n_states, as_language(language))
+        return state_space_source(self.step, self.n_states, as_language(language), as_function_name(name))
 
     def save_onnx(self, path: str | os.PathLike[str], **options: Any) -> None:
         """Write one step as ONNX; options as for `Decoupling.save_onnx`."""

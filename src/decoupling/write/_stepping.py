@@ -7,6 +7,7 @@ step(state, u)``, which fits a MATLAB Function block.
 
 from __future__ import annotations
 
+import re
 from typing import Literal
 
 from .._support._checks import is_word
@@ -16,6 +17,7 @@ from ..model._decoupling import Decoupling
 from ._formula import formula
 
 Language = Literal["c", "matlab"]
+_NAME = re.compile("[A-Za-z][A-Za-z0-9_]{0,62}")
 
 
 def as_language(given: object) -> Language:
@@ -25,12 +27,22 @@ def as_language(given: object) -> Language:
     raise InputError(f'`language` must be "c" or "matlab". Got {shown(given)}.')
 
 
-def state_space_source(step: Decoupling, n_states: int, language: Language) -> str:
+def as_function_name(given: object) -> str:
+    """What a function may be called in C and in MATLAB."""
+    if isinstance(given, str) and _NAME.fullmatch(given) and given != "f":  # which the step calls
+        return given
+    raise InputError(
+        "`name` must begin with a letter, hold at most 63 letters, digits and underscores, and not be f. Got "
+        f"{shown(given)}."
+    )
+
+
+def state_space_source(step: Decoupling, n_states: int, language: Language, name: str) -> str:
     """Of a map (x, u) -> (x+, y); the state is x."""
     n, m, p = n_states, step.n_inputs - n_states, step.n_outputs - n_states
     if language == "matlab":
         lines = ["v = f([state(:); u(:)]);", f"state = v(1:{n});", f"y = v({n + 1}:{n + p});"]
-        return _matlab(step, lines, f"state: {n} numbers; u: {m}; y: {p}")
+        return _matlab(step, name, lines, f"state: {n} numbers; u: {m}; y: {p}")
     lines = [
         f"double in[{n + m}], out[{n + p}];",
         f"for (int i = 0; i < {n}; i++) in[i] = state[i];",
@@ -39,10 +51,10 @@ def state_space_source(step: Decoupling, n_states: int, language: Language) -> s
         f"for (int i = 0; i < {n}; i++) state[i] = out[i];",
         f"for (int i = 0; i < {p}; i++) y[i] = out[{n} + i];",
     ]
-    return _c(step, lines, f"state: {n} numbers; u: {m}; y: {p}")
+    return _c(step, name, lines, f"state: {n} numbers; u: {m}; y: {p}")
 
 
-def narx_source(model: Decoupling, n_u: int, n_y: int, n_inputs: int, language: Language) -> str:
+def narx_source(model: Decoupling, n_u: int, n_y: int, n_inputs: int, language: Language, name: str) -> str:
     """Of a map (u(t), ..., u(t - n_u), y(t - 1), ..., y(t - n_y)) -> y(t); the state is all but u(t)."""
     p, of_u = model.n_outputs, n_u * n_inputs
     size = of_u + n_y * p
@@ -50,7 +62,7 @@ def narx_source(model: Decoupling, n_u: int, n_y: int, n_inputs: int, language: 
     if language == "matlab":
         lines = ["v = [u(:); state(:)];", "y = f(v);"]
         lines += [f"state = [v(1:{of_u}); y; v({n_inputs + of_u + 1}:{n_inputs + size - p})];"]
-        return _matlab(model, lines, what)
+        return _matlab(model, name, lines, what)
     lines = [
         f"double in[{n_inputs + size}];",
         f"for (int i = 0; i < {n_inputs}; i++) in[i] = u[i];",
@@ -60,15 +72,15 @@ def narx_source(model: Decoupling, n_u: int, n_y: int, n_inputs: int, language: 
         f"for (int i = {size - 1}; i >= {of_u + p}; i--) state[i] = state[i - {p}];",
         f"for (int i = 0; i < {p if n_y else 0}; i++) state[{of_u} + i] = y[i];",
     ]
-    return _c(model, lines, what)
+    return _c(model, name, lines, what)
 
 
-def _c(model: Decoupling, lines: list[str], what: str) -> str:
+def _c(model: Decoupling, name: str, lines: list[str], what: str) -> str:
     source = formula(model, "c").replace("void f(", "static void f(")
-    head = ["", f"/* One sample. {what}. */", "void step(double *state, const double *u, double *y)", "{"]
+    head = ["", f"/* One sample. {what}. */", f"void {name}(double *state, const double *u, double *y)", "{"]
     return source + "\n".join([*head, *(f"    {line}" for line in lines), "}"]) + "\n"
 
 
-def _matlab(model: Decoupling, lines: list[str], what: str) -> str:
-    head = ["function [state, y] = step(state, u)", f"% One sample. {what}."]
+def _matlab(model: Decoupling, name: str, lines: list[str], what: str) -> str:
+    head = [f"function [state, y] = {name}(state, u)", f"% One sample. {what}."]
     return "\n".join([*head, *lines, "end", "", formula(model, "matlab")])

@@ -7,6 +7,10 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from jaxtyping import Float
+from numpy import ndarray
+
 from ..._support._checks import as_path
 from ..._support._errors import InputError, SampleFileError
 from ..._support._shown import shown
@@ -18,7 +22,7 @@ from ._csv import CsvTable
 from ._mat import read_mat
 from ._order import Order, check_order
 from ._parquet import ParquetTable
-from ._table import AbstractTable, Reading, samples_of
+from ._table import AbstractTable, Reading, columns_of, samples_of
 
 _STORES = (((".zarr",), open_zarr), ((".h5", ".hdf5"), open_hdf5))  # read when needed, and not as a whole
 KINDS = ".zarr, .h5, .npz, .npy, .csv, .tsv, .parquet or .mat"
@@ -42,8 +46,9 @@ def read_samples(
     drop_missing: bool = False,
     order: Order | None = None,
     arrays: Mapping[str, str] | None = None,
+    in_time: bool = False,
 ) -> Reading:
-    """Samples and what there is to know about them; see `Samples.load`."""
+    """Samples and what there is to know about them; see `Samples.load`. `in_time` where rows follow one another."""
     for argument, flag in (("jacobians", jacobians), ("drop_missing", drop_missing)):
         if flag is not None and not isinstance(flag, bool):
             raise InputError(f"`{argument}` must be True or False. Got {shown(flag)}.")
@@ -84,7 +89,29 @@ def read_samples(
             return samples_of_arrays(file, found, called, jacobians=jacobians, drop_missing=drop_missing, order=order)
         if order == "matlab":
             raise InputError("`order` must be left out where columns are named: it is about the arrays X, F and J.")
-    return samples_of(table, inputs, outputs, jacobians=jacobians, drop_missing=drop_missing)
+    return samples_of(table, inputs, outputs, jacobians=jacobians, drop_missing=drop_missing, in_time=in_time)
+
+
+def read_columns(path: str | os.PathLike[str], argument: str, names: Any) -> Float[ndarray, "S k"]:
+    """Columns of a file that need not hold anything else, in the order of their names.
+
+    Where an archive of samples has no such arrays, they are the columns of X, as for `read_samples`.
+    """
+    file = as_path("path", path)
+    table = open_table(file) if file.is_file() else None
+    if table is None:
+        ending = file.suffix.lower()
+        if ending not in (".npy", ".npz", ".mat") or not file.is_file():
+            raise SampleFileError(
+                f"`{file}` must be a .csv, .tsv, .parquet, .npz, .npy or .mat file. "
+                + ("It is none." if file.is_file() else "There is no such file.")
+            )
+        found = read_npy(file) if ending == ".npy" else _archive(file, ending, False)
+        table = ArraysTable(file, found)
+        X = found.get("X")
+        if X is not None and np.ndim(X) == 2 and X.shape[1] == len(names) and not set(names) & set(table.names):
+            names = [name for name in table.names if name == "X" or name.removeprefix("X").isdecimal()]
+    return columns_of(table, argument, names)
 
 
 def _listed(argument: str, given: Any) -> tuple[Any, ...] | None:

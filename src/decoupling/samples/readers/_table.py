@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import abc
 import difflib
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -25,6 +26,7 @@ _SHOWN = 5  # rows named in a message
 _MOST_COLUMNS = 10**9  # no table has more
 _LISTED = 30  # columns named in a message
 _COMPARED = 1000  # columns whose names are compared with a wrong one
+_NUMBERED = re.compile(r"^(?:c|column)(\d+)$")  # what models call a column that has a number only
 _ENTRIES = ("d{y}/d{x}", "d{y}_d{x}")  # names of derivatives; the second where a slash is not allowed
 
 
@@ -73,16 +75,22 @@ class AbstractTable(abc.ABC):
 
 
 def samples_of(
-    table: AbstractTable, inputs: Any, outputs: Any, *, jacobians: bool | None, drop_missing: bool
+    table: AbstractTable,
+    inputs: Any,
+    outputs: Any,
+    *,
+    jacobians: bool | None,
+    drop_missing: bool,
+    in_time: bool = False,
 ) -> Reading:
-    """Samples of the named columns."""
+    """Samples of the named columns; `in_time` where rows follow one another, so that none can be left out."""
     x, y, entries, notes = roles(table, inputs, outputs, jacobians=jacobians)
     places = _places(table)
     columns = [places[name][0] for name in (*x, *y)] + entries
     values, positions = table.read(columns)
     if len(values) == 0:
         raise SampleFileError(f"{table.source} must hold at least one row of numbers. It has none.")
-    kept, dropped = _complete_rows(table, values, positions, drop_missing)
+    kept, dropped = _complete_rows(table, values, positions, drop_missing, in_time)
     notes += dropped
     X, F, rest = np.split(kept, [len(x), len(x) + len(y)], axis=1)
     J = rest.reshape(len(kept), len(y), len(x)) if entries else None
@@ -95,7 +103,7 @@ def roles(
 ) -> tuple[tuple[str, ...], tuple[str, ...], list[int], list[str]]:
     """Names of the columns that are inputs and outputs, the places of derivatives (maybe none), and notes."""
     notes = list(table.notes)
-    x, y = _as_names("inputs", inputs), _as_names("outputs", outputs)
+    x, y = (_in_table(table, _as_names(*given)) for given in (("inputs", inputs), ("outputs", outputs)))
     if x is None and y is None:
         raise InputError(
             f"`inputs` and `outputs` must name columns of {table.source}, at least one of them. {_listing(table)}"
@@ -111,6 +119,14 @@ def roles(
     assert x is not None
     _check_roles(table, x, y)
     return x, y, _jacobian_columns(table, x, y, jacobians), notes
+
+
+def columns_of(table: AbstractTable, argument: str, given: Any) -> Float[ndarray, "S k"]:
+    """The named columns alone, in time: every number must be there."""
+    names, places = _in_table(table, _as_names(argument, given)), _places(table)
+    assert names is not None
+    values, positions = table.read([_find(table, argument, name, places) for name in names])
+    return _complete_rows(table, values, positions, drop=False, in_time=True)[0]
 
 
 def shown_names(x: tuple[str, ...], y: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -130,6 +146,13 @@ def _as_names(argument: str, given: Any) -> tuple[str, ...] | None:
     if not good or not all(_is_name(n) for n in names):
         raise InputError(f"`{argument}` must be the name of a column or a list of names. Got {shown(given)}.")
     return tuple(str(n).strip() for n in names)
+
+
+def _in_table(table: AbstractTable, names: tuple[str, ...] | None) -> tuple[str, ...] | None:
+    """Names as the table has them: c1 or column1, as models call them, is column 1 where columns have numbers only."""
+    if names is None or table.names != tuple(str(i + 1) for i in range(len(table.names))):
+        return names
+    return tuple(_NUMBERED.sub(r"\1", name) for name in names)
 
 
 def _is_name(given: Any) -> bool:
@@ -240,7 +263,7 @@ def _jacobian_columns(table: AbstractTable, x: tuple[str, ...], y: tuple[str, ..
 
 
 def _complete_rows(
-    table: AbstractTable, values: Float[ndarray, "S k"], positions: Int[ndarray, " S"], drop: bool
+    table: AbstractTable, values: Float[ndarray, "S k"], positions: Int[ndarray, " S"], drop: bool, in_time: bool
 ) -> tuple[Float[ndarray, "s k"], list[str]]:
     whole = np.isfinite(values).all(axis=1)
     n_bad = len(whole) - int(np.count_nonzero(whole))
@@ -250,10 +273,12 @@ def _complete_rows(
     word = table.row_word + ("s" if n_bad > 1 else "")
     what = f"{n_bad} of {len(values)} rows with missing or infinite values ({word} {where})"
     if not drop:
-        raise SampleFileError(
-            f"{table.source} must have a number in every chosen column. Got {what}: repair them, or leave them out "
-            "(drop_missing=True, or --drop-missing)."
+        cure = (
+            "fill the gap, or cut the record there; rows follow one another in time, so none can be left out."
+            if in_time
+            else "repair them, or leave them out (drop_missing=True, or --drop-missing)."
         )
+        raise SampleFileError(f"{table.source} must have a number in every chosen column. Got {what}: {cure}")
     if n_bad == len(values):
         raise SampleFileError(f"{table.source} must hold at least one complete row. Got {what}.")
     return values[whole], [f"Left out: {what}."]
