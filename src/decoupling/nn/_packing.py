@@ -20,7 +20,7 @@ _FLOAT = torch.float16
 
 
 def check_bits(n_bits: Any, name: str = "quantize") -> None:
-    if n_bits is not None and (isinstance(n_bits, bool) or n_bits not in range(2, 9)):
+    if n_bits is not None and (not isinstance(n_bits, int | np.integer) or n_bits not in range(2, 9)):
         raise InputError(f"`{name}` must be a number of bits from 2 to 8, or None. Got {n_bits!r}.")
 
 

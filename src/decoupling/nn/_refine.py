@@ -103,7 +103,6 @@ def refine(
     _check_outputs(begun, known.shape[1], loss)
     distance, known = (divergence, known.log_softmax(1)) if loss == "kl" else (mse_loss, known)
 
-    rounding = round(UNROUNDED * steps) if n_bits is not None else steps
     limit = None if max_seconds is None else as_number("max_seconds", max_seconds, above=True)
 
     def draw() -> Tensor:
@@ -112,20 +111,25 @@ def refine(
     def attempt(rate: float) -> tuple[DecoupledLayer, bool]:
         layer = copy.deepcopy(begun)
         student: Rounded | DecoupledLayer = layer if n_bits is None else Rounded(layer, n_bits)
+        clock = Clock(steps, limit)
 
         def follow(t: int) -> None:
-            if isinstance(student, Rounded) and t == rounding:
-                layer.set_range(given)
-                student.begin()
-            if t % _NEW_RANGE_EVERY == 0 and t < rounding:  # so that functions keep their formulas where the data go
+            if isinstance(student, Rounded):
+                if student.begun:
+                    return
+                if clock.done(t) >= UNROUNDED:
+                    layer.set_range(given)
+                    student.begin()
+                    return
+            if t % _NEW_RANGE_EVERY == 0:  # so that functions keep their formulas where the data go
                 layer.set_range(given[torch.randperm(len(given), generator=generator)[:CHUNK].to(device)])
 
         optimiser = torch.optim.Adam(_groups(layer, rate), betas=(0.9, 0.99), fused=device.type in ("cpu", "cuda"))
-        whole = match(student, optimiser, pool, known, distance, draw, Clock(steps, limit), progress, follow)
+        whole = match(student, optimiser, pool, known, distance, draw, clock, progress, follow)
         layer.zero_grad()
-        if n_bits is None:
+        if not isinstance(student, Rounded) or not student.begun:
             layer.set_range(given)
-        else:
+        if n_bits is not None:
             unpack(layer, pack(layer, n_bits))
         return layer, whole
 
@@ -136,11 +140,14 @@ def refine(
         return float(distance(layer(pool[compared]), known[compared]))
 
     found, whole = attempt(top)
-    if whole and limit is None and not judged(found) <= judged(begun):  # once more, with smaller steps
-        found, _ = attempt(_SMALLER * top)
+    before = begun
     if n_bits is not None:
-        unpack(begun, pack(begun, n_bits))
-    return _better(begun, found, judged)
+        before = copy.deepcopy(begun)
+        unpack(before, pack(before, n_bits))
+    if whole and limit is None and not judged(found) <= judged(before):  # once more, with smaller steps
+        again, _ = attempt(_SMALLER * top)
+        found = again if judged(again) <= judged(found) or not judged(found) < float("inf") else found
+    return _better(before, found, judged)
 
 
 def match(

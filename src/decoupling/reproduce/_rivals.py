@@ -19,9 +19,10 @@ from .._support._errors import DecouplingWarning, InputError, SolverError
 from ..fit._decouple import decouple
 from ..model._decoupling import Decoupling
 from ..nn import DecoupledLayer, sample
-from ..nn._baselines import chain_of, low_rank, pruned
+from ..nn._baselines import chain_of, low_rank, pruned, quantized_bytes
 from ..nn._layer import layer_on
 from ..nn._lessons import FEW, recombine
+from ..nn._packing import n_bytes, pack
 from ..solvers import AbstractSolver, Proj, TwoStage, Zniyed
 from ._originals import DEGREE, Original, Size, Training
 from ._stacked import divergences, squared_errors, trained_together
@@ -87,14 +88,23 @@ def beginning(method: str, at: Original, inputs: Tensor, size: Size) -> nn.Modul
     """A student of our size before it is trained; networks draw their numbers from torch's own generator."""
     budget = parameters_of(size, at.ends)
     if method in STUDENTS_IN_BITS:
-        assert size.packed is not None
-        return _network((at.ends[0], size.packed[0], at.ends[1]), nn.ReLU if method.startswith("ReLU") else nn.GELU)
+        return _network((at.ends[0], width_in_bits(size, at.ends), at.ends[1]), _kind(method))
     if method in STUDENTS:
-        kind = nn.ReLU if method.startswith("ReLU") else nn.GELU
-        return _network(widths(at.ends, budget, size.two if method.endswith("two") else None), kind)
+        return _network(widths(at.ends, budget, size.two if method.endswith("two") else None), _kind(method))
     chain = chain_of(at.part)
     assert chain is not None
     return pruned(chain, inputs, budget) if method == "pruned" else low_rank(chain, budget)
+
+
+def width_in_bits(size: Size, ends: tuple[int, int]) -> int:
+    """Hidden units of a student in few bits: as many as fit into the bytes of ours."""
+    assert size.packed is not None
+    rank, n_bits = size.packed
+    ours = DecoupledLayer.of_sizes((ends[0], rank, ends[1]), DEGREE)
+    most, width = n_bytes(pack(ours, n_bits)), 1
+    while quantized_bytes(_network((ends[0], width + 1, ends[1]), nn.ReLU), n_bits) <= most:
+        width += 1
+    return width
 
 
 def widths(ends: tuple[int, int], budget: int, two: tuple[int, int] | None) -> tuple[int, ...]:
@@ -113,6 +123,10 @@ def widths(ends: tuple[int, int], budget: int, two: tuple[int, int] | None) -> t
 
 def n_parameters(dims: Sequence[int]) -> int:
     return sum((a + 1) * b for a, b in pairwise(dims))
+
+
+def _kind(method: str) -> Callable[[], nn.Module]:
+    return nn.ReLU if method.startswith("ReLU") else nn.GELU
 
 
 def _network(dims: Sequence[int], kind: Callable[[], nn.Module]) -> nn.Sequential:

@@ -35,7 +35,7 @@ from ..nn._random_start import in_basis, random_layer
 from ..report._style import COLOURS, house_style, new_figure
 from ..solvers import Proj
 from ._originals import CASES, DEGREE, Original, Size, Training, original, with_labels
-from ._rivals import OTHERS, PAPER, STOPPING, STUDENTS, STUDENTS_IN_BITS, as_printed, rivals
+from ._rivals import OTHERS, PAPER, STOPPING, STUDENTS, STUDENTS_IN_BITS, as_printed, rivals, width_in_bits
 from ._runs import run_all
 from ._writing import write_experiment
 
@@ -159,7 +159,7 @@ def work(task: StudentTask, folder: str) -> dict[str, Any]:
         return {"runs": [row(at, part, rate=rate) for part, rate in found]}
     if task.method in STUDENTS_IN_BITS:
         assert size.packed is not None
-        told = {"rank": size.packed[0], "n_bits": size.packed[1]}
+        told = {"rank": width_in_bits(size, at.ends), "n_bits": size.packed[1]}
         found = rivals(task.method, at, [X for X, _ in drawn], size, how, task.steps, task.seed)
         return {"runs": [row(at, p, stored=quantized_bytes(p, told["n_bits"]), rate=r) | told for p, r in found]}
     return {"runs": [_one(task, at, size, X, run, rng) for run, (X, rng) in enumerate(drawn)]}
