@@ -193,8 +193,10 @@ def test_the_choice_is_the_smallest_shape_that_none_is_strongly_better_than():
         return scan.choice().ranks
 
     assert [chosen(gain) for gain in (-1.0, 0.0, 5.9, 6.1)] == [(1,), (1,), (1,), (2,)]
-    assert chosen(100.0, errors=(1.0, 9.9)) == (2,) and chosen(100.0, errors=(1.0, 10.1)) == (1,)
-    assert chosen(-100.0, errors=(10.1, 1.0)) == (2,)
+    assert chosen(100.0, errors=(0.01, 0.099)) == (2,) and chosen(100.0, errors=(0.01, 0.101)) == (1,)
+    assert chosen(-100.0, errors=(0.101, 0.01)) == (2,)
+    assert chosen(100.0, errors=(0.1, 0.29)) == (2,) and chosen(100.0, errors=(0.1, 0.31)) == (1,)
+    assert chosen(100.0, errors=(1.0, 1.9)) == (2,) and chosen(100.0, errors=(1.0, 2.1)) == (1,)
 
 
 def test_free_parameters_are_those_that_can_be_told():
