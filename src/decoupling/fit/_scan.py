@@ -42,7 +42,8 @@ from ._unfoldings import hints_of
 
 _STARTS, _FEWER, _MORE = 16, 8, 32  # of VarPro: in general, for a shape that comes from a larger one, for the best one
 _STRONG = 6.0  # difference of the criterion that is called strong evidence
-_VETO = 10.0  # times the smallest left-out error: more tells of too many parameters for the samples
+_VETO = 10.0  # times the smallest left-out error: more tells of too many parameters for the samples ...
+_POOR, _TWICE = 0.3, 2.0  # ... and so does more than this, unless it is less than twice the smallest
 _SHARE = 0.1  # of the time for the scan that one fit may take
 _FOLD_STEPS = 60  # of a fold, which starts at the fit to all samples
 
@@ -103,14 +104,20 @@ class Scan:
 
     def choice(self) -> Candidate:
         """The smallest shape that none is strongly better than, of those that predict left-out samples well enough."""
-        allowed = self.allowed_error()
-        eligible = [c for c in self.found.values() if c.error <= allowed]
+        eligible = self.eligible()
         lowest = min(c.score for c in eligible)
         return min((c for c in eligible if c.score <= lowest + _STRONG), key=lambda c: (c.n_parameters, c.score))
 
+    def eligible(self) -> list[Candidate]:
+        """Shapes that predict left-out samples well enough, and have fewer parameters than there are numbers."""
+        allowed = self.allowed_error()
+        good = [c for c in self.found.values() if c.error <= allowed]
+        return [c for c in good if c.n_free < self.samples.n_numbers] or good
+
     def allowed_error(self) -> float:
         """Left-out errors above this tell of too many parameters for the samples."""
-        return _VETO * max(min(c.error for c in self.found.values()), float(np.sqrt(self.rounding)))
+        best = max(min(c.error for c in self.found.values()), float(np.sqrt(self.rounding)))
+        return max(min(_VETO * best, _POOR), _TWICE * best)
 
     def first_ranks(self, L: int) -> tuple[int, ...]:
         """Ranks that the singular values suggest, as far as the samples determine so many parameters.
@@ -285,7 +292,7 @@ class Scan:
         ]
         if not around:
             return False
-        n_free, lowest = self.n_free(ranks, degrees), min(c.score for c in self.found.values())
+        n_free, lowest = self.n_free(ranks, degrees), min(c.score for c in self.eligible())
         return min(criterion(c.squares, c.counts, n_free, self.rounding) for c in around) > lowest + _STRONG
 
     def _stage(self, ranks: tuple[int, ...], degrees: tuple[int, ...]) -> str:
