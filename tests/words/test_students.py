@@ -58,6 +58,14 @@ def test_few_bytes():
     )
 
 
+def test_students_in_few_bits_do_as_well():
+    cell = next(c for c in read("compression/mnist-students.json")["cells"] if c["method"] == "ReLU, fewer bits")
+    first = cell["runs"][0]
+    assert Page(PAGE).says(
+        "{} ReLU units lose {} points in {} bytes", first["rank"], cell["median_drop"], first["bytes"]
+    )
+
+
 def head(method):
     """Divergence and drop on the head of LeNet-5 with many inputs."""
     return [told("cnn", method, 20_000, what) for what in ("median_distance", "median_drop")]
@@ -73,6 +81,16 @@ def test_ours_is_ahead_on_the_head_of_a_convolutional_network():
     few = [*head("ours, fewer bits"), *head("GELU, fewer bits")]
     assert page.says("in 5 bits end at {} and lose {} points; a GELU student as wide {} and {}.", *few)
     assert page.says("from a random start one layer ends at {}", head("ours, random start")[0])
+    few_inputs = [
+        told("cnn", method, 200, what)
+        for method in ("ours", RELU, "ours, two layers", "GELU, two")
+        for what in ("median_distance", "median_drop")
+    ]
+    assert page.says(
+        "one layer of ours ends at {} and loses {} points, ReLU {} and {}; "
+        "two layers of ours {} and {}, GELU with two {} and {}.",
+        *few_inputs,
+    )
     assert one < min(relu, gelu, pruned) and two < min(others, head("ReLU, two")) and few[:2] < few[2:]
 
 
@@ -84,7 +102,11 @@ def test_the_transformer_is_a_tie_by_accuracy():
         *(cells[key]["median_drop"] for key in keys),
     )
     distances = [cells[key]["median_distance"] for key in keys]
-    assert Page(PAGE).says("divergences {}, {} and {}. Others", *distances)
+    assert Page(PAGE).says("divergences {}, {} and {}. From", *distances)
+    random = cells["ours, random start", "joint"]
+    assert Page(PAGE).says(
+        "ends at the same place, {} points and {}.", random["median_drop"], random["median_distance"]
+    )
     assert distances[0] < 0.9 * min(distances[1:])
 
 
