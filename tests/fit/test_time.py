@@ -77,6 +77,13 @@ def test_a_solver_that_does_not_look_at_the_clock_is_stopped(noisy):
         dc.decouple(noisy, 3, 4, solver=Slow(keeps=False), max_seconds=0.02, progress=False)
 
 
+def test_two_stages_that_ran_out_of_time_do_not_speak_of_ctrl_c(noisy):
+    result = dc.decouple(noisy, 2, 3, solver=dc.TwoStage(dc.Proj()), max_seconds=1e-9, progress=False)
+    assert result.status is dc.Status.OUT_OF_TIME
+    assert any("`max_seconds` was reached" in note for note in result.notes)
+    assert not any("Ctrl-C" in note for note in result.notes)
+
+
 def test_a_limit_of_decouple_reaches_the_choice_of_ranks(noisy):
     result = dc.decouple(noisy, "auto", max_seconds=SHORT, progress=False)
     assert "`max_seconds` = 0.001 was reached" in result.notes[1]

@@ -17,7 +17,7 @@ from ._fit import fit
 from ._layer_bases import layer_bases
 from ._layer_shapes import layer_shapes
 from ._result import Result
-from ._select import MAX_RANK, SECONDS, select
+from ._select import MAX_RANK, N_FOLDS, SECONDS, select
 
 
 def decouple(
@@ -105,9 +105,11 @@ def decouple(
         if shapes is not None:
             _check_word(shapes, basis)
         n_layers = 2 if degrees is None else len(as_counts("degrees", degrees))
+        n_folds = min(N_FOLDS, samples.n_samples) if isinstance(samples, Samples) else N_FOLDS
         chosen = select(
             samples,
             (MAX_RANK,) * n_layers,
+            n_folds=max(2, n_folds),
             degrees=degrees,
             basis=basis,
             linear=linear,

@@ -14,10 +14,11 @@ import numpy as np
 from .._support._checks import as_count, as_generator, as_number
 from .._support._clock import now
 from .._support._errors import InputError, SolverError
+from .._support._interrupts import INTERRUPTED
 from .._support._progress import progress_callback
 from .._support._shown import shown
 from .._support._threads import one_thread
-from .._support._time_limit import TimeLimit
+from .._support._time_limit import OUT_OF_TIME, TimeLimit
 from .._support._warnings import warn
 from ..bases import LayerBasis
 from ..samples._canonical import canonical_at
@@ -155,7 +156,8 @@ def _solved(solve: Callable[..., Solution], limit: TimeLimit, **options: Any) ->
         raise SolverError("`max_seconds` was over before there was a first answer: raise it.") from None
     if solution.status is not Status.INTERRUPTED or not limit.is_over:
         return solution
-    return dataclasses.replace(solution, status=Status.OUT_OF_TIME)
+    notes = tuple(OUT_OF_TIME if note == INTERRUPTED else note for note in solution.notes)
+    return dataclasses.replace(solution, status=Status.OUT_OF_TIME, notes=notes)
 
 
 def _honest(status: Status, left: tuple[float, ...], samples: Samples) -> Status:

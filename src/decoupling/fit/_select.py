@@ -35,6 +35,7 @@ from ._unfoldings import Hints
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+N_FOLDS = 5
 SECONDS = 120.0  # for a scan
 MAX_RANK, MAX_DEGREE = 4, 5  # unless the user says otherwise
 _LARGEST_RANK, _LARGEST_DEGREE = 50, 20
@@ -164,7 +165,7 @@ def select(
     max_degrees: int | Sequence[int] = MAX_DEGREE,
     *,
     degrees: int | Sequence[int] | None = None,
-    n_folds: int = 5,
+    n_folds: int = N_FOLDS,
     basis: Any = Monomial,
     linear: bool = False,
     solver: AbstractSolver | None = None,
