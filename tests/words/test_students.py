@@ -110,10 +110,21 @@ def test_the_transformer_is_a_tie_by_accuracy():
     assert distances[0] < 0.9 * min(distances[1:])
 
 
+def far(method, n_inputs=20_000):
+    return told("fashion-students", method, n_inputs, "median_distance")
+
+
 def test_ours_loses_on_fashion_mnist():
-    divergences = [told("fashion-students", method, 20_000, "median_distance") for method in ("ours", RELU, GELU)]
-    assert Page(PAGE).says("a divergence of {} against {} for ReLU and {} for GELU", *divergences)
+    page = Page(PAGE)
+    divergences = [far(method) for method in ("ours", RELU, GELU)]
+    assert page.says("a divergence of {} against {} for ReLU and {} for GELU with one hidden", *divergences)
     assert divergences[0] > max(divergences[1:])
+    assert page.says("takes students to {} and {}; our two", far("ReLU, two"), far("GELU, two"))
+    assert page.says("go astray ({})", far("ours, two layers"))
+    few = [told("fashion-students", f"{name}, fewer bits", 20_000) for name in ("ours", "ReLU")]
+    assert page.says("functions in 5 bits lose {} points, as many ReLU units {}.", *few)
+    rows = [far(method, 200) for method in ("ours", "ours, splines", "GELU, two")]
+    assert page.says("With 200 inputs ours has {}, splines {}, GELU with two layers {}.", *rows)
 
 
 def start(kind, n_inputs, steps, what="median_distance", part="mnist"):

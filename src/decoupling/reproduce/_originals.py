@@ -101,7 +101,7 @@ def _lenet() -> nn.Sequential:
 
 
 BOTH = (200, 20_000)
-SMALL, LARGE = Training(512, 0.02, (1e-2, 3e-2, 8e-2)), Training(2048, 0.03, (3e-2, 8e-2, 2e-1))
+SMALL_BATCHES, LARGE_BATCHES = Training(512, 0.02, (1e-2, 3e-2, 8e-2)), Training(2048, 0.03, (3e-2, 8e-2, 2e-1))
 CASES = {
     "mnist": Case(
         partial(_dense, 784, 80, 60, 40, 10),
@@ -110,7 +110,7 @@ CASES = {
         15,
         3000,
         (Size(10, (9, 8), BOTH, (15, 5)), Size(4, (3, 7), (20_000,))),
-        SMALL,
+        SMALL_BATCHES,
     ),
     "fashion": Case(
         partial(_dense, 784, 512, 256, 128, 64, 10),
@@ -119,9 +119,11 @@ CASES = {
         15,
         2400,
         (Size(12, (11, 26), BOTH, (18, 5)),),
-        SMALL,
+        SMALL_BATCHES,
     ),
-    "cnn": Case(_lenet, 8, partial(images, fashion_mnist), 15, 2000, (Size(11, (10, 24), BOTH, (17, 5)),), LARGE),
+    "cnn": Case(
+        _lenet, 8, partial(images, fashion_mnist), 15, 2000, (Size(11, (10, 24), BOTH, (17, 5)),), LARGE_BATCHES
+    ),
     "tabular": Case(
         partial(_dense, 10, 64, 64, 1),
         0,
@@ -129,7 +131,7 @@ CASES = {
         60,
         2000,
         (Size(14, (8, 9), BOTH, (20, 6)),),
-        SMALL,
+        SMALL_BATCHES,
         in_classes=False,
     ),
 }
