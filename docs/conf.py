@@ -79,6 +79,8 @@ sphinx_gallery_conf = {
 }
 html_theme = "pydata_sphinx_theme"
 html_title = "decoupling"
+html_static_path = ["_static"]
+html_css_files = ["pages.css"]
 html_theme_options = {"show_toc_level": 2, "navigation_with_keys": False, "header_links_before_dropdown": 3}
 html_sidebars = {"**": []}
 numpydoc_show_class_members = False
