@@ -33,6 +33,7 @@ def folder(tmp_path, monkeypatch):
     np.save("X.npy", np.random.default_rng(0).normal(size=(200, 6)).astype(np.float32))
     np.savez("many.npz", a=np.ones(3), b=np.ones(3))
     (tmp_path / "empty.npy").write_bytes(b"")
+    (tmp_path / "cut.npz").write_bytes((tmp_path / "many.npz").read_bytes()[:200])
     return tmp_path
 
 
@@ -67,6 +68,7 @@ def test_a_program_becomes_smaller_and_stays_a_program(folder):
             ("net.pt2", "--parts", "head", "--ranks", "2", "--data", "net.pt2"),
             "must be an array in a .npy file",
         ),
+        (("net.pt2", "--parts", "head", "--ranks", "2", "--data", "cut.npz"), "and whole. From a table"),
         (("net.pt2", "--parts", "head", "--ranks", "2", "--data", "empty.npy"), "and whole. From a table: np.save"),
     ],
 )

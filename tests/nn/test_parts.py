@@ -8,12 +8,13 @@ import torch
 from torch import nn
 
 import decoupling as dc
-from decoupling.nn import _inputs, _replace
+from decoupling.nn import _inputs, _refine, _replace
 from decoupling.nn._budget import Price, spread
 from decoupling.nn._choice import chosen_parts
 from decoupling.nn._convolution import OnPatches
 from decoupling.nn._joint import joint_options
 from decoupling.nn._options import check_options
+from decoupling.nn._packing import check_bits
 from decoupling.nn._reach import EachPixel, EachToken, Whole, check_axis, reach_of
 
 QUICK = dc.nn.Distil(max_steps=40, batch_size=64)
@@ -234,6 +235,19 @@ def test_a_layer_that_is_trained_last_is_trained_in_its_bits():
     assert trained < 0.9 * rounded
 
 
+def test_bits_are_begun_by_the_clock_and_compared_as_they_are_stored(monkeypatch):
+    begun = []
+    begin = _refine.Rounded.begin
+    monkeypatch.setattr(_refine.Rounded, "begin", lambda self: begun.append(self.n_bits) or begin(self))
+    how = dc.nn.Distil(max_steps=100_000, batch_size=64)
+    out = run(Tokens(), TOKENS, "blocks.0.mlp", quantize=4, refine=how, max_seconds=0.5)
+    assert begun == [4]
+    packed = dc.nn.pack(out.layer, 4)
+    again = dc.nn.DecoupledLayer.of_sizes((6, 4, 6), offset=True)
+    dc.nn.unpack(again, packed)
+    assert torch.equal(again(TOKENS[:3]), out.layer(TOKENS[:3]))
+
+
 def test_rounded_layers_are_stored_in_as_many_bytes_as_told(tmp_path):
     net = Tokens()
     plain, out = (run(net, TOKENS, "blocks.0.mlp", quantize=n_bits, refine=False) for n_bits in (None, 8))
@@ -361,6 +375,7 @@ def test_bad_parts_are_refused_in_words():
         (lambda: dc.nn.Budget(parameters=0.2, bytes=3), "Got parameters, bytes"),
         (lambda: dc.nn.Budget(parameters=-1), "above 0"),
         (lambda: run(net, TOKENS, "blocks.0.mlp", quantize=1), "bits from 2 to 8"),
+        (lambda: check_bits(4.0), "bits from 2 to 8"),
         (lambda: run(net, TOKENS, "blocks.0.mlp", baselines=("wide",)), "some of narrow, pruned"),
         (lambda: joint_options(3, 1, known=True), "`joint` must be dc.nn.Distil"),
         (lambda: checked(start="warm"), '`start` must be "random"'),

@@ -59,6 +59,7 @@ def compress(
     decouple compress net.pt2 --parts 'blocks.*.mlp' --data inputs.npy --budget 0.25 --to small.pt2
     """
     import warnings
+    from pathlib import Path
     from zipfile import BadZipFile
 
     import numpy as np
@@ -79,7 +80,8 @@ def compress(
         got = "neither" if budget is None else "both"
         raise InputError(f"`--budget` or `--ranks` must say how small the parts become. Got {got}.")
     try:
-        X = np.load(data, allow_pickle=False)
+        with Path(data).open("rb") as stream:  # NumPy leaves files that it cannot read open
+            X = np.load(stream, allow_pickle=False)
     except (ValueError, EOFError, BadZipFile) as error:  # what NumPy says of other files is about pickles
         raise SampleFileError(
             f"`{data}` must be an array of numbers in a .npy file, as np.save writes it, and whole. From a table: "

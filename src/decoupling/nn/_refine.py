@@ -146,7 +146,7 @@ def refine(
         unpack(before, pack(before, n_bits))
     if whole and limit is None and not judged(found) <= judged(before):  # once more, with smaller steps
         again, _ = attempt(_SMALLER * top)
-        found = again if judged(again) <= judged(found) or not judged(found) < float("inf") else found
+        found = min(again, found, key=lambda layer: np.nan_to_num(judged(layer), nan=np.inf))
     return _better(before, found, judged)
 
 

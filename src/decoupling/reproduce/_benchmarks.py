@@ -16,7 +16,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from jaxtyping import Float
 from matplotlib.figure import Figure
+from numpy import ndarray
 
 from .. import __version__
 from .._support._errors import DecouplingWarning, SolverError
@@ -201,15 +203,18 @@ def benchmarks_markdown(found: Benchmarks) -> str:
             about = f" {training:.3g} | {linear:.3g} | {counts} | {seconds:.0f} |"
         for i, (test, target) in enumerate(zip(case.about.records()[1], case.targets, strict=True)):
             median = float(np.median(errors[:, i]))
-            shown = f"{_shown(median)} ({_shown(errors[:, i].min())} to {_shown(errors[:, i].max())}) {case.about.unit}"
+            shown = spread_in_words(errors[:, i], case.about.unit, 3)
             mark = "✓" if median <= target else "✗"
             first, last = (f"{name} ({case.candidate.words})", about) if i == 0 else ("", " | | | |")
             lines.append(f"| {first} | {test.name} | **{shown}** {mark} | {target:g} |{last}")
     return "\n".join(lines)
 
 
-def _shown(value: float) -> str:
-    return f"{value:.3g}" if math.isfinite(value) else "diverged"
+def spread_in_words(errors: Float[ndarray, " runs"], unit: str, digits: int) -> str:
+    """Median (best to worst), with a word for runs that diverged."""
+    numbers = (float(np.median(errors)), float(errors.min()), float(errors.max()))
+    median, best, worst = (f"{x:.{digits}g}" if math.isfinite(x) else "diverged" for x in numbers)
+    return f"{median} ({best} to {worst}) {unit}"
 
 
 def write_benchmarks(found: Benchmarks, directory: Path) -> None:

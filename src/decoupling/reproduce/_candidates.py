@@ -1,7 +1,8 @@
 """The models among which held-back training data choose, for every benchmark of nonlinear system identification.
 
 The lists were written down before any of them was measured on held-back data: two to four states, one to three
-functions of several kinds, with and without feedthrough, windows or integrators where they make sense.
+functions of several kinds, with and without feedthrough, windows or integrators where they make sense. That of
+Wiener-Hammerstein, where a fit takes minutes, was cut short after two fits.
 """
 
 from __future__ import annotations

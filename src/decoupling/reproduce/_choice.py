@@ -26,7 +26,7 @@ from .._support._errors import DecouplingWarning, SolverError
 from .._support._shown import counted
 from ..data import Record
 from ..report._style import COLOURS, house_style, new_figure
-from ._benchmarks import CASES, Case
+from ._benchmarks import CASES, Case, spread_in_words
 from ._candidates import POOLS, QUICK_POOLS, Candidate, Pool
 from ._runs import run_all
 from ._writing import write_experiment
@@ -185,19 +185,13 @@ def choice_markdown(found: Choice) -> str:
         ]
         for candidate in sorted(runs, key=lambda c: found.median(pool, c)):
             errors = found.errors(pool, candidate)
-            shown = (
-                f"{_shown(float(np.median(errors)))} ({_shown(errors.min())} to {_shown(errors.max())}) {about.unit}"
-            )
+            shown = spread_in_words(errors, about.unit, 4)
             counts = found.counts(pool, candidate)
             size = "" if counts is None else f"{counts[0]} ({counts[1]})"
             seconds = float(np.median([run["seconds"] for run in runs[candidate]]))
             by = ", ".join(name for name in cases if found.chosen(name) == candidate)
             lines.append(f"| {candidate.words} | {shown} | {size} | {seconds:.0f} | {by} |")
     return "\n".join(lines)
-
-
-def _shown(value: float) -> str:
-    return f"{value:.4g}" if math.isfinite(value) else "diverged"
 
 
 def write_choice(found: Choice, directory: Path) -> None:
