@@ -143,7 +143,8 @@ def deviance(n, seed=0):
     y = np.eye(n + (n == 1))[rng.integers(0, n + (n == 1), 12)]
     y = y[:, 1:] if n == 1 else y
     weights = rng.uniform(0.5, 1.5, 12)
-    cost = Deviance(rng.normal(size=(12, 3)), y, weights / weights.sum(), rng.normal(size=n), layers, False, 0.05)
+    X, copies = rng.normal(size=(12, 3)), np.ones(12, dtype=int)
+    cost = Deviance(X, y, weights / weights.sum(), copies, rng.normal(size=n), layers, False, 0.05)
     return cost, [0.5 * rng.normal(size=(1, *shape)) for shape in ((2, 4), (2, 3), (n, 2))]
 
 
@@ -190,9 +191,11 @@ def test_the_deviance_of_left_out_samples_is_near_that_of_real_refits():
 
 def test_time_is_limited_and_told():
     X, y, _ = ring(600)
-    model = dc.DecouplingClassifier(max_seconds=1e-3, random_state=0).fit(X, y)
+    with pytest.warns(dc.DecouplingWarning, match="`max_seconds` was reached"):
+        model = dc.DecouplingClassifier(max_seconds=1e-3, random_state=0).fit(X, y)
     assert model.decoupling_.ranks == (1,) and "`max_seconds` was reached" in model.note_
-    model = dc.DecouplingRegressor(max_seconds=1e-3, random_state=0).fit(X, X[:, 0] ** 3 - X[:, 1])
+    with pytest.warns(dc.DecouplingWarning, match="`max_seconds` was reached"):
+        model = dc.DecouplingRegressor(max_seconds=1e-3, random_state=0).fit(X, X[:, 0] ** 3 - X[:, 1])
     assert model.decoupling_.ranks == (1,) and "`max_seconds` was reached" in model.result_.notes[1]
 
 
@@ -277,3 +280,12 @@ def test_functions_that_the_ridge_made_zero_are_dropped():
     parts = np.ptp(model.decoupling_.g[0].values(u), axis=0) * np.abs(W).max(axis=0)
     assert parts.min() > 1e-6 * parts.max() and model.decoupling_.ranks == (2,)
     assert "made 1 of 3 functions zero" in model.note_
+
+
+def test_copies_of_samples_do_not_change_the_verdict():
+    X, y = drawn(60, 4, lambda X: 0.0 * X[:, 0])
+    once, often = (
+        dc.DecouplingClassifier(random_state=0).fit(np.repeat(X, k, axis=0), np.repeat(y, k)) for k in (1, 3)
+    )
+    assert often.quality_.verdict is once.quality_.verdict and often.decoupling_.ranks == once.decoupling_.ranks
+    np.testing.assert_allclose(often.left_out_deviance_, once.left_out_deviance_, rtol=0.02)

@@ -495,3 +495,18 @@ def test_combinations_that_no_sample_has_are_not_predicted_far_beyond_y():
     )
     assert free.min() < y.min() - 2.0 * half
     assert bounded.min() == pytest.approx(y.min() - half) and bounded.max() <= y.max() + half
+
+
+def test_the_spread_of_predictions_is_unknown_where_samples_are_too_few():
+    """A model with as many parameters as samples meets them whatever they are."""
+    X = np.random.default_rng(0).normal(size=(5, 2))
+    model = dc.DecouplingRegressor(random_state=0).fit(X, X[:, 0] ** 2 + X[:, 1])
+    assert np.all(np.isnan(model.predict(X, return_std=True)[1]))
+
+
+def test_copies_of_samples_do_not_make_predictions_sure():
+    rng = np.random.default_rng(1)
+    X, y = rng.normal(size=(12, 3)), rng.normal(size=12)
+    once, often = (dc.DecouplingRegressor(random_state=0).fit(np.repeat(X, k, axis=0), np.repeat(y, k)) for k in (1, 3))
+    stds = [model.predict(X[:1], return_std=True)[1][0] for model in (once, often)]
+    assert stds[1] > 0.7 * stds[0] > 0.4

@@ -7,6 +7,7 @@ from numpy.testing import assert_allclose
 import decoupling as dc
 from decoupling import Verdict
 from decoupling.fit._predictable import predictable_shares
+from decoupling.report._words import output_rows, verdict
 from decoupling.solvers._left_out import left_out
 
 QUICK = {"n_starts": 2, "progress": False}
@@ -79,3 +80,51 @@ def test_leaving_out_agrees_with_fits_to_the_others():
     found = left_out(result.decoupling, samples)
     assert_allclose(found.rise[0], np.sqrt(np.mean(np.square(apart))) / fitted, rtol=0.1)
     assert_allclose(found.used.sum(), result.identifiability.rank, rtol=1e-6)
+
+
+RANDOM = np.random.default_rng(5)
+FEW_X, FEW_F = RANDOM.normal(size=(12, 3)), RANDOM.normal(size=(12, 1))
+
+
+def often(X, F, k):
+    return dc.Samples(np.repeat(X, k, axis=0), F=np.repeat(F, k, axis=0))
+
+
+@pytest.mark.parametrize("k", [1, 3])
+def test_a_model_with_as_many_parameters_as_places_is_not_judged(k):
+    with pytest.warns(dc.DecouplingWarning, match="numbers: the answer is one of many"):
+        q = dc.decouple(often(FEW_X, FEW_F, k), 3, 3, solver=dc.VarPro(ridge=1e-9), **QUICK).quality
+    assert q.verdict is Verdict.UNTESTED and np.isnan(q.left_out_r_squared[0]) and not q.repeated
+
+
+def test_copies_do_not_change_what_is_known():
+    """Noise, verdict and errors on left-out samples are those of samples that are there once."""
+    X = RANDOM.uniform(-1.0, 1.0, (60, 2))
+    F = (X[:, :1] + X[:, 1:]) ** 3 + 0.1 * RANDOM.normal(size=(60, 1))
+    once, three = (dc.decouple(often(X, F, k), 1, 3, **QUICK).quality for k in (1, 3))
+    assert three.verdict is once.verdict is Verdict.NOISE
+    assert_allclose(three.noise, once.noise, rtol=0.01)
+    assert_allclose(three.left_out_r_squared, once.left_out_r_squared, rtol=0.01)
+
+
+def test_left_out_errors_are_those_of_fits_without_all_samples_of_a_place():
+    """A basis without inner weights to move is linear, so that the first order is all there is."""
+    X = RANDOM.uniform(-1.0, 1.0, (15, 1))
+    place = np.repeat(np.arange(15), RANDOM.integers(1, 7, 15))
+    X = X[place]
+    F = X**2 + 0.2 * RANDOM.normal(size=X.shape)
+    result = dc.decouple(dc.Samples(X, F=F), 1, 4, solver=dc.VarPro(fixed={"W0": np.ones((1, 1))}, ridge=0.0), **QUICK)
+    told = left_out(result.decoupling, result.samples, ("W0",))
+    powers = X ** np.arange(5)
+    apart = np.concatenate(
+        [F[place == p] - powers[place == p] @ np.linalg.lstsq(powers[place != p], F[place != p])[0] for p in range(15)]
+    )
+    fitted = F - result.decoupling(X)
+    assert_allclose(told.rise, np.sqrt(np.sum(apart**2) / np.sum(fitted**2)), rtol=1e-6)
+
+
+def test_the_page_says_that_samples_are_too_few_to_tell():
+    with pytest.warns(dc.DecouplingWarning):
+        result = dc.decouple(often(FEW_X, FEW_F, 3), 3, 3, solver=dc.VarPro(ridge=1e-9), **QUICK)
+    found, sentence = verdict(output_rows(result, ["y"]))
+    assert found.word == "too few samples to tell" and "as many parameters as there are different samples" in sentence

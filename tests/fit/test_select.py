@@ -304,7 +304,7 @@ def test_progress_names_the_shapes():
         ({"max_degrees": 100}, "`max_degrees` must not be above 20"),
         ({"degrees": (3,)}, "`degrees` must have one number per layer, like `max_ranks`: 2. Got 1"),
         ({"n_folds": 1}, "`n_folds` must be a whole number of at least 2"),
-        ({"n_folds": 41}, "`n_folds` must not be above the number of samples, 40"),
+        ({"n_folds": 41}, "`n_folds` must not be above the number of samples: 40"),
         ({"basis": [dc.Monomial]}, "`basis` must be a basis class"),
         ({"max_seconds": 0.0}, "`max_seconds` must be a number above 0"),
         ({"rng": -1}, "`rng` must be"),
@@ -427,3 +427,24 @@ def test_few_noisy_rows_do_not_choose_a_shape_that_fits_their_noise(seed):
     found = dc.select(dc.Samples(X[:30], F=y[:30, None]), max_ranks=3, max_degrees=5, progress=False)
     left = found.result.decoupling(X[100:])[:, 0] - y[100:]
     assert found.chosen.error < 30.0 and np.sqrt(np.mean(left**2)) < 0.6
+
+
+def test_copies_of_samples_do_not_change_the_choice():
+    rng = np.random.default_rng(3)
+    X = rng.uniform(-1.0, 1.0, (30, 2))
+    F = (X[:, :1] + X[:, 1:]) ** 2 + 0.1 * rng.normal(size=(30, 1))
+    once, often = (
+        dc.select(dc.Samples(np.repeat(X, k, axis=0), F=np.repeat(F, k, axis=0)), 2, 3, progress=False) for k in (1, 3)
+    )
+    assert (often.ranks, often.degrees) == (once.ranks, once.degrees)
+    assert {(row.ranks, row.degrees) for row in often.table} == {(row.ranks, row.degrees) for row in once.table}
+
+
+def test_folds_keep_equal_inputs_together():
+    X = np.repeat(np.random.default_rng(0).uniform(-1.0, 1.0, (4, 2)), 10, axis=0)
+    samples = dc.Samples(X, F=X[:, :1] + np.random.default_rng(1).normal(size=(40, 1)))
+    with pytest.raises(dc.InputError, match=r"different inputs, which are left out together: 4\. Got 5"):
+        dc.select(samples, 1, 1, n_folds=5, progress=False)
+    same = dc.Samples(np.ones((40, 2)), F=samples.F)
+    with pytest.raises(dc.InputError, match="at least 2 different inputs"):
+        dc.select(same, 1, 1, progress=False)

@@ -16,6 +16,8 @@ from .._support._checks import as_counts, as_number, is_word
 from .._support._errors import InputError
 from .._support._extras import needed
 from .._support._shown import shown
+from .._support._time_limit import OUT_OF_TIME
+from .._support._warnings import warn
 from ..bases import Monomial
 from ..fit._class_quality import ClassQuality, class_quality
 from ..fit._logistic import fit_logistic
@@ -165,6 +167,8 @@ class DecouplingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
                 progress=bool(self.verbose),
                 max_seconds=self.max_seconds,
             )
+        if OUT_OF_TIME in found.note:
+            warn(OUT_OF_TIME)
         self._range = Bounds.around(samples.X, bounded=outside == BOUNDED)
         self._samples, self._found = samples, found
         self._quality: ClassQuality | None = None

@@ -15,16 +15,20 @@ from .._support._arrays import read_array
 from .._support._checks import as_counts, is_word
 from .._support._errors import InputError
 from .._support._extras import needed
+from .._support._time_limit import OUT_OF_TIME
+from .._support._warnings import warn
 from ..bases import Monomial
 from ..fit._decouple import decouple
 from ..fit._layer_bases import layer_bases
 from ..fit._quick import quick_decouple
 from ..fit._result import Result
 from ..model._decoupling import Decoupling
+from ..samples._repeats import n_distinct_numbers
 from ..samples._samples import Samples
 from ..samples.readers._frames import column_names, usable_names
 from ..solvers import AbstractSolver, VarPro
 from ..solvers._free_parameters import n_free
+from ..solvers._status import Status
 
 needed("sklearn.utils.validation:validate_data", "sklearn", "dc.DecouplingRegressor")  # scikit-learn 1.6 brought it
 from sklearn.base import BaseEstimator, RegressorMixin  # noqa: E402
@@ -76,7 +80,8 @@ class DecouplingRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         the noise, in about twice the time of a number such as 1e-6, which is next to none and is taken where there are
         fewer than two numbers for every parameter.
     max_seconds
-        A fit ends after about so many seconds, with the best so far; None is no limit but that of the solver.
+        A fit ends after about so many seconds, with the best so far and a warning; None is no limit but that of the
+        solver.
     random_state
         Seed, `numpy.random.RandomState` or None, as in scikit-learn.
     n_jobs
@@ -173,6 +178,8 @@ class DecouplingRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             solver = solver.started_at(start) or solver
         with nullcontext() if self.n_jobs is None else parallel_config(n_jobs=self.n_jobs):
             self.result_ = self._chosen(samples, solver) if chosen else self._given(samples, solver, start)
+        if self.result_.status is Status.OUT_OF_TIME or OUT_OF_TIME in self.result_.notes:
+            warn(OUT_OF_TIME, stacklevel=3)
         assert samples.F is not None
         exact = self._is_exact
         self._range = Bounds.around(samples.X, bounded=outside == BOUNDED)
@@ -187,7 +194,7 @@ class DecouplingRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         degrees = (_DEGREE if isinstance(self.basis, type) else None) if chosen else self._degrees()
         layers = layer_bases(1 if chosen else self.ranks, degrees, self.basis)
         free = n_free(samples.n_inputs, layers, samples.n_outputs, values=True, linear=bool(self.linear))
-        return VarPro(ridge="auto" if samples.n_numbers >= _PER_PARAMETER * free else _RIDGE)
+        return VarPro(ridge="auto" if n_distinct_numbers(samples) >= _PER_PARAMETER * free else _RIDGE)
 
     @property
     def _is_exact(self) -> bool:
@@ -269,7 +276,7 @@ class DecouplingRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
         With `return_std`, standard deviations of the same shape as well: of what y differs by at new points like those
         of the fit, noise included, from the errors on left-out samples. They are the same at all points, and NaN where
-        they are not known.
+        they are not known, as with about as many parameters as samples.
         """
         check_is_fitted(self)
         X = validated(self, X, reset=False, dtype=np.float64)

@@ -14,6 +14,7 @@ import numpy as np
 from jaxtyping import Float, Int
 from numpy import ndarray
 
+from ..samples._repeats import without_copies
 from ..samples._samples import Samples
 from ..solvers._deviance import probabilities
 from ._logistic import LogisticFit, null_deviance
@@ -93,7 +94,8 @@ def class_quality(found: LogisticFit, samples: Samples) -> ClassQuality:
     confusion = np.zeros((n_classes, n_classes), dtype=int)
     np.add.at(confusion, (seen, apart), 1)
     missed = samples.F - probabilities(odds)
-    shares = predictable_shares(samples.X, missed[:, :, None], samples.F[:, :, None])
+    once = without_copies(samples)
+    shares = predictable_shares(samples.X[once], missed[once, :, None], samples.F[once, :, None])
     shares = shares * np.mean(missed**2, axis=0) / np.var(samples.F, axis=0)
     known = shares[~np.isnan(shares)]
     predictable = float(known.max()) if known.size else np.nan

@@ -23,6 +23,7 @@ from .._support._warnings import warn
 from ..bases import LayerBasis
 from ..samples._canonical import canonical_at
 from ..samples._jacobians import held
+from ..samples._repeats import n_places
 from ..samples._samples import Samples
 from ..samples._weights import check_all_outputs_count
 from ..solvers import AbstractSolver, Problem, Solution, StartRow, VarPro
@@ -263,7 +264,8 @@ def _check_validation(validation: Samples | None, samples: Samples) -> None:
 
 def _undetermined(samples: Samples, layers: tuple[LayerBasis, ...], *, linear: bool) -> tuple[str, ...]:
     """Sentences about ranks and degrees that these samples cannot determine."""
-    m, n, S = samples.n_inputs, samples.n_outputs, samples.n_samples
+    m, n, S = samples.n_inputs, samples.n_outputs, n_places(samples)
+    different = "" if samples.n_samples == S else "different "
     ranks = [len(layer.bases) for layer in layers]
     unknowns = n_free(m, layers, n, values=samples.has_values, linear=linear)
     equations = S * n * (samples.has_jacobians * m + samples.has_values)
@@ -271,13 +273,13 @@ def _undetermined(samples: Samples, layers: tuple[LayerBasis, ...], *, linear: b
     degree = max(layer.size for layer in layers)
     if degree > S:
         notes.append(
-            f"`degrees` must not be above the number of samples to determine the functions. Got {degree} and {S} "
-            "samples: lower the degrees or give more samples."
+            f"`degrees` must not be above the number of {different}samples to determine the functions. Got {degree} "
+            f"and {S} {different}samples: lower the degrees or give more samples."
         )
     if unknowns > equations:
         notes.append(
-            f"`ranks` {tuple(ranks)} ask for {unknowns} free parameters, but the samples give {equations} numbers: the "
-            "answer is one of many. Lower the ranks or degrees, or give more samples."
+            f"`ranks` {tuple(ranks)} ask for {unknowns} free parameters, but the samples give {equations} "
+            f"{different}numbers: the answer is one of many. Lower the ranks or degrees, or give more samples."
         )
     if len(ranks) == 1 and not linear and ranks[0] > m * n:
         notes.append(

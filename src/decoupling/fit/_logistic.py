@@ -26,6 +26,7 @@ from .._support._warnings import silenced
 from ..model._decoupling import Decoupling
 from ..model._units import Units
 from ..samples._canonical import canonical_at
+from ..samples._repeats import n_copies, without_copies
 from ..samples._samples import Samples
 from ..solvers import VarPro
 from ..solvers._chain import Parameters
@@ -98,7 +99,8 @@ def fit_logistic(
     """
     deadline = deadline_after(max_seconds)
     ridges = RIDGES if ridge is None else (ridge,)
-    n_seen = samples.n_samples if samples.weights is None else float(np.sum(samples.weights))
+    once = without_copies(samples)
+    n_seen = len(once) if samples.weights is None else float(np.sum(samples.weights[once]))
     tried: list[LogisticFit] = []
 
     def enough(rank: int, degree: int | None) -> bool:
@@ -208,11 +210,11 @@ def _most_likely(
     theta[2 * len(layers)] = theta[2 * len(layers)] * steep
     if linear:
         theta[-1] = theta[-1] * steep
-    centre = _log_shares(shares)
+    centre, copies = _log_shares(shares), n_copies(samples)
 
     def descended(theta: Parameters, ridge: float, max_steps: int, settles_at: float) -> tuple[Deviance, Parameters]:
         n_fixed = sum(p.size for p in theta[:n_before])
-        cost = Deviance(problem.X, y, weights, centre, layers, linear, ridge, n_fixed)
+        cost = Deviance(problem.X, y, weights, copies, centre, layers, linear, ridge, n_fixed)
         ended = descend(
             cost.linearise,
             cost.moved,

@@ -14,6 +14,8 @@ import numpy as np
 from jaxtyping import Float, Int
 from numpy import ndarray
 
+from ..samples._repeats import places
+
 _MOST_SAMPLES = 700  # more are not needed to see what matters, and take long
 _LEAST_SAMPLES = 24
 _DEALS = 99  # at random: chance does as well in one of a hundred cases
@@ -100,17 +102,16 @@ def _kernels(X: Float[ndarray, "S m"]) -> list[Float[ndarray, "S S"]]:
 
 
 def repeated(X: Float[ndarray, "S m"]) -> Int[ndarray, " S"] | None:
-    """Which samples have the same inputs, as numbers of groups; None where too few do to tell noise by."""
-    _, group = np.unique(X, axis=0, return_inverse=True)
-    group = group.reshape(-1)
-    return group if len(X) - (group.max() + 1) >= _LEAST_REPEATED else None
+    """The places of samples, where enough of them share one to tell noise by; None where too few do."""
+    place = places(X)
+    return place if len(X) - (place.max() + 1) >= _LEAST_REPEATED else None
 
 
-def noise_of_repeated(F: Float[ndarray, "S n"], group: Int[ndarray, " S"]) -> tuple[Float[ndarray, " n"], int]:
-    """Sums of squares around the means of groups, and their degrees of freedom."""
-    count = np.bincount(group)
-    means = np.stack([np.bincount(group, column) for column in F.T], axis=1) / count[:, None]
-    return np.sum((F - means[group]) ** 2, axis=0), len(F) - len(count)
+def noise_of_repeated(F: Float[ndarray, "S n"], place: Int[ndarray, " S"]) -> tuple[Float[ndarray, " n"], int]:
+    """Sums of squares around the means at places, and their degrees of freedom."""
+    count = np.bincount(place)
+    means = np.stack([np.bincount(place, column) for column in F.T], axis=1) / count[:, None]
+    return np.sum((F - means[place]) ** 2, axis=0), len(F) - len(count)
 
 
 def share_beyond_noise(

@@ -16,6 +16,7 @@ from jaxtyping import Float
 from numpy import ndarray
 
 from ..model._decoupling import Decoupling
+from ..samples._repeats import without_copies
 from ..samples._samples import Samples
 from ..solvers._left_out import LeftOut, left_out
 from ._predictable import agreeing_shares, noise_of_repeated, predictable_shares, repeated, share_beyond_noise
@@ -33,10 +34,18 @@ class Verdict(Enum):
     NOISE = "as good as the data allow"
     BETTER = "the data would allow better"
     OVERFITTED = "fitted to the noise"
+    UNTESTED = "too few samples to tell"
     UNKNOWN = "unknown"
 
 
-_ORDER = (Verdict.OVERFITTED, Verdict.BETTER, Verdict.UNKNOWN, Verdict.NOISE, Verdict.EXACT)  # worst first
+_ORDER = (
+    Verdict.OVERFITTED,
+    Verdict.UNTESTED,
+    Verdict.BETTER,
+    Verdict.UNKNOWN,
+    Verdict.NOISE,
+    Verdict.EXACT,
+)  # worst first
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,7 +59,7 @@ class Quality:
     r_squared
         1 less the squared error over the variance: 1 is perfect, 0 as good as the mean.
     left_out_r_squared
-        The same on left-out samples, each predicted by a fit to all others, to first order.
+        The same on left-out samples, each predicted by a fit to all that have other inputs, to first order.
     noise
         The standard deviation of the noise, in the units of the output: from repeated samples where inputs repeat,
         otherwise from residuals and degrees of freedom, without what inputs predict.
@@ -59,7 +68,7 @@ class Quality:
     verdicts
         One `Verdict` per output.
     repeated
-        Whether inputs repeat, so that noise is known without a model.
+        Whether inputs repeat with other outputs, so that noise is known without a model.
     """
 
     r_squared: Float[ndarray, " n"]
@@ -101,23 +110,29 @@ def quality(
     r_squared = _r_squared(squares, total)
     exact = squares <= _ROUNDING**2 * np.maximum(total, np.finfo(float).tiny)
     used = _used(model, samples, fixed, ridge, smoothed=smoothed)
-    freedom = R[:, 0].size / n * np.ones(n) if used is None else R.shape[0] * R.shape[2] - used.used
     left = unknown if used is None else _r_squared(squares * used.rise**2, total)
+    once = without_copies(samples)
+    X, R, data = X[once], R[once], data[once]
+    squares = np.sum(R**2, axis=(0, 2))
+    freedom = R[:, 0].size * np.ones(n) - (0.0 if used is None else used.used)
     noise = np.sqrt(squares / freedom) if used is not None and np.all(freedom >= 1.0) else unknown
-    group = repeated(X) if samples.F is not None else None
-    if group is not None:
-        assert samples.F is not None
-        around, n_noise = noise_of_repeated(samples.F, group)
+    place = repeated(X) if samples.F is not None else None
+    if place is not None:
+        around, n_noise = noise_of_repeated(data[:, :, 0], place)
         noise, share = np.sqrt(around / n_noise), share_beyond_noise(squares, freedom, around, n_noise)
     else:
         share = predictable_shares(X, R, data)
         if samples.F is not None and samples.J is not None and samples.in_memory:
-            agreeing = agreeing_shares(X, R[:, :, 0], samples.J - model.jacobians(X))
+            agreeing = agreeing_shares(X, R[:, :, 0], np.asarray(samples.J)[once] - model.jacobians(X))
             share = np.where(agreeing > 0.0, np.fmax(share, agreeing), share)
         noise = noise * np.sqrt(1.0 - np.where(np.isnan(share), 0.0, share))  # what inputs predict is none
-    overfitted = np.zeros(n, dtype=bool) if used is None else (used.rise > _RISE) & (used.share > _USED)
-    verdicts = tuple(_verdict(bool(exact[i]), bool(overfitted[i]), float(share[i])) for i in range(n))
-    return Quality(r_squared, left, noise, share, verdicts, repeated=group is not None)
+    n_used = 0.0 if used is None else used.share * samples.n_samples / len(once)
+    overfitted = np.zeros(n, dtype=bool) if used is None else (used.rise > _RISE) & (n_used > _USED)
+    untested = np.zeros(n, dtype=bool) if used is None else np.isnan(used.rise)
+    verdicts = tuple(
+        _verdict(bool(exact[i]), bool(untested[i]), bool(overfitted[i]), float(share[i])) for i in range(n)
+    )
+    return Quality(r_squared, left, noise, share, verdicts, repeated=place is not None)
 
 
 def _r_squared(squares: Float[ndarray, " n"], total: Float[ndarray, " n"]) -> Float[ndarray, " n"]:
@@ -135,7 +150,9 @@ def _used(
     return left_out(model, samples, fixed, ridge, smoothed=smoothed)
 
 
-def _verdict(exact: bool, overfitted: bool, share: float) -> Verdict:
+def _verdict(exact: bool, untested: bool, overfitted: bool, share: float) -> Verdict:
+    if untested:
+        return Verdict.UNTESTED
     if exact:
         return Verdict.EXACT
     if overfitted:

@@ -16,6 +16,7 @@ import numpy as np
 from .._support._clock import now
 from .._support._time_limit import OUT_OF_TIME, deadline_after
 from .._support._warnings import silenced
+from ..samples._repeats import n_distinct_numbers
 from ..samples._samples import Samples
 from ..solvers import AbstractSolver
 from ..solvers._free_parameters import n_free
@@ -53,12 +54,13 @@ def quick_decouple(
     known = degrees if isinstance(basis, type) else None
     first = known or (_DEGREE if isinstance(basis, type) else None)
     tried: list[tuple[float, int, int | None, Result]] = []
+    n_numbers = n_distinct_numbers(samples)
 
     def attempt(rank: int, degree: int | None) -> float:
         layers = layer_bases(rank, degree, basis)
         free = n_free(samples.n_inputs, layers, samples.n_outputs, values=samples.has_values, linear=linear)
         left = deadline - now()
-        if tried and (_PER_PARAMETER * free > samples.n_numbers or left <= 0.0):
+        if tried and (_PER_PARAMETER * free > n_numbers or left <= 0.0):
             return np.inf
         with silenced() if tried else nullcontext():  # what is to be said of the samples is said once
             result = fit(
@@ -105,4 +107,4 @@ def _error(result: Result, measure: Measure) -> float:
     if samples.n_numbers * model.n_parameters > _MOST_NUMBERS:  # so many samples hardly feel one that is left out
         return fitted / max(1.0 - model.n_parameters / samples.n_numbers, _ROUNDING)
     rise = left_out(model, samples, result.solver.fixed, result.ridge, smoothed=result.n_effective is not None).rise
-    return fitted * float(np.sqrt(np.mean(rise**2)))
+    return np.inf if np.any(np.isnan(rise)) else fitted * float(np.sqrt(np.mean(rise**2)))

@@ -21,6 +21,7 @@ from .._support._threads import one_thread
 from ..bases import AbstractBasis, Monomial
 from ..bases._abstract import MOST_FUNCTIONS
 from ..model._decoupling import Decoupling
+from ..samples._repeats import n_places
 from ..samples._samples import Samples
 from ..solvers import AbstractSolver, Problem, VarPro
 from ..solvers._status import Status
@@ -336,10 +337,14 @@ def _limits(max_ranks: Any, max_degrees: Any, degrees: Any, basis: Any) -> Limit
 def _check(samples: Any, solver: Any, n_folds: Any) -> None:
     if not isinstance(samples, Samples):
         raise InputError(f"`samples` must be dc.Samples(X, F=F, J=J). Got {type(samples).__name__}.")
-    if as_count("n_folds", n_folds, least=2) > samples.n_samples:
+    different = n_places(samples)
+    if different < 2:
+        raise InputError("`samples` must have at least 2 different inputs, to leave some out. Got equal ones.")
+    if as_count("n_folds", n_folds, least=2) > different:
+        things = "samples" if different == samples.n_samples else "different inputs, which are left out together"
         raise InputError(
-            f"`n_folds` must not be above the number of samples, {samples.n_samples}. Got {shown(n_folds)}: "
-            "lower it, or give more samples."
+            f"`n_folds` must not be above the number of {things}: {different}. Got {shown(n_folds)}: lower it, or give "
+            "more samples."
         )
     if not isinstance(solver, AbstractSolver):
         raise InputError(f"`solver` must be a solver such as dc.VarPro() or dc.Constr(). Got {shown(solver)}.")

@@ -44,6 +44,7 @@ _BESIDE_NOISE = {
     Verdict.NOISE: Grade(Verdict.NOISE.value, "", np.inf),
     Verdict.BETTER: Grade(Verdict.BETTER.value, "", np.inf),
     Verdict.OVERFITTED: Grade(Verdict.OVERFITTED.value, "", np.inf),
+    Verdict.UNTESTED: Grade(Verdict.UNTESTED.value, "", np.inf),
 }
 _SMALL = 1.0  # percent: errors below are small, whatever a better model could do
 _LITTLE = 0.5  # R² below which inputs tell little
@@ -96,7 +97,8 @@ class OutputRow:
     def grade(self) -> Grade:
         """A word for the output: beside noise where there is some, by its error otherwise."""
         plain = grade(self.worst)
-        if plain is GRADES[0] or (self.found is Verdict.BETTER and self.worst < _SMALL):
+        met = plain is GRADES[0] and self.found is not Verdict.UNTESTED
+        if met or (self.found is Verdict.BETTER and self.worst < _SMALL):
             return plain
         return _BESIDE_NOISE.get(self.found, plain)
 
@@ -174,6 +176,7 @@ _SEVERITY = {
     Verdict.NOISE.value: 1,
     Verdict.BETTER.value: 3,
     Verdict.OVERFITTED.value: 5,
+    Verdict.UNTESTED.value: 5,
 }
 
 
@@ -193,6 +196,11 @@ def _beside_noise(row: OutputRow) -> list[str]:
         return [
             f"On samples that are left out it is off by about {percent(row.left_out)}: fewer functions, lower degrees "
             "or more samples would help."
+        ]
+    if row.found is Verdict.UNTESTED:
+        return [
+            "The model has about as many parameters as there are different samples, so it meets them whatever they "
+            "are: nothing is known about other inputs. Fewer functions, lower degrees or more samples would help."
         ]
     return []
 

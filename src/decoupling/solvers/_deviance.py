@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from numpy import ndarray
 from scipy.special import expit, log_expit, log_softmax, softmax
 
@@ -43,12 +43,13 @@ def log_likelihoods(f: Float[ndarray, "S n"], y: Float[ndarray, "S n"]) -> Float
 class Deviance(AbstractResiduals):
     """The cost above, as a function of all parameters of a model with values `centre` + W_L g_L(...).
 
-    The first `n_fixed` numbers, from W_0 on, stay as they are.
+    The first `n_fixed` numbers, from W_0 on, stay as they are; `copies` says how often each sample is there.
     """
 
     X: Float[ndarray, "S k"]
     y: Float[ndarray, "S n"]
     weights: Float[ndarray, " S"]
+    copies: Int[ndarray, " S"]
     centre: Float[ndarray, " n"]
     layers: tuple[LayerBasis, ...]
     linear: bool
@@ -92,12 +93,16 @@ class Deviance(AbstractResiduals):
         return self._complete.unknowns.moved(theta, step)
 
     def left_out(self, theta: Parameters) -> Float[ndarray, "S n"]:
-        """The log-odds that fits without sample s, or one of w_s such samples, give it, to first order."""
+        """The log-odds that fits without sample s and its copies give it, to first order.
+
+        A weight counts samples too: of w_s such samples one is left out.
+        """
         f, Z = self._at(theta)
         p = probabilities(f)
         inverse = np.linalg.pinv(self._curvature(p, Z), hermitian=True)
         V = Z @ inverse @ Z.mT  # (S, n, n)
         H = _curved(p, np.broadcast_to(np.eye(f.shape[1]), V.shape))
+        V = self.copies[:, None, None] * V
         stays = np.eye(f.shape[1]) - _LARGEST_SHARE * H @ V
         return f - (V @ np.linalg.solve(stays, (self.y - p)[..., None]))[..., 0]
 
