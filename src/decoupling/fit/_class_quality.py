@@ -16,11 +16,12 @@ from numpy import ndarray
 
 from ..samples._repeats import without_copies
 from ..samples._samples import Samples
-from ..solvers._deviance import probabilities
-from ._logistic import LogisticFit, null_deviance
+from ..solvers._deviance import log_likelihoods, probabilities
+from ._logistic import LogisticFit, log_shares, null_deviance
 from ._predictable import predictable_shares
 
-_GUESSING = 0.98  # times the deviance of the shares alone: a model must get below on left-out samples
+_GUESSING = 0.98  # times the deviance of the shares alone: a model must get below on left-out samples ...
+_SURE = 2.0  # ... by so many standard errors of the difference
 _RISE, _BY = 1.5, 0.1  # of the deviance on left-out samples, and that relative to guessing: if both, chance was fitted
 _SEPARATED = 0.02  # of samples that may be on the wrong side when left out
 _ROUNDING = 1e-9
@@ -31,6 +32,7 @@ class ClassVerdict(Enum):
     """What the samples say about a model of classes; the value is how a person reads it."""
 
     GUESSING = "no better than guessing"
+    UNSURE = "perhaps no better than guessing"
     OVERFITTED = "fitted to the noise"
     BETTER = "the data would allow better"
     NOISE = "as good as the data allow"
@@ -101,6 +103,7 @@ def class_quality(found: LogisticFit, samples: Samples) -> ClassQuality:
     predictable = float(known.max()) if known.size else np.nan
     accuracy, left = float(weights @ (seen == given)), float(weights @ (seen == apart))
     null = null_deviance(samples)
+    sure = _gain(found.left_out[once], samples.F[once], weights[once]) > _SURE
     return ClassQuality(
         accuracy,
         left,
@@ -110,7 +113,7 @@ def class_quality(found: LogisticFit, samples: Samples) -> ClassQuality:
         null,
         predictable,
         confusion,
-        _verdict(accuracy, left, found.deviance, found.left_out_deviance, null, predictable),
+        _verdict(accuracy, left, found.deviance, found.left_out_deviance, null, predictable, sure=sure),
     )
 
 
@@ -119,8 +122,24 @@ def _classes(odds: Float[ndarray, "S n"]) -> Int[ndarray, " S"]:
     return (odds[:, 0] > 0.0).astype(int) if odds.shape[1] == 1 else np.argmax(odds, axis=1)
 
 
+def _gain(odds: Float[ndarray, "S n"], F: Float[ndarray, "S n"], weights: Float[ndarray, " S"]) -> float:
+    """By how many of its standard errors the likelihood of log-odds is above that of the shares of the classes."""
+    weights = weights / weights.sum()
+    shares = np.broadcast_to(log_shares(weights @ F), F.shape)
+    gain = log_likelihoods(odds, F) - log_likelihoods(shares, F)
+    error = np.sqrt(np.sum((weights * (gain - weights @ gain)) ** 2))
+    return float(weights @ gain / max(error, np.finfo(float).tiny))
+
+
 def _verdict(
-    accuracy: float, left: float, deviance: float, left_out_deviance: float, null: float, predictable: float
+    accuracy: float,
+    left: float,
+    deviance: float,
+    left_out_deviance: float,
+    null: float,
+    predictable: float,
+    *,
+    sure: bool,
 ) -> ClassVerdict:
     if accuracy > 1.0 - _ROUNDING and left > 1.0 - _SEPARATED:
         return ClassVerdict.SEPARATED
@@ -128,6 +147,8 @@ def _verdict(
         return ClassVerdict.OVERFITTED
     if left_out_deviance > _GUESSING * null:
         return ClassVerdict.GUESSING
-    if np.isnan(predictable):
-        return ClassVerdict.UNKNOWN
-    return ClassVerdict.BETTER if predictable >= _MUCH else ClassVerdict.NOISE
+    if predictable >= _MUCH:
+        return ClassVerdict.BETTER
+    if not sure:
+        return ClassVerdict.UNSURE
+    return ClassVerdict.UNKNOWN if np.isnan(predictable) else ClassVerdict.NOISE

@@ -179,7 +179,7 @@ def null_deviance(samples: Samples) -> float:
     assert samples.F is not None
     weights = np.ones(len(samples)) if samples.weights is None else samples.weights
     shares = weights @ samples.F / weights.sum()
-    odds = np.broadcast_to(_log_shares(shares), samples.F.shape)
+    odds = np.broadcast_to(log_shares(shares), samples.F.shape)
     return float(-2.0 * weights @ log_likelihoods(odds, samples.F) / weights.sum())
 
 
@@ -210,7 +210,7 @@ def _most_likely(
     theta[2 * len(layers)] = theta[2 * len(layers)] * steep
     if linear:
         theta[-1] = theta[-1] * steep
-    centre, copies = _log_shares(shares), n_copies(samples)
+    centre, copies = log_shares(shares), n_copies(samples)
 
     def descended(theta: Parameters, ridge: float, max_steps: int, settles_at: float) -> tuple[Deviance, Parameters]:
         n_fixed = sum(p.size for p in theta[:n_before])
@@ -268,6 +268,6 @@ def _standardised(X: Float[ndarray, "S m"], weights: Float[ndarray, " S"], share
     return Units(mean, np.diag(1.0 / std), np.diag(std), shares, np.ones(len(shares)))
 
 
-def _log_shares(shares: Float[ndarray, " n"]) -> Float[ndarray, " n"]:
+def log_shares(shares: Float[ndarray, " n"]) -> Float[ndarray, " n"]:
     """Log-odds that predict the shares of the classes, whatever the inputs."""
     return np.log(shares) - (np.log1p(-shares) if len(shares) == 1 else np.mean(np.log(shares)))

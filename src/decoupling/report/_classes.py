@@ -123,6 +123,11 @@ def in_words(quality: ClassQuality) -> str:
         text.append("Probabilities of left-out samples are no better than the shares of the classes.")
         if quality.predictable > 0.0:
             text.append("But the inputs do tell classes apart: more functions or higher degrees may find out how.")
+    elif verdict is ClassVerdict.UNSURE:
+        text.append(
+            "Probabilities of left-out samples are better than the shares of the classes, but by less than two "
+            "standard errors: with so few samples that may be chance."
+        )
     elif verdict is ClassVerdict.OVERFITTED:
         text.append(
             f"The deviance rises from {written_number(quality.deviance, 3)} to "
