@@ -4,6 +4,7 @@ import dataclasses
 import json
 import re
 from html.parser import HTMLParser
+from importlib.resources import files
 
 import numpy as np
 import pytest
@@ -489,3 +490,19 @@ def test_straight_lines_that_cancel_are_drawn_as_a_linear_part():
     assert (
         "cancelled each other" in words and "The linear part" in words and "g_1 and g_2 have nearly the same" in words
     )
+
+
+def test_every_verdict_has_its_colour():
+    """What is not good is orange; a new verdict must be put on one side or the other."""
+    css = (files("decoupling.report") / "templates" / "report.css").read_text()
+    good = {
+        "exact",
+        "very close",
+        "close",
+        "as good as the data allow",
+        "classes are separated",
+        "better than guessing",
+    }
+    words = {grade.word for grade in GRADES} | {verdict.value for verdict in (*dc.Verdict, *dc.ClassVerdict)}
+    warned = {word for word in words if f".{word.replace(' ', '-')}," in css or f".{word.replace(' ', '-')})" in css}
+    assert warned == words - good - {"unknown", "better than guessing"}

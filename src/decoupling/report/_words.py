@@ -161,9 +161,11 @@ def verdict(rows: Sequence[OutputRow]) -> tuple[Grade, str]:
     if worst.fitted is None:
         text.append(f"{name} has slopes that are off by {percent(worst.slopes)} of their size on the fitted samples.")
         return found, " ".join(text)
-    text.append(f"{name} is off by {percent(worst.fitted)} of its spread on the fitted samples")
-    if worst.r_squared is not None:
-        text[-1] += f" (R² = {r_squared(worst.r_squared)})"
+    if worst.fitted < _ROUNDING:
+        text.append(f"{name} agrees with the model to rounding on the fitted samples")
+    else:
+        text.append(f"{name} is off by {percent(worst.fitted)} of its spread on the fitted samples")
+        text[-1] += "" if worst.r_squared is None else f" (R² = {r_squared(worst.r_squared)})"
     text[-1] += "." if worst.unseen is None else f", and by {percent(worst.unseen)} on samples that were kept apart."
     text += _beside_noise(worst)
     if worst.unseen is not None and worst.unseen > 3.0 * max(worst.fitted, _ROUNDING):
