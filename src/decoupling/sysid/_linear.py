@@ -2,16 +2,19 @@ r"""Linear state-space models: x+ = A x + B u + c_x, y = C x + D u + c_y."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import os
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
 from jaxtyping import Complex, Float
 from numpy import ndarray
 
+from .._support._errors import ModelFileError
 from .._support._extras import needed
 from .._support._shown import counted
 from ..model._decoupling import Decoupling
+from ..write._arrays_file import load_arrays, save_arrays
 from ._descent import Fitted, fit_free_run
 from ._movable import Movable
 from ._records import Pieces, run
@@ -20,6 +23,7 @@ from ._subspace import integrating, subspace
 
 _SAMPLES = 16_384  # of the first descent: more cost time and tell little
 _STEPS = 30
+_KIND, _VERSION = "linear state space", 1  # of files
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,6 +74,21 @@ class LinearStateSpace:
         """The matrices as a `control.StateSpace` of python-control; `dt` is the time between samples."""
         control = needed("control", "control", "LinearStateSpace.to_control")
         return control.ss(self.A, self.B, self.C, self.D, dt)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the matrices to a .safetensors file; `load` reads it again."""
+        save_arrays(path, _KIND, _VERSION, {f.name: getattr(self, f.name) for f in fields(self)}, {})
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> LinearStateSpace:
+        """Read what `save` wrote."""
+        arrays, _ = load_arrays(path, _KIND, "LinearStateSpace.save", (str(_VERSION),))
+        try:
+            model = cls(**arrays)
+            np.block([[model.A, model.B, model.c_x[:, None]], [model.C, model.D, model.c_y[:, None]]])
+        except (TypeError, ValueError, IndexError) as error:
+            raise ModelFileError(f"`{path}` must hold matrices that fit together: {error}") from error
+        return model
 
     def __repr__(self) -> str:
         n, m, p = len(self.A), self.B.shape[1], len(self.C)

@@ -6,6 +6,7 @@ neither does the fit; the condition of the least-squares problem does, by many o
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from itertools import combinations_with_replacement
@@ -17,7 +18,7 @@ from jaxtyping import Float, Int
 from numpy import ndarray
 
 from .._support._checks import as_count, as_generator, as_points
-from .._support._errors import DecouplingWarning, InputError
+from .._support._errors import DecouplingWarning, InputError, ModelFileError
 from ..bases import Monomial
 from ..fit._decouple import decouple
 from ..samples._samples import Samples
@@ -26,6 +27,7 @@ from ..write._compiled import compiled
 from ._abstract import AbstractNARX, Training
 from ._free_run import Step
 from ._lags import Lags
+from ._polynomial_file import load_polynomial, save_polynomial
 from ._signals import Range, Signals
 
 if TYPE_CHECKING:
@@ -90,10 +92,13 @@ class PolynomialNARX(AbstractNARX):
                 "records, or lower `n_u`, `n_y` or `degree`."
             )
         terms = _terms(lags.n_regressors, self.degree)
-        coefficients = _least_squares((X - training.middle) / training.half_width, Y, terms)
-        self._centre, self._scale = training.middle, training.half_width
-        self._training, self._terms, self._coefficients = training, terms, coefficients
+        self._set(training, _least_squares((X - training.middle) / training.half_width, Y, terms))
         return self
+
+    def _set(self, training: Training, coefficients: Float[ndarray, "terms n"]) -> None:
+        self._training, self._terms = training, _terms(training.lags.n_regressors, self.degree)
+        self._centre, self._scale = training.middle, training.half_width
+        self._coefficients = coefficients
 
     # What it is
 
@@ -199,6 +204,23 @@ class PolynomialNARX(AbstractNARX):
                 text += f" {'-' if c < 0 else '+'} {term}" if text else f"{'-' if c < 0 else ''}{term}"
             lines.append(f"{output} = {text}")
         return "\n".join(lines)
+
+    # Files
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the fitted model to a .safetensors file; `load` reads it again."""
+        training = self.trained_on
+        save_polynomial(path, (self.n_u, self.n_y, self.degree), training, self._coefficients)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> PolynomialNARX:
+        """Read what `save` wrote."""
+        shape, training, coefficients = load_polynomial(path)
+        model = cls(*shape)
+        if len(coefficients) != comb(training.lags.n_regressors + model.degree, model.degree):
+            raise ModelFileError(f"`{path}` must hold a coefficient for every monomial. It holds {len(coefficients)}.")
+        model._set(training, coefficients)
+        return model
 
     # Decoupling
 

@@ -9,6 +9,7 @@ same engine fits it.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import comb
@@ -18,7 +19,7 @@ import numpy as np
 from numpy import ndarray
 
 from .._support._checks import as_count, as_generator
-from .._support._errors import InputError
+from .._support._errors import InputError, ModelFileError
 from .._support._shown import counted
 from ..bases import Monomial
 from ..fit._decouple import decouple
@@ -79,7 +80,7 @@ class PolynomialStateSpace:
     ) -> PolynomialStateSpace:
         """Fit the free run; options as for `DecoupledStateSpace.fit`. Returns the fitted model."""
         m = self.n_states + Signals.read(u, y).n_inputs
-        bases = [Monomial(q) for q in range(2, self.degree + 1) for _ in range(comb(m + q - 1, q))]
+        bases = _powers(m, self.degree)
         model = DecoupledStateSpace(self.n_states, bases, feedthrough=self.feedthrough)._with_fixed_functions()
         model.fit(
             u, y, n_starts=1, validation=validation, max_steps=max_steps, max_seconds=max_seconds, rng=rng,
@@ -121,6 +122,10 @@ class PolynomialStateSpace:
         `max_seconds` it is the best so far, as for `dc.decouple`.
         """
         step, points = self.fitted.step, self.fitted.fitted.points
+        if self.fitted.fitted.records is None:
+            raise InputError(
+                "The model must know its records to be decoupled, and a file does not hold them: fit it again."
+            )
         generator = as_generator(rng)
         count = min(len(points), as_count("n_samples", n_samples, least=2))
         X = points[generator.choice(len(points), count, replace=False)]
@@ -133,6 +138,28 @@ class PolynomialStateSpace:
         other = DecoupledStateSpace(self.n_states, ranks=ranks, degrees=shape, feedthrough=self.feedthrough)
         return other._with_step(result.decoupling, self.fitted.fitted)
 
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the fitted model; `DecoupledStateSpace.load` reads the same file as one with many functions."""
+        self.fitted.save(path)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> PolynomialStateSpace:
+        """Read what `save` wrote."""
+        model = DecoupledStateSpace.load(path)
+        step = model.step
+        degree, m = max(step.degrees), step.n_inputs
+        if degree not in (2, 3) or list(step.g[0].layer.bases) != _powers(m, degree):
+            raise ModelFileError(
+                f"`{path}` must hold a polynomial state space, written by PolynomialStateSpace.save. It holds another "
+                "one: read it with dc.sysid.DecoupledStateSpace.load."
+            )
+        return cls(model.n_states, degree, model.feedthrough, model)
+
     def __repr__(self) -> str:
         size = "not fitted" if self.model is None else f"{self.n_parameters} parameters"
         return f"PolynomialStateSpace({counted(self.n_states, 'state')}, degree {self.degree}, {size})"
+
+
+def _powers(m: int, degree: int) -> list[Monomial]:
+    """Of as many linear forms as there are monomials of m numbers, for every degree from 2 on."""
+    return [Monomial(q) for q in range(2, degree + 1) for _ in range(comb(m + q - 1, q))]

@@ -19,10 +19,10 @@ import numpy as np
 from .._support._checks import as_path
 from .._support._errors import DecouplingError, InputError, ModelFileError
 from .._support._shown import shown
-from .._support._whole_files import replace_file
 from ..bases import OWN_BASES, AbstractBasis
 from ..model._decoupling import Decoupling
 from ..model._functions import Functions
+from ._arrays_file import load_arrays, save_arrays
 
 _FORMAT, _VERSION = "decoupling", 2
 _READABLE = ("1", "2")
@@ -43,24 +43,16 @@ def save_model(
 
     `more` arrays and texts `about` them may go with it: whoever reads the model alone does not see them.
     """
-    from safetensors.numpy import save
-
     arrays = {f"W{l}": W for l, W in enumerate(model.W)}
     for l, g in enumerate(model.g, start=1):
         arrays |= {f"C{l}": g.C, f"domain{l}": g.domain}
     arrays |= {name: array for name in _OPTIONAL if (array := getattr(model, name)) is not None}
-    metadata = {
-        "format": _FORMAT,
-        "version": str(_VERSION),
+    texts = {
         "bases": json.dumps([[_describe(b) for b in g.layer.bases] for g in model.g]),
         "outside": json.dumps([g.outside for g in model.g]),
     }
-    metadata |= {key: json.dumps(names) for key in _NAMES if (names := getattr(model, key)) is not None}
-    # Arrays whose memory is in another order would be written in that order, and read back as others.
-    ordered = {name: np.ascontiguousarray(array) for name, array in (arrays | dict(more or {})).items()}
-    content = _in_order(save(ordered, metadata=metadata | dict(about or {})))
-    with replace_file(path) as stream:
-        stream.write(content)
+    texts |= {key: json.dumps(names) for key in _NAMES if (names := getattr(model, key)) is not None}
+    save_arrays(path, _FORMAT, _VERSION, arrays | dict(more or {}), texts | dict(about or {}))
 
 
 def load_model(path: str | os.PathLike[str], bases: Sequence[type[AbstractBasis]]) -> Decoupling:
@@ -72,29 +64,10 @@ def load_all(
     path: str | os.PathLike[str], bases: Sequence[type[AbstractBasis]]
 ) -> tuple[Decoupling, dict[str, np.ndarray], dict[str, str]]:
     """A model, and all arrays and texts of its file."""
-    from safetensors import SafetensorError, safe_open
-
     file = as_path("path", path)
     if not isinstance(bases, list | tuple | set | frozenset) or not all(isinstance(cls, type) for cls in bases):
         raise InputError(f"`bases` must be a list of classes of your own. Got {shown(bases)}.")
-    if not file.is_file():
-        raise ModelFileError(f"`{file}` must be a model file written by Decoupling.save. There is no such file.")
-    try:
-        with safe_open(file, framework="numpy") as content:
-            metadata = content.metadata() or {}
-            own = metadata.get("format") == _FORMAT  # others may hold types that NumPy does not know
-            arrays = {name: content.get_tensor(name) for name in content.keys()} if own else {}  # noqa: SIM118
-    except (SafetensorError, OSError, ValueError, TypeError, AttributeError) as error:
-        raise ModelFileError(
-            f"`{file}` must be a model file written by Decoupling.save. It is damaged or of another kind: {error}."
-        ) from error
-    if metadata.get("format") != _FORMAT:
-        raise ModelFileError(f"`{file}` must be a model file written by Decoupling.save. It holds other tensors.")
-    if metadata.get("version") not in _READABLE:
-        raise ModelFileError(
-            f"`{file}` must have format version {' or '.join(_READABLE)}. Got {metadata.get('version')}: update the "
-            "package."
-        )
+    arrays, metadata = load_arrays(file, _FORMAT, "Decoupling.save", _READABLE)
     for cls in bases:
         _check_own_name(cls)
     known = {cls.__name__: cls for cls in (*OWN_BASES, *bases)}
@@ -136,14 +109,6 @@ def _first_version(items: list[Any], C: np.ndarray, known: Known, file: Path) ->
             C[j, 1:] *= scale
         bases.append(_revive({"name": item["name"], "fields": fields}, known, file))
     return Functions(tuple(bases), C, domain)
-
-
-def _in_order(content: bytes) -> bytes:
-    """The same file with its header in the order of the alphabet: safetensors writes metadata in a random one."""
-    size = int.from_bytes(content[:8], "little")
-    header = json.dumps(json.loads(content[8 : 8 + size]), sort_keys=True, separators=(",", ":")).encode()
-    header += b" " * (-len(header) % 8)
-    return len(header).to_bytes(8, "little") + header + content[8 + size :]
 
 
 def _describe(basis: AbstractBasis) -> dict[str, Any]:
