@@ -76,7 +76,7 @@ class Scan:
         self.deadline, self.share, self.report = began + max_seconds, _SHARE * max_seconds, report
         self.hints = hints_of(samples)
         self.seed = int(rng.integers(2**63))
-        place = places(samples.X)  # samples with equal inputs are left out together
+        place = places(samples)  # samples with equal inputs are left out together
         order = rng.permutation(place.max() + 1)
         self.folds = [np.flatnonzero(np.isin(place, order[k::n_folds])) for k in range(n_folds)]
         self.measure = Measure.of(samples)

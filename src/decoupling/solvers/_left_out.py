@@ -52,7 +52,7 @@ def left_out(
     S, q, n = at.residual.shape
     rows = at.left[:, : at.rank].reshape(S, q * n, at.rank)
     used = np.sum(rows**2, axis=2).reshape(S, q, n)
-    apart, told = _apart(rows, at.residual.reshape(S, q * n), places(samples.X))
+    apart, told = _apart(rows, at.residual.reshape(S, q * n), places(samples))
     first = slice(0, 1) if samples.F is not None else slice(None)  # values come first
     fitted, unfitted = (np.sum(r.reshape(S, q, n)[:, first] ** 2, axis=(0, 1)) for r in (at.residual, apart))
     rise = np.sqrt(np.divide(unfitted, fitted, out=np.ones(n), where=fitted > 0.0))
