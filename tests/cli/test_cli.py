@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 import sys
+import time
 
 import numpy as np
 import pytest
@@ -217,6 +218,20 @@ def test_an_experiment_that_cannot_be_written_is_not_begun(tmp_path, monkeypatch
     with pytest.raises(dc.InputError, match=r"table1.png` must be a file.*It is a directory"):
         _main.decouple.main(["reproduce", "table1", "--directory", str(tmp_path)], standalone_mode=False)
     assert not begun
+
+
+def test_experiments_say_how_many_runs_are_done_where_there_is_no_terminal(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("decoupling._support._progress._QUIET_SECONDS", 0.01)
+
+    def run(progress, **_):
+        progress(done=2, total=9)
+        time.sleep(0.5)
+        raise dc.InputError("enough")
+
+    monkeypatch.setattr("decoupling.reproduce.run_table1", run)
+    with pytest.raises(dc.InputError, match="enough"):
+        _main.decouple.main(["reproduce", "table1", "--directory", str(tmp_path)], standalone_mode=False)
+    assert "table1, 2 of 9 (0 s)" in capsys.readouterr().err
 
 
 def test_files_are_not_written_over_each_other(folder):

@@ -278,7 +278,7 @@ def press(stage, at):
     seen = []
 
     def progress(**values):
-        seen.append(values["stage"].split(",")[0])
+        seen.append(values["stage"].replace(",", " ").split()[0])
         if seen[-1] == stage and values.get("done") == at:
             raise KeyboardInterrupt
 

@@ -46,10 +46,11 @@ def chosen_columns(file: str, *, silent: bool) -> Chosen:
 
 
 def _show(found: Look, file: str) -> None:
+    from .._support._shown import counted
     from ..model._names import printable
     from ._screen import plain_table, print_table
 
-    table = plain_table(f"{file}: {found.n_rows} rows, {len(found.columns)} columns")
+    table = plain_table(f"{file}: {counted(found.n_rows, 'row')}, {counted(len(found.columns), 'column')}")
     for column in found.columns[:_SHOWN]:
         table.add_row(printable(column.name), column.words)
     if len(found.columns) > _SHOWN:

@@ -65,10 +65,11 @@ def predict(model: str, file: str, inputs: tuple[str, ...] | None, target: str |
     import numpy as np
 
     from .._support._errors import InputError, SampleFileError
+    from .._support._shown import counted
     from .._support._whole_files import check_target, write_text
     from ..model._names import names
     from ..samples.readers._any_file import open_table
-    from ._screen import csv_text, say
+    from ._screen import csv_text, say, shown_progress
 
     if target is not None:
         check_target(target)
@@ -82,16 +83,17 @@ def predict(model: str, file: str, inputs: tuple[str, ...] | None, target: str |
             f"`--inputs` must name the {f.n_inputs} columns of `{file}` that are the inputs of the model"
             f"{'' if f.inputs is None else ' (' + ', '.join(f.inputs) + ')'}. The file has {', '.join(table.names)}."
         )
-    X, _ = table.read([table.names.index(name) for name in wanted])
-    rows = np.full((len(X), f.n_outputs), np.nan)
-    whole = np.isfinite(X).all(axis=1)
-    rows[whole] = f(X[whole])
-    text = csv_text((name.text for name in names("outputs", f.outputs, "y", f.n_outputs)), rows.tolist())
+    with shown_progress("Predicting"):
+        X, _ = table.read([table.names.index(name) for name in wanted])
+        rows = np.full((len(X), f.n_outputs), np.nan)
+        whole = np.isfinite(X).all(axis=1)
+        rows[whole] = f(X[whole])
+        text = csv_text((name.text for name in names("outputs", f.outputs, "y", f.n_outputs)), rows.tolist())
     if target is None:
         click.echo(text, nl=False)
     else:
         write_text(target, text)
-        say(f"Written: {target}, {len(rows)} rows.")
+        say(f"Written: {target}, {counted(len(rows), 'row')}.")
     for note in _notes(f, X[whole], len(X)):
         say(note, err=True)
 
@@ -100,15 +102,17 @@ def _notes(f: Any, X: Any, n_rows: int) -> list[str]:
     """Rows that have no prediction, and those of which no sample knew."""
     import numpy as np
 
-    found = [] if len(X) == n_rows else [f"{n_rows - len(X)} rows with missing numbers have no prediction."]
+    from .._support._shown import counted
+
+    without = n_rows - len(X)
+    found = [f"No prediction: {counted(without, 'row')} with missing numbers."] if without else []
     beyond = np.zeros(len(X), dtype=bool)
     for g, u in zip(f.g, f.inner_inputs(X) if len(X) else (), strict=bool(len(X))):
         slack = 1e-6 * (g.domain[:, 1] - g.domain[:, 0])
         beyond |= np.any((u < g.domain[:, 0] - slack) | (u > g.domain[:, 1] + slack), axis=1)
     if beyond.any():
-        found.append(
-            f"{int(beyond.sum())} of {n_rows} rows lie beyond what the model was fitted to: do not rely on them."
-        )
+        share = f"{int(beyond.sum())} of {counted(n_rows, 'row')}"
+        found.append(f"Beyond what the model was fitted to: {share}. Do not rely on the predictions there.")
     return found
 
 
@@ -199,7 +203,7 @@ def plot(model: str, what: str, target: str | None, dark: bool) -> None:
     """
     from .._support._errors import InputError
     from .._support._whole_files import check_target, replace_file
-    from ._screen import say
+    from ._screen import say, shown_progress
 
     path = str(Path(model).with_suffix(".png")) if target is None else target
     check_target(path)
@@ -208,9 +212,10 @@ def plot(model: str, what: str, target: str | None, dark: bool) -> None:
     draw = getattr(found, name, None)
     if draw is None or found is model_of(found):
         raise InputError(_NO_SAMPLES.format(model=model))
-    figure = draw(dark=dark)
-    with replace_file(path) as stream:
-        figure.savefig(stream, format=Path(path).suffix.lower().lstrip("."), dpi=150)
+    with shown_progress("Drawing"):
+        figure = draw(dark=dark)
+        with replace_file(path) as stream:
+            figure.savefig(stream, format=Path(path).suffix.lower().lstrip("."), dpi=150)
     say(f"Written: {path}")
 
 
@@ -234,15 +239,16 @@ def report(model: str, target: str | None) -> None:
     from .._support._whole_files import check_target
     from ..fit._result import Result
     from ..report import write_report
-    from ._screen import say
+    from ._screen import say, shown_progress
 
     path = str(Path(model).with_suffix(".html")) if target is None else target
     check_target(path)
     found = load_any(model)
-    if isinstance(found, Result):
-        write_report(found, path, title=f"Decoupling of {Path(model).name}", command=command_line())
-    elif found is model_of(found):
+    if found is model_of(found):
         raise InputError(_NO_SAMPLES.format(model=model))
-    else:
-        found.report(path)
+    with shown_progress("Writing the page"):
+        if isinstance(found, Result):
+            write_report(found, path, title=f"Decoupling of {Path(model).name}", command=command_line())
+        else:
+            found.report(path)
     say(f"Written: {path}")

@@ -35,7 +35,7 @@ class Experiment:
 
         from .._support._progress import progress_callback
         from .._support._whole_files import check_target, make_directory
-        from ._screen import print_json
+        from ._screen import print_json, shown_progress
 
         if not self.directory.strip():
             raise click.BadParameter("must name a directory.", param_hint="--directory")
@@ -46,9 +46,10 @@ class Experiment:
         if self.fresh:
             store.unlink(missing_ok=True)
         began = time.perf_counter()
-        with progress_callback(not self.quiet, self.name) as progress:
-            found = run(seed=self.seed, n_jobs=self.jobs, store=store, progress=progress)
-        write(found, directory)
+        with shown_progress(self.name, quiet=self.quiet) as shown:
+            with progress_callback(False if self.quiet else shown, self.name) as progress:
+                found = run(seed=self.seed, n_jobs=self.jobs, store=store, progress=progress)
+            write(found, directory)
         if self.as_json:
             print_json(found.content())
         elif not self.quiet:

@@ -176,7 +176,7 @@ class Work:
         spread(prices, total, [1.0] * len(parts))  # complain before the trials
         minded = []
         for k, (part, rank) in enumerate(zip(parts, even, strict=True)):
-            self.watch.report("trying", k, len(parts))
+            self.watch.report(f"trying {part.name}, {k + 1} of {len(parts)}", k, len(parts))
             minded.append(rank * self._trial(network, part, rank))
         return [(r,) for r in spread(prices, total, minded)]
 
