@@ -65,6 +65,30 @@ def test_fit_with_a_table_alone_says_what_it_found_and_chooses(folder):
     assert dc.Result.load(folder / "new.safetensors").decoupling.inputs == ("lift", "load")
 
 
+def test_a_choice_of_columns_is_told_with_its_reasons_whatever_is_printed(folder):
+    lines = [f"{a},{b},{y},7,," for (a, b), y in zip(X, Y, strict=True)]
+    (folder / "const.csv").write_text("\n".join(["lift,load,flow,rig,gone,", *lines]))
+    for options in (("--json",), ()):
+        done = CliRunner().invoke(decouple, ["fit", "const.csv", "--ranks", "1", "--degrees", "3", *options])
+        assert done.exit_code == 0, done.output
+        assert (
+            "The output is flow, the last column of numbers that vary, and the inputs are lift, load; left out: rig "
+            "(always 7), gone (no numbers); choose others with --inputs and --outputs." in done.stderr
+        )
+    done = CliRunner().invoke(decouple, ["fit", "const.csv", "--ranks", "1", "--degrees", "3", "--quiet"])
+    assert done.output == ""
+    (folder / "one.csv").write_text("lift,rig\n1,7\n2,7\n")
+    done = CliRunner().invoke(decouple, ["fit", "one.csv"])
+    assert "It has lift; left out: rig (always 7)." in str(done.exception)
+
+
+def test_columns_of_derivatives_are_not_taken_for_signals(folder):
+    slope = 3 * (X[:, 0] + X[:, 1]) ** 2
+    table = np.column_stack([X, Y, slope, slope])
+    np.savetxt("slopes.csv", table, delimiter=",", header="a,b,y,dy/da,dy/db", comments="")
+    assert chosen_columns("slopes.csv", silent=True)[:2] == (("a", "b"), ("y",))
+
+
 def test_fit_asks_on_a_terminal(folder, monkeypatch):
     answers = iter([("lift",), ("load", "flow")])
     monkeypatch.setattr("sys.stdin.isatty", lambda: True)

@@ -193,6 +193,8 @@ def fit(
     told: tuple[str, ...] = ()
     if inputs is None and outputs is None:
         inputs, outputs, told = chosen_columns(file, silent=quiet or as_json)
+        for note in () if quiet else told:
+            say(note, err=True)
     with shown_progress("Decoupling", quiet=quiet) as progress:
         columns = Columns(inputs, outputs, jacobians, drop_missing, order)
         reading = columns.read(file)
@@ -244,7 +246,7 @@ def fit(
         written_to = {"formula": written, "model": model_path, "report": report_path}
         print_json(result_content(result, judged, notes) | written_to)
     elif not quiet:
-        print_table(result_table(result, judged, f"Decoupling of {file}", notes))
+        print_table(result_table(result, judged, f"Decoupling of {file}", [note for note in notes if note not in told]))
         if written is not None:
             say(written)
         for name, path in (("Model", model_path), ("Report", report_path)):

@@ -12,7 +12,7 @@ from jaxtyping import Float
 from numpy import ndarray
 
 from ..._support._errors import SampleFileError
-from ._table import AbstractTable
+from ._table import AbstractTable, is_derivative
 
 Kind = Literal["number", "constant", "time", "text"]
 _TIME = re.compile(r"(t|time|times|timestamp|date|datetime|seconds|zeit)([ _]*[\[(].*[\])])?", re.IGNORECASE)
@@ -34,7 +34,7 @@ class Column:
     @property
     def words(self) -> str:
         if self.kind == "text":
-            return "text"
+            return "no numbers" if self.missing else "text"
         if self.kind == "time" and self.low != self.low:  # written as dates, whose range was not read
             return "dates"
         gaps = f", {self.missing} missing" if self.missing else ""
@@ -56,8 +56,9 @@ class Look:
 
     @property
     def usable(self) -> tuple[str, ...]:
-        """Columns that may be inputs or outputs: numbers that vary and are no time."""
-        return tuple(c.name for c in self.columns if c.kind == "number")
+        """Columns that may be inputs or outputs: numbers that vary, and are neither times nor derivatives of others."""
+        names = tuple(c.name for c in self.columns if c.kind == "number")
+        return tuple(name for name in names if not is_derivative(name, names))
 
 
 def look(table: AbstractTable) -> Look:
