@@ -111,11 +111,36 @@ def test_predictions_are_the_models_and_rows_beyond_are_told(folder):
 
 @pytest.mark.parametrize(
     ("kind", "ending", "piece"),
-    [("c", "c", "void f("), ("python", "py", "def f("), ("matlab", "m", "function y = f(x)"), ("latex", "tex", "\\")],
+    [("c", "c", "void f("), ("python", "py", "def f("), ("matlab", "m", "function y = model(x)"), ("latex", "tex", "\\")],
 )
 def test_models_are_exported_beside_their_files(folder, kind, ending, piece):
     assert f"model.{ending}" in run("export", "model.safetensors", "--to", kind)
     assert piece in (folder / f"model.{ending}").read_text()
+
+
+@pytest.mark.parametrize(
+    ("stem", "near"),
+    [
+        ("while", "model_while"),
+        ("1abc", "model_1abc"),
+        ("my-model", "my_model"),
+        ("tanh", "model_tanh"),
+        ("a" * 70, "a" * 63),
+        ("_x", "model__x"),
+    ],
+)
+def test_matlab_functions_have_legal_names(stem, near, folder):
+    (folder / "model.safetensors").rename(folder / f"{stem}.safetensors")
+    export = ("export", f"{stem}.safetensors", "--to", "matlab")
+    done = CliRunner().invoke(decouple, [*export, "--file", f"{stem}.m"], terminal_width=1000)
+    assert done.exit_code == 2 and "must have the name of a function" in done.output, done.output
+    assert f"take {near}.m" in done.output and not list(folder.glob("*.m"))
+    run(*export)
+    assert f"function y = {near}(x)\n" in (folder / f"{near}.m").read_text()
+    run(*export, "--file", "f.m")
+    assert "function y = f(x)\n" in (folder / "f.m").read_text()
+    run("export", f"{stem}.safetensors", "--to", "c", "--file", "int.c")  # C does not look at names of files
+    assert "void f(" in (folder / "int.c").read_text()
 
 
 def test_pictures_and_pages_come_from_the_file_and_wrong_endings_are_refused(folder):

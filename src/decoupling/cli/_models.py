@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Any
 
@@ -146,8 +145,12 @@ def export(model: str, kind: str, target: str | None) -> None:
     steps = getattr(found, "step_source", None)
     if kind == "onnx":
         model_of(found).save_onnx(path)
-    elif kind in ("c", "matlab") and steps is not None:
-        write_text(path, steps(kind, name=_function_name(path)) if kind == "matlab" else steps(kind))
+    elif kind == "matlab":
+        name = _function_name(path, may_be_f=steps is None)
+        source = model_of(found).formula(kind).replace("function y = f(x)", f"function y = {name}(x)", 1)
+        write_text(path, source if steps is None else steps(kind, name=name))
+    elif kind == "c" and steps is not None:
+        write_text(path, steps(kind))
     else:
         write_text(path, model_of(found).formula(kind))
     say(f"Written: {path}")
@@ -155,26 +158,25 @@ def export(model: str, kind: str, target: str | None) -> None:
 
 def _beside(model: Path, kind: str) -> Path:
     """The file beside a model; in MATLAB its name is that of a function."""
+    from ..write._function_names import near_function_name
+
     path = model.with_suffix(_ENDINGS[kind])
-    if kind != "matlab":
-        return path
-    stem = re.sub(r"\W", "_", path.stem, flags=re.ASCII)
-    return path.with_stem(stem if stem[:1].isalpha() else f"model_{stem}")
+    return path if kind != "matlab" else path.with_stem(near_function_name(path.stem, "matlab"))
 
 
-def _function_name(path: str) -> str:
+def _function_name(path: str, *, may_be_f: bool) -> str:
     """What MATLAB finds in a file: a function with its name."""
-    from .._support._errors import InputError
-    from ..write._stepping import as_function_name
+    from ..write._function_names import near_function_name, what_is_wrong
 
-    try:
-        return as_function_name(Path(path).stem)
-    except InputError as error:
+    name = Path(path).stem
+    wrong = "" if may_be_f and name == "f" else what_is_wrong(name, "matlab")
+    if wrong:
         raise click.BadParameter(
-            f"{path!r} must have the name of a function, which MATLAB finds by its file: letters, digits and "
-            "underscores, a letter first, and not f.",
+            f"{path!r} must have the name of a function, which MATLAB finds by its file: a letter, then letters, "
+            f"digits and underscores. {name!r} cannot be used, {wrong}: take {near_function_name(name, 'matlab')}.m.",
             param_hint="--file",
-        ) from error
+        )
+    return name
 
 
 @click.command(short_help="Draw a model.")
