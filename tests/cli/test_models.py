@@ -111,7 +111,12 @@ def test_predictions_are_the_models_and_rows_beyond_are_told(folder):
 
 @pytest.mark.parametrize(
     ("kind", "ending", "piece"),
-    [("c", "c", "void f("), ("python", "py", "def f("), ("matlab", "m", "function y = model(x)"), ("latex", "tex", "\\")],
+    [
+        ("c", "c", "void f("),
+        ("python", "py", "def f("),
+        ("matlab", "m", "function y = model(x)"),
+        ("latex", "tex", "\\"),
+    ],
 )
 def test_models_are_exported_beside_their_files(folder, kind, ending, piece):
     assert f"model.{ending}" in run("export", "model.safetensors", "--to", kind)
