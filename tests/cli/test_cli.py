@@ -165,7 +165,7 @@ GOOD = "--ranks 2,2 --degrees 3,3"
         (f"fit samples.npz {GOOD} --model no/m.safetensors", "does not exist"),
         (f"fit samples.npz {GOOD} --holdout 0.5 --validation samples.npz", "not both"),
         (f"fit samples.npz {GOOD} --n-starts 0", "Invalid value"),
-        (f"fit samples.npz {GOOD} --report r.html --inputs a,b", "`inputs` must be 3 names"),
+        (f"fit samples.npz {GOOD} --report r.html --inputs a,b", "`inputs` must choose among the 3 columns of X"),
         ("show missing.safetensors", "no such file"),
         ("show text.npz", "damaged or of another kind"),
         ("reproduce table2", "No such command"),
