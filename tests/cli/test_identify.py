@@ -204,9 +204,9 @@ def test_outputs_that_a_model_is_given_are_not_scored(record, tmp_path):
     first.write_text("".join(record.read_text().splitlines(keepends=True)[:51]))
     run = ("simulate", model, first, "--input", "u", "--output", "y", "--to", tmp_path / "out.csv")
     assert "Fit (%)" in call(*run).output  # a quarter is given
-    for n_init, told in ((49, "first 49 outputs of 50"), (50, "first 50 outputs of 50"), (99, "first 50 outputs of")):
+    for n_init, told in ((49, "49 of 50 outputs"), (50, "50 of 50 outputs"), (99, "50 of 50 outputs")):
         out = call(*run, "--n-init", n_init)
-        assert out.exit_code == 0 and f"No fit: the model begins with the {told}" in out.output
+        assert out.exit_code == 0 and f"No fit: the model begins with {told}" in out.output
         assert len((tmp_path / "out.csv").read_text().splitlines()) == 51
 
 

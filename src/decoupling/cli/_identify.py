@@ -339,6 +339,12 @@ def simulate(
     inputs = of_u if inputs is None else _in_order(inputs, of_u)
     outputs = None if outputs is None else _in_order(outputs, of_y)
     assert inputs is not None
+    for option, names, own in (("--input", inputs, of_u), ("--output", outputs, of_y)):
+        if names is not None and own is not None and len(names) != len(own):
+            raise click.BadParameter(
+                f"must name {counted(len(own), 'column')}, as in training ({', '.join(own)}). Got {', '.join(names)}.",
+                param_hint=option,
+            )
     if outputs is None and of_y is None:
         raise click.UsageError("A NARX model begins with measured outputs: name them by --output.")
     measured, k = None, 0
@@ -370,8 +376,8 @@ def simulate(
     if measured is not None and np.isfinite(columns).all():
         if k + 2 > len(columns):
             told = (
-                f"No fit: the model begins with the first {counted(min(k, len(columns)), 'output')} of {len(columns)}, "
-                "and two at least must be left to score. Lower --n-init."
+                f"No fit: the model begins with {min(k, len(columns))} of {counted(len(columns), 'output')}, and at "
+                "least two must be left to score: lower --n-init, or give a longer record."
             )
         else:
             told = f"Fit (%): {', '.join(f'{f:.4g}' for f in percent_fit(measured[k:], columns[k:]))}"

@@ -33,9 +33,10 @@ def chosen_columns(file: str, *, silent: bool) -> Chosen:
     found = look(table)
     usable = found.usable
     if len(usable) < 2:
+        why = next((column.why for column in found.columns if column.why), "")
         raise InputError(
             f"`{file}` must have at least two columns of numbers that vary, an input and an output. It has "
-            f"{', '.join(map(label, usable)) or 'none'}{_left_out(found)}."
+            f"{_some(usable) or 'none'}{_left_out(found)}. {' '.join((why, *table.notes))}".rstrip()
         )
     if not silent:
         _show(found, file)
@@ -45,7 +46,7 @@ def chosen_columns(file: str, *, silent: bool) -> Chosen:
         return inputs, outputs, _series_note(found, file, inputs, outputs)
     inputs, outputs = usable[:-1], usable[-1:]
     note = (
-        f"The output is {label(outputs[0])}, the last column of numbers that vary, and the inputs are "
+        f"The output is {_some(outputs)}, the last column of numbers that vary, and the inputs are "
         f"{_some(inputs)}{_left_out(found)}; choose others with --inputs and --outputs."
     )
     return inputs, outputs, (note, *_series_note(found, file, inputs, outputs))
@@ -59,7 +60,7 @@ def _left_out(found: Look) -> str:
 
 def _some(names: Sequence[str]) -> str:
     more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
-    return ", ".join(map(label, names[:_LISTED])) + more
+    return ", ".join(f"column {name}" if name.isdecimal() else label(name) for name in names[:_LISTED]) + more
 
 
 def _show(found: Look, file: str) -> None:

@@ -63,6 +63,7 @@ def predict(model: str, file: str, inputs: tuple[str, ...] | None, target: str |
     """
     import numpy as np
 
+    from .._support._checks import missing
     from .._support._errors import InputError, SampleFileError
     from .._support._shown import counted
     from .._support._whole_files import check_target, write_text
@@ -72,10 +73,16 @@ def predict(model: str, file: str, inputs: tuple[str, ...] | None, target: str |
 
     if target is not None:
         check_target(target)
-    f = model_of(load_any(model))
+    found = load_any(model)
+    if hasattr(found, "simulate"):
+        raise InputError(
+            f"`{model}` must hold a map without memory. It holds a dynamic model: use `decouple simulate`."
+        )
+    f = model_of(found)
     table = open_table(Path(file)) if Path(file).is_file() else None
     if table is None:
-        raise SampleFileError(f"`{file}` must be a .csv, .tsv or .parquet file. It is none, or does not exist.")
+        why = "It is none." if Path(file).is_file() else missing(Path(file))
+        raise SampleFileError(f"`{file}` must be a .csv, .tsv or .parquet file. {why}")
     wanted = inputs or f.inputs or (table.names if len(table.names) == f.n_inputs else ())
     if len(wanted) != f.n_inputs or any(name not in table.names for name in wanted):
         raise InputError(
@@ -212,6 +219,11 @@ def plot(model: str, what: str, target: str | None, dark: bool) -> None:
     found = load_any(model)
     name = {"network": "plot", "functions": "plot_functions", "fit": "plot_fit", "history": "plot_history"}[what]
     draw = getattr(found, name, None)
+    if draw is None and hasattr(found, "simulate"):
+        raise InputError(
+            f"`--what` must be network for the dynamic model in `{model}`. Got {what}: `decouple simulate --report` "
+            "shows a run and the functions."
+        )
     if draw is None or found is model_of(found):
         raise InputError(_NO_SAMPLES.format(model=model))
     with shown_progress("Drawing"):
@@ -241,6 +253,7 @@ def report(model: str, target: str | None) -> None:
     from .._support._whole_files import check_target
     from ..fit._result import Result
     from ..report import write_report
+    from ..sysid import DecoupledStateSpace
     from ._screen import say, shown_progress
 
     path = str(Path(model).with_suffix(".html")) if target is None else target
@@ -248,6 +261,11 @@ def report(model: str, target: str | None) -> None:
     found = load_any(model)
     if found is model_of(found):
         raise InputError(_NO_SAMPLES.format(model=model))
+    if isinstance(found, DecoupledStateSpace):
+        raise InputError(
+            f"`{model}` must be run on a record for a page, since it does not keep one: decouple simulate {model} "
+            f"record.csv --output {','.join((found.step.outputs or ())[found.n_states :])} --report page.html."
+        )
     with shown_progress("Writing the page"):
         if isinstance(found, Result):
             write_report(found, path, title=f"Decoupling of {Path(model).name}", command=command_line())

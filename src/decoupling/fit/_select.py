@@ -25,7 +25,7 @@ from ..samples._samples import Samples
 from ..solvers import AbstractSolver, Problem, VarPro
 from ..solvers._status import Status
 from ._candidate import Candidate, in_words
-from ._fit import fit
+from ._fit import check_range, fit
 from ._layer_bases import layer_bases
 from ._limits import Limits
 from ._result import Result
@@ -219,6 +219,8 @@ def select(
     limits = _limits(max_ranks, max_degrees, degrees, basis)
     method = VarPro() if solver is None else solver
     _check(samples, method, n_folds)
+    if samples.in_memory:
+        check_range(samples, None)
     as_number("max_seconds", max_seconds, above=True)
     generator = as_generator(rng)
     if not samples.in_memory:

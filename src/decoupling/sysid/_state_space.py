@@ -396,7 +396,9 @@ class DecoupledStateSpace:
     def _signal(self, name: str, value: Any, channels: int) -> Float[ndarray, "T channels"]:
         signal = as_signal(name, value)
         if signal.shape[1] != channels:
-            raise InputError(f"`{name}` must have {channels} channels, as in training. Got shape {signal.shape}.")
+            raise InputError(
+                f"`{name}` must have {counted(channels, 'channel')}, as in training. Got shape {signal.shape}."
+            )
         return signal
 
     def _shaped(self, y: Float[ndarray, "T outputs"]) -> ndarray:

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from .._support._checks import as_path
+from .._support._checks import as_path, missing
 from .._support._errors import DecouplingError, InputError, ModelFileError
 from .._support._shown import shown
 from .._support._whole_files import replace_file
@@ -78,7 +78,7 @@ def load_all(
     if not isinstance(bases, list | tuple | set | frozenset) or not all(isinstance(cls, type) for cls in bases):
         raise InputError(f"`bases` must be a list of classes of your own. Got {shown(bases)}.")
     if not file.is_file():
-        raise ModelFileError(f"`{file}` must be a model file written by Decoupling.save. There is no such file.")
+        raise ModelFileError(f"`{file}` must be a model file written by Decoupling.save. {missing(file)}")
     try:
         with safe_open(file, framework="numpy") as content:
             metadata = content.metadata() or {}

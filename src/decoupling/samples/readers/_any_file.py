@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
-from ..._support._checks import as_path
+from ..._support._checks import as_path, missing
 from ..._support._errors import InputError, SampleFileError
 from ..._support._shown import shown
 from .._stored import as_array_names
@@ -65,8 +65,7 @@ def read_samples(
                     )
             return Reading(open_store(path, theirs, None, None))
     if not file.is_file():
-        what = "It is a directory" if file.is_dir() else "There is no such file"
-        raise SampleFileError(f"`{file}` must be a file with samples ({KINDS}). {what}.")
+        raise SampleFileError(f"`{file}` must be a file with samples ({KINDS}). {missing(file)}")
     ending = file.suffix.lower()
     for argument, value in (("order", order), ("arrays", arrays)):
         if value is not None and ending not in (".npz", ".mat"):
@@ -106,7 +105,7 @@ def read_columns(path: str | os.PathLike[str], argument: str, names: Any) -> Flo
         if ending not in (".npy", ".npz", ".mat") or not file.is_file():
             raise SampleFileError(
                 f"`{file}` must be a .csv, .tsv, .parquet, .npz, .npy or .mat file. "
-                + ("It is none." if file.is_file() else "There is no such file.")
+                + ("It is none." if file.is_file() else missing(file))
             )
         found = read_npy(file) if ending == ".npy" else _archive(file, ending, False)
         table = ArraysTable(file, found)
@@ -145,5 +144,6 @@ def _archive(file: Path, ending: str, as_samples: bool) -> Any:
         if ending == ".npz":
             raise
         raise SampleFileError(
-            f"`{file}` must be a file with samples, named {KINDS}. Its ending is {ending!r}, and it is no .npz file."
+            f"`{file}` must be a file with samples, named {KINDS}. Its ending is {ending!r}: save a table as .csv, or "
+            "call it so if it is text."
         ) from error
