@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 import sys
+import time
 
 import numpy as np
 import pytest
@@ -164,10 +165,15 @@ GOOD = "--ranks 2,2 --degrees 3,3"
         (f"fit samples.npz {GOOD} --model no/m.safetensors", "does not exist"),
         (f"fit samples.npz {GOOD} --holdout 0.5 --validation samples.npz", "not both"),
         (f"fit samples.npz {GOOD} --n-starts 0", "Invalid value"),
-        (f"fit samples.npz {GOOD} --report r.html --inputs a,b", "`inputs` must be 3 names"),
+        (f"fit samples.npz {GOOD} --report r.html --inputs a,b", "`inputs` must choose among the 3 columns of X"),
         ("show missing.safetensors", "no such file"),
         ("show text.npz", "damaged or of another kind"),
         ("reproduce table2", "No such command"),
+        ("reproduce benchmarks --quick --only Silverbox", "does not depend on --only: leave --only out"),
+        ("reproduce vit --quick --steps 5", "leave --steps out"),
+        ("reproduce mnist --quick --students --only GELU", "leave --only out"),
+        ("reproduce mnist --only GELU", "are about --students"),
+        ("reproduce cnn --quick --inputs 500", "leave --inputs out"),
         ("nonsense", "No such command"),
         ("demo --report no/report.html", "does not exist"),
     ],
@@ -217,6 +223,20 @@ def test_an_experiment_that_cannot_be_written_is_not_begun(tmp_path, monkeypatch
     with pytest.raises(dc.InputError, match=r"table1.png` must be a file.*It is a directory"):
         _main.decouple.main(["reproduce", "table1", "--directory", str(tmp_path)], standalone_mode=False)
     assert not begun
+
+
+def test_experiments_say_how_many_runs_are_done_where_there_is_no_terminal(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("decoupling._support._progress._QUIET_SECONDS", 0.01)
+
+    def run(progress, **_):
+        progress(done=2, total=9)
+        time.sleep(0.5)
+        raise dc.InputError("enough")
+
+    monkeypatch.setattr("decoupling.reproduce.run_table1", run)
+    with pytest.raises(dc.InputError, match="enough"):
+        _main.decouple.main(["reproduce", "table1", "--directory", str(tmp_path)], standalone_mode=False)
+    assert "table1, 2 of 9 (0 s)" in capsys.readouterr().err
 
 
 def test_files_are_not_written_over_each_other(folder):

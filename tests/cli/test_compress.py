@@ -1,5 +1,7 @@
 """Programs of PyTorch made smaller on the command line."""
 
+import re
+
 import numpy as np
 import pytest
 import torch
@@ -42,10 +44,13 @@ def run(*arguments):
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_a_program_becomes_smaller_and_stays_a_program(folder):
+def test_a_program_becomes_smaller_and_stays_a_program(folder, monkeypatch):
+    monkeypatch.setattr("decoupling._support._progress._QUIET_SECONDS", 0.05)  # no terminal is there for a bar
+    monkeypatch.setattr("decoupling._support._progress._BETWEEN_LINES", (0.05, 0.05))
     done = run("net.pt2", "--parts", "inner.*", "--data", "X.npy", "--budget", "0.5", "--to", "small.pt2")
     assert done.exit_code == 0, done.output
     assert "inner.0" in done.output and "inner.1" in done.output and "Program: small.pt2" in done.output
+    assert re.search(r"Compressing, refining inner.1, objective \S+ \(\d+ s\)", done.stderr), done.stderr
     before, after = (torch.export.load(folder / name) for name in ("net.pt2", "small.pt2"))
     sizes = [sum(p.numel() for p in program.parameters()) for program in (before, after)]
     assert sizes[1] < 0.65 * sizes[0]
@@ -54,6 +59,8 @@ def test_a_program_becomes_smaller_and_stays_a_program(folder):
     assert float((got - wanted).pow(2).mean() / wanted.var()) < 0.02
     again = run("small.pt2", "--parts", "head", "--data", "X.npy", "--ranks", "1", "--quiet")
     assert again.exit_code == 0 and again.output == ""
+    short = run("net.pt2", "--parts", "inner.*", "--data", "X.npy", "--ranks", "4", "--max-seconds", "0.01", "--quiet")
+    assert short.exit_code == 0, short.output
 
 
 @pytest.mark.parametrize(

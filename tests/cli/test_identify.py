@@ -1,6 +1,7 @@
 """`decouple identify` and `decouple simulate`."""
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -42,6 +43,25 @@ def test_a_record_becomes_a_model_a_page_and_a_simulation(record, tmp_path):
     assert out.exit_code == 0, out.output
     assert out.output.splitlines()[0] == "y_hat"
     assert len(out.output.splitlines()) == 6
+
+
+def test_what_takes_long_says_how_far_it_is_where_there_is_no_terminal(record, tmp_path, monkeypatch):
+    monkeypatch.setattr("decoupling._support._progress._QUIET_SECONDS", 0.001)
+    monkeypatch.setattr("decoupling._support._progress._BETWEEN_LINES", (0.001, 0.001))
+    model, columns = tmp_path / "m.safetensors", ("--input", "u", "--output", "y")
+    out = call("identify", record, *columns, "--functions", "cubic", "--n-starts", 3, "--model", model)
+    assert out.exit_code == 0, out.output
+    assert "Identifying, 1 state and 1 function (0 s)" in out.stderr
+    assert re.search(
+        r"Identifying, . states and 1 function \(best so far: \S+ % with . states? and . function", out.stderr
+    )
+    assert re.search(r"Identifying, start 2 of 3 \(best so far: \S+ %\), objective", out.stderr)
+    assert "Identifying" not in out.stdout
+    out = call("identify", record, *columns, *SMALL, "--quiet")
+    assert (out.exit_code, out.output) == (0, "")
+    out = call("identify", record, *columns, "--narx")
+    assert re.search(r"Identifying, \d+ of \d+, objective", out.stderr)
+    assert "Running the model" in call("simulate", model, record, *columns).stderr
 
 
 def test_wrong_options_are_named(record):
@@ -162,7 +182,10 @@ def test_the_page_of_a_run_begins_with_as_many_outputs_as_asked(record, tmp_path
     assert out.exit_code == 0, out.output
     assert "found from the first 20 outputs" in page.read_text(encoding="utf-8")
     out = call("simulate", model, record, *columns, "--n-init", 299, "--report", page)
-    assert "`n_init` must leave outputs to score" in str(out.exception)
+    assert out.exit_code == 2 and "must leave at least two outputs for the page to score. Got 299, and" in out.output
+    assert "y_hat" not in out.output
+    out = call("simulate", model, record, *columns, "--n-init", 1, "--report", page)
+    assert "found from the first output, which does not count" in page.read_text(encoding="utf-8")
 
 
 def test_a_matlab_function_has_the_name_of_its_file(record, tmp_path):
@@ -179,8 +202,12 @@ def test_outputs_that_a_model_is_given_are_not_scored(record, tmp_path):
     model, first = tmp_path / "n.safetensors", tmp_path / "first.csv"
     assert call("identify", record, "--input", "u", "--output", "y", "--narx", "--model", model).exit_code == 0
     first.write_text("".join(record.read_text().splitlines(keepends=True)[:51]))
-    out = call("simulate", model, first, "--input", "u", "--output", "y", "--to", tmp_path / "out.csv")
-    assert "No fit: the first 50 outputs are given" in out.output
+    run = ("simulate", model, first, "--input", "u", "--output", "y", "--to", tmp_path / "out.csv")
+    assert "Fit (%)" in call(*run).output  # a quarter is given
+    for n_init, told in ((49, "49 of 50 outputs"), (50, "50 of 50 outputs"), (99, "50 of 50 outputs")):
+        out = call(*run, "--n-init", n_init)
+        assert out.exit_code == 0 and f"No fit: the model begins with {told}" in out.output
+        assert len((tmp_path / "out.csv").read_text().splitlines()) == 51
 
 
 @pytest.mark.parametrize(

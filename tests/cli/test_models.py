@@ -65,6 +65,30 @@ def test_fit_with_a_table_alone_says_what_it_found_and_chooses(folder):
     assert dc.Result.load(folder / "new.safetensors").decoupling.inputs == ("lift", "load")
 
 
+def test_a_choice_of_columns_is_told_with_its_reasons_whatever_is_printed(folder):
+    lines = [f"{a},{b},{y},7,," for (a, b), y in zip(X, Y, strict=True)]
+    (folder / "const.csv").write_text("\n".join(["lift,load,flow,rig,gone,", *lines]))
+    for options in (("--json",), ()):
+        done = CliRunner().invoke(decouple, ["fit", "const.csv", "--ranks", "1", "--degrees", "3", *options])
+        assert done.exit_code == 0, done.output
+        assert (
+            "The output is flow, the last column of numbers that vary, and the inputs are lift, load; left out: rig "
+            "(always 7), gone (no numbers); choose others with --inputs and --outputs." in done.stderr
+        )
+    done = CliRunner().invoke(decouple, ["fit", "const.csv", "--ranks", "1", "--degrees", "3", "--quiet"])
+    assert done.output == ""
+    (folder / "one.csv").write_text("lift,rig\n1,7\n2,7\n")
+    done = CliRunner().invoke(decouple, ["fit", "one.csv"])
+    assert "It has lift; left out: rig (always 7)." in str(done.exception)
+
+
+def test_columns_of_derivatives_are_not_taken_for_signals(folder):
+    slope = 3 * (X[:, 0] + X[:, 1]) ** 2
+    table = np.column_stack([X, Y, slope, slope])
+    np.savetxt("slopes.csv", table, delimiter=",", header="a,b,y,dy/da,dy/db", comments="")
+    assert chosen_columns("slopes.csv", silent=True)[:2] == (("a", "b"), ("y",))
+
+
 def test_fit_asks_on_a_terminal(folder, monkeypatch):
     answers = iter([("lift",), ("load", "flow")])
     monkeypatch.setattr("sys.stdin.isatty", lambda: True)
@@ -82,16 +106,46 @@ def test_predictions_are_the_models_and_rows_beyond_are_told(folder):
     )
     lines = done.stdout.splitlines()
     assert lines[0] == "flow" and abs(float(lines[1]) - 0.3**3) < 1e-9 and lines[3] == '""'
-    assert "1 of 3 rows lie beyond" in done.stderr and "1 rows with missing" in done.stderr
+    assert "fitted to: 1 of 3 rows" in done.stderr and "No prediction: 1 row with" in done.stderr
 
 
 @pytest.mark.parametrize(
     ("kind", "ending", "piece"),
-    [("c", "c", "void f("), ("python", "py", "def f("), ("matlab", "m", "function y = f(x)"), ("latex", "tex", "\\")],
+    [
+        ("c", "c", "void f("),
+        ("python", "py", "def f("),
+        ("matlab", "m", "function y = model(x)"),
+        ("latex", "tex", "\\"),
+    ],
 )
 def test_models_are_exported_beside_their_files(folder, kind, ending, piece):
     assert f"model.{ending}" in run("export", "model.safetensors", "--to", kind)
     assert piece in (folder / f"model.{ending}").read_text()
+
+
+@pytest.mark.parametrize(
+    ("stem", "near"),
+    [
+        ("while", "model_while"),
+        ("1abc", "model_1abc"),
+        ("my-model", "my_model"),
+        ("tanh", "model_tanh"),
+        ("a" * 70, "a" * 63),
+        ("_x", "model__x"),
+    ],
+)
+def test_matlab_functions_have_legal_names(stem, near, folder):
+    (folder / "model.safetensors").rename(folder / f"{stem}.safetensors")
+    export = ("export", f"{stem}.safetensors", "--to", "matlab")
+    done = CliRunner().invoke(decouple, [*export, "--file", f"{stem}.m"], terminal_width=1000)
+    assert done.exit_code == 2 and "must have the name of a function" in done.output, done.output
+    assert f"take {near}.m" in done.output and not list(folder.glob("*.m"))
+    run(*export)
+    assert f"function y = {near}(x)\n" in (folder / f"{near}.m").read_text()
+    run(*export, "--file", "f.m")
+    assert "function y = f(x)\n" in (folder / "f.m").read_text()
+    run("export", f"{stem}.safetensors", "--to", "c", "--file", "int.c")  # C does not look at names of files
+    assert "void f(" in (folder / "int.c").read_text()
 
 
 def test_pictures_and_pages_come_from_the_file_and_wrong_endings_are_refused(folder):

@@ -99,6 +99,14 @@ def test_chosen_names_are_put_in_place_and_the_rest_stays():
     assert {type(basis) for basis in some.decoupling.g[0].layer.bases} == {dc.Monomial, dc.Spline}
 
 
+def test_a_curve_that_is_asked_for_is_put_in_place_whatever_the_time():
+    model = of_splines(np.square, W0=[[0.6, 0.4]], W1=[[1.0]])
+    simpler = model.simplified(X, curves={(1, 1): "parabola"}, max_seconds=1e-9, progress=False)
+    assert simpler.decoupling.g[0].layer.bases == (dc.Monomial(2),) and "`max_seconds` was reached" in simpler.notes[0]
+    with pytest.raises(dc.InputError, match=r"`curves\[\(1, 1\)\]` must be one of .*parabola.*Got 'parable'"):
+        model.simplified(X, curves={(1, 1): "parable"}, max_seconds=1e-9, progress=False)
+
+
 def test_straight_lines_go_into_the_linear_part():
     """A saturation is a dead zone and a line."""
     model = of_splines(

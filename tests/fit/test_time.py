@@ -87,6 +87,15 @@ def test_two_stages_that_ran_out_of_time_do_not_speak_of_ctrl_c(noisy):
 def test_a_limit_of_decouple_reaches_the_choice_of_ranks(noisy):
     result = dc.decouple(noisy, "auto", max_seconds=SHORT, progress=False)
     assert "`max_seconds` = 0.001 was reached" in result.notes[1]
+    assert result.status is dc.Status.OUT_OF_TIME and "before the search was over" in result.reason
+    shaped = dc.decouple(noisy, "auto", basis=dc.Spline(4), shapes="increasing", max_seconds=SHORT, progress=False)
+    assert shaped.status is dc.Status.OUT_OF_TIME
+
+
+def test_a_quick_choice_of_ranks_that_ran_out_of_time_says_so(noisy):
+    regressor = dc.DecouplingRegressor(ranks="auto", max_seconds=SHORT).fit(noisy.X, noisy.F)
+    result = regressor.result_
+    assert result.status is dc.Status.OUT_OF_TIME and any("`max_seconds` was reached" in note for note in result.notes)
 
 
 def test_factors_of_a_tensor_take_a_limit():
@@ -158,7 +167,7 @@ def test_names_are_looked_for_only_as_long_as_is_allowed(noisy, ticks):
     assert partly.out_of_time and 0 < len(partly.candidates) < len(found[1, 1].candidates)
     rushed = HARD.recognise(noisy.X, max_seconds=1e-9, progress=False)
     assert rushed.names == ("", "", "") and all(function.out_of_time for function in rushed)
-    assert "not named in the time" in rushed.sentences()[0] and "no name" in repr(rushed)
+    assert "not named in the time" in rushed.sentences()[0] and "time ran out before any kind" in repr(rushed)
 
 
 def test_a_simpler_model_is_the_best_so_far(noisy):

@@ -278,7 +278,7 @@ def press(stage, at):
     seen = []
 
     def progress(**values):
-        seen.append(values["stage"].split(",")[0])
+        seen.append(values["stage"].replace(",", " ").split()[0])
         if seen[-1] == stage and values.get("done") == at:
             raise KeyboardInterrupt
 
@@ -390,6 +390,15 @@ def test_what_is_reported_was_not_fitted(net):
 def test_short_floats_are_compressed_in_float32(net, dtype):
     out = run(copy.deepcopy(net).to(dtype), ("2", "6"), refine=False)
     assert {p.dtype for p in out.model.parameters()} == {torch.float32}
+    before, after = out.report.stored_bytes  # what is stored, not the copy that was worked on
+    assert before == 2 * sum(p.numel() for p in net[2:7].parameters())
+    assert after == 4 * sum(tensor.numel() for tensor in out.layer.state_dict().values())
+
+
+def test_a_budget_of_bytes_counts_short_floats_as_they_are_stored(net):
+    quick = {"ranks": "auto", "budget": dc.nn.Budget(bytes=0.5), "start": "random", "refine": False}
+    before, after = run(copy.deepcopy(net).bfloat16(), ("2", "6"), **quick).report.stored_bytes
+    assert after <= 0.5 * before == sum(p.numel() for p in net[2:7].parameters())
 
 
 class Pair(nn.Module):

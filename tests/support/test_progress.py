@@ -1,23 +1,57 @@
 """What is shown on the way where there is no terminal."""
 
+import itertools
+import sys
+import time
+
+import pytest
+
 from decoupling._support import _progress
 from decoupling.cli._screen import shown_progress
 
 
-def test_lines_come_every_few_seconds_with_the_best_so_far(monkeypatch, capsys):
-    moments = iter([0.0, 1.0, 6.0, 7.0, 12.0])
-    monkeypatch.setattr(_progress.time, "monotonic", lambda: next(moments))
-    lines = _progress.PlainLines("Selecting")
-    for k in range(4):
-        lines(stage=f"ranks {k} (best so far: ranks 1)", done=k, objective=0.5 if k == 3 else None)
-    assert capsys.readouterr().err == (
-        "Selecting, ranks 1 (best so far: ranks 1) (6 s)\n"
-        "Selecting, ranks 3 (best so far: ranks 1), objective 0.5 (12 s)\n"
-    )
+@pytest.fixture
+def in_a_hurry(monkeypatch):
+    monkeypatch.setattr(_progress, "_QUIET_SECONDS", 0.01)
+    monkeypatch.setattr(_progress, "_BETWEEN_LINES", (0.01, 0.02))
 
 
-def test_commands_draw_a_bar_on_a_terminal_only(monkeypatch):
-    assert isinstance(shown_progress("Selecting", quiet=False), _progress.PlainLines)
-    assert shown_progress("Selecting", quiet=True) is _progress.silent
-    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
-    assert shown_progress("Selecting", quiet=False) is True
+def lines_until(wanted, capsys):
+    text, patience = "", time.monotonic() + 60.0
+    while wanted not in text and time.monotonic() < patience:
+        text += capsys.readouterr().err
+        time.sleep(0.005)
+    return text.splitlines()
+
+
+def test_lines_have_the_best_so_far_and_wait_for_no_report(in_a_hurry, capsys):
+    with shown_progress("Selecting", quiet=False) as report:
+        assert lines_until("Selecting", capsys)[0] == "Selecting (0 s)"
+        report(stage="ranks 2 (best so far: ranks 1)", done=1, total=None, objective=0.5)
+        assert lines_until("ranks", capsys)[-1] == "Selecting, ranks 2 (best so far: ranks 1), objective 0.5 (0 s)"
+        report(done=3, total=7)
+        assert lines_until("of 7", capsys)[-1] == "Selecting, 3 of 7 (0 s)"
+    capsys.readouterr()
+    time.sleep(0.1)
+    assert capsys.readouterr().err == ""
+
+
+def test_what_takes_less_than_two_seconds_is_silent(capsys):
+    assert _progress._QUIET_SECONDS == 2.0
+    with shown_progress("Selecting", quiet=False) as report:
+        report(done=1, total=2)
+    assert capsys.readouterr() == ("", "")
+
+
+def test_lines_become_rarer():
+    assert list(itertools.islice(_progress._pauses(), 7)) == [2.0, 5.0, 10.0, 20.0, 40.0, 60.0, 60.0]
+
+
+def test_commands_draw_a_bar_on_a_terminal_only(monkeypatch, capsys):
+    with shown_progress("Selecting", quiet=False) as report:
+        assert isinstance(report, _progress.PlainLines)
+    with shown_progress("Selecting", quiet=True) as report:
+        assert report is _progress.silent
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    with shown_progress("Selecting", quiet=False) as report:
+        assert isinstance(report, _progress.LateBar)

@@ -94,6 +94,11 @@ def test_a_step_is_written_in_two_languages_and_not_for_oversampled_models(narx)
     for wrong in ("2pump", "a-b", "", "f"):
         with pytest.raises(dc.InputError, match="`name` must begin with a letter"):
             narx.step_source(name=wrong)
+    for language, words in (("c", ("int", "for", "class", "main", "tanh", "sinf", "y1")), ("matlab", ("end", "exp"))):
+        for wrong in words:
+            with pytest.raises(dc.InputError, match=f"Got '{wrong}': "):
+                narx.step_source(language, name=wrong)
+    assert "void end(" in narx.step_source("c", name="end") and "= int(" in narx.step_source("matlab", name="int")
     with pytest.raises(dc.InputError, match="`oversample` must be 1"):
         dc.sysid.DecoupledStateSpace(1, functions=[dc.Tanh()], oversample=2).step_source()
 

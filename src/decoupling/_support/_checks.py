@@ -108,6 +108,13 @@ def is_word(value: Any, words: Collection[str]) -> bool:
     return isinstance(value, str) and value in words
 
 
+def missing(path: Path) -> str:
+    """Why there is nothing to read at a path, in a sentence."""
+    if str(path) == "-":
+        return "Standard input is not read: write it to a file first."
+    return "It is a directory." if path.is_dir() else "There is no such file."
+
+
 def as_path(name: str, value: Any) -> Path:
     """Accept a text or an object of `pathlib` that names a place for files."""
     try:

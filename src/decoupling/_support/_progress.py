@@ -14,7 +14,7 @@ from ._interrupts import stoppable
 from ._shown import shown
 
 _QUIET_SECONDS = 2.0
-_BETWEEN_LINES = 5.0
+_BETWEEN_LINES = (5.0, 60.0)  # at first, and after a while: who reads the log of a night wants few of them
 
 
 @contextmanager
@@ -28,9 +28,9 @@ def progress_callback(progress: bool | Callable[..., None], title: str) -> Itera
         with stoppable(progress) as report:
             yield report
     elif progress is True:
-        bar = _LateBar(title) if sys.stderr.isatty() else None
+        bar = LateBar(title) if sys.stderr.isatty() else None
         try:
-            with stoppable(silent if bar is None else bar.update) as report:
+            with stoppable(silent if bar is None else bar) as report:
                 yield report
         finally:
             if bar is not None:
@@ -47,27 +47,60 @@ def silent(**values: Any) -> None:
     """Report to nobody."""
 
 
+@contextmanager
+def shown_on_stderr(title: str) -> Iterator[Callable[..., None]]:
+    """What a whole command reports to: a bar on a terminal, lines elsewhere."""
+    shown_as = LateBar(title) if sys.stderr.isatty() else PlainLines(title)
+    try:
+        yield shown_as
+    finally:
+        shown_as.close()
+
+
 class PlainLines:
-    """Lines on stderr, one every few seconds: what a command says where there is no terminal for a bar."""
+    """Lines on stderr from the second second on, more and more seldom, even if nothing is reported for long."""
 
     def __init__(self, title: str) -> None:
         self._title = title
-        self._began = self._last = time.monotonic()
+        self._values: dict[str, Any] = {}
+        self._closed = threading.Event()
+        self._thread = threading.Thread(target=self._tell, daemon=True)
+        self._thread.start()
 
     def __call__(self, **values: Any) -> None:
-        moment = time.monotonic()
-        if moment - self._last >= _BETWEEN_LINES:
-            self._last = moment
-            print(f"{_in_words(self._title, values)} ({moment - self._began:.0f} s)", file=sys.stderr, flush=True)
+        self._values = values
+
+    def close(self) -> None:
+        self._closed.set()
+        self._thread.join()
+
+    def _tell(self) -> None:
+        began = time.monotonic()
+        for pause in _pauses():
+            if self._closed.wait(pause):
+                return
+            text = f"{_in_words(self._title, self._values)} ({time.monotonic() - began:.0f} s)"
+            print(text, file=sys.stderr, flush=True)
+
+
+def _pauses() -> Iterator[float]:
+    """Seconds before every line."""
+    yield _QUIET_SECONDS
+    pause, longest = _BETWEEN_LINES
+    while True:
+        yield pause
+        pause = min(2.0 * pause, longest)
 
 
 def _in_words(title: str, values: dict[str, Any]) -> str:
     stage, objective = values.get("stage"), values.get("objective")
+    if not stage and values.get("total"):
+        stage = f"{values.get('done', 0)} of {values['total']}"
     text = title + (f", {stage}" if stage else "")
     return text if objective is None else text + f", objective {objective:.3g}"
 
 
-class _LateBar:
+class LateBar:
     """A rich progress bar that appears once the work has taken two seconds, even if nothing is reported for long."""
 
     def __init__(self, title: str) -> None:
@@ -82,7 +115,7 @@ class _LateBar:
         self._timer.daemon = True
         self._timer.start()
 
-    def update(self, **values: Any) -> None:
+    def __call__(self, **values: Any) -> None:
         with self._lock:
             self._values = values
             if self._bar is not None:

@@ -35,13 +35,22 @@ def replace_file(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
     _forget_drafts(target)
     draft = target.with_name(f".{target.name}.{os.getpid()}.{secrets.token_hex(4)}")
     try:
-        with named(target), draft.open("xb") as stream:  # with the rights of any new file
+        with named(target), _opened(draft, target) as stream:
             yield stream
         if target.exists():
             draft.chmod(stat.S_IMODE(target.stat().st_mode))  # a file that only its owner can read stays one
         os.replace(draft, target)
     except BaseException:
         draft.unlink(missing_ok=True)
+        raise
+
+
+def _opened(draft: Path, target: Path) -> IO[bytes]:
+    """A new file with the rights of any; people have asked for another name, which errors have."""
+    try:
+        return draft.open("xb")
+    except OSError as error:
+        error.filename = os.fspath(target)
         raise
 
 

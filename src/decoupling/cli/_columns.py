@@ -59,14 +59,14 @@ def column_options(command: Command) -> Command:
             type=NameList(),
             metavar="NAME,...",
             default=None,
-            help="Output columns, by name or number: y or 3.",
+            help="Output columns by name, or by number where they have none: y or 3.",
         ),
         click.option(
             "--inputs",
             type=NameList(),
             metavar="NAME,...",
             default=None,
-            help="Input columns, by name or number: x1,x2 or 1,2.",
+            help="Input columns by name, or by number where they have none: x1,x2 or 1,2.",
         ),
     ):
         command = option(command)

@@ -34,6 +34,12 @@ from ._options import FileName, GivenFile, NameList
 @click.option(
     "--to", "target", metavar="FILE", type=FileName(".pt2"), default=None, help="Write the smaller program here."
 )
+@click.option(
+    "--max-seconds",
+    type=click.FloatRange(min=0, min_open=True),
+    default=None,
+    help="Take the best so far after about so long.",
+)
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of everything that is drawn.")
 @click.option("--quiet", is_flag=True, help="Print nothing but errors.")
 def compress(
@@ -46,6 +52,7 @@ def compress(
     task: Any,
     steps: int,
     target: str | None,
+    max_seconds: float | None,
     seed: int,
     quiet: bool,
 ) -> None:
@@ -66,9 +73,8 @@ def compress(
 
     from .._support._errors import InputError, SampleFileError
     from .._support._extras import needed
-    from .._support._progress import silent
     from .._support._whole_files import check_target
-    from ._screen import say
+    from ._screen import say, shown_progress
 
     needed("torch", "torch", "`decouple compress`")
     from .. import nn
@@ -89,24 +95,26 @@ def compress(
         ) from error
     if not isinstance(X, np.ndarray):
         raise SampleFileError(f"`{data}` must be an array in a .npy file. It holds several: save one with np.save.")
-    found = load_program(program)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", FutureWarning)  # torch's own, about what runs programs
-        out = nn.compress(
-            found.network,
-            parts=list(parts),
-            data=X,
-            ranks="auto" if ranks is None else ranks,
-            budget=None if budget is None else nn.Budget(parameters=budget),
-            degrees=degree,
-            start="random",
-            task=task,
-            refine=nn.Distil(max_steps=steps),
-            rng=seed,
-            progress=silent if quiet else True,
-        )
-    if target is not None:
-        save_program(out.model, found, target)
+    with shown_progress("Compressing", quiet=quiet) as progress:
+        found = load_program(program)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FutureWarning)  # torch's own, about what runs programs
+            out = nn.compress(
+                found.network,
+                parts=list(parts),
+                data=X,
+                ranks="auto" if ranks is None else ranks,
+                budget=None if budget is None else nn.Budget(parameters=budget),
+                degrees=degree,
+                start="random",
+                task=task,
+                refine=nn.Distil(max_steps=steps),
+                max_seconds=max_seconds,
+                rng=seed,
+                progress=progress,
+            )
+        if target is not None:
+            save_program(out.model, found, target)
     if not quiet:
         say(str(out.report))
         say("Times before are those of a program that is interpreted, node by node.")

@@ -50,7 +50,7 @@ def demo(report: str, seed: int, as_json: bool, quiet: bool) -> None:
 
     from .._support._whole_files import check_target
     from ..report import write_report
-    from ._screen import print_json, print_table, result_content, result_table, say
+    from ._screen import print_json, print_table, result_content, result_table, say, shown_progress
 
     check_target(report)
     rng = np.random.default_rng(seed)
@@ -58,8 +58,10 @@ def demo(report: str, seed: int, as_json: bool, quiet: bool) -> None:
     F = pump_map(X) + rng.normal(size=(160, 2)) * (0.3, 0.05)
     measured = dc.Samples(X, F=F, inputs=("speed [rpm]", "flow [m³/h]"), outputs=("head [m]", "power [kW]"))
     samples, validation = measured.take(np.arange(120)), measured.take(np.arange(120, 160))
-    result = dc.decouple(samples, 3, 3, n_starts=32, validation=validation, rng=seed, progress=not quiet)
-    write_report(result, report, title="Demo: the map of a centrifugal pump", command=command_line())
+    with shown_progress("Decoupling", quiet=quiet) as progress:
+        result = dc.decouple(samples, 3, 3, n_starts=32, validation=validation, rng=seed, progress=progress)
+        progress(stage="writing")
+        write_report(result, report, title="Demo: the map of a centrifugal pump", command=command_line())
     if as_json:
         print_json(result_content(result, validation) | {"report": report})
     elif not quiet:

@@ -193,56 +193,60 @@ def fit(
     told: tuple[str, ...] = ()
     if inputs is None and outputs is None:
         inputs, outputs, told = chosen_columns(file, silent=quiet or as_json)
-    columns = Columns(inputs, outputs, jacobians, drop_missing, order)
-    reading = columns.read(file)
-    samples, notes = reading.samples, (*told, *reading.notes)
-    judged = None if validation is None else columns.read(validation).samples
-    if holdout is not None:
-        samples, judged = samples.split(holdout, rng=seed)
-    if estimate_jacobians:
-        samples = dc.estimate_jacobians(samples)
-        notes = (*notes, _ESTIMATED)
-    elif not samples.has_jacobians and solver != "varpro":
-        notes = (*notes, _VALUES_ONLY)
-    result = dc.decouple(
-        samples,
-        ranks,
-        degrees,
-        basis=basis_class(basis),
-        linear=linear,
-        solver=_solver(
-            solver,
-            {
-                "lam": lam,
-                "max_steps": max_steps,
-                "patience": patience,
-                "iterate": iterate,
-            },
-            two_stage=lam is None
-            and samples.has_values
-            and (solver in _ALTERNATING if two_stage is None else two_stage),
-        ),
-        as_given=as_given,
-        n_starts=n_starts,
-        validation=None if ranks == "auto" else judged,
-        rng=seed,
-        progress=shown_progress("Decoupling", quiet=quiet),
-        max_seconds=max_seconds,
-    )
-    if model_path is not None:
-        kept = samples.in_memory and samples.n_numbers <= _KEPT
-        result.save(model_path, samples=kept)
-    model = result.decoupling
-    written = None if formula is None else written_formula(model, formula, model.inputs, model.outputs)
-    if report_path is not None:
-        from ..report import write_report
+        for note in () if quiet else told:
+            say(note, err=True)
+    with shown_progress("Decoupling", quiet=quiet) as progress:
+        columns = Columns(inputs, outputs, jacobians, drop_missing, order)
+        reading = columns.read(file)
+        samples, notes = reading.samples, (*told, *reading.notes)
+        judged = None if validation is None else columns.read(validation).samples
+        if holdout is not None:
+            samples, judged = samples.split(holdout, rng=seed)
+        if estimate_jacobians:
+            samples = dc.estimate_jacobians(samples)
+            notes = (*notes, _ESTIMATED)
+        elif not samples.has_jacobians and solver != "varpro":
+            notes = (*notes, _VALUES_ONLY)
+        result = dc.decouple(
+            samples,
+            ranks,
+            degrees,
+            basis=basis_class(basis),
+            linear=linear,
+            solver=_solver(
+                solver,
+                {
+                    "lam": lam,
+                    "max_steps": max_steps,
+                    "patience": patience,
+                    "iterate": iterate,
+                },
+                two_stage=lam is None
+                and samples.has_values
+                and (solver in _ALTERNATING if two_stage is None else two_stage),
+            ),
+            as_given=as_given,
+            n_starts=n_starts,
+            validation=None if ranks == "auto" else judged,
+            rng=seed,
+            progress=progress,
+            max_seconds=max_seconds,
+        )
+        progress(stage="writing")
+        if model_path is not None:
+            kept = samples.in_memory and samples.n_numbers <= _KEPT
+            result.save(model_path, samples=kept)
+        model = result.decoupling
+        written = None if formula is None else written_formula(model, formula, model.inputs, model.outputs)
+        if report_path is not None:
+            from ..report import write_report
 
-        write_report(result, report_path, title=f"Decoupling of {file}", command=command_line(), notes=notes)
+            write_report(result, report_path, title=f"Decoupling of {file}", command=command_line(), notes=notes)
     if as_json:
         written_to = {"formula": written, "model": model_path, "report": report_path}
         print_json(result_content(result, judged, notes) | written_to)
     elif not quiet:
-        print_table(result_table(result, judged, f"Decoupling of {file}", notes))
+        print_table(result_table(result, judged, f"Decoupling of {file}", [note for note in notes if note not in told]))
         if written is not None:
             say(written)
         for name, path in (("Model", model_path), ("Report", report_path)):

@@ -115,21 +115,23 @@ def identify(
     decouple identify data.csv --input u --output y --states 2 --report page.html --model model.safetensors
     """
     from .._support._whole_files import check_target
+    from ._screen import shown_progress
 
     if narx:
         _check_narx(functions)
     for path in (model_path, report_path):
         if path is not None:
             check_target(path)
-    record = _read(file, inputs, outputs)
-    if narx:
-        found = _narx(
-            record, _RANK if functions is None else len(functions), max_seconds, model_path, report_path, seed, quiet
-        )
-    else:
-        options = {"oversample": oversample, "feedback": not no_feedback, "integrating": integrating}
-        fit = {"n_starts": n_starts, "window": window, "rng": seed, "progress": not quiet, "max_seconds": max_seconds}
-        found = _state_space(record, states, functions, options, fit, model_path, report_path)
+    with shown_progress("Identifying", quiet=quiet) as progress:
+        record = _read(file, inputs, outputs)
+        limits = {"max_seconds": max_seconds, "rng": seed, "progress": progress}
+        if narx:
+            rank = _RANK if functions is None else len(functions)
+            found = _narx(record, rank, limits, model_path, report_path)
+        else:
+            options = {"oversample": oversample, "feedback": not no_feedback, "integrating": integrating}
+            fit = {"n_starts": n_starts, "window": window} | limits
+            found = _state_space(record, states, functions, options, fit, model_path, report_path)
     _tell(found, as_json=as_json, quiet=quiet)
 
 
@@ -171,7 +173,7 @@ def _state_space(
     report_path: str | None,
 ) -> dict[str, Any]:
     from ..sysid import percent_fit, suggest
-    from ..sysid._dynamics import dynamics
+    from ..sysid._dynamics import dynamics, usual_n_init
     from ..sysid._function_choice import fit_with_best_functions
 
     u, y = record.X, record.F
@@ -193,11 +195,12 @@ def _state_space(
     model, reason = fit_with_best_functions(u, y, states, bases, options=options, **fit)
     reasons += [reason] if len(bases) > 1 else []
     model = model.with_names(record.inputs, record.outputs)
+    fit["progress"](stage="writing")
     if model_path is not None:
         model.save(model_path)
     if report_path is not None:
         model.report(report_path, title="Identified model", command=command_line())
-    k = min(50, len(y) // 4)  # outputs that are given, and not scored
+    k = usual_n_init(len(y), model.n_states)  # outputs that are given, and not scored
     simulated = model.simulate(u, y[:k])
     return {
         "model": repr(model),
@@ -216,25 +219,26 @@ def _state_space(
 def _narx(
     record: Samples,
     rank: int,
-    max_seconds: float | None,
+    limits: dict[str, Any],
     model_path: str | None,
     report_path: str | None,
-    seed: int,
-    quiet: bool,
 ) -> dict[str, Any]:
     from ..sysid import PolynomialNARX, percent_fit
+    from ..sysid._dynamics import usual_n_init
 
     u, y = record.X, record.F
     assert y is not None  # columns of outputs were named
+    max_seconds, progress = limits["max_seconds"], limits["progress"]
     began, half = time.monotonic(), None if max_seconds is None else max_seconds / 2
-    model = PolynomialNARX(n_u=1, n_y=2).fit(u, y).decouple(rank, rng=seed, max_seconds=half, progress=not quiet)
+    model = PolynomialNARX(n_u=1, n_y=2).fit(u, y).decouple(rank, **limits | {"max_seconds": half})
     left = None if max_seconds is None else max(1e-3, max_seconds - (time.monotonic() - began))
-    model = model.refine(u, y, max_seconds=left, progress=not quiet)
+    model = model.refine(u, y, max_seconds=left, progress=progress)
+    progress(stage="writing")
     if model_path is not None:
         model.save(model_path)
     if report_path is not None:
         model.report(report_path, u, y, title="Identified model", command=command_line())
-    k = min(50, len(y) // 4)  # outputs that are given, and not scored
+    k = usual_n_init(len(y), model.n_states)  # outputs that are given, and not scored
     simulated = model.simulate(u, y[:k])
     return {
         "model": repr(model),
@@ -286,9 +290,8 @@ def _tell(found: dict[str, Any], *, as_json: bool, quiet: bool) -> None:
 @click.option(
     "--n-init",
     type=click.IntRange(min=1),
-    default=50,
-    show_default=True,
-    help="How many outputs the initial state is found from.",
+    default=None,
+    help="How many outputs the initial state is found from. By default 50, or a quarter of a shorter record.",
 )
 @click.option("--to", "target", metavar="FILE", type=FileName(".csv"), default=None, help="Write the outputs here.")
 @click.option(
@@ -304,7 +307,7 @@ def simulate(
     file: str,
     inputs: tuple[str, ...] | None,
     outputs: tuple[str, ...] | None,
-    n_init: int,
+    n_init: int | None,
     target: str | None,
     report_path: str | None,
 ) -> None:
@@ -317,10 +320,12 @@ def simulate(
     """
     import numpy as np
 
+    from .._support._shown import counted
     from .._support._whole_files import check_target, write_text
     from ..samples.readers._any_file import read_columns
     from ..sysid import percent_fit
-    from ._screen import csv_text, say
+    from ..sysid._dynamics import usual_n_init
+    from ._screen import csv_text, say, shown_progress
 
     if report_path is not None and outputs is None:
         raise click.UsageError("--report compares with measured outputs: name them by --output.")
@@ -334,31 +339,48 @@ def simulate(
     inputs = of_u if inputs is None else _in_order(inputs, of_u)
     outputs = None if outputs is None else _in_order(outputs, of_y)
     assert inputs is not None
-    measured = None
-    if outputs is None:
-        if of_y is None:
-            raise click.UsageError("A NARX model begins with measured outputs: name them by --output.")
-        u = read_columns(file, "--input", inputs)
-        y_hat = found.simulate(u)
-    else:
-        record = _read(file, inputs, outputs)
-        assert record.F is not None
-        u, measured = record.X, record.F
-        y_hat = found.simulate(u, measured[: min(n_init, len(measured))])
-    columns = y_hat[:, None] if y_hat.ndim == 1 else y_hat
-    text = csv_text((f"{name}_hat" for name in outputs or of_y or ()), columns.tolist())
-    if report_path is not None:
-        found.report(report_path, u, measured, n_init=n_init, title=f"Free run of {model}", command=command_line())
+    for option, names, own in (("--input", inputs, of_u), ("--output", outputs, of_y)):
+        if names is not None and own is not None and len(names) != len(own):
+            raise click.BadParameter(
+                f"must name {counted(len(own), 'column')}, as in training ({', '.join(own)}). Got {', '.join(names)}.",
+                param_hint=option,
+            )
+    if outputs is None and of_y is None:
+        raise click.UsageError("A NARX model begins with measured outputs: name them by --output.")
+    measured, k = None, 0
+    with shown_progress("Running the model"):
+        if outputs is None:
+            u = read_columns(file, "--input", inputs)
+            y_hat = found.simulate(u)
+        else:
+            record = _read(file, inputs, outputs)
+            assert record.F is not None
+            u, measured = record.X, record.F
+            k = usual_n_init(len(u), found.n_states) if n_init is None else n_init
+            if report_path is not None and k + 2 > len(u):
+                raise click.BadParameter(
+                    f"must leave at least two outputs for the page to score. Got {k}, and the record has "
+                    f"{counted(len(u), 'sample')}.",
+                    param_hint="--n-init",
+                )
+            y_hat = found.simulate(u, measured[:k])
+        columns = y_hat[:, None] if y_hat.ndim == 1 else y_hat
+        text = csv_text((f"{name}_hat" for name in outputs or of_y or ()), columns.tolist())
+        if report_path is not None:
+            found.report(report_path, u, measured, n_init=k, title=f"Free run of {model}", command=command_line())
     if target is None:
         click.echo(text, nl=False)
     else:
         write_text(target, text)
-        say(f"Written: {target}, {len(columns)} samples.")
+        say(f"Written: {target}, {counted(len(columns), 'sample')}.")
     if measured is not None and np.isfinite(columns).all():
-        if len(columns) < n_init + 2:
-            told = f"No fit: the first {n_init} outputs are given to the model, and no more are there (--n-init)."
+        if k + 2 > len(columns):
+            told = (
+                f"No fit: the model begins with {min(k, len(columns))} of {counted(len(columns), 'output')}, and at "
+                "least two must be left to score: lower --n-init, or give a longer record."
+            )
         else:
-            told = f"Fit (%): {', '.join(f'{f:.4g}' for f in percent_fit(measured[n_init:], columns[n_init:]))}"
+            told = f"Fit (%): {', '.join(f'{f:.4g}' for f in percent_fit(measured[k:], columns[k:]))}"
         click.echo(told, err=target is None)
 
 

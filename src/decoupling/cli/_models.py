@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Any
 
@@ -64,34 +63,43 @@ def predict(model: str, file: str, inputs: tuple[str, ...] | None, target: str |
     """
     import numpy as np
 
+    from .._support._checks import missing
     from .._support._errors import InputError, SampleFileError
+    from .._support._shown import counted
     from .._support._whole_files import check_target, write_text
     from ..model._names import names
     from ..samples.readers._any_file import open_table
-    from ._screen import csv_text, say
+    from ._screen import csv_text, say, shown_progress
 
     if target is not None:
         check_target(target)
-    f = model_of(load_any(model))
+    found = load_any(model)
+    if hasattr(found, "simulate"):
+        raise InputError(
+            f"`{model}` must hold a map without memory. It holds a dynamic model: use `decouple simulate`."
+        )
+    f = model_of(found)
     table = open_table(Path(file)) if Path(file).is_file() else None
     if table is None:
-        raise SampleFileError(f"`{file}` must be a .csv, .tsv or .parquet file. It is none, or does not exist.")
+        why = "It is none." if Path(file).is_file() else missing(Path(file))
+        raise SampleFileError(f"`{file}` must be a .csv, .tsv or .parquet file. {why}")
     wanted = inputs or f.inputs or (table.names if len(table.names) == f.n_inputs else ())
     if len(wanted) != f.n_inputs or any(name not in table.names for name in wanted):
         raise InputError(
             f"`--inputs` must name the {f.n_inputs} columns of `{file}` that are the inputs of the model"
             f"{'' if f.inputs is None else ' (' + ', '.join(f.inputs) + ')'}. The file has {', '.join(table.names)}."
         )
-    X, _ = table.read([table.names.index(name) for name in wanted])
-    rows = np.full((len(X), f.n_outputs), np.nan)
-    whole = np.isfinite(X).all(axis=1)
-    rows[whole] = f(X[whole])
-    text = csv_text((name.text for name in names("outputs", f.outputs, "y", f.n_outputs)), rows.tolist())
+    with shown_progress("Predicting"):
+        X, _ = table.read([table.names.index(name) for name in wanted])
+        rows = np.full((len(X), f.n_outputs), np.nan)
+        whole = np.isfinite(X).all(axis=1)
+        rows[whole] = f(X[whole])
+        text = csv_text((name.text for name in names("outputs", f.outputs, "y", f.n_outputs)), rows.tolist())
     if target is None:
         click.echo(text, nl=False)
     else:
         write_text(target, text)
-        say(f"Written: {target}, {len(rows)} rows.")
+        say(f"Written: {target}, {counted(len(rows), 'row')}.")
     for note in _notes(f, X[whole], len(X)):
         say(note, err=True)
 
@@ -100,15 +108,17 @@ def _notes(f: Any, X: Any, n_rows: int) -> list[str]:
     """Rows that have no prediction, and those of which no sample knew."""
     import numpy as np
 
-    found = [] if len(X) == n_rows else [f"{n_rows - len(X)} rows with missing numbers have no prediction."]
+    from .._support._shown import counted
+
+    without = n_rows - len(X)
+    found = [f"No prediction: {counted(without, 'row')} with missing numbers."] if without else []
     beyond = np.zeros(len(X), dtype=bool)
     for g, u in zip(f.g, f.inner_inputs(X) if len(X) else (), strict=bool(len(X))):
         slack = 1e-6 * (g.domain[:, 1] - g.domain[:, 0])
         beyond |= np.any((u < g.domain[:, 0] - slack) | (u > g.domain[:, 1] + slack), axis=1)
     if beyond.any():
-        found.append(
-            f"{int(beyond.sum())} of {n_rows} rows lie beyond what the model was fitted to: do not rely on them."
-        )
+        share = f"{int(beyond.sum())} of {counted(n_rows, 'row')}"
+        found.append(f"Beyond what the model was fitted to: {share}. Do not rely on the predictions there.")
     return found
 
 
@@ -142,8 +152,12 @@ def export(model: str, kind: str, target: str | None) -> None:
     steps = getattr(found, "step_source", None)
     if kind == "onnx":
         model_of(found).save_onnx(path)
-    elif kind in ("c", "matlab") and steps is not None:
-        write_text(path, steps(kind, name=_function_name(path)) if kind == "matlab" else steps(kind))
+    elif kind == "matlab":
+        name = _function_name(path, may_be_f=steps is None)
+        source = model_of(found).formula(kind).replace("function y = f(x)", f"function y = {name}(x)", 1)
+        write_text(path, source if steps is None else steps(kind, name=name))
+    elif kind == "c" and steps is not None:
+        write_text(path, steps(kind))
     else:
         write_text(path, model_of(found).formula(kind))
     say(f"Written: {path}")
@@ -151,26 +165,25 @@ def export(model: str, kind: str, target: str | None) -> None:
 
 def _beside(model: Path, kind: str) -> Path:
     """The file beside a model; in MATLAB its name is that of a function."""
+    from ..write._function_names import near_function_name
+
     path = model.with_suffix(_ENDINGS[kind])
-    if kind != "matlab":
-        return path
-    stem = re.sub(r"\W", "_", path.stem, flags=re.ASCII)
-    return path.with_stem(stem if stem[:1].isalpha() else f"model_{stem}")
+    return path if kind != "matlab" else path.with_stem(near_function_name(path.stem, "matlab"))
 
 
-def _function_name(path: str) -> str:
+def _function_name(path: str, *, may_be_f: bool) -> str:
     """What MATLAB finds in a file: a function with its name."""
-    from .._support._errors import InputError
-    from ..write._stepping import as_function_name
+    from ..write._function_names import near_function_name, what_is_wrong
 
-    try:
-        return as_function_name(Path(path).stem)
-    except InputError as error:
+    name = Path(path).stem
+    wrong = "" if may_be_f and name == "f" else what_is_wrong(name, "matlab")
+    if wrong:
         raise click.BadParameter(
-            f"{path!r} must have the name of a function, which MATLAB finds by its file: letters, digits and "
-            "underscores, a letter first, and not f.",
+            f"{path!r} must have the name of a function, which MATLAB finds by its file: a letter, then letters, "
+            f"digits and underscores. {name!r} cannot be used, {wrong}: take {near_function_name(name, 'matlab')}.m.",
             param_hint="--file",
-        ) from error
+        )
+    return name
 
 
 @click.command(short_help="Draw a model.")
@@ -199,18 +212,24 @@ def plot(model: str, what: str, target: str | None, dark: bool) -> None:
     """
     from .._support._errors import InputError
     from .._support._whole_files import check_target, replace_file
-    from ._screen import say
+    from ._screen import say, shown_progress
 
     path = str(Path(model).with_suffix(".png")) if target is None else target
     check_target(path)
     found = load_any(model)
     name = {"network": "plot", "functions": "plot_functions", "fit": "plot_fit", "history": "plot_history"}[what]
     draw = getattr(found, name, None)
+    if draw is None and hasattr(found, "simulate"):
+        raise InputError(
+            f"`--what` must be network for the dynamic model in `{model}`. Got {what}: `decouple simulate --report` "
+            "shows a run and the functions."
+        )
     if draw is None or found is model_of(found):
         raise InputError(_NO_SAMPLES.format(model=model))
-    figure = draw(dark=dark)
-    with replace_file(path) as stream:
-        figure.savefig(stream, format=Path(path).suffix.lower().lstrip("."), dpi=150)
+    with shown_progress("Drawing"):
+        figure = draw(dark=dark)
+        with replace_file(path) as stream:
+            figure.savefig(stream, format=Path(path).suffix.lower().lstrip("."), dpi=150)
     say(f"Written: {path}")
 
 
@@ -234,15 +253,22 @@ def report(model: str, target: str | None) -> None:
     from .._support._whole_files import check_target
     from ..fit._result import Result
     from ..report import write_report
-    from ._screen import say
+    from ..sysid import DecoupledStateSpace
+    from ._screen import say, shown_progress
 
     path = str(Path(model).with_suffix(".html")) if target is None else target
     check_target(path)
     found = load_any(model)
-    if isinstance(found, Result):
-        write_report(found, path, title=f"Decoupling of {Path(model).name}", command=command_line())
-    elif found is model_of(found):
+    if found is model_of(found):
         raise InputError(_NO_SAMPLES.format(model=model))
-    else:
-        found.report(path)
+    if isinstance(found, DecoupledStateSpace):
+        raise InputError(
+            f"`{model}` must be run on a record for a page, since it does not keep one: decouple simulate {model} "
+            f"record.csv --output {','.join((found.step.outputs or ())[found.n_states :])} --report page.html."
+        )
+    with shown_progress("Writing the page"):
+        if isinstance(found, Result):
+            write_report(found, path, title=f"Decoupling of {Path(model).name}", command=command_line())
+        else:
+            found.report(path)
     say(f"Written: {path}")

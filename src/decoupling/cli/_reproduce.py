@@ -35,7 +35,7 @@ class Experiment:
 
         from .._support._progress import progress_callback
         from .._support._whole_files import check_target, make_directory
-        from ._screen import print_json
+        from ._screen import print_json, shown_progress
 
         if not self.directory.strip():
             raise click.BadParameter("must name a directory.", param_hint="--directory")
@@ -46,9 +46,10 @@ class Experiment:
         if self.fresh:
             store.unlink(missing_ok=True)
         began = time.perf_counter()
-        with progress_callback(not self.quiet, self.name) as progress:
-            found = run(seed=self.seed, n_jobs=self.jobs, store=store, progress=progress)
-        write(found, directory)
+        with shown_progress(self.name, quiet=self.quiet) as shown:
+            with progress_callback(False if self.quiet else shown, self.name) as progress:
+                found = run(seed=self.seed, n_jobs=self.jobs, store=store, progress=progress)
+            write(found, directory)
         if self.as_json:
             print_json(found.content())
         elif not self.quiet:
@@ -88,10 +89,13 @@ def runs_option(default: int, what: str) -> Callable[[Command], Command]:
     return click.option("--runs", type=click.IntRange(min=1), default=default, show_default=True, help=what)
 
 
-def check_quick(quick: bool, runs: int | None, default: int | None) -> None:
-    """--quick and --runs exclude each other."""
+def check_quick(quick: bool, runs: int | None, default: int | None, **others: Any) -> None:
+    """--quick has a size of its own, so that options of size are refused, not ignored."""
     if quick and runs != default:
         raise click.UsageError("--quick has its own number of runs: leave --runs out.")
+    for name, value in others.items():
+        if quick and value:
+            raise click.UsageError(f"--quick is one small run that does not depend on --{name}: leave --{name} out.")
 
 
 @reproduce.command(short_help="Table 1 of the paper.")
@@ -259,7 +263,7 @@ def benchmarks(runs: int | None, only: tuple[str, ...], choose: bool, quick: boo
     from ..reproduce._benchmarks import CASES, N_RUNS, QUICK
     from ..reproduce._choice import N_CHOICE_RUNS
 
-    check_quick(quick, runs, None)
+    check_quick(quick, runs, None, only=only)
     cases = QUICK if quick else {name: c for name, c in CASES.items() if not only or name.startswith(only)}
     if not cases:
         raise click.BadParameter(f"must begin the name of a model: {', '.join(CASES)}.", param_hint="--only")
@@ -349,7 +353,9 @@ def _network_command(case: str, n_runs: int, what: str) -> None:
         needed("torch", "torch", f"decouple reproduce {case}")
         from ..reproduce._networks import networks_markdown, run_networks, write_networks
 
-        check_quick(quick, runs, n_runs)
+        check_quick(quick, runs, n_runs, steps=steps, inputs=inputs, only=only)
+        if not students and (steps or inputs or only):
+            raise click.UsageError("--steps, --inputs and --only are about --students: add it, or leave them out.")
         if students:
             _students(case, 5 if runs == n_runs else runs, steps, inputs, only, quick, asked)
             return
@@ -381,7 +387,7 @@ def _student_command(case: str, what: str) -> None:
         from .._support._extras import needed
 
         needed("torch", "torch", f"decouple reproduce {case}")
-        check_quick(quick, runs, 5)
+        check_quick(quick, runs, 5, steps=steps, inputs=inputs, only=only)
         _students(case, runs, steps, inputs, only, quick, asked)
 
 
@@ -405,7 +411,7 @@ def vit(runs: int, steps: int | None, only: tuple[str, ...], quick: bool, **aske
     needed("torch", "torch", "decouple reproduce vit")
     from ..reproduce._vit import METHODS, run_vit, vit_markdown, write_vit
 
-    check_quick(quick, runs, 5)
+    check_quick(quick, runs, 5, steps=steps, only=only)
     run = partial(run_vit, n_runs=runs, steps=steps, methods=_chosen(METHODS, only))
     if quick:
         run = partial(run_vit, n_runs=1, steps=100, joint_steps=20, epochs=1)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from .._support._json import plain
-from .._support._progress import PlainLines, silent
+from .._support._progress import shown_on_stderr, silent
 from ..model._names import label, printable
 
 if TYPE_CHECKING:
@@ -30,11 +30,17 @@ def say(text: str, *, err: bool = False) -> None:
     click.echo(printable(text), err=err)
 
 
-def shown_progress(title: str, *, quiet: bool) -> bool | Callable[..., None]:
-    """A bar on a terminal, a line every few seconds elsewhere, nothing where that was asked for."""
+@contextmanager
+def shown_progress(title: str, *, quiet: bool = False) -> Iterator[Callable[..., None]]:
+    """What a command reports to while it works: a bar on a terminal, lines elsewhere, nothing where that was asked for.
+
+    Tables are printed after the block, where no bar is in their way.
+    """
     if quiet:
-        return silent
-    return True if sys.stderr.isatty() else PlainLines(title)
+        yield silent
+    else:
+        with shown_on_stderr(title) as report:
+            yield report
 
 
 def csv_text(names: Iterable[str], rows: Iterable[Iterable[float]]) -> str:

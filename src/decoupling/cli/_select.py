@@ -111,25 +111,27 @@ def select(
         if target is not None:
             check_target(target)
     kind = "" if plot is None else Path(plot).suffix.lower().lstrip(".")
-    reading = Columns(inputs, outputs, jacobians, drop_missing, order).read(file)
-    selection = dc.select(
-        reading.samples,
-        max_ranks,
-        max_degrees,
-        degrees=degrees,
-        n_folds=n_folds,
-        basis=basis_class(basis),
-        linear=linear,
-        rng=seed,
-        progress=shown_progress("Selecting", quiet=quiet),
-        max_seconds=max_seconds,
-    )
-    if model_path is not None:
-        selection.result.decoupling.save(model_path)
-    if plot is not None:
-        figure = selection.plot()
-        with replace_file(plot) as stream:
-            figure.savefig(stream, format=kind, dpi=150)
+    with shown_progress("Selecting", quiet=quiet) as progress:
+        reading = Columns(inputs, outputs, jacobians, drop_missing, order).read(file)
+        selection = dc.select(
+            reading.samples,
+            max_ranks,
+            max_degrees,
+            degrees=degrees,
+            n_folds=n_folds,
+            basis=basis_class(basis),
+            linear=linear,
+            rng=seed,
+            progress=progress,
+            max_seconds=max_seconds,
+        )
+        progress(stage="writing")
+        if model_path is not None:
+            selection.result.decoupling.save(model_path)
+        if plot is not None:
+            figure = selection.plot()
+            with replace_file(plot) as stream:
+                figure.savefig(stream, format=kind, dpi=150)
     notes = (*reading.notes, *selection.notes)
     if as_json:
         print_json(_content(selection) | {"notes": notes, "picture": plot, "model": model_path})

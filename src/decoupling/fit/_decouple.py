@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
@@ -14,6 +15,7 @@ from ..bases import Monomial
 from ..samples._repeats import n_places
 from ..samples._samples import Samples
 from ..solvers import AbstractSolver
+from ..solvers._status import Status
 from ._fit import fit
 from ._layer_bases import layer_bases
 from ._layer_shapes import layer_shapes
@@ -152,7 +154,7 @@ def _shaped(
 ) -> Result:
     """The model that was chosen, with functions of a shape."""
     known, there = chosen.settings, chosen.solver.started_at(chosen.decoupling)
-    return fit(
+    shaped = fit(
         chosen.samples,
         known.ranks,
         known.degrees,
@@ -166,3 +168,6 @@ def _shaped(
         progress=progress,
         shapes=shapes,
     )
+    if chosen.status is not Status.OUT_OF_TIME:
+        return shaped
+    return dataclasses.replace(shaped, status=shaped.status.when_late())

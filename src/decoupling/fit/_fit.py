@@ -75,7 +75,7 @@ def fit(
             f"`samples` must hold at least 2 points: one point tells nothing about a function. Got {samples.n_samples}."
         )
     extent = None if samples.data.at_hand else Extent.of(samples.data)
-    _check_range(samples, extent)
+    check_range(samples, extent)
     _check_points(samples, extent)
     if samples.data.at_hand:
         check_all_outputs_count(samples.weights)
@@ -229,7 +229,7 @@ def _check_points(samples: Samples, extent: Extent | None) -> None:
         )
 
 
-def _check_range(samples: Samples, extent: Extent | None) -> None:
+def check_range(samples: Samples, extent: Extent | None) -> None:
     """Squares of the data must be numbers."""
     names = ["X", *(["F"] if samples.has_values else []), *(["J"] if samples.has_jacobians else [])]
     if extent is not None:

@@ -90,8 +90,9 @@ def quick_decouple(
     shape = f"Ranks {chosen} with degrees {in_words(result.decoupling.degrees)}"
     others = ", ".join(f"{r} with {d}: {100 * e:.2g} %" for e, r, d, _ in tried if (r, d) != (chosen, size) and d)
     reason = f"{shape} predict left-out samples to {100 * error:.2g} %" + (f" ({others})." if others else ".")
-    late = (OUT_OF_TIME,) if now() > deadline else ()
-    return dataclasses.replace(result, notes=(reason, *late, *result.notes))
+    if now() > deadline:
+        return dataclasses.replace(result, status=result.status.when_late(), notes=(reason, OUT_OF_TIME, *result.notes))
+    return dataclasses.replace(result, notes=(reason, *result.notes))
 
 
 def _smallest(tried: list[tuple[float, int, int | None, Result]]) -> tuple[float, int, int | None, Result]:

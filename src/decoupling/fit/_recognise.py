@@ -10,7 +10,7 @@ any shape is scored in the same way, and what is not better than that gets no na
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -163,8 +163,7 @@ class Recognition:
         head = ("function", "name", "off", "parameters", "score")
         rows = [head]
         for f in self.functions:
-            marks = [self.symbol(f), *[""] * _SHOWN]
-            rows += [(mark, *row) for mark, row in zip(marks, self.rows(f), strict=False)]
+            rows += [(self.symbol(f) if i == 0 else "", *row) for i, row in enumerate(self.rows(f))]
         widths = [max(len(row[i]) for row in rows) for i in range(len(head))]
         return "\n".join("  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip() for row in rows)
 
@@ -174,6 +173,10 @@ class Recognition:
             (c.words, f"{100.0 * c.off:.2g} %", str(c.n_parameters), f"{c.score:.1f}")
             for c in function.candidates[:_SHOWN]
         ]
+        if function.out_of_time:
+            tried = "all kinds were tried" if function.candidates else "any kind was tried"
+            late = (f"time ran out before {tried}", "", "", "")
+            return [late, *shown] if function.best is None else [*shown, late]
         return shown if function.best is not None else [("no name", "", "", "0.0"), *shown]
 
     def _repr_html_(self) -> str:
@@ -194,12 +197,14 @@ def recognise(
     curves: Sequence[str] | None = None,
     tolerance: float | None = None,
     n_parameters: float | None = None,
+    chosen: Mapping[tuple[int, int], str] | None = None,
     max_seconds: float | None = None,
     progress: bool | Callable[..., None] = True,
 ) -> Recognition:
     """Names of the functions of a model; see `Decoupling.recognise`.
 
-    `n_parameters` is what noise is estimated with: the effective number where functions were smoothed.
+    `n_parameters` is what noise is estimated with: the effective number where functions were smoothed. Curves that are
+    `chosen` for functions, by layer and index from 1, are tried whatever the time.
     """
     kinds = _kinds(curves)
     deadline = deadline_after(max_seconds)
@@ -218,7 +223,8 @@ def recognise(
     found, functions = evidence(model, X, known, used, least), []
     with progress_callback(progress, "Recognising") as report:
         for e in found:
-            functions.append(_recognised(e, kinds, deadline, with_line=with_line))
+            named = (chosen or {}).get((e.layer, e.index))
+            functions.append(_recognised(e, kinds, named, deadline, with_line=with_line))
             report(done=len(functions), total=len(found))
     return Recognition(tuple(functions), model.n_layers)
 
@@ -234,16 +240,18 @@ def _kinds(curves: Sequence[str] | None) -> tuple[Kind, ...]:
     return tuple(known[name] for name in given)
 
 
-def _recognised(e: Evidence, kinds: tuple[Kind, ...], deadline: float, *, with_line: bool) -> RecognisedFunction:
+def _recognised(
+    e: Evidence, kinds: tuple[Kind, ...], named: str | None, deadline: float, *, with_line: bool
+) -> RecognisedFunction:
     n = e.readings.count
-    if now() > deadline:
+    if named is None and now() > deadline:
         return RecognisedFunction(e.layer, e.index, (), out_of_time=True)
     misfit, used = without_name(e.readings)
     reference = misfit + used * np.log(n)
     found: list[NamedCurve] = []
     late = False
-    for kind in kinds:
-        if late := now() > deadline:
+    for kind in sorted(kinds, key=lambda kind: kind.name != named):  # the one that was chosen first
+        if late := kind.name != named and now() > deadline:
             break
         if with_line and any(kind.beside_line == other.name for other in kinds):
             continue

@@ -26,7 +26,7 @@ from ..samples._samples import Samples
 from ..solvers import AbstractSolver, Problem, VarPro
 from ..solvers._status import Status
 from ._candidate import Candidate, in_words
-from ._fit import fit
+from ._fit import check_range, fit
 from ._layer_bases import layer_bases
 from ._limits import Limits
 from ._result import Result
@@ -220,6 +220,8 @@ def select(
     limits = _limits(max_ranks, max_degrees, degrees, basis)
     method = VarPro() if solver is None else solver
     _check(samples, method, n_folds)
+    if samples.in_memory:
+        check_range(samples, None)
     as_number("max_seconds", max_seconds, above=True)
     generator = as_generator(rng)
     if not samples.in_memory:
@@ -238,7 +240,7 @@ def select(
         )
         return _select_stored(samples, chosen_on_few, method, basis, generator, progress, linear=linear)
     notes: list[str] = []
-    interrupted = False
+    ended: Status | None = None
     with progress_callback(progress, "Selecting") as report, one_thread():
         scan = Scan(
             samples,
@@ -256,6 +258,7 @@ def select(
         try:
             scan.run()
         except OutOfTimeError:
+            ended = Status.OUT_OF_TIME
             notes.append(
                 f"`max_seconds` = {max_seconds:g} was reached: this is the best of the shapes tried so far "
                 f"({len(scan.found)}). Raise it to look further."
@@ -263,14 +266,14 @@ def select(
         except KeyboardInterrupt:
             if not scan.found:
                 raise
-            interrupted = True
+            ended = Status.INTERRUPTED
             notes.append(f"The scan was interrupted: this is the best of the shapes tried so far ({len(scan.found)}).")
     if not scan.found:
         raise SolverError(
             "No shape could be fitted: all starts became NaN or infinite. Scale the inputs to about [-1, 1], or lower "
             "`max_degrees`."
         )
-    return _selection(scan, notes, time.perf_counter() - began, interrupted=interrupted)
+    return _selection(scan, notes, time.perf_counter() - began, ended)
 
 
 def _select_stored(
@@ -300,7 +303,11 @@ def _select_stored(
         rng=rng,
         progress=progress,
     )
-    result = dataclasses.replace(result, notes=(selection.reason, note, *selection.notes, *result.notes))
+    result = dataclasses.replace(
+        result,
+        status=_status(result.status, selection.result.status),
+        notes=(selection.reason, note, *selection.notes, *result.notes),
+    )
     return dataclasses.replace(selection, result=result, notes=(note, *selection.notes))
 
 
@@ -370,7 +377,15 @@ def _check_scan(scan: Scan) -> None:
         )
 
 
-def _selection(scan: Scan, notes: list[str], seconds: float, *, interrupted: bool) -> Selection:
+def _status(status: Status, ended: Status | None) -> Status:
+    """That of a model whose scan may have been ended."""
+    if ended is Status.OUT_OF_TIME:
+        return status.when_late()
+    return Status.INTERRUPTED if ended is Status.INTERRUPTED else status
+
+
+def _selection(scan: Scan, notes: list[str], seconds: float, ended: Status | None) -> Selection:
+    """What a scan has found; `ended` is what ended it before its time."""
     candidates = sorted(scan.found.values(), key=lambda c: (c.n_parameters, c.score))
     chosen = scan.choice()
     front = _pareto(candidates)
@@ -394,7 +409,7 @@ def _selection(scan: Scan, notes: list[str], seconds: float, *, interrupted: boo
     notes = [*notes, *_limits_met(scan, chosen)]
     result = dataclasses.replace(
         chosen.result,
-        status=Status.INTERRUPTED if interrupted else chosen.result.status,
+        status=_status(chosen.result.status, ended),
         notes=(reason, *notes, *chosen.result.notes),
         seconds=seconds,
     )

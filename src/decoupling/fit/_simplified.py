@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .._support._checks import as_some_points
+from .._support._checks import as_some_points, is_word
 from .._support._clock import now
 from .._support._errors import InputError
 from .._support._progress import progress_callback
@@ -19,6 +19,7 @@ from .._support._time_limit import OUT_OF_TIME, deadline_after
 from ..model._decoupling import Decoupling
 from ..model._functions import Functions
 from ..samples._samples import Samples
+from ._kinds import KINDS
 from ._measure import Measure
 from ._prune import doubles, merged, without
 from ._recognise import TOLERANCES, NamedCurve, Recognition, recognise, symbol
@@ -93,6 +94,7 @@ def simplified(
     """A simpler model; see `Decoupling.simplified`."""
     chosen = dict(curves) if isinstance(curves, Mapping) else None
     names = None if isinstance(curves, Mapping) else curves
+    _check_names(chosen or {})
     deadline = deadline_after(max_seconds)
     with progress_callback(progress, "Simplifying") as report:
         samples, known = _samples(model, where)
@@ -108,6 +110,7 @@ def simplified(
             curves=names,
             tolerance=least,
             n_parameters=way.used,
+            chosen=chosen,
             max_seconds=None if max_seconds is None else _NAMING * way.seconds_left,
             progress=report,
         )
@@ -217,6 +220,13 @@ def _samples(model: Decoupling, where: object) -> tuple[Samples, bool]:
     return Samples(X, F=model(X), J=model.jacobian(X), inputs=model.inputs, outputs=model.outputs), False
 
 
+def _check_names(chosen: dict[Place, str]) -> None:
+    known = [kind.name for kind in KINDS]
+    for place, name in chosen.items():
+        if not is_word(name, known):
+            raise InputError(f"`curves[{place}]` must be one of {', '.join(known)}. Got {shown(name)}.")
+
+
 def _wanted(found: Recognition, chosen: dict[Place, str] | None) -> dict[Place, NamedCurve]:
     """The curves to put in place: those that earn their names, or those that were chosen."""
     if chosen is None:
@@ -226,7 +236,11 @@ def _wanted(found: Recognition, chosen: dict[Place, str] | None) -> dict[Place, 
     for place, name in chosen.items():
         candidates = {c.name: c for c in found[place].candidates}
         if name not in candidates:
-            raise InputError(f"`curves[{place}]` must be one of {', '.join(candidates)}. Got {shown(name)}.")
+            raise InputError(
+                f"`curves[{place}]` must be a curve that can be fitted to this function"
+                + (f", such as {', '.join(candidates)}" if candidates else "")
+                + f". Got {shown(name)}."
+            )
         wanted[place] = candidates[name]
     return wanted
 

@@ -213,7 +213,7 @@ def compress(
     >>> out.model, print(out.report)  # doctest: +SKIP
     """
     generator = as_generator(rng)
-    given = check_network(model)
+    given, short = check_network(model)
     home = next(given.parameters()).device
     model = given
     if device is not None:
@@ -277,6 +277,7 @@ def compress(
             axis=axis,
             outside=outside,
             dtype=dtype,
+            short=short,
             device=where,
             rng=generator,
             watch=watch,

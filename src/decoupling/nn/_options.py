@@ -22,21 +22,24 @@ USUAL = Distil()
 STARTS = ("random", "decoupling")
 
 
-def check_network(model: Any) -> nn.Module:
-    """A module with parameters; short floats become a copy in float32, in which polynomials keep their digits."""
+def check_network(model: Any) -> tuple[nn.Module, frozenset[torch.dtype]]:
+    """A module with parameters, and what short floats it had.
+
+    These become a copy in float32, in which polynomials keep their digits.
+    """
     if not isinstance(model, nn.Module):
         raise InputError(f"`model` must be a torch.nn.Module. Got {type(model).__name__}.")
     types = {p.dtype for p in model.parameters()}
     if not types:
         raise InputError("`model` must have parameters. It has none.")
     if types <= {torch.float32, torch.float64}:
-        return model
+        return model, frozenset()
     if not types <= {torch.float32, torch.float16, torch.bfloat16}:
         names = ", ".join(sorted(str(t) for t in types))
         raise InputError(
             f"`model` must have real numbers of 16 to 64 bits. Got {names}: convert it with model.float()."
         )
-    return copy.deepcopy(model).float()
+    return copy.deepcopy(model).float(), frozenset(types - {torch.float32})
 
 
 def check_options(

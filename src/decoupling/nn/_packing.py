@@ -6,7 +6,7 @@ constants and domains have 16 bits.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import numpy as np
@@ -64,9 +64,19 @@ def n_bytes(packed: Mapping[str, Tensor]) -> int:
     return sum(tensor.numel() * tensor.element_size() for name, tensor in packed.items() if name != "n_bits")
 
 
-def stored_bytes(module: nn.Module) -> int:
-    """Bytes of all numbers that a module stores."""
-    return sum(tensor.numel() * tensor.element_size() for tensor in module.state_dict().values())
+def stored_bytes(module: nn.Module, short: Collection[torch.dtype] = ()) -> int:
+    """Bytes of all numbers that a module stores.
+
+    Where it is a copy in float32 of one with `short` floats, tensors that these hold exactly count as what they were.
+    """
+
+    def size(tensor: Tensor) -> int:
+        sizes = [
+            kind.itemsize for kind in short if tensor.dtype == torch.float32 and tensor.equal(tensor.to(kind).float())
+        ]
+        return min(sizes, default=tensor.element_size())
+
+    return sum(tensor.numel() * size(tensor) for tensor in module.state_dict().values())
 
 
 def rounded(tensor: Tensor, n_bits: int) -> tuple[Tensor, Tensor]:

@@ -75,6 +75,7 @@ class Work:
     axis: Axis
     outside: Outside
     dtype: torch.dtype
+    short: frozenset[torch.dtype]  # what the network had before it was copied into float32, if that is shorter
     device: torch.device
     rng: np.random.Generator
     watch: Watch
@@ -167,7 +168,7 @@ class Work:
             sizes = part.points.shape[1], part.values.shape[1], d
             prices.append(price(part.name, budget.unit, sizes, n_parameters, part.n_positions, self.n_bits))
             macs = multiply_adds(part.carved.part, part.arrays.to(self.device))
-            cost = {"parameters": n_parameters, "macs": macs, "bytes": stored_bytes(part.carved.part)}
+            cost = {"parameters": n_parameters, "macs": macs, "bytes": stored_bytes(part.carved.part, self.short)}
             before.append(cost[budget.unit])
         total = budget.allows(before)
         even = equal_ranks(prices, total)
@@ -176,7 +177,7 @@ class Work:
         spread(prices, total, [1.0] * len(parts))  # complain before the trials
         minded = []
         for k, (part, rank) in enumerate(zip(parts, even, strict=True)):
-            self.watch.report("trying", k, len(parts))
+            self.watch.report(f"trying {part.name}, {k + 1} of {len(parts)}", k, len(parts))
             minded.append(rank * self._trial(network, part, rank))
         return [(r,) for r in spread(prices, total, minded)]
 
@@ -223,7 +224,7 @@ class Work:
             ranks=layer.ranks,
             parameters=before,
             multiply_adds=(multiply_adds(part.carved.part, some), part.n_positions * per_vector),
-            stored_bytes=(stored_bytes(part.carved.part), stored),
+            stored_bytes=(stored_bytes(part.carved.part, self.short), stored),
             latency=latency((part.carved.part, freeze(there.part)), batch),
             relative_error=relative_error(got, wanted),
             outside=_outside(layer, fresh),

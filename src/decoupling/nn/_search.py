@@ -149,7 +149,7 @@ class RankSearch:
                 n_bits=self.n_bits,
                 max_seconds=watch.seconds,
                 rng=rng,
-                progress=watch.stage("refining"),
+                progress=watch.stage(f"refining {part.name}"),
             )
         network = place.network(layer)
         if self.fine_tune is not None and not watch.stopped:

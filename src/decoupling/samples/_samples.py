@@ -516,7 +516,8 @@ class Samples:
         ----------
         inputs, outputs
             Names of columns (of arrays, for .npz and .mat). Where only one of the two is given, the other columns make
-            up the other one.
+            up the other one. Of the arrays X and F they choose columns, by number, or by name where the file has names;
+            as many new names as there are columns are given to these.
         jacobians
             Columns named ``dy/dx1`` (or ``dy_dx1``) hold the derivative of output ``y`` by input ``x1``. By default
             they are used if they are all there; True asks for them, False leaves them.

@@ -21,6 +21,14 @@ class Status(Enum):
         "All steps were used while the objective still decreased now and then; the best that was found is returned. "
         "Raise `max_steps` (for VarPro also `polish_steps`) to go on."
     )
-    OUT_OF_TIME = "`max_seconds` was reached while the objective was still decreasing. Raise it to go on."
+    OUT_OF_TIME = (
+        "`max_seconds` was reached before the search was over; the best that was found until then is returned. Raise "
+        "it to go on."
+    )
     INTERRUPTED = "The search was stopped by Ctrl-C; the best that was found until then is returned."
     NONFINITE = "A factor became NaN or infinite, and this start was given up."
+
+    def when_late(self) -> Status:
+        """The status of a search that has no time left: what is exact would not get better."""
+        kept = (Status.EXACT, Status.JACOBIANS_EXACT, Status.INTERRUPTED)
+        return self if self in kept else Status.OUT_OF_TIME

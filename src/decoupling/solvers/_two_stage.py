@@ -157,15 +157,16 @@ class TwoStage(AbstractSolver):
             raise SolverError(
                 f"`loss` was not a finite number for any of {len(tried)} decouplings: check what it returns."
             )
-        notes = best.notes
+        notes, status = best.notes, best.status
         if _interrupted(tried[-1][0]):
-            notes = (*notes, INTERRUPTED)
+            notes, status = (*notes, INTERRUPTED), Status.INTERRUPTED
         elif now() >= deadline:
-            notes = (*notes, OUT_OF_TIME)
+            notes, status = (*notes, OUT_OF_TIME), status.when_late()
         if len(tried) == self.max_runs and best is tried[-1][0]:
             notes = (*notes, f"The loss never got worse: lam was raised {self.max_runs} times, up to `max_runs`.")
         return dataclasses.replace(
             best,
+            status=status,
             history=_join([s.history for s, _ in tried]),
             starts=tuple(row for s, _ in tried for row in s.starts),
             path=tuple(_row(s, value, s is best) for s, value in tried),

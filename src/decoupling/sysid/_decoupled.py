@@ -18,7 +18,8 @@ from ..fit._result import Result
 from ..model._decoupling import Decoupling
 from ..model._functions import Functions, Outside
 from ..write._formula import Kind
-from ..write._stepping import as_function_name, as_language, narx_source
+from ..write._function_names import as_function_name, as_language
+from ..write._stepping import narx_source
 from ._abstract import AbstractNARX, Training
 from ._dynamics import narx_dynamics
 from ._free_run import Step, step_of
@@ -167,8 +168,9 @@ class DecoupledNARX(AbstractNARX):
         double *u, double *y)``; MATLAB and Octave: ``[state, y] = step(state, u)``. `name` is what the
         function is called: in MATLAB that of its file.
         """
-        lags, called = self.lags, as_function_name(name)
-        return narx_source(self.decoupling, lags.n_u, lags.n_y, lags.n_inputs, as_language(language), called)
+        lags, written_in = self.lags, as_language(language)
+        called = as_function_name(name, written_in)
+        return narx_source(self.decoupling, lags.n_u, lags.n_y, lags.n_inputs, written_in, called)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model to a .safetensors file, with the result that it came from; `load` reads it again."""

@@ -43,7 +43,7 @@ def dynamics(model: Any, u: Any = None, y: Any = None, n_init: int | None = None
         facts=[("states", f"{n}"), ("parameters", counts)],
         beside=f"the linear model with {counted(n, 'state')}",
         rows=rows,
-        init="The initial state was found from the first {k} outputs, which do not count in the errors.",
+        init="The initial state was found from the {first} not count in the errors.",
         how="Every start is fitted to the beginning of the training record and judged on data that are held back; the "
         "chosen one is finished on all training data.",
     )
@@ -65,10 +65,15 @@ def narx_dynamics(model: Any, u: Any, y: Any, n_init: int | None = None) -> Dyna
         facts=[("looks back on", order), ("parameters", f"{model.n_parameters}")],
         beside=f"a linear model with {order}, fitted to this record,",
         rows=[],
-        init="The run begins with the first {k} outputs, which do not count in the errors.",
+        init="The run begins with the {first} not count in the errors.",
         how="A polynomial was fitted one step ahead and decoupled"
         + (", and the decoupling was refined on the records." if model.refinement else "."),
     )
+
+
+def usual_n_init(n_samples: int, n_states: int) -> int:
+    """How many outputs a free run begins with unless it is said: 50, or a quarter of a shorter record."""
+    return min(_INIT, max(n_states, n_samples // 4))
 
 
 def _shown(
@@ -89,9 +94,9 @@ def _shown(
 
     inputs, outputs = signals.u[0], signals.y[0]
     n, p = step.n_outputs - outputs.shape[1], outputs.shape[1]
-    k = min(_INIT, max(n, len(outputs) // 4)) if n_init is None else as_count("n_init", n_init)
+    k = usual_n_init(len(outputs), n) if n_init is None else as_count("n_init", n_init)
     if k + 2 > len(outputs):
-        raise InputError(f"`n_init` must leave outputs to score. Got {k} of {len(outputs)}.")
+        raise InputError(f"`n_init` must leave at least two outputs to score. Got {k} of {len(outputs)}.")
     with silenced():  # an escape is told in the verdict
         simulated, linear = (_two_dimensional(some(inputs, outputs[:k])) for some in (simulate, simulate_linear))
     e = np.nan_to_num(outputs - simulated)
@@ -116,10 +121,11 @@ def _shown(
     ]
     if floor is not None:
         facts += [(f"noise floor of {name}", f"{value:.3g}") for name, value in zip(names, floor, strict=True)]
+    first = "first output, which does" if k == 1 else f"first {k} outputs, which do"
     poles, moving = _poles(step, n, points)
     return Dynamics(
         tuple(names), outputs, simulated, linear, step, points, poles, moving, tests.auto, tests.cross, tests.band,
-        facts, rows, verdict, [init.format(k=k), tests.in_words()], how,
+        facts, rows, verdict, [init.format(first=first), tests.in_words()], how,
     )  # fmt: skip
 
 

@@ -142,7 +142,8 @@ def search(
     best: tuple[float, int, Fitted, _Candidate] | None = None
     interrupted = False
     for k, candidate in enumerate(candidates):
-        told = _teller(report, f"start {k + 1} of {len(candidates)}", k, len(candidates) + 1)
+        so_far = "" if best is None else f" (best so far: {100.0 * best[0]:.3g} %)"
+        told = _teller(report, f"start {k + 1} of {len(candidates)}{so_far}", k, len(candidates) + 1)
         movable = candidate.movable(candidate.step)
         begun = initial_state(candidate.step, n, part).x0 if given is not None and k == 0 else x0
         fitted = fit_free_run(

@@ -30,7 +30,8 @@ from ..model._decoupling import Decoupling
 from ..model._functions import Outside
 from ..solvers._starts import MOST_STARTS
 from ..write._formula import Kind
-from ..write._stepping import as_function_name, as_language, state_space_source
+from ..write._function_names import as_function_name, as_language
+from ..write._stepping import state_space_source
 from ._beginning import free_parts
 from ._decoupled import on_range
 from ._descent import Usual
@@ -395,7 +396,9 @@ class DecoupledStateSpace:
     def _signal(self, name: str, value: Any, channels: int) -> Float[ndarray, "T channels"]:
         signal = as_signal(name, value)
         if signal.shape[1] != channels:
-            raise InputError(f"`{name}` must have {channels} channels, as in training. Got shape {signal.shape}.")
+            raise InputError(
+                f"`{name}` must have {counted(channels, 'channel')}, as in training. Got shape {signal.shape}."
+            )
         return signal
 
     def _shaped(self, y: Float[ndarray, "T outputs"]) -> ndarray:
@@ -513,7 +516,8 @@ class DecoupledStateSpace:
                 f"`oversample` must be 1 to run a model sample by sample: in between, inputs are interpolated from "
                 f"later ones. Got {self.oversample}."
             )
-        return state_space_source(self.step, self.n_states, as_language(language), as_function_name(name))
+        written_in = as_language(language)
+        return state_space_source(self.step, self.n_states, written_in, as_function_name(name, written_in))
 
     def save_onnx(self, path: str | os.PathLike[str], **options: Any) -> None:
         """Write one step as ONNX; options as for `Decoupling.save_onnx`."""

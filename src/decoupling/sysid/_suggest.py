@@ -125,7 +125,7 @@ def suggest(
         for done, (n, k) in enumerate(tries):
             if rows and now() > until:
                 return _chosen(rows, f" The time was up after {done} of {len(tries)} sizes.")
-            report(done=done, total=len(tries), stage=f"{n} states, {k} functions")
+            report(done=done, total=len(tries), stage=f"{_size(n, k)}{_so_far(rows)}")
             model = DecoupledStateSpace(n, list(functions[:k]))
             try:
                 model.fit(a, b, n_starts=n_starts, rng=generator, progress=False)
@@ -152,9 +152,21 @@ def _chosen(rows: list[SuggestedRow], ended: str = "") -> Suggestion:
         if row.validation < _CLEARLY * best.validation or not math.isfinite(best.validation):
             best = row
     linear = min((row.validation for row in rows if row.n_functions == 0), default=math.inf)
-    size = f"{counted(best.n_states, 'state')} and {counted(best.n_functions, 'function')}"
+    size = _size(best.n_states, best.n_functions)
     reason = (
         f"{size}: {100 * best.validation:.3g} % of the signal on held-back data, against {100 * linear:.3g} % for the "
         f"best linear model; no larger one that was tried lowers that by a tenth.{ended}"
     )
     return Suggestion(tuple(replace(row, chosen=row is best) for row in rows), reason)
+
+
+def _size(n_states: int, n_functions: int) -> str:
+    return f"{counted(n_states, 'state')} and {counted(n_functions, 'function')}"
+
+
+def _so_far(rows: list[SuggestedRow]) -> str:
+    """The best on the way, for those who watch."""
+    best = min(rows, key=lambda row: row.validation, default=None)
+    if best is None:
+        return ""
+    return f" (best so far: {100 * best.validation:.3g} % with {_size(best.n_states, best.n_functions)})"

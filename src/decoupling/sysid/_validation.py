@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from .._support._errors import InputError
-from .._support._shown import shown
+from .._support._shown import counted, shown
 from ._signals import Signals
 
 
@@ -40,7 +40,7 @@ def held_back(signals: Signals, validation: Any, n: int) -> tuple[Signals, Signa
     shortest = min(len(record) for record in held.u)
     if shortest < 4 * n:
         raise InputError(
-            f"`validation` must leave at least {4 * n} samples for {n} states. Got {shortest}: give longer records, a "
-            "larger share, or a record of its own, or lower `n_states`."
+            f"`validation` must leave at least {4 * n} samples for {counted(n, 'state')}. Got {shortest}: give longer "
+            "records, a larger share, or a record of its own, or lower `n_states`."
         )
     return signals, held

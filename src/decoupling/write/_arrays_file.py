@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from .._support._checks import as_path
+from .._support._checks import as_path, missing
 from .._support._errors import ModelFileError
 from .._support._whole_files import replace_file
 
@@ -41,7 +41,7 @@ def load_arrays(
     file = as_path("path", path)
     wanted = f"`{file}` must be a model file written by {writer}."
     if not file.is_file():
-        raise ModelFileError(f"{wanted} There is no such file.")
+        raise ModelFileError(f"{wanted} {missing(file)}")
     try:
         with safe_open(file, framework="numpy") as content:
             texts = content.metadata() or {}

@@ -7,34 +7,9 @@ step(state, u)``, which fits a MATLAB Function block.
 
 from __future__ import annotations
 
-import re
-from typing import Literal
-
-from .._support._checks import is_word
-from .._support._errors import InputError
-from .._support._shown import shown
 from ..model._decoupling import Decoupling
 from ._formula import formula
-
-Language = Literal["c", "matlab"]
-_NAME = re.compile("[A-Za-z][A-Za-z0-9_]{0,62}")
-
-
-def as_language(given: object) -> Language:
-    """One of the languages that a step is written in."""
-    if is_word(given, ("c", "matlab")):
-        return "c" if given == "c" else "matlab"
-    raise InputError(f'`language` must be "c" or "matlab". Got {shown(given)}.')
-
-
-def as_function_name(given: object) -> str:
-    """What a function may be called in C and in MATLAB."""
-    if isinstance(given, str) and _NAME.fullmatch(given) and given != "f":  # which the step calls
-        return given
-    raise InputError(
-        "`name` must begin with a letter, hold at most 63 letters, digits and underscores, and not be f. Got "
-        f"{shown(given)}."
-    )
+from ._function_names import Language
 
 
 def state_space_source(step: Decoupling, n_states: int, language: Language, name: str) -> str:

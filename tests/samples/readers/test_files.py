@@ -208,11 +208,14 @@ def test_samples_of_arrays_without_some_rows(tmp_path):
     bad = X.copy()
     bad[3, 1] = np.nan
     np.savez(tmp_path / "s.npz", X=bad, F=Y, J=J)
-    with pytest.raises(dc.InputError, match=r"first at index \(3, 1\)"):
+    with pytest.raises(dc.SampleFileError, match=r"1 of 12 rows with .*\(row 4\): .* --drop-missing"):
         dc.Samples.load(tmp_path / "s.npz")
+    assert len(dc.Samples.load(tmp_path / "s.npz", inputs=[1])) == 12  # a column that nobody asks for may have gaps
+    with pytest.raises(dc.SampleFileError, match="fill the gap, or cut the record there"):
+        read_samples(tmp_path / "s.npz", inputs=["u", "v"], outputs=["y", "z"], in_time=True)
     found = read_samples(tmp_path / "s.npz", drop_missing=True)
     assert_allclose(found.samples.J, np.delete(J, 3, axis=0))
-    assert found.notes == ("Left out: 1 of 12 samples with missing or infinite values.",)
+    assert found.notes == ("Left out: 1 of 12 rows with missing or infinite values (row 4).",)
 
 
 def test_inputs_far_from_0_need_no_note(tmp_path):
@@ -253,6 +256,38 @@ def test_names_are_saved_as_texts_and_come_back(tmp_path):
     assert (other.inputs, other.outputs) == (("a", "b"), tuple(names["outputs"]))
     dc.Samples(X, F=Y).save(tmp_path / "s.npz")
     assert dc.Samples.load(tmp_path / "s.npz").inputs is None
+
+
+@pytest.mark.parametrize("ending", [".npz", ".mat"])
+def test_columns_of_X_and_F_are_chosen_with_their_jacobians_and_weights(ending, tmp_path):
+    path, weights = tmp_path / f"s{ending}", np.arange(1.0, 25.0).reshape(12, 2)
+    X3, J3 = np.column_stack([X, X[:, 0] ** 2]), np.concatenate([J, J[:, :, :1]], axis=2)
+    arrays = {"X": X3, "F": Y, "J": J3, "weights": weights}
+    (np.savez if ending == ".npz" else lambda p, **a: savemat(p, a))(path, **arrays)
+    for inputs, outputs, called in (
+        (["3", "1"], "2", (("x3", "x1"), ("y2",))),
+        ([3, 1], [2], (("x3", "x1"), ("y2",))),
+        (["X3", "X1"], "F2", (("X3", "X1"), ("F2",))),
+    ):
+        s = dc.Samples.load(path, inputs=inputs, outputs=outputs)
+        assert np.array_equal(s.X, X3[:, [2, 0]]) and np.array_equal(s.F, Y[:, [1]])
+        assert np.array_equal(s.J, J3[:, [1]][:, :, [2, 0]]) and np.array_equal(s.weights, weights[:, [1]])
+        assert (s.inputs, s.outputs) == called
+    matrices = np.eye(2) * weights[:, :, None]
+    dc.Samples(X3, F=Y, J=J3, weights=matrices, inputs=["a", "b", "c"], outputs=["p", "q"]).save(tmp_path / "n.npz")
+    s = dc.Samples.load(tmp_path / "n.npz", inputs=["c", "a"], outputs=["q", "p"])
+    assert np.array_equal(s.X, X3[:, [2, 0]]) and np.array_equal(s.F, Y[:, ::-1])
+    assert np.array_equal(s.weights, matrices[:, ::-1, ::-1]) and (s.inputs, s.outputs) == (("c", "a"), ("q", "p"))
+    for wrong, message in (
+        (["a", "d"], r"among the 3 columns of X in .*, by name \(a, b, c\) or by number \(1 to 3\).*Got a, d"),
+        (["a", "b", "d"], "Got a, b, d"),
+        (["4"], "Got 4"),
+        (["a", "a"], "every column once"),
+    ):
+        with pytest.raises(dc.InputError, match=message):
+            dc.Samples.load(tmp_path / "n.npz", inputs=wrong)
+    with pytest.raises(dc.InputError, match=r"`outputs` must choose among the 2 columns of F .* by number \(1 to 2\)"):
+        dc.Samples.load(path, outputs="power")
 
 
 def test_numbers_that_are_called_names_are_left_alone(tmp_path):

@@ -11,17 +11,18 @@ import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
-from ..._support._checks import as_path
+from ..._support._checks import as_path, missing
 from ..._support._errors import InputError, SampleFileError
 from ..._support._shown import shown
 from .._stored import as_array_names
 from ..stores._hdf5 import open_hdf5
 from ..stores._zarr import open_zarr
-from ._arrays import ArraysTable, read_npy, read_npz, renamed, samples_of_arrays
+from ._arrays import ArraysTable, names_in_X, read_npy, read_npz, renamed, samples_of_arrays
 from ._csv import CsvTable
 from ._mat import read_mat
 from ._order import Order, check_order
 from ._parquet import ParquetTable
+from ._parts import belongs_to
 from ._table import AbstractTable, Reading, columns_of, samples_of
 
 _STORES = (((".zarr",), open_zarr), ((".h5", ".hdf5"), open_hdf5))  # read when needed, and not as a whole
@@ -64,8 +65,7 @@ def read_samples(
                     )
             return Reading(open_store(path, theirs, None, None))
     if not file.is_file():
-        what = "It is a directory" if file.is_dir() else "There is no such file"
-        raise SampleFileError(f"`{file}` must be a file with samples ({KINDS}). {what}.")
+        raise SampleFileError(f"`{file}` must be a file with samples ({KINDS}). {missing(file)}")
     ending = file.suffix.lower()
     for argument, value in (("order", order), ("arrays", arrays)):
         if value is not None and ending not in (".npz", ".mat"):
@@ -83,10 +83,11 @@ def read_samples(
         if theirs is not None:
             found = renamed(file, found, theirs)
         table = ArraysTable(file, found)
-        given = [_listed("inputs", inputs), _listed("outputs", outputs)]
-        if as_samples or ("X" in found and not any(name in table.names for listed in given for name in listed or ())):
-            called = {"inputs": given[0], "outputs": given[1]}
-            return samples_of_arrays(file, found, called, jacobians=jacobians, drop_missing=drop_missing, order=order)
+        called = {"inputs": _listed("inputs", inputs), "outputs": _listed("outputs", outputs)}
+        if as_samples or ("X" in found and not _are_arrays(called, table.names, found)):
+            return samples_of_arrays(
+                file, found, called, jacobians=jacobians, drop_missing=drop_missing, order=order, in_time=in_time
+            )
         if order == "matlab":
             raise InputError("`order` must be left out where columns are named: it is about the arrays X, F and J.")
     return samples_of(table, inputs, outputs, jacobians=jacobians, drop_missing=drop_missing, in_time=in_time)
@@ -95,7 +96,7 @@ def read_samples(
 def read_columns(path: str | os.PathLike[str], argument: str, names: Any) -> Float[ndarray, "S k"]:
     """Columns of a file that need not hold anything else, in the order of their names.
 
-    Where an archive of samples has no such arrays, they are the columns of X, as for `read_samples`.
+    Where an archive of samples has no such arrays, they are columns of X, as for `read_samples`.
     """
     file = as_path("path", path)
     table = open_table(file) if file.is_file() else None
@@ -104,14 +105,23 @@ def read_columns(path: str | os.PathLike[str], argument: str, names: Any) -> Flo
         if ending not in (".npy", ".npz", ".mat") or not file.is_file():
             raise SampleFileError(
                 f"`{file}` must be a .csv, .tsv, .parquet, .npz, .npy or .mat file. "
-                + ("It is none." if file.is_file() else "There is no such file.")
+                + ("It is none." if file.is_file() else missing(file))
             )
         found = read_npy(file) if ending == ".npy" else _archive(file, ending, False)
         table = ArraysTable(file, found)
         X = found.get("X")
-        if X is not None and np.ndim(X) == 2 and X.shape[1] == len(names) and not set(names) & set(table.names):
-            names = [name for name in table.names if name == "X" or name.removeprefix("X").isdecimal()]
+        if X is not None and np.ndim(X) == 2 and not set(names) & set(table.names):
+            names = names_in_X(file, names, found)
     return columns_of(table, argument, names)
+
+
+def _are_arrays(called: Mapping[str, Any], known: Collection[str], arrays: Mapping[str, ndarray]) -> bool:
+    """Whether names are those of arrays beside X and F, which are then taken for columns of a table."""
+    return any(
+        name in known and not belongs_to(which, name, arrays)
+        for which, listed in called.items()
+        for name in listed or ()
+    )
 
 
 def _listed(argument: str, given: Any) -> tuple[Any, ...] | None:
@@ -134,5 +144,6 @@ def _archive(file: Path, ending: str, as_samples: bool) -> Any:
         if ending == ".npz":
             raise
         raise SampleFileError(
-            f"`{file}` must be a file with samples, named {KINDS}. Its ending is {ending!r}, and it is no .npz file."
+            f"`{file}` must be a file with samples, named {KINDS}. Its ending is {ending!r}: save a table as .csv, or "
+            "call it so if it is text."
         ) from error

@@ -1,8 +1,8 @@
 """Files of arrays: NumPy's .npz and .npy; those of MATLAB's .mat are read in `_mat`.
 
 Arrays called X, F, J and weights are samples as they are. Where columns are named instead, every name is that of an
-array: one number per sample, or a matrix whose columns are called `name1`, `name2`, ... Names that are not those of
-arrays are given to the columns of X and F; without any, the texts in `input_names` and `output_names` are.
+array: one number per sample, or a matrix whose columns are called `name1`, `name2`, ... Columns of X and F are called
+what the texts in `input_names` and `output_names` say; they are chosen by these names or by number, or given new ones.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ from ...model._names import label, one_line
 from .._samples import Samples
 from ._numpy_file import read_archive, read_file
 from ._order import Order, samples_first
-from ._table import AbstractTable, Reading
+from ._parts import side, taken
+from ._table import AbstractTable, Reading, check_gaps
 
 _PARTS = ("X", "F", "J", "weights")
 _LONGEST_REASON = 300  # letters that readers of others may add to a message
@@ -89,8 +90,9 @@ def samples_of_arrays(
     jacobians: bool | None,
     drop_missing: bool,
     order: Order | None,
+    in_time: bool,
 ) -> Reading:
-    """Samples of the arrays X, F, J and weights; `called` holds the names that the user gives to their columns."""
+    """Samples of the arrays X, F, J and weights; `called` holds what the user says about their columns."""
     rule = f"`{path}` must have the arrays X and F or J"
     if "X" not in arrays:
         raise SampleFileError(
@@ -103,17 +105,28 @@ def samples_of_arrays(
     elif jacobians and "J" not in parts:
         raise SampleFileError(f"{rule}, J among them. It has the arrays {', '.join(map(label, arrays))}.")
     parts = samples_first(path, parts, order)
-    notes: list[str] = []
-    kept = _complete(parts) if drop_missing else None
-    if kept is not None and not kept.all():
-        if not kept.any():
-            raise SampleFileError(
-                f"`{path}` must hold at least one sample without missing or infinite values. It has none."
-            )
-        notes = [f"Left out: {int(np.count_nonzero(~kept))} of {len(kept)} samples with missing or infinite values."]
-        parts = {name: array[kept] for name, array in parts.items()}
-    names = {which: _texts(arrays.get(_NAMES[which])) if given is None else given for which, given in called.items()}
-    return Reading(Samples(**parts, **names), tuple(notes))
+    if "F" in parts and parts["F"].ndim == 1:
+        parts["F"] = parts["F"][:, None]
+    if not _fit_together(parts):
+        return Reading(Samples(**parts))  # which says what does not fit
+    n_inputs, n_outputs = parts["X"].shape[1], parts["F" if "F" in parts else "J"].shape[1]
+    x = side(path, "inputs", called["inputs"], _texts(arrays.get(_NAMES["inputs"])), n_inputs)
+    y = side(path, "outputs", called["outputs"], _texts(arrays.get(_NAMES["outputs"])), n_outputs)
+    parts = taken(parts, x, y)
+    whole = np.all([np.isfinite(array.reshape(len(array), -1)).all(axis=1) for array in parts.values()], axis=0)
+    positions = np.arange(1, len(whole) + 1)
+    dropped = check_gaps(f"`{path}`", whole, positions, "row", drop=drop_missing, in_time=in_time)
+    if dropped:
+        parts = {name: array[whole] for name, array in parts.items()}
+    notes = (*(one.note for one in (x, y) if one.note), *dropped)
+    return Reading(Samples(**parts, inputs=x.names, outputs=y.names), notes)
+
+
+def names_in_X(path: Path, given: Sequence[Any], arrays: Mapping[str, ndarray]) -> list[str]:
+    """What a table calls the columns of X that are asked for; all of them where they are given new names."""
+    width = arrays["X"].shape[1]
+    columns = side(path, "inputs", tuple(given), _texts(arrays.get(_NAMES["inputs"])), width).columns
+    return ["X" if width == 1 else f"X{i + 1}" for i in (range(width) if columns is None else columns)]
 
 
 def _texts(array: ndarray | None) -> tuple[str, ...] | None:
@@ -121,13 +134,21 @@ def _texts(array: ndarray | None) -> tuple[str, ...] | None:
     return tuple(array.tolist()) if array is not None and array.dtype.kind == "U" and array.ndim == 1 else None
 
 
-def _complete(parts: Mapping[str, ndarray]) -> ndarray | None:
-    """Samples whose numbers are all finite; None where the arrays do not fit together, which `Samples` explains."""
-    S = len(parts["X"]) if parts["X"].ndim else -1
-    for array in parts.values():
-        if array.ndim == 0 or len(array) != S or array.dtype.kind not in "fiub":
-            return None
-    return np.all([np.isfinite(array.reshape(S, -1)).all(axis=1) for array in parts.values()], axis=0)
+def _fit_together(parts: Mapping[str, ndarray]) -> bool:
+    """Whether these are samples, so that columns and rows of them can be chosen."""
+    X, F, J, weights = (parts.get(name) for name in _PARTS)
+    if any(array.dtype.kind not in "fiub" or array.ndim == 0 for array in parts.values()):
+        return False
+    assert X is not None
+    if X.ndim != 2 or 0 in X.shape or any(len(array) != len(X) for array in parts.values()):
+        return False
+    values = J if F is None else F
+    if values is None or (F is not None and F.ndim != 2) or 0 in values.shape:
+        return False
+    n = values.shape[1]
+    if J is not None and J.shape[1:] != (n, X.shape[1]):
+        return False
+    return weights is None or weights.shape[1:] in ((), (n,), (n, n))
 
 
 class ArraysTable(AbstractTable):

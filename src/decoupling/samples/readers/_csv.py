@@ -24,6 +24,7 @@ _LONGEST_LINE = 50_000_000  # letters
 _MOST_CELLS = 500_000  # of rows that are converted at a time
 _CHUNK = 20_000  # rows that are converted at a time
 _MISSING = {"", "na", "n/a", "#n/a", "nan", "null", "none", "-nan"}
+_SAYS_DELIMITER = re.compile(r"\"?sep=(.)\"?\s*", re.IGNORECASE)  # a first line that spreadsheets write
 _DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+([eE][+-]?\d+)?")
 _ADVICE = "Write decimal points: export it again with English number formats, or replace the commas."
 
@@ -40,6 +41,12 @@ class CsvTable(AbstractTable):
         comments, lines = self._head()
         if not lines:
             raise SampleFileError(f"{self.source} must be a table of numbers. It is empty.")
+        said = _SAYS_DELIMITER.fullmatch(lines[0])
+        self._n_before = 0 if said is None else 1
+        if said is not None:
+            delimiter, lines = said[1], lines[1:]
+        if not lines:
+            raise SampleFileError(f"{self.source} must be a table of numbers. It has one line, about the delimiter.")
         self._delimiter = _sniffed(lines) if delimiter is None else delimiter
         try:
             first = _cells(lines[0], self._delimiter)
@@ -78,6 +85,8 @@ class CsvTable(AbstractTable):
         parts: list[ndarray] = []
         positions: list[int] = []
         with self._open() as stream:
+            for _ in range(self._n_before):
+                stream.readline()
             rows = self._rows(stream)
             if self._has_header:
                 next(rows)
@@ -129,19 +138,20 @@ class CsvTable(AbstractTable):
         """
         width = len(self._names)
         reader = csv.reader(stream, delimiter=self._delimiter, strict=True, skipinitialspace=True)
+        before = self._n_before
         try:
             for row in reader:
                 if len(row) == width or (len(row) > width and not any(cell.strip() for cell in row[width:])):
                     if not row[0].startswith("#") and (width > 1 or row[0].strip()):
-                        yield reader.line_num, row
+                        yield before + reader.line_num, row
                 elif row and not row[0].startswith("#") and any(cell.strip() for cell in row):
                     raise SampleFileError(
                         f"{self.source} must have {width} cells in every line, as in its first. Line "
-                        f"{reader.line_num} has {len(row)}{self._reason(row, width)}"
+                        f"{before + reader.line_num} has {len(row)}{self._reason(row, width)}"
                     )
         except csv.Error as error:
             raise SampleFileError(
-                f"{self.source} must be a table with proper quotes. Line {reader.line_num}: {error}."
+                f"{self.source} must be a table with proper quotes. Line {before + reader.line_num}: {error}."
             ) from error
         except UnicodeDecodeError as error:
             raise self._undecodable(error) from error
@@ -170,7 +180,9 @@ class CsvTable(AbstractTable):
         rule = f"Column `{label(name)}` of {self.source} must hold numbers. Line {line} has {text!r}"
         if _DECIMAL_COMMA.fullmatch(text):
             raise SampleFileError(f"{rule}, with a decimal comma. {_ADVICE}")
-        raise SampleFileError(f"{rule}: leave this column out, or write numbers there.")
+        raise SampleFileError(
+            f"{rule}: leave this column out, or write numbers; begin lines of units or remarks with #."
+        )
 
 
 def _sniffed(lines: list[str]) -> str:

@@ -12,9 +12,9 @@ from jaxtyping import Float
 from numpy import ndarray
 
 from ..._support._errors import SampleFileError
-from ._table import AbstractTable
+from ._table import AbstractTable, is_derivative
 
-Kind = Literal["number", "constant", "time", "text"]
+Kind = Literal["number", "constant", "time", "text", "empty"]
 _TIME = re.compile(r"(t|time|times|timestamp|date|datetime|seconds|zeit)([ _]*[\[(].*[\])])?", re.IGNORECASE)
 _SMOOTH = 0.8  # correlation of a column with itself one row later, from which rows seem to follow each other
 _LEAST_ROWS = 30
@@ -22,7 +22,7 @@ _LEAST_ROWS = 30
 
 @dataclass(frozen=True)
 class Column:
-    """One column: `missing` counts cells without a number; of texts nothing else is known."""
+    """One column: `missing` counts cells without a number; `why` says why a text cannot be read as numbers."""
 
     name: str
     kind: Kind
@@ -30,11 +30,12 @@ class Column:
     low: float = float("nan")
     high: float = float("nan")
     smooth: float = 0.0
+    why: str = ""
 
     @property
     def words(self) -> str:
-        if self.kind == "text":
-            return "text"
+        if self.kind in ("text", "empty"):
+            return "text" if self.kind == "text" else "no numbers"
         if self.kind == "time" and self.low != self.low:  # written as dates, whose range was not read
             return "dates"
         gaps = f", {self.missing} missing" if self.missing else ""
@@ -56,8 +57,9 @@ class Look:
 
     @property
     def usable(self) -> tuple[str, ...]:
-        """Columns that may be inputs or outputs: numbers that vary and are no time."""
-        return tuple(c.name for c in self.columns if c.kind == "number")
+        """Columns that may be inputs or outputs: numbers that vary, and are neither times nor derivatives of others."""
+        names = tuple(c.name for c in self.columns if c.kind == "number")
+        return tuple(name for name in names if not is_derivative(name, names))
 
 
 def look(table: AbstractTable) -> Look:
@@ -70,7 +72,8 @@ def look(table: AbstractTable) -> Look:
         try:
             values = table.read([j])[0][:, 0]
         except SampleFileError as error:
-            columns.append(Column(name, "time" if _is_date(str(error)) or _TIME.fullmatch(name) else "text"))
+            kind: Kind = "time" if _is_date(str(error)) or _TIME.fullmatch(name) else "text"
+            columns.append(Column(name, kind, why=str(error)))
             continue
         n_rows = max(n_rows, len(values))
         columns.append(_column(name, values))
@@ -81,7 +84,7 @@ def _column(name: str, values: Float[ndarray, " S"]) -> Column:
     known = values[np.isfinite(values)]
     missing = len(values) - len(known)
     if not known.size:
-        return Column(name, "text", missing)
+        return Column(name, "empty", missing)
     low, high = float(known.min()), float(known.max())
     if low == high:
         return Column(name, "constant", missing, low, high)

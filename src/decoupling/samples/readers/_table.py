@@ -9,16 +9,16 @@ import abc
 import difflib
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from numpy import ndarray
 
 from ..._support._errors import InputError, SampleFileError
-from ..._support._shown import shown
+from ..._support._shown import counted, shown
 from ...model._names import label
 from .._samples import Samples
 
@@ -214,6 +214,11 @@ def _cuts(name: str) -> Iterator[tuple[str, str]]:
             at = name.find(between, at + 1)
 
 
+def is_derivative(name: str, names: Collection[str]) -> bool:
+    """Whether a column is called like the derivative of one of these by another."""
+    return name.startswith("d") and any(y in names and x in names for y, x in _cuts(name))
+
+
 def _of(name: str) -> set[str]:
     return {y for y, _ in _cuts(name)}
 
@@ -266,19 +271,28 @@ def _complete_rows(
     table: AbstractTable, values: Float[ndarray, "S k"], positions: Int[ndarray, " S"], drop: bool, in_time: bool
 ) -> tuple[Float[ndarray, "s k"], list[str]]:
     whole = np.isfinite(values).all(axis=1)
+    notes = check_gaps(table.source, whole, positions, table.row_word, drop=drop, in_time=in_time)
+    return values[whole], notes
+
+
+def check_gaps(
+    source: str, whole: Bool[ndarray, " S"], positions: Int[ndarray, " S"], word: str, *, drop: bool, in_time: bool
+) -> list[str]:
+    """Rows that are not `whole` are refused, or left out with a note where the user wants that."""
     n_bad = len(whole) - int(np.count_nonzero(whole))
     if n_bad == 0:
-        return values, []
+        return []
     where = ", ".join(str(int(p)) for p in positions[~whole][:_SHOWN]) + (", ..." if n_bad > _SHOWN else "")
-    word = table.row_word + ("s" if n_bad > 1 else "")
-    what = f"{n_bad} of {len(values)} rows with missing or infinite values ({word} {where})"
+    what = (
+        f"{n_bad} of {counted(len(whole), 'row')} with missing or infinite values ({word}{'s' * (n_bad > 1)} {where})"
+    )
     if not drop:
         cure = (
             "fill the gap, or cut the record there; rows follow one another in time, so none can be left out."
             if in_time
             else "repair them, or leave them out (drop_missing=True, or --drop-missing)."
         )
-        raise SampleFileError(f"{table.source} must have a number in every chosen column. Got {what}: {cure}")
-    if n_bad == len(values):
-        raise SampleFileError(f"{table.source} must hold at least one complete row. Got {what}.")
-    return values[whole], [f"Left out: {what}."]
+        raise SampleFileError(f"{source} must have a number in every chosen column. Got {what}: {cure}")
+    if n_bad == len(whole):
+        raise SampleFileError(f"{source} must hold at least one complete row. Got {what}.")
+    return [f"Left out: {what}."]
