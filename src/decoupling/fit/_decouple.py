@@ -15,7 +15,7 @@ from ..bases import Monomial
 from ..samples._repeats import n_places
 from ..samples._samples import Samples
 from ..solvers import AbstractSolver
-from ..solvers._status import Status
+from ..solvers._status import Status, when_late
 from ._fit import fit
 from ._layer_bases import layer_bases
 from ._layer_shapes import layer_shapes
@@ -170,4 +170,4 @@ def _shaped(
     )
     if chosen.status is not Status.OUT_OF_TIME:
         return shaped
-    return dataclasses.replace(shaped, status=shaped.status.when_late())
+    return dataclasses.replace(shaped, status=when_late(shaped.status))

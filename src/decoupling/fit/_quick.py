@@ -21,6 +21,7 @@ from ..samples._samples import Samples
 from ..solvers import AbstractSolver
 from ..solvers._free_parameters import n_free
 from ..solvers._left_out import left_out
+from ..solvers._status import when_late
 from ._candidate import in_words
 from ._fit import fit
 from ._layer_bases import layer_bases
@@ -91,7 +92,7 @@ def quick_decouple(
     others = ", ".join(f"{r} with {d}: {100 * e:.2g} %" for e, r, d, _ in tried if (r, d) != (chosen, size) and d)
     reason = f"{shape} predict left-out samples to {100 * error:.2g} %" + (f" ({others})." if others else ".")
     if now() > deadline:
-        return dataclasses.replace(result, status=result.status.when_late(), notes=(reason, OUT_OF_TIME, *result.notes))
+        return dataclasses.replace(result, status=when_late(result.status), notes=(reason, OUT_OF_TIME, *result.notes))
     return dataclasses.replace(result, notes=(reason, *result.notes))
 
 

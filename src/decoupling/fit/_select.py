@@ -24,7 +24,7 @@ from ..model._decoupling import Decoupling
 from ..samples._repeats import n_places
 from ..samples._samples import Samples
 from ..solvers import AbstractSolver, Problem, VarPro
-from ..solvers._status import Status
+from ..solvers._status import Status, when_late
 from ._candidate import Candidate, in_words
 from ._fit import check_range, fit
 from ._layer_bases import layer_bases
@@ -380,7 +380,7 @@ def _check_scan(scan: Scan) -> None:
 def _status(status: Status, ended: Status | None) -> Status:
     """That of a model whose scan may have been ended."""
     if ended is Status.OUT_OF_TIME:
-        return status.when_late()
+        return when_late(status)
     return Status.INTERRUPTED if ended is Status.INTERRUPTED else status
 
 

@@ -28,7 +28,8 @@ class Status(Enum):
     INTERRUPTED = "The search was stopped by Ctrl-C; the best that was found until then is returned."
     NONFINITE = "A factor became NaN or infinite, and this start was given up."
 
-    def when_late(self) -> Status:
-        """The status of a search that has no time left: what is exact would not get better."""
-        kept = (Status.EXACT, Status.JACOBIANS_EXACT, Status.INTERRUPTED)
-        return self if self in kept else Status.OUT_OF_TIME
+
+def when_late(status: Status) -> Status:
+    """The status of a search that has no time left: what is exact would not get better."""
+    kept = (Status.EXACT, Status.JACOBIANS_EXACT, Status.INTERRUPTED)
+    return status if status in kept else Status.OUT_OF_TIME

@@ -20,7 +20,7 @@ from ..model._decoupling import Decoupling
 from ..samples._samples import Samples
 from ._abstract import AbstractSolver, AbstractWeightedSolver, History, LamRow, Loss, ProgressCallback, Solution
 from ._problem import Problem
-from ._status import Status
+from ._status import Status, when_late
 from ._whole import Whole
 
 _LEAST_SECONDS = 1e-3
@@ -161,7 +161,7 @@ class TwoStage(AbstractSolver):
         if _interrupted(tried[-1][0]):
             notes, status = (*notes, INTERRUPTED), Status.INTERRUPTED
         elif now() >= deadline:
-            notes, status = (*notes, OUT_OF_TIME), status.when_late()
+            notes, status = (*notes, OUT_OF_TIME), when_late(status)
         if len(tried) == self.max_runs and best is tried[-1][0]:
             notes = (*notes, f"The loss never got worse: lam was raised {self.max_runs} times, up to `max_runs`.")
         return dataclasses.replace(
