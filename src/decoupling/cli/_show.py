@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from .._support._shown import counted
+
 if TYPE_CHECKING:
     from ..model._decoupling import Decoupling
 
@@ -41,7 +43,9 @@ def show(model: str, as_json: bool) -> None:
         print_table(_matrix(f"W_{l}, {W.shape[0]} x {W.shape[1]}", W))
         if l < decoupling.n_layers:
             g = decoupling.g[l]
-            title = f"g_{l + 1}, {g.rank} functions in {g.basis!r}: domain, then coefficients, constant first"
+            title = (
+                f"g_{l + 1}, {counted(g.rank, 'function')} in {g.basis!r}: domain, then coefficients, constant first"
+            )
             print_table(_matrix(title + _BEYOND[g.outside], np.column_stack([g.domain, g.C])))
     if decoupling.linear is not None:
         print_table(_matrix(f"A, {decoupling.n_outputs} x {decoupling.n_inputs}: the linear part", decoupling.linear))

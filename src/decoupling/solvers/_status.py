@@ -22,5 +22,5 @@ class Status(Enum):
         "Raise `max_steps` (for VarPro also `polish_steps`) to go on."
     )
     OUT_OF_TIME = "`max_seconds` was reached while the objective was still decreasing. Raise it to go on."
-    INTERRUPTED = "The search was stopped by Ctrl-C; the best that was found until then is returned."
+    INTERRUPTED = "The search was stopped by Ctrl-C; the best found so far is returned."
     NONFINITE = "A factor became NaN or infinite, and this start was given up."
