@@ -54,6 +54,7 @@ class Suggestion:
 
     @property
     def chosen(self) -> SuggestedRow:
+        """The size that is suggested."""
         return next(row for row in self.rows if row.chosen)
 
     def plot(self, *, dark: bool = False) -> Figure:
