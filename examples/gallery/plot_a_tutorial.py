@@ -39,7 +39,8 @@ print(choice)
 # The fit
 # -------
 # The recommended shape again, with more starts: head and power are sums of functions of one variable each. A thick line
-# is a large contribution, a dashed one is negative; bands are two standard errors wide.
+# is a large contribution, a dashed one is negative; bands show two standard errors to
+# either side.
 result = dc.decouple(samples, choice.ranks, choice.degrees, rng=0, progress=False)
 print(result)
 figure = result.plot()

@@ -215,7 +215,8 @@ def spread_in_words(errors: Float[ndarray, " runs"], unit: str, digits: int) -> 
     """Median (best to worst), with a word for runs that diverged."""
     numbers = (float(np.median(errors)), float(errors.min()), float(errors.max()))
     median, best, worst = (f"{x:.{digits}g}" if math.isfinite(x) else "diverged" for x in numbers)
-    return f"**{median}** ({best} to {worst}) {unit}".replace(" ", "\N{NO-BREAK SPACE}")
+    span = f"({best} to {worst}) {unit}".replace(" ", "\N{NO-BREAK SPACE}")
+    return f"**{median}** {span}"
 
 
 def write_benchmarks(found: Benchmarks, directory: Path) -> None:
