@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from docutils import nodes
+
 import decoupling
 
 project = "decoupling"
@@ -23,17 +25,7 @@ extensions = [
 ]
 myst_enable_extensions = ["dollarmath"]
 myst_heading_anchors = 3
-exclude_patterns = [
-    "_build",
-    "benchmarks/*",
-    "table1/*",
-    "recovery/*",
-    "selection/*",
-    "silverbox/*",
-    "compression/*",
-    "estimated/*",
-    "regression/*",
-]
+exclude_patterns = ["_build", "*/*.md"]  # tables in folders are parts of other pages
 
 
 def own_figures(block, block_vars, gallery_conf):  # noqa: ARG001 (Sphinx-Gallery gives all three)
@@ -70,9 +62,11 @@ sphinx_gallery_conf = {
     "image_scrapers": ("matplotlib", own_figures),
     "examples_dirs": "../examples/gallery",
     "gallery_dirs": "gallery",
+    "within_subsection_order": "FileNameSortKey",
+    "remove_config_comments": True,
     "filename_pattern": pages_to_run(),
     "download_all_examples": False,
-    "ignore_repr_types": r"Picture",  # `own_figures` shows those; notebooks show what a cell ends with
+    "ignore_repr_types": r"Picture|Text",  # `own_figures` shows pictures; notebooks show what a cell ends with
     "show_signature": False,
     "min_reported_time": 10**6,
     "write_computation_times": False,  # a page whose table loads scripts from a network
@@ -83,6 +77,7 @@ html_static_path = ["_static"]
 html_css_files = ["pages.css"]
 html_theme_options = {"show_toc_level": 2, "navigation_with_keys": False, "header_links_before_dropdown": 3}
 html_sidebars = {"**": []}
+html_context = {"default_mode": "auto"}  # dark where the reader's system is
 numpydoc_show_class_members = False
 autodoc_typehints = "none"
 autosummary_generate = True
@@ -96,6 +91,16 @@ def executed_notebooks(app):
         subprocess.run([sys.executable, tool, source, source.with_suffix(".ipynb")], check=True)
 
 
+def mark_tables_of_words(app, doctree, docname):  # noqa: ARG001 (Sphinx gives all three)
+    """Rows of tables with sentences stand below each other on a narrow screen; tables of numbers scroll."""
+    for table in doctree.findall(nodes.table):
+        entries = [entry.astext() for entry in table.findall(nodes.entry)]
+        letters, digits = (sum(map(kind, "".join(entries))) for kind in (str.isalpha, str.isdigit))
+        if letters > 15 * len(entries) and letters > 10 * digits and "autosummary" not in table["classes"]:
+            table["classes"].append("words")
+
+
 def setup(app):
-    """After the gallery was built."""
+    """Notebooks are made after the gallery was built."""
     app.connect("builder-inited", executed_notebooks, priority=900)
+    app.connect("doctree-resolved", mark_tables_of_words)

@@ -1,5 +1,6 @@
 """What a user of the package sees: names, import time behaviour, examples in the texts, wrong types."""
 
+import inspect
 import json
 import os
 import re
@@ -31,6 +32,19 @@ def test_the_public_names_are_there():
     for name in dir(dc):
         assert getattr(dc, name) is not None
     assert re.fullmatch(r"\d+\.\d+\.\d+", dc.__version__)
+
+
+def test_every_public_name_is_on_the_page_of_the_api_with_a_sentence():
+    pytest.importorskip("torch")
+    listed = set(re.findall(r"^   (\w[\w.]*)$", (ROOT / "docs" / "api.rst").read_text(), flags=re.M))
+    public = {name: getattr(dc, name) for name in dc.__all__}
+    for room in ("nn", "sysid", "data"):
+        public |= {f"{room}.{name}": getattr(public[room], name) for name in public[room].__all__}
+    documented = {name: value for name, value in public.items() if not inspect.ismodule(value)}
+    assert not set(documented) - listed
+    for name, value in documented.items():
+        summary = inspect.getdoc(value).split("\n\n")[0]
+        assert summary[0].isalpha() and summary.endswith("."), f"{name}: {summary}"
 
 
 def test_importing_prints_nothing_and_loads_no_edge():

@@ -2,8 +2,8 @@
 Tutorial: the curves behind the map of a pump
 =============================================
 
-From measurements to curves that can be drawn, judged, written down and used elsewhere, in ten minutes. The end of this
-page has it as a notebook.
+From measurements to curves that can be drawn, judged, written down and used elsewhere, in ten minutes. The end of
+this page has it as a notebook to download.
 """
 
 # %%
@@ -39,7 +39,8 @@ print(choice)
 # The fit
 # -------
 # The recommended shape again, with more starts: head and power are sums of functions of one variable each. A thick line
-# is a large contribution, a dashed one is negative; bands are two standard errors wide.
+# is a large contribution, a dashed one is negative; bands show two standard errors to
+# either side.
 result = dc.decouple(samples, choice.ranks, choice.degrees, rng=0, progress=False)
 print(result)
 figure = result.plot()
@@ -48,7 +49,8 @@ figure
 # %%
 # Is it any good?
 # ---------------
-# The errors are judged beside the noise: here nothing is left that the inputs could predict. The fresh points agree.
+# The errors are compared with the noise: here nothing is left that the inputs could predict. The errors on fresh points
+# agree.
 print(result.quality)
 print("error on fresh points, in % of the spread:", result.relative_rmse(fresh).round(2))
 figure = result.plot_fit(fresh)
@@ -57,7 +59,7 @@ figure
 # %%
 # Which functions matter?
 # -----------------------
-# A function is worth what the error becomes without it, with the others fitted again.
+# How much a function matters shows in the error without it, with the others fitted again.
 for row in result.ablation(progress=False):
     print(f"without function {row.index}: {row.error_without:.1f} % instead of {row.error:.1f} %")
 

@@ -3,7 +3,7 @@ Compressing a network, end to end
 =================================
 
 A small network is trained on three spirals, most of it is replaced by five functions of one variable each, and the
-result is looked at: how much smaller it is, how much it lost, and what its functions look like.
+result is examined: how much smaller it is, how much accuracy it lost, and what its functions look like.
 """
 
 # %%

@@ -48,7 +48,7 @@ print(f"accuracy on the test images: {accuracy(net):.4f}")
 # %%
 # Replace modules 2 to 6
 # ----------------------
-# Five thousand images without their labels are enough. The score is only looked at for the report here.
+# Five thousand images without their labels are enough. The score is used for the report only.
 out = dc.nn.compress(
     net,
     part=("2", "6"),
@@ -65,13 +65,13 @@ print(out.report)
 # %%
 # The curves
 # ----------
-# 80 features go in, 10 scores come out; shown are the strongest edges.
+# 80 features go in, 10 scores come out; only the most important inputs are shown.
 figure = out.decoupling.plot(out.result.samples.X, outputs=[f"digit {k}" for k in range(10)])
 
 # %%
 # The images whose class changed
 # ------------------------------
-# Where the small network disagrees with the large one, people would hesitate too.
+# The first sixteen of them. Some are hard to read for people, too.
 with torch.no_grad():
     before, after = net(X_test).argmax(1), out.model(X_test).argmax(1)
 changed = torch.nonzero(before != after)[:, 0]

@@ -7,7 +7,7 @@ A parallel Wiener-Hammerstein system has several branches, each a filter, a stat
 .. math:: y = S_1 g_1(R_1 u) + S_2 g_2(R_2 u).
 
 Methods that find the filters from input-output data see the filtered signals only through an unknown mixing, so what
-stands between the filters is a *coupled* polynomial :math:`f: \mathbb{R}^2 \to \mathbb{R}^2`. Decoupling it brings
+lies between the filters is a *coupled* polynomial :math:`f: \mathbb{R}^2 \to \mathbb{R}^2`. Decoupling it brings
 the branches back (Dreesen and Schoukens 2015, Hollander and others 2016). Here the system is simulated, so that what
 is found can be compared with the truth.
 """
@@ -16,8 +16,8 @@ is found can be compared with the truth.
 # A system with two branches
 # --------------------------
 # The front filters are a low pass and a band pass, the nonlinearities a saturation-like cubic and a square. A method
-# for the filters is taken as done: it delivers the two front signals mixed by a matrix that nobody knows, and the
-# back filters with theirs.
+# for the filters is assumed: it delivers the two front signals mixed by an unknown matrix, and the back filters mixed
+# by another.
 import matplotlib.pyplot as plt
 import numpy as np
 from scipy.signal import butter, freqz, lfilter

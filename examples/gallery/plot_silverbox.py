@@ -4,7 +4,7 @@ Silverbox: a measured oscillator in thirty numbers
 
 The Silverbox is an electronic circuit that behaves like a mass on a hardening spring. From a record of its input and
 output a polynomial NARX model with 56 coefficients is fitted, then decoupled into three functions of one variable, and
-then trained on in free run.
+then refined on its free run.
 """
 
 # %%
@@ -29,8 +29,8 @@ refined = decoupled.refine(train.u, train.y, progress=False)
 # %%
 # Free runs
 # ---------
-# Every model is started with the 50 measured outputs that the benchmark allows and then fed its own. The errors have a
-# scale of their own: the output itself reaches 200 mV.
+# Every model starts with the 50 measured outputs that the benchmark allows and is then fed its own outputs. Note the
+# scales: the output reaches 200 mV, the errors a hundredth of that.
 figure, axes = plt.subplots(2, 1, figsize=(9, 5), sharex=True, layout="constrained")
 shown = slice(2000, 2300)
 axes[0].plot(1e3 * test.y[shown], color="black", linewidth=1)

@@ -37,7 +37,7 @@ figure = suggestion.plot()
 # %%
 # Fit
 # ---
-# The linear model is always shown beside: it tells what the functions bring.
+# The linear model is listed as well: the difference is what the functions contribute.
 model = dc.sysid.DecoupledStateSpace(2, bases).fit(u, y, n_starts=3, progress=False)
 for row in model.starts:
     print(f"{row.start:10} training {100 * row.training:6.3f} %, validation {100 * row.validation:6.3f} %")
@@ -46,7 +46,7 @@ print(model, "->", model.canonical().n_parameters, "in canonical form")
 # %%
 # How good is it?
 # ---------------
-# A free run on a record that was not used, the test of what is left, and the picture.
+# A free run on a record that was not used for fitting, and a test of the residuals.
 simulated = model.simulate(u_test, y_test[:50])
 print("percent fit", dc.sysid.percent_fit(y_test, simulated))
 print(dc.sysid.residual_tests(u_test, y_test - simulated).in_words())

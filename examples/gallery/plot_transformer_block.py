@@ -3,7 +3,7 @@ The curves inside a transformer block
 =====================================
 
 A small transformer reads handwritten digits as sixteen patches. The two MLPs in its blocks, which treat every token
-alike, are replaced by a few functions of one variable each, and these are looked at. Attention stays as it is.
+alike, are replaced by a few functions of one variable each, which are then drawn. Attention stays as it is.
 """
 
 # %%
@@ -72,10 +72,10 @@ print(f"accuracy on new digits: {accuracy(net.eval()):.3f}")
 # %%
 # Compress
 # --------
-# A quarter of the parameters of both MLPs is left, spread over the two by how much the network minds. Labels are not
-# needed; beside ours stand a narrow MLP of the same size and the MLPs rounded to eight bits. This is one network, and
-# the degree was chosen after a look at these scores, where splines were a little behind the narrow MLP: a comparison
-# with fresh seeds is in :doc:`/compression`.
+# A quarter of the parameters of both MLPs is kept, divided between the two by how sensitive the network is to each.
+# Labels are not needed; for comparison there are a narrow MLP of the same size and the MLPs rounded to eight bits. This
+# is one network, and the degree was chosen after a look at these scores, where splines were a little behind the narrow
+# MLP: a comparison with fresh seeds is in :doc:`/compression`.
 out = dc.nn.compress(
     net,
     parts=["blocks.*.mlp"],
@@ -96,7 +96,7 @@ print(f"accuracy on new digits: {accuracy(net):.3f} before, {accuracy(out.model)
 # The learned curves
 # ------------------
 # Every function reads one direction of a token. GELU has one bend, always the same; these have found their own. Below
-# each curve is how often tokens of new digits visit it: where nobody comes, a curve means nothing.
+# each curve is how often tokens of new digits visit it: where there are no tokens, a curve means nothing.
 rows = []
 for name, layer in out.layers.items():
     with layer.seeing() as seen, torch.no_grad():

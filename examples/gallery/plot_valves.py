@@ -1,10 +1,10 @@
 """
-A valve with dead zone and saturation
-=====================================
+Two valves: a dead zone and a saturation
+========================================
 
 Two valves feed a tank. The main valve saturates: beyond some command it is simply open, or shut. The trim valve sticks:
-small commands do nothing at all. Polynomials are poor at both. Splines follow them without being told what they are,
-and then the curves can be asked for their names.
+small commands do nothing at all. Polynomials are poor at both. Splines follow both without being told what they are,
+and then the curves can be named.
 """
 
 # %%

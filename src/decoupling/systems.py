@@ -29,7 +29,7 @@ _RESTARTS = 30
 
 
 def f1() -> Decoupling:
-    """R^2 -> R^2, ranks (2, 2), degrees (5, 2)."""
+    """The paper's system f1: two inputs, two outputs, ranks (2, 2), degrees (5, 2)."""
     return _system(
         [[[1.72, -0.73], [-1.26, -1.18]], [[0.87, -0.99], [-1.42, 0.9]], [[1.61, -1.9], [-0.03, 0.11]]],
         [
@@ -40,7 +40,7 @@ def f1() -> Decoupling:
 
 
 def f2() -> Decoupling:
-    """R^3 -> R^3, ranks (2, 2), degrees (3, 3)."""
+    """The paper's system f2: three inputs, three outputs, ranks (2, 2), degrees (3, 3)."""
     return _system(
         [
             [[1.08, 1.71, 0.44], [-1.4, -0.04, -0.49]],
@@ -52,7 +52,7 @@ def f2() -> Decoupling:
 
 
 def f3() -> Decoupling:
-    """R^4 -> R^3, ranks (3, 2), degrees (3, 4)."""
+    """The paper's system f3: four inputs, three outputs, ranks (3, 2), degrees (3, 4)."""
     return _system(
         [
             [[-1.43, 0.06, 0.76, 1.43], [0.59, 0.33, 0.84, -0.99], [1.6, -0.23, -1.92, 1.84]],
@@ -94,7 +94,7 @@ def random_system(
     --------
     >>> import decoupling as dc
     >>> dc.systems.random_system((4, 3, 3, 4), (3, 3), rng=1)
-    Decoupling(L=2, 4-3-3-4, degrees (3, 3), 54 parameters)
+    Decoupling(L=2, 4-3-3-4, degrees 3-3, 54 parameters)
     """
     widths, powers = as_counts("dims", dims, most=_WIDEST), as_counts("degrees", degrees, most=_MOST)
     if len(widths) != len(powers) + 2:

@@ -106,7 +106,7 @@ def test_predictions_are_the_models_and_rows_beyond_are_told(folder):
     )
     lines = done.stdout.splitlines()
     assert lines[0] == "flow" and abs(float(lines[1]) - 0.3**3) < 1e-9 and lines[3] == '""'
-    assert "fitted to: 1 of 3 rows" in done.stderr and "No prediction: 1 row with" in done.stderr
+    assert "1 row of 3" in done.stderr and "1 row with missing" in done.stderr
 
 
 @pytest.mark.parametrize(

@@ -73,7 +73,7 @@ class Slow(dc.AbstractSolver):
 def test_a_solver_that_does_not_look_at_the_clock_is_stopped(noisy):
     result = dc.decouple(noisy, 3, 4, solver=Slow(keeps=True), max_seconds=0.02, progress=False)
     assert result.status is dc.Status.OUT_OF_TIME
-    with pytest.raises(dc.SolverError, match="`max_seconds` was over before there was a first answer"):
+    with pytest.raises(dc.SolverError, match="`max_seconds` passed before a first model was found"):
         dc.decouple(noisy, 3, 4, solver=Slow(keeps=False), max_seconds=0.02, progress=False)
 
 

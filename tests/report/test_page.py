@@ -13,8 +13,9 @@ from numpy.testing import assert_allclose
 import decoupling as dc
 from decoupling.report._frame import written_number
 from decoupling.report._page import page
+from decoupling.report._search import starts_by_lam
 from decoupling.report._steps import written_steps
-from decoupling.report._words import GRADES, grade, output_rows, shape_in_words, verdict
+from decoupling.report._words import GRADES, distance, grade, output_rows, shape_in_words, verdict
 from decoupling.solvers import History
 from decoupling.solvers._status import Status
 from decoupling.write._curves import Curve
@@ -424,6 +425,7 @@ def test_grades_have_the_bounds_that_the_page_names():
         (lambda u: u**3 - 0.01 * u, "rises throughout"),
         (lambda u: u**3 - 0.08 * u, "rises, but for a small dip"),
         (lambda u: 0.08 * u - u**3, "falls, but for a small bump"),
+        (lambda u: (u + 0.6) ** 2, "rises, but for a small dip"),
         (lambda u: u**2, "falls, then rises"),
         (lambda u: u - u**3, "falls, then rises, then falls"),
         (lambda u: np.cos(20 * u), "turns 13 times"),
@@ -432,6 +434,17 @@ def test_grades_have_the_bounds_that_the_page_names():
 def test_curves_are_told_in_words(function, words):
     u = np.linspace(-1.0, 1.0, 101)
     assert shape_in_words(Curve(u, function(u), None)) == words
+
+
+def test_starts_share_a_row_where_their_objectives_are_alike():
+    near, far = (dc.StartRow(k, 1.0, o, np.nan, o, 5, dc.Status.CONVERGED, 0.1) for k, o in enumerate((2.649, 2.9)))
+    rows = [far, dataclasses.replace(near, start=2, objective=2.651), near]  # 2.6 and 2.7, rounded to two digits
+    (group,) = starts_by_lam(rows)
+    assert [(level.objective, level.count) for level in group.levels] == [(2.649, 2), (2.9, 1)]
+
+
+def test_a_curve_that_is_met_to_rounding_is_met_exactly():
+    assert distance(1e-9) == "exactly" and distance(3.09) == "off by 3.09 % of its spread"
 
 
 def test_numbers_are_written_for_people():

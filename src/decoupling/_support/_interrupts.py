@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-INTERRUPTED = "Stopped by Ctrl-C: the best that was found until then is returned."
+INTERRUPTED = "Stopped by Ctrl-C: the best found so far is returned."
 
 
 @contextmanager

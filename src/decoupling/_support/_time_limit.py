@@ -10,7 +10,7 @@ from ._checks import as_number
 from ._clock import now
 from ._interrupts import INTERRUPTED
 
-OUT_OF_TIME = "`max_seconds` was reached: the best that was found until then is returned. Raise it to go on."
+OUT_OF_TIME = "`max_seconds` was reached: the best found so far is returned. Raise it to search longer."
 
 
 def deadline_after(max_seconds: Any) -> float:

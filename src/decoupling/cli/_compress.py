@@ -9,7 +9,7 @@ import click
 from ._options import FileName, GivenFile, NameList
 
 
-@click.command()
+@click.command(short_help="Replace parts of a PyTorch program by decouplings.")
 @click.argument("program", type=GivenFile())
 @click.option(
     "--parts",
@@ -21,16 +21,16 @@ from ._options import FileName, GivenFile, NameList
 @click.option(
     "--data", metavar="FILE", type=GivenFile(), required=True, help="Inputs of the network, an array in a .npy file."
 )
-@click.option("--budget", type=float, default=None, help="Share of the parameters that may be left, or their number.")
+@click.option("--budget", type=float, default=None, help="Share of the parameters to keep, or their number.")
 @click.option("--ranks", type=int, default=None, help="Functions per part, instead of a budget.")
 @click.option("--degree", type=int, default=4, show_default=True, help="Degree of the functions.")
 @click.option(
     "--task",
     type=click.Choice(["classification", "regression"]),
     default=None,
-    help="Whether the largest output counts, or all.",
+    help="Classification: the largest output counts; regression: all outputs.",
 )
-@click.option("--steps", type=int, default=6000, show_default=True, help="Steps of training for each part.")
+@click.option("--steps", type=int, default=6000, show_default=True, help="Training steps for each part.")
 @click.option(
     "--to", "target", metavar="FILE", type=FileName(".pt2"), default=None, help="Write the smaller program here."
 )
@@ -40,7 +40,9 @@ from ._options import FileName, GivenFile, NameList
     default=None,
     help="Take the best so far after about so long.",
 )
-@click.option("--seed", type=int, default=0, show_default=True, help="Seed of everything that is drawn.")
+@click.option(
+    "--seed", type=int, default=0, show_default=True, help="Random seed: the same seed gives the same result."
+)
 @click.option("--quiet", is_flag=True, help="Print nothing but errors.")
 def compress(
     program: str,
@@ -56,11 +58,10 @@ def compress(
     seed: int,
     quiet: bool,
 ) -> None:
-    """Replace parts of PROGRAM, which torch.export.save wrote, by decouplings, and report.
+    """Replace parts of PROGRAM, written by torch.export.save, by decouplings, and report what changed.
 
-    Parts have the names that they had in the network before it was exported, with a free number of samples. No labels
-    are needed. Reading a program
-    of others means trusting them as far as PyTorch does.
+    Parts have the names that they had in the network before it was exported; export it with a dynamic number of
+    samples. No labels are needed. PyTorch reads the file, so open only programs that you trust.
 
     \b
     decouple compress net.pt2 --parts 'blocks.*.mlp' --data inputs.npy --budget 0.25 --to small.pt2

@@ -64,12 +64,12 @@ _ESTIMATED = "Jacobians were estimated from the values, which costs accuracy: co
     "--lam",
     type=click.FloatRange(min=0),
     default=None,
-    help="Weight of the values against the Jacobians, if it is not to be chosen.",
+    help="Weight of the values relative to the Jacobians, instead of a chosen one.",
 )
 @click.option(
     "--two-stage/--no-two-stage",
     default=None,
-    help="Choose lam in two stages, or take the solver's own. By default constr, proj and zniyed choose.",
+    help="Choose lam in two stages, or use the solver's default. By default constr, proj and zniyed choose.",
 )
 @click.option(
     "--n-starts", type=click.IntRange(min=1), default=None, help="Random starts. By default 8, for varpro up to 1024."
@@ -78,7 +78,8 @@ _ESTIMATED = "Jacobians were estimated from the values, which costs accuracy: co
     "--max-seconds",
     type=click.FloatRange(min=0, min_open=True),
     default=None,
-    help="Take the best so far after about so long. By default 120 with --ranks auto, else 60 for varpro only.",
+    help="Stop after about this many seconds with the best model so far. By default 120 with --ranks auto, otherwise "
+    "60 for varpro only.",
 )
 @click.option(
     "--max-steps",
@@ -92,7 +93,7 @@ _ESTIMATED = "Jacobians were estimated from the values, which costs accuracy: co
     type=click.IntRange(min=1),
     default=50,
     show_default=True,
-    help="Steps without progress, after which a start ends.",
+    help="End a start after this many steps without progress.",
 )
 @click.option(
     "--iterate",
@@ -104,14 +105,14 @@ _ESTIMATED = "Jacobians were estimated from the values, which costs accuracy: co
 @click.option(
     "--as-given",
     is_flag=True,
-    help="Do not standardise the data: the algorithms of the paper as printed.",
+    help="Do not standardise the data: the paper's algorithms as printed.",
 )
-@click.option("--validation", default=None, help="Another file with the same columns, to choose lam on.")
+@click.option("--validation", default=None, help="Another file with the same columns, for choosing lam.")
 @click.option(
     "--holdout",
     type=click.FloatRange(0, 1, min_open=True, max_open=True),
     default=None,
-    help="Hold back this share of the samples, to choose lam on.",
+    help="Hold back this share of the samples for choosing lam.",
 )
 @model_option
 @click.option(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from .._support._shown import counted
 from ._options import (
     FileName,
     GivenFile,
@@ -41,7 +42,8 @@ def function_list(text: str) -> tuple[str, ...]:
     for name in names:
         if name.removeprefix("state-") not in _FUNCTIONS:
             raise click.BadParameter(
-                f"{name!r} is not one of {', '.join(_FUNCTIONS)}; state- before a name makes it one of the state alone."
+                f"{name!r} is not one of {', '.join(_FUNCTIONS)}; with state- before its name a function depends on "
+                "the state alone."
             )
     return names
 
@@ -68,21 +70,21 @@ def function_list(text: str) -> tuple[str, ...]:
     type=function_list,
     metavar="NAME,...",
     default=None,
-    help=f"Internal functions: {', '.join(_FUNCTIONS)}; state-tanh is one of the state alone. By default held-back "
+    help=f"Internal functions: {', '.join(_FUNCTIONS)}; state-tanh is a tanh of the state alone. By default held-back "
     f"data choose among {' and '.join(','.join(names) for names in _TRIED)}.",
 )
 @click.option(
     "--oversample", type=click.IntRange(min=1), default=1, show_default=True, help="Steps of the model per sample."
 )
-@click.option("--no-feedback", is_flag=True, help="Functions between two linear blocks (Wiener-Hammerstein).")
+@click.option("--no-feedback", is_flag=True, help="Put the functions between two linear blocks (Wiener-Hammerstein).")
 @click.option("--integrating", is_flag=True, help="Outputs integrate something, as a position integrates a velocity.")
-@click.option("--window", type=click.IntRange(min=2), default=None, help="Fit windows of so many samples first.")
+@click.option("--window", type=click.IntRange(min=2), default=None, help="Fit windows of this many samples first.")
 @click.option("--n-starts", type=click.IntRange(min=1), default=5, show_default=True, help="Number of starts.")
 @click.option(
     "--max-seconds",
     type=click.FloatRange(min=0, min_open=True),
     default=None,
-    help="Take the best so far after about so long.",
+    help="Stop after about this many seconds with the best model so far.",
 )
 @model_option
 @click.option(
@@ -277,7 +279,7 @@ def _tell(found: dict[str, Any], *, as_json: bool, quiet: bool) -> None:
     type=name_list,
     metavar="NAME,...",
     default=None,
-    help="Columns that are inputs. By default those named as in training; NARX files do not keep names.",
+    help="Input columns. By default those with the names used in training; NARX files do not keep names.",
 )
 @click.option(
     "--output",
@@ -291,7 +293,7 @@ def _tell(found: dict[str, Any], *, as_json: bool, quiet: bool) -> None:
     "--n-init",
     type=click.IntRange(min=1),
     default=None,
-    help="How many outputs the initial state is found from. By default 50, or a quarter of a shorter record.",
+    help="Number of outputs from which the initial state is found. By default 50, or a quarter of a shorter record.",
 )
 @click.option("--to", "target", metavar="FILE", type=FileName(".csv"), default=None, help="Write the outputs here.")
 @click.option(
@@ -300,7 +302,7 @@ def _tell(found: dict[str, Any], *, as_json: bool, quiet: bool) -> None:
     metavar="FILE",
     type=FileName(".html", ".htm"),
     default=None,
-    help="Page about this run; needs --output.",
+    help="Write a page about this run; needs --output.",
 )
 def simulate(
     model: str,
@@ -320,7 +322,6 @@ def simulate(
     """
     import numpy as np
 
-    from .._support._shown import counted
     from .._support._whole_files import check_target, write_text
     from ..samples.readers._any_file import read_columns
     from ..sysid import percent_fit

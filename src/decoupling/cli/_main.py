@@ -28,7 +28,7 @@ from ._show import show
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(package_name="decoupling")
 def decouple() -> None:
-    """Write multivariate functions as layers of univariate ones: f(x) = W_L g_L(W_(L-1) ... g_1(W_0 x))."""
+    """Write multivariate functions as layers of univariate ones: f(x) = W_L g_L(... g_1(W_0 x))."""
 
 
 for command in (demo, fit, select, predict, show, plot, report, export, identify, simulate, compress, reproduce):

@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from .._support._shown import counted
 from ._options import FileName, GivenFile, NameList, command_line
 
 _ENDINGS = {"onnx": ".onnx", "c": ".c", "python": ".py", "matlab": ".m", "latex": ".tex"}
@@ -105,20 +106,19 @@ def predict(model: str, file: str, inputs: tuple[str, ...] | None, target: str |
 
 
 def _notes(f: Any, X: Any, n_rows: int) -> list[str]:
-    """Rows that have no prediction, and those of which no sample knew."""
+    """Rows without a prediction, and those outside the range of the samples."""
     import numpy as np
 
-    from .._support._shown import counted
-
-    without = n_rows - len(X)
-    found = [f"No prediction: {counted(without, 'row')} with missing numbers."] if without else []
+    found = [] if len(X) == n_rows else [f"No prediction for {counted(n_rows - len(X), 'row')} with missing numbers."]
     beyond = np.zeros(len(X), dtype=bool)
     for g, u in zip(f.g, f.inner_inputs(X) if len(X) else (), strict=bool(len(X))):
         slack = 1e-6 * (g.domain[:, 1] - g.domain[:, 0])
         beyond |= np.any((u < g.domain[:, 0] - slack) | (u > g.domain[:, 1] + slack), axis=1)
     if beyond.any():
-        share = f"{int(beyond.sum())} of {counted(n_rows, 'row')}"
-        found.append(f"Beyond what the model was fitted to: {share}. Do not rely on the predictions there.")
+        found.append(
+            f"Outside the range that the model was fitted to: {counted(int(beyond.sum()), 'row')} of {n_rows}. Do not "
+            "rely on these predictions."
+        )
     return found
 
 

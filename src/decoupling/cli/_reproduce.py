@@ -68,9 +68,7 @@ def experiment_options(name: str) -> Callable[[Command], Command]:
             show_default=True,
             help=f"Directory for {name}.json, .md, .png and the runs.",
         ),
-        click.option(
-            "--fresh", is_flag=True, help="Forget the finished runs in the directory instead of going on with them."
-        ),
+        click.option("--fresh", is_flag=True, help="Discard the finished runs in the directory and start over."),
         scheduler_option,
         seed_option,
         output_options,
@@ -105,7 +103,7 @@ def check_quick(quick: bool, runs: int | None, default: int | None, **others: An
 def table1(runs: int, n_starts: int, **asked: Any) -> None:
     """Table 1: two-layer decouplings of f1, f2 and f3 by PROJ and CONSTR.
 
-    Finished runs are kept in table1-runs.jsonl: a command that was stopped goes on where it was.
+    Finished runs are kept in table1-runs.jsonl: a stopped command resumes where it left off.
     """
     from ..reproduce import run_table1, table1_markdown, write_table1
 
@@ -113,7 +111,7 @@ def table1(runs: int, n_starts: int, **asked: Any) -> None:
     Experiment("table1", **asked).carry_out(run, write_table1, table1_markdown)
 
 
-@reproduce.command(short_help="Regression on small tables, beside other methods.")
+@reproduce.command(short_help="Regression on small tables, compared with other methods.")
 @click.option(
     "--splits", type=click.IntRange(min=2), default=5, show_default=True, help="Splits into training and test samples."
 )
@@ -139,7 +137,7 @@ def regression(splits: int, **asked: Any) -> None:
 def recovery(runs: int, noise: bool, max_seconds: float, **asked: Any) -> None:
     """Exact recovery: how often VarPro finds the system behind the data, for one to five layers, and with noise.
 
-    Finished runs are kept in recovery-runs.jsonl: a command that was stopped goes on where it was.
+    Finished runs are kept in recovery-runs.jsonl: a stopped command resumes where it left off.
     """
     from ..reproduce import recovery_markdown, run_recovery, write_recovery
 
@@ -147,7 +145,7 @@ def recovery(runs: int, noise: bool, max_seconds: float, **asked: Any) -> None:
     Experiment("recovery", **asked).carry_out(run, write_recovery, recovery_markdown)
 
 
-@reproduce.command(short_help="How deep and wide systems may be.")
+@reproduce.command(short_help="How deep and wide a system may be to be recovered.")
 @runs_option(3, "Data sets per rank and number of layers.")
 @click.option(
     "--max-seconds", type=click.FloatRange(min=0, min_open=True), default=20, show_default=True, help="Per data set."
@@ -156,7 +154,7 @@ def recovery(runs: int, noise: bool, max_seconds: float, **asked: Any) -> None:
 def cliff(runs: int, max_seconds: float, **asked: Any) -> None:
     """The cliff: share of systems recovered and time, over ranks 2 to 8 and one to four layers.
 
-    Finished runs are kept in cliff-runs.jsonl: a command that was stopped goes on where it was.
+    Finished runs are kept in cliff-runs.jsonl: a stopped command resumes where it left off.
     """
     from ..reproduce import cliff_markdown, run_cliff, write_cliff
 
@@ -164,13 +162,13 @@ def cliff(runs: int, max_seconds: float, **asked: Any) -> None:
     Experiment("cliff", **asked).carry_out(run, write_cliff, cliff_markdown)
 
 
-@reproduce.command(short_help="Units do not matter.")
-@runs_option(10, "Data sets per system and kind of units.")
+@reproduce.command(short_help="Whether a change of units changes the answer.")
+@runs_option(10, "Data sets per system and choice of units.")
 @experiment_options("equivariance")
 def equivariance(runs: int, **asked: Any) -> None:
     """Units do not matter: how often VarPro recovers systems whose inputs and outputs are moved, scaled and rotated.
 
-    Finished runs are kept in equivariance-runs.jsonl: a command that was stopped goes on where it was.
+    Finished runs are kept in equivariance-runs.jsonl: a stopped command resumes where it left off.
     """
     from ..reproduce import equivariance_markdown, run_equivariance, write_equivariance
 
@@ -178,26 +176,26 @@ def equivariance(runs: int, **asked: Any) -> None:
     Experiment("equivariance", **asked).carry_out(run, write_equivariance, equivariance_markdown)
 
 
-@reproduce.command(short_help="Functions of any shape.")
+@reproduce.command(short_help="Polynomials and splines on many kinds of curves.")
 @runs_option(10, "Systems per case and curve.")
 @experiment_options("functions")
 def functions(runs: int, **asked: Any) -> None:
     """Functions of any shape: polynomials and splines on saturations, dead zones and other curves.
 
-    Finished runs are kept in functions-runs.jsonl: a command that was stopped goes on where it was.
+    Finished runs are kept in functions-runs.jsonl: a stopped command resumes where it left off.
     """
     from ..reproduce import functions_markdown, run_functions, write_functions
 
     Experiment("functions", **asked).carry_out(partial(run_functions, n_runs=runs), write_functions, functions_markdown)
 
 
-@reproduce.command(short_help="Names for curves.")
+@reproduce.command(short_help="How often curves get the right name.")
 @runs_option(5, "Systems per kind of curve.")
 @experiment_options("curves")
 def curves(runs: int, **asked: Any) -> None:
     """Names for curves: how often functions that were fitted with splines are called what they are.
 
-    Finished runs are kept in curves-runs.jsonl: a command that was stopped goes on where it was.
+    Finished runs are kept in curves-runs.jsonl: a stopped command resumes where it left off.
     """
     from ..reproduce import curves_markdown, run_curves, write_curves
 
@@ -211,7 +209,7 @@ def curves(runs: int, **asked: Any) -> None:
 def silverbox(runs: int, quick: bool, **asked: Any) -> None:
     """The Silverbox figure: decouplings of a polynomial NARX model, ranks 2 to 6, six algorithms.
 
-    Finished runs are kept in silverbox-runs.jsonl: a command that was stopped goes on where it was.
+    Finished runs are kept in silverbox-runs.jsonl: a stopped command resumes where it left off.
     """
     from ..reproduce import run_silverbox, silverbox_markdown, write_silverbox
 
@@ -222,14 +220,14 @@ def silverbox(runs: int, quick: bool, **asked: Any) -> None:
     Experiment("silverbox", **asked).carry_out(run, write_silverbox, silverbox_markdown)
 
 
-@reproduce.command(short_help="How often ranks are chosen right.")
+@reproduce.command(short_help="How often the right ranks are chosen.")
 @runs_option(30, "Data sets per group and noise level.")
 @click.option("--quick", is_flag=True, help="Three data sets per group, within two minutes.")
 @experiment_options("selection")
 def selection(runs: int, quick: bool, **asked: Any) -> None:
     """Choosing ranks: how often `decouple select` finds those of the system behind the data.
 
-    Finished runs are kept in selection-runs.jsonl: a command that was stopped goes on where it was.
+    Finished runs are kept in selection-runs.jsonl: a stopped command resumes where it left off.
     """
     from ..reproduce import run_selection, selection_markdown, write_selection
 
@@ -242,15 +240,17 @@ def selection(runs: int, quick: bool, **asked: Any) -> None:
 @click.option(
     "--runs", type=click.IntRange(min=1), default=None, help="Seeds per model: by default 5, and 3 with --choose."
 )
-@click.option("--only", multiple=True, help="Models whose name begins so, such as Silverbox; may be repeated.")
+@click.option(
+    "--only", multiple=True, help="Only models whose name begins with this, such as Silverbox; may be repeated."
+)
 @click.option("--choose", is_flag=True, help="Choose the sizes of the models, by held-back training data alone.")
 @click.option("--quick", is_flag=True, help="One system of our own, which needs no files, within a minute.")
 @experiment_options("benchmarks")
 def benchmarks(runs: int | None, only: tuple[str, ...], choose: bool, quick: bool, **asked: Any) -> None:
     """Decoupled state space on Silverbox, cascaded tanks, Wiener-Hammerstein and EMPS.
 
-    Finished runs are kept in benchmarks-runs.jsonl: a command that was stopped goes on where it was. With --choose all
-    candidates are scored on the last quarter of the training records, and files are called choice.
+    Finished runs are kept in benchmarks-runs.jsonl: a stopped command resumes where it left off. With --choose all
+    candidates are scored on the last quarter of the training records, and files are named choice.
     """
     from ..reproduce import (
         benchmarks_markdown,
@@ -277,7 +277,7 @@ def benchmarks(runs: int | None, only: tuple[str, ...], choose: bool, quick: boo
 
 def _steps_option() -> Callable[[Command], Command]:
     return click.option(
-        "--steps", type=click.IntRange(min=1), help="Steps of every training; unless given, those of the docs."
+        "--steps", type=click.IntRange(min=1), help="Training steps of every row. By default as in the docs."
     )
 
 
@@ -286,12 +286,14 @@ def _inputs_option() -> Callable[[Command], Command]:
         "--inputs",
         type=click.IntRange(min=20),
         multiple=True,
-        help="Numbers of inputs, such as 20000; may be repeated.",
+        help="Number of inputs, such as 20000; may be repeated.",
     )
 
 
 def _only_option() -> Callable[[Command], Command]:
-    return click.option("--only", multiple=True, help="Rows whose name begins so, such as GELU; may be repeated.")
+    return click.option(
+        "--only", multiple=True, help="Only rows whose name begins with this, such as GELU; may be repeated."
+    )
 
 
 def _chosen(methods: tuple[str, ...], only: tuple[str, ...]) -> tuple[str, ...]:
@@ -323,17 +325,20 @@ def _students(
     Experiment(name, **asked).carry_out(run, write_students, students_markdown)
 
 
-def _network_command(case: str, n_runs: int, what: str) -> None:
+def _network_command(case: str, n_runs: int, short: str, what: str) -> None:
     """Add the command of one compression experiment."""
 
     @reproduce.command(
         name=case,
-        help=f"{what}\n\nFinished runs are kept in {case}-runs.jsonl, the network beside it. With --students the "
-        "network is trained to the end, and all that replaces its part has one size; files are then called "
+        short_help=short,
+        help=f"{short} {what}\n\nFinished runs are kept in {case}-runs.jsonl, the network beside it. With --students "
+        "the network is trained to the end, and all replacements have the same size; the files are then named "
         f"{case}-students.",
     )
     @runs_option(n_runs, "Draws of 200 images.")
-    @click.option("--students", is_flag=True, help="Ours among students, pruned and rounded networks of equal size.")
+    @click.option(
+        "--students", is_flag=True, help="Compare ours with students, pruned and rounded networks of equal size."
+    )
     @_steps_option()
     @_inputs_option()
     @_only_option()
@@ -365,16 +370,25 @@ def _network_command(case: str, n_runs: int, what: str) -> None:
         Experiment(case, **asked).carry_out(run, write_networks, networks_markdown)
 
 
-_network_command("mnist", 15, "Compress an MNIST network: the part 80 to 10 replaced by decouplings and by others.")
 _network_command(
-    "fashion", 5, "Compress a FashionMNIST network: the part 512 to 10 replaced by decouplings and others."
+    "mnist", 15, "Compress an MNIST network.", "The part 80 to 10 is replaced by decouplings and by other methods."
+)
+_network_command(
+    "fashion",
+    5,
+    "Compress a FashionMNIST network.",
+    "The part 512 to 10 is replaced by decouplings and by other methods.",
 )
 
 
-def _student_command(case: str, what: str) -> None:
+def _student_command(case: str, short: str, what: str) -> None:
     """Add the command of one network among others of the same size."""
 
-    @reproduce.command(name=case, help=f"{what}\n\nFinished runs are kept in {case}-runs.jsonl, the network beside it.")
+    @reproduce.command(
+        name=case,
+        short_help=short,
+        help=f"{short} {what}\n\nFinished runs are kept in {case}-runs.jsonl, the network beside it.",
+    )
     @runs_option(5, "Draws of inputs.")
     @_steps_option()
     @_inputs_option()
@@ -391,11 +405,17 @@ def _student_command(case: str, what: str) -> None:
         _students(case, runs, steps, inputs, only, quick, asked)
 
 
-_student_command("cnn", "The head of a convolutional network for FashionMNIST, 400 to 10, at 8 % of its parameters.")
-_student_command("tabular", "A regression with ten inputs, 10 to 1, at 5 % of its parameters.")
+_student_command(
+    "cnn",
+    "Compress the head of a convolutional network.",
+    "The head of LeNet-5 on FashionMNIST, 400 to 10, keeps 8 % of its parameters.",
+)
+_student_command(
+    "tabular", "Compress a regression network.", "The part from ten inputs to one output keeps 5 % of its parameters."
+)
 
 
-@reproduce.command()
+@reproduce.command(short_help="Compress the MLPs of a vision transformer.")
 @runs_option(5, "Draws of inputs.")
 @_steps_option()
 @_only_option()
@@ -418,7 +438,7 @@ def vit(runs: int, steps: int | None, only: tuple[str, ...], quick: bool, **aske
     Experiment("vit", **asked).carry_out(run, write_vit, vit_markdown)
 
 
-@reproduce.command()
+@reproduce.command(short_help="Whether Jacobians pay off as starts for networks.")
 @runs_option(5, "Draws of inputs.")
 @click.option("--quick", is_flag=True, help="One run with 200 inputs, trained little, within two minutes.")
 @experiment_options("starts")

@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     type=click.FloatRange(min=0, min_open=True),
     default=120,
     show_default=True,
-    help="Take the best so far after about so long, or at Ctrl-C.",
+    help="Stop after about this many seconds with the best model so far, as Ctrl-C does.",
 )
 @model_option
 @click.option(

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from .._support._shown import counted
+
 if TYPE_CHECKING:
     from ..model._decoupling import Decoupling
 
@@ -26,7 +28,6 @@ def show(model: str, as_json: bool) -> None:
 
     import decoupling as dc
 
-    from .._support._shown import counted
     from ..model._names import label
     from ._screen import print_json, print_table, say
 

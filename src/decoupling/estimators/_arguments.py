@@ -50,7 +50,7 @@ def as_targets(y: ndarray) -> ndarray:
         raise InputError(f"`y` must hold real numbers. Got entries of type {y.dtype}.")
     long = y.dtype.kind == "f" and y.dtype.itemsize > np.dtype(np.float64).itemsize
     if long and np.any(np.abs(y) > np.finfo(np.float64).max):
-        raise InputError("`y` must hold numbers that a float of 64 bits holds. Got larger ones.")
+        raise InputError("`y` must hold numbers that fit into a 64-bit float. Got larger ones.")
     return y
 
 

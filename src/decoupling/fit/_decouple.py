@@ -143,7 +143,7 @@ def _check_word(shapes: Any, basis: Any) -> None:
     """Raise unless it is one word that functions of the basis can follow, before ranks are looked for."""
     if not isinstance(shapes, str):
         raise InputError(
-            f'`shapes` must be one word with ranks="auto", where nobody knows how many functions there will be. Got '
+            f'`shapes` must be one word with ranks="auto", since the number of functions is not known yet. Got '
             f"{shapes!r}: choose ranks with dc.select, then decouple with them."
         )
     layer_shapes(shapes, layer_bases(1, 1 if isinstance(basis, type) else None, basis))

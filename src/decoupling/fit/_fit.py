@@ -154,7 +154,7 @@ def _solved(solve: Callable[..., Solution], limit: TimeLimit, **options: Any) ->
     except KeyboardInterrupt:
         if not limit.is_over:
             raise
-        raise SolverError("`max_seconds` was over before there was a first answer: raise it.") from None
+        raise SolverError("`max_seconds` passed before a first model was found: raise it.") from None
     if solution.status is not Status.INTERRUPTED or not limit.is_over:
         return solution
     notes = tuple(OUT_OF_TIME if note == INTERRUPTED else note for note in solution.notes)

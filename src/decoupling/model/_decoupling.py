@@ -58,7 +58,7 @@ class Decoupling(ReadOnlyArrays):
     >>> model([[1.0, 1.0]])
     array([[ 9., -9.]])
     >>> model
-    Decoupling(L=1, 2-1-2, degrees (2,), 7 parameters)
+    Decoupling(L=1, 2-1-2, degree 2, 7 parameters)
     """
 
     W: tuple[Float[ndarray, "_ _"], ...]
@@ -109,14 +109,17 @@ class Decoupling(ReadOnlyArrays):
 
     @property
     def n_layers(self) -> int:
+        """The number L of layers of functions."""
         return len(self.g)
 
     @property
     def n_inputs(self) -> int:
+        """The number m of inputs."""
         return int(self.W[0].shape[1])
 
     @property
     def n_outputs(self) -> int:
+        """The number n of outputs."""
         return int(self.W[-1].shape[0])
 
     @property
@@ -607,8 +610,11 @@ class Decoupling(ReadOnlyArrays):
         return load_model(path, bases)
 
     def __repr__(self) -> str:
-        dims = "-".join(str(d) for d in (self.n_inputs, *self.ranks, self.n_outputs))
-        return f"Decoupling(L={self.n_layers}, {dims}, degrees {self.degrees}, {self.n_parameters} parameters)"
+        dims, degrees = (
+            "-".join(map(str, numbers)) for numbers in ((self.n_inputs, *self.ranks, self.n_outputs), self.degrees)
+        )
+        word = "degree" if self.n_layers == 1 else "degrees"
+        return f"Decoupling(L={self.n_layers}, {dims}, {word} {degrees}, {self.n_parameters} parameters)"
 
     def _repr_html_(self) -> str:
         from ..write._notebook import decoupling_html

@@ -99,10 +99,12 @@ class Functions(ReadOnlyArrays):
 
     @property
     def basis(self) -> AbstractBasis | tuple[AbstractBasis, ...]:
+        """The basis of all functions, or one for each where they differ."""
         return self.layer.shared or self.layer.bases
 
     @property
     def constants(self) -> Float[ndarray, " r"]:
+        """The constants of the functions."""
         return self.C[:, 0]
 
     @cached_property

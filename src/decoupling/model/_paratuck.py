@@ -66,6 +66,7 @@ class ParaTuck(ReadOnlyArrays):
 
     @property
     def n_layers(self) -> int:
+        """The number L of layers."""
         return len(self.G)
 
     @property
@@ -75,6 +76,7 @@ class ParaTuck(ReadOnlyArrays):
 
     @property
     def n_samples(self) -> int:
+        """The number S of samples, one per slice."""
         return int(self.G[0].shape[0])
 
     def to_tensor(self) -> Float[ndarray, "S n m"]:

@@ -227,7 +227,7 @@ def reach_of(part: nn.Module, x: Tensor, name: str, axis: Axis) -> AbstractReach
             f"`{name}` must return one vector per sample, or treat every token or pixel alike. It turns "
             f"{tuple(x.shape)} into {tuple(y.shape)}, and neither one token nor a window of pixels decides about an "
             "output: name a part without attention, pooling or statistics of the whole sample. Convolutions in three "
-            "dimensions are not known."
+            "dimensions are not supported."
         )
     return Whole(tuple(x.shape[1:]))
 

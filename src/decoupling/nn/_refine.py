@@ -216,8 +216,8 @@ def _better(
         return layer
     if not after <= 2.0 * before:
         warnings.warn(
-            f"Refining went astray, from a distance of {before:.3g} to {after:.3g}. The model is kept as it was: try a "
-            "smaller `rate`.",
+            f"Refining made the model worse, from a distance of {before:.3g} to {after:.3g}. The model is kept as it "
+            "was: try a smaller `rate`.",
             DecouplingWarning,
             stacklevel=3,
         )

@@ -271,6 +271,7 @@ def environment() -> Environment:
     pages.filters |= {
         "sig": _significant,
         "percent": _words.percent,
+        "distance": _words.distance,
         "many": _many,
         "ticks": _ticks,
         "r_squared": _words.r_squared,

@@ -17,12 +17,13 @@ from ..write._curves import Curve
 from ._frame import Frame
 
 _ROUNDING = 1e-20  # of the largest objective
+_ALIKE = 0.01  # relative difference
 _LONGEST_HISTORY = 400
 
 
 @dataclass(frozen=True)
 class Level:
-    """Starts that reached the same objective to two digits."""
+    """Starts that reached the same objective, up to `_ALIKE`."""
 
     objective: float
     rounding: bool
@@ -49,13 +50,16 @@ def starts_by_lam(rows: Sequence[StartRow]) -> list[Starts]:
         good = sorted((row for row in here if math.isfinite(row.objective)), key=lambda row: row.objective)
         lost = [row for row in here if not math.isfinite(row.objective)]
         largest = max((row.objective for row in good), default=1.0)
-        groups: dict[str, list[StartRow]] = {}
+        floor = _ROUNDING * max(largest, 1.0)
+        groups: list[list[StartRow]] = []
         for row in good:
-            key = "0" if row.objective <= _ROUNDING * max(largest, 1.0) else f"{row.objective:.1e}"
-            groups.setdefault(key, []).append(row)
+            if groups and row.objective <= max(floor, (1.0 + _ALIKE) * groups[-1][0].objective):
+                groups[-1].append(row)
+            else:
+                groups.append([row])
         levels = (
-            Level(group[0].objective, key == "0", len(group), group[0], _endings(group))
-            for key, group in groups.items()
+            Level(group[0].objective, group[0].objective <= floor, len(group), group[0], _endings(group))
+            for group in groups
         )
         found.append(Starts(lam, tuple(levels), len(here), _endings(lost)))
     return found

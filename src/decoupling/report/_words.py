@@ -224,6 +224,11 @@ def percent(value: float | None) -> str:
     return f"{written_number(value, 3)} %" if np.isfinite(value) else "no finite number"
 
 
+def distance(value: float) -> str:
+    """How far a named curve is from a function, in percent of the spread of that."""
+    return "exactly" if value < _ROUNDING else f"off by {percent(value)} of its spread"
+
+
 def kind_of_functions(functions: Functions) -> str:
     """What the functions of a layer are made of."""
     basis = functions.layer.shared
@@ -269,12 +274,12 @@ def apart_in_words(result: Result) -> str:
 
 
 def shape_in_words(curve: Curve) -> str:
-    """What a curve does from left to right; moves of less than a thirtieth of its height do not count."""
+    """What a curve does from left to right; moves of less than a twelfth of its height are small."""
     u, v = curve.u, curve.values
     height = float(np.ptp(v))
     if height <= 1e-9 * float(np.max(np.abs(v))):
         return "is constant"
-    moves = _moves(v, 0.03 * height)
+    moves = _moves(v, height / 12.0)
     if np.max(np.abs(np.polynomial.Polynomial.fit(u, v, 1)(u) - v)) < 0.03 * height:
         return f"is nearly a straight line and {moves[0]}"
     if len(moves) == 1:

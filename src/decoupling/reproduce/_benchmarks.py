@@ -206,7 +206,8 @@ def benchmarks_markdown(found: Benchmarks) -> str:
             shown = spread_in_words(errors[:, i], case.about.unit, 3)
             mark = "✓" if median <= target else "✗"
             first, last = (f"{name} ({case.candidate.words})", about) if i == 0 else ("", " | | | |")
-            lines.append(f"| {first} | {test.name} | **{shown}** {mark} | {target:g} |{last}")
+            record = test.name.removeprefix(f"{name.split(',')[0]}, ")
+            lines.append(f"| {first} | {record} | {shown}\N{NO-BREAK SPACE}{mark} | {target:g} |{last}")
     return "\n".join(lines)
 
 
@@ -214,7 +215,8 @@ def spread_in_words(errors: Float[ndarray, " runs"], unit: str, digits: int) -> 
     """Median (best to worst), with a word for runs that diverged."""
     numbers = (float(np.median(errors)), float(errors.min()), float(errors.max()))
     median, best, worst = (f"{x:.{digits}g}" if math.isfinite(x) else "diverged" for x in numbers)
-    return f"{median} ({best} to {worst}) {unit}"
+    span = f"({best} to {worst}) {unit}".replace(" ", "\N{NO-BREAK SPACE}")
+    return f"**{median}** {span}"
 
 
 def write_benchmarks(found: Benchmarks, directory: Path) -> None:

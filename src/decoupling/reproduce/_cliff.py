@@ -110,8 +110,8 @@ def cliff_markdown(cliff: Cliff) -> str:
     """Share recovered and median time, ranks down and layers across."""
     ranks, layers = (sorted({getattr(run, name) for run in cliff.runs}) for name in ("rank", "n_layers"))
     lines = [
-        f"Recovered: every e_i ≤ {RECOVERED:g} % on {N_FRESH} fresh points; median time of the processor, one thread. "
-        f"Seed {cliff.seed}, {cliff.max_seconds:g} s of the processor at most for the search of one data set.",
+        f"Recovered: every e_i ≤ {RECOVERED:g} % on {N_FRESH} fresh points; median processor time, one thread. "
+        f"Seed {cliff.seed}, at most {cliff.max_seconds:g} s of processor time for the search of one data set.",
         "",
         "| rank | " + " | ".join(f"{L} layer{'s' * (L > 1)}" for L in layers) + " |",
         "|---|" + "---|" * len(layers),
@@ -142,9 +142,11 @@ def cliff_figure(cliff: Cliff) -> Figure:
         axes.imshow(share, cmap="Blues", vmin=0.0, vmax=1.3, aspect="auto", origin="lower")
         for i, row in enumerate(cells):
             for j, (good, n, seconds) in enumerate(row):
-                axes.text(j, i, _words(good, n, seconds, "\n"), ha="center", va="center", fontsize=8)
+                ink = "white" if share[i, j] > 0.6 else "black"
+                axes.text(j, i, _words(good, n, seconds, "\n"), ha="center", va="center", fontsize=8, color=ink)
         axes.set_xticks(range(len(ranks)), [str(r) for r in ranks])
         axes.set_yticks(range(len(layers)), [str(L) for L in layers])
+        axes.grid(visible=False)
         axes.set_xlabel("rank of every layer")
         axes.set_ylabel("layers")
         axes.set_title("Systems recovered, and median time", fontsize=10)

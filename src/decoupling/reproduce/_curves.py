@@ -290,6 +290,7 @@ def _picture(table: CurvesTable) -> Figure:
                     ax.text(j, i, str(count), ha="center", va="center", fontsize=8)
         ax.set_xticks(range(len(given)), given, rotation=40, ha="right")
         ax.set_yticks(range(len(true)), true)
-        ax.set_xlabel("called")
-        ax.set_ylabel("is")
+        ax.grid(visible=False)
+        ax.set_xlabel("name given")
+        ax.set_ylabel("true name")
     return figure

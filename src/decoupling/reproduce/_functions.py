@@ -284,30 +284,38 @@ def _evaluated(curve: Curve, W: list[ndarray], X: ndarray) -> tuple[ndarray, nda
 
 
 def functions_markdown(table: FunctionsTable) -> str:
-    """Median errors in percent, the worst in brackets, and what a case tells besides."""
-    names = list(METHODS)
-    lines = ["| case | curve | " + " | ".join(names) + " | target |", "|---|---|---|" + "---|" * len(names)]
-    for name, curve in table.rows():
+    """A table for each case: median errors in percent, the worst in brackets, and what the case tells besides."""
+    return "\n\n".join(_table(table, name) for name in dict.fromkeys(name for name, _ in table.rows()))
+
+
+def _table(table: FunctionsTable, name: str) -> str:
+    methods = [method for method in METHODS if any((run.case, run.method) == (name, method) for run in table.runs)]
+    title = f"**{name[:1].upper()}{name[1:]}**"
+    lines = [title, "", "| curve | " + " | ".join(methods) + " | target |", "|---|---|" + "---|" * len(methods)]
+    for curve in (curve for case, curve in table.rows() if case == name):
         case = _case(name, curve)
-        cells = [_cell(table.of(name, curve, method), case.tells) for method in names]
+        cells = [_cell(table.of(name, curve, method), case.tells) for method in methods]
         target = case.targets[case.curves.index(curve)]
         escaped = curve.replace("|", "\\|")  # or it would end the cell
-        lines.append(f"| {name} | {escaped} | " + " | ".join(cells) + f" | {target} |")
-    seconds = []
-    for method in names:
-        spent = [run.seconds for run in table.runs if run.method == method]
-        seconds.append(f"{np.median(spent):.1f} s" if spent else "")
-    return "\n".join([*lines, "| median processor time of a fit | | " + " | ".join(seconds) + " | |"])
+        lines.append(f"| {escaped} | " + " | ".join(cells) + f" | {target} |")
+    spent = ([run.seconds for run in table.runs if (run.case, run.method) == (name, method)] for method in methods)
+    seconds = " | ".join(f"{np.median(some):.1f} s" for some in spent)
+    return "\n".join([*lines, f"| *median time of a fit* | {seconds} | |"])
 
 
 def _cell(runs: list[FunctionsRun], tells: str) -> str:
     if not runs:
         return ""
     errors = [run.error for run in runs]
-    text = f"{np.median(errors):.3g} ({np.max(errors):.2g})"
+    text = f"{_plain(float(np.median(errors)), 3)} ({_plain(float(np.max(errors)), 2)})"
     if tells == "wrong slopes":
         return f"{text}; {100 * np.median([run.wrong_slopes or 0.0 for run in runs]):.2g} % wrong"
     return f"{text}; {np.median([run.inside for run in runs]):.2g} inside" if tells == "errors inside" else text
+
+
+def _plain(error: float, digits: int) -> str:
+    """With so many digits, and without a power of ten where there are only hundreds or thousands."""
+    return f"{error:.0f}" if 100.0 <= error < 1e4 else f"{error:.{digits}g}"
 
 
 def write_functions(table: FunctionsTable, directory: Path) -> None:

@@ -30,6 +30,7 @@ from torch import Tensor, nn
 
 from .. import __version__
 from .._support._errors import SolverError
+from .._support._shown import counted
 from ..bases import Monomial
 from ..fit._decouple import decouple
 from ..model._decoupling import Decoupling
@@ -418,8 +419,8 @@ def write_networks(table: NetworkTable, directory: Path) -> None:
 def networks_figure(table: NetworkTable) -> Figure:
     """Box plots of the accuracies, one panel per size; the red line is the network, arrows name medians far below."""
     with house_style():
-        figure = new_figure(4.2 * len(table.sizes), 5.2)
-        axes = figure.subplots(1, len(table.sizes), sharey=True, squeeze=False)[0]
+        figure = new_figure(9.0, 2.6 * len(table.sizes) + 1.8)
+        axes = figure.subplots(len(table.sizes), 1, sharex=True, sharey=True, squeeze=False)[:, 0]
         low = table.accuracy - _SHOWN
         for ax, i in zip(axes, table.sizes, strict=True):
             for k, method in enumerate(METHODS):
@@ -432,13 +433,14 @@ def networks_figure(table: NetworkTable) -> Figure:
                         k, low + 0.05 * _SHOWN, f"↓ {median:.1f}", rotation=90, ha="center", va="bottom", fontsize=7
                     )
             ax.axhline(table.accuracy, color="#C00000", linestyle=(0, (2, 2)), linewidth=1.1)
-            ax.set_xticks(range(len(METHODS)), METHODS, rotation=90, fontsize=7)
-            ax.set_title(f"SP ≈ {table.savings('TS-PROJ-1', i):.1f} %", fontsize=9)
+            ax.set_title(f"saves {table.savings('TS-PROJ-1', i):.1f} % of the parameters with one layer", fontsize=9)
             ax.grid(visible=False, axis="x")
+            ax.set_ylabel("accuracy (%)")
+        axes[-1].set_xticks(range(len(METHODS)), METHODS, rotation=90, fontsize=8)
         axes[0].set_ylim(low, table.accuracy + 1.5)
-        axes[0].set_ylabel("accuracy on the test images (%)")
         figure.suptitle(
-            f"{table.case}, {table.n_runs} runs: as printed, with one thing changed, ours, others of the same size",
+            f"Accuracy on the test images, {counted(table.n_runs, 'run')}: the paper's methods as printed (blue) and "
+            "with one change (orange),\nours (green), others of the same size (pink); red line: the network",
             fontsize=10,
         )
     return figure

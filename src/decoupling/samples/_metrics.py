@@ -18,17 +18,17 @@ _NO_SPREAD = 1e-13  # of the size of a column: it is constant
 
 
 def error_jacobian(J: object, J_hat: object) -> float:
-    """||J - J_hat||^2 / ||J||^2; where J is 0, the mean square of J_hat."""
+    """The relative squared error ||J - J_hat||^2 / ||J||^2; where J is 0, the mean square of J_hat."""
     return _relative_square(*_pair("J", J, J_hat, ("S", "n", "m")))
 
 
 def error_values(F: object, F_hat: object) -> float:
-    """||F - F_hat||^2 / ||F||^2; where F is 0, the mean square of F_hat."""
+    """The relative squared error ||F - F_hat||^2 / ||F||^2; where F is 0, the mean square of F_hat."""
     return _relative_square(*_pair("F", F, F_hat, ("S", "n")))
 
 
 def relative_rmse(F: object, F_hat: object) -> Float[ndarray, " n"]:
-    """e_i in percent: 100 sqrt(sum (f_i - f_hat_i)^2 / sum (f_i - mean f_i)^2), one per output.
+    """The error e_i of every output in percent: 100 sqrt(sum (f_i - f_hat_i)^2 / sum (f_i - mean f_i)^2).
 
     An output that is constant over the samples has no spread to compare with: it is compared with its size, and with 1
     where it is 0.

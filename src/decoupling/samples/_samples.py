@@ -139,22 +139,27 @@ class Samples:
 
     @property
     def has_values(self) -> bool:
+        """Whether there are values."""
         return self.data.has_values
 
     @property
     def has_jacobians(self) -> bool:
+        """Whether there are Jacobians."""
         return self.data.has_jacobians
 
     @property
     def n_samples(self) -> int:
+        """The number S of samples."""
         return self.data.shape[0]
 
     @property
     def n_inputs(self) -> int:
+        """The number m of inputs."""
         return self.data.shape[2]
 
     @property
     def n_outputs(self) -> int:
+        """The number n of outputs."""
         return self.data.shape[1]
 
     @property

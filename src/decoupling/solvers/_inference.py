@@ -54,6 +54,7 @@ class Identifiability:
 
     @property
     def locally_unique(self) -> bool:
+        """Whether the data determine all parameters that scalings leave free."""
         return self.rank >= self.n_parameters - self.n_ambiguities
 
     def __str__(self) -> str:

@@ -87,11 +87,13 @@ def _solve_large(
             enough = stopped = True
         if enough:
             break
-        notes.append(f"A pilot of {len(pilot)} samples was too small: its model left far more of all {len(samples)}.")
+        notes.append(
+            f"A pilot of {len(pilot)} samples was too small: its model fits all {len(samples)} samples far worse."
+        )
         size = grown
         search = solver.started_at(found.decoupling) or solver
     if stopped:
-        note = f"Only a pilot of {len(pilot)} samples was looked at."
+        note = f"Only a pilot of {len(pilot)} samples was used."
         return dataclasses.replace(found, status=Status.INTERRUPTED, notes=(*found.notes, note))
     solution = solver.over_all(whole, problem, found, progress)
     return dataclasses.replace(solution, notes=(*notes, *solution.notes))

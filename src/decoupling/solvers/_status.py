@@ -22,10 +22,9 @@ class Status(Enum):
         "Raise `max_steps` (for VarPro also `polish_steps`) to go on."
     )
     OUT_OF_TIME = (
-        "`max_seconds` was reached before the search was over; the best that was found until then is returned. Raise "
-        "it to go on."
+        "`max_seconds` was reached before the search was over; the best found so far is returned. Raise it to go on."
     )
-    INTERRUPTED = "The search was stopped by Ctrl-C; the best that was found until then is returned."
+    INTERRUPTED = "The search was stopped by Ctrl-C; the best found so far is returned."
     NONFINITE = "A factor became NaN or infinite, and this start was given up."
 
 

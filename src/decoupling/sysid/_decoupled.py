@@ -73,6 +73,7 @@ class DecoupledNARX(AbstractNARX):
 
     @property
     def n_parameters(self) -> int:
+        """Numbers that training determines."""
         return self.decoupling.n_parameters
 
     def __call__(self, X: object) -> Float[ndarray, "S n"]:

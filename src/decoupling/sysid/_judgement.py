@@ -18,7 +18,7 @@ _LEVEL = 0.99
 
 
 def percent_fit(y: object, y_hat: object) -> Float[ndarray, " outputs"]:
-    """100 (1 - ||y - y_hat|| / ||y - mean y||) per output, as MATLAB's `compare` has it; 100 is perfect.
+    """The fit 100 (1 - ||y - y_hat|| / ||y - mean y||) of every output, as in MATLAB's `compare`; 100 is perfect.
 
     >>> import decoupling as dc, numpy as np
     >>> dc.sysid.percent_fit(np.array([0.0, 1.0, 2.0]), np.array([0.0, 1.0, 2.0]))

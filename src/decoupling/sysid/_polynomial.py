@@ -41,7 +41,7 @@ _SAMPLES, _STARTS = 200, 64  # of a decoupling where the user names none
 
 
 class PolynomialNARX(AbstractNARX):
-    """y(t) = polynomial of u(t), ..., u(t - n_u), y(t - 1), ..., y(t - n_y), with all monomials and the constant.
+    """A NARX model y(t) = p(u(t), ..., u(t - n_u), y(t - 1), ..., y(t - n_y)), p a polynomial with all monomials.
 
     Parameters
     ----------

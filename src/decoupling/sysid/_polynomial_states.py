@@ -33,7 +33,9 @@ _SAMPLES = 300
 
 @dataclass(frozen=True, eq=False)
 class PolynomialStateSpace:
-    """x+ = A x + B u + E m(x, u), y = C x + D u + c_y + F m(x, u): all monomials m of degree 2 up to `degree`.
+    """A state-space model with all monomials of states and inputs, of degree 2 up to `degree` (PNLSS).
+
+    x+ = A x + B u + E m(x, u), y = C x + D u + c_y + F m(x, u), with the monomials m.
 
     Parameters
     ----------

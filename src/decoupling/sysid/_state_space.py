@@ -55,7 +55,9 @@ if TYPE_CHECKING:
 
 
 class DecoupledStateSpace:
-    """x+ = A x + B u + W_x g(V x + V_u u), y = C x + D u + c_y + W_y g(...), fitted to the free run.
+    """A state-space model of linear dynamics plus a decoupling, fitted to the free run.
+
+    x+ = A x + B u + W_x g(V x + V_u u), y = C x + D u + c_y + W_y g(V x + V_u u).
 
     Parameters
     ----------

@@ -54,6 +54,7 @@ class Suggestion:
 
     @property
     def chosen(self) -> SuggestedRow:
+        """The size that is suggested."""
         return next(row for row in self.rows if row.chosen)
 
     def plot(self, *, dark: bool = False) -> Figure:
@@ -65,7 +66,7 @@ class Suggestion:
             ax = figure.subplots()
             for k, count in enumerate(sorted({row.n_functions for row in self.rows})):
                 some = [row for row in self.rows if row.n_functions == count and math.isfinite(row.validation)]
-                label = f"{count} functions" if count else "linear"
+                label = counted(count, "function") if count else "linear"
                 n, errors = [row.n_states for row in some], [100.0 * row.validation for row in some]
                 ax.plot(n, errors, "o-", color=look.colours[k % len(look.colours)], label=label)
             ax.plot(

@@ -88,5 +88,5 @@ def _told(path: Path, arrays: Path, rule: str) -> dict[str, Any]:
     try:
         told: dict[str, Any] = json.loads(done.stdout)
     except ValueError as error:
-        raise SampleFileError(f"{rule}. It is damaged: the process that read it has died of it.") from error
+        raise SampleFileError(f"{rule}. It is damaged: reading it crashed the process that tried.") from error
     return told
