@@ -17,10 +17,12 @@ import numpy as np
 from .._support._clock import now
 from .._support._time_limit import OUT_OF_TIME, deadline_after
 from .._support._warnings import silenced
+from ..model._resize import resized
 from ..samples._samples import Samples
 from ..solvers import AbstractSolver
 from ..solvers._free_parameters import n_free
 from ..solvers._left_out import left_out
+from ..solvers._search import GIVEN
 from ._candidate import in_words
 from ._fit import fit
 from ._layer_bases import layer_bases
@@ -70,13 +72,17 @@ def quick_decouple(
     known = degrees if isinstance(basis, type) else None
     first = known or (_DEGREE if isinstance(basis, type) else None)
     tried: list[_Tried] = []
+    draws = np.random.default_rng(rng)
 
-    def attempt(rank: int, degree: int | None) -> float:
+    def attempt(rank: int, degree: int | None, near: Result | None = None) -> float:
         layers = layer_bases(rank, degree, basis)
         free = n_free(samples.n_inputs, layers, samples.n_outputs, values=samples.has_values, linear=linear)
         left = deadline - now()
         if tried and (_PER_PARAMETER * free > samples.n_numbers or left <= 0.0):
             return np.inf
+        count, method = _STARTS if n_starts is None else n_starts, solver
+        if near is not None and (started := solver.started_at(resized(near.decoupling, layers, samples.X, draws))):
+            count, method = max(count // 2, 1), started  # a model that is nearly right is worth many random starts
         with silenced() if tried else nullcontext():  # what is to be said of the samples is said once
             result = fit(
                 samples,
@@ -84,23 +90,27 @@ def quick_decouple(
                 degree,
                 basis=basis,
                 linear=linear,
-                solver=solver,
+                solver=method,
                 as_given=False,
-                n_starts=_STARTS if n_starts is None else n_starts,
+                n_starts=count,
                 validation=None,
                 rng=rng,
                 progress=progress,
                 max_seconds=None if max_seconds is None else max(left, _LEAST_SECONDS),
             )
         fitted, rise = _error_and_rise(result, Measure.of(samples))
-        tried.append(_Tried(rank, degree, result, fitted * rise, fitted * rise**_TOO_LITTLE))
+        by = f"the fit of degree {first}" if near is not None and result.found_by == GIVEN else result.found_by
+        as_asked = dataclasses.replace(result, solver=solver, found_by=by)
+        tried.append(_Tried(rank, degree, as_asked, fitted * rise, fitted * rise**_TOO_LITTLE))
         return tried[-1].judged
 
     best, rank = attempt(1, first), 1
     while rank < _MOST and best > _ROUNDING and attempt(rank + 1, first) < _PAYS * best:
         rank, best = rank + 1, tried[-1].judged
-    if known is None and first is not None and best > _ROUNDING and attempt(rank, _HIGHER) >= _PAYS * best:
-        attempt(rank, _LOWER)
+    if known is None and first is not None and best > _ROUNDING:
+        near = next(one.result for one in tried if one.rank == rank)
+        if attempt(rank, _HIGHER, near) >= _PAYS * best:
+            attempt(rank, _LOWER, near)
     best_one = _smallest(tried)
     result = best_one.result
     shape = f"Ranks {best_one.rank} with degrees {in_words(result.decoupling.degrees)}"
