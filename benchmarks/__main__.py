@@ -12,6 +12,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from . import (
+    auto,
     batch,
     finiteness,
     free_run,
@@ -26,7 +27,7 @@ from . import (
     slowdown,
 )
 
-MODULES = (large, batch, functions, growth, finiteness, free_run, network, layers, many_samples, scale, slowdown)
+MODULES = (large, batch, functions, growth, finiteness, free_run, network, layers, many_samples, scale, slowdown, auto)
 
 
 def main() -> None:

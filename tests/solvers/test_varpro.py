@@ -384,3 +384,14 @@ def test_a_warm_start_must_speak_the_same_basis():
 
 def test_the_solver_is_a_value():
     assert hash(dc.VarPro()) == hash(dc.VarPro()) and dc.VarPro() == dc.VarPro()
+
+
+def test_few_starts_for_noisy_values_settle_soon_and_as_low():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 3))
+    samples = dc.Samples(X, F=(X[:, 0] + X[:, 1]) ** 2 + 0.3 * rng.normal(size=200))
+    few, more = (dc.decouple(samples, 1, 3, n_starts=n, rng=0, progress=False) for n in (8, 32))
+    polished = [row for row in few.starts if np.isfinite(row.objective)]
+    assert {row.status for row in polished} == {few.status} == {dc.Status.CONVERGED}
+    assert max(row.steps for row in few.starts) <= 15 < max(row.steps for row in more.starts)
+    assert_allclose(few.relative_rmse(), more.relative_rmse(), rtol=1e-3)

@@ -74,7 +74,7 @@ class DecouplingRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     solver
         The method; by default `dc.VarPro(ridge=ridge)`.
     n_starts
-        Number of random starts; by default 32, or what a solver of your own does; with ranks="auto" 8 for each shape.
+        Number of random starts; by default 32, or what a solver of your own does; with ranks="auto" 8 for each rank.
     ridge
         Penalty on the squared size of all weights and coefficients, for the default solver only. With "auto" it follows
         the noise, in about twice the time of a number such as 1e-6, which is next to none and is taken where there are

@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 from contextlib import nullcontext
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,11 +17,13 @@ import numpy as np
 from .._support._clock import now
 from .._support._time_limit import OUT_OF_TIME, deadline_after
 from .._support._warnings import silenced
+from ..model._resize import resized
 from ..samples._repeats import n_distinct_numbers
 from ..samples._samples import Samples
 from ..solvers import AbstractSolver
 from ..solvers._free_parameters import n_free
 from ..solvers._left_out import left_out
+from ..solvers._search import GIVEN
 from ..solvers._status import when_late
 from ._candidate import in_words
 from ._fit import fit
@@ -32,10 +35,26 @@ _MOST = 4  # functions
 _DEGREE, _HIGHER, _LOWER = 3, 5, 2  # of all ranks; of the best one, and if that does not pay, a lower one
 _STARTS = 8  # of each shape
 _PAYS = 0.98  # times the error on left-out samples: a larger shape must get below
+_TOO_LITTLE = 1.4  # the power to which the rise of the error on left-out samples counts: leverages see too little of it
 _ROUNDING = 1e-9
 _MOST_NUMBERS = 10_000_000  # of the matrix of derivatives
 _LEAST_SECONDS = 1e-3  # of a fit
 _PER_PARAMETER = 1.5  # numbers, at least
+
+
+@dataclass(frozen=True)
+class _Tried:
+    """A shape that was fitted.
+
+    `error` is the relative one on left-out samples, from leverages. Of several shapes, the one with the lowest has
+    often followed the noise by chance, so they are compared by `judged`, in which the rise of the error counts more.
+    """
+
+    rank: int
+    degree: int | None
+    result: Result
+    error: float
+    judged: float
 
 
 def quick_decouple(
@@ -54,15 +73,19 @@ def quick_decouple(
     deadline = deadline_after(max_seconds)
     known = degrees if isinstance(basis, type) else None
     first = known or (_DEGREE if isinstance(basis, type) else None)
-    tried: list[tuple[float, int, int | None, Result]] = []
+    tried: list[_Tried] = []
+    draws = np.random.default_rng(rng)
     n_numbers = n_distinct_numbers(samples)
 
-    def attempt(rank: int, degree: int | None) -> float:
+    def attempt(rank: int, degree: int | None, near: Result | None = None) -> float:
         layers = layer_bases(rank, degree, basis)
         free = n_free(samples.n_inputs, layers, samples.n_outputs, values=samples.has_values, linear=linear)
         left = deadline - now()
         if tried and (_PER_PARAMETER * free > n_numbers or left <= 0.0):
             return np.inf
+        count, method = _STARTS if n_starts is None else n_starts, solver
+        if near is not None and (started := solver.started_at(resized(near.decoupling, layers, samples.X, draws))):
+            count, method = max(count // 2, 1), started  # a model that is nearly right is worth many random starts
         with silenced() if tried else nullcontext():  # what is to be said of the samples is said once
             result = fit(
                 samples,
@@ -70,43 +93,54 @@ def quick_decouple(
                 degree,
                 basis=basis,
                 linear=linear,
-                solver=solver,
+                solver=method,
                 as_given=False,
-                n_starts=_STARTS if n_starts is None else n_starts,
+                n_starts=count,
                 validation=None,
                 rng=rng,
                 progress=progress,
                 max_seconds=None if max_seconds is None else max(left, _LEAST_SECONDS),
             )
-        error = _error(result, Measure.of(samples))
-        tried.append((error, rank, degree, result))
-        return error
+        fitted, rise = _error_and_rise(result, Measure.of(samples))
+        by = f"the fit of degree {first}" if near is not None and result.found_by == GIVEN else result.found_by
+        as_asked = dataclasses.replace(result, solver=solver, found_by=by)
+        tried.append(_Tried(rank, degree, as_asked, fitted * rise, fitted * rise**_TOO_LITTLE))
+        return tried[-1].judged
 
     best, rank = attempt(1, first), 1
     while rank < _MOST and best > _ROUNDING and attempt(rank + 1, first) < _PAYS * best:
-        rank, best = rank + 1, tried[-1][0]
-    if known is None and first is not None and best > _ROUNDING and attempt(rank, _HIGHER) >= _PAYS * best:
-        attempt(rank, _LOWER)
-    error, chosen, size, result = _smallest(tried)
-    shape = f"Ranks {chosen} with degrees {in_words(result.decoupling.degrees)}"
-    others = ", ".join(f"{r} with {d}: {100 * e:.2g} %" for e, r, d, _ in tried if (r, d) != (chosen, size) and d)
-    reason = f"{shape} predict left-out samples to {100 * error:.2g} %" + (f" ({others})." if others else ".")
+        rank, best = rank + 1, tried[-1].judged
+    if known is None and first is not None and best > _ROUNDING:
+        near = next(one.result for one in tried if one.rank == rank)
+        if attempt(rank, _HIGHER, near) >= _PAYS * best:
+            attempt(rank, _LOWER, near)
+    best_one = _smallest(tried)
+    result = best_one.result
+    shape = f"Ranks {best_one.rank} with degrees {in_words(result.decoupling.degrees)}"
+    others = ", ".join(
+        f"{one.rank} with {one.degree}: {100 * one.error:.2g} %" for one in tried if one is not best_one and one.degree
+    )
+    reason = f"{shape} predict left-out samples to {100 * best_one.error:.2g} %" + (f" ({others})." if others else ".")
+    if not np.isfinite(best_one.error):
+        reason = f"{shape}: there are too few samples to choose by those that are left out."
     if now() > deadline:
         return dataclasses.replace(result, status=when_late(result.status), notes=(reason, OUT_OF_TIME, *result.notes))
     return dataclasses.replace(result, notes=(reason, *result.notes))
 
 
-def _smallest(tried: list[tuple[float, int, int | None, Result]]) -> tuple[float, int, int | None, Result]:
+def _smallest(tried: list[_Tried]) -> _Tried:
     """The one with the fewest parameters of those that are nearly the best."""
-    allowed = max(min(row[0] for row in tried) / _PAYS, _ROUNDING)
-    return min((row for row in tried if row[0] <= allowed), key=lambda row: row[3].decoupling.n_parameters)
+    allowed = max(min(one.judged for one in tried) / _PAYS, _ROUNDING)
+    return min((one for one in tried if one.judged <= allowed), key=lambda one: one.result.decoupling.n_parameters)
 
 
-def _error(result: Result, measure: Measure) -> float:
-    """Relative, on left-out samples."""
+def _error_and_rise(result: Result, measure: Measure) -> tuple[float, float]:
+    """Relative, on the samples that were fitted, and how many times larger on left-out ones."""
     model, samples = result.decoupling, result.samples
     fitted = float(np.sqrt(np.mean(measure.squares(model, samples))))
     if samples.n_numbers * model.n_parameters > _MOST_NUMBERS:  # so many samples hardly feel one that is left out
-        return fitted / max(1.0 - model.n_parameters / samples.n_numbers, _ROUNDING)
+        return fitted, 1.0 / max(1.0 - model.n_parameters / samples.n_numbers, _ROUNDING)
     rise = left_out(model, samples, result.solver.fixed, result.ridge, smoothed=result.n_effective is not None).rise
-    return np.inf if np.any(np.isnan(rise)) else fitted * float(np.sqrt(np.mean(rise**2)))
+    if np.any(np.isnan(rise)):
+        return np.inf, 1.0  # nothing is known about left-out samples
+    return fitted, float(np.sqrt(np.mean(rise**2)))

@@ -17,7 +17,7 @@ from ._preconditioner import Preconditioner
 
 _FIRST_DAMPING, _GROWTH = 1e-2, 2.0
 _LEAST_DAMPING, _LARGEST_DAMPING = 1e-14, 1e10
-_SETTLED_AFTER = 15  # steps without a relative decrease of `settles_at`: a local minimum
+SETTLED_AFTER = 15  # steps without a relative decrease of `settles_at`: a local minimum
 _NO_CHANGE = 1e-13  # of the largest singular value
 _AT_REST = 1e-6  # of what is exact: who begins there is not moved
 _MAX_PRODUCTS = 12  # of the normal matrix with a vector, for one step: more of them are not worth their time
@@ -182,6 +182,7 @@ def descend(
     first_damping: float = _FIRST_DAMPING,
     first_growth: float = _GROWTH,
     settles_at: float = 1e-3,
+    settles_after: int = SETTLED_AFTER,
     to_rounding: bool = False,
     halve_at: tuple[int, ...] = (),
     observe: Callable[[Parameters, ndarray], bool] = goes_on,
@@ -189,11 +190,11 @@ def descend(
 ) -> Descent:
     """Minimise the cost of every start until one is exact, all have settled, or steps or time are used up.
 
-    A start has settled when it lost less than the share `settles_at` of its cost in fifteen steps. With `to_rounding`
-    an exact start goes on as long as it improves. `first_growth` is what the damping is multiplied with when a step is
-    rejected; the factor doubles with every further one. `halve_at` names steps after which the worse half of the starts
-    is dropped; `deadline` is a time of `now`. `observe` is shown the parameters and costs of all starts after every
-    step, and ends the descent by returning False.
+    A start has settled when it lost less than the share `settles_at` of its cost in `settles_after` steps. With
+    `to_rounding` an exact start goes on as long as it improves. `first_growth` is what the damping is multiplied with
+    when a step is rejected; the factor doubles with every further one. `halve_at` names steps after which the worse
+    half of the starts is dropped; `deadline` is a time of `now`. `observe` is shown the parameters and costs of all
+    starts after every step, and ends the descent by returning False.
     """
     with np.errstate(all="ignore"):  # a trial that overflows has a cost of infinity or NaN and is rejected
         cost, linear = linearise(theta)
@@ -235,8 +236,8 @@ def descend(
             if steps in halve_at and len(cost) > 1:
                 keep[np.argsort(cost, kind="stable")[(len(cost) + 1) // 2 :]] = False
             settled = np.zeros(len(cost), dtype=bool)
-            if len(past) > _SETTLED_AFTER:
-                settled = past[-1] > (1.0 - settles_at) * past[-1 - _SETTLED_AFTER]
+            if len(past) > settles_after:
+                settled = past[-1] > (1.0 - settles_at) * past[-1 - settles_after]
             if settled.all():
                 break
             if not keep.all():

@@ -23,7 +23,7 @@ from ..model._decoupling import Decoupling
 from ._abstract import History, ProgressCallback, Solution, StartRow
 from ._chain import Parameters
 from ._equations import Equations
-from ._levenberg import Descent, descend, goes_on
+from ._levenberg import SETTLED_AFTER, Descent, descend, goes_on
 from ._parameters import exists, parameters_of
 from ._residuals import Complete, Eliminated
 from ._sampled import Budget, Sampled
@@ -37,6 +37,7 @@ from ._work_size import starts_within
 GIVEN = "the given start"
 _HALVINGS = (10, 20, 40, 80)  # steps after which the worse half of a batch is dropped (docs/strategies.md)
 _OF_FEW, _EARLIER = 8, (5, 10, 20, 40)  # up to so many starts: who asks for few is in a hurry
+_SETTLED_SOON, _POLISHED_OF_FEW = 6, 2  # a hurried search settles after so many steps, and polishes so many starts
 _SMOOTHED = 2  # minima that are given the smoothing that the data ask for ...
 _COMPARED, _FEW_PHASES = 4, 3  # ... and those of a search with fewer functions, of which the best ones go on
 # A penalised cost tells early which starts are worth their steps; so there can be more of them.
@@ -116,6 +117,16 @@ class Search:
         self.interrupted = False
         self.table: list[StartRow] = []
         self.minima: list[Minimum] = []
+
+    @property
+    def hurried(self) -> bool:
+        """Whether few starts are asked for where noise is expected: one layer, one output, and a ridge or one to come.
+
+        With one output, elimination has the same minima as all parameters together, so there is little to polish.
+        """
+        plain = self.L == 1 and self.problem.samples.n_outputs == 1 and self.equations.penalty is None
+        noisy = self.options.ridge_follows or self.equations.complete.ridge > 0.0
+        return 1 < self.n_starts <= _OF_FEW and plain and noisy and self.eliminates and not self.options.of_pilot
 
     # Budget
 
@@ -219,8 +230,9 @@ class Search:
         if self.eliminates:
             halvings = _SOON if self.equations.penalty is not None else _EARLIER if size <= _OF_FEW else _HALVINGS
             inner = self.equations.core.enter(theta[: 2 * self.L - 1])
-            descent = self._descend(inner, stage, halvings if size > _POLISHED else ())
-            best = np.argsort(descent.cost, kind="stable")[:_POLISHED]
+            polished = _POLISHED_OF_FEW if self.hurried else _POLISHED
+            descent = self._descend(inner, stage, halvings if size > polished else ())
+            best = np.argsort(descent.cost, kind="stable")[:polished]
             best = best[np.isfinite(descent.cost[best])]
             whole = self.equations.with_last_layer([t[best] for t in descent.theta]) if best.size else []
             starts = descent.index[best]
@@ -228,7 +240,7 @@ class Search:
             descent = Descent(theta, np.zeros(size), np.arange(size), 0, np.zeros(size, dtype=bool))
             starts, whole = np.arange(size), theta if self.equations.small else self._with_better_last_layer(theta)
         self._tabulate(descent, size)
-        if self.eliminates and first == 0 and self.given is not None:
+        if self.eliminates and first == 0 and self.given is not None and not self.hurried:
             # A last layer with more functions than inputs is not what elimination would find again.
             self._polish([t[:1] for t in theta], descent, np.array([0]), first)
         if starts.size:
@@ -271,6 +283,10 @@ class Search:
 
     # Descents
 
+    @property
+    def _settles_after(self) -> int:
+        return _SETTLED_SOON if self.hurried else SETTLED_AFTER
+
     def _descend(self, inner: Parameters, stage: str, halvings: tuple[int, ...]) -> Descent:
         """Core coordinates, the last layer eliminated."""
         eliminated = self.equations.eliminated
@@ -280,6 +296,7 @@ class Search:
             inner,
             max_steps=self.options.max_steps,
             exact=self.equations.floor,
+            settles_after=self._settles_after,
             deadline=self.began + self.descend_for,
             halve_at=halvings,
             observe=self._undecided if self.options.of_pilot else goes_on,
@@ -297,13 +314,16 @@ class Search:
     def _polish(self, theta: Parameters, descent: Descent, starts: ndarray, first: int, name: str = "") -> None:
         """Free all parameters of the best starts and note where they end."""
         equations = self.equations
+        # Where a ridge will follow the noise, only the cost is asked for, and elimination has found that.
+        enough = self.hurried and self.options.ridge_follows and float(descent.cost.min()) > _NOISY
         polished = descend(
             equations.complete.linearise,
             equations.complete.moved,
             theta,
-            max_steps=self.options.polish_steps,
+            max_steps=0 if enough else self.options.polish_steps,
             exact=equations.floor,
             settles_at=_SETTLED,
+            settles_after=self._settles_after,
             to_rounding=True,
             deadline=self.began + self.polish_for,
             progress=self._report(name or f"polishing starts {first + 1} to {len(self.table)}", first),
@@ -318,7 +338,7 @@ class Search:
                 continue
             if exact[i]:
                 status = Status.EXACT
-            elif polished.settled[i]:
+            elif polished.settled[i] or (enough and descent.settled[descent.index == starts[i]].all()):
                 status = Status.CONVERGED
             elif any(exact):
                 status = Status.DROPPED

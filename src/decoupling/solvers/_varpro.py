@@ -315,13 +315,14 @@ class VarPro(AbstractWeightedSolver):
         cost = search.best.cost
         nothing = float(np.sum(search.equations.rows.Y**2))
         allowed = allowed_misfit(cost, n_numbers, n_parameters, nothing)
+        count = max(n_starts // 2, 2) if search.hurried else min(n_starts, self.batch_size)
         for ridge in ridges(cost, n_numbers):
             left = self.max_seconds - search.seconds
             if left <= 0.0:
                 note = "There was no time left to choose a ridge: raise `max_seconds`."
                 return dataclasses.replace(plain, notes=(*plain.notes, note))
             again = dataclasses.replace(self, ridge=ridge, start=plain.decoupling, max_seconds=left)
-            ridged = again._searched(problem, min(n_starts, self.batch_size), rng, progress)
+            ridged = again._searched(problem, count, rng, progress)
             if ridged.misfit <= allowed:
                 note = f"A ridge of {ridge:.1e}, chosen from the misfit, holds weights small; ridge=0 switches it off."
                 found = ridged.solution()
