@@ -118,7 +118,9 @@ def quick_decouple(
     result = best_one.result
     shape = f"Ranks {best_one.rank} with degrees {in_words(result.decoupling.degrees)}"
     others = ", ".join(
-        f"{one.rank} with {one.degree}: {100 * one.error:.2g} %" for one in tried if one is not best_one and one.degree
+        f"{one.rank} with {one.degree}: {100 * one.error:.2g} %"
+        for one in tried
+        if one is not best_one and one.degree and np.isfinite(one.error)
     )
     reason = f"{shape} predict left-out samples to {100 * best_one.error:.2g} %" + (f" ({others})." if others else ".")
     if not np.isfinite(best_one.error):
