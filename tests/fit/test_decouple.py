@@ -135,8 +135,14 @@ def test_degenerate_data_give_an_answer_and_no_warning(solver):
         dc.Samples(X, F=np.zeros((20, 2)), J=np.zeros((20, 2, 3))),  # the zero function
         dc.Samples(X, F=np.ones((20, 2)), J=np.zeros((20, 2, 3))),  # a constant
         dc.Samples(line, F=line @ np.ones((3, 2)), J=np.ones((20, 2, 3))),  # points on a line, linear function
-        dc.Samples(np.repeat(X[:2], 10, axis=0), F=np.ones((20, 2)), J=np.ones((20, 2, 3))),  # two points only
+        dc.Samples(np.repeat(X[:4], 5, axis=0), F=np.ones((20, 2)), J=np.ones((20, 2, 3))),  # four points only
     ]
     for samples in cases:
         result = dc.decouple(samples, 2, 3, solver=solver, n_starts=3, progress=False)
         assert np.all(np.isfinite(result.decoupling(X)))
+
+
+def test_repeated_points_do_not_determine_more_than_they_would_once():
+    X = np.repeat(points(3, 2), 10, axis=0)
+    with pytest.warns(dc.DecouplingWarning, match="Got 3 and 2 different samples"):
+        dc.decouple(dc.Samples(X, F=np.ones((20, 2)), J=np.ones((20, 2, 3))), 2, 3, n_starts=1, progress=False)
