@@ -528,3 +528,12 @@ def test_copies_of_samples_do_not_make_predictions_sure():
     once, often = (dc.DecouplingRegressor(random_state=0).fit(np.repeat(X, k, axis=0), np.repeat(y, k)) for k in (1, 3))
     stds = [model.predict(X[:1], return_std=True)[1][0] for model in (once, often)]
     assert stds[1] > 0.7 * stds[0] > 0.4
+
+
+def test_functions_that_a_ridge_made_vanish_do_not_stop_a_fit():
+    """Their arguments end near 1e-157, so that squares of their slopes overflowed."""
+    X = np.repeat([[1.0, 3.0], [2.0, 1.0], [3.0, 3.0], [4.0, 1.0]], 4, axis=0)
+    y = np.tile(np.repeat([1.0, 2.0], 4), 2)
+    for seed in range(3):
+        model = dc.DecouplingRegressor((2, 1), (2, 2), n_starts=4, ridge=1e-4, random_state=seed).fit(X, y)
+        assert model.score(X, y) > 0.999

@@ -46,6 +46,11 @@ class Visits:
             tuple(share.sum(axis=0) for share in jacobian_shares(weights, slopes)),
         )
 
+    @property
+    def finite(self) -> bool:
+        """Whether all that must be known is a number."""
+        return all(np.isfinite(found).all() for part in (self.low, self.squares, self.shares) for found in part)
+
     def order(self, l: int) -> ndarray:
         """The functions of a layer, those with the largest share of the Jacobian first."""
         return np.argsort(-np.sqrt(self.shares[l] / self.count), kind="stable")

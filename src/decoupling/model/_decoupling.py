@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 _CENTRED = 1e-12  # middles of domains below this share of their half-widths are rounding
 _NEARER = 'take points nearer to the domains, or `with_outside("linear")`'
+_VANISHED = 1e-100  # range of arguments
 _NOT_FINITE = f"`X` must be points at which the model is finite. Got points where it is not: {_NEARER}."
 _ROUNDING = 1e-12  # of its terms: a sum that is smaller is 0
 
@@ -271,9 +272,26 @@ class Decoupling(ReadOnlyArrays):
             model = model.net_of_linear(points)
         with np.errstate(all="ignore"):
             visits = model.visits(points)
-        if not all(np.isfinite(found).all() for part in (visits.low, visits.squares, visits.shares) for found in part):
+            if not visits.finite:  # a ridge can make arguments so small that squares of slopes overflow
+                model = model._without_vanished(visits).without_inner_constants()
+                visits = model.visits(points)
+        if not visits.finite:
             raise InputError(_NOT_FINITE)
         return model.canonical_for(visits)
+
+    def _without_vanished(self, visits: Visits) -> Decoupling:
+        """The same function, with constants in place of functions whose arguments do not move."""
+        W, g = list(self.W), list(self.g)
+        for l, (low, high) in enumerate(zip(visits.low, visits.high, strict=True)):
+            gone = high - low < _VANISHED
+            if gone.any():
+                C, domain = g[l].C.copy(), g[l].domain.copy()
+                C[gone] = 0.0
+                C[gone, 0] = g[l].values(low[None])[0, gone]
+                domain[gone] = (-1.0, 1.0)
+                W[l] = np.where(gone[:, None], 0.0, W[l])
+                g[l] = Functions(g[l].layer.bases, C, domain, g[l].outside)
+        return self.with_parts(W=W, g=g)
 
     def visits(self, X: Float[ndarray, "S m"]) -> Visits:
         """What the canonical form must know of the points, unchecked."""
