@@ -46,8 +46,9 @@ _PER_PARAMETER = 1.5  # numbers, at least
 class _Tried:
     """A shape that was fitted.
 
-    `error` is the relative one on left-out samples, from leverages. Of several shapes, the one with the lowest has
-    often followed the noise by chance, so they are compared by `judged`, in which the rise of the error counts more.
+    `error` is the relative one on left-out samples, from leverages: it says whether larger shapes are tried. Of several
+    shapes, the one with the lowest has often followed the noise by chance, so the choice is by `judged`, in which the
+    rise of the error counts more.
     """
 
     rank: int
@@ -105,11 +106,11 @@ def quick_decouple(
         by = f"the fit of degree {first}" if near is not None and result.found_by == GIVEN else result.found_by
         as_asked = dataclasses.replace(result, solver=solver, found_by=by)
         tried.append(_Tried(rank, degree, as_asked, fitted * rise, fitted * rise**_TOO_LITTLE))
-        return tried[-1].judged
+        return tried[-1].error
 
     best, rank = attempt(1, first), 1
     while rank < _MOST and best > _ROUNDING and attempt(rank + 1, first) < _PAYS * best:
-        rank, best = rank + 1, tried[-1].judged
+        rank, best = rank + 1, tried[-1].error
     if known is None and first is not None and best > _ROUNDING:
         near = next(one.result for one in tried if one.rank == rank)
         if attempt(rank, _HIGHER, near) >= _PAYS * best:
