@@ -299,3 +299,9 @@ def test_chance_is_not_called_better_than_guessing():
         X, y = rng.uniform(-1.0, 1.0, (60, 3)), rng.uniform(size=60) < 0.5
         found.add(dc.DecouplingClassifier(random_state=0).fit(X, y).quality_.verdict)
     assert found <= {dc.ClassVerdict.GUESSING, dc.ClassVerdict.UNSURE} and dc.ClassVerdict.UNSURE in found
+
+
+def test_equal_labels_at_levels_are_no_copies():
+    X = np.repeat([[0.0, 0.0], [0.0, 1.0], [1.0, 0.0], [1.0, 1.0]], 50, axis=0)
+    model = dc.DecouplingClassifier(random_state=0).fit(X, X[:, 0] != X[:, 1])
+    assert model.score(X, X[:, 0] != X[:, 1]) == 1.0 and model.quality_.verdict is dc.ClassVerdict.SEPARATED

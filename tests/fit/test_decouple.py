@@ -142,7 +142,7 @@ def test_degenerate_data_give_an_answer_and_no_warning(solver):
         assert np.all(np.isfinite(result.decoupling(X)))
 
 
-def test_repeated_points_do_not_determine_more_than_they_would_once():
-    X = np.repeat(points(3, 2), 10, axis=0)
-    with pytest.warns(dc.DecouplingWarning, match="Got 3 and 2 different samples"):
-        dc.decouple(dc.Samples(X, F=np.ones((20, 2)), J=np.ones((20, 2, 3))), 2, 3, n_starts=1, progress=False)
+def test_copies_do_not_determine_more_than_they_would_once():
+    X = points(3, 9)
+    with pytest.warns(dc.DecouplingWarning, match="but the samples give 9 different numbers"):
+        dc.decouple(dc.Samples(np.repeat(X, 3, axis=0), F=np.repeat(X[:, :1] ** 2, 3, axis=0)), 2, 3, n_starts=1)

@@ -107,20 +107,30 @@ def test_copies_do_not_change_what_is_known():
     assert_allclose(three.left_out_r_squared, once.left_out_r_squared, rtol=0.01)
 
 
-def test_left_out_errors_are_those_of_fits_without_all_samples_of_a_place():
-    """A basis without inner weights to move is linear, so that the first order is all there is."""
+def test_left_out_errors_are_those_of_fits_without_a_sample_and_its_copies():
+    """With directions that are held the model is linear, so that the first order is all there is."""
     X = RANDOM.uniform(-1.0, 1.0, (15, 1))
-    place = np.repeat(np.arange(15), RANDOM.integers(1, 7, 15))
-    X = X[place]
     F = X**2 + 0.2 * RANDOM.normal(size=X.shape)
+    which = np.repeat(np.arange(15), RANDOM.integers(1, 7, 15))
+    X, F = X[which], F[which]
     result = dc.decouple(dc.Samples(X, F=F), 1, 4, solver=dc.VarPro(fixed={"W0": np.ones((1, 1))}, ridge=0.0), **QUICK)
     told = left_out(result.decoupling, result.samples, ("W0",))
     powers = X ** np.arange(5)
     apart = np.concatenate(
-        [F[place == p] - powers[place == p] @ np.linalg.lstsq(powers[place != p], F[place != p])[0] for p in range(15)]
+        [F[which == p] - powers[which == p] @ np.linalg.lstsq(powers[which != p], F[which != p])[0] for p in range(15)]
     )
     fitted = F - result.decoupling(X)
     assert_allclose(told.rise, np.sqrt(np.sum(apart**2) / np.sum(fitted**2)), rtol=1e-6)
+
+
+def test_one_measurement_that_was_repeated_does_not_make_copies_count():
+    X = RANDOM.uniform(-1.0, 1.0, (200, 2))
+    F = (X[:, :1] + X[:, 1:]) ** 3 + 0.2 * RANDOM.normal(size=(200, 1))
+    more = np.concatenate([np.arange(60), [100]])
+    X, F = np.concatenate([X, X[more]]), np.concatenate([F, F[more]])
+    F[-1] += 0.3
+    q = dc.decouple(dc.Samples(X, F=F), 1, 3, **QUICK).quality
+    assert q.verdict is Verdict.NOISE and 0.15 < q.noise[0] < 0.25
 
 
 def test_the_page_says_that_samples_are_too_few_to_tell():

@@ -159,7 +159,7 @@ def test_bad_use_is_refused_with_the_rule(narx):
         (lambda: dc.sysid.PolynomialNARX(20, 20, 8).fit(u, y), "at most 20000 monomials"),
         (lambda: narx.simulate(u, y[:1]), "`y_init` must hold at least 2 outputs"),
         (lambda: narx.simulate(u[:5], y[:50]), "at least as long as `y_init`"),
-        (lambda: narx.simulate(np.stack([u, u], 1), y[:2]), "must have 1 channels"),
+        (lambda: narx.simulate(np.stack([u, u], 1), y[:2]), "must have 1 channel,"),
         (lambda: narx.predict_one_step([u, u], [y, y]), "one record"),
         (lambda: narx.decouple(2, n_samples=10**6), "`n_samples` must be at most 1198"),
         (lambda: narx([[1.0, 2.0]]), "must have 4 columns"),

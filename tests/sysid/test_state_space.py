@@ -399,7 +399,7 @@ def test_bad_options_of_a_fit_are_named(fitted):
         fitted.simulate(u, np.zeros((0, 1)))
     with pytest.raises(dc.InputError, match="at least as long"):
         fitted.simulate(u[:5], y[:9])
-    with pytest.raises(dc.InputError, match="must have 1 channels"):
+    with pytest.raises(dc.InputError, match="must have 1 channel,"):
         fitted.simulate(np.zeros((20, 2)), y[:9])
 
 

@@ -12,7 +12,7 @@ from .._support._checks import as_counts
 from .._support._errors import InputError
 from .._support._shown import shown
 from ..bases import Monomial
-from ..samples._repeats import n_places
+from ..samples._repeats import n_originals
 from ..samples._samples import Samples
 from ..solvers import AbstractSolver
 from ..solvers._status import Status, when_late
@@ -108,7 +108,7 @@ def decouple(
         if shapes is not None:
             _check_word(shapes, basis)
         n_layers = 2 if degrees is None else len(as_counts("degrees", degrees))
-        n_folds = min(N_FOLDS, n_places(samples)) if isinstance(samples, Samples) else N_FOLDS
+        n_folds = min(N_FOLDS, n_originals(samples)) if isinstance(samples, Samples) else N_FOLDS
         chosen = select(
             samples,
             (MAX_RANK,) * n_layers,

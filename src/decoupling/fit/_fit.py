@@ -23,7 +23,7 @@ from .._support._warnings import warn
 from ..bases import LayerBasis
 from ..samples._canonical import canonical_at
 from ..samples._jacobians import held
-from ..samples._repeats import n_places
+from ..samples._repeats import n_originals
 from ..samples._samples import Samples
 from ..samples._weights import check_all_outputs_count
 from ..solvers import AbstractSolver, Problem, Solution, StartRow, VarPro
@@ -264,7 +264,7 @@ def _check_validation(validation: Samples | None, samples: Samples) -> None:
 
 def _undetermined(samples: Samples, layers: tuple[LayerBasis, ...], *, linear: bool) -> tuple[str, ...]:
     """Sentences about ranks and degrees that these samples cannot determine."""
-    m, n, S = samples.n_inputs, samples.n_outputs, n_places(samples)
+    m, n, S = samples.n_inputs, samples.n_outputs, n_originals(samples)
     different = "" if samples.n_samples == S else "different "
     ranks = [len(layer.bases) for layer in layers]
     unknowns = n_free(m, layers, n, values=samples.has_values, linear=linear)

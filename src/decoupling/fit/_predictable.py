@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Float, Int
 from numpy import ndarray
 
-from ..samples._repeats import places_of
+from ..samples._repeats import places
 
 _MOST_SAMPLES = 700  # more are not needed to see what matters, and take long
 _LEAST_SAMPLES = 24
@@ -103,7 +103,7 @@ def _kernels(X: Float[ndarray, "S m"]) -> list[Float[ndarray, "S S"]]:
 
 def repeated(X: Float[ndarray, "S m"]) -> Int[ndarray, " S"] | None:
     """The places of samples, where enough of them share one to tell noise by; None where too few do."""
-    place = places_of(X)
+    place = places(X)
     return place if len(X) - (place.max() + 1) >= _LEAST_REPEATED else None
 
 

@@ -59,7 +59,7 @@ class Quality:
     r_squared
         1 less the squared error over the variance: 1 is perfect, 0 as good as the mean.
     left_out_r_squared
-        The same on left-out samples, each predicted by a fit to all that have other inputs, to first order.
+        The same on left-out samples, each predicted by a fit to all others (copies left out with it), to first order.
     noise
         The standard deviation of the noise, in the units of the output: from repeated samples where inputs repeat,
         otherwise from residuals and degrees of freedom, without what inputs predict.

@@ -28,7 +28,7 @@ from .._support._threads import one_thread
 from .._support._warnings import silenced
 from ..model._decoupling import Decoupling
 from ..model._resize import resized
-from ..samples._repeats import places, without_copies
+from ..samples._repeats import originals
 from ..samples._samples import Samples
 from ..solvers import AbstractSolver, Problem
 from ..solvers._exact import exact_below
@@ -76,13 +76,12 @@ class Scan:
         self.deadline, self.share, self.report = began + max_seconds, _SHARE * max_seconds, report
         self.hints = hints_of(samples)
         self.seed = int(rng.integers(2**63))
-        place = places(samples)  # samples with equal inputs are left out together
-        order = rng.permutation(place.max() + 1)
-        self.folds = [np.flatnonzero(np.isin(place, order[k::n_folds])) for k in range(n_folds)]
+        which = originals(samples)  # copies are left out together
+        order = rng.permutation(which.max() + 1)
+        self.folds = [np.flatnonzero(np.isin(which, order[k::n_folds])) for k in range(n_folds)]
         self.measure = Measure.of(samples)
-        once = len(without_copies(samples)) / len(place)
+        once = len(order) / len(which)
         self.counts = tuple(once * count for count in self.measure.counts)  # a copy is no evidence
-        self.n_distinct = sum(self.measure.counts) * len(order) / len(place)
         self.found: dict[Shape, Candidate] = {}
         self.tried: set[tuple[Candidate | None, Shape]] = set()
 
@@ -117,7 +116,7 @@ class Scan:
         """Shapes that predict left-out samples well enough, and have fewer parameters than there are numbers."""
         allowed = self.allowed_error()
         good = [c for c in self.found.values() if c.error <= allowed]
-        return [c for c in good if c.n_free < self.n_distinct] or good
+        return [c for c in good if c.n_free < sum(self.counts)] or good
 
     def allowed_error(self) -> float:
         """Left-out errors above this tell of too many parameters for the samples."""
@@ -225,9 +224,9 @@ class Scan:
         )
 
     def determined(self, ranks: tuple[int, ...], degrees: tuple[int, ...]) -> bool:
-        """Whether the samples of all folds but one hold as many numbers as there are parameters, each input once."""
+        """Whether the samples of all folds but one hold as many numbers as there are parameters, without copies."""
         K = len(self.folds)
-        return self.n_free(ranks, degrees) <= self.n_distinct * (K - 1) / K
+        return self.n_free(ranks, degrees) <= sum(self.counts) * (K - 1) / K
 
     def fit(
         self,

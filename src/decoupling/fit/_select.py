@@ -21,7 +21,7 @@ from .._support._threads import one_thread
 from ..bases import AbstractBasis, Monomial
 from ..bases._abstract import MOST_FUNCTIONS
 from ..model._decoupling import Decoupling
-from ..samples._repeats import n_places
+from ..samples._repeats import n_originals
 from ..samples._samples import Samples
 from ..solvers import AbstractSolver, Problem, VarPro
 from ..solvers._status import Status, when_late
@@ -344,11 +344,13 @@ def _limits(max_ranks: Any, max_degrees: Any, degrees: Any, basis: Any) -> Limit
 def _check(samples: Any, solver: Any, n_folds: Any) -> None:
     if not isinstance(samples, Samples):
         raise InputError(f"`samples` must be dc.Samples(X, F=F, J=J). Got {type(samples).__name__}.")
-    different = n_places(samples)
+    different = n_originals(samples)
     if different < 2:
-        raise InputError("`samples` must have at least 2 different inputs, to leave some out. Got equal ones.")
+        raise InputError("`samples` must have at least 2 different samples, to leave some out. Got copies of one.")
     if as_count("n_folds", n_folds, least=2) > different:
-        things = "samples" if different == samples.n_samples else "different inputs, which are left out together"
+        things = (
+            "samples" if different == samples.n_samples else "different samples, of which copies are left out together"
+        )
         raise InputError(
             f"`n_folds` must not be above the number of {things}: {different}. Got {shown(n_folds)}: lower it, or give "
             "more samples."

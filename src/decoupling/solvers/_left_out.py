@@ -2,7 +2,7 @@ r"""What a model would leave of each sample if that had not been fitted, without
 
 With derivatives Z of all data and the hat matrix :math:`H = Z Z^+` (ridge and roughness included), a fit without sample
 s leaves :math:`(I - H_{ss})^{-1} r_s` there, to first order: :math:`r_s` is what the fit to all samples leaves, and
-:math:`H_{ss}` the block of the rows of that sample. Samples with equal inputs are left out together.
+:math:`H_{ss}` the block of the rows of that sample. Copies of a sample are left out with it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from jaxtyping import Bool, Float, Int
 from numpy import ndarray
 
 from ..model._decoupling import Decoupling
-from ..samples._repeats import places
+from ..samples._repeats import originals
 from ..samples._samples import Samples
 from ._inference import linearise
 
@@ -46,13 +46,13 @@ class LeftOut:
 def left_out(
     model: Decoupling, samples: Samples, fixed: Collection[str] = (), ridge: float = 0.0, *, smoothed: bool = False
 ) -> LeftOut:
-    """Judge a fit to samples in memory by leaving out one input at a time, with all samples that have it."""
+    """Judge a fit to samples in memory by leaving out one sample at a time, with its copies."""
     at = linearise(model, samples, fixed, ridge, smoothed=smoothed)
     assert at.residual is not None  # samples are in memory
     S, q, n = at.residual.shape
     rows = at.left[:, : at.rank].reshape(S, q * n, at.rank)
     used = np.sum(rows**2, axis=2).reshape(S, q, n)
-    apart, told = _apart(rows, at.residual.reshape(S, q * n), places(samples))
+    apart, told = _apart(rows, at.residual.reshape(S, q * n), originals(samples))
     first = slice(0, 1) if samples.F is not None else slice(None)  # values come first
     fitted, unfitted = (np.sum(r.reshape(S, q, n)[:, first] ** 2, axis=(0, 1)) for r in (at.residual, apart))
     rise = np.sqrt(np.divide(unfitted, fitted, out=np.ones(n), where=fitted > 0.0))
@@ -62,15 +62,15 @@ def left_out(
 
 
 def _apart(
-    rows: Float[ndarray, "S a k"], residual: Float[ndarray, "S a"], place: Int[ndarray, " S"]
+    rows: Float[ndarray, "S a k"], residual: Float[ndarray, "S a"], which: Int[ndarray, " S"]
 ) -> tuple[Float[ndarray, "S a"], Bool[ndarray, " S"]]:
-    """What fits without all samples of a place leave of each, and whether other places tell anything about it."""
+    """What fits without a sample and its copies leave of it, and whether others tell anything about it."""
     S, a, k = rows.shape
     apart, told = np.empty((S, a)), np.empty(S, dtype=bool)
-    count = np.bincount(place)
-    by_place = np.argsort(place, kind="stable")
+    count = np.bincount(which)
+    together = np.argsort(which, kind="stable")
     for c in np.unique(count):
-        members = by_place[count[place[by_place]] == c].reshape(-1, c)  # one row per place that has c samples
+        members = together[count[which[together]] == c].reshape(-1, c)  # one row per sample that is there c times
         U, r = rows[members].reshape(len(members), c * a, k), residual[members].reshape(-1, c * a)
         if c * a <= k:
             share, axes = np.linalg.eigh(U @ U.mT)
