@@ -448,3 +448,11 @@ def test_folds_keep_equal_inputs_together():
     same = dc.Samples(np.ones((40, 2)), F=samples.F)
     with pytest.raises(dc.InputError, match="at least 2 different inputs"):
         dc.select(same, 1, 1, progress=False)
+
+
+def test_a_fit_that_began_at_a_neighbour_names_it():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1.0, 1.0, (60, 3))
+    F = np.sin(2.0 * X[:, :1] + X[:, 1:2]) + X[:, 2:] ** 2 + 0.05 * rng.normal(size=(60, 1))
+    found = dc.select(dc.Samples(X, F=F), 3, 4, progress=False).result.found_by
+    assert found == "the fit of ranks 2 with degrees 4"
