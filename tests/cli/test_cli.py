@@ -261,3 +261,11 @@ def test_the_schedule_of_zniyed_can_be_asked_for(folder):
     done = decouple("fit samples.npz --ranks 2 --degrees 3 --solver zniyed --no-two-stage --json", cwd=folder)
     content = json.loads(done.stdout)
     assert content["path"] == [] and content["starts"][0]["lam"] >= 1e-6
+
+
+def test_notes_call_arguments_by_the_options_of_the_command(tmp_path):
+    X = np.random.default_rng(0).uniform(-1.0, 1.0, (60, 2))
+    table = np.column_stack([X, np.sin(3.0 * X[:, 0]) * X[:, 1]])
+    np.savetxt(tmp_path / "t.csv", table, delimiter=",", header="a,b,y", comments="")
+    told = decouple("fit t.csv --ranks 2 --degrees 3 --max-seconds 0.001", cwd=tmp_path).stdout
+    assert "--max-seconds was reached" in told and "`max_seconds`" not in told

@@ -453,3 +453,11 @@ def test_repeated_measurements_are_no_copies():
     F = X[:, :1] * X[:, 1:] + 0.1 * rng.normal(size=(200, 1))
     found = dc.select(dc.Samples(X, F=F), 2, 2, progress=False)
     assert found.result.quality.verdict is dc.Verdict.NOISE and found.result.relative_rmse()[0] < 30.0
+
+
+def test_a_fit_that_began_at_a_neighbour_names_it():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1.0, 1.0, (60, 3))
+    F = np.sin(2.0 * X[:, :1] + X[:, 1:2]) + X[:, 2:] ** 2 + 0.05 * rng.normal(size=(60, 1))
+    found = dc.select(dc.Samples(X, F=F), 3, 4, progress=False).result.found_by
+    assert found == "the fit of ranks 2 with degrees 4"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -28,6 +29,15 @@ def print_json(content: Any) -> None:
 def say(text: str, *, err: bool = False) -> None:
     """Text for a person, without codes that a terminal would obey."""
     click.echo(printable(text), err=err)
+
+
+def by_options(text: str) -> str:
+    """A sentence of the library in which arguments that the running command has as options are called by these."""
+    context = click.get_current_context(silent=True)
+    given = (
+        {} if context is None else {p.name: p.opts[0] for p in context.command.params if isinstance(p, click.Option)}
+    )
+    return re.sub(r"`(\w+)`", lambda found: given.get(found[1], found[0]), text)
 
 
 @contextmanager
@@ -133,13 +143,13 @@ def result_table(result: Result, validation: Samples | None, title: str, notes: 
         table.add_row("lam", f"{result.lam:.0e}" + (f" (of {len(result.path)} tried)" if result.path else ""))
     lost = sum(row.status.name == "NONFINITE" for row in result.starts)
     table.add_row("starts", f"{len(result.starts)}" + (f", of which {lost} became infinite" if lost else ""))
-    table.add_row("stopped", result.reason)
+    table.add_row("stopped", by_options(result.reason))
     if result.found_by:
         table.add_row("found by", result.found_by)
     if result.decoupling.n_parameters <= 1000:
         table.add_row("unique", str(result.identifiability))
     for note in (*notes, *result.notes):
-        table.add_row("note", printable(note))
+        table.add_row("note", printable(by_options(note)))
     table.add_row("time", f"{result.seconds:.2f} s")
     return table
 

@@ -105,7 +105,7 @@ def select(
 
     from .._support._whole_files import check_target, replace_file
     from ..solvers._status import Status
-    from ._screen import print_json, print_table, say, shown_progress
+    from ._screen import by_options, print_json, print_table, say, shown_progress
 
     for target in (plot, model_path):
         if target is not None:
@@ -137,7 +137,7 @@ def select(
         print_json(_content(selection) | {"notes": notes, "picture": plot, "model": model_path})
     elif not quiet:
         print_table(_table(selection, f"Shapes tried for {file}"))
-        say("\n".join([selection.reason, *notes, "Singular values:", str(selection.hints)]))
+        say("\n".join([*map(by_options, (selection.reason, *notes)), "Singular values:", str(selection.hints)]))
         for name, path in (("Picture", plot), ("Model", model_path)):
             if path is not None:
                 say(f"{name}: {path}")

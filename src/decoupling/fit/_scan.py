@@ -33,6 +33,7 @@ from ..samples._samples import Samples
 from ..solvers import AbstractSolver, Problem
 from ..solvers._exact import exact_below
 from ..solvers._free_parameters import n_free
+from ..solvers._search import GIVEN
 from ._candidate import Candidate, Shape, better, criterion, in_words
 from ._fit import fit
 from ._layer_bases import layer_bases
@@ -320,7 +321,7 @@ class Scan:
             layers = layer_bases(ranks, degrees, self.basis)
             solver = solver.started_at(resized(start.result.decoupling, layers, self.samples.X, rng)) or solver
         with silenced():  # a scan tells what it found at its end
-            return fit(
+            result = fit(
                 self.samples,
                 ranks,
                 degrees,
@@ -333,6 +334,11 @@ class Scan:
                 rng=rng,
                 progress=False,
             )
+        if start is None or result.found_by != GIVEN:
+            return result
+        same = start.shape == (ranks, degrees)
+        by = f"the fit of ranks {in_words(start.ranks)} with degrees {in_words(start.degrees)}"
+        return dataclasses.replace(result, found_by=start.result.found_by if same else by)
 
     def _left_out(self, model: Decoupling, rng: np.random.Generator) -> ndarray:
         """Relative errors at the samples of every fold of fits to all others, side by side where others can help."""
