@@ -28,6 +28,11 @@ def in_words(numbers: tuple[int, ...]) -> str:
     return ", ".join(map(str, numbers))
 
 
+def percent(error: float) -> str:
+    """A relative error for a person: two digits, and whole numbers of percent from 10 on."""
+    return f"{100.0 * error:.0f} %" if 0.1 <= error < 1e6 else f"{100.0 * error:.2g} %"
+
+
 @dataclass(frozen=True, eq=False)
 class Candidate:
     """One shape and how well it does."""

@@ -25,7 +25,7 @@ from ..solvers._free_parameters import n_free
 from ..solvers._left_out import left_out
 from ..solvers._search import GIVEN
 from ..solvers._status import when_late
-from ._candidate import in_words
+from ._candidate import in_words, percent
 from ._fit import fit
 from ._layer_bases import layer_bases
 from ._measure import Measure
@@ -119,11 +119,11 @@ def quick_decouple(
     result = best_one.result
     shape = f"Ranks {best_one.rank} with degrees {in_words(result.decoupling.degrees)}"
     others = ", ".join(
-        f"{one.rank} with {one.degree}: {100 * one.error:.2g} %"
+        f"{one.rank} with {one.degree}: {percent(one.error)}"
         for one in tried
         if one is not best_one and one.degree and np.isfinite(one.error)
     )
-    reason = f"{shape} predict left-out samples to {100 * best_one.error:.2g} %" + (f" ({others})." if others else ".")
+    reason = f"{shape} predict left-out samples to {percent(best_one.error)}" + (f" ({others})." if others else ".")
     if not np.isfinite(best_one.error):
         reason = f"{shape}: there are too few samples to choose by those that are left out."
     if now() > deadline:

@@ -34,7 +34,7 @@ from ..solvers import AbstractSolver, Problem
 from ..solvers._exact import exact_below
 from ..solvers._free_parameters import n_free
 from ..solvers._search import GIVEN
-from ._candidate import Candidate, Shape, better, criterion, in_words
+from ._candidate import Candidate, Shape, better, criterion, in_words, percent
 from ._fit import fit
 from ._layer_bases import layer_bases
 from ._limits import Limits
@@ -305,7 +305,7 @@ class Scan:
         best = ""
         if self.found:
             c = self.choice()
-            best = f" (best so far: ranks {in_words(c.ranks)}, off by {100.0 * c.error:.2g} % on left-out samples)"
+            best = f" (best so far: ranks {in_words(c.ranks)}, off by {percent(c.error)} on left-out samples)"
         return f"ranks {in_words(ranks)}, degrees {in_words(degrees)}{best}"
 
     def _decoupled(

@@ -25,7 +25,7 @@ from ..samples._repeats import n_originals
 from ..samples._samples import Samples
 from ..solvers import AbstractSolver, Problem, VarPro
 from ..solvers._status import Status, when_late
-from ._candidate import Candidate, in_words
+from ._candidate import Candidate, in_words, percent
 from ._fit import check_range, fit
 from ._layer_bases import layer_bases
 from ._limits import Limits
@@ -122,7 +122,7 @@ class Selection:
         row = self.chosen
         return (
             f"Selection(ranks {self.ranks}, degrees {self.degrees}, {row.n_parameters} parameters, left-out error "
-            f"{row.error:.2g} %, {len(self.table)} shapes tried)"
+            f"{percent(row.error / 100.0)}, {len(self.table)} shapes tried)"
         )
 
     def __str__(self) -> str:
@@ -151,9 +151,9 @@ def row_cells(row: SelectionRow) -> tuple[str, ...]:
         in_words(row.ranks),
         in_words(row.degrees),
         str(row.n_parameters),
-        f"{row.error:.2g} %",
-        f"{row.spread:.1g}",
-        f"{row.training_error:.2g} %",
+        percent(row.error / 100.0),
+        f"{row.spread:.0f}" if row.spread >= 10.0 else f"{row.spread:.1g}",
+        percent(row.training_error / 100.0),
         f"{row.score:.0f}",
         f"{row.seconds:.1f}",
         "chosen" if row.chosen else "front" if row.pareto else "",
@@ -348,9 +348,7 @@ def _check(samples: Any, solver: Any, n_folds: Any) -> None:
     if different < 2:
         raise InputError("`samples` must have at least 2 different samples, to leave some out. Got copies of one.")
     if as_count("n_folds", n_folds, least=2) > different:
-        things = (
-            "samples" if different == samples.n_samples else "different samples, of which copies are left out together"
-        )
+        things = "samples" if different == samples.n_samples else "different samples"
         raise InputError(
             f"`n_folds` must not be above the number of {things}: {different}. Got {shown(n_folds)}: lower it, or give "
             "more samples."
@@ -440,24 +438,26 @@ def _reason(chosen: Candidate, candidates: list[Candidate], allowed: float) -> s
         if not smaller:
             return f"{text}, and nothing smaller was left to try."
         best = min(smaller, key=lambda c: c.training_error)
-        return f"{text}; of the smaller shapes, the best ({_shape(best)}) is off by {_percent(best.training_error)}."
+        return f"{text}; of the smaller shapes, the best ({_shape(best)}) is off by {percent(best.training_error)}."
     sentences = [
-        f"{name}: {chosen.n_parameters} parameters fit the samples to {_percent(chosen.training_error)} and predict "
-        f"left-out ones to {_percent(chosen.error)}."
+        f"{name}: {chosen.n_parameters} parameters fit the samples to {percent(chosen.training_error)} and predict "
+        f"left-out ones to {percent(chosen.error)}."
     ]
     if smaller:
         best = min(smaller, key=lambda c: c.score)
-        sentences.append(f"Of the smaller shapes the best is {_shape(best)}, off by {_percent(best.training_error)}.")
+        errors = f"{percent(best.training_error)} and {percent(best.error)}"
+        sentences.append(f"Of the smaller shapes the best is {_shape(best)}: {errors}.")
     if larger:
         best = min(larger, key=lambda c: c.score)
         if best.error > allowed and best.score < chosen.score:
             sentences.append(
-                f"{_shape(best).capitalize()} fit better ({_percent(best.training_error)}), but predict left-out "
-                f"samples to {_percent(best.error)} only: too many parameters for these samples."
+                f"{_shape(best).capitalize()} fit better ({percent(best.training_error)}), but predict left-out "
+                f"samples to {percent(best.error)} only: too many parameters for these samples."
             )
         else:
             sentences.append(
-                f"Larger ones gain no more than chance would ({_shape(best)}: {_percent(best.training_error)})."
+                f"Larger ones gain no more than chance would ({_shape(best)}: {percent(best.training_error)} and "
+                f"{percent(best.error)})."
             )
     return " ".join(sentences)
 
@@ -485,7 +485,3 @@ def _limits_met(scan: Scan, chosen: Candidate) -> list[str]:
                 f"The degrees are at the limit {in_words(degrees)}: raise `max_degrees` to see whether more are better."
             )
     return notes
-
-
-def _percent(error: float) -> str:
-    return f"{100.0 * error:.2g} %"
