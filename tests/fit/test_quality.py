@@ -8,6 +8,7 @@ import decoupling as dc
 from decoupling import Verdict
 from decoupling.fit._predictable import predictable_shares
 from decoupling.report._words import output_rows, verdict
+from decoupling.samples._repeats import n_originals
 from decoupling.solvers._left_out import left_out
 
 QUICK = {"n_starts": 2, "progress": False}
@@ -138,3 +139,12 @@ def test_the_page_says_that_samples_are_too_few_to_tell():
         result = dc.decouple(often(FEW_X, FEW_F, 3), 3, 3, solver=dc.VarPro(ridge=1e-9), **QUICK)
     found, sentence = verdict(output_rows(result, ["y"]))
     assert found.word == "too few samples to tell" and "as many parameters as there are different samples" in sentence
+
+
+def test_rounded_measurements_are_no_levels():
+    """Four inputs that were written with one digit: copies are copies all the same."""
+    X = np.round(RANDOM.uniform(0.0, 4.0, (150, 4)), 1)
+    samples = dc.Samples(np.repeat(X, 3, axis=0), F=np.repeat(RANDOM.normal(size=(150, 1)), 3, axis=0))
+    assert n_originals(samples) == len(np.unique(X, axis=0))
+    grid = np.stack(np.meshgrid(*3 * [[0.0, 1.0, 2.0]]), axis=-1).reshape(-1, 3)
+    assert n_originals(dc.Samples(np.repeat(grid, 3, axis=0), F=np.ones((81, 1)))) == 81

@@ -16,7 +16,8 @@ from numpy import ndarray
 from ._samples import Samples
 
 _MOST_NUMBERS = 20_000_000  # of inputs; a copy of more would hurt, and all count as different
-_FEW, _OFTEN, _SHARE = 8, 10, 0.5  # different inputs; samples of each; of them, values that any input takes: levels
+_FEW, _OFTEN = 8, 10  # different inputs, and samples of each: few, or often, so that they are levels
+_SHARE, _LEVELS, _SPARSE = 0.5, 5, 100.0  # of different inputs; values of any input; and combinations for each of them
 _CLOSE = 1e-8  # of the spread of an output
 _known: WeakKeyDictionary[Samples, Int[ndarray, " S"]] = WeakKeyDictionary()  # many ask, and a million rows take 0.5 s
 
@@ -51,7 +52,10 @@ def _are_levels(X: Float[ndarray, "S m"], n_places: int) -> bool:
     """Whether inputs take few levels, so that new samples are expected at the same ones."""
     if n_places < _FEW or len(X) >= _OFTEN * n_places:
         return True
-    return max(len(np.unique(x)) for x in X.T) <= _SHARE * n_places
+    counts = [len(np.unique(x)) for x in X.T]
+    most = max(counts)
+    combinations = np.exp(np.sum(np.log(counts)))  # rounded measurements have far more than there are samples
+    return most <= _SHARE * n_places and (most <= _LEVELS or bool(combinations <= _SPARSE * n_places))
 
 
 def places(X: Float[ndarray, "S m"]) -> Int[ndarray, " S"]:
