@@ -283,11 +283,12 @@ class Decoupling(ReadOnlyArrays):
         """The same function, with constants in place of functions whose arguments do not move."""
         W, g = list(self.W), list(self.g)
         for l, (low, high) in enumerate(zip(visits.low, visits.high, strict=True)):
-            gone = high - low < _VANISHED
+            value = g[l].values(low[None])[0]
+            gone = (high - low < _VANISHED) & np.isfinite(value)
             if gone.any():
                 C, domain = g[l].C.copy(), g[l].domain.copy()
                 C[gone] = 0.0
-                C[gone, 0] = g[l].values(low[None])[0, gone]
+                C[gone, 0] = value[gone]
                 domain[gone] = (-1.0, 1.0)
                 W[l] = np.where(gone[:, None], 0.0, W[l])
                 g[l] = Functions(g[l].layer.bases, C, domain, g[l].outside)
