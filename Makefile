@@ -13,7 +13,7 @@ PYTHONS := 3.11 3.12 3.13
 .PHONY: demo test test-oldest test-pythons lint bench peers fuzz docs clean
 
 demo: $(VENV)/.installed
-	$(BIN)/decouple demo --report demo-report.html
+	$(BIN)/decouply demo --report demo-report.html
 
 test: $(VENV)/.installed-dev lint
 	$(QUIET_BLAS) $(BIN)/pytest

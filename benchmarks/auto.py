@@ -15,8 +15,8 @@ import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
-import decoupling as dc
-from decoupling.reproduce._regression_sets import SETS
+import decouply as dc
+from decouply.reproduce._regression_sets import SETS
 
 from .machine import table, verdict
 

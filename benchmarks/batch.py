@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import decoupling as dc
+import decouply as dc
 
 from .machine import best_of, table, verdict
 from .problems import problem_of, sweeps, system_samples

@@ -22,12 +22,12 @@ import numpy as np
 from distributed import Client, LocalCluster
 from scipy.optimize import nnls
 
-import decoupling as dc
-from decoupling.samples._data import groups
-from decoupling.solvers._overview import Extent
-from decoupling.solvers._parameters import parameters_of
-from decoupling.solvers._streamed import gradient_task, normal_task
-from decoupling.solvers._whole import Whole
+import decouply as dc
+from decouply.samples._data import groups
+from decouply.solvers._overview import Extent
+from decouply.solvers._parameters import parameters_of
+from decouply.solvers._streamed import gradient_task, normal_task
+from decouply.solvers._whole import Whole
 
 from .scale import ONE, batches
 

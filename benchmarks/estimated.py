@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-import decoupling as dc
+import decouply as dc
 
 from .machine import table
 

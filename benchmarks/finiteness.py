@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import decoupling as dc
+import decouply as dc
 
 from .machine import table
 from .problems import system_samples

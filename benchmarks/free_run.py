@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-import decoupling as dc
+import decouply as dc
 
 from .machine import best_of, table
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import numpy as np
 
-import decoupling as dc
-from decoupling.bases import LayerBasis
+import decouply as dc
+from decouply.bases import LayerBasis
 
 from .machine import best_of, table, verdict
 

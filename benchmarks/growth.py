@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from decoupling.report._style import COLOURS, house_style, new_figure
+from decouply.report._style import COLOURS, house_style, new_figure
 
 from .machine import best_of, table
 from .problems import noise_samples, problem_of, sweeps

@@ -10,9 +10,9 @@ import numpy as np
 import tensorly
 from tensorly.decomposition import parafac
 
-import decoupling as dc
-from decoupling.solvers._starts import draw_factors
-from decoupling.solvers._sweep import sweep
+import decouply as dc
+from decouply.solvers._starts import draw_factors
+from decouply.solvers._sweep import sweep
 
 from . import reference
 from .machine import best_of, table, verdict

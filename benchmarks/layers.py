@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-import decoupling as dc
+import decouply as dc
 
 from .machine import table, verdict
 

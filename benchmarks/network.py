@@ -9,8 +9,8 @@ from pathlib import Path
 
 import numpy as np
 
-import decoupling as dc
-from decoupling._support._clock import by_processor_time
+import decouply as dc
+from decouply._support._clock import by_processor_time
 
 from .machine import table, verdict
 

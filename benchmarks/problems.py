@@ -6,13 +6,13 @@ from collections.abc import Callable
 
 import numpy as np
 
-import decoupling as dc
-from decoupling.bases import LayerBasis
-from decoupling.solvers import Problem
-from decoupling.solvers._coefficients import constrained, projected, projected_weighted
-from decoupling.solvers._iterate import Iterate
-from decoupling.solvers._starts import draw_factors
-from decoupling.solvers._sweep import sweep
+import decouply as dc
+from decouply.bases import LayerBasis
+from decouply.solvers import Problem
+from decouply.solvers._coefficients import constrained, projected, projected_weighted
+from decouply.solvers._iterate import Iterate
+from decouply.solvers._starts import draw_factors
+from decouply.solvers._sweep import sweep
 
 UPDATES = {"Proj": projected_weighted, "Proj, plain projection": projected, "Constr": constrained}
 

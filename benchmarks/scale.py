@@ -15,7 +15,7 @@ from statistics import median
 
 import numpy as np
 
-import decoupling as dc
+import decouply as dc
 
 from .machine import table, verdict
 from .many_samples import _peak

@@ -25,7 +25,7 @@ ROUNDS, REPEATS, LIMIT = 3, 3, 1.05
 WORK = """
 import json, sys, time
 import numpy as np
-import decoupling as dc
+import decouply as dc
 from threadpoolctl import threadpool_limits
 
 def samples(dims, degrees, count, noise, jacobians=True):

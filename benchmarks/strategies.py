@@ -16,15 +16,15 @@ from pathlib import Path
 import numpy as np
 from joblib import Parallel, delayed
 
-import decoupling as dc
-from decoupling._support._clock import by_processor_time
-from decoupling._support._progress import silent
-from decoupling.bases import LayerBasis
-from decoupling.solvers import Problem, _search
-from decoupling.solvers._equations import Equations
-from decoupling.solvers._levenberg import descend
-from decoupling.solvers._search import Search, SearchOptions
-from decoupling.solvers._waves import run_batches
+import decouply as dc
+from decouply._support._clock import by_processor_time
+from decouply._support._progress import silent
+from decouply.bases import LayerBasis
+from decouply.solvers import Problem, _search
+from decouply.solvers._equations import Equations
+from decouply.solvers._levenberg import descend
+from decouply.solvers._search import Search, SearchOptions
+from decouply.solvers._waves import run_batches
 
 from .machine import table
 

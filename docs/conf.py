@@ -8,12 +8,12 @@ from pathlib import Path
 
 from docutils import nodes
 
-import decoupling
+import decouply
 
-project = "decoupling"
+project = "decouply"
 author = "The decoupling developers"
 copyright = f"2026, {author}"  # noqa: A001 (Sphinx wants this name)
-release = decoupling.__version__
+release = decouply.__version__
 extensions = [
     "myst_parser",
     "numpydoc",
@@ -45,13 +45,13 @@ def own_figures(block, block_vars, gallery_conf):  # noqa: ARG001 (Sphinx-Galler
 def pages_to_run():
     """A pattern for the gallery: pages on public data are shown without being run where these cannot be had.
 
-    Set DECOUPLING_DATA to a folder that holds them where there is no network.
+    Set DECOUPLY_DATA to a folder that holds them where there is no network.
     """
     missing = []
-    for page, load in (("plot_silverbox", decoupling.data.silverbox), ("plot_mnist", decoupling.data.mnist)):
+    for page, load in (("plot_silverbox", decouply.data.silverbox), ("plot_mnist", decouply.data.mnist)):
         try:
             load()
-        except decoupling.DataError as error:
+        except decouply.DataError as error:
             print(f"{page} is not run: {error}")
             missing.append(page)
     return rf"{re.escape(os.sep)}(?!{'|'.join(missing) or '$'})plot_"
@@ -72,7 +72,7 @@ sphinx_gallery_conf = {
     "write_computation_times": False,  # a page whose table loads scripts from a network
 }
 html_theme = "pydata_sphinx_theme"
-html_title = "decoupling"
+html_title = "decouply"
 html_static_path = ["_static"]
 html_css_files = ["pages.css"]
 html_theme_options = {"show_toc_level": 2, "navigation_with_keys": False, "header_links_before_dropdown": 3}

@@ -20,7 +20,7 @@ for (const [slider, place] of [["#slider-0", 930], ["#slider-1", 850]]) {
 """
 with tempfile.TemporaryDirectory() as folder, browser() as driver:
     page = Path(folder) / "page.html"
-    subprocess.run(["decouple", "demo", "--quiet", "--report", str(page)], check=True)
+    subprocess.run(["decouply", "demo", "--quiet", "--report", str(page)], check=True)
     driver.set_window_size(1000, 2400)
     driver.get(page.as_uri())
     driver.execute_script(MOVE)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-import decoupling as dc
+import decouply as dc
 
 system = dc.systems.f2()
 X = np.random.default_rng(0).uniform(-1, 1, (60, 3))

@@ -21,7 +21,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 @pytest.fixture
 def real_data():
     """The folder of the public data sets."""
-    folder = os.environ.get("DECOUPLING_DATA", "").strip()
+    folder = os.environ.get("DECOUPLY_DATA", "").strip()
     if not folder:
-        pytest.skip("needs the public data sets: set DECOUPLING_DATA to a folder that holds them, or may be filled")
+        pytest.skip("needs the public data sets: set DECOUPLY_DATA to a folder that holds them, or may be filled")
     return Path(folder).expanduser()

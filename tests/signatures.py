@@ -11,7 +11,7 @@ import re
 import sys
 from pathlib import Path
 
-import decoupling as dc
+import decouply as dc
 
 ROOT = Path(__file__).parents[1]
 RECORD = Path(__file__).with_name("public_signatures.txt")
@@ -33,7 +33,7 @@ def collected() -> list[str]:
     """One line per public function, class, method and property."""
     lines = []
     for module in MODULES:
-        space = dc if not module else __import__(f"decoupling.{module}", fromlist=["_"])
+        space = dc if not module else __import__(f"decouply.{module}", fromlist=["_"])
         names = sorted(getattr(space, "__all__", None) or [n for n in dir(space) if not n.startswith("_")])
         for name in names:
             item = getattr(space, name)

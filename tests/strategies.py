@@ -8,7 +8,7 @@ from itertools import pairwise
 import numpy as np
 from hypothesis import strategies as st
 
-import decoupling as dc
+import decouply as dc
 
 seeds = st.integers(0, 2**31)
 dims_lists = st.lists(st.integers(1, 4), min_size=3, max_size=6)

@@ -14,7 +14,7 @@ PAGE = """# Title
 Some words.
 
 ```python
-import decoupling as dc
+import decouply as dc
 from pathlib import Path
 
 Path("left-behind.txt").write_text("x")

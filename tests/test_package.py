@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-import decoupling as dc
+import decouply as dc
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 CONTRACT = {
     *("data", "sysid"),
     *("Samples", "Monomial", "Bernstein", "Chebyshev", "Trigonometric", "ScaledMonomial"),
-    *("Decoupling", "Functions", "ParaTuck", "decouple", "select", "systems"),
+    *("Decoupling", "Functions", "ParaTuck", "decouply", "select", "systems"),
     *("Proj", "Constr", "Zniyed", "Hollander", "Dreesen", "TwoStage"),
     *("error_jacobian", "error_values", "relative_rmse", "factor_match"),
 }
@@ -48,7 +48,7 @@ def test_every_public_name_is_on_the_page_of_the_api_with_a_sentence():
 
 
 def test_importing_prints_nothing_and_loads_no_edge():
-    done = python("import sys, decoupling as dc; dc.decouple, dc.systems; print(*sys.modules)")
+    done = python("import sys, decouply as dc; dc.decouple, dc.systems; print(*sys.modules)")
     assert done.stderr == ""
     loaded = set(done.stdout.split())
     assert not loaded & {"matplotlib", "jinja2", "torch", "sklearn", "scipy", "rich", "click", "joblib"}
@@ -126,7 +126,7 @@ def test_wrong_types_are_refused_with_the_rule_where_nobody_checks_annotations()
         "dc.Proj(weighted_projection='no')": "True or False",
     }
     code = f"""
-import json, numpy as np, decoupling as dc
+import json, numpy as np, decouply as dc
 X = np.random.default_rng(0).uniform(size=(20, 2)); W = np.eye(2)
 s = dc.Samples(X, F=X, J=np.broadcast_to(np.eye(2), (20, 2, 2)))
 v = np.sin(np.arange(50.0) ** 2); narx = dc.sysid.PolynomialNARX(1, 1, 2).fit(v, v**2 + v)
@@ -149,7 +149,7 @@ print(json.dumps(found))
 
 def test_the_result_does_not_depend_on_the_number_of_cores():
     code = """
-import numpy as np, decoupling as dc
+import numpy as np, decouply as dc
 rng = np.random.default_rng(0)
 X = rng.uniform(-1, 1, (150, 80))
 s = dc.Samples(X, F=rng.normal(size=(150, 6)), J=rng.normal(size=(150, 6, 80)))

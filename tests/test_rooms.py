@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-PACKAGE = Path(__file__).parents[1] / "src" / "decoupling"
+PACKAGE = Path(__file__).parents[1] / "src" / "decouply"
 ORDER = (
     ("_support",),
     ("data",),
@@ -55,10 +55,10 @@ FACADES = {
 def rooms_imported(node, path):
     """The rooms that an import statement of the file at `path` (relative to the package) reaches."""
     if isinstance(node, ast.Import):
-        return [name.name.split(".")[1] for name in node.names if name.name.startswith("decoupling.")]
+        return [name.name.split(".")[1] for name in node.names if name.name.startswith("decouply.")]
     if node.level == 0:
         parts = (node.module or "").split(".")
-        if parts[0] != "decoupling":
+        if parts[0] != "decouply":
             return []
         return parts[1:2] or [name.name for name in node.names]
     here = path.parts[:-1]

@@ -10,7 +10,7 @@ from collections import Counter
 
 import numpy as np
 
-import decoupling as dc
+import decouply as dc
 
 TRUTHS = {
     "parabola": lambda X: 6.0 * (X[:, 0] + X[:, 1]) ** 2 - 3.0,

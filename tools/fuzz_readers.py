@@ -13,13 +13,13 @@ from pathlib import Path
 import atheris
 
 LIMIT = 100_000_000  # bytes that a file may declare; tools/fuzz_readers.sh ends the process at twice as many and more
-os.environ["DECOUPLING_MAX_FILE_BYTES"] = str(LIMIT)
+os.environ["DECOUPLY_MAX_FILE_BYTES"] = str(LIMIT)
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-with atheris.instrument_imports(include=["decoupling", "numpy.lib", "zipfile", "csv", "json", "ast"]):
-    import decoupling as dc
-    from decoupling.samples.readers import _any_file, _arrays, _csv, _numpy_file, _parquet  # noqa: F401
-    from decoupling.write import _model_file  # noqa: F401
+with atheris.instrument_imports(include=["decouply", "numpy.lib", "zipfile", "csv", "json", "ast"]):
+    import decouply as dc
+    from decouply.samples.readers import _any_file, _arrays, _csv, _numpy_file, _parquet  # noqa: F401
+    from decouply.write import _model_file  # noqa: F401
 
 from tests.robustness.corpus import SPECIAL, WHOLE  # noqa: E402 (after the instrumentation)
 

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from threadpoolctl import threadpool_limits
 
-import decoupling as dc
+import decouply as dc
 
 from . import ours
 from .environments import PeerError, install, run_script

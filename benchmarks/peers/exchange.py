@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-import decoupling as dc
+import decouply as dc
 
 
 @dataclass(frozen=True)

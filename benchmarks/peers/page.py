@@ -7,7 +7,7 @@ import platform
 
 import numpy as np
 
-import decoupling as dc
+import decouply as dc
 
 from ..machine import table
 from .exchange import CONTESTS, Contest, Row
@@ -28,7 +28,7 @@ grows beyond the amplitude of the training data; without extrapolation it is cut
 
 
 def page(rows: dict[str, list[Row]]) -> str:
-    notes = [f"- **decoupling.** {NOTE}"]
+    notes = [f"- **decouply.** {NOTE}"]
     for peer in PEERS:
         pinned = ", ".join(requirement.replace("==", " ") for requirement in peer.requirements)
         models = dict.fromkeys(model for some in peer.models.values() for model, _ in some)
@@ -41,7 +41,7 @@ def page(rows: dict[str, list[Row]]) -> str:
         [
             INTRODUCTION,
             *tables,
-            f"decoupling {dc.__version__} with NumPy {np.__version__}, Python {platform.python_version()}; "
+            f"decouply {dc.__version__} with NumPy {np.__version__}, Python {platform.python_version()}; "
             "the others below.",
             "## How each was used",
             "\n".join(notes),

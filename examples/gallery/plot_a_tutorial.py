@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
-import decoupling as dc
+import decouply as dc
 
 rng = np.random.default_rng(0)
 X = rng.uniform((900, 0), (1500, 60), (160, 2))

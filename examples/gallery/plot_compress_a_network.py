@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import nn
 
-import decoupling as dc
+import decouply as dc
 
 torch.manual_seed(0)
 rng = np.random.default_rng(0)

@@ -9,13 +9,13 @@ is replaced by ten functions of one variable, found from unlabelled images.
 # %%
 # The network
 # -----------
-# The images are downloaded once, or read from the folder that ``DECOUPLING_DATA`` names.
+# The images are downloaded once, or read from the folder that ``DECOUPLY_DATA`` names.
 import matplotlib.pyplot as plt
 import numpy as np
 import torch
 from torch import nn
 
-import decoupling as dc
+import decouply as dc
 
 torch.manual_seed(0)
 data = dc.data.mnist()

@@ -22,7 +22,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 from scipy.signal import butter, freqz, lfilter
 
-import decoupling as dc
+import decouply as dc
 
 rng = np.random.default_rng(0)
 R = [butter(2, 0.1), butter(1, [0.2, 0.3], "bandpass")]

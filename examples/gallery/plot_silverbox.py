@@ -10,10 +10,10 @@ then refined on its free run.
 # %%
 # The record
 # ----------
-# The data are downloaded once, or read from the folder that ``DECOUPLING_DATA`` names.
+# The data are downloaded once, or read from the folder that ``DECOUPLY_DATA`` names.
 import matplotlib.pyplot as plt
 
-import decoupling as dc
+import decouply as dc
 
 data = dc.data.silverbox()
 train, test = data.train, data.multisine

@@ -11,7 +11,7 @@ An oscillator with a hardening spring and dry friction is simulated, and identif
 # The spring is cubic, the friction a tanh of the velocity. The output is measured with a little noise.
 import numpy as np
 
-import decoupling as dc
+import decouply as dc
 
 rng = np.random.default_rng(0)
 force = np.convolve(rng.standard_normal(2400), np.ones(4) / 4, mode="same")

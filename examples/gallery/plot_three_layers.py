@@ -11,7 +11,7 @@ needs none: it reads a start from the data, layer by layer.
 # ---------------------------
 import numpy as np
 
-import decoupling as dc
+import decouply as dc
 
 system = dc.systems.random_system((2, 2, 2, 2, 2), (2, 2, 2), rng=4)
 rng = np.random.default_rng(0)

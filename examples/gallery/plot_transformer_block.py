@@ -16,7 +16,7 @@ import torch
 from sklearn.datasets import load_digits
 from torch import nn
 
-import decoupling as dc
+import decouply as dc
 
 torch.manual_seed(0)
 images, labels = load_digits(return_X_y=True)

@@ -15,7 +15,7 @@ From sixty samples of its values and Jacobians they are found again.
 # -------
 import numpy as np
 
-import decoupling as dc
+import decouply as dc
 
 system = dc.systems.f2()
 X = np.random.default_rng(1).uniform(-1, 1, (60, 3))

@@ -11,7 +11,7 @@ Often there is no function to differentiate, only a table of measurements. Then 
 # Three inputs, one output: a saturation in one direction, a parabola in another, and one percent of noise.
 import numpy as np
 
-import decoupling as dc
+import decouply as dc
 
 rng = np.random.default_rng(0)
 

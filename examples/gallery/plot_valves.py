@@ -14,7 +14,7 @@ and then the curves can be named.
 # each other, so neither curve can be seen in the data directly.
 import numpy as np
 
-import decoupling as dc
+import decouply as dc
 
 rng = np.random.default_rng(3)
 X = rng.uniform(-1, 1, (300, 3))

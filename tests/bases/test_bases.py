@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-import decoupling as dc
-from decoupling.bases import CURVES, ArrayAlgebra, LayerBasis
-from decoupling.testing import check_basis, is_scale_invariant
+import decouply as dc
+from decouply.bases import CURVES, ArrayAlgebra, LayerBasis
+from decouply.testing import check_basis, is_scale_invariant
 
 ALL_BASES = [
     *(dc.Monomial(d) for d in (1, 2, 5)),

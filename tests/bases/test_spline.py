@@ -5,8 +5,8 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy.interpolate import BSpline
 
-import decoupling as dc
-from decoupling.bases import ArrayAlgebra
+import decouply as dc
+from decouply.bases import ArrayAlgebra
 
 
 def knots_and_coefficients(spline, c):

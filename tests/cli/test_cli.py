@@ -10,14 +10,14 @@ import time
 import numpy as np
 import pytest
 
-import decoupling as dc
-from decoupling.cli import _main
-from decoupling.cli._options import BASES, basis_class
+import decouply as dc
+from decouply.cli import _main
+from decouply.cli._options import BASES, basis_class
 from tests.strategies import sampled
 
 
 def decouple(line, cwd):
-    code = "from decoupling.cli import main; main()"
+    code = "from decouply.cli import main; main()"
     return subprocess.run(
         [sys.executable, "-c", code, *line.split()], capture_output=True, text=True, cwd=cwd, check=False
     )
@@ -72,7 +72,7 @@ def test_zero_has_no_sign(tmp_path):
 
 
 def test_help_needs_no_numerical_library(tmp_path):
-    code = "import sys; from decoupling.cli import _main; print('numpy' in sys.modules, 'rich' in sys.modules)"
+    code = "import sys; from decouply.cli import _main; print('numpy' in sys.modules, 'rich' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["False", "False"]
 
@@ -87,7 +87,7 @@ def test_fit_writes_a_model_that_show_can_read(folder):
     assert "Error(J)" in fit.stdout and "e_i, validation samples" in fit.stdout
     page = (folder / "r.html").read_text()
     assert page.startswith("<!DOCTYPE html>") and "Decoupling of samples.npz" in page
-    assert "decouple fit samples.npz --ranks 2,2 --degrees 3,3" in page and "6 samples were kept apart" in page
+    assert "decouply fit samples.npz --ranks 2,2 --degrees 3,3" in page and "6 samples were kept apart" in page
     assert "speed" in page and "&lt;b&gt;" in page
     show = decouple("show m.safetensors", cwd=folder)
     assert show.returncode == 0 and "W_2, 3 x 2" in show.stdout
@@ -111,7 +111,7 @@ def test_demo_prints_a_table_and_says_where_its_report_is(tmp_path):
     assert "e_i, validation samples" in done.stdout and "as good as the data allow" in done.stdout
     assert str(tmp_path / "demo-report.html") in done.stdout.replace("\n", "")
     page = (tmp_path / "demo-report.html").read_text()
-    assert "decouple demo" in page and "rng=0" in page and "kept apart" in page
+    assert "decouply demo" in page and "rng=0" in page and "kept apart" in page
     quiet = decouple("demo --quiet", cwd=tmp_path)
     assert (quiet.stdout, quiet.stderr, quiet.returncode) == ("", "", 0)
 
@@ -204,7 +204,7 @@ def test_quiet_means_nothing_but_errors(folder):
 
 
 def test_letters_that_a_pipe_does_not_take_are_replaced(folder):
-    code = "from decoupling.cli import main; main()"
+    code = "from decouply.cli import main; main()"
     line = "select samples.npz --max-ranks 2 --degrees 3"
     done = subprocess.run(
         [sys.executable, "-c", code, *line.split()],
@@ -218,24 +218,24 @@ def test_letters_that_a_pipe_does_not_take_are_replaced(folder):
 
 def test_an_experiment_that_cannot_be_written_is_not_begun(tmp_path, monkeypatch):
     begun = []
-    monkeypatch.setattr("decoupling.reproduce.run_table1", lambda **_: begun.append(1))
+    monkeypatch.setattr("decouply.reproduce.run_table1", lambda **_: begun.append(1))
     (tmp_path / "table1.png").mkdir()
     with pytest.raises(dc.InputError, match=r"table1.png` must be a file.*It is a directory"):
-        _main.decouple.main(["reproduce", "table1", "--directory", str(tmp_path)], standalone_mode=False)
+        _main.decouply.main(["reproduce", "table1", "--directory", str(tmp_path)], standalone_mode=False)
     assert not begun
 
 
 def test_experiments_say_how_many_runs_are_done_where_there_is_no_terminal(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr("decoupling._support._progress._QUIET_SECONDS", 0.01)
+    monkeypatch.setattr("decouply._support._progress._QUIET_SECONDS", 0.01)
 
     def run(progress, **_):
         progress(done=2, total=9)
         time.sleep(0.5)
         raise dc.InputError("enough")
 
-    monkeypatch.setattr("decoupling.reproduce.run_table1", run)
+    monkeypatch.setattr("decouply.reproduce.run_table1", run)
     with pytest.raises(dc.InputError, match="enough"):
-        _main.decouple.main(["reproduce", "table1", "--directory", str(tmp_path)], standalone_mode=False)
+        _main.decouply.main(["reproduce", "table1", "--directory", str(tmp_path)], standalone_mode=False)
     assert "table1, 2 of 9 (0 s)" in capsys.readouterr().err
 
 

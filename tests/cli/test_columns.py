@@ -1,4 +1,4 @@
-"""`decouple fit` on tables: names in, names out."""
+"""`decouply fit` on tables: names in, names out."""
 
 import json
 import subprocess
@@ -7,9 +7,9 @@ import sys
 import numpy as np
 import pytest
 
-import decoupling as dc
-from decoupling.cli import _main
-from decoupling.cli._columns import written_formula
+import decouply as dc
+from decouply.cli import _main
+from decouply.cli._columns import written_formula
 from tests.strategies import points
 
 X = points(2, 60)
@@ -18,7 +18,7 @@ ODD = ("air temp (°C)", "class")
 
 
 def fit(line, cwd):
-    code = "from decoupling.cli import main; main()"
+    code = "from decouply.cli import main; main()"
     words = ["fit", *line, "--ranks", "2", "--degrees", "2", "--n-starts", "4"]
     return subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True, cwd=cwd, check=False)
 
@@ -118,7 +118,7 @@ def test_a_linear_part_is_fitted_counted_written_and_shown(folder):
     page = (folder / "r.html").read_text()
     assert "linear=True" in page and "plus a linear part" in page and "--linear" in page
     assert np.allclose(model(X)[:, 0], Y)
-    code = "from decoupling.cli import main; main()"
+    code = "from decouply.cli import main; main()"
     line = [sys.executable, "-c", code, "show", "m.safetensors"]
     shown = " ".join(subprocess.run(line, capture_output=True, text=True, cwd=folder, check=True).stdout.split())
     assert "A, 1 x 2: the linear part" in shown and "Inputs: x1, x2" in shown
@@ -145,7 +145,7 @@ def test_names_of_signals_reach_the_page_with_what_was_read(folder):
 
 def test_a_scan_tells_machines_how_the_file_was_read(folder):
     words = ["select", "bare.csv", "--outputs", "3", "--max-ranks", "1", "--max-degrees", "2", "--json"]
-    code = "from decoupling.cli import main; main()"
+    code = "from decouply.cli import main; main()"
     done = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True, cwd=folder, check=False)
     assert any("numbered from 1" in note for note in json.loads(done.stdout)["notes"]), done.stderr
 
@@ -157,7 +157,7 @@ def test_names_that_cannot_be_told_apart_are_refused_before_any_work(folder, mon
     monkeypatch.setattr(dc, "decouple", lambda *_, **__: begun.append(1))
     words = ["fit", "twins.csv", "--outputs", "y", "--ranks", "1", "--degrees", "1", "--formula", "text"]
     with pytest.raises(dc.InputError, match="2 different names"):
-        _main.decouple.main(words, standalone_mode=False)
+        _main.decouply.main(words, standalone_mode=False)
     assert not begun
 
 

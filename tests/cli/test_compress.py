@@ -8,8 +8,8 @@ import torch
 from click.testing import CliRunner
 from torch import nn
 
-import decoupling as dc
-from decoupling.cli._main import decouple
+import decouply as dc
+from decouply.cli._main import decouply
 
 
 class Net(nn.Module):
@@ -40,13 +40,13 @@ def folder(tmp_path, monkeypatch):
 
 
 def run(*arguments):
-    return CliRunner().invoke(decouple, ["compress", *arguments, "--steps", "300"], catch_exceptions=False)
+    return CliRunner().invoke(decouply, ["compress", *arguments, "--steps", "300"], catch_exceptions=False)
 
 
 @pytest.mark.filterwarnings("ignore")
 def test_a_program_becomes_smaller_and_stays_a_program(folder, monkeypatch):
-    monkeypatch.setattr("decoupling._support._progress._QUIET_SECONDS", 0.05)  # no terminal is there for a bar
-    monkeypatch.setattr("decoupling._support._progress._BETWEEN_LINES", (0.05, 0.05))
+    monkeypatch.setattr("decouply._support._progress._QUIET_SECONDS", 0.05)  # no terminal is there for a bar
+    monkeypatch.setattr("decouply._support._progress._BETWEEN_LINES", (0.05, 0.05))
     done = run("net.pt2", "--parts", "inner.*", "--data", "X.npy", "--budget", "0.5", "--to", "small.pt2")
     assert done.exit_code == 0, done.output
     assert "inner.0" in done.output and "inner.1" in done.output and "Program: small.pt2" in done.output

@@ -1,4 +1,4 @@
-"""`decouple identify` and `decouple simulate`."""
+"""`decouply identify` and `decouply simulate`."""
 
 import json
 import re
@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from decoupling.cli._main import decouple
+from decouply.cli._main import decouply
 
 
 @pytest.fixture
@@ -22,7 +22,7 @@ def record(tmp_path):
 
 
 def call(*arguments):
-    return CliRunner().invoke(decouple, [str(a) for a in arguments])
+    return CliRunner().invoke(decouply, [str(a) for a in arguments])
 
 
 def test_a_record_becomes_a_model_a_page_and_a_simulation(record, tmp_path):
@@ -46,8 +46,8 @@ def test_a_record_becomes_a_model_a_page_and_a_simulation(record, tmp_path):
 
 
 def test_what_takes_long_says_how_far_it_is_where_there_is_no_terminal(record, tmp_path, monkeypatch):
-    monkeypatch.setattr("decoupling._support._progress._QUIET_SECONDS", 0.001)
-    monkeypatch.setattr("decoupling._support._progress._BETWEEN_LINES", (0.001, 0.001))
+    monkeypatch.setattr("decouply._support._progress._QUIET_SECONDS", 0.001)
+    monkeypatch.setattr("decouply._support._progress._BETWEEN_LINES", (0.001, 0.001))
     model, columns = tmp_path / "m.safetensors", ("--input", "u", "--output", "y")
     out = call("identify", record, *columns, "--functions", "cubic", "--n-starts", 3, "--model", model)
     assert out.exit_code == 0, out.output
@@ -238,9 +238,9 @@ def test_outputs_are_taken_in_the_order_of_the_model(tmp_path):
 
 
 def test_a_map_without_memory_is_not_simulated(record, tmp_path):
-    import decoupling as dc
+    import decouply as dc
 
     dc.systems.f1().save(tmp_path / "map.safetensors")
     out = call("simulate", tmp_path / "map.safetensors", record)
     assert out.exit_code == 1
-    assert "decouple predict" in str(out.exception)
+    assert "decouply predict" in str(out.exception)

@@ -10,14 +10,14 @@ import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 
-import decoupling as dc
-from decoupling.cli._look import _asked, chosen_columns
-from decoupling.cli._main import decouple
-from decoupling.cli._options import NameList
-from decoupling.cli._screen import csv_text
-from decoupling.model._names import printable
-from decoupling.samples.readers._csv import CsvTable
-from decoupling.samples.readers._look import look
+import decouply as dc
+from decouply.cli._look import _asked, chosen_columns
+from decouply.cli._main import decouply
+from decouply.cli._options import NameList
+from decouply.cli._screen import csv_text
+from decouply.model._names import printable
+from decouply.samples.readers._csv import CsvTable
+from decouply.samples.readers._look import look
 
 RNG = np.random.default_rng(0)
 X = RNG.uniform(-1, 1, (60, 2))
@@ -35,7 +35,7 @@ def folder(tmp_path, monkeypatch):
 
 
 def run(*arguments):
-    done = CliRunner().invoke(decouple, arguments, catch_exceptions=False)
+    done = CliRunner().invoke(decouply, arguments, catch_exceptions=False)
     assert done.exit_code == 0, done.output
     return done.output
 
@@ -55,7 +55,7 @@ def test_rows_that_hardly_change_are_a_time_series(tmp_path):
     np.savetxt(tmp_path / "a.csv", np.stack([np.sin(t), np.cos(t)], axis=1), delimiter=",", header="u,y", comments="")
     assert "`u`, `y` hardly change from row to row" in look(CsvTable(tmp_path / "a.csv")).series
     _, _, notes = chosen_columns(str(tmp_path / "a.csv"), silent=True)
-    assert "decouple identify" in notes[1] and "--input u --output y" in notes[1]
+    assert "decouply identify" in notes[1] and "--input u --output y" in notes[1]
 
 
 def test_fit_with_a_table_alone_says_what_it_found_and_chooses(folder):
@@ -69,16 +69,16 @@ def test_a_choice_of_columns_is_told_with_its_reasons_whatever_is_printed(folder
     lines = [f"{a},{b},{y},7,," for (a, b), y in zip(X, Y, strict=True)]
     (folder / "const.csv").write_text("\n".join(["lift,load,flow,rig,gone,", *lines]))
     for options in (("--json",), ()):
-        done = CliRunner().invoke(decouple, ["fit", "const.csv", "--ranks", "1", "--degrees", "3", *options])
+        done = CliRunner().invoke(decouply, ["fit", "const.csv", "--ranks", "1", "--degrees", "3", *options])
         assert done.exit_code == 0, done.output
         assert (
             "The output is flow, the last column of numbers that vary, and the inputs are lift, load; left out: rig "
             "(always 7), gone (no numbers); choose others with --inputs and --outputs." in done.stderr
         )
-    done = CliRunner().invoke(decouple, ["fit", "const.csv", "--ranks", "1", "--degrees", "3", "--quiet"])
+    done = CliRunner().invoke(decouply, ["fit", "const.csv", "--ranks", "1", "--degrees", "3", "--quiet"])
     assert done.output == ""
     (folder / "one.csv").write_text("lift,rig\n1,7\n2,7\n")
-    done = CliRunner().invoke(decouple, ["fit", "one.csv"])
+    done = CliRunner().invoke(decouply, ["fit", "one.csv"])
     assert "It has lift; left out: rig (always 7)." in str(done.exception)
 
 
@@ -92,14 +92,14 @@ def test_columns_of_derivatives_are_not_taken_for_signals(folder):
 def test_fit_asks_on_a_terminal(folder, monkeypatch):
     answers = iter([("lift",), ("load", "flow")])
     monkeypatch.setattr("sys.stdin.isatty", lambda: True)
-    monkeypatch.setattr("decoupling.cli._look._asked", lambda *_: next(answers))
+    monkeypatch.setattr("decouply.cli._look._asked", lambda *_: next(answers))
     assert chosen_columns("data.csv", silent=False)[:2] == (("load", "flow"), ("lift",))
 
 
 def test_predictions_are_the_models_and_rows_beyond_are_told(folder):
     (folder / "new.csv").write_text("load,lift\n0.1,0.2\n9,9\n,1\n")
     done = subprocess.run(
-        [sys.executable, "-c", "from decoupling.cli import main; main()", "predict", "model.safetensors", "new.csv"],
+        [sys.executable, "-c", "from decouply.cli import main; main()", "predict", "model.safetensors", "new.csv"],
         capture_output=True,
         text=True,
         check=True,
@@ -137,7 +137,7 @@ def test_models_are_exported_beside_their_files(folder, kind, ending, piece):
 def test_matlab_functions_have_legal_names(stem, near, folder):
     (folder / "model.safetensors").rename(folder / f"{stem}.safetensors")
     export = ("export", f"{stem}.safetensors", "--to", "matlab")
-    done = CliRunner().invoke(decouple, [*export, "--file", f"{stem}.m"], terminal_width=1000)
+    done = CliRunner().invoke(decouply, [*export, "--file", f"{stem}.m"], terminal_width=1000)
     assert done.exit_code == 2 and "must have the name of a function" in done.output, done.output
     assert f"take {near}.m" in done.output and not list(folder.glob("*.m"))
     run(*export)
@@ -158,7 +158,7 @@ def test_pictures_and_pages_come_from_the_file_and_wrong_endings_are_refused(fol
         ["export", "model.safetensors", "--to", "c", "--file", "a.onnx"],
         ["fit", "data.csv", "--model", "model.onnx"],
     ):
-        done = CliRunner().invoke(decouple, words)
+        done = CliRunner().invoke(decouply, words)
         assert done.exit_code == 2 and "must end in" in done.output
 
 
@@ -169,7 +169,7 @@ def test_a_model_alone_has_no_page(folder):
 
 
 def test_names_of_columns_are_completed(folder):
-    command = decouple.commands["fit"]
+    command = decouply.commands["fit"]
     context = click.Context(command)
     context.params["file"] = str(folder / "data.csv")
     found = NameList().shell_complete(context, command.params[0], "lift,l")
@@ -179,7 +179,7 @@ def test_names_of_columns_are_completed(folder):
 def test_no_name_that_a_shell_would_obey_is_completed(folder):
     names = ["$(touch x)", "`touch x`", "a;b", "a b", "a\nb", "-x", "a'b", "\x1b[31m", "~", "*", "Größe", "dy/dx"]
     pq.write_table(pa.table({name: [0.0] for name in names}), folder / "names.parquet")
-    context = click.Context(decouple.commands["fit"])
+    context = click.Context(decouply.commands["fit"])
     context.params["file"] = str(folder / "names.parquet")
     found = NameList().shell_complete(context, context.command.params[0], "")
     assert [item.value for item in found] == ["Größe", "dy/dx"]

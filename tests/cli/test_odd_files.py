@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-import decoupling as dc
-from decoupling.cli._main import decouple
+import decouply as dc
+from decouply.cli._main import decouply
 
 X = np.random.default_rng(0).uniform(-1, 1, (40, 2))
 ROWS = np.column_stack([X, X.sum(axis=1) ** 2])
@@ -31,7 +31,7 @@ def write(path, head, delimiter=","):
 
 def told(*arguments):
     """The message of a command that must fail, as the command line prints it."""
-    done = CliRunner().invoke(decouple, [str(a) for a in arguments], terminal_width=1000)
+    done = CliRunner().invoke(decouply, [str(a) for a in arguments], terminal_width=1000)
     assert done.exit_code != 0, done.output
     return done.output if done.exit_code == 2 else str(done.exception)
 
@@ -69,7 +69,7 @@ def test_spreadsheets_may_say_what_separates_their_columns(head, delimiter, fold
 
 def test_columns_without_names_are_called_columns(folder):
     write("bare.csv", "")
-    done = CliRunner().invoke(decouple, ["fit", "bare.csv", "--ranks", "1", "--degrees", "2", "--json"])
+    done = CliRunner().invoke(decouply, ["fit", "bare.csv", "--ranks", "1", "--degrees", "2", "--json"])
     assert "The output is column 3, the last" in done.stderr and "the inputs are column 1, column 2;" in done.stderr
 
 
@@ -111,9 +111,9 @@ def test_dynamic_models_are_sent_to_the_commands_that_run_them(folder):
     np.savetxt("record.csv", np.c_[u, y], delimiter=",", header="u,y", comments="")
     model = dc.sysid.DecoupledStateSpace(1, [dc.Monomial(3)]).fit(u, y, n_starts=1, progress=False)
     model.with_names(("u",), ("y",)).save("run.safetensors")
-    assert "use `decouple simulate`" in told("predict", "run.safetensors", "record.csv")
+    assert "use `decouply simulate`" in told("predict", "run.safetensors", "record.csv")
     assert "`--what` must be network" in told("plot", "run.safetensors", "--what", "fit")
-    page = "decouple simulate run.safetensors record.csv --output y --report page.html"
+    page = "decouply simulate run.safetensors record.csv --output y --report page.html"
     assert page in told("report", "run.safetensors")
     assert "must name 1 column, as in training (u)" in told("simulate", "run.safetensors", "good.csv", "--input", "a,b")
-    assert CliRunner().invoke(decouple, page.split()[1:]).exit_code == 0
+    assert CliRunner().invoke(decouply, page.split()[1:]).exit_code == 0

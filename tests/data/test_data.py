@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 from scipy.io import savemat
 
-import decoupling as dc
-from decoupling.data import _benchmarks, _downloads
-from decoupling.data._downloads import RemoteFile, Source, fetch
+import decouply as dc
+from decouply.data import _benchmarks, _downloads
+from decouply.data._downloads import RemoteFile, Source, fetch
 
 
 def sha256(content):
@@ -46,7 +46,7 @@ def server(tmp_path):
 @pytest.fixture
 def home(tmp_path, monkeypatch):
     folder = tmp_path / "data"
-    monkeypatch.setenv("DECOUPLING_DATA", str(folder))
+    monkeypatch.setenv("DECOUPLY_DATA", str(folder))
     return folder
 
 
@@ -95,22 +95,22 @@ def test_the_next_address_is_tried_and_archives_are_opened(server, home):
     message = str(told.value)
     for part in ("404", "another checksum", "not the expected archive", "b.bin is not in it", "no connection"):
         assert part in message
-    assert "DECOUPLING_DATA" in message and not (home / "b.bin").exists()
+    assert "DECOUPLY_DATA" in message and not (home / "b.bin").exists()
 
 
 def test_a_folder_that_cannot_be_written_is_told(server, tmp_path, monkeypatch):
     (tmp_path / "file").write_text("not a folder")
-    monkeypatch.setenv("DECOUPLING_DATA", str(tmp_path / "file"))
+    monkeypatch.setenv("DECOUPLY_DATA", str(tmp_path / "file"))
     with pytest.raises(dc.DataError, match="cannot be written to"):
         fetch(RemoteFile("a/b.bin", "0", (Source("http://127.0.0.1:9/x"),)))
 
 
 def test_without_a_named_folder_the_cache_of_the_user_is_used(monkeypatch, tmp_path):
-    monkeypatch.delenv("DECOUPLING_DATA", raising=False)
+    monkeypatch.delenv("DECOUPLY_DATA", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    from decoupling.data._downloads import data_folder
+    from decouply.data._downloads import data_folder
 
-    assert data_folder().name == "decoupling"
+    assert data_folder().name == "decouply"
 
 
 @pytest.fixture

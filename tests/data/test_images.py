@@ -14,11 +14,11 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-import decoupling as dc
-from decoupling._support import _progress
-from decoupling.data import _downloads, _images
-from decoupling.data._downloads import RemoteFile, Source, fetch
-from decoupling.data._idx import read_idx
+import decouply as dc
+from decouply._support import _progress
+from decouply.data import _downloads, _images
+from decouply.data._downloads import RemoteFile, Source, fetch
+from decouply.data._idx import read_idx
 
 CODES = {"uint8": 8, "int8": 9, "int16": 11, "int32": 12, "float32": 13, "float64": 14}
 
@@ -96,7 +96,7 @@ def test_damaged_files_are_told(content, message, tmp_path):
 @pytest.fixture
 def made(tmp_path, monkeypatch):
     """Small files of both sets, with their checksums in the place of the real ones."""
-    monkeypatch.setenv("DECOUPLING_DATA", str(tmp_path))
+    monkeypatch.setenv("DECOUPLY_DATA", str(tmp_path))
     rng = np.random.default_rng(0)
     contents = {}
 
@@ -195,7 +195,7 @@ def address():
 @pytest.mark.parametrize(("name", "total"), [("sized", 5000), ("unsized", None)])
 def test_downloads_report_the_bytes_that_are_here(address, name, total, tmp_path, monkeypatch):
     body, server = address
-    monkeypatch.setenv("DECOUPLING_DATA", str(tmp_path))
+    monkeypatch.setenv("DECOUPLY_DATA", str(tmp_path))
     titles, reports = [], []
 
     @contextmanager
@@ -216,7 +216,7 @@ def test_downloads_report_the_bytes_that_are_here(address, name, total, tmp_path
 
 def test_a_slow_download_shows_a_bar_on_a_terminal_and_nothing_elsewhere(address, tmp_path, monkeypatch, capsys):
     body, server = address
-    monkeypatch.setenv("DECOUPLING_DATA", str(tmp_path))
+    monkeypatch.setenv("DECOUPLY_DATA", str(tmp_path))
     monkeypatch.setattr(_progress, "_QUIET_SECONDS", 0.0)
     file = RemoteFile("a.bin", sha256(body), (Source(f"{server}/sized"),))
     fetch(file)

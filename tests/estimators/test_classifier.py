@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-import decoupling as dc
-from decoupling.solvers._deviance import Deviance, log_likelihoods, probabilities
+import decouply as dc
+from decouply.solvers._deviance import Deviance, log_likelihoods, probabilities
 
 sklearn = pytest.importorskip("sklearn")
 from sklearn.datasets import load_iris, make_moons  # noqa: E402
@@ -28,7 +28,7 @@ def six_digits(estimator):
     }
 
 
-@pytest.mark.filterwarnings("ignore::decoupling.DecouplingWarning")
+@pytest.mark.filterwarnings("ignore::decouply.DecouplingWarning")
 @parametrize_with_checks([CHOSEN, SMALL], expected_failed_checks=six_digits)
 def test_the_conventions_of_scikit_learn_are_kept(estimator, check):
     check(estimator)
@@ -248,7 +248,7 @@ def test_a_page_tells_of_classes(tmp_path):
 
 
 def test_what_a_function_is_worth_is_measured_by_fitting_the_rest_again():
-    from decoupling.fit._logistic import deviance_without, null_deviance
+    from decouply.fit._logistic import deviance_without, null_deviance
 
     X, y = drawn(500, 1, lambda X: 6 * (X[:, 0] + X[:, 1]) ** 2 - 3)
     one = dc.DecouplingClassifier(1, 2, random_state=0).fit(X, y)
@@ -264,7 +264,7 @@ def test_what_a_function_is_worth_is_measured_by_fitting_the_rest_again():
 
 
 def test_a_function_that_matters_more_is_worth_more():
-    from decoupling.fit._logistic import deviance_without
+    from decouply.fit._logistic import deviance_without
 
     X, y = drawn(500, 1, lambda X: 12 * X[:, 0] ** 2 - 3 * X[:, 1] ** 2 - 2)
     model = dc.DecouplingClassifier(2, 2, ridge=1.0, random_state=0).fit(X, y)

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-import decoupling as dc
-from decoupling.report._rerun import how_to_run_again
+import decouply as dc
+from decouply.report._rerun import how_to_run_again
 
 sklearn = pytest.importorskip("sklearn")
 from sklearn.base import clone  # noqa: E402
@@ -41,7 +41,7 @@ DEEP = dc.DecouplingRegressor(ranks=(2, 1), degrees=(2, 2), n_starts=4, ridge=1e
 
 
 # Some checks fit twenty samples of ten inputs, which determine nothing but what the ridge does: we warn then.
-@pytest.mark.filterwarnings("ignore::decoupling.DecouplingWarning")
+@pytest.mark.filterwarnings("ignore::decouply.DecouplingWarning")
 @parametrize_with_checks([dc.DecouplingRegressor(), DEEP])
 def test_the_conventions_of_scikit_learn_are_kept(estimator, check):
     check(estimator)
@@ -435,7 +435,7 @@ def test_without_scikit_learn_the_way_out_is_named():
     code = """
 import sys
 sys.modules["sklearn"] = None
-import decoupling as dc
+import decouply as dc
 dc.decouple, dc.Samples
 try:
     dc.DecouplingRegressor
@@ -443,7 +443,7 @@ except dc.MissingExtraError as error:
     print(error)
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert 'pip install "decoupling[sklearn]"' in done.stdout
+    assert 'pip install "scikit-learn>=' in done.stdout
 
 
 def test_partial_fit_adds_batches_to_what_was_seen():

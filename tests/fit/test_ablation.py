@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-import decoupling as dc
+import decouply as dc
 
 X = np.random.default_rng(0).uniform(-1, 1, (80, 2))
 

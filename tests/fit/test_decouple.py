@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-import decoupling as dc
-from decoupling._support._progress import progress_callback
+import decouply as dc
+from decouply._support._progress import progress_callback
 from tests.strategies import points, sampled
 
 F2 = dc.systems.f2()
@@ -62,7 +62,7 @@ def test_progress_goes_to_a_callable():
 
 
 def test_a_progress_bar_appears_on_a_terminal_after_a_while(monkeypatch, capsys):
-    monkeypatch.setattr("decoupling._support._progress._QUIET_SECONDS", 0.0)
+    monkeypatch.setattr("decouply._support._progress._QUIET_SECONDS", 0.0)
     monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
     dc.decouple(SAMPLES, (2, 2), (3, 3), solver=QUICK, progress=True)
     assert "Decoupling" in capsys.readouterr().err
@@ -72,7 +72,7 @@ def test_a_progress_bar_appears_on_a_terminal_after_a_while(monkeypatch, capsys)
 
 
 def test_the_bar_does_not_wait_for_the_next_report(monkeypatch, capsys):
-    monkeypatch.setattr("decoupling._support._progress._QUIET_SECONDS", 0.05)
+    monkeypatch.setattr("decouply._support._progress._QUIET_SECONDS", 0.05)
     monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
     with progress_callback(True, "Waiting") as report:
         report(stage="the first one", done=0, total=3)

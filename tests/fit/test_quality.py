@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-import decoupling as dc
-from decoupling import Verdict
-from decoupling.fit._predictable import predictable_shares
-from decoupling.report._words import output_rows, verdict
-from decoupling.samples._repeats import n_originals
-from decoupling.solvers._left_out import left_out
+import decouply as dc
+from decouply import Verdict
+from decouply.fit._predictable import predictable_shares
+from decouply.report._words import output_rows, verdict
+from decouply.samples._repeats import n_originals
+from decouply.solvers._left_out import left_out
 
 QUICK = {"n_starts": 2, "progress": False}
 RNG = np.random.default_rng(0)
@@ -37,7 +37,7 @@ def test_exact_models_are_exact_and_few_samples_tell_nothing():
     assert dc.decouple(few, 1, 2, **QUICK).quality.verdict is Verdict.UNKNOWN
 
 
-@pytest.mark.filterwarnings("ignore::decoupling.DecouplingWarning")  # large terms may cancel without a ridge
+@pytest.mark.filterwarnings("ignore::decouply.DecouplingWarning")  # large terms may cancel without a ridge
 def test_more_parameters_than_the_samples_bear_are_fitted_to_the_noise():
     rng = np.random.default_rng(5)
     samples = dc.Samples(rng.normal(size=(40, 8)), F=rng.normal(size=(40, 1)))

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-import decoupling as dc
-from decoupling.fit._evidence import evidence
-from decoupling.fit._kinds import KINDS, best_of_kind
+import decouply as dc
+from decouply.fit._evidence import evidence
+from decouply.fit._kinds import KINDS, best_of_kind
 
 X = np.random.default_rng(0).uniform(-1.0, 1.0, (150, 2))
 DOMAINS = {  # of functions whose arguments run from -1 to 1

@@ -1,4 +1,4 @@
-"""Choosing ranks and degrees; the whole experiment is `decouple reproduce selection`."""
+"""Choosing ranks and degrees; the whole experiment is `decouply reproduce selection`."""
 
 import dataclasses
 import json
@@ -9,16 +9,15 @@ import pytest
 from hypothesis import given
 from numpy.testing import assert_allclose
 
-import decoupling as dc
-from decoupling.fit._layer_bases import layer_bases
-from decoupling.fit._limits import Limits
-from decoupling.fit._scan import Scan
-from decoupling.fit._unfoldings import hints_of
-from decoupling.model._resize import resized
-from decoupling.reproduce import _selection, run_selection, selection_markdown, write_selection
-from decoupling.solvers._inference import identifiability
-from decoupling.solvers._standard import standard_units
-from tests.cli.test_cli import decouple
+import decouply as dc
+from decouply.fit._layer_bases import layer_bases
+from decouply.fit._limits import Limits
+from decouply.fit._scan import Scan
+from decouply.fit._unfoldings import hints_of
+from decouply.model._resize import resized
+from decouply.reproduce import _selection, run_selection, selection_markdown, write_selection
+from decouply.solvers._inference import identifiability
+from decouply.solvers._standard import standard_units
 from tests.strategies import points, random_model, sampled, seeds
 
 ONE = dc.systems.random_system((3, 2, 3), (3,), rng=3)

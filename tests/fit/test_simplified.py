@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-import decoupling as dc
-from decoupling.fit._prune import doubles, merged, without
+import decouply as dc
+from decouply.fit._prune import doubles, merged, without
 
 X = np.random.default_rng(0).uniform(-1.0, 1.0, (150, 2))
 

@@ -5,8 +5,8 @@ import time
 import numpy as np
 import pytest
 
-import decoupling as dc
-from decoupling._support._clock import _CLOCK
+import decouply as dc
+from decouply._support._clock import _CLOCK
 from tests.strategies import sampled
 
 HARD = dc.systems.random_system((4, 3, 4), (4,), rng=5)

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from numpy.testing import assert_allclose
 
-import decoupling as dc
+import decouply as dc
 from tests.strategies import dims_lists, points, random_model, seeds
 
 

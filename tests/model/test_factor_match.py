@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import decoupling as dc
+import decouply as dc
 from tests.strategies import points, random_model, random_paratuck, seeds
 
 

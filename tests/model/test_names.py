@@ -19,13 +19,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from matplotlib.text import Text
 
-import decoupling as dc
-from decoupling.cli._columns import written_formula
-from decoupling.model._names import as_html, as_latex, is_python_name, label, names, printable, python_names
-from decoupling.report._layout import Layout
-from decoupling.report._page import page
-from decoupling.samples.readers._any_file import read_samples
-from decoupling.write._notebook import result_html
+import decouply as dc
+from decouply.cli._columns import written_formula
+from decouply.model._names import as_html, as_latex, is_python_name, label, names, printable, python_names
+from decouply.report._layout import Layout
+from decouply.report._page import page
+from decouply.samples.readers._any_file import read_samples
+from decouply.write._notebook import result_html
 from tests.robustness.names import BIDI, BREAKS, hidden, shape, tags
 from tests.strategies import points, sampled
 
@@ -176,7 +176,7 @@ def test_the_page_has_the_same_tags_whatever_the_names(result, name):
 
 def test_notebooks_and_commands_show_no_codes(result):
     noted = dataclasses.replace(result, notes=("\x1b[31m <b> \u202e \ud800",))
-    for text in (result_html(noted), page(noted, title="t", command="decouple fit \x1b[31m\udcff")):
+    for text in (result_html(noted), page(noted, title="t", command="decouply fit \x1b[31m\udcff")):
         assert not hidden(text) and text.encode() and "&lt;b&gt;" in text
 
 
@@ -225,7 +225,7 @@ def write(path):
 
 
 def run(line, cwd):
-    code = "from decoupling.cli import main; main()"
+    code = "from decouply.cli import main; main()"
     done = subprocess.run([sys.executable, "-c", code, *line], capture_output=True, cwd=cwd, check=False)
     return done.returncode, done.stdout.decode(), done.stderr.decode()
 

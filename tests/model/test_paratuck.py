@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
-import decoupling as dc
+import decouply as dc
 from tests.strategies import dims_lists, random_paratuck, seeds
 
 
@@ -133,7 +133,7 @@ def test_without_tensorly_there_is_a_plain_pair():
     code = """
 import sys
 sys.modules["tensorly"] = None
-import decoupling as dc
+import decouply as dc
 print(dc.ParaTuck([[[1.0, 2.0]], [[3.0]]], [[[1.0], [10.0]]]).to_cp())
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

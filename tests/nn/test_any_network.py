@@ -13,11 +13,11 @@ import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
-import decoupling as dc
-from decoupling.nn import _inputs
-from decoupling.nn._convolution import OnPatches
-from decoupling.nn._in_onnx import onnx_latency
-from decoupling.nn._inputs import network_inputs
+import decouply as dc
+from decouply.nn import _inputs
+from decouply.nn._convolution import OnPatches
+from decouply.nn._in_onnx import onnx_latency
+from decouply.nn._inputs import network_inputs
 
 QUICK = {"start": "random", "refine": dc.nn.Distil(max_steps=30), "progress": False}
 SHORT = dc.nn.Distil(max_steps=10, rate=3e-3, batch_size=16)
@@ -229,7 +229,7 @@ def test_frozen_layers_are_exported_for_any_number_of_samples(basis):
 
 def test_times_in_onnx_runtime_are_those_of_the_same_functions(monkeypatch):
     seen = []
-    from decoupling.nn import _in_onnx
+    from decouply.nn import _in_onnx
 
     old = _in_onnx._session
     monkeypatch.setattr(_in_onnx, "_session", lambda content: seen.append(old(content)) or seen[-1])
@@ -247,7 +247,7 @@ def test_times_in_onnx_runtime_are_those_of_the_same_functions(monkeypatch):
 @pytest.mark.skipif(not torch.distributed.is_available(), reason="needs torch.distributed")
 def test_layers_are_trained_by_two_processes_alike(tmp_path):
     code = """
-        import os, sys, torch, torch.distributed as dist, decoupling as dc
+        import os, sys, torch, torch.distributed as dist, decouply as dc
         rank, store = int(sys.argv[1]), sys.argv[2]
         torch.set_num_threads(1)
         dist.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=2)

@@ -4,8 +4,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from decoupling.nn import Distil  # noqa: E402
-from decoupling.nn._baselines import best_trained, narrow  # noqa: E402
+from decouply.nn import Distil  # noqa: E402
+from decouply.nn._baselines import best_trained, narrow  # noqa: E402
 
 PART = torch.nn.Sequential(torch.nn.Linear(4, 12), torch.nn.Tanh(), torch.nn.Linear(12, 2))
 

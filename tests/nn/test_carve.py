@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import nn
 
-import decoupling as dc
+import decouply as dc
 
 from .networks import Own
 

@@ -9,11 +9,11 @@ import pytest
 import torch
 from torch import nn
 
-import decoupling as dc
-from decoupling._support._interrupts import INTERRUPTED
-from decoupling.nn import _options, _search
-from decoupling.nn._task import Decision, check_task
-from decoupling.report._rerun import how_to_run_again
+import decouply as dc
+from decouply._support._interrupts import INTERRUPTED
+from decouply.nn import _options, _search
+from decouply.nn._task import Decision, check_task
+from decouply.report._rerun import how_to_run_again
 
 from .networks import Own, blobs, sequential, train
 

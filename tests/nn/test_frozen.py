@@ -7,9 +7,9 @@ import pytest
 import torch
 from torch import nn
 
-import decoupling as dc
-from decoupling.nn._convolution import OnPatches
-from decoupling.nn._frozen import FrozenLayer
+import decouply as dc
+from decouply.nn._convolution import OnPatches
+from decouply.nn._frozen import FrozenLayer
 
 FAR = torch.randn(40, 5, generator=torch.Generator().manual_seed(0)) * 6.0  # most inner inputs leave the domains
 LAYERS = {

@@ -9,8 +9,8 @@ import pytest
 import torch
 from torch import nn
 
-import decoupling as dc
-from decoupling.nn._layer import layer_on
+import decouply as dc
+from decouply.nn._layer import layer_on
 
 X = np.random.default_rng(0).uniform(-1, 1, (40, 4))
 FAR = np.concatenate([X, 5.0 * X])

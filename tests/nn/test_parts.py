@@ -7,15 +7,15 @@ import pytest
 import torch
 from torch import nn
 
-import decoupling as dc
-from decoupling.nn import _inputs, _refine, _replace
-from decoupling.nn._budget import Price, spread
-from decoupling.nn._choice import chosen_parts
-from decoupling.nn._convolution import OnPatches
-from decoupling.nn._joint import joint_options
-from decoupling.nn._options import check_options
-from decoupling.nn._packing import check_bits
-from decoupling.nn._reach import EachPixel, EachToken, Whole, check_axis, reach_of
+import decouply as dc
+from decouply.nn import _inputs, _refine, _replace
+from decouply.nn._budget import Price, spread
+from decouply.nn._choice import chosen_parts
+from decouply.nn._convolution import OnPatches
+from decouply.nn._joint import joint_options
+from decouply.nn._options import check_options
+from decouply.nn._packing import check_bits
+from decouply.nn._reach import EachPixel, EachToken, Whole, check_axis, reach_of
 
 QUICK = dc.nn.Distil(max_steps=40, batch_size=64)
 

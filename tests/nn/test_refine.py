@@ -5,10 +5,10 @@ import pytest
 import torch
 from torch import nn
 
-import decoupling as dc
-from decoupling._support._interrupts import INTERRUPTED
-from decoupling.nn import _lessons, _refine
-from decoupling.nn._layer import layer_on
+import decouply as dc
+from decouply._support._interrupts import INTERRUPTED
+from decouply.nn import _lessons, _refine
+from decouply.nn._layer import layer_on
 
 torch.manual_seed(0)
 PART = nn.Sequential(nn.Linear(6, 20), nn.ReLU(), nn.Linear(20, 3)).requires_grad_(False)

@@ -7,8 +7,8 @@ import pytest
 import torch
 from torch import nn
 
-import decoupling as dc
-from decoupling.nn import _sample
+import decouply as dc
+from decouply.nn import _sample
 
 from .networks import blobs, sequential, train
 

@@ -5,7 +5,7 @@ from functools import cache
 
 import numpy as np
 
-import decoupling as dc
+import decouply as dc
 from tests.strategies import points, random_model, sampled
 
 QUICK = {"n_starts": 2, "progress": False}

@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-import decoupling as dc
-from decoupling.report._layout import Layout, band_errors
+import decouply as dc
+from decouply.report._layout import Layout, band_errors
 from tests.strategies import points, random_model, sampled
 
 

@@ -10,15 +10,15 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-import decoupling as dc
-from decoupling.report._frame import written_number
-from decoupling.report._page import page
-from decoupling.report._search import starts_by_lam
-from decoupling.report._steps import written_steps
-from decoupling.report._words import GRADES, distance, grade, output_rows, shape_in_words, verdict
-from decoupling.solvers import History
-from decoupling.solvers._status import Status
-from decoupling.write._curves import Curve
+import decouply as dc
+from decouply.report._frame import written_number
+from decouply.report._page import page
+from decouply.report._search import starts_by_lam
+from decouply.report._steps import written_steps
+from decouply.report._words import GRADES, distance, grade, output_rows, shape_in_words, verdict
+from decouply.solvers import History
+from decouply.solvers._status import Status
+from decouply.write._curves import Curve
 from tests.strategies import points, random_model, sampled
 
 from .results import F2, MAKERS
@@ -84,7 +84,7 @@ def test_every_kind_of_result_has_a_small_whole_page_without_addresses(maker):
 
 def test_the_page_says_what_was_asked_and_found():
     result = MAKERS["two_stages"]()
-    words = plain(page(result, title="Two stages", command="decouple fit a.npz"))
+    words = plain(page(result, title="Two stages", command="decouply fit a.npz"))
     for piece in (
         "3 inputs and 3 outputs is known at 40 points",
         "its values and its slopes",
@@ -95,7 +95,7 @@ def test_the_page_says_what_was_asked_and_found():
         "The weight λ of the values",
         "chosen",
         "2 starts",
-        "decouple fit a.npz",
+        "decouply fit a.npz",
         "dc.TwoStage(dc.Constr(max_steps=8), max_runs=4)",
         "no seed",
     ):
@@ -507,7 +507,7 @@ def test_straight_lines_that_cancel_are_drawn_as_a_linear_part():
 
 def test_every_verdict_has_its_colour():
     """What is not good is orange; a new verdict must be put on one side or the other."""
-    css = (files("decoupling.report") / "templates" / "report.css").read_text()
+    css = (files("decouply.report") / "templates" / "report.css").read_text()
     good = {
         "exact",
         "very close",

@@ -10,10 +10,10 @@ import pytest
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 
-import decoupling as dc
-from decoupling.report import Layout, draw_diagram, plot_functions
-from decoupling.report._style import COLOURS
-from decoupling.solvers import History, LamRow
+import decouply as dc
+from decouply.report import Layout, draw_diagram, plot_functions
+from decouply.report._style import COLOURS
+from decouply.solvers import History, LamRow
 from tests.strategies import points, sampled
 
 from .results import MAKERS
@@ -57,7 +57,7 @@ def test_pictures_are_figures_on_light_or_dark_paper(result, name, dark):
 
 def test_pictures_leave_no_trace_and_need_no_window():
     code = """
-import sys, matplotlib, numpy as np, decoupling as dc
+import sys, matplotlib, numpy as np, decouply as dc
 before = matplotlib.rcParams.copy()
 system, X = dc.systems.f1(), np.random.default_rng(0).uniform(-1, 1, (30, 2))
 result = dc.decouple(dc.Samples(X, F=system(X), J=system.jacobian(X)), (2, 2), (3, 3), n_starts=4, progress=False)

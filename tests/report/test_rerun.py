@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-import decoupling as dc
-from decoupling.report._rerun import how_to_run_again
+import decouply as dc
+from decouply.report._rerun import how_to_run_again
 from tests.strategies import sampled
 
 F2 = dc.systems.f2()

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from decoupling.reproduce import benchmarks_markdown, run_benchmarks, write_benchmarks
-from decoupling.reproduce._benchmarks import CASES, QUICK
+from decouply.reproduce import benchmarks_markdown, run_benchmarks, write_benchmarks
+from decouply.reproduce._benchmarks import CASES, QUICK
 
 
 @pytest.fixture(scope="module")

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from decoupling.cli._main import decouple
-from decoupling.reproduce import choice_markdown, run_choice, write_choice
-from decoupling.reproduce._benchmarks import CASES, QUICK
-from decoupling.reproduce._candidates import POOLS, QUICK_POOLS
-from decoupling.reproduce._choice import parts
+from decouply.cli._main import decouply
+from decouply.reproduce import choice_markdown, run_choice, write_choice
+from decouply.reproduce._benchmarks import CASES, QUICK
+from decouply.reproduce._candidates import POOLS, QUICK_POOLS
+from decouply.reproduce._choice import parts
 from tests.words.quotes import ROOT
 
 LARGE, SMALL = (QUICK_POOLS["Oscillator"].candidates[i] for i in (1, 0))
@@ -70,7 +70,7 @@ def test_files_are_written(found, tmp_path):
 
 def test_the_command_chooses(tmp_path):
     options = ["--choose", "--quick", "--jobs", "1", "--directory", str(tmp_path)]
-    out = CliRunner().invoke(decouple, ["reproduce", "benchmarks", *options])
+    out = CliRunner().invoke(decouply, ["reproduce", "benchmarks", *options])
     assert out.exit_code == 0, out.output
     assert f"| {LARGE.words} |" in out.output and "(two folds)" in out.output
     assert (tmp_path / "choice.md").exists() and not (tmp_path / "benchmarks.md").exists()

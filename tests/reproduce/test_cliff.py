@@ -1,7 +1,7 @@
-"""A reduced form of the cliff; the whole one is `decouple reproduce cliff`."""
+"""A reduced form of the cliff; the whole one is `decouply reproduce cliff`."""
 
-from decoupling.reproduce import cliff_markdown, run_cliff, write_cliff
-from decoupling.reproduce._cliff import Cliff, CliffRun
+from decouply.reproduce import cliff_markdown, run_cliff, write_cliff
+from decouply.reproduce._cliff import Cliff, CliffRun
 
 
 def test_two_easy_corners_of_the_cliff(tmp_path):

@@ -1,6 +1,6 @@
-"""A reduced form of the table of names; the whole one is `decouple reproduce curves`."""
+"""A reduced form of the table of names; the whole one is `decouply reproduce curves`."""
 
-from decoupling.reproduce import curves_markdown, run_curves, write_curves
+from decouply.reproduce import curves_markdown, run_curves, write_curves
 
 
 def test_a_fitted_curve_is_called_what_it_is(tmp_path):

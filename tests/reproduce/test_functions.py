@@ -1,13 +1,13 @@
-"""A reduced form of the table of functions; the whole one is `decouple reproduce functions`."""
+"""A reduced form of the table of functions; the whole one is `decouply reproduce functions`."""
 
 import dataclasses
 
 import numpy as np
 
-import decoupling as dc
-from decoupling.reproduce import functions_markdown, run_functions, write_functions
-from decoupling.reproduce._functions import CASES
-from decoupling.reproduce._peer_splines import _pspline
+import decouply as dc
+from decouply.reproduce import functions_markdown, run_functions, write_functions
+from decouply.reproduce._functions import CASES
+from decouply.reproduce._peer_splines import _pspline
 
 
 def test_splines_fit_a_saturation_that_polynomials_do_not(tmp_path):

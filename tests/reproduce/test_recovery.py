@@ -1,7 +1,7 @@
-"""A reduced form of the recovery experiment with noise; the whole one is `decouple reproduce recovery`."""
+"""A reduced form of the recovery experiment with noise; the whole one is `decouply reproduce recovery`."""
 
-from decoupling.reproduce import recovery_markdown, run_recovery
-from decoupling.reproduce._recovery import CASES, NOISE, NoiseRun, Recovery, RecoveryRun, RecoveryTask, work
+from decouply.reproduce import recovery_markdown, run_recovery
+from decouply.reproduce._recovery import CASES, NOISE, NoiseRun, Recovery, RecoveryRun, RecoveryTask, work
 
 
 def test_noisy_data_cost_little_more_than_a_fit_from_the_truth():
@@ -10,7 +10,7 @@ def test_noisy_data_cost_little_more_than_a_fit_from_the_truth():
 
 
 def test_a_small_system_is_recovered_by_algebra_and_the_table_says_so(monkeypatch, tmp_path):
-    monkeypatch.setattr("decoupling.reproduce._recovery.CASES", CASES[:2])
+    monkeypatch.setattr("decouply.reproduce._recovery.CASES", CASES[:2])
     options = {"n_runs": 1, "seed": 1, "max_seconds": 5.0, "noise": False, "store": tmp_path / "runs.jsonl"}
     found = run_recovery(n_jobs=1, **options)
     assert repr(run_recovery(n_jobs=1, **options)) == repr(found)  # the times of the runs are those of the first time

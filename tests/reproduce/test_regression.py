@@ -1,16 +1,16 @@
-"""A reduced form of the regression table; the whole one is `decouple reproduce regression`."""
+"""A reduced form of the regression table; the whole one is `decouply reproduce regression`."""
 
 import numpy as np
 import pytest
 
 pytest.importorskip("sklearn")
-from decoupling.reproduce import RegressionTable, regression_markdown, run_regression, write_regression
-from decoupling.reproduce._regression import RegressionRun
-from decoupling.reproduce._regression_sets import SETS, houses
+from decouply.reproduce import RegressionTable, regression_markdown, run_regression, write_regression
+from decouply.reproduce._regression import RegressionRun
+from decouply.reproduce._regression_sets import SETS, houses
 
 
 def test_a_small_table_has_scores_times_and_what_is_not_installed(tmp_path, monkeypatch):
-    monkeypatch.setattr("decoupling.reproduce._regression.is_installed", lambda method: method != "GAM")
+    monkeypatch.setattr("decouply.reproduce._regression.is_installed", lambda method: method != "GAM")
     table = run_regression(
         seed=1,
         n_jobs=1,

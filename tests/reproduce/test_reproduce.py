@@ -6,10 +6,10 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-import decoupling as dc
-from decoupling.reproduce import _silverbox, run_silverbox, silverbox_markdown, write_silverbox
-from decoupling.reproduce._runs import run_all
-from decoupling.sysid import _polynomial
+import decouply as dc
+from decouply.reproduce import _silverbox, run_silverbox, silverbox_markdown, write_silverbox
+from decouply.reproduce._runs import run_all
+from decouply.sysid import _polynomial
 from tests.sysid.systems import duffing
 
 
@@ -78,8 +78,8 @@ def test_diverged_runs_count_as_the_worst():
 def small_teacher(monkeypatch, tmp_path):
     """A network on random images in place of the real ones, and few steps of training."""
     torch = pytest.importorskip("torch")
-    from decoupling.nn import _refine
-    from decoupling.reproduce import _networks, _teachers
+    from decouply.nn import _refine
+    from decouply.reproduce import _networks, _teachers
 
     rng = np.random.default_rng(0)
     centres = rng.integers(0, 255, (10, 784))
@@ -103,7 +103,7 @@ def small_teacher(monkeypatch, tmp_path):
 
 
 def test_the_compression_table_in_small(small_teacher):
-    from decoupling.reproduce import _networks, _teachers
+    from decouply.reproduce import _networks, _teachers
 
     options = {"n_runs": 1, "seed": 0, "n_jobs": 1, "store": small_teacher / "runs"}
     table = _networks.run_networks("mnist", **options)
@@ -123,9 +123,8 @@ def test_the_compression_table_in_small(small_teacher):
 
 
 def test_silverbox_on_the_command_line_tells_where_the_data_should_be(tmp_path, monkeypatch):
-    from tests.cli.test_cli import decouple
 
-    monkeypatch.setenv("DECOUPLING_DATA", str(tmp_path))
+    monkeypatch.setenv("DECOUPLY_DATA", str(tmp_path))
     (tmp_path / "silverbox").mkdir()
     (tmp_path / "silverbox" / "SNLS80mV.mat").write_bytes(b"cut short")
     done = decouple("reproduce silverbox --quick", cwd=tmp_path)

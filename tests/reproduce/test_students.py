@@ -11,12 +11,12 @@ torch = pytest.importorskip("torch")
 
 from torch import nn  # noqa: E402
 
-from decoupling.nn._refine import divergence  # noqa: E402
-from decoupling.reproduce import _originals, _rivals, _starts, _students, _vit  # noqa: E402
-from decoupling.reproduce._originals import CASES, Size, Training  # noqa: E402
-from decoupling.reproduce._rivals import n_parameters, widths  # noqa: E402
-from decoupling.reproduce._stacked import divergences, rate_at, squared_errors, trained_together  # noqa: E402
-from decoupling.reproduce._students import METHODS, OTHERS, OURS, STUDENTS, run_students  # noqa: E402
+from decouply.nn._refine import divergence  # noqa: E402
+from decouply.reproduce import _originals, _rivals, _starts, _students, _vit  # noqa: E402
+from decouply.reproduce._originals import CASES, Size, Training  # noqa: E402
+from decouply.reproduce._rivals import n_parameters, widths  # noqa: E402
+from decouply.reproduce._stacked import divergences, rate_at, squared_errors, trained_together  # noqa: E402
+from decouply.reproduce._students import METHODS, OTHERS, OURS, STUDENTS, run_students  # noqa: E402
 
 
 @pytest.fixture
@@ -138,7 +138,7 @@ def test_all_blocks_of_a_transformer(tmp_path, monkeypatch):
 def test_rows_are_chosen_by_their_names_or_beginnings():
     from click import BadParameter
 
-    from decoupling.cli._reproduce import _chosen
+    from decouply.cli._reproduce import _chosen
 
     assert _chosen(METHODS, ()) == METHODS
     assert _chosen(METHODS, ("ours",)) == ("ours",)  # a name, though others begin so

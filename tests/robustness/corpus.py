@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-import decoupling as dc
+import decouply as dc
 from tests.robustness.hangs import HangError, at_most
 from tests.robustness.outcome import FINE, Outcome
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-import decoupling as dc
+import decouply as dc
 from tests.robustness.hangs import HangError, at_most
 from tests.robustness.hostile import HOSTILE
 from tests.robustness.outcome import FINE, Outcome
@@ -238,7 +238,7 @@ def knock(door: Door, hostile: dict[str, str], folder: Path) -> Outcome:
     if problem is not None:
         return Outcome("hang" if problem.startswith("over") else "raw", said, problem)
     # A function of the caller may warn as it likes.
-    foreign = [w for w in caught if not issubclass(w.category, dc.DecouplingWarning) and "decoupling" in w.filename]
+    foreign = [w for w in caught if not issubclass(w.category, dc.DecouplingWarning) and "decouply" in w.filename]
     if foreign:
         return Outcome("warning", said, f"{foreign[0].category.__name__}: {str(foreign[0].message)[:200]}")
     if not caught and not finite(given):

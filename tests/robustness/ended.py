@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-import decoupling as dc
+import decouply as dc
 from tests.robustness.outcome import FINE, Outcome
 
 _LATEST = 4.0  # seconds after the start
@@ -21,20 +21,20 @@ _IMPORTS = 0.7
 _WRITES = """
 import sys
 from pathlib import Path
-import decoupling as dc
+import decouply as dc
 old, new = dc.systems.f1(), dc.systems.f2()
 while True:
     for model in (new, old):
         model.save(sys.argv[1])
 """
-# A command with workers, as `decouple reproduce` has them; sys.argv: "work", a folder, the seconds of a task.
+# A command with workers, as `decouply reproduce` has them; sys.argv: "work", a folder, the seconds of a task.
 _WORKS = """
 import sys, time
 from dataclasses import dataclass
 from pathlib import Path
 import click
-from decoupling.cli import _main
-from decoupling.reproduce._runs import run_all
+from decouply.cli import _main
+from decouply.reproduce._runs import run_all
 
 @dataclass(frozen=True)
 class Task:
@@ -44,7 +44,7 @@ def work(task):
     time.sleep(float(sys.argv[3]))
     return {"index": task.index}
 
-@_main.decouple.command("work")
+@_main.decouply.command("work")
 @click.argument("folder")
 @click.argument("seconds")
 def _work(folder, seconds):
@@ -106,7 +106,7 @@ def _killed_command(folder: Path, after: float, trial: str) -> Outcome:
 
 
 def _working_command(folder: Path) -> list[str]:
-    script = folder / "decouple.py"
+    script = folder / "decouply.py"
     script.write_text(_WORKS.replace("TASKS", str(_TASKS)))
     return [sys.executable, str(script), "work"]
 
@@ -141,7 +141,7 @@ def _group_lives(group: int) -> bool:
 
 
 def signals(count: int, seed: int) -> Iterator[Outcome]:
-    """`decouple fit` that gets Ctrl-C or SIGTERM, and every fifth time a command with workers.
+    """`decouply fit` that gets Ctrl-C or SIGTERM, and every fifth time a command with workers.
 
     There is no traceback, nobody is left behind, and a model is whole where there is one.
     """
@@ -151,8 +151,8 @@ def signals(count: int, seed: int) -> Iterator[Outcome]:
     with tempfile.TemporaryDirectory() as folder:
         data, model = Path(folder, "noise.npz"), Path(folder, "model.safetensors")
         noise.save(data)
-        script = Path(folder, "decouple")  # what an installer writes
-        script.write_text("import sys\nfrom decoupling.cli import main\nsys.exit(main())\n")
+        script = Path(folder, "decouply")  # what an installer writes
+        script.write_text("import sys\nfrom decouply.cli import main\nsys.exit(main())\n")
         command = [sys.executable, str(script), "fit", str(data), "--ranks", "3,3", "--degrees", "3,3"]
         for i in range(count):
             number = (signal.SIGINT, signal.SIGTERM)[i % 2]
@@ -195,4 +195,4 @@ def _signalled(command: list[str], model: Path, number: signal.Signals, after: f
 
 def _is_ours(said: str) -> bool:
     """Whether our code had begun: before that, the traceback is the interpreter's own."""
-    return "/decoupling/" in said
+    return "/decouply/" in said

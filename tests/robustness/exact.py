@@ -8,8 +8,8 @@ from typing import Any
 import mpmath
 import numpy as np
 
-import decoupling as dc
-from decoupling.bases import ArrayAlgebra
+import decouply as dc
+from decouply.bases import ArrayAlgebra
 
 _DIGITS = 400
 _STEP = 10.0**-45  # of differences, relative to the size of the inputs: they lose that many digits

@@ -22,7 +22,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 
-import decoupling as dc
+import decouply as dc
 from tests.robustness.outcome import FINE, Outcome
 
 BREAKS = "\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"
@@ -157,7 +157,7 @@ def _python(named: Named) -> Any:
 
 
 def _python_of_the_command(named: Named) -> Any:
-    from decoupling.cli._columns import written_formula
+    from decouply.cli._columns import written_formula
 
     return _source(written_formula(MODEL, "python", *named))
 
@@ -203,7 +203,7 @@ def _result() -> dc.Result:
 
 
 def _page(named: Named) -> Any:
-    from decoupling.report._page import page
+    from decouply.report._page import page
 
     text = page(_result(), title=" ".join(named[0]), inputs=[f"{name}!" for name in named[0]], outputs=named[1])
     return tags(_visible(text))
@@ -256,7 +256,7 @@ def _command(named: Named) -> Any:
     import pyarrow.parquet as pq
     from click.testing import CliRunner
 
-    from decoupling.cli._main import decouple
+    from decouply.cli._main import decouply
 
     with tempfile.TemporaryDirectory() as folder:
         path = str(Path(folder, "t.parquet"))
@@ -265,7 +265,7 @@ def _command(named: Named) -> Any:
         except UnicodeError:  # halves of surrogate pairs: no such file
             return True
         words = ["fit", path, "--ranks", "1", "--degrees", "1", "--n-starts", "1", "--formula", "text"]
-        done = CliRunner().invoke(decouple, words)
+        done = CliRunner().invoke(decouply, words)
         _visible(done.output)
         if isinstance(done.exception, dc.DecouplingError):  # names that are the same without blanks around them
             _visible(str(done.exception))

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-import decoupling as dc
-from decoupling._support._memory import LIMIT_VARIABLE
-from decoupling.samples.readers._parquet import ParquetTable
+import decouply as dc
+from decouply._support._memory import LIMIT_VARIABLE
+from decouply.samples.readers._parquet import ParquetTable
 from tests.robustness.corpus import SPECIAL, WHOLE, damaged, read
 from tests.robustness.outcome import FINE
 

@@ -14,10 +14,10 @@ import pytest
 import scipy.linalg  # noqa: F401 (brings a BLAS of its own, which the first fit would load between two looks)
 from threadpoolctl import threadpool_info, threadpool_limits
 
-import decoupling as dc
-from decoupling._support._threads import one_thread
-from decoupling._support._warnings import _silent, as_errors, silenced, warn
-from decoupling.report._style import house_style
+import decouply as dc
+from decouply._support._threads import one_thread
+from decouply._support._warnings import _silent, as_errors, silenced, warn
+from decouply.report._style import house_style
 from tests.strategies import sampled
 
 
@@ -78,7 +78,7 @@ def test_blas_has_one_thread_until_the_last_has_left():
 def test_every_blas_has_one_thread_in_fits():
     """NumPy and SciPy bring a library each, and SciPy's comes late."""
     script = """
-import numpy as np, decoupling as dc
+import numpy as np, decouply as dc
 from threadpoolctl import threadpool_info, threadpool_limits
 seen = set()
 def look(**values):

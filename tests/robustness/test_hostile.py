@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import decoupling as dc
-from decoupling._support._shown import shown
-from decoupling.samples.readers._any_file import _listed
+import decouply as dc
+from decouply._support._shown import shown
+from decouply.samples.readers._any_file import _listed
 from tests.robustness.doors import ARGUMENTS, DOORS, MODEL, X, knock
 from tests.robustness.hostile import HOSTILE, TEXTS, EvilRepr
 from tests.robustness.outcome import FINE

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import decoupling as dc
+import decouply as dc
 from tests.robustness.outcome import FINE
 from tests.robustness.zoo import BASES, PROBLEMS, SOLVERS, fitted
 from tests.strategies import seeds

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-import decoupling as dc
-from decoupling.solvers._exact import exact_below
-from decoupling.solvers._standard import standard_units
+import decouply as dc
+from decouply.solvers._exact import exact_below
+from decouply.solvers._standard import standard_units
 from tests.robustness import exact
 from tests.robustness.outcome import FINE, Outcome
 

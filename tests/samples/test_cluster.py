@@ -7,10 +7,10 @@ import threading
 import numpy as np
 import pytest
 
-import decoupling as dc
-from decoupling._support._cluster import active_client, connect, spread
-from decoupling._support._independent import n_at_once, run_each
-from decoupling.reproduce._runs import run_all
+import decouply as dc
+from decouply._support._cluster import active_client, connect, spread
+from decouply._support._independent import n_at_once, run_each
+from decouply.reproduce._runs import run_all
 
 from .cluster_tasks import Task, moments, which_process
 
@@ -38,7 +38,7 @@ def short_portions():
     """So that even a few samples make many."""
     with pytest.MonkeyPatch.context() as patch:
         for module in ("_data", "stores._zarr"):
-            patch.setattr(f"decoupling.samples.{module}.PORTION_ENTRIES", 30_000)
+            patch.setattr(f"decouply.samples.{module}.PORTION_ENTRIES", 30_000)
         yield
 
 
@@ -124,18 +124,18 @@ def test_mistakes_in_a_store_are_told_by_the_workers_with_their_rows(client, tmp
 def test_the_command_line_takes_a_scheduler(cluster, stored):
     from click.testing import CliRunner
 
-    from decoupling.cli._main import decouple
+    from decouply.cli._main import decouply
 
     arguments = ["fit", stored.data.points.path, "--ranks", "2", "--degrees", "3", "--n-starts", "8", "--json"]
-    done = CliRunner().invoke(decouple, [*arguments, "--scheduler", cluster.scheduler_address])
+    done = CliRunner().invoke(decouply, [*arguments, "--scheduler", cluster.scheduler_address])
     assert done.exit_code == 0 and "passes over all 12000 samples" in done.output
     assert active_client() is None
 
 
 def test_workers_with_another_version_are_refused(client, stored, monkeypatch):
-    monkeypatch.setattr("decoupling._support._cluster.__version__", "99.0")
-    monkeypatch.setattr("decoupling._support._cluster._checked", set())
-    with pytest.raises(dc.InputError, match=r"workers must have decoupling 99\.0 .* Got version"):
+    monkeypatch.setattr("decouply._support._cluster.__version__", "99.0")
+    monkeypatch.setattr("decouply._support._cluster._checked", set())
+    with pytest.raises(dc.InputError, match=r"workers must have decouply 99\.0 .* Got version"):
         fitted(stored)
 
 
@@ -146,6 +146,6 @@ def test_without_a_client_work_stays_here():
 
 
 def test_a_scheduler_that_is_not_there_is_told(monkeypatch):
-    monkeypatch.setattr("decoupling._support._cluster._SECONDS", 0.5)
+    monkeypatch.setattr("decouply._support._cluster._SECONDS", 0.5)
     with pytest.raises(dc.InputError, match="does not answer within"):
         connect("tcp://127.0.0.1:9")

@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-import decoupling as dc
-from decoupling.samples import _estimation
+import decouply as dc
+from decouply.samples import _estimation
 from tests.strategies import points
 
 

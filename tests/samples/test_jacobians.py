@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-import decoupling as dc
+import decouply as dc
 from benchmarks.problems import noise_samples, problem_of
-from decoupling.samples._jacobians import StoredJacobians
-from decoupling.solvers import Problem
-from decoupling.solvers._problem import small_row_space
-from decoupling.solvers._starts import draw_factors
+from decouply.samples._jacobians import StoredJacobians
+from decouply.solvers import Problem
+from decouply.solvers._problem import small_row_space
+from decouply.solvers._starts import draw_factors
 from tests.strategies import points, random_model, sampled
 
 RNG = np.random.default_rng(0)
@@ -21,7 +21,7 @@ J = RNG.normal(size=(50, 3, 4))
 @pytest.fixture(autouse=True)
 def small_chunks(monkeypatch):
     """Seven samples of J at a time, so that 50 of them come in eight portions."""
-    monkeypatch.setattr("decoupling.samples._jacobians._CHUNK_ENTRIES", 7 * J[0].size)
+    monkeypatch.setattr("decouply.samples._jacobians._CHUNK_ENTRIES", 7 * J[0].size)
 
 
 def store(array, **options):
@@ -200,7 +200,7 @@ def test_the_result_is_that_of_the_array(method, ranks, weights):
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_inputs_are_compressed_in_memory_or_in_another_file(fits, dtype, monkeypatch):
     if not fits:
-        monkeypatch.setattr("decoupling.samples._jacobians._IN_MEMORY", 10)
+        monkeypatch.setattr("decouply.samples._jacobians._IN_MEMORY", 10)
     data = sampled(dc.systems.random_system((40, 3, 4), (3,), rng=0), 60)
     stored = in_file(data, dtype=dtype)
     layers = dc.decouple(data, 3, 3, n_starts=1, progress=False).decoupling.g[0].layer

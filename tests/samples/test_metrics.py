@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-import decoupling as dc
+import decouply as dc
 
 
 def test_errors_follow_the_definitions_of_the_paper():

@@ -3,7 +3,7 @@ import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-import decoupling as dc
+import decouply as dc
 from tests.strategies import points, sampled
 
 X = points(2, 5)

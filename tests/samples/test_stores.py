@@ -9,8 +9,8 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-import decoupling as dc
-from decoupling.samples._data import PORTION_ENTRIES, Portion, even_spans, fold
+import decouply as dc
+from decouply.samples._data import PORTION_ENTRIES, Portion, even_spans, fold
 
 S = 5000
 zarr = pytest.importorskip("zarr")

@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-import decoupling as dc
+import decouply as dc
 from benchmarks import reference
 from benchmarks.problems import noise_samples, problem_of
-from decoupling.solvers._coefficients import constrained, projected
-from decoupling.solvers._starts import draw_factors
-from decoupling.solvers._sweep import sweep
+from decouply.solvers._coefficients import constrained, projected
+from decouply.solvers._starts import draw_factors
+from decouply.solvers._sweep import sweep
 
 UPDATES = {"proj": projected, "constr": constrained}
 CASES = [((3, 2, 4), (3,)), ((4, 3, 2, 3), (3, 2)), ((3, 2, 2, 2, 3), (3, 2, 2)), ((2, 2, 2, 2, 2, 3), (2, 2, 2, 2))]

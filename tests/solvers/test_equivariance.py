@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-import decoupling as dc
-from decoupling.solvers import Problem
-from decoupling.solvers._standard import standard_units
+import decouply as dc
+from decouply.solvers import Problem
+from decouply.solvers._standard import standard_units
 from tests.strategies import points
 
 SYSTEMS = {

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-import decoupling as dc
-from decoupling.solvers._gradients import slopes_of_arguments, solvable
-from decoupling.solvers._null_space import null_vectors
-from decoupling.solvers._parallel import Parallel
-from decoupling.solvers._sampled import Budget
+import decouply as dc
+from decouply.solvers._gradients import slopes_of_arguments, solvable
+from decouply.solvers._null_space import null_vectors
+from decouply.solvers._parallel import Parallel
+from decouply.solvers._sampled import Budget
 from tests.strategies import points, sampled
 
 FOREVER = Budget(math.inf, lambda _: None)

@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 
-import decoupling as dc
+import decouply as dc
 from benchmarks import reference
 from benchmarks.problems import noise_samples, problem_of
-from decoupling.solvers import _refinement
-from decoupling.solvers._coefficients import constrained, projected
-from decoupling.solvers._starts import draw_factors
-from decoupling.solvers._sweep import sweep
+from decouply.solvers import _refinement
+from decouply.solvers._coefficients import constrained, projected
+from decouply.solvers._starts import draw_factors
+from decouply.solvers._sweep import sweep
 from tests.strategies import sampled
 
 mpmath = pytest.importorskip("mpmath")

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-import decoupling as dc
-from decoupling.solvers._noise import allowed_misfit, ridges
+import decouply as dc
+from decouply.solvers._noise import allowed_misfit, ridges
 from tests.strategies import points, sampled
 
 F2 = dc.systems.f2()

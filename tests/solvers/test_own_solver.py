@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import decoupling as dc
+import decouply as dc
 
 PAGE = Path(__file__).parents[2] / "docs" / "own-solver.md"
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-import decoupling as dc
-from decoupling.solvers._placed import placed
+import decouply as dc
+from decouply.solvers._placed import placed
 
 
 @pytest.mark.parametrize(

@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-import decoupling as dc
-from decoupling.bases import LayerBasis
-from decoupling.solvers._chain import run_chain
-from decoupling.solvers._preconditioner import Preconditioner
-from decoupling.solvers._problem import Problem
-from decoupling.solvers._residuals import Complete
-from decoupling.solvers._rows import Rows
+import decouply as dc
+from decouply.bases import LayerBasis
+from decouply.solvers._chain import run_chain
+from decouply.solvers._preconditioner import Preconditioner
+from decouply.solvers._problem import Problem
+from decouply.solvers._residuals import Complete
+from decouply.solvers._rows import Rows
 
 R, M, N = 2, 4, 3
 
@@ -29,7 +29,7 @@ def both(problem, theta, monkeypatch):
     """The normal matrix itself, and its preconditioner."""
     residuals = Complete(Rows.of(problem, 0.3), problem.layers, linear=False)
     _, dense = residuals.linearise(theta)
-    monkeypatch.setattr("decoupling.solvers._rows._DENSE_UP_TO", 0)
+    monkeypatch.setattr("decouply.solvers._rows._DENSE_UP_TO", 0)
     _, free = residuals.linearise(theta)
     return dense.M[0], free
 

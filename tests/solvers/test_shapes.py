@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-import decoupling as dc
+import decouply as dc
 from tests.solvers.test_smoothing import noisy_saturations
 
 SPLINE = dc.Spline(10)

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-import decoupling as dc
-from decoupling.bases import LayerBasis
-from decoupling.solvers._chain import Unknowns
-from decoupling.solvers._smoothing import Penalty
+import decouply as dc
+from decouply.bases import LayerBasis
+from decouply.solvers._chain import Unknowns
+from decouply.solvers._smoothing import Penalty
 
 LAYERS = (LayerBasis.of((dc.Spline(4), dc.Monomial(3), dc.Spline(5, 2)), 3), LayerBasis.of(dc.Spline(4), 2))
 

@@ -5,12 +5,12 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-import decoupling as dc
+import decouply as dc
 from benchmarks.problems import problem_of
-from decoupling.solvers._alternating import Stopping, run_starts, weighted_sum
-from decoupling.solvers._cmpt import check_options
-from decoupling.solvers._starts import draw_factors
-from decoupling.testing import check_solver
+from decouply.solvers._alternating import Stopping, run_starts, weighted_sum
+from decouply.solvers._cmpt import check_options
+from decouply.solvers._starts import draw_factors
+from decouply.testing import check_solver
 from tests.strategies import Bend, points, random_model, sampled
 
 SINGLE_LAYER = [dc.Zniyed(), dc.Zniyed(lam=1e-4), dc.Hollander(), dc.Dreesen()]

@@ -5,28 +5,28 @@ import dataclasses
 import numpy as np
 import pytest
 
-import decoupling as dc
-from decoupling.samples._canonical import canonical_at
-from decoupling.solvers import AbstractSolver, Problem
-from decoupling.solvers._balance import balanced
-from decoupling.solvers._bias import with_bias_correction, with_bias_over_all
-from decoupling.solvers._chain import run_chain
-from decoupling.solvers._coefficients import constrained, projected, projected_weighted
-from decoupling.solvers._dreesen import cpd_sweep, fit_functions
-from decoupling.solvers._overview import Extent
-from decoupling.solvers._parameters import parameters_of
-from decoupling.solvers._part import part_of
-from decoupling.solvers._residuals import Complete
-from decoupling.solvers._rows import Rows
-from decoupling.solvers._standard import standard_units
-from decoupling.solvers._starts import draw_factors
-from decoupling.solvers._streamed import Streamed, gradient_task, normal_task, on_whole_window
-from decoupling.solvers._streamed_cpd import StreamedCPD, _diagonals
-from decoupling.solvers._streamed_sweep import Factors, Passes
-from decoupling.solvers._sweep import explicit_residual, sweep, value_residual
-from decoupling.solvers._whole import Whole
-from decoupling.solvers._window import on_window
-from decoupling.solvers._zniyed import zniyed_sweep
+import decouply as dc
+from decouply.samples._canonical import canonical_at
+from decouply.solvers import AbstractSolver, Problem
+from decouply.solvers._balance import balanced
+from decouply.solvers._bias import with_bias_correction, with_bias_over_all
+from decouply.solvers._chain import run_chain
+from decouply.solvers._coefficients import constrained, projected, projected_weighted
+from decouply.solvers._dreesen import cpd_sweep, fit_functions
+from decouply.solvers._overview import Extent
+from decouply.solvers._parameters import parameters_of
+from decouply.solvers._part import part_of
+from decouply.solvers._residuals import Complete
+from decouply.solvers._rows import Rows
+from decouply.solvers._standard import standard_units
+from decouply.solvers._starts import draw_factors
+from decouply.solvers._streamed import Streamed, gradient_task, normal_task, on_whole_window
+from decouply.solvers._streamed_cpd import StreamedCPD, _diagonals
+from decouply.solvers._streamed_sweep import Factors, Passes
+from decouply.solvers._sweep import explicit_residual, sweep, value_residual
+from decouply.solvers._whole import Whole
+from decouply.solvers._window import on_window
+from decouply.solvers._zniyed import zniyed_sweep
 
 pytest.importorskip("zarr")
 
@@ -34,7 +34,7 @@ pytest.importorskip("zarr")
 @pytest.fixture(autouse=True)
 def many_portions(monkeypatch):
     """Short portions, so that even a few samples make many."""
-    monkeypatch.setattr("decoupling.samples._data.PORTION_ENTRIES", 2000)
+    monkeypatch.setattr("decouply.samples._data.PORTION_ENTRIES", 2000)
 
 
 def noisy(dims=(4, 2, 2), degrees=(3,), count=1500, seed=1, noise=0.05, weights=None):
@@ -123,7 +123,7 @@ def test_the_matrix_of_all_samples_is_formed_where_that_of_a_start_would_not_be(
     theta = [p[None] for p in parameters_of(whole.problem_of(samples), f)]
     small = (whole.overview.frame(1.0), layers, False, theta)
     expected = samples.data.reduce(normal_task, *small)
-    monkeypatch.setattr("decoupling.solvers._rows._DENSE_PRODUCTS", 1.0)
+    monkeypatch.setattr("decouply.solvers._rows._DENSE_PRODUCTS", 1.0)
     for found, wanted in zip(samples.data.reduce(normal_task, *small), expected, strict=True):
         np.testing.assert_array_equal(found, wanted)
 
@@ -222,7 +222,7 @@ def test_constants_are_corrected_by_all_samples(passes):
 def test_the_canonical_form_is_the_same_from_portions(ranks, linear, monkeypatch):
     f, samples = noisy((4, *ranks, 2), (3,) * len(ranks))
     model = f.with_parts(linear=np.ones((2, 4))) if linear else f
-    monkeypatch.setattr("decoupling.samples._canonical._AT_ONCE", 0)
+    monkeypatch.setattr("decouply.samples._canonical._AT_ONCE", 0)
     found, wanted = canonical_at(model, samples), model.canonical(samples.X)
     for a, b in zip((*found.W, *(g.C for g in found.g)), (*wanted.W, *(g.C for g in wanted.g)), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-9 * np.abs(b).max())
@@ -234,7 +234,7 @@ def test_the_canonical_form_is_the_same_from_portions(ranks, linear, monkeypatch
 @pytest.fixture
 def stored(tmp_path, monkeypatch):
     _, samples = noisy(count=1200)
-    monkeypatch.setattr("decoupling.samples._data.PORTION_ENTRIES", 6000)
+    monkeypatch.setattr("decouply.samples._data.PORTION_ENTRIES", 6000)
     return samples, samples.to_zarr(tmp_path / "data.zarr", progress=False)
 
 

@@ -7,16 +7,16 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-import decoupling as dc
-from decoupling.bases import LayerBasis
-from decoupling.solvers import Problem
-from decoupling.solvers._core import Core
-from decoupling.solvers._paratuck2 import decompose, needed_samples
-from decoupling.solvers._polynomials import Polynomials, n_products
-from decoupling.solvers._relaxed import Relaxed
-from decoupling.solvers._rows import Rows
-from decoupling.solvers._sampled import Budget, Sampled
-from decoupling.solvers._structured import inner_layers, ways
+import decouply as dc
+from decouply.bases import LayerBasis
+from decouply.solvers import Problem
+from decouply.solvers._core import Core
+from decouply.solvers._paratuck2 import decompose, needed_samples
+from decouply.solvers._polynomials import Polynomials, n_products
+from decouply.solvers._relaxed import Relaxed
+from decouply.solvers._rows import Rows
+from decouply.solvers._sampled import Budget, Sampled
+from decouply.solvers._structured import inner_layers, ways
 from tests.strategies import points, sampled
 
 FOREVER = Budget(math.inf, lambda _: None)

@@ -2,14 +2,14 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-import decoupling as dc
+import decouply as dc
 from benchmarks.problems import problem_of
-from decoupling.bases import LayerBasis
-from decoupling.solvers import Problem
-from decoupling.solvers._coefficients import constrained, projected, projected_weighted
-from decoupling.solvers._problem import small_row_space
-from decoupling.solvers._starts import draw_factors
-from decoupling.solvers._sweep import explicit_residual, sweep
+from decouply.bases import LayerBasis
+from decouply.solvers import Problem
+from decouply.solvers._coefficients import constrained, projected, projected_weighted
+from decouply.solvers._problem import small_row_space
+from decouply.solvers._starts import draw_factors
+from decouply.solvers._sweep import explicit_residual, sweep
 from tests.strategies import points, random_model, sampled
 
 UPDATES = [projected, projected_weighted, constrained]

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from joblib import parallel_config
 
-import decoupling as dc
-from decoupling.solvers import _waves
+import decouply as dc
+from decouply.solvers import _waves
 
 
 @pytest.fixture(scope="module")

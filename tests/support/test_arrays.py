@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-import decoupling as dc
-from decoupling._support._arrays import read_array
-from decoupling._support._checks import as_array
+import decouply as dc
+from decouply._support._arrays import read_array
+from decouply._support._checks import as_array
 
 X = np.random.default_rng(0).uniform(-1, 1, (5, 2))
 

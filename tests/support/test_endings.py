@@ -11,15 +11,15 @@ from pathlib import Path
 
 import pytest
 
-import decoupling as dc
-from decoupling._support._locks import alone_with
-from decoupling._support._whole_files import named, replace_file, write_text
+import decouply as dc
+from decouply._support._locks import alone_with
+from decouply._support._whole_files import named, replace_file, write_text
 
 WORK = """
 import os, sys, time
 from dataclasses import dataclass
 from pathlib import Path
-from decoupling.reproduce._runs import run_all
+from decouply.reproduce._runs import run_all
 
 @dataclass(frozen=True)
 class Task:
@@ -75,14 +75,14 @@ def test_workers_end_with_the_process_they_work_for(tmp_path, number):
 def test_a_command_that_is_ended_stops_like_one_that_is_interrupted(tmp_path):
     code = """
         import click, signal
-        from decoupling.cli import _main
+        from decouply.cli import _main
 
-        @_main.decouple.command()
+        @_main.decouply.command()
         def wait():
             print("ready", file=sys.stderr, flush=True)
             time.sleep(60)
 
-        sys.argv = ["decouple", "wait"]
+        sys.argv = ["decouply", "wait"]
         _main.main()
     """
     process = start(code, tmp_path, 0)
@@ -140,7 +140,7 @@ def test_a_full_disk_is_told_for_stores_and_pictures(tmp_path, monkeypatch):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     samples = dc.Samples([[0.0], [1.0]], F=[[0.0], [1.0]])
-    monkeypatch.setattr("decoupling.samples.stores._zarr._append", full)
+    monkeypatch.setattr("decouply.samples.stores._zarr._append", full)
     monkeypatch.setattr("matplotlib.figure.Figure.savefig", full)
     figure = dc.systems.f1().plot([[0.0, 0.0], [1.0, 1.0]])
     for write, path in ((samples.to_zarr, tmp_path / "s.zarr"), (figure.savefig, tmp_path / "p.png")):

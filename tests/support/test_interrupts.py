@@ -7,14 +7,14 @@ import textwrap
 
 import pytest
 
-import decoupling as dc
-from decoupling._support._interrupts import deferred
-from decoupling._support._workers import watched
+import decouply as dc
+from decouply._support._interrupts import deferred
+from decouply._support._workers import watched
 
 HEAD = """
 import os, signal, sys
 import numpy as np
-import decoupling as dc
+import decouply as dc
 
 X = np.random.default_rng(0).uniform(-1, 1, (60, 3))
 F = np.stack([np.sin(3 * X[:, 0] + X[:, 1] * X[:, 2]), np.exp(X @ [1, 2, 3])], axis=1)
@@ -55,7 +55,7 @@ def test_solvers_return_the_best_until_then(solver):
 
 def test_a_second_press_and_one_that_nobody_watches_stop_at_once():
     done = run("""
-        from decoupling._support._interrupts import stoppable
+        from decouply._support._interrupts import stoppable
         try:
             with stoppable(lambda **_: None) as report:
                 os.kill(os.getpid(), signal.SIGINT)
@@ -95,15 +95,15 @@ def test_refining_keeps_the_best_iterate():
 
 def test_the_command_line_saves_what_it_has(tmp_path):
     done = run(f"""
-        from decoupling._support import _progress
-        from decoupling.cli import main
+        from decouply._support import _progress
+        from decouply.cli import main
 
         os.chdir({str(tmp_path)!r})
         samples.save("noise.npz")
         pressed = press()
         _progress.PlainLines.__call__ = lambda _, **values: pressed(**values)  # what reports go to in a pipe
         arguments = "fit noise.npz --ranks 2,2 --degrees 3,3 --model model.safetensors"
-        sys.argv = ["decouple", *arguments.split()]
+        sys.argv = ["decouply", *arguments.split()]
         main()
     """)
     assert done.returncode == 130 and "Stopped." in done.stderr and "Traceback" not in done.stderr, done.stderr
@@ -114,14 +114,14 @@ def test_the_command_line_saves_what_it_has(tmp_path):
 @pytest.mark.parametrize("arguments", ["select noise.npz --max-ranks 2 --model", "fit noise.npz --ranks auto --model"])
 def test_a_scan_on_the_command_line_saves_what_it_has(arguments, tmp_path):
     done = run(f"""
-        from decoupling._support import _progress
-        from decoupling.cli import main
+        from decouply._support import _progress
+        from decouply.cli import main
 
         os.chdir({str(tmp_path)!r})
         samples.save("noise.npz")
         pressed = press(at=2)
         _progress.PlainLines.__call__ = lambda _, **values: pressed(**values)
-        sys.argv = ["decouple", *{arguments.split()!r}, "model.safetensors"]
+        sys.argv = ["decouply", *{arguments.split()!r}, "model.safetensors"]
         main()
     """)
     assert done.returncode == 130 and "Stopped." in done.stderr and "Traceback" not in done.stderr, done.stderr
@@ -133,7 +133,7 @@ def test_a_scan_on_the_command_line_saves_what_it_has(arguments, tmp_path):
 def test_runs_that_were_interrupted_are_not_taken_for_finished_ones(n_jobs, tmp_path):
     done = run(f"""
         import dataclasses, json, pathlib
-        from decoupling.reproduce._runs import run_all
+        from decouply.reproduce._runs import run_all
 
         @dataclasses.dataclass(frozen=True)
         class Task:
@@ -159,7 +159,7 @@ def test_runs_that_were_interrupted_are_not_taken_for_finished_ones(n_jobs, tmp_
 
 def test_what_fails_after_a_press_has_failed_because_of_it():
     done = run("""
-        from decoupling._support._interrupts import stoppable
+        from decouply._support._interrupts import stoppable
         for times in (0, 1):
             try:
                 with stoppable(lambda **_: None):
@@ -190,6 +190,6 @@ def test_signals_wait_for_the_end_of_a_short_block(number):
 
 
 def test_a_worker_whose_parent_has_ended_ends_at_once():
-    code = "import time; from decoupling._support._workers import begin_with; begin_with(2**30); time.sleep(60)"
+    code = "import time; from decouply._support._workers import begin_with; begin_with(2**30); time.sleep(60)"
     assert subprocess.run([sys.executable, "-c", code], timeout=30).returncode == 1
     assert watched(1) == {}

@@ -6,8 +6,8 @@ import time
 
 import pytest
 
-from decoupling._support import _progress
-from decoupling.cli._screen import shown_progress
+from decouply._support import _progress
+from decouply.cli._screen import shown_progress
 
 
 @pytest.fixture

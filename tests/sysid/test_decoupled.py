@@ -5,7 +5,7 @@ import re
 import numpy as np
 import pytest
 
-import decoupling as dc
+import decouply as dc
 
 from .systems import coupled, duffing, noisy
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-import decoupling as dc
-from decoupling.sysid._function_choice import fit_with_best_functions
+import decouply as dc
+from decouply.sysid._function_choice import fit_with_best_functions
 
 from .systems import duffing
 

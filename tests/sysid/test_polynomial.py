@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-import decoupling as dc
+import decouply as dc
 
 from .systems import coupled, duffing
 

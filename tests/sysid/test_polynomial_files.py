@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-import decoupling as dc
-from decoupling.sysid import LinearStateSpace, PolynomialNARX, PolynomialStateSpace
-from decoupling.write._arrays_file import load_arrays, save_arrays
+import decouply as dc
+from decouply.sysid import LinearStateSpace, PolynomialNARX, PolynomialStateSpace
+from decouply.write._arrays_file import load_arrays, save_arrays
 
 RNG = np.random.default_rng(0)
 U = RNG.uniform(-1.0, 1.0, 300)

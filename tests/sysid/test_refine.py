@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-import decoupling as dc
-from decoupling.sysid._free_run import free_run
-from decoupling.sysid._sensitivity import sensitivities
-from decoupling.sysid._signals import Range
-from decoupling.sysid._unknowns import Unknowns
+import decouply as dc
+from decouply.sysid._free_run import free_run
+from decouply.sysid._sensitivity import sensitivities
+from decouply.sysid._signals import Range
+from decouply.sysid._unknowns import Unknowns
 
 from .systems import coupled, duffing, noisy
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-import decoupling as dc
+import decouply as dc
 
 U = np.random.default_rng(0).uniform(-1, 1, 200)
 GCC, OCTAVE = shutil.which("gcc"), shutil.which("octave")

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from decoupling.reproduce._regression import RegressionRun, RegressionTable
+from decouply.reproduce._regression import RegressionRun, RegressionTable
 from tests.words.quotes import Page, read
 
 CONTENT = read("regression/regression.json")

@@ -6,9 +6,9 @@ from itertools import product
 
 import numpy as np
 
-import decoupling as dc
-from decoupling.bases import CURVES, OWN_BASES
-from decoupling.fit._layer_bases import needs_degree
+import decouply as dc
+from decouply.bases import CURVES, OWN_BASES
+from decouply.fit._layer_bases import needs_degree
 
 OUTSIDES = ("extend", "linear", "constant")
 

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-import decoupling as dc
-from decoupling.write._curves import Curve, curves
+import decouply as dc
+from decouply.write._curves import Curve, curves
 from tests.write.models import points, random_model
 
 

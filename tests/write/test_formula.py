@@ -7,9 +7,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-import decoupling as dc
-from decoupling.bases import OWN_BASES
-from decoupling.write._compiled import compiled
+import decouply as dc
+from decouply.bases import OWN_BASES
+from decouply.write._compiled import compiled
 from tests.write.models import every_kind, is_inside, mixed_models, points
 from tests.write.test_model_file import Bend
 

@@ -9,8 +9,8 @@ import safetensors.numpy
 from numpy.testing import assert_allclose, assert_array_equal
 from safetensors.numpy import save_file
 
-import decoupling as dc
-from decoupling.bases import OWN_BASES
+import decouply as dc
+from decouply.bases import OWN_BASES
 from tests.strategies import Bend
 from tests.write.models import OUTSIDES, own_basis, points, random_model
 

@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-import decoupling as dc
+import decouply as dc
 from tests.strategies import sampled
 from tests.write.models import points
 from tests.write.models import random_model as everything
@@ -161,7 +161,7 @@ def test_functions_too_large_to_be_drawn_leave_an_empty_frame():
 
 def test_notebooks_need_no_matplotlib():
     code = (
-        "import sys, decoupling as dc; m = dc.systems.f1(); m._repr_html_(); "
+        "import sys, decouply as dc; m = dc.systems.f1(); m._repr_html_(); "
         "dc.Samples([[0.0, 1.0]], F=[[1.0]])._repr_html_(); print('matplotlib' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True)

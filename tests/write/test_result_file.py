@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-import decoupling as dc
+import decouply as dc
 from tests.report.results import MAKERS
 
 

@@ -11,9 +11,9 @@ from functools import partial
 import numpy as np
 import pytest
 
-import decoupling as dc
-from decoupling.bases import OWN_BASES
-from decoupling.write._compiled import compiled
+import decouply as dc
+from decouply.bases import OWN_BASES
+from decouply.write._compiled import compiled
 from tests.write.models import OUTSIDES, every_kind, is_inside, mixed_models, own_basis, points, random_model
 
 GCC = shutil.which("gcc")

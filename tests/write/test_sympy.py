@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import sympy
 
-import decoupling as dc
-from decoupling.bases import OWN_BASES
+import decouply as dc
+from decouply.bases import OWN_BASES
 from tests.write.models import OUTSIDES, every_kind, own_basis, points, random_model
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.io import savemat
 
-import decoupling as dc
+import decouply as dc
 
 X = np.arange(12.0).reshape(6, 2)
 

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-import decoupling as dc
+import decouply as dc
 from tests.strategies import points, sampled
 
 sympy = pytest.importorskip("sympy")

@@ -1,0 +1,73 @@
+"""How much memory there is to work with."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from ._checks import as_number
+from ._errors import InputError
+from ._shown import shown
+
+LIMIT_VARIABLE = "DECOUPLY_MAX_FILE_BYTES"
+_LARGEST_FILE = 4 * 1024**3  # bytes
+
+_SHARE = 0.5  # of what is free, where the user names no limit
+_UNKNOWN = 2 * 1024**3  # bytes, where nobody can tell
+_LIMITS = (  # of a container: what it may take and what it has, in the two versions of control groups
+    ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"),
+    ("/sys/fs/cgroup/memory/memory.limit_in_bytes", "/sys/fs/cgroup/memory/memory.usage_in_bytes"),
+)
+
+
+def budget(memory: float | None) -> float:
+    """Bytes that may be used: the limit that the user names, or half of what is free now."""
+    return _SHARE * free_memory() if memory is None else as_number("memory", memory, above=True)
+
+
+def free_memory() -> float:
+    """Bytes that this process could get, by the machine and by the limits of its container."""
+    known = [size for size in (_of_the_machine(), *map(_of_a_container, _LIMITS)) if size is not None]
+    return min(known, default=_UNKNOWN)
+
+
+def _of_the_machine() -> float | None:
+    try:
+        lines = Path("/proc/meminfo").read_text().splitlines()
+        return 1024.0 * next(int(line.split()[1]) for line in lines if line.startswith("MemAvailable"))
+    except (OSError, StopIteration, ValueError):
+        pass
+    try:
+        return float(os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+    except (AttributeError, ValueError, OSError):
+        return None
+
+
+def _of_a_container(files: tuple[str, str]) -> float | None:
+    try:
+        limit, used = (int(Path(file).read_text()) for file in files)
+    except (OSError, ValueError):  # no control groups, or the word "max"
+        return None
+    return float(max(limit - used, 0))
+
+
+def file_limit() -> float:
+    """Bytes that a file may declare to hold before any of it is read into memory."""
+    named = os.environ.get(LIMIT_VARIABLE, "").strip()
+    if named:
+        try:
+            return as_number(LIMIT_VARIABLE, float(named), above=True)
+        except ValueError as error:
+            raise InputError(f"{LIMIT_VARIABLE} must be a number of bytes above 0. Got {shown(named)}.") from error
+    return min(_LARGEST_FILE, budget(None))
+
+
+def check_declared(source: str, n_bytes: float, error: type[Exception]) -> None:
+    """Raise where a file declares more than `file_limit`."""
+    limit = file_limit()
+    if n_bytes > limit:
+        raise error(
+            f"{source} must hold at most {limit / 1e9:.3g} GB. It declares {n_bytes / 1e9:.3g} GB: it is damaged, or "
+            f"made to fill your memory. If you trust it, allow more bytes with {LIMIT_VARIABLE}, or use a store "
+            "(.zarr), which is read in portions."
+        )

@@ -1,0 +1,252 @@
+r"""What a basis is: the functions that a layer's internal functions are combined from.
+
+A basis lives on the window [-1, 1]. An internal function has a domain [a, b], which is mapped to the window,
+
+    g(u) = c_0 + \sum_{k=1}^{d} c_k \phi_k(t),      t = (2 u - a - b) / (b - a),
+
+and a basis supplies :math:`\phi_1, \dots, \phi_d`, never the constant. Scaling and shifting an argument is a change of
+the domain, for every basis.
+"""
+
+from __future__ import annotations
+
+import abc
+from functools import cache, reduce
+from operator import add
+from typing import Any, ClassVar
+
+import numpy as np
+from jaxtyping import Bool, Float
+from numpy import ndarray
+
+from .._support._checks import is_word
+from .._support._errors import InputError
+from .._support._shown import shown
+from ._algebra import AbstractAlgebra
+
+SHAPES = ("increasing", "decreasing", "convex", "concave")
+SYMMETRIES = ("odd", "even")
+ALL_SHAPES = (*SHAPES, *SYMMETRIES, "nonnegative")
+MOST_FUNCTIONS = 100_000  # of a basis, and of a layer: more is a slip that would fill the memory
+_SAME = 1e-9  # functions that differ by less, on the window, are the same
+_MORE_NODES = 20  # of quadrature, for functions that are no polynomials
+_NODES_PER_FUNCTION = 8  # where functions are fitted by others of the same basis
+
+
+class AbstractBasis(abc.ABC):
+    """The functions phi_1, ..., phi_d. All methods work elementwise on an array of any shape and add a last axis.
+
+    Write your own by giving the four members that are abstract; `decouply.testing.check_basis` tells whether they
+    agree with each other. Give `expression` too and models that use it can be written as formulas, source code, ONNX
+    and PyTorch. Make it a frozen dataclass with simple fields and they can be saved and loaded.
+    """
+
+    window: ClassVar[tuple[float, float]] = (-1.0, 1.0)
+
+    @property
+    @abc.abstractmethod
+    def size(self) -> int:
+        """The number d of functions."""
+
+    @abc.abstractmethod
+    def evaluate(self, t: Float[ndarray, "*shape"]) -> Float[ndarray, "*shape d"]:
+        """Values phi_k(t)."""
+
+    @abc.abstractmethod
+    def derivative(self, t: Float[ndarray, "*shape"]) -> Float[ndarray, "*shape d"]:
+        """First derivatives phi_k'(t)."""
+
+    @abc.abstractmethod
+    def second_derivative(self, t: Float[ndarray, "*shape"]) -> Float[ndarray, "*shape d"]:
+        """Second derivatives phi_k''(t)."""
+
+    @property
+    def free_domain(self) -> bool:
+        """Whether the domain is a parameter to be found, because scaled and shifted functions leave the span.
+
+        False means that solvers keep the domain at the range that the samples visit.
+        """
+        return False
+
+    @property
+    def polynomial_degree(self) -> int | None:
+        """d where the functions and the constant span all polynomials of degree d; None where they do not."""
+        return None
+
+    def expression(self, algebra: AbstractAlgebra[Any], t: Any, c: Any) -> Any:  # noqa: ARG002
+        """c_0 + sum_k c_k phi_k(t), written with the arithmetic of `algebra`.
+
+        The coefficients of one function, or of several with one row each; take `c[..., k]` and give it to the algebra.
+        """
+        raise InputError(
+            f"`{type(self).__name__}` must have a method `expression` for its models to be written as formulas, source "
+            "code, ONNX or PyTorch. It has none: see dc.AbstractBasis.expression."
+        )
+
+    @property
+    def writable(self) -> bool:
+        """Whether the basis can write itself."""
+        return type(self).expression is not AbstractBasis.expression
+
+    @property
+    def in_words(self) -> str:
+        """What functions of this basis are, for people: "polynomials of degree 3"."""
+        if self.size == 1:
+            return f"multiples of the one function of the basis {type(self).__name__}"
+        return f"combinations of {self.size} functions of the basis {type(self).__name__}"
+
+    def moved(
+        self, C: Float[ndarray, "*batch e"], scale: Float[ndarray, "*batch"], shift: Float[ndarray, "*batch"]
+    ) -> Float[ndarray, "*batch e"]:
+        """Coefficients, constant first, of t -> g(scale t + shift): exact where the span allows it, else the nearest.
+
+        The functions are compared at Chebyshev points of the window.
+        """
+        nodes, table = self.comparison()
+        at = scale[..., None] * nodes + shift[..., None]
+        values = C[..., :1] + np.einsum("...kd,...d->...k", self.evaluate(at), C[..., 1:])
+        if len(nodes) == table.shape[1]:
+            return np.linalg.solve(table, values[..., None])[..., 0]
+        flat = np.linalg.lstsq(table, values.reshape(-1, len(nodes)).T, rcond=None)[0].T
+        return flat.reshape(C.shape)
+
+    def comparison(self) -> tuple[Float[ndarray, " k"], Float[ndarray, "k e"]]:
+        """Points of the window at which functions are compared, and the constant with the basis there."""
+        try:
+            return _known_comparison(self)
+        except TypeError:  # a basis of somebody's own that cannot be hashed
+            return _comparison(self)
+
+    def line(self) -> Float[ndarray, " e"] | None:
+        """Coefficients, constant first, of the function t; None where the basis has no straight line."""
+        nodes, table = self.comparison()
+        fitted = np.linalg.lstsq(table, nodes, rcond=None)[0]
+        return fitted if np.max(np.abs(table @ fitted - nodes)) <= _SAME else None
+
+    @property
+    def knots(self) -> Float[ndarray, " k"]:
+        """Where the pieces of a basis in pieces meet, on the window; none for other bases. Drawings mark them."""
+        return np.zeros(0)
+
+    @property
+    def smooths(self) -> bool:
+        """Whether functions of this basis follow noise unless their roughness is held down."""
+        return False
+
+    def coarser(self) -> AbstractBasis:
+        """A basis of fewer functions to search with before this one takes over; itself where none is better."""
+        return self
+
+    @property
+    def orders(self) -> tuple[int, ...]:
+        """Orders of derivatives that `roughness` can be made of; the data choose between them."""
+        return (2,)
+
+    def roughness(self, order: int = 2) -> Float[ndarray, "k d"]:
+        """A root L of the penalty c -> ||L c||^2, the integral of g''(t)^2 over the window, or another of `orders`."""
+        assert order == 2
+        nodes, weights = np.polynomial.legendre.leggauss(2 * self.size + _MORE_NODES)
+        return np.sqrt(weights)[:, None] * self.second_derivative(nodes)
+
+    def shape_rows(self, shape: str) -> Float[ndarray, "k d"]:
+        """Rows that must not be negative times c for g to have this shape.
+
+        Where the basis `guarantees_shapes`, that is enough for the whole window; elsewhere the rows are slopes or bends
+        at points that cover it.
+        """
+        order, sign = order_and_sign(shape)
+        points = np.linspace(*self.window, _NODES_PER_FUNCTION * self.size + 1)
+        return sign * (self.derivative(points) if order == 1 else self.second_derivative(points))
+
+    @property
+    def guarantees_shapes(self) -> bool:
+        """Whether `shape_rows` are enough for a shape, and independent of each other."""
+        return False
+
+    def least_value(self, c: Float[ndarray, " d"]) -> float:  # noqa: ARG002
+        """A number that sum_k c_k phi_k(t) is not below on the window."""
+        raise InputError(_no_shapes(self, "nonnegative"))
+
+    def shaped(self, shape: str) -> tuple[Float[ndarray, "d q"], Bool[ndarray, " q"]]:
+        """All functions of a shape: T and a mask, such that c = T s with s >= 0 where the mask is True.
+
+        "odd" and "even" are meant about the middle of the domain, and up to the constant. "nonnegative" is a matter of
+        the constant alone.
+        """
+        if shape in SYMMETRIES:
+            nodes, sign = self.comparison()[0], 1.0 if shape == "odd" else -1.0
+            rows = self.evaluate(nodes) + sign * self.evaluate(-nodes)
+            _, sizes, Vt = np.linalg.svd(rows)
+            rank = int(np.count_nonzero(sizes > _SAME * max(float(sizes[0]), 1.0)))
+            if rank == self.size:
+                raise InputError(f'`shapes` must be possible: the basis {self!r} has no functions that are "{shape}".')
+            return Vt[rank:].T, np.zeros(self.size - rank, dtype=bool)
+        if shape == "nonnegative":
+            self.least_value(np.zeros(self.size))
+            return np.eye(self.size), np.zeros(self.size, dtype=bool)
+        rows = self.shape_rows(shape)
+        if not self.guarantees_shapes:
+            raise InputError(_no_shapes(self, shape))
+        rest = np.linalg.svd(rows)[2][len(rows) :] if len(rows) else np.eye(self.size)
+        return np.linalg.inv(np.concatenate([rows, rest])), np.arange(self.size) < len(rows)
+
+
+def order_and_sign(shape: str) -> tuple[int, float]:
+    """Which derivative a shape speaks of, and the sign that it must have."""
+    if not is_word(shape, SHAPES):
+        raise InputError(f"`shape` must be one of {', '.join(SHAPES)}. Got {shown(shape)}.")
+    return 1 if shape in ("increasing", "decreasing") else 2, -1.0 if shape in ("decreasing", "concave") else 1.0
+
+
+def differences(size: int, shape: str) -> Float[ndarray, "k d"]:
+    """Rows of a shape for functions whose coefficients follow the curve; the first one is left out, and 0."""
+    order, sign = order_and_sign(shape)
+    return sign * np.diff(np.eye(1 + size), n=order, axis=0)[:, 1:]
+
+
+def _no_shapes(basis: AbstractBasis, shape: str) -> str:
+    return (
+        f'`shapes` must be asked of a basis that can guarantee them: dc.Spline or dc.Bernstein. Got "{shape}" for '
+        f"{basis!r}."
+    )
+
+
+class AbstractPolynomialBasis(AbstractBasis):
+    """A basis of the polynomials of degree <= d that vanish at t = 0, so that the constant of g is its value there."""
+
+    @property
+    def in_words(self) -> str:
+        return f"polynomials of degree {self.size}"
+
+    @property
+    def polynomial_degree(self) -> int | None:
+        return self.size
+
+    @abc.abstractmethod
+    def to_monomials(self) -> Float[ndarray, "d d"]:
+        """Matrix T with phi_k(t) = sum_p T[k-1, p-1] t^p."""
+
+    def recurrence(self, algebra: AbstractAlgebra[Any], t: Any, c: Any) -> Any:
+        """The expression that computers get: Horner's rule, unless a basis has one that keeps more digits."""
+        return algebra.polynomial(self._powers(c), t)
+
+    def expression(self, algebra: AbstractAlgebra[Any], t: Any, c: Any) -> Any:
+        """Powers of t for people, and the recurrence of the basis for computers."""
+        return algebra.polynomial(self._powers(c), t) if algebra.for_reading else self.recurrence(algebra, t, c)
+
+    def _powers(self, c: Any) -> list[Any]:
+        """Coefficients of 1, t, t^2, ...; entry by entry, so that `c` may be an array of any library."""
+        columns = self.to_monomials().T.tolist()
+        terms = ((c[..., k] if a == 1.0 else c[..., k] * a for k, a in enumerate(column, 1) if a) for column in columns)
+        return [c[..., 0], *(reduce(add, some) for some in terms)]
+
+
+def _comparison(basis: AbstractBasis) -> tuple[Float[ndarray, " k"], Float[ndarray, "k e"]]:
+    """Chebyshev points of the window at which functions are compared, and the constant with the basis there."""
+    polynomial = isinstance(basis, AbstractPolynomialBasis)
+    count = 1 + basis.size if polynomial else _NODES_PER_FUNCTION * (1 + basis.size)
+    nodes = np.cos(np.pi * (np.arange(count) + 0.5) / count)
+    return nodes, np.insert(basis.evaluate(nodes), 0, 1.0, axis=1)
+
+
+_known_comparison = cache(_comparison)

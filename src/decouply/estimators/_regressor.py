@@ -1,0 +1,327 @@
+"""Decouplings as a scikit-learn estimator: values in, predictions out, and beyond the data no wild growth."""
+
+from __future__ import annotations
+
+import os
+from contextlib import nullcontext
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+from joblib import parallel_config
+from numpy import ndarray
+
+from .._support._arrays import read_array
+from .._support._checks import as_counts, is_word
+from .._support._errors import InputError
+from .._support._extras import needed
+from .._support._time_limit import OUT_OF_TIME
+from .._support._warnings import warn
+from ..bases import Monomial
+from ..fit._decouple import decouple
+from ..fit._layer_bases import layer_bases
+from ..fit._quick import quick_decouple
+from ..fit._result import Result
+from ..model._decoupling import Decoupling
+from ..samples._repeats import n_distinct_numbers
+from ..samples._samples import Samples
+from ..samples.readers._frames import column_names, usable_names
+from ..solvers import AbstractSolver, VarPro
+from ..solvers._free_parameters import n_free
+from ..solvers._status import Status
+
+needed("sklearn.utils.validation:validate_data", "sklearn", "dc.DecouplingRegressor")  # scikit-learn 1.6 brought it
+from sklearn.base import BaseEstimator, RegressorMixin  # noqa: E402
+from sklearn.utils import check_random_state  # noqa: E402
+from sklearn.utils.validation import check_is_fitted  # noqa: E402
+
+from ._arguments import as_targets, as_weights, validated, weighted  # noqa: E402
+from ._beyond import BOUNDED, Bounds, as_outside, with_tails  # noqa: E402
+
+_STARTS = 32  # of the default solver: a fit of a few hundred samples takes about a second
+_DEGREE = 3  # of the functions, where nothing else is asked for
+_PER_PARAMETER, _RIDGE = 2.0, 1e-6  # numbers for each, below which this ridge is taken: it decides where data do not
+_EXACT = 1e-4  # of the variance, on left-out samples: formulas are trusted just beyond the data
+
+
+class DecouplingRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
+    """Regression by layers of univariate functions that can be read.
+
+    The model is y = W_L g_L(W_(L-1) ... g_1(W_0 x)). It needs values only; Jacobians of y with respect to X help
+    where they are known. Data need not be scaled first.
+
+    Parameters
+    ----------
+    ranks
+        (r_1, ..., r_L): number of internal functions per layer, from input to output; a number means one layer. With
+        "auto", one layer of up to four functions is chosen at every fit by the error on left-out samples; the first
+        note of `result_` says why. `dc.select` looks at two layers as well, and takes longer.
+    degrees
+        (d_1, ..., d_L): number of basis functions per layer. Left out, they are what `basis` fixes, or 3 in every
+        layer; with "auto" they are chosen together with the ranks.
+    basis
+        A basis class, a basis, or a sequence with one entry per layer, as for `dc.decouple`.
+    linear
+        Whether the model has a linear part besides: y = A x + W_L g_L(...).
+    outside
+        What happens beyond the range that X visits. By default predictions are bounded: functions go on along their
+        tangents (where the fit is nearly exact, by their formulas), and an input that lies outside the range of its
+        column by more than half of that range counts as if it were there; where the fit is not nearly exact, the same
+        holds for y. Without such bounds, functions go on along
+        their tangents ("linear"), follow their formulas ("extend"), which grow like powers, or keep their value at the
+        end ("constant"), which spoils sums of functions that cancel each other. Functions that have no such range, such
+        as dc.Tanh(), follow their formulas.
+    solver
+        The method; by default `dc.VarPro(ridge=ridge)`.
+    n_starts
+        Number of random starts; by default 32, or what a solver of your own does; with ranks="auto" 8 for each rank.
+    ridge
+        Penalty on the squared size of all weights and coefficients, for the default solver only. With "auto" it follows
+        the noise, in about twice the time of a number such as 1e-6, which is next to none and is taken where there are
+        fewer than two numbers for every parameter.
+    max_seconds
+        A fit ends after about so many seconds, with the best so far and a warning; None is no limit but that of the
+        solver.
+    random_state
+        Seed, `numpy.random.RandomState` or None, as in scikit-learn.
+    n_jobs
+        Processes for independent work (batches of starts, folds with ranks="auto"), as in scikit-learn: None is one,
+        or what `joblib.parallel_config` says; -1 is all. The result does not depend on it.
+    verbose
+        Whether a bar is shown on a terminal.
+
+    Attributes
+    ----------
+    decoupling_ : Decoupling
+        The model in the units of X and y: ``predict(X)`` is ``decoupling_(X)``, up to the bounds on inputs. It has the
+        names of the columns of X.
+    result_ : Result
+        How it was found, as `dc.decouple` returned it: `decoupling_` with formulas that go on beyond the range of X.
+    n_features_in_, feature_names_in_
+        As in scikit-learn.
+
+    Examples
+    --------
+    >>> import decouply as dc, numpy as np
+    >>> X = np.random.default_rng(0).uniform(0, 10, (200, 3))
+    >>> y = (X[:, 0] + X[:, 1] - 10) ** 3 + 50 * X[:, 2]
+    >>> model = dc.DecouplingRegressor(ranks=2, degrees=3, random_state=0).fit(X[:150], y[:150])
+    >>> bool(model.score(X[150:], y[150:]) > 0.9999)
+    True
+    """
+
+    _seen: tuple[ndarray, ndarray]  # of `partial_fit`
+
+    def __init__(
+        self,
+        ranks: Any = "auto",
+        degrees: Any = None,
+        *,
+        basis: Any = Monomial,
+        linear: Any = False,
+        outside: Any = BOUNDED,
+        solver: Any = None,
+        n_starts: Any = None,
+        ridge: Any = "auto",
+        max_seconds: Any = None,
+        random_state: Any = None,
+        n_jobs: Any = None,
+        verbose: Any = False,
+    ) -> None:
+        self.ranks = ranks
+        self.degrees = degrees
+        self.basis = basis
+        self.linear = linear
+        self.outside = outside
+        self.solver = solver
+        self.n_starts = n_starts
+        self.ridge = ridge
+        self.max_seconds = max_seconds
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    def fit(self, X: Any, y: Any, *, jacobian: Any = None, sample_weight: Any = None) -> DecouplingRegressor:
+        """Fit the model.
+
+        Parameters
+        ----------
+        X : (S, m)
+            Inputs.
+        y : (S,) or (S, n)
+            Outputs.
+        jacobian : (S, n, m), or (S, m) for one output, optional
+            Derivatives of y with respect to X. Without them only values are used.
+        sample_weight : (S,), optional
+            What the squared residuals of each sample are multiplied by.
+        """
+        called = column_names(y)
+        X, y = validated(
+            self, X, y, dtype=np.float64, multi_output=True, y_numeric=True, ensure_min_samples=2, order="C"
+        )
+        F = np.asarray(as_targets(y), dtype=np.float64).reshape(len(X), -1)
+        names = usable_names(getattr(self, "feature_names_in_", None))
+        samples = Samples(X, F=F, J=_as_jacobians(jacobian, F, X), inputs=names, outputs=called)
+        if sample_weight is not None:
+            samples = weighted(samples, as_weights(sample_weight, X))
+        if hasattr(self, "_seen"):
+            del self._seen
+        self._fitted(y, samples, None)
+        return self
+
+    def _fitted(self, y: Any, samples: Samples, start: Decoupling | None) -> None:
+        """Fit to samples, from a model where one is known."""
+        outside = as_outside(self.outside)
+        chosen = is_word(self.ranks, ("auto",)) and start is None  # a batch more keeps the ranks of those before
+        solver = self._default_solver(samples, chosen=chosen) if self.solver is None else self.solver
+        if start is not None:
+            solver = solver.started_at(start) or solver
+        with nullcontext() if self.n_jobs is None else parallel_config(n_jobs=self.n_jobs):
+            self.result_ = self._chosen(samples, solver) if chosen else self._given(samples, solver, start)
+        if self.result_.status is Status.OUT_OF_TIME or OUT_OF_TIME in self.result_.notes:
+            warn(OUT_OF_TIME, stacklevel=3)
+        assert samples.F is not None
+        exact = self._is_exact
+        self._range = Bounds.around(samples.X, bounded=outside == BOUNDED)
+        self._values = Bounds.around(np.asarray(samples.F), bounded=outside == BOUNDED and not exact)
+        self.decoupling_ = with_tails(self.result_.decoupling, samples.X, outside, exact=exact)
+        self._flat = np.ndim(y) == 1
+
+    def _default_solver(self, samples: Samples, *, chosen: bool) -> VarPro:
+        """One whose ridge follows the noise, unless there are too few numbers to tell what is noise."""
+        if not is_word(self.ridge, ("auto",)) or (is_word(self.ranks, ("auto",)) and not chosen):
+            return VarPro(ridge=self.ridge)
+        degrees = (_DEGREE if isinstance(self.basis, type) else None) if chosen else self._degrees()
+        layers = layer_bases(1 if chosen else self.ranks, degrees, self.basis)
+        free = n_free(samples.n_inputs, layers, samples.n_outputs, values=True, linear=bool(self.linear))
+        return VarPro(ridge="auto" if n_distinct_numbers(samples) >= _PER_PARAMETER * free else _RIDGE)
+
+    @property
+    def _is_exact(self) -> bool:
+        """Whether left-out samples are predicted very well: never better than those that were fitted."""
+        fitted = (self.result_.relative_rmse() / 100.0) ** 2
+        return bool(np.all(fitted < _EXACT)) and bool(np.all(1.0 - self.result_.quality.left_out_r_squared < _EXACT))
+
+    def _chosen(self, samples: Samples, solver: Any) -> Result:
+        """A fit of ranks that left-out samples choose."""
+        if isinstance(solver, AbstractSolver) and (solver.fixed or solver.given_start is not None):
+            raise InputError('`ranks` must be given where the solver has fixed parts or a start. Got "auto".')
+        return quick_decouple(
+            samples,
+            None if self.degrees is None else max(as_counts("degrees", self.degrees)),
+            basis=self.basis,
+            linear=self.linear,
+            solver=solver,
+            n_starts=self.n_starts,
+            rng=self._seed(),
+            progress=bool(self.verbose),
+            max_seconds=self.max_seconds,
+        )
+
+    def _given(self, samples: Samples, solver: Any, start: Decoupling | None) -> Result:
+        """A fit of ranks that are known, or those of the model to start at."""
+        default = self.solver is None and self.n_starts is None
+        as_before = start is not None and is_word(self.ranks, ("auto",))
+        return decouple(
+            samples,
+            start.ranks if as_before and start is not None else self.ranks,
+            start.degrees if as_before and start is not None and isinstance(self.basis, type) else self._degrees(),
+            basis=self.basis,
+            linear=self.linear,
+            solver=solver,
+            n_starts=_STARTS if default else self.n_starts,
+            rng=self._seed(),
+            progress=bool(self.verbose),
+            max_seconds=self.max_seconds,
+        )
+
+    def _seed(self) -> int:
+        return int(check_random_state(self.random_state).randint(2**31))
+
+    def partial_fit(self, X: Any, y: Any) -> DecouplingRegressor:
+        """Add a batch to all that came before and fit the model to all of it, starting at the one there is.
+
+        Batches are kept in memory; `dc.Samples.from_batches` keeps them in a store. `fit` begins anew.
+        """
+        first = not hasattr(self, "_seen")
+        X, y = validated(
+            self,
+            X,
+            y,
+            reset=first,
+            dtype=np.float64,
+            multi_output=True,
+            y_numeric=True,
+            ensure_min_samples=2,
+            order="C",
+        )
+        if not first and np.shape(y)[1:] != np.shape(self._seen[1])[1:]:
+            raise InputError(
+                f"`y` must have the outputs of the batches before, {np.shape(self._seen[1])[1:]} per sample. Got "
+                f"{np.shape(y)[1:]}."
+            )
+        seen = (X, y) if first else (np.concatenate([self._seen[0], X]), np.concatenate([self._seen[1], y]))
+        known = None if first else self.result_.decoupling
+        self._fitted(seen[1], Samples(seen[0], F=seen[1].reshape(len(seen[0]), -1)), known)
+        self._seen = seen
+        return self
+
+    def _degrees(self) -> Any:
+        if self.degrees is not None or not isinstance(self.basis, type):
+            return self.degrees
+        return (_DEGREE,) * np.size(self.ranks)
+
+    def predict(self, X: Any, return_std: bool = False) -> Any:
+        """Outputs at X (S, m): of shape (S,) if y was so, (S, n) otherwise.
+
+        With `return_std`, standard deviations of the same shape as well: of what y differs by at new points like those
+        of the fit, noise included, from the errors on left-out samples. They are the same at all points, and NaN where
+        they are not known, as with about as many parameters as samples.
+        """
+        check_is_fitted(self)
+        X = validated(self, X, reset=False, dtype=np.float64)
+        F = self._values.within(self.decoupling_(self._range.within(X)))
+        values = F[:, 0] if self._flat else F
+        if not return_std:
+            return values
+        fitted = self.result_.samples.F
+        assert fitted is not None  # outputs are what a regressor is fitted to
+        spread = np.std(fitted, axis=0)
+        std = spread * np.sqrt(np.maximum(1.0 - self.result_.quality.left_out_r_squared, 0.0))
+        return values, np.broadcast_to(std[0] if self._flat else std, values.shape).copy()
+
+    def plot(self, *, dark: bool = False) -> Any:
+        """Draw the network with the names of the columns; see `Result.plot`."""
+        check_is_fitted(self)
+        return self.result_.plot(dark=dark)
+
+    def report(self, path: str | os.PathLike[str], *, title: str = "Regression by a decoupling") -> None:
+        """Write a page for people; see `Result.report`."""
+        check_is_fitted(self)
+        self.result_.report(path, title=title)
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """R^2 of the predictions at X: 1 is perfect, 0 as good as the mean of y; the mean over several outputs."""
+        return float(super().score(X, y, sample_weight))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        return tags
+
+
+def _as_jacobians(jacobian: Any, F: Float[ndarray, "S n"], X: Float[ndarray, "S m"]) -> Any:
+    """Gradients of one output become Jacobians with one row."""
+    if jacobian is None:
+        return None
+    wanted = (*F.shape, X.shape[1])
+    J = read_array(f"`jacobian` must have shape {wanted}", jacobian)
+    if F.shape[1] == 1 and J.shape == X.shape:
+        J = J[:, None, :]
+    if J.shape != wanted:
+        short = f" or {X.shape}" if F.shape[1] == 1 else ""
+        raise InputError(
+            f"`jacobian` must have shape {wanted}{short}: derivatives of y with respect to X, outputs before inputs. "
+            f"Got {J.shape}."
+        )
+    return J

@@ -1,0 +1,301 @@
+r"""A decoupling as an ONNX graph, written without PyTorch.
+
+Rows of the input are samples, so a layer reads t_l = z_(l-1) V_l^T + s_l and z_l = g_l(t_l), where V_l and s_l are
+W_(l-1) with the domains of the functions in them. Functions that share a basis are computed at once. In front of few
+outputs polynomials are powers, and splines hinges, whose coefficients are part of the matrix that follows: numbers per
+function, multiplied row by row, would take longer than all the rest. Otherwise Horner's rule or the recurrence of the
+basis writes them, with Cos, Sin, Tanh, Exp, Abs and Clip where they are needed.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any, Literal
+
+import numpy as np
+from jaxtyping import Float, Int
+from numpy import ndarray
+
+from .._support._checks import as_count, is_word
+from .._support._errors import InputError
+from .._support._extras import needed
+from .._support._shown import shown
+from .._support._whole_files import check_target, replace_file
+from ..bases import AbstractAlgebra, LayerBasis
+from ..bases._forms import Hinges, Monic, goes_on, in_hinges, in_monic, in_pieces, in_powers
+from ..model._decoupling import Decoupling
+from ..model._functions import Functions
+from ..model._names import one_line
+from ._outside import function
+
+Dtype = Literal["float32", "float64"]
+_DTYPES = ("float32", "float64")
+_OLDEST_OPSET = 13
+_FEW_OUTPUTS = 32  # up to which a matrix for all powers is faster than Horner's rule
+
+
+def save_onnx(
+    model: Decoupling,
+    path: str | os.PathLike[str],
+    *,
+    dtype: Dtype = "float32",
+    input_name: str = "x",
+    output_name: str = "y",
+    opset: int = 17,
+) -> None:
+    """Write `model` as an ONNX file; see `Decoupling.save_onnx`."""
+    if not is_word(dtype, _DTYPES):
+        raise InputError(f'`dtype` must be "float32" or "float64". Got {shown(dtype)}.')
+    names = _checked_names(input_name, output_name)
+    check_target(path)
+    onnx = _imported()
+    newest = onnx.defs.onnx_opset_version()
+    if not _OLDEST_OPSET <= as_count("opset", opset) <= newest:
+        raise InputError(
+            f"`opset` must be one of {_OLDEST_OPSET}, ..., {newest}, as far as the installed onnx knows. Got "
+            f"{shown(opset)}."
+        )
+    content = _content(model, names, int(opset), _Graph(onnx, dtype)).SerializeToString()
+    with replace_file(path) as stream:
+        stream.write(content)
+
+
+def _imported() -> Any:
+    for module in ("onnx.helper", "onnx.numpy_helper"):
+        needed(module, "onnx", "`save_onnx`")
+    return needed("onnx", "onnx", "`save_onnx`")
+
+
+def _checked_names(input_name: Any, output_name: Any) -> tuple[str, str]:
+    for argument, name in (("input_name", input_name), ("output_name", output_name)):
+        if not isinstance(name, str) or not name.strip() or "/" in name or one_line(name) != name:
+            raise InputError(
+                f"`{argument}` must be a name without a slash, which names inside the graph have, and without line "
+                f"breaks or other control codes. Got {shown(name)}."
+            )
+    if input_name == output_name:
+        raise InputError(f"`input_name` and `output_name` must differ. Got {input_name!r} for both.")
+    return input_name, output_name
+
+
+def _content(model: Decoupling, names: tuple[str, str], opset: int, graph: _Graph) -> Any:  # an onnx.ModelProto
+    x, y = names
+    terms, constant = [_Term(x, np.ones((1, model.n_inputs)), np.arange(model.n_inputs))], np.zeros(model.n_inputs)
+    for l, (W, g) in enumerate(zip(model.W[:-1], model.g, strict=True), start=1):
+        graph.place = f"{l}"
+        few = model.W[l].shape[0] <= _FEW_OUTPUTS
+        behind, more = [], np.zeros(g.rank)
+        for rows in _groups(g):
+            middle, half = g.middle[rows], g.half_width[rows]
+            t = graph.mapped(terms, W[rows] / half[:, None], (W[rows] @ constant - middle) / half)
+            own, more[rows] = _functions(graph, t, g, rows, few)
+            behind += own
+        terms, constant = behind, more
+    graph.place = f"{model.n_layers + 1}"
+    bias = model.W[-1] @ constant + (0.0 if model.offset is None else model.offset)
+    straight = None if model.linear is None else graph.matmul(x, model.linear)
+    graph.call_last(y, graph.mapped(terms, model.W[-1], bias, straight))
+    return graph.model(model, names, opset)
+
+
+def _groups(g: Functions) -> list[np.ndarray]:
+    """The functions of a layer by their bases, in the order in which these come."""
+    found: list[list[int]] = []
+    for j, basis in enumerate(g.layer.bases):
+        same = (group for group in found if LayerBasis((g.layer.bases[group[0]], basis)).shared is not None)
+        group = next(same, None)
+        if group is None:
+            found.append([j])
+        else:
+            group.append(j)
+    return [np.array(group) for group in found]
+
+
+@dataclass(frozen=True)
+class _Term:
+    """Columns of a tensor, block by block of one per function: the functions are the sum of blocks times rows of C."""
+
+    name: str
+    C: Float[ndarray, "f r"]
+    rows: Int[ndarray, " r"]  # which functions of the layer
+
+    def matrix(self, W: Float[ndarray, "n m"]) -> Float[ndarray, "n k"]:
+        """W with the coefficients in it."""
+        return np.hstack([W[:, self.rows] * c for c in self.C])
+
+
+def _functions(graph: _Graph, t: str, g: Functions, rows: np.ndarray, few: bool) -> tuple[list[_Term], np.ndarray]:
+    """Terms of the functions in `rows`, which share a basis, and their constants."""
+    basis = g.layer.bases[rows[0]]
+    C = g.C[rows, : 1 + basis.size]
+    if (P := in_powers(basis)) is not None:
+        slopes = C[:, 1:] @ basis.derivative(np.array([-1.0, 1.0])).T
+        tails = (slopes[:, 0], slopes[:, 1]) if g.outside == "linear" else None
+        form = in_monic(C @ P, tails, graph.precision)
+        s = t if g.outside == "extend" else graph.clip(t, -1.0, 1.0)
+        parts = graph.powers(s, t, form) if few else [(graph.horner(s, t, form), np.ones_like(form.scale))]
+        return [_Term(name, (form.scale * c)[None], rows) for name, c in parts], form.constant
+    pieces = in_pieces(basis) if few and goes_on((basis,), g.outside) else None
+    if pieces is not None:
+        table = np.einsum("pqe,re->prq", pieces.rows, C)
+        hinges = in_hinges(pieces.ends, pieces.origins, table, 100.0 * np.finfo(float).eps)
+        if hinges is not None:
+            return [_Term(name, c, rows) for name, c in graph.hinges(t, hinges)], hinges.constant
+    value: str = function(graph, basis, t, C, g.outside)
+    return [_Term(value, np.ones((1, len(rows))), rows)], np.zeros(len(rows))
+
+
+class _Graph(AbstractAlgebra[str]):
+    """Nodes and constants, collected in the order in which they are computed: expressions are names of tensors.
+
+    Our own names have a slash in them: "1/n3" is a node of the first layer and "1/c2" a constant.
+    """
+
+    def __init__(self, onnx: Any, dtype: Dtype) -> None:
+        self.place = ""
+        self._onnx = onnx
+        self._dtype = np.dtype(dtype)
+        self.precision = float(np.finfo(self._dtype).eps)
+        self._nodes: list[Any] = []
+        self._constants: dict[tuple[Any, ...], Any] = {}
+
+    # The algebra
+
+    def number(self, value: Any) -> str:
+        with np.errstate(over="ignore"):
+            array = np.array(value, dtype=self._dtype, order="C")
+        if not np.all(np.isfinite(array)):
+            wider = 'use dtype="float64", or ' if self._dtype == np.float32 else ""
+            raise InputError(
+                f"The model must have weights, coefficients and domains within what {self._dtype} can hold. Got "
+                f"{np.max(np.abs(value)):.3g} in layer {self.place}: {wider}rescale the model with "
+                "`Decoupling.canonical`."
+            )
+        key = (self.place, array.shape, array.tobytes())
+        if key not in self._constants:
+            name = f"{self.place}/c{len(self._constants) + 1}"
+            self._constants[key] = self._onnx.numpy_helper.from_array(array, name)
+        found: str = self._constants[key].name
+        return found
+
+    def sum(self, terms: Sequence[str]) -> str:
+        return reduce(lambda a, b: self._node("Add", a, b), terms)
+
+    def product(self, factors: Sequence[str]) -> str:
+        return reduce(lambda a, b: self._node("Mul", a, b), factors)
+
+    def apply(self, function: str, argument: str) -> str:
+        return self._node(function.capitalize(), argument)
+
+    def clip(self, argument: str, low: float, high: float) -> str:
+        """Clip, with an end that is infinite left out."""
+        ends = [self.number(end) if np.isfinite(end) else "" for end in (low, high)]
+        return self._node("Clip", argument, *(ends if ends[1] else ends[:1]))
+
+    # What else graphs have
+
+    def powers(self, s: str, t: str, form: Monic) -> list[tuple[str, np.ndarray]]:
+        """What monic polynomials are sums of, and the coefficients."""
+        found = [s]
+        for k in range(2, len(form.powers) + 2):
+            found.append(self.product([found[k // 2 - 1], found[k - k // 2 - 1]]))
+        parts = list(zip(found, [*form.powers, np.ones_like(form.scale)], strict=True))
+        if form.tails is not None:
+            parts += [(t, form.tails[0]), (self.clip(t, 1.0, np.inf), form.tails[1])]
+        return parts
+
+    def horner(self, s: str, t: str, form: Monic) -> str:
+        """Monic polynomials by Horner's rule."""
+        value = s
+        for c in reversed(form.powers):
+            value = self.product([self.sum([value, self.number(c)]), s])
+        if form.tails is None:
+            return value
+        p, q = (self.number(c) for c in form.tails)
+        return self.sum([value, self.product([t, p]), self.product([self.clip(t, 1.0, np.inf), q])])
+
+    def hinges(self, t: str, hinges: Hinges) -> list[tuple[str, np.ndarray]]:
+        """t and the powers of all hinges, knot by knot, and the coefficients."""
+        r, count = len(hinges.slope), len(hinges.knots)
+        d = self._node("Relu", self._gemm(t, np.tile(np.eye(r), (count, 1)), np.repeat(-hinges.knots, r)))
+        found, power = [(t, hinges.slope[None])], d
+        for k in range(1, 1 + max(hinges.jumps)):
+            power = power if k == 1 else self.product([power, d])
+            if k in hinges.jumps:
+                first, c = hinges.jumps[k]
+                found.append((self._columns(power, first * r, (first + len(c)) * r, count * r), c))
+        return found
+
+    def mapped(self, terms: Sequence[_Term], W: np.ndarray, bias: np.ndarray, straight: str | None = None) -> str:
+        """The sum of all terms times W, and what is added."""
+        single = [term for term in terms if len(term.C) == 1]
+        several = [term for term in terms if len(term.C) > 1]
+        value = straight
+        if single:
+            side_by_side = self.concat([term.name for term in single])
+            value = self._gemm(side_by_side, np.hstack([term.matrix(W) for term in single]), bias, straight)
+            bias = np.zeros_like(bias)
+        for term in several:
+            value = self._gemm(term.name, term.matrix(W), bias, value)
+        assert value is not None
+        return value
+
+    def matmul(self, rows: str, W: np.ndarray) -> str:
+        return self._node("MatMul", rows, self.number(W.T))
+
+    def concat(self, parts: list[str]) -> str:
+        return parts[0] if len(parts) == 1 else self._node("Concat", *parts, axis=1)
+
+    def _gemm(self, rows: str, W: np.ndarray, bias: np.ndarray, value: str | None = None) -> str:
+        """rows W^T + bias + value."""
+        if value is None and not bias.any():
+            return self.matmul(rows, W)
+        given = [] if value is None else [value]
+        if bias.any():
+            given.append(self.number(bias))
+        return self._node("Gemm", rows, self.number(W.T), self.sum(given))
+
+    def _columns(self, name: str, first: int, stop: int, width: int) -> str:
+        if (first, stop) == (0, width):
+            return name
+        return self._node("Slice", name, *(self._whole_number(k) for k in (first, stop, 1)))
+
+    def _whole_number(self, k: int) -> str:
+        name = f"{self.place}/k{k}"
+        self._constants[(name,)] = self._onnx.numpy_helper.from_array(np.array([k], dtype=np.int64), name)
+        return name
+
+    def call_last(self, name: str, output: str) -> None:
+        """Give the last node, whose output it is, the name of what leaves the graph."""
+        last = self._nodes[-1]
+        assert list(last.output) == [output]
+        last.output[0] = last.name = name
+
+    def model(self, model: Decoupling, names: tuple[str, str], opset: int) -> Any:
+        """All that was collected, with its description."""
+        from .. import __version__
+
+        helper = self._onnx.helper
+        code = helper.np_dtype_to_tensor_dtype(self._dtype)
+        given, taken = (
+            [helper.make_tensor_value_info(name, code, ["S", size])]
+            for name, size in zip(names, (model.n_inputs, model.n_outputs), strict=True)
+        )
+        graph = helper.make_graph(self._nodes, "decoupling", given, taken, initializer=list(self._constants.values()))
+        imports = [helper.make_opsetid("", opset)]
+        return helper.make_model(
+            graph,
+            opset_imports=imports,
+            ir_version=helper.find_min_ir_version_for(imports),  # the oldest one: more programs can read it
+            producer_name="decouply",
+            producer_version=__version__,
+            doc_string=repr(model),
+        )
+
+    def _node(self, operator: str, *inputs: str, **attributes: int) -> str:
+        name = f"{self.place}/n{len(self._nodes) + 1}"
+        self._nodes.append(self._onnx.helper.make_node(operator, list(inputs), [name], name=name, **attributes))
+        return name
