@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 import decouply as dc
-from decouply._support._shown import counted
+from decouply._support._shown import pluralised
 from decouply.reproduce._benchmarks import CASES
 
 from .exchange import Contest, Row
@@ -39,7 +39,9 @@ def state_space(name: str, _: Contest) -> Iterator[Row]:
     found = {case["name"]: case for file in files for case in json.loads(file.read_text(encoding="utf-8"))["cases"]}
     for key in MODELS[name]:
         candidate, runs = CASES[key].candidate, found[key]["runs"]
-        words = f"{counted(candidate.n_states, 'state')}, {counted(len(candidate.functions.split(', ')), 'function')}"
+        words = (
+            f"{pluralised(candidate.n_states, 'state')}, {pluralised(len(candidate.functions.split(', ')), 'function')}"
+        )
         words += ", not causal" * (candidate.oversample > 1)
         seconds = float(np.median([run["seconds"] for run in runs]))
         yield Row(

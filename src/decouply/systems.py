@@ -12,7 +12,7 @@ from numpy import ndarray
 
 from ._support._checks import as_counts, as_generator, is_word
 from ._support._errors import InputError
-from ._support._shown import shown
+from ._support._shown import short_repr
 from .bases import Monomial
 from .model._decoupling import Decoupling
 from .model._functions import Functions
@@ -103,7 +103,7 @@ def random_system(
             f"{len(powers)} degrees. Got {len(widths)}."
         )
     if not is_word(angles, ("absolute", "signed")):
-        raise InputError(f'`angles` must be "absolute" or "signed". Got {shown(angles)}.')
+        raise InputError(f'`angles` must be "absolute" or "signed". Got {short_repr(angles)}.')
     generator = as_generator(rng)
     n_linear = len(widths) - 1
     W = []

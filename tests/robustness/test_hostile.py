@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import decouply as dc
-from decouply._support._shown import shown
+from decouply._support._shown import short_repr
 from decouply.samples.readers._any_file import _listed
 from tests.robustness.doors import ARGUMENTS, DOORS, MODEL, X, knock
 from tests.robustness.hostile import HOSTILE, TEXTS, EvilRepr
@@ -53,10 +53,10 @@ def test_points_where_a_model_is_not_finite_have_no_canonical_form():
 
 
 def test_messages_are_short_whatever_they_were_given():
-    assert shown("a" * 10**6) == repr("a" * 200)[:200] + "... (str)"
-    assert shown(10**5000) == "an object of type int that cannot be shown"
-    assert shown(EvilRepr()) == "an object of type EvilRepr that cannot be shown"
-    assert "\x1b" not in shown(np.array(["\x1b[31m"])) and "\n" not in shown(np.zeros((3, 3)))
+    assert short_repr("a" * 10**6) == repr("a" * 200)[:200] + "... (str)"
+    assert short_repr(10**5000) == "an object of type int that cannot be shown"
+    assert short_repr(EvilRepr()) == "an object of type EvilRepr that cannot be shown"
+    assert "\x1b" not in short_repr(np.array(["\x1b[31m"])) and "\n" not in short_repr(np.zeros((3, 3)))
 
 
 def test_counts_that_fill_the_memory_are_refused():

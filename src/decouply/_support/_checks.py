@@ -14,7 +14,7 @@ from numpy import ndarray
 
 from ._arrays import read_array
 from ._errors import InputError
-from ._shown import shown
+from ._shown import short_repr
 
 _LARGEST = 2**63 - 1  # nothing is counted beyond, and Python writes no numbers of thousands of digits into messages
 _LAYERS = 1000  # more numbers than a model has layers
@@ -67,7 +67,7 @@ def as_count(name: str, value: Any, *, least: int = 1, most: int = _LARGEST) -> 
     good = isinstance(value, Integral) and not isinstance(value, bool)
     if not good or not least <= value <= most:
         rule = f"of at most {most}" if good and value > most else f"of at least {least}"
-        raise InputError(f"`{name}` must be a whole number {rule}. Got {shown(value)}.")
+        raise InputError(f"`{name}` must be a whole number {rule}. Got {short_repr(value)}.")
     return int(value)
 
 
@@ -79,7 +79,7 @@ def as_number(name: str, value: Any, *, least: float = 0.0, above: bool = False)
         number = math.inf
     if not math.isfinite(number) or number < least or (above and number == least):
         rule = f"{'above' if above else 'of at least'} {least:g}"
-        raise InputError(f"`{name}` must be a number {rule}. Got {shown(value)}.")
+        raise InputError(f"`{name}` must be a number {rule}. Got {short_repr(value)}.")
     return number
 
 
@@ -91,7 +91,7 @@ def as_counts(name: str, value: Any, *, least: int = 1, most: int = _LARGEST) ->
     is_text = isinstance(listed, str | bytes | bytearray | memoryview)  # whose entries are numbers of letters
     if is_text or not isinstance(listed, Sequence) or not 0 < len(listed) <= _LAYERS:
         raise InputError(
-            f"`{name}` must be a tuple of whole numbers, one per layer, such as (2, 2). Got {shown(value)}."
+            f"`{name}` must be a tuple of whole numbers, one per layer, such as (2, 2). Got {short_repr(value)}."
         )
     return tuple(as_count(f"{name}[{i}]", item, least=least, most=most) for i, item in enumerate(listed))
 
@@ -99,7 +99,7 @@ def as_counts(name: str, value: Any, *, least: int = 1, most: int = _LARGEST) ->
 def as_flag(name: str, value: Any) -> bool:
     """Accept True or False."""
     if not isinstance(value, bool | np.bool_):
-        raise InputError(f"`{name}` must be True or False. Got {shown(value)}.")
+        raise InputError(f"`{name}` must be True or False. Got {short_repr(value)}.")
     return bool(value)
 
 
@@ -121,14 +121,14 @@ def as_path(name: str, value: Any) -> Path:
         if isinstance(value, str | os.PathLike) and b"\0" not in os.fsencode(value):
             return Path(value)
     except Exception as error:  # of somebody's own path
-        raise InputError(f"`{name}` must be a path. It cannot be read as one: {shown(error)}.") from error
-    raise InputError(f'`{name}` must be a path, such as "model.safetensors". Got {shown(value)}.')
+        raise InputError(f"`{name}` must be a path. It cannot be read as one: {short_repr(error)}.") from error
+    raise InputError(f'`{name}` must be a path, such as "model.safetensors". Got {short_repr(value)}.')
 
 
 def as_layer(layer: Any, n_layers: int) -> int:
     """Accept a layer 1, ..., L and return its index in lists."""
     if isinstance(layer, bool) or not isinstance(layer, Integral) or not 1 <= int(layer) <= n_layers:
-        raise InputError(f"`layer` must be one of 1, ..., {n_layers}. Got {shown(layer)}.")
+        raise InputError(f"`layer` must be one of 1, ..., {n_layers}. Got {short_repr(layer)}.")
     return int(layer) - 1
 
 
@@ -136,7 +136,7 @@ def as_permutation(order: Any, size: int) -> ndarray:
     """Accept an order of the components 0, ..., size - 1."""
     index = read_array(f"`order` must be a permutation of 0, ..., {size - 1}", order)
     if index.ndim != 1 or index.dtype.kind not in "iu" or sorted(index.tolist()) != list(range(size)):
-        raise InputError(f"`order` must be a permutation of 0, ..., {size - 1}. Got {shown(order)}.")
+        raise InputError(f"`order` must be a permutation of 0, ..., {size - 1}. Got {short_repr(order)}.")
     return index
 
 
@@ -146,4 +146,4 @@ def as_generator(rng: Any) -> np.random.Generator:
         return rng
     if isinstance(rng, Integral) and not isinstance(rng, bool) and int(rng) >= 0:
         return np.random.default_rng(int(rng))
-    raise InputError(f"`rng` must be a whole number of at least 0 or a numpy.random.Generator. Got {shown(rng)}.")
+    raise InputError(f"`rng` must be a whole number of at least 0 or a numpy.random.Generator. Got {short_repr(rng)}.")

@@ -12,7 +12,7 @@ from ._warnings import warn
 Array = TypeVar("Array", bound=ndarray)
 
 
-def told(what: str, array: Array, way_out: str, *, stacklevel: int = 3) -> Array:
+def warn_nonfinite(what: str, array: Array, way_out: str, *, stacklevel: int = 3) -> Array:
     """The same array, one row per point; a warning if some of it is not finite."""
     if not np.isfinite(array).all():
         bad = np.flatnonzero(~np.isfinite(array.reshape(len(array), -1)).all(axis=1))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from ._checks import as_number
 from ._errors import InputError
-from ._shown import shown
+from ._shown import short_repr
 
 LIMIT_VARIABLE = "DECOUPLY_MAX_FILE_BYTES"
 _LARGEST_FILE = 4 * 1024**3  # bytes
@@ -58,7 +58,7 @@ def file_limit() -> float:
         try:
             return as_number(LIMIT_VARIABLE, float(named), above=True)
         except ValueError as error:
-            raise InputError(f"{LIMIT_VARIABLE} must be a number of bytes above 0. Got {shown(named)}.") from error
+            raise InputError(f"{LIMIT_VARIABLE} must be a number of bytes above 0. Got {short_repr(named)}.") from error
     return min(_LARGEST_FILE, budget(None))
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from ._errors import InputError
 from ._interrupts import stoppable
-from ._shown import shown
+from ._shown import short_repr
 
 _QUIET_SECONDS = 2.0
 _BETWEEN_LINES = (5.0, 60.0)  # at first, and after a while: who reads the log of a night wants few of them
@@ -39,7 +39,7 @@ def progress_callback(progress: bool | Callable[..., None], title: str) -> Itera
         yield silent
     else:
         raise InputError(
-            f"`progress` must be True, False or a callable that takes named values. Got {shown(progress)}."
+            f"`progress` must be True, False or a callable that takes named values. Got {short_repr(progress)}."
         )
 
 

@@ -21,7 +21,7 @@ from numpy import ndarray
 
 from .._support._checks import is_word
 from .._support._errors import InputError
-from .._support._shown import shown
+from .._support._shown import short_repr
 from ._algebra import AbstractAlgebra
 
 SHAPES = ("increasing", "decreasing", "convex", "concave")
@@ -194,7 +194,7 @@ class AbstractBasis(abc.ABC):
 def order_and_sign(shape: str) -> tuple[int, float]:
     """Which derivative a shape speaks of, and the sign that it must have."""
     if not is_word(shape, SHAPES):
-        raise InputError(f"`shape` must be one of {', '.join(SHAPES)}. Got {shown(shape)}.")
+        raise InputError(f"`shape` must be one of {', '.join(SHAPES)}. Got {short_repr(shape)}.")
     return 1 if shape in ("increasing", "decreasing") else 2, -1.0 if shape in ("decreasing", "concave") else 1.0
 
 

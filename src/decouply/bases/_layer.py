@@ -10,7 +10,7 @@ from jaxtyping import Bool, Float
 from numpy import ndarray
 
 from .._support._errors import InputError
-from .._support._shown import shown
+from .._support._shown import short_repr
 from ._abstract import AbstractBasis
 
 
@@ -32,7 +32,7 @@ class LayerBasis:
             if not isinstance(item, AbstractBasis):
                 raise InputError(
                     "`basis` must be a basis such as dc.Monomial(3), or one basis per internal function. "
-                    f"Got {shown(item)}; your own class must derive from dc.AbstractBasis."
+                    f"Got {short_repr(item)}; your own class must derive from dc.AbstractBasis."
                 )
         if len(bases) != rank:
             raise InputError(f"`basis` must hold one basis per internal function, {rank} here. Got {len(bases)}.")

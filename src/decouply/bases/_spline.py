@@ -17,7 +17,7 @@ from numpy import ndarray
 
 from .._support._checks import as_count, is_word
 from .._support._errors import InputError
-from .._support._shown import shown
+from .._support._shown import short_repr
 from ._abstract import MOST_FUNCTIONS, AbstractBasis, differences
 from ._algebra import AbstractAlgebra, Piece
 
@@ -59,10 +59,10 @@ class Spline(AbstractBasis):
         object.__setattr__(self, "pieces", as_count("pieces", self.pieces, most=MOST_FUNCTIONS))
         object.__setattr__(self, "degree", as_count("degree", self.degree))
         if self.degree > _HIGHEST:
-            got = shown(self.degree)
+            got = short_repr(self.degree)
             raise InputError(f"`degree` must be at most {_HIGHEST}. Got {got}: take more `pieces` instead.")
         if not is_word(self.tails, TAILS):
-            raise InputError(f'`tails` must be "linear", "parabola" or "constant". Got {shown(self.tails)}.')
+            raise InputError(f'`tails` must be "linear", "parabola" or "constant". Got {short_repr(self.tails)}.')
 
     @property
     def size(self) -> int:

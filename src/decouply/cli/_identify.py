@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from .._support._shown import counted
+from .._support._shown import pluralised
 from ._options import (
     FileName,
     GivenFile,
@@ -343,7 +343,7 @@ def simulate(
     for option, names, own in (("--input", inputs, of_u), ("--output", outputs, of_y)):
         if names is not None and own is not None and len(names) != len(own):
             raise click.BadParameter(
-                f"must name {counted(len(own), 'column')}, as in training ({', '.join(own)}). Got {', '.join(names)}.",
+                f"must name {pluralised(len(own), 'column')}, as in training ({', '.join(own)}). Got {', '.join(names)}.",
                 param_hint=option,
             )
     if outputs is None and of_y is None:
@@ -361,7 +361,7 @@ def simulate(
             if report_path is not None and k + 2 > len(u):
                 raise click.BadParameter(
                     f"must leave at least two outputs for the page to score. Got {k}, and the record has "
-                    f"{counted(len(u), 'sample')}.",
+                    f"{pluralised(len(u), 'sample')}.",
                     param_hint="--n-init",
                 )
             y_hat = found.simulate(u, measured[:k])
@@ -373,11 +373,11 @@ def simulate(
         click.echo(text, nl=False)
     else:
         write_text(target, text)
-        say(f"Written: {target}, {counted(len(columns), 'sample')}.")
+        say(f"Written: {target}, {pluralised(len(columns), 'sample')}.")
     if measured is not None and np.isfinite(columns).all():
         if k + 2 > len(columns):
             told = (
-                f"No fit: the model begins with {min(k, len(columns))} of {counted(len(columns), 'output')}, and at "
+                f"No fit: the model begins with {min(k, len(columns))} of {pluralised(len(columns), 'output')}, and at "
                 "least two must be left to score: lower --n-init, or give a longer record."
             )
         else:

@@ -64,11 +64,11 @@ def _some(names: Sequence[str]) -> str:
 
 
 def _show(found: Look, file: str) -> None:
-    from .._support._shown import counted
+    from .._support._shown import pluralised
     from ..model._names import printable
     from ._screen import plain_table, print_table
 
-    table = plain_table(f"{file}: {counted(found.n_rows, 'row')}, {counted(len(found.columns), 'column')}")
+    table = plain_table(f"{file}: {pluralised(found.n_rows, 'row')}, {pluralised(len(found.columns), 'column')}")
     for column in found.columns[:_SHOWN]:
         table.add_row(printable(column.name), column.words)
     if len(found.columns) > _SHOWN:

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from .._support._shown import counted
+from .._support._shown import pluralised
 from ._options import FileName, GivenFile, NameList, command_line
 
 _ENDINGS = {"onnx": ".onnx", "c": ".c", "python": ".py", "matlab": ".m", "latex": ".tex"}
@@ -66,7 +66,7 @@ def predict(model: str, file: str, inputs: tuple[str, ...] | None, target: str |
 
     from .._support._checks import missing
     from .._support._errors import InputError, SampleFileError
-    from .._support._shown import counted
+    from .._support._shown import pluralised
     from .._support._whole_files import check_target, write_text
     from ..model._names import names
     from ..samples.readers._any_file import open_table
@@ -100,7 +100,7 @@ def predict(model: str, file: str, inputs: tuple[str, ...] | None, target: str |
         click.echo(text, nl=False)
     else:
         write_text(target, text)
-        say(f"Written: {target}, {counted(len(rows), 'row')}.")
+        say(f"Written: {target}, {pluralised(len(rows), 'row')}.")
     for note in _notes(f, X[whole], len(X)):
         say(note, err=True)
 
@@ -109,14 +109,16 @@ def _notes(f: Any, X: Any, n_rows: int) -> list[str]:
     """Rows without a prediction, and those outside the range of the samples."""
     import numpy as np
 
-    found = [] if len(X) == n_rows else [f"No prediction for {counted(n_rows - len(X), 'row')} with missing numbers."]
+    found = (
+        [] if len(X) == n_rows else [f"No prediction for {pluralised(n_rows - len(X), 'row')} with missing numbers."]
+    )
     beyond = np.zeros(len(X), dtype=bool)
     for g, u in zip(f.g, f.inner_inputs(X) if len(X) else (), strict=bool(len(X))):
         slack = 1e-6 * (g.domain[:, 1] - g.domain[:, 0])
         beyond |= np.any((u < g.domain[:, 0] - slack) | (u > g.domain[:, 1] + slack), axis=1)
     if beyond.any():
         found.append(
-            f"Outside the range that the model was fitted to: {counted(int(beyond.sum()), 'row')} of {n_rows}. Do not "
+            f"Outside the range that the model was fitted to: {pluralised(int(beyond.sum()), 'row')} of {n_rows}. Do not "
             "rely on these predictions."
         )
     return found

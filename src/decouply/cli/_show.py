@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from .._support._shown import counted
+from .._support._shown import pluralised
 
 if TYPE_CHECKING:
     from ..model._decoupling import Decoupling
@@ -44,7 +44,7 @@ def show(model: str, as_json: bool) -> None:
         if l < decoupling.n_layers:
             g = decoupling.g[l]
             title = (
-                f"g_{l + 1}, {counted(g.rank, 'function')} in {g.basis!r}: domain, then coefficients, constant first"
+                f"g_{l + 1}, {pluralised(g.rank, 'function')} in {g.basis!r}: domain, then coefficients, constant first"
             )
             print_table(_matrix(title + _BEYOND[g.outside], np.column_stack([g.domain, g.C])))
     if decoupling.linear is not None:

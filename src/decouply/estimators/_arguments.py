@@ -12,7 +12,7 @@ from numpy import ndarray
 from .._support._arrays import read_array
 from .._support._errors import InputError
 from .._support._extras import needed
-from .._support._shown import shown
+from .._support._shown import short_repr
 from ..samples._samples import Samples
 
 needed("sklearn.utils.validation:validate_data", "sklearn", "dc.DecouplingRegressor")  # scikit-learn 1.6 brought it
@@ -26,7 +26,9 @@ def validated(estimator: Any, *arrays: Any, **options: Any) -> Any:
     except (ValueError, TypeError):
         raise
     except Exception as error:
-        raise InputError(f"`X` and `y` must be arrays of numbers that fit into memory. Got {shown(error)}.") from error
+        raise InputError(
+            f"`X` and `y` must be arrays of numbers that fit into memory. Got {short_repr(error)}."
+        ) from error
 
 
 def as_weights(sample_weight: Any, X: ndarray) -> Float[ndarray, " S"]:
@@ -37,7 +39,7 @@ def as_weights(sample_weight: Any, X: ndarray) -> Float[ndarray, " S"]:
         raise
     except Exception as error:
         raise InputError(
-            f"`sample_weight` must hold finite numbers that fit into memory. Got {shown(error)}."
+            f"`sample_weight` must hold finite numbers that fit into memory. Got {short_repr(error)}."
         ) from error
     if np.any(weights < 0.0):
         raise InputError(f"`sample_weight` must hold numbers of at least 0. Got {weights.min():.3g}.")
@@ -71,7 +73,7 @@ def _taken(value: Any) -> Any:
     Scikit-learn itself drops the mask, and takes what is behind it for numbers.
     """
     if isinstance(value, Number):
-        raise InputError(f"`X` and `y` must be arrays, one row per sample. Got {shown(value)}.")
+        raise InputError(f"`X` and `y` must be arrays, one row per sample. Got {short_repr(value)}.")
     is_tensor = type(value).__module__.partition(".")[0] == "torch"
     ours = is_tensor or isinstance(value, np.ma.MaskedArray)
     return read_array("Arrays must have numbers", value) if ours else value

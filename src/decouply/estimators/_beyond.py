@@ -18,7 +18,7 @@ from numpy import ndarray
 
 from .._support._checks import is_word
 from .._support._errors import InputError
-from .._support._shown import shown
+from .._support._shown import short_repr
 from ..model._decoupling import Decoupling
 from ..model._functions import OUTSIDE, Functions, Outside
 
@@ -50,7 +50,7 @@ class Bounds:
 def as_outside(outside: object) -> str:
     """Check the parameter of an estimator."""
     if not is_word(outside, (BOUNDED, *OUTSIDE)):
-        raise InputError(f"`outside` must be one of {', '.join((BOUNDED, *OUTSIDE))}. Got {shown(outside)}.")
+        raise InputError(f"`outside` must be one of {', '.join((BOUNDED, *OUTSIDE))}. Got {short_repr(outside)}.")
     return str(outside)
 
 

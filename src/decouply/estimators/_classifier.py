@@ -15,7 +15,7 @@ from scipy.special import log_softmax
 from .._support._checks import as_counts, as_number, is_word
 from .._support._errors import InputError
 from .._support._extras import needed
-from .._support._shown import shown
+from .._support._shown import short_repr
 from .._support._time_limit import OUT_OF_TIME
 from .._support._warnings import warn
 from ..bases import Monomial
@@ -146,7 +146,9 @@ class DecouplingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         outside = as_outside(self.outside)
         self.classes_, which = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:
-            raise InputError(f"`y` must hold at least 2 classes. Got one class: {shown(self.classes_.tolist()[0])}.")
+            raise InputError(
+                f"`y` must hold at least 2 classes. Got one class: {short_repr(self.classes_.tolist()[0])}."
+            )
         names = usable_names(getattr(self, "feature_names_in_", None))
         labels = usable_names(self.classes_ if len(self.classes_) > 2 else self.classes_[1:])
         samples = Samples(X, F=self._indicators(which), inputs=names, outputs=labels)
@@ -193,7 +195,7 @@ class DecouplingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         if is_word(self.ridge, ("auto",)):
             return None
         if isinstance(self.ridge, str):
-            raise InputError(f'`ridge` must be "auto" or a number of at least 0. Got {shown(self.ridge)}.')
+            raise InputError(f'`ridge` must be "auto" or a number of at least 0. Got {short_repr(self.ridge)}.')
         return as_number("ridge", self.ridge)
 
     def _one_degree(self) -> int | None:

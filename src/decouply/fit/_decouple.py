@@ -10,7 +10,7 @@ import numpy as np
 
 from .._support._checks import as_counts
 from .._support._errors import InputError
-from .._support._shown import shown
+from .._support._shown import short_repr
 from ..bases import Monomial
 from ..samples._repeats import n_originals
 from ..samples._samples import Samples
@@ -103,7 +103,7 @@ def decouple(
             if value is not None:
                 raise InputError(
                     f'`{name}` must be left out with ranks="auto", which cross-validates and has starts of its own. '
-                    f"Got {shown(value)}: choose with dc.select, then decouple with the ranks it recommends."
+                    f"Got {short_repr(value)}: choose with dc.select, then decouple with the ranks it recommends."
                 )
         if shapes is not None:
             _check_word(shapes, basis)

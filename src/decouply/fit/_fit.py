@@ -16,7 +16,7 @@ from .._support._clock import now
 from .._support._errors import InputError, SolverError
 from .._support._interrupts import INTERRUPTED
 from .._support._progress import progress_callback
-from .._support._shown import shown
+from .._support._shown import short_repr
 from .._support._threads import one_thread
 from .._support._time_limit import OUT_OF_TIME, TimeLimit
 from .._support._warnings import warn
@@ -83,7 +83,7 @@ def fit(
     method = VarPro() if solver is None else solver
     if not isinstance(method, AbstractSolver):
         raise InputError(
-            f"`solver` must be a solver such as dc.Constr() or dc.TwoStage(dc.Proj()). Got {shown(solver)}."
+            f"`solver` must be a solver such as dc.Constr() or dc.TwoStage(dc.Proj()). Got {short_repr(solver)}."
         )
     seconds = math.inf if max_seconds is None else as_number("max_seconds", max_seconds, above=True)
     if max_seconds is not None:
@@ -91,13 +91,13 @@ def fit(
         method = VarPro(max_seconds=to_search) if solver is None else method.within(to_search)
     for name, value in (("linear", linear), ("as_given", as_given)):
         if not isinstance(value, bool):
-            raise InputError(f"`{name}` must be True or False. Got {shown(value)}.")
+            raise InputError(f"`{name}` must be True or False. Got {short_repr(value)}.")
     count = method.default_n_starts if n_starts is None else as_count("n_starts", n_starts, most=MOST_STARTS)
     generator = as_generator(rng)
     _check_validation(validation, samples)
     wishes = layer_shapes(shapes, layers)
     if wishes is not None and method.fixed:
-        raise InputError(f"`shapes` must be left out where the solver has fixed parts. Got {shown(shapes)}.")
+        raise InputError(f"`shapes` must be left out where the solver has fixed parts. Got {short_repr(shapes)}.")
     if wishes is not None and not samples.in_memory:
         raise InputError("`shapes` must be left out for stored samples: take some, `samples.pilot(10_000)`.")
     settings = Settings(ranks, degrees, basis, linear, as_given, count, copy.deepcopy(rng), validation, shapes)

@@ -8,7 +8,7 @@ from typing import Any
 
 from .._support._checks import as_counts
 from .._support._errors import InputError
-from .._support._shown import shown
+from .._support._shown import short_repr
 from ..bases import AbstractBasis, LayerBasis
 from ..bases._abstract import MOST_FUNCTIONS
 
@@ -19,7 +19,7 @@ def layer_bases(ranks: Any, degrees: Any, basis: Any) -> tuple[LayerBasis, ...]:
     sizes = None if degrees is None else as_counts("degrees", degrees, most=MOST_FUNCTIONS)
     if sizes is not None and len(sizes) != len(ranks):
         raise InputError(
-            f"`degrees` must have one number per layer, like `ranks`: {len(ranks)}. Got {len(sizes)}: {shown(degrees)}."
+            f"`degrees` must have one number per layer, like `ranks`: {len(ranks)}. Got {len(sizes)}: {short_repr(degrees)}."
         )
     if isinstance(basis, type) and issubclass(basis, AbstractBasis):
         if sizes is None and needs_degree(basis):
@@ -35,7 +35,7 @@ def layer_bases(ranks: Any, degrees: Any, basis: Any) -> tuple[LayerBasis, ...]:
         ]
     else:
         raise InputError(
-            f"`basis` must be a basis class, a basis, or one entry per layer ({len(ranks)}). Got {shown(basis)}."
+            f"`basis` must be a basis class, a basis, or one entry per layer ({len(ranks)}). Got {short_repr(basis)}."
         )
     layers = tuple(LayerBasis.of(b, r) for b, r in zip(per_layer, ranks, strict=True))
     found = tuple(layer.size for layer in layers)
@@ -58,5 +58,5 @@ def _make_basis(basis: Callable[[int], AbstractBasis], degree: int) -> AbstractB
     except TypeError as error:
         raise InputError(
             f"`basis` must be a class that takes the degree alone, or a basis made from it. Got "
-            f"{shown(basis)}: {error}."
+            f"{short_repr(basis)}: {error}."
         ) from error

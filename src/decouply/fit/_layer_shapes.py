@@ -7,7 +7,7 @@ from typing import Any
 
 from .._support._checks import is_word
 from .._support._errors import InputError
-from .._support._shown import shown
+from .._support._shown import short_repr
 from ..bases import LayerBasis
 from ..bases._abstract import ALL_SHAPES
 from ..solvers._shapes import Shapes
@@ -24,14 +24,14 @@ def layer_shapes(shapes: Any, layers: tuple[LayerBasis, ...]) -> Shapes | None:
     if isinstance(shapes, str):
         per_layer: Sequence[Any] = [shapes] * len(layers)
     elif not isinstance(shapes, Sequence):
-        raise InputError(f'`shapes` must be a word such as "increasing" or a list of them. Got {shown(shapes)}.')
+        raise InputError(f'`shapes` must be a word such as "increasing" or a list of them. Got {short_repr(shapes)}.')
     elif len(layers) == 1 and not any(isinstance(entry, Sequence) and not isinstance(entry, str) for entry in shapes):
         per_layer = [shapes]
     else:
         per_layer = shapes
     if len(per_layer) != len(layers):
         raise InputError(
-            f"`shapes` must have one entry per layer, {len(layers)} here. Got {len(per_layer)}: {shown(shapes)}."
+            f"`shapes` must have one entry per layer, {len(layers)} here. Got {len(per_layer)}: {short_repr(shapes)}."
         )
     found = tuple(_of_layer(entry, layer) for entry, layer in zip(per_layer, layers, strict=True))
     for wishes, layer in zip(found, layers, strict=True):
@@ -48,5 +48,5 @@ def _of_layer(entry: Any, layer: LayerBasis) -> tuple[str | None, ...]:
         raise InputError(f"`shapes` must have one entry per function of a layer, {rank} here. Got {len(wishes)}.")
     for wish in wishes:
         if wish is not None and not is_word(wish, ALL_SHAPES):
-            raise InputError(f"`shapes` must be None or words among {', '.join(ALL_SHAPES)}. Got {shown(wish)}.")
+            raise InputError(f"`shapes` must be None or words among {', '.join(ALL_SHAPES)}. Got {short_repr(wish)}.")
     return wishes

@@ -21,7 +21,7 @@ from .._support._checks import as_number, as_some_points, is_word
 from .._support._clock import now
 from .._support._errors import InputError
 from .._support._progress import progress_callback
-from .._support._shown import shown
+from .._support._shown import short_repr
 from .._support._time_limit import deadline_after
 from ..bases import AbstractBasis
 from ..model._decoupling import Decoupling
@@ -147,7 +147,7 @@ class Recognition:
             if (function.layer, function.index) == at:
                 return function
         raise InputError(
-            f"`recognition[l, j]` must name a function, by layer and place from 1. Got {shown(at)}: there are "
+            f"`recognition[l, j]` must name a function, by layer and place from 1. Got {short_repr(at)}: there are "
             f"{', '.join(str((f.layer, f.index)) for f in self.functions)}."
         )
 
@@ -236,7 +236,9 @@ def _kinds(curves: Sequence[str] | None) -> tuple[Kind, ...]:
     given = [curves] if isinstance(curves, str) else list(curves) if isinstance(curves, Sequence) else []
     wrong = [name for name in given if not is_word(name, known)]
     if wrong or not given:
-        raise InputError(f"`curves` must be some of {', '.join(known)}. Got {shown(wrong[0] if wrong else curves)}.")
+        raise InputError(
+            f"`curves` must be some of {', '.join(known)}. Got {short_repr(wrong[0] if wrong else curves)}."
+        )
     return tuple(known[name] for name in given)
 
 

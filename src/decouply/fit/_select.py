@@ -16,7 +16,7 @@ import numpy as np
 from .._support._checks import as_count, as_counts, as_generator, as_number
 from .._support._errors import InputError, SolverError
 from .._support._progress import progress_callback
-from .._support._shown import shown
+from .._support._shown import short_repr
 from .._support._threads import one_thread
 from ..bases import AbstractBasis, Monomial
 from ..bases._abstract import MOST_FUNCTIONS
@@ -322,7 +322,7 @@ def _limits(max_ranks: Any, max_degrees: Any, degrees: Any, basis: Any) -> Limit
         if degrees is None:
             return Limits(ranks, (basis.size,) * len(ranks), fixed_degrees=True)
     elif not (isinstance(basis, type) and issubclass(basis, AbstractBasis)):
-        raise InputError(f"`basis` must be a basis class such as dc.Monomial, or one basis. Got {shown(basis)}.")
+        raise InputError(f"`basis` must be a basis class such as dc.Monomial, or one basis. Got {short_repr(basis)}.")
     if degrees is not None:
         known = as_counts("degrees", degrees)
         if len(known) != len(ranks):
@@ -350,11 +350,11 @@ def _check(samples: Any, solver: Any, n_folds: Any) -> None:
     if as_count("n_folds", n_folds, least=2) > different:
         things = "samples" if different == samples.n_samples else "different samples"
         raise InputError(
-            f"`n_folds` must not be above the number of {things}: {different}. Got {shown(n_folds)}: lower it, or give "
+            f"`n_folds` must not be above the number of {things}: {different}. Got {short_repr(n_folds)}: lower it, or give "
             "more samples."
         )
     if not isinstance(solver, AbstractSolver):
-        raise InputError(f"`solver` must be a solver such as dc.VarPro() or dc.Constr(). Got {shown(solver)}.")
+        raise InputError(f"`solver` must be a solver such as dc.VarPro() or dc.Constr(). Got {short_repr(solver)}.")
     if solver.fixed or solver.given_start is not None:
         raise InputError(
             "`solver` must leave all parts of the model free, since their shapes change. Got `fixed` or a Decoupling "

@@ -14,7 +14,7 @@ from .._support._checks import as_some_points, is_word
 from .._support._clock import now
 from .._support._errors import InputError
 from .._support._progress import progress_callback
-from .._support._shown import shown
+from .._support._shown import short_repr
 from .._support._time_limit import OUT_OF_TIME, deadline_after
 from ..model._decoupling import Decoupling
 from ..model._functions import Functions
@@ -224,7 +224,7 @@ def _check_names(chosen: dict[Place, str]) -> None:
     known = [kind.name for kind in KINDS]
     for place, name in chosen.items():
         if not is_word(name, known):
-            raise InputError(f"`curves[{place}]` must be one of {', '.join(known)}. Got {shown(name)}.")
+            raise InputError(f"`curves[{place}]` must be one of {', '.join(known)}. Got {short_repr(name)}.")
 
 
 def _wanted(found: Recognition, chosen: dict[Place, str] | None) -> dict[Place, NamedCurve]:
@@ -239,7 +239,7 @@ def _wanted(found: Recognition, chosen: dict[Place, str] | None) -> dict[Place, 
             raise InputError(
                 f"`curves[{place}]` must be a curve that can be fitted to this function"
                 + (f", such as {', '.join(candidates)}" if candidates else "")
-                + f". Got {shown(name)}."
+                + f". Got {short_repr(name)}."
             )
         wanted[place] = candidates[name]
     return wanted

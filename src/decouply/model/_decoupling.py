@@ -14,9 +14,9 @@ from numpy import ndarray
 
 from .._support._checks import as_array, as_layer, as_permutation, as_points, as_some_points
 from .._support._errors import InputError
-from .._support._finite import told
+from .._support._finite import warn_nonfinite
 from .._support._read_only import ReadOnlyArrays
-from .._support._shown import shown
+from .._support._shown import short_repr
 from ..bases import AbstractBasis
 from ._canonical import Visits, argument_scales, jacobian_shares, smallest_constants, value_scales
 from ._functions import Functions
@@ -90,7 +90,7 @@ class Decoupling(ReadOnlyArrays):
             if not isinstance(functions, Functions) or functions.rank != weights[l].shape[0]:
                 raise InputError(
                     f"`g[{l}]` must be dc.Functions with {weights[l].shape[0]} functions: one per row of `W[{l}]`. "
-                    f"Got {shown(functions)}."
+                    f"Got {short_repr(functions)}."
                 )
         n, m = weights[-1].shape[0], weights[0].shape[1]
         A = None if linear is None else as_array("linear", linear, ("n", "m"))
@@ -154,7 +154,7 @@ class Decoupling(ReadOnlyArrays):
         """Values at the points X (S, m)."""
         points = as_points("X", X, self.n_inputs)
         with np.errstate(all="ignore"):
-            return told("Values", self.values(points), _NEARER)
+            return warn_nonfinite("Values", self.values(points), _NEARER)
 
     def values(self, X: Float[ndarray, "S m"]) -> Float[ndarray, "S n"]:
         """Values at points that are known to be fine, unchecked."""
@@ -169,7 +169,7 @@ class Decoupling(ReadOnlyArrays):
         """u_1 = W_0 x and u_l = W_(l-1) g_(l-1)(u_(l-1)): what the functions of each layer are given, (S, r_l) each."""
         points = as_points("X", X, self.n_inputs)
         with np.errstate(all="ignore"):
-            return tuple(told("Arguments of functions", u, _NEARER) for u in self.arguments(points))
+            return tuple(warn_nonfinite("Arguments of functions", u, _NEARER) for u in self.arguments(points))
 
     def arguments(self, X: Float[ndarray, "S m"]) -> tuple[Float[ndarray, "S _"], ...]:
         """`inner_inputs`, unchecked."""
@@ -187,7 +187,7 @@ class Decoupling(ReadOnlyArrays):
         """Jacobians at the points X, by the chain rule."""
         points = as_points("X", X, self.n_inputs)
         with np.errstate(all="ignore"):
-            return told("Jacobians", self.jacobians(points), _NEARER)
+            return warn_nonfinite("Jacobians", self.jacobians(points), _NEARER)
 
     def jacobians(self, X: Float[ndarray, "S m"]) -> Float[ndarray, "S n m"]:
         """Jacobians at points that are known to be fine, unchecked."""
@@ -366,7 +366,7 @@ class Decoupling(ReadOnlyArrays):
         u = self.inner_inputs(X)
         with np.errstate(all="ignore"):
             shares = self._importance([g.slopes(argument) for g, argument in zip(self.g, u, strict=True)])
-        return tuple(told("Shares of functions", share, _NEARER) for share in shares)
+        return tuple(warn_nonfinite("Shares of functions", share, _NEARER) for share in shares)
 
     def _importance(self, slopes: list[Float[ndarray, "S _"]]) -> tuple[Float[ndarray, " _"], ...]:
         return tuple(np.sqrt(np.mean(share, axis=0)) for share in jacobian_shares(self.W, slopes))

@@ -17,9 +17,9 @@ from numpy import ndarray
 from .._support._arrays import read_array
 from .._support._checks import as_array, as_points, is_word
 from .._support._errors import InputError
-from .._support._finite import told
+from .._support._finite import warn_nonfinite
 from .._support._read_only import ReadOnlyArrays
-from .._support._shown import shown
+from .._support._shown import short_repr
 from ..bases import AbstractBasis, LayerBasis
 
 Outside = Literal["extend", "linear", "constant"]
@@ -81,7 +81,7 @@ class Functions(ReadOnlyArrays):
             if np.any(coefficients[j, 1 + size :]):
                 raise InputError(f"`C[{j}]` must be 0 past entry {size}, the size of its basis. Got {coefficients[j]}.")
         if not is_word(outside, OUTSIDE):
-            raise InputError(f"`outside` must be one of {', '.join(OUTSIDE)}. Got {shown(outside)}.")
+            raise InputError(f"`outside` must be one of {', '.join(OUTSIDE)}. Got {short_repr(outside)}.")
         object.__setattr__(self, "layer", layer)
         object.__setattr__(self, "C", coefficients)
         object.__setattr__(self, "domain", as_domain(domain, rank))
@@ -134,7 +134,9 @@ class Functions(ReadOnlyArrays):
     def _told(self, what: str, compute: Callable[[ndarray], ndarray], u: object) -> Float[ndarray, "S r"]:
         points = as_points("u", u, self.rank)
         with np.errstate(all="ignore"):
-            return told(what, compute(points), 'stay nearer to the domain, or say outside="linear"', stacklevel=4)
+            return warn_nonfinite(
+                what, compute(points), 'stay nearer to the domain, or say outside="linear"', stacklevel=4
+            )
 
     # The same for arguments that are known to be fine
 
@@ -184,7 +186,7 @@ class Functions(ReadOnlyArrays):
         """
         scale = self._one_each("factor", factor)
         if not np.all(scale):
-            raise InputError(f"`factor` must be {self.rank} numbers other than 0. Got {shown(factor)}.")
+            raise InputError(f"`factor` must be {self.rank} numbers other than 0. Got {short_repr(factor)}.")
         domain = np.sort(self.domain * scale[:, None], axis=1)
         C, around = self.C, scale < 0.0
         if np.any(around):

@@ -16,7 +16,7 @@ from itertools import chain, count
 from typing import Any
 
 from .._support._errors import InputError
-from .._support._shown import counted, shown
+from .._support._shown import pluralised, short_repr
 
 STAND_IN = "\ufffd"  # for what cannot be shown
 _LONGEST = 80  # letters of a label, and of a Python name made from another
@@ -69,9 +69,11 @@ def names(argument: str, given: Any, letter: str, size: int) -> tuple[Name, ...]
         return tuple(Name(letter, (i + 1,)) for i in range(size))
     listed = _texts(given)
     if listed is None or len(listed) != size or not all(name.strip() for name in listed):
-        raise InputError(f"`{argument}` must be {counted(size, 'name')}, none of them empty. Got {shown(given)}.")
+        raise InputError(
+            f"`{argument}` must be {pluralised(size, 'name')}, none of them empty. Got {short_repr(given)}."
+        )
     if len({unicodedata.normalize("NFKC", name) for name in listed}) != size:
-        raise InputError(f"`{argument}` must be {size} different names. Got {shown(given)}.")
+        raise InputError(f"`{argument}` must be {size} different names. Got {short_repr(given)}.")
     return tuple(Name(text, given=str(name)) for text, name in zip(labels(listed), listed, strict=True))
 
 

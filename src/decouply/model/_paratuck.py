@@ -17,7 +17,7 @@ from numpy import ndarray
 from .._support._checks import as_array, as_count, as_layer, as_permutation
 from .._support._errors import InputError
 from .._support._read_only import ReadOnlyArrays
-from .._support._shown import shown
+from .._support._shown import short_repr
 
 
 @dataclass(frozen=True, eq=False)
@@ -193,7 +193,7 @@ def unfold(T: Float[ndarray, "S n m"], mode: int) -> Float[ndarray, "_ _"]:
         return T.transpose(2, 0, 1).reshape(m, S * n)
     if mode == 3:
         return T.transpose(0, 2, 1).reshape(S, m * n)
-    raise InputError(f"`mode` must be 1, 2 or 3. Got {shown(mode)}.")
+    raise InputError(f"`mode` must be 1, 2 or 3. Got {short_repr(mode)}.")
 
 
 def check_chain(W: tuple[ndarray, ...]) -> None:

@@ -15,7 +15,7 @@ from numpy import ndarray
 from .. import __version__
 from .._support._clock import now
 from .._support._json import plain
-from .._support._shown import shown
+from .._support._shown import short_repr
 from .._support._whole_files import write_text
 from ..fit._class_quality import ClassQuality, ClassVerdict
 from ..fit._logistic import deviance_without
@@ -73,7 +73,7 @@ def class_page(told: Classes, *, title: str) -> str:
     flow = signal_flow(model, samples.X, layout, frames, (x, y))
     pages = environment()
     content: dict[str, Any] = {
-        "title": title if isinstance(title, str) else shown(title),
+        "title": title if isinstance(title, str) else short_repr(title),
         "version": __version__,
         "model": model,
         "samples": samples,

@@ -15,7 +15,7 @@ from markupsafe import Markup, escape
 from .. import __version__
 from .._support._errors import InputError
 from .._support._json import plain
-from .._support._shown import shown
+from .._support._shown import short_repr
 from .._support._whole_files import write_text
 from ..fit._prune import doubles
 from ..fit._recognise import LEAST_POINTS, NamedCurve, symbol
@@ -84,7 +84,7 @@ def page(
     pages = environment()
     template = pages.get_template("report.html.j2")
     content: dict[str, Any] = {
-        "title": title if isinstance(title, str) else shown(title),
+        "title": title if isinstance(title, str) else short_repr(title),
         "version": __version__,
         "result": result,
         "notes": (*notes, *result.notes),

@@ -22,7 +22,7 @@ from numpy import ndarray
 
 from .. import __version__
 from .._support._errors import DecouplingWarning, SolverError
-from .._support._shown import counted
+from .._support._shown import pluralised
 from ..report._style import COLOURS, house_style, new_figure
 from ._candidates import POOLS, QUICK_POOLS, Candidate, Pool
 from ._runs import run_all
@@ -183,7 +183,7 @@ def work(task: BenchmarkTask) -> dict[str, Any]:
 def benchmarks_markdown(found: Benchmarks) -> str:
     """One row per model and test."""
     lines = [
-        f"Free-run errors on the tests: median (best to worst) over {counted(found.n_runs, 'seed')}, seed "
+        f"Free-run errors on the tests: median (best to worst) over {pluralised(found.n_runs, 'seed')}, seed "
         f"{found.seed}. ✓ marks a target that the median reaches, ✗ one that it misses. *Training* and *linear* are "
         "the errors of the model and of the linear model with as many states on the training record. Parameters are "
         "those of the canonical form, and in brackets those that were free in the fit. Seconds are of one thread.",

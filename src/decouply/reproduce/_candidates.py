@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from .._support._shown import counted
+from .._support._shown import pluralised
 from ..bases import AbstractBasis, Friction, Monomial, Spline, Tanh
 from ..data import Record, cascaded_tanks, emps, silverbox, wiener_hammerstein
 from ..sysid import DecoupledStateSpace, StateFunction
@@ -50,7 +50,7 @@ class Candidate:
     @property
     def words(self) -> str:
         """The options that tell candidates apart."""
-        words = [f"{counted(self.n_states, 'state')}: {self.functions}"]
+        words = [f"{pluralised(self.n_states, 'state')}: {self.functions}"]
         words += [f"{self.oversample} steps per sample"] * (self.oversample > 1)
         words += ["no feedthrough"] * (self.feedback and not self.feedthrough)
         words += ["integrating"] * self.integrating

@@ -23,7 +23,7 @@ from numpy import ndarray
 
 from .. import __version__
 from .._support._errors import DecouplingWarning, SolverError
-from .._support._shown import counted
+from .._support._shown import pluralised
 from ..data import Record
 from ..report._style import COLOURS, house_style, new_figure
 from ._benchmarks import CASES, Case, spread_in_words
@@ -164,7 +164,7 @@ def choice_markdown(found: Choice) -> str:
     """One table per benchmark, one row per candidate, the best first."""
     lines = [
         "Free-run errors on the last quarter of the training record: median (best to worst) over "
-        f"{counted(found.n_runs, 'seed')} unless said otherwise, seed {found.seed}. Candidates are fitted to the first "
+        f"{pluralised(found.n_runs, 'seed')} unless said otherwise, seed {found.seed}. Candidates are fitted to the first "
         "three quarters; with two folds also to the last three, and errors are those over both quarters that were held "
         "back. Parameters are those of the canonical form, and in brackets those that were free in the fit. *state-* "
         "marks a function of the state alone that acts on the state alone; *spline-20* has 20 pieces. Seconds are of "
@@ -173,7 +173,7 @@ def choice_markdown(found: Choice) -> str:
     for pool, runs in found.runs.items():
         about, cases = _pool(pool), {name: case for name, case in found.cases.items() if case.pool == pool}
         fewer = [f"first {about.n_samples} samples"] * (about.n_samples is not None)
-        fewer += [counted(about.most_runs, "seed")] * (about.most_runs < found.n_runs)
+        fewer += [pluralised(about.most_runs, "seed")] * (about.most_runs < found.n_runs)
         fewer += ["two folds"] * (about.n_folds > 1)
         begun = f" ({', '.join(fewer)})" if fewer else ""
         lines += [

@@ -30,7 +30,7 @@ from torch import Tensor, nn
 
 from .. import __version__
 from .._support._errors import SolverError
-from .._support._shown import counted
+from .._support._shown import pluralised
 from ..bases import Monomial
 from ..fit._decouple import decouple
 from ..model._decoupling import Decoupling
@@ -439,7 +439,7 @@ def networks_figure(table: NetworkTable) -> Figure:
         axes[-1].set_xticks(range(len(METHODS)), METHODS, rotation=90, fontsize=8)
         axes[0].set_ylim(low, table.accuracy + 1.5)
         figure.suptitle(
-            f"Accuracy on the test images, {counted(table.n_runs, 'run')}: the paper's methods as printed (blue) and "
+            f"Accuracy on the test images, {pluralised(table.n_runs, 'run')}: the paper's methods as printed (blue) and "
             "with one change (orange),\nours (green), others of the same size (pink); red line: the network",
             fontsize=10,
         )

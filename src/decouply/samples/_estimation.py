@@ -23,7 +23,7 @@ from numpy import ndarray
 
 from .._support._checks import as_count
 from .._support._errors import InputError
-from .._support._shown import shown
+from .._support._shown import short_repr
 from .._support._threads import one_thread
 from ._samples import Samples
 
@@ -176,14 +176,14 @@ def _checked_values(samples: Samples, degree: object) -> Float[ndarray, "S n"]:
     if not isinstance(samples, Samples):
         raise InputError(f"`samples` must be dc.Samples(X, F=F). Got {type(samples).__name__}.")
     if samples.F is None:
-        raise InputError(f"`samples` must hold values: Jacobians are estimated from them. Got {shown(samples)}.")
+        raise InputError(f"`samples` must hold values: Jacobians are estimated from them. Got {short_repr(samples)}.")
     if samples.J is not None:
         raise InputError(
-            f"`samples` must hold no Jacobians where they are to be estimated. Got {shown(samples)}: give "
+            f"`samples` must hold no Jacobians where they are to be estimated. Got {short_repr(samples)}: give "
             "dc.Samples(X, F=F), or leave out those of the file (--no-jacobians)."
         )
     if degree is not None and as_count("degree", degree) > 2:
-        raise InputError(f"`degree` must be 1 or 2. Got {shown(degree)}.")
+        raise InputError(f"`degree` must be 1 or 2. Got {short_repr(degree)}.")
     constant = np.flatnonzero(np.ptp(samples.X, axis=0) == 0.0)
     if constant.size:
         raise InputError(

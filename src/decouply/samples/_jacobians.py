@@ -21,7 +21,7 @@ from numpy import ndarray
 
 from .._support._checks import as_count
 from .._support._errors import DataError, InputError
-from .._support._shown import shown
+from .._support._shown import short_repr
 
 _CHUNK_ENTRIES = 2_000_000  # numbers that are read at a time: 16 MB
 _IN_MEMORY = 256 * 1024**2  # bytes; products of up to this size need no file
@@ -142,7 +142,7 @@ class StoredJacobians(AbstractJacobians):
         path: str | os.PathLike[str] | None = None,
     ) -> None:
         if not isinstance(chunks, Iterable) or getattr(chunks, "ndim", 1) == 0:
-            raise InputError(f"`chunks` must be a list or another iterable of arrays. Got {shown(chunks)}.")
+            raise InputError(f"`chunks` must be a list or another iterable of arrays. Got {short_repr(chunks)}.")
         S, n, m = _checked_shape(shape)
         kind = _checked_dtype(dtype)
         room = f"{S * n * m * kind.itemsize / 1e9:.3g} GB"
@@ -150,7 +150,7 @@ class StoredJacobians(AbstractJacobians):
             handle, name = tempfile.mkstemp(dir=path, prefix="jacobians-", suffix=".bin")
         except OSError as error:
             raise InputError(
-                f"`path` must be a writable directory with {room} of room. Got {shown(path)}: {error.strerror}."
+                f"`path` must be a writable directory with {room} of room. Got {short_repr(path)}: {error.strerror}."
             ) from error
         written, largest = 0, 0.0
         try:
@@ -276,7 +276,7 @@ def _remove(path: Path, owner: int) -> None:
 
 def _checked_shape(shape: object) -> tuple[int, int, int]:
     if not isinstance(shape, tuple | list) or len(shape) != 3:
-        raise InputError(f"`shape` must be (S, n, m): samples, outputs, inputs. Got {shown(shape)}.")
+        raise InputError(f"`shape` must be (S, n, m): samples, outputs, inputs. Got {short_repr(shape)}.")
     S, n, m = (as_count(f"shape[{i}]", size) for i, size in enumerate(shape))
     return S, n, m
 
@@ -287,7 +287,7 @@ def _checked_dtype(dtype: Any) -> np.dtype[Any]:
     except Exception:  # whatever a foreign object does when it is taken for a type
         kind = np.dtype(object)
     if kind not in (np.dtype(np.float32), np.dtype(np.float64)):
-        raise InputError(f"`dtype` must be np.float32 or np.float64. Got {shown(dtype)}.")
+        raise InputError(f"`dtype` must be np.float32 or np.float64. Got {short_repr(dtype)}.")
     return kind
 
 

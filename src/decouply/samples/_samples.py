@@ -16,7 +16,7 @@ from .._support._arrays import read_array
 from .._support._checks import as_array, as_count, as_generator, as_number
 from .._support._errors import InputError
 from .._support._progress import progress_callback
-from .._support._shown import shown
+from .._support._shown import short_repr
 from .._support._whole_files import replace_file
 from ..model._names import as_names
 from ._data import AbstractData, HeldData
@@ -218,7 +218,7 @@ class Samples:
         if share >= 1.0 or self.n_samples < 2:
             raise InputError(
                 "`fraction` must lie between 0 and 1, and at least two samples are needed to split. "
-                f"Got {shown(fraction)} with {self.n_samples} samples."
+                f"Got {short_repr(fraction)} with {self.n_samples} samples."
             )
         if not self.data.at_hand:
             raise InputError(

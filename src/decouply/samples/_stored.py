@@ -12,7 +12,7 @@ import numpy as np
 from numpy import ndarray
 
 from .._support._errors import DataError, InputError
-from .._support._shown import shown
+from .._support._shown import short_repr
 from ._data import AbstractData, Portion, Task, check_shapes, entries_per_sample, even_spans, finite_rows, work_on
 from ._weights import as_weights
 
@@ -164,6 +164,6 @@ def as_array_names(arrays: Any) -> dict[str, str] | None:
     found = dict(arrays) if isinstance(arrays, Mapping) else {}
     if not found or not all(isinstance(name, str) for pair in found.items() for name in pair):
         raise InputError(
-            f'`arrays` must say what arrays are called in the file, such as {{"X": "points"}}. Got {shown(arrays)}.'
+            f'`arrays` must say what arrays are called in the file, such as {{"X": "points"}}. Got {short_repr(arrays)}.'
         )
     return found

@@ -13,7 +13,7 @@ from ._chain import Parameters
 
 _ROUNDS = 4
 _FACTORS = np.exp(np.linspace(-1.0, 1.0, 81))  # of arguments, tried in every round
-_TINY = 1e-100
+_SMALLEST_SCALE = 1e-100
 
 
 def balanced(layers: tuple[LayerBasis, ...], theta: Parameters) -> Parameters:
@@ -31,7 +31,7 @@ def _scale_values(theta: Parameters, l: int, *, last: bool) -> None:
     C, after = theta[2 * l + 1], theta[2 * l + 2]
     columns = after if last else after[..., :-1]
     size, other = np.linalg.norm(C, axis=-1), np.linalg.norm(columns, axis=1)
-    lives = (size > _TINY) & (other > _TINY)
+    lives = (size > _SMALLEST_SCALE) & (other > _SMALLEST_SCALE)
     factor = np.where(lives, np.sqrt(other / np.where(lives, size, 1.0)), 1.0)
     C *= factor[..., None]
     columns /= factor[:, None, :]

@@ -14,7 +14,7 @@ import numpy as np
 
 from .._support._checks import as_count, as_number, is_word
 from .._support._errors import InputError
-from .._support._shown import shown
+from .._support._shown import short_repr
 from ..model._decoupling import Decoupling
 from ._abstract import AbstractWeightedSolver, ProgressCallback, Solution, kept_from_pilot
 from ._alternating import Run, Stopping, WhichIterate, run_starts, solution_of, weighted_sum
@@ -76,7 +76,9 @@ class Proj(AbstractStartedSolver, AbstractWeightedSolver):
         )
         check_smoothing(self.smoothing)
         if not isinstance(self.weighted_projection, bool):
-            raise InputError(f"`weighted_projection` must be True or False. Got {shown(self.weighted_projection)}.")
+            raise InputError(
+                f"`weighted_projection` must be True or False. Got {short_repr(self.weighted_projection)}."
+            )
 
     def check(self, problem: Problem) -> None:
         needs_jacobians(problem, type(self).__name__)
@@ -225,10 +227,10 @@ def check_options(
     if max_seconds is not None:
         as_number("max_seconds", max_seconds, above=True)
     if not is_word(iterate, ("best", "last")):
-        raise InputError(f'`iterate` must be "best" or "last". Got {shown(iterate)}.')
+        raise InputError(f'`iterate` must be "best" or "last". Got {short_repr(iterate)}.')
     if not isinstance(start, AbstractStart | Decoupling):
         raise InputError(
-            f"`start` must be a distribution such as dc.Uniform(0.1, 10) or a Decoupling. Got {shown(start)}."
+            f"`start` must be a distribution such as dc.Uniform(0.1, 10) or a Decoupling. Got {short_repr(start)}."
         )
 
 

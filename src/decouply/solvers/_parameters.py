@@ -11,7 +11,7 @@ from numpy import ndarray
 
 from .._support._checks import as_array
 from .._support._errors import InputError
-from .._support._shown import shown
+from .._support._shown import short_repr
 from ..bases import LayerBasis
 from ..model._decoupling import Decoupling
 from ..model._functions import Functions
@@ -44,7 +44,7 @@ def parameters_of(problem: Problem, model: Decoupling) -> list[ndarray]:
         wanted = " and ".join(repr(layer.shared or layer.bases) for layer in problem.layers)
         raise InputError(
             f"`start` must have {samples.n_inputs} inputs, ranks {problem.dims[1:-1]}, {samples.n_outputs} outputs and "
-            f"the bases {wanted}. Got {shown(model)} with {' and '.join(repr(g.basis) for g in model.g)}."
+            f"the bases {wanted}. Got {short_repr(model)} with {' and '.join(repr(g.basis) for g in model.g)}."
         )
     if model.linear is not None and not problem.linear:
         raise InputError("`start` must have no linear part unless linear=True. Got one: give linear=True.")
@@ -89,16 +89,16 @@ class Fixed:
         middle, half = ([f(r) for r in problem.dims[1:-1]] for f in (np.zeros, np.ones))
         for name, value in given.items():
             if name not in names:
-                raise InputError(f"`fixed` must name parts of the model: {', '.join(names)}. Got {shown(name)}.")
+                raise InputError(f"`fixed` must name parts of the model: {', '.join(names)}. Got {short_repr(name)}.")
             l = int(name[1:])
             if name[0] == "g":
                 if not isinstance(value, Functions) or value.layer != problem.layers[l - 1]:
                     raise InputError(
-                        f"`fixed[{shown(name)}]` must be dc.Functions with the bases of layer {l}. Got {shown(value)}."
+                        f"`fixed[{short_repr(name)}]` must be dc.Functions with the bases of layer {l}. Got {short_repr(value)}."
                     )
                 if l < L and value.constants.any():
                     raise InputError(
-                        f"`fixed[{shown(name)}]` must have constants 0, as every inner layer. Got {value.constants}."
+                        f"`fixed[{short_repr(name)}]` must have constants 0, as every inner layer. Got {value.constants}."
                     )
                 values[2 * l - 1] = value.C if l == L else value.C[:, 1:]
                 middle[l - 1], half[l - 1] = value.middle, value.half_width
@@ -107,7 +107,7 @@ class Fixed:
             rows, columns = blank[2 * l].shape[1:]
             wanted = (rows, columns - (l < L))
             if matrix.shape != wanted:
-                raise InputError(f"`fixed[{shown(name)}]` must have shape {wanted}. Got {matrix.shape}.")
+                raise InputError(f"`fixed[{short_repr(name)}]` must have shape {wanted}. Got {matrix.shape}.")
             matrices[l] = matrix
         if 0 in matrices and "g1" not in given:
             u = problem.X @ matrices[0].T

@@ -12,7 +12,7 @@ from numpy import ndarray
 
 from .._support._checks import as_number
 from .._support._errors import InputError
-from .._support._shown import shown
+from .._support._shown import short_repr
 from ..model._decoupling import Decoupling
 from ..samples._jacobians import held
 from ._iterate import Iterate
@@ -112,7 +112,7 @@ def _insert(factors: Iterate, problem: Problem, model: Decoupling) -> None:
     if (model.n_inputs, model.n_outputs, model.ranks) != (samples.n_inputs, samples.n_outputs, wanted):
         raise InputError(
             f"`start` must have {samples.n_inputs} inputs, ranks {wanted} and {samples.n_outputs} outputs. "
-            f"Got {shown(model)}."
+            f"Got {short_repr(model)}."
         )
     plain = problem.units.to_standard(model).without_inner_constants()
     u = plain.arguments(problem.X)

@@ -13,7 +13,7 @@ from .._support._checks import as_count, as_number
 from .._support._clock import now
 from .._support._errors import InputError, SolverError
 from .._support._interrupts import INTERRUPTED
-from .._support._shown import shown
+from .._support._shown import short_repr
 from .._support._time_limit import OUT_OF_TIME, deadline_after
 from ..bases import LayerBasis
 from ..model._decoupling import Decoupling
@@ -61,7 +61,7 @@ class TwoStage(AbstractSolver):
         if not isinstance(self.solver, AbstractWeightedSolver):
             raise InputError(
                 "`solver` must be a solver with a weight lam of the values, such as dc.Constr() or dc.VarPro(). "
-                f"Got {shown(self.solver)}."
+                f"Got {short_repr(self.solver)}."
             )
         as_number("lam", self.lam, above=True)
         as_number("beta", self.beta, least=1.0, above=True)
@@ -69,7 +69,7 @@ class TwoStage(AbstractSolver):
         if self.max_seconds is not None:
             as_number("max_seconds", self.max_seconds, above=True)
         if self.loss is not None and not callable(self.loss):
-            raise InputError(f"`loss` must be callable on a Decoupling. Got {shown(self.loss)}.")
+            raise InputError(f"`loss` must be callable on a Decoupling. Got {short_repr(self.loss)}.")
 
     @property
     def default_n_starts(self) -> int:
@@ -204,7 +204,7 @@ def _rated(loss: Loss, model: Decoupling) -> float:
     try:
         return float(value)
     except (TypeError, ValueError) as error:
-        raise InputError(f"`loss` must return a number. Got {shown(value)}.") from error
+        raise InputError(f"`loss` must return a number. Got {short_repr(value)}.") from error
 
 
 def _join(parts: list[History]) -> History:

@@ -17,7 +17,7 @@ import numpy as np
 from .._support._checks import as_count, as_number, is_word
 from .._support._errors import InputError
 from .._support._memory import budget
-from .._support._shown import shown
+from .._support._shown import short_repr
 from ..bases import LayerBasis
 from ..model._decoupling import Decoupling
 from ..samples._samples import Samples
@@ -106,10 +106,10 @@ class VarPro(AbstractWeightedSolver):
         if self.memory is not None:
             as_number("memory", self.memory, above=True)
         if not isinstance(self.fixed, Mapping):
-            raise InputError(f"`fixed` must be a dictionary such as {{'W0': W0}}. Got {shown(self.fixed)}.")
+            raise InputError(f"`fixed` must be a dictionary such as {{'W0': W0}}. Got {short_repr(self.fixed)}.")
         if not isinstance(self.start, AbstractStart | Decoupling):
             raise InputError(
-                f"`start` must be a distribution such as dc.Normal() or a Decoupling. Got {shown(self.start)}."
+                f"`start` must be a distribution such as dc.Normal() or a Decoupling. Got {short_repr(self.start)}."
             )
 
     @property

@@ -12,7 +12,7 @@ from numpy import ndarray
 
 from .._support._arrays import read_array
 from .._support._errors import InputError
-from .._support._shown import counted
+from .._support._shown import pluralised
 from ..samples._samples import Samples
 from ._free_run import Step, free_run, warn_of_escape
 from ._lags import Lags
@@ -141,7 +141,7 @@ class AbstractNARX(abc.ABC):
         for name, array, channels in (("u", inputs, lags.n_inputs), ("y_init", given, lags.n_outputs)):
             if array.shape[1] != channels:
                 raise InputError(
-                    f"`{name}` must have {counted(channels, 'channel')}, as in training. Got shape {array.shape}."
+                    f"`{name}` must have {pluralised(channels, 'channel')}, as in training. Got shape {array.shape}."
                 )
         if len(given) < lags.longest:
             raise InputError(
@@ -161,7 +161,9 @@ class AbstractNARX(abc.ABC):
         lags = self.lags
         for name, got, wanted in (("u", signals.n_inputs, lags.n_inputs), ("y", signals.n_outputs, lags.n_outputs)):
             if got != wanted:
-                raise InputError(f"`{what or name}` must have {counted(wanted, 'channel')}, as in training. Got {got}.")
+                raise InputError(
+                    f"`{what or name}` must have {pluralised(wanted, 'channel')}, as in training. Got {got}."
+                )
         for record in signals.u:
             lags.check_length(what or "u", len(record))
         return signals

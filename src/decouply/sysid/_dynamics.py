@@ -11,7 +11,7 @@ from numpy import ndarray
 
 from .._support._checks import as_count
 from .._support._errors import InputError
-from .._support._shown import counted
+from .._support._shown import pluralised
 from .._support._warnings import silenced
 from ..model._decoupling import Decoupling
 from ._arx import linear_model, linear_run
@@ -41,7 +41,7 @@ def dynamics(model: Any, u: Any = None, y: Any = None, n_init: int | None = None
         fitted.step,
         fitted.points,
         facts=[("states", f"{n}"), ("parameters", counts)],
-        beside=f"the linear model with {counted(n, 'state')}",
+        beside=f"the linear model with {pluralised(n, 'state')}",
         rows=rows,
         init="The initial state was found from the {first} not count in the errors.",
         how="Every start is fitted to the beginning of the training record and judged on data that are held back; the "
@@ -53,7 +53,7 @@ def narx_dynamics(model: Any, u: Any, y: Any, n_init: int | None = None) -> Dyna
     """A `DecoupledNARX` on a record, beside a linear model with the same lags that is fitted to it one step ahead."""
     lags, X, signals = model.lags, model.training.X, Signals.read(u, y)
     linear = linear_model(lags, signals)
-    m, order = lags.n_inputs, f"{counted(lags.n_u, 'past input')} and {counted(lags.n_y, 'past output')}"
+    m, order = lags.n_inputs, f"{pluralised(lags.n_u, 'past input')} and {pluralised(lags.n_y, 'past output')}"
     points = np.concatenate([X[:, m:], X[:, :m]], axis=1)
     return _shown(
         signals,

@@ -9,7 +9,7 @@ from typing import Any
 from .._support._errors import SolverError
 from ._state_space import DecoupledStateSpace
 
-_CLEARLY = 0.9  # a model with more parameters must lower the validation error to this share
+_CLEARLY_BETTER = 0.9  # a model with more parameters must lower the validation error to this share
 
 
 def fit_with_best_functions(
@@ -40,7 +40,7 @@ def fit_with_best_functions(
     by_size = sorted(found, key=lambda name: found[name][0].n_canonical)
     best = by_size[0]
     for name in by_size[1:]:
-        if found[name][1] < _CLEARLY * found[best][1]:
+        if found[name][1] < _CLEARLY_BETTER * found[best][1]:
             best = name
     shares = {name: f"{100.0 * validation:.3g} %" for name, (_, validation) in found.items()}
     others = ", ".join(f"{share} with {name}" for name, share in shares.items() if name != best)

@@ -12,7 +12,7 @@ from numpy import ndarray
 
 from .._support._errors import ModelFileError
 from .._support._extras import needed
-from .._support._shown import counted
+from .._support._shown import pluralised
 from ..model._decoupling import Decoupling
 from ..write._arrays_file import load_arrays, save_arrays
 from ._descent import Fitted, fit_free_run
@@ -92,7 +92,7 @@ class LinearStateSpace:
 
     def __repr__(self) -> str:
         n, m, p = len(self.A), self.B.shape[1], len(self.C)
-        sizes = ", ".join(counted(k, noun) for k, noun in ((n, "state"), (m, "input"), (p, "output")))
+        sizes = ", ".join(pluralised(k, noun) for k, noun in ((n, "state"), (m, "input"), (p, "output")))
         return f"LinearStateSpace({sizes}, largest pole {np.abs(self.poles[0]):.4g})"
 
 

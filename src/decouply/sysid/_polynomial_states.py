@@ -20,7 +20,7 @@ from numpy import ndarray
 
 from .._support._checks import as_count, as_generator
 from .._support._errors import InputError, ModelFileError
-from .._support._shown import counted
+from .._support._shown import pluralised
 from ..bases import Monomial
 from ..fit._decouple import decouple
 from ..samples._samples import Samples
@@ -159,7 +159,7 @@ class PolynomialStateSpace:
 
     def __repr__(self) -> str:
         size = "not fitted" if self.model is None else f"{self.n_parameters} parameters"
-        return f"PolynomialStateSpace({counted(self.n_states, 'state')}, degree {self.degree}, {size})"
+        return f"PolynomialStateSpace({pluralised(self.n_states, 'state')}, degree {self.degree}, {size})"
 
 
 def _powers(m: int, degree: int) -> list[Monomial]:

@@ -15,7 +15,7 @@ from numpy import ndarray
 from .._support._checks import as_count, is_word
 from .._support._errors import DecouplingWarning, InputError, SolverError
 from .._support._progress import progress_callback
-from .._support._shown import shown
+from .._support._shown import short_repr
 from .._support._threads import one_thread
 from .._support._time_limit import TimeLimit
 from ..model._decoupling import Decoupling
@@ -57,7 +57,7 @@ def refine(
 ) -> tuple[Decoupling, tuple[RefineRow, ...]]:
     """The best iterate that begins at `model`, and all iterates as rows; see `DecoupledNARX.refine`."""
     if not is_word(on, ("simulation", "prediction")):
-        raise InputError(f'`on` must be "simulation" or "prediction". Got {shown(on)}.')
+        raise InputError(f'`on` must be "simulation" or "prediction". Got {short_repr(on)}.')
     limit = as_count("max_steps", max_steps)
     lags = narx.lags
     k = max(lags.longest, 1) if n_init is None else as_count("n_init", n_init)

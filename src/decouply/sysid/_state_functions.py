@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .._support._errors import InputError
-from .._support._shown import shown
+from .._support._shown import short_repr
 from ..bases import AbstractBasis, LayerBasis
 from ..fit._layer_bases import layer_bases
 
@@ -24,7 +24,7 @@ class StateFunction:
 
     def __post_init__(self) -> None:
         if not isinstance(self.basis, AbstractBasis):
-            raise InputError(f"`basis` must be a basis such as dc.Tanh(). Got {shown(self.basis)}.")
+            raise InputError(f"`basis` must be a basis such as dc.Tanh(). Got {short_repr(self.basis)}.")
 
 
 def read_layers(
@@ -38,7 +38,7 @@ def read_layers(
         if not given or not all(isinstance(f, AbstractBasis | StateFunction) for f in given):
             raise InputError(
                 "`functions` must be a list with one basis per function, such as [dc.Monomial(3), dc.Tanh()]. "
-                f"Got {shown(functions)}."
+                f"Got {short_repr(functions)}."
             )
         held = tuple(isinstance(f, StateFunction) for f in given)
         return (LayerBasis(tuple(f.basis if isinstance(f, StateFunction) else f for f in given)),), held

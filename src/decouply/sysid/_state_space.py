@@ -22,7 +22,7 @@ from numpy import ndarray
 from .._support._checks import as_count, as_generator
 from .._support._errors import DecouplingWarning, InputError, SolverError
 from .._support._progress import progress_callback
-from .._support._shown import counted
+from .._support._shown import pluralised
 from .._support._threads import one_thread
 from .._support._time_limit import TimeLimit
 from ..bases import AbstractBasis, Monomial
@@ -399,7 +399,7 @@ class DecoupledStateSpace:
         signal = as_signal(name, value)
         if signal.shape[1] != channels:
             raise InputError(
-                f"`{name}` must have {counted(channels, 'channel')}, as in training. Got shape {signal.shape}."
+                f"`{name}` must have {pluralised(channels, 'channel')}, as in training. Got shape {signal.shape}."
             )
         return signal
 
@@ -527,7 +527,7 @@ class DecoupledStateSpace:
 
     def __repr__(self) -> str:
         if self._fit is None:
-            return f"DecoupledStateSpace({counted(self.n_states, 'state')}, not fitted)"
+            return f"DecoupledStateSpace({pluralised(self.n_states, 'state')}, not fitted)"
         ranks = "-".join(str(r) for r in self.step.ranks)
-        functions = counted(self.step.ranks[0], "function") if len(self.step.ranks) == 1 else f"{ranks} functions"
-        return f"DecoupledStateSpace({counted(self.n_states, 'state')}, {functions}, {self.n_parameters} parameters)"
+        functions = pluralised(self.step.ranks[0], "function") if len(self.step.ranks) == 1 else f"{ranks} functions"
+        return f"DecoupledStateSpace({pluralised(self.n_states, 'state')}, {functions}, {self.n_parameters} parameters)"

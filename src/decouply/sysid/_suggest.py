@@ -13,7 +13,7 @@ from .._support._checks import as_counts, as_generator, as_number
 from .._support._clock import now
 from .._support._errors import InputError, SolverError
 from .._support._progress import progress_callback
-from .._support._shown import counted, shown
+from .._support._shown import pluralised, short_repr
 from ..bases import Monomial
 from ._signals import Signals
 from ._state_space import DecoupledStateSpace
@@ -66,7 +66,7 @@ class Suggestion:
             ax = figure.subplots()
             for k, count in enumerate(sorted({row.n_functions for row in self.rows})):
                 some = [row for row in self.rows if row.n_functions == count and math.isfinite(row.validation)]
-                label = counted(count, "function") if count else "linear"
+                label = pluralised(count, "function") if count else "linear"
                 n, errors = [row.n_states for row in some], [100.0 * row.validation for row in some]
                 ax.plot(n, errors, "o-", color=look.colours[k % len(look.colours)], label=label)
             ax.plot(
@@ -117,7 +117,7 @@ def suggest(
     a, b = signals.u[longest][:_SAMPLES], signals.y[longest][:_SAMPLES]
     sizes = as_counts("n_states", n_states)
     if not isinstance(functions, Sequence) or not functions:
-        raise InputError(f"`functions` must be a list with at least one basis. Got {shown(functions)}.")
+        raise InputError(f"`functions` must be a list with at least one basis. Got {short_repr(functions)}.")
     generator = as_generator(rng)
     until = math.inf if max_seconds is None else now() + as_number("max_seconds", max_seconds, above=True)
     rows: list[SuggestedRow] = []
@@ -162,7 +162,7 @@ def _chosen(rows: list[SuggestedRow], ended: str = "") -> Suggestion:
 
 
 def _size(n_states: int, n_functions: int) -> str:
-    return f"{counted(n_states, 'state')} and {counted(n_functions, 'function')}"
+    return f"{pluralised(n_states, 'state')} and {pluralised(n_functions, 'function')}"
 
 
 def _so_far(rows: list[SuggestedRow]) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from .._support._errors import InputError
-from .._support._shown import counted, shown
+from .._support._shown import pluralised, short_repr
 from ._signals import Signals
 
 
@@ -17,7 +17,7 @@ def held_back(signals: Signals, validation: Any, n: int) -> tuple[Signals, Signa
     if isinstance(validation, float | int) and not isinstance(validation, bool):
         if not 0.0 < validation < 1.0:
             raise InputError(
-                f"`validation` must be a share between 0 and 1, or a record (u, y). Got {shown(validation)}."
+                f"`validation` must be a share between 0 and 1, or a record (u, y). Got {short_repr(validation)}."
             )
         longest = int(np.argmax([len(record) for record in signals.u]))
         cut = round((1.0 - validation) * len(signals.u[longest]))
@@ -29,7 +29,7 @@ def held_back(signals: Signals, validation: Any, n: int) -> tuple[Signals, Signa
         parts = tuple(validation) if isinstance(validation, Iterable) and getattr(validation, "ndim", 1) != 0 else ()
         if len(parts) != 2:
             raise InputError(
-                f"`validation` must be a share between 0 and 1, or a record (u, y). Got {shown(validation)}."
+                f"`validation` must be a share between 0 and 1, or a record (u, y). Got {short_repr(validation)}."
             )
         held = Signals.read(*parts)
         if (held.n_inputs, held.n_outputs) != (signals.n_inputs, signals.n_outputs):
@@ -40,7 +40,7 @@ def held_back(signals: Signals, validation: Any, n: int) -> tuple[Signals, Signa
     shortest = min(len(record) for record in held.u)
     if shortest < 4 * n:
         raise InputError(
-            f"`validation` must leave at least {4 * n} samples for {counted(n, 'state')}. Got {shortest}: give longer "
+            f"`validation` must leave at least {4 * n} samples for {pluralised(n, 'state')}. Got {shortest}: give longer "
             "records, a larger share, or a record of its own, or lower `n_states`."
         )
     return signals, held

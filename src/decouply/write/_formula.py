@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from .._support._checks import is_word
 from .._support._errors import InputError
-from .._support._shown import shown
+from .._support._shown import short_repr
 from ..model._decoupling import Decoupling
 from ..model._names import RESERVED, Name, is_python_name, label, names, python_names
 from ._equations import rounding
@@ -30,7 +30,7 @@ def formula(
 ) -> Any:
     """Write `model` out; see `Decoupling.formula`."""
     if not is_word(kind, KINDS):
-        raise InputError(f"`kind` must be one of {', '.join(KINDS)}. Got {shown(kind)}.")
+        raise InputError(f"`kind` must be one of {', '.join(KINDS)}. Got {short_repr(kind)}.")
     x = names("inputs", model.inputs if inputs is None else inputs, "x", model.n_inputs)
     y = names("outputs", model.outputs if outputs is None else outputs, "y", model.n_outputs)
     if kind in READ:

@@ -7,7 +7,7 @@ from typing import Literal
 
 from .._support._checks import is_word
 from .._support._errors import InputError
-from .._support._shown import shown
+from .._support._shown import short_repr
 
 Language = Literal["c", "matlab"]
 LONGEST = 63  # letters that MATLAB tells apart
@@ -39,7 +39,7 @@ def as_language(given: object) -> Language:
     """One of the languages that a step is written in."""
     if is_word(given, ("c", "matlab")):
         return "c" if given == "c" else "matlab"
-    raise InputError(f'`language` must be "c" or "matlab". Got {shown(given)}.')
+    raise InputError(f'`language` must be "c" or "matlab". Got {short_repr(given)}.')
 
 
 def as_function_name(given: object, language: Language) -> str:
@@ -48,7 +48,7 @@ def as_function_name(given: object, language: Language) -> str:
     if wrong:
         raise InputError(
             f"`name` must begin with a letter, hold at most {LONGEST} letters, digits and underscores, and be no word "
-            f"of the language, nor f or another function that is called. Got {shown(given)}: {wrong}."
+            f"of the language, nor f or another function that is called. Got {short_repr(given)}: {wrong}."
         )
     return str(given)
 

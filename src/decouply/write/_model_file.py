@@ -18,7 +18,7 @@ import numpy as np
 
 from .._support._checks import as_path
 from .._support._errors import DecouplingError, InputError, ModelFileError
-from .._support._shown import shown
+from .._support._shown import short_repr
 from ..bases import OWN_BASES, AbstractBasis
 from ..model._decoupling import Decoupling
 from ..model._functions import Functions
@@ -66,7 +66,7 @@ def load_all(
     """A model, and all arrays and texts of its file."""
     file = as_path("path", path)
     if not isinstance(bases, list | tuple | set | frozenset) or not all(isinstance(cls, type) for cls in bases):
-        raise InputError(f"`bases` must be a list of classes of your own. Got {shown(bases)}.")
+        raise InputError(f"`bases` must be a list of classes of your own. Got {short_repr(bases)}.")
     arrays, metadata = load_arrays(file, _FORMAT, "Decoupling.save", _READABLE)
     for cls in bases:
         _check_own_name(cls)

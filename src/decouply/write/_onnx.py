@@ -22,7 +22,7 @@ from numpy import ndarray
 from .._support._checks import as_count, is_word
 from .._support._errors import InputError
 from .._support._extras import needed
-from .._support._shown import shown
+from .._support._shown import short_repr
 from .._support._whole_files import check_target, replace_file
 from ..bases import AbstractAlgebra, LayerBasis
 from ..bases._forms import Hinges, Monic, goes_on, in_hinges, in_monic, in_pieces, in_powers
@@ -48,7 +48,7 @@ def save_onnx(
 ) -> None:
     """Write `model` as an ONNX file; see `Decoupling.save_onnx`."""
     if not is_word(dtype, _DTYPES):
-        raise InputError(f'`dtype` must be "float32" or "float64". Got {shown(dtype)}.')
+        raise InputError(f'`dtype` must be "float32" or "float64". Got {short_repr(dtype)}.')
     names = _checked_names(input_name, output_name)
     check_target(path)
     onnx = _imported()
@@ -56,7 +56,7 @@ def save_onnx(
     if not _OLDEST_OPSET <= as_count("opset", opset) <= newest:
         raise InputError(
             f"`opset` must be one of {_OLDEST_OPSET}, ..., {newest}, as far as the installed onnx knows. Got "
-            f"{shown(opset)}."
+            f"{short_repr(opset)}."
         )
     content = _content(model, names, int(opset), _Graph(onnx, dtype)).SerializeToString()
     with replace_file(path) as stream:
@@ -74,7 +74,7 @@ def _checked_names(input_name: Any, output_name: Any) -> tuple[str, str]:
         if not isinstance(name, str) or not name.strip() or "/" in name or one_line(name) != name:
             raise InputError(
                 f"`{argument}` must be a name without a slash, which names inside the graph have, and without line "
-                f"breaks or other control codes. Got {shown(name)}."
+                f"breaks or other control codes. Got {short_repr(name)}."
             )
     if input_name == output_name:
         raise InputError(f"`input_name` and `output_name` must differ. Got {input_name!r} for both.")

@@ -13,7 +13,7 @@ from numpy import ndarray
 
 from ..._support._checks import as_path, missing
 from ..._support._errors import InputError, SampleFileError
-from ..._support._shown import shown
+from ..._support._shown import short_repr
 from .._stored import as_array_names
 from ..stores._hdf5 import open_hdf5
 from ..stores._zarr import open_zarr
@@ -52,7 +52,7 @@ def read_samples(
     """Samples and what there is to know about them; see `Samples.load`. `in_time` where rows follow one another."""
     for argument, flag in (("jacobians", jacobians), ("drop_missing", drop_missing)):
         if flag is not None and not isinstance(flag, bool):
-            raise InputError(f"`{argument}` must be True or False. Got {shown(flag)}.")
+            raise InputError(f"`{argument}` must be True or False. Got {short_repr(flag)}.")
     check_order(order)
     theirs = as_array_names(arrays)
     file = as_path("path", path)
@@ -128,10 +128,10 @@ def _listed(argument: str, given: Any) -> tuple[Any, ...] | None:
     if given is None or isinstance(given, str | int):
         return None if given is None else (given,)
     if not isinstance(given, Collection) or getattr(given, "ndim", 1) != 1:
-        raise InputError(f"`{argument}` must be the name of a column or a list of names. Got {shown(given)}.")
+        raise InputError(f"`{argument}` must be the name of a column or a list of names. Got {short_repr(given)}.")
     listed = tuple(given)
     if not all(isinstance(name, str | int) for name in listed):  # arrays and frames compare entry by entry
-        raise InputError(f"`{argument}` must be the name of a column or a list of names. Got {shown(given)}.")
+        raise InputError(f"`{argument}` must be the name of a column or a list of names. Got {short_repr(given)}.")
     return listed
 
 

@@ -20,7 +20,7 @@ from numpy import ndarray
 
 from ..._support._checks import is_word
 from ..._support._errors import InputError, SampleFileError
-from ..._support._shown import shown
+from ..._support._shown import short_repr
 
 Order = Literal["samples", "matlab"]
 _FEWEST = 2  # samples: a reading with fewer is none
@@ -29,7 +29,7 @@ _FEWEST = 2  # samples: a reading with fewer is none
 def check_order(order: object) -> None:
     """The two words."""
     if order is not None and not is_word(order, ("samples", "matlab")):
-        raise InputError(f'`order` must be "samples" or "matlab". Got {shown(order)}.')
+        raise InputError(f'`order` must be "samples" or "matlab". Got {short_repr(order)}.')
 
 
 def samples_first(path: Path, parts: Mapping[str, ndarray], order: Order | None) -> dict[str, ndarray]:

@@ -11,7 +11,7 @@ from typing import Any
 from numpy import ndarray
 
 from ..._support._errors import InputError
-from ..._support._shown import counted
+from ..._support._shown import pluralised
 from ...model._names import label
 
 _ARRAY = {"inputs": "X", "outputs": "F"}
@@ -55,7 +55,7 @@ def side(path: Path, which: str, given: tuple[Any, ...] | None, own: tuple[str, 
         return Side(names=asked, note=f"The columns of {array} are called {now}{before}.")
     whose = f", by name ({', '.join(map(label, own))}) or" if own else ""
     raise InputError(
-        f"`{which}` must choose among the {counted(count, 'column')} of {array} in `{path}`{whose} by number "
+        f"`{which}` must choose among the {pluralised(count, 'column')} of {array} in `{path}`{whose} by number "
         f"({numbers[0]} to {numbers[-1]}), or give every one of them a new name. Got {', '.join(map(label, asked))}."
     )
 

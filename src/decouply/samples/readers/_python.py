@@ -8,7 +8,7 @@ from numpy import ndarray
 from ..._support._arrays import read_array
 from ..._support._checks import as_array, is_word
 from ..._support._errors import InputError
-from ..._support._shown import shown
+from ..._support._shown import short_repr
 from ..._support._warnings import as_errors, warn
 from .._samples import Differences, Samples, VectorFunction
 
@@ -18,7 +18,7 @@ _CHECKED_POINTS = 30
 def sample_function(f: VectorFunction, X: object, jac: VectorFunction | Differences | None) -> Samples:
     """See `Samples.from_function`."""
     if not callable(f):
-        raise InputError(f"`f` must be a function that maps (S, m) to (S, n). Got {shown(f)}.")
+        raise InputError(f"`f` must be a function that maps (S, m) to (S, n). Got {short_repr(f)}.")
     points = as_array("X", X, ("S", "m"))
     if points.size == 0:
         raise InputError(f"`X` must hold at least one point with at least one coordinate. Got shape {points.shape}.")
@@ -30,7 +30,7 @@ def sample_function(f: VectorFunction, X: object, jac: VectorFunction | Differen
     if is_word(jac, ("complex-step",)):
         return Samples(points, F=F, J=_complex_step(f, points))
     if jac is not None:
-        raise InputError(f'`jac` must be a function, "complex-step" or "central". Got {shown(jac)}.')
+        raise InputError(f'`jac` must be a function, "complex-step" or "central". Got {short_repr(jac)}.')
     checked = points[:: -(-len(points) // _CHECKED_POINTS)]
     central = _central(f, checked)
     try:

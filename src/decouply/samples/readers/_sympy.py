@@ -11,7 +11,7 @@ from numpy import ndarray
 
 from ..._support._errors import InputError
 from ..._support._extras import needed
-from ..._support._shown import shown
+from ..._support._shown import short_repr
 from .._samples import Samples
 from ._frames import usable_names
 from ._points import as_filled_points, check_finite_at, first_of
@@ -40,10 +40,10 @@ def _as_symbols(sympy: Any, symbols: Any) -> tuple[Any, ...]:
     if not isinstance(given, Sequence) or not given or not all(isinstance(s, sympy.Symbol) for s in given):
         raise InputError(
             f"`symbols` must be SymPy symbols, one per column of `X`, such as sympy.symbols('a b'). "
-            f"Got {shown(symbols)}."
+            f"Got {short_repr(symbols)}."
         )
     if len(set(given)) < len(given):
-        raise InputError(f"`symbols` must be different ones. Got {shown(symbols)}.")
+        raise InputError(f"`symbols` must be different ones. Got {short_repr(symbols)}.")
     return tuple(given)
 
 
@@ -60,9 +60,11 @@ def _as_expressions(sympy: Any, expressions: Any, symbols: tuple[Any, ...]) -> l
         try:
             outputs.append(sympy.sympify(e, strict=True))
         except (sympy.SympifyError, AttributeError) as error:
-            raise InputError(f"{rule}. Got {shown(e)}: texts are not read as formulas, use sympy.sympify.") from error
+            raise InputError(
+                f"{rule}. Got {short_repr(e)}: texts are not read as formulas, use sympy.sympify."
+            ) from error
         if not isinstance(outputs[-1], sympy.Expr):
-            raise InputError(f"{rule}. Got {shown(e)}.")
+            raise InputError(f"{rule}. Got {short_repr(e)}.")
     unknown = sorted(set().union(*(e.free_symbols for e in outputs)) - set(symbols), key=str)
     if unknown:
         same_name = {str(s) for s in unknown} & {str(s) for s in symbols}

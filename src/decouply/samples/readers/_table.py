@@ -18,7 +18,7 @@ from jaxtyping import Bool, Float, Int
 from numpy import ndarray
 
 from ..._support._errors import InputError, SampleFileError
-from ..._support._shown import counted, shown
+from ..._support._shown import pluralised, short_repr
 from ...model._names import label
 from .._samples import Samples
 
@@ -144,7 +144,7 @@ def _as_names(argument: str, given: Any) -> tuple[str, ...] | None:
     names = (given,) if isinstance(given, str | int) else given
     good = isinstance(names, Sequence) and len(names) > 0
     if not good or not all(_is_name(n) for n in names):
-        raise InputError(f"`{argument}` must be the name of a column or a list of names. Got {shown(given)}.")
+        raise InputError(f"`{argument}` must be the name of a column or a list of names. Got {short_repr(given)}.")
     return tuple(str(n).strip() for n in names)
 
 
@@ -283,9 +283,7 @@ def check_gaps(
     if n_bad == 0:
         return []
     where = ", ".join(str(int(p)) for p in positions[~whole][:_SHOWN]) + (", ..." if n_bad > _SHOWN else "")
-    what = (
-        f"{n_bad} of {counted(len(whole), 'row')} with missing or infinite values ({word}{'s' * (n_bad > 1)} {where})"
-    )
+    what = f"{n_bad} of {pluralised(len(whole), 'row')} with missing or infinite values ({word}{'s' * (n_bad > 1)} {where})"
     if not drop:
         cure = (
             "fill the gap, or cut the record there; rows follow one another in time, so none can be left out."

@@ -12,7 +12,7 @@ from typing import Any
 from ..._support._arrays import read_array
 from ..._support._checks import as_array
 from ..._support._errors import InputError
-from ..._support._shown import shown
+from ..._support._shown import short_repr
 from .._data import Portion
 from .._samples import Samples
 from ._paths import Path
@@ -40,7 +40,7 @@ def store_samples(samples: Samples, path: Path, dtype: Any, progress: Callable[.
 def _portions(batches: Iterable[Any]) -> Iterator[Portion]:
     if not isinstance(batches, Iterable) or getattr(batches, "ndim", 1) == 0:
         raise InputError(
-            f"`batches` must be a list or a generator of tuples (X, F) or (X, F, J). Got {shown(batches)}."
+            f"`batches` must be a list or a generator of tuples (X, F) or (X, F, J). Got {short_repr(batches)}."
         )
     for k, batch in enumerate(batches):
         given = (

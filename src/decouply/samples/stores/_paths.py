@@ -10,7 +10,7 @@ from typing import Any
 from ..._support._checks import as_path as as_local_path
 from ..._support._errors import DataError, DecouplingError, InputError, MissingExtraError
 from ..._support._extras import needed
-from ..._support._shown import shown
+from ..._support._shown import short_repr
 from ...model._names import one_line
 
 _LONGEST_REASON = 300  # letters that readers of others may add to a message
@@ -23,7 +23,7 @@ def as_path(name: str, path: Any, what: str) -> str:
     if isinstance(path, str) and is_remote(path):
         return path
     if not isinstance(path, str | os.PathLike) or (isinstance(path, str) and not path):
-        raise InputError(f"`{name}` must be the path of {what}. Got {shown(path)}.")
+        raise InputError(f"`{name}` must be the path of {what}. Got {short_repr(path)}.")
     return str(as_local_path(name, path))
 
 

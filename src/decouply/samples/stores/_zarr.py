@@ -16,7 +16,7 @@ from numpy import ndarray
 
 from ..._support._errors import DataError, InputError
 from ..._support._extras import needed
-from ..._support._shown import shown
+from ..._support._shown import short_repr
 from ..._support._whole_files import named
 from .._data import PORTION_ENTRIES, Portion, finite_rows
 from .._samples import Samples
@@ -137,7 +137,7 @@ def write_zarr(
     zarr = needed("zarr", "zarr", "A Zarr store")
     kind = np.dtype(dtype)
     if kind not in (np.dtype(np.float32), np.dtype(np.float64)):
-        raise InputError(f"`dtype` must be np.float32 or np.float64. Got {shown(dtype)}.")
+        raise InputError(f"`dtype` must be np.float32 or np.float64. Got {short_repr(dtype)}.")
     try:
         group = zarr.open_group(place, mode="w-")
     except ImportError as error:
