@@ -16,7 +16,7 @@ from jaxtyping import Float
 from numpy import ndarray
 
 import decouply as dc
-from decouply.reproduce._regression_sets import SETS
+from experiments.regression.datasets import SETS
 
 from .machine import table, verdict
 

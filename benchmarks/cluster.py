@@ -23,11 +23,10 @@ from distributed import Client, LocalCluster
 from scipy.optimize import nnls
 
 import decouply as dc
-from decouply.samples._data import groups
-from decouply.solvers._overview import Extent
-from decouply.solvers._parameters import parameters_of
-from decouply.solvers._streamed import gradient_task, normal_task
-from decouply.solvers._whole import Whole
+from decouply.samples._portions import groups
+from decouply.solvers.least_squares._parameters import parameters_of
+from decouply.solvers.problem._data_summary import Extent, Whole
+from decouply.solvers.varpro._streamed_gauss_newton import gradient_task, normal_task
 
 from .scale import ONE, batches
 
@@ -35,7 +34,7 @@ WORKERS, SAMPLES, REPEATS = (1, 2, 4, 8), (30_000, 60_000, 120_000), 2
 TASKS = {"gradient": gradient_task, "normal matrix": normal_task}
 BILLION, HUNDRED = 1e9, 100
 CORES = len(os.sched_getaffinity(0))
-MESSAGES = 256  # of a pass at most, see samples/_data.py
+MESSAGES = 256  # of a pass at most, see samples/_portions.py
 
 
 def make(directory: str, count: int) -> dc.Samples:

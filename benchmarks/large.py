@@ -11,8 +11,8 @@ import tensorly
 from tensorly.decomposition import parafac
 
 import decouply as dc
-from decouply.solvers._starts import draw_factors
-from decouply.solvers._sweep import sweep
+from decouply.solvers.alternating._sweep import sweep
+from decouply.solvers.problem._start_distributions import draw_factors
 
 from . import reference
 from .machine import best_of, table, verdict

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 import decouply as dc
-from decouply._support._clock import by_processor_time
+from decouply._support._time_limit import by_processor_time
 
 from .machine import table, verdict
 

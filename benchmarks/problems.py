@@ -9,10 +9,10 @@ import numpy as np
 import decouply as dc
 from decouply.bases import LayerBasis
 from decouply.solvers import Problem
-from decouply.solvers._coefficients import constrained, projected, projected_weighted
-from decouply.solvers._iterate import Iterate
-from decouply.solvers._starts import draw_factors
-from decouply.solvers._sweep import sweep
+from decouply.solvers.alternating._coefficient_updates import constrained, projected, projected_weighted
+from decouply.solvers.alternating._iterate import Iterate
+from decouply.solvers.alternating._sweep import sweep
+from decouply.solvers.problem._start_distributions import draw_factors
 
 UPDATES = {"Proj": projected_weighted, "Proj, plain projection": projected, "Constr": constrained}
 

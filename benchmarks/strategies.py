@@ -17,14 +17,15 @@ import numpy as np
 from joblib import Parallel, delayed
 
 import decouply as dc
-from decouply._support._clock import by_processor_time
 from decouply._support._progress import silent
+from decouply._support._time_limit import by_processor_time
 from decouply.bases import LayerBasis
-from decouply.solvers import Problem, _search
-from decouply.solvers._equations import Equations
-from decouply.solvers._levenberg import descend
-from decouply.solvers._search import Search, SearchOptions
-from decouply.solvers._waves import run_batches
+from decouply.solvers import Problem
+from decouply.solvers.least_squares._fitting_problem import Equations
+from decouply.solvers.least_squares._levenberg_marquardt import descend
+from decouply.solvers.varpro import _search
+from decouply.solvers.varpro._parallel_batches import run_batches
+from decouply.solvers.varpro._search import Search, SearchOptions
 
 from .machine import table
 

@@ -7,6 +7,11 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+# Processes that tests start use the package and the experiments of this checkout, wherever they run.
+_ROOT = Path(__file__).parents[1]
+_FOLDERS = [str(_ROOT / "src"), str(_ROOT), os.environ.get("PYTHONPATH", "")]
+os.environ["PYTHONPATH"] = os.pathsep.join(folder for folder in _FOLDERS if folder)
+
 # Machines are shared: an example may be slow without anything being wrong.
 settings.register_profile(
     "default", deadline=None, max_examples=30, derandomize=True, suppress_health_check=[HealthCheck.too_slow]

@@ -15,7 +15,7 @@ from tools.check_offline import network_loads
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-FOLDERS = ("src/decouply", "tests", "docs", "examples", "benchmarks", "tools")
+FOLDERS = ("src/decouply", "tests", "docs", "examples", "benchmarks", "experiments", "tools")
 PICTURE = re.compile(r"!\[[^\]]*\]\(([^)\s]+)[^)]*\)|<(?:img|source)[^>]*\ssrc(?:set)?=[\"']([^\"']+)")
 
 

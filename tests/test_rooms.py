@@ -19,7 +19,6 @@ ORDER = (
     ("write",),
     ("report",),
     ("sysid", "nn", "estimators"),
-    ("reproduce",),
     ("cli",),
 )
 LEVEL = {room: level for level, rooms in enumerate(ORDER) for room in rooms}
@@ -47,8 +46,8 @@ FACADES = {
     ("fit/_result.py", "Result", "save"),
     ("fit/_result.py", "Result", "load"),
     ("fit/_result.py", "Result", "_repr_html_"),
-    ("fit/_recognise.py", "Recognition", "_repr_html_"),
-    ("fit/_select.py", "Selection", "plot"),
+    ("fit/interpret/_recognise.py", "Recognition", "_repr_html_"),
+    ("fit/select/_select.py", "Selection", "plot"),
 }
 
 

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 import decouply as dc
-from decouply._support._shown import pluralised
-from decouply.reproduce._benchmarks import CASES
+from decouply._support._messages import pluralised
+from experiments.dynamic.benchmarks import CASES
 
 from .exchange import Contest, Row
 
@@ -25,7 +25,7 @@ MODELS = {
     "wiener-hammerstein": ("Wiener-Hammerstein", "Wiener-Hammerstein, oversampled"),
 }
 NOTE = (
-    "State-space models are those of `decouply reproduce benchmarks`, medians over its seeds, read from its file; "
+    "State-space models are those of `python -m experiments benchmarks`, medians over its seeds, read from its file; "
     "their sizes were chosen by held-back training data. The one that is not causal takes two steps per sample on "
     "inputs that are interpolated with limited bandwidth. `PolynomialNARX(n_u=1, n_y=3, degree=3)` is the reference on "
     "the Silverbox. `decouple(r)` and `refine(*train)` have their default settings; refining fits three quarters of "
@@ -34,7 +34,7 @@ NOTE = (
 
 
 def state_space(name: str, _: Contest) -> Iterator[Row]:
-    """Decoupled state space on one contest, as `decouply reproduce benchmarks` has found it: medians over its seeds."""
+    """Decoupled state space on one contest, as `python -m experiments benchmarks` found it: medians over its seeds."""
     files = sorted(MEASURED.rglob("benchmarks.json"))
     found = {case["name"]: case for file in files for case in json.loads(file.read_text(encoding="utf-8"))["cases"]}
     for key in MODELS[name]:

@@ -6,7 +6,7 @@ The public names are listed in `__init__.pyi` and imported when first used.
 from ._support import _early  # noqa: F401, I001  # before what takes long
 import lazy_loader
 
-from ._support._extras import guarded
+from ._support._optional_packages import guarded
 
 __getattr__, __dir__, __all__ = guarded(
     lazy_loader.attach_stub(__name__, __file__),

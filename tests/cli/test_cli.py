@@ -5,13 +5,11 @@ import os
 import re
 import subprocess
 import sys
-import time
 
 import numpy as np
 import pytest
 
 import decouply as dc
-from decouply.cli import _main
 from decouply.cli._options import BASES, basis_class
 from tests.strategies import sampled
 
@@ -37,14 +35,6 @@ def folder(tmp_path):
         "fit",
         "select",
         "show",
-        "reproduce",
-        "reproduce table1",
-        "reproduce recovery",
-        "reproduce selection",
-        "reproduce silverbox",
-        "reproduce mnist",
-        "reproduce vit",
-        "reproduce starts",
     ],
 )
 def test_every_command_has_help(command, tmp_path):
@@ -116,31 +106,6 @@ def test_demo_prints_a_table_and_says_where_its_report_is(tmp_path):
     assert (quiet.stdout, quiet.stderr, quiet.returncode) == ("", "", 0)
 
 
-def test_table1_is_reproduced_in_a_small_way(tmp_path):
-    done = decouple("reproduce table1 --runs 2 --n-starts 2 --jobs 1 --directory out --json", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    content = json.loads(done.stdout)
-    assert len(content["cells"]) == 3 * 2 * (4 + 5 + 5)
-    assert all(len(cell["runs"]) == 2 for cell in content["cells"])
-    assert json.loads((tmp_path / "out/table1.json").read_text())["seed"] == 0
-    assert "| f3 | CONSTR | e_3 (%) | 0.979 / **1.03** / 0.48 |" in (tmp_path / "out/table1.md").read_text()
-    assert (tmp_path / "out/table1.png").read_bytes().startswith(b"\x89PNG")
-    stored = (tmp_path / "out/table1-runs.jsonl").read_text()
-    assert len(stored.splitlines()) == 2 * 3 * 2 * 3
-    again = decouple("reproduce table1 --runs 2 --n-starts 2 --jobs 1 --directory out --json", cwd=tmp_path)
-    assert json.loads(again.stdout) == content and (tmp_path / "out/table1-runs.jsonl").read_text() == stored
-
-
-def test_recovery_is_tried_in_a_small_way(tmp_path):
-    done = decouple("reproduce recovery --runs 1 --max-seconds 2 --jobs 2 --no-noise --directory out", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    content = json.loads((tmp_path / "out/recovery.json").read_text())
-    errors = {run["case"]: run["worst_error"] for run in content["recovery"]}
-    assert len(errors) == 17 and max(errors[name] for name in ("f1", "f2", "f2, values only")) <= 1e-6
-    assert "| f1 | 30 | **1 of 1** |" in done.stdout
-    assert (tmp_path / "out/recovery.png").read_bytes().startswith(b"\x89PNG")
-
-
 GOOD = "--ranks 2,2 --degrees 3,3"
 
 
@@ -168,12 +133,6 @@ GOOD = "--ranks 2,2 --degrees 3,3"
         (f"fit samples.npz {GOOD} --report r.html --inputs a,b", "`inputs` must choose among the 3 columns of X"),
         ("show missing.safetensors", "no such file"),
         ("show text.npz", "damaged or of another kind"),
-        ("reproduce table2", "No such command"),
-        ("reproduce benchmarks --quick --only Silverbox", "does not depend on --only: leave --only out"),
-        ("reproduce vit --quick --steps 5", "leave --steps out"),
-        ("reproduce mnist --quick --students --only GELU", "leave --only out"),
-        ("reproduce mnist --only GELU", "are about --students"),
-        ("reproduce cnn --quick --inputs 500", "leave --inputs out"),
         ("nonsense", "No such command"),
         ("demo --report no/report.html", "does not exist"),
     ],
@@ -216,29 +175,6 @@ def test_letters_that_a_pipe_does_not_take_are_replaced(folder):
     assert done.returncode == 0 and b"so every r_l ? " in done.stdout, done.stderr
 
 
-def test_an_experiment_that_cannot_be_written_is_not_begun(tmp_path, monkeypatch):
-    begun = []
-    monkeypatch.setattr("decouply.reproduce.run_table1", lambda **_: begun.append(1))
-    (tmp_path / "table1.png").mkdir()
-    with pytest.raises(dc.InputError, match=r"table1.png` must be a file.*It is a directory"):
-        _main.decouply.main(["reproduce", "table1", "--directory", str(tmp_path)], standalone_mode=False)
-    assert not begun
-
-
-def test_experiments_say_how_many_runs_are_done_where_there_is_no_terminal(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr("decouply._support._progress._QUIET_SECONDS", 0.01)
-
-    def run(progress, **_):
-        progress(done=2, total=9)
-        time.sleep(0.5)
-        raise dc.InputError("enough")
-
-    monkeypatch.setattr("decouply.reproduce.run_table1", run)
-    with pytest.raises(dc.InputError, match="enough"):
-        _main.decouply.main(["reproduce", "table1", "--directory", str(tmp_path)], standalone_mode=False)
-    assert "table1, 2 of 9 (0 s)" in capsys.readouterr().err
-
-
 def test_files_are_not_written_over_each_other(folder):
     before = (folder / "samples.npz").read_bytes()
     for line in (f"fit samples.npz {GOOD} --model samples.npz", f"fit samples.npz {GOOD} --model a.onnx"):
@@ -253,8 +189,6 @@ def test_odd_names_are_printed_as_they_are(folder):
     assert done.returncode == 0 and "[bold]x.npz" in done.stdout
     long = decouple(f"fit [bold]x.npz --ranks 2 --degrees 2 --max-steps 3 --model {'a' * 300}.safetensors", cwd=folder)
     assert long.returncode == 2 and "Traceback" not in long.stderr
-    taken = decouple("reproduce table1 --runs 1 --directory [bold]x.npz", cwd=folder)
-    assert taken.returncode == 2 and "must be a directory" in taken.stderr
 
 
 def test_the_schedule_of_zniyed_can_be_asked_for(folder):

@@ -11,13 +11,13 @@ import pytest
 from click.testing import CliRunner
 
 import decouply as dc
-from decouply.cli._look import _asked, chosen_columns
+from decouply.cli._column_prompt import _asked, chosen_columns
 from decouply.cli._main import decouply
 from decouply.cli._options import NameList
-from decouply.cli._screen import csv_text
+from decouply.cli._output import csv_text
 from decouply.model._names import printable
 from decouply.samples.readers._csv import CsvTable
-from decouply.samples.readers._look import look
+from decouply.samples.readers._table_summary import look
 
 RNG = np.random.default_rng(0)
 X = RNG.uniform(-1, 1, (60, 2))
@@ -92,7 +92,7 @@ def test_columns_of_derivatives_are_not_taken_for_signals(folder):
 def test_fit_asks_on_a_terminal(folder, monkeypatch):
     answers = iter([("lift",), ("load", "flow")])
     monkeypatch.setattr("sys.stdin.isatty", lambda: True)
-    monkeypatch.setattr("decouply.cli._look._asked", lambda *_: next(answers))
+    monkeypatch.setattr("decouply.cli._column_prompt._asked", lambda *_: next(answers))
     assert chosen_columns("data.csv", silent=False)[:2] == (("load", "flow"), ("lift",))
 
 

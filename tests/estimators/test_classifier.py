@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 import decouply as dc
-from decouply.solvers._deviance import Deviance, log_likelihoods, probabilities
+from decouply.solvers.least_squares._logistic_deviance import Deviance, log_likelihoods, probabilities
 
 sklearn = pytest.importorskip("sklearn")
 from sklearn.datasets import load_iris, make_moons  # noqa: E402

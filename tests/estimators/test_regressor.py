@@ -10,7 +10,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 import decouply as dc
-from decouply.report._rerun import how_to_run_again
+from decouply.report._rerun_source import how_to_run_again
 
 sklearn = pytest.importorskip("sklearn")
 from sklearn.base import clone  # noqa: E402

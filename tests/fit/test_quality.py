@@ -6,10 +6,10 @@ from numpy.testing import assert_allclose
 
 import decouply as dc
 from decouply import Verdict
-from decouply.fit._predictable import predictable_shares
-from decouply.report._words import output_rows, verdict
-from decouply.samples._repeats import n_originals
-from decouply.solvers._left_out import left_out
+from decouply.fit.quality._noise_tests import predictable_shares
+from decouply.report._sentences import output_rows, verdict
+from decouply.samples._duplicates import n_originals
+from decouply.solvers.inference._leave_one_out import left_out
 
 QUICK = {"n_starts": 2, "progress": False}
 RNG = np.random.default_rng(0)

@@ -5,8 +5,8 @@ import pytest
 from numpy.testing import assert_allclose
 
 import decouply as dc
-from decouply.fit._evidence import evidence
-from decouply.fit._kinds import KINDS, best_of_kind
+from decouply.fit.interpret._named_curves import KINDS, best_of_kind
+from decouply.fit.interpret._partial_residuals import evidence
 
 X = np.random.default_rng(0).uniform(-1.0, 1.0, (150, 2))
 DOMAINS = {  # of functions whose arguments run from -1 to 1

@@ -1,4 +1,4 @@
-"""Choosing ranks and degrees; the whole experiment is `decouply reproduce selection`."""
+"""Choosing ranks and degrees; the whole experiment is `python -m experiments selection`."""
 
 import dataclasses
 import json
@@ -10,14 +10,15 @@ from hypothesis import given
 from numpy.testing import assert_allclose
 
 import decouply as dc
-from decouply.fit._layer_bases import layer_bases
-from decouply.fit._limits import Limits
-from decouply.fit._scan import Scan
-from decouply.fit._unfoldings import hints_of
-from decouply.model._resize import resized
-from decouply.reproduce import _selection, run_selection, selection_markdown, write_selection
-from decouply.solvers._inference import identifiability
-from decouply.solvers._standard import standard_units
+from decouply.fit._settings import layer_bases
+from decouply.fit.select._candidates import Limits
+from decouply.fit.select._multilinear_ranks import hints_of
+from decouply.fit.select._scan import Scan
+from decouply.model._other_shape import resized
+from decouply.solvers.inference._identifiability import identifiability
+from decouply.solvers.problem._standard_units import standard_units
+from experiments import run_selection, selection_markdown, write_selection
+from experiments.solver import rank_selection
 from tests.strategies import points, random_model, sampled, seeds
 
 ONE = dc.systems.random_system((3, 2, 3), (3,), rng=3)
@@ -377,13 +378,15 @@ def test_mistakes_on_the_command_line_give_one_message(line, message, tmp_path):
 
 
 def test_the_experiment_in_small(tmp_path, monkeypatch):
-    monkeypatch.setattr(_selection, "GROUPS", ("random",))
-    monkeypatch.setattr(_selection, "PAPER", ())
-    monkeypatch.setattr(_selection, "select", partial(dc.select, max_ranks=2, max_degrees=3, n_folds=2, solver=QUICK))
+    monkeypatch.setattr(rank_selection, "GROUPS", ("random",))
+    monkeypatch.setattr(rank_selection, "PAPER", ())
+    monkeypatch.setattr(
+        rank_selection, "select", partial(dc.select, max_ranks=2, max_degrees=3, n_folds=2, solver=QUICK)
+    )
     table = run_selection(n_runs=1, seed=36, n_jobs=1, store=tmp_path / "runs.jsonl")
     assert [(run.group, run.noise) for run in table.runs] == [("random", 0.0), ("random", 1e-3)]
     assert all(run.right for run in table.runs) and table.runs[0].all_right
-    monkeypatch.setattr(_selection, "select", None)
+    monkeypatch.setattr(rank_selection, "select", None)
     again = run_selection(n_runs=1, seed=36, n_jobs=1, store=tmp_path / "runs.jsonl")
     assert again == table  # read, not run again
     missed = dataclasses.replace(table.runs[0], run=1, ranks=(4,))
@@ -395,7 +398,9 @@ def test_the_experiment_in_small(tmp_path, monkeypatch):
 
 
 def test_noise_is_all_that_noisy_data_sets_add():
-    clean, level = (_selection.data_set(_selection.SelectionTask("random", 3, noise, 7)) for noise in (0.0, 1e-3))
+    clean, level = (
+        rank_selection.data_set(rank_selection.SelectionTask("random", 3, noise, 7)) for noise in (0.0, 1e-3)
+    )
     assert_allclose(clean[0].W[0], level[0].W[0])
     assert_allclose(clean[1].X, level[1].X)
     relative = np.sqrt(np.mean((clean[1].J - level[1].J) ** 2) / np.mean(clean[1].J ** 2))

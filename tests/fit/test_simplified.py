@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 import decouply as dc
-from decouply.fit._prune import doubles, merged, without
+from decouply.fit.interpret._simplify import doubles, merged, without
 
 X = np.random.default_rng(0).uniform(-1.0, 1.0, (150, 2))
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import decouply as dc
-from decouply._support._clock import _CLOCK
+from decouply._support._time_limit import _CLOCK
 from tests.strategies import sampled
 
 HARD = dc.systems.random_system((4, 3, 4), (4,), rng=5)

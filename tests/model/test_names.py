@@ -24,7 +24,7 @@ from decouply.cli._columns import written_formula
 from decouply.model._names import as_html, as_latex, is_python_name, label, names, printable, python_names
 from decouply.report._layout import Layout
 from decouply.report._page import page
-from decouply.samples.readers._any_file import read_samples
+from decouply.samples.readers._by_extension import read_samples
 from decouply.write._notebook import result_html
 from tests.robustness.names import BIDI, BREAKS, hidden, shape, tags
 from tests.strategies import points, sampled

@@ -14,10 +14,10 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 import decouply as dc
-from decouply.nn import _inputs
-from decouply.nn._convolution import OnPatches
-from decouply.nn._in_onnx import onnx_latency
-from decouply.nn._inputs import network_inputs
+from decouply.nn.carving import _data_split
+from decouply.nn.carving._data_split import network_inputs
+from decouply.nn.compression._in_onnx import onnx_latency
+from decouply.nn.layer._patches import OnPatches
 
 QUICK = {"start": "random", "refine": dc.nn.Distil(max_steps=30), "progress": False}
 SHORT = dc.nn.Distil(max_steps=10, rate=3e-3, batch_size=16)
@@ -143,7 +143,7 @@ def test_loaders_grow_without_copying_everything_with_every_batch(monkeypatch):
 
 
 def test_what_is_kept_of_a_long_loader_is_a_fair_draw(monkeypatch):
-    monkeypatch.setattr(_inputs, "_MOST_NUMBERS", 100)
+    monkeypatch.setattr(_data_split, "_MOST_NUMBERS", 100)
     counts = np.zeros(400)
     for seed in range(200):
         batches = (torch.arange(k, k + 40.0)[:, None] for k in range(0, 400, 40))
@@ -229,7 +229,7 @@ def test_frozen_layers_are_exported_for_any_number_of_samples(basis):
 
 def test_times_in_onnx_runtime_are_those_of_the_same_functions(monkeypatch):
     seen = []
-    from decouply.nn import _in_onnx
+    from decouply.nn.compression import _in_onnx
 
     old = _in_onnx._session
     monkeypatch.setattr(_in_onnx, "_session", lambda content: seen.append(old(content)) or seen[-1])

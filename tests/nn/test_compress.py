@@ -11,9 +11,9 @@ from torch import nn
 
 import decouply as dc
 from decouply._support._interrupts import INTERRUPTED
-from decouply.nn import _options, _search
-from decouply.nn._task import Decision, check_task
-from decouply.report._rerun import how_to_run_again
+from decouply.nn.carving._task_type import Decision, check_task
+from decouply.nn.compression import _options, _rank_search
+from decouply.report._rerun_source import how_to_run_again
 
 from .networks import Own, blobs, sequential, train
 
@@ -123,7 +123,7 @@ def losses(monkeypatch):
         seen.append(loss)
         return layer
 
-    monkeypatch.setattr(_search, "refine_layer", keep)
+    monkeypatch.setattr(_rank_search, "refine_layer", keep)
     return seen
 
 

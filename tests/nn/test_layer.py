@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 import decouply as dc
-from decouply.nn._layer import layer_on
+from decouply.nn.layer._decoupled_layer import layer_on
 
 X = np.random.default_rng(0).uniform(-1, 1, (40, 4))
 FAR = np.concatenate([X, 5.0 * X])

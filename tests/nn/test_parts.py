@@ -8,14 +8,16 @@ import torch
 from torch import nn
 
 import decouply as dc
-from decouply.nn import _inputs, _refine, _replace
-from decouply.nn._budget import Price, spread
-from decouply.nn._choice import chosen_parts
-from decouply.nn._convolution import OnPatches
-from decouply.nn._joint import joint_options
-from decouply.nn._options import check_options
-from decouply.nn._packing import check_bits
-from decouply.nn._reach import EachPixel, EachToken, Whole, check_axis, reach_of
+from decouply.nn.carving import _data_split
+from decouply.nn.carving._part_names import chosen_parts
+from decouply.nn.carving._receptive_field import EachPixel, EachToken, Whole, check_axis, reach_of
+from decouply.nn.compression import _pipeline
+from decouply.nn.compression._budget import Price, spread
+from decouply.nn.compression._options import check_options
+from decouply.nn.layer._patches import OnPatches
+from decouply.nn.layer._quantisation import check_bits
+from decouply.nn.training import _distillation
+from decouply.nn.training._joint import joint_options
 
 QUICK = dc.nn.Distil(max_steps=40, batch_size=64)
 
@@ -106,14 +108,14 @@ def test_all_blocks_of_a_transformer_are_replaced_and_trained_together():
 
 def test_every_part_is_fitted_to_what_the_parts_before_it_give(monkeypatch):
     seen = []
-    replace = _replace.Work.part
+    replace = _pipeline.Work.part
 
     def keep(self, network, spec):
         part = replace(self, network, spec)
         seen.append((network, part))
         return part
 
-    monkeypatch.setattr(_replace.Work, "part", keep)
+    monkeypatch.setattr(_pipeline.Work, "part", keep)
     net = Tokens()
     run(net, TOKENS, ["blocks.1.mlp", "blocks.0.mlp"], validation=0, joint=False)
     (_, first), (second_network, second) = seen
@@ -178,7 +180,7 @@ def test_what_an_output_depends_on_is_seen_by_moving_tokens_and_pixels(part, sha
 
 def test_a_budget_goes_where_the_network_minds(monkeypatch):
     net = Tokens()
-    monkeypatch.setattr(_replace, "_TRIAL", 5)
+    monkeypatch.setattr(_pipeline, "_TRIAL", 5)
     with torch.no_grad():
         for p in net.blocks[1].mlp.parameters():
             p.mul_(1e-3)  # hardly there
@@ -219,9 +221,11 @@ def test_loaders_are_read_once_and_never_kept_whole(monkeypatch):
     assert len(reads) == 1 and all(
         torch.allclose(a, b, atol=1e-5) for a, b in zip(whole.layer.parameters(), out.layer.parameters(), strict=True)
     )
-    monkeypatch.setattr(_inputs, "_MOST_NUMBERS", 20 * 24)
+    monkeypatch.setattr(_data_split, "_MOST_NUMBERS", 20 * 24)
     assert run(net, Loader(), "blocks.0.mlp", refine=False).report.n_held_out == 4  # a fifth of 20
-    kept = _inputs.network_inputs("data", iter(torch.arange(4000.0).reshape(-1, 40, 1, 1)), np.random.default_rng(0))
+    kept = _data_split.network_inputs(
+        "data", iter(torch.arange(4000.0).reshape(-1, 40, 1, 1)), np.random.default_rng(0)
+    )
     assert len(kept) == 480 and 1700 < float(kept.mean()) < 2300  # of all, not of the first or the last
 
 
@@ -237,8 +241,8 @@ def test_a_layer_that_is_trained_last_is_trained_in_its_bits():
 
 def test_bits_are_begun_by_the_clock_and_compared_as_they_are_stored(monkeypatch):
     begun = []
-    begin = _refine.Rounded.begin
-    monkeypatch.setattr(_refine.Rounded, "begin", lambda self: begun.append(self.n_bits) or begin(self))
+    begin = _distillation.Rounded.begin
+    monkeypatch.setattr(_distillation.Rounded, "begin", lambda self: begun.append(self.n_bits) or begin(self))
     how = dc.nn.Distil(max_steps=100_000, batch_size=64)
     out = run(Tokens(), TOKENS, "blocks.0.mlp", quantize=4, refine=how, max_seconds=0.5)
     assert begun == [4]

@@ -7,8 +7,8 @@ from torch import nn
 
 import decouply as dc
 from decouply._support._interrupts import INTERRUPTED
-from decouply.nn import _lessons, _refine
-from decouply.nn._layer import layer_on
+from decouply.nn.layer._decoupled_layer import layer_on
+from decouply.nn.training import _distillation, _training_inputs
 
 torch.manual_seed(0)
 PART = nn.Sequential(nn.Linear(6, 20), nn.ReLU(), nn.Linear(20, 3)).requires_grad_(False)
@@ -27,7 +27,7 @@ def refined(model, part=PART, points=X, **options):
 
 def distance(layer):
     with torch.no_grad():
-        return float(_refine.divergence(layer(X), PART(X).log_softmax(1)))
+        return float(_distillation.divergence(layer(X), PART(X).log_softmax(1)))
 
 
 def test_it_comes_closer_to_the_classes_and_leaves_everything_else_alone(start):
@@ -45,7 +45,7 @@ def test_it_comes_closer_to_the_classes_and_leaves_everything_else_alone(start):
 
 def test_the_network_is_asked_at_more_inputs_once(start, monkeypatch):
     asked = []
-    monkeypatch.setattr(_lessons, "_POOL", 1000)
+    monkeypatch.setattr(_training_inputs, "_POOL", 1000)
     PART[0].register_forward_hook(lambda module, inputs, output: asked.append(len(inputs[0])))
     refined(start.decoupling)
     assert sum(asked) == 300 + 1000
@@ -57,7 +57,7 @@ def test_the_network_is_asked_at_more_inputs_once(start, monkeypatch):
 
 def test_recombined_inputs_are_made_of_two_and_scaled():
     given = torch.tensor([[1.0] * 40, [-1.0] * 40])
-    made = _lessons.recombine(given, 2000, torch.Generator().manual_seed(0))
+    made = _training_inputs.recombine(given, 2000, torch.Generator().manual_seed(0))
     assert made.shape == (2000, 40)
     sizes = made.abs()
     assert torch.allclose(sizes, sizes[:, :1].expand_as(sizes))
@@ -85,7 +85,7 @@ def test_training_that_went_astray_begins_again_with_smaller_steps(start, monkey
     begun = layer_on(start.decoupling, start.samples.X, "linear")
     with torch.no_grad():
         begun.maps[-1].weight.mul_(3.0)  # so that there is something to learn
-    monkeypatch.setattr(_refine, "_SMALLER", 1e-5)
+    monkeypatch.setattr(_distillation, "_SMALLER", 1e-5)
     layer = refined(begun, rate=1e3)
     assert distance(layer) < 0.9 * distance(begun)
 

@@ -11,13 +11,13 @@ import pytest
 from numpy.testing import assert_allclose
 
 import decouply as dc
-from decouply.report._frame import written_number
+from decouply.report._js_steps import written_steps
 from decouply.report._page import page
-from decouply.report._search import starts_by_lam
-from decouply.report._steps import written_steps
-from decouply.report._words import GRADES, distance, grade, output_rows, shape_in_words, verdict
+from decouply.report._search_charts import starts_by_lam
+from decouply.report._sentences import GRADES, distance, grade, output_rows, shape_in_words, verdict
+from decouply.report._svg_frame import written_number
 from decouply.solvers import History
-from decouply.solvers._status import Status
+from decouply.solvers.problem._solution import Status
 from decouply.write._curves import Curve
 from tests.strategies import points, random_model, sampled
 

@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_array_equal
 
 import decouply as dc
-from decouply.report._rerun import how_to_run_again
+from decouply.report._rerun_source import how_to_run_again
 from tests.strategies import sampled
 
 F2 = dc.systems.f2()

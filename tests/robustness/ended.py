@@ -27,14 +27,14 @@ while True:
     for model in (new, old):
         model.save(sys.argv[1])
 """
-# A command with workers, as `decouply reproduce` has them; sys.argv: "work", a folder, the seconds of a task.
+# A command with workers, as `python -m experiments` has them; sys.argv: "work", a folder, the seconds of a task.
 _WORKS = """
 import sys, time
 from dataclasses import dataclass
 from pathlib import Path
 import click
 from decouply.cli import _main
-from decouply.reproduce._runs import run_all
+from experiments.harness import run_all
 
 @dataclass(frozen=True)
 class Task:

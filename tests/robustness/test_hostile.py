@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import decouply as dc
-from decouply._support._shown import short_repr
-from decouply.samples.readers._any_file import _listed
+from decouply._support._messages import short_repr
+from decouply.samples.readers._by_extension import _listed
 from tests.robustness.doors import ARGUMENTS, DOORS, MODEL, X, knock
 from tests.robustness.hostile import HOSTILE, TEXTS, EvilRepr
 from tests.robustness.outcome import FINE

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 import decouply as dc
-from decouply.solvers._exact import exact_below
-from decouply.solvers._standard import standard_units
+from decouply.solvers.problem._rounding import exact_below
+from decouply.solvers.problem._standard_units import standard_units
 from tests.robustness import exact
 from tests.robustness.outcome import FINE, Outcome
 

@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 
 import decouply as dc
-from decouply._support._cluster import active_client, connect, spread
-from decouply._support._independent import n_at_once, run_each
-from decouply.reproduce._runs import run_all
+from decouply._support._parallel import active_client, connect, n_at_once, run_each, spread
+from experiments.harness import run_all
 
 from .cluster_tasks import Task, moments, which_process
 
@@ -133,8 +132,8 @@ def test_the_command_line_takes_a_scheduler(cluster, stored):
 
 
 def test_workers_with_another_version_are_refused(client, stored, monkeypatch):
-    monkeypatch.setattr("decouply._support._cluster.__version__", "99.0")
-    monkeypatch.setattr("decouply._support._cluster._checked", set())
+    monkeypatch.setattr("decouply._support._parallel.__version__", "99.0")
+    monkeypatch.setattr("decouply._support._parallel._checked", set())
     with pytest.raises(dc.InputError, match=r"workers must have decouply 99\.0 .* Got version"):
         fitted(stored)
 
@@ -146,6 +145,6 @@ def test_without_a_client_work_stays_here():
 
 
 def test_a_scheduler_that_is_not_there_is_told(monkeypatch):
-    monkeypatch.setattr("decouply._support._cluster._SECONDS", 0.5)
+    monkeypatch.setattr("decouply._support._parallel._SECONDS", 0.5)
     with pytest.raises(dc.InputError, match="does not answer within"):
         connect("tcp://127.0.0.1:9")

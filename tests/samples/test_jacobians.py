@@ -10,8 +10,8 @@ import decouply as dc
 from benchmarks.problems import noise_samples, problem_of
 from decouply.samples._jacobians import StoredJacobians
 from decouply.solvers import Problem
-from decouply.solvers._problem import small_row_space
-from decouply.solvers._starts import draw_factors
+from decouply.solvers.problem._problem import small_row_space
+from decouply.solvers.problem._start_distributions import draw_factors
 from tests.strategies import points, random_model, sampled
 
 RNG = np.random.default_rng(0)

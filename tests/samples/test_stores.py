@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import decouply as dc
-from decouply.samples._data import PORTION_ENTRIES, Portion, even_spans, fold
+from decouply.samples._portions import PORTION_ENTRIES, Portion, even_spans, fold
 
 S = 5000
 zarr = pytest.importorskip("zarr")

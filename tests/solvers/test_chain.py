@@ -9,11 +9,11 @@ from numpy.testing import assert_allclose
 import decouply as dc
 from decouply.bases import LayerBasis
 from decouply.solvers import Problem
-from decouply.solvers._chain import Unknowns, adjoint, dense_derivatives, directional, run_chain
-from decouply.solvers._parameters import blank_parameters
-from decouply.solvers._residuals import Complete, Eliminated
-from decouply.solvers._rows import Rows
-from decouply.solvers._window import on_window
+from decouply.solvers.least_squares._derivatives import Unknowns, adjoint, dense_derivatives, directional, run_chain
+from decouply.solvers.least_squares._parameters import blank_parameters
+from decouply.solvers.least_squares._rescaling import on_window
+from decouply.solvers.least_squares._variable_projection import Complete, Eliminated
+from decouply.solvers.problem._weighted_rows import Rows
 from tests.strategies import sampled
 
 CASES = [
@@ -106,7 +106,7 @@ def test_the_matrix_free_equations_are_the_dense_ones(kind, known, linear, bases
     theta = [t[:1] for t in (inner(problem, theta) if kind is Eliminated else theta)]
     residuals = kind(Rows.of(problem, 0.3), problem.layers, linear, ridge=1e-3)
     cost, dense = residuals.linearise(theta)
-    monkeypatch.setattr("decouply.solvers._rows._DENSE_UP_TO", 0)
+    monkeypatch.setattr("decouply.solvers.problem._weighted_rows._DENSE_UP_TO", 0)
     same_cost, free = residuals.linearise(theta)
     assert_allclose(cost, same_cost)
     assert_allclose(free.g, dense.g, rtol=1e-7, atol=1e-9 * np.abs(dense.g).max())

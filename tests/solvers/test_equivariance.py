@@ -6,7 +6,7 @@ from numpy.testing import assert_allclose
 
 import decouply as dc
 from decouply.solvers import Problem
-from decouply.solvers._standard import standard_units
+from decouply.solvers.problem._standard_units import standard_units
 from tests.strategies import points
 
 SYSTEMS = {

@@ -7,10 +7,8 @@ import pytest
 from numpy.testing import assert_allclose
 
 import decouply as dc
-from decouply.solvers._gradients import slopes_of_arguments, solvable
-from decouply.solvers._null_space import null_vectors
-from decouply.solvers._parallel import Parallel
-from decouply.solvers._sampled import Budget
+from decouply.solvers.initial._parallel_gradients import Parallel, null_vectors, slopes_of_arguments, solvable
+from decouply.solvers.initial._start_data import Budget
 from tests.strategies import points, sampled
 
 FOREVER = Budget(math.inf, lambda _: None)

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from decouply.solvers._levenberg import Dense, descend
+from decouply.solvers.least_squares._levenberg_marquardt import Dense, descend
 
 STARTS = np.array([[-1.2, 1.0], [2.0, -1.0]])
 

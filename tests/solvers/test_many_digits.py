@@ -6,10 +6,10 @@ import pytest
 import decouply as dc
 from benchmarks import reference
 from benchmarks.problems import noise_samples, problem_of
-from decouply.solvers import _refinement
-from decouply.solvers._coefficients import constrained, projected
-from decouply.solvers._starts import draw_factors
-from decouply.solvers._sweep import sweep
+from decouply.solvers.alternating import _iterative_refinement
+from decouply.solvers.alternating._coefficient_updates import constrained, projected
+from decouply.solvers.alternating._sweep import sweep
+from decouply.solvers.problem._start_distributions import draw_factors
 from tests.strategies import sampled
 
 mpmath = pytest.importorskip("mpmath")
@@ -71,5 +71,5 @@ def test_without_refinement_digits_are_lost(many_digits, monkeypatch):
     dims, degrees, method, seed = CASES["PROJ-4"]
     samples = sampled(dc.systems.random_system(dims, degrees, rng=seed), 20, seed=1)
     refined = worst_error(many_digits, samples, dims[1:-1], degrees, method, seed)
-    monkeypatch.setattr(_refinement, "STEPS", 0)
+    monkeypatch.setattr(_iterative_refinement, "STEPS", 0)
     assert worst_error(many_digits, samples, dims[1:-1], degrees, method, seed) > 1e2 * refined

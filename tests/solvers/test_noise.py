@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import decouply as dc
-from decouply.solvers._noise import allowed_misfit, ridges
+from decouply.solvers.varpro._ridge_choice import allowed_misfit, ridges
 from tests.strategies import points, sampled
 
 F2 = dc.systems.f2()

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
-from decouply.solvers._normal import solve_normal
+from decouply.solvers.problem._batched_linalg import solve_normal
 from tests.strategies import seeds
 
 

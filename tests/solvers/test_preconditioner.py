@@ -6,11 +6,11 @@ from numpy.testing import assert_allclose
 
 import decouply as dc
 from decouply.bases import LayerBasis
-from decouply.solvers._chain import run_chain
-from decouply.solvers._preconditioner import Preconditioner
-from decouply.solvers._problem import Problem
-from decouply.solvers._residuals import Complete
-from decouply.solvers._rows import Rows
+from decouply.solvers.least_squares._derivatives import run_chain
+from decouply.solvers.least_squares._levenberg_marquardt import Preconditioner
+from decouply.solvers.least_squares._variable_projection import Complete
+from decouply.solvers.problem._problem import Problem
+from decouply.solvers.problem._weighted_rows import Rows
 
 R, M, N = 2, 4, 3
 
@@ -29,7 +29,7 @@ def both(problem, theta, monkeypatch):
     """The normal matrix itself, and its preconditioner."""
     residuals = Complete(Rows.of(problem, 0.3), problem.layers, linear=False)
     _, dense = residuals.linearise(theta)
-    monkeypatch.setattr("decouply.solvers._rows._DENSE_UP_TO", 0)
+    monkeypatch.setattr("decouply.solvers.problem._weighted_rows._DENSE_UP_TO", 0)
     _, free = residuals.linearise(theta)
     return dense.M[0], free
 

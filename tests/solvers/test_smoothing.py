@@ -6,8 +6,8 @@ from numpy.testing import assert_allclose
 
 import decouply as dc
 from decouply.bases import LayerBasis
-from decouply.solvers._chain import Unknowns
-from decouply.solvers._smoothing import Penalty
+from decouply.solvers.least_squares._derivatives import Unknowns
+from decouply.solvers.least_squares._roughness_penalty import Penalty
 
 LAYERS = (LayerBasis.of((dc.Spline(4), dc.Monomial(3), dc.Spline(5, 2)), 3), LayerBasis.of(dc.Spline(4), 2))
 

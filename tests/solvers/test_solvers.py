@@ -7,9 +7,9 @@ from numpy.testing import assert_allclose
 
 import decouply as dc
 from benchmarks.problems import problem_of
-from decouply.solvers._alternating import Stopping, run_starts, weighted_sum
-from decouply.solvers._cmpt import check_options
-from decouply.solvers._starts import draw_factors
+from decouply.solvers.alternating._loop import Stopping, run_starts, weighted_sum
+from decouply.solvers.alternating._proj_constr import check_options
+from decouply.solvers.problem._start_distributions import draw_factors
 from decouply.testing import check_solver
 from tests.strategies import Bend, points, random_model, sampled
 

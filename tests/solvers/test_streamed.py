@@ -8,25 +8,23 @@ import pytest
 import decouply as dc
 from decouply.samples._canonical import canonical_at
 from decouply.solvers import AbstractSolver, Problem
-from decouply.solvers._balance import balanced
-from decouply.solvers._bias import with_bias_correction, with_bias_over_all
-from decouply.solvers._chain import run_chain
-from decouply.solvers._coefficients import constrained, projected, projected_weighted
-from decouply.solvers._dreesen import cpd_sweep, fit_functions
-from decouply.solvers._overview import Extent
-from decouply.solvers._parameters import parameters_of
-from decouply.solvers._part import part_of
-from decouply.solvers._residuals import Complete
-from decouply.solvers._rows import Rows
-from decouply.solvers._standard import standard_units
-from decouply.solvers._starts import draw_factors
-from decouply.solvers._streamed import Streamed, gradient_task, normal_task, on_whole_window
-from decouply.solvers._streamed_cpd import StreamedCPD, _diagonals
-from decouply.solvers._streamed_sweep import Factors, Passes
-from decouply.solvers._sweep import explicit_residual, sweep, value_residual
-from decouply.solvers._whole import Whole
-from decouply.solvers._window import on_window
-from decouply.solvers._zniyed import zniyed_sweep
+from decouply.solvers.alternating._bias_correction import with_bias_correction, with_bias_over_all
+from decouply.solvers.alternating._coefficient_updates import constrained, projected, projected_weighted
+from decouply.solvers.alternating._dreesen import cpd_sweep, fit_functions
+from decouply.solvers.alternating._streamed_cpd import StreamedCPD, _diagonals
+from decouply.solvers.alternating._streamed_sweep import Factors, Passes
+from decouply.solvers.alternating._sweep import explicit_residual, sweep, value_residual
+from decouply.solvers.alternating._zniyed import zniyed_sweep
+from decouply.solvers.least_squares._derivatives import run_chain
+from decouply.solvers.least_squares._parameters import parameters_of
+from decouply.solvers.least_squares._rescaling import balanced, on_window
+from decouply.solvers.least_squares._variable_projection import Complete
+from decouply.solvers.problem._data_summary import Extent, Whole
+from decouply.solvers.problem._importance_sample import part_of
+from decouply.solvers.problem._standard_units import standard_units
+from decouply.solvers.problem._start_distributions import draw_factors
+from decouply.solvers.problem._weighted_rows import Rows
+from decouply.solvers.varpro._streamed_gauss_newton import Streamed, gradient_task, normal_task, on_whole_window
 
 pytest.importorskip("zarr")
 
@@ -34,7 +32,7 @@ pytest.importorskip("zarr")
 @pytest.fixture(autouse=True)
 def many_portions(monkeypatch):
     """Short portions, so that even a few samples make many."""
-    monkeypatch.setattr("decouply.samples._data.PORTION_ENTRIES", 2000)
+    monkeypatch.setattr("decouply.samples._portions.PORTION_ENTRIES", 2000)
 
 
 def noisy(dims=(4, 2, 2), degrees=(3,), count=1500, seed=1, noise=0.05, weights=None):
@@ -123,7 +121,7 @@ def test_the_matrix_of_all_samples_is_formed_where_that_of_a_start_would_not_be(
     theta = [p[None] for p in parameters_of(whole.problem_of(samples), f)]
     small = (whole.overview.frame(1.0), layers, False, theta)
     expected = samples.data.reduce(normal_task, *small)
-    monkeypatch.setattr("decouply.solvers._rows._DENSE_PRODUCTS", 1.0)
+    monkeypatch.setattr("decouply.solvers.problem._weighted_rows._DENSE_PRODUCTS", 1.0)
     for found, wanted in zip(samples.data.reduce(normal_task, *small), expected, strict=True):
         np.testing.assert_array_equal(found, wanted)
 
@@ -234,7 +232,7 @@ def test_the_canonical_form_is_the_same_from_portions(ranks, linear, monkeypatch
 @pytest.fixture
 def stored(tmp_path, monkeypatch):
     _, samples = noisy(count=1200)
-    monkeypatch.setattr("decouply.samples._data.PORTION_ENTRIES", 6000)
+    monkeypatch.setattr("decouply.samples._portions.PORTION_ENTRIES", 6000)
     return samples, samples.to_zarr(tmp_path / "data.zarr", progress=False)
 
 

@@ -10,13 +10,13 @@ from numpy.testing import assert_allclose
 import decouply as dc
 from decouply.bases import LayerBasis
 from decouply.solvers import Problem
-from decouply.solvers._core import Core
-from decouply.solvers._paratuck2 import decompose, needed_samples
-from decouply.solvers._polynomials import Polynomials, n_products
-from decouply.solvers._relaxed import Relaxed
-from decouply.solvers._rows import Rows
-from decouply.solvers._sampled import Budget, Sampled
-from decouply.solvers._structured import inner_layers, ways
+from decouply.solvers.initial._candidates import inner_layers, ways
+from decouply.solvers.initial._multivariate_polynomials import Polynomials, n_products
+from decouply.solvers.initial._paratuck2 import decompose, needed_samples
+from decouply.solvers.initial._relaxed_tail import Relaxed
+from decouply.solvers.initial._start_data import Budget, Sampled
+from decouply.solvers.least_squares._core_compression import Core
+from decouply.solvers.problem._weighted_rows import Rows
 from tests.strategies import points, sampled
 
 FOREVER = Budget(math.inf, lambda _: None)

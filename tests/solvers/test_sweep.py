@@ -6,10 +6,10 @@ import decouply as dc
 from benchmarks.problems import problem_of
 from decouply.bases import LayerBasis
 from decouply.solvers import Problem
-from decouply.solvers._coefficients import constrained, projected, projected_weighted
-from decouply.solvers._problem import small_row_space
-from decouply.solvers._starts import draw_factors
-from decouply.solvers._sweep import explicit_residual, sweep
+from decouply.solvers.alternating._coefficient_updates import constrained, projected, projected_weighted
+from decouply.solvers.alternating._sweep import explicit_residual, sweep
+from decouply.solvers.problem._problem import small_row_space
+from decouply.solvers.problem._start_distributions import draw_factors
 from tests.strategies import points, random_model, sampled
 
 UPDATES = [projected, projected_weighted, constrained]

@@ -9,10 +9,10 @@ from numpy.testing import assert_allclose
 import decouply as dc
 from benchmarks import reference
 from benchmarks.problems import noise_samples, problem_of
-from decouply.solvers._coefficients import constrained, projected, projected_weighted
-from decouply.solvers._starts import draw_factors
-from decouply.solvers._sweep import explicit_residual, sweep
-from decouply.solvers._weighting import root_of, seen_outputs, weighted_mean
+from decouply.solvers.alternating._coefficient_updates import constrained, projected, projected_weighted
+from decouply.solvers.alternating._sweep import explicit_residual, sweep
+from decouply.solvers.problem._sample_weights import root_of, seen_outputs, weighted_mean
+from decouply.solvers.problem._start_distributions import draw_factors
 from tests.strategies import points, random_model, sampled
 
 from .test_solvers import Broken
@@ -273,7 +273,7 @@ def test_weights_of_outputs_decide_which_output_is_met():
 
 @pytest.mark.parametrize("weights", ["by output", "matrices"])
 def test_many_unknowns_take_weights_too(weights, monkeypatch):
-    monkeypatch.setattr("decouply.solvers._rows._DENSE_UP_TO", 5)
+    monkeypatch.setattr("decouply.solvers.problem._weighted_rows._DENSE_UP_TO", 5)
     system = dc.systems.random_system((6, 3, 4), (3,), rng=1)
     M = random_matrices(40, 4) if weights == "matrices" else np.random.default_rng(0).uniform(0.1, 1.0, (40, 4))
     result = dc.decouple(weighted(sampled(system, 40), M), 3, 3, n_starts=3, progress=False)

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 import decouply as dc
-from decouply._support._arrays import read_array
-from decouply._support._checks import as_array
+from decouply._support._arguments import as_array, read_array
 
 X = np.random.default_rng(0).uniform(-1, 1, (5, 2))
 

@@ -2,7 +2,7 @@
 
 import time
 
-from decouply._support._clock import by_processor_time, now
+from decouply._support._time_limit import by_processor_time, now
 
 
 def test_limits_count_the_time_of_the_processor_only_where_that_is_asked_for():

@@ -12,14 +12,14 @@ from pathlib import Path
 import pytest
 
 import decouply as dc
+from decouply._support._atomic_files import named, replace_file, write_text
 from decouply._support._locks import alone_with
-from decouply._support._whole_files import named, replace_file, write_text
 
 WORK = """
 import os, sys, time
 from dataclasses import dataclass
 from pathlib import Path
-from decouply.reproduce._runs import run_all
+from experiments.harness import run_all
 
 @dataclass(frozen=True)
 class Task:

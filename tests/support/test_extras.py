@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import decouply as dc
-from decouply._support._extras import guarded, needed
+from decouply._support._optional_packages import guarded, needed
 
 ROOT = Path(__file__).parents[2]
 KNOWN_EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]

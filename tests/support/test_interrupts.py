@@ -133,7 +133,7 @@ def test_a_scan_on_the_command_line_saves_what_it_has(arguments, tmp_path):
 def test_runs_that_were_interrupted_are_not_taken_for_finished_ones(n_jobs, tmp_path):
     done = run(f"""
         import dataclasses, json, pathlib
-        from decouply.reproduce._runs import run_all
+        from experiments.harness import run_all
 
         @dataclasses.dataclass(frozen=True)
         class Task:

@@ -7,7 +7,7 @@ import time
 import pytest
 
 from decouply._support import _progress
-from decouply.cli._screen import shown_progress
+from decouply.cli._output import shown_progress
 
 
 @pytest.fixture

@@ -3,9 +3,9 @@
 import numpy as np
 from numpy.testing import assert_allclose
 
-from decouply.sysid._arx import linear_model, linear_run
-from decouply.sysid._lags import Lags
-from decouply.sysid._signals import Range, Signals
+from decouply.sysid.narx._linear_baseline import linear_model, linear_run
+from decouply.sysid.narx._regressors import Lags
+from decouply.sysid.signals._records import Range, Signals
 
 
 def test_a_linear_system_with_an_offset_is_found_and_run():

@@ -3,7 +3,7 @@
 import pytest
 
 import decouply as dc
-from decouply.sysid._function_choice import fit_with_best_functions
+from decouply.sysid.state_space._order_selection import fit_with_best_functions
 
 from .systems import duffing
 

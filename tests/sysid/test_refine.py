@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 import decouply as dc
-from decouply.sysid._free_run import free_run
-from decouply.sysid._sensitivity import sensitivities
-from decouply.sysid._signals import Range
-from decouply.sysid._unknowns import Unknowns
+from decouply.sysid.free_run._sensitivities import sensitivities
+from decouply.sysid.narx._simulation import free_run
+from decouply.sysid.narx._unknowns import Unknowns
+from decouply.sysid.signals._records import Range
 
 from .systems import coupled, duffing, noisy
 

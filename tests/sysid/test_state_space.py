@@ -6,14 +6,14 @@ from numpy.testing import assert_allclose
 
 import decouply as dc
 from decouply.bases import LayerBasis
-from decouply.sysid._beginning import begin, finer, free_parts
-from decouply.sysid._descent import Usual
-from decouply.sysid._minimal import n_redundant
-from decouply.sysid._movable import Movable
-from decouply.sysid._records import Pieces, normal_equations, run, sensitivities
-from decouply.sysid._search import initial_state
-from decouply.sysid._states import in_smaller_steps, linear_step, with_state
-from decouply.sysid._subspace import subspace
+from decouply.sysid.free_run._fit import Usual
+from decouply.sysid.free_run._free_parameters import Movable
+from decouply.sysid.free_run._simulation import Pieces, normal_equations, run, sensitivities
+from decouply.sysid.free_run._state_coordinates import in_smaller_steps, linear_step, with_state
+from decouply.sysid.free_run._subspace import subspace
+from decouply.sysid.state_space._canonical import n_redundant
+from decouply.sysid.state_space._initial_models import begin, finer, free_parts
+from decouply.sysid.state_space._search import initial_state
 
 from .systems import duffing
 
@@ -87,7 +87,7 @@ def test_blocks_of_time_give_the_same_equations(monkeypatch):
     pieces = Pieces((rng.standard_normal((50, 2)),), (rng.standard_normal((50, 2)),))
     found = run(step, pieces, np.zeros((1, 2)))
     whole = normal_equations(Movable(step, free), step, pieces, 2, found)
-    monkeypatch.setattr("decouply.sysid._records._BLOCK", 700)
+    monkeypatch.setattr("decouply.sysid.free_run._simulation._BLOCK", 700)
     in_blocks = normal_equations(Movable(step, free), step, pieces, 2, found)
     assert_allclose(in_blocks.M, whole.M, rtol=1e-10, atol=1e-12)
     assert_allclose(in_blocks.g, whole.g, rtol=1e-10, atol=1e-12)

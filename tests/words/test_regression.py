@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from decouply.reproduce._regression import RegressionRun, RegressionTable
+from experiments.regression.table import RegressionRun, RegressionTable
 from tests.words.quotes import Page, read
 
 CONTENT = read("regression/regression.json")

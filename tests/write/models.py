@@ -8,7 +8,7 @@ import numpy as np
 
 import decouply as dc
 from decouply.bases import CURVES, OWN_BASES
-from decouply.fit._layer_bases import needs_degree
+from decouply.fit._settings import needs_degree
 
 OUTSIDES = ("extend", "linear", "constant")
 

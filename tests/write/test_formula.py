@@ -9,7 +9,7 @@ import pytest
 
 import decouply as dc
 from decouply.bases import OWN_BASES
-from decouply.write._compiled import compiled
+from decouply.write._source import compiled
 from tests.write.models import every_kind, is_inside, mixed_models, points
 from tests.write.test_model_file import Bend
 

@@ -13,7 +13,7 @@ import pytest
 
 import decouply as dc
 from decouply.bases import OWN_BASES
-from decouply.write._compiled import compiled
+from decouply.write._source import compiled
 from tests.write.models import OUTSIDES, every_kind, is_inside, mixed_models, own_basis, points, random_model
 
 GCC = shutil.which("gcc")

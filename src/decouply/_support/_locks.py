@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
-from ._whole_files import named
+from ._atomic_files import named
 
 _LOOK_EVERY = 0.2  # seconds
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from ._checks import as_number
+from ._arguments import as_number
 from ._errors import InputError
-from ._shown import short_repr
+from ._messages import short_repr
 
 LIMIT_VARIABLE = "DECOUPLY_MAX_FILE_BYTES"
 _LARGEST_FILE = 4 * 1024**3  # bytes

@@ -11,7 +11,7 @@ from typing import Any
 
 from ._errors import InputError
 from ._interrupts import stoppable
-from ._shown import short_repr
+from ._messages import short_repr
 
 _QUIET_SECONDS = 2.0
 _BETWEEN_LINES = (5.0, 60.0)  # at first, and after a while: who reads the log of a night wants few of them

@@ -1,14 +1,37 @@
-"""A limit of time that ends a search as Ctrl-C does: where progress is reported, with the best so far."""
+"""The clock that limits of time are measured with: that on the wall, or that of the processor for experiments.
+
+A limit of time that ends a search as Ctrl-C does: where progress is reported, with the best so far.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
-from ._checks import as_number
-from ._clock import now
+from ._arguments import as_number
 from ._interrupts import INTERRUPTED
+
+_CLOCK: ContextVar[Callable[[], float]] = ContextVar("clock", default=time.perf_counter)
+
+
+def now() -> float:
+    """Seconds since some moment."""
+    return _CLOCK.get()()
+
+
+@contextmanager
+def by_processor_time() -> Iterator[None]:
+    """Limits count the time of the processor: what an experiment finds then does not depend on other work."""
+    token = _CLOCK.set(time.process_time)
+    try:
+        yield
+    finally:
+        _CLOCK.reset(token)
+
 
 OUT_OF_TIME = "`max_seconds` was reached: the best found so far is returned. Raise it to search longer."
 

@@ -4,7 +4,9 @@ from ._abstract import AbstractBasis, AbstractPolynomialBasis
 from ._algebra import AbstractAlgebra, ArrayAlgebra
 from ._bernstein import Bernstein
 from ._chebyshev import Chebyshev
-from ._curves import (
+from ._layer import LayerBasis
+from ._monomial import Monomial
+from ._named_curves import (
     CURVES,
     Absolute,
     DeadZone,
@@ -19,8 +21,6 @@ from ._curves import (
     Sigmoid,
     Tanh,
 )
-from ._layer import LayerBasis
-from ._monomial import Monomial
 from ._scaled_monomial import ScaledMonomial
 from ._spline import Spline
 from ._trigonometric import Trigonometric

@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
-from .._support._checks import as_count
+from .._support._arguments import as_count
 from ._abstract import AbstractPolynomialBasis, differences
 from ._algebra import AbstractAlgebra
 from ._monomial import powers

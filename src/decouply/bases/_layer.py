@@ -10,7 +10,7 @@ from jaxtyping import Bool, Float
 from numpy import ndarray
 
 from .._support._errors import InputError
-from .._support._shown import short_repr
+from .._support._messages import short_repr
 from ._abstract import AbstractBasis
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
-from .._support._checks import as_count
+from .._support._arguments import as_count
 from ._abstract import MOST_FUNCTIONS, AbstractPolynomialBasis
 from ._monomial import Monomial
 

@@ -27,7 +27,7 @@ class Columns:
     order: str | None
 
     def read(self, file: str) -> Reading:
-        from ..samples.readers._any_file import read_samples
+        from ..samples.readers._by_extension import read_samples
 
         return read_samples(
             file,

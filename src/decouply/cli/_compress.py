@@ -72,14 +72,14 @@ def compress(
 
     import numpy as np
 
+    from .._support._atomic_files import check_target
     from .._support._errors import InputError, SampleFileError
-    from .._support._extras import needed
-    from .._support._whole_files import check_target
-    from ._screen import say, shown_progress
+    from .._support._optional_packages import needed
+    from ._output import say, shown_progress
 
     needed("torch", "torch", "`decouply compress`")
     from .. import nn
-    from ..nn._program import load_program, save_program
+    from ..nn.carving._exported_program import load_program, save_program
 
     if target is not None:
         check_target(target)

@@ -48,9 +48,9 @@ def demo(report: str, seed: int, as_json: bool, quiet: bool) -> None:
 
     import decouply as dc
 
-    from .._support._whole_files import check_target
+    from .._support._atomic_files import check_target
     from ..report import write_report
-    from ._screen import print_json, print_table, result_content, result_table, say, shown_progress
+    from ._output import print_json, print_table, result_content, result_table, say, shown_progress
 
     check_target(report)
     rng = np.random.default_rng(seed)

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
+from ._column_prompt import chosen_columns
 from ._columns import FORMULAS, Columns, column_options, written_formula
-from ._look import chosen_columns
 from ._options import (
     FileName,
     GivenFile,
@@ -176,9 +176,9 @@ def fit(
     """
     import decouply as dc
 
-    from .._support._whole_files import check_target
-    from ..solvers._status import Status
-    from ._screen import print_json, print_table, result_content, result_table, say, shown_progress
+    from .._support._atomic_files import check_target
+    from ..solvers.problem._solution import Status
+    from ._output import print_json, print_table, result_content, result_table, say, shown_progress
 
     for target in (model_path, report_path):
         if target is not None:

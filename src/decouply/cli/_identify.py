@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from .._support._shown import pluralised
+from .._support._messages import pluralised
 from ._options import (
     FileName,
     GivenFile,
@@ -116,8 +116,8 @@ def identify(
     \b
     decouply identify data.csv --input u --output y --states 2 --report page.html --model model.safetensors
     """
-    from .._support._whole_files import check_target
-    from ._screen import shown_progress
+    from .._support._atomic_files import check_target
+    from ._output import shown_progress
 
     if narx:
         _check_narx(functions)
@@ -150,7 +150,7 @@ def _check_narx(functions: tuple[str, ...] | None) -> None:
 
 
 def _read(file: str, inputs: tuple[str, ...], outputs: tuple[str, ...]) -> Samples:
-    from ..samples.readers._any_file import read_samples
+    from ..samples.readers._by_extension import read_samples
 
     return read_samples(file, inputs=inputs, outputs=outputs, jacobians=False, in_time=True).samples
 
@@ -175,8 +175,8 @@ def _state_space(
     report_path: str | None,
 ) -> dict[str, Any]:
     from ..sysid import percent_fit, suggest
-    from ..sysid._dynamics import dynamics, usual_n_init
-    from ..sysid._function_choice import fit_with_best_functions
+    from ..sysid._report_data import dynamics, usual_n_init
+    from ..sysid.state_space._order_selection import fit_with_best_functions
 
     u, y = record.X, record.F
     assert y is not None  # columns of outputs were named
@@ -226,7 +226,7 @@ def _narx(
     report_path: str | None,
 ) -> dict[str, Any]:
     from ..sysid import PolynomialNARX, percent_fit
-    from ..sysid._dynamics import usual_n_init
+    from ..sysid._report_data import usual_n_init
 
     u, y = record.X, record.F
     assert y is not None  # columns of outputs were named
@@ -253,7 +253,7 @@ def _narx(
 def _tell(found: dict[str, Any], *, as_json: bool, quiet: bool) -> None:
     import dataclasses
 
-    from ._screen import print_json, say
+    from ._output import print_json, say
 
     if as_json:
         rows = [dataclasses.asdict(row) for row in found.get("starts", ())]
@@ -322,11 +322,11 @@ def simulate(
     """
     import numpy as np
 
-    from .._support._whole_files import check_target, write_text
-    from ..samples.readers._any_file import read_columns
+    from .._support._atomic_files import check_target, write_text
+    from ..samples.readers._by_extension import read_columns
     from ..sysid import percent_fit
-    from ..sysid._dynamics import usual_n_init
-    from ._screen import csv_text, say, shown_progress
+    from ..sysid._report_data import usual_n_init
+    from ._output import csv_text, say, shown_progress
 
     if report_path is not None and outputs is None:
         raise click.UsageError("--report compares with measured outputs: name them by --output.")
@@ -343,7 +343,8 @@ def simulate(
     for option, names, own in (("--input", inputs, of_u), ("--output", outputs, of_y)):
         if names is not None and own is not None and len(names) != len(own):
             raise click.BadParameter(
-                f"must name {pluralised(len(own), 'column')}, as in training ({', '.join(own)}). Got {', '.join(names)}.",
+                f"must name {pluralised(len(own), 'column')}, as in training ({', '.join(own)}). "
+                f"Got {', '.join(names)}.",
                 param_hint=option,
             )
     if outputs is None and of_y is None:
@@ -388,7 +389,7 @@ def simulate(
 def _dynamic(path: str) -> Any:
     """A model with memory: state space or NARX."""
     from .._support._errors import InputError
-    from ._models import load_any
+    from ._model_commands import load_any
 
     found = load_any(path)
     if not hasattr(found, "simulate"):

@@ -18,9 +18,8 @@ from ._compress import compress
 from ._demo import demo
 from ._fit import fit
 from ._identify import identify, simulate
-from ._models import export, plot, predict, report
-from ._reproduce import reproduce
-from ._screen import say
+from ._model_commands import export, plot, predict, report
+from ._output import say
 from ._select import select
 from ._show import show
 
@@ -31,19 +30,19 @@ def decouply() -> None:
     """Write multivariate functions as layers of univariate ones: f(x) = W_L g_L(... g_1(W_0 x))."""
 
 
-for command in (demo, fit, select, predict, show, plot, report, export, identify, simulate, compress, reproduce):
+for command in (demo, fit, select, predict, show, plot, report, export, identify, simulate, compress):
     decouply.add_command(command)
 
 
-def main() -> None:
-    """Run the command line."""
+def main(group: click.Group = decouply) -> None:
+    """Run the command line of a group of commands."""
     warnings.showwarning = _show_warning
     signal.signal(signal.SIGTERM, _stop)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # pipes on Windows take few letters
     try:
-        decouply.main(standalone_mode=False)
+        group.main(standalone_mode=False)
     except click.ClickException as error:
         error.show()
         sys.exit(2)

@@ -88,7 +88,7 @@ class NameList(click.ParamType):  # type: ignore[type-arg]
         from pathlib import Path
 
         from .._support._errors import DecouplingError
-        from ..samples.readers._any_file import open_table
+        from ..samples.readers._by_extension import open_table
 
         before, _, begun = incomplete.rpartition(",")
         try:
@@ -170,7 +170,7 @@ linear_option = click.option("--linear", is_flag=True, help="Add a linear part: 
 def basis_class(name: str) -> Any:
     """What is meant by a name on the command line: a class that is given the degrees, or a basis without any."""
     from ..bases import OWN_BASES
-    from ..fit._layer_bases import needs_degree
+    from ..fit._settings import needs_degree
 
     kind = dict(zip(BASES, OWN_BASES, strict=True))[name]
     return kind if needs_degree(kind) else kind()
@@ -187,7 +187,7 @@ seed_option = click.option(
 
 def _connect(context: click.Context, _: click.Parameter, address: str | None) -> None:
     if address is not None and not context.resilient_parsing:
-        from .._support._cluster import connect
+        from .._support._parallel import connect
 
         context.call_on_close(connect(address).close)
 

@@ -23,7 +23,7 @@ from ._options import (
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from ..fit._select import Selection
+    from ..fit.select._select import Selection
 
 
 @click.command(short_help="Recommend ranks and degrees.")
@@ -103,9 +103,9 @@ def select(
 
     import decouply as dc
 
-    from .._support._whole_files import check_target, replace_file
-    from ..solvers._status import Status
-    from ._screen import by_options, print_json, print_table, say, shown_progress
+    from .._support._atomic_files import check_target, replace_file
+    from ..solvers.problem._solution import Status
+    from ._output import by_options, print_json, print_table, say, shown_progress
 
     for target in (plot, model_path):
         if target is not None:
@@ -164,7 +164,7 @@ def _table(selection: Selection, title: str) -> Table:
     from rich.table import Table
     from rich.text import Text
 
-    from ..fit._select import COLUMNS, row_cells
+    from ..fit.select._select import COLUMNS, row_cells
     from ..model._names import printable
 
     table = Table(title=Text(printable(title)), title_justify="left")

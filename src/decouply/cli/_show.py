@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from .._support._shown import pluralised
+from .._support._messages import pluralised
 
 if TYPE_CHECKING:
     from ..model._decoupling import Decoupling
@@ -29,7 +29,7 @@ def show(model: str, as_json: bool) -> None:
     import decouply as dc
 
     from ..model._names import label
-    from ._screen import print_json, print_table, say
+    from ._output import print_json, print_table, say
 
     decoupling = dc.Decoupling.load(model)
     if as_json:
@@ -78,7 +78,7 @@ def _content(model: Decoupling) -> dict[str, Any]:
 
 
 def _matrix(title: str, values: Any) -> Any:
-    from ._screen import plain_table
+    from ._output import plain_table
 
     shown = 12
     table = plain_table(title)

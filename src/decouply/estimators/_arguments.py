@@ -9,10 +9,10 @@ import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
-from .._support._arrays import read_array
+from .._support._arguments import read_array
 from .._support._errors import InputError
-from .._support._extras import needed
-from .._support._shown import short_repr
+from .._support._messages import short_repr
+from .._support._optional_packages import needed
 from ..samples._samples import Samples
 
 needed("sklearn.utils.validation:validate_data", "sklearn", "dc.DecouplingRegressor")  # scikit-learn 1.6 brought it

@@ -12,15 +12,14 @@ from joblib import parallel_config
 from numpy import ndarray
 from scipy.special import log_softmax
 
-from .._support._checks import as_counts, as_number, is_word
-from .._support._errors import InputError
-from .._support._extras import needed
-from .._support._shown import short_repr
+from .._support._arguments import as_counts, as_number, is_word
+from .._support._errors import InputError, warn
+from .._support._messages import short_repr
+from .._support._optional_packages import needed
 from .._support._time_limit import OUT_OF_TIME
-from .._support._warnings import warn
 from ..bases import Monomial
-from ..fit._class_quality import ClassQuality, class_quality
 from ..fit._logistic import fit_logistic
+from ..fit.quality._class_quality import ClassQuality, class_quality
 from ..samples._samples import Samples
 from ..samples.readers._frames import usable_names
 
@@ -31,7 +30,7 @@ from sklearn.utils.multiclass import check_classification_targets  # noqa: E402
 from sklearn.utils.validation import check_is_fitted  # noqa: E402
 
 from ._arguments import as_weights, validated, weighted  # noqa: E402
-from ._beyond import BOUNDED, Bounds, as_outside, with_tails  # noqa: E402
+from ._extrapolation_bounds import BOUNDED, Bounds, as_outside, with_tails  # noqa: E402
 
 _DEGREE = 3  # of the functions, where nothing else is asked for
 

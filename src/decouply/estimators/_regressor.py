@@ -11,24 +11,22 @@ from jaxtyping import Float
 from joblib import parallel_config
 from numpy import ndarray
 
-from .._support._arrays import read_array
-from .._support._checks import as_counts, is_word
-from .._support._errors import InputError
-from .._support._extras import needed
+from .._support._arguments import as_counts, is_word, read_array
+from .._support._errors import InputError, warn
+from .._support._optional_packages import needed
 from .._support._time_limit import OUT_OF_TIME
-from .._support._warnings import warn
 from ..bases import Monomial
 from ..fit._decouple import decouple
-from ..fit._layer_bases import layer_bases
-from ..fit._quick import quick_decouple
 from ..fit._result import Result
+from ..fit._settings import layer_bases
+from ..fit.select._quick import quick_decouple
 from ..model._decoupling import Decoupling
-from ..samples._repeats import n_distinct_numbers
+from ..samples._duplicates import n_distinct_numbers
 from ..samples._samples import Samples
 from ..samples.readers._frames import column_names, usable_names
 from ..solvers import AbstractSolver, VarPro
-from ..solvers._free_parameters import n_free
-from ..solvers._status import Status
+from ..solvers.problem._model_shape import n_free
+from ..solvers.problem._solution import Status
 
 needed("sklearn.utils.validation:validate_data", "sklearn", "dc.DecouplingRegressor")  # scikit-learn 1.6 brought it
 from sklearn.base import BaseEstimator, RegressorMixin  # noqa: E402
@@ -36,7 +34,7 @@ from sklearn.utils import check_random_state  # noqa: E402
 from sklearn.utils.validation import check_is_fitted  # noqa: E402
 
 from ._arguments import as_targets, as_weights, validated, weighted  # noqa: E402
-from ._beyond import BOUNDED, Bounds, as_outside, with_tails  # noqa: E402
+from ._extrapolation_bounds import BOUNDED, Bounds, as_outside, with_tails  # noqa: E402
 
 _STARTS = 32  # of the default solver: a fit of a few hundred samples takes about a second
 _DEGREE = 3  # of the functions, where nothing else is asked for

@@ -8,19 +8,18 @@ from typing import Any, Literal
 
 import numpy as np
 
-from .._support._checks import as_counts
+from .._support._arguments import as_counts
 from .._support._errors import InputError
-from .._support._shown import short_repr
+from .._support._messages import short_repr
 from ..bases import Monomial
-from ..samples._repeats import n_originals
+from ..samples._duplicates import n_originals
 from ..samples._samples import Samples
 from ..solvers import AbstractSolver
-from ..solvers._status import Status, when_late
-from ._fit import fit
-from ._layer_bases import layer_bases
-from ._layer_shapes import layer_shapes
+from ..solvers.problem._solution import Status, when_late
+from ._fit_one_shape import fit
 from ._result import Result
-from ._select import MAX_RANK, N_FOLDS, SECONDS, select
+from ._settings import layer_bases, layer_shapes
+from .select._select import MAX_RANK, N_FOLDS, SECONDS, select
 
 
 def decouple(

@@ -17,28 +17,26 @@ import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
-from .._support._clock import now
-from .._support._errors import InputError
+from .._support._blas_threads import one_thread
+from .._support._errors import InputError, silenced
 from .._support._progress import progress_callback
-from .._support._threads import one_thread
-from .._support._time_limit import OUT_OF_TIME, deadline_after
-from .._support._warnings import silenced
+from .._support._time_limit import OUT_OF_TIME, deadline_after, now
 from ..model._decoupling import Decoupling
 from ..model._units import Units
 from ..samples._canonical import canonical_at
-from ..samples._repeats import n_copies, without_copies
+from ..samples._duplicates import n_copies, without_copies
 from ..samples._samples import Samples
 from ..solvers import VarPro
-from ..solvers._chain import Parameters
-from ..solvers._deviance import Deviance, log_likelihoods
-from ..solvers._equations import model_of
-from ..solvers._free_parameters import n_free
-from ..solvers._levenberg import descend
-from ..solvers._parameters import parameters_of
-from ..solvers._problem import Problem
-from ._fit import fit
-from ._layer_bases import layer_bases
-from ._prune import without
+from ..solvers.least_squares._derivatives import Parameters
+from ..solvers.least_squares._fitting_problem import model_of
+from ..solvers.least_squares._levenberg_marquardt import descend
+from ..solvers.least_squares._logistic_deviance import Deviance, log_likelihoods
+from ..solvers.least_squares._parameters import parameters_of
+from ..solvers.problem._model_shape import n_free
+from ..solvers.problem._problem import Problem
+from ._fit_one_shape import fit
+from ._settings import layer_bases
+from .interpret._simplify import without
 
 RIDGES = (1.0, 3.0, 10.0, 30.0)  # below 1, data that can be separated look better than they are
 _MOST, _DEGREE, _OTHERS = 4, 3, (1, 2, 5)  # functions, and degrees: that of all ranks, and those of the best one

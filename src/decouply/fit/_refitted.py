@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from ..model._decoupling import Decoupling
 from ..samples._samples import Samples
 from ..solvers import VarPro
-from ._fit import fit
+from ._fit_one_shape import fit
 from ._result import Result
 
 SECONDS, _STEPS = 60.0, 200  # as for a search

@@ -12,19 +12,18 @@ import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
-from .._support._checks import as_array, as_flag
+from .._support._arguments import as_array, as_flag
 from .._support._errors import InputError
 from ..bases import AbstractBasis
 from ..model._decoupling import Decoupling
-from ..samples._errors_of import jacobian_squares, relative_rmse_at, value_squares
-from ..samples._metrics import ratio
+from ..samples._model_errors import jacobian_squares, ratio, relative_rmse_at, value_squares
 from ..samples._samples import Samples
 from ..solvers import AbstractSolver, History, LamRow, StartRow
-from ..solvers._inference import Identifiability, identifiability, standard_errors
-from ..solvers._status import Status
-from ._quality import Quality, quality
-from ._recognise import Recognition, recognise
+from ..solvers.inference._identifiability import Identifiability, identifiability, standard_errors
+from ..solvers.problem._solution import Status
 from ._settings import Settings
+from .interpret._recognise import Recognition, recognise
+from .quality._quality import Quality, quality
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

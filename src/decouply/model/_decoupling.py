@@ -12,11 +12,17 @@ import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
-from .._support._checks import as_array, as_layer, as_permutation, as_points, as_some_points
+from .._support._arguments import (
+    ReadOnlyArrays,
+    as_array,
+    as_layer,
+    as_permutation,
+    as_points,
+    as_some_points,
+    warn_nonfinite,
+)
 from .._support._errors import InputError
-from .._support._finite import warn_nonfinite
-from .._support._read_only import ReadOnlyArrays
-from .._support._shown import short_repr
+from .._support._messages import short_repr
 from ..bases import AbstractBasis
 from ._canonical import Visits, argument_scales, jacobian_shares, smallest_constants, value_scales
 from ._functions import Functions
@@ -436,7 +442,7 @@ class Decoupling(ReadOnlyArrays):
         >>> model.recognise(np.random.default_rng(0).uniform(-1, 1, (200, 2))).sentences()
         ('g_1 is a saturation at u = ±0.7',)
         """
-        from ..fit._recognise import recognise
+        from ..fit.interpret._recognise import recognise
 
         return recognise(self, X, curves=curves, tolerance=tolerance, max_seconds=max_seconds, progress=progress)
 
@@ -459,7 +465,7 @@ class Decoupling(ReadOnlyArrays):
         progress
             As for `dc.decouple`.
         """
-        from ..fit._ablation import ablation
+        from ..fit.interpret._ablation import ablation
 
         return ablation(self, samples, max_seconds=max_seconds, progress=progress)
 
@@ -508,7 +514,7 @@ class Decoupling(ReadOnlyArrays):
         >>> simpler.g[0].basis, simpler.n_parameters
         (Saturation(), 5)
         """
-        from ..fit._simplified import simplified
+        from ..fit.interpret._simplify import simplified
 
         return simplified(
             self, X, curves=curves, prune=prune, tolerance=tolerance, max_seconds=max_seconds, progress=progress

@@ -20,7 +20,7 @@ import numpy as np
 from jaxtyping import Float, Int
 from numpy import ndarray
 
-from .._support._checks import as_points
+from .._support._arguments import as_points
 from .._support._errors import InputError
 from ._decoupling import Decoupling
 from ._paratuck import ParaTuck

@@ -14,12 +14,9 @@ import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
-from .._support._arrays import read_array
-from .._support._checks import as_array, as_points, is_word
+from .._support._arguments import ReadOnlyArrays, as_array, as_points, is_word, read_array, warn_nonfinite
 from .._support._errors import InputError
-from .._support._finite import warn_nonfinite
-from .._support._read_only import ReadOnlyArrays
-from .._support._shown import short_repr
+from .._support._messages import short_repr
 from ..bases import AbstractBasis, LayerBasis
 
 Outside = Literal["extend", "linear", "constant"]

@@ -16,7 +16,7 @@ from itertools import chain, count
 from typing import Any
 
 from .._support._errors import InputError
-from .._support._shown import pluralised, short_repr
+from .._support._messages import pluralised, short_repr
 
 STAND_IN = "\ufffd"  # for what cannot be shown
 _LONGEST = 80  # letters of a label, and of a Python name made from another

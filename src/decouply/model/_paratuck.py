@@ -14,10 +14,9 @@ import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
-from .._support._checks import as_array, as_count, as_layer, as_permutation
+from .._support._arguments import ReadOnlyArrays, as_array, as_count, as_layer, as_permutation
 from .._support._errors import InputError
-from .._support._read_only import ReadOnlyArrays
-from .._support._shown import short_repr
+from .._support._messages import short_repr
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,8 +1,8 @@
 """Pictures and the report page. Needs matplotlib and jinja2, which are imported here and nowhere else."""
 
-from ._classes import Classes, write_class_report
+from ._class_page import Classes, write_class_report
 from ._diagram import draw_diagram
-from ._dynamic import Dynamics, plot_poles, plot_residuals, plot_response, plot_spectra, write_dynamic_report
+from ._dynamic_page import Dynamics, plot_poles, plot_residuals, plot_response, plot_spectra, write_dynamic_report
 from ._figures import plot_fit, plot_functions, plot_history, plot_starts
 from ._layout import Layout, band_errors
 from ._page import write_report

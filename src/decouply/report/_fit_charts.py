@@ -11,7 +11,7 @@ from numpy import ndarray
 
 from ..model._decoupling import Decoupling
 from ..samples._samples import Samples
-from ._frame import Frame
+from ._svg_frame import Frame
 
 _PLACE = (52.0, 10.0, 258.0, 150.0)  # left, top, width and height within a drawing of 320 by 200
 _MOST_OUTPUTS = 4

@@ -16,12 +16,12 @@ import numpy as np
 from jaxtyping import Float, Int
 from numpy import ndarray
 
-from .._support._checks import as_flag, as_some_points
+from .._support._arguments import as_flag, as_some_points
 from ..fit._result import Result
 from ..model._decoupling import Decoupling
 from ..model._names import Name, names
 from ..samples._samples import Samples
-from ..solvers._inference import standard_errors
+from ..solvers.inference._identifiability import standard_errors
 from ..write._curves import Curve, Errors, Grids, curves
 
 FONT_SIZE = 9.0  # of the labels; the room that names take is reckoned with it

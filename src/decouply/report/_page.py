@@ -13,22 +13,22 @@ from jinja2 import Environment, PackageLoader, Template
 from markupsafe import Markup, escape
 
 from .. import __version__
+from .._support._atomic_files import write_text
 from .._support._errors import InputError
-from .._support._json import plain
-from .._support._shown import short_repr
-from .._support._whole_files import write_text
-from ..fit._prune import doubles
-from ..fit._recognise import LEAST_POINTS, NamedCurve, symbol
+from .._support._messages import short_repr
+from .._support._plain import plain
 from ..fit._result import Result
+from ..fit.interpret._recognise import LEAST_POINTS, NamedCurve, symbol
+from ..fit.interpret._simplify import doubles
 from ..model._decoupling import Decoupling
 from ..model._names import printable
-from . import _words
+from . import _sentences
 from ._fit_charts import fit_charts
-from ._flow import signal_flow
-from ._frame import Frame, written_number
 from ._layout import Layout, Node, band_errors, shown_model, signal_names
-from ._rerun import how_to_run_again
-from ._search import history_chart, starts_by_lam
+from ._rerun_source import how_to_run_again
+from ._search_charts import history_chart, starts_by_lam
+from ._signal_flow_json import signal_flow
+from ._svg_frame import Frame, written_number
 
 _LARGE = (46.0, 10.0, 264.0, 160.0)  # left, top, width and height of the large curves within their drawings
 _HISTORY = (62.0, 10.0, 560.0, 160.0)
@@ -78,8 +78,8 @@ def page(
     layout = Layout.of_result(result, inputs=inputs, outputs=outputs)
     cards = function_cards(model, samples.X, layout, _names(result), _losses(result))
     frames = {(card.node.layer, card.node.index): (card.small, card.large) for card in cards}
-    rows = _words.output_rows(result, y)
-    grade, verdict = _words.verdict(rows)
+    rows = _sentences.output_rows(result, y)
+    grade, verdict = _sentences.verdict(rows)
     small = band_errors(result.decoupling, samples, result.solver.fixed) is not None
     pages = environment()
     template = pages.get_template("report.html.j2")
@@ -98,10 +98,10 @@ def page(
         "fits": fit_charts(model, samples, y, [row.worst for row in rows]),
         "netted": model is not result.decoupling,
         "doubles": _doubles(model, samples.X),
-        "apart": _words.apart_in_words(result),
-        "known": _words.data_in_words(samples),
-        "kinds": [_words.kind_of_functions(g) for g in model.g],
-        "tails": _words.tails_in_words(model, marked=any(card.ends for card in cards)),
+        "apart": _sentences.apart_in_words(result),
+        "known": _sentences.data_in_words(samples),
+        "kinds": [_sentences.kind_of_functions(g) for g in model.g],
+        "tails": _sentences.tails_in_words(model, marked=any(card.ends for card in cards)),
         "fixed": tuple(result.solver.fixed),
         "n_samples": len(result.samples),
         "n_numbers": result.samples.n_numbers,
@@ -111,7 +111,7 @@ def page(
         "cards": cards,
         "code": "result.decoupling",
         "measure": "error",
-        "written": _words.percent,
+        "written": _sentences.percent,
         "flow": plain(signal_flow(model, samples.X, layout, frames, (x, y))),
         "n_sliders": SLIDERS,
         "formulas": formulas_of(model, inputs, outputs),
@@ -219,7 +219,7 @@ def function_cards(
                 "" if name is None else large.line_of(node.curve.u, name(node.curve.u)),
                 "" if name is None else name.words,
                 0.0 if name is None else 100.0 * name.off,
-                _words.shape_in_words(node.curve),
+                _sentences.shape_in_words(node.curve),
                 float(effects[node.index] / (np.sum(effects) or 1.0)),
                 losses.get((node.layer, node.index + 1)),
             )
@@ -270,11 +270,11 @@ def environment() -> Environment:
     pages.policies["json.dumps_kwargs"] = {"separators": (",", ":")}
     pages.filters |= {
         "sig": _significant,
-        "percent": _words.percent,
-        "distance": _words.distance,
+        "percent": _sentences.percent,
+        "distance": _sentences.distance,
         "many": _many,
         "ticks": _ticks,
-        "r_squared": _words.r_squared,
+        "r_squared": _sentences.r_squared,
         "share": lambda value: f"{value:.1f} %",
     }
     return pages

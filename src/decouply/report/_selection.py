@@ -6,8 +6,8 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from ..fit._candidate import in_words
-from ..fit._select import Selection, SelectionRow
+from ..fit.select._candidates import in_words
+from ..fit.select._select import Selection, SelectionRow
 from ._style import MARKERS, STYLES, house_style, new_figure
 
 _LEAST = 1e-10  # percent; what is below is rounding and drawn there

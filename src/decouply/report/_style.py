@@ -13,8 +13,8 @@ from typing import Any
 import matplotlib as mpl
 from matplotlib.figure import Figure
 
-from .._support._checks import as_flag
-from .._support._whole_files import named
+from .._support._arguments import as_flag
+from .._support._atomic_files import named
 
 # Okabe and Ito's palette, those first that stand out from white.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")

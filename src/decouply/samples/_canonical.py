@@ -6,7 +6,7 @@ from numpy import ndarray
 
 from ..model._canonical import Visits
 from ..model._decoupling import Decoupling
-from ._data import Join, Portion
+from ._portions import Join, Portion
 from ._samples import Samples
 
 _AT_ONCE = 50_000  # samples

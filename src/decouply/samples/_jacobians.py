@@ -19,9 +19,9 @@ import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
-from .._support._checks import as_count
+from .._support._arguments import as_count
 from .._support._errors import DataError, InputError
-from .._support._shown import short_repr
+from .._support._messages import short_repr
 
 _CHUNK_ENTRIES = 2_000_000  # numbers that are read at a time: 16 MB
 _IN_MEMORY = 256 * 1024**2  # bytes; products of up to this size need no file

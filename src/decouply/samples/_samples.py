@@ -12,18 +12,17 @@ import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
-from .._support._arrays import read_array
-from .._support._checks import as_array, as_count, as_generator, as_number
+from .._support._arguments import as_array, as_count, as_generator, as_number, read_array
+from .._support._atomic_files import replace_file
 from .._support._errors import InputError
+from .._support._messages import short_repr
 from .._support._progress import progress_callback
-from .._support._shown import short_repr
-from .._support._whole_files import replace_file
 from ..model._names import as_names
-from ._data import AbstractData, HeldData
 from ._jacobians import AbstractJacobians, Jacobians
-from ._stored import as_array_names
+from ._portions import AbstractData, HeldData
 from ._weights import as_weights, kind
 from .readers._frames import column_names
+from .stores._stored_arrays import as_array_names
 
 VectorFunction = Callable[[ndarray], ndarray]
 Differences = Literal["complex-step", "central"]
@@ -247,7 +246,7 @@ class Samples:
         >>> s.J
         array([[[ 9., 12.]]])
         """
-        from .readers._python import sample_function
+        from .readers._function import sample_function
 
         return sample_function(f, X, jac)
 
@@ -540,7 +539,7 @@ class Samples:
         >>> dc.Samples.load("jacobians.mat", order="matlab", arrays={"X": "x", "J": "T"})  # doctest: +SKIP
         >>> dc.Samples.load("data.csv", inputs=["x1", "x2"], outputs="y")  # doctest: +SKIP
         """
-        from .readers._any_file import read_samples
+        from .readers._by_extension import read_samples
 
         return read_samples(
             path,

@@ -12,8 +12,7 @@ import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
-from .._support._arrays import read_array
-from .._support._checks import as_array
+from .._support._arguments import as_array, read_array
 from .._support._errors import InputError
 
 # Asymmetry and negative eigenvalues up to so many roundings of the largest entry or eigenvalue are taken for rounding.

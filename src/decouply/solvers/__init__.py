@@ -1,15 +1,15 @@
 """Solvers: one method per file; the block updates they share are pure functions in `_updates`."""
 
-from ._abstract import AbstractSolver, AbstractWeightedSolver, History, LamRow, Solution, StartRow
-from ._cmpt import Constr, Proj
-from ._dreesen import Dreesen
-from ._hollander import Hollander
-from ._iterate import Iterate
-from ._problem import Problem
-from ._starts import AbstractStart, Normal, Orthonormal, Uniform
 from ._two_stage import TwoStage
-from ._varpro import VarPro
-from ._zniyed import Zniyed
+from .alternating._dreesen import Dreesen
+from .alternating._hollander import Hollander
+from .alternating._iterate import Iterate
+from .alternating._proj_constr import Constr, Proj
+from .alternating._zniyed import Zniyed
+from .problem._problem import Problem
+from .problem._solver import AbstractSolver, AbstractWeightedSolver, History, LamRow, Solution, StartRow
+from .problem._start_distributions import AbstractStart, Normal, Orthonormal, Uniform
+from .varpro._varpro import VarPro
 
 __all__ = [
     "AbstractSolver",

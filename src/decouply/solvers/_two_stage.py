@@ -9,19 +9,18 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .._support._checks import as_count, as_number
-from .._support._clock import now
+from .._support._arguments import as_count, as_number
 from .._support._errors import InputError, SolverError
 from .._support._interrupts import INTERRUPTED
-from .._support._shown import short_repr
-from .._support._time_limit import OUT_OF_TIME, deadline_after
+from .._support._messages import short_repr
+from .._support._time_limit import OUT_OF_TIME, deadline_after, now
 from ..bases import LayerBasis
 from ..model._decoupling import Decoupling
 from ..samples._samples import Samples
-from ._abstract import AbstractSolver, AbstractWeightedSolver, History, LamRow, Loss, ProgressCallback, Solution
-from ._problem import Problem
-from ._status import Status, when_late
-from ._whole import Whole
+from .problem._data_summary import Whole
+from .problem._problem import Problem
+from .problem._solution import Status, when_late
+from .problem._solver import AbstractSolver, AbstractWeightedSolver, History, LamRow, Loss, ProgressCallback, Solution
 
 _LEAST_SECONDS = 1e-3
 

@@ -1,16 +1,16 @@
 """System identification: NARX models and state-space models, and their decouplings."""
 
-from ._abstract import AbstractNARX
-from ._decoupled import DecoupledNARX
-from ._judgement import ResidualTests, noise_floor, percent_fit, residual_tests
-from ._linear import LinearStateSpace
-from ._polynomial import PolynomialNARX
-from ._polynomial_states import PolynomialStateSpace
-from ._search import StateSpaceStart
-from ._state_fit import StateSpaceFit
-from ._state_functions import StateFunction
-from ._state_space import DecoupledStateSpace
-from ._suggest import SuggestedRow, Suggestion, suggest
+from .free_run._linear import LinearStateSpace
+from .narx._abstract import AbstractNARX
+from .narx._decoupled import DecoupledNARX
+from .narx._polynomial import PolynomialNARX
+from .signals._residual_tests import ResidualTests, noise_floor, percent_fit, residual_tests
+from .state_space._decoupled import DecoupledStateSpace
+from .state_space._fit_record import StateSpaceFit
+from .state_space._order_selection import SuggestedRow, Suggestion, suggest
+from .state_space._polynomial import PolynomialStateSpace
+from .state_space._search import StateSpaceStart
+from .state_space._state_functions import StateFunction
 
 __all__ = [
     "AbstractNARX",

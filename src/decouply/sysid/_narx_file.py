@@ -16,14 +16,14 @@ from typing import Any
 import numpy as np
 
 from .._support._errors import ModelFileError
-from .._support._json import plain
+from .._support._plain import plain
 from ..bases import AbstractBasis
 from ..write._model_file import load_all, save_model
 from ..write._result_file import load_result, save_result
-from ._abstract import Training
-from ._lags import Lags
-from ._refine import RefineRow
-from ._signals import Range
+from .narx._abstract import Training
+from .narx._refine import RefineRow
+from .narx._regressors import Lags
+from .signals._records import Range
 
 _KEY = "narx"
 _PREFIX = "narx."

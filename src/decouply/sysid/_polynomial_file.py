@@ -11,9 +11,9 @@ from numpy import ndarray
 
 from .._support._errors import ModelFileError
 from ..write._arrays_file import load_arrays, save_arrays
-from ._abstract import Training
-from ._lags import Lags
-from ._signals import Range
+from .narx._abstract import Training
+from .narx._regressors import Lags
+from .signals._records import Range
 
 _KIND, _VERSION = "polynomial NARX", 1
 _SHAPE = ("n_u", "n_y", "degree")

@@ -14,13 +14,13 @@ from typing import Any
 import numpy as np
 
 from .._support._errors import ModelFileError
-from .._support._json import plain
+from .._support._plain import plain
 from ..bases import AbstractBasis
 from ..model._decoupling import Decoupling
 from ..write._model_file import load_all, save_model
-from ._search import StateSpaceStart
-from ._signals import Range
-from ._standard import Standard
+from .signals._records import Range
+from .signals._units import Standard
+from .state_space._search import StateSpaceStart
 
 _KEY = "state space"
 _PREFIX = "run."  # of arrays that are not parts of one step

@@ -8,9 +8,9 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from .._support._checks import as_path, missing
+from .._support._arguments import as_path, missing
+from .._support._atomic_files import replace_file
 from .._support._errors import ModelFileError
-from .._support._whole_files import replace_file
 
 _FORMER_KINDS = {"decouply": "decoupling"}  # what files said before the package had its present name
 _READERS = {  # what a file says it is, and who reads it

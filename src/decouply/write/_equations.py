@@ -19,7 +19,7 @@ import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
-from .._support._checks import as_count
+from .._support._arguments import as_count
 from .._support._errors import InputError
 from ..bases import AbstractBasis
 from ..model._decoupling import Decoupling

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any, Literal
 
-from .._support._checks import is_word
+from .._support._arguments import is_word
 from .._support._errors import InputError
-from .._support._shown import short_repr
+from .._support._messages import short_repr
 from ..model._decoupling import Decoupling
 from ..model._names import RESERVED, Name, is_python_name, label, names, python_names
 from ._equations import rounding
-from ._reading import READ, reading
+from ._readable_formula import READ, reading
 from ._source import c_source, matlab_source, python_source
 from ._sympy import sympy_expressions
 

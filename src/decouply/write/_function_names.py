@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from typing import Literal
 
-from .._support._checks import is_word
+from .._support._arguments import is_word
 from .._support._errors import InputError
-from .._support._shown import short_repr
+from .._support._messages import short_repr
 
 Language = Literal["c", "matlab"]
 LONGEST = 63  # letters that MATLAB tells apart

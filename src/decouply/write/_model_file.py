@@ -16,9 +16,9 @@ from typing import Any
 
 import numpy as np
 
-from .._support._checks import as_path
+from .._support._arguments import as_path
 from .._support._errors import DecouplingError, InputError, ModelFileError
-from .._support._shown import short_repr
+from .._support._messages import short_repr
 from ..bases import OWN_BASES, AbstractBasis
 from ..model._decoupling import Decoupling
 from ..model._functions import Functions

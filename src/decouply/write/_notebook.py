@@ -11,9 +11,9 @@ import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
-from ..fit._quality import Verdict
-from ..fit._recognise import Recognition
 from ..fit._result import Result
+from ..fit.interpret._recognise import Recognition
+from ..fit.quality._quality import Verdict
 from ..model._decoupling import Decoupling
 from ..model._names import Name, as_html, names
 from ..samples._samples import Samples

@@ -15,16 +15,16 @@ from typing import Any
 import numpy as np
 
 from .. import solvers
-from .._support._checks import as_flag
+from .._support._arguments import as_flag
 from .._support._errors import InputError, ModelFileError
-from .._support._json import plain
+from .._support._plain import plain
 from ..bases import AbstractBasis
 from ..fit._result import Result
 from ..fit._settings import Settings
 from ..model._decoupling import Decoupling
 from ..samples._samples import Samples
 from ..solvers import AbstractSolver, History, LamRow, StartRow, VarPro
-from ..solvers._status import Status
+from ..solvers.problem._solution import Status
 from ._model_file import load_all, save_model
 
 _KEY = "result"

@@ -1,4 +1,6 @@
-"""A decoupling as source code: plain arithmetic, in Python for numbers and arrays alike, in C99, or in MATLAB.
+"""Python source of our own as a function.
+
+A decoupling as source code: plain arithmetic, in Python for numbers and arrays alike, in C99, or in MATLAB.
 
 Functions are computed by the recurrence of their basis at t = (u - middle) / half, which costs no digits on the domain
 whatever the degree.
@@ -8,17 +10,28 @@ from __future__ import annotations
 
 import abc
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, final
+from typing import Any, ClassVar, final
 
 import numpy as np
 
 from ..model._decoupling import Decoupling
 from ..model._names import Name, as_c_comment, label
 from ._equations import Equation, Linear, Shown, equations, free_letter
-from ._outside import function
-from ._tree import Call, Clip, Node, Number, Product, Sum, TreeAlgebra, Variable, in_order, parts
+from ._expression_tree import Call, Clip, Node, Number, Product, Sum, TreeAlgebra, Variable, in_order, parts
+from ._extrapolation import function
+
+
+def compiled(source: str) -> Callable[..., Any]:
+    """The function f of a Python source of ours."""
+    # What is compiled here is made of numbers and of identifiers alone (see model/_names.py): whatever names of users
+    # and files hold, none of it is code.
+    space: dict[str, Any] = {}
+    exec(compile(source, "<formula>", "exec"), space)
+    function: Callable[..., Any] = space["f"]
+    return function
+
 
 _DEEPEST = 40  # brackets within brackets, before a part gets a name
 _SUM, _PRODUCT, _ATOM = range(3)  # how firmly a text holds together

@@ -13,13 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from .._support._extras import needed
+from .._support._optional_packages import needed
 from ..bases import AbstractAlgebra
 from ..bases._algebra import Piece, at_origins
 from ..model._decoupling import Decoupling
 from ..model._names import Name
 from ._equations import Linear, Shown, equations, finite
-from ._outside import function
+from ._extrapolation import function
 
 # Powers of atoms, each the number of an atom and an exponent, with their coefficients.
 Polynomial = dict[tuple[tuple[int, int], ...], Fraction]

@@ -12,7 +12,7 @@ from scipy.io import savemat
 from scipy.sparse import csr_matrix
 
 import decouply as dc
-from decouply.samples.readers._any_file import read_samples
+from decouply.samples.readers._by_extension import read_samples
 from tests.strategies import points, sampled
 
 X = points(2, 12)

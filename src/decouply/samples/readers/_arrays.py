@@ -20,9 +20,9 @@ from numpy import ndarray
 from ..._support._errors import DecouplingError, InputError, SampleFileError
 from ...model._names import label, one_line
 from .._samples import Samples
-from ._numpy_file import read_archive, read_file
-from ._order import Order, samples_first
-from ._parts import side, taken
+from ._axis_order import Order, samples_first
+from ._column_choice import side, taken
+from ._safe_numpy import read_archive, read_file
 from ._table import AbstractTable, Reading, check_gaps
 
 _PARTS = ("X", "F", "J", "weights")

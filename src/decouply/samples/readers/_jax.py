@@ -11,9 +11,9 @@ import numpy as np
 from numpy import ndarray
 
 from ..._support._errors import DecouplingWarning, InputError
-from ..._support._extras import needed
+from ..._support._optional_packages import needed
 from .._samples import Samples
-from ._points import as_filled_points, check_finite_at
+from ._function import as_filled_points, check_finite_at
 
 _ENTRIES = 4_000_000  # of Jacobians at a time
 

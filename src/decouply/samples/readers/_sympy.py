@@ -10,11 +10,11 @@ from jaxtyping import Float
 from numpy import ndarray
 
 from ..._support._errors import InputError
-from ..._support._extras import needed
-from ..._support._shown import short_repr
+from ..._support._messages import short_repr
+from ..._support._optional_packages import needed
 from .._samples import Samples
 from ._frames import usable_names
-from ._points import as_filled_points, check_finite_at, first_of
+from ._function import as_filled_points, check_finite_at, first_of
 
 
 def sample_sympy(expressions: Any, symbols: Any, X: object) -> Samples:

@@ -18,7 +18,7 @@ from jaxtyping import Bool, Float, Int
 from numpy import ndarray
 
 from ..._support._errors import InputError, SampleFileError
-from ..._support._shown import pluralised, short_repr
+from ..._support._messages import pluralised, short_repr
 from ...model._names import label
 from .._samples import Samples
 
@@ -283,7 +283,8 @@ def check_gaps(
     if n_bad == 0:
         return []
     where = ", ".join(str(int(p)) for p in positions[~whole][:_SHOWN]) + (", ..." if n_bad > _SHOWN else "")
-    what = f"{n_bad} of {pluralised(len(whole), 'row')} with missing or infinite values ({word}{'s' * (n_bad > 1)} {where})"
+    rows = pluralised(len(whole), "row")
+    what = f"{n_bad} of {rows} with missing or infinite values ({word}{'s' * (n_bad > 1)} {where})"
     if not drop:
         cure = (
             "fill the gap, or cut the record there; rows follow one another in time, so none can be left out."

@@ -13,8 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy import ndarray
 
-from ..._support._arrays import read_array
-from ..._support._checks import as_array
+from ..._support._arguments import as_array, read_array
 from ..._support._errors import InputError
 from .._samples import Samples
 

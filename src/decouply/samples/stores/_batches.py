@@ -9,11 +9,10 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path as FilePath
 from typing import Any
 
-from ..._support._arrays import read_array
-from ..._support._checks import as_array
+from ..._support._arguments import as_array, read_array
 from ..._support._errors import InputError
-from ..._support._shown import short_repr
-from .._data import Portion
+from ..._support._messages import short_repr
+from .._portions import Portion
 from .._samples import Samples
 from ._paths import Path
 from ._zarr import open_zarr, write_zarr

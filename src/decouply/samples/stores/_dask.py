@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from numpy import ndarray
 
-from ..._support._cluster import active_client
 from ..._support._errors import InputError
-from ..._support._extras import needed
-from .._data import AbstractData, Join, Portion, Task, check_shapes, finite_rows, fold, work_on
+from ..._support._optional_packages import needed
+from ..._support._parallel import active_client
+from .._portions import AbstractData, Join, Portion, Task, check_shapes, finite_rows, fold, work_on
 from .._samples import Samples
 from .._weights import as_weights
 
@@ -82,7 +82,7 @@ class DaskData(AbstractData):
 def _work_on_blocks(
     first: int, X: Any, F: Any, J: Any, weights: Any, task: Task, small: tuple[Any, ...], join: Join
 ) -> tuple[ndarray, ...]:
-    from ..._support._threads import one_thread
+    from ..._support._blas_threads import one_thread
 
     with one_thread(), np.errstate(all="ignore"):
         return fold([task(checked_portion(first, X, F, J, weights), *small)], join)

@@ -9,10 +9,10 @@ import numpy as np
 from numpy import ndarray
 
 from ..._support._errors import DataError, InputError
-from ..._support._extras import needed
+from ..._support._optional_packages import needed
 from .._samples import Samples
-from .._stored import AbstractStoredArray, stored_data
 from ._paths import Path, as_path, is_remote, opened, readable
+from ._stored_arrays import AbstractStoredArray, stored_data
 
 _NAMES = ("X", "F", "J", "weights")
 

@@ -12,8 +12,8 @@ from numpy import ndarray
 
 from ..._support._errors import DataError, InputError
 from .._samples import Samples
-from .._stored import AbstractStoredArray, stored_data
 from ._paths import Path, as_path, is_remote, opened, readable
+from ._stored_arrays import AbstractStoredArray, stored_data
 
 
 @dataclass(frozen=True)

@@ -11,12 +11,12 @@ import numpy as np
 from numpy import ndarray
 
 from ..._support._errors import DataError
-from ..._support._extras import needed
+from ..._support._optional_packages import needed
 from .._samples import Samples
-from .._stored import AbstractStoredArray, stored_data
 from ..readers._parquet import ParquetTable
 from ..readers._table import roles, shown_names
 from ._paths import Path, as_path, opened, readable
+from ._stored_arrays import AbstractStoredArray, stored_data
 
 
 @functools.lru_cache(maxsize=4)

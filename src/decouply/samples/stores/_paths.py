@@ -7,10 +7,10 @@ import os
 from collections.abc import Iterator
 from typing import Any
 
-from ..._support._checks import as_path as as_local_path
+from ..._support._arguments import as_path as as_local_path
 from ..._support._errors import DataError, DecouplingError, InputError, MissingExtraError
-from ..._support._extras import needed
-from ..._support._shown import short_repr
+from ..._support._messages import short_repr
+from ..._support._optional_packages import needed
 from ...model._names import one_line
 
 _LONGEST_REASON = 300  # letters that readers of others may add to a message

@@ -1,0 +1,342 @@
+"""Functions of any shape: polynomials, splines and what others do, on systems with curves that polynomials do not like.
+
+A system has 4 inputs, 3 outputs and one or two layers of 3 functions of one kind, with random matrices of a condition
+below 4 and arguments that fill [-1, 1]. Errors are relative root mean squares on 2000 fresh points without noise;
+"inside" are those of them whose arguments lie within the ranges that the samples visit.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from matplotlib.figure import Figure
+from numpy import ndarray
+
+from decouply import __version__
+from decouply.bases import AbstractBasis, Monomial, Spline
+from decouply.fit._decouple import decouple
+from decouply.model._decoupling import Decoupling
+from decouply.report._style import COLOURS, house_style, new_figure
+from decouply.samples._samples import Samples
+from decouply.solvers import VarPro
+from experiments.functions.other_spline_methods import alternating_psplines, filtered_cpd
+from experiments.harness import run_all, write_experiment
+
+_INPUTS, _OUTPUTS, _RANK = 4, 3, 3
+_CONDITION = 4.0
+_FRESH = 2000
+_STARTS = 64  # for each layer
+_PATIENT = 600.0  # seconds: no fit is cut off, however busy the machine
+_POINTS, _ROUNDING = 1001, 1e-9
+
+Curve = tuple[Callable[[ndarray], ndarray], Callable[[ndarray], ndarray]]  # a function and its derivative
+CURVES: dict[str, Curve] = {
+    "tanh 3u": (lambda u: np.tanh(3.0 * u), lambda u: 3.0 / np.cosh(3.0 * u) ** 2),
+    "saturation": (lambda u: np.clip(2.0 * u, -0.8, 0.8), lambda u: 2.0 * (np.abs(u) < 0.4)),
+    "dead zone": (lambda u: u - np.clip(u, -0.3, 0.3), lambda u: 1.0 * (np.abs(u) > 0.3)),
+    "|u|": (np.abs, np.sign),
+    "sin 3u": (lambda u: np.sin(3.0 * u), lambda u: 3.0 * np.cos(3.0 * u)),
+    "exp 2u": (lambda u: np.exp(2.0 * u) / 2.0, lambda u: np.exp(2.0 * u)),
+}
+Fitted = tuple[Decoupling, float]  # with its number of (effective) parameters
+
+
+def _by_varpro(basis: AbstractBasis, shapes: str | None = None) -> Callable[[Samples, tuple[int, ...], int], Fitted]:
+    def fit(samples: Samples, ranks: tuple[int, ...], seed: int) -> Fitted:
+        solver = VarPro(max_seconds=_PATIENT)
+        options: dict[str, Any] = {"n_starts": _STARTS * len(ranks), "rng": seed, "progress": False, "shapes": shapes}
+        result = decouple(samples, ranks, basis=basis, solver=solver, **options)
+        return result.decoupling, float(result.n_effective or result.decoupling.n_parameters)
+
+    return fit
+
+
+def _by_others(method: Callable[[Samples, int, Spline, int], Decoupling]) -> Callable[..., Fitted]:
+    def fit(samples: Samples, ranks: tuple[int, ...], seed: int) -> Fitted:
+        model = method(samples, ranks[0], Spline(_PIECES), seed)
+        return model, float(model.n_parameters)
+
+    return fit
+
+
+_PIECES = 32
+METHODS: dict[str, Callable[[Samples, tuple[int, ...], int], Fitted]] = {
+    "degree 5": _by_varpro(Monomial(5)),
+    "degree 9": _by_varpro(Monomial(9)),
+    "spline": _by_varpro(Spline(_PIECES)),
+    "parabolic tails": _by_varpro(Spline(_PIECES, tails="parabola")),
+    "increasing spline": _by_varpro(Spline(_PIECES), "increasing"),
+    "alternating P-splines": _by_others(alternating_psplines),
+    "filtered CPD": _by_others(filtered_cpd),
+}
+_COLOURS = (*COLOURS, "#767676")  # one per method
+_PLAIN = ("degree 5", "degree 9", "spline")
+
+
+@dataclass(frozen=True)
+class Case:
+    """What is known of a system, and what the error of splines should not exceed."""
+
+    name: str
+    layers: int
+    n_samples: int
+    noise: float  # of the spread of each output
+    jacobians: bool
+    curves: tuple[str, ...]
+    targets: tuple[str, ...]  # one for each curve; numbers are percent
+    methods: tuple[str, ...] = _PLAIN
+    tells: Literal["errors", "errors inside", "wrong slopes"] = "errors"
+
+
+_KINKED = ("tanh 3u", "saturation", "dead zone", "|u|")
+_RISING = ("saturation", "dead zone")
+_NOISY = "one layer, values with 3 % noise, 200 samples"
+CASES = (
+    Case(
+        "one layer, values and Jacobians, 200 samples",
+        1,
+        200,
+        0.0,
+        True,
+        _KINKED,
+        ("0.15", "2", "2.5", "2"),
+        (*_PLAIN, "alternating P-splines", "filtered CPD"),
+    ),
+    Case(_NOISY, 1, 200, 0.03, False, _KINKED, ("2.5",) * 4),
+    Case(
+        _NOISY,
+        1,
+        200,
+        0.03,
+        False,
+        ("sin 3u", "exp 2u"),
+        ("1.5 × polynomials",) * 2,
+        (*_PLAIN, "parabolic tails"),
+        "errors inside",
+    ),
+    Case("two layers, values with 3 % noise, 300 samples", 2, 300, 0.03, False, _KINKED, ("1.5", "2", "3", "2.5")),
+    Case(
+        "one layer, values with 10 % noise, 150 samples",
+        1,
+        150,
+        0.1,
+        False,
+        _RISING,
+        ("1.5 × spline, 0 % wrong",) * 2,
+        (*_PLAIN, "increasing spline"),
+        "wrong slopes",
+    ),
+)
+
+
+@dataclass(frozen=True)
+class FunctionsTask:
+    """One system, fitted by one method."""
+
+    case: str
+    curve: str
+    method: str
+    run: int
+    seed: int
+    version: str = __version__
+
+
+@dataclass(frozen=True)
+class FunctionsRun:
+    """What came of it: the error in percent, processor seconds, (effective) parameters, and the share of wrong slopes.
+
+    `inside` is the error at fresh points within the range of the samples. A slope is wrong where a function falls, or
+    rises if it falls on the whole: the true curves of such a case rise.
+    """
+
+    case: str
+    curve: str
+    method: str
+    run: int
+    error: float
+    seconds: float
+    n_parameters: float
+    inside: float
+    wrong_slopes: float | None = None
+
+
+@dataclass(frozen=True)
+class FunctionsTable:
+    """All runs."""
+
+    runs: tuple[FunctionsRun, ...]
+    seed: int
+
+    def content(self) -> dict[str, Any]:
+        """Everything, as plain data."""
+        return {"seed": self.seed, "runs": [asdict(run) for run in self.runs]}
+
+    def rows(self) -> list[tuple[str, str]]:
+        """Cases and curves, in the order of the runs."""
+        return list(dict.fromkeys((run.case, run.curve) for run in self.runs))
+
+    def of(self, case: str, curve: str, method: str) -> list[FunctionsRun]:
+        return [run for run in self.runs if (run.case, run.curve, run.method) == (case, curve, method)]
+
+
+def run_functions(
+    *,
+    n_runs: int,
+    seed: int,
+    n_jobs: int,
+    store: Path | None = None,
+    progress: Callable[..., None] = lambda **_: None,
+    cases: tuple[Case, ...] = CASES,
+) -> FunctionsTable:
+    """Fit every system by every method; they all have the same data."""
+    tasks = [
+        FunctionsTask(case.name, curve, method, run, seed)
+        for run in range(n_runs)  # first, so that what is stopped has all of some systems
+        for case in cases
+        for curve in case.curves
+        for method in case.methods
+    ]
+    found = run_all(tasks, work, store=store, n_jobs=n_jobs, progress=progress)
+    return FunctionsTable(tuple(FunctionsRun(**found[task]) for task in tasks), seed)
+
+
+def work(task: FunctionsTask) -> dict[str, Any]:
+    """One fit and its error on fresh points."""
+    case, curve = _case(task.case, task.curve), CURVES[task.curve]
+    rng = np.random.default_rng([task.seed, list(CURVES).index(task.curve), case.layers, task.run])
+    W = _matrices(curve, case.layers, rng)
+    X, fresh = rng.uniform(-1.0, 1.0, (case.n_samples, _INPUTS)), rng.uniform(-1.0, 1.0, (_FRESH, _INPUTS))
+    F, J = _evaluated(curve, W, X)
+    F = F + case.noise * F.std(axis=0) * rng.normal(size=F.shape)
+    samples = Samples(X, F=F, J=J if case.jacobians else None)
+    began = time.process_time()
+    model, n_parameters = METHODS[task.method](samples, (_RANK,) * case.layers, task.run)
+    seconds = time.process_time() - began
+    truth, found = _evaluated(curve, W, fresh)[0], model(fresh)
+    inside = _within(curve, W, X, fresh)
+    wrong = _wrong_slopes(model) if case.tells == "wrong slopes" else None
+    error, error_inside = _error(found, truth), _error(found[inside], truth[inside])
+    run = (task.case, task.curve, task.method, task.run, error, seconds, n_parameters, error_inside, wrong)
+    return asdict(FunctionsRun(*run))
+
+
+def _case(name: str, curve: str) -> Case:
+    return next(case for case in CASES if case.name == name and curve in case.curves)
+
+
+def _error(found: ndarray, truth: ndarray) -> float:
+    """In percent of the spread."""
+    return 100.0 * float(np.linalg.norm(found - truth) / np.linalg.norm(truth - truth.mean(axis=0)))
+
+
+def _within(curve: Curve, W: list[ndarray], X: ndarray, fresh: ndarray) -> ndarray:
+    """Which of the fresh points have all arguments of functions within the ranges that the samples visit."""
+    inside = np.ones(len(fresh), dtype=bool)
+    for matrix in W[:-1]:
+        u, v = X @ matrix.T, fresh @ matrix.T
+        inside &= np.all((v >= u.min(axis=0)) & (v <= u.max(axis=0)), axis=1)
+        X, fresh = curve[0](u), curve[0](v)
+    return inside
+
+
+def _wrong_slopes(model: Decoupling) -> float:
+    """The share of points of all domains at which a function does not go the way that it goes on the whole."""
+    wrong = []
+    for g in model.g:
+        slopes = g.slopes(np.linspace(g.domain[:, 0], g.domain[:, 1], _POINTS))
+        way = np.sign(slopes.sum(axis=0))
+        wrong.append(np.mean(way * slopes < -_ROUNDING * np.abs(slopes).max(axis=0)))
+    return float(np.mean(wrong))
+
+
+def _matrices(curve: Curve, layers: int, rng: np.random.Generator) -> list[ndarray]:
+    """Random matrices whose arguments fill [-1, 1], all of them well-conditioned."""
+    z = rng.uniform(-1.0, 1.0, (20_000, _INPUTS))
+    W = []
+    for _ in range(layers):
+        W.append(well_conditioned((_RANK, z.shape[1]), rng, z))
+        z = curve[0](z @ W[-1].T)
+    return [*W, well_conditioned((_OUTPUTS, _RANK), rng, None)]
+
+
+def well_conditioned(shape: tuple[int, int], rng: np.random.Generator, z: ndarray | None) -> ndarray:
+    while True:
+        W = rng.normal(size=shape)
+        if z is not None:
+            W /= np.quantile(np.abs(z @ W.T), 0.999, axis=0)[:, None]
+        if np.linalg.cond(W) < _CONDITION:
+            return W
+
+
+def _evaluated(curve: Curve, W: list[ndarray], X: ndarray) -> tuple[ndarray, ndarray]:
+    """Values and Jacobians."""
+    z, P = X, np.broadcast_to(np.eye(X.shape[1]), (len(X), X.shape[1], X.shape[1]))
+    for matrix in W[:-1]:
+        u, V = z @ matrix.T, matrix @ P
+        z, P = curve[0](u), curve[1](u)[..., None] * V
+    return z @ W[-1].T, W[-1] @ P
+
+
+def functions_markdown(table: FunctionsTable) -> str:
+    """A table for each case: median errors in percent, the worst in brackets, and what the case tells besides."""
+    return "\n\n".join(_table(table, name) for name in dict.fromkeys(name for name, _ in table.rows()))
+
+
+def _table(table: FunctionsTable, name: str) -> str:
+    methods = [method for method in METHODS if any((run.case, run.method) == (name, method) for run in table.runs)]
+    title = f"**{name[:1].upper()}{name[1:]}**"
+    lines = [title, "", "| curve | " + " | ".join(methods) + " | target |", "|---|---|" + "---|" * len(methods)]
+    for curve in (curve for case, curve in table.rows() if case == name):
+        case = _case(name, curve)
+        cells = [_cell(table.of(name, curve, method), case.tells) for method in methods]
+        target = case.targets[case.curves.index(curve)]
+        escaped = curve.replace("|", "\\|")  # or it would end the cell
+        lines.append(f"| {escaped} | " + " | ".join(cells) + f" | {target} |")
+    spent = ([run.seconds for run in table.runs if (run.case, run.method) == (name, method)] for method in methods)
+    seconds = " | ".join(f"{np.median(some):.1f} s" for some in spent)
+    return "\n".join([*lines, f"| *median time of a fit* | {seconds} | |"])
+
+
+def _cell(runs: list[FunctionsRun], tells: str) -> str:
+    if not runs:
+        return ""
+    errors = [run.error for run in runs]
+    text = f"{_plain(float(np.median(errors)), 3)} ({_plain(float(np.max(errors)), 2)})"
+    if tells == "wrong slopes":
+        return f"{text}; {100 * np.median([run.wrong_slopes or 0.0 for run in runs]):.2g} % wrong"
+    return f"{text}; {np.median([run.inside for run in runs]):.2g} inside" if tells == "errors inside" else text
+
+
+def _plain(error: float, digits: int) -> str:
+    """With so many digits, and without a power of ten where there are only hundreds or thousands."""
+    return f"{error:.0f}" if 100.0 <= error < 1e4 else f"{error:.{digits}g}"
+
+
+def write_functions(table: FunctionsTable, directory: Path) -> None:
+    """Numbers, table and picture."""
+    write_experiment(directory, "functions", table.content(), functions_markdown(table), _picture(table))
+
+
+def _picture(table: FunctionsTable) -> Figure:
+    """Errors of every system, by curve, one panel per case."""
+    with house_style():
+        figure = new_figure(9.0, 3.4)
+        cases = list(dict.fromkeys(case for case, _ in table.rows()))
+        panels = figure.subplots(1, len(cases), sharey=True, squeeze=False)[0]
+        for panel, case in zip(panels, cases, strict=True):
+            curves = [curve for name, curve in table.rows() if name == case]
+            for i, method in enumerate(METHODS):
+                for k, curve in enumerate(curves):
+                    errors = [min(run.error, 1e3) for run in table.of(case, curve, method)]
+                    place = np.full(len(errors), k + 0.12 * (i - 3))
+                    panel.semilogy(place, errors, ".", color=_COLOURS[i], label=method if not k else None)
+            panel.set_xticks(range(len(curves)), curves, rotation=25, ha="right")
+            panel.set_title(case.replace(", ", "\n", 1), fontsize="small")
+        panels[0].set_ylabel("error on fresh points (%)")
+        panels[-1].legend(fontsize="x-small", loc="lower center")  # the case with the largest errors has room there
+    return figure

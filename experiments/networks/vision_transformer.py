@@ -1,0 +1,373 @@
+"""A small vision transformer whose MLP blocks are all replaced at once, without labels.
+
+Images are cut into 16 patches of 7 by 7 pixels; a patch is a token of 32 numbers. Every block has attention and an MLP
+32-128-32 on each token; the MLPs are what is replaced, by `dc.nn.compress`, at an eighth of their parameters. Beside
+ours stand narrow GELU networks and the pruned MLPs of the same size, trained in the same way: each on the tokens that
+its part is given, then all together, until the network returns what it returned.
+"""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache, cached_property, partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from matplotlib.figure import Figure
+from torch import Tensor, nn
+
+from decouply import __version__
+from decouply._support._errors import DecouplingWarning
+from decouply.data import mnist
+from decouply.nn import Distil, compress
+from decouply.nn.compression._baselines import best_trained, chain_of, narrow, pruned, quantized
+from decouply.nn.compression._report import count_parameters
+from decouply.nn.layer._quantisation import stored_bytes
+from decouply.nn.training._joint import distil_jointly
+from decouply.report._style import COLOURS, house_style, new_figure
+from decouply.solvers import Proj
+from experiments.harness import run_all, write_experiment
+from experiments.networks.other_methods import STOPPING
+from experiments.networks.trained_networks import images
+
+RANK = 15
+N_INPUTS, STEPS = 5000, 1200  # two thirds as many then train all parts together
+RATES = (3e-3, 1e-2, 3e-2)  # of the others, of which the best is taken on inputs kept aside
+JOINT_RATE = 3e-3  # of all: the one that `compress` has
+OURS = ("ours", "ours, random start")
+OTHERS = ("narrow GELU", "pruned")
+UNTRAINED = ("original, 8 bits", "original, 4 bits")
+METHODS = (OURS[0], *OTHERS, *UNTRAINED, OURS[1])
+_KEPT = 500
+_TOKENS = 40_000
+_WIDTH, _HEADS, _DEPTH, _PATCH = 32, 4, 2, 7
+
+
+class Block(nn.Module):
+    """Attention and an MLP, each added to what it is given."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = nn.LayerNorm(_WIDTH), nn.LayerNorm(_WIDTH)
+        self.queries = nn.Linear(_WIDTH, 3 * _WIDTH)
+        self.out = nn.Linear(_WIDTH, _WIDTH)
+        self.mlp = nn.Sequential(nn.Linear(_WIDTH, 4 * _WIDTH), nn.GELU(), nn.Linear(4 * _WIDTH, _WIDTH))
+
+    def forward(self, x: Tensor) -> Tensor:
+        B, T, _ = x.shape
+        q, k, v = self.queries(self.first(x)).reshape(B, T, 3, _HEADS, _WIDTH // _HEADS).permute(2, 0, 3, 1, 4)
+        seen = nn.functional.scaled_dot_product_attention(q, k, v).transpose(1, 2).reshape(B, T, _WIDTH)
+        x = x + self.out(seen)
+        return x + self.mlp(self.second(x))
+
+
+class VisionTransformer(nn.Module):
+    """From pixels (B, 784) to ten scores."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        side = 28 // _PATCH
+        self.embedding = nn.Linear(_PATCH**2, _WIDTH)
+        self.places = nn.Parameter(0.02 * torch.randn(side**2, _WIDTH))
+        self.blocks = nn.ModuleList([Block() for _ in range(_DEPTH)])
+        self.last = nn.LayerNorm(_WIDTH)
+        self.head = nn.Linear(_WIDTH, 10)
+
+    def forward(self, x: Tensor) -> Tensor:
+        side = 28 // _PATCH
+        patches = x.reshape(-1, side, _PATCH, side, _PATCH).transpose(2, 3).reshape(-1, side**2, _PATCH**2)
+        z = self.embedding(patches) + self.places
+        for block in self.blocks:
+            z = block(z)
+        return self.head(self.last(z).mean(1))
+
+
+def mlps(network: Any) -> list[nn.Module]:
+    """The parts that are replaced, or what is in their place."""
+    return [block.mlp for block in network.blocks]
+
+
+@dataclass(frozen=True, eq=False)
+class Trained:
+    """A transformer trained to the end, and images."""
+
+    network: VisionTransformer
+    X: Tensor
+    X_test: Tensor
+    y_test: Tensor
+
+    @cached_property
+    def wanted(self) -> Tensor:
+        """Log-probabilities that the original gives the test images."""
+        return log_probabilities(self.network, self.X_test)
+
+    @property
+    def score(self) -> float:
+        """Percentage of the test images in the right class."""
+        return self.judged(self.network)[0]
+
+    def judged(self, network: nn.Module) -> tuple[float, float]:
+        """Percentage of the test images in the right class, and KL divergence from the original."""
+        got = log_probabilities(network, self.X_test)
+        right = 100.0 * float((got.argmax(1) == self.y_test).double().mean())
+        return right, float((self.wanted.exp() * (self.wanted - got)).sum(1).mean())
+
+
+@torch.no_grad()
+def log_probabilities(network: nn.Module, X: Tensor) -> Tensor:
+    """Of the classes."""
+    return torch.cat([network(x).log_softmax(1) for x in torch.split(X, 1000)])
+
+
+@dataclass(frozen=True)
+class VitTask:
+    """All MLPs replaced in one way."""
+
+    method: str
+    run: int
+    seed: int
+    steps: int
+    joint_steps: int
+    epochs: int
+    version: str = __version__
+
+
+@dataclass(frozen=True)
+class VitTable:
+    """Rows by method and training, (method, "local" or "joint"), one entry per draw of inputs."""
+
+    n_runs: int
+    seed: int
+    steps: int
+    joint_steps: int
+    score: float
+    part_parameters: int
+    rows: dict[tuple[str, str], list[dict[str, Any]]]
+
+    def drops(self, key: tuple[str, str]) -> np.ndarray:
+        return self.score - np.array([one["score"] for one in self.rows[key]], dtype=float)
+
+    def content(self) -> dict[str, Any]:
+        """Everything, as plain data."""
+        cells = [
+            {
+                "method": method,
+                "training": training,
+                "median_drop": float(np.median(self.drops((method, training)))),
+                "worst_drop": float(np.max(self.drops((method, training)))),
+                "median_distance": float(np.median([one["distance"] for one in rows])),
+                "runs": rows,
+            }
+            for (method, training), rows in self.rows.items()
+        ]
+        names = ("n_runs", "seed", "steps", "joint_steps", "score", "part_parameters")
+        return {name: getattr(self, name) for name in names} | {"cells": cells}
+
+
+def run_vit(
+    *,
+    n_runs: int,
+    seed: int,
+    n_jobs: int,
+    store: Path,
+    steps: int | None = None,
+    joint_steps: int | None = None,
+    epochs: int = 5,
+    methods: tuple[str, ...] = METHODS,
+    progress: Callable[..., None] = lambda **_: None,
+) -> VitTable:
+    """Train the transformer if it does not lie beside `store`, and run everything that `store` does not have."""
+    progress(stage="training the network", done=0, total=None)
+    folder = str(store.parent)
+    at = transformer(folder, seed, epochs)
+    count = STEPS if steps is None else steps
+    together = round(2 * count / 3) if joint_steps is None else joint_steps
+    tasks = {
+        method: [
+            VitTask(method, run, seed, count, together, epochs) for run in range(1 if method in UNTRAINED else n_runs)
+        ]
+        for method in methods
+    }
+    every = [task for some in tasks.values() for task in some]
+    found = run_all(every, partial(work, folder=folder), store=store, n_jobs=n_jobs, progress=progress)
+    rows = {
+        (method, training): [found[task][training] for task in some]
+        for method, some in tasks.items()
+        for training in found[some[0]]
+    }
+    own = sum(count_parameters(part) for part in mlps(at.network))
+    return VitTable(n_runs, seed, count, together, at.score, own, rows)
+
+
+def work(task: VitTask, folder: str) -> dict[str, Any]:
+    """Score, divergence and size after training each part by itself, and after training all together."""
+    at = transformer(folder, task.seed, task.epochs)
+    if task.method in UNTRAINED:
+        own = copy.deepcopy(at.network)
+        for block in own.blocks:
+            block.mlp = quantized(block.mlp, 8 if "8" in task.method else 4)  # type: ignore[arg-type]
+        return {"none": row(at, own)}
+    rng = np.random.default_rng([task.seed, 18, task.run])
+    X = at.X[rng.permutation(len(at.X))[:N_INPUTS]]
+    if task.method in OTHERS:
+        local = replaced(task, at, X)
+        return {"local": row(at, local), "joint": row(at, jointly(copy.deepcopy(local), at, X, task))}
+
+    def ours(joint: bool | Distil) -> nn.Module:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DecouplingWarning)
+            out = compress(
+                at.network,
+                parts=["blocks.*.mlp"],
+                data=X[_KEPT:],
+                ranks=RANK,
+                start="random" if task.method == "ours, random start" else "decoupling",
+                solver=None if task.method == "ours, random start" else Proj(lam=1e-2, **STOPPING),
+                refine=Distil(task.steps),
+                joint=joint,
+                validation=X[:_KEPT],
+                rng=task.run,
+                progress=False,
+            )
+        return out.model.eval()
+
+    together = Distil(task.joint_steps, JOINT_RATE, batch_size=128)
+    return {"local": row(at, ours(False)), "joint": row(at, ours(together))}
+
+
+def row(at: Trained, network: Any) -> dict[str, Any]:
+    """What is told of one network."""
+    parts = mlps(network)
+    score, distance = at.judged(network)
+    return {
+        "score": score,
+        "distance": distance,
+        "parameters": sum(count_parameters(part) for part in parts),
+        "bytes": sum(stored_bytes(part) for part in parts),
+    }
+
+
+def replaced(task: VitTask, at: Trained, X: Tensor) -> VisionTransformer:
+    """Others in the place of the MLPs, each trained on tokens of a network in which those before it are replaced."""
+    own = copy.deepcopy(at.network).eval()
+    size = RANK * (2 * _WIDTH + 5)
+    generator = torch.Generator().manual_seed(task.run)
+    for block in own.blocks:
+        part: nn.Module = block.mlp  # type: ignore[assignment]
+        tokens = _tokens(own, part, X)
+        tokens = tokens[torch.randperm(len(tokens), generator=generator)[:_TOKENS]]
+        with torch.no_grad():
+            values = part(tokens)
+        chain = chain_of(part)
+        assert chain is not None
+
+        def begin(chain: list[nn.Module] = chain, tokens: Tensor = tokens) -> nn.Module:
+            torch.manual_seed(task.run)
+            narrowed = task.method == "narrow GELU"
+            return narrow((_WIDTH, _WIDTH), size, nn.GELU) if narrowed else pruned(chain, tokens, size)
+
+        options = Distil(task.steps, loss="squared")
+        block.mlp = best_trained(begin, part, tokens, values, options, task.run, rates=RATES)
+    return own
+
+
+@torch.no_grad()
+def _tokens(network: nn.Module, part: nn.Module, X: Tensor) -> Tensor:
+    """What a part is given."""
+    seen: list[Tensor] = []
+    hook = part.register_forward_pre_hook(lambda _, given: seen.append(given[0].reshape(-1, _WIDTH)))
+    for x in torch.split(X, 1000):
+        network(x)
+    hook.remove()
+    return torch.cat(seen)
+
+
+def jointly(network: Any, at: Trained, X: Tensor, task: VitTask) -> nn.Module:
+    """All parts trained together, until the network returns what the original returned."""
+    data = X[_KEPT:]
+    with torch.no_grad():
+        wanted = torch.cat([at.network(x) for x in torch.split(data, 1000)])
+    layers = mlps(network)
+    options = Distil(task.joint_steps, JOINT_RATE, batch_size=128)
+    distil_jointly(network, layers, wanted, data, options, "kl", np.random.default_rng(task.run), False)
+    return network
+
+
+@cache
+def transformer(folder: str, seed: int, epochs: int) -> Trained:
+    """Train the transformer on MNIST, its rate falling to 0, or read it from `folder`."""
+    torch.set_num_threads(1)
+    X, y, X_test, y_test = images(mnist)
+    torch.manual_seed(seed)
+    network = VisionTransformer()
+    path = Path(folder) / f"vit-original-{seed}-{epochs}-epochs.pt"
+    if path.is_file():
+        network.load_state_dict(torch.load(path, weights_only=True))
+    else:
+        _train(network, X, y, epochs, seed)
+        torch.save(network.state_dict(), path)
+    return Trained(network.eval(), X, X_test, y_test)
+
+
+def _train(network: nn.Module, X: Tensor, y: Tensor, epochs: int, seed: int) -> None:
+    generator = torch.Generator().manual_seed(seed)
+    optimiser = torch.optim.AdamW(network.parameters(), lr=3e-3, weight_decay=0.01, fused=True)
+    steps = epochs * -(-len(X) // 128)
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, 3e-3, total_steps=steps, pct_start=0.1)
+    for _ in range(epochs):
+        for rows in torch.split(torch.randperm(len(X), generator=generator), 128):
+            optimiser.zero_grad()
+            nn.functional.cross_entropy(network(X[rows]), y[rows]).backward()  # type: ignore[no-untyped-call]
+            optimiser.step()
+            schedule.step()
+
+
+# What a person sees
+
+
+def vit_markdown(table: VitTable) -> str:
+    """Drops by method, trained part by part and together."""
+    lines = [
+        f"The original classifies {table.score:.2f} % of the test images correctly; its MLPs have "
+        f"{table.part_parameters} parameters. Drop in points and KL divergence from the original on the test images: "
+        f"median (best to worst) of {table.n_runs} draws of {N_INPUTS} images without labels, {table.steps} steps for "
+        f"each part, then {table.joint_steps} together; seed {table.seed}.",
+        "",
+        "| method | training | drop | KL divergence | parameters | saved |",
+        "|---|---|---|---|---|---|",
+    ]
+    for key, rows in table.rows.items():
+        drops, far = table.drops(key), [one["distance"] for one in rows]
+        spread = f" ({np.min(drops):.2f} to {np.max(drops):.2f})" if len(drops) > 1 else ""
+        saved = 100.0 * (1.0 - rows[0]["parameters"] / table.part_parameters)
+        lines.append(
+            f"| {key[0]} | {key[1]} | **{np.median(drops):.2f}**{spread} | {np.median(far):.2g} | "
+            f"{rows[0]['parameters']} | {saved:.1f} % |"
+        )
+    return "\n".join(lines)
+
+
+def vit_figure(table: VitTable) -> Figure:
+    """Drops of every draw."""
+    with house_style():
+        figure = new_figure(6.4, 3.8)
+        ax = figure.subplots()
+        for k, key in enumerate(table.rows):
+            drops = table.drops(key)
+            ax.plot(drops, [k] * len(drops), "o", color=COLOURS[0 if key[0].startswith("ours") else 1], alpha=0.6)
+            ax.plot(np.median(drops), k, "|", color="black", markersize=12)
+        ax.set_yticks(range(len(table.rows)), [f"{method}, {training}" for method, training in table.rows], fontsize=7)
+        ax.invert_yaxis()
+        ax.axvline(0.0, color="#C00000", linestyle=(0, (2, 2)), linewidth=1.1)
+        ax.set_xlabel("drop in points")
+    return figure
+
+
+def write_vit(table: VitTable, directory: Path) -> None:
+    """vit.json, vit.md and vit.png."""
+    write_experiment(directory, "vit", table.content(), vit_markdown(table), vit_figure(table))

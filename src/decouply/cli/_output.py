@@ -1,0 +1,158 @@
+"""Results as tables for people and as JSON for machines."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from .._support._plain import plain
+from .._support._progress import shown_on_stderr, silent
+from ..model._names import label, printable
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from ..fit._result import Result
+    from ..samples._samples import Samples
+
+
+def print_json(content: Any) -> None:
+    """One JSON document on standard output; NaN and infinity become null."""
+    click.echo(json.dumps(plain(content), indent=2))
+
+
+def say(text: str, *, err: bool = False) -> None:
+    """Text for a person, without codes that a terminal would obey."""
+    click.echo(printable(text), err=err)
+
+
+def by_options(text: str) -> str:
+    """A sentence of the library in which arguments that the running command has as options are called by these."""
+    context = click.get_current_context(silent=True)
+    given = (
+        {} if context is None else {p.name: p.opts[0] for p in context.command.params if isinstance(p, click.Option)}
+    )
+    return re.sub(r"`(\w+)`", lambda found: given.get(found[1], found[0]), text)
+
+
+@contextmanager
+def shown_progress(title: str, *, quiet: bool = False) -> Iterator[Callable[..., None]]:
+    """What a command reports to while it works: a bar on a terminal, lines elsewhere, nothing where that was asked for.
+
+    Tables are printed after the block, where no bar is in their way.
+    """
+    if quiet:
+        yield silent
+    else:
+        with shown_on_stderr(title) as report:
+            yield report
+
+
+def csv_text(names: Iterable[str], rows: Iterable[Iterable[float]]) -> str:
+    """A table as CSV, in which NaN is empty; names are labels, since it may be printed."""
+    import csv
+    import io
+
+    stream = io.StringIO()
+    writer = csv.writer(stream, lineterminator="\n")
+    writer.writerow(label(name) for name in names)
+    writer.writerows(["" if value != value else repr(value) for value in row] for row in rows)
+    return stream.getvalue()
+
+
+def print_table(table: Table) -> None:
+    """A table on standard output, in full width when piped."""
+    from rich.console import Console
+
+    console = Console()
+    if not console.is_terminal:
+        console = Console(width=160)
+    console.print(table, markup=False)
+
+
+def plain_table(title: str) -> Table:
+    """A table without a header, whose title has no markup."""
+    from rich.table import Table
+    from rich.text import Text
+
+    return Table(title=Text(printable(title)), title_justify="left", show_header=False)
+
+
+def result_content(result: Result, validation: Samples | None, notes: Sequence[str] = ()) -> dict[str, Any]:
+    """What --json tells about a result; `notes` go before its own."""
+    import dataclasses
+
+    model = result.decoupling
+    content: dict[str, Any] = {
+        "ranks": model.ranks,
+        "degrees": model.degrees,
+        "linear": model.linear is not None,
+        "inputs": model.inputs,
+        "outputs": model.outputs,
+        "n_parameters": model.n_parameters,
+        "n_effective": result.n_effective,
+        "error_jacobian": result.error_jacobian,
+        "error_values": result.error_values,
+        "relative_rmse_percent": result.relative_rmse() if result.samples.has_values else None,
+        "r_squared": result.quality.r_squared if result.samples.has_values else None,
+        "noise": result.quality.noise,
+        "verdict": result.quality.verdict.value,
+        "status": result.status.name,
+        "reason": result.reason,
+        "found_by": result.found_by,
+        "lam": result.lam,
+        "notes": (*notes, *result.notes),
+        "locally_unique": result.identifiability.locally_unique if model.n_parameters <= 1000 else None,
+        "seconds": result.seconds,
+        "starts": [row.record() for row in result.starts],
+        "path": [dataclasses.asdict(row) for row in result.path],
+    }
+    if validation is not None and validation.F is not None:
+        content["validation_relative_rmse_percent"] = result.relative_rmse(validation)
+    return content
+
+
+def result_table(result: Result, validation: Samples | None, title: str, notes: Sequence[str] = ()) -> Table:
+    """What a person wants to know first; `notes` go before those of the result."""
+    from ..fit.quality._quality import Verdict
+
+    table = plain_table(title)
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column(overflow="fold")
+    table.add_row("model", repr(result.decoupling))
+    if (verdict := result.quality.verdict) is not Verdict.UNKNOWN:
+        table.add_row("verdict", verdict.value)
+    if result.decoupling.linear is not None:
+        table.add_row(
+            "linear part", "A x, net of which the functions are" if result.decoupling.n_layers == 1 else "A x"
+        )
+    if result.samples.has_jacobians:
+        table.add_row("Error(J)", f"{result.error_jacobian:.3g}")
+    if result.samples.has_values:
+        table.add_row("Error(F)", f"{result.error_values:.3g}")
+        table.add_row("e_i, fitted samples", _percents(result.relative_rmse()))
+        table.add_row("R²", ", ".join(f"{value:.6g}" for value in result.quality.r_squared))
+    if validation is not None and validation.F is not None:
+        table.add_row("e_i, validation samples", _percents(result.relative_rmse(validation)))
+    if result.samples.has_jacobians and result.samples.has_values:
+        table.add_row("lam", f"{result.lam:.0e}" + (f" (of {len(result.path)} tried)" if result.path else ""))
+    lost = sum(row.status.name == "NONFINITE" for row in result.starts)
+    table.add_row("starts", f"{len(result.starts)}" + (f", of which {lost} became infinite" if lost else ""))
+    table.add_row("stopped", by_options(result.reason))
+    if result.found_by:
+        table.add_row("found by", result.found_by)
+    if result.decoupling.n_parameters <= 1000:
+        table.add_row("unique", str(result.identifiability))
+    for note in (*notes, *result.notes):
+        table.add_row("note", printable(by_options(note)))
+    table.add_row("time", f"{result.seconds:.2f} s")
+    return table
+
+
+def _percents(values: Any) -> str:
+    return ", ".join(f"{value:.3g} %" for value in values)

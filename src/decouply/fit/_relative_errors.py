@@ -1,0 +1,78 @@
+"""How far a model is from samples, in numbers that shapes can be compared by."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float
+from numpy import ndarray
+
+from ..model._decoupling import Decoupling
+from ..model._units import Units
+from ..samples._samples import Samples
+from ..solvers.problem._sample_weights import some, weighted_mean, weighted_squares
+from ..solvers.problem._standard_units import standard_units
+
+_BLOCK_ENTRIES = 250_000  # numbers of Jacobians at a time: 2 MB
+
+
+@dataclass(frozen=True, eq=False)
+class Measure:
+    """Relative squared errors in standard units, weighted like the samples.
+
+    Those of Jacobians are relative to their size, those of values to their spread.
+    """
+
+    units: Units
+    sizes: tuple[float, ...]
+    counts: tuple[float, ...]
+
+    @classmethod
+    def of(cls, samples: Samples, *, standard: bool = True) -> Measure:
+        """Of the samples in standard units, or in those that they have."""
+        units = standard_units(samples) if standard else Units.given(samples.n_inputs, samples.n_outputs)
+        share = _seen(samples.weights)
+        sizes, counts = [], []
+        if samples.J is not None:
+            sizes.append(_jacobian_square(units, samples, None) or 1.0)
+            counts.append(share * samples.J.size)
+        if samples.F is not None:
+            spread = (samples.F - weighted_mean(samples.F, samples.weights)) / units.y_scale
+            sizes.append(_square(spread, samples) or _square(samples.F / units.y_scale, samples) or 1.0)
+            counts.append(share * samples.F.size)
+        return cls(units, tuple(sizes), tuple(counts))
+
+    def squares(self, model: Decoupling, samples: Samples) -> tuple[float, ...]:
+        """One number per term; infinite where the model is not a number."""
+        sums = []
+        with np.errstate(all="ignore"):
+            if samples.J is not None:
+                sums.append(_jacobian_square(self.units, samples, model))
+            if samples.F is not None:
+                sums.append(_square((samples.F - model.values(samples.X)) / self.units.y_scale, samples))
+        return tuple(s / size if np.isfinite(s) else np.inf for s, size in zip(sums, self.sizes, strict=True))
+
+
+def _square(table: Float[ndarray, "S *shape"], samples: Samples) -> float:
+    return float(weighted_squares(table[None], samples.weights)[0])
+
+
+def _jacobian_square(units: Units, samples: Samples, model: Decoupling | None) -> float:
+    """That of the Jacobians, less those of a model; a block of samples at a time, so that no table as large is made."""
+    J = samples.J
+    assert isinstance(J, ndarray)
+    step, total = max(1, _BLOCK_ENTRIES // (J.shape[1] * J.shape[2])), 0.0
+    for rows in (slice(first, first + step) for first in range(0, len(J), step)):
+        left = J[rows] if model is None else J[rows] - model.jacobians(samples.X[rows])
+        total += float(weighted_squares(units.jacobians(left)[None], some(samples.weights, rows))[0])
+    return total
+
+
+def _seen(weights: Float[ndarray, "S *outputs"] | None) -> float:
+    """Share of the numbers that weights let count."""
+    if weights is None or weights.ndim == 1:
+        return 1.0
+    if weights.ndim == 2:
+        return float(np.mean(weights > 0.0))
+    return float(np.mean(np.linalg.matrix_rank(weights, hermitian=True))) / weights.shape[1]

@@ -1,0 +1,1 @@
+"""What a model says: named curves, simplification, what each function is worth."""

@@ -1,0 +1,1 @@
+"""How good a fit is, and whether the data would allow better."""

@@ -1,0 +1,154 @@
+"""How good a model of classes is: is it better than guessing, and could these samples give a better one?
+
+Three things are looked at: the likelihood of left-out samples beside that of the shares of the classes alone; the same
+likelihood beside that of the fitted samples, which tells whether chance was fitted; and whether inputs still predict by
+how much a class that was seen differs from its probability (`_predictable`), which a better model would explain.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+import numpy as np
+from jaxtyping import Float, Int
+from numpy import ndarray
+
+from ...samples._duplicates import without_copies
+from ...samples._samples import Samples
+from ...solvers.least_squares._logistic_deviance import log_likelihoods, probabilities
+from .._logistic import LogisticFit, log_shares, null_deviance
+from ._noise_tests import predictable_shares
+
+_GUESSING = 0.98  # times the deviance of the shares alone: a model must get below on left-out samples ...
+_SURE = 2.0  # ... by so many standard errors of the difference
+_RISE, _BY = 1.5, 0.1  # of the deviance on left-out samples, and that relative to guessing: if both, chance was fitted
+_SEPARATED = 0.02  # of samples that may be on the wrong side when left out
+_ROUNDING = 1e-9
+_MUCH = 0.01  # of the variance of the classes that is missed and could be predicted; less is what a ridge does
+
+
+class ClassVerdict(Enum):
+    """What the samples say about a model of classes; the value is how a person reads it."""
+
+    GUESSING = "no better than guessing"
+    UNSURE = "perhaps no better than guessing"
+    OVERFITTED = "fitted to the noise"
+    BETTER = "the data would allow better"
+    NOISE = "as good as the data allow"
+    SEPARATED = "classes are separated"
+    UNKNOWN = "better than guessing"
+
+
+@dataclass(frozen=True, eq=False)
+class ClassQuality:
+    """How well classes are told apart.
+
+    Attributes
+    ----------
+    accuracy, left_out_accuracy
+        The share of samples whose class is the most probable one: of all samples, and of samples that are left out, to
+        first order.
+    largest_share
+        The accuracy of always answering with the most frequent class.
+    deviance, left_out_deviance, null_deviance
+        Means of -2 log p of the class that was seen: on the samples, on left-out samples, and with the shares of the
+        classes as probabilities.
+    predictable
+        Of the variance of the classes (indicators, 0 or 1), the share that the model misses and inputs still predict;
+        0 where chance would do as well, NaN where samples are too few to tell.
+    confusion : (K, K)
+        How many left-out samples of each class (rows) are given each class (columns).
+    verdict
+        A `ClassVerdict`.
+    """
+
+    accuracy: float
+    left_out_accuracy: float
+    largest_share: float
+    deviance: float
+    left_out_deviance: float
+    null_deviance: float
+    predictable: float
+    confusion: Int[ndarray, "K K"]
+    verdict: ClassVerdict
+
+    @property
+    def explained(self) -> float:
+        """The share of the deviance of guessing that the model takes away on left-out samples: 0 is guessing."""
+        return 1.0 - self.left_out_deviance / self.null_deviance
+
+    def __str__(self) -> str:
+        return (
+            f"{self.verdict.value}: accuracy {self.accuracy:.3g}, {self.left_out_accuracy:.3g} on left-out samples "
+            f"({self.largest_share:.3g} by always answering with the most frequent class)"
+        )
+
+
+def class_quality(found: LogisticFit, samples: Samples) -> ClassQuality:
+    """Judge a model of log-odds by samples whose F is 0 or 1, or a 1 among zeros."""
+    assert samples.F is not None
+    weights = np.ones(len(samples)) if samples.weights is None else samples.weights
+    weights = weights / weights.sum()
+    odds = found.decoupling.values(samples.X)
+    seen, given, apart = (_classes(values) for values in (samples.F - 0.5, odds, found.left_out))
+    n_classes = max(2, samples.n_outputs)
+    confusion = np.zeros((n_classes, n_classes), dtype=int)
+    np.add.at(confusion, (seen, apart), 1)
+    missed = samples.F - probabilities(odds)
+    once = without_copies(samples)
+    shares = predictable_shares(samples.X[once], missed[once, :, None], samples.F[once, :, None])
+    shares = shares * np.mean(missed**2, axis=0) / np.var(samples.F, axis=0)
+    known = shares[~np.isnan(shares)]
+    predictable = float(known.max()) if known.size else np.nan
+    accuracy, left = float(weights @ (seen == given)), float(weights @ (seen == apart))
+    null = null_deviance(samples)
+    sure = _gain(found.left_out[once], samples.F[once], weights[once]) > _SURE
+    return ClassQuality(
+        accuracy,
+        left,
+        float(np.bincount(seen, weights, n_classes).max()),
+        found.deviance,
+        found.left_out_deviance,
+        null,
+        predictable,
+        confusion,
+        _verdict(accuracy, left, found.deviance, found.left_out_deviance, null, predictable, sure=sure),
+    )
+
+
+def _classes(odds: Float[ndarray, "S n"]) -> Int[ndarray, " S"]:
+    """The most probable class of each sample."""
+    return (odds[:, 0] > 0.0).astype(int) if odds.shape[1] == 1 else np.argmax(odds, axis=1)
+
+
+def _gain(odds: Float[ndarray, "S n"], F: Float[ndarray, "S n"], weights: Float[ndarray, " S"]) -> float:
+    """By how many of its standard errors the likelihood of log-odds is above that of the shares of the classes."""
+    weights = weights / weights.sum()
+    shares = np.broadcast_to(log_shares(weights @ F), F.shape)
+    gain = log_likelihoods(odds, F) - log_likelihoods(shares, F)
+    error = np.sqrt(np.sum((weights * (gain - weights @ gain)) ** 2))
+    return float(weights @ gain / max(error, np.finfo(float).tiny))
+
+
+def _verdict(
+    accuracy: float,
+    left: float,
+    deviance: float,
+    left_out_deviance: float,
+    null: float,
+    predictable: float,
+    *,
+    sure: bool,
+) -> ClassVerdict:
+    if accuracy > 1.0 - _ROUNDING and left > 1.0 - _SEPARATED:
+        return ClassVerdict.SEPARATED
+    if left_out_deviance > max(_RISE * deviance, deviance + _BY * null):
+        return ClassVerdict.OVERFITTED
+    if left_out_deviance > _GUESSING * null:
+        return ClassVerdict.GUESSING
+    if predictable >= _MUCH:
+        return ClassVerdict.BETTER
+    if not sure:
+        return ClassVerdict.UNSURE
+    return ClassVerdict.UNKNOWN if np.isnan(predictable) else ClassVerdict.NOISE

@@ -1,0 +1,128 @@
+r"""Whether anything is left in residuals that inputs could predict: if nothing is, they are noise.
+
+Residuals are predicted from the inputs by smooth functions of any shape (kernel ridge regression), each from all others
+(leave one out), and the best of several widths and penalties counts. The same with residuals that are dealt out to the
+samples at random tells what chance achieves; so the answer needs no assumption about the kind of noise.
+
+Where inputs repeat, what differs between outputs at equal inputs is noise, and no kernel is needed. Where Jacobians are
+known, the residuals of neighbours must differ by what the residuals of the slopes say, unless they are noise.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from jaxtyping import Float, Int
+from numpy import ndarray
+
+from ...samples._duplicates import places
+
+_MOST_SAMPLES = 700  # more are not needed to see what matters, and take long
+_LEAST_SAMPLES = 24
+_DEALS = 99  # at random: chance does as well in one of a hundred cases
+_WIDTHS = (0.35, 1.0)  # of kernels, in spreads of the inputs
+_ADDITIVE_WIDTH = 0.5
+_ADDITIVE_INPUTS = 30
+_PENALTIES = (0.1, 1.0, 10.0, 100.0)
+_LEAST_REPEATED = 8  # degrees of freedom
+_CHANCE = 0.01
+_LESS, _WORSE = 0.5, 50.0  # what kernels must explain of what the model does, and how much more they may leave
+
+
+def predictable_shares(
+    X: Float[ndarray, "S m"], R: Float[ndarray, "S n k"], data: Float[ndarray, "S n k"]
+) -> Float[ndarray, " n"]:
+    """The share of the squares of residuals R[:, i] that inputs predict, 0 where chance does as well.
+
+    NaN where samples are too few to tell: where the data themselves, of which R is left, are predicted far worse than
+    by the model.
+    """
+    if len(X) < _LEAST_SAMPLES:
+        return np.full(R.shape[1], np.nan)
+    rng = np.random.default_rng(0)
+    if len(X) > _MOST_SAMPLES:
+        some = rng.choice(len(X), _MOST_SAMPLES, replace=False)
+        X, R, data = X[some], R[some], data[some]
+    R, data = (part - part.mean(axis=0) for part in (R, data))
+    S, n, k = R.shape
+    deals = [R, *(R[rng.permutation(S)] for _ in range(_DEALS)), data]
+    Y = np.stack(deals, axis=1).reshape(S, -1)
+    left = np.full((len(deals), n), np.inf)
+    for K in _kernels(X):
+        values, Q = np.linalg.eigh(K)
+        values = np.maximum(values, 0.0)
+        turned = Q.T @ Y
+        for penalty in _PENALTIES:
+            kept = values / (values + penalty)
+            own = (Q**2) @ kept  # the share of its own number in what is predicted at a sample
+            error = (Y - Q @ (kept[:, None] * turned)) / (1.0 - own)[:, None]
+            left = np.minimum(left, np.sum(error.reshape(S, -1, n, k) ** 2, axis=(0, 3)))
+    size, total = (np.sum(part**2, axis=(0, 2)) for part in (R, data))
+    share = np.maximum(1.0 - np.divide(left[0], size, out=np.ones(n), where=size > 0.0), 0.0)
+    share = np.where(left[0] < left[1:-1].min(axis=0), share, 0.0)
+    blind = (total - left[-1] < _LESS * (total - size)) | (left[-1] > _WORSE * size)
+    return np.where((share == 0.0) & blind, np.nan, share)
+
+
+def agreeing_shares(
+    X: Float[ndarray, "S m"], R: Float[ndarray, "S n"], slopes: Float[ndarray, "S n m"]
+) -> Float[ndarray, " n"]:
+    """The share of the squares of residuals R that agrees with residuals of the slopes, 0 where chance may do as well.
+
+    From a sample to its nearest neighbour, R changes by the mean of both slopes times the way, up to third order. Noise
+    does not know of slopes: it changes by twice its variance.
+    """
+    Z = X / np.maximum(np.std(X, axis=0), np.finfo(float).tiny)
+    squares = np.sum(Z**2, axis=1)
+    some = np.arange(min(len(X), _MOST_SAMPLES))
+    D = squares + squares[some, None] - 2.0 * Z[some] @ Z.T
+    D[some, some] = np.inf
+    near = np.argmin(D, axis=1)
+    told = np.einsum("snm,sm->sn", slopes[some] + slopes[near], X[near] - X[some]) / 2.0
+    off = np.mean((R[near] - R[some] - told) ** 2, axis=0)
+    size = np.mean((R - R.mean(axis=0)) ** 2, axis=0)
+    share = 1.0 - np.divide(off, 2.0 * size, out=np.ones(R.shape[1]), where=size > 0.0)
+    return np.where(share > 4.0 / np.sqrt(len(some)), share, 0.0)
+
+
+def _kernels(X: Float[ndarray, "S m"]) -> list[Float[ndarray, "S S"]]:
+    """Functions of all inputs together, of two widths, and sums of functions of one input each."""
+    spread = np.std(X, axis=0)
+    moving = spread > 1e-12 * np.abs(X).max(axis=0, initial=0.0)
+    Z = (X[:, moving] - X[:, moving].mean(axis=0)) / spread[moving]
+    S, m = Z.shape
+    if m == 0:
+        return []
+    squares = np.sum(Z**2, axis=1)
+    D = np.maximum(squares[:, None] + squares - 2.0 * Z @ Z.T, 0.0) / m
+    found = [np.exp(-D / (2.0 * width**2)) for width in _WIDTHS]
+    single = Z[:, :_ADDITIVE_INPUTS].T
+    found.append(sum((np.exp(-((z[:, None] - z) ** 2) / (2.0 * _ADDITIVE_WIDTH**2)) for z in single), np.zeros((S, S))))
+    found[-1] /= len(single)
+    return found
+
+
+def repeated(X: Float[ndarray, "S m"]) -> Int[ndarray, " S"] | None:
+    """The places of samples, where enough of them share one to tell noise by; None where too few do."""
+    place = places(X)
+    return place if len(X) - (place.max() + 1) >= _LEAST_REPEATED else None
+
+
+def noise_of_repeated(F: Float[ndarray, "S n"], place: Int[ndarray, " S"]) -> tuple[Float[ndarray, " n"], int]:
+    """Sums of squares around the means at places, and their degrees of freedom."""
+    count = np.bincount(place)
+    means = np.stack([np.bincount(place, column) for column in F.T], axis=1) / count[:, None]
+    return np.sum((F - means[place]) ** 2, axis=0), len(F) - len(count)
+
+
+def share_beyond_noise(
+    residual: Float[ndarray, " n"], freedom: Float[ndarray, " n"], noise: Float[ndarray, " n"], n_noise: int
+) -> Float[ndarray, " n"]:
+    """The share of sums of squares `residual` that repeated samples do not explain; 0 where chance does as well."""
+    from scipy.special import fdtrc
+
+    lack, rest = np.maximum(residual - noise, 0.0), np.maximum(freedom - n_noise, 1.0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        F = (lack / rest) / (noise / n_noise)
+        expected = np.where(noise > 0.0, rest / n_noise * noise, 0.0)
+        share = np.where(residual > 0.0, np.maximum(lack - expected, 0.0) / residual, 0.0)
+    return np.where(fdtrc(rest, n_noise, F) < _CHANCE, share, 0.0)

@@ -1,0 +1,1 @@
+"""The choice of ranks and degrees."""

@@ -1,0 +1,487 @@
+"""Choosing ranks and degrees: a scan with cross-validated errors, a table, a recommendation and its reason."""
+
+from __future__ import annotations
+
+import dataclasses
+import textwrap
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..._support._arguments import as_count, as_counts, as_generator, as_number
+from ..._support._blas_threads import one_thread
+from ..._support._errors import InputError, SolverError
+from ..._support._messages import short_repr
+from ..._support._progress import progress_callback
+from ...bases import AbstractBasis, Monomial
+from ...bases._abstract import MOST_FUNCTIONS
+from ...model._decoupling import Decoupling
+from ...samples._duplicates import n_originals
+from ...samples._samples import Samples
+from ...solvers import AbstractSolver, Problem, VarPro
+from ...solvers.problem._solution import Status, when_late
+from .._fit_one_shape import check_range, fit
+from .._result import Result
+from .._settings import layer_bases
+from ._candidates import Candidate, Limits, in_words, percent
+from ._multilinear_ranks import Hints
+from ._scan import OutOfTimeError, Scan
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+N_FOLDS = 5
+SECONDS = 120.0  # for a scan
+MAX_RANK, MAX_DEGREE = 4, 5  # unless the user says otherwise
+_LARGEST_RANK, _LARGEST_DEGREE = 50, 20
+_WIDTH = 100  # of the sentences under a table
+_PILOT = 2000  # samples of a store on which shapes are compared ...
+_AGAIN = 32  # ... and starts of the fit of the best one to all, of which the first is known
+
+
+@dataclass(frozen=True, eq=False)
+class SelectionRow:
+    """One shape that was tried. Errors are in percent.
+
+    Attributes
+    ----------
+    error, spread
+        Error on left-out samples, the root mean square over the folds, and the standard deviation between folds.
+    training_error
+        Error of the fit to all samples.
+    score
+        What the choice goes by, lower is better: training errors and number of parameters in one.
+    pareto
+        Whether no other shape has both fewer parameters and a smaller error on left-out samples.
+    decoupling
+        The fit to all samples.
+    """
+
+    ranks: tuple[int, ...]
+    degrees: tuple[int, ...]
+    n_parameters: int
+    error: float
+    spread: float
+    training_error: float
+    score: float
+    seconds: float
+    pareto: bool
+    chosen: bool
+    decoupling: Decoupling = field(repr=False)
+
+
+@dataclass(frozen=True, eq=False)
+class Selection:
+    """What `select` returns: print it, plot it, or go on with `result`.
+
+    Attributes
+    ----------
+    ranks, degrees
+        The recommended shape.
+    reason
+        Why, in words.
+    table
+        One row per shape that was tried, smallest first.
+    hints
+        Singular values of the unfoldings of the Jacobians, with the ranks they suggest.
+    result
+        The fit of the recommended shape to all samples, as `decouple` returns it. Its status is INTERRUPTED where the
+        scan was stopped by Ctrl-C.
+    notes
+        What the user should know about the scan, in sentences.
+    """
+
+    ranks: tuple[int, ...]
+    degrees: tuple[int, ...]
+    reason: str
+    table: tuple[SelectionRow, ...]
+    hints: Hints
+    result: Result
+    notes: tuple[str, ...]
+    n_folds: int
+    seconds: float
+
+    @property
+    def chosen(self) -> SelectionRow:
+        """The row of the recommended shape."""
+        return next(row for row in self.table if row.chosen)
+
+    def plot(self, *, dark: bool = False) -> Figure:
+        """Draw the error on left-out samples against the number of parameters, with the Pareto front and the choice."""
+        from ...report import plot_selection
+
+        return plot_selection(self, dark=dark)
+
+    def __repr__(self) -> str:
+        row = self.chosen
+        return (
+            f"Selection(ranks {self.ranks}, degrees {self.degrees}, {row.n_parameters} parameters, left-out error "
+            f"{percent(row.error / 100.0)}, {len(self.table)} shapes tried)"
+        )
+
+    def __str__(self) -> str:
+        cells = [COLUMNS, *(row_cells(row) for row in self.table)]
+        widths = [max(len(line[i]) for line in cells) for i in range(len(COLUMNS))]
+        lines = ["  ".join(cell.rjust(w) for cell, w in zip(line, widths, strict=True)).rstrip() for line in cells]
+        words = [textwrap.fill(text, _WIDTH) for text in (self.reason, *self.notes)]
+        return "\n".join([*lines, "", *words, "", "Singular values:", str(self.hints)])
+
+    def _repr_html_(self) -> str:
+        head = "".join(f"<th>{escape(name)}</th>" for name in COLUMNS)
+        body = ""
+        for row in self.table:
+            tag = "th" if row.chosen else "td"
+            body += "<tr>" + "".join(f"<{tag}>{escape(cell)}</{tag}>" for cell in row_cells(row)) + "</tr>"
+        words = "".join(f"<p>{escape(text)}</p>" for text in (self.reason, *self.notes))
+        return f"<table><tr>{head}</tr>{body}</table>{words}<pre>{escape(str(self.hints))}</pre>"
+
+
+COLUMNS = ("ranks", "degrees", "parameters", "left-out error", "spread", "fitted error", "score", "seconds", "")
+
+
+def row_cells(row: SelectionRow) -> tuple[str, ...]:
+    """A row as texts, one per column."""
+    return (
+        in_words(row.ranks),
+        in_words(row.degrees),
+        str(row.n_parameters),
+        percent(row.error / 100.0),
+        f"{row.spread:.0f}" if row.spread >= 10.0 else f"{row.spread:.1g}",
+        percent(row.training_error / 100.0),
+        f"{row.score:.0f}",
+        f"{row.seconds:.1f}",
+        "chosen" if row.chosen else "front" if row.pareto else "",
+    )
+
+
+def select(
+    samples: Samples,
+    max_ranks: int | Sequence[int] = (MAX_RANK, MAX_RANK),
+    max_degrees: int | Sequence[int] = MAX_DEGREE,
+    *,
+    degrees: int | Sequence[int] | None = None,
+    n_folds: int = N_FOLDS,
+    basis: Any = Monomial,
+    linear: bool = False,
+    solver: AbstractSolver | None = None,
+    rng: int | np.random.Generator = 0,
+    progress: bool | Callable[..., None] = True,
+    max_seconds: float = SECONDS,
+) -> Selection:
+    """Find ranks and degrees for `decouple` by trying shapes, from the ranks that singular values suggest.
+
+    Parameters
+    ----------
+    samples
+        Points with values, Jacobians or both.
+    max_ranks
+        The largest ranks (r_1, ..., r_L), from input to output. Models with fewer layers are tried as well, with up to
+        the largest of these numbers per layer.
+    max_degrees
+        The largest degree, or one per layer.
+    degrees
+        Degrees (d_1, ..., d_L) that are known: only ranks of models with these L layers are tried.
+    n_folds
+        Into how many parts the samples are cut for cross-validation.
+    basis
+        A basis class that is given the degrees, or one basis for all layers, whose size is the degree.
+    linear
+        Whether the models have a linear part besides.
+    solver
+        The method; by default `VarPro()`, which starts every fit at the one before. Others start anew each time.
+    rng
+        Seed or generator: the same seed gives the same choice, unless `max_seconds` cuts the scan short.
+    progress
+        True shows a bar on a terminal once two seconds have passed; or give a callable that takes named values.
+    max_seconds
+        The scan ends after about so long with what it has found. So it does when it is interrupted (Ctrl-C).
+
+    Notes
+    -----
+    Errors are relative: the root of the mean of ||J - J_hat||^2 / ||J||^2 and ||F - F_hat||^2 / ||F - mean F||^2, as
+    far as these are known, in percent and weighted like the samples.
+
+    Examples
+    --------
+    >>> import decouply as dc, numpy as np
+    >>> f = dc.systems.random_system((3, 2, 3), (3,), rng=3)
+    >>> X = np.random.default_rng(0).uniform(-1, 1, (50, 3))
+    >>> choice = dc.select(dc.Samples(X, F=f(X), J=f.jacobian(X)), max_ranks=4, max_degrees=4)
+    >>> choice.ranks, choice.degrees
+    ((2,), (3,))
+    """
+    began = time.perf_counter()
+    limits = _limits(max_ranks, max_degrees, degrees, basis)
+    method = VarPro() if solver is None else solver
+    _check(samples, method, n_folds)
+    if samples.in_memory:
+        check_range(samples, None)
+    as_number("max_seconds", max_seconds, above=True)
+    generator = as_generator(rng)
+    if not samples.in_memory:
+        chosen_on_few = partial(
+            select,
+            max_ranks=max_ranks,
+            max_degrees=max_degrees,
+            degrees=degrees,
+            n_folds=n_folds,
+            basis=basis,
+            linear=linear,
+            solver=solver,
+            rng=generator,
+            progress=progress,
+            max_seconds=max_seconds,
+        )
+        return _select_stored(samples, chosen_on_few, method, basis, generator, progress, linear=linear)
+    notes: list[str] = []
+    ended: Status | None = None
+    with progress_callback(progress, "Selecting") as report, one_thread():
+        scan = Scan(
+            samples,
+            limits,
+            basis=basis,
+            linear=linear,
+            solver=method,
+            n_folds=n_folds,
+            rng=generator,
+            began=began,
+            max_seconds=max_seconds,
+            report=report,
+        )
+        _check_scan(scan)
+        try:
+            scan.run()
+        except OutOfTimeError:
+            ended = Status.OUT_OF_TIME
+            notes.append(
+                f"`max_seconds` = {max_seconds:g} was reached: this is the best of the shapes tried so far "
+                f"({len(scan.found)}). Raise it to look further."
+            )
+        except KeyboardInterrupt:
+            if not scan.found:
+                raise
+            ended = Status.INTERRUPTED
+            notes.append(f"The scan was interrupted: this is the best of the shapes tried so far ({len(scan.found)}).")
+    if not scan.found:
+        raise SolverError(
+            "No shape could be fitted: all starts became NaN or infinite. Scale the inputs to about [-1, 1], or lower "
+            "`max_degrees`."
+        )
+    return _selection(scan, notes, time.perf_counter() - began, ended)
+
+
+def _select_stored(
+    samples: Samples,
+    choose: Callable[[Samples], Selection],
+    method: AbstractSolver,
+    basis: Any,
+    rng: np.random.Generator,
+    progress: bool | Callable[..., None],
+    *,
+    linear: bool,
+) -> Selection:
+    """The shape that some of the samples recommend, fitted to all of them."""
+    few = samples.pilot(_PILOT, rng=rng)
+    selection = choose(few)
+    note = f"Shapes were compared on {len(few)} of {len(samples)} samples; the recommended one was fitted to all."
+    result = fit(
+        samples,
+        selection.ranks,
+        selection.degrees,
+        basis=basis,
+        linear=linear,
+        solver=method.started_at(selection.result.decoupling) or method,
+        as_given=False,
+        n_starts=_AGAIN if method.stops_by_itself else None,
+        validation=None,
+        rng=rng,
+        progress=progress,
+    )
+    result = dataclasses.replace(
+        result,
+        status=_status(result.status, selection.result.status),
+        notes=(selection.reason, note, *selection.notes, *result.notes),
+    )
+    return dataclasses.replace(selection, result=result, notes=(note, *selection.notes))
+
+
+def _limits(max_ranks: Any, max_degrees: Any, degrees: Any, basis: Any) -> Limits:
+    ranks = as_counts("max_ranks", max_ranks, most=MOST_FUNCTIONS)
+    if max(ranks) > _LARGEST_RANK:
+        raise InputError(
+            f"`max_ranks` must not be above {_LARGEST_RANK}: every smaller rank may be tried. Got {max(ranks)}: begin "
+            "with small ones, such as (4, 4)."
+        )
+    if isinstance(basis, AbstractBasis):
+        if degrees is None:
+            return Limits(ranks, (basis.size,) * len(ranks), fixed_degrees=True)
+    elif not (isinstance(basis, type) and issubclass(basis, AbstractBasis)):
+        raise InputError(f"`basis` must be a basis class such as dc.Monomial, or one basis. Got {short_repr(basis)}.")
+    if degrees is not None:
+        known = as_counts("degrees", degrees)
+        if len(known) != len(ranks):
+            raise InputError(
+                f"`degrees` must have one number per layer, like `max_ranks`: {len(ranks)}. Got {len(known)}."
+            )
+        return Limits(ranks, known, fixed_degrees=True, fewest_layers=len(ranks))
+    top = as_counts("max_degrees", max_degrees, most=MOST_FUNCTIONS)
+    top = top * len(ranks) if len(top) == 1 else top
+    if len(top) != len(ranks):
+        raise InputError(
+            f"`max_degrees` must be one number, or one per layer, like `max_ranks`: {len(ranks)}. Got {len(top)}."
+        )
+    if max(top) > _LARGEST_DEGREE:
+        raise InputError(f"`max_degrees` must not be above {_LARGEST_DEGREE}. Got {max(top)}: begin with 5.")
+    return Limits(ranks, top, fixed_degrees=False)
+
+
+def _check(samples: Any, solver: Any, n_folds: Any) -> None:
+    if not isinstance(samples, Samples):
+        raise InputError(f"`samples` must be dc.Samples(X, F=F, J=J). Got {type(samples).__name__}.")
+    different = n_originals(samples)
+    if different < 2:
+        raise InputError("`samples` must have at least 2 different samples, to leave some out. Got copies of one.")
+    if as_count("n_folds", n_folds, least=2) > different:
+        things = "samples" if different == samples.n_samples else "different samples"
+        raise InputError(
+            f"`n_folds` must not be above the number of {things}: {different}. Got {short_repr(n_folds)}: lower it, "
+            "or give "
+            "more samples."
+        )
+    if not isinstance(solver, AbstractSolver):
+        raise InputError(f"`solver` must be a solver such as dc.VarPro() or dc.Constr(). Got {short_repr(solver)}.")
+    if solver.fixed or solver.given_start is not None:
+        raise InputError(
+            "`solver` must leave all parts of the model free, since their shapes change. Got `fixed` or a Decoupling "
+            "as `start`: leave these out."
+        )
+
+
+def _check_scan(scan: Scan) -> None:
+    """The solver must take every number of layers, and at least one shape must be smaller than the data."""
+    for L in scan.limits.n_layers():
+        layers = layer_bases((1,) * L, scan.limits.least_degrees(L), scan.basis)
+        scan.solver.check(Problem.build(scan.samples, layers, linear=scan.linear))
+    L = scan.limits.n_layers()[0]
+    ranks, degrees = (1,) * L, scan.limits.least_degrees(L)
+    if not scan.determined(ranks, degrees):
+        raise InputError(
+            f"`samples` must hold more numbers than the smallest model has free parameters, "
+            f"{scan.n_free(ranks, degrees)}, with one of the {len(scan.folds)} folds left out. Got "
+            f"{sum(scan.measure.counts):.0f} in all: give more samples, or leave inputs out."
+        )
+
+
+def _status(status: Status, ended: Status | None) -> Status:
+    """That of a model whose scan may have been ended."""
+    if ended is Status.OUT_OF_TIME:
+        return when_late(status)
+    return Status.INTERRUPTED if ended is Status.INTERRUPTED else status
+
+
+def _selection(scan: Scan, notes: list[str], seconds: float, ended: Status | None) -> Selection:
+    """What a scan has found; `ended` is what ended it before its time."""
+    candidates = sorted(scan.found.values(), key=lambda c: (c.n_parameters, c.score))
+    chosen = scan.choice()
+    front = _pareto(candidates)
+    rows = tuple(
+        SelectionRow(
+            c.ranks,
+            c.degrees,
+            c.n_parameters,
+            100.0 * c.error,
+            100.0 * c.spread,
+            100.0 * c.training_error,
+            c.score,
+            c.seconds,
+            pareto=c in front,
+            chosen=c is chosen,
+            decoupling=c.result.decoupling,
+        )
+        for c in candidates
+    )
+    reason = _reason(chosen, candidates, scan.allowed_error())
+    notes = [*notes, *_limits_met(scan, chosen)]
+    result = dataclasses.replace(
+        chosen.result,
+        status=_status(chosen.result.status, ended),
+        notes=(reason, *notes, *chosen.result.notes),
+        seconds=seconds,
+    )
+    return Selection(
+        chosen.ranks, chosen.degrees, reason, rows, scan.hints, result, tuple(notes), len(scan.folds), seconds
+    )
+
+
+def _pareto(candidates: list[Candidate]) -> list[Candidate]:
+    """Candidates, which come smallest first, with a smaller left-out error than all smaller ones; rounding is equal."""
+    front: list[Candidate] = []
+    for c in sorted(candidates, key=lambda c: (c.n_parameters, c.error)):
+        least = np.sqrt(c.rounding)
+        if not front or max(c.error, least) < max(front[-1].error, least):
+            front.append(c)
+    return front
+
+
+def _reason(chosen: Candidate, candidates: list[Candidate], allowed: float) -> str:
+    """Why this one: what it does, and what smaller and larger ones do."""
+    smaller = [c for c in candidates if c.n_parameters < chosen.n_parameters]
+    larger = [c for c in candidates if c.n_parameters > chosen.n_parameters]
+    name = _shape(chosen).capitalize()
+    if chosen.exact:
+        text = f"{name} meet the samples to rounding with {chosen.n_parameters} parameters"
+        if not smaller:
+            return f"{text}, and nothing smaller was left to try."
+        best = min(smaller, key=lambda c: c.training_error)
+        return f"{text}; of the smaller shapes, the best ({_shape(best)}) is off by {percent(best.training_error)}."
+    sentences = [
+        f"{name}: {chosen.n_parameters} parameters fit the samples to {percent(chosen.training_error)} and predict "
+        f"left-out ones to {percent(chosen.error)}."
+    ]
+    if smaller:
+        best = min(smaller, key=lambda c: c.score)
+        errors = f"{percent(best.training_error)} and {percent(best.error)}"
+        sentences.append(f"Of the smaller shapes the best is {_shape(best)}: {errors}.")
+    if larger:
+        best = min(larger, key=lambda c: c.score)
+        if best.error > allowed and best.score < chosen.score:
+            sentences.append(
+                f"{_shape(best).capitalize()} fit better ({percent(best.training_error)}), but predict left-out "
+                f"samples to {percent(best.error)} only: too many parameters for these samples."
+            )
+        else:
+            sentences.append(
+                f"Larger ones gain no more than chance would ({_shape(best)}: {percent(best.training_error)} and "
+                f"{percent(best.error)})."
+            )
+    return " ".join(sentences)
+
+
+def _shape(c: Candidate) -> str:
+    return f"ranks {in_words(c.ranks)} with degrees {in_words(c.degrees)}"
+
+
+def _limits_met(scan: Scan, chosen: Candidate) -> list[str]:
+    """What to know about the limits that the user set."""
+    L = len(chosen.ranks)
+    top, least, notes = scan.limits.ranks(L), scan.hints.least_ranks(L), []
+    if least is not None and any(r > t for r, t in zip(least, top, strict=True)):
+        notes.append(
+            f"The singular values ask for ranks of at least {in_words(least)}: raise `max_ranks`, {in_words(top)} here."
+        )
+    elif not chosen.exact and any(r == t for r, t in zip(chosen.ranks, top, strict=True)):
+        notes.append(
+            f"The ranks are at the limit {in_words(top)}: raise `max_ranks` to see whether larger ones are better."
+        )
+    if not chosen.exact and not scan.limits.fixed_degrees:
+        degrees = scan.limits.degrees(L)
+        if any(d == t for d, t in zip(chosen.degrees, degrees, strict=True)):
+            notes.append(
+                f"The degrees are at the limit {in_words(degrees)}: raise `max_degrees` to see whether more are better."
+            )
+    return notes

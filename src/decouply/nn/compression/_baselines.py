@@ -1,0 +1,228 @@
+"""What else could stand in the place of a part: others of the same size, trained on the same inputs.
+
+"narrow" is a network with one hidden layer of GELU units; "pruned" the part itself with its least important hidden
+units taken out; "svd" the part with its matrices cut to lower rank; all three are then trained like ours, on the same
+inputs and as many made from them, with the better of two rates. "int8" and "int4" are the part with its weights
+rounded, and nothing else changed.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Sequence
+from functools import partial
+from itertools import pairwise
+from typing import Any
+
+import torch
+from torch import Tensor, fx, nn
+from torch.nn.functional import gelu, mse_loss, relu
+
+from ..._support._errors import InputError
+from ..carving._jacobian_sampling import values_of
+from ..layer._quantisation import rounded
+from ..training._distillation import Clock, Distil, divergence, match
+from ..training._training_inputs import Lessons
+from ._report import count_parameters
+
+BASELINES = ("narrow", "pruned", "svd", "int8", "int4")
+RATES = (5e-3, 2e-2)
+_KEPT = 0.1  # share of the inputs on which the rate is chosen
+_ACTIVATIONS = (nn.ReLU, nn.GELU, nn.SiLU, nn.Tanh, nn.ELU, nn.LeakyReLU, nn.Sigmoid, nn.Hardswish)
+_NOTHING = (nn.Dropout, nn.Identity, nn.Flatten, nn.Unflatten)
+_FUNCTIONS: dict[Any, Callable[[], nn.Module]] = {
+    relu: nn.ReLU,
+    torch.relu: nn.ReLU,
+    gelu: nn.GELU,
+    torch.tanh: nn.Tanh,
+}
+
+
+def check_baselines(baselines: Any) -> None:
+    unknown = [b for b in baselines if b not in BASELINES] if isinstance(baselines, tuple | list) else [baselines]
+    if unknown:
+        raise InputError(f"`baselines` must be some of {', '.join(BASELINES)}. Got {unknown[0]!r}.")
+
+
+def baseline(name: str, function: nn.Module, points: Tensor, size: int, n_outputs: int) -> nn.Module | None:
+    """A function of vectors of this many parameters to begin with; None where a part has no such thing."""
+    if name == "narrow":
+        return narrow((points.shape[1], n_outputs), size, nn.GELU)
+    if name.startswith("int"):
+        return quantized(function, int(name.removeprefix("int")))
+    chain = chain_of(function)
+    if chain is None:
+        return None
+    return pruned(chain, points, size) if name == "pruned" else low_rank(chain, size)
+
+
+def narrow(ends: tuple[int, int], size: int, activation: Callable[[], nn.Module], n_hidden: int = 1) -> nn.Sequential:
+    """A network with hidden layers of one width, the widest that has at most `size` parameters."""
+    m, n = ends
+
+    def parameters(width: int) -> int:
+        return sum((a + 1) * b for a, b in pairwise((m, *[width] * n_hidden, n)))
+
+    width = 1
+    while parameters(width + 1) <= size:
+        width += 1
+    layers: list[nn.Module] = []
+    for a, b in pairwise((m, *[width] * n_hidden, n)):
+        layers += [nn.Linear(a, b), activation()]
+    return nn.Sequential(*layers[:-1])
+
+
+def best_trained(
+    begin: Callable[[], nn.Module | None],
+    part: nn.Module,
+    points: Tensor,
+    values: Tensor,
+    options: Distil,
+    seed: int,
+    *,
+    rates: Sequence[float] = RATES,
+    recombined: float | None = None,
+    progress: bool | Callable[..., None] = False,
+) -> nn.Module:
+    """A student after as many steps as ours takes, with the best of some rates on inputs that are kept aside.
+
+    `part` is a function of vectors with values at `points`; it is asked at recombined inputs too, as by `refine`.
+    """
+    p = next(part.parameters())
+    X, F = points.to(p), values.to(p)
+    order = torch.randperm(len(X), generator=torch.Generator().manual_seed(seed)).to(p.device)
+    aside, rest = order.tensor_split([max(1, round(_KEPT * len(X)))]) if len(X) > 1 else (order, order)
+    distance = divergence if options.loss == "kl" else mse_loss
+
+    def known(table: Tensor) -> Tensor:
+        return table.log_softmax(1) if options.loss == "kl" else table
+
+    best: tuple[float, nn.Module] | None = None
+    for rate in rates:
+        generator = torch.Generator().manual_seed(seed)
+        lessons = Lessons.of(X[rest], F[rest], lambda x: values_of(part, x), options.batch_size, recombined, generator)
+        student = begin()
+        assert student is not None
+        student = student.to(p)
+        optimiser = torch.optim.Adam(student.parameters(), lr=rate, fused=p.device.type in ("cpu", "cuda"))
+        draw = partial(lessons.draw, generator)
+        clock = Clock(options.max_steps, None)
+        match(student.train(), optimiser, lessons.inputs, known(lessons.values), distance, draw, clock, progress)
+        student.zero_grad()
+        student.eval()
+        with torch.no_grad():
+            left = float(distance(student(X[aside]), known(F[aside])))
+        if best is None or left < best[0]:
+            best = left, student
+    assert best is not None
+    return best[1]
+
+
+def chain_of(function: nn.Module) -> list[nn.Module] | None:
+    """The linear layers and activations that a module is, one after the other; None where it is something else."""
+    try:
+        traced = fx.symbolic_trace(function)
+    except Exception:  # whatever a user's forward method does when it is traced
+        return None
+    found: list[nn.Module] = []
+    for node in traced.graph.nodes:
+        if node.op == "call_module":
+            module = traced.get_submodule(str(node.target))
+            if isinstance(module, (nn.Linear, *_ACTIVATIONS)):
+                found.append(copy.deepcopy(module))
+            elif not isinstance(module, _NOTHING):
+                return None
+        elif node.op == "call_function" and node.target in _FUNCTIONS:
+            found.append(_FUNCTIONS[node.target]())
+        elif node.op not in ("placeholder", "output") and str(node.target) not in ("flatten", "unsqueeze"):
+            return None
+    linear = [isinstance(module, nn.Linear) for module in found]
+    return found if sum(linear) >= 2 and linear[0] and linear[-1] else None
+
+
+@torch.no_grad()
+def pruned(chain: Sequence[nn.Module], points: Tensor, size: int) -> nn.Sequential:
+    """Hidden units that matter most: by their spread over the inputs times the size of their outgoing weights."""
+    linear = [module for module in chain if isinstance(module, nn.Linear)]
+    p = linear[0].weight
+    scores, z = [], points[:8192].to(p)
+    for module in chain:
+        if isinstance(module, nn.Linear) and module is not linear[0]:
+            scores.append(z.std(dim=0) * module.weight.norm(dim=0))
+        z = module(z)
+    widths = [len(s) for s in scores]
+    ends = linear[0].in_features, linear[-1].out_features
+
+    def parameters(share: float) -> int:
+        inner = [max(1, round(share * w)) for w in widths]
+        return sum((a + 1) * b for a, b in pairwise((ends[0], *inner, ends[1])))
+
+    share = _largest(parameters, size)
+    kept = [torch.sort(s.topk(max(1, round(share * len(s)))).indices).values for s in scores]
+    rows = [*kept, torch.arange(ends[1], device=p.device)]
+    columns = [torch.arange(ends[0], device=p.device), *kept]
+    layers: list[nn.Module] = []
+    i = 0
+    for module in chain:
+        if not isinstance(module, nn.Linear):
+            layers.append(copy.deepcopy(module))
+            continue
+        fewer = nn.Linear(len(columns[i]), len(rows[i]), bias=module.bias is not None).to(p)
+        fewer.weight.copy_(module.weight[rows[i]][:, columns[i]])
+        if module.bias is not None:
+            fewer.bias.copy_(module.bias[rows[i]])
+        layers.append(fewer)
+        i += 1
+    return nn.Sequential(*layers).requires_grad_(True)
+
+
+@torch.no_grad()
+def low_rank(chain: Sequence[nn.Module], size: int) -> nn.Sequential:
+    """Every matrix as a product of two of lower rank, with the largest share of the ranks that the size allows."""
+
+    def cut(share: float) -> nn.Sequential:
+        layers: list[nn.Module] = []
+        for module in chain:
+            if not isinstance(module, nn.Linear):
+                layers.append(copy.deepcopy(module))
+                continue
+            rank = max(1, round(share * min(module.weight.shape)))
+            if rank * sum(module.weight.shape) >= module.weight.numel():
+                layers.append(copy.deepcopy(module))
+                continue
+            U, s, Vt = torch.linalg.svd(module.weight, full_matrices=False)
+            first = nn.Linear(module.in_features, rank, bias=False).to(module.weight)
+            second = nn.Linear(rank, module.out_features).to(module.weight)
+            first.weight.copy_(Vt[:rank])
+            second.weight.copy_(U[:, :rank] * s[:rank])
+            second.bias.copy_(torch.zeros_like(second.bias) if module.bias is None else module.bias)
+            layers += [first, second]
+        return nn.Sequential(*layers)
+
+    return cut(_largest(lambda share: count_parameters(cut(share)), size)).requires_grad_(True)
+
+
+@torch.no_grad()
+def quantized(function: nn.Module, n_bits: int) -> nn.Module:
+    """The same module with matrices and kernels rounded to so many bits, one scale per row."""
+    own = copy.deepcopy(function)
+    for p in own.parameters():
+        if p.ndim >= 2:
+            codes, scale = rounded(p, n_bits)
+            p.copy_(codes * scale.to(p).reshape(-1, *[1] * (p.ndim - 1)))
+    return own
+
+
+def quantized_bytes(function: nn.Module, n_bits: int) -> int:
+    """What `quantized` takes to store: whole numbers, scales and biases of 16 bits."""
+    return sum(
+        -(-p.numel() * n_bits // 8) + 2 * len(p) if p.ndim >= 2 else 2 * p.numel() for p in function.parameters()
+    )
+
+
+def _largest(parameters: Callable[[float], int], size: int) -> float:
+    low, high = 0.0, 1.0
+    for _ in range(30):
+        middle = (low + high) / 2.0
+        low, high = (middle, high) if parameters(middle) <= size else (low, middle)
+    return low

@@ -1,0 +1,1 @@
+"""Layers of univariate functions as PyTorch modules."""

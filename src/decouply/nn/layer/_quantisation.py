@@ -1,0 +1,150 @@
+"""Layers stored in few bits: weights and coefficients as whole numbers, one scale per row.
+
+Rows of the matrices and the coefficients of a function, but for its constant, are whole numbers times a scale; scales,
+constants and domains have 16 bits.
+
+A layer that is trained as it will be stored: its numbers are rounded in every pass, its gradients are not.
+
+The gradient of a rounded number is taken as that of the number itself (a "straight-through" estimate), so that numbers
+move between the steps of their scale until the rounded layer is good, not the one before rounding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call
+
+from ..._support._errors import InputError
+from ._decoupled_layer import DecoupledLayer
+
+_FLOAT = torch.float16
+
+
+def check_bits(n_bits: Any, name: str = "quantize") -> None:
+    if n_bits is not None and (not isinstance(n_bits, int | np.integer) or n_bits not in range(2, 9)):
+        raise InputError(f"`{name}` must be a number of bits from 2 to 8, or None. Got {n_bits!r}.")
+
+
+def pack(layer: DecoupledLayer, n_bits: int = 8) -> dict[str, Tensor]:
+    """The numbers of a layer in few bits, to be written by torch.save and read by `unpack`.
+
+    Examples
+    --------
+    >>> import decouply as dc, torch  # doctest: +SKIP
+    >>> torch.save(dc.nn.pack(out.layer), "part.pt")  # doctest: +SKIP
+    >>> layer = dc.nn.DecoupledLayer.of_sizes((80, 10, 10))  # doctest: +SKIP
+    >>> dc.nn.unpack(layer, torch.load("part.pt", weights_only=True))  # doctest: +SKIP
+    """
+    check_bits(n_bits, "n_bits")
+    packed = {"n_bits": torch.tensor(n_bits, dtype=torch.uint8)}
+    for name, tensor in _numbers(layer).items():
+        if tensor.ndim < 2:
+            packed[name] = tensor.to(_FLOAT)
+            continue
+        codes, scale = rounded(tensor, n_bits)
+        packed[f"{name}.codes"], packed[f"{name}.scale"] = _joined(codes, n_bits), scale
+    return packed
+
+
+def unpack(layer: DecoupledLayer, packed: Mapping[str, Tensor]) -> None:
+    """Put packed numbers into a layer of the same sizes."""
+    try:
+        n_bits = int(packed["n_bits"])
+        with torch.no_grad():
+            for name, tensor in _numbers(layer).items():
+                if tensor.ndim < 2:
+                    tensor.copy_(packed[name])
+                    continue
+                codes = _apart(packed[f"{name}.codes"], n_bits, tensor.numel()).reshape(tensor.shape)
+                tensor.copy_(codes.to(tensor) * packed[f"{name}.scale"].to(tensor)[:, None])
+    except (KeyError, RuntimeError, ValueError) as error:
+        raise InputError(f"`packed` must come from a layer of the same sizes. It does not fit: {error}") from error
+
+
+def n_bytes(packed: Mapping[str, Tensor]) -> int:
+    return sum(tensor.numel() * tensor.element_size() for name, tensor in packed.items() if name != "n_bits")
+
+
+def stored_bytes(module: nn.Module, short: Collection[torch.dtype] = ()) -> int:
+    """Bytes of all numbers that a module stores.
+
+    Where it is a copy in float32 of one with `short` floats, tensors that these hold exactly count as what they were.
+    """
+
+    def size(tensor: Tensor) -> int:
+        sizes = [
+            kind.itemsize for kind in short if tensor.dtype == torch.float32 and tensor.equal(tensor.to(kind).float())
+        ]
+        return min(sizes, default=tensor.element_size())
+
+    return sum(tensor.numel() * size(tensor) for tensor in module.state_dict().values())
+
+
+def rounded(tensor: Tensor, n_bits: int) -> tuple[Tensor, Tensor]:
+    """Whole numbers of so many bits, and one scale per row in 16 bits."""
+    most = 2 ** (n_bits - 1) - 1
+    rows = tensor.detach().flatten(1)
+    scale = (rows.abs().amax(dim=1) / most).clamp(torch.finfo(_FLOAT).smallest_normal, torch.finfo(_FLOAT).max)
+    scale = scale.to(_FLOAT)
+    return (rows / scale.to(rows)[:, None]).round().clamp(-most, most).reshape(tensor.shape), scale
+
+
+def _numbers(layer: DecoupledLayer) -> dict[str, Tensor]:
+    """All that is stored of a layer, with the constants of functions apart from their other coefficients."""
+    found: dict[str, Tensor] = {}
+    constants = layer.constants
+    for name, tensor in layer.state_dict(keep_vars=True).items():
+        own = tensor.detach()
+        if constants is not None and name == f"C.{layer.n_layers - 1}":
+            found[f"{name}.constants"], own = own[:, 0], own[:, 1:]
+        found[name] = own
+    return found
+
+
+def _joined(codes: Tensor, n_bits: int) -> Tensor:
+    flat = codes.flatten().cpu().numpy().astype(np.int64) + 2 ** (n_bits - 1)
+    bits = (flat[:, None] >> np.arange(n_bits)) & 1
+    return torch.from_numpy(np.packbits(bits.astype(np.uint8)))
+
+
+def _apart(joined: Tensor, n_bits: int, count: int) -> Tensor:
+    bits = np.unpackbits(joined.cpu().numpy())[: count * n_bits].reshape(count, n_bits).astype(np.int64)
+    return torch.from_numpy((bits << np.arange(n_bits)).sum(axis=1) - 2 ** (n_bits - 1))
+
+
+class Rounded:
+    """A layer that computes with its numbers in few bits, from `begin` on."""
+
+    def __init__(self, layer: DecoupledLayer, n_bits: int) -> None:
+        self.layer, self.n_bits, self.begun = layer, n_bits, False
+
+    def begin(self) -> None:
+        """Round from now on. Domains, which are not trained, are rounded here and stay so."""
+        kept = [p.detach().clone() for p in self.layer.parameters()]
+        unpack(self.layer, pack(self.layer, self.n_bits))
+        with torch.no_grad():
+            for p, value in zip(self.layer.parameters(), kept, strict=True):
+                p.copy_(value)
+        self.begun = True
+
+    def __call__(self, x: Tensor) -> Tensor:
+        if not self.begun:
+            return self.layer(x)
+        numbers = {name: self._through(name, p) for name, p in self.layer.named_parameters()}
+        return functional_call(self.layer, numbers, (x,))
+
+    def _through(self, name: str, p: Tensor) -> Tensor:
+        own = p.detach()
+        if own.ndim < 2:
+            return p + (own.half().to(own) - own)
+        apart = self.layer.constants is not None and name == f"C.{self.layer.n_layers - 1}"
+        codes, scale = rounded(own[:, 1:] if apart else own, self.n_bits)
+        near = codes * scale.to(own)[:, None]
+        if apart:
+            near = torch.cat([own[:, :1].half().to(own), near], dim=1)
+        return p + (near - own)

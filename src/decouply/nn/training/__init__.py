@@ -1,0 +1,1 @@
+"""Training of replaced parts: distillation, fine-tuning, several parts at once."""

@@ -1,0 +1,178 @@
+"""The page of a model of classes: log-odds, a verdict that suits them, mixed-up classes and calibration."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+from numpy import ndarray
+
+from .. import __version__
+from .._support._atomic_files import write_text
+from .._support._messages import short_repr
+from .._support._plain import plain
+from .._support._time_limit import now
+from ..fit._logistic import deviance_without
+from ..fit.quality._class_quality import ClassQuality, ClassVerdict
+from ..model._decoupling import Decoupling
+from ..samples._samples import Samples
+from ..solvers.least_squares._logistic_deviance import probabilities
+from ._layout import Layout, signal_names
+from ._page import SLIDERS, environment, formulas_of, function_cards, linear_table, rendered, verbatim
+from ._sentences import tails_in_words
+from ._signal_flow_json import signal_flow
+from ._svg_frame import Frame, written_number
+
+_PLACE = (52.0, 10.0, 258.0, 150.0)  # of a chart, within a drawing of 320 by 200
+_GROUPS = 10  # of probabilities
+_MOST_WEIGHED, _SECONDS = 12, 20.0  # functions whose loss is measured, and the time for it
+
+
+@dataclass(frozen=True, eq=False)
+class Classes:
+    """A model of log-odds with what is known about it; `left_out` are log-odds by fits without the sample."""
+
+    decoupling: Decoupling
+    samples: Samples
+    names: tuple[str, ...]
+    quality: ClassQuality
+    left_out: Float[ndarray, "S n"]
+    ridge: float
+    note: str
+    source: str
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """Shares seen against probabilities given, in groups of about `count` of similar probability."""
+
+    frame: Frame
+    dots: str
+    line: str
+    count: int
+
+
+def write_class_report(told: Classes, path: str | os.PathLike[str], *, title: str) -> None:
+    """Render the page and put it at `path`."""
+    write_text(path, class_page(told, title=title))
+
+
+def class_page(told: Classes, *, title: str) -> str:
+    """The text of the page."""
+    model, samples = told.decoupling, told.samples
+    outputs = odds_names(told.names)
+    x, y = ([name.text for name in side] for side in signal_names(model, None, outputs))
+    layout = Layout.of(model, samples.X, outputs=outputs)
+    cards = function_cards(model, samples.X, layout, {}, _losses(told))
+    frames = {(card.node.layer, card.node.index): (card.small, card.large) for card in cards}
+    flow = signal_flow(model, samples.X, layout, frames, (x, y))
+    pages = environment()
+    content: dict[str, Any] = {
+        "title": title if isinstance(title, str) else short_repr(title),
+        "version": __version__,
+        "model": model,
+        "samples": samples,
+        "n_samples": len(samples),
+        "inputs": x,
+        "outputs": y,
+        "classes": told.names,
+        "quality": told.quality,
+        "grade": told.quality.verdict.value,
+        "verdict": in_words(told.quality),
+        "calibration": _calibration(told),
+        "ridge": told.ridge,
+        "note": told.note,
+        "source": told.source,
+        "netted": False,
+        "doubles": [],
+        "tails": tails_in_words(model, marked=any(card.ends for card in cards)),
+        "linear": linear_table(model, samples.X),
+        "layout": layout,
+        "cards": cards,
+        "code": "model.decoupling_",
+        "measure": "deviance per sample",
+        "written": partial(written_number, digits=3),
+        "flow": None if flow is None else plain(flow | {"classes": list(told.names)}),
+        "n_sliders": SLIDERS,
+        "formulas": formulas_of(model, None, [f"log_odds_{name}" for name in told.names[-model.n_outputs :]]),
+        "style": verbatim(pages, "report.css"),
+        "script": verbatim(pages, "report.js"),
+    }
+    return rendered(pages.get_template("classes.html.j2"), content)
+
+
+def odds_names(names: Sequence[str]) -> tuple[str, ...]:
+    """What the outputs are called in drawings."""
+    return (f"log-odds of {names[1]}",) if len(names) == 2 else tuple(names)
+
+
+def in_words(quality: ClassQuality) -> str:
+    """The verdict, in a few sentences."""
+    right, guess = (f"{100.0 * share:.3g} %" for share in (quality.left_out_accuracy, quality.largest_share))
+    text = [
+        f"Of left-out samples {right} are given the right class; always answering with the most frequent one gives "
+        f"{guess}."
+    ]
+    verdict = quality.verdict
+    if verdict is ClassVerdict.GUESSING:
+        text.append("Probabilities of left-out samples are no better than the shares of the classes.")
+        if quality.predictable > 0.0:
+            text.append("But the inputs do tell classes apart: more functions or higher degrees may find out how.")
+    elif verdict is ClassVerdict.UNSURE:
+        text.append(
+            "Probabilities of left-out samples are better than the shares of the classes, but by less than two "
+            "standard errors: with so few samples that may be chance."
+        )
+    elif verdict is ClassVerdict.OVERFITTED:
+        text.append(
+            f"The deviance rises from {written_number(quality.deviance, 3)} to "
+            f"{written_number(quality.left_out_deviance, 3)} on samples that are left out: fewer functions, lower "
+            "degrees, a larger ridge or more samples would help."
+        )
+    elif verdict is ClassVerdict.BETTER:
+        share = written_number(100.0 * quality.predictable, 2)
+        text.append(
+            f"But the inputs predict a further {share} % of the variance of the classes. More functions, higher "
+            "degrees or another basis may help."
+        )
+    elif verdict is ClassVerdict.NOISE:
+        text.append("Nothing of what the probabilities miss can be predicted from the inputs: it looks like chance.")
+    elif verdict is ClassVerdict.SEPARATED:
+        text.append(
+            "The model tells all samples apart, so how near its probabilities are to 0 and 1 is decided by the ridge, "
+            "not by the data. Check it with samples that were held back."
+        )
+    else:
+        text.append("There are too few samples to tell whether another model would do better.")
+    return " ".join(text)
+
+
+def _losses(told: Classes) -> dict[tuple[int, int], tuple[float, float]]:
+    """The deviance with every function and without it, by layer and place from 1; none for many functions."""
+    model, until = told.decoupling, now() + _SECONDS
+    found: dict[tuple[int, int], tuple[float, float]] = {}
+    for l, rank in enumerate(model.ranks):
+        for j in range(rank):
+            if sum(model.ranks) > _MOST_WEIGHED or now() > until:
+                return found
+            lost = deviance_without(told.samples, model, told.ridge, l, j)
+            if np.isfinite(lost):
+                found[l + 1, j + 1] = (told.quality.deviance, lost)
+    return found
+
+
+def _calibration(told: Classes) -> Calibration:
+    assert told.samples.F is not None
+    given, seen = probabilities(told.left_out).ravel(), told.samples.F.ravel()
+    order = np.argsort(given, kind="stable")
+    groups = np.array_split(order, min(_GROUPS, max(1, len(order) // 10)))
+    frame = Frame(*_PLACE, -0.03, 1.03, -0.03, 1.03)
+    line = frame.lines([(np.array([0.0, 1.0]), np.array([0.0, 1.0]))])
+    places = [(frame.x(given[g].mean(keepdims=True))[0], frame.y(seen[g].mean(keepdims=True))[0]) for g in groups]
+    dots = "".join(f"M{x:.1f} {y:.1f}h0" for x, y in places)
+    return Calibration(frame, dots, line, round(len(order) / len(groups)))

@@ -1,0 +1,209 @@
+"""The page and the pictures of a dynamic model: response, functions, linear part, residuals, how it was found."""
+
+from __future__ import annotations
+
+import io
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Complex, Float
+from markupsafe import Markup
+from matplotlib.figure import Figure
+from numpy import ndarray
+
+from .. import __version__
+from .._support._atomic_files import write_text
+from ..model._decoupling import Decoupling
+from ..model._names import printable
+from ._figures import plot_functions
+from ._page import environment, verbatim
+from ._style import house_style, new_figure
+
+_ZOOM = 200  # samples around the largest output
+_MOST_SAMPLES = 4000  # of a line
+_AUTO = (("auto", 1, "with themselves"),)  # attribute, first lag, title
+_CROSS = (("cross", 0, "with the input before"),)
+
+
+@dataclass(frozen=True, eq=False)
+class Dynamics:
+    """What is shown of a dynamic model on one record.
+
+    Attributes
+    ----------
+    time
+        Sample numbers, or times.
+    y, y_hat, y_linear : (T, outputs)
+        Measured outputs, the free run of the model, and that of the linear model with as many states.
+    step, points
+        One step (x, u) -> (x+, y), and points (x, u) along the training records.
+    poles, moving
+        Poles of the linear part, and of the model linearised at many points of its run.
+    auto, cross, band
+        Correlations of the residuals, and half the width of the band around 0.
+    facts
+        (label, value) of the table of numbers.
+    starts
+        (name, training error in percent, validation error in percent, steps, whether it was chosen).
+    """
+
+    names: tuple[str, ...]
+    y: Float[ndarray, "T outputs"]
+    y_hat: Float[ndarray, "T outputs"]
+    y_linear: Float[ndarray, "T outputs"]
+    step: Decoupling
+    points: Float[ndarray, "k m"]
+    poles: Complex[ndarray, " n"]
+    moving: Complex[ndarray, "places n"]
+    auto: Float[ndarray, "lags outputs"]
+    cross: Float[ndarray, "more outputs inputs"]
+    band: float
+    facts: Sequence[tuple[str, str]]
+    starts: Sequence[tuple[str, float, float, int, bool]]
+    verdict: str
+    sentences: Sequence[str]
+    how: str
+
+
+def plot_response(shown: Dynamics, *, dark: bool = False) -> Figure:
+    """Measured and simulated outputs, whole and around the largest output, with the error below."""
+    return _response(shown, (slice(None), _zoom(shown)), dark=dark)
+
+
+def _zoom(shown: Dynamics) -> slice:
+    peak = int(np.nanargmax(np.abs(shown.y[:, 0] - shown.y[:, 0].mean())))
+    begin = int(np.clip(peak - _ZOOM // 2, 0, max(0, len(shown.y) - _ZOOM)))
+    return slice(begin, begin + _ZOOM)
+
+
+def _response(shown: Dynamics, parts: Sequence[slice], *, dark: bool = False) -> Figure:
+    """Parts of the record, side by side."""
+    p = shown.y.shape[1]
+    with house_style(dark=dark) as look:
+        figure = new_figure(4.0 * len(parts), 2.6 * p + 0.4)
+        axes = figure.subplots(2 * p, len(parts), squeeze=False, height_ratios=[2, 1] * p, sharex="col")
+        for o in range(p):
+            for column, part in enumerate(parts):
+                t = np.arange(len(shown.y))[part]
+                thin = slice(None, None, max(1, len(t) // _MOST_SAMPLES))
+                y, y_hat, y_linear = (a[part, o] for a in (shown.y, shown.y_hat, shown.y_linear))
+                above, below = axes[2 * o, column], axes[2 * o + 1, column]
+                above.plot(t[thin], y[thin], color=look.ink, linewidth=1.2, label="measured")
+                above.plot(t[thin], y_hat[thin], "--", color=look.colours[1], linewidth=1.0, label="model, free run")
+                below.plot(t[thin], (y - y_linear)[thin], color=look.faint, linewidth=0.7, label="linear model")
+                below.plot(t[thin], (y - y_hat)[thin], color=look.colours[1], linewidth=0.8, label="model")
+                if column == 0:
+                    above.set_ylabel(shown.names[o])
+                    below.set_ylabel("error")
+                if o == 0 and part != slice(None):
+                    above.legend(frameon=False, fontsize=7)
+                    below.legend(frameon=False, fontsize=7)
+        for ax in axes[-1]:
+            ax.set_xlabel("sample")
+    return figure
+
+
+def plot_spectra(shown: Dynamics, *, dark: bool = False) -> Figure:
+    """Spectra of the output and of the errors of the model and of the linear model."""
+    p = shown.y.shape[1]
+    with house_style(dark=dark) as look:
+        figure = new_figure(6.0, 2.4 * p)
+        axes = figure.subplots(p, 1, squeeze=False)[:, 0]
+        for o, ax in enumerate(axes):
+            for signal, colour, label in (
+                (shown.y, look.ink, "output"),
+                (shown.y - shown.y_linear, look.faint, "error of the linear model"),
+                (shown.y - shown.y_hat, look.colours[1], "error of the model"),
+            ):
+                frequency, size = _spectrum(signal[:, o])
+                ax.semilogy(frequency, size, color=colour, linewidth=0.9, label=label)
+            ax.set_ylabel(shown.names[o])
+        axes[0].legend(frameon=False, fontsize=7)
+        axes[-1].set_xlabel("cycles per sample")
+    return figure
+
+
+def _spectrum(signal: Float[ndarray, " T"]) -> tuple[ndarray, ndarray]:
+    """Root mean square per band of equal width, from the finite beginning of a signal."""
+    whole = signal[: len(signal) if np.isfinite(signal).all() else int(np.argmin(np.isfinite(signal)))]
+    window = np.hanning(len(whole))
+    size = np.abs(np.fft.rfft((whole - whole.mean()) * window)) ** 2 / max(np.sum(window**2), 1e-300)
+    bands = np.array_split(size, min(200, len(size)))
+    return np.linspace(0.0, 0.5, len(bands)), np.sqrt([max(float(b.mean()), 1e-300) for b in bands])
+
+
+def plot_poles(shown: Dynamics, *, dark: bool = False) -> Figure:
+    """Poles of the linear part, and of the model linearised along its run, inside the unit circle."""
+    with house_style(dark=dark) as look:
+        figure = new_figure(3.6, 3.4)
+        ax = figure.subplots()
+        angle = np.linspace(0.0, 2.0 * np.pi, 200)
+        ax.plot(np.cos(angle), np.sin(angle), color=look.faint, linewidth=0.8)
+        ax.plot(
+            shown.moving.real.ravel(), shown.moving.imag.ravel(), ".", color=look.colours[0], markersize=2, alpha=0.4
+        )
+        ax.plot(shown.poles.real, shown.poles.imag, "x", color=look.colours[1], markersize=8)
+        ax.set_aspect("equal")
+        ax.set_xlabel("real part")
+        ax.set_ylabel("imaginary part")
+    return figure
+
+
+def plot_residuals(shown: Dynamics, *, dark: bool = False) -> Figure:
+    """Correlations of the residuals with themselves and with the inputs; a perfect model stays within the band."""
+    return _correlations(shown, _AUTO + _CROSS, dark=dark)
+
+
+def _correlations(shown: Dynamics, which: Sequence[tuple[str, int, str]], *, dark: bool = False) -> Figure:
+    with house_style(dark=dark) as look:
+        figure = new_figure(3.5 * len(which), 2.2)
+        for ax, (name, first, title) in zip(
+            figure.subplots(1, len(which), sharey=True, squeeze=False)[0], which, strict=True
+        ):
+            values = getattr(shown, name).reshape(len(getattr(shown, name)), -1)
+            lags = np.arange(first, first + len(values))
+            ax.axhspan(-shown.band, shown.band, color=look.faint, alpha=0.3, linewidth=0)
+            for k, column in enumerate(values.T):
+                ax.plot(lags, column, "o-", color=look.colours[k % len(look.colours)], markersize=2.5, linewidth=0.8)
+            ax.set_title(f"residuals {title}", fontsize=8)
+            ax.set_xlabel("lag")
+    return figure
+
+
+def write_dynamic_report(
+    shown: Dynamics, path: str | os.PathLike[str], *, title: str, formula: str, command: str | None = None
+) -> None:
+    """Render the page and put it at `path`: one file, no scripts, no network."""
+    pages = environment()
+    functions = plot_functions(_net(shown), shown.points)
+    text = pages.get_template("dynamic.html.j2").render(
+        title=title,
+        version=__version__,
+        zoomed=min(_ZOOM, len(shown.y)),
+        shown=shown,
+        formula=formula,
+        command=command,
+        style=verbatim(pages, "report.css"),
+        response=_svg(_response(shown, [slice(None)])),
+        zoom=_svg(_response(shown, [_zoom(shown)])),
+        spectra=_svg(plot_spectra(shown)),
+        functions=_svg(functions),
+        poles=_svg(plot_poles(shown)),
+        residuals=[_svg(_correlations(shown, which)) for which in (_AUTO, _CROSS)],
+    )
+    write_text(path, printable(text))
+
+
+def _net(shown: Dynamics) -> Decoupling:
+    """Curves net of their linear trends, where the model has one layer: those belong to the linear part."""
+    return shown.step.net_of_linear(shown.points) if shown.step.n_layers == 1 else shown.step
+
+
+def _svg(figure: Figure) -> Markup:
+    stream = io.StringIO()
+    with house_style():
+        figure.savefig(stream, format="svg")
+    text = stream.getvalue()
+    return Markup(text[text.index("<svg") :])

@@ -1,0 +1,139 @@
+"""What a script needs to send a point through a model, as plain numbers for one block of JSON.
+
+Moving some inputs changes u_1 from its value at the base point by their columns of W_0, and the linear part by their
+columns of A. So the columns of inputs that cannot be moved are not needed, and the other weights and all functions give
+every signal on the way exactly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy import ndarray
+
+from ..model._decoupling import Decoupling
+from ..model._functions import Functions
+from ._js_steps import tabled_steps, written_steps
+from ._layout import Layout, Node
+from ._svg_frame import Frame
+
+_MOST_NUMBERS = 30_000
+_ALL_DIGITS = 5_000  # up to so many numbers; coefficients of badly scaled models can cancel, so digits are spared late
+_DIGITS = 9
+
+
+def signal_flow(
+    model: Decoupling,
+    X: ndarray,
+    layout: Layout,
+    frames: dict[tuple[int, int], tuple[Frame, Frame]],
+    names: tuple[Sequence[str], Sequence[str]],
+) -> dict[str, Any] | None:
+    """The content of the block; None for models that are too large for it.
+
+    `frames` are those of the functions shown, by layer and index: the small one of the diagram and the large one.
+    """
+    shown = [
+        [node for node in layout.nodes if node.layer == l and node.kind != "more"] for l in (0, model.n_layers + 1)
+    ]
+    beside = (0, 0) if model.linear is None else (model.n_outputs, 0)  # numbers of A that an input brings along
+    movable, seen = (
+        list(range(size)) if size * (rank + more) <= _MOST_NUMBERS // 3 else [node.index for node in nodes]
+        for size, rank, more, nodes in zip(
+            (model.n_inputs, model.n_outputs), (model.ranks[0], model.ranks[-1]), beside, shown, strict=True
+        )
+    )
+    inner = sum(W.size for W in model.W[1:-1])
+    weights = len(movable) * (model.ranks[0] + (beside[0] and len(seen))) + len(seen) * model.ranks[-1]
+    if inner + weights > _MOST_NUMBERS:
+        return None
+    functions = [_functions(g, u) for g, u in zip(model.g, model.inner_inputs(X), strict=True)]
+    n_numbers = inner + weights + sum(len(step) for layer in functions for f in layer for step in f["steps"])
+    if n_numbers > _MOST_NUMBERS:
+        return None
+    digits = 17 if n_numbers <= _ALL_DIGITS else _DIGITS
+    base = X.mean(axis=0)
+    return {
+        "inputs": [
+            {"name": names[0][i], "low": float(X[:, i].min()), "high": float(X[:, i].max()), "base": float(base[i])}
+            for i in movable
+        ],
+        "columns": [_rounded(model.W[0][:, i], digits) for i in movable],
+        "start": (model.W[0] @ base).tolist(),
+        "weights": [_rounded(W, digits) for W in (*model.W[1:-1], model.W[-1][seen])],
+        "functions": [[f | {"steps": _rounded_steps(f["steps"], digits)} for f in layer] for layer in functions],
+        "straight": _straight(model, base, movable, seen, digits)
+        | {"targets": [strand.node for strand in layout.bypass.targets] if layout.bypass else []},
+        "outputs": [names[1][i] for i in seen],
+        "nodes": [_node(node, movable, seen, frames) for node in layout.nodes],
+        "edges": [{"source": e.source, "target": e.target, "weight": e.weight} for e in layout.edges],
+    }
+
+
+def _straight(model: Decoupling, base: ndarray, movable: list[int], seen: list[int], digits: int) -> dict[str, Any]:
+    """What comes to the outputs past the functions, A x + b: at the base point, and the columns of A."""
+    A, b = model.linear, np.zeros(model.n_outputs) if model.offset is None else model.offset
+    if A is None:
+        return {"start": b[seen].tolist(), "columns": []}
+    return {"start": (A @ base + b)[seen].tolist(), "columns": [_rounded(A[seen, i], digits) for i in movable]}
+
+
+def _functions(g: Functions, u: ndarray) -> list[dict[str, Any]]:
+    """Each function: the range that the samples visit, its domain, steps from t to the value, and slopes of its tails.
+
+    `tails` are slopes in t at both ends of the domain, from where the function goes on in straight lines; None where
+    its formula goes on.
+    """
+    slopes = g.slopes(g.domain.T) * g.half_width if g.outside == "linear" else np.zeros((2, g.rank))
+    low, high = ((ends - g.middle) / g.half_width for ends in (u.min(axis=0), u.max(axis=0)))
+    found = []
+    for j, basis in enumerate(g.layer.bases):
+        c = g.C[j, : 1 + basis.size]
+        if basis.writable:
+            steps = written_steps(basis, c)
+        elif g.outside == "extend":  # wider than the samples, if it can be
+            steps = tabled_steps(basis, c, low[j], high[j], 0.5 * (high[j] - low[j]) or 1.0)
+        else:
+            steps = tabled_steps(basis, c, -1.0, 1.0, 0.0)
+        found.append(
+            {
+                "low": float(u[:, j].min()),
+                "high": float(u[:, j].max()),
+                "middle": float(g.middle[j]),
+                "half": float(g.half_width[j]),
+                "tails": None if g.outside == "extend" else slopes[:, j].tolist(),
+                "steps": steps,
+            }
+        )
+    return found
+
+
+def _node(
+    node: Node, movable: list[int], seen: list[int], frames: dict[tuple[int, int], tuple[Frame, Frame]]
+) -> dict[str, Any]:
+    """What a node shows: its place among the inputs, the functions of its layer, or the outputs."""
+    if node.kind == "function":
+        small, large = (frame.numbers() for frame in frames[node.layer, node.index])
+        band = None if node.curve is None or node.curve.band is None else _rounded(node.curve.band, 3)
+        place = {"kind": node.kind, "layer": node.layer, "index": node.index}
+        return place | {"small": small, "large": large, "band": band}
+    column = {"input": movable, "output": seen}.get(node.kind)
+    return {"kind": node.kind, "layer": node.layer, "index": 0 if column is None else column.index(node.index)}
+
+
+def _rounded(values: ndarray, digits: int) -> Any:
+    """Lists of numbers with so many significant digits."""
+    if values.ndim == 2:
+        return [_rounded(row, digits) for row in values]
+    return [float(f"{value:.{digits}g}") for value in values]
+
+
+def _rounded_steps(steps: list[list[Any]], digits: int) -> list[list[Any]]:
+    """The same for the numbers of steps; tables need few digits."""
+    few = [min(digits, _DIGITS) if step[0] == "table" else digits for step in steps]
+    return [
+        [float(f"{value:.{d}g}") if isinstance(value, float) else value for value in step]
+        for step, d in zip(steps, few, strict=True)
+    ]

@@ -1,0 +1,348 @@
+r"""Where samples are, and the one way to look at all of them: a reduction over portions.
+
+Every quantity that a solver needs from the data is a sum (or a maximum, or a triangle by QR) over samples of something
+small. A task is a pure function at module level, ``task(portion, *small)``, that returns a tuple of small arrays;
+nothing with a sample axis travels, and nothing is remembered between tasks. Portions are joined in their order, in the
+same groups wherever they were worked on, so that the result depends on the data only.
+"""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+from numpy import ndarray
+
+from .._support._arguments import ReadOnlyArrays
+from .._support._errors import DataError, InputError
+from ._jacobians import AbstractJacobians, Jacobians, held
+
+PORTION_ENTRIES = 500_000  # numbers in a portion: 4 MB, which fits into a processor's cache with what is made of it
+_GROUPS = 256  # messages of a pass at most, however many portions there are
+_SHOWN = 5  # rows named in a message
+
+Join = str  # "sum", "max", "min", "qr" or "rows"
+Task = Callable[..., tuple[ndarray, ...]]
+
+
+@dataclass(frozen=True)
+class Portion:
+    """Samples `first`, `first` + 1, ... with all that is known of them, in memory."""
+
+    first: int
+    X: Float[ndarray, "S m"]
+    F: Float[ndarray, "S n"] | None
+    J: Float[ndarray, "S n m"] | None
+    weights: Float[ndarray, "S *outputs"] | None
+
+    def __len__(self) -> int:
+        return len(self.X)
+
+    def blocks(self, size: int) -> Iterator[Portion]:
+        """The same samples, so many at a time: work whose tables stay near the processor is faster."""
+        for first in range(0, len(self), size):
+            rows = slice(first, first + size)
+            F, J, weights = (None if a is None else a[rows] for a in (self.F, self.J, self.weights))
+            yield Portion(self.first + first, self.X[rows], F, J, weights)
+
+
+class AbstractData(abc.ABC):
+    """Samples, wherever they are kept: in memory, in a store, or in the collections of a cluster."""
+
+    points: Any
+    given_values: Any  # None where they are not known, and so with what follows
+    jacobians: Any
+    factors: Any
+
+    @property
+    @abc.abstractmethod
+    def shape(self) -> tuple[int, int, int]:
+        """(S, n, m): samples, outputs, inputs."""
+
+    @property
+    def has_values(self) -> bool:
+        return self.given_values is not None
+
+    @property
+    def has_jacobians(self) -> bool:
+        return self.jacobians is not None
+
+    @property
+    def weights_shape(self) -> tuple[int, ...] | None:
+        """That of the weights of one sample: (), (n,) or (n, n); None without weights."""
+        return None if self.factors is None else tuple(self.factors.shape[1:])
+
+    @property
+    @abc.abstractmethod
+    def dtype(self) -> np.dtype[Any]:
+        """The type of the Jacobians where they are kept, or of the values where there are none."""
+
+    @property
+    def at_hand(self) -> bool:
+        """Whether X, F and weights are arrays in memory."""
+        return False
+
+    # The arrays, which only data at hand have
+
+    @property
+    def X(self) -> Float[ndarray, "S m"]:
+        raise self._not_at_hand("X")
+
+    @property
+    def F(self) -> Float[ndarray, "S n"] | None:
+        if self.has_values:
+            raise self._not_at_hand("F")
+        return None
+
+    @property
+    def J(self) -> Jacobians | None:
+        if self.has_jacobians:
+            raise self._not_at_hand("J")
+        return None
+
+    @property
+    def weights(self) -> Float[ndarray, "S *outputs"] | None:
+        if self.weights_shape is not None:
+            raise self._not_at_hand("weights")
+        return None
+
+    def _not_at_hand(self, name: str) -> InputError:
+        return InputError(
+            f"`samples.{name}` must be in memory for this. Got {self.shape[0]} samples in {self.place}: take some of "
+            "them, `samples.pilot(10_000)`."
+        )
+
+    @property
+    @abc.abstractmethod
+    def place(self) -> str:
+        """Where the samples are, in a word or two."""
+
+    @abc.abstractmethod
+    def spans(self) -> Sequence[tuple[int, int]]:
+        """First and last (exclusive) sample of every portion."""
+
+    @abc.abstractmethod
+    def portion(self, span: tuple[int, int]) -> Portion:
+        """The samples of one span, checked."""
+
+    def reduce(
+        self,
+        task: Task,
+        *small: Any,
+        join: Join | tuple[Join, ...] = "sum",
+        progress: Callable[[], None] | None = None,
+    ) -> tuple[ndarray, ...]:
+        """Join what `task` returns for every portion.
+
+        Parameters
+        ----------
+        task
+            A function at module level: ``task(portion, *small)`` gives a tuple of arrays.
+        small
+            What it needs besides; it is sent along with every task.
+        join
+            How the arrays are joined: "sum", "max" or "min"; "qr", triangles of tall tables; "rows", one after the
+            other. One word for all arrays, or one for each.
+        progress
+            Called between portions; Ctrl-C is raised there.
+        """
+        parts = self._results(groups(self.spans()), task, small, join)
+        return fold(_told(parts, progress), join)
+
+    def _results(
+        self, spans: list[Sequence[tuple[int, int]]], task: Task, small: tuple[Any, ...], join: Join | tuple[Join, ...]
+    ) -> Iterable[tuple[ndarray, ...]]:
+        """What the groups of portions give, in their order."""
+        return (work_on(self, group, task, small, join) for group in spans)
+
+    def take(self, rows: ndarray) -> Portion:
+        """The samples with these indices, in the order asked for."""
+        order = np.argsort(rows, kind="stable")
+        found = self.reduce(pick, rows[order], join="rows")
+        back = np.empty(len(rows), dtype=int)
+        back[order] = np.arange(len(rows))
+        X, F, J, weights = (part[back] for part in found)
+        return Portion(
+            0,
+            X,
+            F if self.has_values else None,
+            J if self.has_jacobians else None,
+            None if self.weights_shape is None else weights,
+        )
+
+
+def work_on(
+    data: AbstractData, group: Sequence[tuple[int, int]], task: Task, small: tuple[Any, ...], join: Any
+) -> tuple[ndarray, ...]:
+    """What a group of portions gives; this is what a worker of a cluster runs."""
+    return fold((task(data.portion(span), *small) for span in group), join)
+
+
+def groups(spans: Sequence[tuple[int, int]]) -> list[Sequence[tuple[int, int]]]:
+    """Neighbouring portions together, by their number alone."""
+    size = -(-len(spans) // _GROUPS)
+    return [spans[i : i + size] for i in range(0, len(spans), size)]
+
+
+def fold(results: Iterable[tuple[ndarray, ...]], join: Join | tuple[Join, ...]) -> tuple[ndarray, ...]:
+    """Join tuples of arrays in their order."""
+    total: tuple[ndarray, ...] | None = None
+    rows: list[tuple[ndarray, ...]] = []
+    for result in results:
+        if join == "rows":
+            rows.append(result)
+            continue
+        ways = (join,) * len(result) if isinstance(join, str) else join
+        result = tuple(_triangle(a) if way == "qr" else a for a, way in zip(result, ways, strict=True))
+        if total is None:
+            total = result
+        else:
+            total = tuple(_JOINS[way](a, b) for a, b, way in zip(total, result, ways, strict=True))
+    if rows:
+        return tuple(np.concatenate(parts) for parts in zip(*rows, strict=True))
+    assert total is not None
+    return total
+
+
+def _triangle(tall: Float[ndarray, "*batch R k"]) -> Float[ndarray, "*batch q k"]:
+    if tall.shape[-2] <= tall.shape[-1]:
+        return tall
+    return np.asarray(np.linalg.qr(tall, mode="r"))
+
+
+_JOINS: dict[str, Callable[[ndarray, ndarray], ndarray]] = {
+    "sum": np.add,
+    "max": np.maximum,
+    "min": np.minimum,
+    "qr": lambda a, b: _triangle(np.concatenate([a, b], axis=-2)),
+}
+
+
+def _told(parts: Iterable[Any], progress: Callable[[], None] | None) -> Iterator[Any]:
+    for part in parts:
+        yield part
+        if progress is not None:
+            progress()
+
+
+def pick(portion: Portion, rows: ndarray) -> tuple[ndarray, ndarray, ndarray, ndarray]:
+    """Those of the rows, which are in order, that lie in a portion; empty arrays for what is not known."""
+    first, last = np.searchsorted(rows, [portion.first, portion.first + len(portion)])
+    here = rows[first:last] - portion.first
+    nothing = np.zeros((len(here), 0))
+    F, J, weights = (nothing if a is None else a[here] for a in (portion.F, portion.J, portion.weights))
+    return portion.X[here], F, J, weights
+
+
+def even_spans(n_samples: int, per_sample: int, chunk: int = 1) -> list[tuple[int, int]]:
+    """Portions of about 4 MB that begin where chunks begin; larger chunks are portions, up to 32 times that."""
+    step = max(1, PORTION_ENTRIES // max(1, per_sample))
+    if chunk > step and chunk * per_sample <= 32 * PORTION_ENTRIES:
+        step = chunk
+    elif 1 < chunk <= step:
+        step -= step % chunk
+    return [(first, min(first + step, n_samples)) for first in range(0, n_samples, step)]
+
+
+def entries_per_sample(data: AbstractData) -> int:
+    """Numbers that are known of one sample."""
+    _, n, m = data.shape
+    return m + n * data.has_values + n * m * data.has_jacobians
+
+
+@dataclass(frozen=True, eq=False)
+class HeldData(ReadOnlyArrays, AbstractData):
+    """Arrays in memory; only the Jacobians may be in a file."""
+
+    points: Float[ndarray, "S m"]
+    given_values: Float[ndarray, "S n"] | None
+    jacobians: Jacobians | None
+    factors: Float[ndarray, "S *outputs"] | None
+
+    @property
+    def X(self) -> Float[ndarray, "S m"]:
+        return self.points
+
+    @property
+    def F(self) -> Float[ndarray, "S n"] | None:
+        return self.given_values
+
+    @property
+    def J(self) -> Jacobians | None:
+        return self.jacobians
+
+    @property
+    def weights(self) -> Float[ndarray, "S *outputs"] | None:
+        return self.factors
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        known = self.jacobians if self.given_values is None else self.given_values
+        assert known is not None
+        return len(self.points), int(known.shape[1]), int(self.points.shape[1])
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return np.dtype(float) if self.jacobians is None else self.jacobians.dtype
+
+    @property
+    def at_hand(self) -> bool:
+        return True
+
+    @property
+    def place(self) -> str:
+        return "a file" if isinstance(self.jacobians, AbstractJacobians) else "memory"
+
+    def spans(self) -> list[tuple[int, int]]:
+        return even_spans(len(self.points), entries_per_sample(self))
+
+    def portion(self, span: tuple[int, int]) -> Portion:
+        rows = slice(*span)
+        F, weights = (None if a is None else a[rows] for a in (self.given_values, self.factors))
+        J = None if self.jacobians is None else held(self.jacobians).some(rows)
+        return Portion(span[0], self.points[rows], F, J, weights)
+
+    def take(self, rows: ndarray) -> Portion:
+        F, weights = (None if a is None else a[rows] for a in (self.given_values, self.factors))
+        J = None if self.jacobians is None else held(self.jacobians).take(rows)
+        return Portion(0, self.points[rows], F, J, weights)
+
+
+def finite_rows(what: str, table: ndarray, first: int) -> ndarray:
+    """The same table, or an error that names the rows, counted from `first`, that hold NaN or infinity."""
+    if np.isfinite(np.sum(table)):
+        return table
+    bad = first + np.flatnonzero(~np.isfinite(table.reshape(len(table), -1)).all(axis=1))
+    if bad.size == 0:  # the sum alone overflowed
+        return table
+    rows = ", ".join(str(row) for row in bad[:_SHOWN]) + (", ..." if bad.size > _SHOWN else "")
+    raise DataError(
+        f"{what} must hold finite numbers only. Got NaN or infinity in {bad.size} of the samples {first} to "
+        f"{first + len(table) - 1}: rows {rows}, counted from 0. Repair these rows, or write a store without them."
+    )
+
+
+def check_shapes(shapes: dict[str, tuple[int, ...]], place: str) -> None:
+    """X (S, m), F (S, n) or (S,), J (S, n, m), weights (S,), (S, n) or (S, n, n)."""
+    rule = f"The arrays of {place} must have the shapes X (S, m), F (S, n), J (S, n, m), weights (S, ...)"
+    got = ", ".join(f"{name} {shape}" for name, shape in shapes.items())
+    X, F, J = shapes["X"], shapes.get("F"), shapes.get("J")
+    if F is None and J is None:
+        raise InputError(f"{rule}, with F or J or both. Got {got}: without values and Jacobians nothing is known.")
+    F = (*F, 1) if F is not None and len(F) == 1 else F
+    fits = len(X) == 2 and min(X) > 0
+    fits &= F is None or (len(F) == 2 and F[0] == X[0] and F[1] > 0)
+    fits &= J is None or (fits and len(J) == 3 and J[0] == X[0] and J[2] == X[1] and J[1] > 0)
+    fits &= F is None or J is None or J[1] == F[1]
+    if not fits:
+        raise InputError(f"{rule}, one sample after the other. Got {got}.")
+    known = J if F is None else F
+    assert known is not None
+    n = known[1]
+    weights = shapes.get("weights")
+    if weights is not None and weights not in ((X[0],), (X[0], n), (X[0], n, n)):
+        raise InputError(f"{rule}. Got weights of shape {weights} for {X[0]} samples and {n} outputs.")

@@ -1,0 +1,325 @@
+r"""Functions that must rise, fall, bend one way or be symmetric: the nearest ones that do, then the best ones that do.
+
+A basis writes all coefficients of a shape as c = T s, with s >= 0 where the shape asks for it
+(`AbstractBasis.shaped`), so a shape is guaranteed and not only wished for. A model that a solver has found is brought
+there function by function, in the way that changes its values at the samples least. Then all parameters go on together
+by projected Gauss-Newton steps: unknowns that stand at 0 and would become negative are held, the others take a damped
+step, and what becomes negative is put to 0.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Bool, Float
+from numpy import ndarray
+
+from .._support._time_limit import now
+from ..bases import LayerBasis
+from ..bases._abstract import SYMMETRIES
+from ..model._decoupling import Decoupling
+from ..model._functions import Functions
+from .least_squares._derivatives import Parameters, Unknowns, run_chain
+from .least_squares._fitting_problem import Equations
+from .least_squares._levenberg_marquardt import Dense
+from .least_squares._parameters import parameters_of
+from .least_squares._roughness_penalty import FIRST_WEIGHT, Penalty
+from .problem._problem import Problem
+
+Shapes = tuple[tuple[str | None, ...], ...]  # of every function, layer by layer
+_PHASES, _STEPS = 4, 15
+_DAMPING, _LEAST_DAMPING, _MOST_DAMPING = 1e-3, 1e-9, 1e9
+_LESS, _MORE = 0.3, 5.0
+_STIFF = 1e3  # of the largest curvature
+_SETTLED = 1e-7  # relative decrease of the cost below which a phase ends
+_NOTICEABLE = 1.5  # times the error without shapes: the samples contradict them
+
+
+@dataclass(frozen=True)
+class Shaped:
+    """A model whose functions have their shapes, the effective number of parameters, and what there is to say."""
+
+    decoupling: Decoupling
+    n_effective: float | None
+    note: str
+
+
+def with_shapes(
+    problem: Problem,
+    model: Decoupling,
+    shapes: Shapes,
+    *,
+    lam: float,
+    smooths: bool,
+    deadline: float,
+    progress: Callable[..., None],
+) -> Shaped:
+    """The best model near `model` whose functions have the shapes, smoothed as VarPro does where `smooths`.
+
+    Where functions of a layer share a basis they have no order of their own, and are matched with the shapes. After
+    `deadline`, a time of `now`, no further step is taken; the shapes are kept all the same.
+    """
+    penalty = Penalty.of(problem.layers, FIRST_WEIGHT, everything=False) if smooths else None
+    equations = Equations(problem, lam=lam, ridge=0.0, fixed={}, penalty=penalty)
+    theta = [p[None] for p in parameters_of(problem, model)]
+    before = _misfit(equations, theta)
+    spaces = tuple(
+        tuple(None if shape is None else basis.shaped(shape) for basis, shape in zip(layer.bases, wishes, strict=True))
+        for layer, wishes in zip(problem.layers, shapes, strict=True)
+    )
+    for l in range(len(shapes)):
+        theta = _matched(equations, theta, l, shapes[l])
+        theta = _brought_there(equations, theta, l, spaces[l])
+    n_effective = None
+    if equations.small:
+        unknowns = _with_middles(problem.layers, shapes)
+        theta, n_effective = _descended(equations, theta, spaces, unknowns, deadline, progress)
+    after = _misfit(equations, theta)
+    answer = _raised(_linear_outside(equations.model(theta, on_range=False), shapes), shapes)
+    return Shaped(answer, n_effective if smooths else None, _note(before, after))
+
+
+def _misfit(equations: Equations, theta: Parameters) -> float:
+    """The root of the objective without a penalty: a relative error."""
+    chain = run_chain(equations.problem.layers, theta[: 2 * len(equations.problem.layers) - 1], equations.rows.X)
+    return float(np.sqrt(np.sum(equations.complete.residual(theta, chain) ** 2)))
+
+
+def _note(before: float, after: float) -> str:
+    said = f"The shapes that were asked for change the relative error from {100 * before:.3g} to {100 * after:.3g} %"
+    if after <= _NOTICEABLE * before or after <= 1e-6:
+        return said + "."
+    return said + ": the samples contradict them. Ask for fewer, or for shapes of other functions."
+
+
+# Function by function
+
+
+def _table(equations: Equations, theta: Parameters, l: int) -> Float[ndarray, "S r d"]:
+    """The basis functions of a layer at the samples."""
+    L = len(equations.problem.layers)
+    return run_chain(equations.problem.layers, theta[: 2 * L - 1], equations.rows.X).Phi[l][0]
+
+
+def _matched(equations: Equations, theta: Parameters, l: int, wishes: tuple[str | None, ...]) -> Parameters:
+    """The functions of a layer in the order in which they have the shapes most nearly."""
+    from scipy.optimize import linear_sum_assignment
+
+    layer: LayerBasis = equations.problem.layers[l]
+    if layer.shared is None or len(set(wishes)) == 1:
+        return theta
+    Phi, c = _table(equations, theta, l), theta[2 * l + 1][0, :, -layer.size :]
+    weight = np.linalg.norm(theta[2 * l + 2][0, :, : len(wishes)], axis=0)
+    spaces = {wish: layer.shared.shaped(wish) for wish in set(wishes) if wish is not None}
+    cost = np.zeros((len(wishes), len(wishes)))
+    for k, wish in enumerate(wishes):
+        if wish is not None:
+            for j in range(len(wishes)):
+                cost[k, j] = weight[j] * min(_nearest(Phi[:, j], sign * c[j], *spaces[wish])[1] for sign in (1.0, -1.0))
+    order = linear_sum_assignment(cost)[1]
+    out = [*theta]
+    out[2 * l], out[2 * l + 1] = theta[2 * l][:, order], theta[2 * l + 1][:, order]
+    following = theta[2 * l + 2].copy()
+    following[..., : len(order)] = following[..., order]
+    out[2 * l + 2] = following
+    return out
+
+
+def _brought_there(
+    equations: Equations, theta: Parameters, l: int, spaces: tuple[tuple[ndarray, ndarray] | None, ...]
+) -> Parameters:
+    """Every function of a layer, or its negative, as the nearest one of its shape; means over the samples are kept."""
+    out = [p.copy() for p in theta]
+    layer, last = equations.problem.layers[l], l == len(equations.problem.layers) - 1
+    Phi = _table(equations, theta, l)
+    for j, space in enumerate(spaces):
+        if space is None:
+            continue
+        size = layer.sizes[j]
+        own = slice(int(last), int(last) + size)
+        c = out[2 * l + 1][0, j, own]
+        tries = [(*_nearest(Phi[:, j, :size], sign * c, *space), sign) for sign in (1.0, -1.0)]
+        nearest, _, sign = min(tries, key=lambda one: one[1])
+        shift = float(np.mean(Phi[:, j, :size] @ (sign * c - nearest)))
+        out[2 * l + 1][0, j] *= sign
+        out[2 * l + 1][0, j, own] = nearest
+        out[2 * l + 2][0, :, j] *= sign
+        if last:
+            out[2 * l + 1][0, j, 0] += shift
+        else:
+            out[2 * l + 2][0, :, -1] += out[2 * l + 2][0, :, j] * shift
+    return out
+
+
+def _nearest(
+    Phi: Float[ndarray, "S d"], c: Float[ndarray, " d"], T: Float[ndarray, "d q"], bounded: Bool[ndarray, " q"]
+) -> tuple[Float[ndarray, " d"], float]:
+    """The function of a shape whose values at the samples are nearest up to a constant, and how far they are."""
+    from scipy.optimize import lsq_linear
+
+    centred = Phi - Phi.mean(axis=0)
+    found = lsq_linear(centred @ T, centred @ c, bounds=(np.where(bounded, 0.0, -np.inf), np.inf))
+    return T @ np.where(bounded, np.maximum(found.x, 0.0), found.x), float(np.sqrt(2.0 * found.cost))
+
+
+# All parameters together
+
+
+def _descended(
+    equations: Equations,
+    theta: Parameters,
+    spaces: tuple[tuple[tuple[ndarray, ndarray] | None, ...], ...],
+    unknowns: Unknowns,
+    deadline: float,
+    progress: Callable[..., None],
+) -> tuple[Parameters, float]:
+    """Projected Gauss-Newton steps, in phases with new weights of roughness where there is a penalty."""
+    penalty, used = equations.penalty, 0.0
+    T, bounded = _all_unknowns(unknowns, theta, spaces)
+    for phase in range(_PHASES if penalty is not None else 1):
+        complete = dataclasses.replace(equations.complete, penalty=penalty, sought=unknowns)
+        damping = _DAMPING
+        cost, at = complete.linearise(theta)
+        s = np.linalg.lstsq(T, complete.unknowns.flatten(theta)[0], rcond=None)[0]
+        s[bounded] = np.maximum(s[bounded], 0.0)
+        for step in range(_STEPS):
+            progress(stage="shapes", done=phase * _STEPS + step, total=_PHASES * _STEPS, objective=float(cost[0]))
+            assert isinstance(at, Dense)
+            M, g = T.T @ (at.M[0] + _held_scales(unknowns, theta, at.M[0])) @ T, T.T @ at.g[0]
+            better = None
+            while better is None and damping <= _MOST_DAMPING:
+                new = _projected_step(M, g, s, bounded, damping)
+                moved = complete.unknowns.moved(theta, (T @ (new - s))[None])
+                new_cost, new_at = complete.linearise(moved)
+                if new_cost[0] < cost[0]:
+                    better = moved, new_cost, new_at, new
+                damping *= _LESS if better is not None else _MORE
+            damping = max(damping, _LEAST_DAMPING)
+            if better is None:
+                break
+            gain = 1.0 - float(better[1][0] / cost[0])
+            theta, cost, at, s = better
+            if gain < _SETTLED or now() > deadline:
+                break
+        if penalty is not None:
+            plain_cost, plain = dataclasses.replace(complete, penalty=None).linearise(theta)
+            assert isinstance(at, Dense) and isinstance(plain, Dense)
+            misfit, count = float(plain_cost[0]), equations.rows.n_numbers
+            improved, used = penalty.improved(at.M[0], plain.M[0], misfit, count, theta, complete.unknowns)
+            penalty = improved
+        if now() > deadline:
+            break
+    return _exactly(theta, spaces), used
+
+
+def _with_middles(layers: tuple[LayerBasis, ...], shapes: Shapes) -> Unknowns:
+    """What is to be found: for layers with symmetric functions also the places they are symmetric about."""
+    plain = Unknowns.of(layers)
+    symmetric = [any(wish in SYMMETRIES for wish in wishes) for wishes in shapes]
+    return Unknowns(tuple(a or b for a, b in zip(plain.offsets, symmetric, strict=True)))
+
+
+def _held_scales(unknowns: Unknowns, theta: Parameters, M: Float[ndarray, "N N"]) -> Float[ndarray, "N N"]:
+    """What keeps steps from scaling arguments: domains stay, so that functions would run out of them."""
+    begins, more = unknowns.begins(theta), np.zeros_like(M)
+    stiff = _STIFF * float(np.diagonal(M).max(initial=0.0))
+    for l in range(len(unknowns.offsets)):
+        W = theta[2 * l][0, :, :-1]
+        for j, w in enumerate(W):
+            at = begins[2 * l] + j * len(w) + np.arange(len(w))
+            more[np.ix_(at, at)] = stiff * np.outer(w, w) / max(float(w @ w), 1e-300)
+    return more
+
+
+def _projected_step(
+    M: Float[ndarray, "q q"],
+    g: Float[ndarray, " q"],
+    s: Float[ndarray, " q"],
+    bounded: Bool[ndarray, " q"],
+    damping: float,
+) -> Float[ndarray, " q"]:
+    """s after a damped step of what is free to move, with nothing below its bound."""
+    free = ~(bounded & (s <= 0.0) & (g <= 0.0))
+    A = M[np.ix_(free, free)].copy()
+    diagonal = np.diagonal(A)
+    np.fill_diagonal(A, diagonal + damping * (diagonal + 1e-9 * max(float(diagonal.max(initial=0.0)), 1e-300)))
+    new = s.copy()
+    new[free] += np.linalg.solve(A, g[free])
+    new[bounded] = np.maximum(new[bounded], 0.0)
+    return new
+
+
+def _all_unknowns(
+    unknowns: Unknowns, theta: Parameters, spaces: tuple[tuple[tuple[ndarray, ndarray] | None, ...], ...]
+) -> tuple[Float[ndarray, "N q"], Bool[ndarray, " q"]]:
+    """T of all unknowns of the model: that of its shape for the coefficients of a function, 1 for everything else."""
+    L = len(spaces)
+    N, begins = unknowns.count(theta), unknowns.begins(theta)
+    plain = np.ones(N, dtype=bool)
+    blocks = []
+    for l, layer in enumerate(spaces):
+        e, last = theta[2 * l + 1].shape[2], int(l == L - 1)
+        for j, space in enumerate(layer):
+            if space is not None:
+                at = begins[2 * l + 1] + j * e + last + np.arange(len(space[0]))
+                plain[at] = False
+                blocks.append((at, *space))
+    width = int(plain.sum())
+    T = np.zeros((N, width + sum(block.shape[1] for _, block, _ in blocks)))
+    T[np.flatnonzero(plain), np.arange(width)] = 1.0
+    bounded = np.zeros(T.shape[1], dtype=bool)
+    for at, block, bound in blocks:
+        T[at, width : width + block.shape[1]] = block
+        bounded[width : width + block.shape[1]] = bound
+        width += block.shape[1]
+    return T, bounded
+
+
+def _exactly(theta: Parameters, spaces: tuple[tuple[tuple[ndarray, ndarray] | None, ...], ...]) -> Parameters:
+    """Coefficients written once more as T s: sums of many steps are off by rounding."""
+    out = [p.copy() for p in theta]
+    for l, layer in enumerate(spaces):
+        last = int(l == len(spaces) - 1)
+        for j, space in enumerate(layer):
+            if space is not None:
+                T, bounded = space
+                own = slice(last, last + len(T))
+                s = np.linalg.lstsq(T, out[2 * l + 1][0, j, own], rcond=None)[0]
+                out[2 * l + 1][0, j, own] = T @ np.where(bounded, np.maximum(s, 0.0), s)
+    return out
+
+
+# The answer
+
+
+def _linear_outside(model: Decoupling, shapes: Shapes) -> Decoupling:
+    """Beyond their domains functions of a layer with shapes go on along their tangents, which keeps every shape.
+
+    A function whose domain was found is defined beyond it too, so that a layer with such a one stays as it is.
+    """
+    layers = []
+    for g, wishes in zip(model.g, shapes, strict=True):
+        stays = g.layer.free_domain.any() or all(wish is None for wish in wishes)
+        layers.append(g if stays else Functions(g.layer.bases, g.C, g.domain, "linear"))
+    return model.with_parts(g=layers)
+
+
+def _raised(model: Decoupling, shapes: Shapes) -> Decoupling:
+    """Constants that make functions nonnegative on their domains; what comes after them takes the same off."""
+    W, g, offset = model.W, list(model.g), model.offset
+    for l, wishes in enumerate(shapes):
+        C = g[l].C.copy()
+        for j, wish in enumerate(wishes):
+            if wish == "nonnegative":
+                basis = g[l].layer.bases[j]
+                C[j, 0] = max(C[j, 0], -basis.least_value(C[j, 1 : 1 + basis.size]))
+        more = W[l + 1] @ (C[:, 0] - g[l].C[:, 0])
+        g[l] = g[l].with_coefficients(C)
+        if np.any(more) and l + 1 < len(g):
+            g[l + 1] = g[l + 1].shifted(-more)
+        elif np.any(more):
+            offset = -more if offset is None else offset - more
+    return model.with_parts(g=g) if offset is None else model.with_parts(g=g, offset=offset)

@@ -1,0 +1,1 @@
+"""The paper's alternating algorithms, and those of others before it."""

@@ -1,0 +1,1 @@
+"""Start values read from the data: eigenvectors, parallel gradients, peeling."""

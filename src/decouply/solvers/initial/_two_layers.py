@@ -1,0 +1,93 @@
+r"""Two layers from their Jacobians: directions by an algebraic ParaTuck-2, then the functions of the first layer.
+
+The algebra leaves the slopes h of the first layer open up to one factor per sample, so that their coefficients are one
+null vector. That needs domains. Functions that have none yet are polynomials at first, whose slopes tell where the
+domains are (see `_placed`); with the first layer known, the slopes of the second tell the same of its own.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from jaxtyping import Bool, Float
+from numpy import ndarray
+
+from ...bases import Chebyshev, LayerBasis
+from ..least_squares._derivatives import Parameters
+from ..least_squares._parameters import exists
+from ..least_squares._rescaling import visited_range
+from ._domain_grid_search import placed
+from ._paratuck2 import decompose
+from ._start_data import Sampled, with_offset
+
+_STAND_IN = 16  # largest degree of polynomials in place of functions whose domains are not known
+
+
+def two_layers(data: Sampled, layers: tuple[LayerBasis, ...], rng: np.random.Generator) -> Parameters | None:
+    """[W_0, c_1, W_1], matrices with b as their last column; None where the algebra fails."""
+    assert data.J is not None
+    factors = decompose(data.J, rng)
+    if factors is None:
+        return None
+    layer, r = layers[0], len(layers[0].bases)
+    unplaced = layer.free_domain.any()
+    degree = int(np.clip(len(data.X) // (2 * r), 3, _STAND_IN))
+    fitted = LayerBasis.of(Chebyshev(degree), r) if unplaced else layer
+    u = data.X @ factors.C.T
+    middle, half = (a[0] for a in visited_range(u[None], fitted, exactly=True))
+    W, t = _on(with_offset(factors.C), middle, half), (u - middle) / half
+    c = _coefficients(fitted.derivative(t), factors.h, exists(fitted, fitted.size)) * half[:, None]  # slopes by t
+    if unplaced:
+        W, c = _with_domains(layer, W, t, _sums(fitted.derivative(t), c))
+    V = with_offset(factors.B)
+    if layers[1].free_domain.any():
+        t = data.X @ W[:, :-1].T + W[:, -1]
+        h = _sums(layer.derivative(t), c) * _scales(W, factors.C)
+        factor = np.einsum("sr,sr->s", h, factors.h)[:, None]
+        slopes = factors.g / np.where(factor != 0.0, factor, 1.0)
+        V, _ = _with_domains(layers[1], V, _sums(layer.evaluate(t), c) @ factors.B.T, slopes)
+    inner = [W, c, V]
+    return inner if all(np.all(np.isfinite(p)) for p in inner) else None
+
+
+def _coefficients(
+    slopes: Float[ndarray, "S r d"], h: Float[ndarray, "S r"], there: Bool[ndarray, "r d"]
+) -> Float[ndarray, "r d"]:
+    """(I - h h^T) g' = 0 at every sample, and g'_j = sum_k c_jk phi'_k; the rows h have unit length."""
+    S, r, d = slopes.shape
+    table = -h[:, :, None, None] * (h[:, None, :, None] * slopes[:, None])
+    table[:, np.arange(r), np.arange(r)] += slopes
+    triangle = np.linalg.qr(table.reshape(S * r, r * d)[:, there.ravel()], mode="r")
+    c = np.zeros((r, d))
+    c[there] = np.linalg.svd(triangle)[2][-1]
+    return c
+
+
+def _with_domains(
+    layer: LayerBasis, W: Float[ndarray, "r k1"], t: Float[ndarray, "S r"], slopes: Float[ndarray, "S r"]
+) -> tuple[Float[ndarray, "r k1"], Float[ndarray, "r d"]]:
+    """W with domains that meet the slopes g'(t), for functions that have to find theirs, and all coefficients."""
+    middle, half = np.zeros(len(W)), np.ones(len(W))
+    c = np.zeros((len(W), layer.size))
+    for j, basis in enumerate(layer.bases):
+        found = placed(basis, t[:, j], slopes[:, j]) if basis.free_domain else None
+        if found is None:
+            c[j, : basis.size] = np.linalg.lstsq(basis.derivative(t[:, j]), slopes[:, j], rcond=None)[0]
+        else:
+            middle[j], half[j], c[j, : basis.size] = found
+    return _on(W, middle, half), c
+
+
+def _sums(table: Float[ndarray, "S r d"], c: Float[ndarray, "r d"]) -> Float[ndarray, "S r"]:
+    out: ndarray = np.einsum("srd,rd->sr", table, c)
+    return out
+
+
+def _on(W: Float[ndarray, "r k1"], middle: Float[ndarray, " r"], half: Float[ndarray, " r"]) -> ndarray:
+    """W with b as its last column, for arguments (t - middle) / half."""
+    return np.concatenate([W[:, :-1], W[:, -1:] - middle[:, None]], axis=1) / half[:, None]
+
+
+def _scales(W: Float[ndarray, "r k1"], C: Float[ndarray, "r k"]) -> Float[ndarray, " r"]:
+    """By how much the rows of W are longer than those of C, whose directions they have."""
+    out: ndarray = np.einsum("rk,rk->r", W[:, :-1], C) / np.einsum("rk,rk->r", C, C)
+    return out

@@ -1,0 +1,1 @@
+"""Variable projection: search from many starts, ridge and smoothing chosen, refinement on all samples."""

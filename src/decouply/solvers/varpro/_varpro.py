@@ -1,0 +1,336 @@
+r"""VarPro: Gauss-Newton on the true constrained problem, with the last layer eliminated.
+
+Alternating schemes ignore that the inputs of later layers depend on earlier factors, and stall. Here all of it is
+differentiated. Candidates that can be read from the data come first; where none of them is exact, random starts are
+searched; the best of both are polished with all parameters free.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+
+from ..._support._arguments import as_count, as_number, is_word
+from ..._support._errors import InputError
+from ..._support._memory import budget
+from ..._support._messages import short_repr
+from ...bases import LayerBasis
+from ...model._decoupling import Decoupling
+from ...samples._samples import Samples
+from ..least_squares._fitting_problem import Equations
+from ..least_squares._parameters import Fixed, parameters_of
+from ..least_squares._roughness_penalty import FIRST_WEIGHT, Penalty, check_smoothing
+from ..problem._data_summary import Whole
+from ..problem._importance_sample import part_of
+from ..problem._model_shape import n_free, start_bytes
+from ..problem._problem import Problem
+from ..problem._solver import AbstractWeightedSolver, ProgressCallback, Solution, pilot_samples
+from ..problem._start_distributions import AbstractStart, Orthonormal
+from ._parallel_batches import run_batches
+from ._refine_on_all_samples import Refinement
+from ._ridge_choice import allowed_misfit, ridges
+from ._search import GIVEN, Search, SearchOptions
+
+# Samples in memory are searched all at once up to so many times a pilot, and up to so many numbers.
+_MANY_TIMES, _MANY = 8, 40_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class VarPro(AbstractWeightedSolver):
+    """Variable projection: finds exact decouplings where alternating solvers stall. Takes values, Jacobians or both.
+
+    Parameters
+    ----------
+    lam
+        Weight of the values. Scale-free: both terms are divided by the size of their data. Without Jacobians, or
+        without values, it has no effect. "auto" is 1; where functions are smoothed, it is then chosen such that
+        values and Jacobians count by how well each of them can be met.
+    ridge
+        Penalty on the squared size of all weights and coefficients. "auto" chooses it from the misfit, where the fit is
+        not exact, and the result says so; 0 switches it off. It is off for data as given and for fixed parts, whose
+        units a penalty would depend on.
+    smoothing
+        Weight of the roughness of the functions. "auto" chooses one for each function by restricted maximum likelihood,
+        for bases that ask for it (`dc.Spline`); a number is the same for all functions of any basis; None is none.
+    max_steps, polish_steps
+        Steps of a batch with the last layer eliminated, and of its best starts with all parameters free.
+    batch_size
+        Starts that are run side by side.
+    max_seconds
+        All of it ends after about so long: two thirds are for the search, the rest for polishing and for the choice of
+        a ridge or of smoothing. A result that was cut off by it depends on the speed of the machine. With a pilot, half
+        is for the search there; passes over all samples are limited by `polish_steps`.
+    pilot
+        How many samples are searched. With "auto" all are, unless they are stored or there are many more than a search
+        needs; then some are drawn at random, and what they lead to is refined by Gauss-Newton steps over all. The
+        result says so. None searches all samples, which must be in memory.
+    memory
+        Bytes that a search may use besides the samples; by default half of what is free. Fewer starts run side by side
+        where it is short, and a pilot is taken where one start alone would need more.
+    start
+        Distribution of the random start values, or a `Decoupling` to start from: it comes first in the first batch, and
+        is polished as it is besides. With a single start it is polished only.
+    fixed
+        Parts that are given and stay as they are: matrices by the names "W0", "W1", ..., `Functions` by "g1", "g2", ...
+    """
+
+    lam: float | Literal["auto"] = "auto"
+    ridge: float | Literal["auto"] = "auto"
+    smoothing: float | Literal["auto"] | None = "auto"
+    max_steps: int = 150
+    polish_steps: int = 200
+    batch_size: int = 32
+    max_seconds: float = 60.0
+    pilot: int | Literal["auto"] | None = "auto"
+    memory: float | None = None
+    start: AbstractStart | Decoupling = field(default_factory=Orthonormal)
+    fixed: Mapping[str, object] = field(default_factory=dict, hash=False, compare=False)
+
+    def __post_init__(self) -> None:
+        if not is_word(self.lam, ("auto",)):
+            as_number("lam", self.lam, above=True)
+        if not is_word(self.ridge, ("auto",)):
+            as_number("ridge", self.ridge)
+        check_smoothing(self.smoothing)
+        as_count("max_steps", self.max_steps)
+        as_count("polish_steps", self.polish_steps)
+        as_count("batch_size", self.batch_size)
+        as_number("max_seconds", self.max_seconds, above=True)
+        if self.pilot is not None and not is_word(self.pilot, ("auto",)):
+            as_count("pilot", self.pilot)
+        if self.memory is not None:
+            as_number("memory", self.memory, above=True)
+        if not isinstance(self.fixed, Mapping):
+            raise InputError(f"`fixed` must be a dictionary such as {{'W0': W0}}. Got {short_repr(self.fixed)}.")
+        if not isinstance(self.start, AbstractStart | Decoupling):
+            raise InputError(
+                f"`start` must be a distribution such as dc.Normal() or a Decoupling. Got {short_repr(self.start)}."
+            )
+
+    @property
+    def _first_lam(self) -> float:
+        return 1.0 if self.lam == "auto" else self.lam
+
+    @property
+    def default_n_starts(self) -> int:
+        return 1024
+
+    def check(self, problem: Problem) -> None:
+        problem.needs_arrays("VarPro")
+        Fixed.of(self.fixed, problem.as_given())
+        if isinstance(self.start, Decoupling):
+            parameters_of(problem, self.start)
+
+    @property
+    def stops_by_itself(self) -> bool:
+        return True
+
+    def with_lam(self, lam: float) -> VarPro:
+        return dataclasses.replace(self, lam=lam)
+
+    @property
+    def given_start(self) -> Decoupling | None:
+        return self.start if isinstance(self.start, Decoupling) else None
+
+    def started_at(self, model: Decoupling, *, max_steps: int | None = None) -> VarPro:
+        steps = self.polish_steps if max_steps is None else min(max_steps, self.polish_steps)
+        return dataclasses.replace(self, start=model, polish_steps=steps)
+
+    def unpenalised(self) -> VarPro:
+        return dataclasses.replace(self, ridge=0.0) if self.ridge == "auto" else self
+
+    def within(self, seconds: float) -> VarPro:
+        return dataclasses.replace(self, max_seconds=min(self.max_seconds, seconds))
+
+    def solve(
+        self, problem: Problem, *, n_starts: int, rng: np.random.Generator, progress: ProgressCallback
+    ) -> Solution:
+        search, solution = self._unridged(problem, n_starts, rng, progress)
+        smooth = search.equations.penalty is not None
+        if smooth or not self._chooses_ridge(problem) or search.found or search.interrupted:
+            return solution
+        return self._ridged(search, solution, problem, n_starts, rng, progress)
+
+    def _unridged(
+        self,
+        problem: Problem,
+        n_starts: int,
+        rng: np.random.Generator,
+        progress: ProgressCallback,
+        *,
+        of_pilot: bool = False,
+    ) -> tuple[Search, Solution]:
+        """The search and its answer, smooth where that is asked for; a ridge is chosen afterwards."""
+        if (wanted := self._fine(problem)) is not None:
+            coarse = dataclasses.replace(problem, layers=tuple(layer.coarser() for layer in problem.layers))
+            search = self._searched(coarse, n_starts, rng, progress, of_pilot=of_pilot)
+            return search, search.smoothed(chosen=True, wanted=wanted)
+        search = self._searched(problem, n_starts, rng, progress, of_pilot=of_pilot)
+        if search.equations.penalty is not None:
+            return search, search.smoothed(chosen=self.smoothing == "auto")
+        return search, search.solution()
+
+    def _fine(self, problem: Problem) -> Equations | None:
+        """The equations that a search with fewer functions ends with; None where it has all of them from the start."""
+        penalty = self._penalty(problem) if self.smoothing == "auto" else None
+        coarse = tuple(layer.coarser() for layer in problem.layers)
+        if penalty is None or self.given_start is not None or coarse == problem.layers:
+            return None
+        ridge = 0.0 if self.ridge == "auto" else self.ridge
+        equations = Equations(problem, lam=self._first_lam, ridge=ridge, fixed=self.fixed, penalty=penalty)
+        return equations if equations.penalty is not None else None
+
+    def pilot_size(self, samples: Samples, layers: tuple[LayerBasis, ...], *, linear: bool) -> int | None:
+        if self.pilot is None and samples.in_memory:
+            self._check_memory(samples, layers, linear=linear)
+            return None
+        if self.pilot is None:
+            raise InputError(
+                f"`pilot` must not be None for stored samples, {samples.n_samples} here: leave it out, or take some "
+                "samples, `samples.pilot(10_000)`."
+            )
+        size = pilot_samples(samples, layers, linear=linear) if self.pilot == "auto" else self.pilot
+        if not samples.in_memory:
+            return size
+        if self.pilot != "auto":
+            return size if size < samples.n_samples else None
+        # Weights of roughness are chosen with all samples.
+        many = samples.n_samples > _MANY_TIMES * size and samples.n_numbers > _MANY and not self._smooths(layers)
+        too_large = start_bytes(samples, layers, linear=linear) > budget(self.memory)
+        return size if many or too_large else None
+
+    def _smooths(self, layers: tuple[LayerBasis, ...]) -> bool:
+        if self.smoothing == "auto":
+            return any(basis.smooths for layer in layers for basis in layer.bases)
+        return self.smoothing is not None and self.smoothing > 0.0
+
+    def _check_memory(self, samples: Samples, layers: tuple[LayerBasis, ...], *, linear: bool) -> None:
+        wanted, there = start_bytes(samples, layers, linear=linear), budget(self.memory)
+        if wanted > there:
+            raise InputError(
+                f"`memory` must be at least {wanted / 1024**3:.3g} GiB to search {samples.n_samples} samples at once. "
+                f'Got {there / 1024**3:.3g} GiB: leave pilot="auto", or take fewer samples.'
+            )
+
+    def draw_pilot(self, whole: Whole, size: int, rng: np.random.Generator) -> Samples:
+        """Large samples more often, since most of the cost is theirs."""
+        samples, overview = whole.samples, whole.overview
+        if size >= samples.n_samples or self._smooths(whole.layers):  # weights of roughness take noise for even
+            return samples.pilot(size, rng=rng)
+        key = int(rng.integers(2**62))
+        some = part_of(samples, overview, overview.frame(self._first_lam), size, key=key)
+        return Samples(some.X, F=some.F, J=some.J, weights=some.weights)
+
+    def on_pilot(
+        self, problem: Problem, *, n_starts: int, rng: np.random.Generator, progress: ProgressCallback
+    ) -> Solution:
+        """The search without a ridge, which depends on how many samples there are."""
+        return self._unridged(problem, n_starts, rng, progress, of_pilot=True)[1]
+
+    def nearer(self, whole: Whole, problem: Problem, found: Solution, progress: ProgressCallback) -> Solution:
+        return self._refinement(whole, problem, found).on_part(progress)
+
+    def over_all(self, whole: Whole, problem: Problem, found: Solution, progress: ProgressCallback) -> Solution:
+        return self._refinement(whole, problem, found).solution(progress)
+
+    def _refinement(self, whole: Whole, problem: Problem, found: Solution) -> Refinement:
+        return Refinement(
+            whole,
+            problem,
+            found,
+            found.lam,
+            self.fixed,
+            self.polish_steps,
+            chooses=self._chooses_ridge(problem) and found.penalty is None,
+            ridge=0.0 if self.ridge == "auto" else self.ridge,
+            weighs=self.smoothing == "auto",
+        )
+
+    def _penalty(self, problem: Problem) -> Penalty | None:
+        """The penalty that the search begins with; parts that are given, and data as given, have none."""
+        if self.smoothing is None or self.fixed or not problem.standard:
+            return None
+        if self.smoothing == "auto":
+            return Penalty.of(problem.layers, FIRST_WEIGHT, everything=False)
+        return Penalty.of(problem.layers, self.smoothing, everything=True) if self.smoothing > 0.0 else None
+
+    def _chooses_ridge(self, problem: Problem) -> bool:
+        return self.ridge == "auto" and problem.standard and not self.fixed
+
+    def _searched(
+        self,
+        problem: Problem,
+        n_starts: int,
+        rng: np.random.Generator,
+        progress: ProgressCallback,
+        *,
+        of_pilot: bool = False,
+    ) -> Search:
+        """Candidates, then random starts, until one is exact or more are not worth their time."""
+        ridge = 0.0 if self.ridge == "auto" else self.ridge
+        memory = budget(self.memory)
+        equations = Equations(
+            problem, lam=self._first_lam, ridge=ridge, fixed=self.fixed, penalty=self._penalty(problem), memory=memory
+        )
+        options = SearchOptions(
+            self._first_lam,
+            self.max_steps,
+            self.polish_steps,
+            self.batch_size,
+            self.max_seconds,
+            self.start,
+            lam_follows=self.lam == "auto",
+            ridge_follows=self._chooses_ridge(problem) or equations.penalty is not None,
+            memory=memory,
+            of_pilot=of_pilot,
+        )
+        search = Search(options, equations, n_starts, rng, progress)
+        search.try_candidates()
+        run_batches(search)
+        return search
+
+    def _ridged(
+        self,
+        search: Search,
+        plain: Solution,
+        problem: Problem,
+        n_starts: int,
+        rng: np.random.Generator,
+        progress: ProgressCallback,
+    ) -> Solution:
+        """The largest ridge that is allowed: one batch each, from the answer without one and from random starts."""
+        n_numbers = search.equations.rows.n_numbers
+        n_parameters = n_free(
+            problem.samples.n_inputs,
+            problem.layers,
+            problem.samples.n_outputs,
+            values=problem.F is not None,
+            linear=problem.linear,
+        )
+        cost = search.best.cost
+        nothing = float(np.sum(search.equations.rows.Y**2))
+        allowed = allowed_misfit(cost, n_numbers, n_parameters, nothing)
+        count = max(n_starts // 2, 2) if search.hurried else min(n_starts, self.batch_size)
+        for ridge in ridges(cost, n_numbers):
+            left = self.max_seconds - search.seconds
+            if left <= 0.0:
+                note = "There was no time left to choose a ridge: raise `max_seconds`."
+                return dataclasses.replace(plain, notes=(*plain.notes, note))
+            again = dataclasses.replace(self, ridge=ridge, start=plain.decoupling, max_seconds=left)
+            ridged = again._searched(problem, count, rng, progress)
+            if ridged.misfit <= allowed:
+                note = f"A ridge of {ridge:.1e}, chosen from the misfit, holds weights small; ridge=0 switches it off."
+                found = ridged.solution()
+                return dataclasses.replace(
+                    found,
+                    starts=plain.starts,
+                    history=plain.history,
+                    notes=(*plain.notes, note),
+                    found_by=found.found_by if found.found_by != GIVEN else plain.found_by,
+                    ridge=ridge,
+                )
+        return plain

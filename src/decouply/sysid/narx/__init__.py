@@ -1,0 +1,1 @@
+"""NARX models: polynomial, decoupled, refined."""

@@ -1,0 +1,1 @@
+"""Records of inputs and outputs: their units, ranges and what residuals tell."""

@@ -1,0 +1,177 @@
+"""Records of inputs and outputs, checked: one record or several, one channel or several; and the ranges they fill.
+
+Which part of the records is held back to choose among the starts of a fit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+from numpy import ndarray
+
+from ..._support._arguments import read_array
+from ..._support._errors import InputError
+from ..._support._messages import pluralised, short_repr
+
+_LARGEST = 1e100  # of signals: their products are added up
+
+
+@dataclass(frozen=True, eq=False)
+class Range:
+    """The smallest interval that holds all samples of a channel, for every channel."""
+
+    low: Float[ndarray, " channels"]
+    high: Float[ndarray, " channels"]
+
+    @classmethod
+    def of(cls, name: str, records: tuple[Float[ndarray, "_ channels"], ...]) -> Range:
+        """The range of records in which every channel varies; `name` is what the user calls them."""
+        low = np.min([r.min(axis=0) for r in records], axis=0)
+        high = np.max([r.max(axis=0) for r in records], axis=0)
+        found = cls(low, high)
+        for i, (a, b, half) in enumerate(zip(low, high, found.half_width, strict=True)):
+            channel = f"`{name}[:, {i}]`" if len(low) > 1 else f"`{name}`"
+            if a == b:
+                raise InputError(f"{channel} must vary. It is {a:g} throughout: nothing can be learnt from a constant.")
+            if max(abs(a), abs(b)) > _LARGEST or half < 1.0 / _LARGEST:
+                raise InputError(
+                    f"{channel} must lie within ±{_LARGEST:g} and vary by more than {1.0 / _LARGEST:g}. Got the "
+                    f"range [{a:g}, {b:g}]: choose other units."
+                )
+        return found
+
+    @property
+    def middle(self) -> Float[ndarray, " channels"]:
+        return self.low / 2.0 + self.high / 2.0
+
+    @property
+    def half_width(self) -> Float[ndarray, " channels"]:
+        return self.high / 2.0 - self.low / 2.0
+
+    def widened(self, factor: float) -> Range:
+        """The range that reaches so many times as far from the middle."""
+        reach = factor * self.half_width
+        return Range(self.middle - reach, self.middle + reach)
+
+
+@dataclass(frozen=True)
+class Signals:
+    """One or more records of the same channels: inputs `u` and outputs `y`, (T, channels) each."""
+
+    u: tuple[Float[ndarray, "_ inputs"], ...]
+    y: tuple[Float[ndarray, "_ outputs"], ...]
+    flat: bool = False  # whether the outputs were given as one-dimensional arrays
+
+    @classmethod
+    def read(cls, u: Any, y: Any) -> Signals:
+        """Check records that a user gave. A list of records is several records, an array is one."""
+        inputs, outputs = _records("u", u), _records("y", y)
+        if len(inputs) != len(outputs):
+            raise InputError(f"`u` and `y` must hold as many records. Got {len(inputs)} and {len(outputs)}.")
+        for k, (a, b) in enumerate(zip(inputs, outputs, strict=True)):
+            if len(a) != len(b):
+                where = f" in record {k}" if len(inputs) > 1 else ""
+                raise InputError(
+                    f"`u` and `y` must have the same length{where}. Got {len(a)} and {len(b)} samples: cut the longer "
+                    "one to the time both were measured."
+                )
+        for name, records in (("u", inputs), ("y", outputs)):
+            channels = {r.shape[1] for r in records}
+            if len(channels) > 1:
+                raise InputError(f"`{name}` must have the same channels in every record. Got {sorted(channels)}.")
+        first = y[0] if _several(y) else y
+        return cls(inputs, outputs, np.ndim(first) == 1)
+
+    @property
+    def n_inputs(self) -> int:
+        return int(self.u[0].shape[1])
+
+    @property
+    def n_outputs(self) -> int:
+        return int(self.y[0].shape[1])
+
+
+def as_signal(name: str, value: Any) -> Float[ndarray, "T channels"]:
+    """One record as a float64 array (T, channels); one-dimensional ones become one channel."""
+    rule = f"`{name}` must be a record of shape (T,) or (T, channels) of real numbers"
+    if isinstance(value, np.ma.MaskedArray):
+        value = np.ma.filled(value.astype(float), np.nan)  # what is masked is a gap
+    given = read_array(rule, value)
+    try:
+        with np.errstate(over="ignore"):  # what no float64 holds becomes infinite, and is told below
+            array = np.array(given, dtype=np.float64) if given.dtype.kind in "fiubO" else None
+    except (TypeError, ValueError, OverflowError, MemoryError) as error:
+        raise InputError(f"{rule}. It cannot be read as one: {error}.") from error
+    if array is None:
+        raise InputError(f"{rule}. Got entries of type {given.dtype}.")
+    if array.ndim == 1:
+        array = array[:, None]
+    if array.ndim != 2 or array.shape[1] == 0:
+        raise InputError(f"{rule}. Got shape {array.shape}.")
+    bad = np.flatnonzero(~np.isfinite(array).all(axis=1))
+    if bad.size:
+        raise InputError(
+            f"`{name}` must not have gaps. Got {bad.size} samples with NaN or infinity, the first at {bad[0]}, "
+            f"the last at {bad[-1]}: cut the record there and give the pieces as a list of records."
+        )
+    array.flags.writeable = False
+    return array
+
+
+def _several(value: Any) -> bool:
+    """Whether a list holds records rather than samples: arrays, or sequences longer than there are of them."""
+    if not isinstance(value, list | tuple) or not value:
+        return False
+    if all(isinstance(v, ndarray) and v.ndim for v in value):
+        return True
+    return all(hasattr(v, "__len__") and not isinstance(v, str) and len(v) > len(value) for v in value)
+
+
+def _records(name: str, value: Any) -> tuple[ndarray, ...]:
+    several = _several(value)
+    records = [as_signal(f"{name}[{k}]", r) for k, r in enumerate(value)] if several else [as_signal(name, value)]
+    for record in records:
+        if not len(record):
+            raise InputError(f"`{name}` must hold samples. Got a record of shape {record.shape}.")
+        if record.shape[1] > record.shape[0] > 0:
+            raise InputError(f"`{name}` must have time along the first axis. Got shape {record.shape}: transpose it.")
+    return tuple(records)
+
+
+def held_back(signals: Signals, validation: Any, n: int) -> tuple[Signals, Signals]:
+    """Records to fit, and records that choose among the starts."""
+    if isinstance(validation, float | int) and not isinstance(validation, bool):
+        if not 0.0 < validation < 1.0:
+            raise InputError(
+                f"`validation` must be a share between 0 and 1, or a record (u, y). Got {short_repr(validation)}."
+            )
+        longest = int(np.argmax([len(record) for record in signals.u]))
+        cut = round((1.0 - validation) * len(signals.u[longest]))
+        held = Signals((signals.u[longest][cut:],), (signals.y[longest][cut:],))
+        u, y = list(signals.u), list(signals.y)
+        u[longest], y[longest] = u[longest][:cut], y[longest][:cut]
+        signals = Signals(tuple(u), tuple(y))
+    else:
+        parts = tuple(validation) if isinstance(validation, Iterable) and getattr(validation, "ndim", 1) != 0 else ()
+        if len(parts) != 2:
+            raise InputError(
+                f"`validation` must be a share between 0 and 1, or a record (u, y). Got {short_repr(validation)}."
+            )
+        held = Signals.read(*parts)
+        if (held.n_inputs, held.n_outputs) != (signals.n_inputs, signals.n_outputs):
+            raise InputError(
+                f"`validation` must have {signals.n_inputs} inputs and {signals.n_outputs} outputs, like the records. "
+                f"Got {held.n_inputs} and {held.n_outputs}."
+            )
+    shortest = min(len(record) for record in held.u)
+    if shortest < 4 * n:
+        raise InputError(
+            f"`validation` must leave at least {4 * n} samples for {pluralised(n, 'state')}. Got {shortest}: give "
+            "longer "
+            "records, a larger share, or a record of its own, or lower `n_states`."
+        )
+    return signals, held

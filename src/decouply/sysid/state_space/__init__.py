@@ -1,0 +1,1 @@
+"""State-space models: search, fit, canonical form, choice of the order."""

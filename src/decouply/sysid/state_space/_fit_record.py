@@ -1,0 +1,111 @@
+"""What the fit of a state-space model has found, in measured units: a record."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float
+from numpy import ndarray
+
+from ...model._decoupling import Decoupling
+from ...model._names import as_names
+from ..free_run._simulation import Pieces, run
+from ..signals._records import Range, Signals
+from ..signals._units import Standard
+from ._search import Found, StateSpaceStart, initial_state
+
+_RANGE_FACTOR = 10.0  # a simulation stops when it is this many times as far from the middle as any training output
+_MOST_POINTS = 2000  # of the training run that are kept, for pictures and domains
+
+
+@dataclass(frozen=True, eq=False)
+class StateSpaceFit:
+    """What a fit has found: a record.
+
+    Attributes
+    ----------
+    step
+        One step (x, u) -> (x+, y) in measured units.
+    linear
+        The linear model with as many states that was fitted to the same data, in measured units.
+    starts
+        One row per start, the linear model first.
+    x0 : (records, n)
+        Initial states of the training records.
+    rmse, linear_rmse
+        Free-run errors on all training records in units of y, one per output.
+    points : (k, n + inputs)
+        (x, u) along the training records, thinned out.
+    n_free
+        Numbers that the fit was free to move, initial states not counted.
+    n_front
+        Without feedback, the states in front of the functions.
+    """
+
+    step: Decoupling
+    linear: Decoupling
+    starts: tuple[StateSpaceStart, ...]
+    x0: Float[ndarray, "records n"]
+    rmse: Float[ndarray, " outputs"]
+    linear_rmse: Float[ndarray, " outputs"]
+    spread: Float[ndarray, " outputs"]
+    points: Float[ndarray, "k m"]
+    n_free: int
+    n_front: int | None
+    limits: Range
+    standard: Standard
+    flat: bool
+    records: Signals | None = None  # what it was fitted to; not kept in files
+
+
+def in_measured_units(found: Found, standard: Standard, signals: Signals, everything: Pieces, n: int) -> StateSpaceFit:
+    """The model in measured units, with its errors on all records."""
+    errors, points, x0 = [], None, None
+    for fitted in (found.linear, found.fitted):
+        state = fitted.x0 if len(fitted.x0) == len(everything) else initial_state(fitted.step, n, everything).x0
+        along = run(fitted.step, everything, state)
+        rmse = np.full(signals.n_outputs, np.inf)
+        if along is not None:
+            rmse = np.sqrt(np.mean(along.residuals**2, axis=0)) * standard.y_size
+            points, x0 = along.points[:: max(1, len(along.points) // _MOST_POINTS)], state
+        errors.append(rmse)
+    assert points is not None
+    assert x0 is not None
+    points = np.concatenate([points[:, :n], points[:, n:] * standard.u_size + standard.u_mean], axis=1)
+    y = np.concatenate(signals.y)
+    names = variable_names(n, signals.n_inputs, signals.n_outputs)
+    step = standard.measured(found.fitted.step, n).with_names(*names)
+    return StateSpaceFit(
+        step,
+        standard.measured(found.linear.step, n).with_names(*names),
+        found.rows,
+        x0,
+        errors[1],
+        errors[0],
+        y.std(axis=0),
+        points,
+        found.n_free,
+        found.n_front,
+        Range.of("y", signals.y).widened(_RANGE_FACTOR),
+        standard,
+        signals.flat,
+        signals,
+    )
+
+
+def variable_names(
+    n: int, n_inputs: int, n_outputs: int, inputs: Sequence[str] | None = None, outputs: Sequence[str] | None = None
+) -> tuple[list[str], list[str]]:
+    """Names of (x, u) and of (x+, y); channels without a name are u and y."""
+    u, y = _channels("inputs", "u", n_inputs, inputs), _channels("outputs", "y", n_outputs, outputs)
+    letter = "x" if not {f"x{i + 1}" for i in range(n)} & {*u, *y} else "state"
+    states = [f"{letter}{i + 1}" for i in range(n)]
+    return [*states, *u], [*(f"{x}(t+1)" for x in states), *y]
+
+
+def _channels(argument: str, letter: str, count: int, given: Sequence[str] | None) -> list[str]:
+    if given is None:
+        return [letter] if count == 1 else [f"{letter}{i + 1}" for i in range(count)]
+    return list(as_names(argument, given, count) or ())

@@ -1,0 +1,215 @@
+"""Which functions suit a record: models with several lists of them are fitted, and held-back data choose.
+
+Orders for a state-space model: a scan with validation, and the reason for the choice.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..._support._arguments import as_counts, as_generator, as_number
+from ..._support._errors import InputError, SolverError
+from ..._support._messages import pluralised, short_repr
+from ..._support._progress import progress_callback
+from ..._support._time_limit import now
+from ...bases import Monomial
+from ..signals._records import Signals
+from ._decoupled import DecoupledStateSpace
+
+_CLEARLY_BETTER = 0.9  # a model with more parameters must lower the validation error to this share
+
+
+def fit_with_best_functions(
+    u: object,
+    y: object,
+    n_states: int,
+    lists: Mapping[str, Sequence[Any]],
+    *,
+    options: Mapping[str, Any],
+    **fit: Any,
+) -> tuple[DecoupledStateSpace, str]:
+    """The model with the list whose start was best on held-back data, and the reason in one sentence.
+
+    `options` are those of `DecoupledStateSpace`, `fit` those of its `fit`. Of two models the one with more parameters
+    must be better by a tenth.
+    """
+    found: dict[str, tuple[DecoupledStateSpace, float]] = {}
+    failed: SolverError | None = None
+    for name, functions in lists.items():
+        try:
+            model = DecoupledStateSpace(n_states, list(functions), **options).fit(u, y, **fit)
+        except SolverError as error:
+            failed = error
+            continue
+        found[name] = (model, next((row.validation for row in model.starts if row.chosen), math.inf))
+    if failed is not None and not found:
+        raise failed
+    by_size = sorted(found, key=lambda name: found[name][0].n_canonical)
+    best = by_size[0]
+    for name in by_size[1:]:
+        if found[name][1] < _CLEARLY_BETTER * found[best][1]:
+            best = name
+    shares = {name: f"{100.0 * validation:.3g} %" for name, (_, validation) in found.items()}
+    others = ", ".join(f"{share} with {name}" for name, share in shares.items() if name != best)
+    reason = f"Functions: {best}; {shares[best]} of the signal on held-back data" + (f", {others}." if others else ".")
+    return found[best][0], reason
+
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+_SAMPLES = 4096  # of the longest record that are looked at
+_CLEARLY = 0.9  # a larger model must lower the validation error to this share
+
+
+@dataclass(frozen=True)
+class SuggestedRow:
+    """One size: free-run errors as a share of the spread of y."""
+
+    n_states: int
+    n_functions: int
+    n_parameters: int
+    training: float
+    validation: float
+    chosen: bool = False
+
+
+@dataclass(frozen=True)
+class Suggestion:
+    """Sizes that were tried, and which one to begin with.
+
+    Attributes
+    ----------
+    rows
+        One per size; no functions is the linear model.
+    reason
+        A sentence.
+    """
+
+    rows: tuple[SuggestedRow, ...]
+    reason: str
+
+    @property
+    def chosen(self) -> SuggestedRow:
+        """The size that is suggested."""
+        return next(row for row in self.rows if row.chosen)
+
+    def plot(self, *, dark: bool = False) -> Figure:
+        """Draw validation errors over the number of states, one line per number of functions."""
+        from ...report._style import house_style, new_figure
+
+        with house_style(dark=dark) as look:
+            figure = new_figure(4.6, 3.0)
+            ax = figure.subplots()
+            for k, count in enumerate(sorted({row.n_functions for row in self.rows})):
+                some = [row for row in self.rows if row.n_functions == count and math.isfinite(row.validation)]
+                label = pluralised(count, "function") if count else "linear"
+                n, errors = [row.n_states for row in some], [100.0 * row.validation for row in some]
+                ax.plot(n, errors, "o-", color=look.colours[k % len(look.colours)], label=label)
+            ax.plot(
+                [self.chosen.n_states],
+                [100.0 * self.chosen.validation],
+                "o",
+                color=look.ink,
+                markersize=12,
+                fillstyle="none",
+            )
+            ax.set_yscale("log")
+            ax.set_xticks(sorted({row.n_states for row in self.rows}))
+            ax.set_xlabel("states")
+            ax.set_ylabel("validation error (% of the signal)")
+            ax.legend(frameon=False)
+        return figure
+
+    def __str__(self) -> str:
+        lines = ["states  functions  parameters  training %  validation %"]
+        for row in self.rows:
+            mark = "  <- chosen" if row.chosen else ""
+            lines.append(
+                f"{row.n_states:6d}  {row.n_functions:9d}  {row.n_parameters:10d}  {100 * row.training:10.3g}  "
+                f"{100 * row.validation:12.3g}{mark}"
+            )
+        return "\n".join([*lines, self.reason])
+
+
+def suggest(
+    u: object,
+    y: object,
+    *,
+    n_states: Any = (1, 2, 3, 4),
+    functions: Sequence[Any] = (Monomial(3), Monomial(3)),
+    n_starts: int = 2,
+    max_seconds: float | None = None,
+    rng: int | np.random.Generator = 0,
+    progress: bool | Callable[..., None] = True,
+) -> Suggestion:
+    """Try state-space models of several sizes on the beginning of a record, and suggest the smallest good one.
+
+    For every number of states: the linear model, and models with the first one, two, ... of `functions`. A larger model
+    is suggested only where it lowers the error on held-back data by a tenth or more. After `max_seconds` no further
+    size is tried, and the reason says so; the first one is always finished.
+    """
+    signals = Signals.read(u, y)
+    longest = int(np.argmax([len(record) for record in signals.u]))
+    a, b = signals.u[longest][:_SAMPLES], signals.y[longest][:_SAMPLES]
+    sizes = as_counts("n_states", n_states)
+    if not isinstance(functions, Sequence) or not functions:
+        raise InputError(f"`functions` must be a list with at least one basis. Got {short_repr(functions)}.")
+    generator = as_generator(rng)
+    until = math.inf if max_seconds is None else now() + as_number("max_seconds", max_seconds, above=True)
+    rows: list[SuggestedRow] = []
+    tries = [(n, k) for n in sizes for k in range(1, len(functions) + 1)]
+    with progress_callback(progress, "Trying sizes") as report:
+        for done, (n, k) in enumerate(tries):
+            if rows and now() > until:
+                return _chosen(rows, f" The time was up after {done} of {len(tries)} sizes.")
+            report(done=done, total=len(tries), stage=f"{_size(n, k)}{_so_far(rows)}")
+            model = DecoupledStateSpace(n, list(functions[:k]))
+            try:
+                model.fit(a, b, n_starts=n_starts, rng=generator, progress=False)
+            except SolverError:
+                continue
+            starts = model.starts
+            if k == 1:
+                m, p = a.shape[1], b.shape[1]
+                count = n * (m + p) + m * p + p  # n^2 entries of A, B, C and D are a choice of coordinates
+                rows.append(SuggestedRow(n, 0, count, starts[0].training, starts[0].validation))
+            best = next(row for row in starts if row.chosen)
+            rows.append(SuggestedRow(n, k, model.n_canonical, best.training, best.validation))
+    if not rows:
+        raise SolverError(
+            "No size gave a model whose free run stays finite: give other `functions`, or check the record."
+        )
+    return _chosen(rows)
+
+
+def _chosen(rows: list[SuggestedRow], ended: str = "") -> Suggestion:
+    """The smallest model that no larger one is clearly better than."""
+    best = rows[0]
+    for row in sorted(rows, key=lambda r: r.n_parameters):
+        if row.validation < _CLEARLY * best.validation or not math.isfinite(best.validation):
+            best = row
+    linear = min((row.validation for row in rows if row.n_functions == 0), default=math.inf)
+    size = _size(best.n_states, best.n_functions)
+    reason = (
+        f"{size}: {100 * best.validation:.3g} % of the signal on held-back data, against {100 * linear:.3g} % for the "
+        f"best linear model; no larger one that was tried lowers that by a tenth.{ended}"
+    )
+    return Suggestion(tuple(replace(row, chosen=row is best) for row in rows), reason)
+
+
+def _size(n_states: int, n_functions: int) -> str:
+    return f"{pluralised(n_states, 'state')} and {pluralised(n_functions, 'function')}"
+
+
+def _so_far(rows: list[SuggestedRow]) -> str:
+    """The best on the way, for those who watch."""
+    best = min(rows, key=lambda row: row.validation, default=None)
+    if best is None:
+        return ""
+    return f" (best so far: {100 * best.validation:.3g} % with {_size(best.n_states, best.n_functions)})"

@@ -1,0 +1,147 @@
+"""Ours among others of the same size, on networks that are trained for a moment."""
+
+import dataclasses
+import math
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+torch = pytest.importorskip("torch")
+
+from torch import nn  # noqa: E402
+
+from decouply.nn.training._distillation import divergence  # noqa: E402
+from experiments.networks import jacobian_start, other_methods, students, trained_networks, vision_transformer  # noqa: E402
+from experiments.networks.batched_training import divergences, rate_at, squared_errors, trained_together  # noqa: E402
+from experiments.networks.other_methods import n_parameters, widths  # noqa: E402
+from experiments.networks.students import METHODS, OTHERS, OURS, STUDENTS, run_students  # noqa: E402
+from experiments.networks.trained_networks import CASES, Size, Training  # noqa: E402
+
+
+@pytest.fixture
+def table(tmp_path, monkeypatch):
+    pytest.importorskip("sklearn")
+    sizes = (Size(4, (3, 3), (60,), (6, 4)), Size(2, (2, 2), (60,)))
+    how = Training(512, 0.02, (5e-3, 1e-2))
+    monkeypatch.setitem(CASES, "tabular", dataclasses.replace(CASES["tabular"], sizes=sizes, epochs=1, training=how))
+    monkeypatch.setattr(other_methods, "POOL", 200)
+    monkeypatch.setattr(trained_networks, "EPOCHS_WITH_LABELS", 1)
+    students.original.cache_clear()
+    yield run_students("tabular", n_runs=2, seed=0, n_jobs=1, store=tmp_path / "runs.jsonl", steps=5)
+    students.original.cache_clear()
+
+
+def test_every_row_has_its_size_bytes_and_time(table, tmp_path):
+    cells = {(cell.size, cell.method): cell for cell in table.cells}
+    assert {method for size, method in cells if size == 0} == set(METHODS)
+    assert {method for size, method in cells if size == 1} == set(students.SMALL)
+    first = {method: cells[0, method].runs[0] for method in METHODS}
+    for method in (*OURS, *STUDENTS, *OTHERS):
+        assert len(cells[0, method].runs) == 2, method
+        assert first[method]["parameters"] <= 1.25 * first["ours"]["parameters"] or method == "low rank", method
+        assert first[method]["bytes"] >= 4 * first[method]["parameters"] and min(first[method]["latency"]) > 0
+    assert first["ours, 8 bits"]["bytes"] < 0.5 * first["ours"]["bytes"]
+    assert (first["ours, fewer bits"]["rank"], first["ours, fewer bits"]["n_bits"]) == (6, 4)
+    assert first["original, 4 bits"]["bytes"] < first["original, 8 bits"]["bytes"]
+    assert table.drops(cells[0, "original, 8 bits"])[0] == pytest.approx(0.0, abs=0.5)
+    assert all(run["rate"] in (5e-3, 1e-2) for run in cells[0, "pruned"].runs)
+    students.write_students(table, tmp_path)
+    text = (tmp_path / "tabular.md").read_text()
+    assert "| GELU, two | **" in text and "**r = 2, 60 inputs**" in text and "| ours, r = 6 in 4 bits |" in text
+
+
+def test_stacked_training_is_adam_on_each(monkeypatch):
+    """Two draws with two rates each, beside torch's own Adam on one of them with the same batches."""
+    torch.manual_seed(0)
+    X, known = torch.randn(2, 40, 3), torch.randn(2, 40, 2)
+    students = [[nn.Sequential(nn.Linear(3, 4), nn.GELU(), nn.Linear(4, 2)) for _ in range(2)] for _ in range(2)]
+    rates = [[0.01, 0.03]] * 2
+    options = {"n_real": 30, "share": 0.25, "steps": 7, "batch_size": 8}
+    found = trained_together(
+        students, rates, X, known, squared_errors, generator=torch.Generator().manual_seed(5), **options
+    )
+    alone, generator = students[1][1], torch.Generator().manual_seed(5)
+    optimiser = torch.optim.Adam(alone.parameters(), lr=0.03, betas=(0.9, 0.99))
+    for t in range(7):
+        rows = torch.randint(30, (2, 8), generator=generator)
+        rows[:, :2] = torch.randint(30, 40, (2, 2), generator=generator)
+        optimiser.param_groups[0]["lr"] = 0.03 * rate_at((t + 0.5) / 7)
+        optimiser.zero_grad()
+        (alone(X[1, rows[1]]) - known[1, rows[1]]).pow(2).mean().backward()
+        optimiser.step()
+    with torch.no_grad():
+        assert_allclose(found[1][1](X[1]), alone(X[1]), atol=1e-5)
+        assert not np.allclose(found[1][0](X[1]), alone(X[1]), atol=1e-3)
+
+
+def test_divergences_are_those_of_each():
+    logits, wanted = torch.randn(2, 3, 5, 4), torch.randn(2, 1, 5, 4).log_softmax(-1)
+    assert_allclose(divergences(logits, wanted)[1, 2], divergence(logits[1, 2], wanted[1, 0]), rtol=1e-5)
+    assert rate_at(0.05) == pytest.approx(0.5) and rate_at(1.0) == pytest.approx(0.0, abs=1e-12)
+
+
+def test_students_with_two_layers_have_the_larger_of_two_shapes():
+    assert widths((80, 10), 950, None) == (80, 10, 10) and n_parameters((80, 10, 10)) == 920
+    assert widths((400, 10), 2075, (5, 6)) == (400, 5, 6, 10)  # equal ones would be (4, 4)
+    assert widths((10, 1), 224, (3, 3)) == (10, 9, 9, 1)
+
+
+def test_starts_from_jacobians_and_from_nothing(tmp_path, monkeypatch):
+    def few():
+        generator = torch.Generator().manual_seed(0)
+        X = torch.rand(300, 6, generator=generator)
+        y = (X[:, :3].argmax(1)).long()
+        return X, y, X[:100], y[:100]
+
+    def network():
+        return nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 6), nn.ReLU(), nn.Linear(6, 3))
+
+    small = dataclasses.replace(CASES["mnist"], network=network, data=few, sizes=(Size(3, (2, 2), (60,)),))
+    monkeypatch.setitem(CASES, "mnist", small)
+    students.original.cache_clear()
+    options = {"inputs": (30,), "steps": (3,), "epochs": 2}
+    table = jacobian_start.run_starts(n_runs=2, seed=0, n_jobs=1, store=tmp_path / "runs.jsonl", **options)
+    students.original.cache_clear()
+    exact = {cell.start: cell for cell in table.cells if cell.part == jacobian_start.EXACT}
+    assert np.max(exact["Jacobians"].values("distance")) < 1e-8
+    assert jacobian_start.failed(table, exact["random"]) == 2 and jacobian_start.failed(table, exact["Jacobians"]) == 0
+    assert all(run["seconds"] >= run["start_seconds"] > 0 for cell in table.cells for run in cell.runs)
+    jacobian_start.write_starts(table, tmp_path)
+    assert "| mnist | 30 | 3 | **" in (tmp_path / "starts.md").read_text()
+    assert (tmp_path / "starts.png").stat().st_size > 10_000
+
+
+def test_all_blocks_of_a_transformer(tmp_path, monkeypatch):
+    def few(_):
+        generator = torch.Generator().manual_seed(0)
+        X, y = torch.rand(300, 784, generator=generator), torch.randint(10, (300,), generator=generator)
+        return X, y, X[:100], y[:100]
+
+    monkeypatch.setattr(vision_transformer, "images", few)
+    monkeypatch.setattr(vision_transformer, "N_INPUTS", 120)
+    monkeypatch.setattr(vision_transformer, "_KEPT", 20)
+    vision_transformer.transformer.cache_clear()
+    options = {"steps": 3, "joint_steps": 2, "epochs": 1}
+    table = vision_transformer.run_vit(n_runs=1, seed=0, n_jobs=1, store=tmp_path / "runs.jsonl", **options)
+    vision_transformer.transformer.cache_clear()
+    assert table.part_parameters == 2 * (32 * 128 + 128 + 128 * 32 + 32)
+    for method in (*vision_transformer.OURS, *vision_transformer.OTHERS):
+        for training in ("local", "joint"):
+            row = table.rows[method, training][0]
+            assert row["parameters"] <= 0.13 * table.part_parameters and math.isfinite(row["distance"])
+    assert table.drops(("original, 8 bits", "none"))[0] == pytest.approx(0.0, abs=5.0)
+    vision_transformer.write_vit(table, tmp_path)
+    assert "| narrow GELU | joint | **" in (tmp_path / "vit.md").read_text()
+
+
+def test_rows_are_chosen_by_their_names_or_beginnings():
+    from click import BadParameter
+
+    from experiments.__main__ import _chosen
+
+    assert _chosen(METHODS, ()) == METHODS
+    assert _chosen(METHODS, ("ours",)) == ("ours",)  # a name, though others begin so
+    assert _chosen(METHODS, ("GELU", "pruned")) == ("GELU, one hidden layer", "GELU, two", "pruned", "GELU, fewer bits")
+    with pytest.raises(BadParameter, match="must begin the name of a row"):
+        _chosen(METHODS, ("nobody",))
