@@ -1,4 +1,4 @@
-"""Data of any size: VarPro with a pilot and passes over everything, sweeps of Proj, the estimator, limits of memory.
+"""Data of any size: VarPro with a pilot and passes over everything, the estimator, limits of memory.
 
 python -m benchmarks.scale          # prints the section that `make bench` puts into docs/benchmarks.md
 """
@@ -76,17 +76,6 @@ def fit(path: str, shape: tuple) -> dict[str, object]:
     return {"seconds": seconds, "peak": _peak(), "note": result.notes[-1], "error": result.error_values}
 
 
-def sweeps(path: str, shape: tuple) -> dict[str, object]:
-    """Seconds of one sweep of Proj over everything, from runs with two sweeps and with one."""
-    samples = dc.Samples.from_zarr(path)
-    times = []
-    for steps in (1, 2):
-        began = time.process_time()
-        dc.decouple(samples, *shape, solver=dc.Proj(max_steps=steps, min_steps=steps), n_starts=1, progress=False)
-        times.append(time.process_time() - began)
-    return {"seconds": times[1] - times[0], "whole": times[0], "peak": _peak()}
-
-
 def against_all(shape: tuple, count: int, seed: int) -> dict[str, object]:
     """The pilot that would be taken of more samples against a search of all samples, in one process."""
     samples = held(shape, False, count, seed)
@@ -153,10 +142,7 @@ def alone(*arguments: object) -> dict:
 def section(_: Path) -> str:
     with tempfile.TemporaryDirectory() as directory:
         rows = [_fitted(directory, *row) for row in ROWS]
-        swept = {count: _swept(directory, count) for count in (250_000, 1_000_000)}
         apart = alone("places", directory)
-    rows += [_sweep_row(count, found) for count, found in swept.items()]
-    growth = swept[1_000_000]["seconds"] / swept[250_000]["seconds"]
     both = [alone("against_all", ONE, 10_000, seed) for seed in (SEED, *MORE)]
     ratio = median(one["pilot"] / one["all"] for one in both)
     error = max(abs(one["pilot error"] / one["all error"] - 1.0) for one in both)
@@ -168,7 +154,6 @@ def section(_: Path) -> str:
             "Samples in a Zarr store, read in portions; processor time on one thread, and the peak of the resident "
             "memory of the whole process. Systems are random, with seeds that nothing was chosen on.",
             table(["what", "samples", "seed", "time", "target", "peak memory", "target"], rows),
-            f"Four times the samples take {growth:.1f} times as long in a sweep of `Proj` ({verdict(growth, 5)}).",
             "A pilot and passes over 10 000 samples against a search of all of them, one layer, values only, three "
             f"systems: ratios of processor time {_listed(one['pilot'] / one['all'] for one in both)}, the median "
             f"{ratio:.2f} ({verdict(ratio, 0.15)}); Error(F) differs by at most {error:.1e} of itself "
@@ -200,19 +185,6 @@ def _fitted(
         f"{found['peak']:.2f} GiB",
         verdict(found["peak"], gib),
     ]
-
-
-def _swept(directory: str, count: int) -> dict:
-    path = f"{directory}/{count}-1-True-{SEED}.zarr"
-    if not Path(path).exists():
-        alone("make", path, ONE, True, count)
-    return alone("sweeps", path, ONE)
-
-
-def _sweep_row(count: int, found: dict) -> list[str]:
-    name = f"one sweep of Proj, ranks {ONE[0]}"
-    peak = f"{found['peak']:.2f} GiB"
-    return [name, f"{count:.0e}", str(SEED), f"{found['seconds']:.1f} s", "", peak, verdict(found["peak"], 1)]
 
 
 def _listed(values) -> str:

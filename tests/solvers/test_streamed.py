@@ -8,13 +8,6 @@ import pytest
 import decouply as dc
 from decouply.samples._canonical import canonical_at
 from decouply.solvers import AbstractSolver, Problem
-from decouply.solvers.alternating._bias_correction import with_bias_correction, with_bias_over_all
-from decouply.solvers.alternating._coefficient_updates import constrained, projected, projected_weighted
-from decouply.solvers.alternating._dreesen import cpd_sweep, fit_functions
-from decouply.solvers.alternating._streamed_cpd import StreamedCPD, _diagonals
-from decouply.solvers.alternating._streamed_sweep import Factors, Passes
-from decouply.solvers.alternating._sweep import explicit_residual, sweep, value_residual
-from decouply.solvers.alternating._zniyed import zniyed_sweep
 from decouply.solvers.least_squares._derivatives import run_chain
 from decouply.solvers.least_squares._parameters import parameters_of
 from decouply.solvers.least_squares._rescaling import balanced, on_window
@@ -22,7 +15,6 @@ from decouply.solvers.least_squares._variable_projection import Complete
 from decouply.solvers.problem._data_summary import Extent, Whole
 from decouply.solvers.problem._importance_sample import part_of
 from decouply.solvers.problem._standard_units import standard_units
-from decouply.solvers.problem._start_distributions import draw_factors
 from decouply.solvers.problem._weighted_rows import Rows
 from decouply.solvers.varpro._streamed_gauss_newton import Streamed, gradient_task, normal_task, on_whole_window
 
@@ -155,66 +147,6 @@ def test_balanced_parameters_are_smaller_and_give_the_same_model():
     assert sizes[1] < sizes[0]
 
 
-@pytest.mark.parametrize("update", [projected, projected_weighted, constrained], ids=["plain", "weighted", "constr"])
-@pytest.mark.parametrize("weights", WEIGHTS)
-@pytest.mark.parametrize("ranks", [(2,), (2, 3)])
-def test_a_sweep_over_portions_is_the_sweep_over_arrays(ranks, weights, update):
-    f, samples = noisy((4, *ranks, 3), (3,) * len(ranks), weights=weights)
-    start = dc.systems.random_system((4, *ranks, 3), (3,) * len(ranks), rng=7)
-    layers = tuple(g.layer for g in f.g)
-    whole = whole_of(samples, layers)
-    problem, frame = whole.problem_of(samples), whole.overview.frame(1.0)
-    state = draw_factors(problem, start, 1, np.random.default_rng(0))
-    wanted = sweep(problem, state, 1e-2, update)
-    factors = Factors(tuple(state.W), tuple(state.domain), tuple(state.C))
-    passes = Passes(whole, problem, frame, lambda **_: None)
-    found = passes.sweep(factors, 1e-2, update)
-    for a, b in zip((*found.W, *found.domain, *found.C), (*wanted.W, *wanted.domain, *wanted.C), strict=True):
-        np.testing.assert_allclose(a, b, rtol=1e-6, atol=1e-7 * np.abs(b).max())
-    residuals = passes.residuals(found)
-    np.testing.assert_allclose(residuals[0], explicit_residual(problem, wanted), rtol=1e-6)
-    np.testing.assert_allclose(residuals[1], value_residual(problem, wanted), rtol=1e-6)
-
-
-@pytest.fixture(params=WEIGHTS, ids=str)
-def passes(request):
-    """Passes over portions of one layer, a start, and the problem of all samples."""
-    f, samples = noisy((4, 2, 3), weights=request.param)
-    whole = whole_of(samples, tuple(g.layer for g in f.g))
-    problem = whole.problem_of(samples)
-    start = dc.systems.random_system((4, 2, 3), (3,), rng=7)
-    state = draw_factors(problem, start, 1, np.random.default_rng(0))
-    return Passes(whole, problem, whole.overview.frame(1.0), lambda **_: None), state, problem
-
-
-def test_a_sweep_of_zniyed_over_portions_is_the_one_over_arrays(passes):
-    over, state, problem = passes
-    wanted = zniyed_sweep(problem, state, 1e-2)
-    found = over.output_first(Factors(tuple(state.W), tuple(state.domain), tuple(state.C)), 1e-2, projected)
-    for a, b in zip((*found.W, *found.domain, *found.C), (*wanted.W, *wanted.domain, *wanted.C), strict=True):
-        np.testing.assert_allclose(a, b, rtol=1e-6, atol=1e-8 * np.abs(b).max())
-
-
-def test_a_cpd_over_portions_is_the_one_over_arrays(passes):
-    over, state, problem = passes
-    cpd = StreamedCPD(over.whole, problem, over.frame)
-    W = cpd.sweep(cpd.sweep((state.W[0], state.W[1], state.W[1])))
-    first = dataclasses.replace(state, G=[_diagonals(problem, (state.W[0], state.W[1], state.W[1]))])
-    wanted = cpd_sweep(problem, cpd_sweep(problem, first))
-    for a, b in zip(W[:2], wanted.W, strict=True):
-        np.testing.assert_allclose(a, b, rtol=1e-6, atol=1e-8 * np.abs(b).max())
-    np.testing.assert_allclose(cpd.residual(W), wanted.residual_J, rtol=1e-6)
-    found, wanted = cpd.fitted(W), fit_functions(problem, wanted)
-    np.testing.assert_allclose(found.C[0], wanted.C[0], rtol=1e-6, atol=1e-8 * np.abs(wanted.C[0]).max())
-
-
-def test_constants_are_corrected_by_all_samples(passes):
-    over, _, problem = passes
-    model = dc.systems.random_system((4, 2, 3), (3,), rng=7)
-    found, wanted = with_bias_over_all(over.whole, model)[0], with_bias_correction(problem, model)[0]
-    np.testing.assert_allclose(found(problem.samples.X[:5]), wanted(problem.samples.X[:5]), rtol=1e-10)
-
-
 @pytest.mark.parametrize("linear", [False, True])
 @pytest.mark.parametrize("ranks", [(2,), (2, 3)])
 def test_the_canonical_form_is_the_same_from_portions(ranks, linear, monkeypatch):
@@ -272,28 +204,6 @@ def test_stored_samples_are_told_apart_and_judged_like_arrays(stored):
         np.testing.assert_allclose(a, b, rtol=0.1)
 
 
-@pytest.mark.parametrize(
-    "solver",
-    [
-        dc.Proj(max_steps=3),
-        dc.Constr(max_steps=3),
-        dc.TwoStage(dc.Proj(max_steps=2), max_runs=2),
-        dc.Zniyed(max_steps=3),
-        dc.Hollander(max_steps=3),
-        dc.Dreesen(max_steps=3),
-    ],
-    ids=lambda solver: type(solver).__name__,
-)
-def test_alternating_solvers_sweep_over_stores(solver, stored):
-    samples, store = stored
-    result = dc.decouple(store, 2, 3, solver=solver, n_starts=2, progress=False)
-    assert any("sweeps over all 1200 samples" in note for note in result.notes)
-    assert result.error_jacobian < 0.5 and result.error_values < 0.5
-    left = samples.F - result.decoupling(samples.X)
-    if not solver.uses_values:  # constants are those of all samples
-        np.testing.assert_allclose(left.mean(axis=0), 0.0, atol=1e-9 * np.abs(samples.F).max())
-
-
 @dataclasses.dataclass(frozen=True)
 class OfYourOwn(AbstractSolver):
     """One that knows nothing of stores."""
@@ -324,9 +234,24 @@ def test_smoothed_functions_go_on_over_all_samples(tmp_path):
     assert sum("effective parameters" in note for note in found.notes) == 1
 
 
-def test_solvers_of_your_own_say_that_theirs_is_the_answer_for_the_pilot(stored):
-    result = dc.decouple(stored[1], 2, 3, solver=OfYourOwn(), progress=False)
-    assert "this is its answer for the pilot" in result.notes[-1]
+@pytest.mark.parametrize(
+    "solver",
+    [
+        dc.Proj(max_steps=3),
+        dc.Constr(max_steps=3),
+        dc.TwoStage(dc.Proj(max_steps=2), max_runs=2),
+        dc.Zniyed(max_steps=3),
+        dc.Hollander(max_steps=3),
+        dc.Dreesen(max_steps=3),
+        OfYourOwn(),
+    ],
+    ids=lambda solver: type(solver).__name__,
+)
+def test_solvers_without_steps_over_stores_say_that_theirs_is_the_answer_for_a_pilot(solver, stored):
+    result = dc.decouple(stored[1], 2, 3, solver=solver, n_starts=2, progress=False)
+    assert any("is its answer for a pilot of" in note for note in result.notes)
+    assert result.error_jacobian < 0.5 and result.error_values < 0.5
+    assert result.samples is stored[1]
 
 
 def test_shapes_are_selected_on_some_samples_and_fitted_to_all(stored):

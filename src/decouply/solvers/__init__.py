@@ -7,7 +7,8 @@ from .alternating._iterate import Iterate
 from .alternating._proj_constr import Constr, Proj
 from .alternating._zniyed import Zniyed
 from .problem._problem import Problem
-from .problem._solver import AbstractSolver, AbstractWeightedSolver, History, LamRow, Solution, StartRow
+from .problem._solution import History, LamRow, Solution, StartRow
+from .problem._solver import AbstractSolver, AbstractWeightedSolver
 from .problem._start_distributions import AbstractStart, Normal, Orthonormal, Uniform
 from .varpro._varpro import VarPro
 

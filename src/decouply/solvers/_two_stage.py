@@ -19,8 +19,8 @@ from ..model._decoupling import Decoupling
 from ..samples._samples import Samples
 from .problem._data_summary import Whole
 from .problem._problem import Problem
-from .problem._solution import Status, when_late
-from .problem._solver import AbstractSolver, AbstractWeightedSolver, History, LamRow, Loss, ProgressCallback, Solution
+from .problem._solution import History, LamRow, Solution, Status, when_late
+from .problem._solver import AbstractSolver, AbstractWeightedSolver, Loss, ProgressCallback
 
 _LEAST_SECONDS = 1e-3
 

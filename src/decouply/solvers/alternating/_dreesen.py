@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from ..._support._errors import InputError
 from ...model._decoupling import Decoupling
-from ..problem._data_summary import Whole
 from ..problem._problem import Problem
 from ..problem._sample_weights import weigh, weighted_gram
-from ..problem._solution import Status
-from ..problem._solver import ProgressCallback, Solution
+from ..problem._solution import Solution, Status
+from ..problem._solver import ProgressCallback
 from ..problem._start_distributions import AbstractStart, Uniform, draw_factors
-from ._bias_correction import with_bias_over_all
 from ._block_updates import (
     combine,
     diagonal_equations,
@@ -29,10 +27,7 @@ from ._iterate import Iterate
 from ._loop import run_starts, solution_of, weighted_sum
 from ._options import AbstractStartedSolver
 from ._proj_constr import check_options, needs_jacobians, needs_one_layer
-from ._streamed_cpd import Matrices, StreamedCPD
-from ._streamed_sweep import Passes, factors_of
 from ._sweep import first_right_products, seen, tables, with_residuals
-from ._sweeps_over_all import told
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,34 +85,6 @@ class Dreesen(AbstractStartedSolver):
         run.objective = run.kept.residual_J
         run.status = [Status.FITTED if s is Status.EXACT else s for s in run.status]
         return solution_of(problem, run, uses_values=False, corrected=True)
-
-    def over_all(self, whole: Whole, problem: Problem, found: Solution, progress: ProgressCallback) -> Solution:
-        """Sweeps of the CPD over all samples, then functions that are fitted to all of them."""
-        cpd = StreamedCPD(whole, problem, whole.overview.frame(1.0))
-        scale = problem.size_J / (whole.overview.size_J or 1.0)  # the loop compares with the size of the pilot
-
-        def rated(W: Matrices) -> Iterate:
-            nothing = np.zeros((1, 0, W[0].shape[1]))
-            state = Iterate.unrated(list(W), [], [], [nothing], nothing)
-            state.residual_J, state.residual_F = scale * cpd.residual(W), np.zeros(1)
-            return state
-
-        def step(state: Iterate, _: int) -> tuple[Iterate, float]:
-            progress(stage="all samples")
-            W0, W1, before = state.W
-            return rated(cpd.sweep((W0, W1, before))), 0.0
-
-        W0, W1 = factors_of(problem, found.decoupling).W
-        run = run_starts(problem, rated((W0, W1, W1)), step, weighted_sum, 0.0, self.stopping, progress)
-        factors = cpd.fitted((run.kept.W[0], run.kept.W[1], run.kept.W[2]))
-        passes = Passes(whole, problem, cpd.frame, progress)
-        run.kept = factors.iterate(*(scale * residual for residual in passes.residuals(factors)))
-        run.objective = run.kept.residual_J
-        run.status = [Status.FITTED if s is Status.EXACT else s for s in run.status]
-        solution = solution_of(problem, run, uses_values=False)
-        model, notes = with_bias_over_all(whole, solution.decoupling)
-        solution = replace(solution, decoupling=model, notes=notes)
-        return told(whole, problem, found, solution, int(run.steps[0]))
 
 
 def cpd_sweep(problem: Problem, state: Iterate) -> Iterate:

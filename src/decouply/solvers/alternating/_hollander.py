@@ -7,15 +7,14 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ...model._decoupling import Decoupling
-from ..problem._data_summary import Whole
 from ..problem._problem import Problem
-from ..problem._solver import ProgressCallback, Solution, kept_from_pilot
+from ..problem._solution import Solution
+from ..problem._solver import ProgressCallback
 from ..problem._start_distributions import AbstractStart, Uniform, draw_factors
 from ._coefficient_updates import constrained
 from ._loop import WhichIterate, solution_of
 from ._options import AbstractStartedSolver
-from ._proj_constr import check_options, cmpt_sweep, needs_jacobians, needs_one_layer, run_cmpt
-from ._sweeps_over_all import sweep_over_all
+from ._proj_constr import check_options, needs_jacobians, needs_one_layer, run_cmpt
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,9 +63,3 @@ class Hollander(AbstractStartedSolver):
         start = draw_factors(problem, self.start, n_starts, rng)
         run = run_cmpt(problem, start, 0.0, constrained, self.stopping, progress)
         return solution_of(problem, run, uses_values=False, corrected=True)
-
-    def over_all(self, whole: Whole, problem: Problem, found: Solution, progress: ProgressCallback) -> Solution:
-        if whole.linear:
-            return kept_from_pilot(self, found)
-        sweep = cmpt_sweep(constrained)
-        return sweep_over_all(whole, problem, found, sweep, 0.0, self.stopping, progress, corrected=True)

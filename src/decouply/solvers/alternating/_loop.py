@@ -18,8 +18,8 @@ from ...model._decoupling import Decoupling
 from ...model._functions import Functions
 from ..problem._problem import Problem
 from ..problem._rounding import exact_below
-from ..problem._solution import Status
-from ..problem._solver import History, ProgressCallback, Solution, StartRow
+from ..problem._solution import History, Solution, StartRow, Status
+from ..problem._solver import ProgressCallback
 from ._bias_correction import with_bias_correction
 from ._iterate import Iterate
 

@@ -17,10 +17,10 @@ from ..._support._errors import InputError
 from ..._support._messages import short_repr
 from ...model._decoupling import Decoupling
 from ..least_squares._roughness_penalty import check_smoothing
-from ..problem._data_summary import Whole
 from ..problem._problem import Problem
 from ..problem._sample_weights import by_output
-from ..problem._solver import AbstractWeightedSolver, ProgressCallback, Solution, kept_from_pilot
+from ..problem._solution import Solution
+from ..problem._solver import AbstractWeightedSolver, ProgressCallback
 from ..problem._start_distributions import AbstractStart, Uniform, draw_factors
 from ..varpro._smoothing_choice import with_effective
 from ._coefficient_updates import Update, constrained, projected, projected_weighted
@@ -28,9 +28,7 @@ from ._iterate import Iterate
 from ._loop import Run, Stopping, WhichIterate, run_starts, solution_of, weighted_sum
 from ._options import AbstractStartedSolver
 from ._smoothed_coefficients import Smoother
-from ._streamed_sweep import Factors, Passes
 from ._sweep import CoefficientUpdate, sweep
-from ._sweeps_over_all import Sweep, sweep_over_all
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,11 +100,6 @@ class Proj(AbstractStartedSolver, AbstractWeightedSolver):
         solution = with_note_about_constants(problem, self.lam, solution_of(problem, run))
         return solution if smoother is None else with_effective(problem, self.lam, solution, smoother)
 
-    def over_all(self, whole: Whole, problem: Problem, found: Solution, progress: ProgressCallback) -> Solution:
-        if whole.linear or found.n_effective is not None:
-            return kept_from_pilot(self, found)
-        return sweep_over_all(whole, problem, found, cmpt_sweep(self._update()), self.lam, self.stopping, progress)
-
     def _update(self) -> Update:
         return projected_weighted if self.weighted_projection else projected
 
@@ -171,20 +164,6 @@ class Constr(AbstractStartedSolver, AbstractWeightedSolver):
         run = run_cmpt(problem, start, self.lam, update, self.stopping, progress)
         solution = with_note_about_constants(problem, self.lam, solution_of(problem, run))
         return solution if smoother is None else with_effective(problem, self.lam, solution, smoother)
-
-    def over_all(self, whole: Whole, problem: Problem, found: Solution, progress: ProgressCallback) -> Solution:
-        if whole.linear or found.n_effective is not None:
-            return kept_from_pilot(self, found)
-        return sweep_over_all(whole, problem, found, cmpt_sweep(constrained), self.lam, self.stopping, progress)
-
-
-def cmpt_sweep(update: Update) -> Sweep:
-    """A sweep over all samples in the order of the paper."""
-
-    def one(passes: Passes, old: Factors, lam: float) -> Factors:
-        return passes.sweep(old, lam, update)
-
-    return one
 
 
 def run_cmpt(

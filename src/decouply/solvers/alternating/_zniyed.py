@@ -10,10 +10,10 @@ from jaxtyping import Float
 from numpy import ndarray
 
 from ...model._decoupling import Decoupling
-from ..problem._data_summary import Whole
 from ..problem._problem import Problem
 from ..problem._sample_weights import weigh, weighted_gram
-from ..problem._solver import AbstractWeightedSolver, ProgressCallback, Solution, kept_from_pilot
+from ..problem._solution import Solution
+from ..problem._solver import AbstractWeightedSolver, ProgressCallback
 from ..problem._start_distributions import AbstractStart, Uniform, draw_factors
 from ._block_updates import diagonal_equations, outer, output_equations, update_input_factor, update_output_factor
 from ._coefficient_updates import projected
@@ -22,9 +22,7 @@ from ._iterative_refinement import RightSide
 from ._loop import WhichIterate, run_starts, solution_of, weighted_sum
 from ._options import AbstractStartedSolver
 from ._proj_constr import check_options, needs_jacobians, needs_one_layer, needs_plain_weights
-from ._streamed_sweep import Factors, Passes
 from ._sweep import add_value_term, finished, first_right_products, seen, update_layer, values_left
-from ._sweeps_over_all import sweep_over_all
 
 _FIRST_LAM, _GROWTH, _EVERY = 1e-6, 10.0, 10
 _LARGEST_LAM = 1e6  # past this the Jacobian term is lost in the rounding of the value term
@@ -88,17 +86,6 @@ class Zniyed(AbstractStartedSolver, AbstractWeightedSolver):
         start = draw_factors(problem, self.start, n_starts, rng)
         objective, first = (sum_of_errors, _FIRST_LAM) if self.lam is None else (weighted_sum, self.lam)
         return solution_of(problem, run_starts(problem, start, step, objective, first, self.stopping, progress))
-
-    def over_all(self, whole: Whole, problem: Problem, found: Solution, progress: ProgressCallback) -> Solution:
-        """Go on with the lam that the answer for the pilot has."""
-        if whole.linear:
-            return kept_from_pilot(self, found)
-
-        def sweep(passes: Passes, old: Factors, lam: float) -> Factors:
-            return passes.output_first(old, lam, projected)
-
-        lam, by_errors = found.lam, self.lam is None
-        return sweep_over_all(whole, problem, found, sweep, lam, self.stopping, progress, by_errors=by_errors)
 
 
 def zniyed_sweep(problem: Problem, state: Iterate, lam: float) -> Iterate:

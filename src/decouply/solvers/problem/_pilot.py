@@ -18,8 +18,8 @@ from ...samples._samples import Samples
 from ._data_summary import Extent, Whole
 from ._model_shape import n_free
 from ._problem import Problem
-from ._solution import Status
-from ._solver import AbstractSolver, ProgressCallback, Solution
+from ._solution import Solution, Status
+from ._solver import AbstractSolver, ProgressCallback
 
 _FAR = 1.5  # times what the pilot leads to expect
 _ROUNDING = 1e-10  # relative squared errors below this are met well enough on both

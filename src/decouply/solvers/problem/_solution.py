@@ -1,12 +1,23 @@
-"""Why a solver stopped. The value of each member is the sentence that the user reads."""
+"""What a solver gives back: the model, why it stopped, and a record of its starts."""
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from enum import Enum
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+from numpy import ndarray
+
+from ..._support._optional_packages import needed
+from ...model._decoupling import Decoupling
 
 
 class Status(Enum):
-    """The reason for stopping."""
+    """Why a solver stopped. The value of each member is the sentence that the user reads."""
 
     EXACT = "The model meets the samples to rounding: there is nothing left to improve."
     JACOBIANS_EXACT = "The Jacobians are met to rounding; the values are not, and this method does not fit them."
@@ -32,3 +43,94 @@ def when_late(status: Status) -> Status:
     """The status of a search that has no time left: what is exact would not get better."""
     kept = (Status.EXACT, Status.JACOBIANS_EXACT, Status.INTERRUPTED)
     return status if status in kept else Status.OUT_OF_TIME
+
+
+@dataclass(frozen=True)
+class History:
+    """What happened to the returned start, one entry per iteration over all values of lam in turn.
+
+    For `VarPro` it is the best cost of the batch that the result comes from, first with the last layer eliminated and
+    then with all parameters; it does not look at the two errors on the way (NaN).
+    """
+
+    lam: Float[ndarray, " t"]
+    objective: Float[ndarray, " t"]
+    error_jacobian: Float[ndarray, " t"]
+    error_values: Float[ndarray, " t"]
+
+    @classmethod
+    def of(cls, objective: Sequence[float]) -> History:
+        """A history of which only the objective is known."""
+        values = np.asarray(objective, dtype=float)
+        unknown = np.full(len(values), np.nan)
+        return cls(unknown, values, unknown, unknown)
+
+    def __len__(self) -> int:
+        return len(self.objective)
+
+    def to_frame(self) -> Any:
+        """The history as a pandas DataFrame, one row per iteration, counted from 1."""
+        pandas = needed("pandas", "pandas", "History.to_frame")
+        columns = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        return pandas.DataFrame(columns, index=pandas.RangeIndex(1, len(self) + 1, name="iteration"))
+
+
+@dataclass(frozen=True)
+class StartRow:
+    """One start: the objective and errors of the iterate that was kept, in the units of the solver, and how it ended.
+
+    Errors are weighted like the samples and measured in standard units, unless the data were taken as given.
+    NaN stands for what is not known: values that a solver does not look at, starts that were dropped early. `build`
+    makes the model of the start, where the solver kept its factors.
+    """
+
+    start: int
+    lam: float
+    objective: float
+    error_jacobian: float
+    error_values: float
+    steps: int
+    status: Status
+    seconds: float
+    build: Callable[[], Decoupling] | None = dataclasses.field(default=None, repr=False, compare=False)
+
+    @property
+    def decoupling(self) -> Decoupling | None:
+        """The model that this start ended with, built when asked for; None where it was not kept, as in `VarPro`."""
+        return None if self.build is None else self.build()
+
+    def record(self) -> dict[str, Any]:
+        """What is known of the start by name, without the model: plain values for tables and files."""
+        known = {field.name: getattr(self, field.name) for field in dataclasses.fields(self) if field.name != "build"}
+        return known | {"status": self.status.name}
+
+
+@dataclass(frozen=True)
+class LamRow:
+    """One value of lam that was tried by `TwoStage`."""
+
+    lam: float
+    loss: float
+    objective: float
+    error_jacobian: float
+    error_values: float
+    steps: int
+    chosen: bool
+
+
+@dataclass(frozen=True)
+class Solution:
+    """A solver's answer, in the user's coordinates."""
+
+    decoupling: Decoupling
+    status: Status
+    lam: float
+    history: History
+    starts: tuple[StartRow, ...]
+    path: tuple[LamRow, ...] = ()
+    notes: tuple[str, ...] = ()
+    as_is: bool = False  # parts were given by the user, so the model must not be rewritten in canonical form
+    found_by: str = ""  # the way that led to the answer, where a method knows several
+    ridge: float = 0.0  # the penalty on parameters that the method chose
+    n_effective: float | None = None  # effective parameters, where a method smooths
+    smoothing: object | None = None  # what held its functions smooth; only the solver that made it looks inside

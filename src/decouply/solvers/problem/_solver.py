@@ -1,27 +1,22 @@
-"""What a solver takes and what it gives back."""
+"""What a solver is asked for."""
 
 from __future__ import annotations
 
 import abc
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
-from jaxtyping import Float
-from numpy import ndarray
 
-from ..._support._optional_packages import needed
 from ...bases import LayerBasis
 from ...model._decoupling import Decoupling
 from ...samples._samples import Samples
-from ..least_squares._roughness_penalty import Penalty
 from ._data_summary import Whole
 from ._model_shape import n_free
 from ._problem import Problem
-from ._solution import Status
+from ._solution import Solution
 
 _NUMBERS_PER_UNKNOWN = 20  # of a pilot; what follows grows it where that was too few
 _LEAST_PILOT = 200  # samples
@@ -30,97 +25,6 @@ _LEAST_PILOT = 200  # samples
 # also give the raw factors: iterate (an `Iterate`) and starts (the number of the start in each of its rows).
 ProgressCallback = Callable[..., None]
 Loss = Callable[[Decoupling], float]
-
-
-@dataclass(frozen=True)
-class History:
-    """What happened to the returned start, one entry per iteration over all values of lam in turn.
-
-    For `VarPro` it is the best cost of the batch that the result comes from, first with the last layer eliminated and
-    then with all parameters; it does not look at the two errors on the way (NaN).
-    """
-
-    lam: Float[ndarray, " t"]
-    objective: Float[ndarray, " t"]
-    error_jacobian: Float[ndarray, " t"]
-    error_values: Float[ndarray, " t"]
-
-    @classmethod
-    def of(cls, objective: Sequence[float]) -> History:
-        """A history of which only the objective is known."""
-        values = np.asarray(objective, dtype=float)
-        unknown = np.full(len(values), np.nan)
-        return cls(unknown, values, unknown, unknown)
-
-    def __len__(self) -> int:
-        return len(self.objective)
-
-    def to_frame(self) -> Any:
-        """The history as a pandas DataFrame, one row per iteration, counted from 1."""
-        pandas = needed("pandas", "pandas", "History.to_frame")
-        columns = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
-        return pandas.DataFrame(columns, index=pandas.RangeIndex(1, len(self) + 1, name="iteration"))
-
-
-@dataclass(frozen=True)
-class StartRow:
-    """One start: the objective and errors of the iterate that was kept, in the units of the solver, and how it ended.
-
-    Errors are weighted like the samples and measured in standard units, unless the data were taken as given.
-    NaN stands for what is not known: values that a solver does not look at, starts that were dropped early. `build`
-    makes the model of the start, where the solver kept its factors.
-    """
-
-    start: int
-    lam: float
-    objective: float
-    error_jacobian: float
-    error_values: float
-    steps: int
-    status: Status
-    seconds: float
-    build: Callable[[], Decoupling] | None = dataclasses.field(default=None, repr=False, compare=False)
-
-    @property
-    def decoupling(self) -> Decoupling | None:
-        """The model that this start ended with, built when asked for; None where it was not kept, as in `VarPro`."""
-        return None if self.build is None else self.build()
-
-    def record(self) -> dict[str, Any]:
-        """What is known of the start by name, without the model: plain values for tables and files."""
-        known = {field.name: getattr(self, field.name) for field in dataclasses.fields(self) if field.name != "build"}
-        return known | {"status": self.status.name}
-
-
-@dataclass(frozen=True)
-class LamRow:
-    """One value of lam that was tried by `TwoStage`."""
-
-    lam: float
-    loss: float
-    objective: float
-    error_jacobian: float
-    error_values: float
-    steps: int
-    chosen: bool
-
-
-@dataclass(frozen=True)
-class Solution:
-    """A solver's answer, in the user's coordinates."""
-
-    decoupling: Decoupling
-    status: Status
-    lam: float
-    history: History
-    starts: tuple[StartRow, ...]
-    path: tuple[LamRow, ...] = ()
-    notes: tuple[str, ...] = ()
-    as_is: bool = False  # parts were given by the user, so the model must not be rewritten in canonical form
-    found_by: str = ""  # the way that led to the answer, where a method knows several
-    ridge: float = 0.0  # the penalty on parameters that the method chose
-    n_effective: float | None = None  # effective parameters, where a method smooths
-    penalty: Penalty | None = None  # what held its functions smooth
 
 
 class AbstractSolver(abc.ABC):
@@ -216,13 +120,13 @@ class AbstractSolver(abc.ABC):
 
     def over_all(
         self,
-        whole: Whole,  # noqa: ARG002
-        problem: Problem,  # noqa: ARG002
+        whole: Whole,
+        problem: Problem,
         found: Solution,
         progress: ProgressCallback,  # noqa: ARG002
     ) -> Solution:
         """Go on with all samples from the answer `found` for a pilot, the samples of `problem`."""
-        return kept_from_pilot(self, found)
+        return kept_from_pilot(self, whole, problem, found)
 
 
 class AbstractWeightedSolver(AbstractSolver):
@@ -233,9 +137,12 @@ class AbstractWeightedSolver(AbstractSolver):
         """The same method with another weight."""
 
 
-def kept_from_pilot(solver: AbstractSolver, found: Solution) -> Solution:
-    """The answer for a pilot as it is, with a word about it."""
-    note = f"{type(solver).__name__} has no steps over stored samples here: this is its answer for the pilot."
+def kept_from_pilot(solver: AbstractSolver, whole: Whole, problem: Problem, found: Solution) -> Solution:
+    """The answer for a pilot as it is, with a note that says so."""
+    note = (
+        f"{type(solver).__name__} needs its samples in memory: this is its answer for a pilot of "
+        f"{len(problem.samples)} of the {len(whole.samples)} samples. dc.VarPro() uses all of them."
+    )
     return dataclasses.replace(found, notes=(*found.notes, note))
 
 

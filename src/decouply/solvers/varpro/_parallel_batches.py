@@ -17,7 +17,7 @@ from ..._support._parallel import n_at_once, run_each
 from ..._support._progress import silent
 from ..._support._time_limit import now
 from ..least_squares._derivatives import Parameters
-from ..problem._solver import StartRow
+from ..problem._solution import StartRow
 from ._search import Minimum, Search
 
 

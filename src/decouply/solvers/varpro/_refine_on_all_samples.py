@@ -23,8 +23,8 @@ from ..problem._data_summary import Frame, Whole
 from ..problem._importance_sample import part_of
 from ..problem._model_shape import n_free
 from ..problem._problem import Problem
-from ..problem._solution import Status
-from ..problem._solver import History, ProgressCallback, Solution
+from ..problem._solution import History, Solution, Status
+from ..problem._solver import ProgressCallback
 from ._ridge_choice import allowed_misfit, ridges
 from ._smoothing_choice import effective_note
 from ._streamed_gauss_newton import (
@@ -69,7 +69,7 @@ class Refinement:
 
     def on_part(self, progress: ProgressCallback) -> Solution:
         """The answer after steps on the part alone; as it is where parts of it are given, or smoothed."""
-        if self.fixed or self.found.penalty is not None:
+        if self.fixed or self.found.smoothing is not None:
             return self.found
         whole, layers, report = self.whole, self.whole.layers, _Reports(progress)
         frame, data = whole.overview.frame(self.lam), whole.samples.data
@@ -145,8 +145,10 @@ class Refinement:
 
     def _penalty(self) -> Penalty | None:
         """That of the pilot; relative to the misfit of all, roughness counts the less the more samples there are."""
-        penalty = self.found.penalty
-        if penalty is None or not self.weighs:
+        penalty = self.found.smoothing
+        if not isinstance(penalty, Penalty):
+            return None
+        if not self.weighs:
             return penalty
         return penalty.times(min(1.0, self.problem.samples.n_numbers / self.whole.samples.n_numbers))
 

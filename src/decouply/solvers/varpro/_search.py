@@ -29,8 +29,8 @@ from ..least_squares._parameters import exists, parameters_of
 from ..least_squares._rescaling import on_window
 from ..least_squares._variable_projection import Complete, Eliminated
 from ..problem._model_shape import starts_within
-from ..problem._solution import Status
-from ..problem._solver import History, ProgressCallback, Solution, StartRow
+from ..problem._solution import History, Solution, StartRow, Status
+from ..problem._solver import ProgressCallback
 from ..problem._start_distributions import AbstractStart, Normal, Orthonormal
 from ._smoothing_choice import PHASES, Smoothed, balance_note, effective_note, of_best_order, refined, smooth
 
@@ -484,7 +484,7 @@ class Search:
             starts=plain.starts,
             notes=(*plain.notes, *balance_note(best.factor), note),
             n_effective=best.n_effective,
-            penalty=best.penalty,
+            smoothing=best.penalty,
         )
 
     def _notes(self) -> tuple[str, ...]:

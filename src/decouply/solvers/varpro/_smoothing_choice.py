@@ -22,7 +22,7 @@ from ..least_squares._rescaling import on_window
 from ..least_squares._roughness_penalty import FIRST_WEIGHT, Penalty, orders
 from ..least_squares._variable_projection import Complete
 from ..problem._problem import Problem
-from ..problem._solver import Solution
+from ..problem._solution import Solution
 
 PHASES = 6
 _NO_VALUES = 1e-12  # weight of values that do not count

@@ -28,7 +28,8 @@ from ..problem._data_summary import Whole
 from ..problem._importance_sample import part_of
 from ..problem._model_shape import n_free, start_bytes
 from ..problem._problem import Problem
-from ..problem._solver import AbstractWeightedSolver, ProgressCallback, Solution, pilot_samples
+from ..problem._solution import Solution
+from ..problem._solver import AbstractWeightedSolver, ProgressCallback, pilot_samples
 from ..problem._start_distributions import AbstractStart, Orthonormal
 from ._parallel_batches import run_batches
 from ._refine_on_all_samples import Refinement
@@ -245,7 +246,7 @@ class VarPro(AbstractWeightedSolver):
             found.lam,
             self.fixed,
             self.polish_steps,
-            chooses=self._chooses_ridge(problem) and found.penalty is None,
+            chooses=self._chooses_ridge(problem) and found.smoothing is None,
             ridge=0.0 if self.ridge == "auto" else self.ridge,
             weighs=self.smoothing == "auto",
         )
