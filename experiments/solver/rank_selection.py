@@ -29,7 +29,7 @@ from decouply.report._style import COLOURS, house_style, new_figure
 from decouply.samples._samples import Samples
 from decouply.solvers import VarPro
 from decouply.solvers.inference._identifiability import identifiability
-from decouply.solvers.problem._model_shape import n_free
+from decouply.solvers.problem._model_shape import ModelShape
 from decouply.solvers.problem._rounding import exact_below
 from experiments.harness import run_all, write_experiment
 
@@ -157,7 +157,7 @@ def work(task: SelectionTask) -> dict[str, Any]:
 def _n_free(samples: Samples, ranks: tuple[int, ...], degrees: tuple[int, ...]) -> int:
     """Free parameters of polynomials of this shape."""
     layers = layer_bases(ranks, degrees, Monomial)
-    return n_free(samples.n_inputs, layers, samples.n_outputs, values=True, linear=False)
+    return ModelShape.of(samples, layers, linear=False).n_free(values=True)
 
 
 def _other_rules(choice: Selection, samples: Samples) -> dict[str, tuple[int, ...]]:

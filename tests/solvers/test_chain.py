@@ -152,7 +152,7 @@ def test_memory_is_bounded_by_working_on_some_samples_at_a_time():
     for kind, parameters in ((Eliminated, inner(problem, theta)), (Complete, theta)):
         residuals = kind(Rows.of(problem, 0.3), problem.layers, linear=False)
         whole = residuals.linearise(parameters)[1]
-        one_by_one = dataclasses.replace(residuals, rows=dataclasses.replace(residuals.rows, at_a_time=1))
+        one_by_one = dataclasses.replace(residuals, rows=dataclasses.replace(residuals.rows, max_derivatives=1))
         parts = one_by_one.linearise(parameters)[1]
         assert_allclose(parts.M, whole.M, rtol=1e-9, atol=1e-9 * np.abs(whole.M).max())
         assert_allclose(parts.g, whole.g, rtol=1e-9, atol=1e-9 * np.abs(whole.g).max())

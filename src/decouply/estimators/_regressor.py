@@ -25,7 +25,7 @@ from ..samples._duplicates import n_distinct_numbers
 from ..samples._samples import Samples
 from ..samples.readers._frames import column_names, usable_names
 from ..solvers import AbstractSolver, VarPro
-from ..solvers.problem._model_shape import n_free
+from ..solvers.problem._model_shape import ModelShape
 from ..solvers.problem._solution import Status
 
 needed("sklearn.utils.validation:validate_data", "sklearn", "dc.DecouplingRegressor")  # scikit-learn 1.6 brought it
@@ -191,7 +191,7 @@ class DecouplingRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             return VarPro(ridge=self.ridge)
         degrees = (_DEGREE if isinstance(self.basis, type) else None) if chosen else self._degrees()
         layers = layer_bases(1 if chosen else self.ranks, degrees, self.basis)
-        free = n_free(samples.n_inputs, layers, samples.n_outputs, values=True, linear=bool(self.linear))
+        free = ModelShape.of(samples, layers, linear=bool(self.linear)).n_free(values=True)
         return VarPro(ridge="auto" if n_distinct_numbers(samples) >= _PER_PARAMETER * free else _RIDGE)
 
     @property

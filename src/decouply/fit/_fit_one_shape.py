@@ -27,7 +27,7 @@ from ..samples._weights import check_all_outputs_count
 from ..solvers import AbstractSolver, Problem, Solution, StartRow, VarPro
 from ..solvers._shape_constraints import with_shapes
 from ..solvers.problem._data_summary import Extent
-from ..solvers.problem._model_shape import n_free
+from ..solvers.problem._model_shape import ModelShape
 from ..solvers.problem._pilot import prepared
 from ..solvers.problem._rounding import exact_below
 from ..solvers.problem._solution import Status
@@ -263,7 +263,7 @@ def _undetermined(samples: Samples, layers: tuple[LayerBasis, ...], *, linear: b
     m, n, S = samples.n_inputs, samples.n_outputs, n_originals(samples)
     different = "" if samples.n_samples == S else "different "
     ranks = [len(layer.bases) for layer in layers]
-    unknowns = n_free(m, layers, n, values=samples.has_values, linear=linear)
+    unknowns = ModelShape.of(samples, layers, linear=linear).n_free(values=samples.has_values)
     equations = S * n * (samples.has_jacobians * m + samples.has_values)
     notes = []
     degree = max(layer.size for layer in layers)

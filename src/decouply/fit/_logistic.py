@@ -32,7 +32,7 @@ from ..solvers.least_squares._fitting_problem import model_of
 from ..solvers.least_squares._levenberg_marquardt import descend
 from ..solvers.least_squares._logistic_deviance import Deviance, log_likelihoods
 from ..solvers.least_squares._parameters import parameters_of
-from ..solvers.problem._model_shape import n_free
+from ..solvers.problem._model_shape import ModelShape
 from ..solvers.problem._problem import Problem
 from ._fit_one_shape import fit
 from ._settings import layer_bases
@@ -103,7 +103,7 @@ def fit_logistic(
 
     def enough(rank: int, degree: int | None) -> bool:
         layers = layer_bases(rank, degree, basis)
-        free = n_free(samples.n_inputs, layers, samples.n_outputs, values=True, linear=linear)
+        free = ModelShape.of(samples, layers, linear=linear).n_free(values=True)
         return _PER_PARAMETER * free <= n_seen * max(1, samples.n_outputs - 1) and now() < deadline
 
     def attempt(rank: int | Sequence[int], degree: int | Sequence[int] | None) -> float:

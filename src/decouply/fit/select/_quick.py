@@ -21,7 +21,7 @@ from ...samples._duplicates import n_distinct_numbers
 from ...samples._samples import Samples
 from ...solvers import AbstractSolver
 from ...solvers.inference._leave_one_out import left_out
-from ...solvers.problem._model_shape import n_free
+from ...solvers.problem._model_shape import ModelShape
 from ...solvers.problem._solution import when_late
 from ...solvers.varpro._search import GIVEN
 from .._fit_one_shape import fit
@@ -79,7 +79,7 @@ def quick_decouple(
 
     def attempt(rank: int, degree: int | None, near: Result | None = None) -> float:
         layers = layer_bases(rank, degree, basis)
-        free = n_free(samples.n_inputs, layers, samples.n_outputs, values=samples.has_values, linear=linear)
+        free = ModelShape.of(samples, layers, linear=linear).n_free(values=samples.has_values)
         left = deadline - now()
         if tried and (_PER_PARAMETER * free > n_numbers or left <= 0.0):
             return np.inf

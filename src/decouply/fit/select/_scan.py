@@ -30,7 +30,7 @@ from ...model._other_shape import resized
 from ...samples._duplicates import originals
 from ...samples._samples import Samples
 from ...solvers import AbstractSolver, Problem
-from ...solvers.problem._model_shape import n_free
+from ...solvers.problem._model_shape import ModelShape
 from ...solvers.problem._rounding import exact_below
 from ...solvers.varpro._search import GIVEN
 from .._fit_one_shape import fit
@@ -214,13 +214,8 @@ class Scan:
         layers = layer_bases(ranks, degrees, self.basis)
         if self.solver.smoothing == "auto":
             layers = tuple(layer.coarser() for layer in layers)
-        return n_free(
-            self.samples.n_inputs,
-            layers,
-            self.samples.n_outputs,
-            values=self.samples.F is not None,
-            linear=self.linear,
-        )
+        shape = ModelShape.of(self.samples, layers, linear=self.linear)
+        return shape.n_free(values=self.samples.has_values)
 
     def determined(self, ranks: tuple[int, ...], degrees: tuple[int, ...]) -> bool:
         """Whether the samples of all folds but one hold as many numbers as there are parameters, without copies."""

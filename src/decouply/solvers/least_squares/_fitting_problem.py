@@ -11,7 +11,7 @@ from numpy import ndarray
 
 from ...model._decoupling import Decoupling
 from ...model._functions import Functions
-from ..problem._model_shape import derivatives_within
+from ..problem._model_shape import max_derivatives_within
 from ..problem._problem import Problem
 from ..problem._rounding import exact_below, rounding_of
 from ..problem._sample_weights import by_output
@@ -46,8 +46,8 @@ class Equations:
         self.problem = problem.as_given() if fixed else problem  # given parts are in the units of the user
         self.fixed = Fixed.of(fixed, self.problem) if fixed else None
         problem, L = self.problem, len(problem.layers)
-        at_a_time = derivatives_within(memory)
-        self.rows = Rows.of(problem, lam, at_a_time)
+        max_derivatives = max_derivatives_within(memory)
+        self.rows = Rows.of(problem, lam, max_derivatives)
         self.floor = exact_below(problem.samples)
         self.template = blank_parameters(problem)
         self.unknowns = Unknowns.of(problem.layers)
@@ -58,7 +58,7 @@ class Equations:
         inner = self.unknowns.mask(self.template[: 2 * L - 1], held) if held else None
         searched = self.rows
         if self.rows.mixing is not None:
-            searched = Rows.of(dataclasses.replace(problem, weights=problem.sample_weights), lam, at_a_time)
+            searched = Rows.of(dataclasses.replace(problem, weights=problem.sample_weights), lam, max_derivatives)
         ranks = problem.dims[1:-1]
         # A linear part has every rank, and given parts are in the coordinates of the user.
         whole = problem.linear or fixed

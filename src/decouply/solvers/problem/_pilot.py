@@ -16,7 +16,7 @@ import numpy as np
 from ...bases import LayerBasis
 from ...samples._samples import Samples
 from ._data_summary import Extent, Whole
-from ._model_shape import n_free
+from ._model_shape import ModelShape
 from ._problem import Problem
 from ._solution import Solution, Status
 from ._solver import AbstractSolver, ProgressCallback
@@ -110,8 +110,8 @@ def _is_far(whole: Whole, solution: Solution, found: Solution, pilot: Samples, p
 
 
 def _n_free(whole: Whole) -> int:
-    given = whole.samples
-    return n_free(given.n_inputs, whole.layers, given.n_outputs, values=given.has_values, linear=whole.linear)
+    shape = ModelShape.of(whole.samples, whole.layers, linear=whole.linear)
+    return shape.n_free(values=whole.samples.has_values)
 
 
 def _staged(progress: ProgressCallback, size: int) -> ProgressCallback:

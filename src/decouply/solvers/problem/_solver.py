@@ -14,12 +14,9 @@ from ...bases import LayerBasis
 from ...model._decoupling import Decoupling
 from ...samples._samples import Samples
 from ._data_summary import Whole
-from ._model_shape import n_free
+from ._model_shape import ModelShape
 from ._problem import Problem
 from ._solution import Solution
-
-_NUMBERS_PER_UNKNOWN = 20  # of a pilot; what follows grows it where that was too few
-_LEAST_PILOT = 200  # samples
 
 # Called with named values now and then: stage (text), done and total (numbers of steps), objective. Alternating solvers
 # also give the raw factors: iterate (an `Iterate`) and starts (the number of the start in each of its rows).
@@ -96,7 +93,7 @@ class AbstractSolver(abc.ABC):
 
     def pilot_size(self, samples: Samples, layers: tuple[LayerBasis, ...], *, linear: bool) -> int | None:
         """How many samples to begin with; None to take all of them at once, as where they are in memory."""
-        return None if samples.data.at_hand else pilot_samples(samples, layers, linear=linear)
+        return None if samples.data.at_hand else ModelShape.of(samples, layers, linear=linear).pilot_size(samples)
 
     def draw_pilot(self, whole: Whole, size: int, rng: np.random.Generator) -> Samples:
         """About so many of all samples, in memory."""
@@ -144,11 +141,3 @@ def kept_from_pilot(solver: AbstractSolver, whole: Whole, problem: Problem, foun
         f"{len(problem.samples)} of the {len(whole.samples)} samples. dc.VarPro() uses all of them."
     )
     return dataclasses.replace(found, notes=(*found.notes, note))
-
-
-def pilot_samples(samples: Samples, layers: tuple[LayerBasis, ...], *, linear: bool) -> int:
-    """So many samples that there are twenty numbers for every unknown, and at least two hundred."""
-    m, n = samples.n_inputs, samples.n_outputs
-    unknowns = n_free(m, layers, n, values=samples.has_values, linear=linear)
-    per_sample = samples.n_numbers // samples.n_samples
-    return max(_LEAST_PILOT, -(-_NUMBERS_PER_UNKNOWN * unknowns // per_sample))

@@ -15,7 +15,7 @@ from ._problem import Problem
 from ._sample_weights import by_output, weigh_values, weighted_mean
 
 _UNSEEN = 1e-7  # of the largest singular value of a square root: the weights themselves have its square
-AT_A_TIME = 4_000_000  # derivatives held at a time, where memory is not short
+MAX_DERIVATIVES = 4_000_000  # derivatives computed at a time, unless memory is short
 _DENSE_UP_TO = 1000  # unknowns; beyond this the normal matrix is applied instead of formed ...
 _DENSE_PRODUCTS = 2e10  # ... and also where forming it takes more multiplications than this, about a second
 
@@ -25,7 +25,7 @@ class Rows:
     """The weighted right-hand side: values first (if known), then Jacobians (if known), for every sample.
 
     `weights` are the factors of rows; `mixing` holds the roots of M_s, (S, n) or (S, n, n), where outputs differ.
-    `at_a_time` is the number of derivatives that are held at a time.
+    `max_derivatives` bounds the number of derivatives that are computed at a time.
     """
 
     X: Float[ndarray, "S m"]
@@ -34,10 +34,10 @@ class Rows:
     values: bool
     jacobians: bool
     mixing: Float[ndarray, "S *outputs"] | None = None
-    at_a_time: int = AT_A_TIME
+    max_derivatives: int = MAX_DERIVATIVES
 
     @classmethod
-    def of(cls, problem: Problem, lam: float, at_a_time: int = AT_A_TIME) -> Rows:
+    def of(cls, problem: Problem, lam: float, max_derivatives: int = MAX_DERIVATIVES) -> Rows:
         S, n = problem.X.shape[0], problem.samples.n_outputs
         assert isinstance(problem.J, ndarray | None)
         mixing = problem.root if by_output(problem.weights) else None
@@ -56,7 +56,7 @@ class Rows:
         stacked = np.concatenate(weights, axis=1)
         given = np.concatenate(parts, axis=1)
         assert given.shape == (S, stacked.shape[1], n)
-        blank = cls(problem.X, given, stacked, problem.F is not None, problem.J is not None, mixing, at_a_time)
+        blank = cls(problem.X, given, stacked, problem.F is not None, problem.J is not None, mixing, max_derivatives)
         return blank.weighted()
 
     def weighted(self) -> Rows:
@@ -104,6 +104,6 @@ class Rows:
     def chunks(self, n_starts: int, n_unknowns: int) -> Iterator[slice]:
         """Samples in portions whose derivatives fit into a bounded amount of memory."""
         S, q, n = self.Y.shape
-        step = max(1, self.at_a_time // max(1, n_starts * q * n * n_unknowns))
+        step = max(1, self.max_derivatives // max(1, n_starts * q * n * n_unknowns))
         for first in range(0, S, step):
             yield slice(first, first + step)

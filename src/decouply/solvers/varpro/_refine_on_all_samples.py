@@ -21,7 +21,7 @@ from ..least_squares._roughness_penalty import Penalty
 from ..least_squares._variable_projection import Complete
 from ..problem._data_summary import Frame, Whole
 from ..problem._importance_sample import part_of
-from ..problem._model_shape import n_free
+from ..problem._model_shape import ModelShape
 from ..problem._problem import Problem
 from ..problem._solution import History, Solution, Status
 from ..problem._solver import ProgressCallback
@@ -103,13 +103,8 @@ class Refinement:
         part = self._part(count, frame)
         mask = unknowns.mask(theta, held) if held else None
         complete = Complete(frame.rows(part), layers, whole.linear, self.ridge, mask, self._penalty())
-        n_parameters = n_free(
-            problem.samples.n_inputs,
-            layers,
-            problem.samples.n_outputs,
-            values=whole.samples.has_values,
-            linear=whole.linear,
-        )
+        shape = ModelShape.of(whole.samples, layers, linear=whole.linear)
+        n_parameters = shape.n_free(values=whole.samples.has_values)
         report = _Reports(progress)
         enough = worth(n_parameters, whole.samples.n_numbers)
         residuals = Streamed(data, frame, complete, enough, report.between)

@@ -26,10 +26,10 @@ from ..least_squares._parameters import Fixed, parameters_of
 from ..least_squares._roughness_penalty import FIRST_WEIGHT, Penalty, check_smoothing
 from ..problem._data_summary import Whole
 from ..problem._importance_sample import part_of
-from ..problem._model_shape import n_free, start_bytes
+from ..problem._model_shape import ModelShape
 from ..problem._problem import Problem
 from ..problem._solution import Solution
-from ..problem._solver import AbstractWeightedSolver, ProgressCallback, pilot_samples
+from ..problem._solver import AbstractWeightedSolver, ProgressCallback
 from ..problem._start_distributions import AbstractStart, Orthonormal
 from ._parallel_batches import run_batches
 from ._refine_on_all_samples import Refinement
@@ -186,22 +186,23 @@ class VarPro(AbstractWeightedSolver):
         return equations if equations.penalty is not None else None
 
     def pilot_size(self, samples: Samples, layers: tuple[LayerBasis, ...], *, linear: bool) -> int | None:
+        shape = ModelShape.of(samples, layers, linear=linear)
         if self.pilot is None and samples.in_memory:
-            self._check_memory(samples, layers, linear=linear)
+            self._check_memory(samples, shape)
             return None
         if self.pilot is None:
             raise InputError(
                 f"`pilot` must not be None for stored samples, {samples.n_samples} here: leave it out, or take some "
                 "samples, `samples.pilot(10_000)`."
             )
-        size = pilot_samples(samples, layers, linear=linear) if self.pilot == "auto" else self.pilot
+        size = shape.pilot_size(samples) if self.pilot == "auto" else self.pilot
         if not samples.in_memory:
             return size
         if self.pilot != "auto":
             return size if size < samples.n_samples else None
         # Weights of roughness are chosen with all samples.
         many = samples.n_samples > _MANY_TIMES * size and samples.n_numbers > _MANY and not self._smooths(layers)
-        too_large = start_bytes(samples, layers, linear=linear) > budget(self.memory)
+        too_large = shape.search_bytes(samples) > budget(self.memory)
         return size if many or too_large else None
 
     def _smooths(self, layers: tuple[LayerBasis, ...]) -> bool:
@@ -209,8 +210,8 @@ class VarPro(AbstractWeightedSolver):
             return any(basis.smooths for layer in layers for basis in layer.bases)
         return self.smoothing is not None and self.smoothing > 0.0
 
-    def _check_memory(self, samples: Samples, layers: tuple[LayerBasis, ...], *, linear: bool) -> None:
-        wanted, there = start_bytes(samples, layers, linear=linear), budget(self.memory)
+    def _check_memory(self, samples: Samples, shape: ModelShape) -> None:
+        wanted, there = shape.search_bytes(samples), budget(self.memory)
         if wanted > there:
             raise InputError(
                 f"`memory` must be at least {wanted / 1024**3:.3g} GiB to search {samples.n_samples} samples at once. "
@@ -305,13 +306,8 @@ class VarPro(AbstractWeightedSolver):
     ) -> Solution:
         """The largest ridge that is allowed: one batch each, from the answer without one and from random starts."""
         n_numbers = search.equations.rows.n_numbers
-        n_parameters = n_free(
-            problem.samples.n_inputs,
-            problem.layers,
-            problem.samples.n_outputs,
-            values=problem.F is not None,
-            linear=problem.linear,
-        )
+        shape = ModelShape.of(problem.samples, problem.layers, linear=problem.linear)
+        n_parameters = shape.n_free(values=problem.F is not None)
         cost = search.best.cost
         nothing = float(np.sum(search.equations.rows.Y**2))
         allowed = allowed_misfit(cost, n_numbers, n_parameters, nothing)
