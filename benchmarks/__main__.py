@@ -21,13 +21,12 @@ from . import (
     large,
     layers,
     machine,
-    many_samples,
     network,
     scale,
     slowdown,
 )
 
-MODULES = (large, batch, functions, growth, finiteness, free_run, network, layers, many_samples, scale, slowdown, auto)
+MODULES = (large, batch, functions, growth, finiteness, free_run, network, layers, scale, slowdown, auto)
 
 
 def main() -> None:

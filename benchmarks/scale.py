@@ -6,6 +6,8 @@ python -m benchmarks.scale          # prints the section that `make bench` puts 
 from __future__ import annotations
 
 import json
+import re
+import resource
 import subprocess
 import sys
 import tempfile
@@ -18,7 +20,6 @@ import numpy as np
 import decouply as dc
 
 from .machine import table, verdict
-from .many_samples import _peak
 
 M, N, NOISE, PORTION = 10, 2, 0.05, 50_000
 ONE, TWO = ((5,), (5,)), ((4, 4), (3, 3))
@@ -34,6 +35,14 @@ ROWS = (
     ("VarPro, values and Jacobians", ONE, True, 1_000_000, 60, 1, SEED),
     *(("VarPro, values and Jacobians", TWO, True, 100_000, 30, 1, seed) for seed in FRESH),
 )
+
+
+def _peak() -> float:
+    """Peak of the resident memory of this process in GiB; `getrusage` would count its parent before the fork."""
+    status = Path("/proc/self/status")
+    if status.is_file():
+        return int(re.search(r"VmHWM:\s+(\d+) kB", status.read_text())[1]) / 1024**2
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024**2
 
 
 def batches(shape: tuple, jacobians: bool, count: int, seed: int = SEED):

@@ -17,7 +17,7 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 CONTRACT = {
     *("data", "sysid"),
     *("Samples", "Monomial", "Bernstein", "Chebyshev", "Trigonometric", "ScaledMonomial"),
-    *("Decoupling", "Functions", "ParaTuck", "decouply", "select", "systems"),
+    *("Decoupling", "Functions", "ParaTuck", "decouple", "select", "systems"),
     *("Proj", "Constr", "Zniyed", "Hollander", "Dreesen", "TwoStage"),
     *("error_jacobian", "error_values", "relative_rmse", "factor_match"),
 }

@@ -57,7 +57,6 @@ from .model._functions import Functions as Functions
 from .model._paratuck import ParaTuck as ParaTuck
 from .model._units import Units as Units
 from .samples._estimation import estimate_jacobians as estimate_jacobians
-from .samples._jacobians import StoredJacobians as StoredJacobians
 from .samples._model_errors import error_jacobian as error_jacobian
 from .samples._model_errors import error_values as error_values
 from .samples._model_errors import relative_rmse as relative_rmse

@@ -323,10 +323,8 @@ def test_wrong_arguments_are_refused_with_the_rule(arguments, message):
         dc.select(**given)
 
 
-def test_stored_jacobians_are_compared_on_some_samples():
-    samples = sampled(ONE)
-    stored = dc.StoredJacobians([samples.J], shape=samples.J.shape)
-    given = dc.Samples(samples.X, F=samples.F, J=stored)
+def test_models_of_stored_samples_are_compared_on_some_of_them():
+    given = dc.Samples.from_batches([sampled(ONE)], progress=False)
     choice = dc.select(given, 2, 2, progress=False)
     assert choice.result.samples is given and "fitted to all" in choice.notes[0]
 

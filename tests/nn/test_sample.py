@@ -24,7 +24,7 @@ def net():
     return train(sequential(), DATA, LABELS)
 
 
-def test_sampling_leaves_the_network_alone_and_is_exact(net):
+def test_sampling_leaves_the_network_alone_and_is_exact(net, tmp_path):
     part = copy.deepcopy(net[2:]).train()
     part[0].weight.grad = torch.ones_like(part[0].weight)
     state = copy.deepcopy(part.state_dict())
@@ -42,11 +42,8 @@ def test_sampling_leaves_the_network_alone_and_is_exact(net):
         assert np.allclose(samples.J[:, :, j], slope.numpy(), atol=1e-6)
     whole = sample(part, points)
     assert np.allclose(whole.J, samples.J, atol=1e-14)
-    kept = sample(part, points, chunk_size=6, store=True)
-    assert isinstance(kept.J, dc.StoredJacobians) and np.allclose(kept.take(np.arange(20)).J, samples.J, atol=1e-14)
-    solver = dc.Proj(max_steps=5)
-    one, two = (dc.decouple(s, 2, 3, solver=solver, n_starts=2, progress=False) for s in (kept, samples))
-    assert np.allclose(one.decoupling(points), two.decoupling(points), atol=1e-6)
+    kept = sample(part, points, chunk_size=6, store=tmp_path / "samples.zarr")
+    assert not kept.in_memory and np.allclose(kept.take(np.arange(20)).J, samples.J, atol=1e-14)
 
 
 def test_more_outputs_than_inputs_and_points_of_several_axes():

@@ -59,11 +59,9 @@ def jacobians_only():
     return dc.decouple(dc.Samples(samples.X, J=samples.J), 2, 3, **QUICK)
 
 
-def stored_jacobians():
-    samples = sampled(random_model([2, 2, 2], 7))
-    stored = dc.StoredJacobians([samples.J], shape=samples.J.shape)
-    solver = dc.Proj(max_steps=5)
-    return dc.decouple(dc.Samples(samples.X, F=samples.F, J=stored), 2, 3, solver=solver, **QUICK)
+def stored_samples():
+    stored = dc.Samples.from_batches([sampled(random_model([2, 2, 2], 7))], progress=False)
+    return dc.decouple(stored, 2, 3, **QUICK)
 
 
 def constant_output():
@@ -176,7 +174,7 @@ MAKERS = {
         two_stages,
         values_only,
         jacobians_only,
-        stored_jacobians,
+        stored_samples,
         constant_output,
         constant_input,
         waves,

@@ -78,7 +78,7 @@ def test_every_kind_of_result_has_a_small_whole_page_without_addresses(maker):
     words = plain(text)
     for piece in ("What was asked", "What was found", "How good it is", "Run it again", "rng="):
         assert piece in words
-    assert ("Error(F)" in words) == (result.samples.F is not None)
+    assert ("Error(F)" in words) == result.samples.has_values
     assert text == page(result, title="A title")
 
 
@@ -189,17 +189,6 @@ def test_names_come_with_the_samples_and_others_go_before():
     assert flow_of(text)["outputs"] == ["a", "b", "c"] and "temp" not in plain(text)
 
 
-def test_stored_jacobians_are_read_for_errors_and_for_names_of_curves_alone(monkeypatch):
-    result = dataclasses.replace(MAKERS["stored_jacobians"]())  # a copy that has not been asked anything yet
-    reads, some = [], dc.StoredJacobians.some
-    monkeypatch.setattr(dc.StoredJacobians, "some", lambda stored, rows: reads.append(rows.start) or some(stored, rows))
-    assert repr(result) == repr(result)
-    text = page(result, title="t")
-    assert "Error(J)" in text and reads.count(0) == 2
-    J = result.samples.J.take(np.arange(len(result.samples)))
-    assert result.error_jacobian == pytest.approx(dc.error_jacobian(J, result.decoupling.jacobian(result.samples.X)))
-
-
 def test_notes_of_whoever_made_the_result_come_first():
     result = MAKERS["jacobians_only"]()
     words = plain(page(result, title="t", notes=["Read from `a.csv`."]))
@@ -296,7 +285,7 @@ def carried_out(steps, t):
 @pytest.mark.parametrize("maker", MAKERS.values(), ids=MAKERS)
 def test_the_numbers_for_the_script_give_the_model(maker):
     result = maker()
-    X = result.samples.X
+    X = result.samples.shown.X
     flow = flow_of(page(result, title="t"))
     values = result.decoupling(X[:10])
     found = np.stack([evaluate(flow, x) for x in X[:10]])

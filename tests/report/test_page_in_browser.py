@@ -75,7 +75,7 @@ def outputs(driver):
 def test_sliders_show_what_the_model_computes(maker, open_page):
     result = maker()
     driver = open_page(result)
-    X, model = result.samples.X, result.decoupling
+    X, model = result.samples.shown.X, result.decoupling
     low, high, x = X.min(axis=0), X.max(axis=0), X.mean(axis=0)
     scale = np.ptp(model(X), axis=0).max() + np.abs(model(X)).max()
     assert_allclose(outputs(driver), model(x[None])[0], rtol=1e-3, atol=1e-3 * scale)
@@ -113,7 +113,7 @@ def picture(driver):
 def test_an_input_is_moved_by_keys_and_any_of_many_can_be_picked(open_page):
     result = MAKERS["many_inputs"]()
     driver = open_page(result)
-    X = result.samples.X
+    X = result.samples.shown.X
     which = find(driver, "#which")
     assert len(texts(driver, "#which option")) == 512
     driver.execute_script("arguments[0].value = 400; arguments[0].dispatchEvent(new Event('change'))", which)
@@ -154,7 +154,7 @@ def test_pointing_at_a_function_or_moving_by_keys_reads_its_values(open_page):
     assert card.find_element("css selector", ".reading").text == at_rest
     driver.execute_script("arguments[0].focus()", chart)
     chart.send_keys("\ue011")  # the Home key
-    lowest = result.decoupling.inner_inputs(result.samples.X)[0][:, 0].min()
+    lowest = result.decoupling.inner_inputs(result.samples.shown.X)[0][:, 0].min()
     assert number(re.match(r"u = (\S+),", find(driver, ".card .reading").text).group(1)) == pytest.approx(
         lowest, rel=1e-3
     )

@@ -79,7 +79,6 @@ def _doors() -> Iterator[Door]:
     yield Door(
         "Samples.from_batches", dc.Samples.from_batches, {"batches": [{"X": X, "F": MODEL(X)}], "progress": False}
     )
-    yield Door("StoredJacobians", dc.StoredJacobians, {"chunks": [J], "shape": (S, N, M), "dtype": np.float64})
     for basis in (dc.Monomial, dc.ScaledMonomial, dc.Chebyshev, dc.Bernstein):
         yield Door(basis.__name__, basis, {"degree": 3})
     yield Door("Trigonometric", dc.Trigonometric, {"count": 3})

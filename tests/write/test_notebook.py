@@ -47,8 +47,8 @@ def test_samples_show_the_range_and_a_histogram_of_every_variable():
 def test_samples_of_jacobians_have_no_outputs_to_show():
     samples = sampled(dc.systems.f1())
     assert len(drawings(dc.Samples(samples.X, J=samples.J)._repr_html_())) == 2
-    stored = dc.StoredJacobians([samples.J], shape=samples.J.shape)
-    assert "in a file" in dc.Samples(samples.X, J=stored)._repr_html_()
+    stored = dc.Samples.from_batches([(samples.X, None, samples.J)], progress=False)
+    assert "in a store" in stored._repr_html_()
     assert len(drawings(dc.Samples(samples.X[:1], F=samples.F[:1])._repr_html_())) == 4
 
 

@@ -19,7 +19,6 @@ _LONGEST_STATE = 400  # letters of the state of a generator
 _SAVE = 'To keep them, write `result.samples.save("samples.npz")` where the result was made.'
 _SAVE_VALIDATION = 'Those kept apart are `result.settings.validation`, to be saved as "validation.npz".'
 _IN_A_STORE = "They are in a store: open it again as you opened it before."
-_STORED = "Their Jacobians lie in a file that lives as long as the samples do: make them again as you made them before."
 
 
 @dataclass(frozen=True)
@@ -53,7 +52,7 @@ def how_to_run_again(result: Result) -> Again:
         lines += before
     call.append(f"rng={seed}")
     lines += ["result = dc.decouple(", "    samples,", *(f"    {item}," for item in call), ")"]
-    where = _SAVE if not stored else _STORED if samples.data.at_hand else _IN_A_STORE
+    where = _SAVE if not stored else _IN_A_STORE
     remarks = ["The samples are not in this page. " + where]
     if settings.validation is not None:
         remarks.append(_SAVE_VALIDATION)

@@ -14,7 +14,7 @@ _AT_ONCE = 50_000  # samples
 
 def canonical_at(model: Decoupling, samples: Samples) -> Decoupling:
     """`model.canonical` at the points of the samples."""
-    if samples.data.at_hand and samples.n_samples <= _AT_ONCE:
+    if samples.in_memory and samples.n_samples <= _AT_ONCE:
         return model.canonical(samples.X)
     plain = model.without_inner_constants()
     if plain.linear is not None and plain.n_layers == 1:

@@ -19,7 +19,6 @@ from numpy import ndarray
 
 from .._support._arguments import ReadOnlyArrays
 from .._support._errors import DataError, InputError
-from ._jacobians import AbstractJacobians, Jacobians, held
 
 PORTION_ENTRIES = 500_000  # numbers in a portion: 4 MB, which fits into a processor's cache with what is made of it
 _GROUPS = 256  # messages of a pass at most, however many portions there are
@@ -82,35 +81,35 @@ class AbstractData(abc.ABC):
         """The type of the Jacobians where they are kept, or of the values where there are none."""
 
     @property
-    def at_hand(self) -> bool:
-        """Whether X, F and weights are arrays in memory."""
+    def in_memory(self) -> bool:
+        """Whether X, F, J and weights are arrays in memory."""
         return False
 
-    # The arrays, which only data at hand have
+    # The arrays, which only data in memory have
 
     @property
     def X(self) -> Float[ndarray, "S m"]:
-        raise self._not_at_hand("X")
+        raise self._not_in_memory("X")
 
     @property
     def F(self) -> Float[ndarray, "S n"] | None:
         if self.has_values:
-            raise self._not_at_hand("F")
+            raise self._not_in_memory("F")
         return None
 
     @property
-    def J(self) -> Jacobians | None:
+    def J(self) -> Float[ndarray, "S n m"] | None:
         if self.has_jacobians:
-            raise self._not_at_hand("J")
+            raise self._not_in_memory("J")
         return None
 
     @property
     def weights(self) -> Float[ndarray, "S *outputs"] | None:
         if self.weights_shape is not None:
-            raise self._not_at_hand("weights")
+            raise self._not_in_memory("weights")
         return None
 
-    def _not_at_hand(self, name: str) -> InputError:
+    def _not_in_memory(self, name: str) -> InputError:
         return InputError(
             f"`samples.{name}` must be in memory for this. Got {self.shape[0]} samples in {self.place}: take some of "
             "them, `samples.pilot(10_000)`."
@@ -256,11 +255,11 @@ def entries_per_sample(data: AbstractData) -> int:
 
 @dataclass(frozen=True, eq=False)
 class HeldData(ReadOnlyArrays, AbstractData):
-    """Arrays in memory; only the Jacobians may be in a file."""
+    """Arrays in memory."""
 
     points: Float[ndarray, "S m"]
     given_values: Float[ndarray, "S n"] | None
-    jacobians: Jacobians | None
+    jacobians: Float[ndarray, "S n m"] | None
     factors: Float[ndarray, "S *outputs"] | None
 
     @property
@@ -272,7 +271,7 @@ class HeldData(ReadOnlyArrays, AbstractData):
         return self.given_values
 
     @property
-    def J(self) -> Jacobians | None:
+    def J(self) -> Float[ndarray, "S n m"] | None:
         return self.jacobians
 
     @property
@@ -290,26 +289,25 @@ class HeldData(ReadOnlyArrays, AbstractData):
         return np.dtype(float) if self.jacobians is None else self.jacobians.dtype
 
     @property
-    def at_hand(self) -> bool:
+    def in_memory(self) -> bool:
         return True
 
     @property
     def place(self) -> str:
-        return "a file" if isinstance(self.jacobians, AbstractJacobians) else "memory"
+        return "memory"
 
     def spans(self) -> list[tuple[int, int]]:
         return even_spans(len(self.points), entries_per_sample(self))
 
     def portion(self, span: tuple[int, int]) -> Portion:
-        rows = slice(*span)
-        F, weights = (None if a is None else a[rows] for a in (self.given_values, self.factors))
-        J = None if self.jacobians is None else held(self.jacobians).some(rows)
-        return Portion(span[0], self.points[rows], F, J, weights)
+        return self._at(slice(*span), span[0])
 
     def take(self, rows: ndarray) -> Portion:
-        F, weights = (None if a is None else a[rows] for a in (self.given_values, self.factors))
-        J = None if self.jacobians is None else held(self.jacobians).take(rows)
-        return Portion(0, self.points[rows], F, J, weights)
+        return self._at(rows, 0)
+
+    def _at(self, rows: slice | ndarray, first: int) -> Portion:
+        F, J, weights = (None if a is None else a[rows] for a in (self.given_values, self.jacobians, self.factors))
+        return Portion(first, self.points[rows], F, J, weights)
 
 
 def finite_rows(what: str, table: ndarray, first: int) -> ndarray:

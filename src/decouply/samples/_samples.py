@@ -18,7 +18,6 @@ from .._support._errors import InputError
 from .._support._messages import short_repr
 from .._support._progress import progress_callback
 from ..model._names import as_names
-from ._jacobians import AbstractJacobians, Jacobians
 from ._portions import AbstractData, HeldData
 from ._weights import as_weights, kind
 from .readers._frames import column_names
@@ -40,7 +39,7 @@ class Samples:
     F : (S, n), optional
         Values at the points. One-dimensional values of a scalar function are taken as (S, 1).
     J : (S, n, m), optional
-        Jacobians at the points, an array or `StoredJacobians`. At least one of `F` and `J` must be given.
+        Jacobians at the points, at least one of `F` and `J` must be given.
     weights : (S,), (S, n) or (S, n, n), optional
         What the squared residuals of each sample are multiplied by, in both terms of the objective: one positive factor
         per sample; one factor of at least 0 per sample and output; or one symmetric positive semidefinite matrix M_s
@@ -78,15 +77,14 @@ class Samples:
             )
         if F is None and J is None:
             raise InputError("`F` or `J` must be given: without values and Jacobians there is nothing to decouple.")
-        values = factors = None
-        jacobians: Jacobians | None = None
+        values = jacobians = factors = None
         if F is not None:
             values = as_array("F", F, ("S",) if _is_flat(F) else ("S", "n"))
             values = values[:, None] if values.ndim == 1 else values
             if values.shape[0] != S or values.shape[1] == 0:
                 raise InputError(f"`F` must have shape ({S}, n): one row per row of `X`. Got {values.shape}.")
         if J is not None:
-            jacobians = J if isinstance(J, AbstractJacobians) else as_array("J", J, ("S", "n", "m"))
+            jacobians = as_array("J", J, ("S", "n", "m"))
             n_text = "n" if values is None else str(values.shape[1])
             wrong_n = jacobians.shape[1] == 0 if values is None else jacobians.shape[1] != values.shape[1]
             if jacobians.shape[0] != S or jacobians.shape[2] != m or wrong_n:
@@ -127,7 +125,7 @@ class Samples:
         return self.data.F
 
     @property
-    def J(self) -> Jacobians | None:
+    def J(self) -> Float[ndarray, "S n m"] | None:
         """The Jacobians, or None."""
         return self.data.J
 
@@ -170,19 +168,18 @@ class Samples:
     @property
     def in_memory(self) -> bool:
         """Whether all arrays are at hand, so that solvers may ask for any part of them at any time."""
-        return self.data.at_hand and not isinstance(self.data.J, AbstractJacobians)
+        return self.data.in_memory
 
     def __len__(self) -> int:
         return self.n_samples
 
     def __repr__(self) -> str:
-        jacobians = "stored Jacobians" if self.data.at_hand and not self.in_memory else "Jacobians"
         known = " and ".join(
-            word for word, there in (("values", self.has_values), (jacobians, self.has_jacobians)) if there
+            word for word, there in (("values", self.has_values), ("Jacobians", self.has_jacobians)) if there
         )
         shape = self.data.weights_shape
         weighted = "" if shape is None else f", {kind(len(shape) + 1)}"
-        where = "" if self.data.at_hand else f", in {self.data.place}"
+        where = "" if self.in_memory else f", in {self.data.place}"
         return f"Samples(S={self.n_samples}, m={self.n_inputs}, n={self.n_outputs}: {known}{weighted}{where})"
 
     def _repr_html_(self) -> str:
@@ -209,7 +206,7 @@ class Samples:
     @cached_property
     def shown(self) -> Samples:
         """What pictures and pages draw: these samples, or some of them in memory where they are in a store."""
-        return self if self.data.at_hand else self.pilot(_SHOWN)
+        return self if self.in_memory else self.pilot(_SHOWN)
 
     def split(self, fraction: float, *, rng: int | np.random.Generator = 0) -> tuple[Samples, Samples]:
         """Two random parts; the second holds about `fraction` of the samples, and neither is empty."""
@@ -219,7 +216,7 @@ class Samples:
                 "`fraction` must lie between 0 and 1, and at least two samples are needed to split. "
                 f"Got {short_repr(fraction)} with {self.n_samples} samples."
             )
-        if not self.data.at_hand:
+        if not self.in_memory:
             raise InputError(
                 f"`samples` must be in memory to be split. Got {self.n_samples} samples in {self.data.place}: keep "
                 "some apart when you write the store."

@@ -100,7 +100,7 @@ def _error_of_the_rest(measure: Measure, model: Decoupling, samples: Samples) ->
     straight = model.linear is not None
     squares = []
     if samples.J is not None:
-        J = measure.units.jacobians(np.asarray(samples.J))
+        J = measure.units.jacobians(samples.J)
         squares.append(float(np.sum((J - straight * J.mean(axis=0)) ** 2)) / measure.sizes[0])
     if samples.F is not None:
         F = samples.F / measure.units.y_scale

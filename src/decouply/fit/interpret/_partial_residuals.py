@@ -125,7 +125,7 @@ class _Residuals:
     @classmethod
     def of(cls, model: Decoupling, samples: Samples, n_parameters: float) -> _Residuals:
         F = None if samples.F is None else samples.F - model.values(samples.X)
-        J = None if samples.J is None or not samples.in_memory else samples.J - model.jacobians(samples.X)
+        J = None if samples.J is None else samples.J - model.jacobians(samples.X)
         n, m = model.n_outputs, model.n_inputs
         total = sum(part.size for part in (F, J) if part is not None)
         left = max(total - n_parameters, _LEAST_LEFT * total) / max(total, 1)

@@ -101,8 +101,8 @@ def quality(
         data, R = samples.F[:, :, None], (samples.F - model.values(X))[:, :, None]
         spread = samples.F - samples.F.mean(axis=0)
         total = np.sum(spread**2, axis=0)
-    elif samples.J is not None and samples.in_memory:
-        data, R = np.asarray(samples.J), samples.J - model.jacobians(X)
+    elif samples.J is not None:
+        data, R = samples.J, samples.J - model.jacobians(X)
         total = np.sum(data**2, axis=(0, 2))
     else:
         return Quality(unknown, unknown, unknown, unknown, (Verdict.UNKNOWN,) * n, repeated=False)
@@ -122,8 +122,8 @@ def quality(
         noise, share = np.sqrt(around / n_noise), share_beyond_noise(squares, freedom, around, n_noise)
     else:
         share = predictable_shares(X, R, data)
-        if samples.F is not None and samples.J is not None and samples.in_memory:
-            agreeing = agreeing_shares(X, R[:, :, 0], np.asarray(samples.J)[once] - model.jacobians(X))
+        if samples.F is not None and samples.J is not None:
+            agreeing = agreeing_shares(X, R[:, :, 0], samples.J[once] - model.jacobians(X))
             share = np.where(agreeing > 0.0, np.fmax(share, agreeing), share)
         noise = noise * np.sqrt(1.0 - np.where(np.isnan(share), 0.0, share))  # what inputs predict is none
     n_used = 0.0 if used is None else used.share * samples.n_samples / len(once)

@@ -16,11 +16,9 @@ from torch.func import jacfwd, jacrev, vmap
 from ..._support._arguments import as_count
 from ..._support._errors import InputError
 from ..._support._progress import progress_callback
-from ...samples._jacobians import StoredJacobians
 from ...samples._samples import Samples
 
 _ENTRIES = 4_000_000  # numbers per module that are in memory at a time, when the user names no chunk size
-_STORED_FROM = 64_000_000  # numbers in all Jacobians
 _BATCH, _BATCH_OF_ARRAYS = 2048, 256  # inputs of a network at a time, at most
 _PER_TOKEN = 64  # numbers that a whole number is taken to become
 _NO_DOUBLE = ("mps",)  # devices that have no float64
@@ -31,7 +29,7 @@ def sample(
     X: object,
     *,
     chunk_size: int | None = None,
-    store: bool | str | os.PathLike[str] | None = None,
+    store: str | os.PathLike[str] | None = None,
     device: object = None,
     progress: bool | Callable[..., None] = True,
 ) -> Samples:
@@ -48,9 +46,8 @@ def sample(
         Samples whose Jacobians are computed at once; by default so many that the widest module inside makes a few
         million numbers.
     store
-        Whether the Jacobians are kept in a temporary file instead of in memory (`dc.StoredJacobians`); by default from
-        half a gigabyte on. A path is that of a Zarr store for all samples, which is written a chunk at a time and
-        stays: `dc.Samples.from_zarr(path)` opens it again. Every solver takes them from there.
+        The path of a Zarr store for more samples than fit into memory: it is written a chunk at a time and stays,
+        `dc.Samples.from_zarr(path)` opens it again. By default samples are kept in memory.
     device
         Where to compute; by default where the module is, or the CPU where that device has no float64.
 
@@ -68,7 +65,7 @@ def sampled(
     module: nn.Module,
     points: Tensor,
     chunk_size: int | None,
-    store: bool | str | os.PathLike[str] | None,
+    store: str | os.PathLike[str] | None,
     device: object,
     progress: bool | Callable[..., None],
 ) -> Samples:
@@ -110,17 +107,13 @@ def sampled(
             report(done=rows.stop, total=len(points))
             yield J.reshape(len(part), n, m).detach().cpu().numpy()
 
-    stored = len(points) * n * m > _STORED_FROM if store is None else store
+    flat = points.reshape(len(points), m).numpy()
     with progress_callback(progress, "Sampling") as report:
-        if isinstance(stored, str | os.PathLike):
-            flat = points.reshape(len(points), m).numpy()
+        if store is not None:
             parts = zip(chunks(len(points), size), jacobians(report), strict=True)
-            return Samples.from_batches(((flat[rows], F.pop(), J) for rows, J in parts), store=stored, progress=False)
-        if stored:
-            J: Any = StoredJacobians(jacobians(report), shape=(len(points), n, m))
-        else:
-            J = np.concatenate(list(jacobians(report)))
-    return Samples(points.reshape(len(points), m).numpy(), F=np.concatenate(F), J=J)
+            return Samples.from_batches(((flat[rows], F.pop(), J) for rows, J in parts), store=store, progress=False)
+        J = np.concatenate(list(jacobians(report)))
+    return Samples(flat, F=np.concatenate(F), J=J)
 
 
 def chunks(count: int, size: int) -> Iterator[slice]:

@@ -13,13 +13,10 @@ through the equations of W_L.
 
 from __future__ import annotations
 
-from functools import reduce
-
 import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
-from ...samples._jacobians import Jacobians, held
 from ..problem._batched_linalg import solve_normal
 
 _SHORT = 4  # up to this many outputs a sum of outer products is faster than a product per sample
@@ -41,7 +38,7 @@ def right_products(
 
 
 def update_input_factor(
-    J: Jacobians,
+    J: Float[ndarray, "S n m"],
     P: Float[ndarray, "B S n r"],
     MP: Float[ndarray, "B S n r"],
     A: Float[ndarray, "B n m"] | None = None,
@@ -52,21 +49,15 @@ def update_input_factor(
     """
     B, S, n, r = P.shape
     gram = MP.reshape(B, S * n, r).mT @ P.reshape(B, S * n, r)
-    sums = (MP[:, rows].reshape(B, -1, r).mT @ part.reshape(-1, J.shape[2]) for rows, part in held(J).portions())
-    rhs = reduce(np.add, sums)
+    rhs = MP.reshape(B, S * n, r).mT @ J.reshape(S * n, -1)
     return solve_normal(gram, rhs if A is None else rhs - sum_samples(MP).mT @ A)
 
 
-def input_products(J: Jacobians, W0: Float[ndarray, "B r m"]) -> Float[ndarray, "B S n r"]:
+def input_products(J: Float[ndarray, "S n m"], W0: Float[ndarray, "B r m"]) -> Float[ndarray, "B S n r"]:
     """J_s W_0^T for every sample."""
     S, n, m = J.shape
     B, r, _ = W0.shape
-    if isinstance(J, ndarray):
-        return (J.reshape(S * n, m) @ W0.mT).reshape(B, S, n, r)
-    K = np.empty((B, S, n, r))
-    for rows, part in held(J).portions():
-        K[:, rows] = (part.reshape(-1, m) @ W0.mT).reshape(B, -1, n, r)
-    return K
+    return (J.reshape(S * n, m) @ W0.mT).reshape(B, S, n, r)
 
 
 def update_inner_factor(

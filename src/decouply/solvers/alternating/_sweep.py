@@ -16,9 +16,8 @@ from jaxtyping import Float
 from numpy import ndarray
 
 from ...bases import LayerBasis
-from ...samples._jacobians import held
 from ..problem._problem import Problem
-from ..problem._sample_weights import by_output, some, weigh, weigh_values, weighted_gram, weighted_squares
+from ..problem._sample_weights import by_output, weigh, weigh_values, weighted_gram, weighted_squares
 from ._block_updates import (
     combine,
     diagonal_equations,
@@ -192,9 +191,7 @@ def update_linear_part(problem: Problem, state: Iterate, lam: float) -> Float[nd
     assert J is not None and not by_output(problem.weights)
     w = np.ones(len(X)) if problem.weights is None else problem.weights
     P = left_products(state.W, state.G)[0] * state.G[0][:, :, None, :]
-    rhs = sum(np.tensordot(w[rows], part, axes=1) for rows, part in held(J).portions()) - (
-        np.einsum("s,bsnr->bnr", w, P) @ state.W[0]
-    )
+    rhs = np.tensordot(w, J, axes=1) - np.einsum("s,bsnr->bnr", w, P) @ state.W[0]
     gram = w.sum() * np.eye(X.shape[1])
     if problem.F is not None and lam > 0.0:
         gram = gram + lam * (X * w[:, None]).T @ X
@@ -248,14 +245,13 @@ def explicit_residual(problem: Problem, state: Iterate) -> Float[ndarray, " B"]:
     assert problem.J is not None
     B = state.W[0].shape[0]
     total = np.zeros(B)
-    for rows, J in held(problem.J).portions():
-        step = max(1, _CHUNK_ENTRIES // J.size)
-        for starts in (slice(first, first + step) for first in range(0, B, step)):
-            W, G = [w[starts] for w in state.W], [g[starts, rows] for g in state.G]
-            P = left_products(W, G)[0] * G[0][:, :, None, :]
-            difference = P @ W[0][:, None]
-            difference -= J
-            if state.A is not None:
-                difference += state.A[starts, None]
-            total[starts] += weighted_squares(difference, some(problem.weights, rows))
+    step = max(1, _CHUNK_ENTRIES // problem.J.size)
+    for starts in (slice(first, first + step) for first in range(0, B, step)):
+        W, G = [w[starts] for w in state.W], [g[starts] for g in state.G]
+        P = left_products(W, G)[0] * G[0][:, :, None, :]
+        difference = P @ W[0][:, None]
+        difference -= problem.J
+        if state.A is not None:
+            difference += state.A[starts, None]
+        total[starts] = weighted_squares(difference, problem.weights)
     return total

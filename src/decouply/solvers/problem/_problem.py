@@ -22,15 +22,13 @@ from ...bases import LayerBasis
 from ...model._decoupling import Decoupling
 from ...model._functions import Functions
 from ...model._units import Units
-from ...samples._jacobians import Jacobians, held
 from ...samples._samples import Samples
-from ._sample_weights import root_of, sample_factors, seen_outputs, some, weighted_squares
+from ._sample_weights import root_of, sample_factors, seen_outputs, weighted_squares
 from ._standard_units import standard_units
 
 _COMPRESS_FROM = 8  # below this many inputs there is nothing to gain
 _FIRST_SKETCH = 32
-_SAME_SPACE = 1e-13  # what of J may lie outside its row space, relative to its size: rounding ...
-_ROUNDINGS = 10.0  # ... or so many roundings, where J is stored in single precision
+_SAME_SPACE = 1e-13  # what of J may lie outside its row space, relative to its size: rounding
 
 
 @dataclass(frozen=True)
@@ -61,7 +59,7 @@ class Problem:
     standard: bool
     units: Units
     X: Float[ndarray, "S k"]
-    J: Jacobians | None
+    J: Float[ndarray, "S n k"] | None
     F: Float[ndarray, "S n"] | None
     weights: Float[ndarray, "S *outputs"] | None
 
@@ -86,7 +84,7 @@ class Problem:
         if U is None:
             return problem
         assert J is not None
-        return dataclasses.replace(problem, units=units.rotated(U), X=problem.X @ U, J=held(J).times(U))
+        return dataclasses.replace(problem, units=units.rotated(U), X=problem.X @ U, J=J @ U)
 
     @classmethod
     def in_units(
@@ -101,7 +99,7 @@ class Problem:
         """The problem of these samples in given units: their own, or those of more samples than these."""
         J, F = samples.J, samples.F
         if standard:
-            J = None if J is None else held(J).times(units.back.T, 1.0 / units.y_scale)
+            J = None if J is None else (J @ units.back.T) * (1.0 / units.y_scale[:, None])
             F = None if F is None else units.values(F)
         return cls(samples, validation, layers, linear, standard, units, units.points(samples.X), J, F, samples.weights)
 
@@ -117,9 +115,7 @@ class Problem:
     @cached_property
     def size_J(self) -> float:
         """Weighted ||J||^2."""
-        if self.J is None:
-            return 0.0
-        return float(sum(weighted_squares(J[None], some(self.weights, rows))[0] for rows, J in held(self.J).portions()))
+        return 0.0 if self.J is None else float(weighted_squares(self.J[None], self.weights)[0])
 
     @cached_property
     def size_F(self) -> float:
@@ -150,8 +146,8 @@ class Problem:
         """Raise for a solver that needs all Jacobians at hand."""
         if not self.samples.in_memory:
             raise InputError(
-                f"`samples` must hold J in memory for the solver {name}. Got {len(self.samples)} stored Jacobians: "
-                "take fewer, `samples.pilot(...)`, or use dc.VarPro(), dc.Proj() or dc.Constr()."
+                f"`samples` must hold J in memory for the solver {name}. Got {len(self.samples)} samples in a store: "
+                "take some, `samples.pilot(...)`, or use dc.VarPro(), dc.Proj() or dc.Constr()."
             )
 
     def model(
@@ -165,49 +161,33 @@ class Problem:
         return model.with_names(self.samples.inputs, self.samples.outputs)
 
 
-def small_row_space(J: Jacobians) -> Float[ndarray, "m k"] | None:
+def small_row_space(J: Float[ndarray, "S n m"]) -> Float[ndarray, "m k"] | None:
     """Orthonormal basis of the space that all rows of all Jacobians span, if its dimension is at most m / 2.
 
     Random combinations of the rows span the same space once there are enough of them, and show that they were not
     enough by being independent. So few combinations find a small space, and a large one is given up cheaply.
     """
     S, n, m = J.shape
-    tolerance = max(_SAME_SPACE, _ROUNDINGS * float(np.finfo(J.dtype).eps))
+    rows = J.reshape(S * n, m)
+
     rng = np.random.default_rng(0)
     count = _FIRST_SKETCH
     while True:
         count = min(count, m // 2 + 1)
         few = S * n <= count
-        sketch = _rows(J) if few else _sketch(J, count, rng)
+        sketch = rows if few else rng.normal(size=(len(rows), count)).T @ rows
         if few or not _independent(sketch):
             break
         if count == m // 2 + 1:
             return None
         count *= 4
     _, sizes, Vt = np.linalg.svd(sketch, full_matrices=False)
-    rank = max(1, int(np.count_nonzero(sizes > sizes[0] * tolerance)))
+    rank = max(1, int(np.count_nonzero(sizes > sizes[0] * _SAME_SPACE)))
     U = Vt[:rank].T
     if 2 * rank > m:
         return None
-    missed = size = 0.0
-    for _, part in held(J).portions():
-        rows = part.reshape(-1, m)
-        missed += float(np.sum((rows - (rows @ U) @ U.T) ** 2))
-        size += float(np.sum(rows**2))
-    return U if missed <= tolerance**2 * size else None
-
-
-def _rows(J: Jacobians) -> Float[ndarray, "R m"]:
-    return np.concatenate([part.reshape(-1, J.shape[2]) for _, part in held(J).portions()])
-
-
-def _sketch(J: Jacobians, count: int, rng: np.random.Generator) -> Float[ndarray, "k m"]:
-    """`count` random combinations of all rows, the same ones in whatever portions the rows come."""
-    total = np.zeros((count, J.shape[2]))
-    for _, part in held(J).portions():
-        rows = part.reshape(-1, J.shape[2])
-        total += rng.normal(size=(len(rows), count)).T @ rows
-    return total
+    missed = np.sum((rows - (rows @ U) @ U.T) ** 2)
+    return U if missed <= _SAME_SPACE**2 * np.sum(rows**2) else None
 
 
 def _independent(rows: Float[ndarray, "k m"]) -> bool:

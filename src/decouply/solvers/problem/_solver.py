@@ -93,7 +93,7 @@ class AbstractSolver(abc.ABC):
 
     def pilot_size(self, samples: Samples, layers: tuple[LayerBasis, ...], *, linear: bool) -> int | None:
         """How many samples to begin with; None to take all of them at once, as where they are in memory."""
-        return None if samples.data.at_hand else ModelShape.of(samples, layers, linear=linear).pilot_size(samples)
+        return None if samples.in_memory else ModelShape.of(samples, layers, linear=linear).pilot_size(samples)
 
     def draw_pilot(self, whole: Whole, size: int, rng: np.random.Generator) -> Samples:
         """About so many of all samples, in memory."""

@@ -13,7 +13,6 @@ from jaxtyping import Bool, Float
 from numpy import ndarray
 
 from ...model._units import Units
-from ...samples._jacobians import held
 from ...samples._samples import Samples
 from ._sample_weights import by_output, sample_factors
 
@@ -89,8 +88,7 @@ def _output_units(samples: Samples, w: ndarray, back: Float[ndarray, "k m"]) -> 
         centre, spread = _centre_and_spread(samples.F, w)
         power = np.where(np.ptp(samples.F, axis=0) > 0.0, spread**2, 0.0)
     elif samples.J is not None:
-        for rows, J in held(samples.J).portions():
-            power += np.einsum("s,snk->n", w[rows], (J @ back.T) ** 2)
+        power = np.einsum("s,snk->n", w, (samples.J @ back.T) ** 2)
     if by_output(samples.weights):
         centre, power = np.zeros(n), np.full(n, power.mean())
     return centre, np.where(power > 0.0, np.sqrt(power), 1.0)
@@ -101,11 +99,8 @@ def _axes(samples: Samples, units: Units, w: ndarray, every: bool) -> Float[ndar
     X = units.points(samples.X)
     k = X.shape[1]
     if samples.J is not None:
-        small = np.zeros((0, k))
-        for rows, J in held(samples.J).portions():
-            scaled = np.sqrt(w[rows])[:, None, None] * (J @ units.back.T) / units.y_scale[:, None]
-            small = np.linalg.qr(np.concatenate([small, scaled.reshape(-1, k)])).R
-        Q = leading_axes(small, ROUNDINGS * float(np.finfo(samples.J.dtype).eps), every=every)
+        scaled = np.sqrt(w)[:, None, None] * (samples.J @ units.back.T) / units.y_scale[:, None]
+        Q = leading_axes(np.linalg.qr(scaled.reshape(-1, k)).R, ROUNDINGS * float(np.finfo(float).eps), every=every)
     else:
         assert samples.F is not None
         power = w * np.sum(units.values(samples.F) ** 2, axis=1)

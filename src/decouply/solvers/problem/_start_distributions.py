@@ -14,7 +14,6 @@ from ..._support._arguments import as_number
 from ..._support._errors import InputError
 from ..._support._messages import short_repr
 from ...model._decoupling import Decoupling
-from ...samples._jacobians import held
 from ..alternating._iterate import Iterate
 from ..alternating._sweep import explicit_residual, value_residual
 from ._problem import Problem
@@ -102,8 +101,7 @@ def draw_factors(
 def mean_jacobian(problem: Problem) -> Float[ndarray, "n k"]:
     """The linear part that fits best alone."""
     assert problem.J is not None
-    total: ndarray = sum(part.sum(axis=0) for _, part in held(problem.J).portions())
-    return total / problem.J.shape[0]
+    return problem.J.sum(axis=0) / len(problem.J)
 
 
 def _insert(factors: Iterate, problem: Problem, model: Decoupling) -> None:
