@@ -9,8 +9,8 @@ import numpy as np
 
 import decoupling as dc
 
-from .golden import Made, case
 from .given import solver
+from .golden import Made, case
 
 
 def oscillator(n: int = 260, seed: int = 0, noise: float = 0.01) -> tuple[np.ndarray, np.ndarray]:
@@ -103,7 +103,7 @@ def state_space(**options: Any) -> dc.sysid.DecoupledStateSpace:
     u, y = spring()
     settings: dict[str, Any] = {"feedthrough": False} | options
     functions = settings.pop("functions", [dc.Monomial(3)])
-    model = dc.sysid.DecoupledStateSpace(1, functions, **settings)
+    model = dc.sysid.DecoupledStateSpace(settings.pop("n_states", 1), functions, **settings)
     return model.fit(u, y, n_starts=2, max_steps=8, progress=False)
 
 
@@ -112,7 +112,7 @@ def _told_states(model: dc.sysid.DecoupledStateSpace) -> Made:
     return {
         "run": _run(model, v, z),
         "free": model.simulate(v)[-5:],
-        "one_step": model.predict_one_step(v, z)[-5:],
+        "one_step": model.predict_one_step(v, z)[-5:] if model.oversample == 1 else None,
         "rmse": [model.fitted.rmse, model.fitted.linear_rmse],
         "starts": [[s.training, s.validation, s.steps, s.chosen] for s in model.starts],
         "numbers": [model.n_parameters, model.n_canonical],
@@ -136,9 +136,9 @@ def states(folder: Path, word: str) -> Made:
         "state": {"functions": [dc.Monomial(3), dc.sysid.StateFunction(dc.Tanh())]},
         "spline": {"functions": [dc.Spline(3)]},
         "oversample": {"oversample": 2},
-        "no-feedback": {"feedback": False},
+        "no-feedback": {"feedback": False, "n_states": 2},
         "feedthrough": {"feedthrough": True},
-        "integrating": {"integrating": True},
+        "integrating": {"integrating": True, "n_states": 2},
     }[word]
     return _told_states(state_space(**options))
 
@@ -181,7 +181,7 @@ def linear_states(folder: Path) -> Made:
     again = dc.sysid.LinearStateSpace.load(folder / "linear.safetensors")
     response = linear.frequency_response(np.array([0.01, 0.1, 0.4]))
     A = np.array([[0.9, 0.1], [-0.2, 0.7]])
-    known = dc.sysid.LinearStateSpace(A, [[1.0], [0.5]], [[1.0, 0.0]], [[0.1]], [0.0, 0.0], [0.0])
+    known = dc.sysid.LinearStateSpace(A, A[:, :1], A[:1], np.array([[0.1]]), np.zeros(2), np.zeros(1))
     there = known.frequency_response(np.array([0.01, 0.1, 0.4]))
     return {
         "poles": [np.sort(np.abs(linear.poles)), np.sort(np.abs(again.poles)), np.sort(np.abs(known.poles))],
@@ -213,10 +213,11 @@ def written_states(folder: Path) -> Made:
     model = state_space(functions=[dc.Monomial(3), dc.Tanh()]).canonical().with_names(["force"], ["place"])
     model.save(folder / "model.safetensors")
     again = dc.sysid.DecoupledStateSpace.load(folder / "model.safetensors")
+    small = state_space(functions=[dc.Monomial(3)])
     v, z = spring(seed=3)
     return {
         "again": _run(again, v, z),
-        "bounded": _run(model.with_outside("constant"), 2 * v, z),
+        "straight": _run(small.with_outside("linear"), 1.2 * v, z),
         "c": model.step_source("c"),
         "matlab": model.step_source("matlab", name="advance"),
         "text": model.formula(),

@@ -42,7 +42,7 @@ def select(folder: Path, word: str) -> Made:
     if word == "linear":
         return _selected(dc.select(sampled(f, 40, noise=0.03), (2,), 3, linear=True, **options))
     if word == "spline":
-        return _selected(dc.select(bent(), (2,), degrees=None, basis=dc.Spline(3), **options))
+        return _selected(dc.select(bent(30), (1,), degrees=None, basis=dc.Spline(3), **options))
     if word == "constr":
         by = {"solver": dc.Constr(max_steps=10)}
         return _selected(dc.select(sampled(f, 40, noise=0.03), (2,), 2, **(options | by)))

@@ -41,7 +41,7 @@ def solver(**options: Any) -> dc.VarPro:
 
 def told_model(model: Any) -> dict[str, Any]:
     P = fixed(model.n_inputs)
-    return {"values": model(P), "jacobian": model.jacobian(P[:2])}
+    return {"values": model(P), "jacobian": model.jacobian(P[:1])}
 
 
 def told(result: dc.Result) -> dict[str, Any]:

@@ -240,13 +240,19 @@ def _torch_bits() -> str:
     return hashlib.sha256(b"".join(part.numpy().tobytes() for part in parts)).hexdigest()
 
 
+def recorded_fingerprint() -> dict[str, str]:
+    return json.loads(FINGERPRINT.read_text(encoding="utf-8"))
+
+
 def other_arithmetic(name: str) -> str:
     """Why the recorded numbers of a case do not hold here; empty where they do."""
-    here, there = fingerprint(), json.loads(FINGERPRINT.read_text())
+    here, there = fingerprint(), recorded_fingerprint()
     for key in (*COMMON, *CASES[name].needs):
         if key not in here:
             return f"needs {key}"
         if here[key] != there.get(key):
-            what = "bits of the results of linear algebra" if key == "bits" else f"{key} {there.get(key)}, {here[key]} here"
-            return f"golden numbers were recorded with other arithmetic ({what}): `python -m tests.golden` records them here"
+            return (
+                f"golden numbers were recorded with other arithmetic ({key} {there.get(key)}, here {here[key]}): "
+                "`python -m tests.golden` records them here"
+            )
     return ""

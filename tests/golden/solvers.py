@@ -116,9 +116,7 @@ def varpro_options(folder: Path, word: str) -> Made:
     }[word]
     n_starts = {"start-alone": 1, "batch": 6}.get(word, 3)
     rng = 7 if word == "plain-seed" else np.random.default_rng(4)
-    return told(
-        decoupled(sampled(f, noise=0.05), f.ranks, f.degrees, by=solver(**options), n_starts=n_starts, rng=rng)
-    )
+    return told(decoupled(sampled(f, noise=0.05), f.ranks, f.degrees, by=solver(**options), n_starts=n_starts, rng=rng))
 
 
 @case("last", "unweighted", "start", "smoothed", "spline", "lam")
@@ -179,7 +177,9 @@ def splines(folder: Path, word: str) -> Made:
     basis = dc.Spline(4, degree=2, tails="parabola") if word == "tails" else dc.Spline(5)
     smoothing: Any = {"weight": 1e-2, "none": None}.get(word, "auto")
     if word == "two-layers":
-        return told(decoupled(bent(), (2, 1), None, basis=dc.Spline(3), n_starts=1, by=solver(max_steps=10, polish_steps=10)))
+        return told(
+            decoupled(bent(), (2, 1), None, basis=dc.Spline(3), n_starts=1, by=solver(max_steps=10, polish_steps=10))
+        )
     samples = sampled(system(1), 30, noise=0.02) if word == "jacobians" else bent()
     return told(decoupled(samples, 2, None, basis=basis, by=solver(smoothing=smoothing)))
 
