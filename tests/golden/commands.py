@@ -128,7 +128,7 @@ def identify(folder: Path, word: str) -> Made:
     _record(folder)
     options = {
         "narx": "--narx --functions cubic",
-        "states": "--states 1 --functions cubic,state-tanh --n-starts 1",
+        "states": "--states 1 --functions cubic --n-starts 1",
         "chosen-functions": "--states 1 --n-starts 1",
     }[word]
     files = "--model /m.safetensors --report /page.html"

@@ -104,7 +104,7 @@ def state_space(**options: Any) -> dc.sysid.DecoupledStateSpace:
     settings: dict[str, Any] = {"feedthrough": False} | options
     functions = settings.pop("functions", [dc.Monomial(3)])
     model = dc.sysid.DecoupledStateSpace(settings.pop("n_states", 1), functions, **settings)
-    return model.fit(u, y, n_starts=2, max_steps=8, progress=False)
+    return model.fit(u, y, n_starts=2, max_steps=4, progress=False)
 
 
 def _told_states(model: dc.sysid.DecoupledStateSpace) -> Made:

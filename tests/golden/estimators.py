@@ -18,7 +18,7 @@ _QUICK: dict[str, Any] = {"random_state": 0, "max_seconds": LONG}
 @case("plain", "two-layers", "auto", "jacobian", "weights", "linear", "spline", "extend", needs=("scikit-learn",))
 def regressor(folder: Path, word: str) -> Made:
     options: dict[str, Any] = {
-        "two-layers": {"ranks": (2, 2), "degrees": (2, 2)},
+        "two-layers": {"ranks": (2, 1), "degrees": (2, 2), "solver": solver(max_steps=4, polish_steps=4)},
         "auto": {"ranks": "auto", "degrees": 2},
         "linear": {"linear": True},
         "spline": {"basis": dc.Spline(3), "degrees": None},

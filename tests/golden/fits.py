@@ -107,7 +107,7 @@ def inference(folder: Path, word: str) -> Made:
         "unique": [unique.rank, unique.n_parameters, unique.n_ambiguities, unique.locally_unique],
         "smallest": unique.smallest_singular_value,
         "errors_of_functions": [np.sqrt(np.mean(part**2, axis=0)) for part in here],
-        "errors_at": [part for part in result.uncertainty([-0.5, 0.0, 0.5])],
+        "errors_at": list(result.uncertainty([-0.5, 0.0, 0.5])),
         "cancellation": result.decoupling.cancellation(result.samples.X),
         "importance": result.decoupling.importance(result.samples.X),
         "relative_rmse": result.relative_rmse() if result.samples.has_values else None,

@@ -93,7 +93,7 @@ def compress(folder: Path, word: str) -> Made:
         "parts": {"parts": ["0", ("2", "4")], "joint": short},
         "budget": {"parts": ["0", ("2", "4")], "budget": dc.nn.Budget(parameters=0.6), "ranks": "auto", "joint": False},
         "baselines": {"baselines": ("svd", "int8", "int4"), "refine": short},
-        "varpro": {"solver": solver(max_steps=5, polish_steps=5)},
+        "varpro": {"solver": solver(max_steps=2, polish_steps=2, ridge=1e-6), "ranks": 2},
     }[word]
     part = {} if "parts" in settings else {"part": ("2", "4")}
     return _told(dc.nn.compress(_network(), data=X, rng=0, **part, **settings))

@@ -49,7 +49,11 @@ def layers(folder: Path, word: str) -> Made:
     name, n_layers, kinds = word.split("-")
     L = int(n_layers)
     f = system(L)
-    by = solver(max_steps=10, polish_steps=10, ridge=1e-6) if (name, L) == ("VarPro", 3) else SOLVERS[name]()
+    by = (
+        solver(max_steps=10, polish_steps=10, ridge=1e-6)
+        if name == "VarPro" and (L == 3 or kinds == "F")
+        else SOLVERS[name]()
+    )
     n_starts = 2 if (name, kinds) == ("VarPro", "F") else 3
     return told(decoupled(sampled(f, kinds=kinds, noise=0.02), f.ranks, f.degrees, by=by, n_starts=n_starts))
 
