@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-import decoupling as dc
-from decoupling.cli import main
+import decouply as dc
+from decouply.cli import main
 
 from . import dynamics
 from .given import fixed, sampled, system, told_model
@@ -29,7 +29,7 @@ def decouple(line: str, folder: Path) -> str:
     signals = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     argv, show, printed, said = sys.argv, warnings.showwarning, io.StringIO(), io.StringIO()
     words = [str(folder / word[1:]) if word.startswith("/") else word for word in line.split()]
-    sys.argv = ["decouple", *words]
+    sys.argv = ["decouply", *words]
     try:
         with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(said):
             main()

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-import decoupling as dc
+import decouply as dc
 
 from .given import solver
 from .golden import Made, case

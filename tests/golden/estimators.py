@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-import decoupling as dc
+import decouply as dc
 
 from .given import LONG, fixed, points, sampled, solver, system
 from .golden import Made, case

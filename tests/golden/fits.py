@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-import decoupling as dc
+import decouply as dc
 
 from .given import LONG, points, sampled, solver, system, told, told_model
 from .golden import Made, case, floored

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-import decoupling as dc
+import decouply as dc
 
 from .golden import floored
 

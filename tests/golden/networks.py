@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-import decoupling as dc
+import decouply as dc
 
 from .given import fixed, sampled, solver, system
 from .golden import Made, case

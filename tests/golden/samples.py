@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-import decoupling as dc
+import decouply as dc
 
 from .given import points, sampled, solver, system, told
 from .golden import Made, case, floored

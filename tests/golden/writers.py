@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-import decoupling as dc
+import decouply as dc
 
 from . import dynamics, estimators
 from .given import fixed, points, sampled, solver, system
