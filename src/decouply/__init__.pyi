@@ -63,7 +63,6 @@ from .samples._model_errors import relative_rmse as relative_rmse
 from .samples._samples import Samples as Samples
 from .solvers import AbstractSolver as AbstractSolver
 from .solvers import AbstractStart as AbstractStart
-from .solvers import AbstractWeightedSolver as AbstractWeightedSolver
 from .solvers import Constr as Constr
 from .solvers import Dreesen as Dreesen
 from .solvers import History as History

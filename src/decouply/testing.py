@@ -7,13 +7,17 @@
 
 from __future__ import annotations
 
+from typing import get_args
+
 import numpy as np
 from numpy import ndarray
 
 from .bases import AbstractBasis, ArrayAlgebra
 from .fit._decouple import decouple
+from .model._decoupling import Decoupling
 from .samples._samples import Samples
 from .solvers import AbstractSolver
+from .solvers.problem._solver import Feature
 from .systems import random_system
 
 __all__ = ["check_basis", "check_solver", "is_scale_invariant"]
@@ -83,6 +87,30 @@ def check_solver(solver: AbstractSolver, *, dims: tuple[int, ...] = (3, 2, 3), d
     assert first.error_jacobian < 0.5 and first.reason, "The model must explain most of J, and say why it stopped."
     for a, b in zip(first.decoupling.W, again.decoupling.W, strict=True):
         assert np.array_equal(a, b), "The same seed must give the same result."
+    _check_supported(solver, samples, dims, degrees)
+
+
+def _check_supported(solver: AbstractSolver, samples: Samples, dims: tuple[int, ...], degrees: tuple[int, ...]) -> None:
+    """What a solver says it supports must show in its answer."""
+    unknown = solver.supports - set(get_args(Feature))
+    assert not unknown, f"`supports` must hold words of {', '.join(get_args(Feature))}. Got {', '.join(unknown)}."
+    assert samples.F is not None and samples.J is not None
+    rng = np.random.default_rng(8)
+    F, J = (a + 0.1 * a.std() * rng.normal(size=a.shape) for a in (samples.F, np.asarray(samples.J)))
+
+    def model(weights: ndarray | None = None, *, linear: bool = False) -> Decoupling:
+        noisy = Samples(samples.X, F=F, J=J, weights=weights)
+        # As given: standard units depend on the weights, and so would an answer that ignores them.
+        return decouple(
+            noisy, dims[1:-1], degrees, solver=solver, linear=linear, as_given=True, n_starts=2, rng=7, progress=False
+        ).decoupling
+
+    if "weights" in solver.supports:
+        weights = rng.uniform(0.1, 10.0, len(samples))
+        same = np.allclose(model(weights)(samples.X), model()(samples.X), rtol=1e-12)
+        assert not same, 'A solver that supports "weights" must use them.'
+    if "linear" in solver.supports:
+        assert model(linear=True).linear is not None, 'A solver that supports "linear" must give a linear part.'
 
 
 def _check_slope(function: object, slope: object, t: ndarray, slope_name: str, name: str) -> None:

@@ -38,7 +38,7 @@ def test_a_limit_of_decouple_holds_for_any_solver(noisy, solver):
 
 def test_a_limit_is_never_raised_by_another():
     for solver in (*ALTERNATING, dc.TwoStage(dc.Proj()), dc.VarPro()):
-        assert solver.within(3.0).within(5.0).max_seconds == 3.0
+        assert solver.with_time_limit(3.0).with_time_limit(5.0).max_seconds == 3.0
 
 
 def test_two_stages_share_their_time(noisy):
@@ -52,10 +52,8 @@ class Slow(dc.AbstractSolver):
     def __init__(self, keeps):
         self.keeps = keeps
 
+    supports = frozenset()
     default_n_starts = 1
-
-    def check(self, problem):
-        pass
 
     def solve(self, problem, *, n_starts, rng, progress):
         found = dc.Constr(max_steps=1).solve(problem, n_starts=1, rng=rng, progress=lambda **_: None)

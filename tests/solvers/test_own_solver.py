@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 
 import decouply as dc
+from decouply.solvers.problem import _solver as contract
+from decouply.testing import check_solver
 
 PAGE = Path(__file__).parents[2] / "docs" / "own-solver.md"
 
@@ -29,17 +31,54 @@ def test_a_solver_of_ones_own_finds_an_easy_model_in_any_units(solver):
     assert len(result.history) == 1 and np.isnan(result.history.lam[0])
 
 
-def test_it_says_what_it_cannot_do(solver):
-    X = np.zeros((5, 2)) + np.arange(5)[:, None]
-    with pytest.raises(dc.InputError, match="must hold values for RandomDirections"):
-        dc.decouple(dc.Samples(X, J=np.ones((5, 1, 2))), 1, 2, solver=solver)
+def samples_of(**given):
+    f = dc.systems.random_system((2, 2, 1), (2,), rng=1)
+    X = np.random.default_rng(1).uniform(-1, 1, (30, 2))
+    return dc.Samples(X, **({"F": f(X), "J": f.jacobian(X)} | given))
 
 
-def test_the_contract_has_defaults(solver):
-    assert solver.uses_values and not solver.stops_by_itself and not solver.fixed and solver.given_start is None
-    assert solver.started_at(dc.systems.f1()) is None and solver.within(1.0) is solver
-    with pytest.raises(dc.InputError, match="`solver` must be a solver with a weight lam"):
-        dc.TwoStage(solver)
+@pytest.mark.parametrize(
+    ("samples", "options", "argument"),
+    [
+        (samples_of(F=None), {}, "samples"),
+        (samples_of(), {"linear": True}, "linear"),
+        (samples_of(weights=np.arange(1.0, 31.0)), {}, "weights"),
+        (samples_of(), {"ranks": (2, 2), "degrees": (2, 2)}, "ranks"),
+    ],
+    ids=["Jacobians only", "linear", "weights", "layers"],
+)
+def test_what_a_solver_does_not_support_is_refused(solver, samples, options, argument):
+    with pytest.raises(dc.InputError, match=f"`{argument}` must .* for the solver RandomDirections"):
+        dc.decouple(samples, **({"ranks": 2, "degrees": 2, "solver": solver, "progress": False} | options))
+
+
+def test_what_it_supports_is_not(solver):
+    assert dc.decouple(samples_of(J=None), 2, 2, solver=solver, progress=False).error_values < 0.5
+
+
+def test_a_solver_that_promises_what_it_does_not_do_is_found_out(solver):
+    check_solver(solver)
+    for word, sentence in (("weights", "must use them"), ("linear", "must give a linear part"), ("depth", "words of")):
+        claims = type("Claims", (type(solver),), {"supports": solver.supports | {word}})()
+        with pytest.raises(AssertionError, match=sentence):
+            check_solver(claims)
+
+
+def test_conditions_of_its_own_are_checked(solver):
+    class Picky(type(solver)):
+        def check(self, problem):
+            raise dc.InputError("`samples` must be of another kind.")
+
+    with pytest.raises(dc.InputError, match="another kind"):
+        dc.decouple(samples_of(), 2, 2, solver=Picky(), progress=False)
+
+
+def test_the_package_does_without_what_a_solver_cannot_do(solver):
+    assert contract.with_start(solver, dc.systems.f1()) is None and contract.given_start(solver) is None
+    for function, argument in ((contract.with_time_limit, 1.0), (contract.with_loss, lambda _: 0.0)):
+        assert function(solver, argument) is solver
+    assert contract.without_ridge(solver) is solver and not contract.fixed_parts(solver)
+    assert contract.smoothing_of(solver) is None and not contract.uses_validation(solver)
 
 
 @pytest.mark.parametrize(

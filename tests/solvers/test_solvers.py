@@ -105,7 +105,7 @@ def test_jacobians_alone_leave_the_constants_open_and_the_result_says_so():
     assert result.error_jacobian < 1e-20 and np.isnan(result.error_values)
     assert not result.decoupling.g[-1].constants.any()
     assert any("constants" in note for note in result.notes)
-    with pytest.raises(dc.InputError, match="must hold values F for TwoStage"):
+    with pytest.raises(dc.InputError, match="`samples` must hold values F for the solver TwoStage"):
         dc.decouple(dc.Samples(samples.X, J=samples.J), 4, 3, solver=dc.TwoStage(dc.Proj()), progress=False)
 
 

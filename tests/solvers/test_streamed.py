@@ -208,10 +208,8 @@ def test_stored_samples_are_told_apart_and_judged_like_arrays(stored):
 class OfYourOwn(AbstractSolver):
     """One that knows nothing of stores."""
 
+    supports = frozenset()
     default_n_starts = 2
-
-    def check(self, problem):
-        dc.Proj().check(problem)
 
     def solve(self, problem, *, n_starts, rng, progress):
         return dc.Proj(max_steps=2).solve(problem, n_starts=n_starts, rng=rng, progress=progress)

@@ -27,6 +27,7 @@ from ..samples.readers._frames import column_names, usable_names
 from ..solvers import AbstractSolver, VarPro
 from ..solvers.problem._model_shape import ModelShape
 from ..solvers.problem._solution import Status
+from ..solvers.problem._solver import fixed_parts, given_start, with_start
 
 needed("sklearn.utils.validation:validate_data", "sklearn", "dc.DecouplingRegressor")  # scikit-learn 1.6 brought it
 from sklearn.base import BaseEstimator, RegressorMixin  # noqa: E402
@@ -173,7 +174,7 @@ class DecouplingRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         chosen = is_word(self.ranks, ("auto",)) and start is None  # a batch more keeps the ranks of those before
         solver = self._default_solver(samples, chosen=chosen) if self.solver is None else self.solver
         if start is not None:
-            solver = solver.started_at(start) or solver
+            solver = with_start(solver, start) or solver
         with nullcontext() if self.n_jobs is None else parallel_config(n_jobs=self.n_jobs):
             self.result_ = self._chosen(samples, solver) if chosen else self._given(samples, solver, start)
         if self.result_.status is Status.OUT_OF_TIME or OUT_OF_TIME in self.result_.notes:
@@ -202,7 +203,7 @@ class DecouplingRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
     def _chosen(self, samples: Samples, solver: Any) -> Result:
         """A fit of ranks that left-out samples choose."""
-        if isinstance(solver, AbstractSolver) and (solver.fixed or solver.given_start is not None):
+        if isinstance(solver, AbstractSolver) and (fixed_parts(solver) or given_start(solver) is not None):
             raise InputError('`ranks` must be given where the solver has fixed parts or a start. Got "auto".')
         return quick_decouple(
             samples,

@@ -16,6 +16,7 @@ from ..samples._duplicates import n_originals
 from ..samples._samples import Samples
 from ..solvers import AbstractSolver
 from ..solvers.problem._solution import Status, when_late
+from ..solvers.problem._solver import with_start
 from ._fit_one_shape import fit
 from ._result import Result
 from ._settings import layer_bases, layer_shapes
@@ -152,7 +153,7 @@ def _shaped(
     chosen: Result, shapes: str, rng: int | np.random.Generator, progress: bool | Callable[..., None]
 ) -> Result:
     """The model that was chosen, with functions of a shape."""
-    known, there = chosen.settings, chosen.solver.started_at(chosen.decoupling)
+    known, there = chosen.settings, with_start(chosen.solver, chosen.decoupling)
     shaped = fit(
         chosen.samples,
         known.ranks,

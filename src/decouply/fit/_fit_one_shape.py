@@ -30,6 +30,7 @@ from ..solvers.problem._model_shape import ModelShape
 from ..solvers.problem._pilot import prepared
 from ..solvers.problem._rounding import exact_below
 from ..solvers.problem._solution import Status
+from ..solvers.problem._solver import fixed_parts, smoothing_of, with_time_limit
 from ..solvers.problem._start_distributions import MOST_STARTS
 from ._relative_errors import Measure
 from ._result import Result
@@ -83,7 +84,7 @@ def fit(
     seconds = math.inf if max_seconds is None else as_number("max_seconds", max_seconds, above=True)
     if max_seconds is not None:
         to_search = seconds if shapes is None else _BEFORE_SHAPES * seconds
-        method = VarPro(max_seconds=to_search) if solver is None else method.within(to_search)
+        method = VarPro(max_seconds=to_search) if solver is None else with_time_limit(method, to_search)
     for name, value in (("linear", linear), ("as_given", as_given)):
         if not isinstance(value, bool):
             raise InputError(f"`{name}` must be True or False. Got {short_repr(value)}.")
@@ -91,7 +92,7 @@ def fit(
     generator = as_generator(rng)
     _check_validation(validation, samples)
     wishes = layer_shapes(shapes, layers)
-    if wishes is not None and method.fixed:
+    if wishes is not None and fixed_parts(method):
         raise InputError(f"`shapes` must be left out where the solver has fixed parts. Got {short_repr(shapes)}.")
     if wishes is not None and not samples.in_memory:
         raise InputError("`shapes` must be left out for stored samples: take some, `samples.pilot(10_000)`.")
@@ -112,7 +113,7 @@ def fit(
         if wishes is not None:
             problem = Problem.build(samples, layers, linear=linear, standard=not as_given)
             weight = solution.lam if solution.n_effective is not None and solution.lam > 0.0 else 1.0
-            smooths = method.smoothing is not None
+            smooths = smoothing_of(method) is not None
             shaped = with_shapes(problem, model, wishes, lam=weight, smooths=smooths, deadline=until, progress=report)
             model = shaped.decoupling
             solution = dataclasses.replace(

@@ -21,6 +21,7 @@ from ..samples._samples import Samples
 from ..solvers import AbstractSolver, History, LamRow, StartRow
 from ..solvers.inference._identifiability import Identifiability, identifiability, standard_errors
 from ..solvers.problem._solution import Status
+from ..solvers.problem._solver import fixed_parts
 from ._settings import Settings
 from .interpret._recognise import Recognition, recognise
 from .quality._quality import Quality, quality
@@ -229,7 +230,7 @@ class Result:
     @property
     def _fixed(self) -> Collection[str]:
         """Names of the parts that the user gave."""
-        return self.solver.fixed
+        return fixed_parts(self.solver)
 
     def plot(
         self,

@@ -22,6 +22,7 @@ from ..model._decoupling import Decoupling
 from ..model._names import Name, names
 from ..samples._samples import Samples
 from ..solvers.inference._identifiability import standard_errors
+from ..solvers.problem._solver import fixed_parts
 from ..write._curves import Curve, Errors, Grids, curves
 
 FONT_SIZE = 9.0  # of the labels; the room that names take is reckoned with it
@@ -175,7 +176,7 @@ class Layout:
         """Lay out what `decouple` returned, over its samples, with bands where they can be had quickly."""
         model, samples = shown_model(result), result.samples.shown
         smoothed = result.n_effective is not None
-        known = (model, samples, result.solver.fixed, result.ridge)
+        known = (model, samples, fixed_parts(result.solver), result.ridge)
         errors = band_errors(*known, smoothed=smoothed) if as_flag("bands", bands) else None
         return cls.of(model, samples.X, inputs=inputs, outputs=outputs, errors=errors)
 
@@ -187,7 +188,7 @@ def shown_model(result: Result) -> Decoupling:
     their own these say what they do, and what is left of the functions are their bends.
     """
     model, X = result.decoupling, result.samples.shown.X
-    if model.n_layers != 1 or model.linear is not None or result.solver.fixed or len(X) < 2:
+    if model.n_layers != 1 or model.linear is not None or fixed_parts(result.solver) or len(X) < 2:
         return model
     if (now := model.cancellation(X)) <= _CANCELS:
         return model

@@ -22,6 +22,7 @@ from ..fit.interpret._recognise import LEAST_POINTS, NamedCurve, symbol
 from ..fit.interpret._simplify import doubles
 from ..model._decoupling import Decoupling
 from ..model._names import printable
+from ..solvers.problem._solver import fixed_parts
 from . import _sentences
 from ._fit_charts import fit_charts
 from ._layout import Layout, Node, band_errors, shown_model, signal_names
@@ -80,7 +81,7 @@ def page(
     frames = {(card.node.layer, card.node.index): (card.small, card.large) for card in cards}
     rows = _sentences.output_rows(result, y)
     grade, verdict = _sentences.verdict(rows)
-    small = band_errors(result.decoupling, samples, result.solver.fixed) is not None
+    small = band_errors(result.decoupling, samples, fixed_parts(result.solver)) is not None
     pages = environment()
     template = pages.get_template("report.html.j2")
     content: dict[str, Any] = {
@@ -102,7 +103,7 @@ def page(
         "known": _sentences.data_in_words(samples),
         "kinds": [_sentences.kind_of_functions(g) for g in model.g],
         "tails": _sentences.tails_in_words(model, marked=any(card.ends for card in cards)),
-        "fixed": tuple(result.solver.fixed),
+        "fixed": tuple(fixed_parts(result.solver)),
         "n_samples": len(result.samples),
         "n_numbers": result.samples.n_numbers,
         "unique": result.identifiability if small else None,

@@ -14,6 +14,7 @@ from ..fit.quality._quality import Verdict
 from ..model._decoupling import Decoupling
 from ..model._functions import Functions
 from ..samples._samples import Samples
+from ..solvers.problem._solver import uses_validation
 from ..write._curves import Curve
 from ._svg_frame import written_number
 
@@ -265,7 +266,7 @@ def apart_in_words(result: Result) -> str:
     validation = result.settings.validation
     if validation is None:
         return ""
-    use = ", but used to choose λ" if result.solver.uses_validation else ""
+    use = ", but used to choose λ" if uses_validation(result.solver) else ""
     known = result.samples.has_values and validation.F is not None
     unused = (
         "" if known else " Values are compared where both kinds of samples have them, so these are not judged here."

@@ -20,7 +20,20 @@ from ..samples._samples import Samples
 from .problem._data_summary import Whole
 from .problem._problem import Problem
 from .problem._solution import History, LamRow, Solution, Status, when_late
-from .problem._solver import AbstractSolver, AbstractWeightedSolver, Loss, ProgressCallback
+from .problem._solver import (
+    AbstractSolver,
+    Feature,
+    HasLam,
+    Loss,
+    OutOfCore,
+    ProgressCallback,
+    check_problem,
+    fixed_parts,
+    given_start,
+    out_of_core,
+    with_start,
+    with_time_limit,
+)
 
 _LEAST_SECONDS = 1e-3
 
@@ -57,7 +70,7 @@ class TwoStage(AbstractSolver):
     max_seconds: float | None = None
 
     def __post_init__(self) -> None:
-        if not isinstance(self.solver, AbstractWeightedSolver):
+        if not isinstance(self.solver, HasLam):
             raise InputError(
                 "`solver` must be a solver with a weight lam of the values, such as dc.Constr() or dc.VarPro(). "
                 f"Got {short_repr(self.solver)}."
@@ -74,45 +87,57 @@ class TwoStage(AbstractSolver):
     def default_n_starts(self) -> int:
         return self.solver.default_n_starts
 
+    @property
+    def supports(self) -> frozenset[Feature]:
+        """What the inner solver does, with values: lam is their weight. Every lam has starts of its own."""
+        return self.solver.supports - {"Jacobians only", "many starts"}
+
     def check(self, problem: Problem) -> None:
-        self.solver.check(problem)
-        if problem.F is None:
-            raise InputError(
-                f"`samples` must hold values F for TwoStage: lam is their weight. Got Jacobians only: use "
-                f"{type(self.solver).__name__}() itself."
-            )
+        check_problem(self.solver, problem)
 
     @property
-    def fixed(self) -> Mapping[str, object]:  # type: ignore[override]
-        return self.solver.fixed
-
-    @property
-    def uses_validation(self) -> bool:
-        return self.loss is None
+    def fixed(self) -> Mapping[str, object]:
+        return fixed_parts(self.solver)
 
     @property
     def given_start(self) -> Decoupling | None:
-        return self.solver.given_start
+        return given_start(self.solver)
 
-    def started_at(self, model: Decoupling, *, max_steps: int | None = None) -> TwoStage | None:
-        started = self.solver.started_at(model, max_steps=max_steps)
+    def with_start(self, model: Decoupling, *, max_steps: int | None = None) -> TwoStage | None:
+        started = with_start(self.solver, model, max_steps=max_steps)
         return None if started is None else dataclasses.replace(self, solver=started)
 
-    def judged_by(self, loss: Loss) -> TwoStage:
+    def with_loss(self, loss: Loss) -> TwoStage:
         return self if self.loss is not None else dataclasses.replace(self, loss=loss)
 
-    def within(self, seconds: float) -> TwoStage:
+    def with_time_limit(self, seconds: float) -> TwoStage:
         least = seconds if self.max_seconds is None else min(seconds, self.max_seconds)
         return dataclasses.replace(self, max_seconds=least)
 
     def pilot_size(self, samples: Samples, layers: tuple[LayerBasis, ...], *, linear: bool) -> int | None:
-        return self.solver.pilot_size(samples, layers, linear=linear)
+        return out_of_core(self.solver).pilot_size(samples, layers, linear=linear)
 
-    def over_all(self, whole: Whole, problem: Problem, found: Solution, progress: ProgressCallback) -> Solution:
+    def draw_pilot(self, whole: Whole, size: int, rng: np.random.Generator) -> Samples:
+        return whole.samples.pilot(size, rng=rng)
+
+    def solve_pilot(
+        self, problem: Problem, *, n_starts: int, rng: np.random.Generator, progress: ProgressCallback
+    ) -> Solution:
+        return self.solve(problem, n_starts=n_starts, rng=rng, progress=progress)
+
+    def improve_on_subsample(
+        self, whole: Whole, problem: Problem, found: Solution, progress: ProgressCallback
+    ) -> Solution:
+        return self._out_of_core(found.lam).improve_on_subsample(whole, problem, found, progress)
+
+    def refine_on_all(self, whole: Whole, problem: Problem, found: Solution, progress: ProgressCallback) -> Solution:
         """The inner solver goes on with the lam that was chosen on the pilot."""
-        assert isinstance(self.solver, AbstractWeightedSolver)
-        ended = self.solver.with_lam(found.lam).over_all(whole, problem, found, progress)
+        ended = self._out_of_core(found.lam).refine_on_all(whole, problem, found, progress)
         return dataclasses.replace(ended, starts=found.starts, path=found.path)
+
+    def _out_of_core(self, lam: float) -> OutOfCore:
+        assert isinstance(self.solver, HasLam)
+        return out_of_core(self.solver.with_lam(lam))
 
     def solve(
         self,
@@ -122,7 +147,7 @@ class TwoStage(AbstractSolver):
         rng: np.random.Generator,
         progress: ProgressCallback,
     ) -> Solution:
-        assert isinstance(self.solver, AbstractWeightedSolver)  # checked when this was made
+        assert isinstance(self.solver, HasLam)  # checked when this was made
         loss = self.loss or _sum_of_errors(problem.validation or problem.samples)
         lam, best, best_loss = self.lam, None, math.inf
         tried: list[tuple[Solution, float]] = []
@@ -174,9 +199,9 @@ class TwoStage(AbstractSolver):
 
     def _with_lam(self, lam: float, deadline: float) -> AbstractSolver:
         """The inner solver with a weight, and with the time that is left; a little is, for the first one."""
-        assert isinstance(self.solver, AbstractWeightedSolver)
+        assert isinstance(self.solver, HasLam)
         solver = self.solver.with_lam(lam)
-        return solver if math.isinf(deadline) else solver.within(max(deadline - now(), _LEAST_SECONDS))
+        return solver if math.isinf(deadline) else with_time_limit(solver, max(deadline - now(), _LEAST_SECONDS))
 
 
 def _interrupted(solution: Solution) -> bool:

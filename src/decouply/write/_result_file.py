@@ -25,6 +25,7 @@ from ..model._decoupling import Decoupling
 from ..samples._samples import Samples
 from ..solvers import AbstractSolver, History, LamRow, StartRow, VarPro
 from ..solvers.problem._solution import Status
+from ..solvers.problem._solver import fixed_parts
 from ._model_file import load_all, save_model
 
 _KEY = "result"
@@ -58,7 +59,7 @@ def save_result(result: Result, path: str | os.PathLike[str], *, samples: bool) 
         "starts": [row.record() for row in result.starts],
         "path": [dataclasses.asdict(row) for row in result.path],
         "solver": _described(result.solver),
-        "fixed": sorted(result.solver.fixed),
+        "fixed": sorted(fixed_parts(result.solver)),
         "settings": {"linear": s.linear, "as_given": s.as_given, "n_starts": s.n_starts}
         | {"rng": s.rng if isinstance(s.rng, int) else None, "ranks": result.decoupling.ranks},
     }

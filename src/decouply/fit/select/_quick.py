@@ -23,6 +23,7 @@ from ...solvers import AbstractSolver
 from ...solvers.inference._leave_one_out import left_out
 from ...solvers.problem._model_shape import ModelShape
 from ...solvers.problem._solution import when_late
+from ...solvers.problem._solver import fixed_parts, with_start
 from ...solvers.varpro._search import GIVEN
 from .._fit_one_shape import fit
 from .._relative_errors import Measure
@@ -84,7 +85,7 @@ def quick_decouple(
         if tried and (_PER_PARAMETER * free > n_numbers or left <= 0.0):
             return np.inf
         count, method = _STARTS if n_starts is None else n_starts, solver
-        if near is not None and (started := solver.started_at(resized(near.decoupling, layers, samples.X, draws))):
+        if near is not None and (started := with_start(solver, resized(near.decoupling, layers, samples.X, draws))):
             count, method = max(count // 2, 1), started  # a model that is nearly right is worth many random starts
         with silenced() if tried else nullcontext():  # what is to be said of the samples is said once
             result = fit(
@@ -142,7 +143,9 @@ def _error_and_rise(result: Result, measure: Measure) -> tuple[float, float]:
     fitted = float(np.sqrt(np.mean(measure.squares(model, samples))))
     if samples.n_numbers * model.n_parameters > _MOST_NUMBERS:  # so many samples hardly feel one that is left out
         return fitted, 1.0 / max(1.0 - model.n_parameters / samples.n_numbers, _ROUNDING)
-    rise = left_out(model, samples, result.solver.fixed, result.ridge, smoothed=result.n_effective is not None).rise
+    rise = left_out(
+        model, samples, fixed_parts(result.solver), result.ridge, smoothed=result.n_effective is not None
+    ).rise
     if np.any(np.isnan(rise)):
         return np.inf, 1.0  # nothing is known about left-out samples
     return fitted, float(np.sqrt(np.mean(rise**2)))

@@ -32,6 +32,7 @@ from ...samples._samples import Samples
 from ...solvers import AbstractSolver, Problem
 from ...solvers.problem._model_shape import ModelShape
 from ...solvers.problem._rounding import exact_below
+from ...solvers.problem._solver import smoothing_of, with_start, with_time_limit, without_ridge
 from ...solvers.varpro._search import GIVEN
 from .._fit_one_shape import fit
 from .._relative_errors import Measure
@@ -70,7 +71,7 @@ class Scan:
         report: Callable[..., None],
     ) -> None:
         self.samples, self.limits, self.basis = samples, limits, basis
-        self.solver = solver.unpenalised()  # the criterion compares misfits, and counts parameters itself
+        self.solver = without_ridge(solver)  # the criterion compares misfits, and counts parameters itself
         self.linear, self.rounding = linear, exact_below(samples)
         self.deadline, self.share, self.report = began + max_seconds, _SHARE * max_seconds, report
         self.hints = hints_of(samples)
@@ -212,7 +213,7 @@ class Scan:
     def n_free(self, ranks: tuple[int, ...], degrees: tuple[int, ...]) -> int:
         """How many parameters of a shape scalings leave free; of functions that are smoothed, those of the search."""
         layers = layer_bases(ranks, degrees, self.basis)
-        if self.solver.smoothing == "auto":
+        if smoothing_of(self.solver) == "auto":
             layers = tuple(layer.coarser() for layer in layers)
         shape = ModelShape.of(self.samples, layers, linear=self.linear)
         return shape.n_free(values=self.samples.has_values)
@@ -237,7 +238,7 @@ class Scan:
         """
         known = self.found.get((ranks, degrees))
         if known is not None:
-            if known.exact or start is None or not self.solver.stops_by_itself:
+            if known.exact or start is None or "many starts" not in self.solver.supports:
                 return known
             if not once_more and (start is known or (start, (ranks, degrees)) in self.tried):
                 return known
@@ -309,10 +310,10 @@ class Scan:
         n_starts: int,
         rng: np.random.Generator,
     ) -> Result:
-        solver = self.solver.within(self._left())
-        if solver.stops_by_itself and start is not None:
+        solver = with_time_limit(self.solver, self._left())
+        if "many starts" in solver.supports and start is not None:
             layers = layer_bases(ranks, degrees, self.basis)
-            solver = solver.started_at(resized(start.result.decoupling, layers, self.samples.X, rng)) or solver
+            solver = with_start(solver, resized(start.result.decoupling, layers, self.samples.X, rng)) or solver
         with silenced():  # a scan tells what it found at its end
             result = fit(
                 self.samples,
@@ -322,7 +323,7 @@ class Scan:
                 linear=self.linear,
                 solver=solver,
                 as_given=False,
-                n_starts=n_starts if solver.stops_by_itself else None,
+                n_starts=n_starts if "many starts" in solver.supports else None,
                 validation=None,
                 rng=rng,
                 progress=False,
@@ -335,7 +336,7 @@ class Scan:
 
     def _left_out(self, model: Decoupling, rng: np.random.Generator) -> ndarray:
         """Relative errors at the samples of every fold of fits to all others, side by side where others can help."""
-        within = self.solver.within(self._left() / len(self.folds))
+        within = with_time_limit(self.solver, self._left() / len(self.folds))
         seeds = rng.integers(2**63, size=len(self.folds))
         tasks = [
             Fold(self.samples, rows, within, model, self.linear, self.measure, int(seed))
@@ -365,8 +366,8 @@ def left_out_error(fold: Fold) -> float:
     """Relative error at the samples of a fold of a fit to all others, from the fit to all samples."""
     S, rows, model = fold.samples.n_samples, fold.rows, fold.model
     known, unknown = fold.samples.take(np.setdiff1d(np.arange(S), rows)), fold.samples.take(rows)
-    steps = _FOLD_STEPS if fold.solver.stops_by_itself else None
-    started = fold.solver.started_at(model, max_steps=steps)
+    steps = _FOLD_STEPS if "many starts" in fold.solver.supports else None
+    started = with_start(fold.solver, model, max_steps=steps)
     solver, n_starts = (fold.solver, fold.solver.default_n_starts) if started is None else (started, 1)
     problem = Problem.build(known, tuple(g.layer for g in model.g), linear=fold.linear)
     try:

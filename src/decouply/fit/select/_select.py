@@ -25,6 +25,7 @@ from ...samples._duplicates import n_originals
 from ...samples._samples import Samples
 from ...solvers import AbstractSolver, Problem, VarPro
 from ...solvers.problem._solution import Status, when_late
+from ...solvers.problem._solver import check_problem, fixed_parts, given_start, with_start
 from .._fit_one_shape import check_range, fit
 from .._result import Result
 from .._settings import layer_bases
@@ -295,9 +296,9 @@ def _select_stored(
         selection.degrees,
         basis=basis,
         linear=linear,
-        solver=method.started_at(selection.result.decoupling) or method,
+        solver=with_start(method, selection.result.decoupling) or method,
         as_given=False,
-        n_starts=_AGAIN if method.stops_by_itself else None,
+        n_starts=_AGAIN if "many starts" in method.supports else None,
         validation=None,
         rng=rng,
         progress=progress,
@@ -355,7 +356,7 @@ def _check(samples: Any, solver: Any, n_folds: Any) -> None:
         )
     if not isinstance(solver, AbstractSolver):
         raise InputError(f"`solver` must be a solver such as dc.VarPro() or dc.Constr(). Got {short_repr(solver)}.")
-    if solver.fixed or solver.given_start is not None:
+    if fixed_parts(solver) or given_start(solver) is not None:
         raise InputError(
             "`solver` must leave all parts of the model free, since their shapes change. Got `fixed` or a Decoupling "
             "as `start`: leave these out."
@@ -366,7 +367,7 @@ def _check_scan(scan: Scan) -> None:
     """The solver must take every number of layers, and at least one shape must be smaller than the data."""
     for L in scan.limits.n_layers():
         layers = layer_bases((1,) * L, scan.limits.least_degrees(L), scan.basis)
-        scan.solver.check(Problem.build(scan.samples, layers, linear=scan.linear))
+        check_problem(scan.solver, Problem.build(scan.samples, layers, linear=scan.linear))
     L = scan.limits.n_layers()[0]
     ranks, degrees = (1,) * L, scan.limits.least_degrees(L)
     if not scan.determined(ranks, degrees):

@@ -19,6 +19,7 @@ from ...fit._decouple import decouple
 from ...fit._result import Result
 from ...samples._samples import Samples
 from ...solvers import AbstractSolver, Proj, TwoStage
+from ...solvers.problem._solver import with_loss
 from ..carving._jacobian_sampling import values_of
 from ..carving._part import Part
 from ..carving._place import Place
@@ -169,7 +170,7 @@ class RankSearch:
             self.samples,
             ranks,
             self._all_degrees(ranks),
-            solver=(self.solver or self._default_solver()).judged_by(InPlace(self.score, self.place)),
+            solver=with_loss(self.solver or self._default_solver(), InPlace(self.score, self.place)),
             as_given=True,
             rng=rng,
             progress=self.watch.stage("decoupling"),

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import numpy as np
 
-from ..._support._errors import InputError
 from ...model._decoupling import Decoupling
 from ..problem._problem import Problem
 from ..problem._sample_weights import weigh, weighted_gram
 from ..problem._solution import Solution, Status
-from ..problem._solver import ProgressCallback
+from ..problem._solver import Feature, ProgressCallback
 from ..problem._start_distributions import AbstractStart, Uniform, draw_factors
 from ._block_updates import (
     combine,
@@ -26,7 +26,7 @@ from ._block_updates import (
 from ._iterate import Iterate
 from ._loop import run_starts, solution_of, weighted_sum
 from ._options import AbstractStartedSolver
-from ._proj_constr import check_options, needs_jacobians, needs_one_layer
+from ._proj_constr import check_options
 from ._sweep import first_right_products, seen, tables, with_residuals
 
 
@@ -57,15 +57,7 @@ class Dreesen(AbstractStartedSolver):
     def __post_init__(self) -> None:
         check_options(0.0, self.min_steps, self.max_steps, self.patience, "best", self.start, self.max_seconds)
 
-    def check(self, problem: Problem) -> None:
-        needs_one_layer(problem, "Dreesen")
-        needs_jacobians(problem, "Dreesen")
-        if problem.linear:
-            raise InputError("`linear` must be False for the solver Dreesen. Got True: use dc.VarPro() or dc.Constr().")
-
-    @property
-    def uses_values(self) -> bool:
-        return False
+    supports: ClassVar[frozenset[Feature]] = frozenset({"weights", "Jacobians only"})
 
     def solve(
         self,

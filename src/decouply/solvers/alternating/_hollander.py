@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import numpy as np
 
 from ...model._decoupling import Decoupling
 from ..problem._problem import Problem
 from ..problem._solution import Solution
-from ..problem._solver import ProgressCallback
+from ..problem._solver import Feature, ProgressCallback
 from ..problem._start_distributions import AbstractStart, Uniform, draw_factors
 from ._coefficient_updates import constrained
 from ._loop import WhichIterate, solution_of
 from ._options import AbstractStartedSolver
-from ._proj_constr import check_options, needs_jacobians, needs_one_layer, run_cmpt
+from ._proj_constr import check_options, run_cmpt
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,13 +45,7 @@ class Hollander(AbstractStartedSolver):
     def __post_init__(self) -> None:
         check_options(0.0, self.min_steps, self.max_steps, self.patience, self.iterate, self.start, self.max_seconds)
 
-    def check(self, problem: Problem) -> None:
-        needs_one_layer(problem, "Hollander")
-        needs_jacobians(problem, "Hollander")
-
-    @property
-    def uses_values(self) -> bool:
-        return False
+    supports: ClassVar[frozenset[Feature]] = frozenset({"linear", "weights", "Jacobians only"})
 
     def solve(
         self,

@@ -30,7 +30,7 @@ class AbstractStartedSolver(AbstractSolver):
     def given_start(self) -> Decoupling | None:
         return self.start if isinstance(self.start, Decoupling) else None
 
-    def started_at(self, model: Decoupling, *, max_steps: int | None = None) -> AbstractStartedSolver:
+    def with_start(self, model: Decoupling, *, max_steps: int | None = None) -> AbstractStartedSolver:
         steps = self.max_steps if max_steps is None else min(max_steps, self.max_steps)
         return dataclasses.replace(self, start=model, max_steps=steps)  # type: ignore[type-var]
 
@@ -39,6 +39,6 @@ class AbstractStartedSolver(AbstractSolver):
         """When a start ends."""
         return Stopping(self.min_steps, self.max_steps, self.patience, self.iterate, self.max_seconds)
 
-    def within(self, seconds: float) -> AbstractStartedSolver:
+    def with_time_limit(self, seconds: float) -> AbstractStartedSolver:
         least = seconds if self.max_seconds is None else min(seconds, self.max_seconds)
         return dataclasses.replace(self, max_seconds=least)  # type: ignore[type-var]

@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from ..least_squares._roughness_penalty import check_smoothing
 from ..problem._problem import Problem
 from ..problem._sample_weights import by_output
 from ..problem._solution import Solution
-from ..problem._solver import AbstractWeightedSolver, ProgressCallback
+from ..problem._solver import Feature, ProgressCallback
 from ..problem._start_distributions import AbstractStart, Uniform, draw_factors
 from ..varpro._smoothing_choice import with_effective
 from ._coefficient_updates import Update, constrained, projected, projected_weighted
@@ -32,7 +32,7 @@ from ._sweep import CoefficientUpdate, sweep
 
 
 @dataclass(frozen=True, kw_only=True)
-class Proj(AbstractStartedSolver, AbstractWeightedSolver):
+class Proj(AbstractStartedSolver):
     """PROJ-CMPT-L: least squares for G^(l) and R as if they were free, then projection onto the basis functions.
 
     Cheapest per iteration; the projection may raise the objective.
@@ -78,8 +78,9 @@ class Proj(AbstractStartedSolver, AbstractWeightedSolver):
                 f"`weighted_projection` must be True or False. Got {short_repr(self.weighted_projection)}."
             )
 
+    supports: ClassVar[frozenset[Feature]] = frozenset({"layers", "linear", "weights", "Jacobians only"})
+
     def check(self, problem: Problem) -> None:
-        needs_jacobians(problem, type(self).__name__)
         needs_plain_weights(problem, type(self).__name__)
 
     def with_lam(self, lam: float) -> Proj:
@@ -105,7 +106,7 @@ class Proj(AbstractStartedSolver, AbstractWeightedSolver):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Constr(AbstractStartedSolver, AbstractWeightedSolver):
+class Constr(AbstractStartedSolver):
     """CONSTR-CMPT-L: the coefficients c_l are updated directly, all functions of a layer together.
 
     Dearer per iteration than `Proj` and usually more accurate.
@@ -143,8 +144,9 @@ class Constr(AbstractStartedSolver, AbstractWeightedSolver):
         )
         check_smoothing(self.smoothing)
 
+    supports: ClassVar[frozenset[Feature]] = frozenset({"layers", "linear", "weights", "Jacobians only"})
+
     def check(self, problem: Problem) -> None:
-        needs_jacobians(problem, type(self).__name__)
         needs_plain_weights(problem, type(self).__name__)
 
     def with_lam(self, lam: float) -> Constr:
@@ -213,28 +215,10 @@ def check_options(
         )
 
 
-def needs_jacobians(problem: Problem, name: str) -> None:
-    """Alternating solvers factor the Jacobian tensor: without it there is nothing to alternate on."""
-    if problem.J is None:
-        raise InputError(
-            f"`samples` must hold Jacobians J for the solver {name}. Got values only: give J=..., sample the "
-            "function itself with dc.Samples.from_function, or use dc.estimate_jacobians(samples)."
-        )
-
-
 def needs_plain_weights(problem: Problem, name: str) -> None:
     """The update of a linear part treats all outputs alike."""
     if problem.linear and problem.weights is not None and by_output(problem.weights):
         raise InputError(
             f"`weights` must hold one number per sample for the solver {name} with linear=True. Got shape "
             f"{problem.weights.shape}: use dc.VarPro()."
-        )
-
-
-def needs_one_layer(problem: Problem, name: str) -> None:
-    """The baselines know a single layer only."""
-    if len(problem.layers) != 1:
-        raise InputError(
-            f"`ranks` must hold one number for the solver {name}, which knows a single layer. Got "
-            f"{len(problem.layers)}: use dc.Proj() or dc.Constr() for several layers."
         )

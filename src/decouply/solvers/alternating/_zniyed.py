@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import numpy as np
 from jaxtyping import Float
@@ -13,7 +14,7 @@ from ...model._decoupling import Decoupling
 from ..problem._problem import Problem
 from ..problem._sample_weights import weigh, weighted_gram
 from ..problem._solution import Solution
-from ..problem._solver import AbstractWeightedSolver, ProgressCallback
+from ..problem._solver import Feature, ProgressCallback
 from ..problem._start_distributions import AbstractStart, Uniform, draw_factors
 from ._block_updates import diagonal_equations, outer, output_equations, update_input_factor, update_output_factor
 from ._coefficient_updates import projected
@@ -21,7 +22,7 @@ from ._iterate import Iterate
 from ._iterative_refinement import RightSide
 from ._loop import WhichIterate, run_starts, solution_of, weighted_sum
 from ._options import AbstractStartedSolver
-from ._proj_constr import check_options, needs_jacobians, needs_one_layer, needs_plain_weights
+from ._proj_constr import check_options, needs_plain_weights
 from ._sweep import add_value_term, finished, first_right_products, seen, update_layer, values_left
 
 _FIRST_LAM, _GROWTH, _EVERY = 1e-6, 10.0, 10
@@ -29,7 +30,7 @@ _LARGEST_LAM = 1e6  # past this the Jacobian term is lost in the rounding of the
 
 
 @dataclass(frozen=True, kw_only=True)
-class Zniyed(AbstractStartedSolver, AbstractWeightedSolver):
+class Zniyed(AbstractStartedSolver):
     """Single layer, coupled: order W_1, W_0, then G and R with projection.
 
     Parameters
@@ -60,9 +61,9 @@ class Zniyed(AbstractStartedSolver, AbstractWeightedSolver):
         lam = 0.0 if self.lam is None else self.lam
         check_options(lam, self.min_steps, self.max_steps, self.patience, self.iterate, self.start, self.max_seconds)
 
+    supports: ClassVar[frozenset[Feature]] = frozenset({"linear", "weights", "Jacobians only"})
+
     def check(self, problem: Problem) -> None:
-        needs_one_layer(problem, "Zniyed")
-        needs_jacobians(problem, "Zniyed")
         needs_plain_weights(problem, "Zniyed")
 
     def with_lam(self, lam: float) -> Zniyed:

@@ -19,7 +19,7 @@ from ._data_summary import Extent, Whole
 from ._model_shape import ModelShape
 from ._problem import Problem
 from ._solution import Solution, Status
-from ._solver import AbstractSolver, ProgressCallback
+from ._solver import AbstractSolver, ProgressCallback, check_problem, out_of_core, with_start
 
 _FAR = 1.5  # times what the pilot leads to expect
 _ROUNDING = 1e-10  # relative squared errors below this are met well enough on both
@@ -41,10 +41,10 @@ def prepared(
 
     `extent` is known where samples are not at hand.
     """
-    size = solver.pilot_size(samples, layers, linear=linear)
+    size = out_of_core(solver).pilot_size(samples, layers, linear=linear)
     if size is None:
         problem = Problem.build(samples, layers, validation, linear=linear, standard=standard)
-        solver.check(problem)
+        check_problem(solver, problem)
         return partial(solver.solve, problem)
     return partial(_solve_large, solver, samples, layers, validation, extent, size, linear, standard)
 
@@ -70,16 +70,17 @@ def _solve_large(
     notes: list[str] = []
     search = solver
     while True:
-        pilot = search.draw_pilot(whole, size, rng)
+        large = out_of_core(search)
+        pilot = large.draw_pilot(whole, size, rng)
         problem = whole.problem_of(pilot)
-        search.check(problem)
-        found = search.on_pilot(problem, n_starts=n_starts, rng=rng, progress=_staged(progress, len(pilot)))
+        check_problem(search, problem)
+        found = large.solve_pilot(problem, n_starts=n_starts, rng=rng, progress=_staged(progress, len(pilot)))
         grown = min(_GROWS * size, samples.n_samples)
         stopped = found.status is Status.INTERRUPTED
         try:
             enough = grown == size or stopped or not _is_far(whole, found, found, pilot, progress)
             if not enough and pilot.n_numbers >= _TELLING * _n_free(whole):
-                nearer = search.nearer(whole, problem, found, progress)
+                nearer = large.improve_on_subsample(whole, problem, found, progress)
                 enough = nearer is not found and not _is_far(whole, nearer, found, pilot, progress)
                 found = nearer if enough else found
         except KeyboardInterrupt:
@@ -90,11 +91,11 @@ def _solve_large(
             f"A pilot of {len(pilot)} samples was too small: its model fits all {len(samples)} samples far worse."
         )
         size = grown
-        search = solver.started_at(found.decoupling) or solver
+        search = with_start(solver, found.decoupling) or solver
     if stopped:
         note = f"Only a pilot of {len(pilot)} samples was used."
         return dataclasses.replace(found, status=Status.INTERRUPTED, notes=(*found.notes, note))
-    solution = solver.over_all(whole, problem, found, progress)
+    solution = out_of_core(solver).refine_on_all(whole, problem, found, progress)
     return dataclasses.replace(solution, notes=(*notes, *solution.notes))
 
 

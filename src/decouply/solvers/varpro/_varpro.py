@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
@@ -29,7 +29,7 @@ from ..problem._importance_sample import part_of
 from ..problem._model_shape import ModelShape
 from ..problem._problem import Problem
 from ..problem._solution import Solution
-from ..problem._solver import AbstractWeightedSolver, ProgressCallback
+from ..problem._solver import AbstractSolver, Feature, ProgressCallback
 from ..problem._start_distributions import AbstractStart, Orthonormal
 from ._parallel_batches import run_batches
 from ._refine_on_all_samples import Refinement
@@ -41,7 +41,7 @@ _MANY_TIMES, _MANY = 8, 40_000
 
 
 @dataclass(frozen=True, kw_only=True)
-class VarPro(AbstractWeightedSolver):
+class VarPro(AbstractSolver):
     """Variable projection: finds exact decouplings where alternating solvers stall. Takes values, Jacobians or both.
 
     Parameters
@@ -116,19 +116,16 @@ class VarPro(AbstractWeightedSolver):
     def _first_lam(self) -> float:
         return 1.0 if self.lam == "auto" else self.lam
 
-    @property
-    def default_n_starts(self) -> int:
-        return 1024
+    supports: ClassVar[frozenset[Feature]] = frozenset(
+        {"layers", "linear", "weights", "values only", "Jacobians only", "many starts"}
+    )
+    default_n_starts: ClassVar[int] = 1024
 
     def check(self, problem: Problem) -> None:
         problem.needs_arrays("VarPro")
         Fixed.of(self.fixed, problem.as_given())
         if isinstance(self.start, Decoupling):
             parameters_of(problem, self.start)
-
-    @property
-    def stops_by_itself(self) -> bool:
-        return True
 
     def with_lam(self, lam: float) -> VarPro:
         return dataclasses.replace(self, lam=lam)
@@ -137,14 +134,14 @@ class VarPro(AbstractWeightedSolver):
     def given_start(self) -> Decoupling | None:
         return self.start if isinstance(self.start, Decoupling) else None
 
-    def started_at(self, model: Decoupling, *, max_steps: int | None = None) -> VarPro:
+    def with_start(self, model: Decoupling, *, max_steps: int | None = None) -> VarPro:
         steps = self.polish_steps if max_steps is None else min(max_steps, self.polish_steps)
         return dataclasses.replace(self, start=model, polish_steps=steps)
 
-    def unpenalised(self) -> VarPro:
+    def without_ridge(self) -> VarPro:
         return dataclasses.replace(self, ridge=0.0) if self.ridge == "auto" else self
 
-    def within(self, seconds: float) -> VarPro:
+    def with_time_limit(self, seconds: float) -> VarPro:
         return dataclasses.replace(self, max_seconds=min(self.max_seconds, seconds))
 
     def solve(
@@ -227,16 +224,18 @@ class VarPro(AbstractWeightedSolver):
         some = part_of(samples, overview, overview.frame(self._first_lam), size, key=key)
         return Samples(some.X, F=some.F, J=some.J, weights=some.weights)
 
-    def on_pilot(
+    def solve_pilot(
         self, problem: Problem, *, n_starts: int, rng: np.random.Generator, progress: ProgressCallback
     ) -> Solution:
         """The search without a ridge, which depends on how many samples there are."""
         return self._unridged(problem, n_starts, rng, progress, of_pilot=True)[1]
 
-    def nearer(self, whole: Whole, problem: Problem, found: Solution, progress: ProgressCallback) -> Solution:
+    def improve_on_subsample(
+        self, whole: Whole, problem: Problem, found: Solution, progress: ProgressCallback
+    ) -> Solution:
         return self._refinement(whole, problem, found).on_part(progress)
 
-    def over_all(self, whole: Whole, problem: Problem, found: Solution, progress: ProgressCallback) -> Solution:
+    def refine_on_all(self, whole: Whole, problem: Problem, found: Solution, progress: ProgressCallback) -> Solution:
         return self._refinement(whole, problem, found).solution(progress)
 
     def _refinement(self, whole: Whole, problem: Problem, found: Solution) -> Refinement:

@@ -17,6 +17,7 @@ from ...bases import AbstractBasis
 from ...fit._result import Result
 from ...model._decoupling import Decoupling
 from ...model._functions import Functions, Outside
+from ...solvers.problem._solver import fixed_parts
 from ...write._formula import Kind
 from ...write._function_names import as_function_name, as_language
 from ...write._step_source import narx_source
@@ -144,7 +145,7 @@ class DecoupledNARX(AbstractNARX):
         n_init
             Measured outputs that each simulation begins with; by default the longest lag.
         """
-        fixed = tuple(self.result.solver.fixed)
+        fixed = tuple(fixed_parts(self.result.solver))
         model, rows = refine(
             self, self.decoupling, u, y, on, validation, max_steps, max_seconds, n_init, fixed, progress
         )
