@@ -11,6 +11,8 @@ import tempfile
 import time
 from pathlib import Path
 
+import decouply as dc
+
 from . import areas, golden
 
 
@@ -26,6 +28,7 @@ def main(words: list[str]) -> int:
         area: {name: values for name, values in before[area].items() if words and name in golden.CASES}
         for area in areas.AREAS
     }
+    print(f"Numbers of {Path(dc.__file__).parent}")
     n_changed, began = 0, time.perf_counter()
     for name in chosen:
         area, started = golden.CASES[name].area, time.perf_counter()
