@@ -30,7 +30,7 @@ def test_a_record_becomes_a_model_a_page_and_a_simulation(record, tmp_path):
     options = ("--input", "u", "--output", "y", "--states", 1, "--functions", "cubic", "--n-starts", 1)
     out = call("identify", record, *options, "--model", model, "--report", page, "--json", "--quiet")
     assert out.exit_code == 0, out.output
-    found = json.loads(out.output)
+    found = json.loads(out.stdout)
     assert found["rmse"][0] < 1e-6 < found["linear_rmse"][0]
     assert "Identified model" in page.read_text(encoding="utf-8")
     out = call("simulate", model, record, "--input", "u", "--output", "y", "--to", tmp_path / "out.csv")
@@ -41,8 +41,8 @@ def test_a_record_becomes_a_model_a_page_and_a_simulation(record, tmp_path):
     np.savetxt(alone, np.zeros(5), header="u", comments="")
     out = call("simulate", model, alone, "--input", "u")
     assert out.exit_code == 0, out.output
-    assert out.output.splitlines()[0] == "y_hat"
-    assert len(out.output.splitlines()) == 6
+    assert out.stdout.splitlines()[0] == "y_hat"
+    assert len(out.stdout.splitlines()) == 6
 
 
 def test_what_takes_long_says_how_far_it_is_where_there_is_no_terminal(record, tmp_path, monkeypatch):
@@ -58,7 +58,7 @@ def test_what_takes_long_says_how_far_it_is_where_there_is_no_terminal(record, t
     assert re.search(r"Identifying, start 2 of 3 \(best so far: \S+ %\), objective", out.stderr)
     assert "Identifying" not in out.stdout
     out = call("identify", record, *columns, *SMALL, "--quiet")
-    assert (out.exit_code, out.output) == (0, "")
+    assert (out.exit_code, out.stdout) == (0, "")
     out = call("identify", record, *columns, "--narx")
     assert re.search(r"Identifying, \d+ of \d+, objective", out.stderr)
     assert "Running the model" in call("simulate", model, record, *columns).stderr
@@ -87,7 +87,7 @@ def test_columns_keep_their_names_and_are_found_by_them(record, tmp_path):
     assert "error of level (RMSE)" in page.read_text(encoding="utf-8")
     out = call("simulate", model, table)
     assert out.exit_code == 0, out.output
-    assert out.output.splitlines()[0] == "level_hat"
+    assert out.stdout.splitlines()[0] == "level_hat"
     out = call("simulate", model, table, "--report", page)
     assert out.exit_code == 2
     assert "name them by --output" in out.output
@@ -120,7 +120,7 @@ def test_held_back_data_choose_the_functions_that_nobody_names(record):
     np.savetxt(record, rows, delimiter=",", header="u,y", comments="")
     out = call("identify", record, "--input", "u", "--output", "y", "--states", 1, "--n-starts", 1, "--json", "--quiet")
     assert out.exit_code == 0, out.output
-    reason = json.loads(out.output)["reason"]
+    reason = json.loads(out.stdout)["reason"]
     assert reason.startswith("Functions: cubic; ") and "% with cubic,state-tanh" in reason
 
 
@@ -151,7 +151,7 @@ def test_inputs_alone_are_read_from_files_of_arrays(record, ending, tmp_path):
     assert out.exit_code == 0, out.output
     out = call("simulate", model, table)
     assert out.exit_code == 0, out.output
-    assert len(out.output.splitlines()) == 301
+    assert len(out.stdout.splitlines()) == 301
 
 
 def test_inputs_alone_are_the_columns_of_stored_samples(record, tmp_path):
@@ -159,7 +159,7 @@ def test_inputs_alone_are_the_columns_of_stored_samples(record, tmp_path):
     table, model = tmp_path / "samples.npz", tmp_path / "m.safetensors"
     np.savez(table, X=u[:, None], F=y[:, None])
     assert call("identify", table, "--input", "valve", "--output", "y", *SMALL, "--model", model).exit_code == 0
-    assert call("simulate", model, table).output == call("simulate", model, record, "--input", "u").output
+    assert call("simulate", model, table).stdout == call("simulate", model, record, "--input", "u").stdout
     (tmp_path / "notes.pdf").write_text("no table")
     assert "It is none" in str(call("simulate", model, tmp_path / "notes.pdf").exception)
 

@@ -129,6 +129,7 @@ def test_the_compression_table_in_small(small_teacher):
 
 
 def test_silverbox_on_the_command_line_tells_where_the_data_should_be(tmp_path, monkeypatch):
+    from tests.experiments.test_commands import experiment
 
     monkeypatch.setenv("DECOUPLY_DATA", str(tmp_path))
     (tmp_path / "silverbox").mkdir()

@@ -19,6 +19,7 @@ from decouply.solvers.inference._identifiability import identifiability
 from decouply.solvers.problem._standard_units import standard_units
 from experiments import run_selection, selection_markdown, write_selection
 from experiments.solver import rank_selection
+from tests.cli.test_cli import decouple
 from tests.strategies import points, random_model, sampled, seeds
 
 ONE = dc.systems.random_system((3, 2, 3), (3,), rng=3)

@@ -106,7 +106,7 @@ def _killed_command(folder: Path, after: float, trial: str) -> Outcome:
 
 
 def _working_command(folder: Path) -> list[str]:
-    script = folder / "decouply.py"
+    script = folder / "decouply"  # what an installer writes
     script.write_text(_WORKS.replace("TASKS", str(_TASKS)))
     return [sys.executable, str(script), "work"]
 
