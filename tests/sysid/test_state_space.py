@@ -1,19 +1,21 @@
 """Decoupled state space: what is fitted is found again, derivatives are exact, forms agree, bad input is named."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
 import decouply as dc
 from decouply.bases import LayerBasis
-from decouply.sysid.free_run._fit import Usual
-from decouply.sysid.free_run._free_parameters import Movable
-from decouply.sysid.free_run._simulation import Pieces, normal_equations, run, sensitivities
-from decouply.sysid.free_run._state_coordinates import in_smaller_steps, linear_step, with_state
+from decouply.sysid.free_run._fit import InitialStatePrior, fit_initial_states
+from decouply.sysid.free_run._free_parameters import FreeParameters
+from decouply.sysid.free_run._simulation import normal_equations, sensitivities, simulate
+from decouply.sysid.free_run._step_arrays import StepArrays
 from decouply.sysid.free_run._subspace import subspace
-from decouply.sysid.state_space._canonical import n_redundant
-from decouply.sysid.state_space._initial_models import begin, finer, free_parts
-from decouply.sysid.state_space._search import initial_state
+from decouply.sysid.signals._record_batch import RecordBatch
+from decouply.sysid.state_space._initial_models import in_other_bases, initial_model
+from decouply.sysid.state_space._structure import StateSpaceStructure
 
 from .systems import duffing
 
@@ -36,16 +38,21 @@ def fitted():
 MIXED = (LayerBasis((dc.Monomial(3), dc.Tanh())),)
 
 
+def structure(n, layers, **options):
+    return StateSpaceStructure(n, layers, (False,) * len(layers[0].bases), **options)
+
+
 def random_step(seed=0, n=2, m=2, p=2, layers=MIXED):
     """A stable model with everything in it, and which of its numbers may move: all."""
     rng = np.random.default_rng(seed)
     A = 0.4 * np.linalg.qr(rng.standard_normal((n, n)))[0]
-    linear = linear_step(A, *(rng.standard_normal(s) for s in ((n, m), (p, n), (p, m))))
+    linear = StepArrays.of_linear(A, *(rng.standard_normal(s) for s in ((n, m), (p, n), (p, m))))
     points = rng.standard_normal((50, n + m))
-    step = begin(linear, n, layers, points, rng, deterministic=False, seen=np.ones(n + m, dtype=bool))
-    W = [*step.W[:-1], 0.05 * rng.standard_normal(step.W[-1].shape)]
-    step = step.with_parts(W=W, offset=0.1 * rng.standard_normal(n + p))
-    return step, free_parts(step, n, feedthrough=True, front=None)
+    arguments = np.ones(n + m, dtype=bool)
+    step = initial_model(linear, n, layers, points, rng, deterministic=False, arguments=arguments)
+    W = (*step.W[:-1], 0.05 * rng.standard_normal(step.W[-1].shape))
+    step = replace(step, W=W, offset=0.1 * rng.standard_normal(n + p))
+    return step, structure(n, layers).free_entries(step)
 
 
 @pytest.mark.parametrize(
@@ -62,19 +69,19 @@ def test_derivatives_of_a_free_run_agree_with_finite_differences(layers, oversam
     step, free = random_step(layers=layers)
     rng = np.random.default_rng(1)
     lengths = (9, 14)
-    pieces = Pieces(
+    pieces = RecordBatch(
         tuple(rng.standard_normal((k * oversample, 2)) for k in lengths),
         tuple(rng.standard_normal((k, 2)) for k in lengths),
         oversample,
     )
-    movable, x0 = Movable(step, free), rng.standard_normal((2, 2))
-    equations = normal_equations(movable, step, pieces, 2, run(step, pieces, x0))
+    parameters, x0 = FreeParameters(step, free), rng.standard_normal((2, 2))
+    equations = normal_equations(parameters, step, pieces, simulate(step, pieces, x0))
 
     def residuals(v):
-        at = movable.count
-        return run(movable.model(v[:at]), pieces, v[at:].reshape(2, 2)).residuals.ravel()
+        at = parameters.count
+        return simulate(parameters.step(v[:at]), pieces, v[at:].reshape(2, 2)).residuals.ravel()
 
-    v, h = np.concatenate([movable.theta, x0.ravel()]), 1e-6
+    v, h = np.concatenate([parameters.theta, x0.ravel()]), 1e-6
     Z = np.stack([(residuals(v - h * e) - residuals(v + h * e)) / (2 * h) for e in np.eye(len(v))])
     e = residuals(v)
     assert_allclose(equations.M[0], Z @ Z.T / e.size, atol=1e-6)
@@ -84,11 +91,11 @@ def test_derivatives_of_a_free_run_agree_with_finite_differences(layers, oversam
 def test_blocks_of_time_give_the_same_equations(monkeypatch):
     step, free = random_step()
     rng = np.random.default_rng(1)
-    pieces = Pieces((rng.standard_normal((50, 2)),), (rng.standard_normal((50, 2)),))
-    found = run(step, pieces, np.zeros((1, 2)))
-    whole = normal_equations(Movable(step, free), step, pieces, 2, found)
-    monkeypatch.setattr("decouply.sysid.free_run._simulation._BLOCK", 700)
-    in_blocks = normal_equations(Movable(step, free), step, pieces, 2, found)
+    pieces = RecordBatch((rng.standard_normal((50, 2)),), (rng.standard_normal((50, 2)),))
+    found = simulate(step, pieces, np.zeros((1, 2)))
+    whole = normal_equations(FreeParameters(step, free), step, pieces, found)
+    monkeypatch.setattr("decouply.sysid.free_run._simulation._BLOCK_SIZE", 700)
+    in_blocks = normal_equations(FreeParameters(step, free), step, pieces, found)
     assert_allclose(in_blocks.M, whole.M, rtol=1e-10, atol=1e-12)
     assert_allclose(in_blocks.g, whole.g, rtol=1e-10, atol=1e-12)
 
@@ -98,10 +105,10 @@ def test_a_free_run_is_the_recursion_by_its_definition():
     u = np.random.default_rng(2).standard_normal((20, 2))
     x, y = np.zeros(2), []
     for v in u:
-        out = step(np.concatenate([x, v])[None])[0]
+        out = step.values(np.concatenate([x, v])[None])[0]
         x = out[:2]
         y.append(out[2:])
-    found = run(step, Pieces((u,), (np.zeros((20, 2)),)), np.zeros((1, 2)))
+    found = simulate(step, RecordBatch((u,), (np.zeros((20, 2)),)), np.zeros((1, 2)))
     assert_allclose(found.y, y, rtol=1e-10)
 
 
@@ -109,11 +116,14 @@ def test_other_coordinates_of_the_state_change_nothing_outside():
     step, _ = random_step()
     T, centre = np.array([[1.0, 2.0], [-0.5, 1.0]]), np.array([0.3, -0.2])
     u = np.random.default_rng(2).standard_normal((30, 2))
-    pieces = Pieces((u,), (np.zeros((30, 2)),))
+    pieces = RecordBatch((u,), (np.zeros((30, 2)),))
     x0 = np.array([[0.5, -1.0]])
-    turned = with_state(step, T, centre)
+    turned = step.in_states(T, centre)
     assert_allclose(
-        run(turned, pieces, np.linalg.solve(T, (x0 - centre).T).T).y, run(step, pieces, x0).y, rtol=1e-9, atol=1e-12
+        simulate(turned, pieces, np.linalg.solve(T, (x0 - centre).T).T).y,
+        simulate(step, pieces, x0).y,
+        rtol=1e-9,
+        atol=1e-12,
     )
 
 
@@ -158,16 +168,18 @@ def test_the_canonical_form_is_the_same_model_with_fewer_numbers(fitted):
 def test_the_canonical_count_is_the_rank_of_the_equations(bases):
     layers = (LayerBasis(bases),)
     step, free = random_step(seed=3, m=1, p=1, layers=layers)
-    W = [step.W[0], 5.0 * step.W[1]]
-    movable = Movable(step.with_parts(W=W, offset=[0.0, 0.0, 0.1]), free)  # states have no constants
+    W = (step.W[0], 5.0 * step.W[1])
+    parameters = FreeParameters(replace(step, W=W, offset=np.array([0.0, 0.0, 0.1])), free)  # states have no constants
     u = np.random.default_rng(1).standard_normal((400, 1))
-    pieces = Pieces((u,), (np.zeros((400, 1)),))
-    before = np.zeros((movable.count + 2, 2))
+    pieces = RecordBatch((u,), (np.zeros((400, 1)),))
+    before = np.zeros((parameters.count + 2, 2))
     before[-2:] = np.eye(2)
-    found = run(movable.start, pieces, np.zeros((1, 2)))
-    Z = sensitivities(movable, movable.start, 2, found.points, before, 1)[0][: movable.count, :, 0]
+    found = simulate(parameters.start, pieces, np.zeros((1, 2)))
+    Z = sensitivities(parameters, parameters.start, found.points, before, 1)[0][: parameters.count, :, 0]
     singular = np.linalg.svd(Z / np.linalg.norm(Z, axis=1)[:, None])[1]
-    assert np.count_nonzero(singular > 1e-10 * singular[0]) == movable.count - n_redundant(layers, 2, None)
+    assert np.count_nonzero(singular > 1e-10 * singular[0]) == parameters.count - structure(2, layers).n_redundant(
+        1, None
+    )
 
 
 def test_several_records_inputs_and_outputs():
@@ -233,10 +245,12 @@ def test_oversampling_keeps_the_measured_times():
 def test_smaller_steps_meet_a_linear_model_of_constant_inputs():
     rng = np.random.default_rng(3)
     A = np.array([[0.8, 0.2], [-0.2, 0.7]])
-    step = linear_step(A, rng.standard_normal((2, 1)), rng.standard_normal((1, 2)), rng.standard_normal((1, 1)))
-    step = step.with_parts(offset=rng.standard_normal(3))
+    step = StepArrays.of_linear(
+        A, rng.standard_normal((2, 1)), rng.standard_normal((1, 2)), rng.standard_normal((1, 1))
+    )
+    step = replace(step, offset=rng.standard_normal(3))
     x, u = rng.standard_normal(2), np.array([0.7])
-    small, at = in_smaller_steps(step, 2, 3), x
+    small, at = step.in_smaller_steps(2, 3), x
     assert_allclose(small.values(np.append(x, u)[None])[0, 2:], step.values(np.append(x, u)[None])[0, 2:])
     for _ in range(3):
         at = small.values(np.append(at, u)[None])[0, :2]
@@ -461,25 +475,29 @@ def test_an_output_that_adds_up_has_a_pole_at_exactly_one_and_does_not_drift():
 
 def test_the_canonical_count_of_integrating_models_is_the_rank_of_their_equations():
     rng = np.random.default_rng(0)
-    linear = linear_step(np.array([[1.0, 0.1], [0.0, 0.9]]), np.array([[0.1], [1.0]]), np.eye(1, 2), np.zeros((1, 1)))
-    layers, seen = (LayerBasis((dc.Tanh(),)),), np.ones(3, dtype=bool)
-    step = begin(linear, 2, layers, rng.standard_normal((50, 3)), rng, deterministic=True, seen=seen)
-    step = step.with_parts(W=[step.W[0], np.array([[0.02], [-0.3], [0.0]])])
-    movable = Movable(step, free_parts(step, 2, feedthrough=True, front=None, n_integrators=1))
-    pieces = Pieces((rng.standard_normal((400, 1)),), (np.zeros((400, 1)),))
-    found = run(step, pieces, np.zeros((1, 2)))
-    Z = sensitivities(movable, step, 2, found.points, np.zeros((movable.count, 2)), 1)[0][:, :, 0]
+    linear = StepArrays.of_linear(
+        np.array([[1.0, 0.1], [0.0, 0.9]]), np.array([[0.1], [1.0]]), np.eye(1, 2), np.zeros((1, 1))
+    )
+    layers, arguments = (LayerBasis((dc.Tanh(),)),), np.ones(3, dtype=bool)
+    points = rng.standard_normal((50, 3))
+    step = initial_model(linear, 2, layers, points, rng, deterministic=True, arguments=arguments)
+    step = replace(step, W=(step.W[0], np.array([[0.02], [-0.3], [0.0]])))
+    integrating = structure(2, layers, integrating=True)
+    parameters = FreeParameters(step, integrating.free_entries(step))
+    pieces = RecordBatch((rng.standard_normal((400, 1)),), (np.zeros((400, 1)),))
+    found = simulate(step, pieces, np.zeros((1, 2)))
+    Z = sensitivities(parameters, step, found.points, np.zeros((parameters.count, 2)), 1)[0][:, :, 0]
     singular = np.linalg.svd(Z / np.linalg.norm(Z, axis=1)[:, None])[1]
-    assert np.count_nonzero(singular > 1e-10 * singular[0]) == movable.count - n_redundant(layers, 2, None, 1)
+    assert np.count_nonzero(singular > 1e-10 * singular[0]) == parameters.count - integrating.n_redundant(1, None)
 
 
 def test_functions_written_in_a_finer_basis_are_the_same():
     layers = (LayerBasis((dc.Spline(4), dc.Tanh())),)
     step, _ = random_step(layers=layers)
     points = np.random.default_rng(5).standard_normal((200, 4))
-    other = finer(step, (LayerBasis((dc.Spline(8), dc.Tanh())),), points)
+    other = in_other_bases(step, (LayerBasis((dc.Spline(8), dc.Tanh())),), points)
     inside = np.clip(points, -0.4, 0.4)
-    assert_allclose(other(inside), step(inside), atol=2e-3)
+    assert_allclose(other.values(inside), step.values(inside), atol=2e-3)
     assert other.g[0].layer.bases[0] == dc.Spline(8)
     assert_allclose(other.g[0].domain[1], step.g[0].domain[1])
 
@@ -497,15 +515,17 @@ def test_splines_are_searched_with_few_pieces_and_end_with_those_asked_for():
 
 def test_a_short_window_leaves_slow_states_where_they_usually_are():
     # A fast and a slow state, seen as their sum: ten noisy outputs do not tell the slow one.
-    linear = linear_step(np.diag([0.5, 0.9999]), np.ones((2, 1)), np.array([[1.0, 1.0]]), np.zeros((1, 1)))
+    linear = StepArrays.of_linear(np.diag([0.5, 0.9999]), np.ones((2, 1)), np.array([[1.0, 1.0]]), np.zeros((1, 1)))
     rng = np.random.default_rng(0)
     u, x0 = 0.1 * rng.standard_normal((10, 1)), np.array([[1.0, -2.0]])
-    y = run(linear, Pieces((u,), (np.zeros((10, 1)),)), x0).y
-    pieces = Pieces((u,), (y + 0.1 * rng.standard_normal(y.shape),))
-    usual = Usual(np.zeros(2), np.diag([4.0, 1e-6]), 0.1)
-    assert abs(initial_state(linear, 2, pieces).x0[0, 1]) > 1.5
-    assert abs(initial_state(linear, 2, pieces, usual=usual).x0[0, 1]) < 0.1
-    exact = initial_state(linear, 2, Pieces((u,), (y,)), usual=Usual(np.zeros(2), 4.0 * np.eye(2), 1e-6)).x0
+    y = simulate(linear, RecordBatch((u,), (np.zeros((10, 1)),)), x0).y
+    pieces = RecordBatch((u,), (y + 0.1 * rng.standard_normal(y.shape),))
+    prior = InitialStatePrior(np.zeros(2), np.diag([4.0, 1e-6]), 0.1)
+    assert abs(fit_initial_states(linear, 2, pieces).x0[0, 1]) > 1.5
+    assert abs(fit_initial_states(linear, 2, pieces, prior=prior).x0[0, 1]) < 0.1
+    exact = fit_initial_states(
+        linear, 2, RecordBatch((u,), (y,)), prior=InitialStatePrior(np.zeros(2), 4.0 * np.eye(2), 1e-6)
+    ).x0
     assert_allclose(exact, x0, atol=1e-6)
 
 

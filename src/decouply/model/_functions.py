@@ -84,6 +84,15 @@ class Functions(ReadOnlyArrays):
         object.__setattr__(self, "domain", as_domain(domain, rank))
         object.__setattr__(self, "outside", outside)
 
+    @classmethod
+    def unchecked(
+        cls, layer: LayerBasis, C: Float[ndarray, "r e"], domain: Float[ndarray, "r 2"], outside: Outside
+    ) -> Functions:
+        """Functions of arrays that are known to fit together, for loops in which checks would cost most of the time."""
+        functions = object.__new__(cls)
+        functions.__dict__.update(layer=layer, C=C, domain=domain, outside=outside)
+        return functions
+
     @property
     def rank(self) -> int:
         """The number r of functions."""

@@ -10,7 +10,7 @@ from .state_space._fit_record import StateSpaceFit
 from .state_space._order_selection import SuggestedRow, Suggestion, suggest
 from .state_space._polynomial import PolynomialStateSpace
 from .state_space._search import StateSpaceStart
-from .state_space._state_functions import StateFunction
+from .state_space._structure import StateFunction
 
 __all__ = [
     "AbstractNARX",

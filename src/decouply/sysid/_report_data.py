@@ -13,8 +13,9 @@ from .._support._arguments import as_count
 from .._support._errors import InputError, silenced
 from .._support._messages import pluralised
 from ..model._decoupling import Decoupling
-from .free_run._free_parameters import Along
+from .free_run._free_parameters import StepJacobians
 from .free_run._linear import LinearStateSpace
+from .free_run._step_arrays import StepArrays
 from .narx._linear_baseline import linear_model, linear_run
 from .signals._records import Signals
 from .signals._residual_tests import noise_floor, percent_fit, residual_tests
@@ -133,7 +134,7 @@ def _poles(
 ) -> tuple[Complex[ndarray, " n"], Complex[ndarray, "places n"]]:
     """Poles of the linear part, and of the model linearised at many points of its run."""
     some = points[:: max(1, len(points) // _OPERATING_POINTS)]
-    J = np.moveaxis(Along(step, some).state_jacobian(n)[:n], 2, 0)
+    J = np.moveaxis(StepJacobians(StepArrays.of(step), some).state_jacobian(n)[:n], 2, 0)
     return LinearStateSpace.of(step, n).poles, np.linalg.eigvals(J).astype(complex)
 
 

@@ -18,8 +18,8 @@ from .._support._plain import plain
 from ..bases import AbstractBasis
 from ..model._decoupling import Decoupling
 from ..write._model_file import load_all, save_model
+from .signals._record_batch import SignalUnits
 from .signals._records import Range
-from .signals._units import Standard
 from .state_space._search import StateSpaceStart
 
 _KEY = "state space"
@@ -31,7 +31,7 @@ _OF_STANDARD = ("u_mean", "u_size", "y_mean", "y_size")
 def save_state_space(path: str | os.PathLike[str], fit: Any, options: dict[str, Any]) -> None:
     """Write the record of a fit, with the options of its model."""
     more = {_PREFIX + name: getattr(fit, name) for name in _ARRAYS}
-    more |= {_PREFIX + name: getattr(fit.standard, name) for name in _OF_STANDARD}
+    more |= {_PREFIX + name: getattr(fit.units, name) for name in _OF_STANDARD}
     more |= {_PREFIX + "low": fit.limits.low, _PREFIX + "high": fit.limits.high}
     more |= {_PREFIX + "linear": fit.linear.linear, _PREFIX + "linear_offset": fit.linear.offset}
     about = {
@@ -65,7 +65,7 @@ def load_state_space(
             "starts": rows,
             "linear": _linear(step, held["linear"], held["linear_offset"]),
             "limits": Range(held["low"], held["high"]),
-            "standard": Standard(**{name: held[name] for name in _OF_STANDARD}, oversample=about["oversample"]),
+            "units": SignalUnits(**{name: held[name] for name in _OF_STANDARD}, oversample=about["oversample"]),
         }
     except (KeyError, TypeError, ValueError) as error:
         raise ModelFileError(f"`{path}` must describe a state-space model. Its parts do not fit: {error}") from error

@@ -95,30 +95,6 @@ def matlab_source(model: Decoupling, x: tuple[Name, ...], y: tuple[Name, ...], s
     return "\n".join(lines) + "\n"
 
 
-def recursion_source(model: Decoupling) -> str:
-    """A function f(inputs, state) in Python: the states before every step of a loop over time, on floats alone.
-
-    `inputs` holds the inputs of one time after the other: numbers, or lists where there are several. The first inputs
-    of the model are its states, and its outputs the states one step later. The states end early where a function of
-    the model cannot be computed any more.
-    """
-    n = model.n_outputs
-    x = tuple(Name("x", (i + 1,)) for i in range(model.n_inputs))
-    y = tuple(Name("y", (i + 1,)) for i in range(n))
-    body = _Python(lambda value, _extra: repr(float(value)), (*x, *y))
-    for e in equations(model, x, y, shifted=False, rounded=False):
-        body.write(e)
-    states, after = ("".join(f"{name.python}, " for name in some) for some in (x[:n], y))
-    entering = ", ".join(name.python for name in x[n:])
-    imported = [name for name in ("cos", "exp", "sin", "tanh") if name in body.called]
-    lines = [f"from math import {', '.join(imported)}", ""] if imported else []
-    lines += ["def f(inputs, state):", "    rows = []", "    keep = rows.append", f"    {states}= state", "    try:"]
-    lines += [f"        for {entering} in inputs:", f"            keep(({states}))"]
-    lines += [f"        {line}" for line in body.lines]
-    lines += [f"            {states}= {after}", "    except (OverflowError, ValueError):", "        pass"]
-    return "\n".join([*lines, "    return rows"]) + "\n"
-
-
 @dataclass(frozen=True)
 class _Written:
     """A part, how firmly it holds together, and how deep its brackets are."""

@@ -1,7 +1,4 @@
-"""Normal equations that are made when the first step from them is asked for.
-
-Levenberg-Marquardt on the free-run error of a state-space model, with the initial states of all pieces free.
-"""
+r"""Levenberg-Marquardt on the free-run error of a state-space model, with the initial states of all records free."""
 
 from __future__ import annotations
 
@@ -11,19 +8,26 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from numpy import ndarray
 
-from ...model._decoupling import Decoupling
 from ...solvers.least_squares._derivatives import Parameters
 from ...solvers.least_squares._levenberg_marquardt import AbstractLinearisation, Dense, descend
-from ._free_parameters import Movable
-from ._simulation import Pieces, normal_equations, run
+from ..signals._record_batch import RecordBatch
+from ._free_parameters import FreeParameters
+from ._recursion import Recursion
+from ._simulation import normal_equations, simulate
+from ._step_arrays import StepArrays
+
+MEAN_SQUARE_AT_ROUNDING = 1e-28  # of errors in units of the training standard deviation
+_FIRST_DAMPING = 1e-3
+_LEAST_VARIANCE = 1e-10  # of the sum of all variances: states that never moved may still move a little
+_INITIAL_STATE_STEPS, _INITIAL_STATE_SETTLES_AT = 30, 1e-6  # a nearly linear problem of few unknowns
 
 
 @dataclass(frozen=True, eq=False)
-class LinearisedLater(AbstractLinearisation):
-    """The normal equations of one trial: trials that are rejected cost nothing but their run."""
+class LazyNormalEquations(AbstractLinearisation):
+    """The normal equations of one trial, made when the first step from them is asked for: rejected trials never are."""
 
     make: Callable[[], Dense]
 
@@ -41,37 +45,23 @@ class LinearisedLater(AbstractLinearisation):
         return self
 
 
-def rejected() -> tuple[Float[ndarray, " 1"], LinearisedLater]:
-    """Cost and equations of a trial that cannot be run: infinite, and never asked for."""
-
-    def make() -> Dense:
-        raise AssertionError("no step is made from a trial that was rejected")
-
-    return np.array([np.inf]), LinearisedLater(make)
-
-
-_FIRST_DAMPING = 1e-3
-_FLAT = 1e-10  # of the sum of all variances: directions in which states never moved
-_EXACT = 1e-28  # a mean square of errors in units of the spread of the outputs: rounding
-
-
 @dataclass(frozen=True, eq=False)
-class Fitted:
-    """Where a descent has ended: one step of the model, the initial state of every piece, and the error."""
+class FitResult:
+    """Where a descent has ended: one step of the model, the initial state of every record, and the error."""
 
-    step: Decoupling
-    x0: Float[ndarray, "pieces n"]
+    step: StepArrays
+    x0: Float[ndarray, "records n"]
     rmse: float
     steps: int = 0
     interrupted: bool = False
 
 
 @dataclass(frozen=True, eq=False)
-class Usual:
-    """What initial states are like: their mean and covariance, in other records, and the errors that a run has.
+class InitialStatePrior:
+    """What initial states are like: their mean and covariance in other records, and the errors of a run.
 
-    A few outputs do not tell slow states. Those that fit best may then be far from all that ever occur: x0 minimises
-    sum e^2 / error^2 + (x0 - mean)^T covariance^-1 (x0 - mean).
+    A few outputs do not determine slow states. Those that fit best may then be far from all that ever occur: x0
+    minimises sum e^2 / error^2 + (x0 - mean)^T covariance^-1 (x0 - mean).
     """
 
     mean: Float[ndarray, " n"]
@@ -79,20 +69,22 @@ class Usual:
     error: float
 
     @classmethod
-    def of(cls, states: Float[ndarray, "T n"], error: float) -> Usual:
+    def of(cls, states: Float[ndarray, "T n"], error: float) -> InitialStatePrior:
         covariance = np.atleast_2d(np.cov(states.T))
-        return cls(states.mean(axis=0), covariance + _FLAT * np.trace(covariance) * np.eye(len(covariance)), error)
+        least = _LEAST_VARIANCE * np.trace(covariance)
+        return cls(states.mean(axis=0), covariance + least * np.eye(len(covariance)), error)
 
     @cached_property
     def precision(self) -> Float[ndarray, "n n"]:
         return np.linalg.inv(self.covariance) * self.error**2
 
-    def cost(self, x0: Float[ndarray, "pieces n"], size: int) -> float:
+    def cost(self, x0: Float[ndarray, "records n"], size: int) -> float:
         """What is added to the mean of `size` squared errors."""
         away = x0 - self.mean
         return float(np.einsum("ki,ij,kj->", away, self.precision, away)) / size
 
-    def added(self, equations: Dense, x0: Float[ndarray, "pieces n"], size: int) -> Dense:
+    def added_to(self, equations: Dense, x0: Float[ndarray, "records n"], size: int) -> Dense:
+        """The normal equations of the sum of both."""
         M, g = equations.M.copy(), equations.g.copy()
         n = x0.shape[1]
         for at, x in zip(range(M.shape[1] - x0.size, M.shape[1], n), x0, strict=True):
@@ -101,74 +93,102 @@ class Usual:
         return Dense(M, g)
 
 
+@dataclass(frozen=True, eq=False)
+class FreeRunObjective:
+    """The mean squared error over all records as a function of the free parameters and the initial states.
+
+    Attributes
+    ----------
+    x0
+        Initial states to begin with, which stay as they are with `known_x0`.
+    prior
+        What draws initial states towards those that occur.
+    """
+
+    parameters: FreeParameters
+    batch: RecordBatch
+    x0: Float[ndarray, "records n"]
+    known_x0: bool = False
+    prior: InitialStatePrior | None = None
+
+    @cached_property
+    def recursion(self) -> Recursion:
+        return Recursion(self.parameters.start, self.x0.shape[1], self.parameters.free)
+
+    @property
+    def start(self) -> Float[ndarray, " N"]:
+        """All unknowns of the model to begin with."""
+        theta = self.parameters.theta
+        return theta if self.known_x0 else np.concatenate([theta, self.x0.ravel()])
+
+    def model(self, unknowns: Float[ndarray, " N"]) -> tuple[StepArrays, Float[ndarray, "records n"]]:
+        """The step and the initial states of a trial."""
+        P = self.parameters.count
+        return self.parameters.step(unknowns[:P]), self.x0 if self.known_x0 else unknowns[P:].reshape(self.x0.shape)
+
+    def linearise(self, theta: Parameters) -> tuple[Float[ndarray, " 1"], LazyNormalEquations]:
+        """The cost of one trial, and its normal equations."""
+        result = None
+        if np.isfinite(theta[0]).all():  # the step of a singular matrix is not
+            step, x0 = self.model(theta[0][0])
+            result = simulate(step, self.batch, x0, self.recursion)
+        if result is None:
+            return rejected_trial()
+        size, cost = result.residuals.size, result.mean_square
+        if self.prior is not None:
+            cost += self.prior.cost(x0, size)
+
+        def equations() -> Dense:
+            made = normal_equations(self.parameters, step, self.batch, result, known_x0=self.known_x0)
+            return made if self.prior is None else self.prior.added_to(made, x0, size)
+
+        return np.array([cost]), LazyNormalEquations(equations)
+
+
+def rejected_trial() -> tuple[Float[ndarray, " 1"], LazyNormalEquations]:
+    """Cost and equations of a trial that cannot be run: infinite, and never asked for."""
+
+    def make() -> Dense:
+        raise AssertionError("no step is made from a trial that was rejected")
+
+    return np.array([np.inf]), LazyNormalEquations(make)
+
+
 def fit_free_run(
-    movable: Movable,
-    pieces: Pieces,
-    x0: Float[ndarray, "pieces n"],
+    objective: FreeRunObjective,
     *,
     max_steps: int,
     settles_at: float = 1e-3,
-    known_x0: bool = False,
-    usual: Usual | None = None,
     progress: Callable[[float], None] = lambda _: None,
-) -> Fitted:
-    """Move the free numbers and the initial states until the free-run error does not fall any more.
-
-    With `known_x0` the initial states stay as they are given. Others may be drawn towards those that are `usual`.
-    """
-    P, n = movable.count, x0.shape[1]
-    held = np.arange(P, P + x0.size if known_x0 else P)
-
-    def linearise(theta: Parameters) -> tuple[ndarray, AbstractLinearisation]:
-        values = theta[0][0]
-        if not np.isfinite(values).all():  # the step of a singular matrix
-            return rejected()
-        step = movable.model(values[:P])
-        found = run(step, pieces, values[P:].reshape(-1, n))
-        if found is None:
-            return rejected()
-        cost = found.mean_square
-        if usual is not None:
-            cost += usual.cost(values[P:].reshape(-1, n), found.residuals.size)
-
-        def equations() -> Dense:
-            made = normal_equations(movable, step, pieces, n, found)
-            if usual is not None:
-                made = usual.added(made, values[P:].reshape(-1, n), found.residuals.size)
-            return _holding(made, held)
-
-        return np.array([cost]), LinearisedLater(equations)
-
-    begun = np.concatenate([movable.theta, x0.ravel()])
-    if not np.isfinite(linearise([begun[None]])[0][0]):
-        return Fitted(movable.start, x0, math.inf)
+) -> FitResult:
+    """Move the free parameters and the initial states until the free-run error does not fall any more."""
+    start = [objective.start[None]]
+    if not np.isfinite(objective.linearise(start)[0][0]):
+        return FitResult(objective.parameters.start, objective.x0, math.inf)
     descent = descend(
-        linearise,
+        objective.linearise,
         lambda theta, move: [theta[0] + move],
-        [begun[None]],
+        start,
         max_steps=max_steps,
-        exact=_EXACT,
+        exact=MEAN_SQUARE_AT_ROUNDING,
         deadline=math.inf,
         first_damping=_FIRST_DAMPING,
         settles_at=settles_at,
         progress=progress,
     )
-    values = descent.theta[0][0]
-    return Fitted(
-        movable.model(values[:P]),
-        values[P:].reshape(-1, n),
-        float(np.sqrt(descent.cost[0])),
-        descent.steps,
-        descent.interrupted,
-    )
+    step, x0 = objective.model(descent.theta[0][0])
+    return FitResult(step, x0, float(np.sqrt(descent.cost[0])), descent.steps, descent.interrupted)
 
 
-def _holding(equations: Dense, held: Int[ndarray, " k"]) -> Dense:
-    """The same equations for steps that leave some unknowns where they are."""
-    if not held.size:
-        return equations
-    M, g = equations.M.copy(), equations.g.copy()
-    size = np.diagonal(M[0]).max()
-    M[:, held], M[:, :, held], g[:, held] = 0.0, 0.0, 0.0
-    M[:, held, held] = size
-    return Dense(M, g)
+def fit_initial_states(
+    step: StepArrays,
+    n: int,
+    batch: RecordBatch,
+    x0: Float[ndarray, "records n"] | None = None,
+    *,
+    prior: InitialStatePrior | None = None,
+) -> FitResult:
+    """The initial states that fit the outputs of all records best."""
+    begin = np.zeros((len(batch), n)) if x0 is None else x0
+    objective = FreeRunObjective(FreeParameters(step, {}), batch, begin, prior=prior)
+    return fit_free_run(objective, max_steps=_INITIAL_STATE_STEPS, settles_at=_INITIAL_STATE_SETTLES_AT)

@@ -3,7 +3,7 @@ r"""Linear state-space models: x+ = A x + B u + c_x, y = C x + D u + c_y."""
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -15,14 +15,15 @@ from ..._support._messages import pluralised
 from ..._support._optional_packages import needed
 from ...model._decoupling import Decoupling
 from ...write._arrays_file import load_arrays, save_arrays
-from ._fit import Fitted, fit_free_run
-from ._free_parameters import Movable
-from ._simulation import Pieces, run
-from ._state_coordinates import linear_step, whitening, with_state
-from ._subspace import integrating, subspace
+from ..signals._record_batch import RecordBatch
+from ._fit import FitResult, FreeRunObjective, fit_free_run
+from ._free_parameters import FreeParameters
+from ._simulation import simulate
+from ._step_arrays import StepArrays, whitening
+from ._subspace import integrating_subspace, subspace
 
-_SAMPLES = 16_384  # of the first descent: more cost time and tell little
-_STEPS = 30
+_FIRST_SAMPLES = 16_384  # that a linear model is fitted to: more cost time and change little
+_LINEAR_STEPS, _MOST_STEPS = 6, 30  # of the descents with A and C fixed, and with all free
 _KIND, _VERSION = "linear state space", 1  # of files
 
 
@@ -96,46 +97,43 @@ class LinearStateSpace:
         return f"LinearStateSpace({sizes}, largest pole {np.abs(self.poles[0]):.4g})"
 
 
-def best_linear(pieces: Pieces, slow: Pieces, n: int, *, feedthrough: bool, n_integrators: int = 0) -> Fitted:
+def fit_linear(
+    batch: RecordBatch, interpolated: RecordBatch, n: int, *, feedthrough: bool, n_integrators: int = 0
+) -> FitResult:
     """The linear model with the smallest free-run error that a descent from the subspace model finds.
 
-    Its states have unit variance. `slow` holds outputs as often as inputs, for the subspace step. Integrators, one
-    per output, are the first states, and the outputs.
+    Its states have unit variance. `interpolated` holds outputs as often as inputs, for the subspace step. Integrators,
+    one per output, are the first states, and the outputs.
     """
-    A, C = integrating(slow.u, slow.y, n) if n_integrators else subspace(slow.u, slow.y, n)
-    m, p = pieces.u[0].shape[1], pieces.y[0].shape[1]
-    part = pieces.first(_SAMPLES)
-    x0 = part.begun(n, n_integrators)
-    begun = linear_step(A, np.zeros((n, m)), C, np.zeros((p, m)))
-    shape, k = (n + p, n + m), n_integrators
-    linear, offset = np.zeros(shape, dtype=bool), np.zeros(n + p, dtype=bool)
+    k, m, p = n_integrators, batch.u[0].shape[1], batch.y[0].shape[1]
+    A, C = (integrating_subspace if k else subspace)(interpolated.u, interpolated.y, n)
+    part = batch.first_samples(_FIRST_SAMPLES)
+    linear, offset = np.zeros((n + p, n + m), dtype=bool), np.zeros(n + p, dtype=bool)
     linear[:, n:] = True
     offset[slice(k, 2 * k) if k else slice(n, None)] = True
     if k or not feedthrough:
         linear[n:, n:] = False
     # With A and C given, the outputs are linear in all the rest.
-    first = fit_free_run(Movable(begun, {"linear": linear, "offset": offset}), part, x0, max_steps=6, known_x0=k > 0)
-    everything = np.ones(shape, dtype=bool)
+    begin = StepArrays.of_linear(A, np.zeros((n, m)), C, np.zeros((p, m)))
+    parameters = FreeParameters(begin, {"linear": linear, "offset": offset})
+    first = FreeRunObjective(parameters, part, part.default_initial_states(n, k), known_x0=k > 0)
+    result = _with_white_states(fit_free_run(first, max_steps=_LINEAR_STEPS), part, k)
+    # Then all of A, B, C and D.
+    everything = np.ones((n + p, n + m), dtype=bool)
     everything[n:, n:] = feedthrough
     if k:
         everything[:, :k] = everything[n:] = False
-    fitted = _white(first, part, k)
-    fitted = fit_free_run(
-        Movable(fitted.step, {"linear": everything, "offset": offset}),
-        part,
-        fitted.x0,
-        max_steps=_STEPS,
-        known_x0=k > 0,
-    )
-    return _white(fitted, part, k)
+    parameters = FreeParameters(result.step, {"linear": everything, "offset": offset})
+    second = FreeRunObjective(parameters, part, result.x0, known_x0=k > 0)
+    return _with_white_states(fit_free_run(second, max_steps=_MOST_STEPS), part, k)
 
 
-def _white(fitted: Fitted, pieces: Pieces, n_integrators: int) -> Fitted:
+def _with_white_states(result: FitResult, batch: RecordBatch, n_integrators: int) -> FitResult:
     """The same model with states of unit variance; integrators, which are the outputs, have it already."""
-    n = fitted.x0.shape[1]
-    found = run(fitted.step, pieces, fitted.x0)
-    if found is None:
-        return fitted
-    T, k = np.eye(n), n_integrators
-    T[k:, k:] = whitening(found.points[:, k:n])
-    return Fitted(with_state(fitted.step, T), np.linalg.solve(T, fitted.x0.T).T, fitted.rmse, fitted.steps)
+    n, k = result.x0.shape[1], n_integrators
+    run = simulate(result.step, batch, result.x0)
+    if run is None:
+        return result
+    T = np.eye(n)
+    T[k:, k:] = whitening(run.points[:, k:n])
+    return replace(result, step=result.step.in_states(T), x0=np.linalg.solve(T, result.x0.T).T)

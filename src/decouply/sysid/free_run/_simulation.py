@@ -1,191 +1,103 @@
-r"""The free-run error of a state-space model over whole records, and its exact derivatives.
+r"""The free run of a state-space model over whole records, and the exact derivatives of its errors.
 
 With (x(t+1), y(t)) = f(x(t), u(t), theta), the sensitivities s(t) = d x(t) / d theta obey
 
     s(t+1) - F_x(t) s(t) = d f_x / d theta,      s(0) = d x(0) / d theta,
 
 a unit lower-triangular banded system: one LAPACK call for all parameters and some thousand times, in blocks that fit
-the cache. The initial state of each record is free too.
+the cache.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
-from itertools import chain, pairwise
-from typing import Any
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from numpy import ndarray
 from scipy.linalg.lapack import dtbtrs
 
-from ...model._decoupling import Decoupling
 from ...solvers.least_squares._levenberg_marquardt import Dense
-from ...write._source import compiled, recursion_source
-from ._free_parameters import Along, Movable
+from ..signals._record_batch import RecordBatch
+from ._free_parameters import FreeParameters, StepJacobians
+from ._recursion import Recursion
+from ._step_arrays import StepArrays
 
-_BLOCK = 400_000  # numbers of a block of sensitivities: 3 MB
-_FAR = 1e6  # states, in units of their training spread, that only an unstable model reaches
-
-
-@dataclass(frozen=True, eq=False)
-class Pieces:
-    """Records, or windows of them, in standard units; inputs may be sampled `oversample` times as often as outputs."""
-
-    u: tuple[Float[ndarray, "_ inputs"], ...]
-    y: tuple[Float[ndarray, "_ outputs"], ...]
-    oversample: int = 1
-
-    @cached_property
-    def all_u(self) -> Float[ndarray, "T inputs"]:
-        return np.concatenate(self.u)
-
-    @cached_property
-    def lists(self) -> tuple[list[Any], ...]:
-        """The inputs of every piece as Python numbers, or tuples of them."""
-        return tuple(_as_list(u) for u in self.u)
-
-    @cached_property
-    def all_y(self) -> Float[ndarray, "S outputs"]:
-        return np.concatenate(self.y)
-
-    @cached_property
-    def begins(self) -> Int[ndarray, " pieces"]:
-        """Where each piece begins among all inputs."""
-        return np.cumsum([0] + [len(u) for u in self.u[:-1]])
-
-    @cached_property
-    def measured(self) -> ndarray:
-        """The times among all inputs at which outputs were measured."""
-        return np.concatenate(
-            [b + self.oversample * np.arange(len(y)) for b, y in zip(self.begins.tolist(), self.y, strict=True)]
-        )
-
-    def begun(self, n: int, n_integrators: int) -> Float[ndarray, "pieces n"]:
-        """Initial states to begin with: 0, but the first outputs for states that are outputs."""
-        x0 = np.zeros((len(self), n))
-        x0[:, :n_integrators] = [y[0, :n_integrators] for y in self.y]
-        return x0
-
-    def at_samples(self) -> Pieces:
-        """The same with inputs as often as outputs, as they were measured."""
-        return self if self.oversample == 1 else Pieces(tuple(a[:: self.oversample] for a in self.u), self.y)
-
-    def heads(self, lengths: list[int]) -> Pieces:
-        """The beginning of every piece, so many outputs long."""
-        u = tuple(a[: k * self.oversample] for a, k in zip(self.u, lengths, strict=True))
-        return Pieces(u, tuple(b[:k] for b, k in zip(self.y, lengths, strict=True)), self.oversample)
-
-    def first(self, count: int) -> Pieces:
-        """The first `count` outputs of all pieces together, at least one piece."""
-        u, y, left = [], [], count
-        for a, b in zip(self.u, self.y, strict=True):
-            if left <= 0:
-                break
-            u.append(a[: left * self.oversample])
-            y.append(b[:left])
-            left -= len(b)
-        return Pieces(tuple(u), tuple(y), self.oversample)
-
-    def windows(self, length: int) -> Pieces:
-        """The same outputs in pieces of about this many."""
-        u, y = [], []
-        for a, b in zip(self.u, self.y, strict=True):
-            cuts = np.linspace(0, len(b), max(1, round(len(b) / length)) + 1).round().astype(int)
-            for i, j in pairwise(cuts.tolist()):
-                u.append(a[i * self.oversample : j * self.oversample])
-                y.append(b[i:j])
-        return Pieces(tuple(u), tuple(y), self.oversample)
-
-    def __len__(self) -> int:
-        return len(self.y)
-
-
-def _as_list(u: Float[ndarray, "T inputs"]) -> list[Any]:
-    rows: list[Any] = (u[:, 0] if u.shape[1] == 1 else u).tolist()
-    return rows
-
-
-def recursion(step: Decoupling, n: int) -> Callable[[list[Any], list[float]], Float[ndarray, "_ n"]]:
-    """A function of inputs and an initial state that gives the states of a free run.
-
-    There are fewer than inputs where the model cannot be computed any more.
-    """
-    assert step.linear is not None
-    assert step.offset is not None
-    of_state = step.with_parts(
-        W=[*step.W[:-1], step.W[-1][:n]], linear=step.linear[:n], offset=step.offset[:n], outputs=None, inputs=None
-    )
-    if all(basis.writable for g in step.g for basis in g.layer.bases):
-        loop = compiled(recursion_source(of_state))
-
-        def run_on(inputs: list[Any], x0: list[float]) -> Float[ndarray, "_ n"]:
-            rows = loop(inputs, x0)
-            return np.fromiter(chain.from_iterable(rows), float, n * len(rows)).reshape(-1, n)
-
-        return run_on
-
-    def run_slowly(inputs: list[Any], x0: list[float]) -> Float[ndarray, "_ n"]:
-        rows, x = np.empty((len(inputs), n)), np.array(x0)
-        for t, v in enumerate(inputs):
-            rows[t] = x
-            x = of_state.values(np.append(x, v)[None])[0]
-        return rows
-
-    return run_slowly
+_BLOCK_SIZE = 400_000  # numbers of a block of sensitivities: 3 MB
+_CORRECTION_RIDGE = 1e-10  # of the largest entry: directions that a window does not see are left alone
+_LARGEST_STATE = 1e6  # in units of the training standard deviation: only unstable models reach it
 
 
 @dataclass(frozen=True, eq=False)
-class Run:
-    """A free run over all pieces: (x, u) at all times, and outputs where they were measured."""
+class SimulationResult:
+    """A run over all records: (x, u) at all times, and outputs and their errors where they were measured."""
 
     points: Float[ndarray, "T m"]
     y: Float[ndarray, "S outputs"]
     residuals: Float[ndarray, "S outputs"]
+
+    @classmethod
+    def at(cls, step: StepArrays, batch: RecordBatch, states: Float[ndarray, "T n"]) -> SimulationResult:
+        """With these states at all times: those of a free run, or measured ones for predictions one step ahead."""
+        points = np.concatenate([states, batch.all_u], axis=1)
+        y = step.values(points[batch.measured_times])[:, states.shape[1] :]
+        return cls(points, y, batch.all_y - y)
 
     @property
     def mean_square(self) -> float:
         return float(np.mean(self.residuals**2))
 
 
-def run(step: Decoupling, pieces: Pieces, x0: Float[ndarray, "pieces n"]) -> Run | None:
-    """Run over all pieces from these states; None where a state leaves all bounds."""
-    n = x0.shape[1]
-    found, run_on = [], recursion(step, n)
-    for u, x in zip(pieces.lists, x0.tolist(), strict=True):
-        rows = run_on(u, x)
-        if len(rows) < len(u) or not np.all(np.abs(rows) < _FAR):
+def simulate(
+    step: StepArrays, batch: RecordBatch, x0: Float[ndarray, "records n"], recursion: Recursion | None = None
+) -> SimulationResult | None:
+    """Run over all records from these states; None if a state leaves all bounds.
+
+    `recursion` is that of all models of this shape.
+    """
+    recursion = Recursion(step, x0.shape[1], {}) if recursion is None else recursion
+    found = []
+    for u, x in zip(batch.input_lists, x0.tolist(), strict=True):
+        states = recursion.states(step, u, x)
+        if len(states) < len(u) or not np.all(np.abs(states) < _LARGEST_STATE):
             return None
-        found.append(rows)
-    points = np.concatenate([np.concatenate(found), pieces.all_u], axis=1)
-    y = step.values(points[pieces.measured])[:, n:]
-    return Run(points, y, pieces.all_y - y)
+        found.append(states)
+    return SimulationResult.at(step, batch, np.concatenate(found))
 
 
 def sensitivities(
-    movable: Movable, step: Decoupling, n: int, points: Float[ndarray, "T m"], before: Float[ndarray, "P n"], every: int
+    parameters: FreeParameters,
+    step: StepArrays,
+    points: Float[ndarray, "T m"],
+    before: Float[ndarray, "P n"],
+    every: int,
+    *,
+    recursive: bool = True,
 ) -> tuple[Float[ndarray, "P S outputs"], Float[ndarray, "P n"]]:
     """d y / d (theta, x(0)) at every `every`-th of consecutive points, and d x / d (theta, x(0)) after the last.
 
-    `before` is d x / d (theta, x(0)) at the first point.
+    `before` is d x / d (theta, x(0)) at the first point. Without `recursive`, states do not depend on anything.
     """
-    T, p, P = len(points), step.n_outputs - n, len(before)
+    T, (P, n) = len(points), before.shape
+    p = step.n_outputs - n
     right = np.zeros((P, T, n))
     direct = np.zeros((P, len(range(0, T, every)), p))
     last = np.zeros((P, n))
-    along = Along(step, points)
-    for k, (only, column) in enumerate(movable.columns(along)):
-        if only is None:
+    along = StepJacobians(step, points)
+    for k, (rows, column) in enumerate(parameters.derivative_columns(along)):
+        if rows is None:
             right[k, 1:] = column[:n, :-1].T
             last[k] = column[:n, -1]
             direct[k] = column[n:, ::every].T
-        elif only < n:
-            right[k, 1:, only] = column[0, :-1]
-            last[k, only] = column[0, -1]
-        else:
-            direct[k, :, only - n] = column[0, ::every]
+            continue
+        for row in rows:
+            if row < n:
+                right[k, 1:, row] = column[0, :-1]
+                last[k, row] = column[0, -1]
+            else:
+                direct[k, :, row - n] = column[0, ::every]
+    if not recursive:
+        return direct, before
     right[:, 0] = before
     J = along.state_jacobian(n)
     band = np.zeros((2 * n, T * n), order="F")  # band[d, c] is the entry in column c and row c + d
@@ -196,33 +108,65 @@ def sensitivities(
             band[n + i - q, columns + q] = -J[i, q, :-1]
     solved, _ = dtbtrs(band, right.reshape(P, T * n).T, uplo="L", diag="U", overwrite_b=1)
     s = solved.T.reshape(P, T, n)
-    seen, H = s[:, ::every], J[n:, :, ::every]
+    measured, H = s[:, ::every], J[n:, :, ::every]
     for o in range(p):
         for i in range(n):
-            direct[:, :, o] += seen[:, :, i] * H[o, i]
+            direct[:, :, o] += measured[:, :, i] * H[o, i]
     return direct, s[:, -1] @ J[:n, :, -1].T + last
 
 
-def normal_equations(movable: Movable, step: Decoupling, pieces: Pieces, n: int, found: Run) -> Dense:
-    """Z^T Z and Z^T e of theta and the initial states of all pieces, as a batch of one."""
-    P, M = movable.count, pieces.oversample
-    N = P + n * len(pieces)
+def normal_equations(
+    parameters: FreeParameters,
+    step: StepArrays,
+    batch: RecordBatch,
+    result: SimulationResult,
+    *,
+    known_x0: bool = False,
+    recursive: bool = True,
+) -> Dense:
+    """Z^T Z and Z^T e of theta and, unless they are known, the initial states of all records, as a batch of one."""
+    P, M, n = parameters.count, batch.oversample, result.points.shape[1] - batch.u[0].shape[1]
+    k = 0 if known_x0 else n  # unknowns of each record
+    N = P + k * len(batch)
     G_all, h_all = np.zeros((N, N)), np.zeros(N)
-    residuals = np.split(found.residuals, np.cumsum([len(y) for y in pieces.y])[:-1])
-    block = max(1, _BLOCK // ((P + n) * n * M)) * M
-    for k, (begin, u, e) in enumerate(zip(pieces.begins.tolist(), pieces.u, residuals, strict=True)):
-        s = np.concatenate([np.zeros((P, n)), np.eye(n)])
-        G, h = np.zeros((P + n, P + n)), np.zeros(P + n)
+    residuals = np.split(result.residuals, np.cumsum([len(y) for y in batch.y])[:-1])
+    block = max(1, _BLOCK_SIZE // ((P + n) * max(n, 1) * M)) * M
+    for record, (begin, u, e) in enumerate(zip(batch.offsets.tolist(), batch.u, residuals, strict=True)):
+        s = np.concatenate([np.zeros((P, n)), np.eye(n)[:k]])
+        G, h = np.zeros((P + k, P + k)), np.zeros(P + k)
         for at in range(0, len(u), block):
-            end = min(at + block, len(u))
-            Z, s = sensitivities(movable, step, n, found.points[begin + at : begin + end], s, M)
-            z = Z.reshape(P + n, -1)
+            points = result.points[begin + at : begin + min(at + block, len(u))]
+            Z, s = sensitivities(parameters, step, points, s, M, recursive=recursive)
+            z = Z.reshape(P + k, -1)
             G += z @ z.T
             h += z @ e[at // M : at // M + Z.shape[1]].ravel()
-        own = slice(P + n * k, P + n * (k + 1))
+        own = slice(P + k * record, P + k * (record + 1))
         G_all[:P, :P] += G[:P, :P]
         G_all[:P, own], G_all[own, :P], G_all[own, own] = G[:P, P:], G[P:, :P], G[P:, P:]
         h_all[:P] += h[:P]
         h_all[own] = h[P:]
-    size = found.residuals.size
+    size = result.residuals.size
     return Dense(G_all[None] / size, h_all[None] / size)
+
+
+def one_step_corrections(step: StepArrays, n: int, run: SimulationResult, window: int) -> Float[ndarray, "T outputs"]:
+    """What the outputs of a free run change by when its state meets the `window` outputs before best, to first order.
+
+    Along the run, d x(t+1) = F(t) d x(t) and d y(t) = H(t) d x(t). For every t the change of x(t - window) that
+    explains the residuals from there to t - 1 best is carried on to t.
+    """
+    J = np.moveaxis(StepJacobians(step, run.points).state_jacobian(n), 2, 0)  # (T, n + outputs, n)
+    F, H = J[:, :n], J[:, n:]
+    count = len(run.points) - window
+    carried = np.broadcast_to(np.eye(n), (count, n, n))  # d x(t - window + k) / d x(t - window)
+    M, g = np.zeros((count, n, n)), np.zeros((count, n))
+    for k in range(window):
+        O = H[k : k + count] @ carried
+        M += O.mT @ O
+        g += np.einsum("toi,to->ti", O, run.residuals[k : k + count])
+        carried = F[k : k + count] @ carried
+    ridge = _CORRECTION_RIDGE * np.abs(M).max(axis=(1, 2), keepdims=True) + 1e-300
+    change = np.linalg.solve(M + ridge * np.eye(n), g[..., None])
+    corrections = np.zeros_like(run.residuals)
+    corrections[window:] = (H[window:] @ carried @ change)[..., 0]
+    return corrections

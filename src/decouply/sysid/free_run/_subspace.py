@@ -34,7 +34,7 @@ def subspace(
     return stabilised(A), O[:p]
 
 
-def integrating(
+def integrating_subspace(
     u: tuple[Float[ndarray, "_ inputs"], ...], y: tuple[Float[ndarray, "_ outputs"], ...], n: int
 ) -> tuple[Float[ndarray, "n n"], Float[ndarray, "outputs n"]]:
     """A and C of a model whose outputs add up: y(t+1) - y(t) has a linear model with the other n - outputs states."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ...model._decoupling import Decoupling
-from ..signals._units import plain
+from ..free_run._step_arrays import StepArrays
 from ._regressors import Lags
 
 
@@ -14,16 +14,14 @@ def n_lagged(lags: Lags) -> int:
     return lags.n_regressors - lags.n_inputs
 
 
-def realised(decoupling: Decoupling, lags: Lags) -> Decoupling:
+def realised(decoupling: Decoupling, lags: Lags) -> StepArrays:
     """One step (x, u) -> (x+, y) with x = (u(t - 1), ..., u(t - n_u), y(t - 1), ..., y(t - n_y)): the same model.
 
     The newest output enters the state as it leaves: its rows stand in W_L twice.
     """
     n, m, p = n_lagged(lags), lags.n_inputs, lags.n_outputs
     first_y = lags.n_u * m
-    model = plain(decoupling)
-    assert model.linear is not None
-    assert model.offset is not None
+    model = StepArrays.of(decoupling)
     newest = np.r_[np.arange(first_y, first_y + p * (lags.n_y > 0)), np.arange(n, n + p)]
     source = np.r_[np.arange(p * (lags.n_y > 0)), np.arange(p)]
     linear, offset = np.zeros((n + p, n + m)), np.zeros(n + p)
@@ -34,4 +32,4 @@ def realised(decoupling: Decoupling, lags: Lags) -> Decoupling:
     linear[newest] = np.concatenate([model.linear[:, m:], model.linear[:, :m]], axis=1)[source]
     offset[newest], W[newest] = model.offset[source], model.W[-1][source]
     W0 = np.concatenate([model.W[0][:, m:], model.W[0][:, :m]], axis=1)
-    return model.with_parts(W=[W0, *model.W[1:-1], W], linear=linear, offset=offset, inputs=None, outputs=None)
+    return StepArrays((W0, *model.W[1:-1], W), model.g, linear, offset)

@@ -94,7 +94,7 @@ class DecoupledNARX(AbstractNARX):
     @property
     def step(self) -> Decoupling:
         """One step (x, u) -> (x+, y) of the same model as a state space, for `DecoupledStateSpace.fit(start=)`."""
-        return realised(self.decoupling, self.lags)
+        return realised(self.decoupling, self.lags).decoupling()
 
     # Other models
 

@@ -21,7 +21,7 @@ from ..._support._time_limit import TimeLimit
 from ...model._decoupling import Decoupling
 from ...solvers.least_squares._derivatives import Parameters
 from ...solvers.least_squares._levenberg_marquardt import AbstractLinearisation, descend
-from ..free_run._fit import LinearisedLater, rejected
+from ..free_run._fit import LazyNormalEquations, rejected_trial
 from ..signals._records import Signals
 from ._abstract import AbstractNARX
 from ._objective import Objective
@@ -103,12 +103,12 @@ def _descend(
     def linearise(theta: Parameters) -> tuple[ndarray, AbstractLinearisation]:
         """The cost of one set of displacements, as a batch of one."""
         if not np.isfinite(theta[0]).all():  # the step of a singular matrix
-            return rejected()
+            return rejected_trial()
         model = unknowns.model(theta[0][0])
         outcome = fitted.outcome(model)
         if outcome is None:
-            return rejected()
-        return np.array([outcome.mean_square]), LinearisedLater(
+            return rejected_trial()
+        return np.array([outcome.mean_square]), LazyNormalEquations(
             lambda: fitted.normal_equations(unknowns, model, outcome)
         )
 

@@ -7,25 +7,24 @@ from jaxtyping import Float
 from numpy import ndarray
 
 from ..._support._errors import InputError
-from ...bases import AbstractBasis
 from ...model._decoupling import Decoupling
-from ..free_run._state_coordinates import with_state
-from ._initial_models import Layers
+from ..free_run._step_arrays import StepArrays
+from ._structure import absorbs_scale
 
-_PARALLEL = 1e-9  # of its length: a row that is no farther from those before depends on them
+_DEPENDENT = 1e-9  # of its length: a row that is no farther from those before depends on them
 
 
-def minimal(step: Decoupling, n: int, *, feedback: bool) -> tuple[Decoupling, Float[ndarray, "n n"]]:
+def canonical_form(step: Decoupling, n: int, *, feedback: bool) -> tuple[Decoupling, Float[ndarray, "n n"]]:
     """The same step with states that are outputs and their successors, and T where the old state is T times the new.
 
     Without feedback the states keep their coordinates: others would mix the two linear blocks.
     """
-    T = np.linalg.inv(_observed(step, n)) if feedback else np.eye(n)
-    other = with_state(step, T)
+    T = np.linalg.inv(_observability_rows(step, n)) if feedback else np.eye(n)
+    other = StepArrays.of(step).in_states(T).decoupling(step.inputs, step.outputs)
     for l, functions in enumerate(other.g, start=1):
         W = other.W[l - 1]
         largest = W[np.arange(len(W)), np.argmax(np.abs(W), axis=1)]
-        scales = np.array([_scales(basis) for basis in functions.layer.bases]) & (largest != 0.0)
+        scales = np.array([absorbs_scale(basis) for basis in functions.layer.bases]) & (largest != 0.0)
         positive = np.where(functions.turns_around, largest, np.abs(largest))
         other = other.scaled(l, 1.0 / np.where(scales, positive, 1.0), np.ones(len(W)))
         C = other.g[l - 1].C[:, 1:]
@@ -34,24 +33,7 @@ def minimal(step: Decoupling, n: int, *, feedback: bool) -> tuple[Decoupling, Fl
     return other, T
 
 
-def n_redundant(layers: Layers, n: int, n_front: int | None, n_integrators: int = 0) -> int:
-    """How many of the numbers that a fit may move other coordinates and scales could fix.
-
-    n^2 by the coordinates of the state, those of two blocks of states, or those of the states beside integrators; one
-    per function with several coefficients, whose size is that of its weights too; and one more where a scale of the
-    argument changes coefficients only.
-    """
-    of_state = (n - n_integrators) ** 2 if n_front is None else n_front**2 + (n - n_front) ** 2
-    bases = [basis for layer in layers for basis in layer.bases]
-    return of_state + sum((basis.size > 1) + _scales(basis) for basis in bases)
-
-
-def _scales(basis: AbstractBasis) -> bool:
-    """Whether a scale of the argument is the same as other coefficients."""
-    return basis.polynomial_degree is not None and basis.size > 1
-
-
-def _observed(step: Decoupling, n: int) -> Float[ndarray, "n n"]:
+def _observability_rows(step: Decoupling, n: int) -> Float[ndarray, "n n"]:
     """The first n independent rows of C, C A, C A^2, ..."""
     assert step.linear is not None
     A, block = step.linear[:n, :n], step.linear[n:, :n]
@@ -59,7 +41,7 @@ def _observed(step: Decoupling, n: int) -> Float[ndarray, "n n"]:
     for _ in range(n):
         for row in block:
             left = row - (np.linalg.lstsq(np.array(rows).T, row, rcond=None)[0] @ np.array(rows) if rows else 0.0)
-            if len(rows) < n and np.linalg.norm(left) > _PARALLEL * np.linalg.norm(row):
+            if len(rows) < n and np.linalg.norm(left) > _DEPENDENT * np.linalg.norm(row):
                 rows.append(row)
         block = block @ A
     if len(rows) < n:

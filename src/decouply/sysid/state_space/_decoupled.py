@@ -34,20 +34,20 @@ from ...write._function_names import as_function_name, as_language
 from ...write._step_source import state_space_source
 from .._report_data import dynamics
 from .._state_file import load_state_space, save_state_space
-from ..free_run._fit import Usual
-from ..free_run._free_parameters import Movable
+from ..free_run._fit import InitialStatePrior, fit_initial_states
+from ..free_run._free_parameters import FreeParameters
 from ..free_run._linear import LinearStateSpace
-from ..free_run._simulation import recursion, run
+from ..free_run._recursion import Recursion
+from ..free_run._simulation import one_step_corrections, simulate
+from ..free_run._step_arrays import StepArrays
 from ..narx._decoupled import on_range
 from ..narx._simulation import warn_of_escape
+from ..signals._record_batch import SignalUnits
 from ..signals._records import Signals, as_signal, held_back
-from ..signals._units import Standard, plain
-from ._canonical import minimal, n_redundant
+from ._canonical import canonical_form
 from ._fit_record import StateSpaceFit, in_measured_units, variable_names
-from ._initial_models import free_parts
-from ._one_step_prediction import corrections
-from ._search import Found, Shape, StateSpaceStart, initial_state, search
-from ._state_functions import read_layers
+from ._search import SearchData, SearchResult, StateSpaceSearch, StateSpaceStart
+from ._structure import StateSpaceStructure, read_layers
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -106,15 +106,11 @@ class DecoupledStateSpace:
         feedthrough: bool = True,
         integrating: bool = False,
     ) -> None:
-        self.n_states = as_count("n_states", n_states)
-        self.oversample = as_count("oversample", oversample)
-        self.feedback, self.feedthrough, self.integrating = bool(feedback), bool(feedthrough), bool(integrating)
-        if not self.feedback and self.n_states < 2:
-            raise InputError("`n_states` must be at least 2 without feedback: one for each linear block. Got 1.")
-        if self.integrating and not self.feedback:
-            raise InputError("`integrating` must go with `feedback`. Got a model without it.")
-        self._layers, self._held = read_layers(functions, ranks, degrees, basis)
-        self._fixed_functions = False
+        as_count("n_states", n_states)
+        layers, state_only = read_layers(functions, ranks, degrees, basis)
+        self.structure = StateSpaceStructure(
+            n_states, layers, state_only, oversample, feedback, feedthrough, integrating
+        )
         self._fit: StateSpaceFit | None = None
         self._is_canonical = False
 
@@ -164,42 +160,37 @@ class DecoupledStateSpace:
         """
         signals = Signals.read(u, y)
         starts, steps = as_count("n_starts", n_starts, most=MOST_STARTS), as_count("max_steps", max_steps)
-        length = None if window is None else as_count("window", window, least=2 * self.n_states + 2)
-        standard = Standard.of(signals, self.oversample)
-        training, judged = held_back(signals, validation, self.n_states)
-        k = signals.n_outputs if self.integrating else 0
-        if k >= self.n_states:
-            raise InputError(
-                f"`n_states` must be above the number of outputs, {k} here, with `integrating`. Got {self.n_states}."
-            )
-        shape = Shape(
-            self.n_states, self._layers, self._held, self.feedthrough, self.feedback, k, self._fixed_functions
+        structure, n = self.structure, self.n_states
+        length = None if window is None else as_count("window", window, least=2 * n + 2)
+        units = SignalUnits.of(signals, structure.oversample)
+        training, validating = held_back(signals, validation, n)
+        k = structure.n_integrators(signals.n_outputs)
+        if k >= n:
+            raise InputError(f"`n_states` must be above the number of outputs, {k} here, with `integrating`. Got {n}.")
+        given = None if start is None else StepArrays.of(self._given(start, signals)).in_standard_units(units)
+        data = SearchData(
+            units.batch(training), units.interpolated_batch(training), units.batch(validating), units.batch(signals)
         )
-        given = None if start is None else self._given(start, signals)
-        everything = standard.pieces(signals)
         with progress_callback(progress, "Identifying") as report, one_thread(), np.errstate(all="ignore"):
             limit = TimeLimit(report, max_seconds)
-            found = search(
-                shape,
-                standard.pieces(training),
-                standard.slow(training),
-                standard.pieces(judged),
-                everything,
+            found = StateSpaceSearch(
+                structure,
+                data,
                 n_starts=starts,
                 max_steps=steps,
-                rng=as_generator(rng),
                 window=length,
-                given=None if given is None else standard.standard(given, self.n_states),
+                given=given,
+                rng=as_generator(rng),
                 report=limit,
-            )
+            ).run()
             if found.interrupted:
                 warnings.warn(limit.reason, DecouplingWarning, stacklevel=2)
-            if found.fitted is found.linear and not found.interrupted:
+            if found.fit is found.linear and not found.interrupted:
                 raise SolverError(
                     "No start gave a model whose free run stays finite on the validation record: give `window`, fewer "
                     "states or functions, or another `validation`."
                 )
-            before, self._fit = self._fit, in_measured_units(found, standard, signals, everything, self.n_states)
+            before, self._fit = self._fit, in_measured_units(found, units, signals, data.everything)
         self._is_canonical = False
         if before is not None and (before.step.n_inputs, before.step.n_outputs) == (
             self.step.n_inputs,
@@ -211,15 +202,15 @@ class DecoupledStateSpace:
     def _given(self, start: Any, signals: Signals) -> Decoupling:
         """One step of a model to begin with, in measured units."""
         step, n = getattr(start, "step", None), getattr(start, "n_states", None)
-        if not isinstance(step, Decoupling) or not self.feedback:
+        if not isinstance(step, Decoupling) or not self.structure.feedback:
             raise InputError(
                 "`start` must be a model with `n_states` and `step`, such as a DecoupledNARX, and needs `feedback`. "
-                f"Got {start!r} and feedback={self.feedback}."
+                f"Got {start!r} and feedback={self.structure.feedback}."
             )
         layers, sizes = tuple(g.layer for g in step.g), (step.n_inputs, step.n_outputs)
         wanted = (self.n_states + signals.n_inputs, self.n_states + signals.n_outputs)
-        if n != self.n_states or sizes != wanted or layers != self._layers:
-            mine, its = ([b for layer in some for b in layer.bases] for some in (self._layers, layers))
+        if n != self.n_states or sizes != wanted or layers != self.structure.layers:
+            mine, its = ([b for layer in some for b in layer.bases] for some in (self.structure.layers, layers))
             raise InputError(
                 f"`start` must have {self.n_states} states, {signals.n_inputs} inputs, {signals.n_outputs} outputs and "
                 f"the functions {mine}. Got {n} states, a step from {sizes[0]} to {sizes[1]} numbers, and {its}."
@@ -229,22 +220,22 @@ class DecoupledStateSpace:
     def _with_fixed_functions(self) -> DecoupledStateSpace:
         """The same model, not fitted, whose functions stay where its starts put them."""
         other = copy.copy(self)
-        other._fixed_functions, other._fit = True, None
+        other.structure, other._fit = replace(self.structure, fixed_functions=True), None
         return other
 
     def _with_step(self, step: Decoupling, other: StateSpaceFit) -> DecoupledStateSpace:
         """A model of this shape with this step; its errors and states are those on the records of another fit."""
         assert other.records is not None
-        n, standard = self.n_states, other.standard
-        everything = standard.pieces(other.records)
-        inner = standard.standard(plain(step), n)
-        n_free = Movable(inner, free_parts(inner, n, feedthrough=self.feedthrough, front=None)).count
+        n, units = self.n_states, other.units
+        everything = units.batch(other.records)
+        arrays = StepArrays.of(step).in_standard_units(units)
+        n_free = FreeParameters(arrays, self.structure.free_entries(arrays)).count
         with one_thread(), np.errstate(all="ignore"):
-            fitted = initial_state(inner, n, everything)
-            linear = initial_state(standard.standard(other.linear, n), n, everything)
+            fit = fit_initial_states(arrays, n, everything)
+            linear = fit_initial_states(StepArrays.of(other.linear).in_standard_units(units), n, everything)
             model = copy.copy(self)
-            found = Found(fitted, linear, other.starts, n_free, None, False)
-            model._fit = in_measured_units(found, standard, other.records, everything, n)
+            found = SearchResult(fit, linear, other.starts, n_free, None, False)
+            model._fit = in_measured_units(found, units, other.records, everything)
         return model
 
     # What it is
@@ -275,11 +266,15 @@ class DecoupledStateSpace:
         return self.n_canonical if self._is_canonical else self.fitted.n_free
 
     @property
+    def n_states(self) -> int:
+        """The number n of states."""
+        return self.structure.n_states
+
+    @property
     def n_canonical(self) -> int:
         """Numbers that are left when redundant ones are fixed, as in `canonical`."""
         fitted = self.fitted
-        k = len(fitted.rmse) if self.integrating else 0
-        return fitted.n_free - n_redundant(self._layers, self.n_states, fitted.n_front, k)
+        return fitted.n_free - self.structure.n_redundant(len(fitted.rmse), fitted.n_front)
 
     def linear(self) -> LinearStateSpace:
         """The part without functions: poles, frequency response."""
@@ -302,7 +297,7 @@ class DecoupledStateSpace:
         and so do coefficients.
         """
         fitted, n = self.fitted, self.n_states
-        step, T = minimal(fitted.step, n, feedback=self.feedback)
+        step, T = canonical_form(fitted.step, n, feedback=self.structure.feedback)
         back = np.linalg.inv(T)
         points = fitted.points.copy()
         points[:, :n] = points[:, :n] @ back.T
@@ -358,13 +353,14 @@ class DecoupledStateSpace:
             a warning that names the step, and the rest is NaN.
         """
         fitted, n = self.fitted, self.n_states
-        inputs = self._signal("u", u, len(fitted.standard.u_mean))
+        inputs = self._signal("u", u, len(fitted.units.u_mean))
         x0 = fitted.x0[0] if y_init is None else self._initial_state(inputs, y_init)
-        M = self.oversample
-        fine = fitted.standard.inputs(inputs) * fitted.standard.u_size + fitted.standard.u_mean
+        M = self.structure.oversample
+        fine = fitted.units.inputs(inputs) * fitted.units.u_size + fitted.units.u_mean
         with np.errstate(all="ignore"):
             rows: Any = fine[:, 0] if fine.shape[1] == 1 else fine
-            x = recursion(fitted.step, n)(rows.tolist(), x0.tolist())
+            step = StepArrays.of(fitted.step)
+            x = Recursion(step, n, {}).states(step, rows.tolist(), x0.tolist())
             ahead = np.concatenate([x, fine[: len(x)]], axis=1)[::M]
             ahead = ahead[np.cumprod(np.isfinite(ahead).all(axis=1)).astype(bool)]
             y = np.full((len(inputs), fitted.step.n_outputs - n), np.nan)
@@ -378,7 +374,7 @@ class DecoupledStateSpace:
 
     def _initial_state(self, u: Float[ndarray, "T inputs"], y_init: Any) -> Float[ndarray, " n"]:
         fitted, n = self.fitted, self.n_states
-        y = self._signal("y_init", y_init, len(fitted.standard.y_mean))
+        y = self._signal("y_init", y_init, len(fitted.units.y_mean))
         if y.size < n:
             raise InputError(
                 f"`y_init` must hold at least {n} numbers, one per state. Got {y.size}: give the first measured "
@@ -386,12 +382,12 @@ class DecoupledStateSpace:
             )
         if len(u) < len(y):
             raise InputError(f"`u` must be at least as long as `y_init`. Got {len(u)} and {len(y)} samples.")
-        pieces = fitted.standard.pieces(Signals((u[: len(y)],), (y,)))
-        step = fitted.standard.standard(fitted.step, n)
-        error = float(np.sqrt(np.mean((fitted.rmse / fitted.standard.y_size) ** 2)))
-        usual = Usual.of(fitted.points[:, :n], error) if np.isfinite(error) else None
+        batch = fitted.units.batch(Signals((u[: len(y)],), (y,)))
+        step = StepArrays.of(fitted.step).in_standard_units(fitted.units)
+        error = float(np.sqrt(np.mean((fitted.rmse / fitted.units.y_size) ** 2)))
+        prior = InitialStatePrior.of(fitted.points[:, :n], error) if np.isfinite(error) else None
         with one_thread(), np.errstate(all="ignore"):
-            tried = [initial_state(step, n, pieces, x[None], usual=usual) for x in (np.zeros(n), fitted.x0[0])]
+            tried = [fit_initial_states(step, n, batch, x[None], prior=prior) for x in (np.zeros(n), fitted.x0[0])]
         return min(tried, key=lambda f: f.rmse).x0[0]
 
     def _signal(self, name: str, value: Any, channels: int) -> Float[ndarray, "T channels"]:
@@ -414,27 +410,27 @@ class DecoupledStateSpace:
         are those of the free run.
         """
         fitted, n = self.fitted, self.n_states
-        if self.oversample > 1:
+        if self.structure.oversample > 1:
             raise InputError(
-                f"`predict_one_step` must have a causal model, with `oversample` 1. This one has {self.oversample}: it "
-                "looks ahead."
+                "`predict_one_step` must have a causal model, with `oversample` 1. This one has "
+                f"{self.structure.oversample}: it looks ahead."
             )
         signals = Signals.read(u, y)
         if len(signals.u) > 1:
             raise InputError(f"`u` and `y` must be one record here. Got {len(signals.u)}: predict each on its own.")
-        self._signal("u", u, len(fitted.standard.u_mean))
-        self._signal("y", y, len(fitted.standard.y_mean))
+        self._signal("u", u, len(fitted.units.u_mean))
+        self._signal("y", y, len(fitted.units.y_mean))
         k = 2 * n if window is None else as_count("window", window, least=n)
         if len(signals.y[0]) <= k:
             raise InputError(f"`y` must hold more than `window` outputs, {k} here. Got {len(signals.y[0])}.")
-        pieces = fitted.standard.pieces(signals)
-        step = fitted.standard.standard(fitted.step, n)
+        batch = fitted.units.batch(signals)
+        step = StepArrays.of(fitted.step).in_standard_units(fitted.units)
         with one_thread(), np.errstate(all="ignore"):
-            along = run(step, pieces, initial_state(step, n, pieces).x0)
-            if along is None:
+            run = simulate(step, batch, fit_initial_states(step, n, batch).x0)
+            if run is None:
                 raise SolverError("The free run of the model escapes on this record, so there is no state to correct.")
-            ahead = along.y + corrections(step, n, along.points, along.residuals, k)
-        return self._shaped(ahead * fitted.standard.y_size + fitted.standard.y_mean)
+            ahead = run.y + one_step_corrections(step, n, run, k)
+        return self._shaped(ahead * fitted.units.y_size + fitted.units.y_mean)
 
     # Files and screens
 
@@ -442,11 +438,11 @@ class DecoupledStateSpace:
         """Write a .safetensors file; `dc.Decoupling.load` reads the same file as one step (x, u) -> (x+, y)."""
         options = {
             "n_states": self.n_states,
-            "oversample": self.oversample,
-            "feedback": self.feedback,
-            "feedthrough": self.feedthrough,
-            "integrating": self.integrating,
-            "held": self._held,
+            "oversample": self.structure.oversample,
+            "feedback": self.structure.feedback,
+            "feedthrough": self.structure.feedthrough,
+            "integrating": self.structure.integrating,
+            "held": self.structure.state_only,
             "canonical": self._is_canonical,
         }
         save_state_space(path, self.fitted, options)
@@ -456,15 +452,16 @@ class DecoupledStateSpace:
         """Read a file written by `save`; name your own basis classes in `bases` if the model uses them."""
         options, fields = load_state_space(path, bases)
         fit = StateSpaceFit(**fields)
-        model = cls(
+        model = cls(options["n_states"])
+        model.structure = StateSpaceStructure(
             options["n_states"],
-            list(fit.step.g[0].layer.bases),
-            oversample=options["oversample"],
-            feedback=options["feedback"],
-            feedthrough=options["feedthrough"],
-            integrating=options.get("integrating", False),
+            tuple(g.layer for g in fit.step.g),
+            tuple(options["held"]),
+            options["oversample"],
+            options["feedback"],
+            options["feedthrough"],
+            options.get("integrating", False),
         )
-        model._layers, model._held = tuple(g.layer for g in fit.step.g), tuple(options["held"])
         model._fit, model._is_canonical = fit, bool(options["canonical"])
         return model
 
@@ -512,10 +509,10 @@ class DecoupledStateSpace:
         states; MATLAB and Octave: ``[state, y] = step(state, u)``. Simulink takes either. Models with `oversample`
         above 1 look ahead and cannot be run so. `name` is what the function is called: in MATLAB that of its file.
         """
-        if self.oversample > 1:
+        if self.structure.oversample > 1:
             raise InputError(
                 f"`oversample` must be 1 to run a model sample by sample: in between, inputs are interpolated from "
-                f"later ones. Got {self.oversample}."
+                f"later ones. Got {self.structure.oversample}."
             )
         written_in = as_language(language)
         return state_space_source(self.step, self.n_states, written_in, as_function_name(name, written_in))

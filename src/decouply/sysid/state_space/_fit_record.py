@@ -11,10 +11,11 @@ from numpy import ndarray
 
 from ...model._decoupling import Decoupling
 from ...model._names import as_names
-from ..free_run._simulation import Pieces, run
+from ..free_run._fit import fit_initial_states
+from ..free_run._simulation import simulate
+from ..signals._record_batch import RecordBatch, SignalUnits
 from ..signals._records import Range, Signals
-from ..signals._units import Standard
-from ._search import Found, StateSpaceStart, initial_state
+from ._search import SearchResult, StateSpaceStart
 
 _RANGE_FACTOR = 10.0  # a simulation stops when it is this many times as far from the middle as any training output
 _MOST_POINTS = 2000  # of the training run that are kept, for pictures and domains
@@ -55,43 +56,43 @@ class StateSpaceFit:
     n_free: int
     n_front: int | None
     limits: Range
-    standard: Standard
+    units: SignalUnits
     flat: bool
     records: Signals | None = None  # what it was fitted to; not kept in files
 
 
-def in_measured_units(found: Found, standard: Standard, signals: Signals, everything: Pieces, n: int) -> StateSpaceFit:
+def in_measured_units(
+    found: SearchResult, units: SignalUnits, signals: Signals, everything: RecordBatch
+) -> StateSpaceFit:
     """The model in measured units, with its errors on all records."""
-    errors, points, x0 = [], None, None
-    for fitted in (found.linear, found.fitted):
-        state = fitted.x0 if len(fitted.x0) == len(everything) else initial_state(fitted.step, n, everything).x0
-        along = run(fitted.step, everything, state)
+    n, errors, points, x0 = found.fit.x0.shape[1], [], None, None
+    for fit in (found.linear, found.fit):
+        states = fit.x0 if len(fit.x0) == len(everything) else fit_initial_states(fit.step, n, everything).x0
+        run = simulate(fit.step, everything, states)
         rmse = np.full(signals.n_outputs, np.inf)
-        if along is not None:
-            rmse = np.sqrt(np.mean(along.residuals**2, axis=0)) * standard.y_size
-            points, x0 = along.points[:: max(1, len(along.points) // _MOST_POINTS)], state
+        if run is not None:
+            rmse = np.sqrt(np.mean(run.residuals**2, axis=0)) * units.y_size
+            points, x0 = run.points[:: max(1, len(run.points) // _MOST_POINTS)], states
         errors.append(rmse)
     assert points is not None
     assert x0 is not None
-    points = np.concatenate([points[:, :n], points[:, n:] * standard.u_size + standard.u_mean], axis=1)
-    y = np.concatenate(signals.y)
+    points = np.concatenate([points[:, :n], points[:, n:] * units.u_size + units.u_mean], axis=1)
     names = variable_names(n, signals.n_inputs, signals.n_outputs)
-    step = standard.measured(found.fitted.step, n).with_names(*names)
     return StateSpaceFit(
-        step,
-        standard.measured(found.linear.step, n).with_names(*names),
-        found.rows,
-        x0,
-        errors[1],
-        errors[0],
-        y.std(axis=0),
-        points,
-        found.n_free,
-        found.n_front,
-        Range.of("y", signals.y).widened(_RANGE_FACTOR),
-        standard,
-        signals.flat,
-        signals,
+        step=found.fit.step.in_measured_units(units).decoupling(*names),
+        linear=found.linear.step.in_measured_units(units).decoupling(*names),
+        starts=found.starts,
+        x0=x0,
+        rmse=errors[1],
+        linear_rmse=errors[0],
+        spread=np.concatenate(signals.y).std(axis=0),
+        points=points,
+        n_free=found.n_free,
+        n_front=found.n_front,
+        limits=Range.of("y", signals.y).widened(_RANGE_FACTOR),
+        units=units,
+        flat=signals.flat,
+        records=signals,
     )
 
 

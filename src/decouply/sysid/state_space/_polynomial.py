@@ -155,7 +155,7 @@ class PolynomialStateSpace:
                 f"`{path}` must hold a polynomial state space, written by PolynomialStateSpace.save. It holds another "
                 "one: read it with dc.sysid.DecoupledStateSpace.load."
             )
-        return cls(model.n_states, degree, model.feedthrough, model)
+        return cls(model.n_states, degree, model.structure.feedthrough, model)
 
     def __repr__(self) -> str:
         size = "not fitted" if self.model is None else f"{self.n_parameters} parameters"

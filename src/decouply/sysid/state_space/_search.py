@@ -5,43 +5,39 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from itertools import combinations
 
 import numpy as np
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from numpy import ndarray
 
 from ..._support._errors import SolverError
-from ...model._decoupling import Decoupling
-from ..free_run._fit import Fitted, Usual, fit_free_run
-from ..free_run._free_parameters import Movable
-from ..free_run._linear import best_linear
-from ..free_run._simulation import Pieces, run
-from ..free_run._state_coordinates import in_smaller_steps, whitening, with_state
-from ._initial_models import Layers, begin, finer, free_coefficients, free_parts
+from ..free_run._fit import FitResult, FreeRunObjective, InitialStatePrior, fit_free_run, fit_initial_states
+from ..free_run._linear import fit_linear
+from ..free_run._simulation import simulate
+from ..free_run._step_arrays import StepArrays, whitening
+from ..signals._record_batch import RecordBatch
+from ._initial_models import Candidate, candidates, in_other_bases
+from ._structure import StateSpaceStructure
 
-_FIRST = 8192  # outputs that a start is tried on
-_THEN = 16_384  # and that the best goes on with, before all
-_STEPS = (30, 60)  # at most, of a start and on all data
-_MOST_STEPS = 100  # of a start on few data, which cost little
-_WINDOW = 50  # outputs from which the initial state of a validation record is found
-_GROWTH = 4  # of windows, from stage to stage
-_NEARLY_REAL = 0.15  # radians per sample
-_APART = 0.05  # how far nearly equal poles are moved apart
-_SLOWEST = 0.99
-_SETTLED = (1e-3, 1e-4)  # of a start and of the one that is chosen: descents cross plateaus of many steps
+_SCAN_SAMPLES = 8192  # outputs that a start is tried on
+_NEXT_SAMPLES = 16_384  # and that the best goes on with, before all
+_SCAN_STEPS, _MOST_SCAN_STEPS = 30, 100  # of a start, on many data and on few, which cost little
+_FINAL_STEPS = 60  # on all data
+_INITIAL_OUTPUTS = 50  # from which the initial state of a validation record is found
+_WINDOW_GROWTH = 4  # from stage to stage
+_SCAN_SETTLES_AT, _FINAL_SETTLES_AT = 1e-3, 1e-4  # descents cross plateaus of many steps
 
 
 @dataclass(frozen=True)
 class StateSpaceStart:
-    """One start: free-run errors on what it was fitted to and on the validation record, as a share of the spread of y.
+    """One start: free-run errors on training and validation records, relative to the standard deviation of y.
 
     Attributes
     ----------
     start
         "linear" for the linear model, "physical", "random 1", ...; of a Wiener-Hammerstein model with its poles.
     training, validation
-        Root mean square errors; infinite where the model is unstable.
+        Root mean square errors; infinite if the model is unstable.
     steps
         Levenberg-Marquardt steps.
     chosen
@@ -55,343 +51,226 @@ class StateSpaceStart:
     chosen: bool = False
 
 
-@dataclass(frozen=True)
-class Shape:
-    """What kind of model is looked for."""
+@dataclass(frozen=True, eq=False)
+class SearchData:
+    """The records of a search in standard units.
 
-    n_states: int
-    layers: Layers
-    held: tuple[bool, ...]  # functions of the first layer that are of states alone, centred, and act on states alone
-    feedthrough: bool
-    feedback: bool
-    n_integrators: int = 0  # the first states add up and are the outputs
-    fixed_functions: bool = False  # only their weights on states and outputs move
+    Attributes
+    ----------
+    training, validation
+        What starts are fitted to, and what chooses among them.
+    interpolated
+        The training records with outputs as often as inputs.
+    everything
+        What the chosen start ends on.
+    """
 
-    @property
-    def coarse(self) -> Shape:
-        """The same with functions of fewer coefficients, which are found faster."""
-        return replace(self, layers=tuple(layer.coarser() for layer in self.layers))
+    training: RecordBatch
+    interpolated: RecordBatch
+    validation: RecordBatch
+    everything: RecordBatch
 
 
 @dataclass(frozen=True, eq=False)
-class Found:
+class SearchResult:
     """The model in standard units, the linear one beside it, and how they were found."""
 
-    fitted: Fitted
-    linear: Fitted
-    rows: tuple[StateSpaceStart, ...]
+    fit: FitResult
+    linear: FitResult
+    starts: tuple[StateSpaceStart, ...]
     n_free: int
     n_front: int | None
     interrupted: bool
 
 
-@dataclass(frozen=True, eq=False)
-class _Candidate:
-    name: str
-    step: Decoupling
-    free: dict[str, ndarray]
-    n_front: int | None
+class StateSpaceSearch:
+    """The stages of a search for a model of one structure; `run` goes through them.
 
-    def movable(self, step: Decoupling) -> Movable:
-        """What may move in a model that this start has led to, whatever the bases of its functions."""
-        same = all(a.layer == b.layer for a, b in zip(step.g, self.step.g, strict=True))
-        return Movable(step, self.free if same else self.free | free_coefficients(step))
-
-
-def search(
-    shape: Shape,
-    training: Pieces,
-    slow: Pieces,
-    judged: Pieces,
-    everything: Pieces,
-    *,
-    n_starts: int,
-    max_steps: int,
-    rng: np.random.Generator,
-    window: int | None,
-    given: Decoupling | None = None,
-    report: Callable[..., None],
-) -> Found:
-    """Find a model of this shape; `judged` chooses among the starts, `everything` is what the chosen one ends on.
-
-    A model that is `given` is one more start.
+    Parameters
+    ----------
+    window
+        The number of outputs of the first windows, for multiple shooting; None for whole records.
+    given
+        A model that is one more start.
     """
-    n = shape.n_states
-    linear = best_linear(training, slow, n, feedthrough=shape.feedthrough, n_integrators=shape.n_integrators)
-    rows = [StateSpaceStart("linear", linear.rmse, validation_error(linear, judged), linear.steps)]
-    # Without feedback poles are shared out, which those of interpolated outputs cannot be: steps get smaller later.
-    scanned, judging, base = training, judged, linear
-    if not shape.feedback and training.oversample > 1:
-        scanned, judging = training.at_samples(), judged.at_samples()
-        base = best_linear(scanned, scanned, n, feedthrough=shape.feedthrough)
-    beginning = scanned.first(_FIRST)
-    along = run(base.step, beginning, base.x0[: len(beginning)])
-    if along is None:
-        raise SolverError(
-            "The linear model that all starts begin with is unstable on the training record: give fewer states, or "
-            "records in which the outputs stay within bounds."
+
+    def __init__(
+        self,
+        structure: StateSpaceStructure,
+        data: SearchData,
+        *,
+        n_starts: int,
+        max_steps: int,
+        window: int | None,
+        given: StepArrays | None,
+        rng: np.random.Generator,
+        report: Callable[..., None],
+    ) -> None:
+        self.structure, self.data, self.given = structure, data, given
+        self.n_starts, self.max_steps, self.window = n_starts, max_steps, window
+        self.rng, self.report = rng, report
+        self.n = structure.n_states
+        self.n_integrators = structure.n_integrators(data.training.y[0].shape[1])
+        # Without feedback poles are shared out, which those of interpolated outputs cannot be: steps get smaller later.
+        self.scanned, self.judging = data.training, data.validation
+        if not structure.feedback:
+            self.scanned, self.judging = data.training.at_measured_times(), data.validation.at_measured_times()
+        self.rows: list[StateSpaceStart] = []
+        self.interrupted = False
+
+    def run(self) -> SearchResult:
+        """The linear model, the scan of all starts, and the descent of the best one on more and more data."""
+        linear = self._fit_linear_model()
+        starts = list(self._starts(linear))
+        best = self._scan(starts)
+        if best is None:
+            return SearchResult(linear, linear, tuple(self.rows), 0, None, self.interrupted)
+        row, fit, candidate = best
+        self.rows[row] = replace(self.rows[row], chosen=True)
+        fit = self._finish(fit, candidate, len(starts))
+        n_free = candidate.parameters(fit.step).count
+        return SearchResult(fit, linear, tuple(self.rows), n_free, candidate.n_front, self.interrupted)
+
+    def _fit_linear_model(self) -> FitResult:
+        linear = fit_linear(
+            self.data.training,
+            self.data.interpolated,
+            self.n,
+            feedthrough=self.structure.feedthrough,
+            n_integrators=self.n_integrators,
         )
-    part = _cut(beginning, window)
-    integrating = shape.n_integrators > 0
-    x0 = _known(base, part, n, integrating)
-    steps = min(_MOST_STEPS, _STEPS[0] * _FIRST // len(part.all_y))
-    candidates = list(_candidates(shape.coarse, base.step, along.points, n_starts, rng))
-    if given is not None:
-        step = given if integrating else _in_usual_states(given, n, part)
-        candidates.insert(0, _Candidate("given", step, _free(shape, step, None), None))
-    best: tuple[float, int, Fitted, _Candidate] | None = None
-    interrupted = False
-    for k, candidate in enumerate(candidates):
-        so_far = "" if best is None else f" (best so far: {100.0 * best[0]:.3g} %)"
-        told = _teller(report, f"start {k + 1} of {len(candidates)}{so_far}", k, len(candidates) + 1)
-        movable = candidate.movable(candidate.step)
-        begun = initial_state(candidate.step, n, part).x0 if given is not None and k == 0 else x0
-        fitted = fit_free_run(
-            movable, part, begun, max_steps=steps, settles_at=_SETTLED[0], known_x0=integrating, progress=told
-        )
-        judgement = validation_error(fitted, judging)
-        rows.append(StateSpaceStart(candidate.name, fitted.rmse, judgement, fitted.steps))
-        if best is None or judgement < best[0]:
-            best = (judgement, len(rows) - 1, fitted, candidate)
-        interrupted = fitted.interrupted
-        if interrupted:
-            break
-    if best is None or not math.isfinite(best[0]):
-        return Found(linear, linear, tuple(rows), 0, None, interrupted)
-    _, row, fitted, candidate = best
-    rows[row] = replace(rows[row], chosen=True)
-    fitted_in = scanned.oversample
-    for pieces, limit, final in _stages(scanned, training, everything, window, max_steps):
-        if interrupted:
-            break
-        if pieces.oversample > fitted_in:
-            fitted, fitted_in = _in_smaller_steps(fitted, n, pieces.oversample), pieces.oversample
-        told = _teller(report, "finishing", len(candidates), len(candidates) + 1)
-        begun, step = _known(fitted, pieces, n, integrating), fitted.step
-        if final:
-            step = _with_fine_functions(shape, step, pieces, begun)
-        longer = fit_free_run(
-            candidate.movable(step),
-            pieces,
-            begun,
-            max_steps=limit,
-            settles_at=_SETTLED[1],
-            known_x0=integrating,
-            progress=told,
-        )
-        if math.isfinite(longer.rmse):  # longer windows may be more than an unstable model can cross
-            fitted = longer
-        interrupted = longer.interrupted
-    if training.oversample > fitted_in:  # ended before
-        fitted = _in_smaller_steps(fitted, n, training.oversample)
-    n_free = candidate.movable(fitted.step).count
-    return Found(fitted, linear, tuple(rows), n_free, candidate.n_front, interrupted)
+        error = validation_error(linear, self.data.validation)
+        self.rows.append(StateSpaceStart("linear", linear.rmse, error, linear.steps))
+        return linear
+
+    def _starts(self, linear: FitResult) -> Iterator[tuple[Candidate, Float[ndarray, "records n"]]]:
+        """All starts with their initial states, the model that was given first."""
+        base = linear
+        if self.scanned is not self.data.training:
+            base = fit_linear(self.scanned, self.scanned, self.n, feedthrough=self.structure.feedthrough)
+        beginning = self.scanned.first_samples(_SCAN_SAMPLES)
+        run = simulate(base.step, beginning, base.x0[: len(beginning)])
+        if run is None:
+            raise SolverError(
+                "The linear model that all starts begin with is unstable on the training record: give fewer states, or "
+                "records in which the outputs stay within bounds."
+            )
+        self.part = beginning.windows(self.window)
+        x0 = self._initial_states(base, self.part)
+        others = list(candidates(self.structure.coarse, base.step, run.points, self.n_starts, self.rng))
+        if self.given is not None:
+            step = self.given if self.n_integrators else _with_white_states(self.given, self.n, self.part)
+            candidate = Candidate("given", step, self.structure.free_entries(step))
+            yield candidate, fit_initial_states(step, self.n, self.part).x0
+        for candidate in others:
+            yield candidate, x0
+
+    def _scan(
+        self, starts: list[tuple[Candidate, Float[ndarray, "records n"]]]
+    ) -> tuple[int, FitResult, Candidate] | None:
+        """Fit every start to the beginning of the training records: the best one on the validation records."""
+        max_steps = min(_MOST_SCAN_STEPS, _SCAN_STEPS * _SCAN_SAMPLES // len(self.part.all_y))
+        best, least = None, math.inf
+        for k, (candidate, x0) in enumerate(starts):
+            so_far = "" if best is None else f" (best so far: {100.0 * least:.3g} %)"
+            fit = fit_free_run(
+                self._objective(candidate, candidate.step, self.part, x0),
+                max_steps=max_steps,
+                settles_at=_SCAN_SETTLES_AT,
+                progress=self._progress(f"start {k + 1} of {len(starts)}{so_far}", k, len(starts) + 1),
+            )
+            error = validation_error(fit, self.judging)
+            self.rows.append(StateSpaceStart(candidate.name, fit.rmse, error, fit.steps))
+            if error < least:
+                best, least = (len(self.rows) - 1, fit, candidate), error
+            self.interrupted = fit.interrupted
+            if self.interrupted:
+                break
+        return best
+
+    def _finish(self, fit: FitResult, candidate: Candidate, n_starts: int) -> FitResult:
+        """Go on with more data, then with smaller steps per sample, then with windows that grow to whole records."""
+        oversample = self.scanned.oversample
+        for batch, max_steps, final in self._stages():
+            if self.interrupted:
+                break
+            if batch.oversample > oversample:
+                oversample = batch.oversample
+                fit = replace(fit, step=fit.step.in_smaller_steps(self.n, oversample))
+            x0, step = self._initial_states(fit, batch), fit.step
+            if final and step.layers != self.structure.layers:  # the bases that were asked for, on all that is visited
+                run = simulate(step, batch, x0)
+                step = step if run is None else in_other_bases(step, self.structure.layers, run.points)
+            longer = fit_free_run(
+                self._objective(candidate, step, batch, x0),
+                max_steps=max_steps,
+                settles_at=_FINAL_SETTLES_AT,
+                progress=self._progress("finishing", n_starts, n_starts + 1),
+            )
+            if math.isfinite(longer.rmse):  # longer windows may be more than an unstable model can cross
+                fit = longer
+            self.interrupted = longer.interrupted
+        if self.data.training.oversample > oversample:  # ended before
+            fit = replace(fit, step=fit.step.in_smaller_steps(self.n, self.data.training.oversample))
+        return fit
+
+    def _stages(self) -> Iterator[tuple[RecordBatch, int, bool]]:
+        """Records, the most steps on them, and whether with the bases that were asked for."""
+        training, everything, window = self.data.training, self.data.everything, self.window
+        if len(training.all_y) > _SCAN_SAMPLES:
+            yield self.scanned.first_samples(_NEXT_SAMPLES).windows(window), self.max_steps, False
+        if training.oversample > self.scanned.oversample:
+            yield training.first_samples(_NEXT_SAMPLES).windows(window), self.max_steps, True
+        while window is not None and window < max(len(y) for y in everything.y):
+            yield everything.windows(window), _FINAL_STEPS, True
+            window *= _WINDOW_GROWTH
+        yield everything, _FINAL_STEPS, True
+
+    def _objective(
+        self, candidate: Candidate, step: StepArrays, batch: RecordBatch, x0: Float[ndarray, "records n"]
+    ) -> FreeRunObjective:
+        return FreeRunObjective(candidate.parameters(step), batch, x0, known_x0=self.n_integrators > 0)
+
+    def _initial_states(self, fit: FitResult, batch: RecordBatch) -> Float[ndarray, "records n"]:
+        """The initial states that a fit has found, or those that fit other records best.
+
+        Of models that integrate they are those that fit the first outputs: free to fit the whole of a record, a
+        velocity at the beginning would make up for drift.
+        """
+        if self.n_integrators:
+            return fit_initial_states(fit.step, self.n, _first_outputs(batch, self.n), prior=_white_prior(fit)).x0
+        return fit.x0 if len(fit.x0) == len(batch) else fit_initial_states(fit.step, self.n, batch).x0
+
+    def _progress(self, stage: str, done: int, total: int) -> Callable[[float], None]:
+        """What a descent reports its mean square error to."""
+        return lambda cost: self.report(stage=stage, done=done, total=total, objective=math.sqrt(cost))
 
 
-def _in_smaller_steps(fitted: Fitted, n: int, factor: int) -> Fitted:
-    return replace(fitted, step=in_smaller_steps(fitted.step, n, factor))
-
-
-def _stages(
-    scanned: Pieces, training: Pieces, everything: Pieces, window: int | None, max_steps: int
-) -> Iterator[tuple[Pieces, int, bool]]:
-    """What the chosen start goes on with, how many steps, and whether with the functions that were asked for.
-
-    First more data, then smaller steps per sample, then windows that grow to whole records.
-    """
-    if len(training.all_y) > _FIRST:
-        yield _cut(scanned.first(_THEN), window), max_steps, False
-    if training.oversample > scanned.oversample:
-        yield _cut(training.first(_THEN), window), max_steps, True
-    while window is not None and window < max(len(y) for y in everything.y):
-        yield everything.windows(window), _STEPS[1], True
-        window *= _GROWTH
-    yield everything, _STEPS[1], True
-
-
-def _with_fine_functions(shape: Shape, step: Decoupling, pieces: Pieces, x0: Float[ndarray, "pieces n"]) -> Decoupling:
-    """The same model with the bases of its shape, on the ranges that all data visit."""
-    if tuple(g.layer for g in step.g) == shape.layers:
-        return step
-    along = run(step, pieces, x0)
-    return step if along is None else finer(step, shape.layers, along.points)
-
-
-def _cut(pieces: Pieces, window: int | None) -> Pieces:
-    return pieces if window is None else pieces.windows(window)
-
-
-def _teller(report: Callable[..., None], stage: str, done: int, total: int) -> Callable[[float], None]:
-    """What a descent tells its mean square error to."""
-    return lambda cost: report(stage=stage, done=done, total=total, objective=math.sqrt(cost))
-
-
-def initial_state(
-    step: Decoupling,
-    n: int,
-    pieces: Pieces,
-    x0: Float[ndarray, "pieces n"] | None = None,
-    *,
-    usual: Usual | None = None,
-) -> Fitted:
-    """The initial states that fit the outputs of all pieces best."""
-    begun = np.zeros((len(pieces), n)) if x0 is None else x0
-    return fit_free_run(Movable(step, {}), pieces, begun, max_steps=30, settles_at=1e-6, usual=usual)
-
-
-def _in_usual_states(step: Decoupling, n: int, pieces: Pieces) -> Decoupling:
-    """The same model with states of mean 0 and unit variance along its run, where it can be run."""
-    along = run(step, pieces, initial_state(step, n, pieces).x0)
-    if along is None:
-        return step
-    states = along.points[:, :n]
-    return with_state(step, whitening(states), states.mean(axis=0))
-
-
-def _usual(fitted: Fitted) -> Usual:
-    """States have unit variance along a run of the linear model, and about that of others."""
-    n = fitted.x0.shape[1]
-    return Usual(np.zeros(n), np.eye(n), fitted.rmse)
-
-
-def validation_error(fitted: Fitted, judged: Pieces) -> float:
+def validation_error(fit: FitResult, batch: RecordBatch) -> float:
     """Root mean square error of a free run whose initial state was found from the beginning of each record."""
-    if not math.isfinite(fitted.rmse):
+    if not math.isfinite(fit.rmse):
         return math.inf
-    step, n = fitted.step, fitted.x0.shape[1]
-    found = run(step, judged, initial_state(step, n, _beginnings(judged, n), usual=_usual(fitted)).x0)
-    return math.inf if found is None else math.sqrt(found.mean_square)
+    n = fit.x0.shape[1]
+    x0 = fit_initial_states(fit.step, n, _first_outputs(batch, n), prior=_white_prior(fit)).x0
+    run = simulate(fit.step, batch, x0)
+    return math.inf if run is None else math.sqrt(run.mean_square)
 
 
-def _known(fitted: Fitted, pieces: Pieces, n: int, integrating: bool) -> Float[ndarray, "pieces n"]:
-    """The initial states that a fit has found, or those that fit other pieces best.
-
-    Of models that integrate they are those that fit the first outputs: free to fit the whole of a record, a velocity at
-    the beginning would make up for drift.
-    """
-    if integrating:
-        return initial_state(fitted.step, n, _beginnings(pieces, n), usual=_usual(fitted)).x0
-    return fitted.x0 if len(fitted.x0) == len(pieces) else initial_state(fitted.step, n, pieces).x0
-
-
-def _beginnings(pieces: Pieces, n: int) -> Pieces:
+def _first_outputs(batch: RecordBatch, n: int) -> RecordBatch:
     """The outputs from which initial states are found."""
-    return pieces.heads([min(_WINDOW, max(n, len(y) // 3)) for y in pieces.y])
+    return batch.truncated([min(_INITIAL_OUTPUTS, max(n, len(y) // 3)) for y in batch.y])
 
 
-def _candidates(
-    shape: Shape, linear: Decoupling, points: Float[ndarray, "T m"], n_starts: int, rng: np.random.Generator
-) -> Iterator[_Candidate]:
-    n = shape.n_states
-    if shape.feedback:
-        for k in range(n_starts):
-            physical = k == 0 and not shape.fixed_functions
-            name = "physical" if physical else f"random {k}"
-            yield _candidate(shape, linear, points, rng, name, deterministic=physical, front=None)
-        return
-    step, blocks = modal(linear, n, points)
-    step, points = _refitted(step, n, points, linear)
-    for size in range(1, len(blocks)):
-        for chosen in combinations(range(len(blocks)), size):
-            front = np.zeros(n, dtype=bool)
-            for i in chosen:
-                front[blocks[i]] = True
-            if abs(2 * int(front.sum()) - n) > n // 3:  # filters of about the same order
-                continue
-            for k in range(max(1, n_starts // 3)):
-                name = f"{_in_words(step, front, n)} in front, {k + 1}"
-                yield _candidate(shape, step, points, rng, name, deterministic=False, front=front)
+def _white_prior(fit: FitResult) -> InitialStatePrior:
+    """States have unit variance along a run of the linear model, and about that of others."""
+    n = fit.x0.shape[1]
+    return InitialStatePrior(np.zeros(n), np.eye(n), fit.rmse)
 
 
-def _in_words(step: Decoupling, front: Bool[ndarray, " n"], n: int) -> str:
-    assert step.linear is not None
-    poles = np.linalg.eigvals(step.linear[:n, :n][np.ix_(front, front)])
-    shown = [f"{p.real:.2f}" + (f"±{p.imag:.2f}i" if p.imag else "") for p in poles.astype(complex) if p.imag >= 0.0]
-    return f"poles {', '.join(shown)}"
-
-
-def _candidate(
-    shape: Shape,
-    linear: Decoupling,
-    points: Float[ndarray, "T m"],
-    rng: np.random.Generator,
-    name: str,
-    *,
-    deterministic: bool,
-    front: Bool[ndarray, " n"] | None,
-) -> _Candidate:
-    n, held = shape.n_states, np.array(shape.held)
-    seen = np.ones(points.shape[1], dtype=bool)
-    if front is not None:
-        seen[:n] = front
-    step = begin(linear, n, shape.layers, points, rng, deterministic=deterministic, seen=seen)
-    free = _free(shape, step, front)
-    if held.any():
-        W0, domain, g = step.W[0].copy(), step.g[0].domain.copy(), step.g[0]
-        W0[held, n:] = 0.0
-        domain[held] -= g.middle[held, None]
-        step = step.with_parts(W=[W0, *step.W[1:]], g=[type(g)(g.layer.bases, g.C, domain), *step.g[1:]])
-    if front is not None:
-        assert step.linear is not None
-        step = step.with_parts(linear=np.where(free["linear"], step.linear, 0.0))
-    return _Candidate(name, step, free, None if front is None else int(front.sum()))
-
-
-def _free(shape: Shape, step: Decoupling, front: Bool[ndarray, " n"] | None) -> dict[str, ndarray]:
-    """Which numbers of a model of this shape may move."""
-    n, held = shape.n_states, np.array(shape.held)
-    free = free_parts(step, n, feedthrough=shape.feedthrough, front=front, n_integrators=shape.n_integrators)
-    free["W0"][held, n:] = False
-    free["middle1"][held] = False
-    if len(shape.layers) == 1:
-        free["W1"][n:, held] = False
-    if shape.fixed_functions:
-        free |= {name: np.zeros_like(free[name]) for name in ("W0", "g1", "middle1")}
-    return free
-
-
-def modal(linear: Decoupling, n: int, points: Float[ndarray, "T m"]) -> tuple[Decoupling, list[list[int]]]:
-    """The linear model with a block of states for each real pole and each pair of complex ones, and these blocks.
-
-    Pairs that are nearly real become two real poles, so that they can be shared out one by one.
-    """
-    assert linear.linear is not None
-    values, vectors = np.linalg.eig(linear.linear[:n, :n])
-    columns: list[ndarray] = []
-    blocks: list[list[int]] = []
-    apart: dict[int, float] = {}
-    for i in np.argsort(np.abs(np.angle(values)), kind="stable"):
-        at, pole = len(columns), values[i]
-        if pole.imag < 0.0:
-            continue
-        columns += [vectors[:, i].real] if pole.imag == 0.0 else [vectors[:, i].real, vectors[:, i].imag]
-        if pole.imag and abs(np.angle(pole)) < _NEARLY_REAL:
-            apart |= {at: abs(pole) * (1.0 - _APART), at + 1: min(abs(pole) * (1.0 + _APART), _SLOWEST)}
-            blocks += [[at], [at + 1]]
-        else:
-            blocks.append(list(range(at, len(columns))))
-    T = np.stack(columns, axis=1)
-    step = with_state(linear, T * np.linalg.solve(T, points[:, :n].T).std(axis=1))
-    assert step.linear is not None
-    F = step.linear.copy()
-    within = np.zeros((n, n), dtype=bool)
-    for block in blocks:
-        within[np.ix_(block, block)] = True
-    F[:n, :n] = np.where(within, F[:n, :n], 0.0)
-    for i, pole in apart.items():
-        F[i, i] = pole
-    return step.with_parts(linear=F), blocks
-
-
-def _refitted(
-    step: Decoupling, n: int, points: Float[ndarray, "T m"], linear: Decoupling
-) -> tuple[Decoupling, Float[ndarray, "T m"]]:
-    """B, C and D for poles that have moved, from the outputs of the linear model that they have moved in."""
-    assert step.linear is not None
-    record = Pieces((points[:, n:],), (linear.values(points)[:, n:],))
-    free = np.ones(step.linear.shape, dtype=bool)
-    free[:n, :n] = False
-    fitted = fit_free_run(Movable(step, {"linear": free}), record, np.zeros((1, n)), max_steps=_STEPS[0])
-    along = run(fitted.step, record, fitted.x0)
-    assert along is not None
-    return fitted.step, along.points
+def _with_white_states(step: StepArrays, n: int, batch: RecordBatch) -> StepArrays:
+    """The same model with states of mean 0 and unit variance along its run, if it can be run."""
+    run = simulate(step, batch, fit_initial_states(step, n, batch).x0)
+    if run is None:
+        return step
+    states = run.points[:, :n]
+    return step.in_states(whitening(states), states.mean(axis=0))

@@ -1,0 +1,212 @@
+"""A loop over time as Python code on floats: compiled once per shape of a model, with its numbers as arguments.
+
+A recursion cannot be vectorised over time, so each of its steps must be cheap. Straight-line arithmetic on Python
+floats is about ten times as fast per step as NumPy on arrays of five numbers. A shape is the bases of the functions,
+what they do outside their domains, and which weights are 0 and stay 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from itertools import chain
+from typing import Any
+
+import numpy as np
+from jaxtyping import Bool, Float
+from numpy import ndarray
+
+from ...bases import AbstractAlgebra
+from ...write._extrapolation import function
+from ...write._source import compiled
+from ._step_arrays import StepArrays
+
+_SHAPES_KEPT = 128  # compiled loops: a scan over sizes has some tens
+_DEEPEST_BRACKETS = 40  # before a part of a polynomial gets a name: Python refuses to parse some hundred
+
+compiled_loop = lru_cache(maxsize=_SHAPES_KEPT)(compiled)
+
+
+class Recursion:
+    """The free run of all models of one shape.
+
+    Parameters
+    ----------
+    step
+        A model of this shape.
+    n
+        The number of states.
+    free
+        Entries of `step` that may move: a mask by the name of a part, as in `FreeParameters`. Where nothing moves, a
+        weight that is 0 is left out.
+    """
+
+    def __init__(self, step: StepArrays, n: int, free: dict[str, Bool[ndarray, "..."]]) -> None:
+        self._n = n
+        self._used = [_rows_used(W, free.get(f"W{l}")) for l, W in enumerate(step.W)]
+        self._used[-1] = self._used[-1][:n]
+        self._linear = _rows_used(step.linear, free.get("linear"))[:n]
+        for l in range(step.n_layers, 0, -1):  # functions that nothing listens to are not computed
+            heard = {j for row in self._used[l] if row is not None for j in row}
+            self._used[l - 1] = [row if j in heard else None for j, row in enumerate(self._used[l - 1])]
+        self._loop: Callable[..., list[tuple[float, ...]]] | None = None
+        if all(basis.writable for layer in step.layers for basis in layer.bases):
+            self._loop = compiled_loop(self._source(step))
+
+    def states(self, step: StepArrays, inputs: list[Any], x0: list[float]) -> Float[ndarray, "_ n"]:
+        """The states before every step; fewer than inputs if the model cannot be computed any more."""
+        n = self._n
+        if self._loop is not None:
+            numbers = _Numbers()
+            self._next_states(step, numbers, [0] * step.n_inputs)
+            rows = self._loop(inputs, x0, numbers.numbers)
+            return np.fromiter(chain.from_iterable(rows), float, n * len(rows)).reshape(-1, n)
+        states, x = np.empty((len(inputs), n)), np.array(x0)
+        for t, v in enumerate(inputs):
+            states[t] = x
+            x = step.values(np.append(x, v)[None])[0, :n]
+        return states
+
+    def _next_states(self, step: StepArrays, algebra: _Lines | _Numbers, z: list[Any]) -> list[Any]:
+        """x+ in the arithmetic of `algebra`: the same order of numbers, whether lines or numbers are collected."""
+        entering: list[Any] = z
+        for W, g, used in zip(step.W, step.g, self._used, strict=False):
+            C, middle, half = g.C, g.middle.tolist(), g.half_width.tolist()
+            after: list[Any] = []
+            for j, (basis, columns) in enumerate(zip(g.layer.bases, used, strict=True)):
+                if columns is None:
+                    after.append(None)
+                    continue
+                u: Any = algebra.weighted_sum([(W[j, i], entering[i]) for i in columns])
+                t = algebra.on_window(u, middle[j], half[j])
+                after.append(function(algebra, basis, t, C[j, : 1 + basis.size], g.outside))
+            entering = after
+        W = step.W[-1]
+        return [
+            algebra.weighted_sum(
+                [(W[i, j], entering[j]) for j in self._used[-1][i] or ()]
+                + [(step.linear[i, j], z[j]) for j in self._linear[i] or ()],
+                step.offset[i],
+            )
+            for i in range(self._n)
+        ]
+
+    def _source(self, step: StepArrays) -> str:
+        """A function f(inputs, state, numbers) that returns the states before every step."""
+        n, lines = self._n, _Lines()
+        z = [f"x{i}" for i in range(step.n_inputs)]
+        after = self._next_states(step, lines, z)
+        states, entering = ", ".join(z[:n]) + ",", ", ".join(z[n:])
+        numbers = ", ".join(f"k{i}" for i in range(lines.n_numbers))
+        called = sorted(lines.called)
+        return "\n".join(
+            [
+                *([f"from math import {', '.join(called)}"] if called else []),
+                "def f(inputs, state, numbers):",
+                f"    {numbers}, = numbers" if numbers else "    pass",
+                "    rows = []",
+                "    keep = rows.append",
+                f"    {states} = state",
+                "    try:",
+                f"        for {entering} in inputs:",
+                f"            keep(({states}))",
+                *(f"            {line}" for line in lines.lines),
+                f"            {states} = {', '.join(after)},",
+                "    except (ArithmeticError, ValueError):",
+                "        pass",
+                "    return rows",
+                "",
+            ]
+        )
+
+
+def _rows_used(W: Float[ndarray, "r k"], free: Bool[ndarray, "r k"] | None) -> list[list[int] | None]:
+    """For every row the columns that are not 0, or may move."""
+    used = (W != 0.0) if free is None else (W != 0.0) | free
+    return [np.flatnonzero(row).tolist() for row in used]
+
+
+class _Lines(AbstractAlgebra[str]):
+    """Expressions are names of variables, operations are lines, and every number is an argument k0, k1, ..."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self.called: set[str] = set()
+        self.n_numbers = 0
+
+    def number(self, value: Any) -> str:  # noqa: ARG002 (its value is given when the loop is run)
+        self.n_numbers += 1
+        return f"k{self.n_numbers - 1}"
+
+    def sum(self, terms: Sequence[str]) -> str:
+        return self._named(" + ".join(terms))
+
+    def product(self, factors: Sequence[str]) -> str:
+        return self._named("*".join(factors))
+
+    def apply(self, function: str, argument: str) -> str:
+        if function == "reciprocal":
+            return self._named(f"1.0/{argument}")
+        self.called |= {function} - {"abs"}
+        return self._named(f"{function}({argument})")
+
+    def clip(self, argument: str, low: float, high: float) -> str:
+        text = argument
+        for end, beyond in ((high, ">"), (low, "<")):
+            text = f"{end!r} if {argument} {beyond} {end!r} else {text}" if np.isfinite(end) else text
+        return self._named(text)
+
+    def polynomial(self, coefficients: Sequence[Any], argument: str) -> str:
+        value = self.number(coefficients[-1])
+        for depth, a in enumerate(reversed(coefficients[:-1]), start=1):
+            value = f"({self.number(a)} + {argument}*{value})"
+            value = self._named(value) if depth % _DEEPEST_BRACKETS == 0 else value
+        return self._named(value)
+
+    def weighted_sum(self, terms: list[tuple[float, str]], constant: float | None = None) -> str:
+        parts = [f"{self.number(w)}*{name}" for w, name in terms]
+        parts += [] if constant is None else [self.number(constant)]
+        return self._named(" + ".join(parts) or "0.0")
+
+    def on_window(self, u: str, middle: float, half: float) -> str:
+        return self._named(f"({u} - {self.number(middle)})/{self.number(half)}")
+
+    def _named(self, text: str) -> str:
+        self.lines.append(f"v{len(self.lines)} = {text}")
+        return f"v{len(self.lines) - 1}"
+
+
+class _Numbers(AbstractAlgebra[int]):
+    """The numbers of a model in the order in which its loop takes them; expressions are nothing."""
+
+    def __init__(self) -> None:
+        self.numbers: list[float] = []
+
+    def number(self, value: Any) -> int:
+        self.numbers.append(float(value))
+        return 0
+
+    def sum(self, terms: Sequence[int]) -> int:  # noqa: ARG002
+        return 0
+
+    def product(self, factors: Sequence[int]) -> int:  # noqa: ARG002
+        return 0
+
+    def apply(self, function: str, argument: int) -> int:  # noqa: ARG002
+        return 0
+
+    def clip(self, argument: int, low: float, high: float) -> int:  # noqa: ARG002
+        return 0
+
+    def polynomial(self, coefficients: Sequence[Any], argument: int) -> int:  # noqa: ARG002
+        self.numbers += [float(a) for a in reversed(coefficients)]
+        return 0
+
+    def weighted_sum(self, terms: list[tuple[float, int]], constant: float | None = None) -> int:
+        self.numbers += [float(w) for w, _ in terms]
+        self.numbers += [] if constant is None else [float(constant)]
+        return 0
+
+    def on_window(self, u: int, middle: float, half: float) -> int:  # noqa: ARG002
+        self.numbers += [middle, half]
+        return 0

@@ -1,0 +1,172 @@
+r"""One step (x, u) -> (x+, y) of a state-space model as arrays that nobody checks, for use inside loops.
+
+    (x+, y) = A z + b + W_L g_L(... g_1(W_0 z)),      z = (x, u)
+
+A fit tries hundreds of models. A `Decoupling`, which checks its parts, is made of the last one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from jaxtyping import Float
+from numpy import ndarray
+
+from ...bases import LayerBasis, Monomial
+from ...model._decoupling import Decoupling
+from ...model._functions import Functions
+from ..signals._record_batch import SignalUnits
+
+_LEAST_VARIANCE = 1e-12  # of the largest: states that hardly move are not scaled up by more than 1e6
+
+
+@dataclass(frozen=True, eq=False)
+class StepArrays:
+    """Weights, functions, linear part and offset of one step.
+
+    Attributes
+    ----------
+    W, g
+        Linear layers and layers of functions, as in a `Decoupling`; the functions of the last layer have no constants.
+    linear : (n + outputs, n + inputs)
+        [[A, B], [C, D]] of the linear dynamics.
+    offset : (n + outputs,)
+        Constants of the next state and of the output.
+    """
+
+    W: tuple[Float[ndarray, "_ _"], ...]
+    g: tuple[Functions, ...]
+    linear: Float[ndarray, "o i"]
+    offset: Float[ndarray, " o"]
+
+    @classmethod
+    def of(cls, model: Decoupling) -> StepArrays:
+        """The same map with all constants of its last layer in the offset, and a linear part in any case."""
+        last, offset = model.g[-1], model.W[-1] @ model.g[-1].constants
+        C = last.C.copy()
+        C[:, 0] = 0.0
+        g = (*model.g[:-1], Functions.unchecked(last.layer, C, last.domain, last.outside))
+        linear = np.zeros((model.n_outputs, model.n_inputs)) if model.linear is None else model.linear
+        return cls(model.W, g, linear, offset if model.offset is None else offset + model.offset)
+
+    @classmethod
+    def of_linear(
+        cls,
+        A: Float[ndarray, "n n"],
+        B: Float[ndarray, "n inputs"],
+        C: Float[ndarray, "outputs n"],
+        D: Float[ndarray, "outputs inputs"],
+    ) -> StepArrays:
+        """One step of a linear model; its one function has no weight."""
+        linear = np.block([[A, B], [C, D]])
+        none = Functions.unchecked(LayerBasis((Monomial(1),)), np.zeros((1, 2)), np.array([[-1.0, 1.0]]), "extend")
+        W = (np.zeros((1, linear.shape[1])), np.zeros((linear.shape[0], 1)))
+        return cls(W, (none,), linear, np.zeros(len(linear)))
+
+    def decoupling(self, inputs: Sequence[str] | None = None, outputs: Sequence[str] | None = None) -> Decoupling:
+        """The same step as a checked model, with names of (x, u) and (x+, y)."""
+        g = [Functions(g.layer.bases, g.C, g.domain, g.outside) for g in self.g]
+        return Decoupling(self.W, g, linear=self.linear, offset=self.offset, inputs=inputs, outputs=outputs)
+
+    @property
+    def n_inputs(self) -> int:
+        return int(self.linear.shape[1])
+
+    @property
+    def n_outputs(self) -> int:
+        return int(self.linear.shape[0])
+
+    @property
+    def n_layers(self) -> int:
+        return len(self.g)
+
+    @property
+    def layers(self) -> tuple[LayerBasis, ...]:
+        return tuple(g.layer for g in self.g)
+
+    def arguments(self, points: Float[ndarray, "T m"]) -> list[Float[ndarray, "T _"]]:
+        """Arguments u_l of the functions of every layer at points (x, u)."""
+        u = [points @ self.W[0].T]
+        for g, W in zip(self.g[:-1], self.W[1:-1], strict=True):
+            u.append(g.values(u[-1]) @ W.T)
+        return u
+
+    def values(self, points: Float[ndarray, "T m"]) -> Float[ndarray, "T o"]:
+        """(x+, y) at points (x, u)."""
+        values: ndarray = self.g[-1].values(self.arguments(points)[-1]) @ self.W[-1].T
+        values += points @ self.linear.T
+        values += self.offset
+        return values
+
+    def in_variables(
+        self,
+        P: Float[ndarray, "i i"],
+        c: Float[ndarray, " i"] | None,
+        Q: Float[ndarray, "o o"],
+        d: Float[ndarray, " o"] | None,
+    ) -> StepArrays:
+        """The same step in variables z' and o' with z = P z' + c and o' = Q (o - d): exact."""
+        g, offset = self.g, self.offset
+        if c is not None:
+            first = g[0]
+            moved = Functions.unchecked(first.layer, first.C, first.domain - (self.W[0] @ c)[:, None], first.outside)
+            g, offset = (moved, *g[1:]), offset + self.linear @ c
+        if d is not None:
+            offset = offset - d
+        W = list(self.W)
+        W[0], W[-1] = W[0] @ P, Q @ W[-1]
+        return StepArrays(tuple(W), g, Q @ self.linear @ P, Q @ offset)
+
+    def in_states(self, T: Float[ndarray, "n n"], centre: Float[ndarray, " n"] | None = None) -> StepArrays:
+        """The same model with the state x' where x = T x' + centre."""
+        n = len(T)
+        P, Q, c, d = np.eye(self.n_inputs), np.eye(self.n_outputs), None, None
+        P[:n, :n], Q[:n, :n] = T, np.linalg.inv(T)
+        if centre is not None:
+            c, d = np.zeros(self.n_inputs), np.zeros(self.n_outputs)
+            c[:n] = d[:n] = centre
+        return self.in_variables(P, c, Q, d)
+
+    def in_measured_units(self, units: SignalUnits) -> StepArrays:
+        """One step in standard units as one in measured units; the states stay as they are."""
+        n = self.n_inputs - len(units.u_mean)
+        one, none = np.ones(n), np.zeros(n)
+        return self.in_variables(
+            np.diag(np.r_[one, 1.0 / units.u_size]),
+            np.r_[none, -units.u_mean / units.u_size],
+            np.diag(np.r_[one, units.y_size]),
+            np.r_[none, -units.y_mean / units.y_size],
+        )
+
+    def in_standard_units(self, units: SignalUnits) -> StepArrays:
+        """The inverse of `in_measured_units`."""
+        n = self.n_inputs - len(units.u_mean)
+        one, none = np.ones(n), np.zeros(n)
+        return self.in_variables(
+            np.diag(np.r_[one, units.u_size]),
+            np.r_[none, units.u_mean],
+            np.diag(np.r_[one, 1.0 / units.y_size]),
+            np.r_[none, units.y_mean],
+        )
+
+    def in_smaller_steps(self, n: int, factor: int) -> StepArrays:
+        """About the same model with `factor` steps per sample: A^(1/factor), and what enters the state shared out.
+
+        Linear models of constant inputs are met exactly.
+        """
+        from scipy.linalg import fractional_matrix_power
+
+        root = np.real(fractional_matrix_power(self.linear[:n, :n], 1.0 / factor))
+        Q = np.eye(self.n_outputs)
+        Q[:n, :n] = np.linalg.inv(sum(np.linalg.matrix_power(root, k) for k in range(factor)))
+        linear = Q @ self.linear
+        linear[:n, :n] = root
+        return replace(self, W=(*self.W[:-1], Q @ self.W[-1]), linear=linear, offset=Q @ self.offset)
+
+
+def whitening(X: Float[ndarray, "T n"]) -> Float[ndarray, "n n"]:
+    """T such that x' = T^-1 x has unit covariance over the rows of X."""
+    spread, axes = np.linalg.eigh(np.atleast_2d(np.cov(X.T)))
+    return axes * np.sqrt(np.maximum(spread, _LEAST_VARIANCE * spread.max()))
