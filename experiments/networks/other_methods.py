@@ -19,11 +19,11 @@ from decouply._support._errors import DecouplingWarning, InputError, SolverError
 from decouply.fit._decouple import decouple
 from decouply.model._decoupling import Decoupling
 from decouply.nn import DecoupledLayer, sample
-from decouply.nn.compression._baselines import chain_of, low_rank, pruned, quantized_bytes
 from decouply.nn.layer._decoupled_layer import layer_on
 from decouply.nn.layer._quantisation import n_bytes, pack
 from decouply.nn.training._training_inputs import FEW, recombine
 from decouply.solvers import AbstractSolver, Proj, TwoStage, Zniyed
+from experiments.networks.baselines import chain_of, low_rank, pruned, quantized_bytes
 from experiments.networks.batched_training import divergences, squared_errors, trained_together
 from experiments.networks.trained_networks import DEGREE, Original, Size, Training
 

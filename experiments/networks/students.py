@@ -27,7 +27,6 @@ from decouply._support._errors import DecouplingWarning
 from decouply.bases import AbstractBasis, Monomial, Spline
 from decouply.fit._decouple import decouple
 from decouply.nn import DecoupledLayer, freeze, pack, refine, sample
-from decouply.nn.compression._baselines import quantized, quantized_bytes
 from decouply.nn.layer._decoupled_layer import layer_on
 from decouply.nn.layer._quantisation import n_bytes, stored_bytes
 from decouply.nn.layer._random_layer import in_basis, random_layer
@@ -35,6 +34,7 @@ from decouply.nn.training._training_inputs import FEW, recombine
 from decouply.report._style import COLOURS, house_style, new_figure
 from decouply.solvers import Proj
 from experiments.harness import run_all, write_experiment
+from experiments.networks.baselines import quantized, quantized_bytes
 from experiments.networks.other_methods import (
     OTHERS,
     PAPER,

@@ -25,13 +25,13 @@ from decouply import __version__
 from decouply._support._errors import DecouplingWarning
 from decouply.data import mnist
 from decouply.nn import Distil, compress
-from decouply.nn.compression._baselines import best_trained, chain_of, narrow, pruned, quantized
 from decouply.nn.compression._report import count_parameters
 from decouply.nn.layer._quantisation import stored_bytes
 from decouply.nn.training._joint import distil_jointly
 from decouply.report._style import COLOURS, house_style, new_figure
 from decouply.solvers import Proj
 from experiments.harness import run_all, write_experiment
+from experiments.networks.baselines import best_trained, chain_of, narrow, pruned, quantized
 from experiments.networks.other_methods import STOPPING
 from experiments.networks.trained_networks import images
 

@@ -57,14 +57,13 @@ def _told(out: Any) -> Made:
         "outside": report.outside,
         "lam": report.lam,
         "ranks": [part.ranks for part in report.parts],
-        "baselines": [[b.name, b.parameters, b.stored_bytes, b.score] for b in report.baselines],
         "n_warnings": len(report.warnings),
     }
 
 
 @case(
     *("plain", "kl", "squared", "random", "regression", "auto", "spline", "quantized", "tuned", "two-layers"),
-    *("parts", "budget", "baselines", "varpro"),
+    *("parts", "budget", "varpro"),
     needs=_TORCH,
 )
 def compress(folder: Path, word: str) -> Made:
@@ -92,7 +91,6 @@ def compress(folder: Path, word: str) -> Made:
         "two-layers": {"ranks": (3, 2), "degrees": (2, 2)},
         "parts": {"parts": ["0", ("2", "4")], "joint": short},
         "budget": {"parts": ["0", ("2", "4")], "budget": dc.nn.Budget(parameters=0.6), "ranks": "auto", "joint": False},
-        "baselines": {"baselines": ("svd", "int8", "int4"), "refine": short},
         "varpro": {"solver": solver(max_steps=2, polish_steps=2, ridge=1e-6), "ranks": 2},
     }[word]
     part = {} if "parts" in settings else {"part": ("2", "4")}

@@ -16,7 +16,6 @@ from torch.utils.data import DataLoader, TensorDataset
 import decouply as dc
 from decouply.nn.carving import _data_split
 from decouply.nn.carving._data_split import network_inputs
-from decouply.nn.compression._in_onnx import onnx_latency
 from decouply.nn.layer._patches import OnPatches
 
 QUICK = {"start": "random", "refine": dc.nn.Distil(max_steps=30), "progress": False}
@@ -227,23 +226,6 @@ def test_frozen_layers_are_exported_for_any_number_of_samples(basis):
     assert torch.allclose(torch.export.load(stream).module()(many), fast(many), atol=1e-4)
 
 
-def test_times_in_onnx_runtime_are_those_of_the_same_functions(monkeypatch):
-    seen = []
-    from decouply.nn.compression import _in_onnx
-
-    old = _in_onnx._session
-    monkeypatch.setattr(_in_onnx, "_session", lambda content: seen.append(old(content)) or seen[-1])
-    torch.manual_seed(0)
-    acts = [nn.ReLU(), nn.Tanh(), nn.Sigmoid(), nn.SiLU(), nn.LeakyReLU(0.1), nn.GELU()]
-    part = nn.Sequential(*(m for act in acts for m in (nn.Linear(6, 6), act)), nn.Linear(6, 3)).eval()
-    layer, x = dc.nn.DecoupledLayer.of_sizes((6, 4, 3)), torch.randn(50, 6)
-    before, after = onnx_latency(part, layer, x)
-    assert before > 0.0 < after
-    for run, module in zip(seen, (part, layer), strict=True):
-        assert np.allclose(run(x.numpy())[0], module(x).detach().numpy(), atol=1e-4)
-    assert onnx_latency(nn.Sequential(nn.Linear(6, 6), nn.Hardswish(), nn.Linear(6, 3)), layer, x) is None
-
-
 @pytest.mark.skipif(not torch.distributed.is_available(), reason="needs torch.distributed")
 def test_layers_are_trained_by_two_processes_alike(tmp_path):
     code = """
@@ -284,17 +266,3 @@ def test_layers_are_trained_by_two_processes_alike(tmp_path):
 def test_parts_are_the_same_after_a_copy_of_the_result():
     out = dc.nn.compress(PLAIN, parts=("0", "4"), data=X4, ranks=3, **QUICK)
     assert torch.equal(copy.deepcopy(out).model(X4), out.model(X4))
-
-
-def test_ctrl_c_while_others_are_trained_leaves_them_out():
-    stages = []
-
-    def show(stage="", **values):
-        stages.append(stage)
-        if stage == "training pruned" and values["done"] == 5:
-            raise KeyboardInterrupt
-
-    options = {**QUICK, "progress": show, "baselines": ("narrow", "pruned", "svd")}
-    with pytest.warns(dc.DecouplingWarning, match="Ctrl-C"):
-        out = dc.nn.compress(PLAIN, parts=("0", "4"), data=X4, ranks=3, **options)
-    assert [row.name for row in out.report.baselines] == ["narrow"] and "training svd" not in stages

@@ -1,4 +1,4 @@
-"""Any part of any network: tokens, pixels, several parts, budgets, loaders, rounding and baselines."""
+"""Any part of any network: tokens, pixels, several parts, budgets, loaders and rounding."""
 
 import warnings
 
@@ -273,20 +273,6 @@ def test_rounded_layers_are_stored_in_as_many_bytes_as_told(tmp_path):
         dc.nn.unpack(dc.nn.DecoupledLayer.of_sizes((6, 5, 6), offset=True), packed)
 
 
-def test_others_of_the_same_size_are_put_in_the_same_place():
-    net = Tokens()
-    out = run(net, TOKENS, "blocks.*.mlp", joint=dc.nn.Distil(3), baselines=("narrow", "pruned", "svd", "int8", "int4"))
-    rows = {row.name: row for row in out.report.baselines}
-    ours = out.report.parameters[1]
-    assert list(rows) == ["narrow", "pruned", "svd", "int8", "int4"]
-    assert all(0.7 * ours < rows[name].parameters <= ours for name in ("narrow", "pruned"))
-    assert rows["int8"].parameters == out.report.parameters[0] and rows["int8"].score >= 0.9
-    assert rows["int4"].stored_bytes < rows["int8"].stored_bytes < 0.5 * out.report.stored_bytes[0]
-    assert "instead" in str(out.report) and "pruned" in str(out.report)
-    images = run(Images().eval(), PIXELS, "body", baselines=("narrow", "pruned"))
-    assert [row.name for row in images.report.baselines] == ["narrow"]  # convolutions are not pruned
-
-
 def test_splines_are_functions_of_a_layer_from_both_starts():
     net = Tokens()
     for start in ("random", "decoupling"):
@@ -380,7 +366,6 @@ def test_bad_parts_are_refused_in_words():
         (lambda: dc.nn.Budget(parameters=-1), "above 0"),
         (lambda: run(net, TOKENS, "blocks.0.mlp", quantize=1), "bits from 2 to 8"),
         (lambda: check_bits(4.0), "bits from 2 to 8"),
-        (lambda: run(net, TOKENS, "blocks.0.mlp", baselines=("wide",)), "some of narrow, pruned"),
         (lambda: joint_options(3, 1, known=True), "`joint` must be dc.nn.Distil"),
         (lambda: checked(start="warm"), '`start` must be "random"'),
         (lambda: run(net, TOKENS, "blocks.0.mlp", solver=dc.Proj()), "`solver` must be left out"),

@@ -7,7 +7,7 @@ needed("torch", "torch", "decouply.nn")
 from .carving._jacobian_sampling import sample  # noqa: E402
 from .compression._budget import Budget  # noqa: E402
 from .compression._compress import Compression, compress  # noqa: E402
-from .compression._report import BaselineReport, CompressionReport, PartReport  # noqa: E402
+from .compression._report import CompressionReport, PartReport  # noqa: E402
 from .layer._decoupled_layer import DecoupledLayer  # noqa: E402
 from .layer._frozen import freeze  # noqa: E402
 from .layer._quantisation import pack, unpack  # noqa: E402
@@ -15,7 +15,6 @@ from .training._distillation import Distil, refine  # noqa: E402
 from .training._fine_tune import FineTune  # noqa: E402
 
 __all__ = [
-    "BaselineReport",
     "Budget",
     "Compression",
     "CompressionReport",

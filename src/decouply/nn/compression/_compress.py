@@ -31,7 +31,6 @@ from ..layer._quantisation import check_bits
 from ..training._distillation import Distil, Loss
 from ..training._fine_tune import FineTune, labelled
 from ..training._joint import joint_options
-from ._baselines import check_baselines
 from ._budget import Budget
 from ._options import check_network, check_options, how_to_refine, wanted_ranks
 from ._pipeline import LATENCY_BATCH, Replaced, Work, layer_at
@@ -111,7 +110,6 @@ def compress(
     logits: bool = True,
     outside: Outside = "linear",
     quantize: int | None = None,
-    baselines: Sequence[str] = (),
     device: object = None,
     max_seconds: float | None = None,
     rng: int | np.random.Generator = 0,
@@ -190,9 +188,6 @@ def compress(
     quantize
         Bits to which weights and coefficients of the new layers are rounded; `dc.nn.pack` stores them so. A layer that
         `refine` trains last is trained as it will be stored; others are rounded at the end.
-    baselines
-        Others of the same size that are put in the place of the parts and told of in the report: some of "narrow",
-        "pruned", "svd", "int8" and "int4". They are trained like ours where they are trained, which takes as long.
     device
         Where to compute; by default where the network is. What is returned is there.
     max_seconds
@@ -221,7 +216,6 @@ def compress(
     check_task(task)
     check_axis(axis)
     check_bits(quantize)
-    check_baselines(baselines)
     check_options(solver, score, refine, fine_tune, outside, start, basis, budget)
     powers = as_counts("degrees", degrees)
     if (part is None) == (parts is None):
@@ -302,11 +296,6 @@ def compress(
             work.finish(new, done)
             after = rated(judged, new)
         rows = tuple(work.row(new, one) for one in done)
-        others = []
-        for name in baselines:
-            row = None if watch.stopped else work.baseline_row(name, network, specs, rows)
-            if row is not None and not watch.stopped:  # one that was interrupted is no comparison
-                others.append(row)
         summary = CompressionReport(
             parts=rows,
             network_parameters=(count_parameters(model), count_parameters(new)),
@@ -316,7 +305,6 @@ def compress(
             task=decision,
             n_held_out=len(inputs.judged) if inputs.apart else 0,
             max_drop=max_drop,
-            baselines=tuple(others),
         )
     for text in summary.warnings:
         warnings.warn(text, DecouplingWarning, stacklevel=2)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -18,11 +17,11 @@ from ...model._functions import Outside
 from ...solvers import AbstractSolver
 from ..carving._carve import Carved
 from ..carving._data_split import Division, balanced
-from ..carving._jacobian_sampling import chunks, sampled, twin_of, values_of
+from ..carving._jacobian_sampling import chunks, sampled, values_of
 from ..carving._part import Part, collected, part_of
 from ..carving._part_names import Spec
 from ..carving._place import Place
-from ..carving._receptive_field import Axis, EachPixel, EachStep
+from ..carving._receptive_field import Axis
 from ..carving._task_type import Decision
 from ..layer._decoupled_layer import DecoupledLayer
 from ..layer._frozen import freeze
@@ -32,12 +31,10 @@ from ..training._distillation import Distil, Loss
 from ..training._distillation import refine as refine_layer
 from ..training._fine_tune import FineTune, train_with_labels
 from ..training._joint import distil_jointly
-from ._baselines import baseline, best_trained, quantized_bytes
 from ._budget import Budget, equal_ranks, price, spread
-from ._in_onnx import onnx_latency
 from ._rank_search import RankSearch, Watch
-from ._report import BaselineReport, PartReport, count_parameters, latency, multiply_adds
-from ._score import Score, outputs_on, rated, relative_error
+from ._report import PartReport, count_parameters, latency, multiply_adds
+from ._score import Score, outputs_on, relative_error
 
 LATENCY_BATCH = 256  # vectors
 _TRIAL = 300  # steps of a trial that measures how much the network minds
@@ -228,58 +225,7 @@ class Work:
             relative_error=relative_error(got, wanted),
             outside=_outside(layer, fresh),
             lam=float("nan") if one.result is None else one.result.lam,
-            onnx_latency=None if isinstance(part.reach, EachPixel | EachStep) else self._in_onnx(part, layer),
         )
-
-    def _in_onnx(self, part: Part, layer: DecoupledLayer) -> tuple[float, float] | None:
-        vectors = part.points[:LATENCY_BATCH]
-        return onnx_latency(part.function, layer, vectors.repeat(-(-LATENCY_BATCH // len(vectors)), 1)[:LATENCY_BATCH])
-
-    def baseline_row(
-        self, name: str, network: nn.Module, specs: Sequence[Spec], rows: Sequence[PartReport]
-    ) -> BaselineReport | None:
-        """Others in the place of all parts, as large as ours are; None where a part has no such replacement."""
-        parameters = stored = 0
-        paths = []
-        for spec, row in zip(specs, rows, strict=True):
-            part = self.part(network, spec)
-            begin = partial(_student, name, part, row.parameters[1])
-            student = begin()
-            if student is None:
-                return None
-            if name.startswith("int"):
-                whole = baseline(name, part.carved.part, part.points, 0, 0)
-                assert whole is not None
-                network = part.carved.with_part(whole)
-                stored += quantized_bytes(whole, int(name.removeprefix("int")))
-            else:
-                if self.refine is not None:
-                    student = best_trained(
-                        begin,
-                        twin_of(part.function, part.name).to(self.device, self.dtype),
-                        part.points,
-                        part.values,
-                        dataclasses.replace(self.refine, loss=self.loss(part)),
-                        0,
-                        recombined=None if part.reach.exact else 0.0,
-                        progress=self.watch.stage(f"training {name}"),
-                    )
-                student = student.to(self.device, self.dtype)
-                network = part.carved.with_part(part.reach.module(student))
-                stored += stored_bytes(student)
-            parameters += count_parameters(student)
-            paths.append(part.carved.path)
-        if self.joint is not None and not name.startswith("int"):
-            shown = self.watch.stage(f"training {name} together")
-            self.train_jointly(network, [network.get_submodule(path) for path in paths], shown, None)
-        return BaselineReport(name, parameters, stored, rated(self.score, network))
-
-
-def _student(name: str, part: Part, size: int) -> nn.Module | None:
-    """A baseline before it is trained, always with the same numbers: modules of torch are made by its own generator."""
-    with torch.random.fork_rng(devices=()):
-        torch.manual_seed(0)
-        return baseline(name, part.function, part.points, size, part.values.shape[1])
 
 
 def layer_at(network: nn.Module, part: Part) -> DecoupledLayer:

@@ -40,9 +40,6 @@ class PartReport:
         Share of the inner inputs that lie outside the range the functions were fitted on.
     lam
         Weight of the values that the solver chose; NaN where the start was random.
-    onnx_latency
-        Seconds in ONNX Runtime on one thread, before and after, for as many vectors; None where it is not installed,
-        and for parts that are not linear layers and activations.
     """
 
     name: str
@@ -55,17 +52,6 @@ class PartReport:
     relative_error: float
     outside: float
     lam: float
-    onnx_latency: tuple[float, float] | None = None
-
-
-@dataclass(frozen=True)
-class BaselineReport:
-    """Another replacement of the same parts, trained on the same inputs with as many steps."""
-
-    name: str
-    parameters: int
-    stored_bytes: int
-    score: float
 
 
 @dataclass(frozen=True)
@@ -90,8 +76,6 @@ class CompressionReport:
         Inputs that were not fitted, on which score, errors and ranges were measured; 0 where they are those fitted.
     max_drop
         The drop of the score that was accepted, if one was named.
-    baselines
-        What others of the same size do, as far as they were asked for.
     """
 
     parts: tuple[PartReport, ...]
@@ -102,7 +86,6 @@ class CompressionReport:
     task: Decision
     n_held_out: int
     max_drop: float | None
-    baselines: tuple[BaselineReport, ...] = ()
 
     @property
     def parameters(self) -> tuple[int, int]:
@@ -128,14 +111,6 @@ class CompressionReport:
     def latency(self) -> tuple[float, float]:
         """Seconds of one pass of all parts over a batch of `latency_batch` inputs, before and after."""
         return sum(p.latency[0] for p in self.parts), sum(p.latency[1] for p in self.parts)
-
-    @property
-    def onnx_latency(self) -> tuple[float, float] | None:
-        """The same in ONNX Runtime, on one thread; None where it was not measured for all parts."""
-        known = [p.onnx_latency for p in self.parts if p.onnx_latency is not None]
-        if len(known) < len(self.parts):
-            return None
-        return sum(before for before, _ in known), sum(after for _, after in known)
 
     @property
     def relative_error(self) -> float:
@@ -205,9 +180,6 @@ class CompressionReport:
             ("measured on", f"{self.n_held_out:,} inputs held out" if self.n_held_out else "the inputs fitted to"),
             ("taken for", f"a {self.task.task}: {self.task.reason}"),
         ]
-        if self.onnx_latency is not None:
-            before, after = (1e3 * seconds for seconds in self.onnx_latency)
-            rows.insert(5, ("in ONNX Runtime", f"{before:.3f} -> {after:.3f} ms for {self.latency_batch} vectors"))
         if not math.isnan(self.lam):
             rows.append(("lam", f"{self.lam:.0e}"))
         lines = _aligned(rows)
@@ -225,11 +197,6 @@ class CompressionReport:
                     )
                 )
             lines += ["", *_aligned(table)]
-        if self.baselines:
-            head = ("instead", "parameters", "bytes", self.score_name)
-            ours = ("this", f"{self.parameters[1]:,}", f"{self.stored_bytes[1]:,}", f"{self.score[1]:.4f}")
-            others = [(b.name, f"{b.parameters:,}", f"{b.stored_bytes:,}", f"{b.score:.4f}") for b in self.baselines]
-            lines += ["", *_aligned([head, ours, *others]), ""]
         if self.latency[1] > _SLOWER * self.latency[0]:
             gain = "; its gain is in memory, not in time" if self.parameters[1] < self.parameters[0] else ""
             lines.append(f"Slower: the result takes {self.latency[1] / self.latency[0]:.1f} times as long{gain}.")

@@ -1,9 +1,8 @@
-"""What else could stand in the place of a part: others of the same size, trained on the same inputs.
+"""Other replacements of a part with the same number of parameters, trained on the same inputs.
 
-"narrow" is a network with one hidden layer of GELU units; "pruned" the part itself with its least important hidden
-units taken out; "svd" the part with its matrices cut to lower rank; all three are then trained like ours, on the same
-inputs and as many made from them, with the better of two rates. "int8" and "int4" are the part with its weights
-rounded, and nothing else changed.
+`narrow` is a network with hidden layers of one width; `pruned` the part without its least important hidden units;
+`low_rank` the part with matrices of lower rank. `best_trained` trains any of them like a decoupled layer, with the best
+of several learning rates. `quantized` is the part with its weights rounded, and nothing else changed.
 """
 
 from __future__ import annotations
@@ -18,14 +17,12 @@ import torch
 from torch import Tensor, fx, nn
 from torch.nn.functional import gelu, mse_loss, relu
 
-from ..._support._errors import InputError
-from ..carving._jacobian_sampling import values_of
-from ..layer._quantisation import rounded
-from ..training._distillation import Clock, Distil, divergence, match
-from ..training._training_inputs import Lessons
-from ._report import count_parameters
+from decouply.nn.carving._jacobian_sampling import values_of
+from decouply.nn.compression._report import count_parameters
+from decouply.nn.layer._quantisation import rounded
+from decouply.nn.training._distillation import Clock, Distil, divergence, match
+from decouply.nn.training._training_inputs import Lessons
 
-BASELINES = ("narrow", "pruned", "svd", "int8", "int4")
 RATES = (5e-3, 2e-2)
 _KEPT = 0.1  # share of the inputs on which the rate is chosen
 _ACTIVATIONS = (nn.ReLU, nn.GELU, nn.SiLU, nn.Tanh, nn.ELU, nn.LeakyReLU, nn.Sigmoid, nn.Hardswish)
@@ -36,24 +33,6 @@ _FUNCTIONS: dict[Any, Callable[[], nn.Module]] = {
     gelu: nn.GELU,
     torch.tanh: nn.Tanh,
 }
-
-
-def check_baselines(baselines: Any) -> None:
-    unknown = [b for b in baselines if b not in BASELINES] if isinstance(baselines, tuple | list) else [baselines]
-    if unknown:
-        raise InputError(f"`baselines` must be some of {', '.join(BASELINES)}. Got {unknown[0]!r}.")
-
-
-def baseline(name: str, function: nn.Module, points: Tensor, size: int, n_outputs: int) -> nn.Module | None:
-    """A function of vectors of this many parameters to begin with; None where a part has no such thing."""
-    if name == "narrow":
-        return narrow((points.shape[1], n_outputs), size, nn.GELU)
-    if name.startswith("int"):
-        return quantized(function, int(name.removeprefix("int")))
-    chain = chain_of(function)
-    if chain is None:
-        return None
-    return pruned(chain, points, size) if name == "pruned" else low_rank(chain, size)
 
 
 def narrow(ends: tuple[int, int], size: int, activation: Callable[[], nn.Module], n_hidden: int = 1) -> nn.Sequential:

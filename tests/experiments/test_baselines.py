@@ -5,7 +5,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from decouply.nn import Distil  # noqa: E402
-from decouply.nn.compression._baselines import best_trained, narrow  # noqa: E402
+from experiments.networks.baselines import best_trained, narrow  # noqa: E402
 
 PART = torch.nn.Sequential(torch.nn.Linear(4, 12), torch.nn.Tanh(), torch.nn.Linear(12, 2))
 
