@@ -28,7 +28,7 @@ from decouply.model._decoupling import Decoupling
 from decouply.report._style import COLOURS, house_style, new_figure
 from decouply.samples._samples import Samples
 from decouply.solvers import VarPro
-from decouply.solvers.inference._identifiability import identifiability
+from decouply.solvers.inference._identifiability import identifiability, linearise
 from decouply.solvers.problem._model_shape import ModelShape
 from decouply.solvers.problem._rounding import exact_below
 from experiments.harness import run_all, write_experiment
@@ -199,7 +199,7 @@ def _random_system(rng: np.random.Generator, n_layers: int, n_samples: int) -> t
         except InputError:  # no room for so many directions
             continue
         samples = _sampled(system, rng, n_samples)
-        if identifiability(system, samples).locally_unique:
+        if identifiability(linearise(system, samples)).locally_unique:
             return system, samples
 
 

@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 import decouply as dc
-from decouply.fit.interpret._named_curves import KINDS, best_of_kind
+from decouply.fit.interpret._named_curves import KINDS, fit_named_curve
 from decouply.fit.interpret._partial_residuals import evidence
 
 X = np.random.default_rng(0).uniform(-1.0, 1.0, (150, 2))
@@ -153,10 +153,10 @@ def test_grids_find_the_kink():
     model = one_function(dc.Absolute(), [0.0, 1.0], (0.137, 2.137))
     (e,) = evidence(model, X, None, 1.0, 1e-3)
     kind = next(k for k in KINDS if k.name == "|u|")
-    assert abs(best_of_kind(kind, e.readings, with_line=False).middle - 1.137) > 0.1  # not among the arguments
+    assert abs(fit_named_curve(kind, e.readings, with_line=False).middle - 1.137) > 0.1  # not among the arguments
     model = one_function(dc.Absolute(), [0.0, 1.0], (-0.863, 1.137))
     (e,) = evidence(model, X, None, 1.0, 1e-3)
-    assert_allclose(best_of_kind(kind, e.readings, with_line=False).middle, 0.137, atol=1e-4)
+    assert_allclose(fit_named_curve(kind, e.readings, with_line=False).middle, 0.137, atol=1e-4)
 
 
 def test_tables_tell_what_speaks_for_a_name():

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import decouply as dc
-from decouply.solvers.inference._identifiability import standard_errors
+from decouply.solvers.inference._identifiability import linearise, standard_errors
 from decouply.solvers.varpro._ridge_choice import allowed_misfit, ridges
 from tests.strategies import points, sampled
 
@@ -73,7 +73,7 @@ def test_pure_noise_gives_a_finite_model():
 
 def test_a_ridge_makes_functions_less_uncertain():
     result = fitted(noisy(F2, 5e-2))
-    plain = standard_errors(result.decoupling, result.samples, None)
+    plain = standard_errors(linearise(result.decoupling, result.samples))
     assert np.sum(result.uncertainty()[0]) <= np.sum(plain[0])
 
 

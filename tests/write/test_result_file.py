@@ -47,3 +47,20 @@ def test_parts_that_were_given_are_still_given(tmp_path):
     result.save(tmp_path / "r.safetensors")
     again = dc.Result.load(tmp_path / "r.safetensors")
     assert set(again.solver.fixed) == {"W0"} and again.identifiability == result.identifiability
+
+
+def test_settings_come_back_whole(tmp_path):
+    rng = np.random.default_rng(3)
+    X = rng.uniform(-1, 1, (60, 2))
+    F = np.tanh(2 * X[:, :1] + X[:, 1:]) + 0.01 * rng.normal(size=(60, 1))
+    asked = {"ranks": 1, "basis": dc.Spline(4), "shapes": ["increasing"], "n_starts": 3, "max_seconds": 30.0}
+    for seed in (5, rng, np.random.Generator(np.random.MT19937(2))):
+        result = dc.decouple(dc.Samples(X, F=F), **asked, rng=seed, progress=False)
+        result.save(tmp_path / "r.safetensors")
+        again = dc.Result.load(tmp_path / "r.safetensors").settings
+        assert again.shapes == ["increasing"] and again.wishes == result.settings.wishes == (("increasing",),)
+        assert (again.n_starts, again.max_seconds, again.linear) == (3, 30.0, False)
+        if isinstance(seed, np.random.Generator):
+            assert again.rng.random() == result.settings.rng.random()
+        else:
+            assert again.rng == seed

@@ -17,9 +17,9 @@ from ..samples._samples import Samples
 from ..solvers import AbstractSolver
 from ..solvers.problem._solution import Status, when_late
 from ..solvers.problem._solver import with_start
-from ._fit_one_shape import fit
+from ._fit_one_shape import fit_one_shape
 from ._result import Result
-from ._settings import layer_bases, layer_shapes
+from ._settings import Settings, layer_bases, layer_shapes
 from .select._select import MAX_RANK, N_FOLDS, SECONDS, select
 
 
@@ -122,21 +122,8 @@ def decouple(
             max_seconds=SECONDS if max_seconds is None else max_seconds,
         ).result
         return chosen if shapes is None else _shaped(chosen, shapes, rng, progress)
-    return fit(
-        samples,
-        ranks,
-        degrees,
-        basis=basis,
-        linear=linear,
-        solver=solver,
-        as_given=as_given,
-        n_starts=n_starts,
-        validation=validation,
-        rng=rng,
-        progress=progress,
-        max_seconds=max_seconds,
-        shapes=shapes,
-    )
+    settings = Settings(ranks, degrees, basis, linear, solver, as_given, n_starts, validation, rng, max_seconds, shapes)
+    return fit_one_shape(samples, settings, progress=progress)
 
 
 def _check_word(shapes: Any, basis: Any) -> None:
@@ -153,21 +140,11 @@ def _shaped(
     chosen: Result, shapes: str, rng: int | np.random.Generator, progress: bool | Callable[..., None]
 ) -> Result:
     """The model that was chosen, with functions of a shape."""
-    known, there = chosen.settings, with_start(chosen.solver, chosen.decoupling)
-    shaped = fit(
-        chosen.samples,
-        known.ranks,
-        known.degrees,
-        basis=known.basis,
-        linear=known.linear,
-        solver=chosen.solver if there is None else there,
-        as_given=False,
-        n_starts=known.n_starts if there is None else 1,
-        validation=None,
-        rng=rng,
-        progress=progress,
-        shapes=shapes,
-    )
+    there = with_start(chosen.solver, chosen.decoupling)
+    wanted = dataclasses.replace(chosen.settings, shapes=shapes, rng=rng)
+    if there is not None:
+        wanted = dataclasses.replace(wanted, solver=there, n_starts=1)
+    shaped = fit_one_shape(chosen.samples, wanted, progress=progress)
     if chosen.status is not Status.OUT_OF_TIME:
         return shaped
     return dataclasses.replace(shaped, status=when_late(shaped.status))

@@ -34,8 +34,8 @@ from ..solvers.least_squares._logistic_deviance import Deviance, log_likelihoods
 from ..solvers.least_squares._parameters import parameters_of
 from ..solvers.problem._model_shape import ModelShape
 from ..solvers.problem._problem import Problem
-from ._fit_one_shape import fit
-from ._settings import layer_bases
+from ._fit_one_shape import fit_one_shape
+from ._settings import Settings, layer_bases
 from .interpret._simplify import without
 
 RIDGES = (1.0, 3.0, 10.0, 30.0)  # below 1, data that can be separated look better than they are
@@ -108,20 +108,17 @@ def fit_logistic(
 
     def attempt(rank: int | Sequence[int], degree: int | Sequence[int] | None) -> float:
         with silenced() if tried else nullcontext(), progress_callback(progress, "Classes") as report, one_thread():
-            start = fit(
-                samples,
+            settings = Settings(
                 rank,
                 degree,
-                basis=basis,
-                linear=linear,
-                solver=VarPro(ridge=_START_RIDGE),
-                as_given=False,
+                basis,
+                linear,
+                VarPro(ridge=_START_RIDGE),
                 n_starts=_STARTS if n_starts is None else n_starts,
-                validation=None,
                 rng=rng,
-                progress=report,
                 max_seconds=None if max_seconds is None else max(deadline - now(), _LEAST_SECONDS),
             )
+            start = fit_one_shape(samples, settings, progress=report)
             tried.append(_most_likely(samples, start.decoupling, ridges, report, deadline))
         return tried[-1].left_out_deviance
 

@@ -19,9 +19,15 @@ from ..model._decoupling import Decoupling
 from ..samples._model_errors import jacobian_squares, ratio, relative_rmse_at, value_squares
 from ..samples._samples import Samples
 from ..solvers import AbstractSolver, History, LamRow, StartRow
-from ..solvers.inference._identifiability import Identifiability, identifiability, standard_errors
+from ..solvers.inference._identifiability import (
+    Identifiability,
+    Linearisation,
+    identifiability,
+    is_quick,
+    linearise,
+    standard_errors,
+)
 from ..solvers.problem._solution import Status
-from ..solvers.problem._solver import fixed_parts
 from ._settings import Settings
 from .interpret._recognise import Recognition, recognise
 from .quality._quality import Quality, quality
@@ -52,7 +58,7 @@ class Result:
         One row per value of lam that `TwoStage` tried, empty otherwise.
     notes
         What the user should know about this result, in sentences.
-    samples, solver, settings
+    samples, settings
         What it was made from: `decouple` called with these again gives the same model.
     seconds
         How long it took.
@@ -73,12 +79,16 @@ class Result:
     path: tuple[LamRow, ...]
     notes: tuple[str, ...]
     samples: Samples
-    solver: AbstractSolver
     seconds: float
     settings: Settings
     found_by: str = ""
     ridge: float = 0.0
     n_effective: float | None = None
+
+    @property
+    def solver(self) -> AbstractSolver:
+        """The method, with the time limit that it was given."""
+        return self.settings.method
 
     @property
     def reason(self) -> str:
@@ -155,7 +165,8 @@ class Result:
         >>> dc.decouple(dc.Samples(X, F=F), ranks=1, degrees=1).quality.verdict.value
         'the data would allow better'
         """
-        return quality(self.decoupling, self.samples.shown, self._fixed, self.ridge, smoothed=self._smoothed)
+        shown = self.samples.shown
+        return quality(self.decoupling, shown, self.linearisation if is_quick(self.decoupling, shown) else None)
 
     def ablation(self, *, max_seconds: float = 20.0, progress: bool | Callable[..., None] = True) -> tuple[Any, ...]:
         """What every function is worth on the fitted samples, see `Decoupling.ablation`."""
@@ -164,7 +175,10 @@ class Result:
     @cached_property
     def identifiability(self) -> Identifiability:
         """Whether the model is locally unique: rank of the derivatives of all data with respect to all parameters."""
-        return identifiability(self.decoupling, self.samples, self._fixed)
+        if not self.samples.in_memory:
+            return identifiability(linearise(self.decoupling, self.samples, self.settings.fixed))
+        penalised = self.ridge > 0.0 or self.n_effective is not None
+        return identifiability(self.linearisation.unpenalised() if penalised else self.linearisation)
 
     def uncertainty(self, u: object = None) -> tuple[Float[ndarray, "_ _"], ...]:
         """Standard errors of the internal functions from the residuals, one array (len(u), r_l) per layer.
@@ -174,17 +188,31 @@ class Result:
         points = None if u is None else as_array("u", u, ("k",))
         if points is not None and np.max(np.abs(points), initial=0.0) > _FARTHEST:
             raise InputError(f"`u` must lie within ±{_FARTHEST:g}: functions are powers of it. Got larger numbers.")
-        model, samples, fixed, ridge = self._known
-        return standard_errors(model, samples, points, fixed, ridge, smoothed=self._smoothed)
+        at = self.linearisation if self.samples.in_memory else self._linearised(self.decoupling, self.samples)
+        return standard_errors(at, points)
 
-    @property
-    def _known(self) -> tuple[Decoupling, Samples, Collection[str], float]:
-        """What standard errors are computed from."""
-        return self.decoupling, self.samples, self._fixed, self.ridge
+    @cached_property
+    def linearisation(self) -> Linearisation:
+        """Derivatives of all data with respect to all parameters at the model, at samples in memory.
 
-    @property
-    def _smoothed(self) -> bool:
-        return self.n_effective is not None
+        Quality, identifiability and standard errors are read from it.
+        """
+        return self._linearised(self.decoupling, self.samples.shown)
+
+    def _linearised(self, model: Decoupling, samples: Samples) -> Linearisation:
+        smoothed = self.n_effective is not None
+        return linearise(model, samples, self.settings.fixed, self.ridge, smoothed=smoothed)
+
+    def band_errors(self, model: Decoupling | None = None) -> Callable[[list[ndarray]], tuple[ndarray, ...]] | None:
+        """How to compute standard errors on grids, one per layer; None if that is out of reach or takes too long.
+
+        They are those of the functions of the model, or of another way to write it.
+        """
+        shown = self.samples.shown
+        if not is_quick(self.decoupling if model is None else model, shown):
+            return None
+        at = self.linearisation if model is None else self._linearised(model, shown)
+        return lambda grids: standard_errors(at, grids)
 
     def recognise(
         self,
@@ -227,11 +255,6 @@ class Result:
         """Curves that have names in place of functions, refitted to the samples, see `Decoupling.simplified`."""
         return self.decoupling.simplified(self.samples.shown, curves=curves, **options)
 
-    @property
-    def _fixed(self) -> Collection[str]:
-        """Names of the parts that the user gave."""
-        return fixed_parts(self.solver)
-
     def plot(
         self,
         *,
@@ -271,9 +294,9 @@ class Result:
 
         Ticks mark the samples. There are no bands with stored Jacobians, nor for very large models.
         """
-        from ..report import band_errors, plot_functions
+        from ..report import plot_functions
 
-        errors = band_errors(*self._known, smoothed=self._smoothed) if as_flag("bands", bands) else None
+        errors = self.band_errors() if as_flag("bands", bands) else None
         return plot_functions(self.decoupling, self.samples.shown.X, errors=errors, dark=dark)
 
     def plot_history(self, *, dark: bool = False) -> Figure:
@@ -329,8 +352,7 @@ class Result:
         """Write the model with the record of its making to a .safetensors file.
 
         `Result.load` reads it again, and `Decoupling.load` the model alone. With ``samples=False`` the file is small,
-        and the samples must be given to `Result.load`. Random generators, start values and solvers of your own are not
-        kept.
+        and the samples must be given to `Result.load`. Start values and solvers of your own are not kept.
         """
         from ..write._result_file import save_result
 

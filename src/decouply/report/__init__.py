@@ -4,7 +4,7 @@ from ._class_page import Classes, write_class_report
 from ._diagram import draw_diagram
 from ._dynamic_page import Dynamics, plot_poles, plot_residuals, plot_response, plot_spectra, write_dynamic_report
 from ._figures import plot_fit, plot_functions, plot_history, plot_starts
-from ._layout import Layout, band_errors
+from ._layout import Layout
 from ._page import write_report
 from ._selection import plot_selection
 
@@ -12,7 +12,6 @@ __all__ = [
     "Classes",
     "Dynamics",
     "Layout",
-    "band_errors",
     "draw_diagram",
     "plot_fit",
     "plot_functions",

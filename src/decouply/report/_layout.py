@@ -20,10 +20,7 @@ from .._support._arguments import as_flag, as_some_points
 from ..fit._result import Result
 from ..model._decoupling import Decoupling
 from ..model._names import Name, names
-from ..samples._samples import Samples
-from ..solvers.inference._identifiability import standard_errors
-from ..solvers.problem._solver import fixed_parts
-from ..write._curves import Curve, Errors, Grids, curves
+from ..write._curves import Curve, Errors, curves
 
 FONT_SIZE = 9.0  # of the labels; the room that names take is reckoned with it
 _SHOWN = 12  # nodes of a column
@@ -38,8 +35,6 @@ _PITCHES = (22.0, 70.0)  # least and most between inputs, or between outputs
 _GAP = (130.0, 210.0)  # between columns; more where edges run steeply
 _MARGIN = 12.0
 _BYPASS = 24.0  # height of the box of a linear part
-_BANDS_UP_TO = 1000  # parameters ...
-_BAND_NUMBERS = 10_000_000  # ... and entries of the matrix of derivatives; more would take longer than the drawing
 
 Kind = Literal["input", "function", "output", "more"]
 
@@ -175,9 +170,8 @@ class Layout:
     ) -> Layout:
         """Lay out what `decouple` returned, over its samples, with bands where they can be had quickly."""
         model, samples = shown_model(result), result.samples.shown
-        smoothed = result.n_effective is not None
-        known = (model, samples, fixed_parts(result.solver), result.ridge)
-        errors = band_errors(*known, smoothed=smoothed) if as_flag("bands", bands) else None
+        rewritten = None if model is result.decoupling else model
+        errors = result.band_errors(rewritten) if as_flag("bands", bands) else None
         return cls.of(model, samples.X, inputs=inputs, outputs=outputs, errors=errors)
 
 
@@ -188,7 +182,7 @@ def shown_model(result: Result) -> Decoupling:
     their own these say what they do, and what is left of the functions are their bends.
     """
     model, X = result.decoupling, result.samples.shown.X
-    if model.n_layers != 1 or model.linear is not None or fixed_parts(result.solver) or len(X) < 2:
+    if model.n_layers != 1 or model.linear is not None or result.settings.fixed or len(X) < 2:
         return model
     if (now := model.cancellation(X)) <= _CANCELS:
         return model
@@ -202,21 +196,6 @@ def signal_names(
     """The names of inputs and outputs: those given, or those of the model, or letters with numbers."""
     x, y = model.inputs if inputs is None else inputs, model.outputs if outputs is None else outputs
     return names("inputs", x, "x", model.n_inputs), names("outputs", y, "y", model.n_outputs)
-
-
-def band_errors(
-    model: Decoupling, samples: Samples, fixed: Collection[str], ridge: float = 0.0, *, smoothed: bool = False
-) -> Errors | None:
-    """How to compute standard errors on grids; None where they are out of reach or would take too long."""
-    if not samples.in_memory or model.n_parameters > _BANDS_UP_TO:
-        return None
-    if samples.n_numbers * model.n_parameters > _BAND_NUMBERS:
-        return None
-
-    def errors(grids: Grids) -> tuple[Float[ndarray, "k _"], ...]:
-        return standard_errors(model, samples, grids, fixed, ridge, smoothed=smoothed)
-
-    return errors
 
 
 # What matters

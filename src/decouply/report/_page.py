@@ -22,10 +22,10 @@ from ..fit.interpret._recognise import LEAST_POINTS, NamedCurve, symbol
 from ..fit.interpret._simplify import doubles
 from ..model._decoupling import Decoupling
 from ..model._names import printable
-from ..solvers.problem._solver import fixed_parts
+from ..solvers.inference._identifiability import is_quick
 from . import _sentences
 from ._fit_charts import fit_charts
-from ._layout import Layout, Node, band_errors, shown_model, signal_names
+from ._layout import Layout, Node, shown_model, signal_names
 from ._rerun_source import how_to_run_again
 from ._search_charts import history_chart, starts_by_lam
 from ._signal_flow_json import signal_flow
@@ -81,7 +81,6 @@ def page(
     frames = {(card.node.layer, card.node.index): (card.small, card.large) for card in cards}
     rows = _sentences.output_rows(result, y)
     grade, verdict = _sentences.verdict(rows)
-    small = band_errors(result.decoupling, samples, fixed_parts(result.solver)) is not None
     pages = environment()
     template = pages.get_template("report.html.j2")
     content: dict[str, Any] = {
@@ -103,10 +102,10 @@ def page(
         "known": _sentences.data_in_words(samples),
         "kinds": [_sentences.kind_of_functions(g) for g in model.g],
         "tails": _sentences.tails_in_words(model, marked=any(card.ends for card in cards)),
-        "fixed": tuple(fixed_parts(result.solver)),
+        "fixed": tuple(result.settings.fixed),
         "n_samples": len(result.samples),
         "n_numbers": result.samples.n_numbers,
-        "unique": result.identifiability if small else None,
+        "unique": result.identifiability if is_quick(result.decoupling, samples) else None,
         "linear": linear_table(model, samples.X),
         "layout": layout,
         "cards": cards,

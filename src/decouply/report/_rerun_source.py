@@ -13,7 +13,7 @@ import decouply as dc
 
 from ..bases import AbstractBasis
 from ..fit._result import Result
-from ..solvers import AbstractSolver, AbstractStart
+from ..solvers import AbstractSolver, AbstractStart, VarPro
 
 _LONGEST_STATE = 400  # letters of the state of a generator
 _SAVE = 'To keep them, write `result.samples.save("samples.npz")` where the result was made.'
@@ -33,10 +33,10 @@ def how_to_run_again(result: Result) -> Again:
     """Write down samples, settings and solver, and say what cannot be written down."""
     settings, samples = result.settings, result.samples
     writer = _Writer()
-    arguments = {"ranks": settings.ranks, "degrees": settings.degrees, "basis": settings.basis}
-    arguments |= {"linear": settings.linear or None, "solver": result.solver, "as_given": settings.as_given or None}
-    arguments |= {"n_starts": settings.n_starts, "shapes": settings.shapes}
-    call = [f"{name}={writer.written(value, name)}" for name, value in arguments.items() if value is not None]
+    names = ("ranks", "degrees", "basis", "linear", "solver", "as_given", "n_starts", "max_seconds", "shapes")
+    arguments = {name: getattr(settings, name) for name in names} | {"solver": settings.solver or VarPro()}
+    asked = {name: value for name, value in arguments.items() if value is not None and value is not False}
+    call = [f"{name}={writer.written(value, name)}" for name, value in asked.items()]
     lines = ["import decouply as dc", ""]
     known = " and ".join(w for w, a in (("values", samples.has_values), ("Jacobians", samples.has_jacobians)) if a)
     stored = not samples.in_memory

@@ -1,7 +1,7 @@
 """Results as files: the file of the model, with the record of its making and, if wanted, its samples beside it.
 
-`Decoupling.load` reads the same file as the model alone. What has no place in a file is told in a note: random
-generators, start values that were objects, solvers of the user's own.
+`Decoupling.load` reads the same file as the model alone. A note says what has no place in a file: start
+values that were objects, solvers of the user's own.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 
-from .. import solvers
 from .._support._arguments import as_flag
 from .._support._errors import InputError, ModelFileError
 from .._support._plain import plain
@@ -23,9 +22,8 @@ from ..fit._result import Result
 from ..fit._settings import Settings
 from ..model._decoupling import Decoupling
 from ..samples._samples import Samples
-from ..solvers import AbstractSolver, History, LamRow, StartRow, VarPro
+from ..solvers import History, LamRow, StartRow
 from ..solvers.problem._solution import Status
-from ..solvers.problem._solver import fixed_parts
 from ._model_file import load_all, save_model
 
 _KEY = "result"
@@ -47,7 +45,6 @@ def save_result(result: Result, path: str | os.PathLike[str], *, samples: bool) 
         if data is not None:
             arrays = {name: getattr(data, name) for name in _DATA}
             more |= {f"{_PREFIX}{part}{name}": np.asarray(a) for name, a in arrays.items() if a is not None}
-    s = result.settings
     about = {
         "status": result.status.name,
         "lam": result.lam,
@@ -58,10 +55,7 @@ def save_result(result: Result, path: str | os.PathLike[str], *, samples: bool) 
         "n_effective": result.n_effective,
         "starts": [row.record() for row in result.starts],
         "path": [dataclasses.asdict(row) for row in result.path],
-        "solver": _described(result.solver),
-        "fixed": sorted(fixed_parts(result.solver)),
-        "settings": {"linear": s.linear, "as_given": s.as_given, "n_starts": s.n_starts}
-        | {"rng": s.rng if isinstance(s.rng, int) else None, "ranks": result.decoupling.ranks},
+        "settings": result.settings.to_json(),
     }
     save_model(result.decoupling, path, more=more, about={_KEY: json.dumps(plain(about))})
 
@@ -82,20 +76,9 @@ def load_result(path: str | os.PathLike[str], samples: Samples | None, bases: Se
         )
     try:
         about = json.loads(texts[_KEY])
-        solver, notes = _solver(about["solver"], about["fixed"], model), list(about["notes"])
-        if solver is None:
-            solver, notes = VarPro(), [*notes, _OWN]
-        s = about["settings"]
-        settings = Settings(
-            tuple(s["ranks"]),
-            None,
-            [g.layer.bases for g in model.g],
-            s["linear"],
-            s["as_given"],
-            s["n_starts"],
-            0 if s["rng"] is None else s["rng"],
-            _samples(held, "validation.", model),
-        )
+        settings = Settings.from_json(about["settings"], model, _samples(held, "validation.", model))
+        own = about["settings"]["solver"] is not None and settings.solver is None
+        notes = (*about["notes"], _OWN) if own else tuple(about["notes"])
         return Result(
             model,
             Status[about["status"]],
@@ -103,9 +86,8 @@ def load_result(path: str | os.PathLike[str], samples: Samples | None, bases: Se
             History(*(held[f"history.{name}"] for name in _HISTORY)),
             tuple(_start(row) for row in about["starts"]),
             tuple(LamRow(**_numbers(row)) for row in about["path"]),
-            tuple(notes),
+            notes,
             data,
-            solver,
             float(about["seconds"]),
             settings,
             about["found_by"],
@@ -121,34 +103,6 @@ def _samples(held: dict[str, np.ndarray], part: str, model: Decoupling) -> Sampl
         return None
     some = {name: held.get(f"{part}{name}") for name in _DATA[1:]}
     return Samples(held[f"{part}X"], **some, inputs=model.inputs, outputs=model.outputs)
-
-
-def _described(solver: AbstractSolver) -> dict[str, Any]:
-    """The class and those of its fields that a text holds; a solver within a solver is described as well."""
-    fields: dict[str, Any] = {}
-    names: list[str] = [f.name for f in dataclasses.fields(solver)] if dataclasses.is_dataclass(solver) else []
-    for name in names:
-        value = getattr(solver, name)
-        if isinstance(value, AbstractSolver):
-            fields[name] = _described(value)
-        elif value is None or isinstance(value, bool | int | float | str):
-            fields[name] = value
-    return {"name": type(solver).__name__, "fields": fields}
-
-
-def _solver(described: dict[str, Any], fixed: list[str], model: Decoupling) -> AbstractSolver | None:
-    """The solver again; None for a class that is not ours."""
-    if described["name"] not in solvers.__all__:
-        return None
-    fields = {
-        name: _solver(value, [], model) if isinstance(value, dict) else value
-        for name, value in described["fields"].items()
-    }
-    if fixed:
-        parts = {"W": model.W, "g": (None, *model.g)}
-        fields["fixed"] = {name: parts[name[0]][int(name[1:])] for name in fixed}
-    found: AbstractSolver = getattr(solvers, described["name"])(**fields)
-    return found
 
 
 def _start(row: dict[str, Any]) -> StartRow:

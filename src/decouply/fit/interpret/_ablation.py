@@ -19,8 +19,9 @@ from ..._support._errors import InputError, SolverError, silenced
 from ..._support._progress import progress_callback
 from ...model._decoupling import Decoupling
 from ...samples._samples import Samples
-from .._refitted import refitted
+from .._fit_one_shape import fit_one_shape
 from .._relative_errors import Measure
+from .._settings import Settings
 from ._simplify import without
 
 _STEPS = 20  # for the rest, which starts near the end
@@ -85,9 +86,8 @@ def _without(
         with silenced():
             try:
                 before = {f"W{k}": smaller.W[k] for k in range(l + 1)} | {f"g{k + 1}": smaller.g[k] for k in range(l)}
-                found = refitted(
-                    samples, smaller, progress=lambda **_: None, max_seconds=seconds, max_steps=_STEPS, fixed=before
-                )
+                settings = Settings.of_model(smaller, max_seconds=seconds, max_steps=_STEPS, fixed=before)
+                found = fit_one_shape(samples, settings, progress=lambda **_: None)
                 return min(_error(measure, m, samples) for m in (found.decoupling, smaller)), True
             except SolverError:
                 pass

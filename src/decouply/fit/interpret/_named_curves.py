@@ -212,7 +212,7 @@ KINDS: tuple[Kind, ...] = (
 )
 
 
-def best_of_kind(kind: Kind, readings: Readings, *, with_line: bool) -> Fitted | None:
+def fit_named_curve(kind: Kind, readings: Readings, *, with_line: bool) -> Fitted | None:
     """The curve of this kind that is nearest to the readings; None where no domain is allowed."""
     scale = _Scale.of(readings)
     table = _Table.of(scale, readings)
@@ -220,11 +220,11 @@ def best_of_kind(kind: Kind, readings: Readings, *, with_line: bool) -> Fitted |
         place, width, turned = -scale.middle / scale.half, 1.0, False
     else:
         ways = (False, True) if kind.turns else (False,)
-        cost, place, width, turned = min((*_searched(kind, table, way, with_line=with_line), way) for way in ways)
+        cost, place, width, turned = min((*_best_domain(kind, table, way, with_line=with_line), way) for way in ways)
         if not np.isfinite(cost):
             return None
     columns, line = _columns(kind, table, np.array([place]), np.array([width]), turned, with_line=with_line)
-    misfit, c = _solved(columns, table)
+    misfit, c = _least_squares(columns, table)
     c = c[0]
     m, s = (float(a[0]) for a in _domain(kind, np.array([place]), np.array([width])))
     middle, half = scale.half * m + (-1.0 if turned else 1.0) * scale.middle, scale.half * s
@@ -239,7 +239,7 @@ def best_of_kind(kind: Kind, readings: Readings, *, with_line: bool) -> Fitted |
     return Fitted(kind, full, (middle - half, middle + half), turned, slope, float(misfit[0]), scale.half)
 
 
-def without_name(readings: Readings) -> tuple[float, float]:
+def smooth_reference(readings: Readings) -> tuple[float, float]:
     """Misfit and effective parameters of a smooth curve of any shape, as rough as its score allows."""
     table = _Table.of(_Scale.of(readings), readings)
     basis = Spline(_PIECES)
@@ -301,38 +301,45 @@ class _Table:
         return _Table(self.tau[rows], self.target[rows], self.root[rows], self.order[rows], self.level)
 
 
-def _searched(kind: Kind, table: _Table, turned: bool, *, with_line: bool) -> tuple[float, float, float]:
-    """The smallest misfit, and the place and the width where it is."""
+def _best_domain(kind: Kind, table: _Table, turned: bool, *, with_line: bool) -> tuple[float, float, float]:
+    """The smallest misfit, and the place and the width of the domain where it is.
+
+    The best points of a first grid are zoomed in to, all at once: finer grids around each of them, row by row.
+    """
     places = np.linspace(*kind.places, _FIRST[0]) if kind.places[0] < kind.places[1] else np.array(kind.places[:1])
     widths = np.geomspace(*kind.widths, _FIRST[1]) if kind.widths[0] < kind.widths[1] else np.array(kind.widths[:1])
-    few = table.thinned()
-    grid = _costs(kind, few, places, widths, turned, with_line=with_line)
-    step = (places[1] - places[0] if len(places) > 1 else 0.0, widths[1] / widths[0] if len(widths) > 1 else 1.0)
     if len(places) == len(widths) == 1:
-        return _costs(kind, table, places, widths, turned, with_line=with_line)[0]
-    found = []
-    for first in grid:
-        now = first
-        for data, reach in (*((few, r) for r in _COARSE), *((table, r) for r in _FINE)):
-            near = now[1] + reach * step[0] * np.linspace(-1.0, 1.0, _ZOOM) if step[0] else np.array([now[1]])
-            wide = now[2] * step[1] ** (reach * np.linspace(-1.0, 1.0, _ZOOM)) if step[1] > 1.0 else np.array([now[2]])
-            near, wide = np.clip(near, *kind.places), np.clip(wide, *kind.widths)
-            now = _costs(kind, data, near, wide, turned, with_line=with_line)[0]
-        found.append(now)
-    return min(found)
+        misfit = _misfits(kind, table, places[None], widths[None], turned, with_line=with_line)
+        return float(misfit[0, 0]), float(places[0]), float(widths[0])
+    few = table.thinned()
+    misfit = _misfits(kind, few, places[None], widths[None], turned, with_line=with_line)[0]
+    best = np.argsort(misfit, kind="stable")[:_KEPT]
+    place, width = places[best // len(widths)], widths[best % len(widths)]
+    step = places[1] - places[0] if len(places) > 1 else 0.0
+    ratio = widths[1] / widths[0] if len(widths) > 1 else 1.0
+    zoom, rows = np.linspace(-1.0, 1.0, _ZOOM), np.arange(len(best))
+    for data, reach in (*((few, r) for r in _COARSE), *((table, r) for r in _FINE)):
+        near = np.clip(place[:, None] + reach * step * zoom, *kind.places) if step else place[:, None]
+        wide = np.clip(width[:, None] * ratio ** (reach * zoom), *kind.widths) if ratio > 1.0 else width[:, None]
+        misfits = _misfits(kind, data, near, wide, turned, with_line=with_line)
+        least = np.argmin(misfits, axis=1)
+        place, width = near[rows, least // wide.shape[1]], wide[rows, least % wide.shape[1]]
+        misfit = misfits[rows, least]
+    return min(zip(misfit.tolist(), place.tolist(), width.tolist(), strict=True))
 
 
-def _costs(
+def _misfits(
     kind: Kind, table: _Table, places: ndarray, widths: ndarray, turned: bool, *, with_line: bool
-) -> list[tuple[float, float, float]]:
-    """Misfits at all points of a grid, the smallest first; infinite where a kink is outside the readings."""
-    m, s = (a.ravel() for a in np.meshgrid(places, widths, indexing="ij"))
+) -> Float[ndarray, "G points"]:
+    """Misfits on grids, one per row of places and widths; infinite if a kink is outside the readings."""
+    shape = (len(places), places.shape[1], widths.shape[1])
+    m, s = (np.broadcast_to(a, shape).ravel() for a in (places[:, :, None], widths[:, None, :]))
     columns, _ = _columns(kind, table, m, s, turned, with_line=with_line)
-    cost, _ = _solved(columns, table)
+    misfit, _ = _least_squares(columns, table)
+    misfit = np.where(np.isnan(misfit), np.inf, misfit)
     for kink in kind.kinks:
-        cost = np.where(np.abs(m + kink * s) < _INSIDE[1], cost, np.inf)
-    order = np.argsort(cost, kind="stable")[:_KEPT]
-    return [(float(cost[i]), float(m[i]), float(s[i])) for i in order]
+        misfit = np.where(np.abs(m + kink * s) < _INSIDE[1], misfit, np.inf)
+    return misfit.reshape(len(places), -1)
 
 
 def _columns(
@@ -366,7 +373,9 @@ def _derivatives(basis: AbstractBasis, t: ndarray, order: ndarray) -> ndarray:
     return np.where((order == 1)[:, None], basis.derivative(t), basis.evaluate(t))
 
 
-def _solved(columns: Float[ndarray, "B k e"], table: _Table) -> tuple[Float[ndarray, " B"], Float[ndarray, "B e"]]:
+def _least_squares(
+    columns: Float[ndarray, "B k e"], table: _Table
+) -> tuple[Float[ndarray, " B"], Float[ndarray, "B e"]]:
     """Weighted least squares: misfits and coefficients."""
     A, y = columns * table.root[:, None], table.target * table.root
     size = np.sqrt(np.sum(A**2, axis=1, keepdims=True))

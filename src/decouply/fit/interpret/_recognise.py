@@ -25,7 +25,7 @@ from ..._support._time_limit import deadline_after, now
 from ...bases import AbstractBasis
 from ...model._decoupling import Decoupling
 from ...samples._samples import Samples
-from ._named_curves import KINDS, Fitted, Kind, best_of_kind, without_name
+from ._named_curves import KINDS, Fitted, Kind, fit_named_curve, smooth_reference
 from ._partial_residuals import Evidence, evidence
 
 # Of the spread of a function: what curves may be off by at single points whatever the samples say, and what they may be
@@ -247,7 +247,7 @@ def _recognised(
     n = e.readings.count
     if named is None and now() > deadline:
         return RecognisedFunction(e.layer, e.index, (), out_of_time=True)
-    misfit, used = without_name(e.readings)
+    misfit, used = smooth_reference(e.readings)
     reference = misfit + used * np.log(n)
     found: list[NamedCurve] = []
     late = False
@@ -256,7 +256,7 @@ def _recognised(
             break
         if with_line and any(kind.beside_line == other.name for other in kinds):
             continue
-        fitted = best_of_kind(kind, e.readings, with_line=with_line)
+        fitted = fit_named_curve(kind, e.readings, with_line=with_line)
         if fitted is not None:
             found.append(_named(fitted, e, fitted.misfit + kind.n_parameters * np.log(n) - reference))
     return RecognisedFunction(e.layer, e.index, tuple(sorted(found, key=lambda c: c.score)), late)

@@ -25,9 +25,10 @@ from ..._support._time_limit import OUT_OF_TIME, deadline_after, now
 from ...model._decoupling import Decoupling
 from ...model._functions import Functions
 from ...samples._samples import Samples
-from .._refitted import SECONDS, refitted
+from .._fit_one_shape import fit_one_shape
 from .._relative_errors import Measure
 from .._result import Result
+from .._settings import REFIT_SECONDS, Settings
 from ._named_curves import KINDS
 from ._recognise import TOLERANCES, NamedCurve, Recognition, recognise, symbol
 
@@ -234,8 +235,8 @@ class _Way:
         self._keep(words, self._refitted(model))
 
     def _refitted(self, model: Decoupling) -> Result:
-        seconds = min(SECONDS, self.seconds_left)
-        return refitted(self.samples, model, progress=self._progress, max_seconds=seconds)
+        settings = Settings.of_model(model, max_seconds=min(REFIT_SECONDS, self.seconds_left))
+        return fit_one_shape(self.samples, settings, progress=self._progress)
 
     def drop(self, model: Decoupling, idle: dict[int, list[int]]) -> None:
         """Leave functions out."""

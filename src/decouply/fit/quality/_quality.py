@@ -7,7 +7,6 @@ and the error on samples that are left out, which tells whether the noise itself
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from dataclasses import dataclass
 from enum import Enum
 
@@ -18,13 +17,13 @@ from numpy import ndarray
 from ...model._decoupling import Decoupling
 from ...samples._duplicates import without_copies
 from ...samples._samples import Samples
-from ...solvers.inference._leave_one_out import LeftOut, left_out
+from ...solvers.inference._identifiability import Linearisation
+from ...solvers.inference._leave_one_out import left_out
 from ._noise_tests import agreeing_shares, noise_of_repeated, predictable_shares, repeated, share_beyond_noise
 
 _ROUNDING = 1e-8  # of the spread: residuals that are smaller are none
 _MUCH = 0.1  # of the squares of the residuals: a model that leaves so much could be better
 _RISE, _USED = 1.5, 0.3  # of the error on left-out samples, and of the numbers: where both are more, noise was fitted
-_MOST_PARAMETERS, _MOST_NUMBERS = 1000, 10_000_000  # of the matrix of derivatives
 
 
 class Verdict(Enum):
@@ -91,10 +90,8 @@ class Quality:
         )
 
 
-def quality(
-    model: Decoupling, samples: Samples, fixed: Collection[str] = (), ridge: float = 0.0, *, smoothed: bool = False
-) -> Quality:
-    """Judge a model by samples in memory."""
+def quality(model: Decoupling, samples: Samples, at: Linearisation | None) -> Quality:
+    """Judge a model by samples in memory; `at` is what is known of its parameters there, if that is known."""
     n, X = model.n_outputs, samples.X
     unknown = np.full(n, np.nan)
     if samples.F is not None:
@@ -109,7 +106,7 @@ def quality(
     squares = np.sum(R**2, axis=(0, 2))
     r_squared = _r_squared(squares, total)
     exact = squares <= _ROUNDING**2 * np.maximum(total, np.finfo(float).tiny)
-    used = _used(model, samples, fixed, ridge, smoothed=smoothed)
+    used = None if at is None else left_out(at)
     left = unknown if used is None else _r_squared(squares * used.rise**2, total)
     once = without_copies(samples)
     X, R, data = X[once], R[once], data[once]
@@ -137,17 +134,6 @@ def quality(
 
 def _r_squared(squares: Float[ndarray, " n"], total: Float[ndarray, " n"]) -> Float[ndarray, " n"]:
     return 1.0 - np.divide(squares, total, out=np.where(squares > 0.0, np.inf, 0.0), where=total > 0.0)
-
-
-def _used(
-    model: Decoupling, samples: Samples, fixed: Collection[str], ridge: float, *, smoothed: bool
-) -> LeftOut | None:
-    """What parameters took from the samples; None where that would take too long to know."""
-    if not samples.in_memory or model.n_parameters > _MOST_PARAMETERS:
-        return None
-    if samples.n_numbers * model.n_parameters > _MOST_NUMBERS:
-        return None
-    return left_out(model, samples, fixed, ridge, smoothed=smoothed)
 
 
 def _verdict(exact: bool, untested: bool, overfitted: bool, share: float) -> Verdict:

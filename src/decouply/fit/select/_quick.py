@@ -20,15 +20,16 @@ from ...model._other_shape import resized
 from ...samples._duplicates import n_distinct_numbers
 from ...samples._samples import Samples
 from ...solvers import AbstractSolver
+from ...solvers.inference._identifiability import is_quick
 from ...solvers.inference._leave_one_out import left_out
 from ...solvers.problem._model_shape import ModelShape
 from ...solvers.problem._solution import when_late
-from ...solvers.problem._solver import fixed_parts, with_start
+from ...solvers.problem._solver import with_start
 from ...solvers.varpro._search import GIVEN
-from .._fit_one_shape import fit
+from .._fit_one_shape import fit_one_shape
 from .._relative_errors import Measure
 from .._result import Result
-from .._settings import layer_bases
+from .._settings import Settings, layer_bases
 from ._candidates import in_words, percent
 
 _MOST = 4  # functions
@@ -37,7 +38,6 @@ _STARTS = 8  # of each shape
 _PAYS = 0.98  # times the error on left-out samples: a larger shape must get below
 _TOO_LITTLE = 1.4  # the power to which the rise of the error on left-out samples counts: leverages see too little of it
 _ROUNDING = 1e-9
-_MOST_NUMBERS = 10_000_000  # of the matrix of derivatives
 _LEAST_SECONDS = 1e-3  # of a fit
 _PER_PARAMETER = 1.5  # numbers, at least
 
@@ -88,23 +88,14 @@ def quick_decouple(
         if near is not None and (started := with_start(solver, resized(near.decoupling, layers, samples.X, draws))):
             count, method = max(count // 2, 1), started  # a model that is nearly right is worth many random starts
         with silenced() if tried else nullcontext():  # what is to be said of the samples is said once
-            result = fit(
-                samples,
-                rank,
-                degree,
-                basis=basis,
-                linear=linear,
-                solver=method,
-                as_given=False,
-                n_starts=count,
-                validation=None,
-                rng=rng,
-                progress=progress,
-                max_seconds=None if max_seconds is None else max(left, _LEAST_SECONDS),
-            )
+            seconds = None if max_seconds is None else max(left, _LEAST_SECONDS)
+            settings = Settings(rank, degree, basis, linear, method, n_starts=count, rng=rng, max_seconds=seconds)
+            result = fit_one_shape(samples, settings, progress=progress)
         fitted, rise = _error_and_rise(result, Measure.of(samples))
         by = f"the fit of degree {first}" if near is not None and result.found_by == GIVEN else result.found_by
-        as_asked = dataclasses.replace(result, solver=solver, found_by=by)
+        as_asked = dataclasses.replace(
+            result, settings=dataclasses.replace(result.settings, solver=solver), found_by=by
+        )
         tried.append(_Tried(rank, degree, as_asked, fitted * rise, fitted * rise**_TOO_LITTLE))
         return tried[-1].error
 
@@ -141,11 +132,9 @@ def _error_and_rise(result: Result, measure: Measure) -> tuple[float, float]:
     """Relative, on the samples that were fitted, and how many times larger on left-out ones."""
     model, samples = result.decoupling, result.samples
     fitted = float(np.sqrt(np.mean(measure.squares(model, samples))))
-    if samples.n_numbers * model.n_parameters > _MOST_NUMBERS:  # so many samples hardly feel one that is left out
+    if not is_quick(model, samples):  # so many samples hardly feel one that is left out
         return fitted, 1.0 / max(1.0 - model.n_parameters / samples.n_numbers, _ROUNDING)
-    rise = left_out(
-        model, samples, fixed_parts(result.solver), result.ridge, smoothed=result.n_effective is not None
-    ).rise
+    rise = left_out(result.linearisation).rise
     if np.any(np.isnan(rise)):
         return np.inf, 1.0  # nothing is known about left-out samples
     return fitted, float(np.sqrt(np.mean(rise**2)))

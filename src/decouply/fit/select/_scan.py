@@ -34,10 +34,10 @@ from ...solvers.problem._model_shape import ModelShape
 from ...solvers.problem._rounding import exact_below
 from ...solvers.problem._solver import smoothing_of, with_start, with_time_limit, without_ridge
 from ...solvers.varpro._search import GIVEN
-from .._fit_one_shape import fit
+from .._fit_one_shape import fit_one_shape
 from .._relative_errors import Measure
 from .._result import Result
-from .._settings import layer_bases
+from .._settings import Settings, layer_bases
 from ._candidates import Candidate, Limits, Shape, better, criterion, in_words, percent
 from ._multilinear_ranks import hints_of
 
@@ -315,19 +315,9 @@ class Scan:
             layers = layer_bases(ranks, degrees, self.basis)
             solver = with_start(solver, resized(start.result.decoupling, layers, self.samples.X, rng)) or solver
         with silenced():  # a scan tells what it found at its end
-            result = fit(
-                self.samples,
-                ranks,
-                degrees,
-                basis=self.basis,
-                linear=self.linear,
-                solver=solver,
-                as_given=False,
-                n_starts=n_starts if "many starts" in solver.supports else None,
-                validation=None,
-                rng=rng,
-                progress=False,
-            )
+            count = n_starts if "many starts" in solver.supports else None
+            settings = Settings(ranks, degrees, self.basis, self.linear, solver, n_starts=count, rng=rng)
+            result = fit_one_shape(self.samples, settings, progress=False)
         if start is None or result.found_by != GIVEN:
             return result
         same = start.shape == (ranks, degrees)

@@ -26,9 +26,9 @@ from ...samples._samples import Samples
 from ...solvers import AbstractSolver, Problem, VarPro
 from ...solvers.problem._solution import Status, when_late
 from ...solvers.problem._solver import check_problem, fixed_parts, given_start, with_start
-from .._fit_one_shape import check_range, fit
+from .._fit_one_shape import check_range, fit_one_shape
 from .._result import Result
-from .._settings import layer_bases
+from .._settings import Settings, layer_bases
 from ._candidates import Candidate, Limits, in_words, percent
 from ._multilinear_ranks import Hints
 from ._scan import OutOfTimeError, Scan
@@ -290,19 +290,16 @@ def _select_stored(
     few = samples.pilot(_PILOT, rng=rng)
     selection = choose(few)
     note = f"Shapes were compared on {len(few)} of {len(samples)} samples; the recommended one was fitted to all."
-    result = fit(
-        samples,
+    settings = Settings(
         selection.ranks,
         selection.degrees,
-        basis=basis,
+        basis,
         linear=linear,
         solver=with_start(method, selection.result.decoupling) or method,
-        as_given=False,
         n_starts=_AGAIN if "many starts" in method.supports else None,
-        validation=None,
         rng=rng,
-        progress=progress,
     )
+    result = fit_one_shape(samples, settings, progress=progress)
     result = dataclasses.replace(
         result,
         status=_status(result.status, selection.result.status),

@@ -7,6 +7,7 @@ basis has a scale of its own), constants that no value fixes. More than these me
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Collection
 from dataclasses import dataclass
 
@@ -35,6 +36,7 @@ _RANK_TOLERANCE = 1e-9  # singular values of Z with unit columns below this shar
 _NO_EFFECT = 1e-11  # parameters whose whole block changes the data by less than this, relative to their size
 _LARGEST = 3000  # parameters
 _FEW = 10_000  # samples of a store
+_QUICK_PARAMETERS, _QUICK_NUMBERS = 1000, 10_000_000  # of the table of derivatives: more takes longer than a drawing
 _SMALL = 8  # inputs; with more, directions that the function does not depend on are left out
 
 
@@ -73,6 +75,10 @@ class Identifiability:
 class Linearisation:
     """The singular value decomposition of Z at a model, and what it takes to use it."""
 
+    model: Decoupling
+    samples: Samples
+    fixed: Collection[str]  # names of the parts that are no unknowns
+    table: Float[ndarray, "R N"]  # Z with columns of unit length, those of unknowns that change nothing being 0
     theta: Parameters
     unknowns: Unknowns
     chain: Chain
@@ -92,6 +98,17 @@ class Linearisation:
         if not self.singular.size or self.singular[0] == 0.0:
             return 0
         return int(np.count_nonzero(self.singular > _RANK_TOLERANCE * self.singular[0]))
+
+    def unpenalised(self) -> Linearisation:
+        """The same without ridge and roughness."""
+        left, singular, right = np.linalg.svd(self.table, full_matrices=False)
+        return dataclasses.replace(self, left=left, singular=singular, right=right)
+
+
+def is_quick(model: Decoupling, samples: Samples) -> bool:
+    """Whether the samples are in memory and the table of derivatives is small enough to be made for a drawing."""
+    n = model.n_parameters
+    return samples.in_memory and n <= _QUICK_PARAMETERS and samples.n_numbers * n <= _QUICK_NUMBERS
 
 
 def linearise(
@@ -129,7 +146,7 @@ def linearise(
     dead = size * np.maximum(reach, 1.0) <= _NO_EFFECT * max(1.0, table.size)
     used = free & ~dead
     unit = np.where(used, size, 1.0)
-    scaled = np.where(used, Z, 0.0) / unit
+    scaled = data = np.where(used, Z, 0.0) / unit
     if ridge > 0.0:
         scaled = np.concatenate([scaled, np.sqrt(ridge) * np.diag(np.where(used, 1.0 / unit, 0.0))])
     if smoothed:
@@ -138,6 +155,10 @@ def linearise(
     left = left[: len(Z)]
     chain = run_chain(problem.layers, theta[: 2 * L - 1], table.X)
     return Linearisation(
+        model,
+        samples,
+        fixed,
+        data,
         theta,
         unknowns,
         chain,
@@ -238,23 +259,16 @@ def _parameters(problem: Problem, model: Decoupling) -> tuple[Parameters, int]:
     return theta, count
 
 
-def identifiability(model: Decoupling, samples: Samples, fixed: Collection[str] = ()) -> Identifiability:
-    """Compare the rank of the derivatives with the number of free parameters less the known ambiguities."""
-    at = linearise(model, samples, fixed)
-    n_parameters, n_ambiguities = int(at.free.sum()), _ambiguities(model, samples, fixed)
+def identifiability(at: Linearisation) -> Identifiability:
+    """Compare the rank of the derivatives, without penalties, with the number of free parameters less ambiguities."""
+    n_parameters, n_ambiguities = int(at.free.sum()), _ambiguities(at.model, at.samples, at.fixed)
     last = min(n_parameters - n_ambiguities, len(at.singular)) - 1
     smallest = float(at.singular[last] / at.singular[0]) if at.rank and last >= 0 else 0.0
     return Identifiability(at.rank, n_parameters, n_ambiguities, smallest)
 
 
 def standard_errors(
-    model: Decoupling,
-    samples: Samples,
-    u: Float[ndarray, " k"] | list[Float[ndarray, "_ _"]] | None,
-    fixed: Collection[str] = (),
-    ridge: float = 0.0,
-    *,
-    smoothed: bool = False,
+    at: Linearisation, u: Float[ndarray, " k"] | list[Float[ndarray, "_ _"]] | None = None
 ) -> tuple[Float[ndarray, "_ _"], ...]:
     """Standard errors of all internal functions, layer by layer.
 
@@ -262,9 +276,9 @@ def standard_errors(
     independent, with one variance for values and one for Jacobians, both from the residuals. A function is compared
     with the same function of another fit when the range of its arguments and the root mean square of its slopes over
     the samples are the same. Functions that the data do not determine have infinite errors. With a ridge, or where
-    functions were `smoothed`, these are errors around the model that it leads to, not around the truth.
+    functions were smoothed, these are errors around the model that it leads to, not around the truth.
     """
-    at = linearise(model, samples, fixed, ridge, smoothed=smoothed)
+    model = at.model
     moves = at.unknowns.split(_parameter_spread(at), at.theta)  # the parameters vary like a combination of these (k)
     dead = [part > 0.0 for part in at.unknowns.split((at.dead & at.free)[None].astype(float), at.theta)]
     dt = at.chain.z[0] @ moves[0][..., :-1].mT + moves[0][:, None, :, -1]  # of the arguments of layer 1: (k, S, r_1)

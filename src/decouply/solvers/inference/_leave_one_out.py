@@ -7,17 +7,14 @@ s leaves :math:`(I - H_{ss})^{-1} r_s` there, to first order: :math:`r_s` is wha
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
 from numpy import ndarray
 
-from ...model._decoupling import Decoupling
 from ...samples._duplicates import originals
-from ...samples._samples import Samples
-from ._identifiability import linearise
+from ._identifiability import Linearisation
 
 _LARGEST_SHARE = 0.999  # of a sample that parameters follow: a fit without it says nothing there
 _LEAST_TOLD = 0.9  # of the samples: where fits say something about fewer, nothing is known
@@ -43,11 +40,9 @@ class LeftOut:
     share: float
 
 
-def left_out(
-    model: Decoupling, samples: Samples, fixed: Collection[str] = (), ridge: float = 0.0, *, smoothed: bool = False
-) -> LeftOut:
+def left_out(at: Linearisation) -> LeftOut:
     """Judge a fit to samples in memory by leaving out one sample at a time, with its copies."""
-    at = linearise(model, samples, fixed, ridge, smoothed=smoothed)
+    samples = at.samples
     assert at.residual is not None  # samples are in memory
     S, q, n = at.residual.shape
     rows = at.left[:, : at.rank].reshape(S, q * n, at.rank)
