@@ -1,135 +1,323 @@
-"""What every experiment leaves behind: its numbers as JSON, its table as Markdown, its picture as PNG.
+"""What all experiments share: a command, runs that are resumed, and numbers, table and picture in files.
 
-Many independent runs: in parallel, with progress, and so that a stopped experiment goes on where it was.
-
-Every finished run is one line of a JSON-lines file: the task, with everything its outcome depends on, and the outcome.
+An experiment is a list of tasks and the work that one of them takes. A task is a dictionary of simple values that
+names everything its outcome depends on; its outcome is a dictionary as well. Each finished run is one line of
+NAME-runs.jsonl, so that a stopped experiment resumes where it was. From all runs come NAME.json, and from that alone
+NAME.md and NAME.png: tables can be made again without running anything.
 """
 
 from __future__ import annotations
 
-import dataclasses
+import inspect
 import json
 import os
+import sys
+import threading
+import time
 import warnings
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import IO, Any
 
+import click
+import numpy as np
+from jaxtyping import Float
 from matplotlib.figure import Figure
+from numpy import ndarray
 
-from decouply._support._atomic_files import check_target, named, replace_file, write_text
+from decouply import __version__
+from decouply._support._atomic_files import check_target, make_directory, named, replace_file, write_text
 from decouply._support._interrupts import deferred, whole_or_nothing
-from decouply._support._locks import alone_with
 from decouply._support._parallel import spread
 from decouply._support._plain import plain
-from decouply._support._workers import end_all, end_with, watched
+from decouply._support._progress import progress_callback
+from decouply.cli._options import output_options, scheduler_option, seed_option
+from decouply.cli._output import print_json, shown_progress
 from decouply.report._style import house_style
 
-
-def write_experiment(directory: Path, name: str, content: dict[str, Any], markdown: str, figure: Figure) -> None:
-    """NAME.json, NAME.md and NAME.png."""
-    write_text(directory / f"{name}.json", json.dumps(plain(content), indent=1) + "\n")
-    write_text(directory / f"{name}.md", markdown + "\n")
-    write_figure(directory / f"{name}.png", figure)
-
-
-def write_figure(path: Path, figure: Figure) -> None:
-    """One picture as PNG."""
-    with replace_file(path) as stream, house_style():
-        figure.savefig(stream, format="png", dpi=150)
-
-
-Task = TypeVar("Task")
+Task = dict[str, Any]
 Outcome = dict[str, Any]
+Content = dict[str, Any]
+_LOCK_SECONDS = 0.2  # between two looks at a lock that another process holds
+_PARENT_SECONDS = 1.0  # between two looks of a worker at its parent
+
+
+@dataclass(frozen=True)
+class Option:
+    """An option of an experiment's command: --runs for `n_runs`. Its default says whether it is a number, a flag or,
+    as an empty tuple, a name that may be repeated; `kind` says it where the default is None."""
+
+    name: str
+    default: Any
+    help: str
+    least: int = 1
+    kind: type = int
+
+    @property
+    def flag(self) -> str:
+        return "--" + self.name.removeprefix("n_").replace("_", "-")
+
+    def add_to(self, command: Callable[..., None]) -> Callable[..., None]:
+        """Give a command this option."""
+        if isinstance(self.default, bool):
+            flags = f"{self.flag}/--no-{self.flag[2:]}"
+            return click.option(flags, self.name, default=self.default, show_default=True, help=self.help)(command)
+        kind: Any = click.IntRange(min=self.least) if self.kind is int else str
+        if isinstance(self.default, float):
+            kind = click.FloatRange(min=0, min_open=True)
+        many = isinstance(self.default, tuple)
+        shown = not many and self.default is not None
+        return click.option(
+            self.flag, self.name, type=kind, multiple=many, default=self.default, show_default=shown, help=self.help
+        )(command)
+
+
+def all_runs(runs: list[Task], **options: Any) -> Content:
+    """The content of an experiment that has nothing to add to its runs."""
+    return options | {"runs": runs}
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """One experiment: what it runs and what it makes of that.
+
+    Attributes
+    ----------
+    name, about
+        The command and its help in one line. Both are read from the source, so that they must be plain texts.
+    tasks
+        All tasks for some options, as ``tasks(seed=..., **options)``.
+    work
+        The outcome of a task, as ``work(**task)``, in another process; with a parameter `folder` it is given the
+        directory of the results too.
+    table, figure
+        Markdown and picture, made from the content of NAME.json alone.
+    options
+        Of the command, besides those that every experiment has.
+    quick
+        Values of options for --quick, some of which may be no options of the command.
+    begin
+        What is made once before the runs, such as a trained network, as ``begin(folder=..., **options)``. The facts
+        that it returns are given to `content`.
+    content
+        What NAME.json holds, as ``content(runs, **options, **facts)`` where a run is a task and its outcome.
+    more_figures
+        Pictures NAME-KEY.png besides the first one.
+    """
+
+    name: str
+    about: str
+    tasks: Callable[..., list[Task]]
+    work: Callable[..., Outcome]
+    table: Callable[[Content], str]
+    figure: Callable[[Content], Figure]
+    options: tuple[Option, ...] = ()
+    quick: Mapping[str, Any] = field(default_factory=dict)
+    begin: Callable[..., dict[str, Any]] = lambda **_: {}
+    content: Callable[..., Content] = all_runs
+    more_figures: Mapping[str, Callable[[Content], Figure]] = field(default_factory=dict)
+
+    def run(
+        self,
+        folder: Path,
+        *,
+        n_jobs: int = 1,
+        seed: int = 0,
+        progress: Callable[..., None] = lambda **_: None,
+        **asked: Any,
+    ) -> Content:
+        """Run what `folder` does not have yet; the content depends on seed and options, not on `n_jobs`."""
+        options = {option.name: option.default for option in self.options} | asked | {"seed": seed}
+        progress(stage="preparing", done=0, total=None)
+        facts = self.begin(folder=str(folder), **options)
+        tasks = self.tasks(**options)
+        work = self.work
+        if "folder" in inspect.signature(work).parameters:
+            work = partial(work, folder=str(folder))
+        outcomes = run_all(tasks, work, store=self.store(folder), n_jobs=n_jobs, progress=progress)
+        runs = [_without_seed(task) | outcome for task, outcome in zip(tasks, outcomes, strict=True)]
+        content: Content = plain(self.content(runs, **options, **facts))
+        return content
+
+    def write(self, content: Content, folder: Path) -> None:
+        """NAME.json, NAME.md and NAME.png."""
+        write_text(folder / f"{self.name}.json", json.dumps(content, indent=1) + "\n")
+        write_text(folder / f"{self.name}.md", self.table(content) + "\n")
+        pictures = {self.name: self.figure} | {f"{self.name}-{key}": draw for key, draw in self.more_figures.items()}
+        for name, draw in pictures.items():
+            with house_style(), replace_file(folder / f"{name}.png") as stream:
+                draw(content).savefig(stream, format="png", dpi=150)
+
+    def store(self, folder: Path) -> Path:
+        """The file of finished runs."""
+        return folder / f"{self.name}-runs.jsonl"
+
+    def command(self) -> click.Command:
+        """`python -m experiments NAME`."""
+
+        def carry_out(jobs: int, directory: str, fresh: bool, as_json: bool, quiet: bool, **asked: Any) -> None:
+            if asked.pop("quick", False):
+                self._refuse_with_quick(click.get_current_context())
+                asked |= self.quick
+            if not directory.strip():
+                raise click.BadParameter("must name a directory.", param_hint="--directory")
+            folder = make_directory(directory)
+            for ending in ("json", "md", "png"):
+                check_target(folder / f"{self.name}.{ending}")
+            if fresh:
+                self.store(folder).unlink(missing_ok=True)
+            began = time.perf_counter()
+            with shown_progress(self.name, quiet=quiet) as shown:
+                with progress_callback(False if quiet else shown, self.name) as progress:
+                    content = self.run(folder, n_jobs=jobs, progress=progress, **asked)
+                self.write(content, folder)
+            if as_json:
+                print_json(content)
+            elif not quiet:
+                click.echo(self.table(content))
+                seconds = time.perf_counter() - began
+                click.echo(f"{seconds:.0f} s. Written: {self.name}.json, .md and .png in {folder}")
+
+        command: Callable[..., None] = carry_out
+        command = scheduler_option(seed_option(output_options(command)))
+        for add in reversed((*(option.add_to for option in self.options), *self._shared_options())):
+            command = add(command)
+        details = inspect.getdoc(sys.modules[self.work.__module__]) or ""
+        return click.command(
+            self.name,
+            short_help=self.about,
+            help=f"{self.about}\n\n{details}\n\nFinished runs are kept in {self.name}-runs.jsonl: a stopped command "
+            "resumes where it left off.",
+        )(command)
+
+    def _shared_options(self) -> tuple[Callable[..., Any], ...]:
+        quick = click.option("--quick", is_flag=True, help="A reduced form, within minutes.")
+        jobs = click.option("--jobs", type=click.IntRange(min=1), default=2, show_default=True, help="Processes.")
+        place = f"Directory for {self.name}.json, .md, .png and the runs."
+        directory = click.option("--directory", default="results", show_default=True, help=place)
+        fresh = click.option("--fresh", is_flag=True, help="Discard the finished runs in the directory and start over.")
+        return (*((quick,) if self.quick else ()), jobs, directory, fresh)
+
+    def _refuse_with_quick(self, context: click.Context) -> None:
+        """--quick has sizes of its own, so that options of size are refused, not ignored."""
+        for option in self.options:
+            given = context.get_parameter_source(option.name) == click.core.ParameterSource.COMMANDLINE
+            if given and option.name in self.quick:
+                raise click.UsageError(f"--quick has sizes of its own: leave {option.flag} out.")
+
+
+def _without_seed(task: Task) -> Task:
+    return {name: value for name, value in task.items() if name != "seed"}
+
+
+def names_beginning(names: Sequence[str], only: Sequence[str], what: str) -> tuple[str, ...]:
+    """Those that are called as in `only`, or that begin so where none is called so; all where `only` is empty."""
+    begun = tuple(name for name in only if name not in names)
+    wanted = tuple(name for name in names if not only or name in only or (begun and name.startswith(begun)))
+    if not wanted:
+        raise click.BadParameter(f"must begin the name of a {what}: {', '.join(names)}.", param_hint="--only")
+    return wanted
+
+
+# Runs, tables
+
+
+def matching(runs: Iterable[Task], **fields: Any) -> list[Task]:
+    """The runs that have these values."""
+    return [run for run in runs if all(run[name] == value for name, value in fields.items())]
+
+
+def column(runs: Iterable[Task], name: str, *, failed: float = np.inf) -> Float[ndarray, "..."]:
+    """One value of every run; `failed` where it was not finite, which JSON has no number for."""
+    return np.array([failed if run[name] is None else run[name] for run in runs], dtype=float)
+
+
+def markdown(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+    """The lines of a table."""
+    lines = ["|" + "".join(f" {cell} |" if cell else " |" for cell in line) for line in (head, *rows)]
+    return [lines[0], "|" + "---|" * len(head), *lines[1:]]
+
+
+# Many independent runs
 
 
 def run_all(
     tasks: Sequence[Task],
-    work: Callable[[Task], Outcome],
+    work: Callable[..., Outcome],
     *,
     store: Path | None,
     n_jobs: int,
     progress: Callable[..., None] = lambda **_: None,
-) -> dict[Task, Outcome]:
-    """The outcome of every task; those that `store` already has are not run again.
+) -> list[Outcome]:
+    """The outcome of every task; those that `store` already has from this version of the package are not run again.
 
-    Tasks are frozen dataclasses with simple fields; they name whatever a caller can change, and the version of the
-    package. Outcomes depend on the tasks only, not on `n_jobs`; numbers in them that are not finite come back as None.
-    A run that is interrupted is not stored, whatever it has found by then. Where another process works on the same
-    store, this one waits for it, and goes on with what is missing then. With an active client of a Dask cluster its
-    workers do the work, as many at a time as there are.
+    Numbers in outcomes that are not finite come back as None. A run that is interrupted is not stored, whatever it has
+    found by then. Where another process works on the same store, this one waits for it and goes on with what is missing
+    then. With an active client of a Dask cluster its workers do the work, as many at a time as there are.
     """
     if store is None:
         return _run_missing(tasks, work, None, n_jobs, progress)
     check_target(store)
-    with alone_with(store, lambda: progress(stage="waiting for another process with the same directory")):
+    with lock(store, lambda: progress(stage="waiting for another process with the same directory")):
         return _run_missing(tasks, work, store, n_jobs, progress)
 
 
 def _run_missing(
     tasks: Sequence[Task],
-    work: Callable[[Task], Outcome],
+    work: Callable[..., Outcome],
     store: Path | None,
     n_jobs: int,
     progress: Callable[..., None],
-) -> dict[Task, Outcome]:
-    known = _read(store)
-    found = {task: known[_key(task)] for task in tasks if _key(task) in known}
-    missing = [task for task in tasks if task not in found]
-    progress(done=len(found), total=len(tasks))
-
-    def keep(task: Task, outcome: Outcome) -> None:
-        found[task] = outcome
-        if store is not None:
-            with named(store), store.open("a", encoding="utf-8") as stream:
-                stream.write(json.dumps({"task": json.loads(_key(task)), "outcome": outcome}) + "\n")
-        progress(done=len(found), total=len(tasks))
-
-    if missing:
-        with spread() as on_workers:
-            options = {"n_jobs": -1} if on_workers else {"n_jobs": n_jobs, **watched(n_jobs)}
-            _run(missing, work, options, keep)
-    return {task: found[task] for task in tasks}
-
-
-def _run(
-    tasks: Sequence[Task],
-    work: Callable[[Task], Outcome],
-    options: dict[str, Any],
-    keep: Callable[[Task, Outcome], None],
-) -> None:
+) -> list[Outcome]:
     from joblib import Parallel, delayed
 
-    results: Generator[tuple[Task, Outcome], None, None] | None = None
-    try:
-        with deferred():  # workers that are being started are nobody's yet
-            calls = (delayed(_one)(work, task, os.getpid()) for task in tasks)
-            results = Parallel(return_as="generator_unordered", **options)(calls)
-        assert results is not None
-        for task, outcome in results:
-            keep(task, outcome)
-    except BaseException:
-        end_all()  # nobody waits for what they are at
-        raise
-    finally:
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", message=".*tasks which were still being processed")
-            if results is not None:
-                results.close()
+    known = _stored_outcomes(store)
+    keys = [_key(task) for task in tasks]
+    missing = [task for task, key in zip(tasks, keys, strict=True) if key not in known]
+    n_done = len(tasks) - len(missing)
+    progress(done=n_done, total=len(tasks))
+    if missing:
+        results: Generator[tuple[Task, Outcome], None, None] | None = None
+        with spread() as on_workers:
+            options = {"n_jobs": -1} if on_workers else {"n_jobs": n_jobs, **end_workers_with_us(n_jobs)}
+            try:
+                with deferred():  # workers that are being started are nobody's yet
+                    calls = (delayed(_one)(work, task, os.getpid()) for task in missing)
+                    results = Parallel(return_as="generator_unordered", **options)(calls)
+                assert results is not None
+                for n, (task, outcome) in enumerate(results, start=n_done + 1):
+                    key = _key(task)
+                    known[key] = outcome
+                    if store is not None:
+                        with named(store), store.open("a", encoding="utf-8") as stream:
+                            stream.write(json.dumps({"task": json.loads(key), "outcome": outcome}) + "\n")
+                    progress(done=n, total=len(tasks))
+            except BaseException:
+                _kill_workers()  # nobody waits for what they are at
+                raise
+            finally:
+                with warnings.catch_warnings():
+                    warnings.filterwarnings("ignore", message=".*tasks which were still being processed")
+                    if results is not None:
+                        results.close()
+    return [known[key] for key in keys]
 
 
-def _one(work: Callable[[Task], Outcome], task: Task, boss: int) -> tuple[Task, Outcome]:
-    end_with(boss)
-    with whole_or_nothing(boss):
-        outcome = work(task)
+def _one(work: Callable[..., Outcome], task: Task, parent: int) -> tuple[Task, Outcome]:
+    _end_with(parent)
+    with whole_or_nothing(parent):
+        outcome = work(**task)
     return task, plain(outcome)
 
 
-def _key(task: Any) -> str:
-    return json.dumps(dataclasses.asdict(task), sort_keys=True)
+def _key(task: Task) -> str:
+    return json.dumps(plain(task) | {"version": __version__}, sort_keys=True)
 
 
-def _read(store: Path | None) -> dict[str, Outcome]:
+def _stored_outcomes(store: Path | None) -> dict[str, Outcome]:
     """Finished runs; a line cut short by a crash is left out and run again."""
     known: dict[str, Outcome] = {}
     if store is None or not store.is_file():
@@ -147,3 +335,83 @@ def _read(store: Path | None) -> dict[str, Outcome]:
         if isinstance(outcome, dict) and outcome:
             known[key] = outcome
     return known
+
+
+# Workers that do not outlive the process they work for
+
+
+def end_workers_with_us(n_jobs: int) -> dict[str, Any]:
+    """Arguments for joblib, by which its workers end with this process before they have been given anything to do."""
+    from joblib import Parallel
+
+    takes_them = "backend_kwargs" in inspect.signature(Parallel.__init__).parameters  # joblib 1.5 or newer
+    return {"initializer": begin_worker, "initargs": (os.getpid(),)} if takes_them and n_jobs != 1 else {}
+
+
+def begin_worker(parent: int) -> None:
+    """What a worker does first: one whose parent has ended meanwhile would wait for work for minutes."""
+    if os.getppid() != parent:
+        os._exit(1)
+    _end_with(parent)
+
+
+_watching = threading.Lock()  # held by a process that already looks at its parent
+
+
+def _end_with(parent: int) -> None:
+    """End this process soon after `parent`, if that is its parent: a killed parent can no longer end it."""
+    if os.getppid() != parent or not _watching.acquire(blocking=False):
+        return
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(_PARENT_SECONDS)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True, name="ends with its parent").start()
+
+
+def _kill_workers() -> None:
+    """End the workers of joblib in the middle of what they do."""
+    from joblib.externals.loky import reusable_executor
+
+    executor = reusable_executor._executor
+    if executor is not None:
+        executor.shutdown(wait=False, kill_workers=True)
+
+
+# A lock that goes with the process that holds it, however that ends
+
+
+@contextmanager
+def lock(path: Path, waiting: Callable[[], None] = lambda: None) -> Iterator[None]:
+    """Hold the lock of a file, kept in `path`.lock beside it; `waiting` is called while another process has it."""
+    place = path.with_name(f"{path.name}.lock")
+    with named(place), place.open("a+b") as stream:
+        while not _locks(stream, hold=True):
+            waiting()
+            time.sleep(_LOCK_SECONDS)
+        try:
+            yield
+        finally:
+            _locks(stream, hold=False)
+
+
+def _locks(stream: IO[bytes], *, hold: bool) -> bool:
+    """Take the lock of a file if nobody has it, or give it back; says whether that was done."""
+    try:
+        import fcntl
+    except ImportError:  # Windows
+        import msvcrt
+
+        stream.seek(0)
+        try:
+            msvcrt.locking(stream.fileno(), msvcrt.LK_NBLCK if hold else msvcrt.LK_UNLCK, 1)  # type: ignore[attr-defined]
+        except OSError:
+            return False
+        return True
+    try:
+        fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB if hold else fcntl.LOCK_UN)
+    except BlockingIOError:
+        return False
+    return True

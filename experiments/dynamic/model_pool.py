@@ -94,6 +94,8 @@ class Pool:
         What errors are shown in.
     most_runs
         Seeds of the choice at most, where fits take long.
+    tests
+        What the test records are called.
     n_folds
         With 2, candidates are fitted to the last three quarters too and scored on the first: for short records.
     """
@@ -105,6 +107,7 @@ class Pool:
     n_samples: int | None = None
     most_runs: int = 1000
     n_folds: int = 1
+    tests: tuple[str, ...] = ("test",)
 
 
 def _pair(benchmark: Any) -> tuple[Record, tuple[Record, ...]]:
@@ -138,6 +141,7 @@ def _wiener_hammerstein(functions: str, *, oversample: int = 1) -> Candidate:
     return Candidate(6, functions, oversample=oversample, feedback=False, n_starts=3, max_steps=400)
 
 
+_SILVERBOX_TESTS = ("multisine test", "arrow test", "arrow test without extrapolation")
 _OF_TWO_STATES = ("cubic", "quintic", "cubic, state-tanh", "quintic, state-tanh", "cubic, tanh")
 POOLS: dict[str, Pool] = {
     "Silverbox, causal": Pool(
@@ -154,6 +158,7 @@ POOLS: dict[str, Pool] = {
         "mV",
         1e3,
         most_runs=2,
+        tests=_SILVERBOX_TESTS,
     ),
     "Silverbox, oversampled": Pool(
         _of_silverbox,
@@ -165,6 +170,7 @@ POOLS: dict[str, Pool] = {
         "mV",
         1e3,
         most_runs=2,
+        tests=_SILVERBOX_TESTS,
     ),
     "Cascaded tanks": Pool(
         lambda: _pair(cascaded_tanks()),

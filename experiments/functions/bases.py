@@ -1,4 +1,4 @@
-"""Functions of any shape: polynomials, splines and what others do, on systems with curves that polynomials do not like.
+"""Functions of any shape: polynomials, splines and what others do, on curves that polynomials do not like.
 
 A system has 4 inputs, 3 outputs and one or two layers of 3 functions of one kind, with random matrices of a condition
 below 4 and arguments that fill [-1, 1]. Errors are relative root mean squares on 2000 fresh points without noise;
@@ -9,23 +9,21 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 from matplotlib.figure import Figure
 from numpy import ndarray
 
-from decouply import __version__
 from decouply.bases import AbstractBasis, Monomial, Spline
 from decouply.fit._decouple import decouple
 from decouply.model._decoupling import Decoupling
-from decouply.report._style import COLOURS, house_style, new_figure
+from decouply.report._style import COLOURS, new_figure
 from decouply.samples._samples import Samples
 from decouply.solvers import VarPro
 from experiments.functions.other_spline_methods import alternating_psplines, filtered_cpd
-from experiments.harness import run_all, write_experiment
+from experiments.harness import Content, Experiment, Option, Outcome, Task, column, markdown, matching
 
 _INPUTS, _OUTPUTS, _RANK = 4, 3, 3
 _CONDITION = 4.0
@@ -80,7 +78,7 @@ _PLAIN = ("degree 5", "degree 9", "spline")
 
 @dataclass(frozen=True)
 class Case:
-    """What is known of a system, and what the error of splines should not exceed."""
+    """What is known of a system, the methods that are tried, and what is told besides errors."""
 
     name: str
     layers: int
@@ -88,141 +86,57 @@ class Case:
     noise: float  # of the spread of each output
     jacobians: bool
     curves: tuple[str, ...]
-    targets: tuple[str, ...]  # one for each curve; numbers are percent
     methods: tuple[str, ...] = _PLAIN
     tells: Literal["errors", "errors inside", "wrong slopes"] = "errors"
 
 
 _KINKED = ("tanh 3u", "saturation", "dead zone", "|u|")
-_RISING = ("saturation", "dead zone")
-_NOISY = "one layer, values with 3 % noise, 200 samples"
+_BOTH, _NOISY = "one layer, values and Jacobians, 200 samples", "one layer, values with 3 % noise, 200 samples"
+_TWO, _FEW = "two layers, values with 3 % noise, 300 samples", "one layer, values with 10 % noise, 150 samples"
 CASES = (
-    Case(
-        "one layer, values and Jacobians, 200 samples",
-        1,
-        200,
-        0.0,
-        True,
-        _KINKED,
-        ("0.15", "2", "2.5", "2"),
-        (*_PLAIN, "alternating P-splines", "filtered CPD"),
-    ),
-    Case(_NOISY, 1, 200, 0.03, False, _KINKED, ("2.5",) * 4),
-    Case(
-        _NOISY,
-        1,
-        200,
-        0.03,
-        False,
-        ("sin 3u", "exp 2u"),
-        ("1.5 × polynomials",) * 2,
-        (*_PLAIN, "parabolic tails"),
-        "errors inside",
-    ),
-    Case("two layers, values with 3 % noise, 300 samples", 2, 300, 0.03, False, _KINKED, ("1.5", "2", "3", "2.5")),
-    Case(
-        "one layer, values with 10 % noise, 150 samples",
-        1,
-        150,
-        0.1,
-        False,
-        _RISING,
-        ("1.5 × spline, 0 % wrong",) * 2,
-        (*_PLAIN, "increasing spline"),
-        "wrong slopes",
-    ),
+    Case(_BOTH, 1, 200, 0.0, True, _KINKED, (*_PLAIN, "alternating P-splines", "filtered CPD")),
+    Case(_NOISY, 1, 200, 0.03, False, _KINKED),
+    Case(_NOISY, 1, 200, 0.03, False, ("sin 3u", "exp 2u"), (*_PLAIN, "parabolic tails"), "errors inside"),
+    Case(_TWO, 2, 300, 0.03, False, _KINKED),
+    Case(_FEW, 1, 150, 0.1, False, ("saturation", "dead zone"), (*_PLAIN, "increasing spline"), "wrong slopes"),
 )
 
 
-@dataclass(frozen=True)
-class FunctionsTask:
-    """One system, fitted by one method."""
-
-    case: str
-    curve: str
-    method: str
-    run: int
-    seed: int
-    version: str = __version__
-
-
-@dataclass(frozen=True)
-class FunctionsRun:
-    """What came of it: the error in percent, processor seconds, (effective) parameters, and the share of wrong slopes.
-
-    `inside` is the error at fresh points within the range of the samples. A slope is wrong where a function falls, or
-    rises if it falls on the whole: the true curves of such a case rise.
-    """
-
-    case: str
-    curve: str
-    method: str
-    run: int
-    error: float
-    seconds: float
-    n_parameters: float
-    inside: float
-    wrong_slopes: float | None = None
-
-
-@dataclass(frozen=True)
-class FunctionsTable:
-    """All runs."""
-
-    runs: tuple[FunctionsRun, ...]
-    seed: int
-
-    def content(self) -> dict[str, Any]:
-        """Everything, as plain data."""
-        return {"seed": self.seed, "runs": [asdict(run) for run in self.runs]}
-
-    def rows(self) -> list[tuple[str, str]]:
-        """Cases and curves, in the order of the runs."""
-        return list(dict.fromkeys((run.case, run.curve) for run in self.runs))
-
-    def of(self, case: str, curve: str, method: str) -> list[FunctionsRun]:
-        return [run for run in self.runs if (run.case, run.curve, run.method) == (case, curve, method)]
-
-
-def run_functions(
-    *,
-    n_runs: int,
-    seed: int,
-    n_jobs: int,
-    store: Path | None = None,
-    progress: Callable[..., None] = lambda **_: None,
-    cases: tuple[Case, ...] = CASES,
-) -> FunctionsTable:
-    """Fit every system by every method; they all have the same data."""
-    tasks = [
-        FunctionsTask(case.name, curve, method, run, seed)
+def tasks(*, seed: int, n_runs: int, cases: tuple[Case, ...] = CASES) -> list[Task]:
+    return [
+        {"case": case.name, "curve": curve, "method": method, "run": run, "seed": seed}
         for run in range(n_runs)  # first, so that what is stopped has all of some systems
         for case in cases
         for curve in case.curves
         for method in case.methods
     ]
-    found = run_all(tasks, work, store=store, n_jobs=n_jobs, progress=progress)
-    return FunctionsTable(tuple(FunctionsRun(**found[task]) for task in tasks), seed)
 
 
-def work(task: FunctionsTask) -> dict[str, Any]:
-    """One fit and its error on fresh points."""
-    case, curve = _case(task.case, task.curve), CURVES[task.curve]
-    rng = np.random.default_rng([task.seed, list(CURVES).index(task.curve), case.layers, task.run])
-    W = _matrices(curve, case.layers, rng)
-    X, fresh = rng.uniform(-1.0, 1.0, (case.n_samples, _INPUTS)), rng.uniform(-1.0, 1.0, (_FRESH, _INPUTS))
-    F, J = _evaluated(curve, W, X)
-    F = F + case.noise * F.std(axis=0) * rng.normal(size=F.shape)
-    samples = Samples(X, F=F, J=J if case.jacobians else None)
+def work(case: str, curve: str, method: str, run: int, seed: int) -> Outcome:
+    """One fit: its error on fresh points in percent, its processor seconds and its (effective) parameters.
+
+    `inside` is the error at fresh points within the range of the samples. A slope is wrong where a function falls, or
+    rises if it falls on the whole: the true curves of such a case rise.
+    """
+    about, g = _case(case, curve), CURVES[curve]
+    rng = np.random.default_rng([seed, list(CURVES).index(curve), about.layers, run])
+    W = _matrices(g, about.layers, rng)
+    X, fresh = rng.uniform(-1.0, 1.0, (about.n_samples, _INPUTS)), rng.uniform(-1.0, 1.0, (_FRESH, _INPUTS))
+    F, J = _evaluated(g, W, X)
+    F = F + about.noise * F.std(axis=0) * rng.normal(size=F.shape)
+    samples = Samples(X, F=F, J=J if about.jacobians else None)
     began = time.process_time()
-    model, n_parameters = METHODS[task.method](samples, (_RANK,) * case.layers, task.run)
+    model, n_parameters = METHODS[method](samples, (_RANK,) * about.layers, run)
     seconds = time.process_time() - began
-    truth, found = _evaluated(curve, W, fresh)[0], model(fresh)
-    inside = _within(curve, W, X, fresh)
-    wrong = _wrong_slopes(model) if case.tells == "wrong slopes" else None
-    error, error_inside = _error(found, truth), _error(found[inside], truth[inside])
-    run = (task.case, task.curve, task.method, task.run, error, seconds, n_parameters, error_inside, wrong)
-    return asdict(FunctionsRun(*run))
+    truth, found = _evaluated(g, W, fresh)[0], model(fresh)
+    inside = _within(g, W, X, fresh)
+    return {
+        "error": _error(found, truth),
+        "seconds": seconds,
+        "n_parameters": n_parameters,
+        "inside": _error(found[inside], truth[inside]),
+        "wrong_slopes": _wrong_slopes(model) if about.tells == "wrong slopes" else None,
+    }
 
 
 def _case(name: str, curve: str) -> Case:
@@ -282,34 +196,40 @@ def _evaluated(curve: Curve, W: list[ndarray], X: ndarray) -> tuple[ndarray, nda
     return z @ W[-1].T, W[-1] @ P
 
 
-def functions_markdown(table: FunctionsTable) -> str:
+def content(runs: list[Task], *, seed: int, **_: Any) -> Content:
+    return {"seed": seed, "runs": runs}
+
+
+def _rows(content: Content) -> dict[str, list[str]]:
+    """The curves of every case, in the order of the runs."""
+    pairs = dict.fromkeys((run["case"], run["curve"]) for run in content["runs"])
+    return {case: [curve for one, curve in pairs if one == case] for case, _ in pairs}
+
+
+def table(content: Content) -> str:
     """A table for each case: median errors in percent, the worst in brackets, and what the case tells besides."""
-    return "\n\n".join(_table(table, name) for name in dict.fromkeys(name for name, _ in table.rows()))
+    tables = []
+    for name, curves in _rows(content).items():
+        by_method = {method: matching(content["runs"], case=name, method=method) for method in METHODS}
+        by_method = {method: runs for method, runs in by_method.items() if runs}
+        rows = []
+        for curve in curves:
+            cells = [_cell(matching(runs, curve=curve), _case(name, curve).tells) for runs in by_method.values()]
+            rows.append([curve.replace("|", "\\|"), *cells])  # a bar would end the cell
+        spent = [f"{np.median(column(runs, 'seconds')):.1f} s" for runs in by_method.values()]
+        lines = markdown(["curve", *by_method], [*rows, ["*median time of a fit*", *spent]])
+        tables.append("\n".join([f"**{name[:1].upper()}{name[1:]}**", "", *lines]))
+    return "\n\n".join(tables)
 
 
-def _table(table: FunctionsTable, name: str) -> str:
-    methods = [method for method in METHODS if any((run.case, run.method) == (name, method) for run in table.runs)]
-    title = f"**{name[:1].upper()}{name[1:]}**"
-    lines = [title, "", "| curve | " + " | ".join(methods) + " | target |", "|---|---|" + "---|" * len(methods)]
-    for curve in (curve for case, curve in table.rows() if case == name):
-        case = _case(name, curve)
-        cells = [_cell(table.of(name, curve, method), case.tells) for method in methods]
-        target = case.targets[case.curves.index(curve)]
-        escaped = curve.replace("|", "\\|")  # or it would end the cell
-        lines.append(f"| {escaped} | " + " | ".join(cells) + f" | {target} |")
-    spent = ([run.seconds for run in table.runs if (run.case, run.method) == (name, method)] for method in methods)
-    seconds = " | ".join(f"{np.median(some):.1f} s" for some in spent)
-    return "\n".join([*lines, f"| *median time of a fit* | {seconds} | |"])
-
-
-def _cell(runs: list[FunctionsRun], tells: str) -> str:
+def _cell(runs: list[Task], tells: str) -> str:
     if not runs:
         return ""
-    errors = [run.error for run in runs]
+    errors = column(runs, "error")
     text = f"{_plain(float(np.median(errors)), 3)} ({_plain(float(np.max(errors)), 2)})"
     if tells == "wrong slopes":
-        return f"{text}; {100 * np.median([run.wrong_slopes or 0.0 for run in runs]):.2g} % wrong"
-    return f"{text}; {np.median([run.inside for run in runs]):.2g} inside" if tells == "errors inside" else text
+        return f"{text}; {100 * np.median(column(runs, 'wrong_slopes', failed=0.0)):.2g} % wrong"
+    return f"{text}; {np.median(column(runs, 'inside')):.2g} inside" if tells == "errors inside" else text
 
 
 def _plain(error: float, digits: int) -> str:
@@ -317,26 +237,31 @@ def _plain(error: float, digits: int) -> str:
     return f"{error:.0f}" if 100.0 <= error < 1e4 else f"{error:.{digits}g}"
 
 
-def write_functions(table: FunctionsTable, directory: Path) -> None:
-    """Numbers, table and picture."""
-    write_experiment(directory, "functions", table.content(), functions_markdown(table), _picture(table))
-
-
-def _picture(table: FunctionsTable) -> Figure:
+def figure(content: Content) -> Figure:
     """Errors of every system, by curve, one panel per case."""
-    with house_style():
-        figure = new_figure(9.0, 3.4)
-        cases = list(dict.fromkeys(case for case, _ in table.rows()))
-        panels = figure.subplots(1, len(cases), sharey=True, squeeze=False)[0]
-        for panel, case in zip(panels, cases, strict=True):
-            curves = [curve for name, curve in table.rows() if name == case]
-            for i, method in enumerate(METHODS):
-                for k, curve in enumerate(curves):
-                    errors = [min(run.error, 1e3) for run in table.of(case, curve, method)]
-                    place = np.full(len(errors), k + 0.12 * (i - 3))
-                    panel.semilogy(place, errors, ".", color=_COLOURS[i], label=method if not k else None)
-            panel.set_xticks(range(len(curves)), curves, rotation=25, ha="right")
-            panel.set_title(case.replace(", ", "\n", 1), fontsize="small")
-        panels[0].set_ylabel("error on fresh points (%)")
-        panels[-1].legend(fontsize="x-small", loc="lower center")  # the case with the largest errors has room there
-    return figure
+    canvas = new_figure(9.0, 3.4)
+    cases = _rows(content)
+    panels = canvas.subplots(1, len(cases), sharey=True, squeeze=False)[0]
+    for panel, (case, curves) in zip(panels, cases.items(), strict=True):
+        for i, method in enumerate(METHODS):
+            for k, curve in enumerate(curves):
+                runs = matching(content["runs"], case=case, curve=curve, method=method)
+                errors, place = column(runs, "error").clip(max=1e3), np.full(len(runs), k + 0.12 * (i - 3))
+                panel.semilogy(place, errors, ".", color=_COLOURS[i], label=None if k else method)
+        panel.set_xticks(range(len(curves)), curves, rotation=25, ha="right")
+        panel.set_title(case.replace(", ", "\n", 1), fontsize="small")
+    panels[0].set_ylabel("error on fresh points (%)")
+    panels[-1].legend(fontsize="x-small", loc="lower center")  # the case with the largest errors has room there
+    return canvas
+
+
+BASES = Experiment(
+    "bases",
+    "Polynomials and splines on many kinds of curves.",
+    tasks,
+    work,
+    table,
+    figure,
+    options=(Option("n_runs", 10, "Systems per case and curve."),),
+    content=content,
+)

@@ -8,21 +8,18 @@ chooses itself, and recognised from the same samples. Then the names are put in 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
 from numpy import ndarray
 
-from decouply import __version__
 from decouply.bases import Spline
 from decouply.fit._decouple import decouple
-from decouply.report._style import house_style, new_figure
+from decouply.report._style import new_figure
 from decouply.samples._samples import Samples
 from experiments.functions.bases import well_conditioned
-from experiments.harness import run_all, write_experiment
+from experiments.harness import Content, Experiment, Option, Outcome, Task, column, markdown, matching
 
 _INPUTS, _OUTPUTS, _RANK = 4, 3, 3
 _SAMPLES, _NOISE, _FRESH = 300, 0.01, 2000
@@ -109,95 +106,22 @@ CURVES: dict[str, Callable[[np.random.Generator], Curve]] = {
 _SAME = {"odd cubic": "cubic"}
 
 
-@dataclass(frozen=True)
-class CurvesTask:
-    """One system."""
-
-    kind: str
-    run: int
-    seed: int
-    version: str = __version__
+def tasks(*, seed: int, n_runs: int, kinds: tuple[str, ...] = tuple(CURVES)) -> list[Task]:
+    return [{"kind": kind, "run": run, "seed": seed} for kind in kinds for run in range(n_runs)]
 
 
-@dataclass(frozen=True)
-class CurvesRun:
-    """What came of it: true and given names of all functions, the tested one first, and errors on fresh points in %."""
+def work(kind: str, run: int, seed: int) -> Outcome:
+    """One fit, its names, and the errors on fresh points in percent before and after names are put in place.
 
-    kind: str
-    run: int
-    true: tuple[str, ...]
-    given: tuple[str, ...]
-    error: float
-    error_named: float
-    n_parameters: float
-    n_named: float
-
-    @property
-    def right(self) -> bool:
-        return self.true[0] == self.given[0]
-
-
-@dataclass(frozen=True)
-class CurvesTable:
-    """All runs."""
-
-    runs: tuple[CurvesRun, ...]
-    seed: int
-
-    def content(self) -> dict[str, Any]:
-        """Everything, as plain data."""
-        return {
-            "seed": self.seed,
-            "right": self.n_right,
-            "systems": len(self.runs),
-            "right_functions": self.n_right_functions,
-            "functions": len(self.pairs),
-            "runs": [asdict(run) for run in self.runs],
-        }
-
-    @property
-    def n_right(self) -> int:
-        """Systems whose tested function has the right name."""
-        return sum(run.right for run in self.runs)
-
-    @property
-    def pairs(self) -> list[tuple[str, str]]:
-        """True and given names of all functions of all systems."""
-        return [pair for run in self.runs for pair in zip(run.true, run.given, strict=True)]
-
-    @property
-    def n_right_functions(self) -> int:
-        return sum(true == given for true, given in self.pairs)
-
-
-def run_curves(
-    *,
-    n_runs: int,
-    seed: int,
-    n_jobs: int,
-    store: Path | None = None,
-    progress: Callable[..., None] = lambda **_: None,
-    kinds: tuple[str, ...] = tuple(CURVES),
-) -> CurvesTable:
-    """Fit and name `n_runs` systems of every kind."""
-    tasks = [CurvesTask(kind, run, seed) for kind in kinds for run in range(n_runs)]
-    found = run_all(tasks, work, store=store, n_jobs=n_jobs, progress=progress)
-    return CurvesTable(tuple(_run(found[task]) for task in tasks), seed)
-
-
-def _run(outcome: dict[str, Any]) -> CurvesRun:
-    return CurvesRun(**outcome | {"true": tuple(outcome["true"]), "given": tuple(outcome["given"])})
-
-
-def work(task: CurvesTask) -> dict[str, Any]:
-    """One fit, its names, and the errors before and after they are put in place."""
-    rng = np.random.default_rng([task.seed, list(CURVES).index(task.kind), task.run])
-    others = [kind for kind in CURVES if kind not in (task.kind, "line")]  # two lines would be one
-    kinds = [task.kind, *rng.choice(others, _RANK - 1, replace=False).tolist()]
+    True and given names are those of all functions, the tested one first.
+    """
+    rng = np.random.default_rng([seed, list(CURVES).index(kind), run])
+    others = [other for other in CURVES if other not in (kind, "line")]  # two lines would be one
+    kinds = [kind, *rng.choice(others, _RANK - 1, replace=False).tolist()]
     X, fresh = rng.uniform(-1.0, 1.0, (_SAMPLES, _INPUTS)), rng.uniform(-1.0, 1.0, (_FRESH, _INPUTS))
     W_0 = _filling(np.concatenate([X, fresh]), rng)
     W_1 = well_conditioned((_OUTPUTS, _RANK), rng, None)
-    curves = [CURVES[kind](rng) for kind in kinds]
+    curves = [CURVES[one](rng) for one in kinds]
     spread = [float(np.std(curve(fresh @ row))) for curve, row in zip(curves, W_0, strict=True)]
 
     def f(points: ndarray) -> ndarray:
@@ -206,7 +130,7 @@ def work(task: CurvesTask) -> dict[str, Any]:
 
     F, truth = f(X), f(fresh)
     samples = Samples(X, F=F + _NOISE * F.std(axis=0) * rng.normal(size=F.shape))
-    result = decouple(samples, _RANK, basis=_BASIS, n_starts=_STARTS, rng=task.run, progress=False)
+    result = decouple(samples, _RANK, basis=_BASIS, n_starts=_STARTS, rng=run, progress=False)
     names = [name or _NO_NAME for name in result.recognise().names]
     given = [_SAME.get(names[j], names[j]) for j in _matched(W_0, result.decoupling.W[0])]
     named = result.simplified(progress=False)
@@ -215,18 +139,14 @@ def work(task: CurvesTask) -> dict[str, Any]:
         return 100.0 * float(np.linalg.norm(model(fresh) - truth) / np.linalg.norm(truth - truth.mean(axis=0)))
 
     used = result.n_effective or result.decoupling.n_parameters
-    return asdict(
-        CurvesRun(
-            task.kind,
-            task.run,
-            tuple(kinds),
-            tuple(given),
-            error(result.decoupling),
-            error(named.decoupling),
-            float(used),
-            float(named.result.n_effective or named.decoupling.n_parameters),
-        )
-    )
+    return {
+        "true": kinds,
+        "given": given,
+        "error": error(result.decoupling),
+        "error_named": error(named.decoupling),
+        "n_parameters": float(used),
+        "n_named": float(named.result.n_effective or named.decoupling.n_parameters),
+    }
 
 
 def _filling(X: ndarray, rng: np.random.Generator) -> ndarray:
@@ -247,49 +167,72 @@ def _matched(W: ndarray, found: ndarray) -> list[int]:
     return match
 
 
-def curves_markdown(table: CurvesTable) -> str:
+def content(runs: list[Task], *, seed: int, **_: Any) -> Content:
+    pairs = _pairs(runs)
+    return {
+        "seed": seed,
+        "right": sum(_is_right(run) for run in runs),
+        "systems": len(runs),
+        "right_functions": sum(true == given for true, given in pairs),
+        "functions": len(pairs),
+        "runs": runs,
+    }
+
+
+def _pairs(runs: list[Task]) -> list[tuple[str, str]]:
+    """True and given names of all functions of all systems."""
+    return [pair for run in runs for pair in zip(run["true"], run["given"], strict=True)]
+
+
+def _is_right(run: Task) -> bool:
+    """Whether the tested function has its name."""
+    return bool(run["true"][0] == run["given"][0])
+
+
+def table(content: Content) -> str:
     """One row per kind."""
-    lines = [
-        "| curve | right name | else called | error on fresh points: splines | named | parameters: splines | named |",
-        "|---|---|---|---|---|---|---|",
-    ]
-    for kind in dict.fromkeys(run.kind for run in table.runs):
-        runs = [run for run in table.runs if run.kind == kind]
-        wrong = ", ".join(_cell(run.given[0]) for run in runs if not run.right)
-        errors = [f"{np.median([getattr(run, key) for run in runs]):.2g} %" for key in ("error", "error_named")]
-        counts = [f"{np.median([getattr(run, key) for run in runs]):.0f}" for key in ("n_parameters", "n_named")]
-        right = f"{sum(run.right for run in runs)} of {len(runs)}"
-        lines.append(f"| {_cell(kind)} | {right} | {wrong} | {' | '.join((*errors, *counts))} |")
-    total = f"{table.n_right} of {len(table.runs)}"
-    lines.append(f"| all | **{total}** | all functions: {table.n_right_functions} of {len(table.pairs)} | | | | |")
-    return "\n".join(lines)
+    rows = []
+    for kind in dict.fromkeys(run["kind"] for run in content["runs"]):
+        runs = matching(content["runs"], kind=kind)
+        wrong = [run["given"][0] for run in runs if not _is_right(run)]
+        errors = [f"{np.median(column(runs, key)):.2g} %" for key in ("error", "error_named")]
+        counts = [f"{np.median(column(runs, key)):.0f}" for key in ("n_parameters", "n_named")]
+        rows.append([kind, f"{len(runs) - len(wrong)} of {len(runs)}", ", ".join(wrong), *errors, *counts])
+    functions = f"all functions: {content['right_functions']} of {content['functions']}"
+    rows.append(["all", f"**{content['right']} of {content['systems']}**", functions, "", "", "", ""])
+    head = ["curve", "right name", "else called", "error on fresh points: splines", "named"]
+    texts = [[cell.replace("|", "\\|") for cell in row] for row in rows]  # a bar would end the cell
+    return "\n".join(markdown([*head, "parameters: splines", "named"], texts))
 
 
-def _cell(name: str) -> str:
-    return name.replace("|", "\\|")  # or it would end the cell
-
-
-def write_curves(table: CurvesTable, directory: Path) -> None:
-    """Numbers, table and picture."""
-    write_experiment(directory, "curves", table.content(), curves_markdown(table), _picture(table))
-
-
-def _picture(table: CurvesTable) -> Figure:
+def figure(content: Content) -> Figure:
     """True names against given ones, with the numbers of functions."""
-    true = [kind for kind in CURVES if any(kind == t for t, _ in table.pairs)]
-    given = [*true, *sorted({g for _, g in table.pairs} - set(true))]
-    counts = np.array([[sum(pair == (t, g) for pair in table.pairs) for g in given] for t in true])
-    with house_style():
-        figure = new_figure(6.4, 4.6)
-        ax = figure.subplots()
-        ax.imshow(counts, cmap="Blues", aspect="auto", vmax=1.6 * counts.max())
-        for i, row in enumerate(counts):
-            for j, count in enumerate(row):
-                if count:
-                    ax.text(j, i, str(count), ha="center", va="center", fontsize=8)
-        ax.set_xticks(range(len(given)), given, rotation=40, ha="right")
-        ax.set_yticks(range(len(true)), true)
-        ax.grid(visible=False)
-        ax.set_xlabel("name given")
-        ax.set_ylabel("true name")
-    return figure
+    pairs = _pairs(content["runs"])
+    true = [kind for kind in CURVES if any(kind == t for t, _ in pairs)]
+    given = [*true, *sorted({g for _, g in pairs} - set(true))]
+    counts = np.array([[sum((a, b) == (t, g) for a, b in pairs) for g in given] for t in true])
+    canvas = new_figure(6.4, 4.6)
+    ax = canvas.subplots()
+    ax.imshow(counts, cmap="Blues", aspect="auto", vmax=1.6 * counts.max())
+    for i, row in enumerate(counts):
+        for j, count in enumerate(row):
+            if count:
+                ax.text(j, i, str(count), ha="center", va="center", fontsize=8)
+    ax.set_xticks(range(len(given)), given, rotation=40, ha="right")
+    ax.set_yticks(range(len(true)), true)
+    ax.grid(visible=False)
+    ax.set_xlabel("name given")
+    ax.set_ylabel("true name")
+    return canvas
+
+
+CURVE_NAMES = Experiment(
+    "curve-names",
+    "How often curves get the right name.",
+    tasks,
+    work,
+    table,
+    figure,
+    options=(Option("n_runs", 5, "Systems per kind of curve."),),
+    content=content,
+)

@@ -1,6 +1,6 @@
 """Do the Jacobians pay? Our layer from a decoupling of values and Jacobians, and from a random start, side by side.
 
-The network is that of `python -m experiments mnist --students`, with few and many inputs, with short and long training;
+The network is that of `python -m experiments mnist-students`, with few and many inputs, with short and long training;
 processor time counts what the start takes. Beside it a part that is a decoupling of five functions of degree 3: there
 Jacobians give the part itself.
 """
@@ -8,10 +8,6 @@ Jacobians give the part itself.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
-from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,15 +15,14 @@ import torch
 from matplotlib.figure import Figure
 from torch import nn
 
-from decouply import __version__
 from decouply.bases import Monomial
 from decouply.fit._decouple import decouple
 from decouply.model._decoupling import Decoupling
 from decouply.model._functions import Functions
 from decouply.nn import DecoupledLayer, sample
 from decouply.nn.layer._decoupled_layer import layer_on
-from decouply.report._style import COLOURS, house_style, new_figure
-from experiments.harness import run_all, write_experiment
+from decouply.report._style import COLOURS, new_figure
+from experiments.harness import Content, Experiment, Option, Outcome, Task, column, markdown, matching
 from experiments.networks.students import begun, draw, refined
 from experiments.networks.trained_networks import CASES, Original, original
 
@@ -39,108 +34,50 @@ _EXACT_SIZES = (20, 5, 10)
 _FAILED = 3.0  # times the smallest distance of all draws
 
 
-@dataclass(frozen=True)
-class StartTask:
-    """One layer."""
-
-    part: str
-    start: str
-    n_inputs: int
-    steps: int
-    run: int
-    seed: int
-    epochs: int | None = None
-    version: str = __version__
-
-
-@dataclass(frozen=True)
-class StartCell:
-    """All draws with one start, number of inputs and number of steps."""
-
-    part: str
-    start: str
-    n_inputs: int
-    steps: int
-    runs: list[dict[str, Any]]
-
-    def values(self, what: str) -> np.ndarray:
-        return np.array([np.inf if run[what] is None else run[what] for run in self.runs], dtype=float)
-
-
-@dataclass(frozen=True)
-class StartTable:
-    """What came of every start."""
-
-    n_runs: int
-    seed: int
-    score: float
-    cells: list[StartCell]
-
-    def content(self) -> dict[str, Any]:
-        """Everything, as plain data."""
-        cells = []
-        for cell in self.cells:
-            told: dict[str, Any] = {name: getattr(cell, name) for name in ("part", "start", "n_inputs", "steps")}
-            for what in ("distance", "drop", "seconds"):
-                told |= {f"median_{what}": float(np.median(cell.values(what)))}
-                told |= {f"worst_{what}": float(np.max(cell.values(what)))}
-            cells.append(told | {"failed": failed(self, cell), "runs": cell.runs})
-        return {"n_runs": self.n_runs, "seed": self.seed, "score": self.score, "cells": cells}
-
-
-def failed(table: StartTable, cell: StartCell) -> int:
-    """Draws that end three times as far from the original as the best draw of either start does."""
-    alike = [c for c in table.cells if (c.part, c.n_inputs, c.steps) == (cell.part, cell.n_inputs, cell.steps)]
-    least = min(float(np.min(c.values("distance"))) for c in alike)
-    return int(np.sum(cell.values("distance") > _FAILED * least))
-
-
-def run_starts(
+def tasks(
     *,
-    n_runs: int,
     seed: int,
-    n_jobs: int,
-    store: Path,
+    n_runs: int,
     inputs: tuple[int, ...] = INPUTS,
     steps: tuple[int, ...] = STEPS,
     epochs: int | None = None,
-    progress: Callable[..., None] = lambda **_: None,
-) -> StartTable:
-    """Train the network if it does not lie beside `store`, and run everything that `store` does not have."""
-    progress(stage="training the network", done=0, total=None)
-    folder = str(store.parent)
-    at = original("mnist", folder, seed, epochs)
-    keys = [("mnist", n, count) for n in inputs for count in steps] + [(EXACT, 200, count) for count in steps]
-    tasks = {
-        (part, start, n, count): [StartTask(part, start, n, count, run, seed, epochs) for run in range(n_runs)]
-        for part, n, count in keys
+) -> list[Task]:
+    parts = [("mnist", n, count) for n in inputs for count in steps] + [(EXACT, 200, count) for count in steps]
+    return [
+        {"part": part, "start": start, "n_inputs": n, "steps": count, "run": run, "seed": seed, "epochs": epochs}
+        for part, n, count in parts
         for start in STARTS
-    }
-    every = [task for some in tasks.values() for task in some]
-    found = run_all(every, partial(work, folder=folder), store=store, n_jobs=n_jobs, progress=progress)
-    cells = [StartCell(*key, [found[task] for task in some]) for key, some in tasks.items()]
-    return StartTable(n_runs, seed, at.score(at.part), cells)
+        for run in range(n_runs)
+    ]
 
 
-def work(task: StartTask, folder: str) -> dict[str, Any]:
+def begin(*, folder: str, seed: int, epochs: int | None = None, **_: Any) -> dict[str, Any]:
+    """Train the network if it does not lie in the folder."""
+    at = original("mnist", folder, seed, epochs)
+    return {"score": at.score(at.part)}
+
+
+def work(
+    part: str, start: str, n_inputs: int, steps: int, run: int, seed: int, epochs: int | None, folder: str
+) -> Outcome:
     """Distance from the original and processor time, of the start and of all."""
-    if task.part == EXACT:
-        at, ranks = exact(task.seed + task.run), (_EXACT_SIZES[1],)
+    if part == EXACT:
+        at, ranks = exact(seed + run), (_EXACT_SIZES[1],)
     else:
-        at, ranks = original("mnist", folder, task.seed, task.epochs), (CASES["mnist"].sizes[0].rank,)
-    X, rng = draw(task.seed, task.run, at, task.n_inputs)
+        at, ranks = original("mnist", folder, seed, epochs), (CASES["mnist"].sizes[0].rank,)
+    X, rng = draw(seed, run, at, n_inputs)
     began = time.process_time()
-    if task.part == EXACT and task.start == "Jacobians":
+    if part == EXACT and start == "Jacobians":
         found = decouple(sample(at.part, X, progress=False), ranks, (3,), rng=rng, progress=False)
         layer = layer_on(found.decoupling, X.double().numpy(), "extend")
     else:
-        basis = Monomial(3) if task.part == EXACT else None
-        layer = begun(at, X, ranks, basis, rng, random=task.start == "random")
-    start = time.process_time() - began
-    layer = refined(at, layer, X, CASES["mnist"].training, task.steps, rng)
+        basis = Monomial(3) if part == EXACT else None
+        layer = begun(at, X, ranks, basis, rng, random=start == "random")
+    start_seconds = time.process_time() - began
+    layer = refined(at, layer, X, CASES["mnist"].training, steps, rng)
     seconds = time.process_time() - began
     drop = at.score(at.part) - at.score(layer)
-    return {"distance": at.distance(layer), "drop": drop, "seconds": seconds, "start_seconds": start}
+    return {"distance": at.distance(layer), "drop": drop, "seconds": seconds, "start_seconds": start_seconds}
 
 
 def exact(seed: int) -> Original:
@@ -157,52 +94,71 @@ def exact(seed: int) -> Original:
     return Original(part, X[:2000], F[:2000], X[2000:], F[2000:], in_classes=False)
 
 
-# What a person sees
+def content(runs: list[Task], *, n_runs: int, seed: int, score: float, **_: Any) -> Content:
+    names, measured = ("part", "start", "n_inputs", "steps"), ("distance", "drop", "seconds", "start_seconds")
+    cells: list[dict[str, Any]] = []
+    for key in dict.fromkeys(tuple(run[name] for name in names) for run in runs):
+        cell: dict[str, Any] = dict(zip(names, key, strict=True))
+        some = [{what: run[what] for what in measured} for run in matching(runs, **cell)]
+        least = min(column(matching(runs, **(cell | {"start": start})), "distance").min() for start in STARTS)
+        for what in measured[:3]:
+            cell[f"median_{what}"], cell[f"worst_{what}"] = np.median(column(some, what)), np.max(column(some, what))
+        failed = int(np.sum(column(some, "distance") > _FAILED * least))
+        cells.append(cell | {"failed": failed, "runs": some})
+    return {"n_runs": n_runs, "seed": seed, "score": score, "cells": cells}
 
 
-def starts_markdown(table: StartTable) -> str:
+def table(content: Content) -> str:
     """Both starts beside each other."""
+    rows = []
+    for first, second in zip(content["cells"][::2], content["cells"][1::2], strict=True):
+        row = [first["part"], str(first["n_inputs"]), str(first["steps"])]
+        for cell in (first, second):
+            far, seconds = column(cell["runs"], "distance"), column(cell["runs"], "seconds")
+            row += [f"**{np.median(far):.2g}** ({np.max(far):.2g})", str(cell["failed"]), f"{np.median(seconds):.1f}"]
+        rows.append(row)
+    columns = ["from Jacobians", "failed", "seconds", "random start", "failed", "seconds"]
     lines = [
         f"Distance from the original on the test inputs: the KL divergence, or for the exact part the squared relative "
-        f"error. Median (worst) of {table.n_runs} draws; *failed* are draws three times as far as the best of both. "
-        f"Seconds are of one processor, start included; seed {table.seed}.",
+        f"error. Median (worst) of {content['n_runs']} draws; *failed* are draws three times as far as the best of "
+        f"both. Seconds are of one processor, start included; seed {content['seed']}.",
         "",
-        "| part | inputs | steps | from Jacobians | failed | seconds | random start | failed | seconds |",
-        "|---|---|---|---|---|---|---|---|---|",
+        *markdown(["part", "inputs", "steps", *columns], rows),
     ]
-    for first, second in zip(table.cells[::2], table.cells[1::2], strict=True):
-        told = []
-        for cell in (first, second):
-            far = cell.values("distance")
-            told += [f"**{np.median(far):.2g}** ({np.max(far):.2g})", str(failed(table, cell))]
-            told += [f"{np.median(cell.values('seconds')):.1f}"]
-        lines.append(f"| {first.part} | {first.n_inputs} | {first.steps} | {' | '.join(told)} |")
     return "\n".join(lines)
 
 
-def starts_figure(table: StartTable) -> Figure:
+def figure(content: Content) -> Figure:
     """Divergence against processor time, one panel per number of inputs."""
-    numbers = sorted({cell.n_inputs for cell in table.cells if cell.part == "mnist"})
-    with house_style():
-        figure = new_figure(2.6 * len(numbers), 3.2)
-        axes = figure.subplots(1, len(numbers), sharey=True, squeeze=False)[0]
-        for ax, n in zip(axes, numbers, strict=True):
-            for k, start in enumerate(STARTS):
-                some = [c for c in table.cells if (c.part, c.start, c.n_inputs) == ("mnist", start, n)]
-                spent = [float(np.median(c.values("seconds"))) for c in some]
-                ax.plot(
-                    spent, [float(np.median(c.values("distance"))) for c in some], "-", color=COLOURS[k], label=start
-                )
-                for c in some:
-                    ax.plot(c.values("seconds"), c.values("distance"), "o", color=COLOURS[k], alpha=0.5, markersize=3)
-            ax.set_yscale("log")
-            ax.set_title(f"{n} inputs", fontsize=9)
-            ax.set_xlabel("processor seconds")
-        axes[0].set_ylabel("KL divergence")
-        axes[-1].legend(fontsize=7)
-    return figure
+    cells = matching(content["cells"], part="mnist")
+    numbers = sorted({cell["n_inputs"] for cell in cells})
+    canvas = new_figure(2.6 * len(numbers), 3.2)
+    axes = canvas.subplots(1, len(numbers), sharey=True, squeeze=False)[0]
+    for ax, n in zip(axes, numbers, strict=True):
+        for colour, start in zip(COLOURS, STARTS, strict=False):
+            some = [cell["runs"] for cell in matching(cells, start=start, n_inputs=n)]
+            points = [(column(runs, "seconds"), column(runs, "distance")) for runs in some]
+            medians = [(float(np.median(x)), float(np.median(y))) for x, y in points]
+            ax.plot(*zip(*medians, strict=True), "-", color=colour, label=start)
+            for x, y in points:
+                ax.plot(x, y, "o", color=colour, alpha=0.5, markersize=3)
+        ax.set_yscale("log")
+        ax.set_title(f"{n} inputs", fontsize=9)
+        ax.set_xlabel("processor seconds")
+    axes[0].set_ylabel("KL divergence")
+    axes[-1].legend(fontsize=7)
+    return canvas
 
 
-def write_starts(table: StartTable, directory: Path) -> None:
-    """starts.json, starts.md and starts.png."""
-    write_experiment(directory, "starts", table.content(), starts_markdown(table), starts_figure(table))
+JACOBIAN_START = Experiment(
+    "jacobian-start",
+    "Whether Jacobians pay off as starts for networks.",
+    tasks,
+    work,
+    table,
+    figure,
+    options=(Option("n_runs", 5, "Draws of inputs."),),
+    quick={"n_runs": 1, "inputs": (200,), "steps": (100,), "epochs": 1},
+    begin=begin,
+    content=content,
+)

@@ -10,10 +10,8 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,7 +20,6 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
 from torch import Tensor, nn
 
-from decouply import __version__
 from decouply._support._errors import DecouplingWarning
 from decouply.bases import AbstractBasis, Monomial, Spline
 from decouply.fit._decouple import decouple
@@ -31,9 +28,18 @@ from decouply.nn.layer._decoupled_layer import layer_on
 from decouply.nn.layer._quantisation import n_bytes, stored_bytes
 from decouply.nn.layer._random_layer import in_basis, random_layer
 from decouply.nn.training._training_inputs import FEW, recombine
-from decouply.report._style import COLOURS, house_style, new_figure
+from decouply.report._style import COLOURS, new_figure
 from decouply.solvers import Proj
-from experiments.harness import run_all, write_experiment
+from experiments.harness import (
+    Content,
+    Experiment,
+    Option,
+    Outcome,
+    Task,
+    column,
+    markdown,
+    names_beginning,
+)
 from experiments.networks.baselines import quantized, quantized_bytes
 from experiments.networks.other_methods import (
     OTHERS,
@@ -51,7 +57,8 @@ OURS = ("ours", "ours, random start", "ours, splines", "ours, two layers")
 ROUNDED = ("ours, 8 bits", "ours, fewer bits", "original, 8 bits", "original, 4 bits")
 LABELLED = ("ours, with labels", "original, with labels")
 METHODS = (*PAPER, *OURS, *STUDENTS, *OTHERS, *ROUNDED, *STUDENTS_IN_BITS, *LABELLED)
-ANY_INPUTS = ("original, 8 bits", "original, 4 bits", "original, with labels")
+UNTRAINED = ("original, 8 bits", "original, 4 bits")
+ANY_INPUTS = (*UNTRAINED, "original, with labels")
 SMALL = ("ours", "ours, random start", "ours, two layers", *STUDENTS, "pruned")  # of the sizes after the first
 QUICK = ("ours, random start", "GELU, one hidden layer", "pruned", "original, 8 bits", "ours, fewer bits")
 IN_FEW_BITS = ("ours, fewer bits", *STUDENTS_IN_BITS)
@@ -59,118 +66,72 @@ _SAMPLES = 200
 _PASSES = 100  # of a timing
 
 
-@dataclass(frozen=True)
-class StudentTask:
-    """One way to replace the part, for all draws of inputs."""
-
-    case: str
-    method: str
-    size: int
-    n_inputs: int
-    n_runs: int
-    seed: int
-    steps: int
-    epochs: int | None = None
-    version: str = __version__
-
-
-@dataclass(frozen=True)
-class Cell:
-    """All draws of one method: scores, distances from the original, rates; size, bytes and times."""
-
-    size: int
-    method: str
-    n_inputs: int  # 0: the same for all
-    runs: list[dict[str, Any]]
-
-    def values(self, what: str) -> np.ndarray:
-        """One number per draw; what is not finite is infinitely far."""
-        return np.array([np.inf if run[what] is None else run[what] for run in self.runs], dtype=float)
-
-
-@dataclass(frozen=True)
-class StudentTable:
-    """What came of every method."""
-
-    case: str
-    n_runs: int
-    seed: int
-    steps: int
-    score: float
-    part_parameters: int
-    part_bytes: int
-    latency: tuple[float, float]
-    cells: list[Cell]
-
-    def drops(self, cell: Cell) -> np.ndarray:
-        """Points that are lost."""
-        scores = np.array([-np.inf if run["score"] is None else run["score"] for run in cell.runs], dtype=float)
-        return self.score - scores
-
-    def content(self) -> dict[str, Any]:
-        """Everything, as plain data."""
-        cells = []
-        for cell in self.cells:
-            drops = self.drops(cell)
-            told = {"rank": CASES[self.case].sizes[cell.size].rank, "method": cell.method, "n_inputs": cell.n_inputs}
-            told |= {"median_drop": float(np.median(drops)), "worst_drop": float(np.max(drops))}
-            cells.append(told | {"median_distance": float(np.median(cell.values("distance"))), "runs": cell.runs})
-        names = ("case", "n_runs", "seed", "steps", "score", "part_parameters", "part_bytes", "latency")
-        return {name: getattr(self, name) for name in names} | {"cells": cells}
-
-
-def run_students(
+def tasks(
     case: str,
     *,
+    seed: int,
+    n_runs: int,
+    steps: int | None,
+    inputs: Sequence[int],
+    only: Sequence[str],
+    epochs: int | None = None,
+) -> list[Task]:
+    """One task for each way to replace the part, for all draws of inputs."""
+    methods = names_beginning(METHODS, only, "row")
+    found = []
+    for k, size in enumerate(CASES[case].sizes[:1] if inputs else CASES[case].sizes):
+        numbers = inputs or size.inputs
+        for n_inputs in numbers:
+            for method in methods:
+                once = method in ANY_INPUTS or method in LABELLED or method in IN_FEW_BITS
+                left_out = (
+                    (k > 0 and method not in SMALL)
+                    or (method in PAPER and n_inputs != min(numbers))
+                    or (once and n_inputs != max(numbers))
+                    or (method in IN_FEW_BITS and size.packed is None)
+                )
+                if not left_out:
+                    some = 1 if method in UNTRAINED else n_runs
+                    task = {"case": case, "method": method, "size": k, "n_inputs": n_inputs, "n_runs": some}
+                    found.append(task | {"seed": seed, "steps": steps or CASES[case].steps, "epochs": epochs})
+    return found
+
+
+def begin(case: str, *, folder: str, seed: int, epochs: int | None = None, **_: Any) -> dict[str, Any]:
+    """Train the network of a case if it does not lie in the folder."""
+    at = original(case, folder, seed, epochs)
+    return {
+        "score": at.score(at.part),
+        "part_parameters": sum(p.numel() for p in at.part.parameters()),
+        "part_bytes": stored_bytes(at.part),
+        "latency": latency(at.part, at.test_features),
+    }
+
+
+def work(
+    case: str,
+    method: str,
+    size: int,
+    n_inputs: int,
     n_runs: int,
     seed: int,
-    n_jobs: int,
-    store: Path,
-    steps: int | None = None,
-    epochs: int | None = None,
-    inputs: tuple[int, ...] | None = None,
-    methods: tuple[str, ...] = METHODS,
-    progress: Callable[..., None] = lambda **_: None,
-) -> StudentTable:
-    """Train the network of a case if it does not lie beside `store`, and run everything that `store` does not have."""
-    progress(stage="training the network", done=0, total=None)
-    folder, told = str(store.parent), CASES[case]
-    at = original(case, folder, seed, epochs)
-    count = told.steps if steps is None else steps
-    tasks = []
-    for k, size in enumerate(told.sizes if inputs is None else told.sizes[:1]):
-        numbers = size.inputs if inputs is None else inputs
-        for n_inputs in numbers:
-            for method in methods if k == 0 else (m for m in methods if m in SMALL):
-                if method in PAPER and n_inputs != min(size.inputs if inputs is None else inputs):
-                    continue
-                if (method in ANY_INPUTS or method in LABELLED) and n_inputs != max(numbers):
-                    continue
-                if method in IN_FEW_BITS and (size.packed is None or n_inputs != max(numbers)):
-                    continue
-                some = 1 if method in ("original, 8 bits", "original, 4 bits") else n_runs
-                tasks.append(StudentTask(case, method, k, n_inputs, some, seed, count, epochs))
-    found = run_all(tasks, partial(work, folder=folder), store=store, n_jobs=n_jobs, progress=progress)
-    cells = [Cell(t.size, t.method, 0 if t.method in ANY_INPUTS else t.n_inputs, found[t]["runs"]) for t in tasks]
-    own = sum(p.numel() for p in at.part.parameters())
-    spent = latency(at.part, at.test_features)
-    return StudentTable(case, n_runs, seed, count, at.score(at.part), own, stored_bytes(at.part), spent, cells)
-
-
-def work(task: StudentTask, folder: str) -> dict[str, Any]:
+    steps: int,
+    epochs: int | None,
+    folder: str,
+) -> Outcome:
     """Score, distance, size and time of one kind of replacement, for every draw."""
-    at = original(task.case, folder, task.seed, task.epochs)
-    size, how = CASES[task.case].sizes[task.size], CASES[task.case].training
-    drawn = [draw(task.seed, run, at, task.n_inputs) for run in range(task.n_runs)]
-    if task.method in (*STUDENTS, *OTHERS):
-        found = rivals(task.method, at, [X for X, _ in drawn], size, how, task.steps, task.seed)
+    at = original(case, folder, seed, epochs)
+    shape, how = CASES[case].sizes[size], CASES[case].training
+    drawn = [draw(seed, run, at, n_inputs) for run in range(n_runs)]
+    if method in (*STUDENTS, *OTHERS):
+        found = rivals(method, at, [X for X, _ in drawn], shape, how, steps, seed)
         return {"runs": [row(at, part, rate=rate) for part, rate in found]}
-    if task.method in STUDENTS_IN_BITS:
-        assert size.packed is not None
-        told = {"rank": width_in_bits(size, at.ends), "n_bits": size.packed[1]}
-        found = rivals(task.method, at, [X for X, _ in drawn], size, how, task.steps, task.seed)
+    if method in STUDENTS_IN_BITS:
+        assert shape.packed is not None
+        told = {"rank": width_in_bits(shape, at.ends), "n_bits": shape.packed[1]}
+        found = rivals(method, at, [X for X, _ in drawn], shape, how, steps, seed)
         return {"runs": [row(at, p, stored=quantized_bytes(p, told["n_bits"]), rate=r) | told for p, r in found]}
-    return {"runs": [_one(task, at, size, X, run, rng) for run, (X, rng) in enumerate(drawn)]}
+    return {"runs": [_one(method, at, shape, how, steps, X, run, rng) for run, (X, rng) in enumerate(drawn)]}
 
 
 def draw(seed: int, run: int, at: Original, n_inputs: int) -> tuple[Tensor, np.random.Generator]:
@@ -179,14 +140,22 @@ def draw(seed: int, run: int, at: Original, n_inputs: int) -> tuple[Tensor, np.r
     return at.features[rng.permutation(len(at.features))[:n_inputs]], rng
 
 
-def _one(task: StudentTask, at: Original, size: Size, X: Tensor, run: int, rng: np.random.Generator) -> dict[str, Any]:
-    method = task.method
+def _one(
+    method: str,
+    at: Original,
+    size: Size,
+    how: Training,
+    steps: int,
+    X: Tensor,
+    run: int,
+    rng: np.random.Generator,
+) -> dict[str, Any]:
     if method in PAPER:
         layer = as_printed(method, at, X[:_SAMPLES], size.rank, rng)
         if layer is None:
             return {"score": None, "distance": None, "parameters": 0, "bytes": 0, "latency": (0.0, 0.0)}
         return row(at, layer)
-    if method in ("original, 8 bits", "original, 4 bits"):
+    if method in UNTRAINED:
         n_bits = 8 if "8" in method else 4
         return row(at, quantized(at.part, n_bits), stored=quantized_bytes(at.part, n_bits))
     if method == "original, with labels":
@@ -199,7 +168,7 @@ def _one(task: StudentTask, at: Original, size: Size, X: Tensor, run: int, rng: 
         ranks, stored_bits = size.packed[:1], size.packed[1]
     random = method in ("ours, random start", "ours, two layers")
     layer = begun(at, X, ranks, basis, rng, random=random)
-    layer = refined(at, layer, X, CASES[task.case].training, task.steps, rng, stored_bits)
+    layer = refined(at, layer, X, how, steps, rng, stored_bits)
     if stored_bits is not None:
         return row(at, layer, stored=n_bytes(pack(layer, stored_bits))) | {"rank": ranks[0], "n_bits": stored_bits}
     return row(at, with_labels(layer, at, run) if method == "ours, with labels" else layer)
@@ -290,77 +259,149 @@ def latency(part: nn.Module, X: Tensor) -> tuple[float, float]:
     return found[0], found[1]
 
 
-# What a person sees
+def content(
+    case: str,
+    runs: list[Task],
+    *,
+    n_runs: int,
+    seed: int,
+    steps: int | None,
+    score: float,
+    part_parameters: int,
+    part_bytes: int,
+    latency: tuple[float, float],
+    **_: Any,
+) -> Content:
+    cells = []
+    for run in runs:
+        n_inputs = 0 if run["method"] in ANY_INPUTS else run["n_inputs"]  # 0: the same for all
+        cell = {"rank": CASES[case].sizes[run["size"]].rank, "method": run["method"], "n_inputs": n_inputs}
+        drops = score - column(run["runs"], "score", failed=-np.inf)
+        cell |= {"median_drop": np.median(drops), "worst_drop": np.max(drops)}
+        cells.append(cell | {"median_distance": np.median(column(run["runs"], "distance")), "runs": run["runs"]})
+    facts = {"case": case, "n_runs": n_runs, "seed": seed, "steps": steps or CASES[case].steps, "score": score}
+    return facts | {
+        "part_parameters": part_parameters,
+        "part_bytes": part_bytes,
+        "latency": latency,
+        "cells": cells,
+    }
 
 
-def students_markdown(table: StudentTable) -> str:
+def _groups(content: Content) -> list[tuple[int, int]]:
+    """Ranks, in the order of the sizes, and numbers of inputs."""
+    ranks = [size.rank for size in CASES[content["case"]].sizes]
+    pairs = {(cell["rank"], cell["n_inputs"]) for cell in content["cells"] if cell["n_inputs"]}
+    return sorted(pairs, key=lambda pair: (ranks.index(pair[0]), pair[1]))
+
+
+def table(content: Content) -> str:
     """Drops by method, with size, bytes and time; one table for each size and number of inputs."""
-    case = CASES[table.case]
-    unit = "points of accuracy" if case.in_classes else "points of 100 R²"
-    kind = "KL divergence" if case.in_classes else "squared error"
-    few, many = (1e6 * seconds for seconds in table.latency)
+    in_classes = CASES[content["case"]].in_classes
+    unit = "points of accuracy" if in_classes else "points of 100 R²"
+    kind = "KL divergence" if in_classes else "squared error"
+    few, many = (1e6 * seconds for seconds in content["latency"])
     lines = [
-        f"The original scores {table.score:.2f} on the test inputs; its part has {table.part_parameters} parameters in "
-        f"{table.part_bytes} bytes and takes {few:.0f} and {many:.0f} µs for 64 and 1024 inputs. Drops in {unit} and "
-        f"{kind} from the original on the test inputs: median (best to worst) of {table.n_runs} draws of inputs, "
-        f"{table.steps} steps each; seed {table.seed}.",
+        f"The original scores {content['score']:.2f} on the test inputs; its part has {content['part_parameters']} "
+        f"parameters in {content['part_bytes']} bytes and takes {few:.0f} and {many:.0f} µs for 64 and 1024 inputs. "
+        f"Drops in {unit} and {kind} from the original on the test inputs: median (best to worst) of "
+        f"{content['n_runs']} draws of inputs, {content['steps']} steps each; seed {content['seed']}.",
     ]
-    groups = sorted({(c.size, c.n_inputs) for c in table.cells if c.n_inputs})
-    fixed = [c for c in table.cells if not c.n_inputs]
-    for size, n_inputs in groups:
-        lines += [
-            "",
-            f"**r = {case.sizes[size].rank}, {n_inputs} inputs**",
-            "",
-            f"| method | drop | {kind} | parameters | bytes | µs for 64 | µs for 1024 |",
-            "|---|---|---|---|---|---|---|",
-        ]
-        some = [c for c in table.cells if (c.size, c.n_inputs) == (size, n_inputs)]
-        lines += [_line(table, c) for c in [*some, *(fixed if size == 0 else [])]]
+    groups = _groups(content)
+    for rank, n_inputs in groups:
+        shown = (n_inputs, 0) if rank == groups[0][0] else (n_inputs,)
+        some = [cell for cell in content["cells"] if cell["rank"] == rank and cell["n_inputs"] in shown]
+        some.sort(key=lambda cell: not cell["n_inputs"])
+        head = ["method", "drop", kind, "parameters", "bytes", "µs for 64", "µs for 1024"]
+        rows = [_row(content, cell) for cell in some]
+        lines += ["", f"**r = {rank}, {n_inputs} inputs**", "", *markdown(head, rows)]
     return "\n".join(lines)
 
 
-def _line(table: StudentTable, cell: Cell) -> str:
-    drops, distances, first = table.drops(cell), cell.values("distance"), cell.runs[0]
-    times = 1e6 * np.median([run["latency"] for run in cell.runs], axis=0)
-    name = cell.method
+def _row(content: Content, cell: dict[str, Any]) -> list[str]:
+    runs, first = cell["runs"], cell["runs"][0]
+    drops, distances = content["score"] - column(runs, "score", failed=-np.inf), column(runs, "distance")
+    times = 1e6 * np.median([run["latency"] for run in runs], axis=0)
+    name = cell["method"]
     if "n_bits" in first:
-        name = f"{cell.method.split(',')[0]}, r = {first['rank']} in {first['n_bits']} bits"
+        name = f"{name.split(',')[0]}, r = {first['rank']} in {first['n_bits']} bits"
     spread = f" ({np.min(drops):.2f} to {np.max(drops):.2f})" if len(drops) > 1 else ""
     far = f" (to {np.max(distances):.2g})" if len(distances) > 1 else ""
-    return (
-        f"| {name} | **{np.median(drops):.2f}**{spread} | {np.median(distances):.2g}{far} | {first['parameters']} | "
-        f"{first['bytes']} | {times[0]:.0f} | {times[1]:.0f} |"
-    )
+    return [
+        name,
+        f"**{np.median(drops):.2f}**{spread}",
+        f"{np.median(distances):.2g}{far}",
+        str(first["parameters"]),
+        str(first["bytes"]),
+        *(f"{t:.0f}" for t in times),
+    ]
 
 
-def students_figure(table: StudentTable) -> Figure:
+def figure(content: Content) -> Figure:
     """Distances of every run from the original, one panel per size and number of inputs."""
-    groups = sorted({(c.size, c.n_inputs) for c in table.cells if c.n_inputs})
-    with house_style():
-        figure = new_figure(4.6 * len(groups), 4.6)
-        axes = figure.subplots(1, len(groups), squeeze=False)[0]
-        for ax, (size, n_inputs) in zip(axes, groups, strict=True):
-            some = [c for c in table.cells if (c.size, c.n_inputs) == (size, n_inputs) and "labels" not in c.method]
-            for k, cell in enumerate(some):
-                values = cell.values("distance")
-                colour = COLOURS[0 if cell.method.startswith("ours") else 1]
-                ax.plot(values, [k] * len(values), "o", color=colour, alpha=0.6)
-                ax.plot(np.median(values), k, "|", color="black", markersize=12)
-            ax.set_yticks(range(len(some)), [cell.method for cell in some], fontsize=7)
-            ax.invert_yaxis()
-            every = np.concatenate([cell.values("distance") for cell in some])
-            if np.max(every) > 10.0 * np.min(every):
-                ax.set_xscale("log")
-                ax.xaxis.set_major_locator(LogLocator(subs=(1.0, 3.0)))
-                ax.xaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
-                ax.xaxis.set_minor_formatter(NullFormatter())
-            ax.set_title(f"r = {CASES[table.case].sizes[size].rank}, {n_inputs} inputs", fontsize=9)
-            ax.set_xlabel("KL divergence" if CASES[table.case].in_classes else "squared relative error")
-    return figure
+    groups = _groups(content)
+    canvas = new_figure(4.6 * len(groups), 4.6)
+    axes = canvas.subplots(1, len(groups), squeeze=False)[0]
+    for ax, group in zip(axes, groups, strict=True):
+        some = [c for c in content["cells"] if (c["rank"], c["n_inputs"]) == group and "labels" not in c["method"]]
+        distances = [column(cell["runs"], "distance") for cell in some]
+        for k, (cell, values) in enumerate(zip(some, distances, strict=True)):
+            colour = COLOURS[0 if cell["method"].startswith("ours") else 1]
+            ax.plot(values, [k] * len(values), "o", color=colour, alpha=0.6)
+            ax.plot(np.median(values), k, "|", color="black", markersize=12)
+        ax.set_yticks(range(len(some)), [cell["method"] for cell in some], fontsize=7)
+        ax.invert_yaxis()
+        every = np.concatenate(distances)
+        if np.max(every) > 10.0 * np.min(every):
+            ax.set_xscale("log")
+            ax.xaxis.set_major_locator(LogLocator(subs=(1.0, 3.0)))
+            ax.xaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
+            ax.xaxis.set_minor_formatter(NullFormatter())
+        ax.set_title(f"r = {group[0]}, {group[1]} inputs", fontsize=9)
+        ax.set_xlabel("KL divergence" if CASES[content["case"]].in_classes else "squared relative error")
+    return canvas
 
 
-def write_students(table: StudentTable, directory: Path) -> None:
-    """NAME.json, NAME.md and NAME.png."""
-    name = f"{table.case}-students" if table.case in ("mnist", "fashion") else table.case
-    write_experiment(directory, name, table.content(), students_markdown(table), students_figure(table))
+ROWS = Option("only", (), "Only rows whose name begins with this, such as GELU; may be repeated.", kind=str)
+STEPS = Option("steps", None, "Training steps of every row. By default as in the docs.")
+
+
+def _of_case(case: str) -> dict[str, Any]:
+    """What the experiments on all networks share."""
+    return {
+        "tasks": partial(tasks, case),
+        "work": work,
+        "table": table,
+        "figure": figure,
+        "options": (
+            Option("n_runs", 5, "Draws of inputs."),
+            STEPS,
+            Option("inputs", (), "Number of inputs, such as 20000; may be repeated.", least=20),
+            ROWS,
+        ),
+        "quick": {"n_runs": 1, "steps": 200, "epochs": 1, "inputs": (2000,), "only": QUICK},
+        "begin": partial(begin, case),
+        "content": partial(content, case),
+    }
+
+
+MNIST = Experiment(
+    "mnist-students",
+    "The MNIST network, trained to the end, compressed by ours and by others of the same size.",
+    **_of_case("mnist"),
+)
+FASHION = Experiment(
+    "fashion-students",
+    "The FashionMNIST network, trained to the end, compressed by ours and by others of the same size.",
+    **_of_case("fashion"),
+)
+CNN = Experiment(
+    "cnn",
+    "The head of LeNet-5 on FashionMNIST, 400 to 10, at 8 % of its parameters.",
+    **_of_case("cnn"),
+)
+TABULAR = Experiment(
+    "tabular",
+    "A regression network, from ten inputs to one output, at 5 % of its parameters.",
+    **_of_case("tabular"),
+)

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import copy
 import warnings
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property, partial
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
@@ -21,18 +21,19 @@ import torch
 from matplotlib.figure import Figure
 from torch import Tensor, nn
 
-from decouply import __version__
 from decouply._support._errors import DecouplingWarning
 from decouply.data import mnist
 from decouply.nn import Distil, compress
 from decouply.nn.compression._report import count_parameters
 from decouply.nn.layer._quantisation import stored_bytes
 from decouply.nn.training._joint import distil_jointly
-from decouply.report._style import COLOURS, house_style, new_figure
+from decouply.report._style import COLOURS, new_figure
 from decouply.solvers import Proj
-from experiments.harness import run_all, write_experiment
+from experiments.harness import Content, Experiment, Option, Outcome, Task, column, markdown, names_beginning
 from experiments.networks.baselines import best_trained, chain_of, narrow, pruned, quantized
 from experiments.networks.other_methods import STOPPING
+from experiments.networks.students import ROWS
+from experiments.networks.students import STEPS as STEPS_OPTION
 from experiments.networks.trained_networks import images
 
 RANK = 15
@@ -43,6 +44,8 @@ OURS = ("ours", "ours, random start")
 OTHERS = ("narrow GELU", "pruned")
 UNTRAINED = ("original, 8 bits", "original, 4 bits")
 METHODS = (OURS[0], *OTHERS, *UNTRAINED, OURS[1])
+TRAININGS = ("none", "local", "joint")
+EPOCHS = 5
 _KEPT = 500
 _TOKENS = 40_000
 _WIDTH, _HEADS, _DEPTH, _PATCH = 32, 4, 2, 7
@@ -124,99 +127,49 @@ def log_probabilities(network: nn.Module, X: Tensor) -> Tensor:
     return torch.cat([network(x).log_softmax(1) for x in torch.split(X, 1000)])
 
 
-@dataclass(frozen=True)
-class VitTask:
-    """All MLPs replaced in one way."""
-
-    method: str
-    run: int
-    seed: int
-    steps: int
-    joint_steps: int
-    epochs: int
-    version: str = __version__
-
-
-@dataclass(frozen=True)
-class VitTable:
-    """Rows by method and training, (method, "local" or "joint"), one entry per draw of inputs."""
-
-    n_runs: int
-    seed: int
-    steps: int
-    joint_steps: int
-    score: float
-    part_parameters: int
-    rows: dict[tuple[str, str], list[dict[str, Any]]]
-
-    def drops(self, key: tuple[str, str]) -> np.ndarray:
-        return self.score - np.array([one["score"] for one in self.rows[key]], dtype=float)
-
-    def content(self) -> dict[str, Any]:
-        """Everything, as plain data."""
-        cells = [
-            {
-                "method": method,
-                "training": training,
-                "median_drop": float(np.median(self.drops((method, training)))),
-                "worst_drop": float(np.max(self.drops((method, training)))),
-                "median_distance": float(np.median([one["distance"] for one in rows])),
-                "runs": rows,
-            }
-            for (method, training), rows in self.rows.items()
-        ]
-        names = ("n_runs", "seed", "steps", "joint_steps", "score", "part_parameters")
-        return {name: getattr(self, name) for name in names} | {"cells": cells}
-
-
-def run_vit(
+def tasks(
     *,
-    n_runs: int,
     seed: int,
-    n_jobs: int,
-    store: Path,
-    steps: int | None = None,
+    n_runs: int,
+    steps: int | None,
+    only: Sequence[str],
     joint_steps: int | None = None,
-    epochs: int = 5,
-    methods: tuple[str, ...] = METHODS,
-    progress: Callable[..., None] = lambda **_: None,
-) -> VitTable:
-    """Train the transformer if it does not lie beside `store`, and run everything that `store` does not have."""
-    progress(stage="training the network", done=0, total=None)
-    folder = str(store.parent)
+    epochs: int = EPOCHS,
+) -> list[Task]:
+    """One task for each way to replace all MLPs and each draw of inputs."""
+    count, together = _steps(steps, joint_steps)
+    return [
+        {"method": method, "run": run, "seed": seed, "steps": count, "joint_steps": together, "epochs": epochs}
+        for method in names_beginning(METHODS, only, "row")
+        for run in range(1 if method in UNTRAINED else n_runs)
+    ]
+
+
+def _steps(steps: int | None, joint_steps: int | None) -> tuple[int, int]:
+    """Of each part, and of all together."""
+    count = steps or STEPS
+    return count, round(2 * count / 3) if joint_steps is None else joint_steps
+
+
+def begin(*, folder: str, seed: int, epochs: int = EPOCHS, **_: Any) -> dict[str, Any]:
+    """Train the transformer if it does not lie in the folder."""
     at = transformer(folder, seed, epochs)
-    count = STEPS if steps is None else steps
-    together = round(2 * count / 3) if joint_steps is None else joint_steps
-    tasks = {
-        method: [
-            VitTask(method, run, seed, count, together, epochs) for run in range(1 if method in UNTRAINED else n_runs)
-        ]
-        for method in methods
-    }
-    every = [task for some in tasks.values() for task in some]
-    found = run_all(every, partial(work, folder=folder), store=store, n_jobs=n_jobs, progress=progress)
-    rows = {
-        (method, training): [found[task][training] for task in some]
-        for method, some in tasks.items()
-        for training in found[some[0]]
-    }
-    own = sum(count_parameters(part) for part in mlps(at.network))
-    return VitTable(n_runs, seed, count, together, at.score, own, rows)
+    return {"score": at.score, "part_parameters": sum(count_parameters(part) for part in mlps(at.network))}
 
 
-def work(task: VitTask, folder: str) -> dict[str, Any]:
+def work(method: str, run: int, seed: int, steps: int, joint_steps: int, epochs: int, folder: str) -> Outcome:
     """Score, divergence and size after training each part by itself, and after training all together."""
-    at = transformer(folder, task.seed, task.epochs)
-    if task.method in UNTRAINED:
+    at = transformer(folder, seed, epochs)
+    if method in UNTRAINED:
         own = copy.deepcopy(at.network)
         for block in own.blocks:
-            block.mlp = quantized(block.mlp, 8 if "8" in task.method else 4)  # type: ignore[arg-type]
+            block.mlp = quantized(block.mlp, 8 if "8" in method else 4)  # type: ignore[arg-type]
         return {"none": row(at, own)}
-    rng = np.random.default_rng([task.seed, 18, task.run])
+    rng = np.random.default_rng([seed, 18, run])
     X = at.X[rng.permutation(len(at.X))[:N_INPUTS]]
-    if task.method in OTHERS:
-        local = replaced(task, at, X)
-        return {"local": row(at, local), "joint": row(at, jointly(copy.deepcopy(local), at, X, task))}
+    if method in OTHERS:
+        local = replaced(method, run, steps, at, X)
+        return {"local": row(at, local), "joint": row(at, jointly(copy.deepcopy(local), at, X, joint_steps, run))}
 
     def ours(joint: bool | Distil) -> nn.Module:
         with warnings.catch_warnings():
@@ -226,17 +179,17 @@ def work(task: VitTask, folder: str) -> dict[str, Any]:
                 parts=["blocks.*.mlp"],
                 data=X[_KEPT:],
                 ranks=RANK,
-                start="random" if task.method == "ours, random start" else "decoupling",
-                solver=None if task.method == "ours, random start" else Proj(lam=1e-2, **STOPPING),
-                refine=Distil(task.steps),
+                start="random" if method == "ours, random start" else "decoupling",
+                solver=None if method == "ours, random start" else Proj(lam=1e-2, **STOPPING),
+                refine=Distil(steps),
                 joint=joint,
                 validation=X[:_KEPT],
-                rng=task.run,
+                rng=run,
                 progress=False,
             )
         return out.model.eval()
 
-    together = Distil(task.joint_steps, JOINT_RATE, batch_size=128)
+    together = Distil(joint_steps, JOINT_RATE, batch_size=128)
     return {"local": row(at, ours(False)), "joint": row(at, ours(together))}
 
 
@@ -252,11 +205,11 @@ def row(at: Trained, network: Any) -> dict[str, Any]:
     }
 
 
-def replaced(task: VitTask, at: Trained, X: Tensor) -> VisionTransformer:
+def replaced(method: str, run: int, steps: int, at: Trained, X: Tensor) -> VisionTransformer:
     """Others in the place of the MLPs, each trained on tokens of a network in which those before it are replaced."""
     own = copy.deepcopy(at.network).eval()
     size = RANK * (2 * _WIDTH + 5)
-    generator = torch.Generator().manual_seed(task.run)
+    generator = torch.Generator().manual_seed(run)
     for block in own.blocks:
         part: nn.Module = block.mlp  # type: ignore[assignment]
         tokens = _tokens(own, part, X)
@@ -267,12 +220,12 @@ def replaced(task: VitTask, at: Trained, X: Tensor) -> VisionTransformer:
         assert chain is not None
 
         def begin(chain: list[nn.Module] = chain, tokens: Tensor = tokens) -> nn.Module:
-            torch.manual_seed(task.run)
-            narrowed = task.method == "narrow GELU"
+            torch.manual_seed(run)
+            narrowed = method == "narrow GELU"
             return narrow((_WIDTH, _WIDTH), size, nn.GELU) if narrowed else pruned(chain, tokens, size)
 
-        options = Distil(task.steps, loss="squared")
-        block.mlp = best_trained(begin, part, tokens, values, options, task.run, rates=RATES)
+        options = Distil(steps, loss="squared")
+        block.mlp = best_trained(begin, part, tokens, values, options, run, rates=RATES)
     return own
 
 
@@ -287,14 +240,14 @@ def _tokens(network: nn.Module, part: nn.Module, X: Tensor) -> Tensor:
     return torch.cat(seen)
 
 
-def jointly(network: Any, at: Trained, X: Tensor, task: VitTask) -> nn.Module:
+def jointly(network: Any, at: Trained, X: Tensor, joint_steps: int, run: int) -> nn.Module:
     """All parts trained together, until the network returns what the original returned."""
     data = X[_KEPT:]
     with torch.no_grad():
         wanted = torch.cat([at.network(x) for x in torch.split(data, 1000)])
     layers = mlps(network)
-    options = Distil(task.joint_steps, JOINT_RATE, batch_size=128)
-    distil_jointly(network, layers, wanted, data, options, "kl", np.random.default_rng(task.run), False)
+    options = Distil(joint_steps, JOINT_RATE, batch_size=128)
+    distil_jointly(network, layers, wanted, data, options, "kl", np.random.default_rng(run), False)
     return network
 
 
@@ -327,47 +280,83 @@ def _train(network: nn.Module, X: Tensor, y: Tensor, epochs: int, seed: int) -> 
             schedule.step()
 
 
-# What a person sees
+def content(
+    runs: list[Task],
+    *,
+    n_runs: int,
+    seed: int,
+    steps: int | None,
+    score: float,
+    part_parameters: int,
+    joint_steps: int | None = None,
+    **_: Any,
+) -> Content:
+    cells = []
+    for method in dict.fromkeys(run["method"] for run in runs):
+        some = [run for run in runs if run["method"] == method]
+        for training in (name for name in TRAININGS if name in some[0]):
+            rows = [run[training] for run in some]
+            drops = score - column(rows, "score")
+            cell = {"method": method, "training": training, "median_drop": np.median(drops)}
+            cell |= {"worst_drop": np.max(drops), "median_distance": np.median(column(rows, "distance"))}
+            cells.append(cell | {"runs": rows})
+    count, together = _steps(steps, joint_steps)
+    facts = {"n_runs": n_runs, "seed": seed, "steps": count, "joint_steps": together}
+    return facts | {"score": score, "part_parameters": part_parameters, "cells": cells}
 
 
-def vit_markdown(table: VitTable) -> str:
+def table(content: Content) -> str:
     """Drops by method, trained part by part and together."""
-    lines = [
-        f"The original classifies {table.score:.2f} % of the test images correctly; its MLPs have "
-        f"{table.part_parameters} parameters. Drop in points and KL divergence from the original on the test images: "
-        f"median (best to worst) of {table.n_runs} draws of {N_INPUTS} images without labels, {table.steps} steps for "
-        f"each part, then {table.joint_steps} together; seed {table.seed}.",
-        "",
-        "| method | training | drop | KL divergence | parameters | saved |",
-        "|---|---|---|---|---|---|",
-    ]
-    for key, rows in table.rows.items():
-        drops, far = table.drops(key), [one["distance"] for one in rows]
+    rows = []
+    for cell in content["cells"]:
+        drops, parameters = content["score"] - column(cell["runs"], "score"), cell["runs"][0]["parameters"]
         spread = f" ({np.min(drops):.2f} to {np.max(drops):.2f})" if len(drops) > 1 else ""
-        saved = 100.0 * (1.0 - rows[0]["parameters"] / table.part_parameters)
-        lines.append(
-            f"| {key[0]} | {key[1]} | **{np.median(drops):.2f}**{spread} | {np.median(far):.2g} | "
-            f"{rows[0]['parameters']} | {saved:.1f} % |"
+        rows.append(
+            [
+                cell["method"],
+                cell["training"],
+                f"**{np.median(drops):.2f}**{spread}",
+                f"{np.median(column(cell['runs'], 'distance')):.2g}",
+                str(parameters),
+                f"{100.0 * (1.0 - parameters / content['part_parameters']):.1f} %",
+            ]
         )
+    lines = [
+        f"The original classifies {content['score']:.2f} % of the test images correctly; its MLPs have "
+        f"{content['part_parameters']} parameters. Drop in points and KL divergence from the original on the test "
+        f"images: median (best to worst) of {content['n_runs']} draws of {N_INPUTS} images without labels, "
+        f"{content['steps']} steps for each part, then {content['joint_steps']} together; seed {content['seed']}.",
+        "",
+        *markdown(["method", "training", "drop", "KL divergence", "parameters", "saved"], rows),
+    ]
     return "\n".join(lines)
 
 
-def vit_figure(table: VitTable) -> Figure:
+def figure(content: Content) -> Figure:
     """Drops of every draw."""
-    with house_style():
-        figure = new_figure(6.4, 3.8)
-        ax = figure.subplots()
-        for k, key in enumerate(table.rows):
-            drops = table.drops(key)
-            ax.plot(drops, [k] * len(drops), "o", color=COLOURS[0 if key[0].startswith("ours") else 1], alpha=0.6)
-            ax.plot(np.median(drops), k, "|", color="black", markersize=12)
-        ax.set_yticks(range(len(table.rows)), [f"{method}, {training}" for method, training in table.rows], fontsize=7)
-        ax.invert_yaxis()
-        ax.axvline(0.0, color="#C00000", linestyle=(0, (2, 2)), linewidth=1.1)
-        ax.set_xlabel("drop in points")
-    return figure
+    cells = content["cells"]
+    canvas = new_figure(6.4, 3.8)
+    ax = canvas.subplots()
+    for k, cell in enumerate(cells):
+        drops = content["score"] - column(cell["runs"], "score")
+        ax.plot(drops, [k] * len(drops), "o", color=COLOURS[0 if cell["method"] in OURS else 1], alpha=0.6)
+        ax.plot(np.median(drops), k, "|", color="black", markersize=12)
+    ax.set_yticks(range(len(cells)), [f"{cell['method']}, {cell['training']}" for cell in cells], fontsize=7)
+    ax.invert_yaxis()
+    ax.axvline(0.0, color="#C00000", linestyle=(0, (2, 2)), linewidth=1.1)
+    ax.set_xlabel("drop in points")
+    return canvas
 
 
-def write_vit(table: VitTable, directory: Path) -> None:
-    """vit.json, vit.md and vit.png."""
-    write_experiment(directory, "vit", table.content(), vit_markdown(table), vit_figure(table))
+VISION_TRANSFORMER = Experiment(
+    "vision-transformer",
+    "All MLP blocks of a small vision transformer, replaced at an eighth of their parameters.",
+    tasks,
+    work,
+    table,
+    figure,
+    options=(Option("n_runs", 5, "Draws of inputs."), STEPS_OPTION, ROWS),
+    quick={"n_runs": 1, "steps": 100, "joint_steps": 20, "epochs": 1},
+    begin=begin,
+    content=content,
+)

@@ -8,15 +8,10 @@ to the root mean square of the values and of the Jacobians. The scan is told not
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import asdict, dataclass
-from pathlib import Path
-from typing import Any
-
 import numpy as np
 from matplotlib.figure import Figure
 
-from decouply import __version__, systems
+from decouply import systems
 from decouply._support._errors import InputError
 from decouply.bases import Monomial
 from decouply.fit._decouple import decouple
@@ -25,108 +20,37 @@ from decouply.fit._settings import layer_bases
 from decouply.fit.select._candidates import criterion
 from decouply.fit.select._select import Selection, select
 from decouply.model._decoupling import Decoupling
-from decouply.report._style import COLOURS, house_style, new_figure
+from decouply.report._style import COLOURS, new_figure
 from decouply.samples._samples import Samples
 from decouply.solvers import VarPro
 from decouply.solvers.inference._identifiability import identifiability, linearise
 from decouply.solvers.problem._model_shape import ModelShape
 from decouply.solvers.problem._rounding import exact_below
-from experiments.harness import run_all, write_experiment
+from experiments.harness import Content, Experiment, Option, Outcome, Task, column, markdown, matching
 
-GROUPS = ("f1", "f2", "f3", "random")
 PAPER = ("f1", "f2", "f3")
+GROUPS = (*PAPER, "random")
 NOISE = (0.0, 1e-3)
-TARGETS = {0.0: 27, 1e-3: 24}  # of 30
 N_SAMPLES = {"f1": 30, "f2": 30, "f3": 30, "random": 60}
 OTHERS = ("lowest left-out error", "fewest parameters within one standard error", "twice the penalty")
 _SECONDS = 600.0  # per scan: none should be cut short, whatever the machine
 
 
-@dataclass(frozen=True)
-class SelectionTask:
-    """One data set."""
-
-    group: str
-    run: int
-    noise: float
-    seed: int
-    version: str = __version__
-
-
-@dataclass(frozen=True)
-class SelectionRun:
-    """What was there and what was found."""
-
-    group: str
-    run: int
-    noise: float
-    n_inputs: int
-    n_outputs: int
-    true_ranks: tuple[int, ...]
-    true_degrees: tuple[int, ...]
-    true_parameters: int
-    ranks: tuple[int, ...]
-    degrees: tuple[int, ...]
-    n_parameters: int
-    training_error: float  # percent
-    true_training_error: float  # of a fit that starts at the truth
-    error: float  # on left-out samples
-    score: float
-    true_score: float
-    n_shapes: int
-    seconds: float
-    others: dict[str, tuple[int, ...]]  # ranks that other rules would have chosen from the same fits
-
-    @property
-    def right(self) -> bool:
-        return self.ranks == self.true_ranks
-
-    @property
-    def preferred(self) -> bool:
-        """Whether the choice is better than the truth by the criterion: no search could then have found it."""
-        return self.score <= self.true_score
-
-    @property
-    def all_right(self) -> bool:
-        return self.right and self.degrees == self.true_degrees
-
-
-@dataclass(frozen=True)
-class SelectionTable:
-    """All runs."""
-
-    runs: tuple[SelectionRun, ...]
-    seed: int
-
-    def content(self) -> dict[str, Any]:
-        """Everything, as plain data."""
-        return {"seed": self.seed, "runs": [asdict(run) | {"ranks_found": run.right} for run in self.runs]}
-
-    def of(self, groups: tuple[str, ...], noise: float) -> list[SelectionRun]:
-        return [run for run in self.runs if run.group in groups and run.noise == noise]
-
-
-def run_selection(
-    *,
-    n_runs: int,
-    seed: int,
-    n_jobs: int,
-    store: Path | None = None,
-    progress: Callable[..., None] = lambda **_: None,
-) -> SelectionTable:
+def tasks(*, seed: int, n_runs: int) -> list[Task]:
     """`n_runs` random systems and a third as many data sets of each of f1, f2 and f3, without and with noise."""
     counts = dict.fromkeys(PAPER, -(-n_runs // 3)) | {"random": n_runs}
-    tasks = [
-        SelectionTask(group, run, noise, seed) for noise in NOISE for group in GROUPS for run in range(counts[group])
+    return [
+        {"group": group, "run": run, "noise": noise, "seed": seed}
+        for noise in NOISE
+        for group in GROUPS
+        for run in range(counts[group])
     ]
-    found = run_all(tasks, work, store=store, n_jobs=n_jobs, progress=progress)
-    return SelectionTable(tuple(_run(task, found[task]) for task in tasks), seed)
 
 
-def work(task: SelectionTask) -> dict[str, Any]:
-    """Select ranks and degrees for one data set."""
-    system, samples = data_set(task)
-    choice = select(samples, rng=task.run, progress=False, max_seconds=_SECONDS)
+def work(group: str, run: int, noise: float, seed: int) -> Outcome:
+    """Select ranks and degrees for one data set, and score a fit that starts at the truth."""
+    system, samples = data_set(group, run, noise, seed)
+    choice = select(samples, rng=run, progress=False, max_seconds=_SECONDS)
     at_truth = decouple(
         samples, system.ranks, system.degrees, solver=VarPro(start=system), n_starts=1, progress=False
     ).decoupling
@@ -140,10 +64,11 @@ def work(task: SelectionTask) -> dict[str, Any]:
         "true_parameters": system.n_parameters,
         "ranks": choice.ranks,
         "degrees": choice.degrees,
+        "ranks_found": choice.ranks == system.ranks,
         "n_parameters": choice.chosen.n_parameters,
-        "training_error": choice.chosen.training_error,
+        "training_error": choice.chosen.training_error,  # percent
         "true_training_error": 100.0 * float(np.sqrt(np.mean(squares))),
-        "error": choice.chosen.error,
+        "error": choice.chosen.error,  # on left-out samples
         "score": choice.chosen.score,
         "true_score": criterion(
             squares, measure.counts, _n_free(samples, system.ranks, system.degrees), exact_below(samples)
@@ -173,17 +98,16 @@ def _other_rules(choice: Selection, samples: Samples) -> dict[str, tuple[int, ..
     }
 
 
-def data_set(task: SelectionTask) -> tuple[Decoupling, Samples]:
+def data_set(group: str, run: int, noise: float, seed: int) -> tuple[Decoupling, Samples]:
     """The system and its samples; noise comes last, so that data sets with and without it are otherwise the same."""
-    rng = np.random.default_rng([task.seed, GROUPS.index(task.group), task.run])
-    S = N_SAMPLES[task.group]
-    if task.group == "random":
-        system, samples = _random_system(rng, n_layers=1 + task.run % 2, n_samples=S)
+    rng = np.random.default_rng([seed, GROUPS.index(group), run])
+    if group == "random":
+        system, samples = _random_system(rng, n_layers=1 + run % 2, n_samples=N_SAMPLES[group])
     else:
-        system = getattr(systems, task.group)()
-        samples = _sampled(system, rng, S)
+        system = getattr(systems, group)()
+        samples = _sampled(system, rng, N_SAMPLES[group])
     F, J = np.asarray(samples.F), np.asarray(samples.J)
-    F, J = (a + task.noise * np.sqrt(np.mean(a**2)) * rng.normal(size=a.shape) for a in (F, J))
+    F, J = (a + noise * np.sqrt(np.mean(a**2)) * rng.normal(size=a.shape) for a in (F, J))
     return system, Samples(samples.X, F=F, J=J)
 
 
@@ -208,93 +132,100 @@ def _sampled(system: Decoupling, rng: np.random.Generator, n_samples: int) -> Sa
     return Samples(X, F=system(X), J=system.jacobian(X))
 
 
-def _run(task: SelectionTask, outcome: dict[str, Any]) -> SelectionRun:
-    known: dict[str, Any] = {
-        name: tuple(value) if isinstance(value, list) else value for name, value in outcome.items()
-    }
-    known["others"] = {rule: tuple(ranks) for rule, ranks in outcome["others"].items()}
-    return SelectionRun(task.group, task.run, task.noise, **known)
+def table(content: Content) -> str:
+    """How often ranks were found, by group and noise, what other rules would have chosen, and every miss."""
 
+    def groups(*names: str) -> list[tuple[str, str, list[Task]]]:
+        """A row for each level of noise and each of the names that has runs."""
+        both = [(name, PAPER if name == "f1, f2, f3" else (name,), noise) for noise in NOISE for name in names]
+        rows = [(name, f"{x:g}", [run for one in some for run in _runs(content, one, x)]) for name, some, x in both]
+        return [row for row in rows if row[2]]
 
-# What a person sees
-
-
-def selection_markdown(table: SelectionTable) -> str:
-    """How often ranks were found, by group and noise, and every miss."""
-    lines = [
-        f"Seed {table.seed}. *Ranks found*: number of layers and all ranks as in the system behind the data.",
-        "",
-        "| systems | noise | ranks found | target | degrees too | median shapes tried | median time | longest |",
-        "|---|---|---|---|---|---|---|---|",
+    found = [
+        [
+            name,
+            noise,
+            f"**{sum(run['ranks_found'] for run in runs)} of {len(runs)}**",
+            f"{sum(run['ranks_found'] and run['degrees'] == run['true_degrees'] for run in runs)} of {len(runs)}",
+            f"{np.median(column(runs, 'n_shapes')):.0f}",
+            f"{np.median(column(runs, 'seconds')):.1f} s",
+            f"{max(column(runs, 'seconds')):.0f} s",
+        ]
+        for name, noise, runs in groups("f1, f2, f3", *GROUPS)
     ]
-    for noise in NOISE:
-        for name, groups in (("f1, f2, f3", PAPER), *((group, (group,)) for group in GROUPS)):
-            runs = table.of(groups, noise)
-            if not runs:
-                continue
-            share = "" if name in PAPER else f"≥ {TARGETS[noise]} of 30"
-            seconds = [run.seconds for run in runs]
-            lines.append(
-                f"| {name} | {noise:g} | **{sum(run.right for run in runs)} of {len(runs)}** | {share} | "
-                f"{sum(run.all_right for run in runs)} of {len(runs)} | "
-                f"{np.median([run.n_shapes for run in runs]):.0f} | {np.median(seconds):.1f} s | {max(seconds):.0f} s |"
-            )
-    lines += [
+    others = []
+    for name, noise, runs in groups("f1, f2, f3", "random"):
+        counts = [sum(run["ranks_found"] for run in runs)]
+        counts += [sum(run["others"][rule] == run["true_ranks"] for run in runs) for rule in OTHERS]
+        others.append([name, noise, *(f"{count} of {len(runs)}" for count in counts)])
+    head = ["systems", "noise", "ranks found", "degrees too", "median shapes tried", "median time", "longest"]
+    lines = [
+        f"Seed {content['seed']}. *Ranks found*: number of layers and all ranks as in the system behind the data.",
+        "",
+        *markdown(head, found),
         "",
         "What other rules would have chosen from the same fits: ranks found.",
         "",
-        f"| systems | noise | ours | {' | '.join(OTHERS)} |",
-        "|---|---|---|---|---|---|",
+        *markdown(["systems", "noise", "ours", *OTHERS], others),
     ]
-    for noise in NOISE:
-        for name, groups in (("f1, f2, f3", PAPER), ("random", ("random",))):
-            runs = table.of(groups, noise)
-            if runs:
-                found = [sum(run.right for run in runs)]
-                found += [sum(run.others[rule] == run.true_ranks for run in runs) for rule in OTHERS]
-                cells = " | ".join(f"{count} of {len(runs)}" for count in found)
-                lines.append(f"| {name} | {noise:g} | {cells} |")
-    missed = [run for run in table.runs if not run.right]
+    missed = [
+        [
+            f"{run['group']}, {run['n_inputs']} to {run['n_outputs']}",
+            str(run["run"]),
+            f"{run['noise']:g}",
+            f"{tuple(run['true_ranks'])}, degrees {tuple(run['true_degrees'])}",
+            str(run["true_parameters"]),
+            f"{run['true_training_error']:.2g} %",
+            f"{tuple(run['ranks'])}, degrees {tuple(run['degrees'])}",
+            str(run["n_parameters"]),
+            f"{run['training_error']:.2g} %",
+            "yes" if run["score"] <= run["true_score"] else "no",
+        ]
+        for run in content["runs"]
+        if not run["ranks_found"]
+    ]
     if missed:
+        shape = ["parameters", "off by"]
         lines += [
             "",
             "The misses. *Off by*: error on the fitted samples, of the choice and of a fit that starts at the "
             "system itself. *Better*: the choice has the lower criterion of the two, so that these samples do not "
             "tell the system from something smaller; otherwise the search has missed it.",
             "",
-            "| system | run | noise | its shape | parameters | off by | chosen | parameters | off by | better |",
-            "|---|---|---|---|---|---|---|---|---|---|",
+            *markdown(["system", "run", "noise", "its shape", *shape, "chosen", *shape, "better"], missed),
         ]
-        for run in missed:
-            lines.append(
-                f"| {run.group}, {run.n_inputs} to {run.n_outputs} | {run.run} | {run.noise:g} | {run.true_ranks}, "
-                f"degrees {run.true_degrees} | {run.true_parameters} | {run.true_training_error:.2g} % | {run.ranks}, "
-                f"degrees {run.degrees} | {run.n_parameters} | {run.training_error:.2g} % | "
-                f"{'yes' if run.preferred else 'no'} |"
-            )
     return "\n".join(lines)
 
 
-def selection_figure(table: SelectionTable) -> Figure:
+def _runs(content: Content, group: str, noise: float) -> list[Task]:
+    return matching(content["runs"], group=group, noise=noise)
+
+
+def figure(content: Content) -> Figure:
     """Time per scan, one point per data set; crosses are misses."""
-    with house_style():
-        figure = new_figure(8.0, 3.0)
-        ax = figure.subplots()
-        labels = []
-        for position, (noise, group) in enumerate((noise, group) for noise in NOISE for group in GROUPS):
-            runs = table.of((group,), noise)
-            labels.append(f"{group}, noise {noise:g}: {sum(run.right for run in runs)} of {len(runs)}")
-            offsets = np.linspace(-0.3, 0.3, max(len(runs), 1))
-            for run, offset in zip(runs, offsets, strict=False):
-                marker, colour = (".", COLOURS[0]) if run.right else ("x", COLOURS[1])
-                ax.plot(run.seconds, position + offset, marker, color=colour, markersize=5)
-        ax.set_yticks(range(len(labels)), labels, fontsize=8)
-        ax.invert_yaxis()
-        ax.set_xscale("log")
-        ax.set_xlabel("seconds per scan; a cross: other ranks than those of the system")
-    return figure
+    canvas = new_figure(8.0, 3.0)
+    ax = canvas.subplots()
+    labels = []
+    for position, (noise, group) in enumerate((noise, group) for noise in NOISE for group in GROUPS):
+        runs = _runs(content, group, noise)
+        labels.append(f"{group}, noise {noise:g}: {sum(run['ranks_found'] for run in runs)} of {len(runs)}")
+        for run, offset in zip(runs, np.linspace(-0.3, 0.3, len(runs)), strict=True):
+            marker, colour = (".", COLOURS[0]) if run["ranks_found"] else ("x", COLOURS[1])
+            ax.plot(run["seconds"], position + offset, marker, color=colour, markersize=5)
+    ax.set_yticks(range(len(labels)), labels, fontsize=8)
+    ax.invert_yaxis()
+    ax.set_xscale("log")
+    ax.set_xlabel("seconds per scan; a cross: other ranks than those of the system")
+    return canvas
 
 
-def write_selection(table: SelectionTable, directory: Path) -> None:
-    """selection.json, selection.md and selection.png."""
-    write_experiment(directory, "selection", table.content(), selection_markdown(table), selection_figure(table))
+RANK_SELECTION = Experiment(
+    "rank-selection",
+    "How often the right ranks are chosen.",
+    tasks,
+    work,
+    table,
+    figure,
+    options=(Option("n_runs", 30, "Random systems per noise level; a third as many data sets of f1, f2 and f3."),),
+    quick={"n_runs": 3},
+)

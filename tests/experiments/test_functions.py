@@ -1,25 +1,34 @@
-"""A reduced form of the table of functions; the whole one is `python -m experiments functions`."""
+"""Experiments on functions, in reduced forms."""
 
 import dataclasses
 
 import numpy as np
 
 import decouply as dc
-from experiments import functions_markdown, run_functions, write_functions
-from experiments.functions.bases import CASES
+from experiments.functions import bases, curve_names
 from experiments.functions.other_spline_methods import _pspline
 
 
 def test_splines_fit_a_saturation_that_polynomials_do_not(tmp_path):
-    noisy = dataclasses.replace(CASES[1], curves=("saturation",))
-    table = run_functions(n_runs=1, seed=1, n_jobs=1, store=tmp_path / "runs.jsonl", cases=(noisy,))
-    errors = {method: table.of(noisy.name, "saturation", method)[0].error for method in noisy.methods}
-    assert errors["spline"] < errors["degree 5"]
-    text = functions_markdown(table)
+    noisy = dataclasses.replace(bases.CASES[1], curves=("saturation",))
+    found = bases.BASES.run(tmp_path, n_runs=1, seed=1, cases=(noisy,))
+    errors = {run["method"]: run["error"] for run in found["runs"]}
+    assert set(errors) == set(noisy.methods) and errors["spline"] < errors["degree 5"]
+    bases.BASES.write(found, tmp_path)
+    text = (tmp_path / "bases.md").read_text()
     assert f"**{noisy.name.capitalize()}**" in text and "\n| saturation | " in text
-    assert len(text.splitlines()[2].split("|")) == len(noisy.methods) + 4  # no column for methods that did not run
-    write_functions(table, tmp_path)
-    assert (tmp_path / "functions.png").stat().st_size > 1000
+    assert len(text.splitlines()[2].split("|")) == len(noisy.methods) + 3  # no column for methods that did not run
+    assert (tmp_path / "bases.png").stat().st_size > 1000
+
+
+def test_a_fitted_curve_is_called_what_it_is(tmp_path):
+    found = curve_names.CURVE_NAMES.run(tmp_path, n_runs=1, seed=1, kinds=("ReLU",))
+    (run,) = found["runs"]
+    assert run["true"] == run["given"] == ["ReLU", "exponential", "saturation"]
+    assert run["error_named"] < run["error"] and run["n_named"] < run["n_parameters"]
+    assert "| ReLU | 1 of 1 |" in curve_names.table(found) and found["right_functions"] == 3
+    curve_names.CURVE_NAMES.write(found, tmp_path)
+    assert (tmp_path / "curve-names.png").stat().st_size > 1000
 
 
 def test_a_function_whose_argument_does_not_vary_is_zero():

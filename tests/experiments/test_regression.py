@@ -4,33 +4,30 @@ import numpy as np
 import pytest
 
 pytest.importorskip("sklearn")
-from experiments import RegressionTable, regression_markdown, run_regression, write_regression
+from experiments.regression import table as regression
 from experiments.regression.datasets import SETS, houses
-from experiments.regression.table import RegressionRun
 
 
 def test_a_small_table_has_scores_times_and_what_is_not_installed(tmp_path, monkeypatch):
-    monkeypatch.setattr("experiments.regression.table.is_installed", lambda method: method != "GAM")
-    table = run_regression(
-        seed=1,
-        n_jobs=1,
-        n_splits=2,
-        data=["friedman2", "diabetes"],
-        methods=["decoupling", "ridge", "GAM"],
-        store=tmp_path / "runs.jsonl",
-    )
-    assert table.data == ["diabetes", "friedman2"] and table.missing == ("GAM",)
-    assert np.mean(table.scores("friedman2", "decoupling")) > 0.85 > np.mean(table.scores("friedman2", "ridge"))
-    text = regression_markdown(table)
+    monkeypatch.setattr(regression, "is_installed", lambda method: method != "GAM")
+    options = {"n_splits": 2, "data": ["friedman2", "diabetes"], "methods": ["decoupling", "ridge", "GAM"]}
+    found = regression.REGRESSION.run(tmp_path, seed=1, **options)
+    assert {run["data"] for run in found["runs"]} == {"diabetes", "friedman2"} and found["missing"] == ["GAM"]
+    scores = {
+        method: np.mean([r["r_squared"] for r in found["runs"] if (r["data"], r["method"]) == ("friedman2", method)])
+        for method in ("decoupling", "ridge")
+    }
+    assert scores["decoupling"] > 0.85 > scores["ridge"]
+    regression.REGRESSION.write(found, tmp_path)
+    text = (tmp_path / "regression.md").read_text()
     assert "Not installed, and not measured: GAM." in text and "| friedman2 | **0." in text
-    write_regression(table, tmp_path)
     assert (tmp_path / "regression.png").stat().st_size > 1000
 
 
-def runs(**scores):
-    """A table of one data set from the scores of the splits."""
-    rows = [RegressionRun("wine", name, i, r, 1.0) for name, rs in scores.items() for i, r in enumerate(rs)]
-    return RegressionTable(tuple(rows), (), 1)
+def wine(**scores):
+    """The content of one data set from the scores of the splits."""
+    rows = [{"data": "wine", "method": name, "r_squared": r} for name, some in scores.items() for r in some]
+    return {"runs": rows}
 
 
 @pytest.mark.parametrize(
@@ -44,7 +41,7 @@ def runs(**scores):
     ],
 )
 def test_methods_are_level_within_the_spread(ours, level):
-    assert runs(ridge=(0.8, 0.9), decoupling=ours).is_level("wine", "decoupling") is level
+    assert regression.is_level(wine(ridge=(0.8, 0.9), decoupling=ours), "wine", "decoupling") is level
 
 
 def test_all_sets_are_there_without_a_network_and_houses_are_like_houses():

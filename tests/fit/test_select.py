@@ -1,8 +1,7 @@
-"""Choosing ranks and degrees; the whole experiment is `python -m experiments selection`."""
+"""Choosing ranks and degrees; the whole experiment is `python -m experiments rank-selection`."""
 
 import dataclasses
 import json
-from functools import partial
 
 import numpy as np
 import pytest
@@ -17,8 +16,6 @@ from decouply.fit.select._scan import Scan
 from decouply.model._other_shape import resized
 from decouply.solvers.inference._identifiability import identifiability, linearise
 from decouply.solvers.problem._standard_units import standard_units
-from experiments import run_selection, selection_markdown, write_selection
-from experiments.solver import rank_selection
 from tests.cli.test_cli import decouple
 from tests.strategies import points, random_model, sampled, seeds
 
@@ -374,36 +371,6 @@ def test_mistakes_on_the_command_line_give_one_message(line, message, tmp_path):
     done = decouple(line, cwd=tmp_path)
     assert done.returncode == 2 and message in done.stderr and "Traceback" not in done.stderr
     assert [p.name for p in tmp_path.iterdir()] == ["s.npz"]
-
-
-def test_the_experiment_in_small(tmp_path, monkeypatch):
-    monkeypatch.setattr(rank_selection, "GROUPS", ("random",))
-    monkeypatch.setattr(rank_selection, "PAPER", ())
-    monkeypatch.setattr(
-        rank_selection, "select", partial(dc.select, max_ranks=2, max_degrees=3, n_folds=2, solver=QUICK)
-    )
-    table = run_selection(n_runs=1, seed=36, n_jobs=1, store=tmp_path / "runs.jsonl")
-    assert [(run.group, run.noise) for run in table.runs] == [("random", 0.0), ("random", 1e-3)]
-    assert all(run.right for run in table.runs) and table.runs[0].all_right
-    monkeypatch.setattr(rank_selection, "select", None)
-    again = run_selection(n_runs=1, seed=36, n_jobs=1, store=tmp_path / "runs.jsonl")
-    assert again == table  # read, not run again
-    missed = dataclasses.replace(table.runs[0], run=1, ranks=(4,))
-    table = dataclasses.replace(table, runs=(*table.runs, missed))
-    write_selection(table, tmp_path)
-    assert "| random | 0 | **1 of 2** |" in selection_markdown(table) and "The misses" in selection_markdown(table)
-    assert [run["ranks_found"] for run in json.loads((tmp_path / "selection.json").read_text())["runs"]] == [1, 1, 0]
-    assert (tmp_path / "selection.png").read_bytes().startswith(b"\x89PNG")
-
-
-def test_noise_is_all_that_noisy_data_sets_add():
-    clean, level = (
-        rank_selection.data_set(rank_selection.SelectionTask("random", 3, noise, 7)) for noise in (0.0, 1e-3)
-    )
-    assert_allclose(clean[0].W[0], level[0].W[0])
-    assert_allclose(clean[1].X, level[1].X)
-    relative = np.sqrt(np.mean((clean[1].J - level[1].J) ** 2) / np.mean(clean[1].J ** 2))
-    assert 0.8e-3 < relative < 1.2e-3
 
 
 def test_shapes_that_cannot_win_are_not_fitted(monkeypatch):

@@ -30,25 +30,20 @@ while True:
 # A command with workers, as `python -m experiments` has them; sys.argv: "work", a folder, the seconds of a task.
 _WORKS = """
 import sys, time
-from dataclasses import dataclass
 from pathlib import Path
 import click
 from decouply.cli import _main
 from experiments.harness import run_all
 
-@dataclass(frozen=True)
-class Task:
-    index: int
-
-def work(task):
+def work(index):
     time.sleep(float(sys.argv[3]))
-    return {"index": task.index}
+    return {"index": index}
 
 @_main.decouply.command("work")
 @click.argument("folder")
 @click.argument("seconds")
 def _work(folder, seconds):
-    run_all([Task(i) for i in range(TASKS)], work, store=Path(folder) / "store", n_jobs=2)
+    run_all([{"index": i} for i in range(TASKS)], work, store=Path(folder) / "store", n_jobs=2)
 
 if __name__ == "__main__":
     _main.main()

@@ -11,7 +11,7 @@ import decouply as dc
 from decouply._support._parallel import active_client, connect, n_at_once, run_each, spread
 from experiments.harness import run_all
 
-from .cluster_tasks import Task, moments, which_process
+from .cluster_tasks import Task, doubled_somewhere, moments, which_process
 
 distributed = pytest.importorskip("distributed")
 pytestmark = pytest.mark.filterwarnings("ignore")  # of the cluster's own, when it is made and when a worker dies
@@ -95,10 +95,9 @@ def test_a_killed_worker_costs_time_only(client, stored, here):
 
 
 def test_independent_runs_go_to_the_workers(client):
-    tasks = [Task(k) for k in range(4)]
-    outcomes = run_all(tasks, which_process, store=None, n_jobs=1)
-    assert [outcomes[task]["double"] for task in tasks] == [0, 2, 4, 6]
-    assert os.getpid() not in {outcome["process"] for outcome in outcomes.values()}
+    outcomes = run_all([{"number": k} for k in range(4)], doubled_somewhere, store=None, n_jobs=1)
+    assert [outcome["double"] for outcome in outcomes] == [0, 2, 4, 6]
+    assert os.getpid() not in {outcome["process"] for outcome in outcomes}
 
 
 def test_batches_and_folds_go_to_the_workers_in_their_order(client):

@@ -13,19 +13,14 @@ import pytest
 
 import decouply as dc
 from decouply._support._atomic_files import named, replace_file, write_text
-from decouply._support._locks import alone_with
+from experiments.harness import lock
 
 WORK = """
 import os, sys, time
-from dataclasses import dataclass
 from pathlib import Path
 from experiments.harness import run_all
 
-@dataclass(frozen=True)
-class Task:
-    index: int
-
-def work(task):
+def work(index):
     with open(sys.argv[1] + "/begun", "a") as stream:
         stream.write(f"{os.getpid()}\\n")
     time.sleep(float(sys.argv[2]))
@@ -63,7 +58,9 @@ def alive(pid):
 @pytest.mark.skipif(not Path("/proc/self").is_dir(), reason="looks for processes in /proc")
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
 def test_workers_end_with_the_process_they_work_for(tmp_path, number):
-    boss = start("run_all([Task(i) for i in range(4)], work, store=Path(sys.argv[1]) / 's', n_jobs=2)", tmp_path, 120)
+    boss = start(
+        "run_all([{'index': i} for i in range(4)], work, store=Path(sys.argv[1]) / 's', n_jobs=2)", tmp_path, 120
+    )
     wait_for(lambda: len(begun(tmp_path)) == 2)
     boss.send_signal(number)
     boss.wait(timeout=30)
@@ -94,7 +91,7 @@ def test_a_command_that_is_ended_stops_like_one_that_is_interrupted(tmp_path):
 
 
 def test_two_processes_with_one_store_do_the_work_once(tmp_path):
-    code = "run_all([Task(i) for i in range(6)], work, store=Path(sys.argv[1]) / 's', n_jobs=1)"
+    code = "run_all([{'index': i} for i in range(6)], work, store=Path(sys.argv[1]) / 's', n_jobs=1)"
     both = [start(code, tmp_path, 0.1) for _ in range(2)]
     for process in both:
         assert process.wait(timeout=60) == 0, process.stderr.read()
@@ -104,9 +101,9 @@ def test_two_processes_with_one_store_do_the_work_once(tmp_path):
 
 def test_a_lock_is_given_back(tmp_path):
     waited = []
-    with alone_with(tmp_path / "s"):
+    with lock(tmp_path / "s"):
         pass
-    with alone_with(tmp_path / "s", lambda: waited.append(1)):
+    with lock(tmp_path / "s", lambda: waited.append(1)):
         assert not waited
 
 

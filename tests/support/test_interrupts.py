@@ -9,7 +9,7 @@ import pytest
 
 import decouply as dc
 from decouply._support._interrupts import deferred
-from decouply._support._workers import watched
+from experiments.harness import end_workers_with_us
 
 HEAD = """
 import os, signal, sys
@@ -132,14 +132,10 @@ def test_a_scan_on_the_command_line_saves_what_it_has(arguments, tmp_path):
 @pytest.mark.parametrize("n_jobs", [1, 2])
 def test_runs_that_were_interrupted_are_not_taken_for_finished_ones(n_jobs, tmp_path):
     done = run(f"""
-        import dataclasses, json, pathlib
+        import json, pathlib
         from experiments.harness import run_all
 
-        @dataclasses.dataclass(frozen=True)
-        class Task:
-            number: int
-
-        def work(task):
+        def work(number):
             try:
                 os.kill(os.getpid(), signal.SIGINT)
             except KeyboardInterrupt:  # as `select` does, which returns the best until then
@@ -148,7 +144,7 @@ def test_runs_that_were_interrupted_are_not_taken_for_finished_ones(n_jobs, tmp_
 
         store = pathlib.Path({str(tmp_path / "runs.jsonl")!r})
         try:
-            run_all([Task(1)], work, store=store, n_jobs={n_jobs})
+            run_all([{{"number": 1}}], work, store=store, n_jobs={n_jobs})
         except KeyboardInterrupt:
             print("stopped")
         print(*[json.loads(line)["outcome"]["whole"] for line in store.open()] if store.exists() else [])
@@ -190,6 +186,6 @@ def test_signals_wait_for_the_end_of_a_short_block(number):
 
 
 def test_a_worker_whose_parent_has_ended_ends_at_once():
-    code = "import time; from decouply._support._workers import begin_with; begin_with(2**30); time.sleep(60)"
+    code = "import time; from experiments.harness import begin_worker; begin_worker(2**30); time.sleep(60)"
     assert subprocess.run([sys.executable, "-c", code], timeout=30).returncode == 1
-    assert watched(1) == {}
+    assert end_workers_with_us(1) == {}

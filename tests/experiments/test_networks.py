@@ -15,7 +15,7 @@ from decouply.nn.training._distillation import divergence  # noqa: E402
 from experiments.networks import jacobian_start, other_methods, students, trained_networks, vision_transformer  # noqa: E402
 from experiments.networks.batched_training import divergences, rate_at, squared_errors, trained_together  # noqa: E402
 from experiments.networks.other_methods import n_parameters, widths  # noqa: E402
-from experiments.networks.students import METHODS, OTHERS, OURS, STUDENTS, run_students  # noqa: E402
+from experiments.networks.students import METHODS, OTHERS, OURS, STUDENTS  # noqa: E402
 from experiments.networks.trained_networks import CASES, Size, Training  # noqa: E402
 
 
@@ -28,25 +28,25 @@ def table(tmp_path, monkeypatch):
     monkeypatch.setattr(other_methods, "POOL", 200)
     monkeypatch.setattr(trained_networks, "EPOCHS_WITH_LABELS", 1)
     students.original.cache_clear()
-    yield run_students("tabular", n_runs=2, seed=0, n_jobs=1, store=tmp_path / "runs.jsonl", steps=5)
+    yield students.TABULAR.run(tmp_path, n_runs=2, steps=5)
     students.original.cache_clear()
 
 
 def test_every_row_has_its_size_bytes_and_time(table, tmp_path):
-    cells = {(cell.size, cell.method): cell for cell in table.cells}
-    assert {method for size, method in cells if size == 0} == set(METHODS)
-    assert {method for size, method in cells if size == 1} == set(students.SMALL)
-    first = {method: cells[0, method].runs[0] for method in METHODS}
+    cells = {(cell["rank"], cell["method"]): cell["runs"] for cell in table["cells"]}
+    assert {method for rank, method in cells if rank == 4} == set(METHODS)
+    assert {method for rank, method in cells if rank == 2} == set(students.SMALL)
+    first = {method: cells[4, method][0] for method in METHODS}
     for method in (*OURS, *STUDENTS, *OTHERS):
-        assert len(cells[0, method].runs) == 2, method
+        assert len(cells[4, method]) == 2, method
         assert first[method]["parameters"] <= 1.25 * first["ours"]["parameters"] or method == "low rank", method
         assert first[method]["bytes"] >= 4 * first[method]["parameters"] and min(first[method]["latency"]) > 0
     assert first["ours, 8 bits"]["bytes"] < 0.5 * first["ours"]["bytes"]
     assert (first["ours, fewer bits"]["rank"], first["ours, fewer bits"]["n_bits"]) == (6, 4)
     assert first["original, 4 bits"]["bytes"] < first["original, 8 bits"]["bytes"]
-    assert table.drops(cells[0, "original, 8 bits"])[0] == pytest.approx(0.0, abs=0.5)
-    assert all(run["rate"] in (5e-3, 1e-2) for run in cells[0, "pruned"].runs)
-    students.write_students(table, tmp_path)
+    assert first["original, 8 bits"]["score"] == pytest.approx(table["score"], abs=0.5)
+    assert all(run["rate"] in (5e-3, 1e-2) for run in cells[4, "pruned"])
+    students.TABULAR.write(table, tmp_path)
     text = (tmp_path / "tabular.md").read_text()
     assert "| GELU, two | **" in text and "**r = 2, 60 inputs**" in text and "| ours, r = 6 in 4 bits |" in text
 
@@ -101,15 +101,15 @@ def test_starts_from_jacobians_and_from_nothing(tmp_path, monkeypatch):
     monkeypatch.setitem(CASES, "mnist", small)
     students.original.cache_clear()
     options = {"inputs": (30,), "steps": (3,), "epochs": 2}
-    table = jacobian_start.run_starts(n_runs=2, seed=0, n_jobs=1, store=tmp_path / "runs.jsonl", **options)
+    table = jacobian_start.JACOBIAN_START.run(tmp_path, n_runs=2, **options)
     students.original.cache_clear()
-    exact = {cell.start: cell for cell in table.cells if cell.part == jacobian_start.EXACT}
-    assert np.max(exact["Jacobians"].values("distance")) < 1e-8
-    assert jacobian_start.failed(table, exact["random"]) == 2 and jacobian_start.failed(table, exact["Jacobians"]) == 0
-    assert all(run["seconds"] >= run["start_seconds"] > 0 for cell in table.cells for run in cell.runs)
-    jacobian_start.write_starts(table, tmp_path)
-    assert "| mnist | 30 | 3 | **" in (tmp_path / "starts.md").read_text()
-    assert (tmp_path / "starts.png").stat().st_size > 10_000
+    exact = {cell["start"]: cell for cell in table["cells"] if cell["part"] == jacobian_start.EXACT}
+    assert max(run["distance"] for run in exact["Jacobians"]["runs"]) < 1e-8
+    assert exact["random"]["failed"] == 2 and exact["Jacobians"]["failed"] == 0
+    assert all(run["seconds"] >= run["start_seconds"] > 0 for cell in table["cells"] for run in cell["runs"])
+    jacobian_start.JACOBIAN_START.write(table, tmp_path)
+    assert "| mnist | 30 | 3 | **" in (tmp_path / "jacobian-start.md").read_text()
+    assert (tmp_path / "jacobian-start.png").stat().st_size > 10_000
 
 
 def test_all_blocks_of_a_transformer(tmp_path, monkeypatch):
@@ -123,25 +123,14 @@ def test_all_blocks_of_a_transformer(tmp_path, monkeypatch):
     monkeypatch.setattr(vision_transformer, "_KEPT", 20)
     vision_transformer.transformer.cache_clear()
     options = {"steps": 3, "joint_steps": 2, "epochs": 1}
-    table = vision_transformer.run_vit(n_runs=1, seed=0, n_jobs=1, store=tmp_path / "runs.jsonl", **options)
+    table = vision_transformer.VISION_TRANSFORMER.run(tmp_path, n_runs=1, **options)
     vision_transformer.transformer.cache_clear()
-    assert table.part_parameters == 2 * (32 * 128 + 128 + 128 * 32 + 32)
+    assert table["part_parameters"] == 2 * (32 * 128 + 128 + 128 * 32 + 32)
+    rows = {(cell["method"], cell["training"]): cell for cell in table["cells"]}
     for method in (*vision_transformer.OURS, *vision_transformer.OTHERS):
         for training in ("local", "joint"):
-            row = table.rows[method, training][0]
-            assert row["parameters"] <= 0.13 * table.part_parameters and math.isfinite(row["distance"])
-    assert table.drops(("original, 8 bits", "none"))[0] == pytest.approx(0.0, abs=5.0)
-    vision_transformer.write_vit(table, tmp_path)
-    assert "| narrow GELU | joint | **" in (tmp_path / "vit.md").read_text()
-
-
-def test_rows_are_chosen_by_their_names_or_beginnings():
-    from click import BadParameter
-
-    from experiments.__main__ import _chosen
-
-    assert _chosen(METHODS, ()) == METHODS
-    assert _chosen(METHODS, ("ours",)) == ("ours",)  # a name, though others begin so
-    assert _chosen(METHODS, ("GELU", "pruned")) == ("GELU, one hidden layer", "GELU, two", "pruned", "GELU, fewer bits")
-    with pytest.raises(BadParameter, match="must begin the name of a row"):
-        _chosen(METHODS, ("nobody",))
+            row = rows[method, training]["runs"][0]
+            assert row["parameters"] <= 0.13 * table["part_parameters"] and math.isfinite(row["distance"])
+    assert rows["original, 8 bits", "none"]["median_drop"] == pytest.approx(0.0, abs=5.0)
+    vision_transformer.VISION_TRANSFORMER.write(table, tmp_path)
+    assert "| narrow GELU | joint | **" in (tmp_path / "vision-transformer.md").read_text()
