@@ -25,7 +25,7 @@ from scipy.optimize import nnls
 import decouply as dc
 from decouply.samples._portions import groups
 from decouply.solvers.least_squares._parameters import parameters_of
-from decouply.solvers.problem._data_summary import Extent, Whole
+from decouply.solvers.problem._problem import Problem
 from decouply.solvers.varpro._streamed_gauss_newton import gradient_task, normal_task
 
 from .scale import ONE, batches
@@ -51,10 +51,10 @@ def arguments(samples: dc.Samples) -> tuple:
     """What a pass over these samples is given."""
     model = dc.systems.random_system((10, *ONE[0], 2), ONE[1], rng=7)
     layers = tuple(g.layer for g in model.g)
-    whole = Whole.of(samples, layers, None, Extent.of(samples.data), linear=False, standard=True)
-    problem = whole.problem_of(samples.pilot(500))
+    whole = Problem.build(samples, layers)
+    problem = whole.of_pilot(samples.pilot(500))
     theta = [p[None] for p in parameters_of(problem, model)]
-    return whole.overview.frame(1.0), layers, False, theta
+    return whole.prepared.row_scaling(1.0), layers, False, theta
 
 
 def timed(portion: object, name: str, small: tuple) -> tuple[np.ndarray, ...]:

@@ -25,7 +25,7 @@ from decouply.samples._samples import Samples
 from decouply.solvers import VarPro
 from decouply.solvers.inference._identifiability import identifiability, linearise
 from decouply.solvers.problem._model_shape import ModelShape
-from decouply.solvers.problem._rounding import exact_below
+from decouply.solvers.problem._prepared_samples import PreparedSamples
 from experiments.harness import Content, Experiment, Option, Outcome, Task, column, markdown, matching
 
 PAPER = ("f1", "f2", "f3")
@@ -71,7 +71,10 @@ def work(group: str, run: int, noise: float, seed: int) -> Outcome:
         "error": choice.chosen.error,  # on left-out samples
         "score": choice.chosen.score,
         "true_score": criterion(
-            squares, measure.counts, _n_free(samples, system.ranks, system.degrees), exact_below(samples)
+            squares,
+            measure.counts,
+            _n_free(samples, system.ranks, system.degrees),
+            PreparedSamples.of(samples).rounding_floor,
         ),
         "n_shapes": len(choice.table),
         "seconds": choice.seconds,

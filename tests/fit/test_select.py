@@ -15,7 +15,7 @@ from decouply.fit.select._multilinear_ranks import hints_of
 from decouply.fit.select._scan import Scan
 from decouply.model._other_shape import resized
 from decouply.solvers.inference._identifiability import identifiability, linearise
-from decouply.solvers.problem._standard_units import standard_units
+from decouply.solvers.problem._prepared_samples import PreparedSamples
 from tests.cli.test_cli import decouple
 from tests.strategies import points, random_model, sampled, seeds
 
@@ -145,7 +145,7 @@ def test_the_table_is_what_it_says(clean, rough):
 
 def test_the_training_error_is_that_of_the_model(rough):
     samples, row = rough.result.samples, rough.table[0]
-    units = standard_units(samples)
+    units = PreparedSamples.of(samples).full_units
     given, found = units.jacobians(samples.J), units.jacobians(row.decoupling.jacobian(samples.X))
     of_J = dc.error_jacobian(given, found)
     spread = np.sum(((samples.F - samples.F.mean(axis=0)) / units.y_scale) ** 2)
@@ -168,7 +168,7 @@ def test_every_sample_is_left_out_once_and_not_seen_by_the_fit():
     for rows in scan.folds:  # straight from the definition
         rest = samples.take(np.setdiff1d(np.arange(22), rows))
         fit = dc.decouple(rest, 2, 3, n_starts=8, progress=False).decoupling
-        units = standard_units(samples)
+        units = PreparedSamples.of(samples).full_units
         J, F = samples.J[rows] - fit.jacobian(samples.X[rows]), samples.F[rows] - fit(samples.X[rows])
         total += np.sum(units.jacobians(J) ** 2) / np.sum(units.jacobians(samples.J) ** 2) / 2
         spread = (samples.F - samples.F.mean(axis=0)) / units.y_scale

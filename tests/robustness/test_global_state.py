@@ -18,6 +18,7 @@ import decouply as dc
 from decouply._support._blas_threads import one_thread
 from decouply._support._errors import _silent, as_errors, silenced, warn
 from decouply.report._style import house_style
+from decouply.solvers.problem import _prepared_samples
 from tests.strategies import sampled
 
 
@@ -134,13 +135,13 @@ def test_arrays_stay_read_only_in_copies(again):
 
 def test_a_problem_is_built_with_one_thread(monkeypatch):
     seen = []
-    build = dc.Problem.build.__func__
+    build = _prepared_samples.units_and_sizes
 
-    def spy(cls, *args, **options):
+    def spy(*args, **options):
         seen.extend(blas_threads())
-        return build(cls, *args, **options)
+        return build(*args, **options)
 
-    monkeypatch.setattr(dc.Problem, "build", classmethod(spy))
+    monkeypatch.setattr(_prepared_samples, "units_and_sizes", spy)
     with threadpool_limits(2, user_api="blas"):
         dc.decouple(sampled(dc.systems.f1()), (2, 2), (3, 3), n_starts=1, progress=False)
     assert seen and set(seen) == {1}

@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 import decouply as dc
-from decouply.solvers.problem._rounding import exact_below
-from decouply.solvers.problem._standard_units import standard_units
+from decouply.solvers.problem._prepared_samples import PreparedSamples
 from tests.robustness import exact
 from tests.robustness.outcome import FINE, Outcome
 
@@ -152,8 +151,8 @@ def fitted(problem: str, solver: str, basis: str, *, seed: int) -> Outcome:
 
 def _judged(said: str, result: dc.Result, told: tuple[float, float]) -> Outcome:
     samples, model = result.samples, result.decoupling
-    floor = exact_below(samples)
-    units = standard_units(samples)
+    floor = PreparedSamples.of(samples).rounding_floor
+    units = PreparedSamples.of(samples).full_units
     true = [
         ("values", samples.F, exact.values, told[0], units.y_centre, None),
         ("Jacobians", samples.J, exact.jacobians, told[1], 0.0, units.back.T),

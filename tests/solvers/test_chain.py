@@ -13,7 +13,6 @@ from decouply.solvers.least_squares._derivatives import Unknowns, adjoint, dense
 from decouply.solvers.least_squares._parameters import blank_parameters
 from decouply.solvers.least_squares._rescaling import on_window
 from decouply.solvers.least_squares._variable_projection import Complete, Eliminated
-from decouply.solvers.problem._weighted_rows import Rows
 from tests.strategies import sampled
 
 CASES = [
@@ -50,7 +49,7 @@ def setting(dims, bases, known="both", weights=False, linear=False):
 @pytest.mark.parametrize("linear", [False, True])
 def test_derivatives_of_all_rows_agree_with_finite_differences(dims, bases, known, linear):
     problem, theta = setting(dims, bases, known, weights=True, linear=linear)
-    complete = Complete(Rows.of(problem, 0.3), problem.layers, linear)
+    complete = Complete(problem.rows(0.3), problem.layers, linear)
 
     def residual(step):
         parts = complete.unknowns.moved(theta, step)
@@ -72,7 +71,7 @@ def test_the_gradient_after_elimination_is_that_of_the_cost(dims, bases, known, 
     """Kaufman's approximation drops a part of the Jacobian that is orthogonal to the residual: gradients are exact."""
     problem, theta = setting(dims, bases, known, linear=linear)
     theta = inner(problem, theta)
-    reduced = Eliminated(Rows.of(problem, 0.3), problem.layers, linear)
+    reduced = Eliminated(problem.rows(0.3), problem.layers, linear)
     _, equations = reduced.linearise(theta)
     for k in range(0, reduced.unknowns.count(theta), 3):
         h = np.zeros((3, reduced.unknowns.count(theta)))
@@ -104,7 +103,7 @@ def test_adjoint_is_the_transpose_of_directional(dims, bases):
 def test_the_matrix_free_equations_are_the_dense_ones(kind, known, linear, bases, monkeypatch):
     problem, theta = setting((3, 2, 3, 2), bases, known, linear=linear)
     theta = [t[:1] for t in (inner(problem, theta) if kind is Eliminated else theta)]
-    residuals = kind(Rows.of(problem, 0.3), problem.layers, linear, ridge=1e-3)
+    residuals = kind(problem.rows(0.3), problem.layers, linear, ridge=1e-3)
     cost, dense = residuals.linearise(theta)
     monkeypatch.setattr("decouply.solvers.problem._weighted_rows._DENSE_UP_TO", 0)
     same_cost, free = residuals.linearise(theta)
@@ -120,7 +119,7 @@ def test_the_matrix_free_equations_are_the_dense_ones(kind, known, linear, bases
 def test_arguments_are_brought_onto_the_window_without_changing_the_model(exactly):
     bases = [dc.Monomial(3), dc.Trigonometric(2), dc.Chebyshev(2)]
     problem, theta = setting((3, 2, 3, 2, 2), bases)
-    complete = Complete(Rows.of(problem, 1.0), problem.layers, linear=False)
+    complete = Complete(problem.rows(1.0), problem.layers, linear=False)
     L = len(bases)
     moved = [*on_window(problem.X, problem.layers, theta[: 2 * L], exactly=exactly), *theta[2 * L :]]
     assert_allclose(complete.linearise(moved)[0], complete.linearise(theta)[0], rtol=1e-8)
@@ -131,7 +130,7 @@ def test_arguments_are_brought_onto_the_window_without_changing_the_model(exactl
             assert_allclose(chain.t[l].min(axis=1), -1.0, rtol=1e-9)
     else:
         assert all(np.abs(chain.t[l]).max() <= 1.05 + 1e-9 for l in (0, 2))
-    reduced = Eliminated(Rows.of(problem, 1.0), problem.layers, linear=False)
+    reduced = Eliminated(problem.rows(1.0), problem.layers, linear=False)
     before = on_window(problem.X, problem.layers, inner(problem, theta), exactly=exactly)
     assert_allclose(reduced.linearise(before)[0], reduced.linearise(inner(problem, theta))[0], rtol=1e-6)
 
@@ -150,7 +149,7 @@ def test_unknowns_leave_out_the_places_of_domains_that_follow_the_samples():
 def test_memory_is_bounded_by_working_on_some_samples_at_a_time():
     problem, theta = setting((3, 2, 3, 2), [dc.Monomial(3), dc.Chebyshev(2)])
     for kind, parameters in ((Eliminated, inner(problem, theta)), (Complete, theta)):
-        residuals = kind(Rows.of(problem, 0.3), problem.layers, linear=False)
+        residuals = kind(problem.rows(0.3), problem.layers, linear=False)
         whole = residuals.linearise(parameters)[1]
         one_by_one = dataclasses.replace(residuals, rows=dataclasses.replace(residuals.rows, max_derivatives=1))
         parts = one_by_one.linearise(parameters)[1]

@@ -6,7 +6,7 @@ from numpy.testing import assert_allclose
 
 import decouply as dc
 from decouply.solvers import Problem
-from decouply.solvers.problem._standard_units import standard_units
+from decouply.solvers.problem._prepared_samples import PreparedSamples
 from tests.strategies import points
 
 SYSTEMS = {
@@ -91,7 +91,7 @@ def test_standard_inputs_are_white_and_standard_outputs_have_unit_spread():
     X = rng.normal(size=(200, 4)) @ rng.normal(size=(4, 4)) + 100.0
     F = np.stack([X @ rng.normal(size=4), 1e6 * np.sin(X[:, 0])], axis=1)
     samples = dc.Samples(X, F=F)
-    units = standard_units(samples)
+    units = PreparedSamples.of(samples).full_units
     standard = units.points(X)
     assert_allclose(np.cov(standard.T, bias=True), np.eye(4), atol=1e-8)
     assert_allclose(units.values(F).std(axis=0), 1.0)
@@ -113,7 +113,7 @@ def test_models_go_to_standard_units_and_back():
     X = rng.uniform(3.0, 9.0, (60, 3))
     system = dc.systems.random_system((3, 2, 2, 3), (3, 2), rng=4)
     model = dc.Decoupling(system.W, system.g, linear=rng.normal(size=(3, 3)), offset=rng.normal(size=3))
-    units = standard_units(dc.Samples(X, F=model(X), J=model.jacobian(X)))
+    units = PreparedSamples.of(dc.Samples(X, F=model(X), J=model.jacobian(X))).units
     standard = units.to_standard(model)
     assert_allclose(standard(units.points(X)), units.values(model(X)), atol=1e-10)
     assert_allclose(units.to_given(standard)(X), model(X), rtol=1e-10)

@@ -10,7 +10,6 @@ from decouply.solvers.least_squares._derivatives import run_chain
 from decouply.solvers.least_squares._levenberg_marquardt import Preconditioner
 from decouply.solvers.least_squares._variable_projection import Complete
 from decouply.solvers.problem._problem import Problem
-from decouply.solvers.problem._weighted_rows import Rows
 
 R, M, N = 2, 4, 3
 
@@ -27,7 +26,7 @@ def setting(degree, known):
 
 def both(problem, theta, monkeypatch):
     """The normal matrix itself, and its preconditioner."""
-    residuals = Complete(Rows.of(problem, 0.3), problem.layers, linear=False)
+    residuals = Complete(problem.rows(0.3), problem.layers, linear=False)
     _, dense = residuals.linearise(theta)
     monkeypatch.setattr("decouply.solvers.problem._weighted_rows._DENSE_UP_TO", 0)
     _, free = residuals.linearise(theta)
@@ -68,7 +67,7 @@ def test_slopes_are_carried_back_through_all_layers():
     problem = Problem.build(dc.Samples(X, J=J), layers)
     theta = [rng.normal(size=(1, *shape)) for shape in ((R, M + 1), (R, 2), (3, R + 1))]
     chain = run_chain(problem.layers, theta, problem.X)
-    rows, D = Rows.of(problem, 1.0), rng.normal(size=(1, 15, N, 3))
+    rows, D = problem.rows(1.0), rng.normal(size=(1, 15, N, 3))
     slopes = np.stack([D[0, s] @ theta[2][0, :, :-1] @ np.diag(chain.a[0][0, s]) for s in range(15)])
     K = np.einsum("s,snr,snq->rq", rows.weights[:, 0] ** 2, slopes, slopes)
     assert_allclose(Preconditioner.of(rows, chain, theta, D, 50).K, K, rtol=1e-9)

@@ -12,10 +12,8 @@ from decouply.solvers.least_squares._derivatives import run_chain
 from decouply.solvers.least_squares._parameters import parameters_of
 from decouply.solvers.least_squares._rescaling import balanced, on_window
 from decouply.solvers.least_squares._variable_projection import Complete
-from decouply.solvers.problem._data_summary import Extent, Whole
-from decouply.solvers.problem._importance_sample import part_of
-from decouply.solvers.problem._standard_units import standard_units
-from decouply.solvers.problem._weighted_rows import Rows
+from decouply.solvers.problem._importance_sample import importance_sample
+from decouply.solvers.problem._prepared_samples import PreparedSamples
 from decouply.solvers.varpro._streamed_gauss_newton import Streamed, gradient_task, normal_task, on_whole_window
 
 pytest.importorskip("zarr")
@@ -38,28 +36,34 @@ def noisy(dims=(4, 2, 2), degrees=(3,), count=1500, seed=1, noise=0.05, weights=
     return f, dc.Samples(X, F=F, J=J, weights=None if shape is None else rng.uniform(0.5, 2.0, shape))
 
 
-def whole_of(samples, layers, standard=True):
-    return Whole.of(samples, layers, None, Extent.of(samples.data), linear=False, standard=standard)
-
-
 WEIGHTS = [None, "samples", "outputs"]
 
 
 @pytest.mark.parametrize("weights", WEIGHTS)
 @pytest.mark.parametrize("known", ["F", "J", "FJ"])
-def test_units_and_sizes_are_those_of_arrays(known, weights):
+def test_units_and_sizes_do_not_depend_on_portions(known, weights, monkeypatch):
     _, given = noisy(weights=weights)
     samples = dc.Samples(
         given.X, F=given.F if "F" in known else None, J=given.J if "J" in known else None, weights=given.weights
     )
-    layers = tuple(g.layer for g in dc.systems.random_system((4, 2, 2), (3,), rng=0).g)
-    overview, units = whole_of(samples, layers).overview, standard_units(samples)
     assert len(samples.data.spans()) > 3
-    np.testing.assert_allclose(overview.units.centre, units.centre, rtol=1e-12)
-    np.testing.assert_allclose(np.abs(overview.units.T), np.abs(units.T), rtol=1e-8, atol=1e-10)
-    np.testing.assert_allclose(overview.units.y_scale, units.y_scale, rtol=1e-10)
-    problem = dataclasses.replace(Problem.build(samples, layers))
-    np.testing.assert_allclose([overview.size_J, overview.size_F], [problem.size_J, problem.size_F], rtol=1e-10)
+    found = PreparedSamples(samples, standard=True, compress=True)
+    assert found.units.T.shape == (4, 4)
+    monkeypatch.setattr("decouply.samples._portions.PORTION_ENTRIES", 10**9)
+    assert len(samples.data.spans()) == 1
+    wanted = PreparedSamples(samples, standard=True, compress=True)
+    np.testing.assert_allclose(found.units.centre, wanted.units.centre, rtol=1e-12)
+    np.testing.assert_allclose(found.units.T, wanted.units.T, rtol=1e-8, atol=1e-10)
+    np.testing.assert_allclose(found.units.y_scale, wanted.units.y_scale, rtol=1e-10)
+    for a, b in zip(dataclasses.astuple(found.sizes), dataclasses.astuple(wanted.sizes), strict=True):
+        assert a == pytest.approx(b, rel=1e-10)
+    if samples.weights is None or samples.weights.ndim == 1:
+        F = wanted.F
+        w = np.ones(len(samples)) if samples.weights is None else samples.weights
+        mean = w @ wanted.X / w.sum()
+        np.testing.assert_allclose(mean, 0.0, atol=1e-12)
+        np.testing.assert_allclose((wanted.X * w[:, None]).T @ wanted.X / w.sum(), np.eye(4), atol=1e-12)
+        assert F is None or pytest.approx(float(w @ np.sum(F**2, axis=1)), rel=1e-12) == wanted.sizes.F
 
 
 @pytest.mark.parametrize("weights", WEIGHTS)
@@ -67,15 +71,15 @@ def test_units_and_sizes_are_those_of_arrays(known, weights):
 def test_cost_gradient_and_matrix_are_sums_over_portions(ranks, weights):
     f, samples = noisy((4, *ranks, 2), (3,) * len(ranks), weights=weights)
     layers = tuple(g.layer for g in f.g)
-    whole = whole_of(samples, layers)
-    frame, problem = whole.overview.frame(0.3), whole.problem_of(samples)
-    theta = [p[None] for p in parameters_of(problem, f)]
-    small = (frame, layers, False, theta)
-    cost, g, M = samples.data.reduce(normal_task, *small)
-    expected, at = Complete(Rows.of(problem, 0.3), layers, False).linearise(theta)
+    whole = Problem.build(samples, layers)
+    scaling = whole.prepared.row_scaling(0.3)
+    theta = [p[None] for p in parameters_of(whole, f)]
+    small = (scaling, layers, False, theta)
+    cost, g, M = whole.prepared.reduce(normal_task, *small)
+    expected, at = Complete(whole.rows(0.3), layers, False).linearise(theta)
     for found, wanted in ((cost, expected), (g, at.g), (M, at.M)):
         np.testing.assert_allclose(found, wanted, rtol=1e-9, atol=1e-11 * np.abs(wanted).max())
-    cost, gradient = samples.data.reduce(gradient_task, *small)
+    cost, gradient = whole.prepared.reduce(gradient_task, *small)
     np.testing.assert_allclose(gradient, at.g, rtol=1e-9, atol=1e-11 * np.abs(at.g).max())
     np.testing.assert_allclose(cost, expected, rtol=1e-12)
 
@@ -83,8 +87,8 @@ def test_cost_gradient_and_matrix_are_sums_over_portions(ranks, weights):
 def test_a_part_stands_for_all_samples():
     _, samples = noisy(count=20_000)
     layers = tuple(g.layer for g in dc.systems.random_system((4, 2, 2), (3,), rng=0).g)
-    overview = whole_of(samples, layers).overview
-    parts = [part_of(samples, overview, overview.frame(1.0), 4000, key=key) for key in (0, 0, 1)]
+    prepared = Problem.build(samples, layers).prepared
+    parts = [importance_sample(prepared, prepared.row_scaling(1.0), 4000, key=key) for key in (0, 0, 1)]
     for part in parts:
         assert len(part) == 4000 and part.weights.sum() == pytest.approx(20_000, rel=0.05)
         np.testing.assert_allclose(part.weights @ part.F**2, np.sum(samples.F**2, axis=0), rtol=0.1)
@@ -95,9 +99,10 @@ def test_a_part_stands_for_all_samples():
 def test_rejected_steps_are_no_sign_of_a_flat_valley():
     f, samples = noisy()
     layers = tuple(g.layer for g in f.g)
-    frame = whole_of(samples, layers).overview.frame(1.0)
-    part = Complete(frame.rows(samples.data.portion((0, 100))), layers, False)
-    at = Streamed(samples.data, frame, part, 1e-6, lambda: None, promised=5.0, kept=1e-2, costs=[1.0])
+    whole = Problem.build(samples, layers)
+    scaling = whole.prepared.row_scaling(1.0)
+    part = Complete(whole.of_pilot(samples.take(np.arange(100))).prepared.rows(scaling), layers, False)
+    at = Streamed(whole.prepared, scaling, part, 1e-6, lambda: None, promised=5.0, kept=1e-2, costs=[1.0])
     assert all(at.wants_more([], np.array([1.0])) for _ in range(20))
     assert not at.reached and at.kept == 1e-2
     for k in range(5):
@@ -109,26 +114,25 @@ def test_rejected_steps_are_no_sign_of_a_flat_valley():
 def test_the_matrix_of_all_samples_is_formed_where_that_of_a_start_would_not_be(monkeypatch):
     f, samples = noisy()
     layers = tuple(g.layer for g in f.g)
-    whole = whole_of(samples, layers)
-    theta = [p[None] for p in parameters_of(whole.problem_of(samples), f)]
-    small = (whole.overview.frame(1.0), layers, False, theta)
-    expected = samples.data.reduce(normal_task, *small)
+    whole = Problem.build(samples, layers)
+    theta = [p[None] for p in parameters_of(whole, f)]
+    small = (whole.prepared.row_scaling(1.0), layers, False, theta)
+    expected = whole.prepared.reduce(normal_task, *small)
     monkeypatch.setattr("decouply.solvers.problem._weighted_rows._DENSE_PRODUCTS", 1.0)
-    for found, wanted in zip(samples.data.reduce(normal_task, *small), expected, strict=True):
+    for found, wanted in zip(whole.prepared.reduce(normal_task, *small), expected, strict=True):
         np.testing.assert_array_equal(found, wanted)
 
 
 def test_extreme_points_stand_for_all_in_windows():
     f, samples = noisy((4, 2, 3, 2), (3, 3))
     layers = tuple(g.layer for g in f.g)
-    whole = whole_of(samples, layers)
-    problem = whole.problem_of(samples)
-    theta = [p[None] for p in parameters_of(problem, f)]
-    few = on_whole_window(samples.data, whole.overview.frame(1.0), layers, theta)
+    whole = Problem.build(samples, layers)
+    theta = [p[None] for p in parameters_of(whole, f)]
+    few = on_whole_window(whole.prepared, layers, theta)
     assert len(few) < len(samples)
     for a, b in zip(
         on_window(few, layers, theta[:4], exactly=True),
-        on_window(problem.X, layers, theta[:4], exactly=True),
+        on_window(whole.X, layers, theta[:4], exactly=True),
         strict=True,
     ):
         np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-12)
@@ -137,10 +141,10 @@ def test_extreme_points_stand_for_all_in_windows():
 def test_balanced_parameters_are_smaller_and_give_the_same_model():
     f, samples = noisy((4, 2, 3, 2), (3, 3))
     layers = tuple(g.layer for g in f.g)
-    problem = whole_of(samples, layers).problem_of(samples)
+    problem = Problem.build(samples, layers)
     theta = [p[None] for p in parameters_of(problem, f)]
     other = balanced(layers, theta)
-    rows = Complete(Rows.of(problem, 1.0), layers, False)
+    rows = Complete(problem.rows(1.0), layers, False)
     residuals = [rows.residual(one, run_chain(layers, one[:3], problem.X)) for one in (theta, other)]
     np.testing.assert_allclose(*residuals, atol=1e-11)
     sizes = [np.sum(rows.unknowns.flatten(one) ** 2) for one in (theta, other)]

@@ -16,7 +16,6 @@ from decouply.solvers.initial._paratuck2 import decompose, needed_samples
 from decouply.solvers.initial._relaxed_tail import Relaxed
 from decouply.solvers.initial._start_data import Budget, Sampled
 from decouply.solvers.least_squares._core_compression import Core
-from decouply.solvers.problem._weighted_rows import Rows
 from tests.strategies import points, sampled
 
 FOREVER = Budget(math.inf, lambda _: None)
@@ -36,7 +35,7 @@ def directions(W):
 def test_the_core_holds_everything_of_clean_data():
     system = dc.systems.random_system((5, 2, 3, 6), (3, 2), rng=0)
     problem = Problem.build(sampled(system, 40), layers_of((2, 3), (3, 2)), standard=False)
-    rows = Rows.of(problem, 1.0)
+    rows = problem.rows(1.0)
     core = Core.of(rows, 2, 3)
     small = core.rows(rows)
     assert small.X.shape == (40, 2) and small.Y.shape == (40, 3, 3)
@@ -48,7 +47,7 @@ def test_the_core_holds_everything_of_clean_data():
 
 def test_a_core_as_large_as_the_data_changes_nothing():
     problem = Problem.build(sampled(dc.systems.f2(), 20), layers_of((2, 2), (3, 3)), standard=False)
-    rows = Rows.of(problem, 1.0)
+    rows = problem.rows(1.0)
     assert Core.of(rows, 3, 3) == Core(None, None) and Core(None, None).rows(rows).Y is rows.Y
 
 
@@ -145,7 +144,7 @@ def test_inner_layers_are_read_from_clean_data(dims, degrees, jacobians, expecte
     system = dc.systems.random_system(dims, degrees, rng=4)
     samples = sampled(system, 60)
     problem = Problem.build(dc.Samples(samples.X, F=samples.F, J=samples.J), layers_of(system.ranks, degrees))
-    rows = Rows.of(problem, 1.0)
+    rows = problem.rows(1.0)
     data = Sampled.of(Core.of(rows, dims[1], dims[-2]).rows(rows))
     data = data if jacobians else Sampled(data.X, data.F, None)
     assert ways(data, problem.layers)[0] == expected

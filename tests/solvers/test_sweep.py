@@ -5,10 +5,11 @@ from numpy.testing import assert_allclose
 import decouply as dc
 from benchmarks.problems import problem_of
 from decouply.bases import LayerBasis
+from decouply.model._units import Units
 from decouply.solvers import Problem
 from decouply.solvers.alternating._coefficient_updates import constrained, projected, projected_weighted
 from decouply.solvers.alternating._sweep import explicit_residual, sweep
-from decouply.solvers.problem._problem import small_row_space
+from decouply.solvers.problem._standard_units import compressed_units
 from decouply.solvers.problem._start_distributions import draw_factors
 from tests.strategies import points, random_model, sampled
 
@@ -120,8 +121,9 @@ def test_inputs_are_compressed_without_loss():
 def test_only_small_row_spaces_are_compressed(n_rows, rank, found):
     rng = np.random.default_rng(0)
     J = (rng.normal(size=(n_rows, rank)) @ rng.normal(size=(rank, 30)))[:, None, :]
-    U = small_row_space(J)
-    assert (None if U is None else U.shape[1]) == found
+    data = dc.Samples(np.zeros((n_rows, 30)), J=J).data
+    units = compressed_units(data, Units.given(30, 1))
+    assert (units.T.shape[1] if units.changes_inputs else None) == found
 
 
 def test_bases_may_differ_within_a_layer():

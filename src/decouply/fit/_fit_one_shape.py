@@ -21,9 +21,8 @@ from ..samples._samples import Samples
 from ..samples._weights import check_all_outputs_count
 from ..solvers import Problem, Solution, StartRow
 from ..solvers._shape_constraints import with_shapes
-from ..solvers.problem._data_summary import Extent
 from ..solvers.problem._pilot import prepared
-from ..solvers.problem._rounding import exact_below
+from ..solvers.problem._prepared_samples import PreparedSamples
 from ..solvers.problem._solution import Status
 from ..solvers.problem._solver import smoothing_of
 from ._relative_errors import Measure
@@ -42,7 +41,7 @@ _NO_VALUES = "Only Jacobians were given: they leave the constants of the last la
 def fit_one_shape(samples: Samples, settings: Settings, *, progress: bool | Callable[..., None] = True) -> Result:
     """`decouple` with ranks that are known."""
     began = time.perf_counter()
-    extent = check_samples(samples)
+    known = check_samples(samples, standard=not settings.as_given)  # held here, so that all who ask for it share it
     settings.check()
     _check_together(samples, settings)
     method, layers, wishes, linear = settings.method, settings.layers, settings.wishes, settings.linear
@@ -50,7 +49,7 @@ def fit_one_shape(samples: Samples, settings: Settings, *, progress: bool | Call
     assert record.n_starts is not None
 
     with one_thread():  # the problem is built by sums too
-        solve = prepared(method, samples, layers, settings.validation, extent, linear=linear, standard=standard)
+        solve = prepared(method, known, layers, settings.validation, linear=linear)
     notes = _identifiability_notes(samples, settings)
     for note in notes:
         warn(note, stacklevel=3)
@@ -62,7 +61,7 @@ def fit_one_shape(samples: Samples, settings: Settings, *, progress: bool | Call
         del solve  # and with it the data in standard units
         model = solution.decoupling if solution.as_is else canonical_at(solution.decoupling, samples)
         if wishes is not None:
-            problem = Problem.build(samples, layers, linear=linear, standard=standard)
+            problem = Problem(known, layers, linear=linear)
             weight = solution.lam if solution.n_effective is not None and solution.lam > 0.0 else 1.0
             smooths = smoothing_of(method) is not None
             shaped = with_shapes(problem, model, wishes, lam=weight, smooths=smooths, deadline=until, progress=report)
@@ -73,7 +72,7 @@ def fit_one_shape(samples: Samples, settings: Settings, *, progress: bool | Call
 
     # Errors are computed again from the model: digits can be lost on its way from the solver.
     errors = Measure.of(samples, standard=standard).squares(model, samples) if samples.in_memory else ()
-    rounding = _OTHER_UNITS * exact_below(samples) if errors else 0.0
+    rounding = _OTHER_UNITS * known.rounding_floor if errors else 0.0
     row = None if settings.as_given else _winning_row(solution, errors, samples)
     cancellation = () if row is None else _cancellation_notes(row, errors, samples, rounding)
     for note in cancellation:
@@ -101,41 +100,31 @@ def fit_one_shape(samples: Samples, settings: Settings, *, progress: bool | Call
 # Checks
 
 
-def check_samples(samples: Any) -> Extent | None:
-    """Raise `InputError` for samples that no model can be fitted to; the ranges of those that are in a store."""
+def check_samples(samples: Any, *, standard: bool) -> PreparedSamples:
+    """Raise `InputError` for samples that no model can be fitted to; prepare those that are fine."""
     if not isinstance(samples, Samples):
         raise InputError(f"`samples` must be dc.Samples(X, F=F, J=J). Got {type(samples).__name__}.")
     if samples.n_samples < 2:
         raise InputError(
             f"`samples` must hold at least 2 points: one point tells nothing about a function. Got {samples.n_samples}."
         )
-    extent = None if samples.in_memory else Extent.of(samples.data)
-    check_range(samples, extent)
-    widths = np.ptp(samples.X, axis=0) if extent is None else extent.high_X - extent.low_X
-    if not np.any(widths):
+    known = PreparedSamples.of(samples, standard=standard)
+    check_range(known)
+    if not np.any(known.ranges.high_X - known.ranges.low_X):
         raise InputError(
             f"`samples` must hold at least 2 different points: one point tells nothing about a function. Got the same "
             f"point {samples.n_samples} times."
         )
-    if extent is None:
+    if samples.in_memory:
         check_all_outputs_count(samples.weights)
-    return extent
+    return known
 
 
-def check_range(samples: Samples, extent: Extent | None) -> None:
+def check_range(known: PreparedSamples) -> None:
     """Squares of the data must be numbers."""
-    names = ["X", *(["F"] if samples.has_values else []), *(["J"] if samples.has_jacobians else [])]
-    if extent is not None:
-        sizes = {name: extent.largest(name) for name in names}
-    else:
-        sizes = {"X": float(np.abs(samples.X).max())}
-        if samples.F is not None:
-            sizes["F"] = float(np.abs(samples.F).max())
-        if samples.J is not None:
-            sizes["J"] = float(np.abs(samples.J).max())
-        if samples.weights is not None:
-            sizes["weights"] = float(np.abs(samples.weights).max())
-    for name, largest in sizes.items():
+    with one_thread():
+        largest_entries = known.ranges.largest
+    for name, largest in largest_entries.items():
         if largest > _LARGEST_ENTRY or 0.0 < largest < 1.0 / _LARGEST_ENTRY:
             raise InputError(
                 f"`{name}` must have a largest entry between {1.0 / _LARGEST_ENTRY:g} and {_LARGEST_ENTRY:g}. Got "

@@ -33,6 +33,7 @@ from ..solvers.least_squares._levenberg_marquardt import descend
 from ..solvers.least_squares._logistic_deviance import Deviance, log_likelihoods
 from ..solvers.least_squares._parameters import parameters_of
 from ..solvers.problem._model_shape import ModelShape
+from ..solvers.problem._prepared_samples import PreparedSamples
 from ..solvers.problem._problem import Problem
 from ._fit_one_shape import fit_one_shape
 from ._settings import Settings, layer_bases
@@ -199,7 +200,7 @@ def _most_likely(
     weights = np.ones(len(y)) if samples.weights is None else samples.weights
     shares = weights @ y / weights.sum()
     units = _standardised(samples.X, weights, shares)
-    problem = Problem.in_units(units, samples, layers, None, linear, standard=True)
+    problem = Problem(PreparedSamples.in_units(samples, units, standard=True), layers, linear=linear)
     around_mean = units.to_given(_around_mean(units.to_standard(start)))
     theta = [p[None] for p in parameters_of(problem, around_mean)]
     theta[2 * len(layers)] = theta[2 * len(layers)] * steep
@@ -229,7 +230,8 @@ def _most_likely(
     _, ridge, theta = min(found, key=lambda row: row[0])
     cost, theta = descended(theta, ridge, _LAST_STEPS, _LAST_SETTLES_AT)
     left_out = cost.left_out(theta)
-    of_odds = dataclasses.replace(problem, units=dataclasses.replace(units, y_centre=centre))
+    units = dataclasses.replace(units, y_centre=centre)
+    of_odds = dataclasses.replace(problem, prepared=PreparedSamples.in_units(samples, units, standard=True))
     model = canonical_at(model_of(of_odds, theta, problem.X, None), samples)
     deviance = float(-2.0 * weights @ log_likelihoods(model.values(samples.X), y) / weights.sum())
     return LogisticFit(model, ridge, deviance, cost.mean(left_out), left_out, "")

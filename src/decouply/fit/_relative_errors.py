@@ -11,8 +11,8 @@ from numpy import ndarray
 from ..model._decoupling import Decoupling
 from ..model._units import Units
 from ..samples._samples import Samples
+from ..solvers.problem._prepared_samples import PreparedSamples
 from ..solvers.problem._sample_weights import some, weighted_mean, weighted_squares
-from ..solvers.problem._standard_units import standard_units
 
 _BLOCK_ENTRIES = 250_000  # numbers of Jacobians at a time: 2 MB
 
@@ -31,7 +31,7 @@ class Measure:
     @classmethod
     def of(cls, samples: Samples, *, standard: bool = True) -> Measure:
         """Of the samples in standard units, or in those that they have."""
-        units = standard_units(samples) if standard else Units.given(samples.n_inputs, samples.n_outputs)
+        units = PreparedSamples.of(samples, standard=standard).full_units
         share = _seen(samples.weights)
         sizes, counts = [], []
         if samples.J is not None:

@@ -44,6 +44,11 @@ class Units:
     def changes_inputs(self) -> bool:
         return self.T is not self.back
 
+    @property
+    def are_given(self) -> bool:
+        """Whether nothing is changed at all."""
+        return not self.changes_inputs and not self.y_centre.any() and bool(np.all(self.y_scale == 1.0))
+
     def rotated(self, Q: Float[ndarray, "k q"]) -> Units:
         """Standard inputs in other coordinates: Q has orthonormal columns."""
         return Units(self.centre, self.T @ Q, Q.T @ self.back, self.y_centre, self.y_scale)

@@ -17,7 +17,6 @@ from .._support._time_limit import OUT_OF_TIME, deadline_after, now
 from ..bases import LayerBasis
 from ..model._decoupling import Decoupling
 from ..samples._samples import Samples
-from .problem._data_summary import Whole
 from .problem._problem import Problem
 from .problem._solution import History, LamRow, Solution, Status, when_late
 from .problem._solver import (
@@ -117,7 +116,7 @@ class TwoStage(AbstractSolver):
     def pilot_size(self, samples: Samples, layers: tuple[LayerBasis, ...], *, linear: bool) -> int | None:
         return out_of_core(self.solver).pilot_size(samples, layers, linear=linear)
 
-    def draw_pilot(self, whole: Whole, size: int, rng: np.random.Generator) -> Samples:
+    def draw_pilot(self, whole: Problem, size: int, rng: np.random.Generator) -> Samples:
         return whole.samples.pilot(size, rng=rng)
 
     def solve_pilot(
@@ -126,11 +125,11 @@ class TwoStage(AbstractSolver):
         return self.solve(problem, n_starts=n_starts, rng=rng, progress=progress)
 
     def improve_on_subsample(
-        self, whole: Whole, problem: Problem, found: Solution, progress: ProgressCallback
+        self, whole: Problem, problem: Problem, found: Solution, progress: ProgressCallback
     ) -> Solution:
         return self._out_of_core(found.lam).improve_on_subsample(whole, problem, found, progress)
 
-    def refine_on_all(self, whole: Whole, problem: Problem, found: Solution, progress: ProgressCallback) -> Solution:
+    def refine_on_all(self, whole: Problem, problem: Problem, found: Solution, progress: ProgressCallback) -> Solution:
         """The inner solver goes on with the lam that was chosen on the pilot."""
         ended = self._out_of_core(found.lam).refine_on_all(whole, problem, found, progress)
         return dataclasses.replace(ended, starts=found.starts, path=found.path)

@@ -31,7 +31,7 @@ from ...samples._duplicates import originals
 from ...samples._samples import Samples
 from ...solvers import AbstractSolver, Problem
 from ...solvers.problem._model_shape import ModelShape
-from ...solvers.problem._rounding import exact_below
+from ...solvers.problem._prepared_samples import PreparedSamples
 from ...solvers.problem._solver import smoothing_of, with_start, with_time_limit, without_ridge
 from ...solvers.varpro._search import GIVEN
 from .._fit_one_shape import fit_one_shape
@@ -72,7 +72,8 @@ class Scan:
     ) -> None:
         self.samples, self.limits, self.basis = samples, limits, basis
         self.solver = without_ridge(solver)  # the criterion compares misfits, and counts parameters itself
-        self.linear, self.rounding = linear, exact_below(samples)
+        self.prepared = PreparedSamples.of(samples)  # held here, so that all fits of the scan share it
+        self.linear, self.rounding = linear, self.prepared.rounding_floor
         self.deadline, self.share, self.report = began + max_seconds, _SHARE * max_seconds, report
         self.hints = hints_of(samples)
         self.seed = int(rng.integers(2**63))

@@ -24,6 +24,7 @@ from ...model._decoupling import Decoupling
 from ...samples._duplicates import n_originals
 from ...samples._samples import Samples
 from ...solvers import AbstractSolver, Problem, VarPro
+from ...solvers.problem._prepared_samples import PreparedSamples
 from ...solvers.problem._solution import Status, when_late
 from ...solvers.problem._solver import check_problem, fixed_parts, given_start, with_start
 from .._fit_one_shape import check_range, fit_one_shape
@@ -221,7 +222,7 @@ def select(
     method = VarPro() if solver is None else solver
     _check(samples, method, n_folds)
     if samples.in_memory:
-        check_range(samples, None)
+        check_range(PreparedSamples.of(samples))
     as_number("max_seconds", max_seconds, above=True)
     generator = as_generator(rng)
     if not samples.in_memory:

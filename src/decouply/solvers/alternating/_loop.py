@@ -17,7 +17,6 @@ from ..._support._time_limit import deadline_after, now
 from ...model._decoupling import Decoupling
 from ...model._functions import Functions
 from ..problem._problem import Problem
-from ..problem._rounding import exact_below
 from ..problem._solution import History, Solution, StartRow, Status
 from ..problem._solver import ProgressCallback
 from ._bias_correction import with_bias_correction
@@ -91,7 +90,7 @@ def run_starts(
     lowest = objective.copy()
     steps, seconds = np.zeros(B, dtype=int), np.zeros(B)
     status = [Status.OUT_OF_STEPS] * B
-    rounding = exact_below(problem.samples)
+    rounding = problem.prepared.rounding_floor
     lams: list[float] = []
     record: list[ndarray] = []
     with np.errstate(all="ignore"):  # a start that overflows is found below, by its objective
@@ -153,7 +152,7 @@ def solution_of(problem: Problem, run: Run, *, uses_values: bool = True, correct
     winner = int(np.argmin(np.where(good, run.objective, np.inf)))
     size_J = problem.size_J or 1.0
     size_F = (problem.size_F or 1.0) if uses_values and problem.F is not None else np.nan
-    models = KeptModels(problem.without_jacobians(), run.kept, corrected=corrected)
+    models = KeptModels(problem.without_arrays(), run.kept, corrected=corrected)
     rows = tuple(
         StartRow(
             start=b,

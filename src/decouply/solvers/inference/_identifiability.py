@@ -26,9 +26,8 @@ from ..least_squares._fitting_problem import Equations
 from ..least_squares._parameters import exists, parameters_of, position
 from ..least_squares._roughness_penalty import FIRST_WEIGHT, Penalty
 from ..least_squares._variable_projection import Complete
-from ..problem._data_summary import Extent, Frame, Whole
 from ..problem._problem import Problem
-from ..problem._weighted_rows import Rows
+from ..problem._weighted_rows import RowScaling
 from ..varpro._smoothing_choice import weighed
 from ..varpro._streamed_gauss_newton import on_whole_window
 
@@ -192,7 +191,7 @@ class _Table:
 def _all_rows(problem: Problem, model: Decoupling) -> _Table:
     """Every row of the data as it is."""
     theta, N = _parameters(problem, model)
-    rows = Rows.of(problem, 1.0)
+    rows = problem.rows(1.0)
     complete = Complete(rows, problem.layers, problem.linear)
     chain = run_chain(problem.layers, theta[: 2 * model.n_layers - 1], rows.X)
     Z = complete.derivatives(theta, chain, slice(None))[0].transpose(3, 2, 1, 0).reshape(-1, N)
@@ -210,29 +209,27 @@ def _triangles(samples: Samples, layers: tuple[LayerBasis, ...], model: Decoupli
 
     Functions are scaled by a part of the samples that includes the extreme ones.
     """
-    extent = Extent.of(samples.data)
-    whole = Whole.of(samples, layers, None, extent, linear=model.linear is not None, standard=True)
-    few = samples.pilot(_FEW)
-    problem = whole.problem_of(few)
+    whole = Problem.build(samples, layers, linear=model.linear is not None)
+    problem = whole.of_pilot(samples.pilot(_FEW))
     theta, _ = _parameters(problem, model)
-    frame = whole.overview.frame(1.0)
-    found = samples.data.reduce(
-        triangles_task, frame, layers, whole.linear, theta, join=("qr", "qr", "sum", "sum", "sum")
+    scaling, sizes = whole.prepared.row_scaling(1.0), whole.prepared.sizes
+    found = whole.prepared.reduce(
+        triangles_task, scaling, layers, whole.linear, theta, join=("qr", "qr", "sum", "sum", "sum")
     )
-    extremes = on_whole_window(samples.data, frame, layers, theta)
+    extremes = on_whole_window(whole.prepared, layers, theta)
     kinds = [(R, squares[0], count) for R, squares, count in zip(found[:2], found[2:4], found[4], strict=True) if count]
     Z = np.concatenate([R for R, _, _ in kinds])
     noise = np.concatenate([np.full(len(R), squares / count) for R, squares, count in kinds])
-    size = float(np.sqrt(frame.factor_F**2 * whole.overview.size_F + frame.factor_J**2 * whole.overview.size_J))
+    size = float(np.sqrt(scaling.factor_F**2 * sizes.F + scaling.factor_J**2 * sizes.J))
     X = np.concatenate([problem.X, extremes])
     return problem, _Table(theta, Z, noise, X, size, samples.n_numbers, samples.n_numbers, None)
 
 
 def triangles_task(
-    portion: Portion, frame: Frame, layers: tuple[LayerBasis, ...], linear: bool, theta: Parameters
+    portion: Portion, scaling: RowScaling, layers: tuple[LayerBasis, ...], linear: bool, theta: Parameters
 ) -> tuple[ndarray, ...]:
     """Derivatives of values and of Jacobians as tall tables, squares of their residuals, and their counts."""
-    rows = frame.rows(portion)
+    rows = scaling.rows(portion)
     complete = Complete(rows, layers, linear)
     chain = run_chain(layers, theta[: 2 * len(layers) - 1], rows.X)
     N, o = Unknowns.of(layers).count(theta), int(rows.values)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
 
 import numpy as np
@@ -13,9 +12,8 @@ from ...model._decoupling import Decoupling
 from ...model._functions import Functions
 from ..problem._model_shape import max_derivatives_within
 from ..problem._problem import Problem
-from ..problem._rounding import exact_below, rounding_of
+from ..problem._rounding import parameter_rounding
 from ..problem._sample_weights import by_output
-from ..problem._weighted_rows import Rows
 from ._core_compression import Core
 from ._derivatives import Parameters, Unknowns, run_chain
 from ._levenberg_marquardt import Dense
@@ -47,8 +45,8 @@ class Equations:
         self.fixed = Fixed.of(fixed, self.problem) if fixed else None
         problem, L = self.problem, len(problem.layers)
         max_derivatives = max_derivatives_within(memory)
-        self.rows = Rows.of(problem, lam, max_derivatives)
-        self.floor = exact_below(problem.samples)
+        self.rows = problem.rows(lam, max_derivatives)
+        self.floor = problem.prepared.rounding_floor
         self.template = blank_parameters(problem)
         self.unknowns = Unknowns.of(problem.layers)
         self.small = self.rows.forms_normal_matrix(self.unknowns.count(self.template))
@@ -58,7 +56,8 @@ class Equations:
         inner = self.unknowns.mask(self.template[: 2 * L - 1], held) if held else None
         searched = self.rows
         if self.rows.mixing is not None:
-            searched = Rows.of(dataclasses.replace(problem, weights=problem.sample_weights), lam, max_derivatives)
+            by_sample = problem.prepared.with_sample_weights()
+            searched = by_sample.rows(by_sample.row_scaling(lam), max_derivatives)
         ranks = problem.dims[1:-1]
         # A linear part has every rank, and given parts are in the coordinates of the user.
         whole = problem.linear or fixed
@@ -95,7 +94,7 @@ class Equations:
             return False
         _, at = self.complete.linearise(theta)
         assert isinstance(at, Dense)
-        return cost <= rounding_of(np.diagonal(at.M[0]), self.unknowns.flatten(theta)[0])
+        return cost <= parameter_rounding(np.diagonal(at.M[0]), self.unknowns.flatten(theta)[0])
 
     def errors(self, theta: Parameters) -> tuple[float, float]:
         """Error(J) and Error(F) of one model, from the residual rows."""

@@ -12,25 +12,28 @@ import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
+from ...model._units import Units
 from ...samples._portions import Portion, pick
 from ...samples._samples import Samples
-from ._data_summary import Frame, Overview
+from ._prepared_samples import PreparedSamples
+from ._standard_units import in_units
+from ._weighted_rows import RowScaling
 
 _EVERYONE = 0.5  # the share of a part that is drawn without a look at the size of samples
 _MORE, _A_FEW = 1.5, 30  # times as many are looked at as are drawn, and some more: what is drawn for sure is drawn once
 
 
-def part_of(samples: Samples, overview: Overview, frame: Frame, count: int, *, key: int = 0) -> Portion:
+def importance_sample(all_samples: PreparedSamples, scaling: RowScaling, count: int, *, key: int = 0) -> Samples:
     """So many samples, in memory, with the factors that make up for how often they are drawn; in one pass.
 
     Every sample has a share q of the drawing and a random number u; those with the smallest u / q are taken, and the
     next one of these tells the chances (priority sampling). Only where few samples hold nearly all may it be fewer.
     """
-    S = samples.n_samples
-    total = frame.factor_F**2 * overview.size_F + frame.factor_J**2 * overview.size_J
+    samples, S = all_samples.samples, all_samples.samples.n_samples
+    total = scaling.factor_F**2 * all_samples.sizes.F + scaling.factor_J**2 * all_samples.sizes.J
     most = _MORE * count + _A_FEW
-    small = (frame, most, S, total, overview.extent.weight / S, key)
-    X, F, J, weights, place, share = samples.data.reduce(part_task, *small, join="rows")
+    small = (all_samples.units, scaling, most, S, total, all_samples.ranges.total_weight / S, key)
+    X, F, J, weights, place, share = samples.data.reduce(importance_task, *small, join="rows")
     taken, last = np.arange(len(X)), most
     if len(X) > count:
         order = np.argsort(place, kind="stable")
@@ -38,14 +41,21 @@ def part_of(samples: Samples, overview: Overview, frame: Frame, count: int, *, k
     chance = np.minimum(1.0, last * share[taken])
     weights = weights[taken] / chance.reshape(-1, *[1] * (weights.ndim - 1))
     values, jacobians = F[taken] if samples.has_values else None, J[taken] if samples.has_jacobians else None
-    return Portion(0, X[taken], values, jacobians, weights)
+    return Samples(X[taken], F=values, J=jacobians, weights=weights)
 
 
-def part_task(
-    portion: Portion, frame: Frame, most: float, n_samples: int, total: float, mean_weight: float, key: int
+def importance_task(
+    portion: Portion,
+    units: Units,
+    scaling: RowScaling,
+    most: float,
+    n_samples: int,
+    total: float,
+    mean_weight: float,
+    key: int,
 ) -> tuple[ndarray, ...]:
     """Those of a portion that may be drawn, see `pick`, with their places u / q and their shares q."""
-    Y = frame.rows(portion).Y
+    Y = scaling.rows(in_units(portion, units)).Y
     size = np.einsum("sqn,sqn->s", Y, Y) / (total or 1.0)
     share = _EVERYONE / n_samples + (1.0 - _EVERYONE) * size
     place = _uniform(portion.first, len(portion), key) / share

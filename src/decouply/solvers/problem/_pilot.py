@@ -1,8 +1,8 @@
-"""Any solver on samples of any size: all of them at once where it can, else a pilot first.
+"""Any solver on samples of any size: all of them at once if it can, otherwise a pilot first.
 
-A pilot that was too small is told by what its answer leaves of all samples: where that is far more, per number, than
-what it leaves of the pilot, and steps over a larger part do not mend it, the pilot grows fourfold, and the search
-begins again at that answer.
+A pilot that was too small shows in the misfit of its answer on all samples: if that is far larger, per number, than the
+misfit on the pilot, and steps on a larger subsample do not mend it, the pilot grows fourfold, and the search begins
+again at that answer.
 """
 
 from __future__ import annotations
@@ -12,74 +12,68 @@ from collections.abc import Callable
 from functools import partial
 
 import numpy as np
+from numpy import ndarray
 
 from ...bases import LayerBasis
+from ...model._decoupling import Decoupling
+from ...model._units import Units
+from ...samples._portions import Portion
 from ...samples._samples import Samples
-from ._data_summary import Extent, Whole
-from ._model_shape import ModelShape
+from ._prepared_samples import PreparedSamples
 from ._problem import Problem
+from ._sample_weights import weighted_squares
 from ._solution import Solution, Status
 from ._solver import AbstractSolver, ProgressCallback, check_problem, out_of_core, with_start
+from ._weighted_rows import RowScaling
 
-_FAR = 1.5  # times what the pilot leads to expect
-_ROUNDING = 1e-10  # relative squared errors below this are met well enough on both
-_GROWS = 4
-_TELLING = 4  # numbers for every unknown from which a pilot tells what to expect of a model that was fitted to more
+_FAR = 1.5  # times the misfit that the pilot leads to expect: the pilot was too small
+_EXACT_MISFIT = 1e-10  # relative squared errors below this are small enough on the pilot and on all samples
+_GROWTH = 4
+_TELLING = 4  # numbers for every parameter from which the misfit on a pilot tells what to expect on more samples
 
 
 def prepared(
     solver: AbstractSolver,
-    samples: Samples,
+    samples: PreparedSamples,
     layers: tuple[LayerBasis, ...],
     validation: Samples | None,
-    extent: Extent | None,
     *,
     linear: bool,
-    standard: bool,
 ) -> Callable[..., Solution]:
-    """What finds the answer of a solver for all samples, given n_starts, rng and progress; checked as far as possible.
-
-    `extent` is known where samples are not at hand.
-    """
-    size = out_of_core(solver).pilot_size(samples, layers, linear=linear)
+    """A function of n_starts, rng and progress that solves the problem of all samples; checked as far as possible."""
+    problem = Problem(samples, layers, validation, linear)
+    size = out_of_core(solver).pilot_size(samples.samples, layers, linear=linear)
     if size is None:
-        problem = Problem.build(samples, layers, validation, linear=linear, standard=standard)
         check_problem(solver, problem)
         return partial(solver.solve, problem)
-    return partial(_solve_large, solver, samples, layers, validation, extent, size, linear, standard)
+    return partial(_solve_by_pilot, solver, problem, size)
 
 
-def _solve_large(
+def _solve_by_pilot(
     solver: AbstractSolver,
-    samples: Samples,
-    layers: tuple[LayerBasis, ...],
-    validation: Samples | None,
-    extent: Extent | None,
+    whole: Problem,
     size: int,
-    linear: bool,
-    standard: bool,
     *,
     n_starts: int,
     rng: np.random.Generator,
     progress: ProgressCallback,
 ) -> Solution:
     """A pilot, as large as it must be, and then all samples."""
-    known = Extent.of(samples.data) if extent is None else extent
-    whole = Whole.of(samples, layers, validation, known, linear=linear, standard=standard)
+    samples, n_free = whole.samples, whole.n_free
     size = min(size, samples.n_samples)
     notes: list[str] = []
     search = solver
     while True:
         large = out_of_core(search)
         pilot = large.draw_pilot(whole, size, rng)
-        problem = whole.problem_of(pilot)
+        problem = whole.of_pilot(pilot)
         check_problem(search, problem)
-        found = large.solve_pilot(problem, n_starts=n_starts, rng=rng, progress=_staged(progress, len(pilot)))
-        grown = min(_GROWS * size, samples.n_samples)
+        found = large.solve_pilot(problem, n_starts=n_starts, rng=rng, progress=_with_stage(progress, len(pilot)))
+        grown = min(_GROWTH * size, samples.n_samples)
         stopped = found.status is Status.INTERRUPTED
         try:
             enough = grown == size or stopped or not _is_far(whole, found, found, pilot, progress)
-            if not enough and pilot.n_numbers >= _TELLING * _n_free(whole):
+            if not enough and pilot.n_numbers >= _TELLING * n_free:
                 nearer = large.improve_on_subsample(whole, problem, found, progress)
                 enough = nearer is not found and not _is_far(whole, nearer, found, pilot, progress)
                 found = nearer if enough else found
@@ -99,23 +93,36 @@ def _solve_large(
     return dataclasses.replace(solution, notes=(*notes, *solution.notes))
 
 
-def _is_far(whole: Whole, solution: Solution, found: Solution, pilot: Samples, progress: ProgressCallback) -> bool:
-    """Whether a model leaves far more of all samples than what was found does of its pilot, and fitting explains."""
-    between = partial(progress, stage="all samples")
+def _is_far(whole: Problem, solution: Solution, found: Solution, pilot: Samples, progress: ProgressCallback) -> bool:
+    """Whether the misfit of a solution on all samples is far above what the answer `found` on the pilot promises."""
     lam = found.lam if whole.samples.has_values else 1.0
-    here = whole.misfit(found.decoupling, lam, pilot, between)
-    there = whole.misfit(solution.decoupling, lam, whole.samples, between)
-    expected = here * pilot.n_numbers / max(pilot.n_numbers - _n_free(whole), 1)
+    small = whole.units, whole.prepared.row_scaling(lam)
+
+    def mean_misfit(model: Decoupling, samples: Samples) -> float:
+        cost, weight = samples.data.reduce(misfit_task, model, *small, progress=partial(progress, stage="all samples"))
+        return float(cost[0] / weight[0])
+
+    fitted = mean_misfit(found.decoupling, pilot)
+    expected = fitted * pilot.n_numbers / max(pilot.n_numbers - whole.n_free, 1)
     # Costs of all samples add up to about 1 for a model that explains nothing: these are means over samples.
-    return there > _FAR * expected + _ROUNDING / whole.samples.n_samples
+    least = _EXACT_MISFIT / whole.samples.n_samples
+    return mean_misfit(solution.decoupling, whole.samples) > _FAR * expected + least
 
 
-def _n_free(whole: Whole) -> int:
-    shape = ModelShape.of(whole.samples, whole.layers, linear=whole.linear)
-    return shape.n_free(values=whole.samples.has_values)
+def misfit_task(portion: Portion, model: Decoupling, units: Units, scaling: RowScaling) -> tuple[ndarray, ndarray]:
+    """Weighted squares of residuals in the units of the solver, and the sum of the weights."""
+    total = np.zeros(1)
+    if portion.F is not None:
+        left = (portion.F - model.values(portion.X)) / units.y_scale
+        total = total + scaling.factor_F**2 * weighted_squares(left[None], portion.weights)
+    if portion.J is not None:
+        left = units.jacobians(portion.J - model.jacobians(portion.X))
+        total = total + scaling.factor_J**2 * weighted_squares(left[None], portion.weights)
+    weight = len(portion) if portion.weights is None else np.mean(portion.weights) * len(portion)
+    return total, np.array([float(weight)])
 
 
-def _staged(progress: ProgressCallback, size: int) -> ProgressCallback:
+def _with_stage(progress: ProgressCallback, size: int) -> ProgressCallback:
     def report(stage: str = "", **values: object) -> None:
         progress(stage=f"pilot of {size} samples" + (f", {stage}" if stage else ""), **values)
 

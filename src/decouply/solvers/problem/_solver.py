@@ -17,7 +17,6 @@ from ..._support._errors import InputError
 from ...bases import LayerBasis
 from ...model._decoupling import Decoupling
 from ...samples._samples import Samples
-from ._data_summary import Whole
 from ._model_shape import ModelShape
 from ._problem import Problem
 from ._solution import Solution
@@ -209,7 +208,7 @@ class OutOfCore(Protocol):
     def pilot_size(self, samples: Samples, layers: tuple[LayerBasis, ...], *, linear: bool) -> int | None:
         """How many samples to begin with; None to take all of them at once."""
 
-    def draw_pilot(self, whole: Whole, size: int, rng: np.random.Generator) -> Samples:
+    def draw_pilot(self, whole: Problem, size: int, rng: np.random.Generator) -> Samples:
         """About `size` of all samples, in memory."""
 
     def solve_pilot(
@@ -218,11 +217,11 @@ class OutOfCore(Protocol):
         """The answer for a pilot."""
 
     def improve_on_subsample(
-        self, whole: Whole, problem: Problem, found: Solution, progress: ProgressCallback
+        self, whole: Problem, problem: Problem, found: Solution, progress: ProgressCallback
     ) -> Solution:
         """The answer `found` for a pilot after steps on a larger subsample; asked before a pilot grows."""
 
-    def refine_on_all(self, whole: Whole, problem: Problem, found: Solution, progress: ProgressCallback) -> Solution:
+    def refine_on_all(self, whole: Problem, problem: Problem, found: Solution, progress: ProgressCallback) -> Solution:
         """The answer for all samples, from the answer `found` for a pilot, the samples of `problem`."""
 
 
@@ -240,7 +239,7 @@ class _PilotOnly:
     def pilot_size(self, samples: Samples, layers: tuple[LayerBasis, ...], *, linear: bool) -> int | None:
         return None if samples.in_memory else ModelShape.of(samples, layers, linear=linear).pilot_size(samples)
 
-    def draw_pilot(self, whole: Whole, size: int, rng: np.random.Generator) -> Samples:
+    def draw_pilot(self, whole: Problem, size: int, rng: np.random.Generator) -> Samples:
         return whole.samples.pilot(size, rng=rng)
 
     def solve_pilot(
@@ -249,12 +248,12 @@ class _PilotOnly:
         return self.solver.solve(problem, n_starts=n_starts, rng=rng, progress=progress)
 
     def improve_on_subsample(
-        self, whole: Whole, problem: Problem, found: Solution, progress: ProgressCallback
+        self, whole: Problem, problem: Problem, found: Solution, progress: ProgressCallback
     ) -> Solution:
         del whole, problem, progress
         return found
 
-    def refine_on_all(self, whole: Whole, problem: Problem, found: Solution, progress: ProgressCallback) -> Solution:
+    def refine_on_all(self, whole: Problem, problem: Problem, found: Solution, progress: ProgressCallback) -> Solution:
         del progress
         note = (
             f"{type(self.solver).__name__} needs its samples in memory: this is its answer for a pilot of "

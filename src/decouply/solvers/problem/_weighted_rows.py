@@ -11,8 +11,8 @@ import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
-from ._problem import Problem
-from ._sample_weights import by_output, weigh_values, weighted_mean
+from ...samples._portions import Portion
+from ._sample_weights import by_output, root_of
 
 _UNSEEN = 1e-7  # of the largest singular value of a square root: the weights themselves have its square
 MAX_DERIVATIVES = 4_000_000  # derivatives computed at a time, unless memory is short
@@ -35,33 +35,6 @@ class Rows:
     jacobians: bool
     mixing: Float[ndarray, "S *outputs"] | None = None
     max_derivatives: int = MAX_DERIVATIVES
-
-    @classmethod
-    def of(cls, problem: Problem, lam: float, max_derivatives: int = MAX_DERIVATIVES) -> Rows:
-        S, n = problem.X.shape[0], problem.samples.n_outputs
-        assert isinstance(problem.J, ndarray | None)
-        mixing = problem.root if by_output(problem.weights) else None
-        root = np.ones(S) if problem.root is None or mixing is not None else problem.root
-        parts, weights = [], []
-        if problem.F is not None:
-            spread = weigh_values(problem.F - weighted_mean(problem.F, problem.weights), problem.root)
-            size = float(np.linalg.norm(spread)) or float(np.sqrt(problem.size_F)) or 1.0
-            factor = np.sqrt(lam if problem.J is not None else 1.0) / size
-            parts.append(problem.F[:, None, :])
-            weights.append(factor * root[:, None])
-        if problem.J is not None:
-            size = float(np.sqrt(problem.size_J)) or 1.0
-            parts.append(problem.J.mT)
-            weights.append(np.broadcast_to(root[:, None] / size, (S, problem.J.shape[2])))
-        stacked = np.concatenate(weights, axis=1)
-        given = np.concatenate(parts, axis=1)
-        assert given.shape == (S, stacked.shape[1], n)
-        blank = cls(problem.X, given, stacked, problem.F is not None, problem.J is not None, mixing, max_derivatives)
-        return blank.weighted()
-
-    def weighted(self) -> Rows:
-        """The same rows with Y, which is used up, times their weights."""
-        return dataclasses.replace(self, Y=self.weigh_rows(self.Y[None])[0])
 
     def balanced(self, factor: float) -> Rows:
         """The same rows with another weight of the values: `factor` times that of before, in squares."""
@@ -107,3 +80,34 @@ class Rows:
         step = max(1, self.max_derivatives // max(1, n_starts * q * n * n_unknowns))
         for first in range(0, S, step):
             yield slice(first, first + step)
+
+
+@dataclass(frozen=True)
+class RowScaling:
+    """The factors of values and of Jacobians in the rows of a least-squares problem."""
+
+    factor_F: float
+    factor_J: float
+
+    def rows(self, portion: Portion, max_derivatives: int = MAX_DERIVATIVES) -> Rows:
+        """The rows of samples in the units of the solver."""
+        S, root = len(portion), root_of(portion.weights)
+        mixing = root if by_output(portion.weights) else None
+        per_sample = np.ones(S) if root is None or mixing is not None else root
+        parts, weights = [], []
+        if portion.F is not None:
+            parts.append(portion.F[:, None, :])
+            weights.append(self.factor_F * per_sample[:, None])
+        if portion.J is not None:
+            parts.append(portion.J.mT)
+            weights.append(np.broadcast_to(self.factor_J * per_sample[:, None], (S, portion.J.shape[2])))
+        rows = Rows(
+            portion.X,
+            np.concatenate(parts, axis=1),
+            np.concatenate(weights, axis=1),
+            portion.F is not None,
+            portion.J is not None,
+            mixing,
+            max_derivatives,
+        )
+        return dataclasses.replace(rows, Y=rows.weigh_rows(rows.Y[None])[0])

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...samples._portions import HeldData, Portion
 from ..least_squares._derivatives import Parameters, Unknowns
 from ..least_squares._fitting_problem import model_of
 from ..least_squares._levenberg_marquardt import Descent
@@ -19,12 +18,12 @@ from ..least_squares._parameters import Fixed, parameters_of, position
 from ..least_squares._rescaling import balanced
 from ..least_squares._roughness_penalty import Penalty
 from ..least_squares._variable_projection import Complete
-from ..problem._data_summary import Frame, Whole
-from ..problem._importance_sample import part_of
-from ..problem._model_shape import ModelShape
+from ..problem._importance_sample import importance_sample
+from ..problem._prepared_samples import PreparedSamples
 from ..problem._problem import Problem
 from ..problem._solution import History, Solution, Status
 from ..problem._solver import ProgressCallback
+from ..problem._weighted_rows import RowScaling
 from ._ridge_choice import allowed_misfit, ridges
 from ._smoothing_choice import effective_note
 from ._streamed_gauss_newton import (
@@ -49,7 +48,7 @@ _DECIDED = 1000  # numbers per unknown from which noise is averaged out, and no 
 class Refinement:
     """What VarPro does with all samples after a search on a pilot."""
 
-    whole: Whole
+    whole: Problem
     problem: Problem  # of the pilot
     found: Solution
     lam: float
@@ -72,43 +71,38 @@ class Refinement:
         if self.fixed or self.found.smoothing is not None:
             return self.found
         whole, layers, report = self.whole, self.whole.layers, _Reports(progress)
-        frame, data = whole.overview.frame(self.lam), whole.samples.data
+        data = whole.prepared
+        scaling = data.row_scaling(self.lam)
         theta = [p[None] for p in parameters_of(self.problem, self.found.decoupling)]
-        theta = rewritten(layers, theta, on_whole_window(data, frame, layers, theta))
-        part = self._part(Unknowns.of(layers).count(theta), frame)
-        complete = Complete(frame.rows(part), layers, whole.linear, self.ridge)
-        held = HeldData(part.X, part.F, part.J, part.weights)
-        residuals = Streamed(held, frame, complete, _ROUGHLY, report.between)
-        descent = near(residuals, theta, exact=whole.exact, max_steps=self.max_steps, report=report.after)
-        points = on_whole_window(data, frame, layers, descent.theta)
+        theta = rewritten(layers, theta, on_whole_window(data, layers, theta))
+        part = self._part(whole, Unknowns.of(layers).count(theta), scaling)
+        complete = Complete(part.rows(scaling), layers, whole.linear, self.ridge)
+        residuals = Streamed(part, scaling, complete, _ROUGHLY, report.between)
+        descent = near(residuals, theta, exact=data.rounding_floor, max_steps=self.max_steps, report=report.after)
+        points = on_whole_window(data, layers, descent.theta)
         return dataclasses.replace(self.found, decoupling=model_of(self.problem, descent.theta, points, None))
 
     def _solution(self, progress: ProgressCallback) -> Solution:
-        whole, layers = self.whole, self.whole.layers
-        problem = self.problem.as_given() if self.fixed else self.problem
-        overview = whole.overview
-        if self.fixed:
-            overview = dataclasses.replace(overview, units=problem.units, standard=False)
-        frame = overview.frame(self.lam)
+        # Parts that are given are in the units of the user.
+        whole, problem = ((one.as_given() if self.fixed else one) for one in (self.whole, self.problem))
+        layers, data = whole.layers, whole.prepared
+        scaling = data.row_scaling(self.lam)
         theta = [p[None] for p in parameters_of(problem, self.found.decoupling)]
         fixed = Fixed.of(self.fixed, problem) if self.fixed else None
-        data = whole.samples.data
         if fixed is None:
-            theta = rewritten(layers, theta, on_whole_window(data, frame, layers, theta))
+            theta = rewritten(layers, theta, on_whole_window(data, layers, theta))
         else:
             fixed.put(theta)
         unknowns = Unknowns.of(layers)
         count = unknowns.count(theta)
         held = {position(name, len(layers)) for name in self.fixed}
-        part = self._part(count, frame)
+        part = self._part(whole, count, scaling)
         mask = unknowns.mask(theta, held) if held else None
-        complete = Complete(frame.rows(part), layers, whole.linear, self.ridge, mask, self._penalty())
-        shape = ModelShape.of(whole.samples, layers, linear=whole.linear)
-        n_parameters = shape.n_free(values=whole.samples.has_values)
+        complete = Complete(part.rows(scaling), layers, whole.linear, self.ridge, mask, self._penalty())
         report = _Reports(progress)
-        enough = worth(n_parameters, whole.samples.n_numbers)
-        residuals = Streamed(data, frame, complete, enough, report.between)
-        on_part = Streamed(HeldData(part.X, part.F, part.J, part.weights), frame, complete, enough, report.between)
+        enough = worth(whole.n_free, whole.samples.n_numbers)
+        residuals = Streamed(data, scaling, complete, enough, report.between)
+        on_part = Streamed(part, scaling, complete, enough, report.between)
         descent, passes = self._descend(on_part, residuals, theta, report)
         used = None
         if complete.penalty is not None:
@@ -118,7 +112,7 @@ class Refinement:
         ridge, note = self.ridge, ""
         due = self.chooses and status is not Status.EXACT and whole.samples.n_numbers < _DECIDED * count
         if due and not descent.interrupted:
-            descent, ridge, note, more = self._ridged(on_part, residuals, descent, n_parameters, report)
+            descent, ridge, note, more = self._ridged(on_part, residuals, descent, report)
             passes += more
         record = [float(c) for c in descent.record]
         notes = (*self.found.notes, self._told(passes, descent), *([note] if note else []))
@@ -127,7 +121,7 @@ class Refinement:
             notes = (*(one for one in notes if one != of_pilot), effective_note(used, count))
         objective = [*self.found.history.objective.tolist(), *record]
         # Smoothed functions keep the knots that they have.
-        points = on_whole_window(data, frame, layers, descent.theta) if complete.penalty is None else None
+        points = on_whole_window(data, layers, descent.theta) if complete.penalty is None else None
         return dataclasses.replace(
             self.found,
             decoupling=model_of(problem, descent.theta, points, fixed),
@@ -147,22 +141,25 @@ class Refinement:
             return penalty
         return penalty.times(min(1.0, self.problem.samples.n_numbers / self.whole.samples.n_numbers))
 
-    def _part(self, n_unknowns: int, frame: Frame) -> Portion:
+    def _part(self, whole: Problem, n_unknowns: int, scaling: RowScaling) -> PreparedSamples:
         """Samples that stand for all in the normal matrix, by their weights."""
-        samples, overview = self.whole.samples, self.whole.overview
+        samples = whole.samples
         most = min(_NUMBERS_PER_UNKNOWN * n_unknowns, _PRODUCTS / n_unknowns**2)
         count = max(len(self.problem.samples), most * samples.n_samples / samples.n_numbers)
-        return part_of(samples, overview, frame, round(min(count, samples.n_samples)))
+        part = importance_sample(whole.prepared, scaling, round(min(count, samples.n_samples)))
+        return whole.of_pilot(part).prepared
 
     def _descend(
         self, on_part: Streamed, residuals: Streamed, theta: Parameters, report: _Reports
     ) -> tuple[Descent, int]:
         """First on the part, which costs little, then on all samples; and the number of passes over these."""
-        nearly = near(on_part, theta, exact=self.whole.exact, max_steps=self.max_steps, report=report.after)
+        nearly = near(
+            on_part, theta, exact=self.whole.prepared.rounding_floor, max_steps=self.max_steps, report=report.after
+        )
         descent, passes = stream(
             residuals,
             nearly.theta,
-            exact=self.whole.exact,
+            exact=self.whole.prepared.rounding_floor,
             max_steps=self.max_steps,
             damping=nearly.damping,
             report=report.after,
@@ -177,7 +174,7 @@ class Refinement:
         penalty, passes, record, used = residuals.part.penalty, 0, descent.record, 0.0
         assert penalty is not None
         for last in [*[False] * (_ROUNDS if self.weighs else 0), True]:
-            small = (residuals.frame, residuals.layers, residuals.part.linear, descent.theta)
+            small = (residuals.scaling, residuals.layers, residuals.part.linear, descent.theta)
             misfit, g, plain = residuals.data.reduce(normal_task, *small, progress=report.between)
             passes += 1
             M, unknowns = plain.copy(), residuals.part.unknowns
@@ -189,7 +186,7 @@ class Refinement:
             penalty = better
             complete = dataclasses.replace(residuals.part, penalty=penalty)
             few, everything = (
-                Streamed(one.data, one.frame, complete, one.enough, one.progress) for one in (on_part, residuals)
+                Streamed(one.data, one.scaling, complete, one.enough, one.progress) for one in (on_part, residuals)
             )
             descent, more = self._descend(few, everything, descent.theta, report)
             passes += more
@@ -199,22 +196,22 @@ class Refinement:
 
     def _status(self, residuals: Streamed, descent: Descent) -> Status:
         cost = float(descent.cost[0])
-        if self.ridge == 0.0 and meets_rounding(residuals, descent.theta, cost, self.whole.exact):
+        if self.ridge == 0.0 and meets_rounding(residuals, descent.theta, cost, self.whole.prepared.rounding_floor):
             return Status.EXACT
         return Status.CONVERGED if descent.settled[0] else Status.OUT_OF_STEPS
 
     def _ridged(
-        self, on_part: Streamed, residuals: Streamed, plain: Descent, n_parameters: int, report: _Reports
+        self, on_part: Streamed, residuals: Streamed, plain: Descent, report: _Reports
     ) -> tuple[Descent, float, str, int]:
         """The largest ridge that the data allow, as on samples in memory; and the number of passes it took."""
         n_numbers, cost, passes = self.whole.samples.n_numbers, float(plain.cost[0]), 0
         nothing = 1.0 + self.lam if self.whole.samples.has_jacobians else 1.0
-        allowed = allowed_misfit(cost, n_numbers, n_parameters, nothing)
+        allowed = allowed_misfit(cost, n_numbers, self.whole.n_free, nothing)
         theta = balanced(self.whole.layers, plain.theta)
         for ridge in ridges(cost, n_numbers):
             complete = dataclasses.replace(residuals.part, ridge=ridge)
             few, everything = (
-                Streamed(one.data, one.frame, complete, one.enough, one.progress) for one in (on_part, residuals)
+                Streamed(one.data, one.scaling, complete, one.enough, one.progress) for one in (on_part, residuals)
             )
             ridged, more = self._descend(few, everything, theta, report)
             passes += more

@@ -28,7 +28,6 @@ from ..least_squares._levenberg_marquardt import SETTLED_AFTER, Descent, descend
 from ..least_squares._parameters import exists, parameters_of
 from ..least_squares._rescaling import on_window
 from ..least_squares._variable_projection import Complete, Eliminated
-from ..problem._model_shape import ModelShape
 from ..problem._solution import History, Solution, StartRow, Status
 from ..problem._solver import ProgressCallback
 from ..problem._start_distributions import AbstractStart, Normal, Orthonormal
@@ -108,8 +107,7 @@ class Search:
         self.problem, self.L = equations.problem, len(equations.problem.layers)
         larger = 1 if equations.penalty is None else _LARGER
         problem = equations.problem
-        shape = ModelShape.of(problem.samples, problem.layers, linear=problem.linear)
-        fitting = shape.n_starts_within(options.memory, equations.eliminated.rows)
+        fitting = problem.shape.n_starts_within(options.memory, equations.eliminated.rows)
         most = min(larger * options.batch_size, n_starts, fitting)
         self.batch_size = most if equations.small else 1  # large starts run one at a time
         self.given = options.start if isinstance(options.start, Decoupling) else None

@@ -19,14 +19,15 @@ from jaxtyping import Float
 from numpy import ndarray
 
 from ...bases import LayerBasis
-from ...samples._portions import AbstractData, Portion, fold
+from ...samples._portions import Portion, fold
 from ..alternating._block_updates import combine
 from ..least_squares._derivatives import Parameters
 from ..least_squares._levenberg_marquardt import AbstractLinearisation, Dense, Descent, MatrixFree, descend
 from ..least_squares._rescaling import on_window
 from ..least_squares._variable_projection import AbstractResiduals, Complete
-from ..problem._data_summary import Frame
-from ..problem._rounding import rounding_of
+from ..problem._prepared_samples import PreparedSamples
+from ..problem._rounding import parameter_rounding
+from ..problem._weighted_rows import RowScaling
 
 _NEAR = 1e-8  # damping of the step that is asked what it promises
 _GROWTH = 10.0  # of the damping after a rejected step, which is a pass that is lost
@@ -45,8 +46,8 @@ Report = Callable[[float], None]
 class Streamed(AbstractResiduals):
     """All parameters as unknowns, all samples in the cost; `part` stands for them in the normal matrix."""
 
-    data: AbstractData
-    frame: Frame
+    data: PreparedSamples
+    scaling: RowScaling
     part: Complete
     enough: float  # the share of the cost that is not worth another pass
     progress: Callable[[], None]
@@ -65,7 +66,7 @@ class Streamed(AbstractResiduals):
 
     def linearise(self, theta: Parameters) -> tuple[Float[ndarray, " B"], AbstractLinearisation]:
         part, flat = self.part, self.part.unknowns.flatten(theta)
-        small = (self.frame, part.layers, part.linear, theta)
+        small = (self.scaling, part.layers, part.linear, theta)
         self.passes += 1
         first = not self.costs
         if self.whole_matrix and self.correction is None:
@@ -183,12 +184,12 @@ def meets_rounding(residuals: Streamed, theta: Parameters, cost: float, exact: f
     _, at = dataclasses.replace(residuals.part, ridge=0.0, free=None).linearise(theta)
     assert isinstance(at, Dense)
     flat = residuals.part.unknowns.flatten(theta)[0]
-    return cost <= rounding_of(np.diagonal(at.M[0]), flat)
+    return cost <= parameter_rounding(np.diagonal(at.M[0]), flat)
 
 
-def on_whole_window(data: AbstractData, frame: Frame, layers: tuple[LayerBasis, ...], theta: Parameters) -> ndarray:
+def on_whole_window(data: PreparedSamples, layers: tuple[LayerBasis, ...], theta: Parameters) -> ndarray:
     """The standard points at which arguments and values of inner functions are extreme: they stand for all."""
-    (points,) = data.reduce(extremes_task, frame, layers, theta[: 2 * len(layers) - 1], join="rows")
+    (points,) = data.reduce(extremes_task, layers, theta[: 2 * len(layers) - 1], join="rows")
     return points
 
 
@@ -202,26 +203,26 @@ def rewritten(layers: tuple[LayerBasis, ...], theta: Parameters, points: ndarray
 
 
 def gradient_task(
-    portion: Portion, frame: Frame, layers: tuple[LayerBasis, ...], linear: bool, theta: Parameters
+    portion: Portion, scaling: RowScaling, layers: tuple[LayerBasis, ...], linear: bool, theta: Parameters
 ) -> tuple[ndarray, ndarray]:
     """Cost and gradient of a portion."""
     with np.errstate(all="ignore"):
-        blocks = (Complete(frame.rows(some), layers, linear).gradient(theta) for some in portion.blocks(_BLOCK))
+        blocks = (Complete(scaling.rows(some), layers, linear).gradient(theta) for some in portion.blocks(_BLOCK))
         cost, g = fold(blocks, "sum")
     return cost, g
 
 
 def normal_task(
-    portion: Portion, frame: Frame, layers: tuple[LayerBasis, ...], linear: bool, theta: Parameters
+    portion: Portion, scaling: RowScaling, layers: tuple[LayerBasis, ...], linear: bool, theta: Parameters
 ) -> tuple[ndarray, ndarray, ndarray]:
     """Cost, gradient and normal matrix of a portion."""
     with np.errstate(all="ignore"):
-        return Complete(frame.rows(portion), layers, linear).normal(theta)
+        return Complete(scaling.rows(portion), layers, linear).normal(theta)
 
 
-def extremes_task(portion: Portion, frame: Frame, layers: tuple[LayerBasis, ...], theta: Parameters) -> tuple[ndarray]:
+def extremes_task(portion: Portion, layers: tuple[LayerBasis, ...], theta: Parameters) -> tuple[ndarray]:
     """The points of a portion where arguments and values of functions are smallest and largest."""
-    X = frame.units.points(portion.X)
+    X = portion.X
     with np.errstate(all="ignore"):
         z, C, found = X[None], theta[1::2], []
         for l, layer in enumerate(layers):

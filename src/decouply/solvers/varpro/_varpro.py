@@ -24,8 +24,7 @@ from ...samples._samples import Samples
 from ..least_squares._fitting_problem import Equations
 from ..least_squares._parameters import Fixed, parameters_of
 from ..least_squares._roughness_penalty import FIRST_WEIGHT, Penalty, check_smoothing
-from ..problem._data_summary import Whole
-from ..problem._importance_sample import part_of
+from ..problem._importance_sample import importance_sample
 from ..problem._model_shape import ModelShape
 from ..problem._problem import Problem
 from ..problem._solution import Solution
@@ -123,7 +122,8 @@ class VarPro(AbstractSolver):
 
     def check(self, problem: Problem) -> None:
         problem.needs_arrays("VarPro")
-        Fixed.of(self.fixed, problem.as_given())
+        if self.fixed:
+            Fixed.of(self.fixed, problem.as_given())
         if isinstance(self.start, Decoupling):
             parameters_of(problem, self.start)
 
@@ -215,14 +215,13 @@ class VarPro(AbstractSolver):
                 f'Got {there / 1024**3:.3g} GiB: leave pilot="auto", or take fewer samples.'
             )
 
-    def draw_pilot(self, whole: Whole, size: int, rng: np.random.Generator) -> Samples:
+    def draw_pilot(self, whole: Problem, size: int, rng: np.random.Generator) -> Samples:
         """Large samples more often, since most of the cost is theirs."""
-        samples, overview = whole.samples, whole.overview
+        samples = whole.samples
         if size >= samples.n_samples or self._smooths(whole.layers):  # weights of roughness take noise for even
             return samples.pilot(size, rng=rng)
         key = int(rng.integers(2**62))
-        some = part_of(samples, overview, overview.frame(self._first_lam), size, key=key)
-        return Samples(some.X, F=some.F, J=some.J, weights=some.weights)
+        return importance_sample(whole.prepared, whole.prepared.row_scaling(self._first_lam), size, key=key)
 
     def solve_pilot(
         self, problem: Problem, *, n_starts: int, rng: np.random.Generator, progress: ProgressCallback
@@ -231,14 +230,14 @@ class VarPro(AbstractSolver):
         return self._unridged(problem, n_starts, rng, progress, of_pilot=True)[1]
 
     def improve_on_subsample(
-        self, whole: Whole, problem: Problem, found: Solution, progress: ProgressCallback
+        self, whole: Problem, problem: Problem, found: Solution, progress: ProgressCallback
     ) -> Solution:
         return self._refinement(whole, problem, found).on_part(progress)
 
-    def refine_on_all(self, whole: Whole, problem: Problem, found: Solution, progress: ProgressCallback) -> Solution:
+    def refine_on_all(self, whole: Problem, problem: Problem, found: Solution, progress: ProgressCallback) -> Solution:
         return self._refinement(whole, problem, found).solution(progress)
 
-    def _refinement(self, whole: Whole, problem: Problem, found: Solution) -> Refinement:
+    def _refinement(self, whole: Problem, problem: Problem, found: Solution) -> Refinement:
         return Refinement(
             whole,
             problem,
@@ -305,11 +304,9 @@ class VarPro(AbstractSolver):
     ) -> Solution:
         """The largest ridge that is allowed: one batch each, from the answer without one and from random starts."""
         n_numbers = search.equations.rows.n_numbers
-        shape = ModelShape.of(problem.samples, problem.layers, linear=problem.linear)
-        n_parameters = shape.n_free(values=problem.F is not None)
         cost = search.best.cost
         nothing = float(np.sum(search.equations.rows.Y**2))
-        allowed = allowed_misfit(cost, n_numbers, n_parameters, nothing)
+        allowed = allowed_misfit(cost, n_numbers, problem.n_free, nothing)
         count = max(n_starts // 2, 2) if search.hurried else min(n_starts, self.batch_size)
         for ridge in ridges(cost, n_numbers):
             left = self.max_seconds - search.seconds
