@@ -1,10 +1,13 @@
 """The classifier: conventions of scikit-learn, likelihood, and what people do with it."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
 import decouply as dc
+from decouply.fit import _logistic
 from decouply.solvers.least_squares._logistic_deviance import Deviance, log_likelihoods, probabilities
 
 sklearn = pytest.importorskip("sklearn")
@@ -273,13 +276,23 @@ def test_a_function_that_matters_more_is_worth_more():
     assert lost[strong] > lost[1 - strong] + 0.1 > model.deviance_ + 0.1  # directions stay: not the same fit twice
 
 
-def test_functions_that_the_ridge_made_zero_are_dropped():
-    X, y = make_moons(300, noise=0.2, random_state=0)
-    model = dc.DecouplingClassifier(random_state=0).fit(X, y)
-    u, W = model.decoupling_.inner_inputs(X)[0], model.decoupling_.W[1]
-    parts = np.ptp(model.decoupling_.g[0].values(u), axis=0) * np.abs(W).max(axis=0)
-    assert parts.min() > 1e-6 * parts.max() and model.decoupling_.ranks == (2,)
-    assert "made 1 of 3 functions zero" in model.note_
+def test_functions_that_the_ridge_made_zero_are_dropped(monkeypatch):
+    """One direction leaves nothing for a second function to do; that two of them are chosen is prepared."""
+    X = points(3, 300)
+    y = np.random.default_rng(0).uniform(size=300) < 1 / (1 + np.exp(-4 * X[:, 0]))
+    shape, found = ((2,), (3,)), {}
+    likely = _logistic._most_likely
+
+    def prepared(samples, start, *args):
+        one = likely(samples, start, *args)
+        found[start.ranks, start.degrees] = one.decoupling
+        return dataclasses.replace(one, left_out_deviance=0.5 if (start.ranks, start.degrees) == shape else 1.0)
+
+    monkeypatch.setattr(_logistic, "_most_likely", prepared)
+    model = dc.DecouplingClassifier(ridge=10.0, random_state=0).fit(X, y)
+    assert found[shape].ranks == (2,) and model.decoupling_.ranks == (1,)
+    assert "The ridge made 1 of 2 functions zero; dropped." in model.note_
+    assert_allclose(model.decision_function(X), found[shape](X)[:, 0], atol=1e-6)
 
 
 def test_copies_of_samples_do_not_change_the_verdict():

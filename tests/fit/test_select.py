@@ -426,8 +426,9 @@ def test_repeated_measurements_are_no_copies():
 
 
 def test_a_fit_that_began_at_a_neighbour_names_it():
-    rng = np.random.default_rng(0)
-    X = rng.uniform(-1.0, 1.0, (60, 3))
-    F = np.sin(2.0 * X[:, :1] + X[:, 1:2]) + X[:, 2:] ** 2 + 0.05 * rng.normal(size=(60, 1))
-    found = dc.select(dc.Samples(X, F=F), 3, 4, progress=False).result.found_by
-    assert found == "the fit of ranks 2 with degrees 4"
+    scan = scan_of(noisy(ONE, 1e-2, S=20))
+    first = scan.fit((1,), (2,), start=None, n_starts=1)
+    wider = scan.fit((2,), (2,), start=first, n_starts=1)  # so there is no random start that could be better
+    assert wider.result.found_by == "the fit of ranks 1 with degrees 2"
+    again = scan.fit((2,), (2,), start=wider, n_starts=1, once_more=True)
+    assert again.result.found_by == wider.result.found_by != first.result.found_by
