@@ -17,7 +17,6 @@ demo: $(VENV)/.installed
 
 test: $(VENV)/.installed-dev lint
 	$(QUIET_BLAS) $(BIN)/pytest
-	@$(BIN)/python -m tests.report.browser
 
 # With the lowest versions that pyproject.toml allows. Newer helpers of theirs may tell them that they are old.
 test-oldest: .venv-oldest/.installed

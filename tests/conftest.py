@@ -2,6 +2,7 @@
 
 import os
 import signal
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,17 @@ settings.load_profile("default")
 # Shells that run this in their background let it, and every process it starts, ignore Ctrl-C, which tests press.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_terminal_summary(terminalreporter):
+    """At the end, what was skipped and how to have it run: the reasons of skips say so."""
+    skipped = terminalreporter.stats.get("skipped", ())
+    reasons = Counter(report.longrepr[2].removeprefix("Skipped: ") for report in skipped)
+    if reasons:
+        terminalreporter.section("skipped tests, and how to run them")
+    for reason, n in sorted(reasons.items()):
+        more = "; install it, or all that tests use: pip install -e '.[dev]'" if "could not import" in reason else ""
+        terminalreporter.write_line(f"{n} skipped: {reason}{more}")
 
 
 @pytest.fixture

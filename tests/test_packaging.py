@@ -149,7 +149,7 @@ def test_the_wheel_can_be_used_without_extras(tmp_path):
         check=False,
     )
     if probe.returncode != 0:
-        pytest.skip("needs the package registry, which pip does not reach from here")
+        pytest.skip("needs the package registry: connect this machine, or tell pip of a mirror by PIP_INDEX_URL")
     run(*pip, "install", "--no-compile", "-c", ROOT / "constraints.txt", wheel)
     (tmp_path / "data.parquet").write_bytes(b"PAR1")
     run(python, "-c", USE, cwd=tmp_path)

@@ -1,4 +1,4 @@
-"""A headless Chromium for tests; `python -m tests.report.browser` says so when there is none."""
+"""A headless Chromium for tests."""
 
 import shutil
 import tempfile
@@ -23,11 +23,13 @@ def programs():
 
 
 def what_is_missing():
-    """A sentence, or nothing where a browser is there."""
+    """Why tests are skipped, and what to do; nothing where a browser is there."""
     missing = [name for name, path in zip(("chromium", "chromedriver"), programs(), strict=True) if path is None]
     if not missing:
         return ""
-    return f"{' and '.join(missing)} not found: the tests of the report page in a browser are skipped."
+    return (
+        f"needs {' and '.join(missing)} for the report page: `.ci/run` installs Debian's chromium and chromium-driver"
+    )
 
 
 @contextmanager
@@ -49,8 +51,3 @@ def browser():
             yield driver
         finally:
             driver.quit()
-
-
-if __name__ == "__main__":
-    if sentence := what_is_missing():
-        print(sentence)

@@ -66,8 +66,12 @@ def run_octave(source, state, u, folder):
 
 
 RUNS = {
-    "c": pytest.param("c", run_c, marks=pytest.mark.skipif(GCC is None, reason="needs gcc")),
-    "matlab": pytest.param("matlab", run_octave, marks=pytest.mark.skipif(OCTAVE is None, reason="needs octave")),
+    "c": pytest.param(
+        "c", run_c, marks=pytest.mark.skipif(GCC is None, reason="needs gcc to compile the C source: install it")
+    ),
+    "matlab": pytest.param(
+        "matlab", run_octave, marks=pytest.mark.skipif(OCTAVE is None, reason="needs octave: install it")
+    ),
 }
 
 

@@ -17,7 +17,7 @@ from decouply.write._source import compiled
 from tests.write.models import OUTSIDES, every_kind, is_inside, mixed_models, own_basis, points, random_model
 
 GCC = shutil.which("gcc")
-needs_gcc = pytest.mark.skipif(GCC is None, reason="gcc is not installed, so the C source cannot be compiled")
+needs_gcc = pytest.mark.skipif(GCC is None, reason="needs gcc to compile the C source: install it")
 FLAGS = ["-std=c99", "-pedantic", "-Wall", "-Wextra", "-Werror", "-Wno-unused-variable", "-shared", "-fPIC"]
 
 
