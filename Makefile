@@ -10,7 +10,7 @@ TESTS := $(addprefix tests/,bases model samples solvers fit write report data su
 EXTRAS := onnx,parquet,sklearn,sympy,test
 PYTHONS := 3.11 3.12 3.13
 
-.PHONY: demo test test-oldest test-pythons lint bench peers fuzz docs clean
+.PHONY: demo test test-oldest test-pythons test-arithmetic lint bench peers fuzz docs clean
 
 demo: $(VENV)/.installed
 	$(BIN)/decouply demo --report demo-report.html
@@ -25,6 +25,10 @@ test-oldest: .venv-oldest/.installed
 # Where they are installed; the last lines say which were.
 test-pythons:
 	@$(QUIET_BLAS) EXTRAS=$(EXTRAS) tools/try_pythons.sh "$(PYTHONS)" $(TESTS)
+
+# As other processors would, on a busy machine, in another order. ARGS="tests/fit -n1" are arguments of pytest.
+test-arithmetic: $(VENV)/.installed-dev
+	@PYTHON=$(BIN)/python tools/other_arithmetic.sh $(ARGS)
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff format --check .
