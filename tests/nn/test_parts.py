@@ -1,7 +1,10 @@
 """Any part of any network: tokens, pixels, several parts, budgets, loaders and rounding."""
 
 import copy
+import itertools
 import warnings
+from functools import partial
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -266,7 +269,7 @@ def test_bits_are_begun_by_the_clock_and_compared_as_they_are_stored(monkeypatch
     begin = _distillation.Rounded.begin
     monkeypatch.setattr(_distillation.Rounded, "begin", lambda self: begun.append(self.n_bits) or begin(self))
     how = dc.nn.Distil(max_steps=100_000, batch_size=64)
-    out = run(Tokens(), TOKENS, "blocks.0.mlp", quantize=4, refine=how, max_seconds=0.5)
+    out = run(Tokens(), TOKENS, "blocks.0.mlp", quantize=4, refine=how, max_seconds=1000.0)
     assert begun == [4]
     packed = dc.nn.pack(out.layer, 4)
     again = dc.nn.DecoupledLayer.of_sizes((6, 4, 6), offset=True)
