@@ -7,6 +7,7 @@ torch = pytest.importorskip("torch")
 from decouply.nn import Distil  # noqa: E402
 from experiments.networks.baselines import best_trained, narrow  # noqa: E402
 
+torch.manual_seed(0)
 PART = torch.nn.Sequential(torch.nn.Linear(4, 12), torch.nn.Tanh(), torch.nn.Linear(12, 2))
 
 
