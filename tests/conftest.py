@@ -24,6 +24,12 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+_REMEDIES = {  # where the reason is not ours
+    "could not import": "install it, or all that tests use: pip install -e '.[dev]'",
+    "SCIPY_ARRAY_API is not set": "set it to 1",
+}
+
+
 def pytest_terminal_summary(terminalreporter):
     """At the end, what was skipped and how to have it run: the reasons of skips say so."""
     skipped = terminalreporter.stats.get("skipped", ())
@@ -31,7 +37,7 @@ def pytest_terminal_summary(terminalreporter):
     if reasons:
         terminalreporter.section("skipped tests, and how to run them")
     for reason, n in sorted(reasons.items()):
-        more = "; install it, or all that tests use: pip install -e '.[dev]'" if "could not import" in reason else ""
+        more = next((f"; {remedy}" for words, remedy in _REMEDIES.items() if words in reason), "")
         terminalreporter.write_line(f"{n} skipped: {reason}{more}")
 
 
