@@ -18,6 +18,7 @@ from decouply.nn.carving._receptive_field import EachPixel, EachToken, Whole, ch
 from decouply.nn.compression import _pipeline
 from decouply.nn.compression._budget import Price, spread
 from decouply.nn.compression._options import check_options
+from decouply.nn.layer import _quantisation
 from decouply.nn.layer._patches import OnPatches
 from decouply.nn.layer._quantisation import check_bits
 from decouply.nn.training import _distillation
@@ -268,6 +269,8 @@ def test_bits_are_begun_by_the_clock_and_compared_as_they_are_stored(monkeypatch
     begun = []
     begin = _distillation.Rounded.begin
     monkeypatch.setattr(_distillation.Rounded, "begin", lambda self: begun.append(self.n_bits) or begin(self))
+    clock = SimpleNamespace(monotonic=partial(next, itertools.count(step=10.0)))  # ten seconds pass between two looks
+    monkeypatch.setattr(_distillation, "time", clock)
     how = dc.nn.Distil(max_steps=100_000, batch_size=64)
     out = run(Tokens(), TOKENS, "blocks.0.mlp", quantize=4, refine=how, max_seconds=1000.0)
     assert begun == [4]
