@@ -141,7 +141,7 @@ def identify(folder: Path, word: str) -> Made:
     return {
         "content": content,
         "c": (folder / "step.c").read_text(),
-        "simulated": (folder / "run.csv").read_text()[-200:],
+        "simulated": (folder / "run.csv").read_text().splitlines()[-8:],
         "printed": len(simulated) > 0,
         "page": page["drawings"],
         "values": dc.Decoupling.load(folder / "m.safetensors")(fixed(2)) if word != "narx" else None,

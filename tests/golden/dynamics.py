@@ -112,7 +112,7 @@ def _told_states(model: dc.sysid.DecoupledStateSpace) -> Made:
     return {
         "run": _run(model, v, z),
         "free": model.simulate(v)[-5:],
-        "one_step": model.predict_one_step(v, z)[-5:] if model.oversample == 1 else None,
+        "one_step": model.predict_one_step(v, z)[-5:] if model.structure.oversample == 1 else None,
         "rmse": [model.fitted.rmse, model.fitted.linear_rmse],
         "starts": [[s.training, s.validation, s.steps, s.chosen] for s in model.starts],
         "numbers": [model.n_parameters, model.n_canonical],

@@ -4,12 +4,14 @@ import numpy as np
 import pytest
 
 import decouply as dc
-from decouply.sysid.free_run._sensitivities import sensitivities
-from decouply.sysid.narx._simulation import free_run
-from decouply.sysid.narx._unknowns import Unknowns
-from decouply.sysid.signals._records import Range
+from decouply.sysid.free_run._step_arrays import StepArrays
+from decouply.sysid.narx._abstract import Training
+from decouply.sysid.narx._as_state_space import as_narx, as_state_space
+from decouply.sysid.narx._refine import NARXInStandardUnits
+from decouply.sysid.narx._regressors import Lags
+from decouply.sysid.signals._records import Range, Signals
 
-from .systems import coupled, duffing, noisy
+from .systems import duffing, noisy
 
 
 @pytest.fixture(scope="module")
@@ -38,66 +40,78 @@ def some_model(kind):
     return dc.Decoupling(W, g, linear=rng.normal(size=(2, 6)), offset=[1.0, -2.0] if kind == "mixed" else None)
 
 
+LAGS = Lags(n_u=1, n_y=2, n_inputs=1, n_outputs=2)
+
+
+def training(X=None):
+    """Ranges that are neither centred nor of unit width."""
+    u, y = Range(np.array([0.3]), np.array([0.9])), Range(np.array([-1.0, 2.0]), np.array([3.0, 2.5]))
+    return Training(LAGS, np.zeros((1, 6)) if X is None else X, u, y, False)
+
+
+def some_record(n=12):
+    rng = np.random.default_rng(0)
+    return Signals((rng.uniform(0.3, 0.9, (n, 1)),), (rng.uniform([-1.0, 2.0], [3.0, 2.5], (n, 2)),))
+
+
 @pytest.mark.parametrize("kind", ["deep", "tanh", "mixed"])
 @pytest.mark.parametrize("fixed", [(), ("W0", "g1"), ("g1",)])
-def test_derivatives_match_differences(kind, fixed):
+@pytest.mark.parametrize("simulated", [True, False])
+def test_derivatives_match_differences(kind, fixed, simulated):
     model = some_model(kind)
+    if simulated:  # tame enough to run
+        model = model.with_parts(W=[0.2 * model.W[0], *model.W[1:-1], 0.1 * model.W[-1]])
+        model = model if model.linear is None else model.with_parts(linear=0.1 * model.linear)
+    narx = NARXInStandardUnits(model, training(), fixed)
+    anything = Range(np.full(2, -1e9), np.full(2, 1e9))
+    objective = narx.objective(some_record(), 2, anything, simulated=simulated)
+
+    def residuals(v):
+        return objective.simulate(*objective.model(v)).residuals.ravel()
+
+    v, h = objective.start, 1e-6
+    equations = objective.linearise([v[None]])[1].equations
+    Z = np.stack([(residuals(v - h * e) - residuals(v + h * e)) / (2 * h) for e in np.eye(len(v))])
+    e = residuals(v)
+    assert np.allclose(equations.M[0], Z @ Z.T / e.size, rtol=1e-5, atol=1e-6 * np.abs(Z @ Z.T).max())
+    assert np.allclose(equations.g[0], Z @ e / e.size, rtol=1e-5, atol=1e-6 * np.abs(Z @ e).max())
+
+
+@pytest.mark.parametrize("kind", ["deep", "tanh", "mixed"])
+@pytest.mark.parametrize("fixed", [(), ("W0", "g1"), ("g1",)])
+def test_standard_units_change_nothing(kind, fixed):
+    model = some_model(kind)
+    narx = NARXInStandardUnits(model, training(), fixed)
     X = np.random.default_rng(0).uniform(-1, 1, (7, 6))
-    unknowns = Unknowns(model, np.linspace(0.5, 3.0, 6), np.linspace(0.1, 2.0, 6), np.array([3.0, 0.5]), fixed)
-    theta = 0.1 * np.random.default_rng(1).normal(size=unknowns.count)
-    exists = np.any(unknowns.derivatives(model, X), axis=(0, 1))
-    theta[~exists] = 0.0  # coefficients past the size of a basis
-    here = unknowns.model(theta)
-    exact = unknowns.derivatives(here, X)
-    assert np.allclose(unknowns.model(0.0 * theta)(X), model(X), atol=1e-13)
-    for p in np.flatnonzero(exists):
-        h = 1e-6 * (np.arange(len(theta)) == p)
-        difference = (unknowns.model(theta + h)(X) - unknowns.model(theta - h)(X)) / 2e-6
-        assert np.allclose(exact[:, :, p], difference, atol=1e-6 * max(1.0, np.abs(exact).max()))
+    same = narx.in_measured_units(narx.parameters.start)
+    assert np.allclose(same(X), model(X), atol=1e-12)
+    assert (same.linear is None) == (model.linear is None)
+    moved = narx.in_measured_units(narx.parameters.step(narx.parameters.theta + 0.1))
+    for name in fixed:
+        mine, its = (m.W[0] if name == "W0" else m.g[0].domain for m in (moved, model))
+        assert np.array_equal(mine, its)
 
 
 def test_everything_but_what_is_fixed_may_move():
     model = some_model("mixed")
-    unknowns = Unknowns(model, np.zeros(6), np.ones(6), np.ones(2), ())
-    assert unknowns.shapes == {
-        "W0": (3, 6),
-        "g1": (3, 3),
-        "middle1": (1,),  # of the one function whose domain is to be found
-        "W1": (2, 3),
-        "linear": (2, 6),
-        "offset": (2,),
-    }
-    held = Unknowns(model, np.ones(6), np.ones(6), np.ones(2), ("W0", "g1"))
-    moved = held.model(np.ones(held.count))
-    assert list(held.shapes) == ["W1", "linear", "offset"]
-    assert np.array_equal(moved.W[0], model.W[0]) and np.array_equal(moved.g[0].domain, model.g[0].domain)
+    free = NARXInStandardUnits(model, training(), ()).parameters.free
+    counts = {name: int(mask.sum()) for name, mask in free.items()}
+    # One function has one coefficient and a domain that is to be found; rows of states are copies of those of outputs.
+    assert counts == {"W0": 18, "g1": 7, "middle1": 1, "W1": 6, "linear": 12, "offset": 2}
+    held = NARXInStandardUnits(model, training(), ("W0", "g1")).parameters
+    assert list(held.free) == ["W1", "linear", "offset"]
 
 
-@pytest.mark.parametrize("record", ["one", "two", "linear"])
-def test_sensitivities_of_a_free_run_match_differences(record):
-    u, y = coupled(n=80) if record == "two" else duffing(n=80)
-    fit = coupled() if record == "two" else duffing()
-    narx = dc.sysid.PolynomialNARX(1, 1 if record == "two" else 2, 2).fit(*fit)
-    solver, linear = dc.VarPro(max_seconds=2), record == "linear"
-    decoupled = narx.decouple(2, n_samples=60, linear=linear, progress=False, solver=solver)
-    k, lags = narx.lags.longest, narx.lags
-    t = narx.trained_on
-    unknowns = Unknowns(decoupled.decoupling, t.middle, t.half_width, t.y.half_width, ())
-    theta = np.zeros(unknowns.count)
-
-    def run(theta):
-        """Step by step, by the model itself."""
-        model = unknowns.model(theta)
-        bound = np.full(lags.n_outputs, 1e9)
-        u_, y_init = u.reshape(len(u), -1), y[:k].reshape(k, -1)
-        return free_run(lambda *x: model.values(np.array([x]))[0].tolist(), lags, u_, y_init, Range(-bound, bound))[0]
-
-    X = lags.regressors(u.reshape(80, -1), run(theta))
-    exact = sensitivities(unknowns, unknowns.start, lags, X)
-    for p in range(len(theta)):
-        h = 1e-6 * (np.arange(len(theta)) == p)
-        difference = (run(theta + h) - run(theta - h))[k:] / 2e-6
-        assert np.allclose(exact[:, :, p], difference, atol=1e-5 * max(1.0, np.abs(exact).max()))
+def test_a_state_space_of_lags_is_the_same_model():
+    model = StepArrays.of(some_model("deep"))
+    X = np.random.default_rng(0).uniform(-1, 1, (7, 6))
+    step = as_state_space(model, LAGS)
+    after = step.values(np.c_[X[:, 1:], X[:, :1]])
+    y = model.values(X)
+    assert np.allclose(after, np.c_[X[:, 0], y, X[:, 2:4], y])
+    back = as_narx(step, LAGS)
+    assert all(np.array_equal(a, b) for a, b in zip(back.W, model.W, strict=True))
+    assert np.array_equal(back.linear, model.linear)
 
 
 # Outcomes
@@ -137,10 +151,11 @@ def test_bad_refinements_are_refused(pair):
     _, decoupled = pair
     u, y = duffing()
     cases = [
-        (lambda: decoupled.refine(u[:4], y[:4]), "after a quarter was held back"),
+        (lambda: decoupled.refine(u[:4], y[:4]), "`validation` must leave"),
+        (lambda: decoupled.refine(u[:2], y[:2], validation=(u, y)), "`u` must be longer"),
         (lambda: decoupled.refine(u, y, validation=(u,)), "a record \\(u, y\\)"),
         (lambda: decoupled.refine(u, y, validation=3), "a record \\(u, y\\)"),
-        (lambda: decoupled.refine(u, y, validation=(u[:1], y[:1])), "`validation` must be longer"),
+        (lambda: decoupled.refine(u, y, validation=(u[:1], y[:1])), "`validation` must leave"),
         (lambda: decoupled.refine(u, y, n_init=1), "`n_init` must be at least the longest lag, 2"),
         (lambda: decoupled.refine(u, y, max_steps=0), "`max_steps`"),
     ]

@@ -383,7 +383,7 @@ def test_bad_options_are_named(make, message):
     ("change", "message"),
     [
         (lambda u, y: (u[:-3], y), "must have the same length"),
-        (lambda u, y: (u[:20], y[:20]), "at least .* samples for 2 states"),
+        (lambda u, y: (u[:20], y[:20]), "`validation` must leave at least 8 samples"),
         (lambda u, y: (u[:0], y[:0]), "must hold samples"),
         (lambda u, y: ([u, u[:9]], [y]), "must hold as many records"),
         (lambda u, y: (0 * u, y), "`u` must vary"),

@@ -14,9 +14,10 @@ from numpy import ndarray
 from ...solvers.least_squares._derivatives import Parameters
 from ...solvers.least_squares._levenberg_marquardt import AbstractLinearisation, Dense, descend
 from ..signals._record_batch import RecordBatch
+from ..signals._records import Range
 from ._free_parameters import FreeParameters
 from ._recursion import Recursion
-from ._simulation import normal_equations, simulate
+from ._simulation import SimulationResult, normal_equations, simulate
 from ._step_arrays import StepArrays
 
 MEAN_SQUARE_AT_ROUNDING = 1e-28  # of errors in units of the training standard deviation
@@ -103,6 +104,10 @@ class FreeRunObjective:
         Initial states to begin with, which stay as they are with `known_x0`.
     prior
         What draws initial states towards those that occur.
+    measured_states
+        States at all times, for errors one step ahead; without them the model runs freely.
+    limits
+        A run whose outputs leave these is rejected.
     """
 
     parameters: FreeParameters
@@ -110,6 +115,8 @@ class FreeRunObjective:
     x0: Float[ndarray, "records n"]
     known_x0: bool = False
     prior: InitialStatePrior | None = None
+    measured_states: Float[ndarray, "T n"] | None = None
+    limits: Range | None = None
 
     @cached_property
     def recursion(self) -> Recursion:
@@ -126,12 +133,27 @@ class FreeRunObjective:
         P = self.parameters.count
         return self.parameters.step(unknowns[:P]), self.x0 if self.known_x0 else unknowns[P:].reshape(self.x0.shape)
 
+    def simulate(self, step: StepArrays, x0: Float[ndarray, "records n"]) -> SimulationResult | None:
+        """What a model does on the records; None if it leaves the limits."""
+        if self.measured_states is not None:
+            return SimulationResult.at(step, self.batch, self.measured_states)
+        result = simulate(step, self.batch, x0, self.recursion)
+        if result is not None and self.limits is not None:
+            inside = (result.y >= self.limits.low) & (result.y <= self.limits.high)
+            return result if inside.all() else None
+        return result
+
+    def rmse(self, unknowns: Float[ndarray, " N"]) -> float:
+        """Root mean square error; infinite if a run leaves the limits."""
+        result = self.simulate(*self.model(unknowns))
+        return math.inf if result is None else math.sqrt(result.mean_square)
+
     def linearise(self, theta: Parameters) -> tuple[Float[ndarray, " 1"], LazyNormalEquations]:
         """The cost of one trial, and its normal equations."""
-        result = None
-        if np.isfinite(theta[0]).all():  # the step of a singular matrix is not
-            step, x0 = self.model(theta[0][0])
-            result = simulate(step, self.batch, x0, self.recursion)
+        if not np.isfinite(theta[0]).all():  # the step of a singular matrix
+            return rejected_trial()
+        step, x0 = self.model(theta[0][0])
+        result = self.simulate(step, x0)
         if result is None:
             return rejected_trial()
         size, cost = result.residuals.size, result.mean_square
@@ -139,7 +161,10 @@ class FreeRunObjective:
             cost += self.prior.cost(x0, size)
 
         def equations() -> Dense:
-            made = normal_equations(self.parameters, step, self.batch, result, known_x0=self.known_x0)
+            recursive = self.measured_states is None
+            made = normal_equations(
+                self.parameters, step, self.batch, result, known_x0=self.known_x0, recursive=recursive
+            )
             return made if self.prior is None else self.prior.added_to(made, x0, size)
 
         return np.array([cost]), LazyNormalEquations(equations)

@@ -50,7 +50,7 @@ class Recursion:
             heard = {j for row in self._used[l] if row is not None for j in row}
             self._used[l - 1] = [row if j in heard else None for j, row in enumerate(self._used[l - 1])]
         self._loop: Callable[..., list[tuple[float, ...]]] | None = None
-        if all(basis.writable for layer in step.layers for basis in layer.bases):
+        if n and all(basis.writable for layer in step.layers for basis in layer.bases):
             self._loop = compiled_loop(self._source(step))
 
     def states(self, step: StepArrays, inputs: list[Any], x0: list[float]) -> Float[ndarray, "_ n"]:
@@ -62,7 +62,7 @@ class Recursion:
             rows = self._loop(inputs, x0, numbers.numbers)
             return np.fromiter(chain.from_iterable(rows), float, n * len(rows)).reshape(-1, n)
         states, x = np.empty((len(inputs), n)), np.array(x0)
-        for t, v in enumerate(inputs):
+        for t, v in enumerate(inputs if n else ()):
             states[t] = x
             x = step.values(np.append(x, v)[None])[0, :n]
         return states

@@ -96,7 +96,7 @@ def sensitivities(
                 last[k, row] = column[0, -1]
             else:
                 direct[k, :, row - n] = column[0, ::every]
-    if not recursive:
+    if not (recursive and n):
         return direct, before
     right[:, 0] = before
     J = along.state_jacobian(n)

@@ -12,7 +12,11 @@ import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
+from ..._support._arguments import as_count, is_word
 from ..._support._errors import InputError
+from ..._support._messages import short_repr
+from ..._support._progress import progress_callback
+from ..._support._time_limit import TimeLimit
 from ...bases import AbstractBasis
 from ...fit._result import Result
 from ...model._decoupling import Decoupling
@@ -23,10 +27,11 @@ from ...write._function_names import as_function_name, as_language
 from ...write._step_source import narx_source
 from .._narx_file import load_narx, save_narx
 from .._report_data import narx_dynamics
-from ..signals._records import Range
+from ..free_run._step_arrays import StepArrays
+from ..signals._records import Range, held_back
 from ._abstract import AbstractNARX, Training
-from ._as_state_space import n_lagged, realised
-from ._refine import RefineRow, refine
+from ._as_state_space import as_state_space
+from ._refine import NARXInStandardUnits, RefineRow, refine
 from ._simulation import Step, step_of
 
 if TYPE_CHECKING:
@@ -89,12 +94,12 @@ class DecoupledNARX(AbstractNARX):
     @property
     def n_states(self) -> int:
         """Past inputs and outputs that the model looks back on: the states of `step`."""
-        return n_lagged(self.lags)
+        return self.lags.n_states
 
     @property
     def step(self) -> Decoupling:
         """One step (x, u) -> (x+, y) of the same model as a state space, for `DecoupledStateSpace.fit(start=)`."""
-        return realised(self.decoupling, self.lags).decoupling()
+        return as_state_space(StepArrays.of(self.decoupling), self.lags).decoupling()
 
     # Other models
 
@@ -118,7 +123,7 @@ class DecoupledNARX(AbstractNARX):
         y: object,
         *,
         on: Literal["simulation", "prediction"] = "simulation",
-        validation: Any = None,
+        validation: Any = 0.25,
         max_steps: int = 100,
         max_seconds: float | None = None,
         n_init: int | None = None,
@@ -137,7 +142,7 @@ class DecoupledNARX(AbstractNARX):
         on
             "simulation": the error of the free run; "prediction": of one step ahead.
         validation
-            A record (u, y) that is not fitted. By default the last quarter of the longest record is held back.
+            The share of the longest record that is held back at its end, or a record (u, y) of its own.
         max_steps
             At most so many steps; it stops earlier when neither training nor validation get better.
         max_seconds
@@ -145,10 +150,26 @@ class DecoupledNARX(AbstractNARX):
         n_init
             Measured outputs that each simulation begins with; by default the longest lag.
         """
+        if not is_word(on, ("simulation", "prediction")):
+            raise InputError(f'`on` must be "simulation" or "prediction". Got {short_repr(on)}.')
+        limit, longest = as_count("max_steps", max_steps), self.lags.longest
+        k = max(longest, 1) if n_init is None else as_count("n_init", n_init)
+        if k < longest:
+            raise InputError(f"`n_init` must be at least the longest lag, {longest}. Got {k}.")
+        records = held_back(self._read(u, y), validation, k + 1)
+        shortest = min(len(record) for record in records[0].u)
+        if shortest <= k:
+            raise InputError(
+                f"`u` must be longer than the {k} outputs that a simulation begins with. Got {shortest} samples beside "
+                "those that are held back: give longer records, or `validation`."
+            )
         fixed = tuple(fixed_parts(self.result.solver))
-        model, rows = refine(
-            self, self.decoupling, u, y, on, validation, max_steps, max_seconds, n_init, fixed, progress
-        )
+        narx = NARXInStandardUnits(self.decoupling, self.training, fixed)
+        with progress_callback(progress, "Refining") as report:
+            fitted, judged = (
+                narx.objective(signals, k, self.limits, simulated=on == "simulation") for signals in records
+            )
+            model, rows = refine(narx, fitted, judged, limit, TimeLimit(report, max_seconds))
         if not fixed:
             model = model.canonical(self.result.samples.X)
         return dataclasses.replace(self, decoupling=model, refinement=rows)

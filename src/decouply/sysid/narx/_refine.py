@@ -1,35 +1,39 @@
-"""Refinement of a decoupled NARX model: Levenberg-Marquardt on its error over whole records, judged on others."""
+"""Refinement of a decoupled NARX model: Levenberg-Marquardt on its error over whole records, judged on others.
+
+The model runs as a state space (`_as_state_space`), in units in which regressors and outputs of the training records
+fill [-1, 1]. So steps do not depend on the units of the signals, nor on how far these are from 0.
+"""
 
 from __future__ import annotations
 
 import dataclasses
 import math
 import warnings
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from dataclasses import dataclass, field
-from typing import Any
+from functools import cached_property
 
 import numpy as np
+from jaxtyping import Float
 from numpy import ndarray
 
-from ..._support._arguments import as_count, is_word
 from ..._support._blas_threads import one_thread
-from ..._support._errors import DecouplingWarning, InputError, SolverError
-from ..._support._messages import short_repr
-from ..._support._progress import progress_callback
+from ..._support._errors import DecouplingWarning, SolverError
 from ..._support._time_limit import TimeLimit
 from ...model._decoupling import Decoupling
+from ...model._functions import Functions
+from ...model._units import Units
 from ...solvers.least_squares._derivatives import Parameters
-from ...solvers.least_squares._levenberg_marquardt import AbstractLinearisation, descend
-from ..free_run._fit import LazyNormalEquations, rejected_trial
-from ..signals._records import Signals
-from ._abstract import AbstractNARX
-from ._objective import Objective
-from ._unknowns import Unknowns
+from ...solvers.least_squares._levenberg_marquardt import Dense, descend
+from ..free_run._fit import MEAN_SQUARE_AT_ROUNDING, FreeRunObjective, LazyNormalEquations
+from ..free_run._free_parameters import FreeParameters
+from ..free_run._step_arrays import StepArrays
+from ..signals._record_batch import RecordBatch, SignalUnits
+from ..signals._records import Range, Signals
+from ._abstract import Training
+from ._as_state_space import as_narx, as_state_space, repeated_outputs
 
-_HELD_BACK = 0.25  # share of the last record that validates when no validation record is given
 _PATIENCE = 20  # steps without a better validation error
-_EXACT = 1e-28  # a mean square of errors relative to half the range of the outputs: rounding
 
 
 @dataclass(frozen=True)
@@ -42,125 +46,160 @@ class RefineRow:
     chosen: bool = False
 
 
+@dataclass(frozen=True, eq=False)
+class NARXInStandardUnits:
+    """A decoupling of regressors as a state space in standard units, and which of its numbers may move.
+
+    All do but the parts that are `fixed`, such as "W0" or "g1". The offset takes the place of constants of the last
+    layer, unless these are fixed.
+    """
+
+    decoupling: Decoupling
+    training: Training
+    fixed: Collection[str]
+
+    @property
+    def _keeps_constants(self) -> bool:
+        return f"g{self.decoupling.n_layers}" in self.fixed
+
+    @cached_property
+    def units(self) -> SignalUnits:
+        """By the ranges of the training records."""
+        u, y = self.training.u, self.training.y
+        # Domains that are fixed stay while W_0 moves: only around 0 are they the same in other units.
+        centred = float("g1" not in self.fixed or "W0" in self.fixed)
+        return SignalUnits(centred * u.middle, u.half_width, centred * y.middle, y.half_width)
+
+    @cached_property
+    def parameters(self) -> FreeParameters:
+        """What may move in the model to begin with."""
+        model, lags, units = self.decoupling, self.training.lags, self.units
+        start = StepArrays.of(model)
+        if self._keeps_constants:
+            offset = np.zeros(model.n_outputs) if model.offset is None else model.offset
+            start = dataclasses.replace(start, g=model.g, offset=offset)
+        centre, size = lags.repeated(units.u_mean, units.y_mean), lags.repeated(units.u_size, units.y_size)
+        start = start.in_variables(np.diag(size), centre, np.diag(1.0 / units.y_size), units.y_mean)
+        step = as_state_space(start, lags)
+        outputs = np.arange(step.n_outputs) >= lags.n_states
+        free: dict[str, ndarray] = {}
+        for l, g in enumerate(step.g, start=1):
+            free[f"W{l - 1}"] = np.ones(step.W[l - 1].shape, dtype=bool)
+            free[f"g{l}"] = np.arange(g.degree) < np.array(g.layer.sizes)[:, None]
+            free[f"middle{l}"] = g.layer.free_domain.copy()
+        free[f"W{step.n_layers}"] = np.repeat(outputs[:, None], step.W[-1].shape[1], axis=1)
+        if model.linear is not None:
+            free["linear"] = np.repeat(outputs[:, None], step.n_inputs, axis=1)
+        if model.offset is not None or not self._keeps_constants:
+            free["offset"] = outputs
+        free = {name: mask for name, mask in free.items() if name.replace("middle", "g") not in self.fixed}
+        return FreeParameters(step, free, repeated_outputs(lags))
+
+    def objective(self, signals: Signals, n_init: int, limits: Range, *, simulated: bool) -> FreeRunObjective:
+        """The error after the first `n_init` outputs of every record: of the free run, or one step ahead."""
+        lags, units = self.training.lags, self.units
+        u, y = [units.inputs(a) for a in signals.u], [units.outputs(b) for b in signals.y]
+        states = [lags.regressors(a, b, n_init)[:, lags.n_inputs :] for a, b in zip(u, y, strict=True)]
+        batch = RecordBatch(tuple(a[n_init:] for a in u), tuple(b[n_init:] for b in y))
+        return FreeRunObjective(
+            self.parameters,
+            batch,
+            np.array([x[0] for x in states]),
+            known_x0=True,
+            measured_states=None if simulated else np.concatenate(states),
+            limits=Range(units.outputs(limits.low), units.outputs(limits.high)),
+        )
+
+    def in_measured_units(self, step: StepArrays) -> Decoupling:
+        """The decoupling of a step, written like the one to begin with."""
+        model, lags, units = self.decoupling, self.training.lags, self.units
+        centre, size = lags.repeated(units.u_mean, units.y_mean), lags.repeated(units.u_size, units.y_size)
+        found = as_narx(step, lags).in_variables(
+            np.diag(1.0 / size), -centre / size, np.diag(units.y_size), -units.y_mean / units.y_size
+        )
+        # Parts that are fixed are those given, to the last digit.
+        W = [model.W[l] if f"W{l}" in self.fixed else W for l, W in enumerate(found.W)]
+        g = [
+            model.g[l - 1] if f"g{l}" in self.fixed else Functions(g.layer.bases, g.C, g.domain, g.outside)
+            for l, g in enumerate(found.g, start=1)
+        ]
+        has_linear = model.linear is not None
+        has_offset = has_linear or model.offset is not None or not self._keeps_constants
+        refined = model.with_parts(
+            W=W, g=g, linear=found.linear if has_linear else None, offset=found.offset if has_offset else None
+        )
+        if model.offset is not None or self._keeps_constants:
+            return refined
+        # Constants go back to the last layer if they were there, as far as W_L reaches them.
+        return Units.given(model.n_inputs, model.n_outputs).to_given(refined)
+
+
 def refine(
-    narx: AbstractNARX,
-    model: Decoupling,
-    u: Any,
-    y: Any,
-    on: str,
-    validation: Any,
-    max_steps: int,
-    max_seconds: float | None,
-    n_init: int | None,
-    fixed: Collection[str],
-    progress: bool | Callable[..., None],
+    narx: NARXInStandardUnits, fitted: FreeRunObjective, judged: FreeRunObjective, max_steps: int, report: TimeLimit
 ) -> tuple[Decoupling, tuple[RefineRow, ...]]:
-    """The best iterate that begins at `model`, and all iterates as rows; see `DecoupledNARX.refine`."""
-    if not is_word(on, ("simulation", "prediction")):
-        raise InputError(f'`on` must be "simulation" or "prediction". Got {short_repr(on)}.')
-    limit = as_count("max_steps", max_steps)
-    lags = narx.lags
-    k = max(lags.longest, 1) if n_init is None else as_count("n_init", n_init)
-    if k < lags.longest:
-        raise InputError(f"`n_init` must be at least the longest lag, {lags.longest}. Got {k}.")
-    training = narx.trained_on
-    unit = training.y.half_width
-    fitted, judged = (
-        Objective(lags, part, unit, narx.limits, on == "simulation", k) for part in _records(narx, u, y, validation, k)
-    )
-    unknowns = Unknowns(model, training.middle, training.half_width, unit, fixed)
-    with progress_callback(progress, "Refining") as report, one_thread(), np.errstate(all="ignore"):
-        return _descend(unknowns, fitted, judged, limit, TimeLimit(report, max_seconds))
+    """The best iterate on the validation records `judged`, and all iterates as rows; see `DecoupledNARX.refine`."""
 
+    def linearise(theta: Parameters) -> tuple[ndarray, LazyNormalEquations]:
+        cost, trial = fitted.linearise(theta)
+        return cost, LazyNormalEquations(lambda: _checked(trial.equations))
 
-def _records(narx: AbstractNARX, u: Any, y: Any, validation: Any, n_init: int) -> tuple[Signals, Signals]:
-    signals = narx._read(u, y)
-    if validation is not None:
-        parts = tuple(validation) if hasattr(validation, "__iter__") else ()
-        if len(parts) != 2:
-            raise InputError(f"`validation` must be a record (u, y). Got {type(validation).__name__}.")
-        held_back = narx._read(*parts, what="validation")
-    else:
-        longest = int(np.argmax([len(record) for record in signals.u]))
-        cut = round((1.0 - _HELD_BACK) * len(signals.u[longest]))
-        held_back = Signals((signals.u[longest][cut:],), (signals.y[longest][cut:],))
-        u_parts, y_parts = list(signals.u), list(signals.y)
-        u_parts[longest], y_parts[longest] = u_parts[longest][:cut], y_parts[longest][:cut]
-        signals = Signals(tuple(u_parts), tuple(y_parts))
-    for name, part in (("u", signals), ("validation", held_back)):
-        shortest = min(len(r) for r in part.u)
-        if shortest <= n_init:
-            raise InputError(
-                f"`{name}` must be longer than the {n_init} outputs that a simulation begins with. Got {shortest} "
-                "samples" + (" after a quarter was held back: give `validation`." if validation is None else ".")
+    with one_thread(), np.errstate(all="ignore"):
+        start = fitted.start
+        first = RefineRow(0, fitted.rmse(start), judged.rmse(start))
+        if not np.isfinite(first.training):
+            raise SolverError(
+                "The simulation of the model leaves its range on the training record, so it cannot be refined on "
+                'simulation. Refine on="prediction" first, or decouple with another rank or seed.'
             )
-    return signals, held_back
-
-
-def _descend(
-    unknowns: Unknowns, fitted: Objective, judged: Objective, limit: int, report: TimeLimit
-) -> tuple[Decoupling, tuple[RefineRow, ...]]:
-    def linearise(theta: Parameters) -> tuple[ndarray, AbstractLinearisation]:
-        """The cost of one set of displacements, as a batch of one."""
-        if not np.isfinite(theta[0]).all():  # the step of a singular matrix
-            return rejected_trial()
-        model = unknowns.model(theta[0][0])
-        outcome = fitted.outcome(model)
-        if outcome is None:
-            return rejected_trial()
-        return np.array([outcome.mean_square]), LazyNormalEquations(
-            lambda: fitted.normal_equations(unknowns, model, outcome)
+        watch = _Watch(judged, first, start)
+        descent = descend(
+            linearise,
+            lambda theta, step: [theta[0] + step],
+            [start[None]],
+            max_steps=max_steps,
+            exact=MEAN_SQUARE_AT_ROUNDING,
+            deadline=math.inf,
+            observe=watch,
+            progress=lambda _: report(done=watch.steps, total=max_steps, objective=watch.best.validation),
         )
-
-    begun = fitted.rmse(unknowns.start)
-    if not np.isfinite(begun):
-        raise SolverError(
-            "The simulation of the model leaves its range on the training record, so it cannot be refined on "
-            'simulation. Refine on="prediction" first, or decouple with another rank or seed.'
-        )
-    watch = _Watch(unknowns, judged, RefineRow(0, begun, judged.rmse(unknowns.start)))
-    descent = descend(
-        linearise,
-        lambda theta, step: [theta[0] + step],
-        [np.zeros((1, unknowns.count))],
-        max_steps=limit,
-        exact=_EXACT,
-        deadline=math.inf,
-        observe=watch,
-        progress=lambda _: report(done=watch.steps, total=limit, objective=watch.best.validation),
-    )
     if descent.interrupted:
-        warnings.warn(report.reason, DecouplingWarning, stacklevel=4)
+        warnings.warn(report.reason, DecouplingWarning, stacklevel=3)
     if not np.isfinite(watch.best.validation):
         raise SolverError(
             "The simulation leaves its range on the validation record at every step, so no iterate can be chosen: give "
             "another `validation`."
         )
-    return unknowns.as_given(watch.model), tuple(
-        dataclasses.replace(row, chosen=row is watch.best) for row in watch.rows
-    )
+    rows = tuple(dataclasses.replace(row, chosen=row is watch.best) for row in watch.rows)
+    return narx.in_measured_units(fitted.model(watch.unknowns)[0]), rows
+
+
+def _checked(equations: Dense) -> Dense:
+    if not (np.isfinite(equations.M).all() and np.isfinite(equations.g).all()):
+        raise SolverError(
+            "The free run depends so strongly on the parameters that its derivatives overflow: the model is unstable "
+            'along the record. Give shorter records, or refine on="prediction".'
+        )
+    return equations
 
 
 @dataclass
 class _Watch:
     """Judges every iterate on the validation records, and ends the descent when they have not got better for long."""
 
-    unknowns: Unknowns
-    judged: Objective
+    judged: FreeRunObjective
     best: RefineRow
+    unknowns: Float[ndarray, " N"]
     steps: int = 0
     rows: list[RefineRow] = field(init=False)
-    model: Decoupling = field(init=False)
 
     def __post_init__(self) -> None:
-        self.rows, self.model = [self.best], self.unknowns.start
+        self.rows = [self.best]
 
     def __call__(self, theta: Parameters, cost: ndarray) -> bool:
         self.steps += 1
         training = float(np.sqrt(cost[0]))
         if training < self.rows[-1].training:
-            model = self.unknowns.model(theta[0][0])
-            self.rows.append(RefineRow(self.steps, training, self.judged.rmse(model)))
+            self.rows.append(RefineRow(self.steps, training, self.judged.rmse(theta[0][0])))
             if self.rows[-1].validation < self.best.validation:
-                self.best, self.model = self.rows[-1], model
+                self.best, self.unknowns = self.rows[-1], theta[0][0].copy()
         return self.steps - self.best.step < _PATIENCE

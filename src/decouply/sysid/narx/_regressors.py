@@ -30,6 +30,11 @@ class Lags:
         return (self.n_u + 1) * self.n_inputs + self.n_y * self.n_outputs
 
     @property
+    def n_states(self) -> int:
+        """Past inputs and outputs that enter: all regressors but u(t)."""
+        return self.n_regressors - self.n_inputs
+
+    @property
     def names(self) -> tuple[str, ...]:
         """u(t), u(t-1), ..., y(t-1), ...; channels are numbered where there are several."""
         past_u = [(t, i) for t in range(self.n_u + 1) for i in range(self.n_inputs)]

@@ -142,8 +142,8 @@ def _records(name: str, value: Any) -> tuple[ndarray, ...]:
     return tuple(records)
 
 
-def held_back(signals: Signals, validation: Any, n: int) -> tuple[Signals, Signals]:
-    """Records to fit, and records that choose among the starts."""
+def held_back(signals: Signals, validation: Any, least: int) -> tuple[Signals, Signals]:
+    """Records to fit, and records of at least `least` samples that choose among models."""
     if isinstance(validation, float | int) and not isinstance(validation, bool):
         if not 0.0 < validation < 1.0:
             raise InputError(
@@ -168,10 +168,9 @@ def held_back(signals: Signals, validation: Any, n: int) -> tuple[Signals, Signa
                 f"Got {held.n_inputs} and {held.n_outputs}."
             )
     shortest = min(len(record) for record in held.u)
-    if shortest < 4 * n:
+    if shortest < least:
         raise InputError(
-            f"`validation` must leave at least {4 * n} samples for {pluralised(n, 'state')}. Got {shortest}: give "
-            "longer "
-            "records, a larger share, or a record of its own, or lower `n_states`."
+            f"`validation` must leave at least {pluralised(least, 'sample')} to validate a model of this size. Got "
+            f"{shortest}: give longer records, a larger share, or a record of its own, or ask for a smaller model."
         )
     return signals, held

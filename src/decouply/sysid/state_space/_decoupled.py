@@ -49,6 +49,8 @@ from ._fit_record import StateSpaceFit, in_measured_units, variable_names
 from ._search import SearchData, SearchResult, StateSpaceSearch, StateSpaceStart
 from ._structure import StateSpaceStructure, read_layers
 
+_VALIDATION_SAMPLES_PER_STATE = 4  # the initial state is found from some, the others judge
+
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
@@ -163,7 +165,7 @@ class DecoupledStateSpace:
         structure, n = self.structure, self.n_states
         length = None if window is None else as_count("window", window, least=2 * n + 2)
         units = SignalUnits.of(signals, structure.oversample)
-        training, validating = held_back(signals, validation, n)
+        training, validating = held_back(signals, validation, _VALIDATION_SAMPLES_PER_STATE * n)
         k = structure.n_integrators(signals.n_outputs)
         if k >= n:
             raise InputError(f"`n_states` must be above the number of outputs, {k} here, with `integrating`. Got {n}.")
