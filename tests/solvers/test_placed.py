@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 import decouply as dc
-from decouply.solvers.initial._domain_grid_search import placed
+from decouply.solvers.initial._two_layers import placed
 
 
 @pytest.mark.parametrize(

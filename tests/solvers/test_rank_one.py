@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.testing import assert_allclose
 
-from decouply.solvers.least_squares._rank_one_last_layer import fit_shared, shared_functions
+from decouply.solvers.least_squares._fitting_problem import fit_shared, shared_functions
 
 B, R, D, N, FIRST = 2, 3, 2, 4, 1
 

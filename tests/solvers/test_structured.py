@@ -12,10 +12,10 @@ from decouply.bases import LayerBasis
 from decouply.solvers import Problem
 from decouply.solvers.initial._candidates import inner_layers, ways
 from decouply.solvers.initial._multivariate_polynomials import Polynomials, n_products
-from decouply.solvers.initial._paratuck2 import decompose, needed_samples
-from decouply.solvers.initial._relaxed_tail import Relaxed
+from decouply.solvers.initial._peeling import Relaxed
 from decouply.solvers.initial._start_data import Budget, Sampled
-from decouply.solvers.least_squares._core_compression import Core
+from decouply.solvers.initial._tensor_decompositions import decompose, needed_samples
+from decouply.solvers.least_squares._fitting_problem import Core
 from tests.strategies import points, sampled
 
 FOREVER = Budget(math.inf, lambda _: None)

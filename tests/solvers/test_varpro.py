@@ -3,7 +3,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 import decouply as dc
-from decouply.solvers.initial._cpd_eigenvectors import cpd_directions
+from decouply.solvers.initial._tensor_decompositions import cpd_directions
 from decouply.solvers.least_squares._levenberg_marquardt import Dense
 from decouply.testing import check_solver
 from tests.strategies import Bend, points, sampled

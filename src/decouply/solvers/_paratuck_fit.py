@@ -32,8 +32,7 @@ from .alternating._block_updates import (
     update_input_factor,
     update_output_factor,
 )
-from .initial._cpd_eigenvectors import cpd_directions
-from .initial._paratuck2 import decompose, needed_samples
+from .initial._tensor_decompositions import cpd_directions, decompose, needed_samples
 from .problem._start_distributions import MOST_STARTS
 
 _EXACT = 1e-24  # a relative squared error that no sweep improves

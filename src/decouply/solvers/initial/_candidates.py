@@ -1,9 +1,10 @@
 r"""Starts that need little luck or none: inner layers read from the data.
 
 One layer is a canonical polyadic decomposition and two layers are a ParaTuck-2: both by eigenvalue problems. Where all
-inner layers are polynomials, the arguments of the last layer are found by linear algebra (see `_gradients`), with their
-slopes: what is left is a problem of one layer less. Where that takes too many samples, and where only values are known,
-the first layer is found with everything after it relaxed to one polynomial (see `_peeling`), which has slopes too.
+inner layers are polynomials, the arguments of the last layer are found by linear algebra with their slopes (see
+`_parallel_gradients`): what is left is a problem of one layer less. Where that takes too many samples, and where only
+values are known, the first layer is found with everything after it relaxed to one polynomial (see `_peeling`), which
+has slopes too.
 """
 
 from __future__ import annotations
@@ -13,19 +14,16 @@ from math import prod
 import numpy as np
 
 from ...bases import LayerBasis
-from ..least_squares._core_compression import Core
 from ..least_squares._derivatives import Parameters, run_chain
+from ..least_squares._fitting_problem import Core, shared_functions
 from ..least_squares._levenberg_marquardt import descend
-from ..least_squares._rank_one_last_layer import shared_functions
 from ..least_squares._rescaling import on_window
 from ..least_squares._variable_projection import Eliminated
-from ._cpd_eigenvectors import cpd_directions
 from ._multivariate_polynomials import n_products
 from ._parallel_gradients import slopes_of_arguments, solvable
-from ._paratuck2 import n_products_of_entries, needed_samples
-from ._peeling import MOST_ROUNDS, peeled
-from ._relaxed_tail import Relaxed
+from ._peeling import MOST_ROUNDS, Relaxed, peeled
 from ._start_data import Budget, Sampled, with_offset
+from ._tensor_decompositions import cpd_directions, n_products_of_entries, needed_samples
 from ._two_layers import two_layers
 
 CPD, PARATUCK, GRADIENTS, PEELING = "CPD", "algebraic ParaTuck-2", "parallel gradients", "peeling"

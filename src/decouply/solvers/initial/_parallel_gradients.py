@@ -1,15 +1,4 @@
-r"""Vectors that a tall matrix sends to nearly nothing.
-
-One polynomial whose gradient is parallel to a combination of given gradients, and the combination.
-
-For a unit vector k let a = J^T k at every sample. A polynomial whose gradients are parallel to a is a null vector of
-
-    M(k) = |a| B grad phi_q,          B an orthonormal basis of all that is orthogonal to a,
-
-with m - 1 rows for every sample and one column for every polynomial phi_q. Combinations k for which M(k) is singular
-are isolated, one for each function, and Newton's steps lead to the nearest one.
-
-The arguments of the last layer by linear algebra, where everything before it is a polynomial.
+r"""The arguments of the last layer by linear algebra, where everything before it is a polynomial.
 
 Let K = W_L^-1. Then sum_i K_ji f_i = g_j(u_j), so that at every point the gradient of the sum is parallel to that of
 u_j, whatever the function g_j is:
@@ -18,11 +7,17 @@ u_j, whatever the function g_j is:
 
 u_j is a polynomial of x whose total degree is the product of the degrees of the layers before. The equations are linear
 in the products of K_ji and the coefficients of u_j; no other polynomials of this degree solve them than sums of these
-products, one for each function, and an eigenvalue problem tells them apart (as in `_algebraic`).
+products, one for each function, and an eigenvalue problem tells them apart (as in `_tensor_decompositions`).
 
 That takes as many equations as there are products. Two functions need only as many as a polynomial has coefficients:
 with K_j = (lambda, -1) they are eigenvectors of a pencil with more rows than columns. So do more functions, with a
-search over unit vectors K_j, which are few numbers (see `_parallel`).
+search over unit vectors k = K_j, which are few numbers. Let a = J^T k at every sample. A polynomial whose gradients are
+parallel to a is a null vector of
+
+    M(k) = |a| B grad phi_q,          B an orthonormal basis of all that is orthogonal to a,
+
+with m - 1 rows for every sample and one column for every polynomial phi_q. Combinations k for which M(k) is singular
+are isolated, one for each function, and Newton's steps lead to the nearest one.
 """
 
 from __future__ import annotations
@@ -36,9 +31,9 @@ import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
-from ._cpd_eigenvectors import cpd_directions
 from ._multivariate_polynomials import Polynomials, box_of, n_products
 from ._start_data import Budget
+from ._tensor_decompositions import cpd_directions
 
 _ITERATIONS = 4  # each multiplies the parts of other vectors by the square of a ratio of singular values
 _ZERO = 1e-18  # of the largest entry: what a pivot that is 0 is replaced by

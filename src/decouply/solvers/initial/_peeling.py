@@ -1,18 +1,37 @@
-"""Peeling: the first layer of a deep model, with everything after it relaxed to one polynomial (see `_relaxed`)."""
+r"""Peeling: the first layer of a deep model, with everything after it relaxed to one polynomial, which is eliminated.
+
+    f(x) = h(g_1(W_0 x)),      h_i(z) = sum_p A_pi Phi_p(z)
+
+with all products Phi_p of Chebyshev polynomials up to a total degree, over the box that the samples visit. What is left
+to find is W_0 and c_1: far fewer unknowns than the whole model has, and far fewer poor minima. h is known explicitly
+afterwards, with its slopes, wherever one wants to look.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
+from jaxtyping import Float
 from numpy import ndarray
 
-from ..least_squares._derivatives import Parameters
-from ..least_squares._levenberg_marquardt import descend
+from ...bases import LayerBasis
+from ..least_squares._derivatives import (
+    Parameters,
+    carried_back,
+    derivatives_of_coefficients,
+    derivatives_of_weights,
+    samples_last,
+)
+from ..least_squares._levenberg_marquardt import Dense, Tall, descend
 from ..least_squares._parameters import exists
+from ..least_squares._rescaling import on_window
+from ..least_squares._variable_projection import AbstractResiduals, eliminate
 from ..problem._start_distributions import Orthonormal
-from ._relaxed_tail import Relaxed
+from ..problem._weighted_rows import Rows
+from ._multivariate_polynomials import Polynomials, box_of
 from ._start_data import Budget, with_offset
 
 MOST_ROUNDS = 400
@@ -23,6 +42,105 @@ _ELITE = 6  # minima of a relaxed search that children are drawn from
 _SAME = 1e-2  # costs within this relative distance are the same minimum
 _AGREEING, _LEAST_ROUNDS = 3, 40
 _NOISY, _NOISY_ROUNDS = 1e-6, 15  # poor minima of exact data are rarely so high
+_RANK_RIDGE = 1e-12  # of a design with unit columns: polynomials over places that fill no box are nearly dependent
+
+
+@dataclass(frozen=True)
+class Relaxed(AbstractResiduals):
+    """Unknowns W_0 and c_1; what follows is a polynomial of the given total degree."""
+
+    rows: Rows
+    layer: LayerBasis
+    degree: int
+
+    @cached_property
+    def polynomials(self) -> Polynomials:
+        return Polynomials(len(self.layer.bases), self.degree)
+
+    def linearise(self, theta: Parameters) -> tuple[Float[ndarray, " B"], Dense]:
+        Z, basis, residual, cost = self._differentiated(theta)
+        B, N, n = Z.shape[:3]
+        flat = Z.reshape(B, N, -1)
+        inside = (Z.reshape(B, N * n, -1) @ basis).reshape(B, N, -1)
+        g = (flat @ residual.mT.reshape(B, -1, 1))[..., 0]
+        return cost, Dense(flat @ flat.mT - inside @ inside.mT, g)
+
+    def precisely(self, theta: Parameters) -> tuple[Float[ndarray, " B"], Tall]:
+        """`linearise` for one start, to more digits."""
+        Z, basis, residual, cost = self._differentiated(theta)
+        tall = Z.reshape(1, -1, basis.shape[1])
+        tall = tall - (tall @ basis) @ basis.mT
+        return cost, Tall(tall.reshape(1, Z.shape[1], -1), residual.mT.reshape(1, -1))
+
+    def _differentiated(self, theta: Parameters) -> tuple[ndarray, ndarray, ndarray, ndarray]:
+        """Weighted derivatives (B, N, n, q, S), a basis of the design (B, R, p), residuals (B, R, n) and cost."""
+        rows, W, polynomials = self.rows, theta[0][..., :-1], self.polynomials
+        S, q, n = rows.Y.shape
+        (B, r, m), d = W.shape, theta[1].shape[-1]
+        Phi, dPhi, _, z, a, b = self._first_layer(theta)
+        P = a[:, :, None] * W[..., None]  # (B, r, m, S)
+        tables = polynomials.tables(z, box_of(z))
+        G = polynomials.slopes(tables)
+        A, basis, residual, cost = eliminate(self._design(tables, G, P), rows, 0.0, rank_ridge=_RANK_RIDGE)
+        h = (A.mT @ G.reshape(B, -1, r * S)).reshape(B, n, r, S).swapaxes(1, 2)
+        V = np.broadcast_to(W[..., None], P.shape)
+        H = None
+        if rows.jacobians:
+            bends = polynomials.bends(tables, A)  # (B, r, r, n, S)
+            H = np.zeros((B, r, n, m, S))
+            for l in range(r):
+                H += bends[:, :, l, :, None] * P[:, None, l, None]
+        D, T = carried_back(h, H, a, b, V)
+        Z = np.empty((B, r * m + r * d, n, q, S))
+        derivatives_of_weights(Z[:, : r * m].reshape(B, r, m, n, q, S), D, T, rows.X.T[None], None)
+        derivatives_of_coefficients(Z[:, r * m :].reshape(B, r, d, n, q, S), h, H, Phi, dPhi, V)
+        Z *= rows.weights.T
+        return Z, basis, residual, cost
+
+    def _first_layer(self, theta: Parameters) -> Sequence[ndarray]:
+        """Phi, Phi', Phi'' (B, r, d, S), then z and its first two derivatives (B, r, S)."""
+        W, C = theta
+        t = (W[..., :-1] @ self.rows.X.T + W[..., -1:]).mT
+        layer = self.layer
+        tables = [samples_last(f(t)) for f in (layer.evaluate, layer.derivative, layer.second_derivative)]
+        return *tables, *((C[:, :, None] @ table)[:, :, 0] for table in tables)
+
+    def _design(self, tables: list[list[ndarray]], G: ndarray, P: ndarray) -> Float[ndarray, "B p R"]:
+        rows = self.rows
+        B, p, r, S = G.shape
+        o = int(rows.values)
+        design = np.zeros((B, p, rows.Y.shape[1], S))
+        if rows.values:
+            design[:, :, 0] = self.polynomials.values(tables)
+        if rows.jacobians:
+            for k in range(r):
+                design[:, :, o:] += G[:, :, k, None] * P[:, None, k]
+        design *= rows.weights.T
+        return design.reshape(B, p, -1)
+
+    def moved(self, theta: Parameters, step: Float[ndarray, "B N"]) -> Parameters:
+        W, C = theta
+        B, r, k = W.shape
+        moves = step[:, : r * (k - 1)].reshape(B, r, k - 1), step[:, r * (k - 1) :].reshape(C.shape)
+        return self.on_window([np.concatenate([W[..., :-1] + moves[0], W[..., -1:]], axis=-1), C + moves[1]])
+
+    def on_window(self, theta: Parameters, *, exactly: bool = False) -> Parameters:
+        """The same first layers with arguments over the window and values of size 1."""
+        nothing = np.zeros((*theta[1].shape[:2], theta[1].shape[1] + 1))  # what would come next
+        return on_window(self.rows.X, (self.layer, self.layer), [*theta, nothing], exactly=exactly)[:2]
+
+    def tail(self, theta: Parameters, more: Float[ndarray, "k r"]) -> tuple[ndarray, ndarray, ndarray]:
+        """z (S, r), h(z) (S, n) and its slopes (S, n, r) of one start, at the samples and at `more` places."""
+        *_, z, a, _ = self._first_layer(theta)
+        polynomials, box = self.polynomials, box_of(z)
+        tables = polynomials.tables(z, box)
+        P = a[:, :, None] * theta[0][..., :-1, None]
+        A, *_ = eliminate(self._design(tables, polynomials.slopes(tables), P), self.rows, 0.0, rank_ridge=_RANK_RIDGE)
+        places = np.concatenate([z, more.T[None]], axis=-1)
+        tables = polynomials.tables(places, box)
+        h = (A.mT @ polynomials.values(tables))[0].T
+        slopes = np.einsum("pn,prs->snr", A[0], polynomials.slopes(tables)[0])
+        return places[0].T, h, slopes
 
 
 def peeled(

@@ -1,8 +1,22 @@
-"""Everything about a problem that VarPro prepares once: its rows, its core, and both kinds of equations."""
+r"""A problem as VarPro solves it: its rows, its core, and its residuals with the last layer eliminated and without.
+
+Core coordinates: r_1 inputs and r_L outputs hold all there is to find. The rows of all Jacobians lie in the span of the
+rows of W_0, and the columns of J and F in that of the columns of W_L. With the leading right singular vectors V of the
+stacked J and the leading left ones U of [F, J], the problem of x V, F U and U^T J V has the same inner layers, with
+W_0 V in place of W_0. Where data are noisy the core leaves out what no model of these ranks can follow; answers are
+polished with all data.
+
+The last layer: eliminating it gives every output a function of its own of each argument; a decoupling has one function
+per argument, shared by all outputs: coefficients W_ij c_jk instead of A_jki. The nearest product in the norm of the
+coefficients may be far from the data where basis functions are nearly dependent, so it is only the first guess;
+alternating least squares over the outputs' own equations improve it.
+"""
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Float
@@ -14,14 +28,17 @@ from ..problem._model_shape import max_derivatives_within
 from ..problem._problem import Problem
 from ..problem._rounding import parameter_rounding
 from ..problem._sample_weights import by_output
-from ._core_compression import Core
+from ..problem._weighted_rows import Rows
 from ._derivatives import Parameters, Unknowns, run_chain
 from ._levenberg_marquardt import Dense
 from ._parameters import Fixed, blank_parameters, position
-from ._rank_one_last_layer import fit_shared, shared_functions
 from ._rescaling import on_window
 from ._roughness_penalty import Penalty
 from ._variable_projection import Complete, Eliminated
+
+_SHARED_SWEEPS = 30  # of alternating least squares for functions that all outputs share
+_SHARED = 1e-8  # of a coefficient matrix: what differs between outputs by no more than this is rounding
+_SHARED_RIDGE = 1e-12  # of a unit diagonal
 
 
 class Equations:
@@ -129,3 +146,110 @@ def model_of(problem: Problem, theta: Parameters, X: Float[ndarray, "S k"] | Non
     linear: ndarray | None = theta[2 * L + 1][0] if problem.linear else None
     model = problem.model([*W, theta[2 * L][0]], g, linear)
     return model if fixed is None else fixed.restored(model)
+
+
+@dataclass(frozen=True)
+class Core:
+    """Orthonormal directions of inputs and outputs; None keeps them as they are."""
+
+    V: Float[ndarray, "m k"] | None
+    U: Float[ndarray, "n l"] | None
+
+    @classmethod
+    def of(cls, rows: Rows, n_inputs: int, n_outputs: int) -> Core:
+        """The core of so many inputs and outputs, where that is fewer than there are."""
+        m, n = rows.X.shape[1], rows.Y.shape[2]
+        V = U = None
+        if rows.jacobians and n_inputs < m:
+            stacked = rows.Y[:, int(rows.values) :].swapaxes(0, 1).reshape(m, -1)
+            V = _leading(stacked, n_inputs)
+        if n_outputs < n:
+            U = _leading(rows.Y.reshape(-1, n).T, n_outputs)
+        return cls(V, U)
+
+    def rows(self, rows: Rows) -> Rows:
+        """The same data in core coordinates; weights must be the same for all outputs."""
+        assert rows.mixing is None
+        X, Y, weights, o = rows.X, rows.Y, rows.weights, int(rows.values)
+        if self.U is not None:
+            Y = Y @ self.U
+        if self.V is not None:
+            k = self.V.shape[1]
+            X, weights = X @ self.V, weights[:, : o + k]  # the rows of a Jacobian have the same weight
+            Y = np.concatenate([Y[:, :o], self.V.T @ Y[:, o:]], axis=1)
+        return dataclasses.replace(rows, X=X, Y=Y, weights=weights)
+
+    def enter(self, inner: Parameters) -> Parameters:
+        """Inner layers in core coordinates."""
+        return self._first(inner, self.V)
+
+    def leave(self, inner: Parameters) -> Parameters:
+        """Inner layers of the core as those of all inputs."""
+        return self._first(inner, None if self.V is None else self.V.T)
+
+    @staticmethod
+    def _first(inner: Parameters, turn: ndarray | None) -> Parameters:
+        if turn is None:
+            return list(inner)
+        W = inner[0]
+        return [np.concatenate([W[..., :-1] @ turn, W[..., -1:]], axis=-1), *inner[1:]]
+
+
+def _leading(wide: Float[ndarray, "k R"], count: int) -> Float[ndarray, "k c"]:
+    """The leading left singular vectors; a triangle is as good as a long table."""
+    triangle = np.linalg.qr(wide.T, mode="r") if wide.shape[1] > wide.shape[0] else wide.T
+    return np.linalg.svd(triangle, full_matrices=True)[2][:count].T
+
+
+def shared_functions(
+    free: Float[ndarray, "B r d n"],
+) -> tuple[Float[ndarray, "B r d"], Float[ndarray, "B n r"], bool]:
+    """Coefficients and weights of the nearest products, and whether the outputs share their functions to rounding."""
+    U, sizes, Vt = np.linalg.svd(free)
+    c = U[..., 0] * np.sqrt(sizes[..., :1])
+    W = (Vt[:, :, 0] * np.sqrt(sizes[..., :1])).mT
+    return c, W, bool(np.all(sizes[..., 1:] <= _SHARED * sizes[..., :1]))
+
+
+def fit_shared(
+    c: Float[ndarray, "B r d"],
+    W: Float[ndarray, "B n r"],
+    gram: Float[ndarray, "B p p"],
+    A: Float[ndarray, "B p n"],
+    first: int,
+) -> tuple[Float[ndarray, "B r d"], Float[ndarray, "B n r"], Float[ndarray, "B p n"]]:
+    """Improve c and W on the equations with this Gram matrix of the design and best free coefficients `A`.
+
+    The functions' columns begin at `first`; all other columns (constants, linear part) stay free for every output and
+    are returned in their places.
+    """
+    (B, r, d), p = c.shape, A.shape[1]
+    inside = np.arange(first, first + r * d)
+    rest = np.setdiff1d(np.arange(p), inside)
+    target = gram @ A  # the right-hand sides of all outputs
+    block = gram[:, inside[:, None], inside].reshape(B, r, d, r, d)
+    for _ in range(_SHARED_SWEEPS):
+        # Weights and free columns for these functions.
+        mix = np.zeros((B, r + len(rest), p))
+        mix[:, np.repeat(np.arange(r), d), inside] = c.reshape(B, -1)
+        mix[:, r + np.arange(len(rest)), rest] = 1.0
+        found = _solved(mix @ gram @ mix.mT, mix @ target)
+        W, others = found[:, :r].mT, found[:, r:]
+        # Functions for these weights.
+        left = target[:, inside] - gram[:, inside[:, None], rest] @ others
+        M = block * (W.mT @ W)[:, :, None, :, None]
+        right = np.einsum("bnj,bjkn->bjk", W, left.reshape(B, r, d, -1))
+        c = _solved(M.reshape(B, r * d, r * d), right.reshape(B, -1, 1)).reshape(B, r, d)
+        size = np.linalg.norm(c, axis=-1, keepdims=True)
+        size = np.where(size > 0.0, size, 1.0)
+        c, W = c / size, W * size.mT
+    whole = np.zeros_like(A)
+    whole[:, rest] = others
+    return c, W, whole
+
+
+def _solved(M: Float[ndarray, "B k k"], right: Float[ndarray, "B k i"]) -> Float[ndarray, "B k i"]:
+    diagonal = np.diagonal(M, axis1=1, axis2=2)
+    scale = 1.0 / np.sqrt(np.where(diagonal > 0.0, diagonal, 1.0))
+    scaled = M * scale[:, :, None] * scale[:, None, :] + _SHARED_RIDGE * np.eye(M.shape[-1])
+    return scale[..., None] * np.linalg.solve(scaled, scale[..., None] * right)

@@ -1,10 +1,10 @@
-"""A rough inverse of the normal matrix of many unknowns, which makes conjugate gradients short.
+"""Levenberg-Marquardt for a batch of starts, each with its own damping; the worst ones are dropped on the way.
 
-A row of Jacobians is D_s W_0 with the slopes D_s of everything behind W_0. So W_0, by far the most of the unknowns, has
-the normal matrix K kron I with K = sum_s w_s^2 D_s^T D_s, but for how slopes change with W_0. All else is scaled by its
-diagonal, or by the mean of that of K where it is not known.
-
-Levenberg-Marquardt for a batch of starts, each with its own damping; the worst ones are dropped on the way.
+Few unknowns are solved for by their normal matrix, or by the QR of their derivatives where digits count. Many unknowns
+are solved for by conjugate gradients, which a rough inverse of the normal matrix makes short: a row of Jacobians is
+D_s W_0 with the slopes D_s of all behind W_0, so that W_0, by far the most of the unknowns, has the normal matrix
+K kron I with K = sum_s w_s^2 D_s^T D_s, but for how slopes change with W_0. All else is scaled by its diagonal, or by
+the mean of that of K where it is not known.
 """
 
 from __future__ import annotations
@@ -22,71 +22,13 @@ from ..problem._batched_linalg import solve_each
 from ..problem._weighted_rows import Rows
 from ._derivatives import Chain, Parameters
 
-_FLOOR = 1e-12  # of the largest entry of the diagonal
-
-
-@dataclass(frozen=True)
-class Preconditioner:
-    """K of W_0, which comes first in a row of all unknowns, and the diagonal of what follows."""
-
-    K: Float[ndarray, "r r"]
-    n_inputs: int
-    diagonal: Float[ndarray, " rest"]
-
-    @classmethod
-    def of(
-        cls,
-        rows: Rows,
-        chain: Chain,
-        before: Parameters,
-        D: Float[ndarray, "1 S n r"],
-        n_unknowns: int,
-        last: Float[ndarray, " known"] | None = None,
-    ) -> Preconditioner:
-        """For one start with slopes `D` of the last layer; `last` is the diagonal of the last unknowns."""
-        for l in range(len(chain.a) - 1, -1, -1):
-            D = (D @ before[2 * l + 2][:, None, :, :-1]) * chain.a[l][:, :, None]
-        of_F, of_J = square_weights(rows)
-        weight = of_J + of_F * np.mean(rows.X**2)
-        flat = (D[0] * np.sqrt(weight)[:, None, None]).reshape(-1, D.shape[-1])
-        K, m = flat.T @ flat, rows.X.shape[1]
-        mean = float(np.trace(K)) / len(K)
-        diagonal = np.full(n_unknowns - len(K) * m, mean)
-        if last is not None:
-            diagonal[len(diagonal) - len(last) :] = last
-        floor = _FLOOR * max(float(diagonal.max(initial=0.0)), mean) or 1.0
-        return cls(K + floor * np.eye(len(K)), m, np.maximum(diagonal, floor))
-
-    @property
-    def scale(self) -> Float[ndarray, "1 N"]:
-        """The diagonal of the whole, by which damping is measured."""
-        return np.concatenate([np.repeat(np.diagonal(self.K), self.n_inputs), self.diagonal])[None]
-
-    def inverse(self, damping: float, ridge: float) -> Callable[[ndarray], ndarray]:
-        """What applies the inverse, damped and with a ridge, to one row of all unknowns."""
-        r, m = len(self.K), self.n_inputs
-        of_W0 = np.linalg.inv(self.K + np.diag(damping * np.diagonal(self.K) + ridge))
-        of_rest = 1.0 / ((1.0 + damping) * self.diagonal + ridge)
-
-        def apply(v: Float[ndarray, "1 N"]) -> Float[ndarray, "1 N"]:
-            first = of_W0 @ v[0, : r * m].reshape(r, m)
-            return np.concatenate([first.ravel(), of_rest * v[0, r * m :]])[None]
-
-        return apply
-
-
-def square_weights(rows: Rows) -> tuple[Float[ndarray, " S"], Float[ndarray, " S"]]:
-    """Squared weights of the values and, on average, of the Jacobian entries of every sample; 0 where not known."""
-    squares, o, none = rows.weights**2, int(rows.values), np.zeros(len(rows.weights))
-    return (squares[:, 0] if rows.values else none), (squares[:, o:].mean(axis=1) if rows.jacobians else none)
-
-
 _FIRST_DAMPING, _GROWTH = 1e-2, 2.0
 _LEAST_DAMPING, _LARGEST_DAMPING = 1e-14, 1e10
 SETTLED_AFTER = 15  # steps without a relative decrease of `settles_at`: a local minimum
 _NO_CHANGE = 1e-13  # of the largest singular value
 _AT_REST = 1e-6  # of what is exact: who begins there is not moved
 _MAX_PRODUCTS = 12  # of the normal matrix with a vector, for one step: more of them are not worth their time
+_DIAGONAL_FLOOR = 1e-12  # of the largest entry of a diagonal, for entries that are nearly 0
 
 
 class AbstractLinearisation(abc.ABC):
@@ -114,7 +56,7 @@ class Dense(AbstractLinearisation):
 
     def step(self, damping: Float[ndarray, " B"]) -> tuple[Float[ndarray, "B N"], Float[ndarray, " B"]]:
         diagonal = np.diagonal(self.M, axis1=1, axis2=2)
-        floor = 1e-12 * diagonal.max(axis=1, keepdims=True)
+        floor = _DIAGONAL_FLOOR * diagonal.max(axis=1, keepdims=True)
         scale = 1.0 / np.sqrt(np.maximum(diagonal, np.where(floor > 0.0, floor, 1.0)))
         N = self.M.shape[-1]
         scaled = self.M * scale[:, :, None] * scale[:, None, :]
@@ -216,6 +158,62 @@ class MatrixFree(AbstractLinearisation):
 
     def take(self, keep: ndarray) -> AbstractLinearisation:  # noqa: ARG002 (one start is never dropped)
         return self
+
+
+@dataclass(frozen=True)
+class Preconditioner:
+    """K of W_0, which comes first in a row of all unknowns, and the diagonal of what follows."""
+
+    K: Float[ndarray, "r r"]
+    n_inputs: int
+    diagonal: Float[ndarray, " rest"]
+
+    @classmethod
+    def of(
+        cls,
+        rows: Rows,
+        chain: Chain,
+        before: Parameters,
+        D: Float[ndarray, "1 S n r"],
+        n_unknowns: int,
+        last: Float[ndarray, " known"] | None = None,
+    ) -> Preconditioner:
+        """For one start with slopes `D` of the last layer; `last` is the diagonal of the last unknowns."""
+        for l in range(len(chain.a) - 1, -1, -1):
+            D = (D @ before[2 * l + 2][:, None, :, :-1]) * chain.a[l][:, :, None]
+        of_F, of_J = square_weights(rows)
+        weight = of_J + of_F * np.mean(rows.X**2)
+        flat = (D[0] * np.sqrt(weight)[:, None, None]).reshape(-1, D.shape[-1])
+        K, m = flat.T @ flat, rows.X.shape[1]
+        mean = float(np.trace(K)) / len(K)
+        diagonal = np.full(n_unknowns - len(K) * m, mean)
+        if last is not None:
+            diagonal[len(diagonal) - len(last) :] = last
+        floor = _DIAGONAL_FLOOR * max(float(diagonal.max(initial=0.0)), mean) or 1.0
+        return cls(K + floor * np.eye(len(K)), m, np.maximum(diagonal, floor))
+
+    @property
+    def scale(self) -> Float[ndarray, "1 N"]:
+        """The diagonal of the whole, by which damping is measured."""
+        return np.concatenate([np.repeat(np.diagonal(self.K), self.n_inputs), self.diagonal])[None]
+
+    def inverse(self, damping: float, ridge: float) -> Callable[[ndarray], ndarray]:
+        """What applies the inverse, damped and with a ridge, to one row of all unknowns."""
+        r, m = len(self.K), self.n_inputs
+        of_W0 = np.linalg.inv(self.K + np.diag(damping * np.diagonal(self.K) + ridge))
+        of_rest = 1.0 / ((1.0 + damping) * self.diagonal + ridge)
+
+        def apply(v: Float[ndarray, "1 N"]) -> Float[ndarray, "1 N"]:
+            first = of_W0 @ v[0, : r * m].reshape(r, m)
+            return np.concatenate([first.ravel(), of_rest * v[0, r * m :]])[None]
+
+        return apply
+
+
+def square_weights(rows: Rows) -> tuple[Float[ndarray, " S"], Float[ndarray, " S"]]:
+    """Squared weights of the values and, on average, of the Jacobian entries of every sample; 0 where not known."""
+    squares, o, none = rows.weights**2, int(rows.values), np.zeros(len(rows.weights))
+    return (squares[:, 0] if rows.values else none), (squares[:, o:].mean(axis=1) if rows.jacobians else none)
 
 
 @dataclass

@@ -1,6 +1,10 @@
-r"""Algebraic ParaTuck-2: the factors of T_s = A diag(g_s) B diag(h_s) C without any search.
+r"""Tensor decompositions by eigenvalue problems, without any search: the Jacobians of one layer and of two.
 
-A (r_2 x r_2) and C (r_1 x r_1) are invertible. In t = A^-1 T_s C^-1 every 2 x 2 cross-ratio is the same in all slices,
+One layer is a canonical polyadic decomposition, J_s = W_1 diag(g_s) W_0: two random combinations of the slices have the
+inverse of W_0 as generalised eigenvectors.
+
+Two layers are a ParaTuck-2 decomposition, T_s = A diag(g_s) B diag(h_s) C. A (r_2 x r_2) and C (r_1 x r_1) are
+invertible. In t = A^-1 T_s C^-1 every 2 x 2 cross-ratio is the same in all slices,
 
     B_il B_jk t_ik t_jl = B_ik B_jl t_il t_jk,
 
@@ -20,7 +24,30 @@ import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
-_ZERO = 1e-12  # of the largest entry of B: a product that says nothing about its diagonals
+_NEGLIGIBLE_PRODUCT = 1e-12  # of the largest entry of B: says nothing about the diagonals
+
+
+def cpd_directions(J: Float[ndarray, "S n m"], rank: int, rng: np.random.Generator) -> Float[ndarray, "r m"] | None:
+    """Rows of W_0, if the Jacobians are W_1 D_s W_0 with at most min(n, m) functions; None where that is impossible.
+
+    Two random combinations of the slices, reduced to r x r by the leading singular vectors, are A D B and A D' B; the
+    eigenvectors of their quotient are the columns of B^-1.
+    """
+    S, n, m = J.shape
+    if rank > min(n, m) or not np.any(J):
+        return None
+    left = np.linalg.svd(J.transpose(1, 0, 2).reshape(n, -1), full_matrices=False)[0][:, :rank]
+    right = np.linalg.svd(J.reshape(-1, m), full_matrices=False)[2][:rank].T
+    small = left.T @ J @ right  # (S, r, r)
+    first, second = (np.tensordot(rng.normal(size=S), small, axes=1) for _ in range(2))
+    try:
+        _, vectors = np.linalg.eig(np.linalg.solve(first, second))
+        rows = np.linalg.inv(vectors.real)
+    except np.linalg.LinAlgError:
+        return None
+    directions = rows @ right.T
+    size = np.linalg.norm(directions, axis=1, keepdims=True)
+    return directions / size if np.all(np.isfinite(directions)) and np.all(size > 0.0) else None
 
 
 class Factors(NamedTuple):
@@ -59,7 +86,7 @@ def decompose(T: Float[ndarray, "S r2 r1"], rng: np.random.Generator) -> Factors
     except np.linalg.LinAlgError:
         return None
     B = _cross_ratios(t)
-    used = np.abs(B) > _ZERO * np.abs(B).max()
+    used = np.abs(B) > _NEGLIGIBLE_PRODUCT * np.abs(B).max()
     ratio = np.where(used, t / np.where(used, B, 1.0), 0.0)
     if not np.all(np.isfinite(ratio)):
         return None
