@@ -9,7 +9,7 @@ from hypothesis import given
 from numpy.testing import assert_allclose
 
 import decouply as dc
-from decouply.fit._settings import layer_bases
+from decouply.fit._settings import Settings, layer_bases
 from decouply.fit.select._candidates import Limits
 from decouply.fit.select._multilinear_ranks import hints_of
 from decouply.fit.select._scan import Scan
@@ -153,10 +153,9 @@ def test_the_training_error_is_that_of_the_model(rough):
     assert_allclose(row.training_error, 100.0 * np.sqrt((of_J + of_F) / 2.0))
 
 
-def scan_of(samples, **options):
-    given = {"basis": dc.Monomial, "linear": False, "solver": QUICK, "n_folds": 4, "began": 0.0, "max_seconds": 1e9}
-    limits, rng = Limits((3,), (3,), fixed_degrees=False), np.random.default_rng(0)
-    return Scan(samples, limits, rng=rng, report=lambda **_: None, **given | options)
+def scan_of(samples):
+    settings = Settings(None, solver=QUICK, rng=np.random.default_rng(0), max_seconds=1e9)
+    return Scan(samples, settings, Limits((3,), (3,), fixed_degrees=False), n_folds=4, report=lambda **_: None)
 
 
 def test_every_sample_is_left_out_once_and_not_seen_by_the_fit():
@@ -195,6 +194,16 @@ def test_the_choice_is_the_smallest_shape_that_none_is_strongly_better_than():
     assert chosen(-100.0, errors=(0.101, 0.01)) == (2,)
     assert chosen(100.0, errors=(0.1, 0.29)) == (2,) and chosen(100.0, errors=(0.1, 0.31)) == (1,)
     assert chosen(100.0, errors=(1.0, 1.9)) == (2,) and chosen(100.0, errors=(1.0, 2.1)) == (1,)
+
+
+def test_a_quick_choice_is_a_selection_like_any_other():
+    samples = noisy(ONE, 1e-2)
+    found = dc.select(samples, effort="quick", progress=False)
+    assert found.ranks == (2,) and found.reason == found.result.notes[0] and found.chosen in found.table
+    assert all(len(row.ranks) == 1 and row.training_error <= row.error for row in found.table)
+    assert "chosen" in str(found) and found.plot().axes
+    with pytest.raises(dc.InputError, match="`effort`"):
+        dc.select(samples, effort="lazy", progress=False)
 
 
 def test_free_parameters_are_those_that_can_be_told():

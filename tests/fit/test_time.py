@@ -93,7 +93,7 @@ def test_a_limit_of_decouple_reaches_the_choice_of_ranks(noisy):
 def test_a_quick_choice_of_ranks_that_ran_out_of_time_says_so(noisy):
     with pytest.warns(dc.DecouplingWarning, match="`max_seconds` was reached"):
         result = dc.DecouplingRegressor(ranks="auto", max_seconds=SHORT).fit(noisy.X, noisy.F).result_
-    assert result.status is dc.Status.OUT_OF_TIME and any("`max_seconds` was reached" in note for note in result.notes)
+    assert result.status is dc.Status.OUT_OF_TIME and any("was reached" in note for note in result.notes)
 
 
 def test_factors_of_a_tensor_take_a_limit():

@@ -18,8 +18,8 @@ from .._support._time_limit import OUT_OF_TIME
 from ..bases import Monomial
 from ..fit._decouple import decouple
 from ..fit._result import Result
-from ..fit._settings import layer_bases
-from ..fit.select._quick import quick_decouple
+from ..fit._settings import Settings, layer_bases
+from ..fit.select._select import MAX_DEGREE, MAX_RANK, limits_of, select_shape
 from ..model._decoupling import Decoupling
 from ..samples._duplicates import n_distinct_numbers
 from ..samples._samples import Samples
@@ -205,17 +205,19 @@ class DecouplingRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         """A fit of ranks that left-out samples choose."""
         if isinstance(solver, AbstractSolver) and (fixed_parts(solver) or given_start(solver) is not None):
             raise InputError('`ranks` must be given where the solver has fixed parts or a start. Got "auto".')
-        return quick_decouple(
-            samples,
-            None if self.degrees is None else max(as_counts("degrees", self.degrees)),
-            basis=self.basis,
-            linear=self.linear,
-            solver=solver,
+        degrees = None if self.degrees is None else max(as_counts("degrees", self.degrees))
+        limits = limits_of(MAX_RANK, MAX_DEGREE, degrees if isinstance(self.basis, type) else None, self.basis)
+        settings = Settings(
+            None,
+            degrees,
+            self.basis,
+            self.linear,
+            solver,
             n_starts=self.n_starts,
             rng=self._seed(),
-            progress=bool(self.verbose),
             max_seconds=self.max_seconds,
         )
+        return select_shape(samples, settings, limits, effort="quick", progress=bool(self.verbose)).result
 
     def _given(self, samples: Samples, solver: Any, start: Decoupling | None) -> Result:
         """A fit of ranks that are known, or those of the model to start at."""

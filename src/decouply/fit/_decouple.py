@@ -20,7 +20,7 @@ from ..solvers.problem._solver import with_start
 from ._fit_one_shape import fit_one_shape
 from ._result import Result
 from ._settings import Settings, layer_bases, layer_shapes
-from .select._select import MAX_RANK, N_FOLDS, SECONDS, select
+from .select._select import MAX_RANK, N_FOLDS, select
 
 
 def decouple(
@@ -119,7 +119,7 @@ def decouple(
             solver=solver,
             rng=rng,
             progress=progress,
-            max_seconds=SECONDS if max_seconds is None else max_seconds,
+            max_seconds=max_seconds,
         ).result
         return chosen if shapes is None else _shaped(chosen, shapes, rng, progress)
     settings = Settings(ranks, degrees, basis, linear, solver, as_given, n_starts, validation, rng, max_seconds, shapes)

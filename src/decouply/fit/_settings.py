@@ -103,7 +103,7 @@ class Settings:
             as_count("n_starts", self.n_starts, most=MOST_STARTS)
         if self.validation is not None and not isinstance(self.validation, Samples):
             raise InputError(f"`validation` must be dc.Samples. Got {type(self.validation).__name__}.")
-        if self.wishes is not None and self.fixed:
+        if self.shapes is not None and self.wishes is not None and self.fixed:
             raise InputError(
                 f"`shapes` must be left out where the solver has fixed parts. Got {short_repr(self.shapes)}."
             )

@@ -94,6 +94,7 @@ class Candidate:
     fold_errors: Float[ndarray, " K"]  # relative, one per fold
     rounding: float  # relative squared errors up to this are rounding
     seconds: float
+    judged: float | None = None  # what a quick scan chooses by in place of the criterion
 
     @property
     def shape(self) -> Shape:
@@ -125,7 +126,9 @@ class Candidate:
 
     @property
     def score(self) -> float:
-        """The criterion: lower is better."""
+        """What the choice goes by: lower is better."""
+        if self.judged is not None:
+            return self.judged
         effective = self.result.n_effective
         n_free = self.n_free if effective is None else effective
         return criterion(self.squares, self.counts, n_free, self.rounding)

@@ -16,20 +16,21 @@ import dataclasses
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy import ndarray
 
+from ..._support._arguments import as_generator
 from ..._support._blas_threads import one_thread
 from ..._support._errors import SolverError, silenced
 from ..._support._parallel import run_each
 from ..._support._progress import silent
+from ..._support._time_limit import now
 from ...model._decoupling import Decoupling
 from ...model._other_shape import resized
 from ...samples._duplicates import originals
 from ...samples._samples import Samples
-from ...solvers import AbstractSolver, Problem
+from ...solvers import AbstractSolver, Problem, VarPro
 from ...solvers.problem._model_shape import ModelShape
 from ...solvers.problem._prepared_samples import PreparedSamples
 from ...solvers.problem._solver import smoothing_of, with_start, with_time_limit, without_ridge
@@ -57,25 +58,15 @@ class Scan:
     """All shapes that were fitted so far, and the strategy that says which is next."""
 
     def __init__(
-        self,
-        samples: Samples,
-        limits: Limits,
-        *,
-        basis: Any,
-        linear: bool,
-        solver: AbstractSolver,
-        n_folds: int,
-        rng: np.random.Generator,
-        began: float,
-        max_seconds: float,
-        report: Callable[..., None],
+        self, samples: Samples, settings: Settings, limits: Limits, *, n_folds: int, report: Callable[..., None]
     ) -> None:
-        self.samples, self.limits, self.basis = samples, limits, basis
-        self.solver = without_ridge(solver)  # the criterion compares misfits, and counts parameters itself
+        self.samples, self.settings, self.limits, self.report = samples, settings, limits, report
+        # The criterion compares misfits, and counts parameters itself.
+        self.solver = without_ridge(VarPro() if settings.solver is None else settings.solver)
         self.prepared = PreparedSamples.of(samples)  # held here, so that all fits of the scan share it
-        self.linear, self.rounding = linear, self.prepared.rounding_floor
-        self.deadline, self.share, self.report = began + max_seconds, _SHARE * max_seconds, report
-        self.hints = hints_of(samples)
+        self.rounding, self.hints = self.prepared.rounding_floor, hints_of(samples)
+        self.deadline, self.share = now() + settings.seconds, _SHARE * settings.seconds
+        rng = as_generator(settings.rng)
         self.seed = int(rng.integers(2**63))
         which = originals(samples)  # copies are left out together
         order = rng.permutation(which.max() + 1)
@@ -213,10 +204,10 @@ class Scan:
 
     def n_free(self, ranks: tuple[int, ...], degrees: tuple[int, ...]) -> int:
         """How many parameters of a shape scalings leave free; of functions that are smoothed, those of the search."""
-        layers = layer_bases(ranks, degrees, self.basis)
+        layers = layer_bases(ranks, degrees, self.settings.basis)
         if smoothing_of(self.solver) == "auto":
             layers = tuple(layer.coarser() for layer in layers)
-        shape = ModelShape.of(self.samples, layers, linear=self.linear)
+        shape = ModelShape.of(self.samples, layers, linear=self.settings.linear)
         return shape.n_free(values=self.samples.has_values)
 
     def determined(self, ranks: tuple[int, ...], degrees: tuple[int, ...]) -> bool:
@@ -248,7 +239,7 @@ class Scan:
         self.tried.add((start, (ranks, degrees)))
         if known is not None and not once_more:
             n_starts = 1
-        if self.found and time.perf_counter() > self.deadline:
+        if self.found and now() > self.deadline:
             raise OutOfTimeError
         self.report(stage=self._stage(ranks, degrees), done=len(self.found), total=None)
         began = time.perf_counter()
@@ -313,11 +304,13 @@ class Scan:
     ) -> Result:
         solver = with_time_limit(self.solver, self._left())
         if "many starts" in solver.supports and start is not None:
-            layers = layer_bases(ranks, degrees, self.basis)
+            layers = layer_bases(ranks, degrees, self.settings.basis)
             solver = with_start(solver, resized(start.result.decoupling, layers, self.samples.X, rng)) or solver
         with silenced():  # a scan tells what it found at its end
             count = n_starts if "many starts" in solver.supports else None
-            settings = Settings(ranks, degrees, self.basis, self.linear, solver, n_starts=count, rng=rng)
+            settings = dataclasses.replace(
+                self.settings, ranks=ranks, degrees=degrees, solver=solver, n_starts=count, rng=rng, max_seconds=None
+            )
             result = fit_one_shape(self.samples, settings, progress=False)
         if start is None or result.found_by != GIVEN:
             return result
@@ -330,14 +323,14 @@ class Scan:
         within = with_time_limit(self.solver, self._left() / len(self.folds))
         seeds = rng.integers(2**63, size=len(self.folds))
         tasks = [
-            Fold(self.samples, rows, within, model, self.linear, self.measure, int(seed))
+            Fold(self.samples, rows, within, model, self.measure, int(seed))
             for rows, seed in zip(self.folds, seeds, strict=True)
         ]
         return np.array(run_each(left_out_error, tasks))
 
     def _left(self) -> float:
         """Seconds that one fit may take: a share of all, so that there are several, and not more than are left."""
-        return max(min(self.share, self.deadline - time.perf_counter()), 0.1)
+        return max(min(self.share, self.deadline - now()), 0.1)
 
 
 @dataclass(frozen=True)
@@ -348,7 +341,6 @@ class Fold:
     rows: ndarray
     solver: AbstractSolver
     model: Decoupling
-    linear: bool
     measure: Measure
     seed: int
 
@@ -360,7 +352,7 @@ def left_out_error(fold: Fold) -> float:
     steps = _FOLD_STEPS if "many starts" in fold.solver.supports else None
     started = with_start(fold.solver, model, max_steps=steps)
     solver, n_starts = (fold.solver, fold.solver.default_n_starts) if started is None else (started, 1)
-    problem = Problem.build(known, tuple(g.layer for g in model.g), linear=fold.linear)
+    problem = Problem.build(known, tuple(g.layer for g in model.g), linear=model.linear is not None)
     try:
         with one_thread():
             found = solver.solve(problem, n_starts=n_starts, rng=np.random.default_rng(fold.seed), progress=silent)

@@ -7,13 +7,12 @@ import textwrap
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from html import escape
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from ..._support._arguments import as_count, as_counts, as_generator, as_number
+from ..._support._arguments import as_count, as_counts, as_generator, is_word
 from ..._support._blas_threads import one_thread
 from ..._support._errors import InputError, SolverError
 from ..._support._messages import short_repr
@@ -32,11 +31,13 @@ from .._result import Result
 from .._settings import Settings, layer_bases
 from ._candidates import Candidate, Limits, in_words, percent
 from ._multilinear_ranks import Hints
+from ._quick_scan import QuickScan
 from ._scan import OutOfTimeError, Scan
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+EFFORTS = ("thorough", "quick")
 N_FOLDS = 5
 SECONDS = 120.0  # for a scan
 MAX_RANK, MAX_DEGREE = 4, 5  # unless the user says otherwise
@@ -155,7 +156,7 @@ def row_cells(row: SelectionRow) -> tuple[str, ...]:
         percent(row.error / 100.0),
         f"{row.spread:.0f}" if row.spread >= 10.0 else f"{row.spread:.1g}",
         percent(row.training_error / 100.0),
-        f"{row.score:.0f}",
+        f"{row.score:.0f}" if abs(row.score) >= 10.0 else f"{row.score:.2g}",
         f"{row.seconds:.1f}",
         "chosen" if row.chosen else "front" if row.pareto else "",
     )
@@ -173,7 +174,8 @@ def select(
     solver: AbstractSolver | None = None,
     rng: int | np.random.Generator = 0,
     progress: bool | Callable[..., None] = True,
-    max_seconds: float = SECONDS,
+    max_seconds: float | None = None,
+    effort: Literal["thorough", "quick"] = "thorough",
 ) -> Selection:
     """Find ranks and degrees for `decouple` by trying shapes, from the ranks that singular values suggest.
 
@@ -201,7 +203,11 @@ def select(
     progress
         True shows a bar on a terminal once two seconds have passed; or give a callable that takes named values.
     max_seconds
-        The scan ends after about so long with what it has found. So it does when it is interrupted (Ctrl-C).
+        Approximate time limit in seconds: the scan then returns the best shape so far, as it does when it is
+        interrupted (Ctrl-C). By default 120 seconds; with effort="quick" the limits of the solver.
+    effort
+        "quick" takes about as long as one fit. It tries one layer only, with few starts for each shape, and estimates
+        errors on left-out samples to first order instead of fitting again: what `DecouplingRegressor` does.
 
     Notes
     -----
@@ -217,51 +223,44 @@ def select(
     >>> choice.ranks, choice.degrees
     ((2,), (3,))
     """
+    limits = limits_of(max_ranks, max_degrees, degrees, basis)
+    seconds = SECONDS if max_seconds is None and effort == "thorough" else max_seconds
+    settings = Settings(None, degrees, basis, linear, solver, rng=rng, max_seconds=seconds)
+    return select_shape(samples, settings, limits, effort=effort, n_folds=n_folds, progress=progress)
+
+
+def select_shape(
+    samples: Samples,
+    settings: Settings,
+    limits: Limits,
+    *,
+    effort: str,
+    n_folds: int = N_FOLDS,
+    progress: bool | Callable[..., None] = True,
+) -> Selection:
+    """`select` within limits; the settings lack only the ranks."""
     began = time.perf_counter()
-    limits = _limits(max_ranks, max_degrees, degrees, basis)
-    method = VarPro() if solver is None else solver
-    _check(samples, method, n_folds)
-    if samples.in_memory:
-        check_range(PreparedSamples.of(samples))
-    as_number("max_seconds", max_seconds, above=True)
-    generator = as_generator(rng)
+    if not is_word(effort, EFFORTS):
+        raise InputError(f"`effort` must be one of {', '.join(EFFORTS)}. Got {short_repr(effort)}.")
+    _check(samples, settings, n_folds if effort == "thorough" else 2)
     if not samples.in_memory:
-        chosen_on_few = partial(
-            select,
-            max_ranks=max_ranks,
-            max_degrees=max_degrees,
-            degrees=degrees,
-            n_folds=n_folds,
-            basis=basis,
-            linear=linear,
-            solver=solver,
-            rng=generator,
-            progress=progress,
-            max_seconds=max_seconds,
-        )
-        return _select_stored(samples, chosen_on_few, method, basis, generator, progress, linear=linear)
+        return _select_stored(samples, settings, limits, effort=effort, n_folds=n_folds, progress=progress)
+    check_range(PreparedSamples.of(samples))
     notes: list[str] = []
     ended: Status | None = None
     with progress_callback(progress, "Selecting") as report, one_thread():
-        scan = Scan(
-            samples,
-            limits,
-            basis=basis,
-            linear=linear,
-            solver=method,
-            n_folds=n_folds,
-            rng=generator,
-            began=began,
-            max_seconds=max_seconds,
-            report=report,
-        )
-        _check_scan(scan)
+        scan: Scan | QuickScan
+        if effort == "quick":
+            scan = QuickScan(samples, settings, limits, report=report)
+        else:
+            scan = Scan(samples, settings, limits, n_folds=n_folds, report=report)
+            _check_scan(scan)
         try:
             scan.run()
         except OutOfTimeError:
             ended = Status.OUT_OF_TIME
             notes.append(
-                f"`max_seconds` = {max_seconds:g} was reached: this is the best of the shapes tried so far "
+                f"`max_seconds` = {settings.seconds:g} was reached: this is the best of the shapes tried so far "
                 f"({len(scan.found)}). Raise it to look further."
             )
         except KeyboardInterrupt:
@@ -277,30 +276,23 @@ def select(
     return _selection(scan, notes, time.perf_counter() - began, ended)
 
 
-def _select_stored(
-    samples: Samples,
-    choose: Callable[[Samples], Selection],
-    method: AbstractSolver,
-    basis: Any,
-    rng: np.random.Generator,
-    progress: bool | Callable[..., None],
-    *,
-    linear: bool,
-) -> Selection:
+def _select_stored(samples: Samples, settings: Settings, limits: Limits, **options: Any) -> Selection:
     """The shape that some of the samples recommend, fitted to all of them."""
+    rng = as_generator(settings.rng)
     few = samples.pilot(_PILOT, rng=rng)
-    selection = choose(few)
+    settings = dataclasses.replace(settings, rng=rng)
+    selection = select_shape(few, settings, limits, **options)
     note = f"Shapes were compared on {len(few)} of {len(samples)} samples; the recommended one was fitted to all."
-    settings = Settings(
-        selection.ranks,
-        selection.degrees,
-        basis,
-        linear=linear,
-        solver=with_start(method, selection.result.decoupling) or method,
-        n_starts=_AGAIN if "many starts" in method.supports else None,
-        rng=rng,
+    solver = VarPro() if settings.solver is None else settings.solver
+    settings = dataclasses.replace(
+        settings,
+        ranks=selection.ranks,
+        degrees=selection.degrees,
+        solver=with_start(solver, selection.result.decoupling) or solver,
+        n_starts=_AGAIN if "many starts" in solver.supports else None,
+        max_seconds=None,
     )
-    result = fit_one_shape(samples, settings, progress=progress)
+    result = fit_one_shape(samples, settings, progress=options["progress"])
     result = dataclasses.replace(
         result,
         status=_status(result.status, selection.result.status),
@@ -309,7 +301,7 @@ def _select_stored(
     return dataclasses.replace(selection, result=result, notes=(note, *selection.notes))
 
 
-def _limits(max_ranks: Any, max_degrees: Any, degrees: Any, basis: Any) -> Limits:
+def limits_of(max_ranks: Any, max_degrees: Any, degrees: Any, basis: Any) -> Limits:
     ranks = as_counts("max_ranks", max_ranks, most=MOST_FUNCTIONS)
     if max(ranks) > _LARGEST_RANK:
         raise InputError(
@@ -339,9 +331,10 @@ def _limits(max_ranks: Any, max_degrees: Any, degrees: Any, basis: Any) -> Limit
     return Limits(ranks, top, fixed_degrees=False)
 
 
-def _check(samples: Any, solver: Any, n_folds: Any) -> None:
+def _check(samples: Any, settings: Settings, n_folds: Any) -> None:
     if not isinstance(samples, Samples):
         raise InputError(f"`samples` must be dc.Samples(X, F=F, J=J). Got {type(samples).__name__}.")
+    settings.check()
     different = n_originals(samples)
     if different < 2:
         raise InputError("`samples` must have at least 2 different samples, to leave some out. Got copies of one.")
@@ -352,8 +345,7 @@ def _check(samples: Any, solver: Any, n_folds: Any) -> None:
             "or give "
             "more samples."
         )
-    if not isinstance(solver, AbstractSolver):
-        raise InputError(f"`solver` must be a solver such as dc.VarPro() or dc.Constr(). Got {short_repr(solver)}.")
+    solver = settings.method
     if fixed_parts(solver) or given_start(solver) is not None:
         raise InputError(
             "`solver` must leave all parts of the model free, since their shapes change. Got `fixed` or a Decoupling "
@@ -364,8 +356,8 @@ def _check(samples: Any, solver: Any, n_folds: Any) -> None:
 def _check_scan(scan: Scan) -> None:
     """The solver must take every number of layers, and at least one shape must be smaller than the data."""
     for L in scan.limits.n_layers():
-        layers = layer_bases((1,) * L, scan.limits.least_degrees(L), scan.basis)
-        check_problem(scan.solver, Problem.build(scan.samples, layers, linear=scan.linear))
+        layers = layer_bases((1,) * L, scan.limits.least_degrees(L), scan.settings.basis)
+        check_problem(scan.solver, Problem.build(scan.samples, layers, linear=scan.settings.linear))
     L = scan.limits.n_layers()[0]
     ranks, degrees = (1,) * L, scan.limits.least_degrees(L)
     if not scan.determined(ranks, degrees):
@@ -383,7 +375,7 @@ def _status(status: Status, ended: Status | None) -> Status:
     return Status.INTERRUPTED if ended is Status.INTERRUPTED else status
 
 
-def _selection(scan: Scan, notes: list[str], seconds: float, ended: Status | None) -> Selection:
+def _selection(scan: Scan | QuickScan, notes: list[str], seconds: float, ended: Status | None) -> Selection:
     """What a scan has found; `ended` is what ended it before its time."""
     candidates = sorted(scan.found.values(), key=lambda c: (c.n_parameters, c.score))
     chosen = scan.choice()
@@ -405,7 +397,7 @@ def _selection(scan: Scan, notes: list[str], seconds: float, ended: Status | Non
         for c in candidates
     )
     reason = _reason(chosen, candidates, scan.allowed_error())
-    notes = [*notes, *_limits_met(scan, chosen)]
+    notes = [*notes, *(_limits_met(scan, chosen) if isinstance(scan, Scan) else [])]
     result = dataclasses.replace(
         chosen.result,
         status=_status(chosen.result.status, ended),
@@ -438,6 +430,8 @@ def _reason(chosen: Candidate, candidates: list[Candidate], allowed: float) -> s
             return f"{text}, and nothing smaller was left to try."
         best = min(smaller, key=lambda c: c.training_error)
         return f"{text}; of the smaller shapes, the best ({_shape(best)}) is off by {percent(best.training_error)}."
+    if not np.isfinite(chosen.error):
+        return f"{name}: there are too few samples to choose by those that are left out."
     sentences = [
         f"{name}: {chosen.n_parameters} parameters fit the samples to {percent(chosen.training_error)} and predict "
         f"left-out ones to {percent(chosen.error)}."
