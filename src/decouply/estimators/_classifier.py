@@ -19,6 +19,7 @@ from .._support._optional_packages import needed
 from .._support._time_limit import OUT_OF_TIME
 from ..bases import Monomial
 from ..fit._logistic import fit_logistic
+from ..fit._settings import Settings
 from ..fit.quality._class_quality import ClassQuality, class_quality
 from ..samples._samples import Samples
 from ..samples.readers._frames import usable_names
@@ -155,19 +156,17 @@ class DecouplingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
             samples = weighted(samples, as_weights(sample_weight, X))
             self._check_all_seen(samples)
         chosen = is_word(self.ranks, ("auto",))
+        settings = Settings(
+            None if chosen else self.ranks,
+            self._one_degree() if chosen else self._degrees(),
+            self.basis,
+            self.linear,
+            n_starts=self.n_starts,
+            rng=int(check_random_state(self.random_state).randint(2**31)),
+            max_seconds=self.max_seconds,
+        )
         with nullcontext() if self.n_jobs is None else parallel_config(n_jobs=self.n_jobs):
-            found = fit_logistic(
-                samples,
-                None if chosen else self.ranks,
-                self._one_degree() if chosen else self._degrees(),
-                basis=self.basis,
-                linear=self.linear,
-                n_starts=self.n_starts,
-                ridge=self._ridge(),
-                rng=int(check_random_state(self.random_state).randint(2**31)),
-                progress=bool(self.verbose),
-                max_seconds=self.max_seconds,
-            )
+            found = fit_logistic(samples, settings, ridge=self._ridge(), progress=bool(self.verbose))
         if OUT_OF_TIME in found.note:
             warn(OUT_OF_TIME)
         self._range = Bounds.around(samples.X, bounded=outside == BOUNDED)

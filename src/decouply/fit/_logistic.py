@@ -11,7 +11,6 @@ import math
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from jaxtyping import Float
@@ -32,22 +31,20 @@ from ..solvers.least_squares._fitting_problem import model_of
 from ..solvers.least_squares._levenberg_marquardt import descend
 from ..solvers.least_squares._logistic_deviance import Deviance, log_likelihoods
 from ..solvers.least_squares._parameters import parameters_of
-from ..solvers.problem._model_shape import ModelShape
 from ..solvers.problem._prepared_samples import PreparedSamples
 from ..solvers.problem._problem import Problem
 from ._fit_one_shape import fit_one_shape
-from ._settings import Settings, layer_bases
+from ._settings import Settings
 from .interpret._simplify import without
+from .select._candidates import MAX_RANK
+from .select._quick_scan import FIRST_DEGREE, MIN_SECONDS, N_STARTS, grow_ranks, smallest_of_best
 
 RIDGES = (1.0, 3.0, 10.0, 30.0)  # below 1, data that can be separated look better than they are
-_MOST, _DEGREE, _OTHERS = 4, 3, (1, 2, 5)  # functions, and degrees: that of all ranks, and those of the best one
-_STARTS = 8  # of every shape
+_OTHER_DEGREES = (1, 2, 5)  # tried with the best rank
 _START_RIDGE = 1e-6  # of least squares
-_PAYS = 0.98  # times the deviance on left-out samples: a larger shape must get below
 _STEEP = 4.0  # log-odds per probability, at one half
 _STEPS, _SETTLES_AT = 100, 1e-5  # for every ridge ...
 _LAST_STEPS, _LAST_SETTLES_AT = 500, 1e-13  # ... and for the one that is chosen
-_LEAST_SECONDS = 1e-3  # of a start
 _IDLE = 1e-9  # of the largest contribution: a function that a ridge has made zero
 _PER_PARAMETER = 3.0  # samples, at least: a class tells less than a number
 
@@ -77,69 +74,67 @@ class LogisticFit:
     left_out: Float[ndarray, "S n"]
     note: str
 
+    @property
+    def error(self) -> float:
+        """What a search compares, as the error of a regression."""
+        return self.left_out_deviance
+
+    @property
+    def score(self) -> float:
+        """What a search chooses by."""
+        return self.left_out_deviance
+
+    @property
+    def n_parameters(self) -> int:
+        return self.decoupling.n_parameters
+
 
 def fit_logistic(
-    samples: Samples,
-    ranks: int | Sequence[int] | None,
-    degrees: int | Sequence[int] | None,
-    *,
-    basis: Any,
-    linear: bool,
-    n_starts: int | None,
-    ridge: float | None,
-    rng: int,
-    progress: bool | Callable[..., None],
-    max_seconds: float | None = None,
+    samples: Samples, settings: Settings, *, ridge: float | None, progress: bool | Callable[..., None]
 ) -> LogisticFit:
     """Fit log-odds to samples whose F is 0 or 1 (two classes), or a 1 among zeros for each class.
 
-    Ranks that are None are chosen, from one layer of up to four functions; so is a ridge that is None. Out of time, it
-    is the best so far.
+    If the ranks of the settings are None, one layer of up to four functions is chosen; so is a ridge that is None. Out
+    of time, the fit is the best so far.
     """
-    deadline = deadline_after(max_seconds)
+    deadline = deadline_after(settings.max_seconds)
     ridges = RIDGES if ridge is None else (ridge,)
     once = without_copies(samples)
     n_seen = len(once) if samples.weights is None else float(np.sum(samples.weights[once]))
     tried: list[LogisticFit] = []
 
-    def enough(rank: int, degree: int | None) -> bool:
-        layers = layer_bases(rank, degree, basis)
-        free = ModelShape.of(samples, layers, linear=linear).n_free(values=True)
-        return _PER_PARAMETER * free <= n_seen * max(1, samples.n_outputs - 1) and now() < deadline
-
-    def attempt(rank: int | Sequence[int], degree: int | Sequence[int] | None) -> float:
+    def attempt(asked: Settings) -> LogisticFit:
+        start = dataclasses.replace(
+            asked,
+            solver=VarPro(ridge=_START_RIDGE),
+            n_starts=N_STARTS if asked.n_starts is None else asked.n_starts,
+            max_seconds=None if asked.max_seconds is None else max(deadline - now(), MIN_SECONDS),
+        )
         with silenced() if tried else nullcontext(), progress_callback(progress, "Classes") as report, one_thread():
-            settings = Settings(
-                rank,
-                degree,
-                basis,
-                linear,
-                VarPro(ridge=_START_RIDGE),
-                n_starts=_STARTS if n_starts is None else n_starts,
-                rng=rng,
-                max_seconds=None if max_seconds is None else max(deadline - now(), _LEAST_SECONDS),
-            )
-            start = fit_one_shape(samples, settings, progress=report)
-            tried.append(_most_likely(samples, start.decoupling, ridges, report, deadline))
-        return tried[-1].left_out_deviance
+            least_squares = fit_one_shape(samples, start, progress=report)
+            tried.append(_most_likely(samples, least_squares.decoupling, ridges, report, deadline))
+        return tried[-1]
 
-    if ranks is not None:
-        attempt(ranks, degrees)
-        return dataclasses.replace(tried[0], note=OUT_OF_TIME if now() > deadline else "")
-    known = isinstance(basis, type)
-    assert degrees is None or isinstance(degrees, int)
-    first = degrees if degrees is not None or not known else _DEGREE if enough(1, _DEGREE) else 1
-    best, rank = attempt(1, first), 1
-    while rank < _MOST and enough(rank + 1, first) and attempt(rank + 1, first) < _PAYS * best:
-        rank, best = rank + 1, tried[-1].left_out_deviance
-    if degrees is None and known:
-        for degree in _OTHERS:
-            if degree != first and enough(rank, degree):
-                attempt(rank, degree)
-    allowed = min(row.left_out_deviance for row in tried) / _PAYS
-    chosen = min(
-        (row for row in tried if row.left_out_deviance <= allowed), key=lambda row: row.decoupling.n_parameters
-    )
+    def is_determined(asked: Settings) -> bool:
+        """Whether there are enough samples for a shape, and time for it."""
+        n_numbers = n_seen * max(1, samples.n_outputs - 1)
+        return _PER_PARAMETER * asked.n_free(samples) <= n_numbers and now() < deadline
+
+    def attempt_shape(rank: int, degree: int | None) -> LogisticFit | None:
+        asked = dataclasses.replace(settings, ranks=rank, degrees=degree)
+        return attempt(asked) if not tried or is_determined(asked) else None
+
+    if settings.ranks is not None:
+        return dataclasses.replace(attempt(settings), note=OUT_OF_TIME if now() > deadline else "")
+    chooses_degree = settings.degrees is None and isinstance(settings.basis, type)
+    first = settings.degrees
+    if chooses_degree:
+        first = FIRST_DEGREE if is_determined(dataclasses.replace(settings, ranks=1, degrees=FIRST_DEGREE)) else 1
+    best = grow_ranks(lambda rank: attempt_shape(rank, first), MAX_RANK)
+    for degree in _OTHER_DEGREES if chooses_degree else ():
+        if degree != first:
+            attempt_shape(best.decoupling.ranks[0], degree)
+    chosen = smallest_of_best(tried)
     words = ", ".join(f"{_shape(row)}: {row.left_out_deviance:.3g}" for row in tried)
     used = _without_idle(chosen.decoupling, samples.X)
     n_idle = chosen.decoupling.ranks[0] - used.ranks[0]

@@ -12,10 +12,7 @@ import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
-from .. import __version__
 from .._support._atomic_files import write_text
-from .._support._messages import short_repr
-from .._support._plain import plain
 from .._support._time_limit import now
 from ..fit._logistic import deviance_without
 from ..fit.quality._class_quality import ClassQuality, ClassVerdict
@@ -23,9 +20,7 @@ from ..model._decoupling import Decoupling
 from ..samples._samples import Samples
 from ..solvers.least_squares._logistic_deviance import probabilities
 from ._layout import Layout, signal_names
-from ._page import SLIDERS, environment, formulas_of, function_cards, linear_table, rendered, verbatim
-from ._sentences import tails_in_words
-from ._signal_flow_json import signal_flow
+from ._page import formulas_of, model_content, render_page
 from ._svg_frame import Frame, written_number
 
 _PLACE = (52.0, 10.0, 258.0, 150.0)  # of a chart, within a drawing of 320 by 200
@@ -68,18 +63,9 @@ def class_page(told: Classes, *, title: str) -> str:
     outputs = odds_names(told.names)
     x, y = ([name.text for name in side] for side in signal_names(model, None, outputs))
     layout = Layout.of(model, samples.X, outputs=outputs)
-    cards = function_cards(model, samples.X, layout, {}, _losses(told))
-    frames = {(card.node.layer, card.node.index): (card.small, card.large) for card in cards}
-    flow = signal_flow(model, samples.X, layout, frames, (x, y))
-    pages = environment()
     content: dict[str, Any] = {
-        "title": title if isinstance(title, str) else short_repr(title),
-        "version": __version__,
-        "model": model,
         "samples": samples,
         "n_samples": len(samples),
-        "inputs": x,
-        "outputs": y,
         "classes": told.names,
         "quality": told.quality,
         "grade": told.quality.verdict.value,
@@ -90,20 +76,15 @@ def class_page(told: Classes, *, title: str) -> str:
         "source": told.source,
         "netted": False,
         "doubles": [],
-        "tails": tails_in_words(model, marked=any(card.ends for card in cards)),
-        "linear": linear_table(model, samples.X),
-        "layout": layout,
-        "cards": cards,
         "code": "model.decoupling_",
         "measure": "deviance per sample",
         "written": partial(written_number, digits=3),
-        "flow": None if flow is None else plain(flow | {"classes": list(told.names)}),
-        "n_sliders": SLIDERS,
         "formulas": formulas_of(model, None, [f"log_odds_{name}" for name in told.names[-model.n_outputs :]]),
-        "style": verbatim(pages, "report.css"),
-        "script": verbatim(pages, "report.js"),
     }
-    return rendered(pages.get_template("classes.html.j2"), content)
+    content |= model_content(model, samples.X, layout, (x, y), {}, _losses(told))
+    if content["flow"] is not None:
+        content["flow"] |= {"classes": list(told.names)}
+    return render_page("classes.html.j2", title, content)
 
 
 def odds_names(names: Sequence[str]) -> tuple[str, ...]:

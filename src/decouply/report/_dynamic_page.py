@@ -13,12 +13,10 @@ from markupsafe import Markup
 from matplotlib.figure import Figure
 from numpy import ndarray
 
-from .. import __version__
 from .._support._atomic_files import write_text
 from ..model._decoupling import Decoupling
-from ..model._names import printable
 from ._figures import plot_functions
-from ._page import environment, verbatim
+from ._page import render_page
 from ._style import house_style, new_figure
 
 _ZOOM = 200  # samples around the largest output
@@ -176,24 +174,20 @@ def write_dynamic_report(
     shown: Dynamics, path: str | os.PathLike[str], *, title: str, formula: str, command: str | None = None
 ) -> None:
     """Render the page and put it at `path`: one file, no scripts, no network."""
-    pages = environment()
     functions = plot_functions(_net(shown), shown.points)
-    text = pages.get_template("dynamic.html.j2").render(
-        title=title,
-        version=__version__,
-        zoomed=min(_ZOOM, len(shown.y)),
-        shown=shown,
-        formula=formula,
-        command=command,
-        style=verbatim(pages, "report.css"),
-        response=_svg(_response(shown, [slice(None)])),
-        zoom=_svg(_response(shown, [_zoom(shown)])),
-        spectra=_svg(plot_spectra(shown)),
-        functions=_svg(functions),
-        poles=_svg(plot_poles(shown)),
-        residuals=[_svg(_correlations(shown, which)) for which in (_AUTO, _CROSS)],
-    )
-    write_text(path, printable(text))
+    content = {
+        "zoomed": min(_ZOOM, len(shown.y)),
+        "shown": shown,
+        "formula": formula,
+        "command": command,
+        "response": _svg(_response(shown, [slice(None)])),
+        "zoom": _svg(_response(shown, [_zoom(shown)])),
+        "spectra": _svg(plot_spectra(shown)),
+        "functions": _svg(functions),
+        "poles": _svg(plot_poles(shown)),
+        "residuals": [_svg(_correlations(shown, which)) for which in (_AUTO, _CROSS)],
+    }
+    write_text(path, render_page("dynamic.html.j2", title, content))
 
 
 def _net(shown: Dynamics) -> Decoupling:

@@ -9,7 +9,7 @@ from functools import cache
 from typing import Any, Literal
 
 import numpy as np
-from jinja2 import Environment, PackageLoader, Template
+from jinja2 import Environment, PackageLoader
 from markupsafe import Markup, escape
 
 from .. import __version__
@@ -77,21 +77,12 @@ def page(
     model, samples = shown_model(result), result.samples.shown
     x, y = ([name.text for name in side] for side in signal_names(model, inputs, outputs))
     layout = Layout.of_result(result, inputs=inputs, outputs=outputs)
-    cards = function_cards(model, samples.X, layout, _names(result), _losses(result))
-    frames = {(card.node.layer, card.node.index): (card.small, card.large) for card in cards}
     rows = _sentences.output_rows(result, y)
     grade, verdict = _sentences.verdict(rows)
-    pages = environment()
-    template = pages.get_template("report.html.j2")
     content: dict[str, Any] = {
-        "title": title if isinstance(title, str) else short_repr(title),
-        "version": __version__,
         "result": result,
         "notes": (*notes, *result.notes),
-        "model": model,
         "samples": samples,
-        "inputs": x,
-        "outputs": y,
         "grade": grade,
         "verdict": verdict,
         "rows": rows,
@@ -101,36 +92,59 @@ def page(
         "apart": _sentences.apart_in_words(result),
         "known": _sentences.data_in_words(samples),
         "kinds": [_sentences.kind_of_functions(g) for g in model.g],
-        "tails": _sentences.tails_in_words(model, marked=any(card.ends for card in cards)),
         "fixed": tuple(result.settings.fixed),
         "n_samples": len(result.samples),
         "n_numbers": result.samples.n_numbers,
         "unique": result.identifiability if is_quick(result.decoupling, samples) else None,
-        "linear": linear_table(model, samples.X),
-        "layout": layout,
-        "cards": cards,
         "code": "result.decoupling",
         "measure": "error",
         "written": _sentences.percent,
-        "flow": plain(signal_flow(model, samples.X, layout, frames, (x, y))),
-        "n_sliders": SLIDERS,
         "formulas": formulas_of(model, inputs, outputs),
         "starts": starts_by_lam(result.starts),
         "history": history_chart(result, *_HISTORY),
         "again": how_to_run_again(result),
         "command": command,
-        "style": verbatim(pages, "report.css"),
-        "script": verbatim(pages, "report.js"),
     }
-    return rendered(template, content)
+    content |= model_content(model, samples.X, layout, (x, y), _names(result), _losses(result))
+    return render_page("report.html.j2", title, content)
 
 
-def rendered(template: Template, content: dict[str, Any]) -> str:
+def model_content(
+    model: Decoupling,
+    X: np.ndarray,
+    layout: Layout,
+    names: tuple[list[str], list[str]],
+    curves: dict[tuple[int, int], NamedCurve],
+    losses: dict[tuple[int, int], tuple[float, float]],
+) -> dict[str, Any]:
+    """What pages of static models share: the diagram, its functions, and what the sliders need."""
+    cards = function_cards(model, X, layout, curves, losses)
+    frames = {(card.node.layer, card.node.index): (card.small, card.large) for card in cards}
+    return {
+        "model": model,
+        "inputs": names[0],
+        "outputs": names[1],
+        "layout": layout,
+        "cards": cards,
+        "tails": _sentences.tails_in_words(model, marked=any(card.ends for card in cards)),
+        "linear": linear_table(model, X),
+        "flow": plain(signal_flow(model, X, layout, frames, names)),
+        "n_sliders": SLIDERS,
+        "script": verbatim("report.js"),
+    }
+
+
+def render_page(template: str, title: str, content: dict[str, Any]) -> str:
     """The text of a page below 1 MB."""
-    text = printable(template.render(content))
+    content = content | {
+        "title": title if isinstance(title, str) else short_repr(title),
+        "version": __version__,
+        "style": verbatim("report.css"),
+    }
+    text = printable(environment().get_template(template).render(content))
     if len(text.encode()) > _LARGEST_PAGE:  # many wide layers: the drawings stay, what can be had from the model goes
         without = content | {"flow": None, "formulas": {"names": True} | dict.fromkeys(_LONGEST)}
-        text = printable(template.render(without))
+        text = printable(environment().get_template(template).render(without))
     return text
 
 
@@ -280,8 +294,9 @@ def environment() -> Environment:
     return pages
 
 
-def verbatim(pages: Environment, name: str) -> Markup:
+def verbatim(name: str) -> Markup:
     """A file of ours that goes into the page as it is."""
+    pages = environment()
     assert pages.loader is not None
     return Markup(pages.loader.get_source(pages, name)[0])
 
