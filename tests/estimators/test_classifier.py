@@ -7,7 +7,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 import decouply as dc
-from decouply.fit import _logistic
+from decouply.fit.classes import _logistic
 from decouply.solvers.least_squares._logistic_deviance import Deviance, log_likelihoods, probabilities
 
 sklearn = pytest.importorskip("sklearn")
@@ -249,7 +249,7 @@ def test_a_page_tells_of_classes(tmp_path):
 
 
 def test_what_a_function_is_worth_is_measured_by_fitting_the_rest_again():
-    from decouply.fit._logistic import deviance_without, null_deviance
+    from decouply.fit.classes._logistic import deviance_without, null_deviance
 
     X, y = drawn(500, 1, lambda X: 6 * (X[:, 0] + X[:, 1]) ** 2 - 3)
     one = dc.DecouplingClassifier(1, 2, random_state=0).fit(X, y)
@@ -265,7 +265,7 @@ def test_what_a_function_is_worth_is_measured_by_fitting_the_rest_again():
 
 
 def test_a_function_that_matters_more_is_worth_more():
-    from decouply.fit._logistic import deviance_without
+    from decouply.fit.classes._logistic import deviance_without
 
     X, y = drawn(500, 1, lambda X: 12 * X[:, 0] ** 2 - 3 * X[:, 1] ** 2 - 2)
     model = dc.DecouplingClassifier(2, 2, ridge=1.0, random_state=0).fit(X, y)

@@ -18,9 +18,9 @@ from .._support._messages import short_repr
 from .._support._optional_packages import needed
 from .._support._time_limit import OUT_OF_TIME
 from ..bases import Monomial
-from ..fit._logistic import fit_logistic
 from ..fit._settings import Settings
-from ..fit.quality._class_quality import ClassQuality, class_quality
+from ..fit.classes._class_quality import ClassQuality, class_quality
+from ..fit.classes._logistic import fit_logistic
 from ..samples._samples import Samples
 from ..samples.readers._frames import usable_names
 

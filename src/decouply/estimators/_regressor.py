@@ -19,8 +19,7 @@ from ..bases import Monomial
 from ..fit._decouple import decouple
 from ..fit._result import Result
 from ..fit._settings import Settings, layer_bases
-from ..fit.select._candidates import MAX_DEGREE, MAX_RANK
-from ..fit.select._select import limits_of, select_shape
+from ..fit.select._select import MAX_DEGREE, MAX_RANK, limits_of, select_shape
 from ..model._decoupling import Decoupling
 from ..samples._duplicates import n_distinct_numbers
 from ..samples._samples import Samples

@@ -20,8 +20,7 @@ from ..solvers.problem._solver import with_start
 from ._fit_one_shape import fit_one_shape
 from ._result import Result
 from ._settings import Settings, layer_bases, layer_shapes
-from .select._candidates import MAX_RANK
-from .select._select import N_FOLDS, select
+from .select._select import MAX_RANK, N_FOLDS, select
 
 
 def decouple(

@@ -14,8 +14,8 @@ from numpy import ndarray
 
 from .._support._atomic_files import write_text
 from .._support._time_limit import now
-from ..fit._logistic import deviance_without
-from ..fit.quality._class_quality import ClassQuality, ClassVerdict
+from ..fit.classes._class_quality import ClassQuality, ClassVerdict
+from ..fit.classes._logistic import deviance_without
 from ..model._decoupling import Decoupling
 from ..samples._samples import Samples
 from ..solvers.least_squares._logistic_deviance import probabilities

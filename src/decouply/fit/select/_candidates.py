@@ -23,9 +23,6 @@ from numpy import ndarray
 
 from .._result import Result
 
-MAX_RANK: int = 4  # of a scan, unless the user says otherwise
-MAX_DEGREE: int = 5
-
 
 @dataclass(frozen=True)
 class Limits:

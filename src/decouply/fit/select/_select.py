@@ -29,7 +29,7 @@ from ...solvers.problem._solver import check_problem, fixed_parts, given_start, 
 from .._fit_one_shape import check_range, fit_one_shape
 from .._result import Result
 from .._settings import Settings, layer_bases
-from ._candidates import MAX_DEGREE, MAX_RANK, Candidate, Limits, in_words, percent
+from ._candidates import Candidate, Limits, in_words, percent
 from ._multilinear_ranks import Hints
 from ._quick_scan import QuickScan
 from ._scan import OutOfTimeError, Scan
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 EFFORTS = ("thorough", "quick")
+MAX_RANK, MAX_DEGREE = 4, 5  # unless the user says otherwise
 N_FOLDS = 5
 SECONDS = 120.0  # for a scan
 _LARGEST_RANK, _LARGEST_DEGREE = 50, 20

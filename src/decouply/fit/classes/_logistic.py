@@ -16,28 +16,28 @@ import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
-from .._support._blas_threads import one_thread
-from .._support._errors import InputError, silenced
-from .._support._progress import progress_callback
-from .._support._time_limit import OUT_OF_TIME, deadline_after, now
-from ..model._decoupling import Decoupling
-from ..model._units import Units
-from ..samples._canonical import canonical_at
-from ..samples._duplicates import n_copies, without_copies
-from ..samples._samples import Samples
-from ..solvers import VarPro
-from ..solvers.least_squares._derivatives import Parameters
-from ..solvers.least_squares._fitting_problem import model_of
-from ..solvers.least_squares._levenberg_marquardt import descend
-from ..solvers.least_squares._logistic_deviance import Deviance, log_likelihoods
-from ..solvers.least_squares._parameters import parameters_of
-from ..solvers.problem._prepared_samples import PreparedSamples
-from ..solvers.problem._problem import Problem
-from ._fit_one_shape import fit_one_shape
-from ._settings import Settings
-from .interpret._simplify import without
-from .select._candidates import MAX_RANK
-from .select._quick_scan import FIRST_DEGREE, MIN_SECONDS, N_STARTS, grow_ranks, smallest_of_best
+from ..._support._blas_threads import one_thread
+from ..._support._errors import InputError, silenced
+from ..._support._progress import progress_callback
+from ..._support._time_limit import OUT_OF_TIME, deadline_after, now
+from ...model._decoupling import Decoupling
+from ...model._units import Units
+from ...samples._canonical import canonical_at
+from ...samples._duplicates import n_copies, without_copies
+from ...samples._samples import Samples
+from ...solvers import VarPro
+from ...solvers.least_squares._derivatives import Parameters
+from ...solvers.least_squares._fitting_problem import model_of
+from ...solvers.least_squares._levenberg_marquardt import descend
+from ...solvers.least_squares._logistic_deviance import Deviance, log_likelihoods
+from ...solvers.least_squares._parameters import parameters_of
+from ...solvers.problem._prepared_samples import PreparedSamples
+from ...solvers.problem._problem import Problem
+from .._fit_one_shape import fit_one_shape
+from .._settings import Settings
+from ..interpret._simplify import without
+from ..select._quick_scan import FIRST_DEGREE, MIN_SECONDS, N_STARTS, grow_ranks, smallest_of_best
+from ..select._select import MAX_RANK
 
 RIDGES = (1.0, 3.0, 10.0, 30.0)  # below 1, data that can be separated look better than they are
 _OTHER_DEGREES = (1, 2, 5)  # tried with the best rank

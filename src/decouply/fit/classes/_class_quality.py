@@ -17,8 +17,8 @@ from numpy import ndarray
 from ...samples._duplicates import without_copies
 from ...samples._samples import Samples
 from ...solvers.least_squares._logistic_deviance import log_likelihoods, probabilities
-from .._logistic import LogisticFit, log_shares, null_deviance
-from ._noise_tests import predictable_shares
+from ..quality._noise_tests import predictable_shares
+from ._logistic import LogisticFit, log_shares, null_deviance
 
 _GUESSING = 0.98  # times the deviance of the shares alone: a model must get below on left-out samples ...
 _SURE = 2.0  # ... by so many standard errors of the difference
