@@ -5,7 +5,7 @@ import pytest
 
 import decouply as dc
 from decouply.sysid import LinearStateSpace, PolynomialNARX, PolynomialStateSpace
-from decouply.write._arrays_file import load_arrays, save_arrays
+from decouply.write._record_file import Record, read_record, write_record
 
 RNG = np.random.default_rng(0)
 U = RNG.uniform(-1.0, 1.0, 300)
@@ -95,9 +95,9 @@ def test_parts_that_do_not_fit_are_refused(states, tmp_path, change, load):
     path = tmp_path / "m.safetensors"
     kind = "polynomial NARX" if load == PolynomialNARX.load else "linear state space"
     (NARX if kind == "polynomial NARX" else states.fitted.linear()).save(path)
-    arrays, texts = load_arrays(path, kind, "", ("1",))
-    change(arrays)
-    about = {key: text for key, text in texts.items() if key not in ("format", "version")}
-    save_arrays(path, kind, 1, arrays, about)
+    record = read_record(path, kind, "", ("1",))
+    change(record.arrays)
+    about = {key: text for key, text in record.texts.items() if key not in ("format", "version")}
+    write_record(path, kind, 1, Record(record.arrays, about))
     with pytest.raises(dc.ModelFileError, match="must"):
         load(path)

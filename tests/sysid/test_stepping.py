@@ -8,6 +8,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 import decouply as dc
+from decouply.write._record_file import Record, read_record, write_record
 
 U = np.random.default_rng(0).uniform(-1, 1, 200)
 GCC, OCTAVE = shutil.which("gcc"), shutil.which("octave")
@@ -119,3 +120,14 @@ def test_narx_models_come_back_from_files(narx, tmp_path):
     with pytest.raises(dc.ModelFileError, match="must hold a NARX model"):
         narx.decoupling.save(tmp_path / "m.safetensors")
         dc.sysid.DecoupledNARX.load(tmp_path / "m.safetensors")
+
+
+@pytest.mark.parametrize("part", ["narx.X", "narx.u_low", "narx.result.W0", "narx.result.result.X"])
+def test_narx_files_with_missing_parts_are_refused(narx, tmp_path, part):
+    path = tmp_path / "narx.safetensors"
+    narx.save(path)
+    record = read_record(path, "decouply", "", ("2",))
+    texts = {key: text for key, text in record.texts.items() if key not in ("format", "version")}
+    write_record(path, "decouply", 2, Record({k: a for k, a in record.arrays.items() if k != part}, texts))
+    with pytest.raises(dc.ModelFileError, match="do not fit together"):
+        dc.sysid.DecoupledNARX.load(path)

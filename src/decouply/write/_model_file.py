@@ -10,92 +10,75 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from .._support._arguments import as_path
-from .._support._errors import DecouplingError, InputError, ModelFileError
+from .._support._errors import InputError, ModelFileError
 from .._support._messages import short_repr
 from ..bases import OWN_BASES, AbstractBasis
 from ..model._decoupling import Decoupling
 from ..model._functions import Functions
-from ._arrays_file import load_arrays, save_arrays
+from ._record_file import Record, described_by, read_record, write_record
 
 _FORMAT, _VERSION = "decouply", 2
 _READABLE = ("1", "2")
-_OPTIONAL = ("linear", "offset")
-_NAMES = ("inputs", "outputs")
 
 Known = dict[str, type[AbstractBasis]]
 
 
-def save_model(
-    model: Decoupling,
-    path: str | os.PathLike[str],
-    *,
-    more: Mapping[str, np.ndarray] | None = None,
-    about: Mapping[str, str] | None = None,
-) -> None:
-    """Write `model`; an existing file is replaced only once the new one is complete.
-
-    `more` arrays and texts `about` them may go with it: whoever reads the model alone does not see them.
-    """
-    arrays = {f"W{l}": W for l, W in enumerate(model.W)}
-    for l, g in enumerate(model.g, start=1):
-        arrays |= {f"C{l}": g.C, f"domain{l}": g.domain}
-    arrays |= {name: array for name in _OPTIONAL if (array := getattr(model, name)) is not None}
-    texts = {
-        "bases": json.dumps([[_describe(b) for b in g.layer.bases] for g in model.g]),
-        "outside": json.dumps([g.outside for g in model.g]),
-    }
-    texts |= {key: json.dumps(names) for key in _NAMES if (names := getattr(model, key)) is not None}
-    save_arrays(path, _FORMAT, _VERSION, arrays | dict(more or {}), texts | dict(about or {}))
+def save_model(model: Decoupling, path: str | os.PathLike[str], more: Record | None = None) -> None:
+    """Write `model`; whoever reads it alone does not see what is `more` in the file."""
+    record = model_record(model)
+    write_record(path, _FORMAT, _VERSION, record if more is None else record | more)
 
 
 def load_model(path: str | os.PathLike[str], bases: Sequence[type[AbstractBasis]]) -> Decoupling:
     """Read a model and check everything the file claims."""
-    return load_all(path, bases)[0]
+    return load_with_model(path, bases)[0]
 
 
-def load_all(
+def load_with_model(
     path: str | os.PathLike[str], bases: Sequence[type[AbstractBasis]]
-) -> tuple[Decoupling, dict[str, np.ndarray], dict[str, str]]:
-    """A model, and all arrays and texts of its file."""
-    file = as_path("path", path)
+) -> tuple[Decoupling, Record, Known]:
+    """A model, everything in its file, and the classes of basis by their names."""
     if not isinstance(bases, list | tuple | set | frozenset) or not all(isinstance(cls, type) for cls in bases):
         raise InputError(f"`bases` must be a list of classes of your own. Got {short_repr(bases)}.")
-    arrays, metadata = load_arrays(file, _FORMAT, "Decoupling.save", _READABLE)
+    record = read_record(path, _FORMAT, "Decoupling.save", _READABLE)
     for cls in bases:
         _check_own_name(cls)
     known = {cls.__name__: cls for cls in (*OWN_BASES, *bases)}
-    try:
-        return _model(metadata, arrays, known, file), arrays, metadata
-    except ModelFileError:
-        raise
-    except (KeyError, TypeError, ValueError, RecursionError, DecouplingError) as error:
-        raise ModelFileError(f"`{file}` must describe a decoupling. Its parts do not fit together: {error}") from error
+    with described_by(path, "a decoupling"):
+        return model_of(record, known), record, known
 
 
-def _model(metadata: dict[str, str], arrays: dict[str, np.ndarray], known: Known, file: Path) -> Decoupling:
-    described = json.loads(metadata["bases"])
-    W = [arrays[f"W{l}"] for l in range(len(described) + 1)]
-    C = [arrays[f"C{l}"] for l in range(1, len(described) + 1)]
-    if metadata["version"] == "1":
-        return Decoupling(W, [_first_version(items, c, known, file) for items, c in zip(described, C, strict=True)])
+def model_record(model: Decoupling) -> Record:
+    """A model as a record."""
+    arrays = {f"W{l}": W for l, W in enumerate(model.W)} | {"linear": model.linear, "offset": model.offset}
+    for l, g in enumerate(model.g, start=1):
+        arrays |= {f"C{l}": g.C, f"domain{l}": g.domain}
+    described = [[_describe(b) for b in g.layer.bases] for g in model.g]
+    outside = [g.outside for g in model.g]
+    return Record.of(arrays, bases=described, outside=outside, inputs=model.inputs, outputs=model.outputs)
+
+
+def model_of(record: Record, known: Known) -> Decoupling:
+    """The model of a record."""
+    arrays, described = record.arrays, record["bases"]
+    layers = range(1, len(described) + 1)
+    W, C = [arrays[f"W{l}"] for l in (0, *layers)], [arrays[f"C{l}"] for l in layers]
+    if record.texts.get("version") == "1":
+        return Decoupling(W, [_first_version(items, c, record, known) for items, c in zip(described, C, strict=True)])
     g = [
-        Functions(tuple(_revive(item, known, file) for item in items), c, arrays[f"domain{l}"], outside)
-        for l, (items, c, outside) in enumerate(
-            zip(described, C, json.loads(metadata["outside"]), strict=True), start=1
-        )
+        Functions(tuple(_revive(item, record, known) for item in items), c, arrays[f"domain{l}"], outside)
+        for l, items, c, outside in zip(layers, described, C, record["outside"], strict=True)
     ]
-    names = {key: json.loads(metadata[key]) for key in _NAMES if key in metadata}
-    return Decoupling(W, g, **{key: arrays.get(key) for key in _OPTIONAL}, **names)
+    parts = {name: arrays.get(name) for name in ("linear", "offset")}
+    return Decoupling(W, g, **parts, inputs=record.get("inputs"), outputs=record.get("outputs"))
 
 
-def _first_version(items: list[Any], C: np.ndarray, known: Known, file: Path) -> Functions:
+def _first_version(items: list[Any], C: np.ndarray, record: Record, known: Known) -> Functions:
     """Functions of u / radius, and of u / scale times scale, on the domains that mean the same now."""
     bases, domain = [], np.tile([-1.0, 1.0], (len(items), 1))
     C = np.array(C)
@@ -107,7 +90,7 @@ def _first_version(items: list[Any], C: np.ndarray, known: Known, file: Path) ->
             scale = float(fields.pop("scale"))
             domain[j] *= scale
             C[j, 1:] *= scale
-        bases.append(_revive({"name": item["name"], "fields": fields}, known, file))
+        bases.append(_revive({"name": item["name"], "fields": fields}, record, known))
     return Functions(tuple(bases), C, domain)
 
 
@@ -135,11 +118,11 @@ def _check_own_name(cls: type[AbstractBasis]) -> None:
         )
 
 
-def _revive(item: dict[str, Any], known: Known, file: Path) -> AbstractBasis:
+def _revive(item: dict[str, Any], record: Record, known: Known) -> AbstractBasis:
     cls = known.get(item["name"])
     if cls is None:
         raise ModelFileError(
-            f"`{file}` uses the basis {item['name']}, which is not part of this package: "
+            f"`{record.file}` uses the basis {item['name']}, which is not part of this package: "
             f"load it with Decoupling.load(path, bases=[{item['name']}])."
         )
     return cls(**item["fields"])

@@ -14,7 +14,7 @@ from ..._support._errors import ModelFileError
 from ..._support._messages import pluralised
 from ..._support._optional_packages import needed
 from ...model._decoupling import Decoupling
-from ...write._arrays_file import load_arrays, save_arrays
+from ...write._record_file import Record, read_record, write_record
 from ..signals._record_batch import RecordBatch
 from ._fit import FitResult, FreeRunObjective, fit_free_run
 from ._free_parameters import FreeParameters
@@ -78,14 +78,14 @@ class LinearStateSpace:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the matrices to a .safetensors file; `load` reads it again."""
-        save_arrays(path, _KIND, _VERSION, {f.name: getattr(self, f.name) for f in fields(self)}, {})
+        write_record(path, _KIND, _VERSION, Record.of({f.name: getattr(self, f.name) for f in fields(self)}))
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> LinearStateSpace:
         """Read what `save` wrote."""
-        arrays, _ = load_arrays(path, _KIND, "LinearStateSpace.save", (str(_VERSION),))
+        record = read_record(path, _KIND, "LinearStateSpace.save", (str(_VERSION),))
         try:
-            model = cls(**arrays)
+            model = cls(**record.arrays)
             np.block([[model.A, model.B, model.c_x[:, None]], [model.C, model.D, model.c_y[:, None]]])
         except (TypeError, ValueError, IndexError) as error:
             raise ModelFileError(f"`{path}` must hold matrices that fit together: {error}") from error

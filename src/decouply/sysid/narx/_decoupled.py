@@ -25,7 +25,7 @@ from ...solvers.problem._solver import fixed_parts
 from ...write._formula import Kind
 from ...write._function_names import as_function_name, as_language
 from ...write._step_source import narx_source
-from .._narx_file import load_narx, save_narx
+from .._files import load_narx, save_narx
 from .._report_data import narx_dynamics
 from ..free_run._step_arrays import StepArrays
 from ..signals._records import Range, held_back

@@ -24,7 +24,7 @@ from ...fit._decouple import decouple
 from ...samples._samples import Samples
 from ...solvers import AbstractSolver, VarPro
 from ...write._source import compiled
-from .._polynomial_file import load_polynomial, save_polynomial
+from .._files import load_polynomial, save_polynomial
 from ..signals._records import Range, Signals
 from ._abstract import AbstractNARX, Training
 from ._regressors import Lags

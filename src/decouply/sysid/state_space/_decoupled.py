@@ -32,8 +32,8 @@ from ...solvers.problem._start_distributions import MOST_STARTS
 from ...write._formula import Kind
 from ...write._function_names import as_function_name, as_language
 from ...write._step_source import state_space_source
+from .._files import load_state_space, save_state_space
 from .._report_data import dynamics
-from .._state_file import load_state_space, save_state_space
 from ..free_run._fit import InitialStatePrior, fit_initial_states
 from ..free_run._free_parameters import FreeParameters
 from ..free_run._linear import LinearStateSpace
