@@ -73,13 +73,6 @@ def stored_alternating(folder: Path, word: str) -> Made:
     return _searched(_npy(_whole(), folder), by)
 
 
-@case("Constr", "Proj", "Hollander", "Zniyed", "Dreesen")
-def stored_jacobians(folder: Path, word: str) -> Made:
-    samples = _whole()
-    J = dc.StoredJacobians(np.array_split(samples.J, 5), shape=samples.J.shape, path=folder)
-    return _searched(dc.Samples(samples.X, F=samples.F, J=J), getattr(dc, word)(max_steps=6, min_steps=2))
-
-
 @case()
 def stored_two_layers(folder: Path) -> Made:
     stored = _npy(sampled(system(2), _S, noise=0.03), folder)

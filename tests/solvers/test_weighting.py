@@ -1,4 +1,4 @@
-"""Weights per output and matrices as weights, in all solvers."""
+"""Weights per sample and output, in all solvers."""
 
 import dataclasses
 
@@ -11,7 +11,7 @@ from benchmarks import reference
 from benchmarks.problems import noise_samples, problem_of
 from decouply.solvers.alternating._coefficient_updates import constrained, projected, projected_weighted
 from decouply.solvers.alternating._sweep import explicit_residual, sweep
-from decouply.solvers.problem._sample_weights import root_of, seen_outputs, weighted_mean
+from decouply.solvers.problem._sample_weights import weighted_mean
 from decouply.solvers.problem._start_distributions import draw_factors
 from tests.strategies import points, random_model, sampled
 
@@ -33,20 +33,8 @@ def weighted(samples, weights):
     return dc.Samples(samples.X, F=samples.F, J=samples.J, weights=weights)
 
 
-def random_matrices(S, n, seed=0):
-    T = np.random.default_rng(seed).normal(size=(S, n, n))
-    return T @ T.mT + 0.1 * np.eye(n)
-
-
-def softmax_fisher(F, temperature=1.0):
-    """diag(p) - p p^T: what a small change of the logits F does to the cross-entropy. Singular at every sample."""
-    p = np.exp((F - F.max(axis=1, keepdims=True)) / temperature)
-    p /= p.sum(axis=1, keepdims=True)
-    return p[:, :, None] * np.eye(F.shape[1]) - p[:, :, None] * p[:, None, :]
-
-
-def diagonal(w):
-    return w[:, :, None] * np.eye(w.shape[1])
+def random_weights(S, n, seed=0):
+    return np.random.default_rng(seed).uniform(0.1, 3.0, (S, n))
 
 
 def noisy(system, S=40, seed=0):
@@ -68,45 +56,41 @@ def swept(samples, update, ranks, lam=1e-2, n_sweeps=2, model=None):
 
 
 def objective(samples, model, lam):
-    """The definition, sample by sample, for matrices as weights."""
+    """The definition, sample by sample, for weights by output."""
     total = 0.0
-    for M, F, J, F_hat, J_hat in zip(
+    for w, F, J, F_hat, J_hat in zip(
         samples.weights, samples.F, samples.J, model(samples.X), model.jacobian(samples.X), strict=True
     ):
+        M = np.diag(w)
         total += np.trace((J - J_hat).T @ M @ (J - J_hat)) + lam * (F - F_hat) @ M @ (F - F_hat)
     return total
 
 
-# The three shapes say the same where they can
+# Both shapes say the same where they can
 
 
 @pytest.mark.parametrize("update", [projected, projected_weighted, constrained])
 @pytest.mark.parametrize("ranks", [(2,), (5,), (2, 2), (2, 3, 2)], ids=str)
 def test_the_same_weights_in_another_shape_give_the_same_factors(update, ranks):
     samples = noise_samples(3, 4, 40)
-    rng = np.random.default_rng(1)
-    w, v = rng.uniform(0.5, 2.0, 40), rng.uniform(0.5, 2.0, (40, 3))
-    per_sample = [w, np.repeat(w[:, None], 3, axis=1), w[:, None, None] * np.eye(3)]
-    for group in (per_sample, [v, diagonal(v)]):
-        states = [swept(weighted(samples, given), update, ranks) for given in group]
-        for other in states[1:]:
-            for a, b in zip((*states[0].W, *states[0].G), (*other.W, *other.G), strict=True):
-                assert_allclose(a, b, rtol=0, atol=1e-7 * np.abs(a).max())
-            assert_allclose(states[0].residual_J, other.residual_J, rtol=1e-8)
-            assert_allclose(states[0].residual_F, other.residual_F, rtol=1e-8)
+    w = np.random.default_rng(1).uniform(0.5, 2.0, 40)
+    one, two = (swept(weighted(samples, given), update, ranks) for given in (w, np.repeat(w[:, None], 3, axis=1)))
+    for a, b in zip((*one.W, *one.G), (*two.W, *two.G), strict=True):
+        assert_allclose(a, b, rtol=0, atol=1e-7 * np.abs(a).max())
+    assert_allclose(one.residual_J, two.residual_J, rtol=1e-8)
+    assert_allclose(one.residual_F, two.residual_F, rtol=1e-8)
 
 
 @pytest.mark.parametrize("solver", ALL, ids=repr)
 def test_solvers_agree_on_the_same_weights_in_another_shape(solver):
     samples = noisy(dc.systems.random_system((4, 2, 3), (3,), rng=2))
     w = np.random.default_rng(1).uniform(0.5, 2.0, 40)
-    results = [
+    one, two = (
         dc.decouple(weighted(samples, given), 2, 3, solver=solver, as_given=True, n_starts=2, progress=False)
-        for given in (w, np.repeat(w[:, None], 3, axis=1), w[:, None, None] * np.eye(3))
-    ]
-    for other in results[1:]:
-        assert other.error_jacobian == pytest.approx(results[0].error_jacobian, rel=1e-4)
-        assert other.error_values == pytest.approx(results[0].error_values, rel=1e-4)
+        for given in (w, np.repeat(w[:, None], 3, axis=1))
+    )
+    assert two.error_jacobian == pytest.approx(one.error_jacobian, rel=1e-4)
+    assert two.error_values == pytest.approx(one.error_values, rel=1e-4)
 
 
 @pytest.mark.parametrize("update", [projected, constrained])
@@ -142,7 +126,7 @@ def dense_sweep(samples, state, lam, method):
     """One sweep for one layer with the rows multiplied by roots of the weights, by `lstsq`. Slow on purpose."""
     X, F, J = samples.X, samples.F, samples.J
     S, n = F.shape
-    root = root_of(samples.weights)
+    root = [np.diag(w) for w in np.sqrt(samples.weights)]
     (W0, W1), G = (w[0] for w in state.W), state.G[0][0]
     r = G.shape[1]
     rows = np.concatenate([root[s] @ (W1 * G[s]) for s in range(S)])
@@ -168,7 +152,7 @@ def dense_sweep(samples, state, lam, method):
             columns = np.stack([np.outer((root[s] @ W1)[:, j], W0[j]).ravel() for j in range(r)], axis=1)
             free_G[s] = np.linalg.lstsq(columns, (root[s] @ J[s]).ravel(), rcond=None)[0]
             free_R[s] = np.linalg.lstsq(root[s] @ W1, root[s] @ F[s], rcond=None)[0]
-        w = np.sqrt(np.trace(samples.weights, axis1=1, axis2=2) / n)
+        w = np.sqrt(samples.weights.mean(axis=1))
         C = np.empty((r, 4))
         for j in range(r):
             design = np.concatenate([w[:, None] * slopes[j], np.sqrt(lam) * w[:, None] * values[j]])
@@ -185,7 +169,7 @@ def dense_sweep(samples, state, lam, method):
 @pytest.mark.parametrize("method", ["proj", "constr"])
 @pytest.mark.parametrize("rank", [2, 3])
 def test_one_sweep_gives_the_factors_of_dense_least_squares(method, rank):
-    samples = weighted(noise_samples(3, 4, 30), random_matrices(30, 3))
+    samples = weighted(noise_samples(3, 4, 30), random_weights(30, 3))
     problem = problem_of(samples, (rank,), (3,))
     state = draw_factors(problem, dc.Normal(), 1, np.random.default_rng(4))
     fast = sweep(problem, state, 1e-2, UPDATES[method])
@@ -195,7 +179,7 @@ def test_one_sweep_gives_the_factors_of_dense_least_squares(method, rank):
 
 @pytest.mark.parametrize("ranks", [(2,), (2, 2), (2, 3, 2)], ids=str)
 def test_residuals_are_those_of_the_definition(ranks):
-    samples = weighted(noise_samples(3, 4, 30), random_matrices(30, 3))
+    samples = weighted(noise_samples(3, 4, 30), random_weights(30, 3))
     problem = problem_of(samples, ranks, (3,) * len(ranks))
     state = draw_factors(problem, dc.Normal(), 2, np.random.default_rng(4))
     for _ in range(2):
@@ -213,7 +197,7 @@ def test_residuals_are_those_of_the_definition(ranks):
 
 def test_the_inner_factor_is_a_minimum():
     """With its coefficients held, no other W_1 of two layers does better at the moment it is updated."""
-    samples = weighted(noise_samples(3, 4, 30), random_matrices(30, 3))
+    samples = weighted(noise_samples(3, 4, 30), random_weights(30, 3))
     problem = problem_of(samples, (2, 2), (3, 3))
     state = draw_factors(problem, dc.Normal(), 1, np.random.default_rng(4))
     after = sweep(problem, state, 1e-2, constrained)
@@ -231,13 +215,13 @@ def test_the_inner_factor_is_a_minimum():
 @pytest.mark.parametrize("dims", [(3, 2, 3), (3, 2, 2, 3)], ids=str)
 def test_a_polished_model_is_a_stationary_point_of_the_weighted_objective(dims):
     samples = noisy(random_model(list(dims), 3))
-    samples = weighted(samples, random_matrices(40, 3, seed=2))
+    samples = weighted(samples, random_weights(40, 3, seed=1))
     degrees = (3,) * (len(dims) - 2)
-    result = dc.decouple(samples, dims[1:-1], degrees, as_given=True, n_starts=16, progress=False)
+    solver = dc.VarPro(ridge=0.0)
+    result = dc.decouple(samples, dims[1:-1], degrees, solver=solver, as_given=True, n_starts=16, progress=False)
     model = result.decoupling
-    M, F = samples.weights, samples.F
-    mean = weighted_mean(F, M)
-    sizes = np.einsum("snm,sni,sim->", samples.J, M, samples.J), np.einsum("sn,sni,si->", F - mean, M, F - mean)
+    w, F = samples.weights, samples.F
+    sizes = np.sum(w[:, :, None] * samples.J**2), np.sum(w * (F - weighted_mean(F, w)) ** 2)
     lam = sizes[0] / sizes[1]
     parts = [*model.W, *(g.C for g in model.g)]
 
@@ -271,18 +255,16 @@ def test_weights_of_outputs_decide_which_output_is_met():
             assert result.relative_rmse()[output] < 0.1 and result.relative_rmse()[1 - output] > 10
 
 
-@pytest.mark.parametrize("weights", ["by output", "matrices"])
-def test_many_unknowns_take_weights_too(weights, monkeypatch):
+def test_many_unknowns_take_weights_too(monkeypatch):
     monkeypatch.setattr("decouply.solvers.problem._weighted_rows._DENSE_UP_TO", 5)
     system = dc.systems.random_system((6, 3, 4), (3,), rng=1)
-    M = random_matrices(40, 4) if weights == "matrices" else np.random.default_rng(0).uniform(0.1, 1.0, (40, 4))
-    result = dc.decouple(weighted(sampled(system, 40), M), 3, 3, n_starts=3, progress=False)
+    result = dc.decouple(weighted(sampled(system, 40), random_weights(40, 4)), 3, 3, n_starts=3, progress=False)
     assert result.error_jacobian < 1e-10
 
 
 def test_exact_systems_are_found_whatever_the_weights():
     system = dc.systems.f2()
-    samples = weighted(sampled(system, 30), random_matrices(30, 3))
+    samples = weighted(sampled(system, 30), random_weights(30, 3))
     result = dc.decouple(samples, (2, 2), (3, 3), progress=False)
     assert result.status is dc.Status.EXACT and dc.factor_match(result.decoupling, system) > 1 - 1e-8
     assert result.identifiability.locally_unique
@@ -292,47 +274,29 @@ def test_exact_systems_are_found_whatever_the_weights():
 # Weights that do not see everything
 
 
-@pytest.mark.parametrize("solver", ALL, ids=repr)
-@pytest.mark.parametrize("temperature", [1.0, 0.01])
-def test_singular_matrices_give_a_finite_answer(solver, temperature):
-    samples = noisy(dc.systems.random_system((4, 3, 3), (3,), rng=2))
-    M = softmax_fisher(samples.F, temperature)
-    result = dc.decouple(weighted(samples, M), 3, 3, solver=solver, n_starts=3, progress=False)
-    assert np.all(np.isfinite(result.decoupling(samples.X)))
-    assert all(np.isfinite(row.objective) for row in result.starts if row.status is not dc.Status.DROPPED)
-    assert isinstance(str(result.identifiability), str)
-
-
-def test_what_no_weight_sees_stays_at_0_in_alternating_solvers():
-    system = dc.systems.random_system((4, 3, 3), (3,), rng=2)
-    samples = sampled(system, 60)
-    M = softmax_fisher(samples.F)
-    result = dc.decouple(weighted(samples, M), 3, 3, solver=dc.Constr(lam=1.0), progress=False)
-    assert_allclose(result.decoupling.W[-1].sum(axis=0), 0.0, atol=1e-10 * np.abs(result.decoupling.W[-1]).max())
-    assert min(row.error_jacobian for row in result.starts) < 1e-4
-    assert seen_outputs(random_matrices(5, 3)) is None
-    assert_allclose(seen_outputs(M), np.eye(3) - 1 / 3, atol=1e-10)
-
-
-def test_standard_errors_do_not_depend_on_how_weights_are_written_nor_on_outputs_left_out():
+def test_standard_errors_do_not_depend_on_outputs_without_weight():
     system = dc.systems.random_system((3, 2, 3), (3,), rng=4)
     samples = noisy(system)
     w = np.random.default_rng(0).uniform(0.5, 2.0, (40, 3))
     w[:, 2] = 0.0
     w[0, 2] = 1e-12  # every output must be seen by one sample
+    fewer = dc.Samples(samples.X, F=samples.F[:, :2], J=samples.J[:, :2], weights=w[:, :2])
     fits = [
-        dc.decouple(data, 2, 3, solver=dc.VarPro(start=system), n_starts=1, progress=False)
-        for data in (weighted(samples, w), weighted(samples, diagonal(w)))
+        dc.decouple(data, 2, 3, solver=dc.VarPro(start=start), n_starts=1, progress=False)
+        for data, start in (
+            (weighted(samples, w), system),
+            (fewer, system.with_parts(W=[system.W[0], system.W[1][:2]])),
+        )
     ]
     first, second = (fit.uncertainty(np.linspace(-0.9, 0.9, 5))[0] for fit in fits)
-    assert_allclose(first, second, rtol=1e-3)
+    assert_allclose(first, second, rtol=0.02)  # a few degrees of freedom are counted differently
 
 
 @pytest.mark.parametrize("method", [dc.Proj, dc.Constr])
 def test_a_start_that_fails_does_not_stop_the_others(method):
     samples = noisy(dc.systems.f2())
     solver = method(start=Broken(2, draws_per_start=6), max_steps=10)
-    for weights in (random_matrices(40, 3), np.ones((40, 3))):
+    for weights in (random_weights(40, 3), np.ones((40, 3))):
         solver.start.left = 12
         result = dc.decouple(weighted(samples, weights), (2, 2), (3, 3), solver=solver, n_starts=4, progress=False)
         assert [row.status is dc.Status.NONFINITE for row in result.starts] == [True, True, False, False]
@@ -345,8 +309,7 @@ def test_an_output_without_any_weight_is_refused():
     samples = sampled(dc.systems.f2(), 20)
     w = np.ones((20, 3))
     w[:, 1] = 0.0
-    for given in (w, diagonal(w)):
-        with pytest.raises(dc.InputError, match=r"`weights` must be above 0 for every output.*outputs \[1\]"):
-            dc.decouple(weighted(samples, given), (2, 2), (3, 3), progress=False)
+    with pytest.raises(dc.InputError, match=r"`weights` must be above 0 for every output.*outputs \[1\]"):
+        dc.decouple(weighted(samples, w), (2, 2), (3, 3), progress=False)
     with pytest.raises(dc.InputError, match="Got 0 throughout: scale them up"):
         dc.decouple(weighted(samples, 0.0 * w), (2, 2), (3, 3), progress=False)

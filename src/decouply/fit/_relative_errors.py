@@ -71,8 +71,4 @@ def _jacobian_square(units: Units, samples: Samples, model: Decoupling | None) -
 
 def _seen(weights: Float[ndarray, "S *outputs"] | None) -> float:
     """Share of the numbers that weights let count."""
-    if weights is None or weights.ndim == 1:
-        return 1.0
-    if weights.ndim == 2:
-        return float(np.mean(weights > 0.0))
-    return float(np.mean(np.linalg.matrix_rank(weights, hermitian=True))) / weights.shape[1]
+    return 1.0 if weights is None or weights.ndim == 1 else float(np.mean(weights > 0.0))

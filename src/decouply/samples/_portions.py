@@ -72,7 +72,7 @@ class AbstractData(abc.ABC):
 
     @property
     def weights_shape(self) -> tuple[int, ...] | None:
-        """That of the weights of one sample: (), (n,) or (n, n); None without weights."""
+        """That of the weights of one sample: () or (n,); None without weights."""
         return None if self.factors is None else tuple(self.factors.shape[1:])
 
     @property
@@ -325,7 +325,7 @@ def finite_rows(what: str, table: ndarray, first: int) -> ndarray:
 
 
 def check_shapes(shapes: dict[str, tuple[int, ...]], place: str) -> None:
-    """X (S, m), F (S, n) or (S,), J (S, n, m), weights (S,), (S, n) or (S, n, n)."""
+    """X (S, m), F (S, n) or (S,), J (S, n, m), weights (S,) or (S, n)."""
     rule = f"The arrays of {place} must have the shapes X (S, m), F (S, n), J (S, n, m), weights (S, ...)"
     got = ", ".join(f"{name} {shape}" for name, shape in shapes.items())
     X, F, J = shapes["X"], shapes.get("F"), shapes.get("J")
@@ -342,5 +342,5 @@ def check_shapes(shapes: dict[str, tuple[int, ...]], place: str) -> None:
     assert known is not None
     n = known[1]
     weights = shapes.get("weights")
-    if weights is not None and weights not in ((X[0],), (X[0], n), (X[0], n, n)):
+    if weights is not None and weights not in ((X[0],), (X[0], n)):
         raise InputError(f"{rule}. Got weights of shape {weights} for {X[0]} samples and {n} outputs.")

@@ -19,7 +19,7 @@ from .._support._messages import short_repr
 from .._support._progress import progress_callback
 from ..model._names import as_names
 from ._portions import AbstractData, HeldData
-from ._weights import as_weights, kind
+from ._weights import as_weights
 from .readers._frames import column_names
 from .stores._stored_arrays import as_array_names
 
@@ -40,10 +40,9 @@ class Samples:
         Values at the points. One-dimensional values of a scalar function are taken as (S, 1).
     J : (S, n, m), optional
         Jacobians at the points, at least one of `F` and `J` must be given.
-    weights : (S,), (S, n) or (S, n, n), optional
+    weights : (S,) or (S, n), optional
         What the squared residuals of each sample are multiplied by, in both terms of the objective: one positive factor
-        per sample; one factor of at least 0 per sample and output; or one symmetric positive semidefinite matrix M_s
-        per sample, for residuals e^T M_s e.
+        per sample, or one factor of at least 0 per sample and output.
     inputs, outputs : optional
         Names of the m inputs and n outputs; by default those of the columns where `X` and `F` are data frames. They
         travel to models, formulas, plots, pages and files.
@@ -178,7 +177,7 @@ class Samples:
             word for word, there in (("values", self.has_values), ("Jacobians", self.has_jacobians)) if there
         )
         shape = self.data.weights_shape
-        weighted = "" if shape is None else f", {kind(len(shape) + 1)}"
+        weighted = "" if shape is None else ", weighted by output" if shape else ", weighted"
         where = "" if self.in_memory else f", in {self.data.place}"
         return f"Samples(S={self.n_samples}, m={self.n_inputs}, n={self.n_outputs}: {known}{weighted}{where})"
 

@@ -273,11 +273,10 @@ def test_columns_of_X_and_F_are_chosen_with_their_jacobians_and_weights(ending, 
         assert np.array_equal(s.X, X3[:, [2, 0]]) and np.array_equal(s.F, Y[:, [1]])
         assert np.array_equal(s.J, J3[:, [1]][:, :, [2, 0]]) and np.array_equal(s.weights, weights[:, [1]])
         assert (s.inputs, s.outputs) == called
-    matrices = np.eye(2) * weights[:, :, None]
-    dc.Samples(X3, F=Y, J=J3, weights=matrices, inputs=["a", "b", "c"], outputs=["p", "q"]).save(tmp_path / "n.npz")
+    dc.Samples(X3, F=Y, J=J3, weights=weights, inputs=["a", "b", "c"], outputs=["p", "q"]).save(tmp_path / "n.npz")
     s = dc.Samples.load(tmp_path / "n.npz", inputs=["c", "a"], outputs=["q", "p"])
     assert np.array_equal(s.X, X3[:, [2, 0]]) and np.array_equal(s.F, Y[:, ::-1])
-    assert np.array_equal(s.weights, matrices[:, ::-1, ::-1]) and (s.inputs, s.outputs) == (("c", "a"), ("q", "p"))
+    assert np.array_equal(s.weights, weights[:, ::-1]) and (s.inputs, s.outputs) == (("c", "a"), ("q", "p"))
     for wrong, message in (
         (["a", "d"], r"among the 3 columns of X in .*, by name \(a, b, c\) or by number \(1 to 3\).*Got a, d"),
         (["a", "b", "d"], "Got a, b, d"),

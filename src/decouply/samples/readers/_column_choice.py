@@ -73,6 +73,5 @@ def taken(parts: Mapping[str, ndarray], inputs: Side, outputs: Side) -> dict[str
                 chosen[name] = chosen[name][:, outputs.columns]
         weights = chosen.get("weights")
         if weights is not None and weights.ndim > 1:
-            weights = weights[:, outputs.columns]
-            chosen["weights"] = weights[:, :, outputs.columns] if weights.ndim == 3 else weights
+            chosen["weights"] = weights[:, outputs.columns]
     return chosen

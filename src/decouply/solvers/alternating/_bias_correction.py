@@ -6,7 +6,7 @@ import numpy as np
 
 from ...model._decoupling import Decoupling
 from ..problem._problem import Problem
-from ..problem._sample_weights import root_of, weigh, weigh_values, weighted_mean, weighted_sums
+from ..problem._sample_weights import weighted_mean, weighted_sums
 
 _UNREACHED = 1e-9  # share of the bias that no constants give, above which it is not rounding
 
@@ -28,8 +28,8 @@ def with_bias_correction(problem: Problem, model: Decoupling) -> tuple[Decouplin
     design, target = W_L, b
     total, _ = weighted_sums(samples.F, problem.weights)
     if total.size > 1:  # outputs count differently
-        root = root_of(total[None])
-        design, target = weigh(W_L[None], root)[0], weigh_values(b[None], root)[0]
+        root = np.sqrt(total)
+        design, target = W_L * root[:, None], b * root
     constants, *_ = np.linalg.lstsq(design, target, rcond=None)
 
     missed, size = float(np.linalg.norm(b - W_L @ constants)), float(np.linalg.norm(b))

@@ -80,13 +80,9 @@ def update_output_factor(
     gram: Float[ndarray, "B *outputs r r"], rhs: Float[ndarray, "B n r"]
 ) -> Float[ndarray, "B n r"]:
     """W_L from its normal equations (see `output_equations`)."""
-    B, n, r = rhs.shape
     if gram.ndim == 3:
         return solve_normal(gram, rhs.mT).mT
-    if gram.ndim == 4:
-        return solve_normal(gram, rhs[..., None])[..., 0]
-    square = gram.transpose(0, 1, 3, 2, 4).reshape(B, n * r, n * r)
-    return solve_normal(square, rhs.reshape(B, n * r, 1)).reshape(B, n, r)
+    return solve_normal(gram, rhs[..., None])[..., 0]
 
 
 def output_equations(
@@ -99,10 +95,7 @@ def output_equations(
 def output_gram(
     Q: Float[ndarray, "B S r r"], weights: Float[ndarray, "S *outputs"] | None
 ) -> Float[ndarray, "B *outputs r r"]:
-    """sum_s M_s x Q_s, without what is the same or 0.
-
-    That is (B, r, r) if all outputs count alike, (B, n, r, r) if each counts on its own, (B, n, n, r, r) in general.
-    """
+    """sum_s M_s x Q_s, without what is the same or 0: (B, r, r) if all outputs count alike, (B, n, r, r) otherwise."""
     if weights is None:
         return sum_samples(Q)
     B, S, r, _ = Q.shape
@@ -112,11 +105,7 @@ def output_gram(
 
 def output_gram_times(gram: Float[ndarray, "B *outputs r r"], W: Float[ndarray, "B n r"]) -> Float[ndarray, "B n r"]:
     """sum_s M_s W Q_s, from `output_gram`."""
-    if gram.ndim == 3:
-        return W @ gram
-    if gram.ndim == 4:
-        return (gram @ W[..., None])[..., 0]
-    return np.einsum("bijpq,bjq->bip", gram, W)
+    return W @ gram if gram.ndim == 3 else (gram @ W[..., None])[..., 0]
 
 
 def diagonal_equations(

@@ -27,7 +27,7 @@ from ._iterate import Iterate
 from ._loop import run_starts, solution_of, weighted_sum
 from ._options import AbstractStartedSolver
 from ._proj_constr import check_options
-from ._sweep import first_right_products, seen, tables, with_residuals
+from ._sweep import first_right_products, tables, with_residuals
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,7 +88,7 @@ def cpd_sweep(problem: Problem, state: Iterate) -> Iterate:
     K, N = first_right_products(problem, W0)
     G = update_diagonals(*diagonal_equations(A, weighted_gram(A, weights), K, N))
     gram, rhs = output_equations(K * G[:, :, None, :], N * outer(G), weights)
-    W1 = seen(problem, update_output_factor(gram, rhs))
+    W1 = update_output_factor(gram, rhs)
     new = Iterate.unrated([W0, W1], state.domain, state.C, [G], np.zeros_like(G))
     return with_residuals(problem, new, gram, rhs)
 

@@ -111,12 +111,12 @@ def sweep(problem: Problem, state: Iterate, lam: float, update_coefficients: Coe
             K, N = right_products(KD, Q, W[l + 1])
     gram_J, rhs_J = output_equations(KD, Q, weights)
     gram, rhs = add_value_term(problem, gram_J, rhs_J, z, F, lam)
-    W[L] = seen(problem, update_output_factor(gram, rhs))
+    W[L] = update_output_factor(gram, rhs)
     for _ in range(right.steps):
         left = right.products_left(W[L][:, None] * G[-1][:, :, None, :])
         values = None if F is None else F - z @ W[L].mT
         _, rhs = add_value_term(problem, gram_J, sum_samples(left * G[-1][:, :, None, :]), z, values, lam)
-        W[L] = W[L] + seen(problem, update_output_factor(gram, rhs))
+        W[L] = W[L] + update_output_factor(gram, rhs)
     new = Iterate.unrated(W, domain, C, G, z, state.A)
     return finished(problem, new, lam, gram_J, rhs_J)
 
@@ -210,11 +210,6 @@ def add_value_term(
         return gram_J + lam * output_gram(outer(R), weights), rhs_J + lam * (weigh_values(F, weights).mT @ R)
     weighted = R if weights is None else R * weights[:, None]
     return gram_J + lam * (weighted.mT @ R), rhs_J + lam * (F.mT @ weighted)
-
-
-def seen(problem: Problem, W_L: Float[ndarray, "B n r"]) -> Float[ndarray, "B n r"]:
-    """W_L without what no weight sees: there its normal equations are singular, and what they give is rounding."""
-    return W_L if problem.seen is None else problem.seen @ W_L
 
 
 def with_residuals(problem: Problem, state: Iterate, gram_J: ndarray, rhs_J: ndarray) -> Iterate:

@@ -23,7 +23,7 @@ from ._iterative_refinement import RightSide
 from ._loop import WhichIterate, run_starts, solution_of, weighted_sum
 from ._options import AbstractStartedSolver
 from ._proj_constr import check_options, needs_plain_weights
-from ._sweep import add_value_term, finished, first_right_products, seen, update_layer, values_left
+from ._sweep import add_value_term, finished, first_right_products, update_layer, values_left
 
 _FIRST_LAM, _GROWTH, _EVERY = 1e-6, 10.0, 10
 _LARGEST_LAM = 1e6  # past this the Jacobian term is lost in the rounding of the value term
@@ -96,7 +96,7 @@ def zniyed_sweep(problem: Problem, state: Iterate, lam: float) -> Iterate:
     F = values_left(problem, state.A)
     K, N = first_right_products(problem, W0, state.A)
     equations = output_equations(K * G[:, :, None, :], N * outer(G), weights)
-    W1 = seen(problem, update_output_factor(*add_value_term(problem, *equations, R, F, lam)))
+    W1 = update_output_factor(*add_value_term(problem, *equations, R, F, lam))
     A = W1[:, None]
     P = A * G[:, :, None, :]
     W0 = update_input_factor(problem.J, P, weigh(P, weights), state.A)

@@ -11,6 +11,7 @@ import dataclasses
 from dataclasses import dataclass
 from functools import cached_property
 
+import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
@@ -22,7 +23,7 @@ from ...model._units import Units
 from ...samples._samples import Samples
 from ._model_shape import ModelShape
 from ._prepared_samples import PreparedSamples
-from ._sample_weights import root_of, sample_factors, seen_outputs
+from ._sample_weights import sample_factors
 from ._weighted_rows import MAX_DERIVATIVES, Rows
 
 
@@ -129,12 +130,7 @@ class Problem:
     @cached_property
     def root(self) -> Float[ndarray, "S *outputs"] | None:
         """Square roots of the weights."""
-        return root_of(self.weights)
-
-    @cached_property
-    def seen(self) -> Float[ndarray, "n n"] | None:
-        """Projector onto the combinations of outputs that the weights see, where these are not all."""
-        return seen_outputs(self.weights)
+        return None if self.weights is None else np.sqrt(self.weights)
 
     @property
     def dims(self) -> tuple[int, ...]:

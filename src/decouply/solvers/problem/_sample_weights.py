@@ -1,6 +1,6 @@
 r"""The weights M_s of samples at work: M_s T_s, A_s^T M_s A_s, sums of squares and means.
 
-Weights are None (M_s = I), (S,), (S, n) or (S, n, n), see `samples/_weights.py`; products are made in the form that
+Weights are None (M_s = I), (S,) or (S, n), see `samples/_weights.py`; products are made in the form that
 costs least, and without weights nothing is done at all.
 """
 
@@ -29,8 +29,6 @@ def weigh(T: Float[ndarray, "*B _ n k"], weights: Weights | None) -> Float[ndarr
     """M_s T_s for every sample; T may have one sample instead of S."""
     if weights is None:
         return T
-    if weights.ndim == 3:
-        return weights @ T
     return T * (weights[:, None, None] if weights.ndim == 1 else weights[:, :, None])
 
 
@@ -59,7 +57,7 @@ def weighted_squares(T: Float[ndarray, "B S *shape"], weights: Weights | None) -
 
 
 def weighted_mean(F: Float[ndarray, "S n"], weights: Weights | None) -> Float[ndarray, " n"]:
-    """The b that minimises sum_s (f_s - b)^T M_s (f_s - b), the smallest one where M_s leave it open."""
+    """The b that minimises sum_s (f_s - b)^T M_s (f_s - b); 0 for an output that no M_s counts."""
     if weights is None or weights.ndim == 1:
         return np.average(F, axis=0, weights=weights)
     return mean_of_sums(*weighted_sums(F, weights))
@@ -76,31 +74,11 @@ def weighted_sums(F: Float[ndarray, "S n"], weights: Weights | None) -> tuple[nd
 
 def mean_of_sums(total: ndarray, rhs: Float[ndarray, " n"]) -> Float[ndarray, " n"]:
     """The weighted mean from these sums."""
-    if total.ndim < 2:
-        return np.where(total > 0.0, rhs / np.where(total > 0.0, total, 1.0), 0.0)
-    return np.linalg.pinv(total, hermitian=True) @ rhs
+    return np.where(total > 0.0, rhs / np.where(total > 0.0, total, 1.0), 0.0)
 
 
 def sample_factors(weights: Weights | None) -> Float[ndarray, " S"] | None:
     """One factor per sample, the mean of the diagonal of M_s, for what cannot tell outputs apart."""
     if weights is None or weights.ndim == 1:
         return weights
-    diagonal = weights if weights.ndim == 2 else np.diagonal(weights, axis1=1, axis2=2)
-    return diagonal.mean(axis=1)
-
-
-def root_of(weights: Weights | None) -> Weights | None:
-    """The symmetric square root of every M_s, in the shape of the weights."""
-    if weights is None or weights.ndim < 3:
-        return None if weights is None else np.sqrt(weights)
-    values, vectors = np.linalg.eigh(weights)
-    return (vectors * np.sqrt(np.maximum(values, 0.0))[:, None, :]) @ vectors.mT
-
-
-def seen_outputs(weights: Weights | None, tolerance: float = 1e-12) -> Float[ndarray, "n n"] | None:
-    """Projector onto the combinations of outputs that any M_s sees; None where these are all of them."""
-    if weights is None or weights.ndim < 3:
-        return None
-    values, vectors = np.linalg.eigh(weights.sum(axis=0))
-    V = vectors[:, values > tolerance * values[-1]]
-    return None if V.shape[0] == V.shape[1] else V @ V.T
+    return weights.mean(axis=1)

@@ -12,9 +12,8 @@ from jaxtyping import Float
 from numpy import ndarray
 
 from ...samples._portions import Portion
-from ._sample_weights import by_output, root_of
+from ._sample_weights import by_output
 
-_UNSEEN = 1e-7  # of the largest singular value of a square root: the weights themselves have its square
 MAX_DERIVATIVES = 4_000_000  # derivatives computed at a time, unless memory is short
 _DENSE_UP_TO = 1000  # unknowns; beyond this the normal matrix is applied instead of formed ...
 _DENSE_PRODUCTS = 2e10  # ... and also where forming it takes more multiplications than this, about a second
@@ -24,7 +23,7 @@ _DENSE_PRODUCTS = 2e10  # ... and also where forming it takes more multiplicatio
 class Rows:
     """The weighted right-hand side: values first (if known), then Jacobians (if known), for every sample.
 
-    `weights` are the factors of rows; `mixing` holds the roots of M_s, (S, n) or (S, n, n), where outputs differ.
+    `weights` are the factors of rows; `mixing` holds the roots of the weights, (S, n), where outputs differ.
     `max_derivatives` bounds the number of derivatives that are computed at a time.
     """
 
@@ -33,7 +32,7 @@ class Rows:
     weights: Float[ndarray, "S q"]
     values: bool
     jacobians: bool
-    mixing: Float[ndarray, "S *outputs"] | None = None
+    mixing: Float[ndarray, "S n"] | None = None
     max_derivatives: int = MAX_DERIVATIVES
 
     def balanced(self, factor: float) -> Rows:
@@ -46,29 +45,20 @@ class Rows:
     def weigh(self, table: Float[ndarray, "B N n q s"], part: slice = slice(None)) -> Float[ndarray, "B N n q s"]:
         """Rows of some samples times their weights. The table is used up to save memory: use what is returned."""
         table *= self.weights[part].T
-        if self.mixing is None:
-            return table
-        if self.mixing.ndim == 2:
+        if self.mixing is not None:
             table *= self.mixing[part].T[:, None]
-            return table
-        return np.einsum("sij,bNjqs->bNiqs", self.mixing[part], table)
+        return table
 
     def weigh_rows(self, table: Float[ndarray, "B S q n"]) -> Float[ndarray, "B S q n"]:
         """The same for one number per row and output."""
         table *= self.weights[:, :, None]
-        if self.mixing is None:
-            return table
-        return table * self.mixing[:, None] if self.mixing.ndim == 2 else table @ self.mixing
+        return table if self.mixing is None else table * self.mixing[:, None]
 
     @cached_property
     def n_numbers(self) -> int:
         """Numbers to fit: those that the weights see."""
         S, q, n = self.Y.shape
-        if self.mixing is None:
-            return S * q * n
-        if self.mixing.ndim == 2:
-            return q * int(np.count_nonzero(self.mixing))
-        return q * int(np.sum(np.linalg.matrix_rank(self.mixing, rtol=_UNSEEN, hermitian=True)))
+        return S * q * n if self.mixing is None else q * int(np.count_nonzero(self.mixing))
 
     def forms_normal_matrix(self, n_unknowns: int) -> bool:
         """Whether the normal matrix of a start is cheap enough to be formed."""
@@ -91,7 +81,7 @@ class RowScaling:
 
     def rows(self, portion: Portion, max_derivatives: int = MAX_DERIVATIVES) -> Rows:
         """The rows of samples in the units of the solver."""
-        S, root = len(portion), root_of(portion.weights)
+        S, root = len(portion), None if portion.weights is None else np.sqrt(portion.weights)
         mixing = root if by_output(portion.weights) else None
         per_sample = np.ones(S) if root is None or mixing is not None else root
         parts, weights = [], []
