@@ -87,9 +87,8 @@ def fitted(part: nn.Module, X: Tensor, rank: int, basis: dc.AbstractBasis | None
             parts=("0", last),
             data=X,
             ranks=rank,
-            basis=basis,
-            start="random",
-            refine=dc.nn.Distil(max_steps=300),
+            fitting=dc.nn.Fitting(start="random", basis=basis),
+            training=dc.nn.Training(refine=dc.nn.Distil(max_steps=300)),
             progress=False,
         ).layer
 

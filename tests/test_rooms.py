@@ -35,7 +35,6 @@ STILL_UP = {
     "fit/classes/_logistic.py knows fit.interpret._simplify",
     "fit/_result.py knows fit.interpret._recognise",
     "fit/_result.py knows fit.quality._quality",
-    "nn/carving/_part.py knows nn.compression._report",
     "solvers/alternating/_proj_constr.py knows solvers.varpro._smoothing_choice",
     "solvers/least_squares/_derivatives.py knows solvers.alternating._block_updates",
     "solvers/least_squares/_rescaling.py knows solvers.alternating._block_updates",

@@ -55,8 +55,9 @@ print(f"accuracy on new points: {accuracy(net):.3f}")
 # --------
 # Everything behind the first hidden layer, modules 2 to 6, becomes one decoupling. The inputs need no labels. The
 # network itself is not changed.
+judged = dc.nn.Evaluation(score=accuracy)
 out = dc.nn.compress(
-    net, part=("2", "6"), data=X, ranks=5, degrees=4, task="classification", score=accuracy, rng=0, progress=False
+    net, parts=("2", "6"), data=X, ranks=5, degrees=4, task="classification", evaluation=judged, progress=False
 )
 print(out.report)
 

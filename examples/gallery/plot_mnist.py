@@ -51,12 +51,12 @@ print(f"accuracy on the test images: {accuracy(net):.4f}")
 # Five thousand images without their labels are enough. The score is used for the report only.
 out = dc.nn.compress(
     net,
-    part=("2", "6"),
+    parts=("2", "6"),
     data=X[:5000],
     ranks=10,
     degrees=4,
     task="classification",
-    score=accuracy,
+    evaluation=dc.nn.Evaluation(score=accuracy),
     rng=0,
     progress=False,
 )

@@ -81,10 +81,11 @@ out = dc.nn.compress(
     data=tokens[train],
     budget=dc.nn.Budget(parameters=0.25),
     degrees=5,
-    start="random",
     task="classification",
-    refine=dc.nn.Distil(max_steps=1500),
-    joint=dc.nn.Distil(max_steps=800, rate=5e-3, batch_size=64),
+    fitting=dc.nn.Fitting(start="random"),
+    training=dc.nn.Training(
+        refine=dc.nn.Distil(max_steps=1500), joint=dc.nn.Distil(max_steps=800, rate=5e-3, batch_size=64)
+    ),
     progress=False,
 )
 print(out.report)

@@ -18,10 +18,9 @@ from torch import Tensor, fx, nn
 from torch.nn.functional import gelu, mse_loss, relu
 
 from decouply.nn.carving._jacobian_sampling import values_of
-from decouply.nn.compression._report import count_parameters
-from decouply.nn.layer._quantisation import rounded
-from decouply.nn.training._distillation import Clock, Distil, divergence, match
-from decouply.nn.training._training_inputs import Lessons
+from decouply.nn.layer._quantisation import count_parameters, round_rows
+from decouply.nn.training._distillation import Clock, Distil, distil, divergence
+from decouply.nn.training._training_inputs import TrainingInputs
 
 RATES = (5e-3, 2e-2)
 _KEPT = 0.1  # share of the inputs on which the rate is chosen
@@ -79,14 +78,16 @@ def best_trained(
     best: tuple[float, nn.Module] | None = None
     for rate in rates:
         generator = torch.Generator().manual_seed(seed)
-        lessons = Lessons.of(X[rest], F[rest], lambda x: values_of(part, x), options.batch_size, recombined, generator)
+        lessons = TrainingInputs.of(
+            X[rest], F[rest], lambda x: values_of(part, x), options.batch_size, recombined, generator
+        )
         student = begin()
         assert student is not None
         student = student.to(p)
         optimiser = torch.optim.Adam(student.parameters(), lr=rate, fused=p.device.type in ("cpu", "cuda"))
         draw = partial(lessons.draw, generator)
         clock = Clock(options.max_steps, None)
-        match(student.train(), optimiser, lessons.inputs, known(lessons.values), distance, draw, clock, progress)
+        distil(student.train(), optimiser, lessons.inputs, known(lessons.values), distance, draw, clock, progress)
         student.zero_grad()
         student.eval()
         with torch.no_grad():
@@ -187,7 +188,7 @@ def quantized(function: nn.Module, n_bits: int) -> nn.Module:
     own = copy.deepcopy(function)
     for p in own.parameters():
         if p.ndim >= 2:
-            codes, scale = rounded(p, n_bits)
+            codes, scale = round_rows(p, n_bits)
             p.copy_(codes * scale.to(p).reshape(-1, *[1] * (p.ndim - 1)))
     return own
 

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call, vmap
 
-from decouply.nn.layer._quantisation import rounded
+from decouply.nn.layer._quantisation import round_rows
 from decouply.nn.training._distillation import UNROUNDED
 
 Distance = Callable[[Tensor, Tensor], Tensor]
@@ -99,7 +99,7 @@ def as_stored(p: Tensor, n_bits: int) -> Tensor:
     """Matrices as whole numbers of so many bits times a scale for each row, everything else in 16 bits."""
     if p.ndim < 2:
         return p.half().to(p)
-    codes, scale = rounded(p, n_bits)
+    codes, scale = round_rows(p, n_bits)
     return codes * scale.to(p)[:, None]
 
 

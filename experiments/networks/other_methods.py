@@ -21,7 +21,7 @@ from decouply.model._decoupling import Decoupling
 from decouply.nn import DecoupledLayer, sample
 from decouply.nn.layer._decoupled_layer import layer_on
 from decouply.nn.layer._quantisation import n_bytes, pack
-from decouply.nn.training._training_inputs import FEW, recombine
+from decouply.nn.training._training_inputs import FEW_INPUTS, mixup_inputs
 from decouply.solvers import AbstractSolver, Proj, TwoStage, Zniyed
 from experiments.networks.baselines import chain_of, low_rank, pruned, quantized_bytes
 from experiments.networks.batched_training import divergences, squared_errors, trained_together
@@ -52,12 +52,12 @@ def rivals(
 ) -> list[tuple[nn.Module, float]]:
     """For every draw of inputs the student with the best of three rates, and that rate."""
     kept = max(1, len(inputs[0]) // 10)
-    few = len(inputs[0]) < FEW
+    few = len(inputs[0]) < FEW_INPUTS
     pools, known, begun = [], [], []
     for run, X in enumerate(inputs):
         generator = torch.Generator().manual_seed(seed + run)
         real = X[kept:]
-        pools.append(torch.cat([real, recombine(real, POOL, generator)]))
+        pools.append(torch.cat([real, mixup_inputs(real, POOL, generator)]))
         values = at.values(pools[-1])
         known.append(values.log_softmax(1) if at.in_classes else values)
         torch.manual_seed(seed + run)

@@ -27,7 +27,7 @@ from decouply.nn import DecoupledLayer, freeze, pack, refine, sample
 from decouply.nn.layer._decoupled_layer import layer_on
 from decouply.nn.layer._quantisation import n_bytes, stored_bytes
 from decouply.nn.layer._random_layer import in_basis, random_layer
-from decouply.nn.training._training_inputs import FEW, recombine
+from decouply.nn.training._training_inputs import FEW_INPUTS, mixup_inputs
 from decouply.report._style import COLOURS, new_figure
 from decouply.solvers import Proj
 from experiments.harness import (
@@ -185,8 +185,8 @@ def begun(
 ) -> DecoupledLayer:
     """Our layer before it is trained: from a decoupling of values and Jacobians at 200 inputs, or from none."""
     if random:
-        if len(X) < FEW:  # least squares on so few would mean little between them
-            X = torch.cat([X, recombine(X, FEW, torch.Generator().manual_seed(int(rng.integers(2**31))))])
+        if len(X) < FEW_INPUTS:  # least squares on so few would mean little between them
+            X = torch.cat([X, mixup_inputs(X, FEW_INPUTS, torch.Generator().manual_seed(int(rng.integers(2**31))))])
         F = at.values(X)
         own = Monomial(DEGREE) if basis is None else basis
         return random_layer((X.shape[1], *ranks, F.shape[1]), [own] * len(ranks), X, F, "linear", rng, torch.float32)

@@ -23,9 +23,8 @@ from torch import Tensor, nn
 
 from decouply._support._errors import DecouplingWarning
 from decouply.data import mnist
-from decouply.nn import Distil, compress
-from decouply.nn.compression._report import count_parameters
-from decouply.nn.layer._quantisation import stored_bytes
+from decouply.nn import Distil, Evaluation, Fitting, Training, compress
+from decouply.nn.layer._quantisation import count_parameters, stored_bytes
 from decouply.nn.training._joint import distil_jointly
 from decouply.report._style import COLOURS, new_figure
 from decouply.solvers import Proj
@@ -171,6 +170,8 @@ def work(method: str, run: int, seed: int, steps: int, joint_steps: int, epochs:
         local = replaced(method, run, steps, at, X)
         return {"local": row(at, local), "joint": row(at, jointly(copy.deepcopy(local), at, X, joint_steps, run))}
 
+    at_random = method == "ours, random start"
+
     def ours(joint: bool | Distil) -> nn.Module:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DecouplingWarning)
@@ -179,11 +180,9 @@ def work(method: str, run: int, seed: int, steps: int, joint_steps: int, epochs:
                 parts=["blocks.*.mlp"],
                 data=X[_KEPT:],
                 ranks=RANK,
-                start="random" if method == "ours, random start" else "decoupling",
-                solver=None if method == "ours, random start" else Proj(lam=1e-2, **STOPPING),
-                refine=Distil(steps),
-                joint=joint,
-                validation=X[:_KEPT],
+                fitting=Fitting("random") if at_random else Fitting(solver=Proj(lam=1e-2, **STOPPING)),
+                training=Training(Distil(steps), joint),
+                evaluation=Evaluation(validation=X[:_KEPT]),
                 rng=run,
                 progress=False,
             )

@@ -36,7 +36,7 @@ from decouply.nn import DecoupledLayer, FineTune, refine, sample
 from decouply.nn.layer._decoupled_layer import layer_on
 from decouply.nn.training._distillation import divergence
 from decouply.nn.training._fine_tune import train_with_labels
-from decouply.nn.training._training_inputs import recombine
+from decouply.nn.training._training_inputs import mixup_inputs
 from decouply.report._style import COLOURS, new_figure
 from decouply.samples._samples import Samples
 from decouply.solvers import AbstractSolver, Constr, Proj, TwoStage, VarPro, Zniyed
@@ -229,7 +229,7 @@ def distilled(at: Teacher, X: Tensor, budget: int, seed: int, *, mixed: bool) ->
     generator = torch.Generator().manual_seed(seed)
     optimiser = torch.optim.Adam(student.parameters(), lr=5e-3, fused=True)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, 5e-3, total_steps=STEPS)
-    inputs = recombine(X, RECOMBINED, generator) if mixed else X
+    inputs = mixup_inputs(X, RECOMBINED, generator) if mixed else X
     with torch.no_grad():
         wanted = at.part(inputs).log_softmax(1)
     everything = torch.arange(len(inputs))

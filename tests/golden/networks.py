@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 from typing import Any
 
@@ -93,8 +94,16 @@ def compress(folder: Path, word: str) -> Made:
         "budget": {"parts": ["0", ("2", "4")], "budget": dc.nn.Budget(parameters=0.6), "ranks": "auto", "joint": False},
         "varpro": {"solver": solver(max_steps=2, polish_steps=2, ridge=1e-6), "ranks": 2},
     }[word]
-    part = {} if "parts" in settings else {"part": ("2", "4")}
-    return _told(dc.nn.compress(_network(), data=X, rng=0, **part, **settings))
+    return _told(dc.nn.compress(_network(), data=X, rng=0, **{"parts": ("2", "4"), **_grouped(settings)}))
+
+
+def _grouped(settings: dict[str, Any]) -> dict[str, Any]:
+    """Options by name, each put into the object that has it."""
+    rest, grouped = dict(settings), {}
+    for name, kind in (("fitting", dc.nn.Fitting), ("training", dc.nn.Training), ("evaluation", dc.nn.Evaluation)):
+        own = [field.name for field in dataclasses.fields(kind)]
+        grouped[name] = kind(**{key: rest.pop(key) for key in own if key in rest})
+    return rest | grouped
 
 
 def _layer(dtype: Any, **options: Any) -> Any:
@@ -151,9 +160,8 @@ def sampled_network(folder: Path) -> Made:
 @case(needs=_TORCH)
 def refined_network(folder: Path) -> Made:
     X, _ = _blobs()
-    out = dc.nn.compress(
-        _network(), ("2", "4"), X, 3, 3, refine=False, solver=dc.Proj(max_steps=4), n_samples=40, progress=False
-    )
+    quick = _grouped({"refine": False, "solver": dc.Proj(max_steps=4), "n_samples": 40, "progress": False})
+    out = dc.nn.compress(_network(), ("2", "4"), X, 3, 3, **quick)
     part = _network()[2:]
     P = np.abs(np.random.default_rng(0).normal(size=(60, 8))).astype(np.float32)
     few: dict[str, Any] = {"max_steps": 10, "batch_size": 32, "progress": False}

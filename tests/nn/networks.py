@@ -1,8 +1,21 @@
 """Small trained networks for the tests."""
 
+import dataclasses
+
 import numpy as np
 import torch
 from torch import nn
+
+import decouply as dc
+
+
+def compress(network, parts, data, ranks="auto", degrees=4, **options):
+    """`dc.nn.compress` with options by name, each put into the object that has it."""
+    grouped = {}
+    for name, kind in (("fitting", dc.nn.Fitting), ("training", dc.nn.Training), ("evaluation", dc.nn.Evaluation)):
+        own = [field.name for field in dataclasses.fields(kind)]
+        grouped[name] = kind(**{key: options.pop(key) for key in own if key in options})
+    return dc.nn.compress(network, parts, data, ranks, degrees, **grouped, **options)
 
 
 def blobs(n=600, seed=0):

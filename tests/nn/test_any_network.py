@@ -18,6 +18,8 @@ from decouply.nn.carving import _data_split
 from decouply.nn.carving._data_split import network_inputs
 from decouply.nn.layer._patches import OnPatches
 
+from .networks import compress
+
 QUICK = {"start": "random", "refine": dc.nn.Distil(max_steps=30), "progress": False}
 SHORT = dc.nn.Distil(max_steps=10, rate=3e-3, batch_size=16)
 
@@ -60,33 +62,33 @@ def test_tokens_are_inputs_of_a_network(form):
         "loader": DataLoader(TensorDataset(WORDS, torch.zeros(120)), batch_size=32),
     }[form]
     net = Words().train()
-    out = dc.nn.compress(net, parts=["mlp", "other"], data=data, ranks=4, joint=SHORT, **QUICK)
+    out = compress(net, parts=["mlp", "other"], data=data, ranks=4, joint=SHORT, **QUICK)
     assert net.training and not out.model.training
-    assert out.model(WORDS[:3]).shape == (3, 5) and [p.reach for p in out.report.parts] == ["each token"] * 2
+    assert out.model(WORDS[:3]).shape == (3, 5) and [p.receptive_field for p in out.report.parts] == ["each token"] * 2
     assert out.report.n_held_out == 24 and out.report.task.task == "regression"
 
 
 def test_whole_numbers_that_the_network_does_not_take_are_told_of():
     net = nn.Sequential(nn.Linear(4, 20), nn.ReLU(), nn.Linear(20, 2))
     with pytest.raises(dc.InputError, match=r"`data` must be inputs of the network.*in int64, it says"):
-        dc.nn.compress(net, parts=("0", "2"), data=torch.ones(50, 4, dtype=torch.int64), ranks=2, **QUICK)
+        compress(net, parts=("0", "2"), data=torch.ones(50, 4, dtype=torch.int64), ranks=2, **QUICK)
 
 
 def test_outputs_of_every_token_are_distilled_and_judged_token_by_token():
     net = Words(per_token=True)
     options = {"parts": ["mlp", "other"], "data": WORDS, "ranks": 8, "joint": SHORT, **QUICK}
-    as_classes = dc.nn.compress(net, task="classification", validation=WORDS, **options)
+    as_classes = compress(net, task="classification", validation=WORDS, **options)
     with torch.no_grad():
         same = net.eval()(WORDS).argmax(-1) == as_classes.model(WORDS).argmax(-1)
     assert as_classes.report.score[1] == pytest.approx(float(same.float().mean()), abs=2e-3)  # of 720 decisions
-    assert dc.nn.compress(net, **options).report.task.task == "regression"
+    assert compress(net, **options).report.task.task == "regression"
 
 
 def test_pixels_have_their_classes_on_the_second_axis():
     torch.manual_seed(0)
     net = nn.Sequential(nn.Conv2d(2, 20, 1), nn.ReLU(), nn.Conv2d(20, 3, 1))
     X = torch.randn(40, 2, 5, 5)
-    out = dc.nn.compress(net, parts=("0", "2"), data=X, ranks=4, task="classification", validation=X, **QUICK)
+    out = compress(net, parts=("0", "2"), data=X, ranks=4, task="classification", validation=X, **QUICK)
     same = net(X).argmax(1) == out.model(X).argmax(1)
     assert out.report.score[1] == pytest.approx(float(same.float().mean()))
 
@@ -97,10 +99,10 @@ def test_networks_with_outputs_of_other_kinds_have_no_joint_training():
             return super().forward(words), words
 
     options = {"parts": ["mlp", "other"], "data": WORDS, "ranks": 3, "score": lambda network: 1.0, **QUICK}
-    out = dc.nn.compress(Both(), **options)
+    out = compress(Both(), **options)
     assert len(out.layers) == 2
     with pytest.raises(dc.InputError, match="`joint` must be left out"):
-        dc.nn.compress(Both(), joint=True, **options)
+        compress(Both(), joint=True, **options)
 
 
 @pytest.mark.parametrize(("options", "reach"), [({"padding": 1}, "3 steps"), ({"stride": 2}, "3 steps")])
@@ -109,8 +111,8 @@ def test_convolutions_over_sequences_are_functions_of_a_few_steps(options, reach
     part = nn.Sequential(nn.Conv1d(3, 20, 3, **options), nn.Tanh(), nn.Conv1d(20, 4, 1))
     net = nn.Sequential(part, nn.AdaptiveAvgPool1d(1), nn.Flatten(), nn.Linear(4, 2))
     X = torch.randn(100, 3, 11)
-    out = dc.nn.compress(net, parts="0", data=X, ranks=12, **{**QUICK, "refine": dc.nn.Distil(max_steps=400)})
-    assert out.report.parts[0].reach == reach and out.report.relative_error < 0.3
+    out = compress(net, parts="0", data=X, ranks=12, **{**QUICK, "refine": dc.nn.Distil(max_steps=400)})
+    assert out.report.parts[0].receptive_field == reach and out.report.relative_error < 0.3
     assert out.model[0](X).shape == part(X).shape
     assert any(isinstance(module, OnPatches) for module in out.model.modules())
     assert torch.allclose(dc.nn.freeze(out.model)(X), out.model(X), atol=1e-4)
@@ -121,7 +123,7 @@ def test_a_training_that_leaves_the_domains_is_not_spoilt_by_moving_them():
     net, X = nn.Sequential(nn.Linear(512, 32), nn.ReLU(), nn.Linear(32, 4)), torch.rand(100, 512)
     options = {**QUICK, "refine": False, "validation": 0.0}
     errors = [
-        dc.nn.compress(net, parts=("0", "2"), data=X, ranks=6, joint=joint, **options).report.relative_error
+        compress(net, parts=("0", "2"), data=X, ranks=6, joint=joint, **options).report.relative_error
         for joint in (None, dc.nn.Distil(max_steps=20))
     ]
     assert errors[1] <= errors[0]
@@ -197,7 +199,7 @@ X4 = torch.randn(60, 4, generator=torch.Generator().manual_seed(0))
 def test_what_cannot_be_done_is_refused_before_the_work(net, options, message):
     last = str(len(list(net.children())) - 1)
     with pytest.raises(dc.InputError, match=message):
-        dc.nn.compress(net, **{"parts": ("0", last), "data": X4, "ranks": 2, **QUICK, **options})
+        compress(net, **{"parts": ("0", last), "data": X4, "ranks": 2, **QUICK, **options})
 
 
 # Other tools
@@ -264,5 +266,5 @@ def test_layers_are_trained_by_two_processes_alike(tmp_path):
 
 
 def test_parts_are_the_same_after_a_copy_of_the_result():
-    out = dc.nn.compress(PLAIN, parts=("0", "4"), data=X4, ranks=3, **QUICK)
+    out = compress(PLAIN, parts=("0", "4"), data=X4, ranks=3, **QUICK)
     assert torch.equal(copy.deepcopy(out).model(X4), out.model(X4))

@@ -13,16 +13,16 @@ from torch import nn
 
 import decouply as dc
 from decouply.nn.carving import _data_split
-from decouply.nn.carving._part_names import chosen_parts
-from decouply.nn.carving._receptive_field import EachPixel, EachToken, Whole, check_axis, reach_of
-from decouply.nn.compression import _pipeline
+from decouply.nn.carving._part_names import part_names
+from decouply.nn.carving._receptive_field import EachPixel, EachToken, WholeSample, check_axis, receptive_field_of
+from decouply.nn.compression import _pipeline, _rank_search
 from decouply.nn.compression._budget import Price, spread
-from decouply.nn.compression._options import check_options
 from decouply.nn.layer import _quantisation
 from decouply.nn.layer._patches import OnPatches
 from decouply.nn.layer._quantisation import check_bits
 from decouply.nn.training import _distillation
-from decouply.nn.training._joint import joint_options
+
+from .networks import compress
 
 QUICK = dc.nn.Distil(max_steps=40, batch_size=64)
 
@@ -83,7 +83,7 @@ def run(model, data, parts, **options):
     usual = {"ranks": 4, "start": "random", "refine": QUICK, "task": "classification", "progress": False, "rng": 0}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", dc.DecouplingWarning)  # so few steps leave large errors
-        return dc.nn.compress(model, parts=parts, data=data, **{**usual, **options})
+        return compress(model, parts, data, **{**usual, **options})
 
 
 def test_all_blocks_of_a_transformer_are_replaced_and_trained_together():
@@ -93,7 +93,7 @@ def test_all_blocks_of_a_transformer_are_replaced_and_trained_together():
     apart = run(net, TOKENS, ["blocks.*.mlp"], joint=False)
     out = run(net, TOKENS, ["blocks.*.mlp"], joint=joint)
     assert list(out.layers) == [row.name for row in out.report.parts] == ["blocks.0.mlp", "blocks.1.mlp"]
-    assert {row.reach for row in out.report.parts} == {"each token"}
+    assert {row.receptive_field for row in out.report.parts} == {"each token"}
     assert out.report.parameters == (2 * (6 * 24 + 24 + 24 * 6 + 6), 2 * (4 * 6 + 6 * 4 + 4 * 4 + 6))
     assert out.model.blocks[1].mlp is out.layers["blocks.1.mlp"]
     assert out.model(torch.randn(2, 4, 6)).shape == (2, 3)
@@ -107,30 +107,35 @@ def test_all_blocks_of_a_transformer_are_replaced_and_trained_together():
     assert all(torch.equal(value, before[name]) for name, value in net.state_dict().items())
     text = str(out.report)
     assert "blocks.0.mlp  each token  4" in text and "of the parts, worst" in text
-    with pytest.raises(dc.InputError, match="take one of `layers`"):
+    with pytest.raises(dc.InputError, match="`layer` needs a single"):
         out.layer  # noqa: B018
+
+
+def test_a_function_chooses_the_outermost_modules():
+    net = Tokens()
+    assert part_names(net, lambda name, _: ".mlp" in name) == part_names(net, "blocks.*.mlp")
 
 
 def test_every_part_is_fitted_to_what_the_parts_before_it_give(monkeypatch):
     seen = []
-    replace = _pipeline.Work.part
+    carve = _pipeline.CompressionRun.carve
 
     def keep(self, network, spec):
-        part = replace(self, network, spec)
+        part = carve(self, network, spec)
         seen.append((network, part))
         return part
 
-    monkeypatch.setattr(_pipeline.Work, "part", keep)
+    monkeypatch.setattr(_pipeline.CompressionRun, "carve", keep)
     net = Tokens()
     run(net, TOKENS, ["blocks.1.mlp", "blocks.0.mlp"], validation=0, joint=False)
     (_, first), (second_network, second) = seen
     assert (first.name, second.name) == ("blocks.0.mlp", "blocks.1.mlp")  # as the network comes to them
     with torch.no_grad():
         x = TOKENS + net.blocks[0].mix(TOKENS.transpose(1, 2)).transpose(1, 2)
-        assert torch.allclose(first.points.float(), net.blocks[0].norm(x).flatten(0, 1), atol=1e-5)
+        assert torch.allclose(first.inputs.float(), net.blocks[0].norm(x).flatten(0, 1), atol=1e-5)
         x = second_network.blocks[0](TOKENS)
         x = net.blocks[1].norm(x + net.blocks[1].mix(x.transpose(1, 2)).transpose(1, 2)).flatten(0, 1)
-        assert torch.allclose(second.points.float(), x, atol=1e-5)
+        assert torch.allclose(second.inputs.float(), x, atol=1e-5)
         assert torch.allclose(second.values.float(), net.blocks[1].mlp.eval()(x), atol=1e-5)
 
 
@@ -138,7 +143,7 @@ def test_a_convolution_is_a_function_of_patches_and_stays_a_convolution():
     net = Images().eval()
     out = run(net, PIXELS, "body", start="random")
     new = out.model.body
-    assert isinstance(new, OnPatches) and out.report.parts[0].reach == "3 x 3 pixels"
+    assert isinstance(new, OnPatches) and out.report.parts[0].receptive_field == "3 x 3 pixels"
     assert new(PIXELS).shape == net.body(PIXELS).shape == (40, 4, 5, 5)
     assert new(torch.randn(1, 2, 15, 9)).shape == (1, 4, 8, 5)
     patches = nn.functional.unfold(PIXELS, 3, padding=1, stride=2)
@@ -163,10 +168,10 @@ TWICE = nn.Sequential(nn.Conv2d(2, 3, 3, padding=1), nn.ReLU(), nn.Conv2d(3, 3, 
 @pytest.mark.parametrize(
     ("part", "shape", "reach"),
     [
-        (LINEAR, (5, 6), Whole((6,))),
+        (LINEAR, (5, 6), WholeSample((6,))),
         (LINEAR, (5, 3, 6), EachToken(3)),
         (LINEAR, (5, 2, 3, 6), EachToken(4)),
-        (nn.Sequential(nn.Flatten(), nn.Linear(18, 2)), (5, 3, 6), Whole((3, 6))),
+        (nn.Sequential(nn.Flatten(), nn.Linear(18, 2)), (5, 3, 6), WholeSample((3, 6))),
         (nn.Conv2d(2, 3, 1), (5, 2, 7, 8), EachPixel(2, (1, 1), (1, 1), (0, 0))),
         (TWICE, (5, 2, 12, 12), EachPixel(2, (5, 5), (2, 2), (2, 2))),
         (nn.Sequential(nn.Conv2d(2, 3, 3), nn.MaxPool2d(2)), (5, 2, 12, 12), EachPixel(2, (4, 4), (2, 2), (0, 0))),
@@ -174,7 +179,7 @@ TWICE = nn.Sequential(nn.Conv2d(2, 3, 3, padding=1), nn.ReLU(), nn.Conv2d(3, 3, 
 )
 def test_what_an_output_depends_on_is_seen_by_moving_tokens_and_pixels(part, shape, reach):
     x = torch.randn(shape, generator=torch.Generator().manual_seed(0))
-    assert reach_of(part, x, "part", "auto") == reach
+    assert receptive_field_of(part, x, "part", "auto") == reach
     with torch.no_grad():
         wanted, vectors = reach.values(part(x)), reach.vectors(x)
         got = reach.function(part)(vectors.flatten(0, 1)).reshape(wanted.shape)
@@ -185,7 +190,7 @@ def test_what_an_output_depends_on_is_seen_by_moving_tokens_and_pixels(part, sha
 
 def test_a_budget_goes_where_the_network_minds(monkeypatch):
     net = Tokens()
-    monkeypatch.setattr(_pipeline, "_TRIAL", 5)
+    monkeypatch.setattr(_rank_search, "_TRIAL_STEPS", 5)
     with torch.no_grad():
         for p in net.blocks[1].mlp.parameters():
             p.mul_(1e-3)  # hardly there
@@ -237,12 +242,12 @@ def test_loaders_are_read_once_and_never_kept_whole(monkeypatch):
 def test_a_layer_that_is_trained_last_is_trained_in_its_bits(monkeypatch):
     seen = []
 
-    class Watched(_quantisation.Rounded):
+    class Watched(_quantisation.RoundedLayer):
         def __call__(self, x):
             seen.append(self.n_bits if self.begun else None)
             return super().__call__(x)
 
-    monkeypatch.setattr(_distillation, "Rounded", Watched)
+    monkeypatch.setattr(_distillation, "RoundedLayer", Watched)
     run(Tokens(), TOKENS, "blocks.0.mlp", quantize=3)
     once = [None] * 16 + [3] * 24
     assert seen in (once, 2 * once)  # a second time where the first has led astray
@@ -253,7 +258,7 @@ def test_a_layer_that_is_trained_last_is_trained_in_its_bits(monkeypatch):
 
 def test_a_layer_in_its_bits_learns_from_the_numbers_that_are_stored():
     layer = dc.nn.DecoupledLayer.of_sizes((6, 4, 6), offset=True, rng=0)
-    student = _quantisation.Rounded(layer, 3)
+    student = _quantisation.RoundedLayer(layer, 3)
     student.begin()
     kept = copy.deepcopy(layer)
     dc.nn.unpack(kept, dc.nn.pack(layer, 3))
@@ -267,8 +272,8 @@ def test_a_layer_in_its_bits_learns_from_the_numbers_that_are_stored():
 
 def test_bits_are_begun_by_the_clock_and_compared_as_they_are_stored(monkeypatch):
     begun = []
-    begin = _distillation.Rounded.begin
-    monkeypatch.setattr(_distillation.Rounded, "begin", lambda self: begun.append(self.n_bits) or begin(self))
+    begin = _distillation.RoundedLayer.begin
+    monkeypatch.setattr(_distillation.RoundedLayer, "begin", lambda self: begun.append(self.n_bits) or begin(self))
     clock = SimpleNamespace(monotonic=partial(next, itertools.count(step=10.0)))  # ten seconds pass between two looks
     monkeypatch.setattr(_distillation, "time", clock)
     how = dc.nn.Distil(max_steps=100_000, batch_size=64)
@@ -330,9 +335,7 @@ def test_ctrl_c_leaves_parts_that_were_not_reached_as_they_are():
 
     net = Tokens()
     with pytest.warns(dc.DecouplingWarning, match=r"Stopped by Ctrl-C"):
-        out = dc.nn.compress(
-            net, parts="blocks.*.mlp", data=TOKENS, ranks=4, start="random", task="classification", progress=progress
-        )
+        out = compress(net, "blocks.*.mlp", TOKENS, 4, start="random", task="classification", progress=progress)
     assert list(out.layers) == ["blocks.0.mlp"] and isinstance(out.model.blocks[1].mlp, Mlp)
 
 
@@ -356,11 +359,6 @@ class Attention(nn.Module):
         return self.head(self.attend(x, x, x)[0].mean(1))
 
 
-def checked(**changed):
-    usual = dict.fromkeys(("solver", "score", "fine_tune", "basis", "budget"))
-    check_options(**{**usual, "refine": True, "outside": "linear", "start": "random", **changed})
-
-
 def test_bad_parts_are_refused_in_words():
     net, images = Tokens(), Images().eval()
     broken = Tokens()
@@ -369,9 +367,9 @@ def test_bad_parts_are_refused_in_words():
     ragged = [torch.zeros(3, 4, 6), torch.zeros(3, 5, 6)]
     cases = [
         (lambda: run(net, TOKENS, "blocks.*.ffn"), r"Nothing matches 'blocks.\*.ffn'"),
-        (lambda: run(net, TOKENS, lambda name, module: False), "The filter chose none"),
+        (lambda: run(net, TOKENS, lambda name, module: False), "The function chose none"),
         (lambda: run(net, TOKENS, []), "at least one"),
-        (lambda: chosen_parts(net, [3]), "must be names or patterns"),
+        (lambda: part_names(net, [3]), "must be names or patterns"),
         (lambda: run(net, TOKENS, ["blocks.0", "blocks.0.mlp"]), "must not overlap. blocks.0 and blocks.0.mlp"),
         (lambda: run(net, iter(ragged), "blocks.0.mlp"), r"one shape. After \(4, 6\) came \(5, 6\)"),
         (lambda: run(net, iter([]), "blocks.0.mlp"), "yields nothing"),
@@ -394,14 +392,13 @@ def test_bad_parts_are_refused_in_words():
         (lambda: dc.nn.Budget(parameters=-1), "above 0"),
         (lambda: run(net, TOKENS, "blocks.0.mlp", quantize=1), "bits from 2 to 8"),
         (lambda: check_bits(4.0), "bits from 2 to 8"),
-        (lambda: joint_options(3, 1, known=True), "`joint` must be dc.nn.Distil"),
-        (lambda: checked(start="warm"), '`start` must be "random"'),
+        (lambda: dc.nn.Training(joint=3), "`joint` must be dc.nn.Distil"),
+        (lambda: dc.nn.Fitting(start="warm"), '`start` must be "random"'),
         (lambda: run(net, TOKENS, "blocks.0.mlp", solver=dc.Proj()), "`solver` must be left out"),
-        (lambda: checked(basis=4), "`basis` must be a basis"),
-        (lambda: run(net, TOKENS, "blocks.0.mlp", part="head"), "one of them. Got both"),
-        (lambda: dc.nn.compress(net, data=TOKENS), "one of them. Got none"),
-        (lambda: dc.nn.compress(net, "head"), "`data` must be inputs of the network. Got none"),
-        (lambda: run(net, TOKENS, "blocks.0.mlp", device="nowhere"), "`device` must be a device"),
+        (lambda: dc.nn.Fitting(basis=4), "`basis` must be a basis"),
+        (lambda: dc.nn.compress(net, "head", TOKENS, training=dc.nn.Distil()), "`training` must be dc.nn.Training"),
+        (lambda: run(net, TOKENS, None), "`parts` must be names or patterns"),
+        (lambda: run(net, None, "head"), "`data` must be an array"),
     ]
     for act, message in cases:
         with pytest.raises(dc.InputError, match=message):

@@ -57,7 +57,7 @@ def test_the_network_is_asked_at_more_inputs_once(start, monkeypatch):
 
 def test_recombined_inputs_are_made_of_two_and_scaled():
     given = torch.tensor([[1.0] * 40, [-1.0] * 40])
-    made = _training_inputs.recombine(given, 2000, torch.Generator().manual_seed(0))
+    made = _training_inputs.mixup_inputs(given, 2000, torch.Generator().manual_seed(0))
     assert made.shape == (2000, 40)
     sizes = made.abs()
     assert torch.allclose(sizes, sizes[:, :1].expand_as(sizes))

@@ -107,10 +107,9 @@ def compress(
                 ranks="auto" if ranks is None else ranks,
                 budget=None if budget is None else nn.Budget(parameters=budget),
                 degrees=degree,
-                start="random",
                 task=task,
-                refine=nn.Distil(max_steps=steps),
-                max_seconds=max_seconds,
+                fitting=nn.Fitting(start="random"),
+                training=nn.Training(refine=nn.Distil(max_steps=steps), max_seconds=max_seconds),
                 rng=seed,
                 progress=progress,
             )

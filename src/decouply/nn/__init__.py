@@ -7,6 +7,7 @@ needed("torch", "torch", "decouply.nn")
 from .carving._jacobian_sampling import sample  # noqa: E402
 from .compression._budget import Budget  # noqa: E402
 from .compression._compress import Compression, compress  # noqa: E402
+from .compression._options import Evaluation, Fitting, Training  # noqa: E402
 from .compression._report import CompressionReport, PartReport  # noqa: E402
 from .layer._decoupled_layer import DecoupledLayer  # noqa: E402
 from .layer._frozen import freeze  # noqa: E402
@@ -20,8 +21,11 @@ __all__ = [
     "CompressionReport",
     "DecoupledLayer",
     "Distil",
+    "Evaluation",
     "FineTune",
+    "Fitting",
     "PartReport",
+    "Training",
     "compress",
     "freeze",
     "pack",

@@ -19,12 +19,12 @@ from torch import Tensor, fx, nn
 
 from ..._support._errors import InputError
 from ._jacobian_sampling import chunks, first_line, twin_of
-from ._task_type import ACTIVATIONS
+from ._receptive_field import AbstractReceptiveField
 
-_NAME = "decoupled"
-_PROBE = 4  # inputs on which a cut network is compared with the given one
-
-Filter = Callable[[str, nn.Module], bool]
+PartName = str | tuple[str, str]  # one module, or the first and the last of a stretch
+ACTIVATIONS = (nn.Sigmoid, nn.Softmax, nn.LogSoftmax)  # that turn scores into probabilities
+_NEW_NAME = "decoupled"  # of a stretch that becomes a module in a traced network
+_N_COMPARED = 4  # inputs on which a cut network is compared with the given one
 
 
 @dataclass(frozen=True)
@@ -44,6 +44,11 @@ class Carved:
         _set(network, self.path, replacement)
         return network.eval()
 
+    def with_layer(self, field: AbstractReceptiveField, layer: nn.Module) -> nn.Module:
+        """A copy of the network with a function of vectors, in the type of the network, in the place of the part."""
+        p = next(self.network.parameters())
+        return self.with_part(field.module(layer.to(p.device, p.dtype)))
+
     def batches(self, data: Tensor, batch_size: int) -> Iterator[tuple[Tensor, Any, Any]]:
         """What the part is given, what it returns, and what the network returns, batch by batch."""
         seen: list[tuple[Tensor, Any]] = []
@@ -52,12 +57,12 @@ class Carved:
             if len(args) != 1 or kwargs or not isinstance(args[0], Tensor):
                 got = [type(a).__name__ for a in args] + [f"{k}={type(a).__name__}" for k, a in kwargs.items()]
                 raise InputError(
-                    f"`part` must be a function of one tensor, called with it alone. {self.path} is called with "
+                    f"`parts` must be functions of one tensor, called with it alone. {self.path} is called with "
                     f"({', '.join(got)})."
                 )
             if not args[0].is_floating_point():
                 raise InputError(
-                    f"`part` must take real inputs: Jacobians need them. {self.path} is called with {args[0].dtype}."
+                    f"`parts` must take real inputs: Jacobians need them. {self.path} is called with {args[0].dtype}."
                 )
             seen.append((args[0].detach().cpu().clone(), None))  # the part may begin with a module that works in place
 
@@ -74,13 +79,13 @@ class Carved:
                 output = outputs_of(self.network, data[rows])
                 if len(seen) != 1:
                     raise InputError(
-                        f"`part` must be used once when the network runs. {self.path} was used {len(seen)} times: give "
-                        "each use a module of its own."
+                        f"`parts` must be used once when the network runs. {self.path} was used {len(seen)} times: "
+                        "give each use a module of its own."
                     )
                 given, returned = seen[0]
                 if given.ndim < 2 or len(given) != rows.stop - rows.start:
                     raise InputError(
-                        f"`part` must take one vector or array per sample. {self.path} is given the shape "
+                        f"`parts` must take one vector or array per sample. {self.path} is given the shape "
                         f"{tuple(given.shape)} for {rows.stop - rows.start} samples."
                     )
                 yield given, returned, output
@@ -89,10 +94,10 @@ class Carved:
                 handle.remove()
 
 
-def carve(model: nn.Module, part: Any, data: Tensor, *, logits: bool) -> Carved:
-    """Copy `model` and make `part` one submodule of it; with `logits`, a final sigmoid or softmax stays outside."""
-    names = names_of(model, part)
-    some = data[:_PROBE]
+def carve(model: nn.Module, name: PartName, data: Tensor, *, logits: bool) -> Carved:
+    """Copy `model` and make a part one submodule of it; with `logits`, a final sigmoid or softmax stays outside."""
+    names = (name,) if isinstance(name, str) else name
+    some = data[:_N_COMPARED]
     whole = twin_of(model, "model")
     wanted, again = (list(_tensors(outputs_of(whole, some))) for _ in range(2))
     if not _all_same(again, wanted):
@@ -101,10 +106,10 @@ def carve(model: nn.Module, part: Any, data: Tensor, *, logits: bool) -> Carved:
             "dropout that is always on."
         )
     problem = InputError(
-        f"`part` {' to '.join(names)} cannot be cut out: what is left does not compute what the network does. Put the "
-        "part into one submodule of its own and name that."
+        f"`parts` must leave a working network. Without {' to '.join(names)}, what is left computes "
+        "something else: put the part into one submodule of its own and name that."
     )
-    for k, cut in enumerate(_ways(model, names, logits)):
+    for k, cut in enumerate(_cutting_methods(model, names, logits)):
         try:
             carved = cut(twin_of(model, "model"))
             if _all_same(list(_tensors(outputs_of(carved.network, some))), wanted):
@@ -114,7 +119,7 @@ def carve(model: nn.Module, part: Any, data: Tensor, *, logits: bool) -> Carved:
     raise problem
 
 
-def _ways(model: nn.Module, names: tuple[str, ...], logits: bool) -> Iterator[Callable[[nn.Module], Carved]]:
+def _cutting_methods(model: nn.Module, names: tuple[str, ...], logits: bool) -> Iterator[Callable[[nn.Module], Carved]]:
     """The ways to cut, the one that changes least first."""
     if len(names) == 1:
         yield partial(_single, name=names[0], logits=logits)
@@ -133,54 +138,6 @@ def _ways(model: nn.Module, names: tuple[str, ...], logits: bool) -> Iterator[Ca
 
 def _is_plain(module: nn.Module) -> bool:
     return isinstance(module, nn.Sequential) and type(module).forward is nn.Sequential.forward
-
-
-def names_of(model: nn.Module, part: Any) -> tuple[str, ...]:
-    """The name of one module, or those of the first and the last one."""
-    modules = {name: module for name, module in model.named_modules(remove_duplicate=False) if name}
-    if isinstance(part, nn.Module):
-        found = next((name for name, module in modules.items() if module is part), None)
-        hint = "It is not one of the network." if found is None else f'Its name is "{found}".'
-        raise InputError(f"`part` must be named, not given as a module. {hint}")
-    if isinstance(part, str):
-        names: tuple[str, ...] = (part,)
-    elif isinstance(part, tuple | list) and len(part) == 2 and all(isinstance(p, str) for p in part):
-        names = (part[0], part[1]) if part[0] != part[1] else (part[0],)
-    elif callable(part):
-        names = _chosen(part, modules)
-    else:
-        raise InputError(
-            "`part` must be the name of a submodule, the names of the first and the last one, or a function of name "
-            f"and module. Got {part!r}."
-        )
-    for name in names:
-        if name not in modules:
-            some = ", ".join(list(modules)[:30])
-            raise InputError(f"`part` must name submodules of the network: {some}. Got {name!r}.")
-    if len(names) == 2 and any(is_within(a, b) for a, b in (names, names[::-1])):
-        raise InputError(f"`part` must name modules beside each other. Of {names}, one lies within the other.")
-    return names
-
-
-def _chosen(choose: Filter, modules: dict[str, nn.Module]) -> tuple[str, ...]:
-    """The first and the last of the outermost modules that a function chooses."""
-    outer = chosen_by(choose, modules)
-    return (outer[0],) if len(outer) == 1 else (outer[0], outer[-1])
-
-
-def chosen_by(choose: Filter, modules: dict[str, nn.Module], argument: str = "part") -> list[str]:
-    """The outermost modules that a function chooses."""
-    try:
-        chosen = [name for name, module in modules.items() if choose(name, module)]
-    except TypeError as error:
-        raise InputError(
-            f"`{argument}` must be a function of name and module. It raises {first_line(error)}"
-        ) from error
-    outer = [name for name in chosen if not any(is_within(name, other) for other in chosen)]
-    if not outer:
-        some = ", ".join(list(modules)[:30])
-        raise InputError(f"`{argument}` must choose at least one submodule of {some}. The filter chose none.")
-    return outer
 
 
 def _common_path(first: str, last: str) -> str:
@@ -246,7 +203,7 @@ def _slice(network: nn.Module, first: str, last: str, logits: bool) -> Carved:
     order = [name for name, _ in children]
     i, j = (order.index(name.rpartition(".")[2]) for name in (first, last))
     if i > j:
-        raise InputError(f"`part` must name the first module before the last one. Got {(first, last)}.")
+        raise InputError(f"`parts` must name the first module before the last one. Got {(first, last)}.")
     if logits and j > i and isinstance(children[j][1], ACTIVATIONS):
         j -= 1
     inner = nn.Sequential(*(module for _, module in children[i : j + 1] if module is not None)).eval()
@@ -273,13 +230,13 @@ def _traced(network: nn.Module, around: str, paths: tuple[str, ...], logits: boo
         graph = _Tracer(names).trace(module)
     except Exception as error:  # whatever a user's forward method does when it is traced
         raise InputError(
-            f"`part` {paths} lies in a network that torch.fx cannot trace: {first_line(error)}. Put the part "
-            "into one submodule (an nn.Sequential) and name that."
+            f"`parts` must be modules, or stretches of a network that torch.fx can trace. Of {paths} it cannot: "
+            f"{first_line(error)}. Put the part into one submodule (an nn.Sequential) and name that."
         ) from error
-    begin, end = (_only_call(module, graph, name) for name in names)
+    begin, end = (_single_call(module, graph, name) for name in names)
     if logits and isinstance(module.get_submodule(names[1]), ACTIVATIONS):
         (end,) = end.all_input_nodes
-    source, span = _hanging_on_one(graph, begin, end, paths)
+    source, span = _span_of_one_input(graph, begin, end, paths)
     inner = _graph_of(source, span)
     new = _free_name(module)
     module.add_module(new, fx.GraphModule(module, inner))
@@ -297,15 +254,15 @@ def _traced(network: nn.Module, around: str, paths: tuple[str, ...], logits: boo
     return Carved(network, f"{around}.{new}")
 
 
-def _only_call(module: nn.Module, graph: fx.Graph, name: str) -> fx.Node:
+def _single_call(module: nn.Module, graph: fx.Graph, name: str) -> fx.Node:
     wanted = module.get_submodule(name)
     calls = [n for n in graph.nodes if n.op == "call_module" and module.get_submodule(str(n.target)) is wanted]
     if len(calls) != 1:
-        raise InputError(f"`part` must name modules that the network calls once. {name} is called {len(calls)} times.")
+        raise InputError(f"`parts` must name modules that the network calls once. {name} is called {len(calls)} times.")
     return calls[0]
 
 
-def _hanging_on_one(
+def _span_of_one_input(
     graph: fx.Graph, begin: fx.Node, end: fx.Node, names: tuple[str, ...]
 ) -> tuple[fx.Node, list[fx.Node]]:
     """The one node on which everything from `begin` to `end` hangs, and the nodes between, the last of them `end`."""
@@ -317,7 +274,7 @@ def _hanging_on_one(
         if any(user in before for user in node.users):
             before.add(node)
     if end not in behind:
-        raise InputError(f"`part` must name the first module before the last one. Got {names}.")
+        raise InputError(f"`parts` must name the first module before the last one. Got {names}.")
     known = set(begin.all_input_nodes)
     for node in graph.nodes:  # what is computed beside the modules from the same tensor, such as its shape, comes along
         alone = bool(node.all_input_nodes) and all(n in known for n in node.all_input_nodes)
@@ -330,13 +287,13 @@ def _hanging_on_one(
     entering = {n.name for node in span for n in node.all_input_nodes if n not in span}
     if len(entering) != 1:
         raise InputError(
-            f"`part` must be a function of one tensor. Between {names[0]} and {names[1]} enter: "
+            f"`parts` must be functions of one tensor. Between {names[0]} and {names[1]} enter: "
             f"{', '.join(sorted(entering))}."
         )
     leaving = [n for n in span if n in behind and n is not end and any(user not in span for user in n.users)]
     if leaving:
         raise InputError(
-            f"`part` must be used through its last module only. {leaving[0].name} is used outside of it as well."
+            f"`parts` must be used through their last modules only. {leaving[0].name} is used outside as well."
         )
     return begin.all_input_nodes[0], span
 
@@ -362,10 +319,10 @@ def _replace(graph: fx.Graph, source: fx.Node, span: list[fx.Node], name: str) -
 
 
 def _free_name(module: nn.Module) -> str:
-    name, count = _NAME, 1
+    name, count = _NEW_NAME, 1
     while hasattr(module, name):
         count += 1
-        name = f"{_NAME}_{count}"
+        name = f"{_NEW_NAME}_{count}"
     return name
 
 

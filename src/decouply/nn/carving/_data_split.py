@@ -34,7 +34,7 @@ def as_labels(labels: Any, count: int) -> np.ndarray:
     return classes.astype(np.int64)
 
 
-def balanced(
+def class_balanced_indices(
     outputs: Tensor, labels: np.ndarray | None, n_samples: int | None, rng: np.random.Generator, *, in_classes: bool
 ) -> np.ndarray:
     """Indices of inputs, each class equally often as far as there are enough of it; numbers have one class."""
@@ -133,7 +133,7 @@ def _first(name: str, batch: Any) -> Any:
 
 
 @dataclass(frozen=True)
-class Division:
+class DataSplit:
     """Inputs of the network to fit and to judge by; the labels of the first, where there are any."""
 
     fitted: Tensor
@@ -141,28 +141,28 @@ class Division:
     labels: np.ndarray | None
     apart: bool  # whether the two have no input in common
 
-    def to(self, device: torch.device, dtype: torch.dtype) -> Division:
+    def to(self, device: torch.device, dtype: torch.dtype) -> DataSplit:
         """The same on a device, and real inputs in this type; whole numbers, such as tokens, stay what they are."""
         fitted, judged = (
             inputs.to(device, dtype if inputs.is_floating_point() else inputs.dtype)
             for inputs in (self.fitted, self.judged)
         )
-        return Division(fitted, judged, self.labels, self.apart)
+        return DataSplit(fitted, judged, self.labels, self.apart)
 
 
-def divided(
+def split_data(
     data: Any, labels: Any, validation: Any, rng: np.random.Generator, report: Callable[..., None] = lambda **_: None
-) -> Division:
+) -> DataSplit:
     """Hold out a share of the inputs, or take those given; a share of 0 judges by the inputs that were fitted."""
     inputs = network_inputs("data", data, rng, report)
     classes = None if labels is None else as_labels(labels, len(inputs))
     if not isinstance(validation, Real):
-        return Division(inputs, network_inputs("validation", validation, rng, report), classes, True)
+        return DataSplit(inputs, network_inputs("validation", validation, rng, report), classes, True)
     if isinstance(validation, bool) or not 0.0 <= float(validation) < 1.0:
         raise InputError(f"`validation` must be a share of `data` from 0 to below 1, or inputs. Got {validation!r}.")
     count = min(len(inputs) - 1, int(np.ceil(float(validation) * len(inputs))))
     if count <= 0:
-        return Division(inputs, inputs, classes, False)
+        return DataSplit(inputs, inputs, classes, False)
     order = rng.permutation(len(inputs))
     kept = np.sort(order[count:])
-    return Division(inputs[kept], inputs[np.sort(order[:count])], None if classes is None else classes[kept], True)
+    return DataSplit(inputs[kept], inputs[np.sort(order[:count])], None if classes is None else classes[kept], True)

@@ -57,10 +57,10 @@ def sample(
     >>> dc.nn.sample(torch.nn.Linear(3, 2), torch.zeros(5, 3))  # doctest: +SKIP
     Samples(S=5, m=3, n=2: values and Jacobians)
     """
-    return sampled("module", module, as_inputs("X", X), chunk_size, store, device, progress)
+    return sample_module("module", module, as_inputs("X", X), chunk_size, store, device, progress)
 
 
-def sampled(
+def sample_module(
     name: str,
     module: nn.Module,
     points: Tensor,

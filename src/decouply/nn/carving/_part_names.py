@@ -1,36 +1,45 @@
-"""Which parts of a network are replaced: names, patterns, stretches or a function that chooses."""
+"""Which parts of a network are replaced: names, patterns, stretches, or a function that chooses modules."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from fnmatch import fnmatchcase
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 
 from ..._support._errors import InputError
-from ._carve import carve, chosen_by, is_within, outputs_of
+from ._carve import PartName, carve, is_within, outputs_of
+from ._jacobian_sampling import first_line
 
-Spec = str | tuple[str, str]
+Filter = Callable[[str, nn.Module], bool]
+Parts = str | tuple[str, str] | list[str | tuple[str, str]] | Filter
+_MAX_NAMES = 30  # of modules in a message
 
 
-def chosen_parts(model: nn.Module, parts: Any) -> list[Spec]:
-    """Parts by name; each is one module, or a stretch from a first to a last one."""
+def part_names(model: nn.Module, parts: Any) -> list[PartName]:
+    """Parts by name, in the order given; no module is in two of them."""
     modules = {name: module for name, module in model.named_modules(remove_duplicate=False) if name}
+    some = ", ".join(list(modules)[:_MAX_NAMES])
     if callable(parts) and not isinstance(parts, nn.Module):
-        return list(chosen_by(parts, modules, "parts"))
-    given = parts if isinstance(parts, list) else [parts]
-    found: list[Spec] = []
-    for one in given:
+        return _choose(parts, modules)
+    found: list[PartName] = []
+    for one in parts if isinstance(parts, list) else [parts]:
+        if isinstance(one, nn.Module):
+            own = next((name for name, module in modules.items() if module is one), None)
+            hint = "It is not one of the network." if own is None else f'Its name is "{own}".'
+            raise InputError(f"`parts` must be named, not given as modules. {hint}")
         if isinstance(one, str):
-            matches: list[Spec] = [name for name in modules if _matches(name, one)]
+            matches: list[PartName] = [name for name in modules if _matches(name, one)]
             if not matches:
-                raise InputError(
-                    f"`parts` must name submodules of the network: {', '.join(list(modules)[:30])}. Nothing matches "
-                    f"{one!r}."
-                )
+                raise InputError(f"`parts` must name submodules of the network: {some}. Nothing matches {one!r}.")
         elif isinstance(one, tuple) and len(one) == 2 and all(isinstance(name, str) for name in one):
-            matches = [one]
+            for name in one:
+                if name not in modules:
+                    raise InputError(f"`parts` must name submodules of the network: {some}. Got {name!r}.")
+            if any(is_within(a, b) for a, b in (one, one[::-1])):
+                raise InputError(f"`parts` must name modules beside each other. Of {one}, one lies within the other.")
+            matches = [one[0] if one[0] == one[1] else one]
         else:
             raise InputError(
                 "`parts` must be names or patterns such as blocks.*.mlp, a pair of the first and the last module, a "
@@ -43,36 +52,17 @@ def chosen_parts(model: nn.Module, parts: Any) -> list[Spec]:
     return found
 
 
-def in_order_of_calls(model: nn.Module, parts: list[Spec], data: Tensor) -> list[Spec]:
-    """Parts as the network comes to them."""
-    order: list[int] = []
-    handles = []
-    for i, spec in enumerate(parts):
-        name = spec if isinstance(spec, str) else spec[0]
-        try:
-            module = model.get_submodule(name)
-        except AttributeError:
-            continue  # `carve` says what is wrong with it
-        handles.append(module.register_forward_pre_hook(lambda *_, i=i: order.append(i)))
+def _choose(choose: Filter, modules: dict[str, nn.Module]) -> list[PartName]:
+    """The outermost modules that a function chooses."""
     try:
-        outputs_of(model, data[:1])
-    finally:
-        for handle in handles:
-            handle.remove()
-    return [parts[i] for i in sorted(range(len(parts)), key=lambda i: order.index(i) if i in order else len(order))]
-
-
-def check_numbers(model: nn.Module) -> None:
-    """Weights that are not numbers make every decision wrong: they are named before anything is done."""
-    for name, p in (*model.named_parameters(), *model.named_buffers()):
-        lazy = isinstance(p, nn.parameter.UninitializedParameter | nn.parameter.UninitializedBuffer)
-        if p.is_floating_point() and not p.is_meta and not lazy:
-            bad = int(torch.count_nonzero(~torch.isfinite(p.detach())))
-            if bad:
-                raise InputError(
-                    f"`model` must have finite weights. {name} has {bad} that are NaN or infinite: look at how it was "
-                    "trained."
-                )
+        chosen = [name for name, module in modules.items() if choose(name, module)]
+    except TypeError as error:
+        raise InputError(f"`parts` must be a function of name and module. It raises {first_line(error)}") from error
+    outer: list[PartName] = [name for name in chosen if not any(is_within(name, other) for other in chosen)]
+    if not outer:
+        some = ", ".join(list(modules)[:_MAX_NAMES])
+        raise InputError(f"`parts` must choose at least one submodule of {some}. The function chose none.")
+    return outer
 
 
 def _matches(name: str, pattern: str) -> bool:
@@ -81,10 +71,29 @@ def _matches(name: str, pattern: str) -> bool:
     return len(steps) == len(wanted) and all(fnmatchcase(a, b) for a, b in zip(steps, wanted, strict=True))
 
 
-def check_cuts(model: nn.Module, parts: list[Spec], data: Tensor, *, logits: bool) -> None:
-    """Stretches take all that lies between two modules with them: no other part may lie there."""
+def _check_apart(parts: list[PartName]) -> None:
+    names = [(part, name) for part in parts for name in ((part,) if isinstance(part, str) else part)]
+    for i, (part, name) in enumerate(names):
+        for other_part, other in names[i + 1 :]:
+            if part != other_part and (name == other or is_within(name, other) or is_within(other, name)):
+                same = f"{name} is in two of them" if name == other else f"{name} and {other} do"
+                raise InputError(f"`parts` must not overlap. {same}: one module would be replaced twice.")
+
+
+def sort_by_calls(model: nn.Module, parts: list[PartName], data: Tensor, *, logits: bool) -> list[PartName]:
+    """Parts in the order in which the network calls them; stretches must have no other part between their ends."""
+    order: list[int] = []
+    handles = []
+    for i, part in enumerate(parts):
+        module = model.get_submodule(part if isinstance(part, str) else part[0])
+        handles.append(module.register_forward_pre_hook(lambda *_, i=i: order.append(i)))
+    try:
+        outputs_of(model, data[:1])
+    finally:
+        for handle in handles:
+            handle.remove()
     for part in parts:
-        if isinstance(part, str) or len(parts) == 1:
+        if isinstance(part, str):
             continue
         carved = carve(model, part, data, logits=logits)
         left = {name for name, _ in carved.network.named_modules() if not is_within(name, carved.path)}
@@ -92,12 +101,4 @@ def check_cuts(model: nn.Module, parts: list[Spec], data: Tensor, *, logits: boo
             for name in (other,) if isinstance(other, str) else other:
                 if other != part and name not in left:
                     raise InputError(f"`parts` must not overlap. {name} lies between {part[0]} and {part[1]}.")
-
-
-def _check_apart(parts: list[Spec]) -> None:
-    names = [(part, name) for part in parts for name in ((part,) if isinstance(part, str) else part)]
-    for i, (part, name) in enumerate(names):
-        for other_part, other in names[i + 1 :]:
-            if part != other_part and (name == other or is_within(name, other) or is_within(other, name)):
-                same = f"{name} is in two of them" if name == other else f"{name} and {other} do"
-                raise InputError(f"`parts` must not overlap. {same}: one module would be replaced twice.")
+    return [parts[i] for i in sorted(range(len(parts)), key=lambda i: order.index(i) if i in order else len(order))]

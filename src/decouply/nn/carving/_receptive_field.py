@@ -24,7 +24,7 @@ AXES = ("auto", "all", -1, 1)
 _SAME = 1e-4  # relative: rounding in single precision
 
 
-class AbstractReach(abc.ABC):
+class AbstractReceptiveField(abc.ABC):
     """How a part is a function of vectors, and how such a function becomes a module in its place."""
 
     @property
@@ -54,7 +54,7 @@ class AbstractReach(abc.ABC):
 
 
 @dataclass(frozen=True)
-class Whole(AbstractReach):
+class WholeSample(AbstractReceptiveField):
     """All numbers of a sample, of this shape."""
 
     shape: tuple[int, ...]
@@ -77,7 +77,7 @@ class Whole(AbstractReach):
 
 
 @dataclass(frozen=True)
-class EachToken(AbstractReach):
+class EachToken(AbstractReceptiveField):
     """The vector on the last axis, alike for all positions of arrays with so many axes."""
 
     n_axes: int
@@ -105,7 +105,7 @@ class EachToken(AbstractReach):
 
 
 @dataclass(frozen=True)
-class EachPixel(AbstractReach):
+class EachPixel(AbstractReceptiveField):
     """A pixel with its neighbours in a window, moved over an image (S, C, H, W) in steps, with zeros around it."""
 
     n_channels: int
@@ -145,7 +145,7 @@ class EachPixel(AbstractReach):
 
 
 @dataclass(frozen=True)
-class EachStep(AbstractReach):
+class EachStep(AbstractReceptiveField):
     """A step of a sequence (S, C, L) with its neighbours: an image of one row."""
 
     pixels: EachPixel
@@ -196,17 +196,17 @@ class _Shaped(nn.Module):
         return self._after(self.module(self._before(x)))
 
 
-def reach_of(part: nn.Module, x: Tensor, name: str, axis: Axis) -> AbstractReach:
+def receptive_field_of(part: nn.Module, x: Tensor, name: str, axis: Axis) -> AbstractReceptiveField:
     """What an output of the part depends on, seen at some of its inputs x (S, ...)."""
     with torch.no_grad():
         y = part(x.clone())
     if not isinstance(y, Tensor):
-        raise InputError(f"`{name}` must return one tensor. It returns {type(y).__name__}.")
+        raise InputError(f"`parts` must return one tensor. {name} returns {type(y).__name__}.")
     if axis in ("auto", -1) and x.ndim >= 3 and y.shape[:-1] == x.shape[:-1] and _by_token(part, x, y):
         return EachToken(x.ndim)
     if axis == -1:
         raise InputError(
-            f"`axis` must fit the part: with axis=-1 every vector on the last axis is treated by itself. `{name}` "
+            f"`axis` must fit the part: with axis=-1 every vector on the last axis is treated by itself. {name} "
             f"turns {tuple(x.shape)} into {tuple(y.shape)}, and moving one token moves the outputs of others."
         )
     if axis in ("auto", 1) and x.ndim == 4 and y.ndim == 4:
@@ -219,17 +219,17 @@ def reach_of(part: nn.Module, x: Tensor, name: str, axis: Axis) -> AbstractReach
             return EachStep(found)
     if axis == 1:
         raise InputError(
-            f"`axis` must fit the part: with axis=1 a pixel with its neighbours decides about an output. `{name}` "
+            f"`axis` must fit the part: with axis=1 a pixel with its neighbours decides about an output. {name} "
             f"turns {tuple(x.shape)} into {tuple(y.shape)}, and does not move a window over an image."
         )
     if y.ndim != 2:
         raise InputError(
-            f"`{name}` must return one vector per sample, or treat every token or pixel alike. It turns "
+            f"`parts` must return one vector per sample, or treat every token or pixel alike. {name} turns "
             f"{tuple(x.shape)} into {tuple(y.shape)}, and neither one token nor a window of pixels decides about an "
             "output: name a part without attention, pooling or statistics of the whole sample. Convolutions in three "
             "dimensions are not supported."
         )
-    return Whole(tuple(x.shape[1:]))
+    return WholeSample(tuple(x.shape[1:]))
 
 
 def _close(a: Tensor, b: Tensor) -> Tensor:
@@ -300,7 +300,7 @@ def _box(part: nn.Module, x: Tensor, at: tuple[int, int]) -> list[tuple[int, int
         try:
             (slope,) = torch.autograd.grad(part(moved)[:, :, at[0], at[1]].pow(2).sum(), moved)
         except RuntimeError as error:
-            raise InputError(f"`part` must be differentiable. {first_line(error)}") from error
+            raise InputError(f"`parts` must be differentiable. {first_line(error)}") from error
     seen = (slope.abs() > 0).any(dim=0).any(dim=0)
     box = []
     for other in (1, 0):

@@ -1,91 +1,191 @@
-"""Arguments of `compress`, checked before the work begins."""
+"""Options of `compress`: how layers are fitted, how they are trained, and how the network is judged."""
 
 from __future__ import annotations
 
-import copy
 import dataclasses
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Literal
 
-import torch
-from torch import nn
-
-from ..._support._arguments import as_counts
+from ..._support._arguments import as_count, as_number
 from ..._support._errors import InputError
 from ...bases import AbstractBasis
-from ...model._functions import OUTSIDE
+from ...model._functions import OUTSIDE, Outside
 from ...solvers import AbstractSolver
+from ..carving._receptive_field import Axis, check_axis
+from ..layer._quantisation import check_bits
 from ..training._distillation import LOSSES, Distil, Loss
 from ..training._fine_tune import FineTune
-from ._budget import Budget
+from ..training._joint import SHORT
+from ._score import Score
 
-USUAL = Distil()
-STARTS = ("random", "decoupling")
+USUAL = Distil()  # training of one layer where nothing else is asked for
 
 
-def check_network(model: Any) -> tuple[nn.Module, frozenset[torch.dtype]]:
-    """A module with parameters, and what short floats it had.
+@dataclass(frozen=True, eq=False)
+class Fitting:
+    """How a part of a network becomes a layer of functions, before that is trained.
 
-    These become a copy in float32, in which polynomials keep their digits.
+    Parameters
+    ----------
+    start
+        "decoupling": from values and Jacobians of the part; "random": random directions, without Jacobians.
+    solver
+        By default the paper's two stages around PROJ, 15 to 50 steps, with lam chosen by the score. Any solver takes
+        the data as they are (`dc.decouple(..., as_given=True)`).
+    basis
+        Basis of the functions, such as `dc.Spline(8)`, instead of powers.
+    outside
+        What the functions do beyond the range of what they were fitted on: continue linearly ("linear"), keep the
+        value at the end ("constant"), or follow their formulas and explode ("extend").
+    n_samples
+        Inputs at which Jacobians are taken; by default 20 per class, or 200 for a regression.
+    labels
+        Classes of `data`, to sample each equally often; by default the classes that the network itself gives.
+    axis
+        What one output of a part depends on: everything it is given ("all"), its own token, the vector on the last
+        axis (-1), or a pixel with its neighbours (1). "auto" perturbs one token or pixel and sees which outputs
+        change. Tokens and pixels are samples then, and the new module works on arrays of any number of them.
+    logits
+        Whether a sigmoid or softmax at the end of a part is left outside: through a saturated one the Jacobian loses
+        its information.
+
+    Examples
+    --------
+    >>> import decouply as dc  # doctest: +SKIP
+    >>> dc.nn.Fitting(start="random", basis=dc.Spline(8))  # doctest: +SKIP
     """
-    if not isinstance(model, nn.Module):
-        raise InputError(f"`model` must be a torch.nn.Module. Got {type(model).__name__}.")
-    types = {p.dtype for p in model.parameters()}
-    if not types:
-        raise InputError("`model` must have parameters. It has none.")
-    if types <= {torch.float32, torch.float64}:
-        return model, frozenset()
-    if not types <= {torch.float32, torch.float16, torch.bfloat16}:
-        names = ", ".join(sorted(str(t) for t in types))
-        raise InputError(
-            f"`model` must have real numbers of 16 to 64 bits. Got {names}: convert it with model.float()."
-        )
-    return copy.deepcopy(model).float(), frozenset(types - {torch.float32})
+
+    start: Literal["decoupling", "random"] = "decoupling"
+    solver: AbstractSolver | None = None
+    basis: AbstractBasis | None = None
+    outside: Outside = "linear"
+    n_samples: int | None = None
+    labels: Any = None
+    axis: Axis = "auto"
+    logits: bool = True
+
+    def __post_init__(self) -> None:
+        check_axis(self.axis)
+        if self.start not in ("decoupling", "random"):
+            raise InputError(f'`start` must be "random" or "decoupling". Got {self.start!r}.')
+        if self.solver is not None and not isinstance(self.solver, AbstractSolver):
+            raise InputError(
+                f"`solver` must be a solver such as dc.Constr() or dc.TwoStage(dc.Proj()). Got {self.solver!r}."
+            )
+        if self.start == "random" and self.solver is not None:
+            raise InputError('`solver` must be left out with start="random", which uses none.')
+        if self.basis is not None and not isinstance(self.basis, AbstractBasis):
+            raise InputError(f"`basis` must be a basis such as dc.Spline(8). Got {self.basis!r}.")
+        if self.outside not in OUTSIDE:
+            raise InputError(f"`outside` must be one of {', '.join(OUTSIDE)}. Got {self.outside!r}.")
+        if self.n_samples is not None:
+            as_count("n_samples", self.n_samples)
 
 
-def check_options(
-    solver: Any, score: Any, refine: Any, fine_tune: Any, outside: Any, start: Any, basis: Any, budget: Any
-) -> None:
-    """What is not a number."""
-    if solver is not None and not isinstance(solver, AbstractSolver):
-        raise InputError(f"`solver` must be a solver such as dc.Constr() or dc.TwoStage(dc.Proj()). Got {solver!r}.")
-    if score is not None and not callable(score):
-        raise InputError(f"`score` must be a function of a network, such as its accuracy. Got {score!r}.")
-    if not isinstance(refine, bool | Distil) and refine not in LOSSES:
-        raise InputError(f'`refine` must be dc.nn.Distil(...), True, False, "kl" or "squared". Got {refine!r}.')
-    if fine_tune is not None and not isinstance(fine_tune, FineTune):
-        raise InputError(f"`fine_tune` must be dc.nn.FineTune(inputs, labels). Got {type(fine_tune).__name__}.")
-    if outside not in OUTSIDE:
-        raise InputError(f"`outside` must be one of {', '.join(OUTSIDE)}. Got {outside!r}.")
-    if start not in STARTS:
-        raise InputError(f'`start` must be "random" or "decoupling". Got {start!r}.')
-    if start == "random" and solver is not None:
-        raise InputError('`solver` must be left out with start="random", which uses none.')
-    if basis is not None and not isinstance(basis, AbstractBasis):
-        raise InputError(f"`basis` must be a basis such as dc.Spline(8). Got {basis!r}.")
-    if budget is not None and not isinstance(budget, Budget):
-        raise InputError(f"`budget` must be dc.nn.Budget(parameters=0.25) or one like it. Got {budget!r}.")
+@dataclass(frozen=True)
+class Training:
+    """How new layers are trained.
+
+    Parameters
+    ----------
+    refine
+        Whether and how each new layer is trained, without labels, on the part of `data` that is not held out: to match
+        the classes of its part ("kl") or the values ("squared"). True matches classes if a classification gets its
+        classes from the part, and values otherwise.
+    joint
+        How all new layers are trained together at the end, without labels, to what the network returned; by default
+        a short training if there are several. False leaves it out.
+    fine_tune
+        Training with labels at the end.
+    quantize
+        Bits to which weights and coefficients of the new layers are rounded; `dc.nn.pack` stores them so. A layer that
+        `refine` trains last is trained as it will be stored; others are rounded at the end.
+    max_seconds
+        Approximate time limit of all training; layers that are trained less are less good. With ranks="auto" no more
+        ranks are tried after that time, by default five minutes: the best so far is returned, with a warning.
+
+    Examples
+    --------
+    >>> import decouply as dc  # doctest: +SKIP
+    >>> dc.nn.Training(refine=dc.nn.Distil(max_steps=1000), quantize=8)  # doctest: +SKIP
+    """
+
+    refine: bool | Loss | Distil = True
+    joint: bool | Distil | None = None
+    fine_tune: FineTune | None = None
+    quantize: int | None = None
+    max_seconds: float | None = None
+
+    def __post_init__(self) -> None:
+        check_bits(self.quantize)
+        if not isinstance(self.refine, bool | Distil) and self.refine not in LOSSES:
+            raise InputError(
+                f'`refine` must be dc.nn.Distil(...), True, False, "kl" or "squared". Got {self.refine!r}.'
+            )
+        if self.joint is not None and not isinstance(self.joint, bool | Distil):
+            raise InputError(f"`joint` must be dc.nn.Distil(...), True, False or None. Got {self.joint!r}.")
+        if self.fine_tune is not None and not isinstance(self.fine_tune, FineTune):
+            raise InputError(
+                f"`fine_tune` must be dc.nn.FineTune(inputs, labels). Got {type(self.fine_tune).__name__}."
+            )
+        if self.max_seconds is not None:
+            as_number("max_seconds", self.max_seconds, above=True)
+
+    @property
+    def of_one_layer(self) -> Distil | None:
+        """How one layer is trained, if it is; the loss is None where it follows from the task."""
+        if isinstance(self.refine, bool):
+            return USUAL if self.refine else None
+        return self.refine if isinstance(self.refine, Distil) else dataclasses.replace(USUAL, loss=self.refine)
+
+    def of_all_layers(self, n_parts: int, *, outputs_known: bool) -> Distil | None:
+        """How all layers are trained together, if they are: by default where there are several."""
+        if self.joint is None:
+            return SHORT if n_parts > 1 and outputs_known else None
+        if self.joint is False:
+            return None
+        if not outputs_known:
+            raise InputError(
+                "`joint` must be left out for this network: it does not return one tensor of moderate size, to which "
+                "all parts could be trained together."
+            )
+        return SHORT if self.joint is True else self.joint
 
 
-def how_to_refine(refine: bool | Loss | Distil) -> Distil | None:
-    """How a layer is trained; the loss is None where it is to be chosen."""
-    if isinstance(refine, bool):
-        return USUAL if refine else None
-    return refine if isinstance(refine, Distil) else dataclasses.replace(USUAL, loss=refine)
+@dataclass(frozen=True, eq=False)
+class Evaluation:
+    """How a compressed network is judged.
+
+    Parameters
+    ----------
+    score
+        Called with a network in evaluation mode, higher is better, such as its accuracy. By default the share of held
+        out inputs whose class stays the same, or, for a regression, one minus the relative error.
+    max_drop
+        What drop of the score you accept; by default 0.01 for ranks="auto", and any drop otherwise.
+    validation
+        The share of `data` that is held out, or inputs for this purpose. The score, the errors and the ranges in the
+        report are measured there, and ranks and lam chosen.
+
+    Examples
+    --------
+    >>> import decouply as dc  # doctest: +SKIP
+    >>> dc.nn.Evaluation(score=accuracy, max_drop=0.005)  # doctest: +SKIP
+    """
+
+    score: Score | None = None
+    max_drop: float | None = None
+    validation: Any = 0.2
+
+    def __post_init__(self) -> None:
+        if self.score is not None and not callable(self.score):
+            raise InputError(f"`score` must be a function of a network, such as its accuracy. Got {self.score!r}.")
+        if self.max_drop is not None:
+            as_number("max_drop", self.max_drop)
 
 
-def wanted_ranks(ranks: Any, budget: Budget | None, n_parts: int) -> tuple[int, ...] | None:
-    """Ranks that are asked for; None where they are to be found."""
-    if budget is not None:
-        if not isinstance(ranks, str):
-            raise InputError("`ranks` must be left out with `budget`, from which they follow.")
-        return None
-    if not isinstance(ranks, str):
-        return as_counts("ranks", ranks)
-    if ranks != "auto":
-        raise InputError(f'`ranks` must be numbers or "auto". Got {ranks!r}.')
-    if n_parts > 1:
-        raise InputError(
-            f'`ranks` must be numbers for several parts, or give budget=dc.nn.Budget(parameters=0.25). Got "auto" for '
-            f"{n_parts} parts."
-        )
-    return None
+def checked_options(name: str, options: Any, kind: type) -> Any:
+    """Options of this kind; the usual ones where none are given."""
+    if options is not None and not isinstance(options, kind):
+        raise InputError(f"`{name}` must be dc.nn.{kind.__name__}(...). Got {options!r}.")
+    return kind() if options is None else options

@@ -1,248 +1,339 @@
-"""Part after part: each is replaced in the network in which those before it are replaced already."""
+"""One run of `compress`: carve, sample, fit, train, place and measure, part after part.
+
+Each part is replaced in the network in which those before it are replaced already.
+"""
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Sequence
+import time
+import warnings
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from ...bases import AbstractBasis
+from ..._support._errors import DecouplingWarning
+from ..._support._interrupts import INTERRUPTED
+from ...bases import AbstractBasis, Monomial
+from ...fit._decouple import decouple
 from ...fit._result import Result
-from ...model._functions import Outside
-from ...solvers import AbstractSolver
-from ..carving._carve import Carved
-from ..carving._data_split import Division, balanced
-from ..carving._jacobian_sampling import chunks, sampled, values_of
-from ..carving._part import Part, collected, part_of
-from ..carving._part_names import Spec
-from ..carving._place import Place
-from ..carving._receptive_field import Axis
-from ..carving._task_type import Decision
+from ...samples._samples import Samples
+from ...solvers import Proj, TwoStage
+from ...solvers.problem._solver import with_loss
+from ..carving._carve import Carved, PartName
+from ..carving._data_split import DataSplit, class_balanced_indices
+from ..carving._jacobian_sampling import chunks, sample_module, values_of
+from ..carving._part import Part, collect_vectors, cut_part
 from ..layer._decoupled_layer import DecoupledLayer
 from ..layer._frozen import freeze
-from ..layer._quantisation import n_bytes, pack, stored_bytes, unpack
-from ..layer._random_layer import random_layer
-from ..training._distillation import Distil, Loss
-from ..training._distillation import refine as refine_layer
-from ..training._fine_tune import FineTune, train_with_labels
+from ..layer._quantisation import count_parameters, n_bytes, pack, stored_bytes, unpack
+from ..layer._random_layer import in_basis, random_layer
+from ..training._distillation import Distil, Loss, refine
+from ..training._fine_tune import train_with_labels
 from ..training._joint import distil_jointly
-from ._budget import Budget, equal_ranks, price, spread
-from ._rank_search import RankSearch, Watch
-from ._report import PartReport, count_parameters, latency, multiply_adds
-from ._score import Score, outputs_on, relative_error
+from ..training._training_inputs import FEW_INPUTS, mixup_inputs
+from ._options import Fitting, Training
+from ._report import PartReport, latency, multiply_adds
+from ._score import Decision, NetworkLoss, Score, relative_error, score_of
 
 LATENCY_BATCH = 256  # vectors
-_TRIAL = 300  # steps of a trial that measures how much the network minds
-_TRIAL_INPUTS = 2000
-_FITTED = 20_000  # vectors from which the layers of a trial start
+MAX_START_INPUTS = 20_000  # vectors from which a random layer takes its ranges and its outputs
+_SEARCH_SECONDS = 300.0  # after which no more ranks are tried, where nothing else is asked for
+_VALUES_BATCH = 2048  # vectors
+
+
+class StageClock:
+    """Progress and time of the stages, one after the other; it remembers whether Ctrl-C was pressed in one of them."""
+
+    def __init__(self, report: Callable[..., None], silent: bool, max_seconds: float | None = None) -> None:
+        self.report = report
+        self._silent = silent
+        self._until = None if max_seconds is None else time.monotonic() + max_seconds
+        self._search_until = time.monotonic() + (_SEARCH_SECONDS if max_seconds is None else max_seconds)
+        self._stages_left = 1
+        self.best_summary = ""  # what a search has found, shown with every stage
+        self.stopped = False
+
+    def reserve_stages(self, n_stages: int) -> None:
+        """Share the time that is left among so many stages of training."""
+        self._stages_left = max(1, n_stages)
+
+    @property
+    def seconds(self) -> float | None:
+        """What the next training may take, if there is a limit."""
+        return None if self._until is None else max(1e-3, (self._until - time.monotonic()) / self._stages_left)
+
+    @property
+    def search_is_over(self) -> bool:
+        """Whether a search must return what it has."""
+        return self.stopped or time.monotonic() > self._search_until
+
+    def stage(self, name: str) -> bool | Callable[..., None]:
+        """What a stage takes as `progress`."""
+
+        def report(stage: str = "", **values: Any) -> None:
+            try:
+                self.report(stage=", ".join(word for word in (name, stage, self.best_summary) if word), **values)
+            except KeyboardInterrupt:
+                self.stopped = True
+                raise
+
+        return False if self._silent else report
 
 
 @dataclass(frozen=True, eq=False)
-class Replaced:
-    """A part, the layer in its place, and how that was found."""
+class ReplacedPart:
+    """A part, and how the decoupling in its place was found; None if the start was random."""
 
     part: Part
     result: Result | None
 
+    def layer(self, network: nn.Module) -> DecoupledLayer:
+        """The new layer inside a network."""
+        there = network.get_submodule(self.part.carved.path)
+        return next(module for module in there.modules() if isinstance(module, DecoupledLayer))
+
 
 @dataclass(frozen=True, eq=False)
-class Work:
-    """All that is the same for every part."""
+class Candidate:
+    """A network with new layers in it, and its score."""
 
-    inputs: Division
-    outputs: Tensor | None  # of the network that is given, at the inputs to fit
-    decision: Decision
+    network: nn.Module
+    replaced: list[ReplacedPart]
+    score: float
+
+    @property
+    def order(self) -> float:
+        """The score, with NaN as minus infinity, for sorting."""
+        return -np.inf if np.isnan(self.score) else self.score
+
+
+@dataclass(frozen=True, eq=False)
+class CompressionRun:
+    """Everything that stays the same while parts are replaced.
+
+    Attributes
+    ----------
+    network
+        A copy of the network that is given, in evaluation mode and in float32 or float64.
+    names
+        The parts, in the order in which the network calls them.
+    first
+        The first of them, cut out of `network`.
+    split
+        Inputs to fit and to judge by.
+    short_types
+        Half precision and the like, if the network that is given has them.
+    """
+
+    network: nn.Module
+    names: list[PartName]
+    first: Part
+    split: DataSplit
+    task: Decision
     score: Score
     degrees: tuple[int, ...]
-    basis: AbstractBasis | None
-    start: Literal["random", "decoupling"]
-    solver: AbstractSolver | None
-    refine: Distil | None
-    joint: Distil | None
-    fine_tune: FineTune | None
-    n_samples: int | None
-    n_bits: int | None
-    logits: bool
-    axis: Axis
-    outside: Outside
-    dtype: torch.dtype
-    short: frozenset[torch.dtype]  # what the network had before it was copied into float32, if that is shorter
-    device: torch.device
+    fitting: Fitting
+    training: Training
+    short_types: frozenset[torch.dtype]
     rng: np.random.Generator
-    watch: Watch
+    clock: StageClock
 
-    def part(self, network: nn.Module, spec: Spec) -> Part:
-        return part_of(network, spec, self.inputs.fitted, logits=self.logits, axis=self.axis, rng=self.rng)
+    @property
+    def dtype(self) -> torch.dtype:
+        return next(self.network.parameters()).dtype
 
-    def search(self, part: Part, fine_tune: FineTune | None) -> RankSearch:
-        """What finds a layer for a part."""
-        place_at = part.points.numpy()
-        samples = None
-        if self.start == "decoupling":
-            chosen = self._chosen(part)
-            shown = self.watch.stage("sampling")
-            samples = sampled("part", part.function, part.points[chosen], None, None, None, shown)
-            place_at = samples.X
-        place = Place(part.carved, part.reach, place_at, self.outside, self.dtype, self.device)
-        how = None if self.refine is None else dataclasses.replace(self.refine, loss=self.loss(part))
-        n_bits = self.n_bits if self.joint is None and self.fine_tune is None else None
-        return RankSearch(
-            place, part, samples, self.degrees, self.basis, self.solver, self.score, how, fine_tune, self.watch, n_bits
+    @property
+    def device(self) -> torch.device:
+        return next(self.network.parameters()).device
+
+    @property
+    def outputs(self) -> Tensor | None:
+        """What the network that is given returns at the inputs to fit."""
+        return self.first.network_outputs
+
+    @cached_property
+    def joint(self) -> Distil | None:
+        return self.training.of_all_layers(len(self.names), outputs_known=self.outputs is not None)
+
+    # One part: carve, sample, fit, train
+
+    def carve(self, network: nn.Module, name: PartName) -> Part:
+        """Cut a part out of a network, with its inputs and outputs."""
+        if network is self.network and name == self.names[0]:
+            return self.first
+        fitting = self.fitting
+        return cut_part(network, name, self.split.fitted, logits=fitting.logits, axis=fitting.axis, rng=self.rng)
+
+    def sample(self, part: Part) -> Samples | None:
+        """Values and Jacobians at some inputs of a part, each class equally often; None if the start is random."""
+        if self.fitting.start == "random":
+            return None
+        shown, labels, in_classes = part.values, None, False
+        if part.n_positions == 1:
+            labels, in_classes = self.split.labels, self.task.in_classes
+            if self.outputs is not None and self.outputs.ndim == 2:
+                shown = self.outputs
+        rows = class_balanced_indices(shown, labels, self.fitting.n_samples, self.rng, in_classes=in_classes)
+        progress = self.clock.stage("sampling")
+        return sample_module("parts", part.function, part.inputs[rows], None, None, None, progress)
+
+    def fit(self, part: Part, samples: Samples | None, ranks: tuple[int, ...]) -> tuple[DecoupledLayer, Result | None]:
+        """A layer to train: from a decoupling of the samples, or from nothing but the ranges of the inputs."""
+        if samples is None:
+            return self.random_layer(part, ranks, *self._initial_inputs(part), self.rng), None
+        loss = NetworkLoss(self.score, part.carved, part.field, samples.X, self.fitting.outside)
+        solver = self.fitting.solver or TwoStage(Proj(min_steps=15, max_steps=50, patience=20))
+        result = decouple(
+            samples,
+            ranks,
+            self._degrees_of(ranks),
+            solver=with_loss(solver, loss),
+            as_given=True,
+            rng=self.rng,
+            progress=self.clock.stage("decoupling"),
+        )
+        if self.clock.stopped:
+            warnings.warn(INTERRUPTED, DecouplingWarning, stacklevel=4)
+        layer = loss.layer(result.decoupling)
+        basis = self.fitting.basis
+        return (layer if basis is None else in_basis(layer, basis, self.dtype)).to(self.device), result
+
+    def random_layer(
+        self, part: Part, ranks: tuple[int, ...], X: Tensor, F: Tensor, rng: np.random.Generator
+    ) -> DecoupledLayer:
+        """Random directions with outputs fitted to values F of a part at X."""
+        own = self.fitting.basis
+        bases: list[AbstractBasis] = [Monomial(d) if own is None else own for d in self._degrees_of(ranks)]
+        sizes = (part.inputs.shape[1], *ranks, part.values.shape[1])
+        return random_layer(sizes, bases, X, F, self.fitting.outside, rng, self.dtype).to(self.device)
+
+    def _degrees_of(self, ranks: tuple[int, ...]) -> tuple[int, ...]:
+        return self.degrees * len(ranks) if len(self.degrees) == 1 else self.degrees
+
+    def _initial_inputs(self, part: Part) -> tuple[Tensor, Tensor]:
+        """Some inputs and values; with few inputs others made of them, since least squares on few mean little."""
+        some = torch.as_tensor(self.rng.permutation(len(part.inputs))[:MAX_START_INPUTS])
+        X, F = part.inputs[some], part.values[some]
+        if len(X) >= FEW_INPUTS or not part.field.exact:
+            return X, F
+        mixed = mixup_inputs(X, FEW_INPUTS, torch.Generator().manual_seed(int(self.rng.integers(2**31))))
+        values = values_of(part.function, mixed.to(next(part.function.parameters())))
+        return torch.cat([X, mixed]), torch.cat([F, values.to(F)])
+
+    def train(self, part: Part, layer: DecoupledLayer) -> DecoupledLayer:
+        """Train a layer to do what its part does, without labels."""
+        options = self.training.of_one_layer
+        if options is None or self.clock.stopped:
+            return layer
+        trained_last = self.joint is None and self.training.fine_tune is None
+        return refine(
+            layer,
+            part.function,
+            part.inputs,
+            loss=self.loss(part),
+            max_steps=options.max_steps,
+            batch_size=options.batch_size,
+            rate=options.rate,
+            recombined=None if part.field.exact else 0.0,
+            values=part.values,
+            n_bits=self.training.quantize if trained_last else None,
+            max_seconds=self.clock.seconds,
+            rng=self.rng,
+            progress=self.clock.stage(f"refining {part.name}"),
         )
 
     def loss(self, part: Part) -> Loss:
         """What training matches: the classes, where the largest output of the part is the largest of the network."""
-        if self.refine is not None and self.refine.loss is not None:
-            return self.refine.loss
+        options = self.training.of_one_layer
+        if options is not None and options.loss is not None:
+            return options.loss
         outputs, values = self.outputs, part.values
-        if not self.decision.in_classes or outputs is None or outputs.shape != values.shape:
+        if not self.task.in_classes or outputs is None or outputs.shape != values.shape:
             return "squared"
         return "kl" if bool((outputs.argmax(1) == values.argmax(1)).all()) else "squared"
 
-    def _chosen(self, part: Part) -> np.ndarray:
-        if part.n_positions == 1:
-            shown = part.values if self.outputs is None or self.outputs.ndim != 2 else self.outputs
-            in_classes = self.decision.in_classes
-            return balanced(shown, self.inputs.labels, self.n_samples, self.rng, in_classes=in_classes)
-        return balanced(part.values, None, self.n_samples, self.rng, in_classes=False)
+    # All parts: place and finish
 
-    # Several parts
-
-    def replace_all(
-        self, network: nn.Module, specs: Sequence[Spec], ranks: Sequence[tuple[int, ...]]
-    ) -> tuple[nn.Module, list[Replaced]]:
-        """Every part in its turn; after Ctrl-C those that were not reached stay as they are."""
-        done: list[Replaced] = []
-        for k, (spec, own) in enumerate(zip(specs, ranks, strict=True)):
-            self.watch.expect(len(specs) - k + (self.joint is not None))
-            part = self.part(network, spec)
-            found = self.search(part, None).run(own, self.rng)
-            network = found.network
-            done.append(Replaced(part, found.result))
-            if self.watch.stopped:
+    def replace_parts(self, ranks: Sequence[tuple[int, ...]]) -> Candidate:
+        """Replace every part in its turn; after Ctrl-C those that were not reached stay as they are."""
+        network, replaced = self.network, []
+        for k, (name, own) in enumerate(zip(self.names, ranks, strict=True)):
+            self.clock.reserve_stages(len(self.names) - k + (self.joint is not None))
+            part = self.carve(network, name)
+            network, one = self.place(part, self.sample(part), own)
+            replaced.append(one)
+            if self.clock.stopped:
                 break
-        return network, done
+        return self.finish(network, replaced)
 
-    def finish(self, network: nn.Module, done: Sequence[Replaced]) -> None:
+    def place(self, part: Part, samples: Samples | None, ranks: tuple[int, ...]) -> tuple[nn.Module, ReplacedPart]:
+        """A network with a fitted and trained layer in the place of a part."""
+        layer, result = self.fit(part, samples, ranks)
+        return part.network(self.train(part, layer)), ReplacedPart(part, result)
+
+    def finish(self, network: nn.Module, replaced: list[ReplacedPart]) -> Candidate:
         """Train the new layers together, with labels if there are any, and round them; the network is changed."""
-        layers = [layer_at(network, one.part) for one in done]
-        if self.joint is not None and not self.watch.stopped:
-            self.watch.expect(1)
-            self.train_jointly(network, layers, self.watch.stage("distilling together"), self.watch.seconds)
-        if self.fine_tune is not None and not self.watch.stopped:
-            shown = self.watch.stage("fine-tuning")
-            train_with_labels(network, layers, self.fine_tune, self.rng, self.dtype, self.device, shown)
-        self.round(layers)
-        network.zero_grad()
-
-    def round(self, layers: Sequence[DecoupledLayer]) -> None:
-        if self.n_bits is not None:
+        layers = [one.layer(network) for one in replaced]
+        if self.joint is not None and not self.clock.stopped:
+            assert self.outputs is not None
+            self.clock.reserve_stages(1)
+            loss = self.joint.loss or ("kl" if self.task.in_classes else "squared")
+            progress, seconds = self.clock.stage("distilling together"), self.clock.seconds
+            distil_jointly(
+                network, layers, self.outputs, self.split.fitted, self.joint, loss, self.rng, progress, seconds
+            )
+        fine_tune = self.training.fine_tune
+        if fine_tune is not None and not self.clock.stopped:
+            progress = self.clock.stage("fine-tuning")
+            train_with_labels(network, layers, fine_tune, self.rng, self.dtype, self.device, progress)
+        if self.training.quantize is not None:
             for layer in layers:
-                unpack(layer, pack(layer, self.n_bits))
-
-    def train_jointly(
-        self, network: nn.Module, layers: Sequence[nn.Module], shown: Any, max_seconds: float | None
-    ) -> None:
-        assert self.joint is not None and self.outputs is not None
-        loss = self.joint.loss or ("kl" if self.decision.in_classes else "squared")
-        distil_jointly(
-            network, layers, self.outputs, self.inputs.fitted, self.joint, loss, self.rng, shown, max_seconds
-        )
-
-    def spread(self, network: nn.Module, specs: Sequence[Spec], budget: Budget) -> list[tuple[int, ...]]:
-        """Ranks within a budget, by how much the network minds a short trial of every part."""
-        parts = [self.part(network, spec) for spec in specs]
-        d = self.degrees[0] if self.basis is None else self.basis.size
-        prices, before = [], []
-        for part in parts:
-            n_parameters = count_parameters(part.function)
-            sizes = part.points.shape[1], part.values.shape[1], d
-            prices.append(price(part.name, budget.unit, sizes, n_parameters, part.n_positions, self.n_bits))
-            macs = multiply_adds(part.carved.part, part.arrays.to(self.device))
-            cost = {"parameters": n_parameters, "macs": macs, "bytes": stored_bytes(part.carved.part, self.short)}
-            before.append(cost[budget.unit])
-        total = budget.allows(before)
-        even = equal_ranks(prices, total)
-        if len(parts) == 1:
-            return [(r,) for r in spread(prices, total, [1.0])]
-        spread(prices, total, [1.0] * len(parts))  # complain before the trials
-        minded = []
-        for k, (part, rank) in enumerate(zip(parts, even, strict=True)):
-            self.watch.report(f"trying {part.name}, {k + 1} of {len(parts)}", k, len(parts))
-            minded.append(rank * self._trial(network, part, rank))
-        return [(r,) for r in spread(prices, total, minded)]
-
-    def _trial(self, network: nn.Module, part: Part, rank: int) -> float:
-        """Squared relative error of the network's outputs with a layer of this rank, trained for a moment."""
-        rng = np.random.default_rng(0)
-        search = dataclasses.replace(self, start="random", solver=None).search(part, None)
-        basis = search.bases((rank,))
-        X, F = part.points[:_FITTED], part.values[:_FITTED]
-        sizes = X.shape[1], rank, F.shape[1]
-        layer = random_layer(sizes, basis, X, F, self.outside, rng, self.dtype).to(self.device)
-        layer = refine_layer(
-            layer,
-            part.function,
-            part.points,
-            loss=self.loss(part),
-            max_steps=_TRIAL,
-            recombined=0.0,
-            values=part.values,
-            rng=rng,
-            progress=False,
-        )
-        some = self.inputs.fitted[:_TRIAL_INPUTS]
-        wanted, got = (outputs_on(one, some) for one in (network, search.place.network(layer)))
-        return max(relative_error(got, wanted) ** 2, 1e-12)
+                unpack(layer, pack(layer, self.training.quantize))
+        network.zero_grad()
+        return Candidate(network, replaced, score_of(self.score, network))
 
     # What came of it
 
-    def row(self, network: nn.Module, one: Replaced) -> PartReport:
+    def measure(self, network: nn.Module, replaced: ReplacedPart) -> PartReport:
         """A part before and after, on inputs that were held out, as the new network gives them."""
-        part, layer = one.part, layer_at(network, one.part)
+        part, layer, n_bits = replaced.part, replaced.layer(network), self.training.quantize
         there = Carved(network, part.carved.path)
-        fresh, _, _ = collected(there, part.reach, self.inputs.judged, self.rng)
-        wanted, got = (_values(module, fresh, self.dtype, self.device) for module in (part.function, layer))
+        fresh, *_ = collect_vectors(there, part.field, self.split.judged, self.rng)
+        wanted, got = (self._values(module, fresh) for module in (part.function, layer))
         count = max(1, LATENCY_BATCH // part.n_positions)
-        some = part.arrays.to(self.device, self.dtype)
-        batch = some.repeat(-(-count // len(some)), *[1] * (some.ndim - 1))[:count]
-        per_vector = multiply_adds(layer, part.points[:1].to(self.device, self.dtype)) or 0
-        before = count_parameters(part.carved.part), count_parameters(layer)
-        stored = stored_bytes(layer) if self.n_bits is None else n_bytes(pack(layer, self.n_bits))
+        arrays = part.arrays.to(self.device, self.dtype)
+        batch = arrays.repeat(-(-count // len(arrays)), *[1] * (arrays.ndim - 1))[:count]
+        per_vector = multiply_adds(layer, part.inputs[:1].to(self.device, self.dtype)) or 0
         return PartReport(
             name=part.name,
-            reach=part.reach.in_words,
+            receptive_field=part.field.in_words,
             ranks=layer.ranks,
-            parameters=before,
-            multiply_adds=(multiply_adds(part.carved.part, some), part.n_positions * per_vector),
-            stored_bytes=(stored_bytes(part.carved.part, self.short), stored),
+            parameters=(count_parameters(part.carved.part), count_parameters(layer)),
+            multiply_adds=(multiply_adds(part.carved.part, arrays), part.n_positions * per_vector),
+            stored_bytes=(
+                stored_bytes(part.carved.part, self.short_types),
+                stored_bytes(layer) if n_bits is None else n_bytes(pack(layer, n_bits)),
+            ),
             latency=latency((part.carved.part, freeze(there.part)), batch),
             relative_error=relative_error(got, wanted),
-            outside=_outside(layer, fresh),
-            lam=float("nan") if one.result is None else one.result.lam,
+            outside=_share_outside(layer, fresh),
+            lam=float("nan") if replaced.result is None else replaced.result.lam,
         )
 
-
-def layer_at(network: nn.Module, part: Part) -> DecoupledLayer:
-    """The new layer in the place of a part."""
-    there = network.get_submodule(part.carved.path)
-    return next(module for module in there.modules() if isinstance(module, DecoupledLayer))
+    def _values(self, module: nn.Module, vectors: Tensor) -> Tensor:
+        batches = (vectors[rows].to(self.device, self.dtype) for rows in chunks(len(vectors), _VALUES_BATCH))
+        return torch.cat([values_of(module, batch, "parts").cpu() for batch in batches])
 
 
-def _values(module: nn.Module, points: Tensor, dtype: torch.dtype, device: torch.device) -> Tensor:
-    portions = (values_of(module, points[rows].to(device, dtype)).cpu() for rows in chunks(len(points), 2048))
-    return torch.cat(list(portions))
-
-
-def _outside(layer: DecoupledLayer, points: Tensor) -> float:
-    """Share of inner inputs beyond the domains of the functions."""
+def _share_outside(layer: DecoupledLayer, vectors: Tensor) -> float:
+    """Share of arguments of functions beyond their domains."""
     total, count = 0, 0
-    z = points.to(layer.W[0].device, layer.W[0].dtype)
+    z = vectors.to(layer.W[0].device, layer.W[0].dtype)
     with torch.no_grad():
         for l in range(layer.n_layers):
             u = z @ layer.W[l].T

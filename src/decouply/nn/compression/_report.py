@@ -10,8 +10,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from ..carving._task_type import Decision
 from ..layer._decoupled_layer import DecoupledLayer
+from ._score import Decision
 
 _REPEATS = 20
 _SLOWER = 1.05  # times, below which nobody would call it so
@@ -27,7 +27,7 @@ class PartReport:
     ----------
     name
         Of the part.
-    reach
+    receptive_field
         What one of its outputs depends on: the whole sample, each token, some pixels.
     ranks
         Internal functions per layer.
@@ -43,7 +43,7 @@ class PartReport:
     """
 
     name: str
-    reach: str
+    receptive_field: str
     ranks: tuple[int, ...]
     parameters: tuple[int, int]
     multiply_adds: tuple[int | None, int]
@@ -190,7 +190,7 @@ class CompressionReport:
                 table.append(
                     (
                         p.name,
-                        p.reach,
+                        p.receptive_field,
                         ranks,
                         f"{p.parameters[0]:,} -> {p.parameters[1]:,}",
                         f"{100 * p.relative_error:.3g} %",
@@ -206,10 +206,6 @@ class CompressionReport:
 def _aligned(rows: Sequence[tuple[str, ...]]) -> list[str]:
     widths = [max(len(row[k]) for row in rows) for k in range(len(rows[0]) - 1)]
     return ["  ".join([*(f"{text:<{w}}" for text, w in zip(row, widths, strict=False)), row[-1]]) for row in rows]
-
-
-def count_parameters(module: nn.Module) -> int:
-    return sum(p.numel() for p in module.parameters())
 
 
 def multiply_adds(module: nn.Module, x: Tensor) -> int | None:

@@ -46,7 +46,7 @@ def pack(layer: DecoupledLayer, n_bits: int = 8) -> dict[str, Tensor]:
         if tensor.ndim < 2:
             packed[name] = tensor.to(_FLOAT)
             continue
-        codes, scale = rounded(tensor, n_bits)
+        codes, scale = round_rows(tensor, n_bits)
         packed[f"{name}.codes"], packed[f"{name}.scale"] = _joined(codes, n_bits), scale
     return packed
 
@@ -70,6 +70,10 @@ def n_bytes(packed: Mapping[str, Tensor]) -> int:
     return sum(tensor.numel() * tensor.element_size() for name, tensor in packed.items() if name != "n_bits")
 
 
+def count_parameters(module: nn.Module) -> int:
+    return sum(p.numel() for p in module.parameters())
+
+
 def stored_bytes(module: nn.Module, short: Collection[torch.dtype] = ()) -> int:
     """Bytes of all numbers that a module stores.
 
@@ -85,7 +89,7 @@ def stored_bytes(module: nn.Module, short: Collection[torch.dtype] = ()) -> int:
     return sum(tensor.numel() * size(tensor) for tensor in module.state_dict().values())
 
 
-def rounded(tensor: Tensor, n_bits: int) -> tuple[Tensor, Tensor]:
+def round_rows(tensor: Tensor, n_bits: int) -> tuple[Tensor, Tensor]:
     """Whole numbers of so many bits, and one scale per row in 16 bits."""
     most = 2 ** (n_bits - 1) - 1
     rows = tensor.detach().flatten(1)
@@ -117,7 +121,7 @@ def _apart(joined: Tensor, n_bits: int, count: int) -> Tensor:
     return torch.from_numpy((bits << np.arange(n_bits)).sum(axis=1) - 2 ** (n_bits - 1))
 
 
-class Rounded:
+class RoundedLayer:
     """A layer that computes with its numbers in few bits, from `begin` on."""
 
     def __init__(self, layer: DecoupledLayer, n_bits: int) -> None:
@@ -143,7 +147,7 @@ class Rounded:
         if own.ndim < 2:
             return p + (own.half().to(own) - own)
         apart = self.layer.constants is not None and name == f"C.{self.layer.n_layers - 1}"
-        codes, scale = rounded(own[:, 1:] if apart else own, self.n_bits)
+        codes, scale = round_rows(own[:, 1:] if apart else own, self.n_bits)
         near = codes * scale.to(own)[:, None]
         if apart:
             near = torch.cat([own[:, :1].half().to(own), near], dim=1)

@@ -28,8 +28,8 @@ from ..._support._progress import progress_callback
 from ...model._decoupling import Decoupling
 from ..carving._jacobian_sampling import as_inputs, check_finite, twin_of, values_of
 from ..layer._decoupled_layer import DecoupledLayer, layer_on
-from ..layer._quantisation import Rounded, check_bits, pack, unpack
-from ._training_inputs import CHUNK, Lessons
+from ..layer._quantisation import RoundedLayer, check_bits, pack, unpack
+from ._training_inputs import CHUNK, TrainingInputs
 
 Loss = Literal["kl", "squared"]
 LOSSES = ("kl", "squared")
@@ -77,7 +77,7 @@ class Clock:
         return max(share, (time.monotonic() - self._began) / max(self._seconds, 1e-9))
 
 
-def rise_and_fall(optimiser: torch.optim.Optimizer, done: float) -> None:
+def set_rate(optimiser: torch.optim.Optimizer, done: float) -> None:
     """Set the rates of an optimiser for this share of the training: up at first, then down along a cosine."""
     now = done / _WARM if done < _WARM else 0.5 * (1.0 + math.cos(math.pi * min(1.0, (done - _WARM) / (1.0 - _WARM))))
     for group in optimiser.param_groups:
@@ -152,7 +152,7 @@ def refine(
     twin = twin_of(part, "part").to(device, dtype).requires_grad_(False)
     given, shape = points.reshape(len(points), -1).to(device, dtype), points.shape[1:]
     told = None if values is None else _given_values(values, points).to(device, dtype)
-    lessons = Lessons.of(given, told, lambda x: values_of(twin, x.reshape(-1, *shape)), size, share, generator)
+    lessons = TrainingInputs.of(given, told, lambda x: values_of(twin, x.reshape(-1, *shape)), size, share, generator)
     pool, known = lessons.inputs, lessons.values
     check_finite("part", known.cpu().numpy())
     _check_outputs(begun, known.shape[1], loss)
@@ -165,11 +165,11 @@ def refine(
 
     def attempt(rate: float) -> tuple[DecoupledLayer, bool]:
         layer = copy.deepcopy(begun)
-        student: Rounded | DecoupledLayer = layer if n_bits is None else Rounded(layer, n_bits)
+        student: RoundedLayer | DecoupledLayer = layer if n_bits is None else RoundedLayer(layer, n_bits)
         clock = Clock(steps, limit)
 
         def follow(t: int) -> None:
-            if isinstance(student, Rounded):
+            if isinstance(student, RoundedLayer):
                 if student.begun:
                     return
                 if clock.done(t) >= UNROUNDED:
@@ -180,9 +180,9 @@ def refine(
                 layer.set_range(given[torch.randperm(len(given), generator=generator)[:CHUNK].to(device)])
 
         optimiser = torch.optim.Adam(_groups(layer, rate), betas=(0.9, 0.99), fused=device.type in ("cpu", "cuda"))
-        whole = match(student, optimiser, pool, known, distance, draw, clock, progress, follow)
+        whole = distil(student, optimiser, pool, known, distance, draw, clock, progress, follow)
         layer.zero_grad()
-        if not isinstance(student, Rounded) or not student.begun:
+        if not isinstance(student, RoundedLayer) or not student.begun:
             layer.set_range(given)
         if n_bits is not None:
             unpack(layer, pack(layer, n_bits))
@@ -205,7 +205,7 @@ def refine(
     return _better(before, found, judged)
 
 
-def match(
+def distil(
     student: Callable[[Tensor], Tensor],
     optimiser: torch.optim.Optimizer,
     inputs: Tensor,
@@ -224,7 +224,7 @@ def match(
         for t in range(clock.max_steps):
             if (done := clock.done(t + 0.5)) >= 1.0:
                 break
-            rise_and_fall(optimiser, done)
+            set_rate(optimiser, done)
             before_step(t)
             rows = draw()
             optimiser.zero_grad()

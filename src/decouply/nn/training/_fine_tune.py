@@ -19,7 +19,7 @@ from ..._support._progress import progress_callback
 from ..carving._carve import outputs_of
 from ..carving._data_split import as_labels, as_network_inputs
 from ..carving._jacobian_sampling import chunks
-from ._distillation import rise_and_fall
+from ._distillation import set_rate
 
 _COMPARED = 8192  # inputs on which a network that was interrupted is compared with what it was before
 
@@ -67,7 +67,7 @@ def train_with_labels(
 
     Ctrl-C ends the training; the network then keeps what it has learned if that is better than what it was.
     """
-    X, y = labelled(options, network, dtype, device)
+    X, y = labelled_inputs(options, network, dtype, device)
     asked = {p: p.requires_grad for p in network.parameters()}
     new = {p for layer in layers for p in layer.parameters()}
     trained = [p for p, wanted in asked.items() if p in new or (options.whole and wanted)]
@@ -82,7 +82,7 @@ def train_with_labels(
     passes = (order[rows] for order in orders for rows in chunks(len(X), options.batch_size))
     with progress_callback(progress, "Fine-tuning") as report:
         for done, index in enumerate(itertools.islice(passes, steps), 1):
-            rise_and_fall(optimiser, (done - 0.5) / steps)
+            set_rate(optimiser, (done - 0.5) / steps)
             optimiser.zero_grad()
             loss = _cross_entropy(network, X[index].to(device), y[index].to(device))
             loss.backward()  # type: ignore[no-untyped-call]
@@ -98,7 +98,9 @@ def train_with_labels(
         p.requires_grad_(wanted)
 
 
-def labelled(options: FineTune, network: nn.Module, dtype: torch.dtype, device: torch.device) -> tuple[Tensor, Tensor]:
+def labelled_inputs(
+    options: FineTune, network: nn.Module, dtype: torch.dtype, device: torch.device
+) -> tuple[Tensor, Tensor]:
     """Inputs and labels to train with, if they are what the network takes and tells apart."""
     X = as_network_inputs("inputs", options.inputs)
     X = X.to(dtype) if X.is_floating_point() else X

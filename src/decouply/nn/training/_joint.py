@@ -11,14 +11,13 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from ..._support._errors import DecouplingWarning, InputError
+from ..._support._errors import DecouplingWarning
 from ..._support._interrupts import INTERRUPTED
 from ..._support._progress import progress_callback
 from ..carving._carve import outputs_of
 from ..carving._jacobian_sampling import chunks
-from ..carving._task_type import in_rows
 from ..layer._decoupled_layer import DecoupledLayer
-from ._distillation import Clock, Distil, Loss, rise_and_fall
+from ._distillation import Clock, Distil, Loss, set_rate
 from ._fine_tune import log_probabilities
 
 SHORT = Distil(max_steps=1000, rate=3e-3, batch_size=128)
@@ -62,7 +61,7 @@ def distil_jointly(
         for t in range(options.max_steps):
             if (done := clock.done(t + 0.5)) >= 1.0:
                 break
-            rise_and_fall(optimiser, done)
+            set_rate(optimiser, done)
             rows = torch.randint(len(data), (options.batch_size,), generator=generator)
             optimiser.zero_grad()
             value = distance(network(data[rows].clone()), wanted[rows].to(data.device))
@@ -116,17 +115,8 @@ def _move_domains(network: nn.Module, layers: Sequence[nn.Module], data: Tensor)
             layer.set_range_behind(torch.cat(list(seen))[:_RANGE])
 
 
-def joint_options(joint: Any, n_parts: int, *, known: bool) -> Distil | None:
-    """What is asked for; several parts are trained together unless that is switched off, or outputs are not known."""
-    if joint is None:
-        return SHORT if n_parts > 1 and known else None
-    if joint is False:
-        return None
-    if joint is not True and not isinstance(joint, Distil):
-        raise InputError(f"`joint` must be dc.nn.Distil(...), True, False or None. Got {joint!r}.")
-    if not known:
-        raise InputError(
-            "`joint` must be left out for this network: it does not return one tensor of moderate size, to which all "
-            "parts could be trained together."
-        )
-    return SHORT if joint is True else joint
+def in_rows(outputs: Tensor) -> Tensor:
+    """Outputs with one row per decision: those of tokens (S, T, n) and of pixels (S, n, H, W) one after the other."""
+    if outputs.ndim <= 2:
+        return outputs
+    return (outputs if outputs.ndim == 3 else outputs.movedim(1, -1)).flatten(0, -2)

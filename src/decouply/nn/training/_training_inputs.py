@@ -16,7 +16,7 @@ from torch import Tensor
 from ..carving._jacobian_sampling import chunks
 
 CHUNK = 8192
-FEW = 2000  # inputs; below this all of a batch is recombined, above it a quarter
+FEW_INPUTS = 2000  # inputs; below this all of a batch is recombined, above it a quarter
 _EXCHANGED = 0.5  # largest share of the coordinates that comes from another input
 _SCALED = 0.3  # largest change of size
 _POOL = 60_000  # recombined inputs, or as many as fit ...
@@ -24,7 +24,7 @@ _POOL_NUMBERS = 2**26  # ... into so many numbers
 
 
 @dataclass(frozen=True, eq=False)
-class Lessons:
+class TrainingInputs:
     """Inputs (N, m), those given first and recombined ones behind them, with what the part gives (N, n)."""
 
     inputs: Tensor
@@ -42,12 +42,12 @@ class Lessons:
         batch_size: int,
         recombined: float | None,
         generator: torch.Generator,
-    ) -> Lessons:
+    ) -> TrainingInputs:
         """All of them; `ask` is the part, and `values` are what it gives at the inputs, where that is known."""
-        share = (1.0 if len(given) < FEW else 0.25) if recombined is None else recombined
+        share = (1.0 if len(given) < FEW_INPUTS else 0.25) if recombined is None else recombined
         n_recombined = round(share * batch_size)
         count = min(_POOL, max(batch_size, _POOL_NUMBERS // given.shape[1])) if n_recombined else 0
-        inputs = torch.cat([given, recombine(given, count, generator)])
+        inputs = torch.cat([given, mixup_inputs(given, count, generator)])
         told = [] if values is None else [values]
         asked = inputs[len(given) :] if told else inputs
         answers = [ask(asked[rows]) for rows in chunks(len(asked), CHUNK)] if len(asked) else []
@@ -62,7 +62,7 @@ class Lessons:
         return rows.to(self.inputs.device)
 
 
-def recombine(X: Tensor, count: int, generator: torch.Generator) -> Tensor:
+def mixup_inputs(X: Tensor, count: int, generator: torch.Generator) -> Tensor:
     """Inputs made of two others each: up to half of the coordinates from the second, all of them scaled alike."""
 
     def uniform(*shape: int) -> Tensor:
