@@ -10,7 +10,7 @@ TESTS := $(addprefix tests/,bases model samples solvers fit write report data su
 EXTRAS := onnx,parquet,sklearn,sympy,test
 PYTHONS := 3.11 3.12 3.13
 
-.PHONY: demo test test-oldest test-pythons test-arithmetic lint bench peers fuzz docs clean
+.PHONY: demo test test-oldest test-pythons test-arithmetic lint paper bench peers fuzz docs clean
 
 demo: $(VENV)/.installed
 	$(BIN)/decouply demo --report demo-report.html
@@ -35,6 +35,11 @@ lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 
+# Table 1, the Silverbox figure and both networks, into results/; resumes. QUICK=1: reduced forms, within ten minutes.
+paper: $(VENV)/.installed-dev
+	$(BIN)/python -m experiments paper $(if $(QUICK),--quick --directory results/quick)
+
+# Speed alone.
 bench: $(VENV)/.installed-dev
 	$(BIN)/python -m benchmarks --output docs
 

@@ -14,6 +14,7 @@ from pathlib import Path
 import click
 
 from decouply._support._atomic_files import write_text
+from decouply._support._errors import DataError, MissingExtraError
 from decouply._support._optional_packages import needed
 from decouply.cli._main import main
 from experiments.harness import Experiment
@@ -63,13 +64,32 @@ class _Commands(click.Group):
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 (click's)
         with formatter.section("Experiments"):
             formatter.write_dl([(name, about) for name, (_, about) in declared().items()])
-        with formatter.section("Documentation"):
-            formatter.write_dl([("pages", str(pages.short_help))])
+        with formatter.section("Several at once"):
+            formatter.write_dl([(str(one.name), str(one.short_help)) for one in (paper, pages)])
 
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 def experiments() -> None:
     """Run an experiment of the paper, or one of ours, and print its table."""
+
+
+@experiments.command(short_help="The paper's own experiments, one after the other.")
+@click.option("--quick", is_flag=True, help="All of them in reduced forms, within ten minutes.")
+@click.option("--jobs", type=click.IntRange(min=1), default=2, show_default=True, help="Processes.")
+@click.option("--directory", default="results", show_default=True, help="Directory for tables, pictures and the runs.")
+def paper(quick: bool, jobs: int, directory: str) -> None:
+    """Table 1, the Silverbox figure and the compression of both networks; a stopped command resumes.
+
+    An experiment whose data or packages are not there is left out, with the reason.
+    """
+    names = [name for name, (module, _) in declared().items() if module.startswith("experiments.paper.")]
+    options = ["--jobs", str(jobs), "--directory", directory, *(["--quick"] if quick else [])]
+    for name in reversed(names):  # table1, which needs nothing, first
+        click.echo(f"\n{name}: {declared()[name][1]}\n")
+        try:
+            experiment(name).command().main(options, prog_name=name, standalone_mode=False)
+        except (DataError, MissingExtraError) as error:
+            click.echo(f"{name} is left out, since something that it needs is not there. {error}")
 
 
 @experiments.command(short_help="Write the tables of docs/ again, from the stored numbers.")

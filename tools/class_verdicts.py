@@ -1,4 +1,4 @@
-"""Count the verdicts of `DecouplingClassifier.quality_` on made data whose truth is known: docs/findings.md.
+"""Count the verdicts of `DecouplingClassifier.quality_` on made data whose truth is known: notes/findings.md.
 
 Run it with `python tools/class_verdicts.py --seed 3000`. Three inputs; log-odds are a parabola, a line or a wave, or
 labels do not depend on the inputs at all.

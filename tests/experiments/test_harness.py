@@ -1,5 +1,6 @@
 """The experiments as a person runs them, runs that are resumed, and tables that follow from stored numbers."""
 
+import dataclasses
 import json
 import subprocess
 import sys
@@ -194,6 +195,24 @@ def test_experiments_say_how_many_runs_are_done_where_there_is_no_terminal(tmp_p
     with pytest.raises(dc.InputError, match="enough"):
         CUBES.command().main(["--directory", str(tmp_path)], standalone_mode=False)
     assert "cubes, 2 of 9 (0 s)" in capsys.readouterr().err
+
+
+def test_the_papers_experiments_run_in_turn_and_say_what_is_left_out(tmp_path, monkeypatch):
+    def missing(**_):
+        raise dc.DataError("`x.mat` is missing.")
+
+    asked = []
+
+    def one(name):
+        asked.append(name)
+        return dataclasses.replace(CUBES, name=name, begin=missing) if name == "silverbox" else CUBES
+
+    monkeypatch.setattr("experiments.__main__.experiment", one)
+    out = CliRunner().invoke(experiments, ["paper", "--quick", "--jobs", "1", "--directory", str(tmp_path)])
+    assert out.exit_code == 0, out.output
+    assert sorted(asked) == ["fashion", "mnist", "silverbox", "table1"] and asked[0] == "table1"
+    assert "silverbox is left out, since something that it needs is not there. `x.mat` is missing." in out.output
+    assert out.output.count("| value |") == 3
 
 
 def test_silverbox_on_the_command_line_tells_where_the_data_should_be(tmp_path, monkeypatch):

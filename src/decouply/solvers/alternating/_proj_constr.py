@@ -43,7 +43,7 @@ class Proj(AbstractStartedSolver):
         Weight of the value term.
     weighted_projection
         Whether the projection weighs each sample by how much the objective feels it there. False is the projection
-        as printed in the paper; True gave much smaller errors on the paper's systems (docs/findings.md).
+        as printed in the paper; True gave much smaller errors on the paper's systems (notes/findings.md).
     min_steps, max_steps, patience
         A start ends after `max_steps`, or, past `min_steps`, after `patience` steps without a decrease.
     max_seconds

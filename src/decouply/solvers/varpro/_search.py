@@ -34,7 +34,7 @@ from ..problem._start_distributions import AbstractStart, Normal, Orthonormal
 from ._smoothing_choice import PHASES, Smoothed, balance_note, effective_note, of_best_order, refined, smooth
 
 GIVEN = "the given start"
-_HALVINGS = (10, 20, 40, 80)  # steps after which the worse half of a batch is dropped (docs/strategies.md)
+_HALVINGS = (10, 20, 40, 80)  # steps after which the worse half of a batch is dropped (notes/strategies.md)
 _OF_FEW, _EARLIER = 8, (5, 10, 20, 40)  # up to so many starts: who asks for few is in a hurry
 _SETTLED_SOON, _POLISHED_OF_FEW = 6, 2  # a hurried search settles after so many steps, and polishes so many starts
 _SMOOTHED = 2  # minima that are given the smoothing that the data ask for ...
