@@ -11,8 +11,8 @@ import tensorly
 from tensorly.decomposition import parafac
 
 import decouply as dc
+from decouply.solvers.alternating._start_factors import draw_factors
 from decouply.solvers.alternating._sweep import sweep
-from decouply.solvers.problem._start_distributions import draw_factors
 
 from . import reference
 from .machine import best_of, table, verdict
@@ -124,7 +124,7 @@ def memory(samples: dc.Samples) -> str:
             dc.Samples(**arrays),
             ranks,
             (DEGREE,) * len(ranks),
-            solver=solver(max_steps=10),
+            solver=solver(stopping=dc.solvers.Stopping(max_steps=10)),
             n_starts=1,
             progress=False,
         )

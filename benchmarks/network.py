@@ -46,8 +46,14 @@ def section(_: Path) -> str:
         sizes = np.sum(samples.J**2), np.sum((samples.F - samples.F.mean(axis=0)) ** 2)
         lam = float(sizes[0] / sizes[1])  # the same balance of the two terms as in VarPro with lam = 1
         for name, solver in (
-            ("Proj, 200 iterations", dc.Proj(start=start, lam=lam, max_steps=200, patience=200)),
-            ("Constr, 200 iterations", dc.Constr(start=start, lam=lam, max_steps=200, patience=200)),
+            (
+                "Proj, 200 iterations",
+                dc.Proj(stopping=dc.solvers.Stopping(max_steps=200, patience=200), start=start, lam=lam),
+            ),
+            (
+                "Constr, 200 iterations",
+                dc.Constr(stopping=dc.solvers.Stopping(max_steps=200, patience=200), start=start, lam=lam),
+            ),
             (f"VarPro, `max_seconds={LIMIT_SECONDS:g}`", dc.VarPro(start=start, max_seconds=LIMIT_SECONDS)),
         ):
             ours = name.startswith("VarPro")

@@ -11,8 +11,8 @@ from decouply.bases import LayerBasis
 from decouply.solvers import Problem
 from decouply.solvers.alternating._coefficient_updates import constrained, projected, projected_weighted
 from decouply.solvers.alternating._iterate import Iterate
+from decouply.solvers.alternating._start_factors import draw_factors
 from decouply.solvers.alternating._sweep import sweep
-from decouply.solvers.problem._start_distributions import draw_factors
 
 UPDATES = {"Proj": projected_weighted, "Proj, plain projection": projected, "Constr": constrained}
 

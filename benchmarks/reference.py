@@ -1,8 +1,10 @@
-"""PROJ-CMPT-L and CONSTR-CMPT-L straight from the paper: build every matrix M, call `lstsq`. Slow on purpose.
+"""The method of the paper, to be read: PROJ-CMPT-L and CONSTR-CMPT-L with every matrix M built and `lstsq` called.
 
-This is what the fast solvers are measured against and, in the tests, checked against. One start, paper's scale, no
-compression; samples first, as everywhere in the package. `vec` is column-major, as in the paper. Arrays may hold
-numbers of many digits, where `lstsq` takes them.
+This file is part of the documentation (docs/theory.md) and the oracle of the tests: the fast solvers must give the same
+factors. It is slow on purpose. One start, the paper's scale, no compression; samples first, as everywhere in the
+package. `vec` is column-major, as in the paper. Arrays may hold numbers of many digits, if `lstsq` takes them.
+
+Lists count from 0: `W[l]` is W_l, while `G[l]`, `C[l]` and the argument `l` belong to layer l + 1.
 """
 
 from __future__ import annotations
@@ -24,17 +26,19 @@ class State:
 
 
 def iteration(J: ndarray, F: ndarray, X: ndarray, state: State, degrees: list[int], lam: float, method: str) -> State:
-    """One sweep W_0, (c_1, W_1), ..., (c_L, W_L) with `method` "proj" or "constr"."""
+    """One iteration of Algorithm 1: W_0, (c_1, W_1), ..., (c_L, W_L) with `method` "proj" or "constr"."""
     W, G, C = list(state.W), list(state.G), list(state.C)
     S, n, m = J.shape
     L = len(G)
 
+    # Line 3: W_0 = argmin ||unfold_2(J)^T - M_W^(0) W_0||^2.
     M = np.concatenate([left(W, G, 0, s) * G[0][s] for s in range(S)])  # M_W^(0): (n S, r_1)
     W[0] = np.linalg.lstsq(M, J.reshape(S * n, m), rcond=None)[0]
 
     u = X @ W[0].T
     for l in range(L):
         last = l == L - 1
+        # Lines 5 and 8: Update_c, then G = X_l c_l, and R = Y_L c_L in the last layer.
         if method == "proj":
             C[l] = proj_coefficients(J, F, W, G, u, l, degrees[l], lam)
         else:
@@ -42,6 +46,7 @@ def iteration(J: ndarray, F: ndarray, X: ndarray, state: State, degrees: list[in
         G[l] = np.stack([derivatives(u[:, j], degrees[l]) @ C[l][j] for j in range(len(C[l]))], axis=1)
         value = np.stack([values(u[:, j], degrees[l]) @ C[l][j] for j in range(len(C[l]))], axis=1)
         if not last:
+            # Line 6: W_l = argmin ||vec(J) - M_W^(l) vec(W_l)||^2.
             M = np.concatenate(  # M_W^(l+1): (n m S, r_(l+1) r_(l+2))
                 [
                     np.kron((G[l][s][:, None] * right(W, G, l, s)).T, left(W, G, l + 1, s) * G[l + 1][s])
@@ -51,6 +56,7 @@ def iteration(J: ndarray, F: ndarray, X: ndarray, state: State, degrees: list[in
             w = np.linalg.lstsq(M, vec_slices(J), rcond=None)[0]
             W[l + 1] = w.reshape(W[l + 1].shape, order="F")
             u = value @ W[l + 1].T
+    # Line 9: W_L = argmin ||unfold_1(J) - W_L M_W^(L)||^2 + lam ||F - W_L R^T||^2.
     R = value
     M = np.concatenate([G[L - 1][s][:, None] * right(W, G, L - 1, s) for s in range(S)], axis=1)  # M_W^(L): (r_L, m S)
     stacked = np.concatenate([M.T, np.sqrt(lam) * R])
@@ -62,7 +68,7 @@ def iteration(J: ndarray, F: ndarray, X: ndarray, state: State, degrees: list[in
 def proj_coefficients(
     J: ndarray, F: ndarray, W: list[ndarray], G: list[ndarray], u: ndarray, l: int, degree: int, lam: float
 ) -> ndarray:
-    """Least squares for G^(l+1) (and R), then projection onto the basis."""
+    """Algorithms 2 and 3: least squares for G^(l+1) (and R), then projection onto the basis."""
     S = len(J)
     free = np.empty_like(G[l])
     for s in range(S):
@@ -85,7 +91,7 @@ def proj_coefficients(
 def constr_coefficients(
     J: ndarray, F: ndarray, W: list[ndarray], G: list[ndarray], u: ndarray, l: int, degree: int, lam: float
 ) -> ndarray:
-    """All coefficients of the layer at once from (M_C)_0 c = vec(J), stacked with the values in the last layer."""
+    """Algorithms 4 and 5: all coefficients of a layer at once from (M_C)_0 c = vec(J), in the last one with values."""
     S = len(J)
     r = G[l].shape[1]
     tables = [derivatives(u[:, j], degree) for j in range(r)]

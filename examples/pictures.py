@@ -26,7 +26,9 @@ samples = dc.Samples(clean.X, F=F, J=clean.J + 1.0 * rng.normal(size=clean.J.sha
 names = {"inputs": ["pressure", "temperature", "valve"], "outputs": ["flow", "level"]}
 
 result = dc.decouple(samples, ranks=3, degrees=5)
-stages = dc.decouple(samples, 3, 5, solver=dc.TwoStage(dc.Constr(max_steps=100), beta=10), n_starts=16)
+stages = dc.decouple(
+    samples, 3, 5, solver=dc.TwoStage(dc.Constr(stopping=dc.solvers.Stopping(max_steps=100)), beta=10), n_starts=16
+)
 pictures = {
     "network": result.plot(**names),
     "network-dark": result.plot(**names, dark=True),

@@ -118,7 +118,7 @@ def test_wrong_types_are_refused_with_the_rule_where_nobody_checks_annotations()
         "dc.Uniform('a', 1)": "`low` must be a number",
         "dc.Uniform(0.1, float('inf'))": "`high` must be a number",
         "dc.systems.f1().canonical(X[:0])": "at least one point",
-        "dc.decouple(s, 2, 3, solver=dc.TwoStage(dc.Proj(max_steps=2), loss=lambda m: None))": "return a number",
+        "dc.decouple(s, 2, 3, solver=dc.TwoStage(dc.Proj(), loss=lambda m: None), n_starts=1)": "return a number",
         "dc.systems.f1().permuted(1, [1.0, 0.0])": "permutation",
         "dc.systems.f1().permuted(1.0, [1, 0])": "`layer` must be one of",
         "s.take([100])": "`indices` must be",
@@ -153,7 +153,7 @@ import numpy as np, decouply as dc
 rng = np.random.default_rng(0)
 X = rng.uniform(-1, 1, (150, 80))
 s = dc.Samples(X, F=rng.normal(size=(150, 6)), J=rng.normal(size=(150, 6, 80)))
-r = dc.decouple(s, (40, 5), (2, 2), solver=dc.Constr(max_steps=8), n_starts=1)
+r = dc.decouple(s, (40, 5), (2, 2), solver=dc.Constr(stopping=dc.solvers.Stopping(max_steps=8)), n_starts=1)
 print(repr(r.error_jacobian), repr(r.decoupling.W[0][0, 0]))
 """
     found = {

@@ -7,7 +7,7 @@ from jaxtyping import Float
 from numpy import ndarray
 
 import tests
-from decouply.solvers.alternating._block_updates import gram_of_columns
+from decouply.solvers.problem._batched_linalg import gram_of_columns
 
 
 def test_annotations_of_functions_are_checked_at_their_first_calls(monkeypatch):

@@ -6,10 +6,10 @@ schedule. Each has three rates, and the best is taken on a tenth of the inputs, 
 
 from __future__ import annotations
 
+import dataclasses
 import warnings
 from collections.abc import Callable, Sequence
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 import torch
@@ -22,7 +22,7 @@ from decouply.nn import DecoupledLayer, sample
 from decouply.nn.layer._decoupled_layer import layer_on
 from decouply.nn.layer._quantisation import n_bytes, pack
 from decouply.nn.training._training_inputs import FEW_INPUTS, mixup_inputs
-from decouply.solvers import AbstractSolver, Proj, TwoStage, Zniyed
+from decouply.solvers import AbstractSolver, Proj, Stopping, TwoStage, Zniyed
 from experiments.networks.baselines import chain_of, low_rank, pruned, quantized_bytes
 from experiments.networks.batched_training import divergences, squared_errors, trained_together
 from experiments.networks.trained_networks import DEGREE, Original, Size, Training
@@ -32,7 +32,7 @@ STUDENTS = ("ReLU, one hidden layer", "ReLU, two", "GELU, one hidden layer", "GE
 OTHERS = ("pruned", "low rank")
 STUDENTS_IN_BITS = ("ReLU, fewer bits", "GELU, fewer bits")
 PAPER = ("Zniyed, as printed", "TS-PROJ, as printed")
-STOPPING: dict[str, Any] = {"min_steps": 15, "max_steps": 50, "patience": 20}
+STOPPING = Stopping(min_steps=15, max_steps=50, patience=20)
 
 
 def parameters_of(size: Size, ends: tuple[int, int]) -> int:
@@ -151,10 +151,11 @@ def as_printed(method: str, at: Original, X: Tensor, rank: int, rng: np.random.G
         return -score if np.isfinite(score) else np.inf
 
     solver: AbstractSolver
+    stopping = dataclasses.replace(STOPPING, iterate="last")
     if method.startswith("Zniyed"):
-        solver = Zniyed(iterate="last", **STOPPING)
+        solver = Zniyed(stopping=stopping)
     else:
-        solver = TwoStage(Proj(weighted_projection=False, iterate="last", **STOPPING), loss=worse)
+        solver = TwoStage(Proj(weighted_projection=False, stopping=stopping), loss=worse)
     with warnings.catch_warnings():  # about functions that are not unique, which does not matter here
         warnings.simplefilter("ignore", DecouplingWarning)
         try:

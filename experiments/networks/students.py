@@ -196,7 +196,7 @@ def begun(
             sample(at.part, X[:_SAMPLES], progress=False),
             ranks,
             (DEGREE,) * len(ranks),
-            solver=Proj(lam=1e-2, **STOPPING),
+            solver=Proj(lam=1e-2, stopping=STOPPING),
             as_given=True,
             n_starts=8,
             rng=rng,

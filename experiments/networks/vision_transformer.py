@@ -180,7 +180,7 @@ def work(method: str, run: int, seed: int, steps: int, joint_steps: int, epochs:
                 parts=["blocks.*.mlp"],
                 data=X[_KEPT:],
                 ranks=RANK,
-                fitting=Fitting("random") if at_random else Fitting(solver=Proj(lam=1e-2, **STOPPING)),
+                fitting=Fitting("random") if at_random else Fitting(solver=Proj(lam=1e-2, stopping=STOPPING)),
                 training=Training(Distil(steps), joint),
                 evaluation=Evaluation(validation=X[:_KEPT]),
                 rng=run,

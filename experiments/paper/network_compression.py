@@ -39,7 +39,7 @@ from decouply.nn.training._fine_tune import train_with_labels
 from decouply.nn.training._training_inputs import mixup_inputs
 from decouply.report._style import COLOURS, new_figure
 from decouply.samples._samples import Samples
-from decouply.solvers import AbstractSolver, Constr, Proj, TwoStage, VarPro, Zniyed
+from decouply.solvers import AbstractSolver, Constr, Proj, Stopping, TwoStage, VarPro, Zniyed
 from decouply.solvers.alternating._loop import WhichIterate
 from experiments.harness import Content, Experiment, Option, Outcome, Task, markdown, matching
 from experiments.paper.networks_as_in_paper import ARCHITECTURES, Teacher, WithOutput, teacher
@@ -51,7 +51,7 @@ STEPS = 6000  # of the peers that are trained, as many as `refine` takes
 BATCH = 512  # of recombined inputs, of which so many are made:
 RECOMBINED = 60_000
 _SHOWN = 5.0  # points below the network that the picture goes down to
-STOPPING: dict[str, Any] = {"min_steps": 15, "max_steps": 50, "patience": 20}
+STOPPING = Stopping(min_steps=15, max_steps=50, patience=20)
 AS_PRINTED = ("Zniyed", "TS-Zniyed", "TS-PROJ-1", "TS-PROJ-2")
 INSIDE, BEST = "output inside", "best iterate"
 CHANGED = (f"TS-PROJ-1, {INSIDE}", f"TS-PROJ-2, {INSIDE}", *(f"{method}, {BEST}" for method in AS_PRINTED))
@@ -191,20 +191,21 @@ def solver_of(
     rng: np.random.Generator,
 ) -> AbstractSolver:
     which: WhichIterate = "best" if method.endswith(BEST) else "last"
+    stopping = dataclasses.replace(STOPPING, iterate=which)
     if method.startswith("Zniyed"):
-        return Zniyed(iterate=which, **STOPPING)
+        return Zniyed(stopping=stopping)
     if method.startswith("TS-Zniyed"):
-        return TwoStage(Zniyed(iterate=which, **STOPPING), loss=worse)
+        return TwoStage(Zniyed(stopping=stopping), loss=worse)
     if method.startswith("TS-PROJ"):
-        return TwoStage(Proj(weighted_projection=False, iterate=which, **STOPPING), loss=worse)
+        return TwoStage(Proj(weighted_projection=False, stopping=stopping), loss=worse)
     if method.startswith("TS-CONSTR"):
-        return TwoStage(Constr(**STOPPING), loss=worse)
+        return TwoStage(Constr(stopping=STOPPING), loss=worse)
     if method == "VarPro":  # too many unknowns for random starts: it goes on from an alternating solver
         degrees = (DEGREE,) * len(ranks)
-        proj = Proj(lam=1e-2, **STOPPING)
+        proj = Proj(lam=1e-2, stopping=STOPPING)
         begun = decouple(samples, ranks, degrees, solver=proj, as_given=True, n_starts=8, rng=rng, progress=False)
         return VarPro(start=begun.decoupling, max_seconds=5.0)
-    return Proj(lam=1e-2, **STOPPING)
+    return Proj(lam=1e-2, stopping=STOPPING)
 
 
 # Others of the same size

@@ -19,7 +19,7 @@ from decouply.fit._decouple import decouple
 from decouply.model._decoupling import Decoupling
 from decouply.report._style import COLOURS, new_figure
 from decouply.samples._samples import Samples
-from decouply.solvers import Constr, Proj, TwoStage
+from decouply.solvers import Constr, Proj, Stopping, TwoStage
 from decouply.solvers.alternating._loop import WhichIterate
 from experiments.harness import Content, Experiment, Option, Outcome, Task, markdown, matching
 
@@ -101,7 +101,9 @@ def work(system: str, algorithm: str, variant: str, run: int, n_starts: int, see
     )
     ours = variant == "ours"
     which: WhichIterate = "last" if variant == "as printed" else "best"
-    inner = Constr(iterate=which) if algorithm == "CONSTR" else Proj(weighted_projection=ours, iterate=which)
+    stopping = Stopping(iterate=which)
+    constr = algorithm == "CONSTR"
+    inner = Constr(stopping=stopping) if constr else Proj(weighted_projection=ours, stopping=stopping)
     result = decouple(
         samples,
         truth.ranks,

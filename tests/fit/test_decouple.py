@@ -10,7 +10,7 @@ from tests.strategies import points, sampled
 
 F2 = dc.systems.f2()
 SAMPLES = sampled(F2, 30)
-QUICK = dc.Constr(max_steps=10)
+QUICK = dc.Constr(stopping=dc.solvers.Stopping(max_steps=10))
 
 
 def test_the_default_finds_a_good_two_layer_decoupling_without_touching_its_arguments():

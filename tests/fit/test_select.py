@@ -112,7 +112,14 @@ def test_known_degrees_and_a_given_basis_leave_ranks_to_choose():
         assert {len(row.ranks) for row in choice.table} == ({2} if "degrees" in options else {1, 2})
 
 
-@pytest.mark.parametrize("solver", [dc.Constr(max_steps=30), dc.TwoStage(dc.Proj(max_steps=10))], ids=repr)
+@pytest.mark.parametrize(
+    "solver",
+    [
+        dc.Constr(stopping=dc.solvers.Stopping(max_steps=30)),
+        dc.TwoStage(dc.Proj(stopping=dc.solvers.Stopping(max_steps=10))),
+    ],
+    ids=repr,
+)
 def test_other_solvers_can_be_used(solver):
     choice = dc.select(sampled(ONE, 20), 2, degrees=3, solver=solver, n_folds=2, progress=False)
     assert choice.ranks == (2,)

@@ -67,7 +67,7 @@ def decoupled_narx(folder: Path, word: str) -> Made:
     options: dict[str, Any] = {
         "linear": {"linear": True},
         "as-given": {"as_given": True},
-        "constr": {"solver": dc.Constr(max_steps=8)},
+        "constr": {"solver": dc.Constr(stopping=dc.solvers.Stopping(max_steps=8))},
     }.get(word, {})
     _, small = narx(**options)
     v, z = oscillator(seed=3)

@@ -44,7 +44,7 @@ def select(folder: Path, word: str) -> Made:
     if word == "spline":
         return _selected(dc.select(bent(30), (1,), degrees=None, basis=dc.Spline(3), **options))
     if word == "constr":
-        by = {"solver": dc.Constr(max_steps=10)}
+        by = {"solver": dc.Constr(stopping=dc.solvers.Stopping(max_steps=10))}
         return _selected(dc.select(sampled(f, 40, noise=0.03), (2,), 2, **(options | by)))
     return _selected(dc.select(sampled(f, 40, kinds="F", noise=0.03), (3,), 3, **options))
 
@@ -62,7 +62,11 @@ def automatic_ranks(folder: Path, word: str) -> Made:
 @case("constr", "proj", "varpro")
 def validation(folder: Path, word: str) -> Made:
     f = system(1)
-    by = {"constr": dc.Constr(max_steps=10), "proj": dc.Proj(max_steps=10), "varpro": solver(max_steps=5)}[word]
+    by = {
+        "constr": dc.Constr(stopping=dc.solvers.Stopping(max_steps=10)),
+        "proj": dc.Proj(stopping=dc.solvers.Stopping(max_steps=10)),
+        "varpro": solver(max_steps=5),
+    }[word]
     samples, apart = sampled(f, 40, noise=0.05).split(0.3, rng=1)
     result = decoupled(samples, 2, 2, by=dc.TwoStage(by, max_runs=3), validation=apart, n_starts=2)
     return told(result) | {

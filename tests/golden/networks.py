@@ -76,7 +76,7 @@ def compress(folder: Path, word: str) -> Made:
         "task": "classification",
         "refine": False,
         "n_samples": 40,
-        "solver": dc.Proj(max_steps=6),
+        "solver": dc.Proj(stopping=dc.solvers.Stopping(max_steps=6)),
         "progress": False,
     }
     settings |= {
@@ -160,7 +160,14 @@ def sampled_network(folder: Path) -> Made:
 @case(needs=_TORCH)
 def refined_network(folder: Path) -> Made:
     X, _ = _blobs()
-    quick = _grouped({"refine": False, "solver": dc.Proj(max_steps=4), "n_samples": 40, "progress": False})
+    quick = _grouped(
+        {
+            "refine": False,
+            "solver": dc.Proj(stopping=dc.solvers.Stopping(max_steps=4)),
+            "n_samples": 40,
+            "progress": False,
+        }
+    )
     out = dc.nn.compress(_network(), ("2", "4"), X, 3, 3, **quick)
     part = _network()[2:]
     P = np.abs(np.random.default_rng(0).normal(size=(60, 8))).astype(np.float32)

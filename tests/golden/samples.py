@@ -68,7 +68,7 @@ def npy_fits(folder: Path, word: str) -> Made:
 
 @case("Constr", "Proj", "Hollander", "Zniyed", "Dreesen", "TwoStage")
 def stored_alternating(folder: Path, word: str) -> Made:
-    few: dict[str, Any] = {"max_steps": 6, "min_steps": 2}
+    few: dict[str, Any] = {"stopping": dc.solvers.Stopping(max_steps=6, min_steps=2)}
     by = dc.TwoStage(dc.Constr(**few), max_runs=2) if word == "TwoStage" else getattr(dc, word)(**few)
     return _searched(_npy(_whole(), folder), by)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 from pathlib import Path
 from typing import Any
@@ -13,15 +14,15 @@ import decouply as dc
 from .given import LONG, points, sampled, solver, system, told
 from .golden import Made, case, floored
 
-_FEW: dict[str, Any] = {"max_steps": 12, "min_steps": 3, "patience": 5}
+_FEW = dc.solvers.Stopping(max_steps=12, min_steps=3, patience=5)
 SOLVERS = {
     "VarPro": solver,
-    "Proj": lambda: dc.Proj(lam=0.1, **_FEW),
-    "Constr": lambda: dc.Constr(lam=0.1, **_FEW),
-    "Zniyed": lambda: dc.Zniyed(**_FEW),
-    "Hollander": lambda: dc.Hollander(**_FEW),
-    "Dreesen": lambda: dc.Dreesen(**_FEW),
-    "TwoStage": lambda: dc.TwoStage(dc.Constr(**_FEW), max_runs=3),
+    "Proj": lambda: dc.Proj(lam=0.1, stopping=_FEW),
+    "Constr": lambda: dc.Constr(lam=0.1, stopping=_FEW),
+    "Zniyed": lambda: dc.Zniyed(stopping=_FEW),
+    "Hollander": lambda: dc.Hollander(stopping=_FEW),
+    "Dreesen": lambda: dc.Dreesen(stopping=_FEW),
+    "TwoStage": lambda: dc.TwoStage(dc.Constr(stopping=_FEW), max_runs=3),
     "TwoStageVarPro": lambda: dc.TwoStage(solver(max_steps=10, polish_steps=10), max_runs=2),
 }
 _ONE_LAYER = ("Zniyed", "Hollander", "Dreesen")
@@ -125,12 +126,12 @@ def varpro_options(folder: Path, word: str) -> Made:
 def alternating_options(folder: Path, word: str) -> Made:
     f = system(2)
     by: dict[str, Any] = {
-        "last": dc.Constr(iterate="last", **_FEW),
-        "unweighted": dc.Proj(weighted_projection=False, **_FEW),
-        "start": dc.Constr(start=f.scaled(1, [1.1, 0.9], [1.0, 1.2]), **_FEW),
-        "smoothed": dc.Proj(smoothing=1e-3, **_FEW),
-        "spline": dc.Constr(lam=1.0, **_FEW),
-        "lam": dc.Zniyed(lam=0.5, **_FEW),
+        "last": dc.Constr(stopping=dataclasses.replace(_FEW, iterate="last")),
+        "unweighted": dc.Proj(weighted_projection=False, stopping=_FEW),
+        "start": dc.Constr(start=f.scaled(1, [1.1, 0.9], [1.0, 1.2]), stopping=_FEW),
+        "smoothed": dc.Proj(smoothing=1e-3, stopping=_FEW),
+        "spline": dc.Constr(lam=1.0, stopping=_FEW),
+        "lam": dc.Zniyed(lam=0.5, stopping=_FEW),
     }
     if word in ("spline", "lam"):
         f = system(1)

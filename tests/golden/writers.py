@@ -125,7 +125,12 @@ def _result(word: str = "both") -> dc.Result:
     if word == "spline":
         return decoupled(bent(30), 2, None, basis=dc.Spline(3), n_starts=1, by=few)
     if word == "constr":
-        return decoupled(sampled(system(1), noise=0.05), 2, 2, by=dc.TwoStage(dc.Constr(max_steps=8), max_runs=2))
+        return decoupled(
+            sampled(system(1), noise=0.05),
+            2,
+            2,
+            by=dc.TwoStage(dc.Constr(stopping=dc.solvers.Stopping(max_steps=8)), max_runs=2),
+        )
     names: Any = {"inputs": ["a", "b", "c"], "outputs": ["p", "q"]}
     return decoupled(sampled(system(1), noise=0.05, **names), 2, 2, by=few)
 

@@ -27,7 +27,13 @@ def cut(network, part, data=VECTORS, **options):
         seen.append(given)
         return 1.0
 
-    settings = {"ranks": 2, "degrees": 2, "solver": dc.Proj(max_steps=2), "refine": False, **options}
+    settings = {
+        "ranks": 2,
+        "degrees": 2,
+        "solver": dc.Proj(stopping=dc.solvers.Stopping(max_steps=2)),
+        "refine": False,
+        **options,
+    }
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", dc.DecouplingWarning)  # fitted badly on purpose
         out = compress(network, part, data, score=score, progress=False, **settings)

@@ -19,7 +19,7 @@ from .networks import Own, blobs, compress, sequential, train
 
 DATA, LABELS = blobs()
 TEST, TEST_LABELS = blobs(seed=5)
-QUICK = dc.Proj(max_steps=1)
+QUICK = dc.Proj(stopping=dc.solvers.Stopping(max_steps=1))
 
 
 def accuracy(network):
@@ -162,7 +162,7 @@ def test_the_range_is_that_of_the_samples_until_the_functions_learn_of_more(net)
 
 
 def test_ranks_are_found_for_an_accepted_drop(net):
-    out = run(net, ("2", "6"), ranks="auto", max_drop=0.02, solver=dc.Proj(max_steps=20))
+    out = run(net, ("2", "6"), ranks="auto", max_drop=0.02, solver=dc.Proj(stopping=dc.solvers.Stopping(max_steps=20)))
     assert out.report.drop <= 0.02 and len(out.decoupling.ranks) == 1
     with pytest.warns(dc.DecouplingWarning, match="more than the 0 you accept"):
         run(net, ("2", "6"), ranks=1, max_drop=0.0, degrees=1, refine=False)

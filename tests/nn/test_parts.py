@@ -155,7 +155,13 @@ def test_a_convolution_is_a_function_of_patches_and_stays_a_convolution():
 
 
 def test_jacobians_are_taken_at_tokens_and_patches_too():
-    quick = {"start": "decoupling", "solver": dc.Proj(max_steps=1), "ranks": 2, "n_samples": 20, "refine": False}
+    quick = {
+        "start": "decoupling",
+        "solver": dc.Proj(stopping=dc.solvers.Stopping(max_steps=1)),
+        "ranks": 2,
+        "n_samples": 20,
+        "refine": False,
+    }
     for model, data, part, m in ((Tokens(), TOKENS, "blocks.0.mlp", 6), (Images().eval(), PIXELS, "body", 18)):
         out = run(model, data, part, **quick)
         assert out.result.samples.n_inputs == m and out.result.samples.n_samples == 20
@@ -309,7 +315,7 @@ def test_rounded_layers_are_stored_in_as_many_bytes_as_told(tmp_path):
 def test_splines_are_functions_of_a_layer_from_both_starts():
     net = Tokens()
     for start in ("random", "decoupling"):
-        quick = {"solver": dc.Proj(max_steps=1)} if start == "decoupling" else {}
+        quick = {"solver": dc.Proj(stopping=dc.solvers.Stopping(max_steps=1))} if start == "decoupling" else {}
         out = run(net, TOKENS, "blocks.0.mlp", start=start, basis=dc.Spline(4), **quick)
         assert {basis for g in out.decoupling.g for basis in g.layer.bases} == {dc.Spline(4)}
         values = out.layer(TOKENS).detach().numpy().reshape(-1, 6)

@@ -44,7 +44,7 @@ def three_layers():
 
 
 def two_stages():
-    solver = dc.TwoStage(dc.Constr(max_steps=8), max_runs=4)
+    solver = dc.TwoStage(dc.Constr(stopping=dc.solvers.Stopping(max_steps=8)), max_runs=4)
     return dc.decouple(sampled(F2), (2, 2), (3, 3), solver=solver, rng=np.random.default_rng(4), **QUICK)
 
 
@@ -82,13 +82,21 @@ def waves():
     model = dc.Decoupling(
         [np.eye(2), [[1.0, -2.0]]], [dc.Functions(dc.Trigonometric(4), np.arange(10.0).reshape(2, 5))]
     )
-    return dc.decouple(sampled(model), 2, basis=dc.Trigonometric(4), solver=dc.Constr(max_steps=8), **QUICK)
+    return dc.decouple(
+        sampled(model),
+        2,
+        basis=dc.Trigonometric(4),
+        solver=dc.Constr(stopping=dc.solvers.Stopping(max_steps=8)),
+        **QUICK,
+    )
 
 
 def own_basis():
     g = dc.Functions(Bend(), [[0.0, 1.0, 0.2], [1.0, 2.0, 0.0]])
     model = dc.Decoupling([[[1.0, 1.0], [0.5, -1.0]], np.eye(2)], [g])
-    return dc.decouple(sampled(model), 2, basis=Bend(), solver=dc.Constr(max_steps=8), **QUICK)
+    return dc.decouple(
+        sampled(model), 2, basis=Bend(), solver=dc.Constr(stopping=dc.solvers.Stopping(max_steps=8)), **QUICK
+    )
 
 
 def linear_part():
@@ -150,7 +158,7 @@ def inputs_on_a_line():
 
 def many_inputs():
     model = dc.systems.random_system((512, 12, 10), (4,), rng=2)
-    return dc.decouple(sampled(model, 60), 12, 4, solver=dc.Proj(max_steps=3), **QUICK)
+    return dc.decouple(sampled(model, 60), 12, 4, solver=dc.Proj(stopping=dc.solvers.Stopping(max_steps=3)), **QUICK)
 
 
 def interrupted():
@@ -162,7 +170,13 @@ def interrupted():
 
 def f3():
     model = dc.systems.f3()
-    return dc.decouple(sampled(model, 60), model.ranks, model.degrees, solver=dc.Proj(max_steps=5), **QUICK)
+    return dc.decouple(
+        sampled(model, 60),
+        model.ranks,
+        model.degrees,
+        solver=dc.Proj(stopping=dc.solvers.Stopping(max_steps=5)),
+        **QUICK,
+    )
 
 
 MAKERS = {

@@ -96,7 +96,7 @@ def test_the_page_says_what_was_asked_and_found():
         "chosen",
         "2 starts",
         "decouply fit a.npz",
-        "dc.TwoStage(dc.Constr(max_steps=8), max_runs=4)",
+        "dc.TwoStage(dc.Constr(stopping=dc.solvers.Stopping(max_steps=8)), max_runs=4)",
         "no seed",
     ):
         assert piece in words, piece

@@ -22,7 +22,11 @@ from .results import MAKERS
 @pytest.fixture(scope="module")
 def result():
     return dc.decouple(
-        sampled(dc.systems.f2()), (2, 2), (3, 3), solver=dc.TwoStage(dc.Constr(max_steps=20)), progress=False
+        sampled(dc.systems.f2()),
+        (2, 2),
+        (3, 3),
+        solver=dc.TwoStage(dc.Constr(stopping=dc.solvers.Stopping(max_steps=20))),
+        progress=False,
     )
 
 

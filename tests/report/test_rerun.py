@@ -11,19 +11,24 @@ from tests.strategies import sampled
 F2 = dc.systems.f2()
 PLAIN = sampled(F2, 30)
 SAMPLES = dc.Samples(PLAIN.X, F=PLAIN.F, J=PLAIN.J, inputs=["a", "b", "class"], outputs=["y1", "y2", "y3"])
-QUICK = dc.Constr(max_steps=5, start=dc.Uniform(0.2, 3.0))
+QUICK = dc.Constr(stopping=dc.solvers.Stopping(max_steps=5), start=dc.Uniform(0.2, 3.0))
 CALLS = {
     "seed": {"ranks": (2, 2), "degrees": (3, 3), "solver": QUICK, "rng": 3},
     "two stages": {
         "ranks": [2, 2],
         "degrees": [3, 3],
-        "solver": dc.TwoStage(dc.Proj(max_steps=5), beta=10.0, max_runs=2),
+        "solver": dc.TwoStage(dc.Proj(stopping=dc.solvers.Stopping(max_steps=5)), beta=10.0, max_runs=2),
         "n_starts": 2,
         "validation": sampled(F2, 10, seed=4),
     },
     "generator": {"ranks": 2, "degrees": 2, "solver": QUICK, "rng": np.random.default_rng(7)},
     "linear part": {"ranks": 2, "degrees": 3, "linear": True, "solver": dc.VarPro(max_steps=5), "n_starts": 4},
-    "last iterate": {"ranks": 2, "degrees": 3, "solver": dc.Zniyed(max_steps=9, iterate="last"), "n_starts": 1},
+    "last iterate": {
+        "ranks": 2,
+        "degrees": 3,
+        "solver": dc.Zniyed(stopping=dc.solvers.Stopping(max_steps=9, iterate="last")),
+        "n_starts": 1,
+    },
     "as given": {"ranks": (2, 2), "degrees": (3, 3), "as_given": True, "solver": QUICK},
     "bases": {
         "ranks": (2, 1),
@@ -61,7 +66,7 @@ def test_what_cannot_be_written_is_named():
     again = how_to_run_again(dc.decouple(SAMPLES, (2, 2), (3, 3), solver=given, n_starts=2, progress=False))
     assert "dc.VarPro(start=start, fixed={'W0': W0})" in again.source
     assert "start, W0" in again.remarks[1]
-    judged = dc.TwoStage(dc.Constr(max_steps=2), loss=lambda model: 0.0)
+    judged = dc.TwoStage(dc.Constr(stopping=dc.solvers.Stopping(max_steps=2)), loss=lambda model: 0.0)
     rng = np.random.Generator(np.random.MT19937(1))
     again = how_to_run_again(dc.decouple(SAMPLES, 2, 3, solver=judged, n_starts=2, rng=rng, progress=False))
     assert "loss=loss" in again.source and "MT19937" in again.remarks[-1]

@@ -123,13 +123,15 @@ def _doors() -> Iterator[Door]:
     yield Door("estimate_jacobians", dc.estimate_jacobians, {"samples": SAMPLES, "degree": 1, "neighbours": 5})
     yield Door("paratuck", dc.paratuck, {"J": J, "ranks": 1, "n_starts": 1, "max_steps": 3, "rtol": 1e-3, "rng": 0})
     for solver in (dc.VarPro, dc.Proj, dc.Constr, dc.Zniyed, dc.Hollander, dc.Dreesen):
-        options = {"max_steps": 3}
+        few = {} if solver is dc.VarPro else {"stopping": dc.solvers.Stopping(max_steps=3)}
+        options = {"max_steps": 3} if solver is dc.VarPro else few
         options |= {"lam": 1.0} if "lam" in solver.__dataclass_fields__ else {}
         options |= {"start": dc.Normal()} if "start" in solver.__dataclass_fields__ else {}
         yield Door(solver.__name__, solver, options)
-        more = {"max_seconds": 1.0} if solver is dc.VarPro else {}
-        arguments = _quick(solver=solver(max_steps=2, **more))
+        more = {"max_steps": 2, "max_seconds": 1.0} if solver is dc.VarPro else few
+        arguments = _quick(solver=solver(**more))
         yield Door(f"decouple, {solver.__name__}", dc.decouple, arguments, own=("progress",))
+    yield Door("Stopping", dc.solvers.Stopping, {"min_steps": 1, "max_steps": 3, "patience": 2, "max_seconds": 1.0})
     yield Door("VarPro, more", dc.VarPro, {"ridge": 0.0, "smoothing": 0.1, "pilot": 5, "memory": 1e9, "fixed": {}})
     yield Door("TwoStage", dc.TwoStage, {"solver": dc.Proj(), "lam": 1.0, "beta": 10.0, "loss": None, "max_runs": 2})
     yield Door("Uniform", dc.Uniform, {"low": 0.1, "high": 1.0})

@@ -86,7 +86,7 @@ def look(**values):
     seen.update((library["filepath"], library["num_threads"]) for library in threadpool_info())
 X = np.linspace(-1, 1, 20)[:, None]
 samples = dc.Samples(X, F=X**2, J=2 * X[:, :, None])
-options = {"solver": dc.Constr(max_steps=2), "n_starts": 1}
+options = {"solver": dc.Constr(stopping=dc.solvers.Stopping(max_steps=2)), "n_starts": 1}
 for _ in range(2):  # a library that came between two fits counts too
     threadpool_limits(2, user_api="blas")
     dc.decouple(samples, 1, 2, progress=look, **options)

@@ -104,12 +104,12 @@ PROBLEMS: dict[str, Callable[[Rng], Data]] = {
 }
 SOLVERS: dict[str, Callable[[], dc.AbstractSolver]] = {
     "VarPro": lambda: dc.VarPro(max_steps=30, polish_steps=60, max_seconds=3.0, batch_size=4),
-    "Proj": lambda: dc.Proj(max_steps=25),
-    "Constr": lambda: dc.Constr(max_steps=25),
-    "Zniyed": lambda: dc.Zniyed(max_steps=25),
-    "Hollander": lambda: dc.Hollander(max_steps=25),
-    "Dreesen": lambda: dc.Dreesen(max_steps=25),
-    "TwoStage": lambda: dc.TwoStage(dc.Proj(max_steps=10), max_runs=3),
+    "Proj": lambda: dc.Proj(stopping=dc.solvers.Stopping(max_steps=25)),
+    "Constr": lambda: dc.Constr(stopping=dc.solvers.Stopping(max_steps=25)),
+    "Zniyed": lambda: dc.Zniyed(stopping=dc.solvers.Stopping(max_steps=25)),
+    "Hollander": lambda: dc.Hollander(stopping=dc.solvers.Stopping(max_steps=25)),
+    "Dreesen": lambda: dc.Dreesen(stopping=dc.solvers.Stopping(max_steps=25)),
+    "TwoStage": lambda: dc.TwoStage(dc.Proj(stopping=dc.solvers.Stopping(max_steps=10)), max_runs=3),
 }
 BASES: dict[str, dc.AbstractBasis] = {
     repr(basis): basis

@@ -101,7 +101,9 @@ def test_an_alternating_solver_runs_on_estimated_jacobians():
     system = dc.systems.random_system((3, 2, 2), (3,), rng=1)
     X = points(3, 200)
     samples = dc.estimate_jacobians(dc.Samples(X, F=system(X)))
-    result = dc.decouple(samples, 2, 3, solver=dc.Proj(lam=1.0, max_steps=100), n_starts=4, progress=False)
+    result = dc.decouple(
+        samples, 2, 3, solver=dc.Proj(stopping=dc.solvers.Stopping(max_steps=100), lam=1.0), n_starts=4, progress=False
+    )
     assert result.error_values < 0.02
 
 

@@ -8,8 +8,8 @@ import decouply as dc
 from benchmarks import reference
 from benchmarks.problems import noise_samples, problem_of
 from decouply.solvers.alternating._coefficient_updates import constrained, projected
+from decouply.solvers.alternating._start_factors import draw_factors
 from decouply.solvers.alternating._sweep import sweep
-from decouply.solvers.problem._start_distributions import draw_factors
 
 UPDATES = {"proj": projected, "constr": constrained}
 CASES = [((3, 2, 4), (3,)), ((4, 3, 2, 3), (3, 2)), ((3, 2, 2, 2, 3), (3, 2, 2)), ((2, 2, 2, 2, 2, 3), (2, 2, 2, 2))]

@@ -73,7 +73,11 @@ def test_with_noise_too_the_same_function_is_found(change):
     assert_allclose(first.relative_rmse(), second.relative_rmse(), rtol=1e-4)
 
 
-@pytest.mark.parametrize("solver", [dc.Proj(max_steps=20), dc.Constr(max_steps=20)], ids=lambda s: type(s).__name__)
+@pytest.mark.parametrize(
+    "solver",
+    [dc.Proj(stopping=dc.solvers.Stopping(max_steps=20)), dc.Constr(stopping=dc.solvers.Stopping(max_steps=20))],
+    ids=lambda s: type(s).__name__,
+)
 @pytest.mark.parametrize("change", [{"by": 30.0}, {"sizes": 6.0}, {"outputs": True}], ids=str)
 def test_alternating_solvers_take_the_same_path(solver, change):
     system = dc.systems.f2()

@@ -7,7 +7,11 @@ import decouply as dc
 from tests.solvers.test_smoothing import noisy_saturations
 
 SPLINE = dc.Spline(10)
-SOLVERS = [dc.VarPro(), dc.Constr(max_steps=40), dc.Proj(max_steps=40)]
+SOLVERS = [
+    dc.VarPro(),
+    dc.Constr(stopping=dc.solvers.Stopping(max_steps=40)),
+    dc.Proj(stopping=dc.solvers.Stopping(max_steps=40)),
+]
 
 
 def with_slopes(seed=0, S=120):

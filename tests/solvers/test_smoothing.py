@@ -188,7 +188,7 @@ def test_alternating_solvers_smooth_too(solver):
     samples = dc.Samples(X, F=np.tanh(u), J=J + 0.3 * J.std() * rng.normal(size=J.shape))
     rough, effective = {}, {}
     for smoothing in ("auto", None, 1e3):
-        method = solver(smoothing=smoothing, max_steps=30)
+        method = solver(smoothing=smoothing, stopping=dc.solvers.Stopping(max_steps=30))
         result = dc.decouple(samples, 2, basis=dc.Spline(16), solver=method, n_starts=2, progress=False)
         g, size = result.decoupling.g[0], np.linalg.norm(result.decoupling.W[-1], axis=0)
         rough[smoothing] = np.sum(((g.C[:, 1:] @ dc.Spline(16).roughness().T) * size[:, None]) ** 2)

@@ -7,9 +7,8 @@ from numpy.testing import assert_allclose
 
 import decouply as dc
 from benchmarks.problems import problem_of
-from decouply.solvers.alternating._loop import Stopping, run_starts, weighted_sum
-from decouply.solvers.alternating._proj_constr import check_options
-from decouply.solvers.problem._start_distributions import draw_factors
+from decouply.solvers.alternating._loop import objective_of, run_starts
+from decouply.solvers.alternating._start_factors import draw_factors
 from decouply.testing import check_solver
 from tests.strategies import Bend, points, random_model, sampled
 
@@ -22,11 +21,11 @@ ANY_LAYER = [
     dc.TwoStage(dc.Constr()),
 ]
 FEW_STEPS = [  # promises do not depend on how far a solver gets
-    dc.Proj(max_steps=50),
-    dc.Proj(max_steps=50, weighted_projection=False),
-    dc.Constr(max_steps=50),
-    dc.TwoStage(dc.Proj(max_steps=50), max_runs=3),
-    dc.TwoStage(dc.Constr(max_steps=50), max_runs=3),
+    dc.Proj(stopping=dc.solvers.Stopping(max_steps=50)),
+    dc.Proj(stopping=dc.solvers.Stopping(max_steps=50), weighted_projection=False),
+    dc.Constr(stopping=dc.solvers.Stopping(max_steps=50)),
+    dc.TwoStage(dc.Proj(stopping=dc.solvers.Stopping(max_steps=50)), max_runs=3),
+    dc.TwoStage(dc.Constr(stopping=dc.solvers.Stopping(max_steps=50)), max_runs=3),
 ]
 F1_LAYER = dc.systems.random_system((5, 4, 5), (3,), rng=11)
 
@@ -111,7 +110,12 @@ def test_jacobians_alone_leave_the_constants_open_and_the_result_says_so():
 
 def test_the_original_schedule_of_zniyed_multiplies_lam_by_ten_every_ten_iterations():
     result = dc.decouple(
-        sampled(dc.systems.f2()), 2, 3, solver=dc.Zniyed(max_steps=30, patience=30), n_starts=1, progress=False
+        sampled(dc.systems.f2()),
+        2,
+        3,
+        solver=dc.Zniyed(stopping=dc.solvers.Stopping(max_steps=30, patience=30)),
+        n_starts=1,
+        progress=False,
     )
     assert_allclose(result.history.lam, np.repeat([1e-6, 1e-5, 1e-4], 10))
 
@@ -120,13 +124,19 @@ def test_the_original_schedule_of_zniyed_multiplies_lam_by_ten_every_ten_iterati
 
 
 def test_a_start_ends_after_max_iterations():
-    result = dc.decouple(sampled(dc.systems.f3()), (3, 2), (3, 4), solver=dc.Constr(max_steps=12), progress=False)
+    result = dc.decouple(
+        sampled(dc.systems.f3()),
+        (3, 2),
+        (3, 4),
+        solver=dc.Constr(stopping=dc.solvers.Stopping(max_steps=12)),
+        progress=False,
+    )
     assert all(row.steps == 12 for row in result.starts)
     assert result.status is dc.Status.OUT_OF_STEPS and "max_steps" in result.reason
 
 
 def test_a_start_ends_when_the_objective_has_not_decreased_for_patience_iterations():
-    solver = dc.Proj(max_steps=400, patience=7, min_steps=0)
+    solver = dc.Proj(stopping=dc.solvers.Stopping(max_steps=400, patience=7, min_steps=0))
     result = dc.decouple(sampled(dc.systems.f1()), (2, 2), (5, 2), solver=solver, n_starts=1, progress=False)
     assert result.status is dc.Status.STALLED and "patience" in result.reason
     objective = result.history.objective
@@ -134,13 +144,13 @@ def test_a_start_ends_when_the_objective_has_not_decreased_for_patience_iteratio
 
 
 def test_no_start_ends_before_min_iterations():
-    solver = dc.Proj(max_steps=400, patience=1, min_steps=25)
+    solver = dc.Proj(stopping=dc.solvers.Stopping(max_steps=400, patience=1, min_steps=25))
     result = dc.decouple(sampled(dc.systems.f1()), (2, 2), (5, 2), solver=solver, n_starts=6, progress=False)
     assert all(row.steps >= 25 for row in result.starts)
 
 
 def test_the_best_iterate_is_returned():
-    solver = dc.Proj(max_steps=60, patience=60, weighted_projection=False)
+    solver = dc.Proj(stopping=dc.solvers.Stopping(max_steps=60, patience=60), weighted_projection=False)
     samples = sampled(dc.systems.f1())
     result = dc.decouple(samples, (2, 2), (5, 2), solver=solver, as_given=True, n_starts=3, progress=False)
     best = np.argmin(result.history.objective)
@@ -163,7 +173,7 @@ def test_the_last_iterate_is_returned_on_request(solver):
             samples,
             ranks,
             degrees,
-            solver=dataclasses.replace(solver, iterate=which, max_steps=40, patience=30),
+            solver=dataclasses.replace(solver, stopping=dc.solvers.Stopping(iterate=which, max_steps=40, patience=30)),
             as_given=True,
             n_starts=1,
             progress=False,
@@ -186,8 +196,8 @@ def test_of_starts_that_become_non_finite_the_last_finite_iterate_is_kept():
     problem = problem_of(sampled(dc.systems.f1()), (2, 2), (5, 2))
     start = draw_factors(problem, dc.Uniform(), 2, np.random.default_rng(0))
     for which, kept in (("best", 11.0), ("last", 13.0)):
-        stopping = Stopping(1, 9, 9, which)
-        run = run_starts(problem, start, overflow, weighted_sum, 0.0, stopping, lambda **_: None)
+        stopping = dc.solvers.Stopping(min_steps=1, max_steps=9, patience=9, iterate=which)
+        run = run_starts(problem, start, overflow, objective_of, 0.0, stopping, lambda **_: None)
         assert run.objective.tolist() == run.kept.residual_J.tolist() == [kept, kept]
         assert set(run.status) == {dc.Status.NONFINITE} and run.steps.tolist() == [4, 4]
 
@@ -196,7 +206,7 @@ def test_of_starts_that_become_non_finite_the_last_finite_iterate_is_kept():
 
 
 def test_starts_that_become_non_finite_are_marked_and_dropped():
-    solver = dc.Constr(start=Broken(2, draws_per_start=6), max_steps=20)
+    solver = dc.Constr(stopping=dc.solvers.Stopping(max_steps=20), start=Broken(2, draws_per_start=6))
     result = dc.decouple(sampled(dc.systems.f2()), (2, 2), (3, 3), solver=solver, n_starts=5, progress=False)
     assert [row.status is dc.Status.NONFINITE for row in result.starts] == [True, True, False, False, False]
     assert np.isfinite(result.error_jacobian)
@@ -227,7 +237,15 @@ def test_a_warm_start_goes_on_from_a_given_decoupling():
 def test_the_same_seed_gives_the_same_start_whatever_comes_after_it():
     samples = sampled(dc.systems.f2())
     few, many = (
-        dc.decouple(samples, (2, 2), (3, 3), solver=dc.Constr(max_steps=15), n_starts=n, rng=5, progress=False)
+        dc.decouple(
+            samples,
+            (2, 2),
+            (3, 3),
+            solver=dc.Constr(stopping=dc.solvers.Stopping(max_steps=15)),
+            n_starts=n,
+            rng=5,
+            progress=False,
+        )
         for n in (2, 6)
     )
     for a, b in zip(few.starts, many.starts, strict=False):
@@ -239,7 +257,9 @@ def test_the_same_seed_gives_the_same_start_whatever_comes_after_it():
 
 def test_lam_grows_by_beta_until_the_loss_gets_worse():
     scores = iter([5.0, 3.0, 3.0, 4.0, 0.0])
-    solver = dc.TwoStage(dc.Constr(max_steps=10), lam=1e-6, beta=100, loss=lambda model: next(scores))
+    solver = dc.TwoStage(
+        dc.Constr(stopping=dc.solvers.Stopping(max_steps=10)), lam=1e-6, beta=100, loss=lambda model: next(scores)
+    )
     result = dc.decouple(sampled(dc.systems.f2()), (2, 2), (3, 3), solver=solver, progress=False)
     assert_allclose([row.lam for row in result.path], [1e-6, 1e-4, 1e-2, 1.0])
     assert [row.loss for row in result.path] == [5.0, 3.0, 3.0, 4.0]
@@ -250,7 +270,7 @@ def test_lam_grows_by_beta_until_the_loss_gets_worse():
 
 def test_a_loss_of_the_user_may_pass_through_zero():
     scores = iter([0.0, -1.0, 0.0])
-    solver = dc.TwoStage(dc.Constr(max_steps=5), loss=lambda model: next(scores))
+    solver = dc.TwoStage(dc.Constr(stopping=dc.solvers.Stopping(max_steps=5)), loss=lambda model: next(scores))
     result = dc.decouple(sampled(dc.systems.f2()), (2, 2), (3, 3), solver=solver, n_starts=1, progress=False)
     assert [row.loss for row in result.path] == [0.0, -1.0, 0.0] and result.path[1].chosen
 
@@ -259,7 +279,12 @@ def test_the_default_loss_is_the_sum_of_errors_on_the_validation_samples():
     system = dc.systems.f2()
     samples, validation = sampled(system, 30, 1), sampled(system, 30, 2)
     result = dc.decouple(
-        samples, (2, 2), (3, 3), solver=dc.TwoStage(dc.Constr(max_steps=20)), validation=validation, progress=False
+        samples,
+        (2, 2),
+        (3, 3),
+        solver=dc.TwoStage(dc.Constr(stopping=dc.solvers.Stopping(max_steps=20))),
+        validation=validation,
+        progress=False,
     )
     chosen = next(row for row in result.path if row.chosen)
     assert chosen.loss == pytest.approx(result.relative_rmse(validation).sum())
@@ -269,14 +294,14 @@ def test_the_default_loss_is_the_sum_of_errors_on_the_validation_samples():
 def test_a_loss_that_is_not_a_number_ends_the_path_or_is_an_error():
     samples = sampled(dc.systems.f2())
     scores = iter([1.0, np.nan])
-    solver = dc.TwoStage(dc.Constr(max_steps=10), loss=lambda model: next(scores))
+    solver = dc.TwoStage(dc.Constr(stopping=dc.solvers.Stopping(max_steps=10)), loss=lambda model: next(scores))
     assert len(dc.decouple(samples, (2, 2), (3, 3), solver=solver, progress=False).path) == 2
     with pytest.raises(dc.SolverError, match="`loss` was not a finite number"):
         dc.decouple(
             samples,
             (2, 2),
             (3, 3),
-            solver=dc.TwoStage(dc.Constr(max_steps=5), loss=lambda m: np.nan),
+            solver=dc.TwoStage(dc.Constr(stopping=dc.solvers.Stopping(max_steps=5)), loss=lambda m: np.nan),
             progress=False,
         )
 
@@ -284,7 +309,11 @@ def test_a_loss_that_is_not_a_number_ends_the_path_or_is_an_error():
 # Bases
 
 
-@pytest.mark.parametrize("solver", [dc.Proj(max_steps=40), dc.Constr(max_steps=40)], ids=repr)
+@pytest.mark.parametrize(
+    "solver",
+    [dc.Proj(stopping=dc.solvers.Stopping(max_steps=40)), dc.Constr(stopping=dc.solvers.Stopping(max_steps=40))],
+    ids=repr,
+)
 @pytest.mark.parametrize(
     "basis", [dc.Monomial, dc.ScaledMonomial, dc.Bernstein, dc.Chebyshev, dc.Trigonometric], ids=lambda b: b.__name__
 )
@@ -306,7 +335,7 @@ def test_a_users_own_basis_and_one_basis_per_function_work_everywhere():
     rng = np.random.default_rng(0)
     truth = dc.Decoupling(rng.normal(size=(2, 3, 3)), [dc.Functions(Bend(1.0), rng.normal(size=(3, 2)))])
     samples = sampled(truth, 80)
-    solver = dc.Constr(max_steps=300, start=dc.Normal())
+    solver = dc.Constr(stopping=dc.solvers.Stopping(max_steps=300), start=dc.Normal())
     result = dc.decouple(samples, 3, basis=Bend(1.0), solver=solver, n_starts=16, progress=False)
     assert result.error_jacobian < 0.02
     mixed = dc.decouple(
@@ -323,10 +352,13 @@ def test_a_users_own_basis_and_one_basis_per_function_work_everywhere():
     ("make", "message"),
     [
         (lambda: dc.Constr(lam=-1.0), "`lam` must be a number of at least 0"),
-        (lambda: dc.Proj(max_steps=0), "`max_steps` must be a whole number of at least 1"),
-        (lambda: dc.Zniyed(patience=0), "`patience`"),
         (
-            lambda: check_options(0.0, 1, 1, 1, "first", dc.Uniform()),
+            lambda: dc.Proj(stopping=dc.solvers.Stopping(max_steps=0)),
+            "`max_steps` must be a whole number of at least 1",
+        ),
+        (lambda: dc.Zniyed(stopping=dc.solvers.Stopping(patience=0)), "`patience`"),
+        (
+            lambda: dc.solvers.Stopping(iterate="first"),
             '`iterate` must be "best" or "last". Got \'first\'',
         ),
         (lambda: dc.Uniform(2.0, 1.0), "`low` must be below `high`"),
@@ -361,7 +393,13 @@ def test_inputs_that_no_row_of_the_jacobian_sees_do_no_harm():
 @pytest.mark.parametrize("method", [dc.Proj, dc.Constr])
 def test_a_warm_start_is_never_made_worse(method):
     samples = sampled(dc.systems.f2())
-    found = dc.decouple(samples, (2, 2), (3, 3), solver=dc.TwoStage(dc.Proj(max_steps=300)), progress=False)
+    found = dc.decouple(
+        samples,
+        (2, 2),
+        (3, 3),
+        solver=dc.TwoStage(dc.Proj(stopping=dc.solvers.Stopping(max_steps=300))),
+        progress=False,
+    )
     again = dc.decouple(
         samples, (2, 2), (3, 3), solver=method(start=found.decoupling, lam=found.lam), n_starts=1, progress=False
     )
@@ -386,13 +424,22 @@ def test_exact_means_that_everything_known_is_met():
 
 def test_the_table_of_starts_tells_the_lam_of_its_own_best_iterate_and_unknown_errors_are_nan():
     samples = sampled(dc.systems.f2())
-    scheduled = dc.decouple(samples, 2, 3, solver=dc.Zniyed(max_steps=60), progress=False)
+    scheduled = dc.decouple(samples, 2, 3, solver=dc.Zniyed(stopping=dc.solvers.Stopping(max_steps=60)), progress=False)
     best = np.argmin(scheduled.history.objective)
     assert scheduled.lam == pytest.approx(scheduled.history.lam[best])
-    for solver in (dc.Hollander(max_steps=20), dc.Dreesen(max_steps=20)):
+    for solver in (
+        dc.Hollander(stopping=dc.solvers.Stopping(max_steps=20)),
+        dc.Dreesen(stopping=dc.solvers.Stopping(max_steps=20)),
+    ):
         result = dc.decouple(samples, 2, 3, solver=solver, progress=False)
         assert all(np.isnan(row.error_values) for row in result.starts)
-    jacobians = dc.decouple(dc.Samples(samples.X, J=samples.J), 2, 3, solver=dc.Proj(max_steps=20), progress=False)
+    jacobians = dc.decouple(
+        dc.Samples(samples.X, J=samples.J),
+        2,
+        3,
+        solver=dc.Proj(stopping=dc.solvers.Stopping(max_steps=20)),
+        progress=False,
+    )
     assert all(np.isnan(row.error_values) for row in jacobians.starts)
 
 
@@ -408,16 +455,16 @@ def test_an_output_that_does_not_vary_does_not_decide_lam(constant):
 
 def test_validation_on_one_point_and_a_path_without_end_are_told():
     samples = sampled(dc.systems.f2())
-    solver = dc.TwoStage(dc.Constr(max_steps=10))
+    solver = dc.TwoStage(dc.Constr(stopping=dc.solvers.Stopping(max_steps=10)))
     one = dc.decouple(samples, (2, 2), (3, 3), solver=solver, validation=samples.take([0]), progress=False)
     assert all(np.isfinite(row.loss) for row in one.path)
-    flat = dc.TwoStage(dc.Constr(max_steps=5), loss=lambda model: 1.0, max_runs=4)
+    flat = dc.TwoStage(dc.Constr(stopping=dc.solvers.Stopping(max_steps=5)), loss=lambda model: 1.0, max_runs=4)
     result = dc.decouple(samples, (2, 2), (3, 3), solver=flat, progress=False)
     assert len(result.path) == 4 and any("never got worse" in note for note in result.notes)
 
 
 def test_a_generator_goes_on_from_where_it_is():
-    samples, solver = sampled(dc.systems.f2()), dc.TwoStage(dc.Constr(max_steps=5))
+    samples, solver = sampled(dc.systems.f2()), dc.TwoStage(dc.Constr(stopping=dc.solvers.Stopping(max_steps=5)))
     fresh, used = np.random.default_rng(1), np.random.default_rng(1)
     used.random(10)
     a, b = (dc.decouple(samples, (2, 2), (3, 3), solver=solver, rng=rng, progress=False) for rng in (fresh, used))
@@ -430,7 +477,7 @@ def test_a_generator_goes_on_from_where_it_is():
 def test_progress_gets_the_raw_factors_of_every_step():
     seen = []
     samples = sampled(dc.systems.f1())
-    solver = dc.Constr(max_steps=6, lam=1e-3)
+    solver = dc.Constr(stopping=dc.solvers.Stopping(max_steps=6), lam=1e-3)
     result = dc.decouple(
         samples, (2, 2), (5, 2), solver=solver, as_given=True, n_starts=3, progress=lambda **v: seen.append(v)
     )
@@ -451,7 +498,11 @@ def test_progress_gets_the_raw_factors_of_every_step():
 )
 def test_every_start_has_a_model(solver):
     samples = sampled(F1_LAYER, 60)
-    quick = dataclasses.replace(solver, max_steps=20) if not isinstance(solver, dc.TwoStage) else solver
+    quick = (
+        solver
+        if isinstance(solver, dc.TwoStage)
+        else dataclasses.replace(solver, stopping=dc.solvers.Stopping(max_steps=20))
+    )
     result = dc.decouple(samples, 4, 3, solver=quick, n_starts=3, rng=2, progress=False)
     models = [row.decoupling for row in result.starts]
     same = [np.array_equal(model(samples.X), result.decoupling(samples.X)) for model in models]
@@ -468,7 +519,13 @@ def test_starts_of_varpro_have_no_model_of_their_own():
 
 
 def test_a_history_becomes_a_frame():
-    result = dc.decouple(sampled(dc.systems.f2()), (2, 2), (3, 3), solver=dc.Proj(max_steps=8), progress=False)
+    result = dc.decouple(
+        sampled(dc.systems.f2()),
+        (2, 2),
+        (3, 3),
+        solver=dc.Proj(stopping=dc.solvers.Stopping(max_steps=8)),
+        progress=False,
+    )
     frame = result.history.to_frame()
     assert list(frame.columns) == ["lam", "objective", "error_jacobian", "error_values"]
     assert frame.index.name == "iteration" and frame.index.tolist() == list(range(1, 9))

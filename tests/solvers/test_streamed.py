@@ -216,7 +216,9 @@ class OfYourOwn(AbstractSolver):
     default_n_starts = 2
 
     def solve(self, problem, *, n_starts, rng, progress):
-        return dc.Proj(max_steps=2).solve(problem, n_starts=n_starts, rng=rng, progress=progress)
+        return dc.Proj(stopping=dc.solvers.Stopping(max_steps=2)).solve(
+            problem, n_starts=n_starts, rng=rng, progress=progress
+        )
 
 
 def test_smoothed_functions_go_on_over_all_samples(tmp_path):
@@ -239,12 +241,12 @@ def test_smoothed_functions_go_on_over_all_samples(tmp_path):
 @pytest.mark.parametrize(
     "solver",
     [
-        dc.Proj(max_steps=3),
-        dc.Constr(max_steps=3),
-        dc.TwoStage(dc.Proj(max_steps=2), max_runs=2),
-        dc.Zniyed(max_steps=3),
-        dc.Hollander(max_steps=3),
-        dc.Dreesen(max_steps=3),
+        dc.Proj(stopping=dc.solvers.Stopping(max_steps=3)),
+        dc.Constr(stopping=dc.solvers.Stopping(max_steps=3)),
+        dc.TwoStage(dc.Proj(stopping=dc.solvers.Stopping(max_steps=2)), max_runs=2),
+        dc.Zniyed(stopping=dc.solvers.Stopping(max_steps=3)),
+        dc.Hollander(stopping=dc.solvers.Stopping(max_steps=3)),
+        dc.Dreesen(stopping=dc.solvers.Stopping(max_steps=3)),
         OfYourOwn(),
     ],
     ids=lambda solver: type(solver).__name__,

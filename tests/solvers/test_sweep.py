@@ -8,9 +8,9 @@ from decouply.bases import LayerBasis
 from decouply.model._units import Units
 from decouply.solvers import Problem
 from decouply.solvers.alternating._coefficient_updates import constrained, projected, projected_weighted
+from decouply.solvers.alternating._start_factors import draw_factors
 from decouply.solvers.alternating._sweep import explicit_residual, sweep
 from decouply.solvers.problem._standard_units import compressed_units
-from decouply.solvers.problem._start_distributions import draw_factors
 from tests.strategies import points, random_model, sampled
 
 UPDATES = [projected, projected_weighted, constrained]
@@ -54,13 +54,13 @@ def test_the_direct_coefficient_update_is_a_minimum_of_the_objective():
     state = draw_factors(problem, dc.Normal(), 1, np.random.default_rng(0))
     seen = {}
 
-    def spy(problem, around, lam):
-        seen["c"], seen["around"] = constrained(problem, around, lam), around
+    def spy(system, lam, smoother):
+        seen["c"], seen["system"] = constrained(system, lam, smoother), system
         return seen["c"]
 
     after = sweep(problem, state, 0.1, spy)
-    W_L, around = state.W[-1][0], seen["around"]
-    X, Y = (table[0] for table in around.with_constant())
+    W_L = state.W[-1][0]
+    X, Y = (table[0] for table in seen["system"].with_constant())
 
     def objective(c):
         G, R = np.einsum("sre,re->sr", X, c), np.einsum("sre,re->sr", Y, c)

@@ -111,7 +111,9 @@ def test_weights_and_ridge_do_what_they_say():
 
 def test_a_warm_start_is_polished():
     samples = sampled(F2, 30)
-    rough = dc.decouple(samples, (2, 2), (3, 3), solver=dc.Proj(max_steps=40), progress=False)
+    rough = dc.decouple(
+        samples, (2, 2), (3, 3), solver=dc.Proj(stopping=dc.solvers.Stopping(max_steps=40)), progress=False
+    )
     result = recover(F2, samples, solver=dc.VarPro(start=rough.decoupling), n_starts=1)
     assert result.error_jacobian <= rough.error_jacobian
     near = dc.Decoupling([w * 1.01 for w in F2.W], F2.g)

@@ -10,20 +10,24 @@ import decouply as dc
 from benchmarks import reference
 from benchmarks.problems import noise_samples, problem_of
 from decouply.solvers.alternating._coefficient_updates import constrained, projected, projected_weighted
+from decouply.solvers.alternating._start_factors import draw_factors
 from decouply.solvers.alternating._sweep import explicit_residual, sweep
 from decouply.solvers.problem._sample_weights import weighted_mean
-from decouply.solvers.problem._start_distributions import draw_factors
 from tests.strategies import points, random_model, sampled
 
 from .test_solvers import Broken
 
 UPDATES = {"proj": projected, "constr": constrained}
-SINGLE_LAYER = [dc.Zniyed(max_steps=40), dc.Hollander(max_steps=40), dc.Dreesen(max_steps=40)]
+SINGLE_LAYER = [
+    dc.Zniyed(stopping=dc.solvers.Stopping(max_steps=40)),
+    dc.Hollander(stopping=dc.solvers.Stopping(max_steps=40)),
+    dc.Dreesen(stopping=dc.solvers.Stopping(max_steps=40)),
+]
 ANY_LAYER = [
-    dc.Proj(max_steps=40),
-    dc.Proj(max_steps=40, weighted_projection=False),
-    dc.Constr(max_steps=40),
-    dc.TwoStage(dc.Constr(max_steps=20), max_runs=2),
+    dc.Proj(stopping=dc.solvers.Stopping(max_steps=40)),
+    dc.Proj(stopping=dc.solvers.Stopping(max_steps=40), weighted_projection=False),
+    dc.Constr(stopping=dc.solvers.Stopping(max_steps=40)),
+    dc.TwoStage(dc.Constr(stopping=dc.solvers.Stopping(max_steps=20)), max_runs=2),
     dc.VarPro(max_steps=30),
 ]
 ALL = SINGLE_LAYER + ANY_LAYER
@@ -295,7 +299,7 @@ def test_standard_errors_do_not_depend_on_outputs_without_weight():
 @pytest.mark.parametrize("method", [dc.Proj, dc.Constr])
 def test_a_start_that_fails_does_not_stop_the_others(method):
     samples = noisy(dc.systems.f2())
-    solver = method(start=Broken(2, draws_per_start=6), max_steps=10)
+    solver = method(start=Broken(2, draws_per_start=6), stopping=dc.solvers.Stopping(max_steps=10))
     for weights in (random_weights(40, 3), np.ones((40, 3))):
         solver.start.left = 12
         result = dc.decouple(weighted(samples, weights), (2, 2), (3, 3), solver=solver, n_starts=4, progress=False)

@@ -40,7 +40,12 @@ def run(code):
 
 @pytest.mark.parametrize(
     "solver",
-    ["dc.VarPro()", "dc.Constr(patience=10**6)", "dc.TwoStage(dc.Proj(patience=10**6))", "dc.TwoStage(dc.VarPro())"],
+    [
+        "dc.VarPro()",
+        "dc.Constr(stopping=dc.solvers.Stopping(patience=10**6))",
+        "dc.TwoStage(dc.Proj(stopping=dc.solvers.Stopping(patience=10**6)))",
+        "dc.TwoStage(dc.VarPro())",
+    ],
 )
 def test_solvers_return_the_best_until_then(solver):
     done = run(f"""
@@ -63,7 +68,7 @@ def test_a_second_press_and_one_that_nobody_watches_stop_at_once():
                 os.kill(os.getpid(), signal.SIGINT)
         except KeyboardInterrupt:
             print("twice")
-        decouple, endless = dc.decouple, dc.Constr(patience=10**6, max_steps=10**6)
+        decouple, endless = dc.decouple, dc.Constr(stopping=dc.solvers.Stopping(patience=10**6, max_steps=10**6))
         decouple(samples, 1, 1, progress=False)  # a press while modules are imported is another matter
         signal.signal(signal.SIGALRM, lambda *_: os.kill(os.getpid(), signal.SIGINT))
         signal.setitimer(signal.ITIMER_REAL, 0.3)

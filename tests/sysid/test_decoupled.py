@@ -54,7 +54,11 @@ def test_offsets_and_units_do_not_change_the_decoupling():
 @pytest.mark.parametrize("as_given", [False, True])
 @pytest.mark.parametrize(
     "solver",
-    [dc.TwoStage(dc.Constr(max_steps=60)), dc.TwoStage(dc.Proj(max_steps=60)), dc.Hollander()],
+    [
+        dc.TwoStage(dc.Constr(stopping=dc.solvers.Stopping(max_steps=60))),
+        dc.TwoStage(dc.Proj(stopping=dc.solvers.Stopping(max_steps=60))),
+        dc.Hollander(),
+    ],
     ids=["Constr", "Proj", "Hollander"],
 )
 def test_every_solver_can_decouple_a_narx_model(pair, solver, as_given):

@@ -117,7 +117,9 @@ def test_large_ones_stay_small():
     model = dc.systems.random_system((512, 40, 30), (3,), rng=0)
     samples = sampled(model, 20)
     small = dc.Samples(samples.X, F=samples.F)
-    result = dc.decouple(samples, 40, 3, solver=dc.Proj(max_steps=2), n_starts=1, progress=False)
+    result = dc.decouple(
+        samples, 40, 3, solver=dc.Proj(stopping=dc.solvers.Stopping(max_steps=2)), n_starts=1, progress=False
+    )
     for shown, n_drawings in ((model, 12), (small, 12), (result, 12)):
         html = shown._repr_html_()
         assert len(drawings(html)) == n_drawings and len(html) < 15_000

@@ -216,12 +216,8 @@ def fit(
             linear=linear,
             solver=_solver(
                 solver,
-                {
-                    "lam": lam,
-                    "max_steps": max_steps,
-                    "patience": patience,
-                    "iterate": iterate,
-                },
+                lam,
+                {"max_steps": max_steps, "patience": patience, "iterate": iterate},
                 two_stage=lam is None
                 and samples.has_values
                 and (solver in _ALTERNATING if two_stage is None else two_stage),
@@ -257,10 +253,8 @@ def fit(
         raise KeyboardInterrupt  # the exit code is that of a stopped command, whatever was saved
 
 
-def _solver(name: str, given: dict[str, Any], *, two_stage: bool) -> AbstractSolver:
+def _solver(name: str, lam: float | None, stopping: dict[str, Any], *, two_stage: bool) -> AbstractSolver:
     """The solver of this name with those of the given options that it has."""
-    import dataclasses
-
     import decouply as dc
 
     kinds: dict[str, Any] = {
@@ -271,6 +265,8 @@ def _solver(name: str, given: dict[str, Any], *, two_stage: bool) -> AbstractSol
         "hollander": dc.Hollander,
         "dreesen": dc.Dreesen,
     }
-    known = {field.name for field in dataclasses.fields(kinds[name])}
-    solver: AbstractSolver = kinds[name](**{k: v for k, v in given.items() if k in known and v is not None})
+    options: dict[str, Any] = {} if name == "varpro" else {"stopping": dc.solvers.Stopping(**stopping)}
+    if lam is not None and name not in ("hollander", "dreesen"):  # which know no values
+        options["lam"] = lam
+    solver: AbstractSolver = kinds[name](**options)
     return dc.TwoStage(solver) if two_stage else solver

@@ -26,7 +26,7 @@ from ..bases import AbstractBasis, LayerBasis, Monomial
 from ..bases._abstract import ALL_SHAPES, MOST_FUNCTIONS
 from ..model._decoupling import Decoupling
 from ..samples._samples import Samples
-from ..solvers import AbstractSolver, VarPro
+from ..solvers import AbstractSolver, Stopping, VarPro
 from ..solvers._shape_constraints import Shapes
 from ..solvers.problem._model_shape import ModelShape
 from ..solvers.problem._solver import fixed_parts, with_time_limit
@@ -168,13 +168,13 @@ class Settings:
         return cls(model.ranks, None, bases, solver=solver, validation=validation, rng=_read_rng(about["rng"]), **known)
 
 
-def _described_solver(solver: AbstractSolver) -> dict[str, Any]:
+def _described_solver(solver: AbstractSolver | Stopping) -> dict[str, Any]:
     """The class and those of its fields that a text holds; a solver within a solver is described as well."""
     fields: dict[str, Any] = {}
     names: list[str] = [f.name for f in dataclasses.fields(solver)] if dataclasses.is_dataclass(solver) else []
     for name in names:
         value = getattr(solver, name)
-        if isinstance(value, AbstractSolver):
+        if isinstance(value, AbstractSolver | Stopping):
             fields[name] = _described_solver(value)
         elif value is None or isinstance(value, bool | int | float | str):
             fields[name] = value

@@ -13,7 +13,7 @@ import decouply as dc
 
 from ..bases import AbstractBasis
 from ..fit._result import Result
-from ..solvers import AbstractSolver, AbstractStart, VarPro
+from ..solvers import AbstractSolver, AbstractStart, Stopping, VarPro
 
 _LONGEST_STATE = 400  # letters of the state of a generator
 _SAVE = 'To keep them, write `result.samples.save("samples.npz")` where the result was made.'
@@ -81,7 +81,9 @@ class _Writer:
             return "{" + ", ".join(f"{k!r}: {self.written(v, str(k))}" for k, v in value.items()) + "}"
         if isinstance(value, type):
             return self._class(value)
-        if isinstance(value, AbstractBasis | AbstractSolver | AbstractStart) and dataclasses.is_dataclass(value):
+        if isinstance(value, AbstractBasis | AbstractSolver | AbstractStart | Stopping) and dataclasses.is_dataclass(
+            value
+        ):
             return f"{self._class(type(value))}({', '.join(self._fields(value))})"
         if name not in self.open:
             self.open.append(name)
@@ -90,6 +92,8 @@ class _Writer:
     def _class(self, kind: type) -> str:
         if getattr(dc, kind.__name__, None) is kind:
             return f"dc.{kind.__name__}"
+        if getattr(dc.solvers, kind.__name__, None) is kind:
+            return f"dc.solvers.{kind.__name__}"
         if kind.__name__ not in self.open:
             self.open.append(kind.__name__)
         return kind.__name__

@@ -4,6 +4,7 @@ from ._two_stage import TwoStage
 from .alternating._dreesen import Dreesen
 from .alternating._hollander import Hollander
 from .alternating._iterate import Iterate
+from .alternating._loop import Stopping
 from .alternating._proj_constr import Constr, Proj
 from .alternating._zniyed import Zniyed
 from .problem._problem import Problem
@@ -47,6 +48,7 @@ __all__ = [
     "Solution",
     "StartRow",
     "StartsAt",
+    "Stopping",
     "TwoStage",
     "Uniform",
     "VarPro",

@@ -21,18 +21,17 @@ from ..bases._abstract import MOST_FUNCTIONS
 from ..model._paratuck import ParaTuck
 from .alternating._block_updates import (
     diagonal_equations,
-    gram_of_columns,
     input_products,
     left_products,
-    outer,
     output_equations,
     right_products,
+    solve_output_equations,
     update_diagonals,
     update_inner_factor,
     update_input_factor,
-    update_output_factor,
 )
 from .initial._tensor_decompositions import cpd_directions, decompose, needed_samples
+from .problem._batched_linalg import gram_of_columns, outer
 from .problem._start_distributions import MOST_STARTS
 
 _EXACT = 1e-24  # a relative squared error that no sweep improves
@@ -231,8 +230,8 @@ def als_sweep(J: Float[ndarray, "S n m"], W: list[ndarray], G: list[ndarray]) ->
     A = left_products(W, G)
     AA = [gram_of_columns(a) for a in A]
     P = A[0] * G[0][:, :, None, :]
-    W[0] = update_input_factor(J, P, P)
-    K, N = input_products(J, W[0]), (W[0] @ W[0].mT)[:, None]
+    W[0] = update_input_factor(J, P)
+    K, N = input_products(J, W[0])
     for l in range(L):
         G[l] = update_diagonals(*diagonal_equations(A[l], AA[l], K, N))
         if l < L - 1:  # slice by slice, a factor moves on to the next layer: numbers stay of one size
@@ -244,7 +243,7 @@ def als_sweep(J: Float[ndarray, "S n m"], W: list[ndarray], G: list[ndarray]) ->
             P = A[l + 1] * G[l + 1][:, :, None, :]
             W[l + 1] = update_inner_factor(P, AA[l + 1] * outer(G[l + 1]), KD, Q)
             K, N = right_products(KD, Q, W[l + 1])
-    W[L] = update_output_factor(*output_equations(KD, Q, None))
+    W[L] = solve_output_equations(*output_equations(KD, Q, None))
     return W, G
 
 

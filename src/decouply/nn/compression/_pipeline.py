@@ -22,7 +22,7 @@ from ...bases import AbstractBasis, Monomial
 from ...fit._decouple import decouple
 from ...fit._result import Result
 from ...samples._samples import Samples
-from ...solvers import Proj, TwoStage
+from ...solvers import Proj, Stopping, TwoStage
 from ...solvers.problem._solver import with_loss
 from ..carving._carve import Carved, PartName
 from ..carving._data_split import DataSplit, class_balanced_indices
@@ -187,7 +187,7 @@ class CompressionRun:
         if samples is None:
             return self.random_layer(part, ranks, *self._initial_inputs(part), self.rng), None
         loss = NetworkLoss(self.score, part.carved, part.field, samples.X, self.fitting.outside)
-        solver = self.fitting.solver or TwoStage(Proj(min_steps=15, max_steps=50, patience=20))
+        solver = self.fitting.solver or TwoStage(Proj(stopping=Stopping(min_steps=15, max_steps=50, patience=20)))
         result = decouple(
             samples,
             ranks,

@@ -1,14 +1,20 @@
-r"""Block updates of the coupled ParaTuck-L problem, as pure functions on a batch of starts.
+r"""Block updates of the coupled ParaTuck-L problem, as functions on a batch of starts.
 
 Shapes: B starts, S samples. Around the diagonals of one layer every slice reads A_s D_s B_s, with A_s (n x r)
 everything to the left and B_s (r x m) everything to the right. The updates never need B_s itself, only
 
     K_s = M_s J_s B_s^T   (n x r)      and      N_s = B_s B_s^T   (r x r),
 
-so that J is touched twice per sweep (from three layers on three times, see `_refinement`) and no Kronecker product is
-ever formed. M_s are the weights: besides K they enter through the products A_s^T M_s A_s, called AA, and
-through the equations of W_L.
-`A`, `AA` and `N` may have one sample instead of S where they are the same for all.
+so that J is touched twice per sweep (from three layers on three times, see `_iterative_refinement`) and no Kronecker
+product is ever formed. M_s are the weights: besides K they enter through the products A_s^T M_s A_s, called AA, and
+through the equations of W_L. `A`, `AA` and `N` may have one sample instead of S where they are the same for all.
+
+The matrices M of the appendix of the paper are never formed either; their Gram matrices are
+
+    M_W^(0)T M_W^(0) = sum_s P_s^T M_s P_s                     with P_s = A_s D_s,
+    M_W^(l)T M_W^(l) = sum_s (P_s^T M_s P_s) x (D_s N_s D_s)   for 0 < l < L,
+    M_W^(L) M_W^(L)T = sum_s D_s N_s D_s,
+    M_G^(l,s)T M_G^(l,s) = (A_s^T M_s A_s) o N_s.
 """
 
 from __future__ import annotations
@@ -17,9 +23,11 @@ import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
-from ..problem._batched_linalg import solve_normal
+from ..problem._batched_linalg import outer, solve_normal, sum_samples, times
+from ..problem._sample_weights import by_output, weigh, weigh_values
+from ._iterative_refinement import RightSide
 
-_SHORT = 4  # up to this many outputs a sum of outer products is faster than a product per sample
+Weights = Float[ndarray, "S *outputs"]
 
 
 def left_products(W: list[ndarray], G: list[ndarray]) -> list[Float[ndarray, "B _ n _"]]:
@@ -40,24 +48,33 @@ def right_products(
 def update_input_factor(
     J: Float[ndarray, "S n m"],
     P: Float[ndarray, "B S n r"],
-    MP: Float[ndarray, "B S n r"],
-    A: Float[ndarray, "B n m"] | None = None,
+    weights: Weights | None = None,
+    linear: Float[ndarray, "B n m"] | None = None,
 ) -> Float[ndarray, "B r m"]:
-    """W_0 that minimises sum_s tr((J_s - P_s W_0)^T M_s (J_s - P_s W_0)), with P_s = A_s D_s and MP = M P.
+    """W_0 that minimises sum_s tr((J_s - P_s W_0)^T M_s (J_s - P_s W_0)), with P_s = A_s D_s.
 
-    `A` is a linear part, to be taken from every J_s.
+    A linear part is subtracted from every J_s.
     """
     B, S, n, r = P.shape
+    MP = weigh(P, weights)
     gram = MP.reshape(B, S * n, r).mT @ P.reshape(B, S * n, r)
     rhs = MP.reshape(B, S * n, r).mT @ J.reshape(S * n, -1)
-    return solve_normal(gram, rhs if A is None else rhs - sum_samples(MP).mT @ A)
+    return solve_normal(gram, rhs if linear is None else rhs - sum_samples(MP).mT @ linear)
 
 
-def input_products(J: Float[ndarray, "S n m"], W0: Float[ndarray, "B r m"]) -> Float[ndarray, "B S n r"]:
-    """J_s W_0^T for every sample."""
+def input_products(
+    J: Float[ndarray, "S n m"],
+    W0: Float[ndarray, "B r m"],
+    weights: Weights | None = None,
+    linear: Float[ndarray, "B n m"] | None = None,
+) -> tuple[Float[ndarray, "B S n r"], Float[ndarray, "B 1 r r"]]:
+    """K = M (J - linear) W_0^T and N = W_0 W_0^T of the first layer."""
     S, n, m = J.shape
     B, r, _ = W0.shape
-    return (J.reshape(S * n, m) @ W0.mT).reshape(B, S, n, r)
+    K = (J.reshape(S * n, m) @ W0.mT).reshape(B, S, n, r)
+    if linear is not None:
+        K -= (linear @ W0.mT)[:, None]
+    return weigh(K, weights), (W0 @ W0.mT)[:, None]
 
 
 def update_inner_factor(
@@ -65,6 +82,7 @@ def update_inner_factor(
     PP: Float[ndarray, "B S p p"],
     KD: Float[ndarray, "B S n q"],
     Q: Float[ndarray, "B S q q"],
+    right: RightSide | None = None,
 ) -> Float[ndarray, "B p q"]:
     """W_l, 0 < l < L, that brings P_s W_l D_s B_s closest to J_s, with KD = K D, Q = D N D and PP = P^T M P."""
     B, S, n, q = KD.shape
@@ -72,29 +90,65 @@ def update_inner_factor(
     # sum_s (P_s^T M_s P_s) x (Q_s), first as one product over the samples, then with its four axes put in order.
     gram = PP.reshape(B, S, p * p).mT @ Q.reshape(B, S, q * q)
     gram = gram.reshape(B, p, p, q, q).transpose(0, 1, 3, 2, 4).reshape(B, p * q, p * q)
-    rhs = P.reshape(B, S * n, p).mT @ KD.reshape(B, S * n, q)
-    return solve_normal(gram, rhs.reshape(B, p * q, 1)).reshape(B, p, q)
+
+    def solve(KD: ndarray) -> ndarray:
+        rhs = P.reshape(B, S * n, p).mT @ KD.reshape(B, S * n, q)
+        return solve_normal(gram, rhs.reshape(B, p * q, 1)).reshape(B, p, q)
+
+    W = solve(KD)
+    if right is not None:
+        D = right.G[right.l][:, :, None, :]
+        for _ in range(right.refinement_steps):
+            W = W + solve(right.residual_products(times(P, W) * D) * D)
+    return W
 
 
 def update_output_factor(
+    gram_J: Float[ndarray, "B *outputs r r"],
+    rhs_J: Float[ndarray, "B n r"],
+    weights: Weights | None,
+    R: Float[ndarray, "B S r"],
+    F: Float[ndarray, "*B S n"] | None,
+    lam: float,
+    right: RightSide | None = None,
+) -> Float[ndarray, "B n r"]:
+    """W_L that minimises ||unfold_1(J) - W_L M_W^(L)||^2 + lam ||F - W_L R^T||^2, from `output_equations`."""
+    has_values = F is not None and lam > 0.0
+    each = by_output(weights)  # every output has weights of its own
+    MR = R if weights is None or each else R * weights[:, None]
+    gram = gram_J
+    if has_values:
+        gram = gram_J + lam * (output_gram(outer(R), weights) if each else MR.mT @ R)
+
+    def solve(rhs: ndarray, values: ndarray | None) -> ndarray:
+        if has_values and values is not None:
+            rhs = rhs + lam * (weigh_values(values, weights).mT @ R if each else values.mT @ MR)
+        return solve_output_equations(gram, rhs)
+
+    W = solve(rhs_J, F)
+    if right is not None:
+        D = right.G[-1][:, :, None, :]
+        for _ in range(right.refinement_steps):
+            residual = sum_samples(right.residual_products(W[:, None] * D) * D)
+            W = W + solve(residual, None if F is None else F - R @ W.mT)
+    return W
+
+
+def solve_output_equations(
     gram: Float[ndarray, "B *outputs r r"], rhs: Float[ndarray, "B n r"]
 ) -> Float[ndarray, "B n r"]:
     """W_L from its normal equations (see `output_equations`)."""
-    if gram.ndim == 3:
-        return solve_normal(gram, rhs.mT).mT
-    return solve_normal(gram, rhs[..., None])[..., 0]
+    return solve_normal(gram, rhs.mT).mT if gram.ndim == 3 else solve_normal(gram, rhs[..., None])[..., 0]
 
 
 def output_equations(
-    KD: Float[ndarray, "B S n r"], Q: Float[ndarray, "B _ r r"], weights: Float[ndarray, "S *outputs"] | None
+    KD: Float[ndarray, "B S n r"], Q: Float[ndarray, "B _ r r"], weights: Weights | None
 ) -> tuple[Float[ndarray, "B *outputs r r"], Float[ndarray, "B n r"]]:
     """Normal equations of W_L for the Jacobian term: sum_s M_s W_L Q_s = sum_s K_s D_s, with Q = D N D."""
     return output_gram(Q, weights), sum_samples(KD)
 
 
-def output_gram(
-    Q: Float[ndarray, "B S r r"], weights: Float[ndarray, "S *outputs"] | None
-) -> Float[ndarray, "B *outputs r r"]:
+def output_gram(Q: Float[ndarray, "B S r r"], weights: Weights | None) -> Float[ndarray, "B *outputs r r"]:
     """sum_s M_s x Q_s, without what is the same or 0: (B, r, r) if all outputs count alike, (B, n, r, r) otherwise."""
     if weights is None:
         return sum_samples(Q)
@@ -125,22 +179,12 @@ def update_diagonals(H: Float[ndarray, "B _ r r"], b: Float[ndarray, "B S r"]) -
     return solve_normal(H, b[..., None])[..., 0]
 
 
-def project(
-    targets: list[Float[ndarray, "B S r"]],
-    designs: list[Float[ndarray, "B S r e"]],
-    weights: list[Float[ndarray, "#B #S #r"]],
-) -> Float[ndarray, "B r e"]:
-    """Coefficients c_j that minimise sum_ts weight_tsj (target_tsj - design_tsj c_j)^2, each function on its own."""
-    gram, rhs = projection_equations(targets, designs, weights)
-    return solve_normal(gram, rhs)[..., 0]
-
-
 def projection_equations(
     targets: list[Float[ndarray, "B S r"]],
     designs: list[Float[ndarray, "B S r e"]],
     weights: list[Float[ndarray, "#B #S #r"]],
 ) -> tuple[Float[ndarray, "B r e e"], Float[ndarray, "B r e 1"]]:
-    """The normal equations of `project`."""
+    """Normal equations of the c_j that minimise sum_ts weight_tsj (target_tsj - design_tsj c_j)^2, one per function."""
     gram: ndarray | float = 0.0
     rhs: ndarray | float = 0.0
     for target, design, weight in zip(targets, designs, weights, strict=True):
@@ -168,41 +212,3 @@ def coefficient_equations(
         mixed = np.moveaxis(H, 2, 1)[..., None] * design[:, None]  # (B, j, S, k, e)
         blocks = np.moveaxis(design, 1, 3) @ mixed.reshape(B, r, S, r * e)  # (B, j, e, S) @ (B, j, S, k e)
     return blocks.reshape(B, r * e, r * e), rhs.reshape(B, r * e)
-
-
-# Small products, in the form that costs least: a call of LAPACK or BLAS per sample would cost more than its arithmetic.
-
-
-def times(T: Float[ndarray, "B S p q"], W: Float[ndarray, "B q k"]) -> Float[ndarray, "B S p k"]:
-    """T_s W for every sample, as one product per start."""
-    B, S, p, q = T.shape
-    return (T.reshape(B, S * p, q) @ W).reshape(B, S, p, -1)
-
-
-def gram_of_columns(A: Float[ndarray, "B S n r"]) -> Float[ndarray, "B S r r"]:
-    """A_s^T A_s for every sample."""
-    if A.shape[2] > _SHORT:
-        return A.mT @ A
-    total = A[:, :, 0, :, None] * A[:, :, 0, None, :]
-    for i in range(1, A.shape[2]):
-        total += A[:, :, i, :, None] * A[:, :, i, None, :]
-    return total
-
-
-def outer(G: Float[ndarray, "B S r"]) -> Float[ndarray, "B S r r"]:
-    """g_s g_s^T for every sample, so that D N D = N o outer(g)."""
-    return G[..., :, None] * G[..., None, :]
-
-
-def sum_samples(T: Float[ndarray, "B S *shape"]) -> Float[ndarray, "B *shape"]:
-    """Sum over the sample axis; as a product it is four times faster than `sum(axis=1)` on short rows."""
-    B, S = T.shape[:2]
-    return (np.ones((1, S)) @ T.reshape(B, S, -1)).reshape(B, *T.shape[2:])
-
-
-def combine(Phi: Float[ndarray, "#B S r d"], c: Float[ndarray, "#B r d"]) -> Float[ndarray, "#B S r"]:
-    """sum_k c_jk phi_k(u_j)."""
-    total = Phi[..., 0] * c[:, None, :, 0]
-    for k in range(1, Phi.shape[-1]):
-        total += Phi[..., k] * c[:, None, :, k]
-    return total

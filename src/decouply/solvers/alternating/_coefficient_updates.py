@@ -1,10 +1,17 @@
-"""The ways of updating the coefficients c_l of a layer, which make the algorithms of the paper."""
+r"""Update_c of the paper: the coefficients c_l of the functions of a layer, with all other factors fixed.
+
+`projected` is Algorithm 2, in the last layer Algorithm 3 (PROJ-CMPT-L); `constrained` is Algorithm 4, in the last
+layer Algorithm 5 (CONSTR-CMPT-L). The last line of all four, G = X_l c_l and R = Y_L c_L, is in the sweep.
+
+The rows of X_l^j in the paper are (0, phi_1'(u), ..., phi_d'(u)), those of Y_L^j are (1, phi_1(u), ..., phi_d(u)). The
+constant counts only with values; without, it is 0 and its column is left out. A smoother adds the roughness of the
+functions to the normal equations.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 from jaxtyping import Float
@@ -13,155 +20,132 @@ from numpy import ndarray
 from ..problem._batched_linalg import solve_normal
 from ..problem._problem import Problem
 from ..problem._sample_weights import by_output, weigh, weigh_values, weighted_gram
-from ._block_updates import coefficient_equations, projection_equations
+from ._block_updates import coefficient_equations, projection_equations, update_diagonals
+from ._iterative_refinement import RightSide
 from ._smoothed_coefficients import Smoother, sizes_behind
-from ._sweep import Surroundings
 
 _RANK = 1e-10  # singular values below this share of the largest are rounding
 
-Equations = Callable[[Problem, Surroundings, float], tuple[ndarray, ndarray]]
-Targets = tuple[list[ndarray], list[ndarray], list[ndarray]]  # with designs and weights
-TargetsOf = Callable[[Problem, Surroundings, float], Targets]
-
 
 @dataclass(frozen=True)
-class Update:
-    """A way to the coefficients: normal equations, which are sums over samples, and their solution, plain or smooth."""
+class LayerSystem:
+    """What the functions of one layer are updated from.
 
-    equations: Equations
-    solve: Callable[[ndarray, ndarray, ndarray | None], ndarray]
-    smoothly: Callable[[Problem, Surroundings, float, Smoother], ndarray]
+    `A` lies to the left of the diagonals of the layer and `right` to their right. `H` and `b` are the normal equations
+    of its diagonals, H_s = M_G^(l,s)T M_G^(l,s) and b_s = M_G^(l,s)T vec(J_s). `Phi` and `dPhi` are the basis functions
+    and their derivatives at u. `W_L` and the values `F`, without the linear part, are set for the last layer only.
+    """
 
-    def __call__(
-        self, problem: Problem, around: Surroundings, lam: float, smoother: Smoother | None = None
-    ) -> Float[ndarray, "B r e"]:
-        if smoother is not None:
-            return self.smoothly(problem, around, lam, smoother)
-        return self.solve(*self.equations(problem, around, lam), with_values(around, lam))
+    problem: Problem
+    right: RightSide
+    A: Float[ndarray, "B _ n r"]
+    H: Float[ndarray, "B _ r r"]
+    b: Float[ndarray, "B S r"]
+    Phi: Float[ndarray, "B S r d"]
+    dPhi: Float[ndarray, "B S r d"]
+    W_L: Float[ndarray, "B n r"] | None
+    F: Float[ndarray, "*B S n"] | None
+
+    def with_constant(self) -> tuple[Float[ndarray, "B S r e"], Float[ndarray, "B S r e"]]:
+        """The rows of X_L and Y_L."""
+        one = np.ones((*self.Phi.shape[:-1], 1))
+        return np.concatenate([0.0 * one, self.dPhi], axis=-1), np.concatenate([one, self.Phi], axis=-1)
+
+    def sizes_behind(self) -> Float[ndarray, "B r"]:
+        """The squared size of the weights behind every function, for a smoother."""
+        return sizes_behind(self.right.W[self.right.l + 1], self.problem)
 
 
-def with_values(around: Surroundings, lam: float) -> Float[ndarray, "B n r"] | None:
-    """W_L, where values take part."""
-    return None if around.F is None or lam == 0.0 else around.W_L
+# Gives coefficients (B, r, 1 + d), constant first.
+CoefficientUpdate = Callable[[LayerSystem, float, Smoother | None], ndarray]
 
 
-# Each function on its own: projections
+def projected(system: LayerSystem, lam: float, smoother: Smoother | None = None) -> Float[ndarray, "B r e"]:
+    """PROJ as printed: every sample counts alike in the projection."""
+    known = system.problem.sample_weights
+    alike = np.ones((1, 1, 1)) if known is None else known[None, :, None]
+    return _projected(system, lam, smoother, alike, alike)
 
 
-def _plain_targets(problem: Problem, around: Surroundings, lam: float) -> Targets:
-    sample_weights = np.ones((1, 1, 1)) if problem.sample_weights is None else problem.sample_weights[None, :, None]
-    return _targets(problem, around, lam, sample_weights, sample_weights)
+def projected_weighted(system: LayerSystem, lam: float, smoother: Smoother | None = None) -> Float[ndarray, "B r e"]:
+    """PROJ with the projection measured by the objective.
 
-
-def _weighted_targets(problem: Problem, around: Surroundings, lam: float) -> Targets:
-    weights_G = np.diagonal(around.H, axis1=-2, axis2=-1)  # carries the weights of the samples already
+    An error in G_sj counts ||a_sj||^2 ||b_sj||^2 times, one in R_sj w_j^T M_s w_j times: the diagonals of the normal
+    equations. A plain projection treats a sample at which the objective hardly feels G_sj, where its least-squares
+    value is mostly noise, like any other.
+    """
+    weights, W_L = system.problem.weights, system.W_L
+    weights_G = np.diagonal(system.H, axis1=-2, axis2=-1)  # carries the weights of the samples already
     weights_R = np.ones((1, 1, 1))
-    if around.W_L is not None and by_output(problem.weights):
-        weights_R = np.sum(around.W_L[:, None] * weigh(around.W_L[:, None], problem.weights), axis=2)
-    elif around.W_L is not None:
-        weights_R = np.sum(around.W_L**2, axis=1)[:, None]
-        if problem.weights is not None:
-            weights_R = weights_R * problem.weights[:, None]
-    return _targets(problem, around, lam, weights_G, weights_R)
+    if W_L is not None and by_output(weights):
+        weights_R = np.sum(W_L[:, None] * weigh(W_L[:, None], weights), axis=2)
+    elif W_L is not None:
+        weights_R = np.sum(W_L**2, axis=1)[:, None]
+        if weights is not None:
+            weights_R = weights_R * weights[:, None]
+    return _projected(system, lam, smoother, weights_G, weights_R)
 
 
-def _targets(problem: Problem, around: Surroundings, lam: float, weights_G: ndarray, weights_R: ndarray) -> Targets:
-    G = around.diagonals()
-    if around.W_L is None or around.F is None or lam == 0.0:
-        return [G], [around.dPhi], [weights_G]
-    R = least_squares_values(around.F, around.W_L, problem.root)
-    return [G, R], list(around.with_constant()), [weights_G, lam * weights_R]
-
-
-def _solve_each(gram: ndarray, rhs: ndarray, W_L: ndarray | None) -> Float[ndarray, "B r e"]:
-    c = solve_normal(gram, rhs)[..., 0]
-    return _without_constant(c) if W_L is None else c
-
-
-def _equations_of_each(
-    problem: Problem, around: Surroundings, lam: float, *, targets_of: TargetsOf
-) -> tuple[ndarray, ndarray]:
-    return projection_equations(*targets_of(problem, around, lam))
-
-
-def _each_smoothly(
-    problem: Problem, around: Surroundings, lam: float, smoother: Smoother, *, targets_of: TargetsOf
+def _projected(
+    system: LayerSystem, lam: float, smoother: Smoother | None, weights_G: ndarray, weights_R: ndarray
 ) -> Float[ndarray, "B r e"]:
-    targets, designs, weights = targets_of(problem, around, lam)
-    gram, rhs = projection_equations(targets, designs, weights)
-    data = sum(np.sum(w * t**2, axis=1) for t, w in zip(targets, weights, strict=True))  # (B, r)
-    l, n_numbers = around.right.l, len(targets) * targets[0].shape[1]
-    behind = sizes_behind(around.right.W[l + 1], problem)
-    columns = [
-        smoother.solved(l, [j], gram[:, j], rhs[:, j, :, 0], data[:, j], n_numbers, behind)
-        for j in range(gram.shape[1])
-    ]
-    c = np.stack(columns, axis=1)
-    return _without_constant(c) if with_values(around, lam) is None else c
+    """Algorithms 2 and 3: least squares for G (and R) as if they were free, then the nearest functions of the basis."""
+    # Line 1: G_s = argmin ||vec(J_s) - M_G^(l,s) G_s^T||^2 for every sample, refined if digits were lost.
+    G = update_diagonals(system.H, system.b)
+    for _ in range(system.right.refinement_steps):
+        K = system.right.residual_products(system.A * G[:, :, None, :])
+        G = G + update_diagonals(system.H, np.sum(system.A * K, axis=2))
 
-
-def _projection(targets_of: TargetsOf) -> Update:
-    return Update(
-        partial(_equations_of_each, targets_of=targets_of), _solve_each, partial(_each_smoothly, targets_of=targets_of)
-    )
-
-
-# All functions of a layer together
-
-
-def _constrained_equations(problem: Problem, around: Surroundings, lam: float) -> tuple[ndarray, ndarray]:
-    H, b = around.H, around.b
-    if around.W_L is None or around.F is None or lam == 0.0:
-        gram, rhs = coefficient_equations(H, b, around.dPhi)
-        return gram, _by_function(rhs, b.shape[2])
-    X, Y = around.with_constant()
-    gram, rhs = coefficient_equations(H, b, X)
-    W_L = around.W_L[:, None]
-    if by_output(problem.weights):
-        H_F, b_F = weighted_gram(W_L, problem.weights), weigh_values(around.F, problem.weights) @ around.W_L
+    if system.W_L is None or system.F is None or lam == 0.0:
+        # Algorithm 2, lines 2 and 3: c_l = argmin ||vec(G) - X_l c_l||^2, each function on its own.
+        targets, designs, weights = [G], [system.dPhi], [weights_G]
     else:
-        H_F, b_F = W_L.mT @ W_L, around.F @ around.W_L
-        if problem.root is not None:  # the root on both sides, so that sums over samples carry the weight once
-            b_F, Y = b_F * problem.root[:, None], Y * problem.root[:, None, None]
-    gram_F, rhs_F = coefficient_equations(H_F, b_F, Y)
-    return gram + lam * gram_F, _by_function(rhs + lam * rhs_F, b.shape[2])
+        # Algorithm 3, line 2: R = argmin ||F - W_L R^T||^2.
+        R = least_squares_values(system.F, system.W_L, system.problem.root)
+        # Lines 3 and 4: c_L = argmin ||vec(G) - X_L c_L||^2 + lam ||vec(R) - Y_L c_L||^2.
+        targets, designs, weights = [G, R], list(system.with_constant()), [weights_G, lam * weights_R]
+    gram, rhs = projection_equations(targets, designs, weights)
+    if smoother is None:
+        c = solve_normal(gram, rhs)[..., 0]
+    else:
+        l, n_numbers, behind = system.right.l, len(targets) * targets[0].shape[1], system.sizes_behind()
+        size = sum(np.sum(w * t**2, axis=1) for t, w in zip(targets, weights, strict=True))  # (B, r)
+        columns = [
+            smoother.coefficients(l, [j], gram[:, j], rhs[:, j, :, 0], size[:, j], n_numbers, behind)
+            for j in range(gram.shape[1])
+        ]
+        c = np.stack(columns, axis=1)
+    return c if len(targets) == 2 else _with_zero_constant(c)
 
 
-def _by_function(rhs: Float[ndarray, "B p"], rank: int) -> Float[ndarray, "B r e"]:
-    return rhs.reshape(len(rhs), rank, -1)
-
-
-def _solve_together(gram: ndarray, rhs: Float[ndarray, "B r k"], W_L: ndarray | None) -> Float[ndarray, "B r e"]:
-    c = solve_normal(gram, rhs.reshape(len(rhs), -1, 1)).reshape(rhs.shape)
-    return _without_constant(c) if W_L is None else smallest_constants(c, W_L)
-
-
-def _constrained_smoothly(
-    problem: Problem, around: Surroundings, lam: float, smoother: Smoother
-) -> Float[ndarray, "B r e"]:
-    gram, rhs = _constrained_equations(problem, around, lam)
-    W_L = with_values(around, lam)
-    weight = 0.0 if W_L is None else lam
-    B, r = rhs.shape[:2]
-    l, (S, m), n = around.right.l, problem.X.shape, problem.samples.n_outputs
-    data = np.full(B, problem.size_J + weight * problem.size_F)
-    n_numbers = S * n * (m + (weight > 0.0))
-    behind = sizes_behind(around.right.W[l + 1], problem)
-    c = smoother.solved(l, list(range(r)), gram, rhs.reshape(B, -1), data, n_numbers, behind).reshape(B, r, -1)
-    return _without_constant(c) if W_L is None else smallest_constants(c, W_L)
-
-
-# PROJ: least squares for G (and R) as if they were free, then the nearest functions of the basis. In the last layer the
-# fit to G and, with factor `lam`, to R share the coefficients.
-projected = _projection(_plain_targets)
-
-# PROJ with the projection measured by the objective: an error in G_sj counts ||a_sj||^2 ||b_sj||^2 times. These are the
-# diagonals of the normal equations of G (and of R: w_j^T M_s w_j). A plain projection treats a sample at which the
-# objective hardly feels G_sj, where its least-squares value is mostly noise, like any other.
-projected_weighted = _projection(_weighted_targets)
-
-# CONSTR: the coefficients that minimise the objective itself, all functions of the layer together.
-constrained = Update(_constrained_equations, _solve_together, _constrained_smoothly)
+def constrained(system: LayerSystem, lam: float, smoother: Smoother | None = None) -> Float[ndarray, "B r e"]:
+    """Algorithms 4 and 5: the coefficients that minimise the objective itself, all functions of the layer together."""
+    problem, W_L, F = system.problem, system.W_L, system.F
+    B, _, r = system.b.shape
+    if W_L is None or F is None or lam == 0.0:
+        # Algorithm 4: c_l = argmin ||vec(J) - (M_C^(l))_0 c_l||^2.
+        lam, W_L = 0.0, None
+        gram, rhs = coefficient_equations(system.H, system.b, system.dPhi)
+    else:
+        # Algorithm 5: c_L = argmin ||vec(J) - (M_C^(L))_0 c_L||^2 + lam ||vec(F^T) - (W_L x I) Y_L c_L||^2.
+        X, Y = system.with_constant()
+        gram, rhs = coefficient_equations(system.H, system.b, X)
+        if by_output(problem.weights):
+            H_F, b_F = weighted_gram(W_L[:, None], problem.weights), weigh_values(F, problem.weights) @ W_L
+        else:
+            H_F, b_F = W_L[:, None].mT @ W_L[:, None], F @ W_L
+            if problem.root is not None:  # the root on both sides, so that sums over samples carry the weight once
+                b_F, Y = b_F * problem.root[:, None], Y * problem.root[:, None, None]
+        gram_F, rhs_F = coefficient_equations(H_F, b_F, Y)
+        gram, rhs = gram + lam * gram_F, rhs + lam * rhs_F
+    if smoother is None:
+        c = solve_normal(gram, rhs[..., None])[..., 0]
+    else:
+        (S, m), n = problem.X.shape, problem.samples.n_outputs
+        size, n_numbers = np.full(B, problem.size_J + lam * problem.size_F), S * n * (m + (lam > 0.0))
+        c = smoother.coefficients(system.right.l, list(range(r)), gram, rhs, size, n_numbers, system.sizes_behind())
+    c = c.reshape(B, r, -1)
+    return _with_zero_constant(c) if W_L is None else smallest_constants(c, W_L)
 
 
 def smallest_constants(c: Float[ndarray, "B r e"], W_L: Float[ndarray, "B n r"]) -> Float[ndarray, "B r e"]:
@@ -190,5 +174,5 @@ def least_squares_values(
     return solve_normal(W_L @ W_L.mT, np.broadcast_to(F.mT, (W_L.shape[0], *F.mT.shape[-2:]))).mT @ W_L
 
 
-def _without_constant(c: Float[ndarray, "B r d"]) -> Float[ndarray, "B r e"]:
+def _with_zero_constant(c: Float[ndarray, "B r d"]) -> Float[ndarray, "B r e"]:
     return np.concatenate([np.zeros((*c.shape[:-1], 1)), c], axis=-1)

@@ -22,29 +22,32 @@ import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
+from ..problem._batched_linalg import times
 from ..problem._problem import Problem
 from ..problem._sample_weights import weigh
-from ._block_updates import input_products, times
 
-FROM_LAYERS = 3
-STEPS = 2
+FROM_LAYERS = 3  # with fewer, errors of a sweep are below 1e-9 without refinement (notes/findings.md)
+STEPS = 2  # they leave errors below 1e-9 with four layers (notes/findings.md)
 
 
 @dataclass(frozen=True)
-class InRows:
-    """The Jacobians, less a linear part, in an orthonormal basis Q of the rows of W_0."""
+class ReducedJacobians:
+    """The Jacobians, without the linear part, in an orthonormal basis Q of the rows of W_0."""
 
     JQ: Float[ndarray, "B S n p"]
     R: Float[ndarray, "B p r"]
 
     @classmethod
-    def of(cls, problem: Problem, W0: Float[ndarray, "B r m"], linear: Float[ndarray, "B n m"] | None) -> InRows | None:
+    def of(
+        cls, problem: Problem, W0: Float[ndarray, "B r m"], linear: Float[ndarray, "B n m"] | None
+    ) -> ReducedJacobians | None:
         """None with so few layers that nothing is refined."""
         if len(problem.layers) < FROM_LAYERS:
             return None
         assert problem.J is not None
         Q, R = np.linalg.qr(W0.mT)
-        JQ = input_products(problem.J, Q.mT)
+        S, n, m = problem.J.shape
+        JQ = (problem.J.reshape(S * n, m) @ Q).reshape(len(Q), S, n, -1)
         return cls(JQ if linear is None else JQ - (linear @ Q)[:, None], R)
 
 
@@ -56,24 +59,24 @@ class RightSide:
     W: list[Float[ndarray, "B _ _"]]
     G: list[Float[ndarray, "B S _"]]
     l: int
-    rows: InRows | None = None
+    reduced: ReducedJacobians | None = None
 
     @property
-    def steps(self) -> int:
+    def refinement_steps(self) -> int:
         """How many steps of refinement are worth their time."""
-        return 0 if self.rows is None else STEPS
+        return 0 if self.reduced is None else STEPS
 
-    def products_left(self, AD: Float[ndarray, "B S n r"]) -> Float[ndarray, "B S n r"]:
-        """K for what `AD` leaves of the data: M_s (J_s - AD_s B_s) B_s^T, from the data, not from Gram matrices."""
-        assert self.rows is not None
-        left = self.rows.JQ - AD @ self._columns.mT
-        return weigh(left, self.problem.weights) @ self._columns
+    def residual_products(self, AD: Float[ndarray, "B S n r"]) -> Float[ndarray, "B S n r"]:
+        """K of the residual: M_s (J_s - AD_s B_s) B_s^T, from the data, not from Gram matrices."""
+        assert self.reduced is not None
+        residual = self.reduced.JQ - AD @ self._columns.mT
+        return weigh(residual, self.problem.weights) @ self._columns
 
     @functools.cached_property
     def _columns(self) -> Float[ndarray, "B _ p r"]:
         """Q^T B_s^T; all that it is made of is final by the time layer `l` is updated."""
-        assert self.rows is not None
-        columns = self.rows.R[:, None]
+        assert self.reduced is not None
+        columns = self.reduced.R[:, None]
         for k in range(self.l):
             columns = times(columns * self.G[k][:, :, None, :], self.W[k + 1].mT)
         return columns

@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
+import abc
+import dataclasses
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
-from functools import partial
-from typing import Literal
+from dataclasses import dataclass, field
+from typing import ClassVar, Literal
 
 import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
-from ..._support._errors import SolverError
+from ..._support._arguments import as_count, as_number, is_word
+from ..._support._errors import InputError
+from ..._support._messages import short_repr
 from ..._support._time_limit import deadline_after, now
 from ...model._decoupling import Decoupling
-from ...model._functions import Functions
 from ..problem._problem import Problem
-from ..problem._solution import History, Solution, StartRow, Status
-from ..problem._solver import ProgressCallback
-from ._bias_correction import with_bias_correction
+from ..problem._sample_weights import by_output
+from ..problem._solution import Solution, Status
+from ..problem._solver import AbstractSolver, ProgressCallback
+from ..problem._start_distributions import AbstractStart, Uniform
 from ._iterate import Iterate
+from ._start_factors import draw_factors
 
 WhichIterate = Literal["best", "last"]
 # (state, iteration) -> the next state and the lam it was made with
@@ -29,24 +33,108 @@ Step = Callable[[Iterate, int], tuple[Iterate, float]]
 Objective = Callable[[Iterate, float], Float[ndarray, " B"]]
 
 
-def weighted_sum(state: Iterate, lam: float) -> Float[ndarray, " B"]:
-    """||J - J_hat||^2 + lam ||F - F_hat||^2, the objective of the coupled problem."""
-    return state.residual_J + lam * state.residual_F if lam > 0.0 else state.residual_J
-
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Stopping:
-    """When a start ends, and with which of its iterates.
+    """When a start of an alternating solver ends, and with which of its iterates.
 
-    It ends after `max_steps`, or, past `min_steps`, after `patience` without a decrease below the lowest objective. All
-    end after the step in which `max_seconds` are over.
+    Parameters
+    ----------
+    min_steps, max_steps, patience
+        A start ends after `max_steps`, or, past `min_steps`, after `patience` steps without a decrease below the
+        lowest objective so far.
+    max_seconds
+        All starts end after the step in which this time is over, with the best so far; None is no limit.
+    iterate
+        Which iterate of a start is the answer: the "best" by the objective, or the "last", as in the paper. Updates
+        that are not exact may raise the objective, so the two differ.
+
+    Examples
+    --------
+    >>> import decouply as dc
+    >>> solver = dc.Proj(stopping=dc.solvers.Stopping(max_steps=50, patience=10))
     """
 
-    min_steps: int
-    max_steps: int
-    patience: int
-    iterate: WhichIterate = "best"
+    min_steps: int = 10
+    max_steps: int = 500
+    patience: int = 50
     max_seconds: float | None = None
+    iterate: WhichIterate = "best"
+
+    def __post_init__(self) -> None:
+        as_count("min_steps", self.min_steps, least=0)
+        as_count("max_steps", self.max_steps)
+        as_count("patience", self.patience)
+        if self.max_seconds is not None:
+            as_number("max_seconds", self.max_seconds, above=True)
+        if not is_word(self.iterate, ("best", "last")):
+            raise InputError(f'`iterate` must be "best" or "last". Got {short_repr(self.iterate)}.')
+
+
+@dataclass(frozen=True, kw_only=True)
+class AbstractAlternatingSolver(AbstractSolver):
+    """A method that updates factors in turn, from several starts at once.
+
+    Parameters
+    ----------
+    start
+        Distribution of the random start values, or a `Decoupling` to start from.
+    stopping
+        When a start ends, and with which of its iterates.
+    """
+
+    start: AbstractStart | Decoupling = field(default_factory=Uniform)
+    stopping: Stopping = field(default_factory=Stopping)
+
+    default_n_starts: ClassVar[int] = 8
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.start, AbstractStart | Decoupling):
+            raise InputError(
+                "`start` must be a distribution such as dc.Uniform(0.1, 10) or a Decoupling. "
+                f"Got {short_repr(self.start)}."
+            )
+        if not isinstance(self.stopping, Stopping):
+            raise InputError(
+                "`stopping` must be an object such as dc.solvers.Stopping(max_steps=50). "
+                f"Got {short_repr(self.stopping)}."
+            )
+
+    def solve(
+        self, problem: Problem, *, n_starts: int, rng: np.random.Generator, progress: ProgressCallback
+    ) -> Solution:
+        return self.solve_from(problem, draw_factors(problem, self.start, n_starts, rng), progress)
+
+    @abc.abstractmethod
+    def solve_from(self, problem: Problem, start: Iterate, progress: ProgressCallback) -> Solution:
+        """The best solution that a batch of start values leads to."""
+
+    def check(self, problem: Problem) -> None:
+        # The update of a linear part treats all outputs alike.
+        if problem.linear and problem.weights is not None and by_output(problem.weights):
+            raise InputError(
+                f"`weights` must hold one number per sample for the solver {type(self).__name__} with linear=True. "
+                f"Got shape {problem.weights.shape}: use dc.VarPro()."
+            )
+
+    @property
+    def given_start(self) -> Decoupling | None:
+        return self.start if isinstance(self.start, Decoupling) else None
+
+    def with_start(self, model: Decoupling, *, max_steps: int | None = None) -> AbstractAlternatingSolver:
+        stopping = self.stopping
+        if max_steps is not None:
+            stopping = dataclasses.replace(stopping, max_steps=min(max_steps, stopping.max_steps))
+        return dataclasses.replace(self, start=model, stopping=stopping)
+
+    def with_time_limit(self, seconds: float) -> AbstractAlternatingSolver:
+        known = self.stopping.max_seconds
+        shorter = seconds if known is None else min(seconds, known)
+        return dataclasses.replace(self, stopping=dataclasses.replace(self.stopping, max_seconds=shorter))
+
+
+def objective_of(state: Iterate, lam: float) -> Float[ndarray, " B"]:
+    """||J - J_hat||^2 + lam ||F - F_hat||^2, the objective of the coupled problem."""
+    return state.residual_J + lam * state.residual_F if lam > 0.0 else state.residual_J
 
 
 @dataclass
@@ -133,70 +221,6 @@ def run_starts(
             if active.size == 0:
                 break
     return Run(kept, objective, kept_lam, steps, status, seconds, np.array(lams), np.array(record))
-
-
-def solution_of(problem: Problem, run: Run, *, uses_values: bool = True, corrected: bool = False) -> Solution:
-    """The best start of a run as a model, with the table of all starts.
-
-    Starts that became non-finite are passed over unless all did; then the iterate kept before that is the answer.
-    With `corrected` the constants of methods that see Jacobians only are found afterwards.
-    """
-    good = np.array([s is not Status.NONFINITE for s in run.status]) & np.isfinite(run.objective)
-    if not good.any():
-        good = np.isfinite(run.objective)
-    if not good.any():
-        raise SolverError(
-            f"All {len(good)} starts became NaN or infinite. Scale inputs and outputs to about [-1, 1], lower the "
-            "degrees, or try other starts: another `rng`, more `n_starts`, or `start=dc.Normal()`."
-        )
-    winner = int(np.argmin(np.where(good, run.objective, np.inf)))
-    size_J = problem.size_J or 1.0
-    size_F = (problem.size_F or 1.0) if uses_values and problem.F is not None else np.nan
-    models = KeptModels(problem.without_arrays(), run.kept, corrected=corrected)
-    rows = tuple(
-        StartRow(
-            start=b,
-            lam=float(run.kept_lam[b]),
-            objective=float(run.objective[b]),
-            error_jacobian=float(run.kept.residual_J[b] / size_J),
-            error_values=float(run.kept.residual_F[b] / size_F),
-            steps=int(run.steps[b]),
-            status=run.status[b],
-            seconds=float(run.seconds[b]),
-            build=partial(models.canonical, b),
-        )
-        for b in range(len(good))
-    )
-    n = int(run.steps[winner])
-    record = run.record[:n, :, winner]
-    history = History(run.lam[:n], record[:, 0], record[:, 1] / size_J, record[:, 2] / size_F)
-    model, notes = models.model(winner)
-    return Solution(model, run.status[winner], float(run.kept_lam[winner]), history, rows, notes=notes)
-
-
-class KeptModels:
-    """The models of all starts of a run, made from its small factors: nothing with a sample axis is kept for them.
-
-    With `corrected` the mean of what they leave of the values is added (see `_bias`).
-    """
-
-    def __init__(self, problem: Problem, kept: Iterate, *, corrected: bool) -> None:
-        self._problem, self._corrected = problem, corrected
-        self._W, self._C, self._domain, self._A = kept.W, kept.C, kept.domain, kept.A
-
-    def model(self, b: int) -> tuple[Decoupling, tuple[str, ...]]:
-        """The model of start b as one of the given data, and what there is to say about it."""
-        functions = [
-            Functions(layer.bases, C[b], domain[b])
-            for layer, C, domain in zip(self._problem.layers, self._C, self._domain, strict=True)
-        ]
-        linear = None if self._A is None else self._A[b]
-        model = self._problem.model([W[b] for W in self._W], functions, linear)
-        return with_bias_correction(self._problem, model) if self._corrected else (model, ())
-
-    def canonical(self, b: int) -> Decoupling:
-        """The model of start b in the form that results have."""
-        return self.model(b)[0].canonical(self._problem.samples.X)
 
 
 def _blank(state: Iterate) -> Iterate:

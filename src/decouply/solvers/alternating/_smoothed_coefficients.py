@@ -11,6 +11,7 @@ multiplied by the squared size of the weights behind the function, as in VarPro.
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 from typing import Literal
 
@@ -19,15 +20,19 @@ from jaxtyping import Float
 from numpy import ndarray
 
 from ...bases import LayerBasis
-from ..least_squares._roughness_penalty import Penalty
+from ..least_squares._fitting_problem import Equations, effective_note, smoothing_weights_at
+from ..least_squares._parameters import parameters_of
+from ..least_squares._roughness_penalty import FIRST_WEIGHT, Penalty
 from ..problem._batched_linalg import solve_normal
 from ..problem._problem import Problem
+from ..problem._solution import Solution
 
 _STEPS = 3  # of the weights, in every update
 _FIRST = 1e-3  # weight, as a share of the mean of the diagonal of the equations of a function
 _LOWEST, _HIGHEST = 1e-10, 1e4  # ... and its bounds
 _LEAST_PARAMETERS = 1e-3
 _ROUNDING = 1e-14
+_NO_VALUES = 1e-12  # weight of values that do not count
 
 
 @dataclass(frozen=True)
@@ -47,7 +52,7 @@ class Smoother:
         penalty = Penalty.of(layers, 1.0, everything=smoothing != "auto")
         return None if penalty is None else cls(penalty, smoothing)
 
-    def solved(
+    def coefficients(
         self,
         l: int,
         functions: list[int],
@@ -104,3 +109,19 @@ def _with_penalty(
 def sizes_behind(W: Float[ndarray, "B n r"], problem: Problem) -> Float[ndarray, "B r"]:
     """||W_l[:, j]||^2 in the units of the objective of alternating solvers, which is not divided by the size of J."""
     return problem.size_J * np.sum(W**2, axis=1)
+
+
+def with_effective_parameters(problem: Problem, lam: float, solution: Solution, smoother: Smoother) -> Solution:
+    """The answer of an alternating solver with its effective number of parameters, where the model is small enough."""
+    values = 0.0 if problem.F is None else float(np.sum((problem.F - problem.F.mean(axis=0)) ** 2))
+    share = lam * values / (problem.size_J or 1.0) or _NO_VALUES  # lam of VarPro, whose terms have size 1
+    weight = FIRST_WEIGHT if smoother.smoothing == "auto" else smoother.smoothing
+    everything = smoother.smoothing != "auto"
+    penalty = Penalty.of(problem.layers, weight, everything=everything)
+    equations = Equations(problem, lam=share, ridge=0.0, fixed={}, penalty=penalty)
+    if equations.penalty is None:
+        return solution
+    theta = [p[None] for p in parameters_of(problem, solution.decoupling)]
+    _, used = smoothing_weights_at(equations, theta, chosen=not everything)
+    note = effective_note(used, equations.unknowns.count(theta))
+    return dataclasses.replace(solution, notes=(*solution.notes, note), n_effective=used)

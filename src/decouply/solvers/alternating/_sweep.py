@@ -1,4 +1,7 @@
-r"""One sweep of CMPT-L in the paper's order W_0, (c_1, W_1), ..., (c_L, W_L), for a batch of starts.
+r"""One iteration of Algorithm 1 of the paper, CMPT-L, for a batch of starts: W_0, (c_1, W_1), ..., (c_L, W_L).
+
+With matrices and `lstsq`, the same iteration is written down in benchmarks/reference.py: read that first. Here the
+least-squares problems are solved by their normal equations, which `_block_updates` forms without Kronecker products.
 
 The factors keep the paper's scale throughout. Only the coefficients are held in another one: functions live on the
 range of u over the samples, so that compositions of high degree neither overflow nor lose their low-order terms. For
@@ -8,148 +11,79 @@ other quantity of the sweep is the same number as in the paper.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-
 import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
 from ...bases import LayerBasis
+from ..problem._batched_linalg import combine, outer
 from ..problem._problem import Problem
-from ..problem._sample_weights import by_output, weigh, weigh_values, weighted_gram, weighted_squares
+from ..problem._sample_weights import by_output, weighted_gram, weighted_squares
 from ._block_updates import (
-    combine,
     diagonal_equations,
     input_products,
     left_products,
-    outer,
     output_equations,
-    output_gram,
     output_gram_times,
     right_products,
-    sum_samples,
-    times,
-    update_diagonals,
     update_inner_factor,
     update_input_factor,
     update_output_factor,
 )
+from ._coefficient_updates import CoefficientUpdate, LayerSystem
 from ._iterate import Iterate
-from ._iterative_refinement import InRows, RightSide
+from ._iterative_refinement import ReducedJacobians, RightSide
+from ._smoothed_coefficients import Smoother
 
 # Below this share of ||J||^2 the objective from Gram matrices has lost too many digits, and J - J_hat is formed.
 _EXPLICIT_BELOW = 1e-6
-_CHUNK_ENTRIES = 2_000_000
+_CHUNK_ENTRIES = 2_000_000  # of J - J_hat that are formed at a time
 _NO_RANGE = 1e-13  # of their size: arguments that do not vary
 
 
-@dataclass(frozen=True)
-class Surroundings:
-    """What the coefficients of one layer are updated from.
-
-    `H` and `b` are the normal equations of the layer's diagonals, `Phi` and `dPhi` the basis functions and their
-    derivatives at u; `W_L` and the values `F` (less a linear part) are set for the last layer only. `A` lies to the
-    left of the diagonals and `right` to their right.
-    """
-
-    H: Float[ndarray, "B _ r r"]
-    b: Float[ndarray, "B S r"]
-    Phi: Float[ndarray, "B S r d"]
-    dPhi: Float[ndarray, "B S r d"]
-    W_L: Float[ndarray, "B n r"] | None
-    F: Float[ndarray, "*B S n"] | None
-    A: Float[ndarray, "B _ n r"]
-    right: RightSide
-
-    def diagonals(self) -> Float[ndarray, "B S r"]:
-        """G as if it were free: the solutions of the normal equations, refined where these lose digits."""
-        G = update_diagonals(self.H, self.b)
-        for _ in range(self.right.steps):
-            K = self.right.products_left(self.A * G[:, :, None, :])
-            G = G + update_diagonals(self.H, np.sum(self.A * K, axis=2))
-        return G
-
-    def with_constant(self) -> tuple[Float[ndarray, "B S r e"], Float[ndarray, "B S r e"]]:
-        """The rows of X_L and Y_L in the paper: (0, dPhi) and (1, Phi)."""
-        one = np.ones((*self.Phi.shape[:-1], 1))
-        return np.concatenate([0.0 * one, self.dPhi], axis=-1), np.concatenate([one, self.Phi], axis=-1)
-
-
-# Gives coefficients (B, r, 1 + d), constant first.
-CoefficientUpdate = Callable[[Problem, Surroundings, float], ndarray]
-
-
-def sweep(problem: Problem, state: Iterate, lam: float, update_coefficients: CoefficientUpdate) -> Iterate:
-    """Update every factor once."""
-    W, domain, C, G = list(state.W), list(state.domain), list(state.C), list(state.G)
-    L = len(G)
+def sweep(
+    problem: Problem, state: Iterate, lam: float, update_c: CoefficientUpdate, smoother: Smoother | None = None
+) -> Iterate:
+    """Update every factor once: lines 3 to 9 of Algorithm 1."""
     J, weights = problem.J, problem.weights
     assert J is not None
-    A = left_products(W, G)
+    W, domain, C, G = list(state.W), list(state.domain), list(state.C), list(state.G)
+    L = len(G)
+    A = left_products(W, G)  # A[l] is everything to the left of D_(l+1), from the factors of the last sweep
     AA = [weighted_gram(a, weights) for a in A]
-    P = A[0] * G[0][:, :, None, :]
-    W[0] = update_input_factor(J, P, weigh(P, weights), state.A)
-    K, N = first_right_products(problem, W[0], state.A)
-    rows = InRows.of(problem, W[0], state.A)
-    z, F = problem.X, values_left(problem, state.A)
+
+    # Line 3: W_0 = argmin ||unfold_2(J)^T - M_W^(0) W_0||^2.
+    W[0] = update_input_factor(J, A[0] * G[0][:, :, None, :], weights, state.A)
+    K, N = input_products(J, W[0], weights, state.A)
+    reduced = ReducedJacobians.of(problem, W[0], state.A)
+    z, F = problem.X, values_without_linear_part(problem, state.A)
+
+    # Lines 4 to 7, and 8: the layers from input to output.
     for l in range(L):
+        last = l == L - 1
+        right = RightSide(problem, W, G, l, reduced)
+        # Lines 5 and 8: G^(l), c_l (and R) <- Update_c, with u_l = W_(l-1) g_(l-1)(...).
+        domain[l], Phi, dPhi = basis_tables(problem, l, z @ W[l].mT)
         H, b = diagonal_equations(A[l], AA[l], K, N)
-        W_L, known = (W[L], F) if l == L - 1 else (None, None)
-        right = RightSide(problem, W, G, l, rows)
-        domain[l], C[l], G[l], z = update_layer(
-            problem, z @ W[l].mT, H, b, W_L, known, lam, update_coefficients, A[l], right
-        )
+        system = LayerSystem(problem, right, A[l], H, b, Phi, dPhi, W[L] if last else None, F if last else None)
+        C[l] = update_c(system, lam, smoother)
+        G[l], z = combine(dPhi, C[l][..., 1:]), combine(Phi, C[l][..., 1:]) + C[l][:, None, :, 0]  # X_l c_l, Y_l c_l
         KD, Q = K * G[l][:, :, None, :], N * outer(G[l])
-        if l < L - 1:
-            P = A[l + 1] * G[l + 1][:, :, None, :]
-            PP = AA[l + 1] * outer(G[l + 1])
-            W[l + 1] = update_inner_factor(P, PP, KD, Q)
-            for _ in range(right.steps):
-                left = right.products_left(times(P, W[l + 1]) * G[l][:, :, None, :])
-                W[l + 1] = W[l + 1] + update_inner_factor(P, PP, left * G[l][:, :, None, :], Q)
+        if not last:
+            # Line 6: W_l = argmin ||vec(J) - M_W^(l) vec(W_l)||^2.
+            P, PP = A[l + 1] * G[l + 1][:, :, None, :], AA[l + 1] * outer(G[l + 1])
+            W[l + 1] = update_inner_factor(P, PP, KD, Q, right)
             K, N = right_products(KD, Q, W[l + 1])
+
+    # Line 9: W_L = argmin ||unfold_1(J) - W_L M_W^(L)||^2 + lam ||F - W_L R^T||^2.
     gram_J, rhs_J = output_equations(KD, Q, weights)
-    gram, rhs = add_value_term(problem, gram_J, rhs_J, z, F, lam)
-    W[L] = update_output_factor(gram, rhs)
-    for _ in range(right.steps):
-        left = right.products_left(W[L][:, None] * G[-1][:, :, None, :])
-        values = None if F is None else F - z @ W[L].mT
-        _, rhs = add_value_term(problem, gram_J, sum_samples(left * G[-1][:, :, None, :]), z, values, lam)
-        W[L] = W[L] + update_output_factor(gram, rhs)
+    W[L] = update_output_factor(gram_J, rhs_J, weights, z, F, lam, right)
     new = Iterate.unrated(W, domain, C, G, z, state.A)
-    return finished(problem, new, lam, gram_J, rhs_J)
+    return with_linear_part_and_residuals(problem, new, lam, gram_J, rhs_J)
 
 
-def finished(problem: Problem, state: Iterate, lam: float, gram_J: ndarray, rhs_J: ndarray) -> Iterate:
-    """The end of a sweep: the linear part, if there is one, and the residuals."""
-    if state.A is None:
-        return with_residuals(problem, state, gram_J, rhs_J)
-    state.A = update_linear_part(problem, state, lam)
-    state.residual_J, state.residual_F = explicit_residual(problem, state), value_residual(problem, state)
-    return state
-
-
-def update_layer(
-    problem: Problem,
-    u: Float[ndarray, "B S r"],
-    H: Float[ndarray, "B _ r r"],
-    b: Float[ndarray, "B S r"],
-    W_L: Float[ndarray, "B n r"] | None,
-    F: Float[ndarray, "*B S n"] | None,
-    lam: float,
-    update_coefficients: CoefficientUpdate,
-    A: Float[ndarray, "B _ n r"],
-    right: RightSide,
-) -> tuple[ndarray, ndarray, ndarray, ndarray]:
-    """Domains, coefficients, derivatives and values of the functions of one layer."""
-    domain, Phi, dPhi = tables(problem, right.l, u)
-    C = update_coefficients(problem, Surroundings(H, b, Phi, dPhi, W_L, F, A, right), lam)
-    return domain, C, combine(dPhi, C[..., 1:]), combine(Phi, C[..., 1:]) + C[:, None, :, 0]
-
-
-def tables(problem: Problem, l: int, u: Float[ndarray, "B S r"]) -> tuple[ndarray, ndarray, ndarray]:
-    """Domains of the functions of a layer, and their basis functions with derivatives in u."""
+def basis_tables(problem: Problem, l: int, u: Float[ndarray, "B S r"]) -> tuple[ndarray, ndarray, ndarray]:
+    """Domains of the functions of a layer, and their basis functions with derivatives in u: the rows of Y_l and X_l."""
     layer = problem.layers[l]
     domain = visited_domain(u, layer, around_zero=not problem.standard)
     middle, half = (domain[..., 1] + domain[..., 0]) / 2.0, (domain[..., 1] - domain[..., 0]) / 2.0
@@ -158,30 +92,30 @@ def tables(problem: Problem, l: int, u: Float[ndarray, "B S r"]) -> tuple[ndarra
 
 
 def visited_domain(u: Float[ndarray, "B S r"], layer: LayerBasis, *, around_zero: bool) -> Float[ndarray, "B r 2"]:
-    """The range of u over the samples, or around 0; [-1, 1] where the basis has a domain of its own or u vanishes."""
+    """The range of u over the samples, or around 0; [-1, 1] if the basis has a domain of its own or u vanishes."""
     if around_zero:
         high = np.abs(u).max(axis=1)
         low = -high
     else:
         low, high = u.min(axis=1), u.max(axis=1)
     follows = (high - low > _NO_RANGE * np.abs(high)) & ~layer.free_domain
-    middle = np.where(layer.free_domain, 0.0, (low + high) / 2.0)  # of arguments that do not vary, where they are
+    middle = np.where(layer.free_domain, 0.0, (low + high) / 2.0)  # arguments that do not vary stay in the middle
     return np.where(follows[..., None], np.stack([low, high], axis=-1), middle[..., None] + np.array([-1.0, 1.0]))
 
 
-def first_right_products(
-    problem: Problem, W0: Float[ndarray, "B r m"], A: Float[ndarray, "B n m"] | None = None
-) -> tuple[ndarray, ndarray]:
-    """K = M (J - A) W_0^T and N = W_0 W_0^T of the first layer."""
-    assert problem.J is not None
-    products = input_products(problem.J, W0)
-    if A is not None:
-        products -= (A @ W0.mT)[:, None]
-    return weigh(products, problem.weights), (W0 @ W0.mT)[:, None]
+def with_linear_part_and_residuals(
+    problem: Problem, state: Iterate, lam: float, gram_J: ndarray, rhs_J: ndarray
+) -> Iterate:
+    """The end of a sweep: the linear part, if there is one, is updated last, and the residuals are filled in."""
+    if state.A is None:
+        return with_residuals(problem, state, gram_J, rhs_J)
+    state.A = update_linear_part(problem, state, lam)
+    state.residual_J, state.residual_F = explicit_residual(problem, state), value_residual(problem, state)
+    return state
 
 
-def values_left(problem: Problem, A: Float[ndarray, "B n m"] | None) -> Float[ndarray, "*B S n"] | None:
-    """What the functions have to give: F, less A x where there is a linear part."""
+def values_without_linear_part(problem: Problem, A: Float[ndarray, "B n m"] | None) -> Float[ndarray, "*B S n"] | None:
+    """What the functions have to give: F - X A^T with a linear part A."""
     return problem.F if problem.F is None or A is None else problem.F - problem.X @ A.mT
 
 
@@ -197,19 +131,6 @@ def update_linear_part(problem: Problem, state: Iterate, lam: float) -> Float[nd
         gram = gram + lam * (X * w[:, None]).T @ X
         rhs = rhs + lam * (problem.F - state.R @ state.W[-1].mT).mT @ (X * w[:, None])
     return np.linalg.solve(gram, rhs.mT).mT
-
-
-def add_value_term(
-    problem: Problem, gram_J: ndarray, rhs_J: ndarray, R: ndarray, F: ndarray | None, lam: float
-) -> tuple[ndarray, ndarray]:
-    """Normal equations of W_L with lam ||F - R W_L^T||^2 added."""
-    weights = problem.weights
-    if F is None or lam == 0.0:
-        return gram_J, rhs_J
-    if by_output(weights):
-        return gram_J + lam * output_gram(outer(R), weights), rhs_J + lam * (weigh_values(F, weights).mT @ R)
-    weighted = R if weights is None else R * weights[:, None]
-    return gram_J + lam * (weighted.mT @ R), rhs_J + lam * (F.mT @ weighted)
 
 
 def with_residuals(problem: Problem, state: Iterate, gram_J: ndarray, rhs_J: ndarray) -> Iterate:
@@ -231,7 +152,7 @@ def value_residual(problem: Problem, state: Iterate) -> Float[ndarray, " B"]:
     """||F - F_hat||^2; 0 where no values are known."""
     if problem.F is None:
         return np.zeros(len(state.R))
-    F = values_left(problem, state.A)
+    F = values_without_linear_part(problem, state.A)
     return weighted_squares(F - state.R @ state.W[-1].mT, problem.weights)
 
 

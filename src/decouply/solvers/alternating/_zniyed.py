@@ -3,34 +3,38 @@
 from __future__ import annotations
 
 import dataclasses
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import ClassVar
 
-import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
-from ...model._decoupling import Decoupling
+from ..._support._arguments import as_number
+from ..problem._batched_linalg import combine, outer
 from ..problem._problem import Problem
-from ..problem._sample_weights import weigh, weighted_gram
+from ..problem._sample_weights import weighted_gram
 from ..problem._solution import Solution
 from ..problem._solver import Feature, ProgressCallback
-from ..problem._start_distributions import AbstractStart, Uniform, draw_factors
-from ._block_updates import diagonal_equations, outer, output_equations, update_input_factor, update_output_factor
-from ._coefficient_updates import projected
+from ._best_start import solution_of
+from ._block_updates import (
+    diagonal_equations,
+    input_products,
+    output_equations,
+    update_input_factor,
+    update_output_factor,
+)
+from ._coefficient_updates import LayerSystem, projected
 from ._iterate import Iterate
 from ._iterative_refinement import RightSide
-from ._loop import WhichIterate, run_starts, solution_of, weighted_sum
-from ._options import AbstractStartedSolver
-from ._proj_constr import check_options, needs_plain_weights
-from ._sweep import add_value_term, finished, first_right_products, update_layer, values_left
+from ._loop import AbstractAlternatingSolver, objective_of, run_starts
+from ._sweep import basis_tables, values_without_linear_part, with_linear_part_and_residuals
 
-_FIRST_LAM, _GROWTH, _EVERY = 1e-6, 10.0, 10
+_FIRST_LAM, _GROWTH, _EVERY = 1e-6, 10.0, 10  # the schedule of Zniyed et al.: times 10 every 10 steps
 _LARGEST_LAM = 1e6  # past this the Jacobian term is lost in the rounding of the value term
 
 
 @dataclass(frozen=True, kw_only=True)
-class Zniyed(AbstractStartedSolver):
+class Zniyed(AbstractAlternatingSolver):
     """Single layer, coupled: order W_1, W_0, then G and R with projection.
 
     Parameters
@@ -38,76 +42,57 @@ class Zniyed(AbstractStartedSolver):
     lam
         Fixed weight of the value term. None follows the original schedule: 1e-6, times 10 every 10 steps (up to
         1e6); iterates are then compared by Error(J) + Error(F), since the objective itself changes with lam.
-    min_steps, max_steps, patience
-        A start ends after `max_steps`, or, past `min_steps`, after `patience` steps without a decrease.
-    max_seconds
-        All starts end after so many seconds, with the best so far; None is no limit.
-    iterate
-        Which iterate of a start is the answer: the "best" by the objective, or the "last", where the paper's rule of
-        stopping ends. Updates that are not exact may raise the objective, so the two differ.
     start
         Distribution of the random start values, or a `Decoupling` to start from.
+    stopping
+        When a start ends, and with which of its iterates, see `Stopping`.
     """
 
     lam: float | None = None
-    min_steps: int = 10
-    max_steps: int = 500
-    patience: int = 50
-    max_seconds: float | None = None
-    iterate: WhichIterate = "best"
-    start: AbstractStart | Decoupling = field(default_factory=Uniform)
-
-    def __post_init__(self) -> None:
-        lam = 0.0 if self.lam is None else self.lam
-        check_options(lam, self.min_steps, self.max_steps, self.patience, self.iterate, self.start, self.max_seconds)
 
     supports: ClassVar[frozenset[Feature]] = frozenset({"linear", "weights", "Jacobians only"})
 
-    def check(self, problem: Problem) -> None:
-        needs_plain_weights(problem, "Zniyed")
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.lam is not None:
+            as_number("lam", self.lam)
 
     def with_lam(self, lam: float) -> Zniyed:
         return dataclasses.replace(self, lam=lam)
 
-    def solve(
-        self,
-        problem: Problem,
-        *,
-        n_starts: int,
-        rng: np.random.Generator,
-        progress: ProgressCallback,
-    ) -> Solution:
+    def solve_from(self, problem: Problem, start: Iterate, progress: ProgressCallback) -> Solution:
         def step(state: Iterate, iteration: int) -> tuple[Iterate, float]:
-            lam = _schedule(iteration) if self.lam is None else self.lam
+            scheduled = min(_FIRST_LAM * _GROWTH ** min((iteration - 1) // _EVERY, 100), _LARGEST_LAM)
+            lam = float(scheduled) if self.lam is None else self.lam
             return zniyed_sweep(problem, state, lam), lam
 
         def sum_of_errors(state: Iterate, _: float) -> Float[ndarray, " B"]:
             return state.residual_J / (problem.size_J or 1.0) + state.residual_F / (problem.size_F or 1.0)
 
-        start = draw_factors(problem, self.start, n_starts, rng)
-        objective, first = (sum_of_errors, _FIRST_LAM) if self.lam is None else (weighted_sum, self.lam)
+        objective, first = (sum_of_errors, _FIRST_LAM) if self.lam is None else (objective_of, self.lam)
         return solution_of(problem, run_starts(problem, start, step, objective, first, self.stopping, progress))
 
 
 def zniyed_sweep(problem: Problem, state: Iterate, lam: float) -> Iterate:
     """Update every factor once, the output factor first."""
-    assert problem.J is not None
-    weights, (W0, _), (G,), R = problem.weights, state.W, state.G, state.R
-    F = values_left(problem, state.A)
-    K, N = first_right_products(problem, W0, state.A)
+    J, weights, (W0, _), (G,) = problem.J, problem.weights, state.W, state.G
+    assert J is not None
+    F = values_without_linear_part(problem, state.A)
+
+    # W_1 = argmin ||unfold_1(J) - W_1 M_W^(1)||^2 + lam ||F - W_1 R^T||^2.
+    K, N = input_products(J, W0, weights, state.A)
     equations = output_equations(K * G[:, :, None, :], N * outer(G), weights)
-    W1 = update_output_factor(*add_value_term(problem, *equations, R, F, lam))
+    W1 = update_output_factor(*equations, weights, state.R, F, lam)
+    # W_0 = argmin ||unfold_2(J)^T - M_W^(0) W_0||^2.
     A = W1[:, None]
-    P = A * G[:, :, None, :]
-    W0 = update_input_factor(problem.J, P, weigh(P, weights), state.A)
-    K, N = first_right_products(problem, W0, state.A)
+    W0 = update_input_factor(J, A * G[:, :, None, :], weights, state.A)
+    # G and R, as if they were free, then projected: Algorithm 3 of the paper.
+    K, N = input_products(J, W0, weights, state.A)
     H, b = diagonal_equations(A, weighted_gram(A, weights), K, N)
+    domain, Phi, dPhi = basis_tables(problem, 0, problem.X @ W0.mT)
     right = RightSide(problem, [W0, W1], [G], 0)
-    domain, C, G, R = update_layer(problem, problem.X @ W0.mT, H, b, W1, F, lam, projected, A, right)
+    C = projected(LayerSystem(problem, right, A, H, b, Phi, dPhi, W1, F), lam)
+    G, R = combine(dPhi, C[..., 1:]), combine(Phi, C[..., 1:]) + C[:, None, :, 0]
     new = Iterate.unrated([W0, W1], [domain], [C], [G], R, state.A)
-    return finished(problem, new, lam, *output_equations(K * G[:, :, None, :], N * outer(G), weights))
-
-
-def _schedule(iteration: int) -> float:
-    steps = (iteration - 1) // _EVERY
-    return float(min(_FIRST_LAM * _GROWTH ** min(steps, 100), _LARGEST_LAM))
+    equations = output_equations(K * G[:, :, None, :], N * outer(G), weights)
+    return with_linear_part_and_residuals(problem, new, lam, *equations)

@@ -20,15 +20,14 @@ from ...bases import LayerBasis
 from ...model._decoupling import Decoupling
 from ...samples._portions import Portion, fold
 from ...samples._samples import Samples
-from ..alternating._block_updates import combine
 from ..least_squares._derivatives import Chain, Parameters, Unknowns, run_chain
-from ..least_squares._fitting_problem import Equations
+from ..least_squares._fitting_problem import Equations, smoothing_weights_at
 from ..least_squares._parameters import exists, parameters_of, position
 from ..least_squares._roughness_penalty import FIRST_WEIGHT, Penalty
 from ..least_squares._variable_projection import Complete
+from ..problem._batched_linalg import combine
 from ..problem._problem import Problem
 from ..problem._weighted_rows import RowScaling
-from ..varpro._smoothing_choice import weighed
 from ..varpro._streamed_gauss_newton import on_whole_window
 
 _RANK_TOLERANCE = 1e-9  # singular values of Z with unit columns below this share of the largest count as 0
@@ -338,7 +337,7 @@ def _penalty_rows(problem: Problem, theta: Parameters, unknowns: Unknowns) -> Fl
     equations = Equations(problem, lam=1.0, ridge=0.0, fixed={}, penalty=penalty)
     if equations.penalty is None:
         return np.zeros((0, unknowns.count(theta)))
-    return weighed(equations, theta)[0].rows(theta, unknowns)
+    return smoothing_weights_at(equations, theta)[0].rows(theta, unknowns)
 
 
 def _free(problem: Problem, theta: Parameters, unknowns: Unknowns, fixed: Collection[str]) -> Bool[ndarray, " N"]:

@@ -28,7 +28,7 @@ from jaxtyping import Bool, Float
 from numpy import ndarray
 
 from ...bases import LayerBasis
-from ..alternating._block_updates import combine
+from ..problem._batched_linalg import combine
 
 Parameters = list[ndarray]
 

@@ -39,6 +39,7 @@ from ._variable_projection import Complete, Eliminated
 _SHARED_SWEEPS = 30  # of alternating least squares for functions that all outputs share
 _SHARED = 1e-8  # of a coefficient matrix: what differs between outputs by no more than this is rounding
 _SHARED_RIDGE = 1e-12  # of a unit diagonal
+WEIGHT_STEPS = 6  # in which weights of roughness settle
 
 
 class Equations:
@@ -253,3 +254,25 @@ def _solved(M: Float[ndarray, "B k k"], right: Float[ndarray, "B k i"]) -> Float
     scale = 1.0 / np.sqrt(np.where(diagonal > 0.0, diagonal, 1.0))
     scaled = M * scale[:, :, None] * scale[:, None, :] + _SHARED_RIDGE * np.eye(M.shape[-1])
     return scale[..., None] * np.linalg.solve(scaled, scale[..., None] * right)
+
+
+def smoothing_weights_at(equations: Equations, theta: Parameters, *, chosen: bool = True) -> tuple[Penalty, float]:
+    """The weights that the data ask for at a model that stays as it is, and its effective number of parameters."""
+    penalty, used = equations.penalty, 0.0
+    assert penalty is not None
+    misfit, plain = dataclasses.replace(equations.complete, penalty=None).linearise(theta)
+    for phase in range(WEIGHT_STEPS if chosen else 1):
+        complete = dataclasses.replace(equations.complete, penalty=penalty)
+        _, at = complete.linearise(theta)
+        assert isinstance(at, Dense) and isinstance(plain, Dense)
+        better, used = penalty.improved(
+            at.M[0], plain.M[0], float(misfit[0]), equations.rows.n_numbers, theta, complete.unknowns
+        )
+        if phase < WEIGHT_STEPS - 1 and chosen:
+            penalty = better
+    return penalty, used
+
+
+def effective_note(used: float, whole: int) -> str:
+    """What smoothing has come to."""
+    return f"Smoothing leaves {used:.1f} effective parameters of {whole}."

@@ -13,7 +13,7 @@ from jaxtyping import Float
 from numpy import ndarray
 
 from ...bases import LayerBasis
-from ..alternating._block_updates import combine
+from ..problem._batched_linalg import combine
 from ._derivatives import Parameters
 
 _WIDEST, _NARROWEST = 1.05, 0.7  # arguments between these nearly fill the window: writing them anew costs digits

@@ -26,7 +26,7 @@ from jaxtyping import Float
 from numpy import ndarray
 
 from ...bases import LayerBasis
-from ..alternating._block_updates import combine
+from ..problem._batched_linalg import combine
 from ..problem._weighted_rows import Rows
 from ._derivatives import Chain, Parameters, Unknowns, adjoint, dense_derivatives, directional, run_chain
 from ._levenberg_marquardt import AbstractLinearisation, Dense, MatrixFree, Preconditioner, Tall, square_weights

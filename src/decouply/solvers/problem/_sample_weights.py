@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
-from ..alternating._block_updates import gram_of_columns
+from ._batched_linalg import gram_of_columns
 
 Weights = Float[ndarray, "S *outputs"]
 

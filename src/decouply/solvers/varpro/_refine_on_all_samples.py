@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..least_squares._derivatives import Parameters, Unknowns
-from ..least_squares._fitting_problem import model_of
+from ..least_squares._fitting_problem import effective_note, model_of
 from ..least_squares._levenberg_marquardt import Descent
 from ..least_squares._parameters import Fixed, parameters_of, position
 from ..least_squares._rescaling import balanced
@@ -25,7 +25,6 @@ from ..problem._solution import History, Solution, Status
 from ..problem._solver import ProgressCallback
 from ..problem._weighted_rows import RowScaling
 from ._ridge_choice import allowed_misfit, ridges
-from ._smoothing_choice import effective_note
 from ._streamed_gauss_newton import (
     Streamed,
     meets_rounding,

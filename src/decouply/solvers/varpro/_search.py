@@ -23,7 +23,7 @@ from ...model._decoupling import Decoupling
 from ..initial._candidates import PEELING, inner_layers, ways
 from ..initial._start_data import Budget, Sampled
 from ..least_squares._derivatives import Parameters
-from ..least_squares._fitting_problem import Equations
+from ..least_squares._fitting_problem import WEIGHT_STEPS, Equations, effective_note
 from ..least_squares._levenberg_marquardt import SETTLED_AFTER, Descent, descend, goes_on
 from ..least_squares._parameters import exists, parameters_of
 from ..least_squares._rescaling import on_window
@@ -31,7 +31,7 @@ from ..least_squares._variable_projection import Complete, Eliminated
 from ..problem._solution import History, Solution, StartRow, Status
 from ..problem._solver import ProgressCallback
 from ..problem._start_distributions import AbstractStart, Normal, Orthonormal
-from ._smoothing_choice import PHASES, Smoothed, balance_note, effective_note, of_best_order, refined, smooth
+from ._smoothing_choice import Smoothed, balance_note, of_best_order, refined, smooth
 
 GIVEN = "the given start"
 _HALVINGS = (10, 20, 40, 80)  # steps after which the worse half of a batch is dropped (notes/strategies.md)
@@ -459,7 +459,7 @@ class Search:
             "deadline": self.began + self.options.max_seconds,
             "progress": self._report("smoothing", len(self.table)),
         }
-        count, phases = (_SMOOTHED, PHASES) if wanted is None else (_COMPARED, _FEW_PHASES)
+        count, phases = (_SMOOTHED, WEIGHT_STEPS) if wanted is None else (_COMPARED, _FEW_PHASES)
         found: list[tuple[Smoothed, Minimum]] = []
         for minimum in sorted(self.minima, key=lambda one: one.cost)[:count]:
             found.append((smooth(self.equations, penalty, minimum.theta, phases=phases, **options), minimum))

@@ -13,19 +13,13 @@ from typing import Any
 import numpy as np
 
 from ...bases import LayerBasis
-from ..alternating._smoothed_coefficients import Smoother
 from ..least_squares._derivatives import Parameters, run_chain
-from ..least_squares._fitting_problem import Equations
+from ..least_squares._fitting_problem import WEIGHT_STEPS, Equations
 from ..least_squares._levenberg_marquardt import Dense, descend
-from ..least_squares._parameters import parameters_of
 from ..least_squares._rescaling import on_window
 from ..least_squares._roughness_penalty import FIRST_WEIGHT, Penalty, orders
 from ..least_squares._variable_projection import Complete
-from ..problem._problem import Problem
-from ..problem._solution import Solution
 
-PHASES = 6
-_NO_VALUES = 1e-12  # weight of values that do not count
 _NEW_DOMAINS = 2  # phases that begin with domains at the visited range; later ones keep those that nearly are
 _MOST_FACTOR = 1e3  # of the values, against Jacobians
 _STEPS = 25  # of a phase, within which weights stay as they are
@@ -64,7 +58,7 @@ def smooth(
     theta: Parameters,
     *,
     chosen: bool,
-    phases: int = PHASES,
+    phases: int = WEIGHT_STEPS,
     factor: float = 1.0,
     follows: bool = False,
     deadline: float,
@@ -162,44 +156,6 @@ def rewritten(theta: Parameters, old: tuple[LayerBasis, ...], new: tuple[LayerBa
         following[..., -1] += (following[..., :-1] @ full[..., :1])[..., 0]
         out[2 * l + 1], out[2 * l + 2] = full[..., 1:], following
     return out
-
-
-def with_effective(problem: Problem, lam: float, solution: Solution, smoother: Smoother) -> Solution:
-    """The answer of an alternating solver with its effective number of parameters, where the model is small enough."""
-    values = 0.0 if problem.F is None else float(np.sum((problem.F - problem.F.mean(axis=0)) ** 2))
-    share = lam * values / (problem.size_J or 1.0) or _NO_VALUES  # lam of VarPro, whose terms have size 1
-    weight = FIRST_WEIGHT if smoother.smoothing == "auto" else smoother.smoothing
-    everything = smoother.smoothing != "auto"
-    penalty = Penalty.of(problem.layers, weight, everything=everything)
-    equations = Equations(problem, lam=share, ridge=0.0, fixed={}, penalty=penalty)
-    if equations.penalty is None:
-        return solution
-    theta = [p[None] for p in parameters_of(problem, solution.decoupling)]
-    _, used = weighed(equations, theta, chosen=not everything)
-    note = effective_note(used, equations.unknowns.count(theta))
-    return dataclasses.replace(solution, notes=(*solution.notes, note), n_effective=used)
-
-
-def weighed(equations: Equations, theta: Parameters, *, chosen: bool = True) -> tuple[Penalty, float]:
-    """The weights that the data ask for at a model that stays as it is, and its effective number of parameters."""
-    penalty, used = equations.penalty, 0.0
-    assert penalty is not None
-    misfit, plain = dataclasses.replace(equations.complete, penalty=None).linearise(theta)
-    for phase in range(PHASES if chosen else 1):
-        complete = dataclasses.replace(equations.complete, penalty=penalty)
-        _, at = complete.linearise(theta)
-        assert isinstance(at, Dense) and isinstance(plain, Dense)
-        better, used = penalty.improved(
-            at.M[0], plain.M[0], float(misfit[0]), equations.rows.n_numbers, theta, complete.unknowns
-        )
-        if phase < PHASES - 1 and chosen:
-            penalty = better
-    return penalty, used
-
-
-def effective_note(used: float, whole: int) -> str:
-    """What smoothing has come to."""
-    return f"Smoothing leaves {used:.1f} effective parameters of {whole}."
 
 
 def balance_note(factor: float) -> tuple[str, ...]:

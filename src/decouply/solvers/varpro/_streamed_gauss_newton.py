@@ -20,11 +20,11 @@ from numpy import ndarray
 
 from ...bases import LayerBasis
 from ...samples._portions import Portion, fold
-from ..alternating._block_updates import combine
 from ..least_squares._derivatives import Parameters
 from ..least_squares._levenberg_marquardt import AbstractLinearisation, Dense, Descent, MatrixFree, descend
 from ..least_squares._rescaling import on_window
 from ..least_squares._variable_projection import AbstractResiduals, Complete
+from ..problem._batched_linalg import combine
 from ..problem._prepared_samples import PreparedSamples
 from ..problem._rounding import parameter_rounding
 from ..problem._weighted_rows import RowScaling
