@@ -5,7 +5,7 @@ import pytest
 
 import decouply as dc
 from decouply.solvers.inference._identifiability import linearise, standard_errors
-from decouply.solvers.varpro._ridge_choice import allowed_misfit, ridges
+from decouply.solvers.varpro._ridge_choice import RidgeChoice
 from tests.strategies import points, sampled
 
 F2 = dc.systems.f2()
@@ -27,11 +27,11 @@ def fresh_error(result):
 
 
 def test_ridges_fall_with_the_misfit_and_with_the_numbers_and_none_is_tried_without_effect():
-    few, many = list(ridges(1e-2, 100)), list(ridges(1e-2, 10_000))
+    few, many = (list(RidgeChoice(1e-2, count, 10, 9.0).candidates()) for count in (100, 10_000))
     assert few == sorted(few, reverse=True) and few[0] == pytest.approx(100 * many[0])
-    assert list(ridges(1e-20, 100)) == []
-    assert allowed_misfit(1.0, 1000, 10, 9.0) < allowed_misfit(1.0, 100, 10, 9.0) < 9.0
-    assert allowed_misfit(1.0, 11, 10, 2.0) == 1.5
+    assert list(RidgeChoice(1e-20, 100, 10, 9.0).candidates()) == []
+    assert RidgeChoice(1.0, 1000, 10, 9.0).max_misfit < RidgeChoice(1.0, 100, 10, 9.0).max_misfit < 9.0
+    assert RidgeChoice(1.0, 11, 10, 2.0).max_misfit == 1.5
 
 
 def test_noisy_data_get_a_ridge_that_the_result_tells_and_that_can_be_switched_off():

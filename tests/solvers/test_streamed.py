@@ -14,7 +14,12 @@ from decouply.solvers.least_squares._rescaling import balanced, on_window
 from decouply.solvers.least_squares._variable_projection import Complete
 from decouply.solvers.problem._importance_sample import importance_sample
 from decouply.solvers.problem._prepared_samples import PreparedSamples
-from decouply.solvers.varpro._streamed_gauss_newton import Streamed, gradient_task, normal_task, on_whole_window
+from decouply.solvers.varpro._streamed_gauss_newton import (
+    StreamedResiduals,
+    extreme_points,
+    gradient_task,
+    normal_task,
+)
 
 pytest.importorskip("zarr")
 
@@ -102,13 +107,15 @@ def test_rejected_steps_are_no_sign_of_a_flat_valley():
     whole = Problem.build(samples, layers)
     scaling = whole.prepared.row_scaling(1.0)
     part = Complete(whole.of_pilot(samples.take(np.arange(100))).prepared.rows(scaling), layers, False)
-    at = Streamed(whole.prepared, scaling, part, 1e-6, lambda: None, promised=5.0, kept=1e-2, costs=[1.0])
-    assert all(at.wants_more([], np.array([1.0])) for _ in range(20))
-    assert not at.reached and at.kept == 1e-2
+    at = StreamedResiduals(
+        whole.prepared, scaling, part, 1e-6, lambda: None, predicted_decrease=5.0, last_decrease=1e-2, costs=[1.0]
+    )
+    assert all(at.is_worth_a_pass([], np.array([1.0])) for _ in range(20))
+    assert not at.is_settled and at.last_decrease == 1e-2
     for k in range(5):
-        at.promised = 1e-2
-        wanted = at.wants_more([], np.array([1.0 - 1e-6 * (k + 1)]))
-    assert not wanted and at.reached
+        at.predicted_decrease = 1e-2
+        wanted = at.is_worth_a_pass([], np.array([1.0 - 1e-6 * (k + 1)]))
+    assert not wanted and at.is_settled
 
 
 def test_the_matrix_of_all_samples_is_formed_where_that_of_a_start_would_not_be(monkeypatch):
@@ -128,7 +135,7 @@ def test_extreme_points_stand_for_all_in_windows():
     layers = tuple(g.layer for g in f.g)
     whole = Problem.build(samples, layers)
     theta = [p[None] for p in parameters_of(whole, f)]
-    few = on_whole_window(whole.prepared, layers, theta)
+    few = extreme_points(whole.prepared, layers, theta)
     assert len(few) < len(samples)
     for a, b in zip(
         on_window(few, layers, theta[:4], exactly=True),

@@ -53,7 +53,7 @@ def test_batches_side_by_side_are_those_one_after_the_other(samples, waves):
 def test_what_is_found_after_the_end_is_forgotten(samples, waves, monkeypatch):
     """The search ends after two batches: the generator stands where they left it."""
     ends = lambda search: len(search.table) < 4  # noqa: E731
-    monkeypatch.setattr(_parallel_batches.Search, "go_on", ends)
+    monkeypatch.setattr(_parallel_batches.Search, "should_continue", ends)
     alone, rng = searched(samples)
     with parallel_config(backend="threading", n_jobs=3):
         found, other = searched(samples)

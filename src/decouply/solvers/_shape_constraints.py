@@ -206,9 +206,9 @@ def _descended(
                 break
         if penalty is not None:
             plain_cost, plain = dataclasses.replace(complete, penalty=None).linearise(theta)
-            assert isinstance(at, Dense) and isinstance(plain, Dense)
+            assert isinstance(plain, Dense)
             misfit, count = float(plain_cost[0]), equations.rows.n_numbers
-            improved, used = penalty.improved(at.M[0], plain.M[0], misfit, count, theta, complete.unknowns)
+            improved, used = penalty.improved(plain.M[0], misfit, count, theta, complete.unknowns)
             penalty = improved
         if now() > deadline:
             break

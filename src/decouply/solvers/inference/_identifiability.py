@@ -28,7 +28,7 @@ from ..least_squares._variable_projection import Complete
 from ..problem._batched_linalg import combine
 from ..problem._problem import Problem
 from ..problem._weighted_rows import RowScaling
-from ..varpro._streamed_gauss_newton import on_whole_window
+from ..varpro._streamed_gauss_newton import extreme_points
 
 _RANK_TOLERANCE = 1e-9  # singular values of Z with unit columns below this share of the largest count as 0
 _NO_EFFECT = 1e-11  # parameters whose whole block changes the data by less than this, relative to their size
@@ -215,7 +215,7 @@ def _triangles(samples: Samples, layers: tuple[LayerBasis, ...], model: Decoupli
     found = whole.prepared.reduce(
         triangles_task, scaling, layers, whole.linear, theta, join=("qr", "qr", "sum", "sum", "sum")
     )
-    extremes = on_whole_window(whole.prepared, layers, theta)
+    extremes = extreme_points(whole.prepared, layers, theta)
     kinds = [(R, squares[0], count) for R, squares, count in zip(found[:2], found[2:4], found[4], strict=True) if count]
     Z = np.concatenate([R for R, _, _ in kinds])
     noise = np.concatenate([np.full(len(R), squares / count) for R, squares, count in kinds])

@@ -106,13 +106,7 @@ class Equations:
 
     def is_exact(self, cost: float, theta: Parameters) -> bool:
         """Whether one model meets the data to rounding: of the data, or of its own parameters."""
-        if cost <= self.floor:
-            return True
-        if not self.small or not np.isfinite(cost):
-            return False
-        _, at = self.complete.linearise(theta)
-        assert isinstance(at, Dense)
-        return cost <= parameter_rounding(np.diagonal(at.M[0]), self.unknowns.flatten(theta)[0])
+        return meets_rounding(self.complete, theta, cost, self.floor)
 
     def errors(self, theta: Parameters) -> tuple[float, float]:
         """Error(J) and Error(F) of one model, from the residual rows."""
@@ -129,6 +123,18 @@ class Equations:
     def model(self, theta: Parameters, *, on_range: bool = True) -> Decoupling:
         """A batch of one as a model of the given data, its domains at the range that the samples visit if wanted."""
         return model_of(self.problem, theta, self.rows.X if on_range else None, self.fixed)
+
+
+def meets_rounding(complete: Complete, theta: Parameters, cost: float, floor: float) -> bool:
+    """Whether the cost of one model is explained by rounding: of the data (`floor`), or of its own parameters."""
+    if cost <= floor:
+        return True
+    flat = complete.unknowns.flatten(theta)[0]
+    if not np.isfinite(cost) or not complete.rows.forms_normal_matrix(len(flat)):
+        return False
+    _, at = complete.linearise(theta)
+    assert isinstance(at, Dense)
+    return cost <= parameter_rounding(np.diagonal(at.M[0]), flat)
 
 
 def model_of(problem: Problem, theta: Parameters, X: Float[ndarray, "S k"] | None, fixed: Fixed | None) -> Decoupling:
@@ -261,12 +267,10 @@ def smoothing_weights_at(equations: Equations, theta: Parameters, *, chosen: boo
     penalty, used = equations.penalty, 0.0
     assert penalty is not None
     misfit, plain = dataclasses.replace(equations.complete, penalty=None).linearise(theta)
+    assert isinstance(plain, Dense)
     for phase in range(WEIGHT_STEPS if chosen else 1):
-        complete = dataclasses.replace(equations.complete, penalty=penalty)
-        _, at = complete.linearise(theta)
-        assert isinstance(at, Dense) and isinstance(plain, Dense)
         better, used = penalty.improved(
-            at.M[0], plain.M[0], float(misfit[0]), equations.rows.n_numbers, theta, complete.unknowns
+            plain.M[0], float(misfit[0]), equations.rows.n_numbers, theta, equations.unknowns
         )
         if phase < WEIGHT_STEPS - 1 and chosen:
             penalty = better

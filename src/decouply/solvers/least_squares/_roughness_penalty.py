@@ -132,7 +132,6 @@ class Penalty:
 
     def improved(
         self,
-        M: Float[ndarray, "N N"],
         plain: Float[ndarray, "N N"],
         misfit: float,
         n_numbers: int,
@@ -141,8 +140,11 @@ class Penalty:
     ) -> tuple[Penalty, float]:
         """Weights for the next phase, and the effective number of parameters, of a single model.
 
-        `M` and `plain` are its Gauss-Newton matrices with the penalty and without.
+        `plain` is its Gauss-Newton matrix without the penalty.
         """
+        M = plain[None].copy()
+        self.add(M, np.zeros(M.shape[:2]), np.zeros(1), theta, unknowns)
+        M = M[0]
         scale = 1.0 / np.sqrt(np.maximum(np.diagonal(M), 1e-300))
         inverse = np.linalg.pinv(M * scale[:, None] * scale, rcond=_SAME, hermitian=True) * scale[:, None] * scale
         used = float(np.sum(inverse * plain))

@@ -34,10 +34,10 @@ class Batch:
 
 def run_batches(search: Search) -> None:
     """Batches while they are worth their time: the first one here, then as many at a time as there are others."""
-    if search.go_on():
-        search.suit_time()
+    if search.should_continue():
+        search.fit_batch_to_time()
         search.run_batch()
-    while search.go_on():
+    while search.should_continue():
         count = n_at_once()
         if count > 1:
             _run_wave(search, count)
@@ -47,20 +47,20 @@ def run_batches(search: Search) -> None:
 
 def _run_wave(search: Search, count: int) -> None:
     elsewhere = copy.copy(search)
-    elsewhere.progress, elsewhere.table, elsewhere.minima = silent, search.table[:1], []
+    elsewhere.progress, elsewhere.table = silent, search.table.before(1)
     batches: list[Batch] = []
     first = len(search.table)
-    while len(batches) < count and first < search.n_starts:
-        theta = search.drawn(min(search.batch_size, search.n_starts - first), first)
+    while len(batches) < count and first < search.schedule.n_starts:
+        theta = search.draw_starts(min(search.schedule.batch_size, search.schedule.n_starts - first), first)
         state = copy.deepcopy(search.rng.bit_generator.state)
         batches.append(Batch(elsewhere, first, theta, state, search.seconds))
         first += len(theta[0])
-    search.tell(f"starts {len(search.table) + 1} to {first}")
+    search.report_progress(f"starts {len(search.table) + 1} to {first}")
     for batch, (rows, minima) in zip(batches, run_each(run_elsewhere, batches), strict=True):
-        search.table += rows
-        search.minima += minima
+        search.table.rows += rows
+        search.table.minima += minima
         search.rng.bit_generator.state = batch.drawn
-        if not search.go_on():
+        if not search.should_continue():
             break
 
 
@@ -68,7 +68,7 @@ def run_elsewhere(batch: Batch) -> tuple[list[StartRow], list[Minimum]]:
     """What a batch finds, in another process: rows of the table of starts, and minima."""
     search = copy.copy(batch.search)
     search.began = now() - batch.spent  # clocks of other processes begin anywhere
-    search.table, search.minima = batch.search.table * batch.first, []  # only rows from `first` on are looked at
+    search.table = batch.search.table.before(batch.first)
     with one_thread(), np.errstate(all="ignore"):
         search.descend_from(batch.theta)
-    return search.table[batch.first :], search.minima
+    return search.table.rows[batch.first :], search.table.minima

@@ -1,6 +1,6 @@
 r"""A ridge chosen from the misfit: what keeps a model from following noise.
 
-Where data are noisy, the lowest minimum lies below the truth: it follows the noise, with large weights that cancel each
+If data are noisy, the lowest minimum lies below the truth: it follows the noise, with large weights that cancel each
 other at the samples and nowhere else. A ridge of 30 c / N, with c the cost without a ridge and N the numbers that are
 fitted, was the best of those compared (docs/recovery.md): restricted maximum likelihood and generalised
 cross-validation, which look at one minimum at a time, choose too little. The more numbers, the smaller it is. It is
@@ -11,25 +11,50 @@ ridge that raises the misfit much above that distorts the model, and a third of 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 _FACTOR = 30.0  # of the cost per number
 _ALLOWED = 2.5  # times the rise p / (N - p) of the misfit that the truth would show
-_SMALLER, _TRIES = 3.0, 4
-_NO_RIDGE = 1e-13  # that changes no digit that counts
+_SMALLER, _MAX_TRIES = 3.0, 4
+_NO_RIDGE = 1e-13  # changes no digit that counts
 
 
-def ridges(cost: float, n_numbers: int) -> Iterator[float]:
-    """Ridges to try, largest first."""
-    for k in range(_TRIES):
-        ridge = _FACTOR * cost / n_numbers / _SMALLER**k
-        if ridge > _NO_RIDGE:
-            yield ridge
+@dataclass(frozen=True)
+class RidgeChoice:
+    """Which ridges to try, and which of them the data allow.
 
-
-def allowed_misfit(cost: float, n_numbers: int, n_free: int, nothing: float) -> float:
-    """The misfit up to which a model with a ridge may be as good as the truth; `nothing` is that of the model 0.
-
-    At least half of what was explained stays explained, so that no ridge leads to the model 0.
+    Attributes
+    ----------
+    cost
+        Of the best model without a ridge.
+    n_numbers, n_free
+        Numbers that are fitted, and free parameters.
+    zero_cost
+        Of the model 0.
     """
-    as_the_truth = cost * (1.0 + _ALLOWED * n_free / max(n_numbers - n_free, 1))
-    return min(as_the_truth, (cost + nothing) / 2.0)
+
+    cost: float
+    n_numbers: int
+    n_free: int
+    zero_cost: float
+
+    def candidates(self) -> Iterator[float]:
+        """Ridges to try, largest first; take the first that is allowed."""
+        for k in range(_MAX_TRIES):
+            ridge = _FACTOR * self.cost / self.n_numbers / _SMALLER**k
+            if ridge > _NO_RIDGE:
+                yield ridge
+
+    @property
+    def max_misfit(self) -> float:
+        """The misfit up to which a model with a ridge may be as good as the truth.
+
+        At least half of what was explained stays explained, so that no ridge leads to the model 0.
+        """
+        as_the_truth = self.cost * (1.0 + _ALLOWED * self.n_free / max(self.n_numbers - self.n_free, 1))
+        return min(as_the_truth, (self.cost + self.zero_cost) / 2.0)
+
+
+def ridge_note(ridge: float) -> str:
+    """What the user reads of the ridge that was chosen."""
+    return f"A ridge of {ridge:.1e}, chosen from the misfit, holds weights small; ridge=0 switches it off."

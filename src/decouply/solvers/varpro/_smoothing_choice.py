@@ -1,28 +1,33 @@
-"""The end of a search with smoothing: phases of steps, each with new domains and new weights of the penalty.
+"""The stage after a search with smoothing: phases of steps, each with new domains and new weights of the penalty.
 
-A search with few pieces ends here with many: the model is written in the bases that were asked for, and goes on.
+The search is made with few functions of each basis if it has many. The best minima are smoothed in those, the best of
+them are written in the bases that were asked for and smoothed again, and the kinds of roughness are compared at last.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from ...bases import LayerBasis
 from ..least_squares._derivatives import Parameters, run_chain
-from ..least_squares._fitting_problem import WEIGHT_STEPS, Equations
+from ..least_squares._fitting_problem import WEIGHT_STEPS, Equations, effective_note
 from ..least_squares._levenberg_marquardt import Dense, descend
 from ..least_squares._rescaling import on_window
 from ..least_squares._roughness_penalty import FIRST_WEIGHT, Penalty, orders
 from ..least_squares._variable_projection import Complete
+from ..problem._solution import Solution, Status
+from ._search import Minimum, Search, history_of
 
+_FEW_PHASES = 3  # of models that are only compared, or that begin near their end
+_N_SMOOTHED = 2  # minima that are smoothed in the bases that were asked for ...
+_N_COMPARED = 4  # ... and in those of a search with fewer functions
 _NEW_DOMAINS = 2  # phases that begin with domains at the visited range; later ones keep those that nearly are
-_MOST_FACTOR = 1e3  # of the values, against Jacobians
-_STEPS = 25  # of a phase, within which weights stay as they are
+_MAX_FACTOR = 1e3  # of the values, against Jacobians
+_PHASE_STEPS = 25  # of a phase, within which weights stay as they are
 
 
 @dataclass(frozen=True)
@@ -41,6 +46,8 @@ class Smoothed:
         Generalised cross-validation: the misfit over the square of the numbers that are left.
     factor
         By how much values count more, against Jacobians, than in the search.
+    interrupted
+        Whether Ctrl-C ended it.
     """
 
     theta: Parameters
@@ -50,62 +57,152 @@ class Smoothed:
     n_effective: float
     score: float
     factor: float
+    interrupted: bool
 
 
-def smooth(
-    equations: Equations,
-    penalty: Penalty,
-    theta: Parameters,
-    *,
-    chosen: bool,
-    phases: int = WEIGHT_STEPS,
-    factor: float = 1.0,
-    follows: bool = False,
-    deadline: float,
-    progress: Callable[[float], None],
-) -> Smoothed:
-    """Go on from one model in phases; where weights are `chosen`, each phase but the first has new ones.
+@dataclass(frozen=True)
+class SmoothingChoice:
+    """How the minima of a search are smoothed.
 
-    Where the weight of the values `follows`, values and Jacobians end with the same weighted misfit per number.
+    Attributes
+    ----------
+    coarse, fine
+        The equations of the search, and those with the bases that were asked for; None if these are the same.
+    chooses_weights
+        Whether the data choose the weights of roughness; otherwise these stay as they are given.
+    chooses_lam
+        Whether values and Jacobians end with the same weighted misfit per number.
+    deadline, progress
+        A time of `now`, and a function of the cost that is called after every step.
     """
-    record: list[float] = []
-    L, layers = len(equations.problem.layers), equations.problem.layers
-    follows = follows and equations.rows.values and equations.rows.jacobians
-    for phase in range(phases if chosen else 2):
-        rows = equations.rows if factor == 1.0 else equations.rows.balanced(factor)
-        complete = dataclasses.replace(equations.complete, penalty=penalty, rows=rows)
-        # Other domains are other knots, which cost a function with kinks much of what it had learned.
-        theta = [*on_window(rows.X, layers, theta[: 2 * L], exactly=phase < _NEW_DOMAINS), *theta[2 * L :]]
-        descent = descend(
-            complete.linearise,
-            complete.moved,
-            theta,
-            max_steps=_STEPS,
-            exact=equations.floor,
-            deadline=deadline,
-            progress=progress,
+
+    coarse: Equations
+    fine: Equations | None
+    chooses_weights: bool
+    chooses_lam: bool
+    deadline: float
+    progress: Callable[[float], None]
+
+    def best_of(self, minima: list[Minimum]) -> tuple[Smoothed, Minimum]:
+        """The best model with the smoothing that the data ask for, and the minimum that it comes from."""
+        penalty = self.coarse.penalty
+        assert penalty is not None
+        count, phases = (_N_SMOOTHED, WEIGHT_STEPS) if self.fine is None else (_N_COMPARED, _FEW_PHASES)
+        found: list[tuple[Smoothed, Minimum]] = []
+        for minimum in sorted(minima, key=lambda one: one.cost)[:count]:
+            found.append((self.smooth(self.coarse, penalty, minimum.theta, phases=phases), minimum))
+            if found[-1][0].interrupted:
+                break
+        found.sort(key=lambda pair: pair[0].score)
+        if self.fine is not None:
+            found = [(self._refine_basis(one, self.fine), origin) for one, origin in found[:_N_SMOOTHED]]
+        best, origin = min(found, key=lambda pair: pair[0].score)
+        if self.chooses_weights and not any(one.interrupted for one, _ in found):
+            best = self._best_order(best)
+        return best, origin
+
+    def smooth(
+        self,
+        equations: Equations,
+        penalty: Penalty,
+        theta: Parameters,
+        *,
+        phases: int = WEIGHT_STEPS,
+        factor: float = 1.0,
+        before: Sequence[float] = (),
+    ) -> Smoothed:
+        """Go on from one model in phases; each but the first has new weights, if the data choose them."""
+        record, layers = list(before), equations.problem.layers
+        L = len(layers)
+        chooses_lam = self.chooses_lam and equations.rows.values and equations.rows.jacobians
+        phases = phases if self.chooses_weights else 2
+        for phase in range(phases):
+            rows = equations.rows if factor == 1.0 else equations.rows.balanced(factor)
+            complete = dataclasses.replace(equations.complete, penalty=penalty, rows=rows)
+            # Other domains are other knots, which cost a function with kinks much of what it had learned.
+            theta = [*on_window(rows.X, layers, theta[: 2 * L], exactly=phase < _NEW_DOMAINS), *theta[2 * L :]]
+            descent = descend(
+                complete.linearise,
+                complete.moved,
+                theta,
+                max_steps=_PHASE_STEPS,
+                exact=equations.floor,
+                deadline=self.deadline,
+                progress=self.progress,
+            )
+            theta = descent.theta
+            record += descent.record
+            # Weights for the next phase, from the matrix without the penalty.
+            misfit, plain = dataclasses.replace(complete, penalty=None).linearise(theta)
+            assert isinstance(plain, Dense)
+            better, used = penalty.improved(plain.M[0], float(misfit[0]), rows.n_numbers, theta, complete.unknowns)
+            cost = float(misfit[0] + penalty.value(theta)[0])
+            per_number = float(misfit[0])
+            ended = descent.out_of_time or descent.interrupted or phase == phases - 1
+            if chooses_lam and equations.floor < per_number < np.inf:
+                ratio, per_number = _balance_of(complete, theta, factor)
+                factor = factor if ended else float(np.clip(factor * ratio, 1.0 / _MAX_FACTOR, _MAX_FACTOR))
+            if ended:
+                break
+            if self.chooses_weights:
+                penalty = better
+        left = max(rows.n_numbers - used, 1.0)
+        score = per_number / left**2 if np.isfinite(misfit[0]) else np.inf
+        return Smoothed(theta, cost, record, penalty, used, score, factor, descent.interrupted)
+
+    def _refine_basis(self, found: Smoothed, fine: Equations) -> Smoothed:
+        """Go on from a model of a search with fewer functions, written in the bases that were asked for."""
+        assert fine.penalty is not None
+        theta = in_other_bases(found.theta, self.coarse.problem.layers, fine.problem.layers)
+        penalty = fine.penalty.matched(theta, found.penalty, found.theta)
+        return self.smooth(fine, penalty, theta, factor=found.factor, before=found.record)
+
+    def _best_order(self, found: Smoothed) -> Smoothed:
+        """The model with the kind of roughness that the data ask for: go on with the other ones, and compare."""
+        equations, best = self.fine or self.coarse, found
+        for order in orders(equations.problem.layers)[1:]:
+            other = Penalty.of(equations.problem.layers, FIRST_WEIGHT, everything=False, order=order)
+            assert other is not None
+            penalty = other.matched(found.theta, found.penalty, found.theta)
+            tried = self.smooth(
+                equations, penalty, found.theta, phases=_FEW_PHASES, factor=found.factor, before=found.record
+            )
+            best = min(best, tried, key=lambda one: one.score)
+        return best
+
+
+def smoothed_solution(search: Search, fine: Equations | None, *, chooses_weights: bool, chooses_lam: bool) -> Solution:
+    """The answer of a search with the smoothing that the data ask for, from its best few minima."""
+    plain = search.solution()
+    choice = SmoothingChoice(
+        search.equations,
+        fine,
+        chooses_weights,
+        chooses_lam,
+        search.began + search.schedule.max_seconds,
+        search.reporter("smoothing", len(search.table)),
+    )
+    best, origin = choice.best_of(search.table.minima)
+    equations, lam = fine or search.equations, search.table.lam
+    notes = [*plain.notes]
+    if best.factor != 1.0:
+        notes.append(
+            f"Values count {best.factor:.2g} times as much as Jacobians (`lam`): that is how well each of them is met."
         )
-        theta = descent.theta
-        record += descent.record
-        cost, at = complete.linearise(theta)
-        misfit, plain = dataclasses.replace(complete, penalty=None).linearise(theta)
-        assert isinstance(at, Dense) and isinstance(plain, Dense)
-        better, used = penalty.improved(at.M[0], plain.M[0], float(misfit[0]), rows.n_numbers, theta, complete.unknowns)
-        per_number = float(misfit[0])
-        ended = descent.out_of_time or descent.interrupted or phase == (phases if chosen else 2) - 1
-        if follows and equations.floor < per_number < np.inf:
-            ratio, per_number = _balance(complete, theta, factor)
-            factor = factor if ended else float(np.clip(factor * ratio, 1.0 / _MOST_FACTOR, _MOST_FACTOR))
-        if ended:
-            break
-        if chosen:
-            penalty = better
-    left = max(rows.n_numbers - used, 1.0)
-    score = per_number / left**2 if np.isfinite(misfit[0]) else np.inf
-    return Smoothed(theta, float(cost[0]), record, penalty, used, score, factor)
+    return dataclasses.replace(
+        plain,
+        decoupling=equations.model(best.theta, on_range=False),  # with the knots that were found
+        status=Status.INTERRUPTED if search.interrupted else Status.CONVERGED,
+        lam=lam * best.factor,
+        history=history_of(origin.record + best.record, lam),
+        found_by=origin.found_by,
+        notes=(*notes, effective_note(best.n_effective, equations.unknowns.count(best.theta))),
+        n_effective=best.n_effective,
+        smoothing=best.penalty,
+    )
 
 
-def _balance(complete: Complete, theta: Parameters, factor: float) -> tuple[float, float]:
+def _balance_of(complete: Complete, theta: Parameters, factor: float) -> tuple[float, float]:
     """By how much values should count more, and a misfit that does not depend on how much they do.
 
     That misfit is the geometric mean of those of values and Jacobians, each number counting once: the likelihood with a
@@ -121,29 +218,7 @@ def _balance(complete: Complete, theta: Parameters, factor: float) -> tuple[floa
     return of_slopes / of_values, float(mean) * rows.Y.size
 
 
-def refined(coarse: Equations, fine: Equations, found: Smoothed, **options: Any) -> Smoothed:
-    """Go on from a model of a search with fewer functions, written in the bases that were asked for."""
-    assert fine.penalty is not None
-    theta = rewritten(found.theta, coarse.problem.layers, fine.problem.layers)
-    penalty = fine.penalty.matched(theta, found.penalty, found.theta)
-    ended = smooth(fine, penalty, theta, factor=found.factor, **options)
-    return dataclasses.replace(ended, record=found.record + ended.record)
-
-
-def of_best_order(equations: Equations, found: Smoothed, **options: Any) -> Smoothed:
-    """The model with the kind of roughness that the data ask for: go on with the other ones, and compare."""
-    best = found
-    for order in orders(equations.problem.layers)[1:]:
-        other = Penalty.of(equations.problem.layers, FIRST_WEIGHT, everything=False, order=order)
-        assert other is not None
-        penalty = other.matched(found.theta, found.penalty, found.theta)
-        tried = smooth(equations, penalty, found.theta, factor=found.factor, **options)
-        if tried.score < best.score:
-            best = dataclasses.replace(tried, record=found.record + tried.record)
-    return best
-
-
-def rewritten(theta: Parameters, old: tuple[LayerBasis, ...], new: tuple[LayerBasis, ...]) -> Parameters:
+def in_other_bases(theta: Parameters, old: tuple[LayerBasis, ...], new: tuple[LayerBasis, ...]) -> Parameters:
     """The same models in other bases, constants of inner layers moved on into the arguments behind them."""
     out = [*theta]
     for l, (before, after) in enumerate(zip(old, new, strict=True)):
@@ -156,10 +231,3 @@ def rewritten(theta: Parameters, old: tuple[LayerBasis, ...], new: tuple[LayerBa
         following[..., -1] += (following[..., :-1] @ full[..., :1])[..., 0]
         out[2 * l + 1], out[2 * l + 2] = full[..., 1:], following
     return out
-
-
-def balance_note(factor: float) -> tuple[str, ...]:
-    """What has become of the weight of the values; nothing where it is as it was."""
-    if factor == 1.0:
-        return ()
-    return (f"Values count {factor:.2g} times as much as Jacobians (`lam`): that is how well each of them is met.",)

@@ -1,10 +1,10 @@
 r"""Gauss-Newton over all samples, wherever they are, from a model that a pilot has led to.
 
-Cost and gradient are sums over all samples: one pass. The normal matrix is a mean that a part of the samples gives well
-enough: with a thousand numbers per unknown it is right to a few percent, and each pass then leaves a few percent of the
-distance to the minimum (`_part` says how it is drawn). Steps are taken by the one engine, with Levenberg's acceptance
-on the cost of all samples. As soon as a step does not do what it promised, the matrix is summed over all samples, once:
-what it is beyond that of the part is added to that of the part from then on.
+Cost and gradient are sums over all samples: one pass. The normal matrix is a mean that a subsample gives well enough:
+with a thousand numbers per unknown it is right to a few percent, and each pass then leaves a few percent of the
+distance to the minimum (`_importance_sample` says how it is drawn). Steps are taken by Levenberg and Marquardt's
+method, with acceptance on the cost of all samples. As soon as steps leave much of the predicted decrease, the matrix is
+summed over all samples, once: its difference from the matrix of the subsample corrects the latter from then on.
 """
 
 from __future__ import annotations
@@ -26,176 +26,154 @@ from ..least_squares._rescaling import on_window
 from ..least_squares._variable_projection import AbstractResiduals, Complete
 from ..problem._batched_linalg import combine
 from ..problem._prepared_samples import PreparedSamples
-from ..problem._rounding import parameter_rounding
 from ..problem._weighted_rows import RowScaling
 
-_NEAR = 1e-8  # damping of the step that is asked what it promises
+_PREDICTION_DAMPING = 1e-8  # of the step whose decrease is predicted
 _GROWTH = 10.0  # of the damping after a rejected step, which is a pass that is lost
 _DECIDED = 1e-2  # of the share p / N of the cost that N numbers leave open for p parameters: no need for more
-_LEAST, _MOST = 1e-10, 1e-6  # that share is held between these
-_SETTLED, _SETTLED_AFTER = 1e-4, 5  # the share of its cost that must still be lost in so many passes
-_SLOW = 0.3  # what a good pass leaves of the promised decrease
+_MIN_TOLERANCE, _MAX_TOLERANCE = 1e-10, 1e-6  # that share is held between these
+_FLAT_SHARE, _FLAT_PASSES = 1e-4, 5  # the share of its cost that must still be lost in this many passes
+_SLOW = 0.3  # of the last predicted decrease: a good pass leaves less to be predicted
+_CURVED = 0.1  # of the predicted decrease: who reaches less follows a curved valley, and no better matrix would help
 _BLOCK = 4096  # samples whose gradients are taken at a time
-_CURVED = 0.1  # who keeps less than this of a promise follows a curved valley: no better matrix would help
-
-
-Report = Callable[[float], None]
 
 
 @dataclass
-class Streamed(AbstractResiduals):
-    """All parameters as unknowns, all samples in the cost; `part` stands for them in the normal matrix."""
+class StreamedResiduals(AbstractResiduals):
+    """All parameters as unknowns, all samples in the cost; a subsample stands for them in the normal matrix."""
 
     data: PreparedSamples
     scaling: RowScaling
-    part: Complete
-    enough: float  # the share of the cost that is not worth another pass
+    subsample: Complete
+    tolerance: float  # the share of the cost that is not worth another pass
     progress: Callable[[], None]
     passes: int = 0
-    whole_matrix: bool = False
-    correction: Float[ndarray, "1 N N"] | None = None  # what the matrix of all samples was beyond that of the part
-    promised: float = np.inf  # the decrease that the last linearisation promises
-    kept: float = np.inf  # the one that the last accepted step led to
-    slow: bool = False  # this was nearly as much as before that step
-    reached: bool = False  # this was none that counts
+    sums_matrix: bool = False  # over all samples, once
+    correction: Float[ndarray, "1 N N"] | None = None  # the matrix of all samples minus that of the subsample
+    predicted_decrease: float = np.inf  # by the last linearisation
+    last_decrease: float = np.inf  # predicted before the last accepted step
+    is_slow: bool = False  # the last step left nearly as much to be gained as before
+    is_settled: bool = False  # it left nothing that counts
     costs: list[float] = field(default_factory=list)  # of accepted steps
 
-    @property
-    def layers(self) -> tuple[LayerBasis, ...]:
-        return self.part.layers
-
     def linearise(self, theta: Parameters) -> tuple[Float[ndarray, " B"], AbstractLinearisation]:
-        part, flat = self.part, self.part.unknowns.flatten(theta)
-        small = (self.scaling, part.layers, part.linear, theta)
+        sub, flat = self.subsample, self.subsample.unknowns.flatten(theta)
+        small = (self.scaling, sub.layers, sub.linear, theta)
         self.passes += 1
         first = not self.costs
-        if self.whole_matrix and self.correction is None:
+        if self.sums_matrix and self.correction is None:
             first = True
             cost, g, M = self.data.reduce(normal_task, *small, progress=self.progress)
-            own = self._with_matrix_of_part(theta, g)
+            own = self._with_matrix_of_subsample(theta, g)
             assert isinstance(own, Dense)
             self.correction = M - own.M
         else:
             cost, g = self.data.reduce(gradient_task, *small, progress=self.progress)
-        at = self._with_matrix_of_part(theta, g - part.ridge * flat)
+        at = self._with_matrix_of_subsample(theta, g - sub.ridge * flat)
         if isinstance(at, Dense):
-            M = at.M + part.ridge * np.eye(len(flat[0]))
+            M = at.M + sub.ridge * np.eye(len(flat[0]))
             at = Dense(M if self.correction is None else M + self.correction, at.g)
-        if part.free is not None and isinstance(at, Dense):
-            at = Dense(at.M * (part.free[:, None] & part.free), at.g * part.free)
-        cost = cost + part.ridge * np.sum(flat**2, axis=1)
-        if part.penalty is not None and isinstance(at, Dense):
-            part.penalty.add(at.M, at.g, cost, theta, part.unknowns)
-        self.promised = float(at.step(np.full(len(cost), _NEAR))[1][0])
+        if sub.free is not None and isinstance(at, Dense):
+            at = Dense(at.M * (sub.free[:, None] & sub.free), at.g * sub.free)
+        cost = cost + sub.ridge * np.sum(flat**2, axis=1)
+        if sub.penalty is not None and isinstance(at, Dense):
+            sub.penalty.add(at.M, at.g, cost, theta, sub.unknowns)
+        self.predicted_decrease = float(at.step(np.full(len(cost), _PREDICTION_DAMPING))[1][0])
         if first:
-            self.kept = self.promised
+            self.last_decrease = self.predicted_decrease
             self.costs = self.costs or [float(cost[0])]
         return cost, at
 
-    def _with_matrix_of_part(self, theta: Parameters, g: Float[ndarray, "1 N"]) -> AbstractLinearisation:
-        part = dataclasses.replace(self.part, ridge=0.0, free=None, penalty=None)
-        _, at = part.linearise(theta)
+    def _with_matrix_of_subsample(self, theta: Parameters, g: Float[ndarray, "1 N"]) -> AbstractLinearisation:
+        plain = dataclasses.replace(self.subsample, ridge=0.0, free=None, penalty=None)
+        _, at = plain.linearise(theta)
         if isinstance(at, Dense):
             return Dense(at.M, g)
         assert isinstance(at, MatrixFree)
-        return MatrixFree(at.forward, at.backward, g, self.part.ridge, self.part.free, at.rough)
+        return MatrixFree(at.forward, at.backward, g, self.subsample.ridge, self.subsample.free, at.rough)
 
     def moved(self, theta: Parameters, step: Float[ndarray, "B N"]) -> Parameters:
-        if self.correction is not None:
-            return self.part.unknowns.moved(theta, step)  # it is that of this writing
-        return self.part.moved(theta, step)
+        if self.correction is not None:  # it belongs to this scaling of the parameters
+            return self.subsample.unknowns.moved(theta, step)
+        return self.subsample.moved(theta, step)
 
-    def counts(self, theta: Parameters, cost: ndarray) -> bool:  # noqa: ARG002 (observers are given it)
+    def has_more_to_gain(self, theta: Parameters, cost: ndarray) -> bool:  # noqa: ARG002 (observers are given it)
         """Whether another step counts, judged after an accepted one."""
         now = float(cost[0])
         if now >= self.costs[-1]:
-            return True  # rejected: what it would have promised tells nothing
-        keeps = self.costs[-1] - now > _CURVED * self.kept
-        self.slow, self.kept = keeps and self.promised > _SLOW * self.kept, self.promised
+            return True  # rejected: what it would have predicted tells nothing
+        follows_prediction = self.costs[-1] - now > _CURVED * self.last_decrease
+        self.is_slow = follows_prediction and self.predicted_decrease > _SLOW * self.last_decrease
+        self.last_decrease = self.predicted_decrease
         self.costs.append(now)
-        self.reached = self.promised <= self.enough * now
-        return not self.reached
+        self.is_settled = self.predicted_decrease <= self.tolerance * now
+        return not self.is_settled
 
-    def wants_more(self, theta: Parameters, cost: ndarray) -> bool:
+    def is_worth_a_pass(self, theta: Parameters, cost: ndarray) -> bool:
         """Whether another pass with the same matrix is worth its time."""
-        self.counts(theta, cost)
-        past = self.costs[-1 - _SETTLED_AFTER :]
-        if len(past) > _SETTLED_AFTER and past[-1] > (1.0 - _SETTLED) * past[0]:
-            self.reached = True  # a flat valley, along which each step promises more than it keeps
-        return not self.reached and (self.whole_matrix or not self.slow)
-
-    def with_whole_matrix(self) -> Streamed:
-        return dataclasses.replace(self, whole_matrix=True, slow=False)
+        self.has_more_to_gain(theta, cost)
+        past = self.costs[-1 - _FLAT_PASSES :]
+        if len(past) > _FLAT_PASSES and past[-1] > (1.0 - _FLAT_SHARE) * past[0]:
+            self.is_settled = True  # a flat valley, along which each step predicts more than it reaches
+        return not self.is_settled and (self.sums_matrix or not self.is_slow)
 
 
-def near(residuals: Streamed, theta: Parameters, *, exact: float, max_steps: int, report: Report) -> Descent:
+def descend_on_subsample(
+    residuals: StreamedResiduals, theta: Parameters, max_steps: int, report: Callable[[float], None]
+) -> Descent:
     """Steps over samples in memory, which are those of the matrix too: they cost little, and may be many."""
-    return _steps(residuals, theta, exact, max_steps, report, {"observe": residuals.counts})
+    return _descend(residuals, theta, max_steps, report, observe=residuals.has_more_to_gain)
 
 
-def stream(
-    residuals: Streamed, theta: Parameters, *, exact: float, max_steps: int, damping: float, report: Report
+def descend_on_all(
+    residuals: StreamedResiduals, theta: Parameters, max_steps: int, report: Callable[[float], None], damping: float
 ) -> tuple[Descent, int]:
-    """Steps over all samples until they promise no more that counts, and the number of passes."""
-
-    def steps(passes: Streamed, at: Parameters, left: int, level: float) -> Descent:
-        how = {"observe": passes.wants_more, "first_damping": level, "first_growth": _GROWTH}
-        return _steps(passes, at, exact, left, report, how)
-
-    descent = steps(residuals, theta, max_steps, damping)
-    forms = residuals.part.rows.forms_normal_matrix(residuals.part.unknowns.count(theta))
-    ended = descent.settled[0] or descent.interrupted or float(descent.cost[0]) <= exact
-    if ended or not forms or descent.steps >= max_steps:
+    """Steps over all samples until they predict no decrease that counts, and the number of passes."""
+    how = {"first_damping": damping, "first_growth": _GROWTH}
+    descent = _descend(residuals, theta, max_steps, report, observe=residuals.is_worth_a_pass, **how)
+    sub = residuals.subsample
+    exact = float(descent.cost[0]) <= residuals.data.rounding_floor
+    ended = descent.settled[0] or descent.interrupted or exact or descent.steps >= max_steps
+    if ended or not sub.rows.forms_normal_matrix(sub.unknowns.count(theta)):
         return descent, residuals.passes
-    better = residuals.with_whole_matrix()
-    more = steps(better, descent.theta, max_steps - descent.steps, descent.damping)
+    better = dataclasses.replace(residuals, sums_matrix=True, is_slow=False)
+    left, how = max_steps - descent.steps, how | {"first_damping": descent.damping}
+    more = _descend(better, descent.theta, left, report, observe=better.is_worth_a_pass, **how)
     more.record = descent.record + more.record
     return more, better.passes
 
 
-def _steps(
-    residuals: Streamed, theta: Parameters, exact: float, max_steps: int, report: Report, how: dict[str, Any]
+def _descend(
+    residuals: StreamedResiduals, theta: Parameters, max_steps: int, report: Callable[[float], None], **how: Any
 ) -> Descent:
     descent = descend(
         residuals.linearise,
         residuals.moved,
         theta,
         max_steps=max_steps,
-        exact=exact,
+        exact=residuals.data.rounding_floor,
         deadline=np.inf,
         progress=report,
         **how,
     )
-    descent.settled |= residuals.reached
+    descent.settled |= residuals.is_settled
     return descent
 
 
-def worth(n_parameters: int, n_numbers: int) -> float:
+def stopping_tolerance(n_parameters: int, n_numbers: int) -> float:
     """The relative decrease of the cost below which noise in the data decides more than another pass."""
-    return float(np.clip(_DECIDED * n_parameters / n_numbers, _LEAST, _MOST))
+    return float(np.clip(_DECIDED * n_parameters / n_numbers, _MIN_TOLERANCE, _MAX_TOLERANCE))
 
 
-def meets_rounding(residuals: Streamed, theta: Parameters, cost: float, exact: float) -> bool:
-    """Whether the cost is what rounding explains, of the data or of the parameters."""
-    if cost <= exact:
-        return True
-    if cost > 1e-12 or not residuals.part.rows.forms_normal_matrix(residuals.part.unknowns.count(theta)):
-        return False
-    _, at = dataclasses.replace(residuals.part, ridge=0.0, free=None).linearise(theta)
-    assert isinstance(at, Dense)
-    flat = residuals.part.unknowns.flatten(theta)[0]
-    return cost <= parameter_rounding(np.diagonal(at.M[0]), flat)
-
-
-def on_whole_window(data: PreparedSamples, layers: tuple[LayerBasis, ...], theta: Parameters) -> ndarray:
+def extreme_points(data: PreparedSamples, layers: tuple[LayerBasis, ...], theta: Parameters) -> ndarray:
     """The standard points at which arguments and values of inner functions are extreme: they stand for all."""
     (points,) = data.reduce(extremes_task, layers, theta[: 2 * len(layers) - 1], join="rows")
     return points
 
 
-def rewritten(layers: tuple[LayerBasis, ...], theta: Parameters, points: ndarray) -> Parameters:
-    """The same model with its arguments over the window at these points."""
-    end = 2 * len(layers)
+def rescale_to_window(data: PreparedSamples, layers: tuple[LayerBasis, ...], theta: Parameters) -> Parameters:
+    """The same model with the arguments of its functions over the window on all samples."""
+    end, points = 2 * len(layers), extreme_points(data, layers, theta)
     return [*on_window(points, layers, theta[:end], exactly=True), *theta[end:]]
 
 

@@ -32,11 +32,12 @@ from ..problem._solver import AbstractSolver, Feature, ProgressCallback
 from ..problem._start_distributions import AbstractStart, Orthonormal
 from ._parallel_batches import run_batches
 from ._refine_on_all_samples import Refinement
-from ._ridge_choice import allowed_misfit, ridges
-from ._search import GIVEN, Search, SearchOptions
+from ._ridge_choice import RidgeChoice, ridge_note
+from ._search import GIVEN, Search, SearchSchedule
+from ._smoothing_choice import smoothed_solution
 
 # Samples in memory are searched all at once up to so many times a pilot, and up to so many numbers.
-_MANY_TIMES, _MANY = 8, 40_000
+_PILOTS_AT_ONCE, _NUMBERS_AT_ONCE = 8, 40_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,10 +112,6 @@ class VarPro(AbstractSolver):
                 f"`start` must be a distribution such as dc.Normal() or a Decoupling. Got {short_repr(self.start)}."
             )
 
-    @property
-    def _first_lam(self) -> float:
-        return 1.0 if self.lam == "auto" else self.lam
-
     supports: ClassVar[frozenset[Feature]] = frozenset(
         {"layers", "linear", "weights", "values only", "Jacobians only", "many starts"}
     )
@@ -147,13 +144,13 @@ class VarPro(AbstractSolver):
     def solve(
         self, problem: Problem, *, n_starts: int, rng: np.random.Generator, progress: ProgressCallback
     ) -> Solution:
-        search, solution = self._unridged(problem, n_starts, rng, progress)
-        smooth = search.equations.penalty is not None
-        if smooth or not self._chooses_ridge(problem) or search.found or search.interrupted:
+        search, solution = self._search_without_ridge(problem, n_starts, rng, progress)
+        ridge_is_due = self._chooses_ridge(problem) and solution.smoothing is None
+        if not ridge_is_due or search.table.has_exact_minimum or search.interrupted:
             return solution
-        return self._ridged(search, solution, problem, n_starts, rng, progress)
+        return self._search_with_ridge(search, solution, problem, n_starts, rng, progress)
 
-    def _unridged(
+    def _search_without_ridge(
         self,
         problem: Problem,
         n_starts: int,
@@ -162,30 +159,121 @@ class VarPro(AbstractSolver):
         *,
         of_pilot: bool = False,
     ) -> tuple[Search, Solution]:
-        """The search and its answer, smooth where that is asked for; a ridge is chosen afterwards."""
-        if (wanted := self._fine(problem)) is not None:
-            coarse = dataclasses.replace(problem, layers=tuple(layer.coarser() for layer in problem.layers))
-            search = self._searched(coarse, n_starts, rng, progress, of_pilot=of_pilot)
-            return search, search.smoothed(chosen=True, wanted=wanted)
-        search = self._searched(problem, n_starts, rng, progress, of_pilot=of_pilot)
-        if search.equations.penalty is not None:
-            return search, search.smoothed(chosen=self.smoothing == "auto")
-        return search, search.solution()
+        """The search and its answer, smooth if that is asked for; a ridge is chosen afterwards."""
+        # Functions with many pieces are searched with few of them.
+        fine, penalty = None, self._first_penalty(problem) if self.smoothing == "auto" else None
+        coarse = dataclasses.replace(problem, layers=tuple(layer.coarser() for layer in problem.layers))
+        if penalty is not None and self.given_start is None and coarse.layers != problem.layers:
+            fine = Equations(problem, lam=self._first_lam, ridge=self._first_ridge, fixed=self.fixed, penalty=penalty)
+            fine = fine if fine.penalty is not None else None
+        search = self._run_search(problem if fine is None else coarse, n_starts, rng, progress, of_pilot=of_pilot)
+        if search.equations.penalty is None:
+            return search, search.solution()
+        by_data = {"chooses_weights": self.smoothing == "auto", "chooses_lam": self.lam == "auto"}
+        return search, smoothed_solution(search, fine, **by_data)
 
-    def _fine(self, problem: Problem) -> Equations | None:
-        """The equations that a search with fewer functions ends with; None where it has all of them from the start."""
-        penalty = self._penalty(problem) if self.smoothing == "auto" else None
-        coarse = tuple(layer.coarser() for layer in problem.layers)
-        if penalty is None or self.given_start is not None or coarse == problem.layers:
+    def _run_search(
+        self,
+        problem: Problem,
+        n_starts: int,
+        rng: np.random.Generator,
+        progress: ProgressCallback,
+        *,
+        of_pilot: bool = False,
+    ) -> Search:
+        """Candidates, then random starts, until one is exact or more are not worth their time."""
+        memory = budget(self.memory)
+        equations = Equations(
+            problem,
+            lam=self._first_lam,
+            ridge=self._first_ridge,
+            fixed=self.fixed,
+            penalty=self._first_penalty(problem),
+            memory=memory,
+        )
+        schedule = SearchSchedule(
+            n_starts,
+            self.batch_size,
+            self.max_steps,
+            self.polish_steps,
+            self.max_seconds,
+            stops_at_noise=self._chooses_ridge(problem) or equations.penalty is not None,
+            of_pilot=of_pilot,
+        )
+        search = Search(equations, schedule, self.start, self._first_lam, rng, progress, memory)
+        search.try_candidates()
+        run_batches(search)
+        return search
+
+    def _search_with_ridge(
+        self,
+        search: Search,
+        plain: Solution,
+        problem: Problem,
+        n_starts: int,
+        rng: np.random.Generator,
+        progress: ProgressCallback,
+    ) -> Solution:
+        """The largest ridge that is allowed: one batch each, from the answer without one and from random starts."""
+        n_numbers, zero_cost = search.equations.rows.n_numbers, problem.prepared.zero_cost(self._first_lam)
+        choice = RidgeChoice(search.table.best.cost, n_numbers, problem.n_free, zero_cost)
+        count = max(n_starts // 2, 2) if search.schedule.is_hurried else min(n_starts, self.batch_size)
+        for ridge in choice.candidates():
+            left = self.max_seconds - search.seconds
+            if left <= 0.0:
+                note = "There was no time left to choose a ridge: raise `max_seconds`."
+                return dataclasses.replace(plain, notes=(*plain.notes, note))
+            again = dataclasses.replace(self, ridge=ridge, start=plain.decoupling, max_seconds=left)
+            ridged = again._run_search(problem, count, rng, progress)
+            if ridged.misfit <= choice.max_misfit:
+                found = ridged.solution()
+                return dataclasses.replace(
+                    found,
+                    starts=plain.starts,
+                    history=plain.history,
+                    notes=(*plain.notes, ridge_note(ridge)),
+                    found_by=found.found_by if found.found_by != GIVEN else plain.found_by,
+                    ridge=ridge,
+                )
+        return plain
+
+    # What the options mean
+
+    @property
+    def _first_lam(self) -> float:
+        return 1.0 if self.lam == "auto" else self.lam
+
+    @property
+    def _first_ridge(self) -> float:
+        return 0.0 if self.ridge == "auto" else self.ridge
+
+    def _first_penalty(self, problem: Problem) -> Penalty | None:
+        """The penalty that the search begins with; parts that are given, and data as given, have none."""
+        if self.smoothing is None or self.fixed or not problem.standard:
             return None
-        ridge = 0.0 if self.ridge == "auto" else self.ridge
-        equations = Equations(problem, lam=self._first_lam, ridge=ridge, fixed=self.fixed, penalty=penalty)
-        return equations if equations.penalty is not None else None
+        if self.smoothing == "auto":
+            return Penalty.of(problem.layers, FIRST_WEIGHT, everything=False)
+        return Penalty.of(problem.layers, self.smoothing, everything=True) if self.smoothing > 0.0 else None
+
+    def _chooses_ridge(self, problem: Problem) -> bool:
+        return self.ridge == "auto" and problem.standard and not self.fixed
+
+    def _smooths(self, layers: tuple[LayerBasis, ...]) -> bool:
+        if self.smoothing == "auto":
+            return any(basis.smooths for layer in layers for basis in layer.bases)
+        return self.smoothing is not None and self.smoothing > 0.0
+
+    # Samples of any size: a pilot is searched, and its answer is refined on all
 
     def pilot_size(self, samples: Samples, layers: tuple[LayerBasis, ...], *, linear: bool) -> int | None:
         shape = ModelShape.of(samples, layers, linear=linear)
         if self.pilot is None and samples.in_memory:
-            self._check_memory(samples, shape)
+            wanted, there = shape.search_bytes(samples), budget(self.memory)
+            if wanted > there:
+                raise InputError(
+                    f"`memory` must be at least {wanted / 1024**3:.3g} GiB to search {samples.n_samples} samples at "
+                    f'once. Got {there / 1024**3:.3g} GiB: leave pilot="auto", or take fewer samples.'
+                )
             return None
         if self.pilot is None:
             raise InputError(
@@ -198,22 +286,13 @@ class VarPro(AbstractSolver):
         if self.pilot != "auto":
             return size if size < samples.n_samples else None
         # Weights of roughness are chosen with all samples.
-        many = samples.n_samples > _MANY_TIMES * size and samples.n_numbers > _MANY and not self._smooths(layers)
+        many = (
+            samples.n_samples > _PILOTS_AT_ONCE * size
+            and samples.n_numbers > _NUMBERS_AT_ONCE
+            and not self._smooths(layers)
+        )
         too_large = shape.search_bytes(samples) > budget(self.memory)
         return size if many or too_large else None
-
-    def _smooths(self, layers: tuple[LayerBasis, ...]) -> bool:
-        if self.smoothing == "auto":
-            return any(basis.smooths for layer in layers for basis in layer.bases)
-        return self.smoothing is not None and self.smoothing > 0.0
-
-    def _check_memory(self, samples: Samples, shape: ModelShape) -> None:
-        wanted, there = shape.search_bytes(samples), budget(self.memory)
-        if wanted > there:
-            raise InputError(
-                f"`memory` must be at least {wanted / 1024**3:.3g} GiB to search {samples.n_samples} samples at once. "
-                f'Got {there / 1024**3:.3g} GiB: leave pilot="auto", or take fewer samples.'
-            )
 
     def draw_pilot(self, whole: Problem, size: int, rng: np.random.Generator) -> Samples:
         """Large samples more often, since most of the cost is theirs."""
@@ -227,12 +306,12 @@ class VarPro(AbstractSolver):
         self, problem: Problem, *, n_starts: int, rng: np.random.Generator, progress: ProgressCallback
     ) -> Solution:
         """The search without a ridge, which depends on how many samples there are."""
-        return self._unridged(problem, n_starts, rng, progress, of_pilot=True)[1]
+        return self._search_without_ridge(problem, n_starts, rng, progress, of_pilot=True)[1]
 
     def improve_on_subsample(
         self, whole: Problem, problem: Problem, found: Solution, progress: ProgressCallback
     ) -> Solution:
-        return self._refinement(whole, problem, found).on_part(progress)
+        return self._refinement(whole, problem, found).on_subsample(progress)
 
     def refine_on_all(self, whole: Problem, problem: Problem, found: Solution, progress: ProgressCallback) -> Solution:
         return self._refinement(whole, problem, found).solution(progress)
@@ -242,88 +321,9 @@ class VarPro(AbstractSolver):
             whole,
             problem,
             found,
-            found.lam,
             self.fixed,
             self.polish_steps,
-            chooses=self._chooses_ridge(problem) and found.smoothing is None,
-            ridge=0.0 if self.ridge == "auto" else self.ridge,
-            weighs=self.smoothing == "auto",
+            ridge=self._first_ridge,
+            chooses_ridge=self._chooses_ridge(problem) and found.smoothing is None,
+            chooses_weights=self.smoothing == "auto",
         )
-
-    def _penalty(self, problem: Problem) -> Penalty | None:
-        """The penalty that the search begins with; parts that are given, and data as given, have none."""
-        if self.smoothing is None or self.fixed or not problem.standard:
-            return None
-        if self.smoothing == "auto":
-            return Penalty.of(problem.layers, FIRST_WEIGHT, everything=False)
-        return Penalty.of(problem.layers, self.smoothing, everything=True) if self.smoothing > 0.0 else None
-
-    def _chooses_ridge(self, problem: Problem) -> bool:
-        return self.ridge == "auto" and problem.standard and not self.fixed
-
-    def _searched(
-        self,
-        problem: Problem,
-        n_starts: int,
-        rng: np.random.Generator,
-        progress: ProgressCallback,
-        *,
-        of_pilot: bool = False,
-    ) -> Search:
-        """Candidates, then random starts, until one is exact or more are not worth their time."""
-        ridge = 0.0 if self.ridge == "auto" else self.ridge
-        memory = budget(self.memory)
-        equations = Equations(
-            problem, lam=self._first_lam, ridge=ridge, fixed=self.fixed, penalty=self._penalty(problem), memory=memory
-        )
-        options = SearchOptions(
-            self._first_lam,
-            self.max_steps,
-            self.polish_steps,
-            self.batch_size,
-            self.max_seconds,
-            self.start,
-            lam_follows=self.lam == "auto",
-            ridge_follows=self._chooses_ridge(problem) or equations.penalty is not None,
-            memory=memory,
-            of_pilot=of_pilot,
-        )
-        search = Search(options, equations, n_starts, rng, progress)
-        search.try_candidates()
-        run_batches(search)
-        return search
-
-    def _ridged(
-        self,
-        search: Search,
-        plain: Solution,
-        problem: Problem,
-        n_starts: int,
-        rng: np.random.Generator,
-        progress: ProgressCallback,
-    ) -> Solution:
-        """The largest ridge that is allowed: one batch each, from the answer without one and from random starts."""
-        n_numbers = search.equations.rows.n_numbers
-        cost = search.best.cost
-        nothing = float(np.sum(search.equations.rows.Y**2))
-        allowed = allowed_misfit(cost, n_numbers, problem.n_free, nothing)
-        count = max(n_starts // 2, 2) if search.hurried else min(n_starts, self.batch_size)
-        for ridge in ridges(cost, n_numbers):
-            left = self.max_seconds - search.seconds
-            if left <= 0.0:
-                note = "There was no time left to choose a ridge: raise `max_seconds`."
-                return dataclasses.replace(plain, notes=(*plain.notes, note))
-            again = dataclasses.replace(self, ridge=ridge, start=plain.decoupling, max_seconds=left)
-            ridged = again._searched(problem, count, rng, progress)
-            if ridged.misfit <= allowed:
-                note = f"A ridge of {ridge:.1e}, chosen from the misfit, holds weights small; ridge=0 switches it off."
-                found = ridged.solution()
-                return dataclasses.replace(
-                    found,
-                    starts=plain.starts,
-                    history=plain.history,
-                    notes=(*plain.notes, note),
-                    found_by=found.found_by if found.found_by != GIVEN else plain.found_by,
-                    ridge=ridge,
-                )
-        return plain
