@@ -30,7 +30,7 @@ HERE = Path(__file__).parent
 NUMBERS = HERE / "numbers"
 FINGERPRINT = NUMBERS / "fingerprint.json"
 COMMON = ("bits", "numpy", "scipy")
-OTHERS = ("torch", "scikit-learn", "sympy", "onnxruntime", "zarr", "h5py", "pyarrow", "dask", "jax")
+OTHERS = ("torch", "scikit-learn", "sympy", "onnxruntime", "zarr", "pyarrow", "dask", "jax")
 _NUMBER = re.compile(r"(?<![A-Za-z_0-9.])\d+(?:\.\d*)?(?:e[-+]?\d+)?", re.IGNORECASE)
 _PACKAGE = re.compile(r"(?<=ecoupl)(?:ing|y)\b")  # of its name, which is also a word of many texts
 

@@ -60,13 +60,6 @@ def _npy(path: Path) -> None:
     np.save(path, np.rec.fromarrays(np.hstack([X, SAMPLES.F]).T, names=list("abcd")))
 
 
-def _hdf5(path: Path) -> None:
-    import h5py
-
-    with h5py.File(path, "w") as file:
-        file["X"], file["F"] = X, SAMPLES.F
-
-
 def _result(path: Path) -> None:
     dc.decouple(SAMPLES, 1, 2, n_starts=1, progress=False).save(path)
 
@@ -80,7 +73,6 @@ WHOLE: dict[str, Callable[[], bytes]] = {
     "tsv": lambda: _table("\t"),
     "parquet": lambda: _written(_parquet, "s.parquet"),
     "mat": lambda: _written(_mat, "s.mat"),
-    "h5": lambda: _written(_hdf5, "s.h5"),
 }
 
 
@@ -220,14 +212,6 @@ def _some_of_npy(path: Path) -> Any:
     return dc.Samples.from_npy(path, F=path).pilot(4)
 
 
-def _some_of_parquet(path: Path) -> Any:
-    return dc.Samples.from_parquet(path, **COLUMNS).pilot(4)
-
-
-def _some_of_hdf5(path: Path) -> Any:
-    return dc.Samples.from_hdf5(path).pilot(4)
-
-
 # All that reads a file of this ending.
 DOORS: dict[str, tuple[Callable[[Path], Any], ...]] = {
     "safetensors": (
@@ -237,9 +221,8 @@ DOORS: dict[str, tuple[Callable[[Path], Any], ...]] = {
     "npy": (_load_samples, _some_of_npy),
     "csv": (_load_samples,),
     "tsv": (_load_samples,),
-    "parquet": (_load_samples, _some_of_parquet),
+    "parquet": (_load_samples,),
     "mat": (_load_samples,),
-    "h5": (_some_of_hdf5,),
 }
 
 

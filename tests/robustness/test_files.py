@@ -30,8 +30,6 @@ def test_whole_files_are_read(ending, tmp_path):
     path.write_bytes(WHOLE[ending]())
     if ending == "safetensors":
         assert dc.Decoupling.load(path).ranks == (2, 2)
-    elif ending == "h5":
-        assert dc.Samples.from_hdf5(path).n_samples == 12
     else:
         columns = {} if ending in ("npz", "mat") else {"inputs": ["a", "b"], "outputs": ["c", "d"]}
         assert dc.Samples.load(path, **columns).n_samples == 12

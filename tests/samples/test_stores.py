@@ -34,23 +34,6 @@ def as_npy(samples, directory):
     return dc.Samples.from_npy(directory / "X.npy", **paths)
 
 
-def as_hdf5(samples, directory):
-    h5py = pytest.importorskip("h5py")
-    with h5py.File(directory / "data.h5", "w") as file:
-        for name in "XFJ":
-            file[f"run/{name}"] = getattr(samples, name)
-    return dc.Samples.from_hdf5(directory / "data.h5", arrays={name: f"run/{name}" for name in "XFJ"})
-
-
-def as_parquet(samples, directory):
-    pa, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
-    x, y = ("a", "b", "c"), ("p", "q", "r")
-    columns = dict(zip(x, samples.X.T, strict=True)) | dict(zip(y, samples.F.T, strict=True))
-    columns |= {f"d{o}/d{i}": samples.J[:, k, j] for k, o in enumerate(y) for j, i in enumerate(x)}
-    parquet.write_table(pa.table(columns), directory / "data.parquet", row_group_size=700)
-    return dc.Samples.from_parquet(directory / "data.parquet", inputs=list(x), outputs=list(y))
-
-
 def as_collections(samples, directory):
     da = pytest.importorskip("dask.array")
     return dc.Samples.from_dask(
@@ -64,7 +47,7 @@ def as_batches(samples, directory):
     return dc.Samples.from_batches(given, store=directory / "batches.zarr", progress=False)
 
 
-STORES = [as_zarr, as_npy, as_hdf5, as_parquet, as_collections, as_batches]
+STORES = [as_zarr, as_npy, as_collections, as_batches]
 
 
 def moments(portion: Portion):
@@ -208,14 +191,6 @@ def test_a_file_that_is_cut_off_is_told(samples, tmp_path):
     path.write_bytes(path.read_bytes()[:-100])
     with pytest.raises(dc.DataError, match=r"must hold 5000 samples, as its header says\. It is cut off"):
         dc.Samples.from_npy(tmp_path / "X.npy", J=path)
-
-
-def test_hdf5_files_that_are_cut_off_are_told(samples, tmp_path):
-    as_hdf5(samples, tmp_path)
-    path = tmp_path / "data.h5"
-    path.write_bytes(path.read_bytes()[:5000])
-    with pytest.raises(dc.DataError, match="must be a complete HDF5 file"):
-        dc.Samples.from_hdf5(path)
 
 
 @pytest.mark.parametrize(

@@ -164,7 +164,7 @@ def fit(
 
     FILE is a table (.csv, .tsv, .parquet, .npy) whose columns are named by --inputs and --outputs, or an .npz or .mat
     file with arrays X (S, m), F (S, n) and J (S, n, m). F or J may be missing; weights (S,), (S, n) or (S, n, n) are
-    used if they are there. A .zarr store or an .h5 file with these arrays is read in portions. In a table, columns
+    used if they are there. A .zarr store with these arrays is read in portions. In a table, columns
     dy/dx1, dy/dx2, ... hold the Jacobian of y; without them, values alone are fitted.
 
     \b

@@ -332,40 +332,6 @@ class Samples:
         return open_npy(X, F, J, weights, inputs, outputs)
 
     @classmethod
-    def from_hdf5(
-        cls,
-        path: str | os.PathLike[str],
-        *,
-        arrays: Mapping[str, str] | None = None,
-        inputs: Collection[str] | None = None,
-        outputs: Collection[str] | None = None,
-    ) -> Samples:
-        """Samples in an HDF5 file with the data sets X, F, J and weights, read in portions. Extra `hdf5`.
-
-        `arrays` says what these are called in the file, such as ``{"X": "run1/points", "F": "run1/values"}``.
-        """
-        from .stores._hdf5 import open_hdf5
-
-        return open_hdf5(path, as_array_names(arrays), inputs, outputs)
-
-    @classmethod
-    def from_parquet(
-        cls,
-        path: str | os.PathLike[str],
-        *,
-        inputs: str | Sequence[str | int] | None = None,
-        outputs: str | Sequence[str | int] | None = None,
-        jacobians: bool | None = None,
-    ) -> Samples:
-        """Samples in named columns of a Parquet file, read by row groups. Extra `parquet`.
-
-        The arguments are those of `load`, which reads the whole file into memory.
-        """
-        from .stores._parquet import open_parquet
-
-        return open_parquet(path, inputs, outputs, jacobians)
-
-    @classmethod
     def from_dask(
         cls,
         X: Any,
@@ -508,7 +474,7 @@ class Samples:
     ) -> Samples:
         """Read a file: arrays X, F, J and weights of an .npz or .mat file, or named columns of any kind of file.
 
-        The kind is told by the ending: .npz, .npy, .csv, .tsv, .parquet or .mat; stores, .zarr and .h5, are opened and
+        The kind is told by the ending: .npz, .npy, .csv, .tsv, .parquet or .mat; a store, .zarr, is opened and
         read in portions (see `from_zarr`). A text file may have commas,
         semicolons or tabs between its columns. Columns without names are numbered from 1.
 
@@ -516,8 +482,7 @@ class Samples:
         ----------
         inputs, outputs
             Names of columns (of arrays, for .npz and .mat). Where only one of the two is given, the other columns make
-            up the other one. Of the arrays X and F they choose columns, by number, or by name where the file has names;
-            as many new names as there are columns are given to these.
+            up the other one. Of the arrays X and F they choose columns, by number, or by name where the file has names.
         jacobians
             Columns named ``dy/dx1`` (or ``dy_dx1``) hold the derivative of output ``y`` by input ``x1``. By default
             they are used if they are all there; True asks for them, False leaves them.

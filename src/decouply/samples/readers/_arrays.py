@@ -2,7 +2,7 @@
 
 Arrays called X, F, J and weights are samples as they are. Where columns are named instead, every name is that of an
 array: one number per sample, or a matrix whose columns are called `name1`, `name2`, ... Columns of X and F are called
-what the texts in `input_names` and `output_names` say; they are chosen by these names or by number, or given new ones.
+what the texts in `input_names` and `output_names` say; they are chosen by these names or by number.
 """
 
 from __future__ import annotations
@@ -118,15 +118,14 @@ def samples_of_arrays(
     dropped = check_gaps(f"`{path}`", whole, positions, "row", drop=drop_missing, in_time=in_time)
     if dropped:
         parts = {name: array[whole] for name, array in parts.items()}
-    notes = (*(one.note for one in (x, y) if one.note), *dropped)
-    return Reading(Samples(**parts, inputs=x.names, outputs=y.names), notes)
+    return Reading(Samples(**parts, inputs=x.names, outputs=y.names), tuple(dropped))
 
 
 def names_in_X(path: Path, given: Sequence[Any], arrays: Mapping[str, ndarray]) -> list[str]:
-    """What a table calls the columns of X that are asked for; all of them where they are given new names."""
+    """What a table calls the columns of X that are asked for."""
     width = arrays["X"].shape[1]
     columns = side(path, "inputs", tuple(given), _texts(arrays.get(_NAMES["inputs"])), width).columns
-    return ["X" if width == 1 else f"X{i + 1}" for i in (range(width) if columns is None else columns)]
+    return ["X" if width == 1 else f"X{i + 1}" for i in columns or ()]
 
 
 def _texts(array: ndarray | None) -> tuple[str, ...] | None:
@@ -148,7 +147,7 @@ def _fit_together(parts: Mapping[str, ndarray]) -> bool:
     n = values.shape[1]
     if J is not None and J.shape[1:] != (n, X.shape[1]):
         return False
-    return weights is None or weights.shape[1:] in ((), (n,), (n, n))
+    return weights is None or weights.shape[1:] in ((), (n,))
 
 
 class ArraysTable(AbstractTable):

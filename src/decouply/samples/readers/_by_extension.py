@@ -14,7 +14,6 @@ from numpy import ndarray
 from ..._support._arguments import as_path, missing
 from ..._support._errors import InputError, SampleFileError
 from ..._support._messages import short_repr
-from ..stores._hdf5 import open_hdf5
 from ..stores._stored_arrays import as_array_names
 from ..stores._zarr import open_zarr
 from ._arrays import ArraysTable, names_in_X, read_npy, read_npz, renamed, samples_of_arrays
@@ -25,8 +24,7 @@ from ._mat import read_mat
 from ._parquet import ParquetTable
 from ._table import AbstractTable, Reading, columns_of, samples_of
 
-_STORES = (((".zarr",), open_zarr), ((".h5", ".hdf5"), open_hdf5))  # read when needed, and not as a whole
-KINDS = ".zarr, .h5, .npz, .npy, .csv, .tsv, .parquet or .mat"
+KINDS = ".zarr, .npz, .npy, .csv, .tsv, .parquet or .mat"
 _NUMBERED = "has no names: its columns are numbered from 1."
 
 
@@ -56,14 +54,11 @@ def read_samples(
     check_order(order)
     theirs = as_array_names(arrays)
     file = as_path("path", path)
-    for endings, open_store in _STORES:
-        if str(path).rstrip("/").lower().endswith(endings):
-            for argument, value in (("inputs", inputs), ("outputs", outputs), ("order", order)):
-                if value is not None:
-                    raise InputError(
-                        f"`{argument}` must be left out for the store {path}, which has arrays X, F and J."
-                    )
-            return Reading(open_store(path, theirs, None, None))
+    if str(path).rstrip("/").lower().endswith(".zarr"):  # read when needed, and not as a whole
+        for argument, value in (("inputs", inputs), ("outputs", outputs), ("order", order)):
+            if value is not None:
+                raise InputError(f"`{argument}` must be left out for the store {path}, which has arrays X, F and J.")
+        return Reading(open_zarr(path, theirs, None, None))
     if not file.is_file():
         raise SampleFileError(f"`{file}` must be a file with samples ({KINDS}). {missing(file)}")
     ending = file.suffix.lower()
@@ -145,5 +140,5 @@ def _archive(file: Path, ending: str, as_samples: bool) -> Any:
             raise
         raise SampleFileError(
             f"`{file}` must be a file with samples, named {KINDS}. Its ending is {ending!r}: save a table as .csv, or "
-            "call it so if it is text."
+            "call it so if it is text; arrays of other files become a store with dc.Samples.from_batches."
         ) from error

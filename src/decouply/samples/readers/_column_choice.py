@@ -1,4 +1,4 @@
-"""Columns of the arrays X and F of a file: chosen by name or number, or given new names."""
+"""Columns of the arrays X and F of a file, chosen by name or number."""
 
 from __future__ import annotations
 
@@ -24,7 +24,6 @@ class Side:
 
     columns: list[int] | None = None
     names: tuple[str, ...] | None = None
-    note: str = ""
 
 
 def belongs_to(which: str, name: Any, arrays: Mapping[str, ndarray]) -> bool:
@@ -48,15 +47,10 @@ def side(path: Path, which: str, given: tuple[Any, ...] | None, own: tuple[str, 
             if len(set(asked)) < len(asked):
                 raise InputError(f"`{which}` must name every column once. Got {', '.join(map(label, asked))}.")
             return Side(columns, tuple(theirs[i] for i in columns))
-    half_known = set(asked) & {*(own or ()), *numbered, *numbers}
-    if len(asked) == count and not half_known:
-        now = ", ".join(map(label, asked))
-        before = f", in the file {', '.join(map(label, own))}" if own else ""
-        return Side(names=asked, note=f"The columns of {array} are called {now}{before}.")
     whose = f", by name ({', '.join(map(label, own))}) or" if own else ""
     raise InputError(
         f"`{which}` must choose among the {pluralised(count, 'column')} of {array} in `{path}`{whose} by number "
-        f"({numbers[0]} to {numbers[-1]}), or give every one of them a new name. Got {', '.join(map(label, asked))}."
+        f"({numbers[0]} to {numbers[-1]}). Got {', '.join(map(label, asked))}."
     )
 
 

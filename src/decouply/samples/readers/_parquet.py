@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -22,16 +21,15 @@ _INDEX = "__index_level_"  # how pandas calls the labels of its rows
 class ParquetTable(AbstractTable):
     """The columns of a Parquet file; only the chosen ones are read."""
 
-    def __init__(self, path: str | Path, stream: Any = None) -> None:
-        """`stream` is the open file, where it is not on this machine."""
+    def __init__(self, path: Path) -> None:
         self._path = path
         what = f"`{path}`, a Parquet file,"
         self._arrow = needed("pyarrow", "parquet", what)
         self._parquet = needed("pyarrow.parquet", "parquet", what)
         try:
-            with self._parquet.ParquetFile(path if stream is None else stream) as file:
+            with self._parquet.ParquetFile(path) as file:
                 self._schema = file.schema_arrow
-                self.row_groups = tuple(file.metadata.row_group(i).num_rows for i in range(file.num_row_groups))
+                self._n_rows = file.metadata.num_rows
         except Exception as error:  # whatever damaged bytes make a reader of others do
             raise self._unreadable(error) from error
 
@@ -51,8 +49,7 @@ class ParquetTable(AbstractTable):
     def row_word(self) -> str:
         return "row"
 
-    def check_numbers(self, columns: Sequence[int]) -> None:
-        """Raise where one of these columns holds no numbers."""
+    def read(self, columns: Sequence[int]) -> tuple[Float[ndarray, "S k"], Int[ndarray, " S"]]:
         kinds = self._arrow.types
         for j in columns:
             field = self._schema.field(j)
@@ -62,10 +59,7 @@ class ParquetTable(AbstractTable):
                     f"Column `{label(field.name)}` of {self.source} must hold numbers. It holds {field.type}: leave it "
                     "out, or convert it."
                 )
-
-    def read(self, columns: Sequence[int]) -> tuple[Float[ndarray, "S k"], Int[ndarray, " S"]]:
-        self.check_numbers(columns)
-        check_declared(self.source, 8.0 * sum(self.row_groups) * len(columns), SampleFileError)
+        check_declared(self.source, 8.0 * self._n_rows * len(columns), SampleFileError)
         listed = self._schema.names  # made anew every time
         names = [listed[j] for j in columns]
         try:
