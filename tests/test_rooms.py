@@ -35,16 +35,9 @@ STILL_UP = {
     "fit/classes/_logistic.py knows fit.interpret._simplify",
     "fit/_result.py knows fit.interpret._recognise",
     "fit/_result.py knows fit.quality._quality",
-    "sysid/free_run/_sensitivities.py knows sysid.narx._regressors",
-    "sysid/free_run/_sensitivities.py knows sysid.narx._unknowns",
     "sysid/narx/_decoupled.py knows sysid._files",
-    "sysid/narx/_decoupled.py knows sysid._report_data",
     "sysid/narx/_polynomial.py knows sysid._files",
-    "sysid/signals/_units.py knows sysid.free_run._simulation",
-    "sysid/state_space/_decoupled.py knows sysid._report_data",
     "sysid/state_space/_decoupled.py knows sysid._files",
-    "sysid/state_space/_decoupled.py knows sysid.narx._decoupled",
-    "sysid/state_space/_decoupled.py knows sysid.narx._simulation",
 }
 LEVEL = {room: level for level, rooms in enumerate(ORDER) for room in rooms}
 LEVEL["__version__"] = -1  # of the package itself, known everywhere

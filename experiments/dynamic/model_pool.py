@@ -16,7 +16,7 @@ import numpy as np
 from decouply._support._messages import pluralised
 from decouply.bases import AbstractBasis, Friction, Monomial, Spline, Tanh
 from decouply.data import Record, cascaded_tanks, emps, silverbox, wiener_hammerstein
-from decouply.sysid import DecoupledStateSpace, StateFunction
+from decouply.sysid import DecoupledStateSpace, SearchOptions, StateFunction
 
 _BASES: dict[str, AbstractBasis] = {
     "cubic": Monomial(3),
@@ -71,7 +71,11 @@ class Candidate:
     def fitted(self, record: Record, rng: np.random.Generator) -> DecoupledStateSpace:
         """The model, fitted to a record."""
         return self.model().fit(
-            *record, n_starts=self.n_starts, max_steps=self.max_steps, window=self.window, rng=rng, progress=False
+            *record,
+            n_starts=self.n_starts,
+            search=SearchOptions(window=self.window, max_steps=self.max_steps),
+            rng=rng,
+            progress=False,
         )
 
 

@@ -104,7 +104,7 @@ def state_space(**options: Any) -> dc.sysid.DecoupledStateSpace:
     settings: dict[str, Any] = {"feedthrough": False} | options
     functions = settings.pop("functions", [dc.Monomial(3)])
     model = dc.sysid.DecoupledStateSpace(settings.pop("n_states", 1), functions, **settings)
-    return model.fit(u, y, n_starts=2, max_steps=4, progress=False)
+    return model.fit(u, y, n_starts=2, search=dc.sysid.SearchOptions(max_steps=4), progress=False)
 
 
 def _told_states(model: dc.sysid.DecoupledStateSpace) -> Made:
@@ -127,7 +127,7 @@ def states(folder: Path, word: str) -> Made:
     if word == "window":
         u, y = spring()
         model = dc.sysid.DecoupledStateSpace(1, [dc.Monomial(3)]).fit(
-            u, y, n_starts=1, max_steps=5, window=50, validation=0.3, progress=False
+            u, y, n_starts=1, search=dc.sysid.SearchOptions(max_steps=5, window=50), validation=0.3, progress=False
         )
         return _told_states(model)
     options: dict[str, Any] = {
@@ -147,7 +147,7 @@ def states(folder: Path, word: str) -> Made:
 def two_layers_of_states(folder: Path) -> Made:
     u, y = spring()
     model = dc.sysid.DecoupledStateSpace(1, ranks=(2, 1), degrees=(2, 2))
-    return _told_states(model.fit(u, y, n_starts=1, max_steps=5, progress=False))
+    return _told_states(model.fit(u, y, n_starts=1, search=dc.sysid.SearchOptions(max_steps=5), progress=False))
 
 
 @case()
@@ -159,7 +159,9 @@ def several_signals(folder: Path) -> Made:
         y[t] = 0.6 * a - 0.2 * b**2 + 0.3 * u[t - 1, 0], 0.5 * b + 0.1 * a * b + 0.2 * u[t - 1, 1]
     y += 0.005 * rng.normal(size=y.shape)
     whole = dc.sysid.PolynomialNARX(n_u=1, n_y=1, degree=2).fit([u[:120], u[120:]], [y[:120], y[120:]])
-    model = dc.sysid.DecoupledStateSpace(2, [dc.Monomial(2)]).fit(u, y, n_starts=1, max_steps=5, progress=False)
+    model = dc.sysid.DecoupledStateSpace(2, [dc.Monomial(2)]).fit(
+        u, y, n_starts=1, search=dc.sysid.SearchOptions(max_steps=5), progress=False
+    )
     return {"narx": whole.simulate(u, y[:1])[-3:], "states": model.simulate(u, y[:5])[-3:], "rmse": model.fitted.rmse}
 
 
@@ -169,7 +171,7 @@ def from_a_narx(folder: Path) -> Made:
     u, y = oscillator(160)
     _, small = narx()
     model = dc.sysid.DecoupledStateSpace(small.n_states, small.decoupling.g[0].layer.bases)
-    found = model.fit(u, y, start=small, n_starts=1, max_steps=3, progress=False)
+    found = model.fit(u, y, search=dc.sysid.SearchOptions(start=small, max_steps=3), n_starts=1, progress=False)
     return {"run": _run(found, u, y), "rmse": found.fitted.rmse}
 
 

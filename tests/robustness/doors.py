@@ -30,7 +30,7 @@ RECORD = np.random.default_rng(1).uniform(-1.0, 1.0, (2, 60))
 NARX = dc.sysid.PolynomialNARX(n_u=1, n_y=1, degree=2).fit(*RECORD)
 FREE_RUN = NARX.decouple(ranks=1, n_starts=1, progress=False)
 STATES = dc.sysid.DecoupledStateSpace(n_states=1, functions=[dc.Monomial(2)]).fit(
-    *RECORD, n_starts=1, max_steps=1, progress=False
+    *RECORD, n_starts=1, search=dc.sysid.SearchOptions(max_steps=1), progress=False
 )
 CONSTANTS = {"c_x": np.zeros(1), "c_y": np.zeros(1)}
 
@@ -161,7 +161,7 @@ def _doors() -> Iterator[Door]:
     yield Door("DecoupledStateSpace", dc.sysid.DecoupledStateSpace, {"n_states": 1, "functions": [dc.Monomial(2)]})
     yield Door("DecoupledStateSpace.simulate", STATES.simulate, {"u": RECORD[0], "y_init": RECORD[1][:3]})
     yield Door("DecoupledStateSpace.predict_one_step", STATES.predict_one_step, {"u": RECORD[0], "y": RECORD[1]})
-    quick = {"n_starts": 1, "max_steps": 1, "validation": 0.25, "progress": False}
+    quick = {"n_starts": 1, "search": dc.sysid.SearchOptions(max_steps=1), "validation": 0.25, "progress": False}
     fit = dc.sysid.DecoupledStateSpace(n_states=1, functions=[dc.Monomial(2)]).fit
     yield Door("DecoupledStateSpace.fit", fit, {"u": RECORD[0], "y": RECORD[1], **quick}, own=("progress",))
     yield Door(

@@ -3,8 +3,8 @@
 import numpy as np
 from numpy.testing import assert_allclose
 
-from decouply.sysid.narx._linear_baseline import linear_model, linear_run
 from decouply.sysid.narx._regressors import Lags
+from decouply.sysid.narx._simulation import free_run, linear_model, step_of
 from decouply.sysid.signals._records import Range, Signals
 
 
@@ -18,4 +18,4 @@ def test_a_linear_system_with_an_offset_is_found_and_run():
     assert_allclose(model.linear, [[0.0, 0.3, 1.2, -0.5]], atol=1e-9)
     assert_allclose(model.offset, [2.0], atol=1e-8)
     limits = Range(np.array([-100.0]), np.array([100.0]))
-    assert_allclose(linear_run(model, lags, u, y[:5], limits), y, atol=1e-6)
+    assert_allclose(free_run(step_of(model), lags, u, y[:5], limits)[0], y, atol=1e-6)

@@ -1,7 +1,5 @@
 """Decoupled NARX models: the same interface, far fewer parameters, measured units throughout."""
 
-import re
-
 import numpy as np
 import pytest
 
@@ -165,14 +163,10 @@ def test_the_page_says_what_the_result_says(pair, tmp_path):
     seen, unseen = result.relative_rmse()[0], result.relative_rmse(result.settings.validation)[0]
     assert max(seen, unseen) < 1e-3
     assert len(result.samples) + len(result.settings.validation) == len(narx.trained_on.X)
-    decoupled.report(tmp_path / "page.html")
+    decoupled.result.report(tmp_path / "page.html")
     page = (tmp_path / "page.html").read_text()
     assert "This is a very close approximation" in page or "This is the same function" in page
-    assert "u(t-1)" in page and "before" not in _title(page)
-
-
-def _title(page):
-    return re.search("<title>(.*?)</title>", page, re.DOTALL)[1]
+    assert "u(t-1)" in page
 
 
 def test_a_changed_model_does_not_pass_for_the_one_that_was_fitted(tmp_path):
@@ -183,9 +177,8 @@ def test_a_changed_model_does_not_pass_for_the_one_that_was_fitted(tmp_path):
     assert refined.result is decoupled.result and decoupled.decoupling is decoupled.result.decoupling
     X = narx.regressors(u, y)
     assert not np.allclose(refined(X), decoupled(X), atol=1e-6) and np.array_equal(refined(X), refined.decoupling(X))
-    for model, words in ((refined, "before refinement"), (decoupled.with_outside("linear"), "before `with_outside`")):
-        model.report(tmp_path / "page.html")
-        assert words in _title((tmp_path / "page.html").read_text())
+    with pytest.raises(dc.InputError, match="`u` and `y` must be given"):
+        refined.report(tmp_path / "page.html")
 
 
 def test_run_again_gives_the_same_model(pair):

@@ -36,7 +36,7 @@ def test_a_narx_model_is_a_state_space_model_of_its_lags(lags):
 
 def test_a_state_space_model_begins_with_a_narx_model(record, narx):
     model = dc.sysid.DecoupledStateSpace(3, [dc.Monomial(3)])
-    model.fit(*record, n_starts=1, start=narx, progress=False)
+    model = model.fit(*record, n_starts=1, search=dc.sysid.SearchOptions(start=narx), progress=False)
     assert [row.start for row in model.starts] == ["linear", "given", "physical"]
     assert model.starts[1].validation < 1e-6  # it was exact, and stays so
     assert model.starts[1].steps < 10
@@ -53,7 +53,7 @@ def test_polynomials_of_states_are_fitted_and_decoupled():
     assert decoupled.canonical().n_parameters < pnlss.n_parameters
     assert np.abs(decoupled.simulate(u, y[:30]) - y).max() < 0.01 * y.std()
     refined = dc.sysid.DecoupledStateSpace(1, ranks=1, degrees=3, feedthrough=False)
-    refined.fit(u, y, n_starts=1, start=decoupled, progress=False)
+    refined = refined.fit(u, y, n_starts=1, search=dc.sysid.SearchOptions(start=decoupled), progress=False)
     assert refined.starts[1].start == "given"
     assert refined.starts[1].validation < 1e-6
 
@@ -65,9 +65,9 @@ def test_starts_of_another_shape_are_named(record, narx):
         (dc.sysid.DecoupledStateSpace(3, [dc.Monomial(3)], feedback=False), "needs `feedback`"),
     ):
         with pytest.raises(dc.InputError, match=message):
-            model.fit(*record, start=narx, progress=False)
+            model.fit(*record, search=dc.sysid.SearchOptions(start=narx), progress=False)
     with pytest.raises(dc.InputError, match="`start` must be a model"):
-        dc.sysid.DecoupledStateSpace(3).fit(*record, start=3, progress=False)
+        dc.sysid.DecoupledStateSpace(3).fit(*record, search=dc.sysid.SearchOptions(start=3), progress=False)
     with pytest.raises(dc.InputError, match="`degree` must be 2 or 3"):
         dc.sysid.PolynomialStateSpace(2, degree=4)
     with pytest.raises(dc.InputError, match="must be fitted first"):

@@ -72,7 +72,7 @@ def test_files_of_others_name_their_reader(states, tmp_path):
     with pytest.raises(dc.ModelFileError, match=r"read it with dc\.Decoupling\.load"):
         PolynomialNARX.load(path)
     dc.sysid.DecoupledStateSpace(1, [dc.Monomial(3)], feedthrough=False).fit(
-        U, Y, n_starts=1, max_steps=2, progress=False
+        U, Y, n_starts=1, search=dc.sysid.SearchOptions(max_steps=2), progress=False
     ).save(path)
     with pytest.raises(dc.ModelFileError, match=r"read it with dc\.sysid\.DecoupledStateSpace\.load"):
         PolynomialStateSpace.load(path)

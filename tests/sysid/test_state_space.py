@@ -226,7 +226,9 @@ def test_a_wiener_hammerstein_model_has_no_feedback_around_its_function():
 
 def test_windows_are_fitted_with_initial_states_of_their_own():
     u, y = spring()
-    model = dc.sysid.DecoupledStateSpace(1, [dc.Monomial(3)]).fit(u, y, n_starts=1, window=60, progress=False)
+    model = dc.sysid.DecoupledStateSpace(1, [dc.Monomial(3)]).fit(
+        u, y, n_starts=1, search=dc.sysid.SearchOptions(window=60), progress=False
+    )
     assert model.fitted.rmse[0] < 1e-6
 
 
@@ -281,7 +283,7 @@ def test_functions_between_linear_blocks_may_run_twice_per_sample():
     assert [row.start for row in twice.starts] == [row.start for row in once.starts]
     ended = dc.sysid.DecoupledStateSpace(2, oversample=2, **options)
     with pytest.warns(dc.DecouplingWarning, match="max_seconds"):
-        ended.fit(u, y, n_starts=3, max_seconds=1e-3, progress=False)
+        ended = ended.fit(u, y, n_starts=3, max_seconds=1e-3, progress=False)
     assert np.isfinite(ended.simulate(u, y[:20])).all()
 
 
@@ -337,7 +339,7 @@ def test_ctrl_c_keeps_the_best_until_then():
 
     model = dc.sysid.DecoupledStateSpace(2, [dc.Tanh()])
     with pytest.warns(dc.DecouplingWarning, match="Stopped by Ctrl-C"):
-        model.fit(u, y, n_starts=3, progress=stop)
+        model = model.fit(u, y, n_starts=3, progress=stop)
     assert [row.start for row in model.starts] == ["linear", "physical", "random 1"]
     assert np.isfinite(model.simulate(u, y[:20])).all()
 
@@ -346,7 +348,7 @@ def test_a_limit_of_time_keeps_the_best_until_then():
     u, y = duffing(400)
     model = dc.sysid.DecoupledStateSpace(2, [dc.Tanh()])
     with pytest.warns(dc.DecouplingWarning, match="`max_seconds` was reached"):
-        model.fit(u, y, n_starts=3, max_seconds=1e-6, progress=False)
+        model = model.fit(u, y, n_starts=3, max_seconds=1e-6, progress=False)
     assert [row.start for row in model.starts] == ["linear", "physical"]
     assert np.isfinite(model.simulate(u, y[:20])).all()
 
@@ -397,6 +399,18 @@ def test_bad_records_are_named(change, message):
         dc.sysid.DecoupledStateSpace(2, [dc.Tanh()]).fit(u, y, n_starts=1, progress=False)
 
 
+def test_a_fit_returns_another_model_and_changes_nothing():
+    u, y = spring(200)
+    asked = dc.sysid.DecoupledStateSpace(1, [dc.Monomial(3)])
+    model = asked.fit(u, y, n_starts=1, progress=False)
+    step = model.step
+    again = model.fit(2.0 * u, y, n_starts=1, progress=False)
+    assert asked.record is None and model.step is step and again.step is not step
+    assert model.canonical().is_canonical and not model.is_canonical
+    with pytest.raises(AttributeError):
+        model.record = None
+
+
 def test_bad_options_of_a_fit_are_named(fitted):
     u, y = spring(200)
     model = dc.sysid.DecoupledStateSpace(1, [dc.Monomial(3)])
@@ -404,7 +418,8 @@ def test_bad_options_of_a_fit_are_named(fitted):
         ({"validation": 2.0}, "between 0 and 1"),
         ({"validation": "x"}, "between 0 and 1"),
         ({"validation": (np.zeros((50, 2)), y[:50])}, "1 inputs and 1 outputs"),
-        ({"window": 1}, "`window` must be"),
+        ({"search": dc.sysid.SearchOptions(window=1)}, "`window` must be"),
+        ({"search": 3}, "`search` must be"),
         ({"n_starts": 0}, "`n_starts` must be"),
     ):
         with pytest.raises(dc.InputError, match=message):
@@ -422,8 +437,8 @@ def test_an_unstable_system_is_fitted_in_windows_or_named():
     y = np.zeros(400)
     for t in range(1, 400):
         y[t] = 1.02 * y[t - 1] + 0.1 * u[t - 1]
-    model = dc.sysid.DecoupledStateSpace(1, [dc.Tanh()])
-    model.fit(u, y, n_starts=1, window=50, progress=False)
+    windows = dc.sysid.SearchOptions(window=50)
+    model = dc.sysid.DecoupledStateSpace(1, [dc.Tanh()]).fit(u, y, n_starts=1, search=windows, progress=False)
     assert np.isfinite(model.fitted.rmse).all()
 
 
@@ -464,7 +479,7 @@ def friction(n=1500, seed=0):
 
 def test_an_output_that_adds_up_has_a_pole_at_exactly_one_and_does_not_drift():
     model = dc.sysid.DecoupledStateSpace(2, [dc.sysid.StateFunction(dc.Tanh())], integrating=True)
-    model.fit(*friction(), n_starts=1, progress=False)
+    model = model.fit(*friction(), n_starts=1, progress=False)
     assert model.linear().poles[0] == 1.0
     assert_allclose(model.linear().C[0, 1], 0.0)
     u, y = friction(seed=3)
@@ -537,6 +552,6 @@ def test_parallel_branches_between_linear_blocks_are_found():
         b[t] = 0.2 * b[t - 1] + 0.8 * u[t - 1]
         y[t] = 0.6 * y[t - 1] + np.tanh(2 * a[t - 1]) + 0.5 * np.tanh(2 * b[t - 1] - 1)
     model = dc.sysid.DecoupledStateSpace(3, [dc.Tanh(), dc.Tanh()], feedback=False)
-    model.fit(u, y, n_starts=1, progress=False)
+    model = model.fit(u, y, n_starts=1, progress=False)
     assert model.fitted.n_front == 2
     assert_allclose(np.sort(model.linear().poles.real), [0.2, 0.6, 0.85], atol=1e-3)

@@ -97,7 +97,7 @@ def test_pictures_are_drawn(model, record):
 def test_a_model_from_a_file_has_no_records_to_show(model, record, tmp_path):
     model.save(tmp_path / "m.safetensors")
     read = dc.sysid.DecoupledStateSpace.load(tmp_path / "m.safetensors")
-    with pytest.raises(dc.InputError, match="records are not kept"):
+    with pytest.raises(dc.InputError, match="`u` and `y` must be given"):
         read.report(tmp_path / "page.html")
     read.report(tmp_path / "page.html", *record, title="Other <record>")
     assert "Other &lt;record&gt;" in (tmp_path / "page.html").read_text(encoding="utf-8")

@@ -117,6 +117,7 @@ def identify(
     decouply identify data.csv --input u --output y --states 2 --report page.html --model model.safetensors
     """
     from .._support._atomic_files import check_target
+    from ..sysid import SearchOptions
     from ._output import shown_progress
 
     if narx:
@@ -132,7 +133,7 @@ def identify(
             found = _narx(record, rank, limits, model_path, report_path)
         else:
             options = {"oversample": oversample, "feedback": not no_feedback, "integrating": integrating}
-            fit = {"n_starts": n_starts, "window": window} | limits
+            fit = {"n_starts": n_starts, "search": SearchOptions(window=window)} | limits
             found = _state_space(record, states, functions, options, fit, model_path, report_path)
     _tell(found, as_json=as_json, quiet=quiet)
 
@@ -175,7 +176,7 @@ def _state_space(
     report_path: str | None,
 ) -> dict[str, Any]:
     from ..sysid import percent_fit, suggest
-    from ..sysid._report_data import dynamics, usual_n_init
+    from ..sysid.free_run._report_data import default_n_init
     from ..sysid.state_space._order_selection import fit_with_best_functions
 
     u, y = record.X, record.F
@@ -202,11 +203,11 @@ def _state_space(
         model.save(model_path)
     if report_path is not None:
         model.report(report_path, title="Identified model", command=command_line())
-    k = usual_n_init(len(y), model.n_states)  # outputs that are given, and not scored
+    k = default_n_init(len(y), model.n_states)  # outputs that are given, and not scored
     simulated = model.simulate(u, y[:k])
     return {
         "model": repr(model),
-        "verdict": dynamics(model).verdict,
+        "verdict": model.dynamics().verdict,
         "n_states": states,
         "reason": " ".join(reasons) or None,
         "parameters": {"canonical": model.n_canonical, "free": model.n_parameters},
@@ -226,7 +227,7 @@ def _narx(
     report_path: str | None,
 ) -> dict[str, Any]:
     from ..sysid import PolynomialNARX, percent_fit
-    from ..sysid._report_data import usual_n_init
+    from ..sysid.free_run._report_data import default_n_init
 
     u, y = record.X, record.F
     assert y is not None  # columns of outputs were named
@@ -240,7 +241,7 @@ def _narx(
         model.save(model_path)
     if report_path is not None:
         model.report(report_path, u, y, title="Identified model", command=command_line())
-    k = usual_n_init(len(y), model.n_states)  # outputs that are given, and not scored
+    k = default_n_init(len(y), model.n_states)  # outputs that are given, and not scored
     simulated = model.simulate(u, y[:k])
     return {
         "model": repr(model),
@@ -325,7 +326,7 @@ def simulate(
     from .._support._atomic_files import check_target, write_text
     from ..samples.readers._by_extension import read_columns
     from ..sysid import percent_fit
-    from ..sysid._report_data import usual_n_init
+    from ..sysid.free_run._report_data import default_n_init
     from ._output import csv_text, say, shown_progress
 
     if report_path is not None and outputs is None:
@@ -334,7 +335,7 @@ def simulate(
         if path is not None:
             check_target(path)
     found = _dynamic(model)
-    of_u, of_y = _channels(found)
+    of_u, of_y = found.channel_names or (None, None)
     if inputs is None and of_u is None:
         raise click.UsageError("A NARX file does not keep the names of columns: name the inputs by --input.")
     inputs = of_u if inputs is None else _in_order(inputs, of_u)
@@ -358,7 +359,7 @@ def simulate(
             record = _read(file, inputs, outputs)
             assert record.F is not None
             u, measured = record.X, record.F
-            k = usual_n_init(len(u), found.n_states) if n_init is None else n_init
+            k = default_n_init(len(u), found.n_states) if n_init is None else n_init
             if report_path is not None and k + 2 > len(u):
                 raise click.BadParameter(
                     f"must leave at least two outputs for the page to score. Got {k}, and the record has "
@@ -403,10 +404,3 @@ def _dynamic(path: str) -> Any:
 def _in_order(asked: tuple[str, ...], own: tuple[str, ...] | None) -> tuple[str, ...]:
     """Columns in the order in which the model has them, where it knows their names."""
     return own if own is not None and sorted(own) == sorted(asked) else asked
-
-
-def _channels(model: Any) -> tuple[tuple[str, ...] | None, tuple[str, ...] | None]:
-    """Names of inputs and outputs; NARX models do not keep them."""
-    if hasattr(model, "lags"):
-        return None, None
-    return model.step.inputs[model.n_states :], model.step.outputs[model.n_states :]

@@ -23,21 +23,19 @@ def load_any(path: str) -> Any:
 
     from .._support._errors import ModelFileError
 
-    for load in (dc.sysid.DecoupledStateSpace.load, dc.sysid.DecoupledNARX.load, dc.Result.load):
-        try:
-            return load(path)
-        except ModelFileError:
-            continue
-    return dc.Decoupling.load(path)
+    if (dynamic := dc.sysid.load_dynamic_model(path)) is not None:
+        return dynamic
+    try:
+        return dc.Result.load(path)
+    except ModelFileError:
+        return dc.Decoupling.load(path)
 
 
 def model_of(found: Any) -> Any:
     """The map from inputs to outputs that a file holds."""
     import decouply as dc
 
-    if isinstance(found, dc.Decoupling):
-        return found
-    return found.step if isinstance(found, dc.sysid.DecoupledStateSpace) else found.decoupling
+    return found if isinstance(found, dc.Decoupling) else found.decoupling
 
 
 @click.command(short_help="Predict outputs for new rows.")
@@ -254,9 +252,8 @@ def report(model: str, target: str | None) -> None:
     """
     from .._support._atomic_files import check_target
     from .._support._errors import InputError
-    from ..fit._result import Result
     from ..report import write_report
-    from ..sysid import DecoupledStateSpace
+    from ..sysid import AbstractDynamicModel
     from ._output import say, shown_progress
 
     path = str(Path(model).with_suffix(".html")) if target is None else target
@@ -264,14 +261,12 @@ def report(model: str, target: str | None) -> None:
     found = load_any(model)
     if found is model_of(found):
         raise InputError(_NO_SAMPLES.format(model=model))
-    if isinstance(found, DecoupledStateSpace):
+    if isinstance(found, AbstractDynamicModel):
+        outputs = ",".join(found.channel_names[1]) if found.channel_names else "y"
         raise InputError(
             f"`{model}` must be run on a record for a page, since it does not keep one: decouply simulate {model} "
-            f"record.csv --output {','.join((found.step.outputs or ())[found.n_states :])} --report page.html."
+            f"record.csv --output {outputs} --report page.html."
         )
     with shown_progress("Writing the page"):
-        if isinstance(found, Result):
-            write_report(found, path, title=f"Decoupling of {Path(model).name}", command=command_line())
-        else:
-            found.report(path)
+        write_report(found, path, title=f"Decoupling of {Path(model).name}", command=command_line())
     say(f"Written: {path}")

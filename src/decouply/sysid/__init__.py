@@ -1,5 +1,6 @@
 """System identification: NARX models and state-space models, and their decouplings."""
 
+from .free_run._dynamic_model import AbstractDynamicModel, load_dynamic_model
 from .free_run._linear import LinearStateSpace
 from .narx._abstract import AbstractNARX
 from .narx._decoupled import DecoupledNARX
@@ -9,10 +10,11 @@ from .state_space._decoupled import DecoupledStateSpace
 from .state_space._fit_record import StateSpaceFit
 from .state_space._order_selection import SuggestedRow, Suggestion, suggest
 from .state_space._polynomial import PolynomialStateSpace
-from .state_space._search import StateSpaceStart
+from .state_space._search import SearchOptions, StateSpaceStart
 from .state_space._structure import StateFunction
 
 __all__ = [
+    "AbstractDynamicModel",
     "AbstractNARX",
     "DecoupledNARX",
     "DecoupledStateSpace",
@@ -20,11 +22,13 @@ __all__ = [
     "PolynomialNARX",
     "PolynomialStateSpace",
     "ResidualTests",
+    "SearchOptions",
     "StateFunction",
     "StateSpaceFit",
     "StateSpaceStart",
     "SuggestedRow",
     "Suggestion",
+    "load_dynamic_model",
     "noise_floor",
     "percent_fit",
     "residual_tests",

@@ -14,9 +14,9 @@ from ..._support._arguments import read_array
 from ..._support._errors import InputError
 from ..._support._messages import pluralised
 from ...samples._samples import Samples
-from ..signals._records import Range, Signals, as_signal
+from ..signals._records import Range, Signals, as_signal, warn_of_escape
 from ._regressors import Lags
-from ._simulation import Step, free_run, warn_of_escape
+from ._simulation import Step, free_run
 
 _RANGE_FACTOR = 10.0  # a simulation stops when it is this many times as far from the middle as any training output
 

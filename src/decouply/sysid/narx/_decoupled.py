@@ -6,7 +6,7 @@ import dataclasses
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 from jaxtyping import Float
@@ -14,35 +14,32 @@ from numpy import ndarray
 
 from ..._support._arguments import as_count, is_word
 from ..._support._errors import InputError
-from ..._support._messages import short_repr
+from ..._support._messages import pluralised, short_repr
 from ..._support._progress import progress_callback
 from ..._support._time_limit import TimeLimit
 from ...bases import AbstractBasis
 from ...fit._result import Result
 from ...model._decoupling import Decoupling
-from ...model._functions import Functions, Outside
+from ...model._functions import Outside
 from ...solvers.problem._solver import fixed_parts
-from ...write._formula import Kind
-from ...write._function_names import as_function_name, as_language
-from ...write._step_source import narx_source
 from .._files import load_narx, save_narx
-from .._report_data import narx_dynamics
+from ..free_run._dynamic_model import AbstractDynamicModel, with_visited_domains
+from ..free_run._report_data import PageContent
 from ..free_run._step_arrays import StepArrays
-from ..signals._records import Range, held_back
+from ..signals._records import Range, Signals, held_back
 from ._abstract import AbstractNARX, Training
 from ._as_state_space import as_state_space
 from ._refine import NARXInStandardUnits, RefineRow, refine
-from ._simulation import Step, step_of
+from ._simulation import Step, free_run, linear_model, step_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _LARGEST = 1e100  # outputs of a model whose functions do not go on beyond their domains
-_SLACK = 1e-9  # of the width of a domain: what arguments may lie beyond it by rounding
 
 
 @dataclass(frozen=True, eq=False)
-class DecoupledNARX(AbstractNARX):
+class DecoupledNARX(AbstractNARX, AbstractDynamicModel):
     """A NARX model in layers of univariate functions, as `PolynomialNARX.decouple` returns it.
 
     It is y(t) = W_L g_L(... g_1(W_0 x(t))), with or without a linear part.
@@ -64,6 +61,7 @@ class DecoupledNARX(AbstractNARX):
     decoupling: Decoupling
     training: Training
     refinement: tuple[RefineRow, ...] = ()
+    page_title: ClassVar = "Decoupling of a NARX model"
 
     @property
     def trained_on(self) -> Training:
@@ -99,7 +97,24 @@ class DecoupledNARX(AbstractNARX):
     @property
     def step(self) -> Decoupling:
         """One step (x, u) -> (x+, y) of the same model as a state space, for `DecoupledStateSpace.fit(start=)`."""
-        return as_state_space(StepArrays.of(self.decoupling), self.lags).decoupling()
+        lags, names = self.lags, self.lags.names
+        states = names[lags.n_inputs :]
+        step = as_state_space(StepArrays.of(self.decoupling), lags)
+        return step.decoupling(
+            (*states, *names[: lags.n_inputs]), (*(f"next {name}" for name in states), *lags.output_names)
+        )
+
+    @property
+    def is_causal(self) -> bool:
+        return True
+
+    @property
+    def training_records(self) -> None:
+        return None
+
+    @property
+    def channel_names(self) -> None:
+        return None
 
     # Other models
 
@@ -113,9 +128,8 @@ class DecoupledNARX(AbstractNARX):
         The domains become the range that the training regressors visit, as far as the basis can be written on
         another domain.
         """
-        model, X = self.decoupling, self.training.X
-        g = [on_range(functions, u, outside) for functions, u in zip(model.g, model.arguments(X), strict=True)]
-        return dataclasses.replace(self, decoupling=model.with_parts(g=g))
+        bounded = with_visited_domains(self.decoupling, self.training.X, outside)
+        return dataclasses.replace(self, decoupling=bounded)
 
     def refine(
         self,
@@ -180,21 +194,6 @@ class DecoupledNARX(AbstractNARX):
     def _is_as_fitted(self) -> bool:
         return self.decoupling is self.result.decoupling
 
-    def formula(self, kind: Kind = "text", *, digits: int | None = None) -> Any:
-        """The model written out in u(t), u(t-1), ..., y(t-1), ..., as measured; see `Decoupling.formula`."""
-        return self.decoupling.formula(kind, digits=digits)
-
-    def step_source(self, language: str = "c", *, name: str = "step") -> str:
-        """A function ``step(state, u)`` in C99 or MATLAB that runs the model sample by sample.
-
-        The state holds u(t-1), ..., u(t-n_u), y(t-1), ..., y(t-n_y), as measured. C: ``void step(double *state, const
-        double *u, double *y)``; MATLAB and Octave: ``[state, y] = step(state, u)``. `name` is what the
-        function is called: in MATLAB that of its file.
-        """
-        lags, written_in = self.lags, as_language(language)
-        called = as_function_name(name, written_in)
-        return narx_source(self.decoupling, lags.n_u, lags.n_y, lags.n_inputs, written_in, called)
-
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model to a .safetensors file, with the result that it came from; `load` reads it again."""
         save_narx(path, self)
@@ -213,55 +212,26 @@ class DecoupledNARX(AbstractNARX):
             return self.result.plot(dark=dark)
         return self.decoupling.plot(self.result.samples.X, dark=dark)
 
-    def report(
-        self,
-        path: str | os.PathLike[str],
-        u: object = None,
-        y: object = None,
-        *,
-        n_init: int | None = None,
-        title: str = "Decoupling of a NARX model",
-        command: str | None = None,
-    ) -> None:
-        """Write a page about the free run on a record, or without one about the fit to the polynomial.
-
-        The first has the response, the functions, poles and residuals, beside those of a linear model with the same
-        lags; the run begins with the first `n_init` outputs, by default 50 or a quarter. The second is that of
-        `Result.report`; a model that `refine` or `with_outside` has changed is not what was fitted there, and the title
-        then says that the page shows the decoupling before.
-        """
-        if (u is None) != (y is None):
-            raise InputError("`u` and `y` must be given together, or both left out.")
-        if u is None:
-            changes = "refinement" if self.refinement else "`with_outside`"
-            self.result.report(path, title=title if self._is_as_fitted else f"{title}, before {changes}")
-            return
-        from ...report import write_dynamic_report
-
-        shown = narx_dynamics(self, u, y, n_init)
-        write_dynamic_report(shown, path, title=title, formula=self.formula(), command=command)
+    def page_content(self, signals: Signals) -> PageContent:
+        """Beside a linear model with the same lags that is fitted to the record one step ahead."""
+        lags, X, step = self.lags, self.training.X, self.step.with_names(None, None)
+        linear = step_of(linear_model(lags, signals))
+        m, order = lags.n_inputs, f"{pluralised(lags.n_u, 'past input')} and {pluralised(lags.n_y, 'past output')}"
+        points = np.concatenate([X[:, m:], X[:, :m]], axis=1)
+        refined = ", and the decoupling was refined on the records." if self.refinement else "."
+        return PageContent(
+            step.net_of_linear(points) if step.n_layers == 1 else step,
+            points,
+            self.simulate,
+            lambda u, y_init: free_run(linear, lags, u, y_init, self.training.believable)[0],
+            facts=[("looks back on", order), ("parameters", f"{self.n_parameters}")],
+            linear_name=f"a linear model with {order}, fitted to this record,",
+            starts=[],
+            init_sentence="The run begins with the {first} not count in the errors.",
+            how=f"A polynomial was fitted one step ahead and decoupled{refined}",
+        )
 
     def __repr__(self) -> str:
         chosen = next((row.step for row in self.refinement if row.chosen), 0)
         refined = f", refined in {chosen} steps" if self.refinement else ""
         return f"DecoupledNARX(n_u={self.lags.n_u}, n_y={self.lags.n_y}, {self.decoupling!r}{refined})"
-
-
-def on_range(functions: Functions, u: Float[ndarray, "S r"], outside: Outside) -> Functions:
-    """The same functions on the range that their arguments visit, and beyond it what `outside` says."""
-    low, high = u.min(axis=0), u.max(axis=0)
-    slack = _SLACK * functions.half_width
-    varies = high - low > slack
-    domain = np.where(varies[:, None], np.stack([low, high], axis=1), functions.domain)
-    try:
-        functions = functions.on_domain(domain)
-    except InputError as error:  # their basis is tied to the domain that it has
-        beyond = varies & ((low < functions.domain[:, 0] - slack) | (high > functions.domain[:, 1] + slack))
-        if outside != "extend" and beyond.any():
-            j = int(np.flatnonzero(beyond)[0])
-            raise InputError(
-                f'`outside` must be "extend" for functions of {functions.layer.bases[j]!r} here. Got "{outside}": the '
-                f"training regressors reach [{low[j]:.4g}, {high[j]:.4g}], beyond their domain "
-                f"[{functions.domain[j, 0]:.4g}, {functions.domain[j, 1]:.4g}], which cannot be changed."
-            ) from error
-    return Functions(functions.layer.bases, functions.C, functions.domain, outside)

@@ -33,6 +33,8 @@ from ._simulation import Step
 if TYPE_CHECKING:
     from ._decoupled import DecoupledNARX
 
+Term = tuple[int, ...]  # the regressors whose product is a monomial, sorted
+
 _MOST_TERMS = 20_000
 _RIDGE = 1e-9  # shapes are compared without: it would hide which of them is exact
 _ROWS = 8192  # regressors that are expanded at a time
@@ -64,6 +66,11 @@ class PolynomialNARX(AbstractNARX):
     True
     """
 
+    _terms: tuple[Term, ...]
+    _centre: Float[ndarray, " m"]
+    _scale: Float[ndarray, " m"]
+    _coefficients: Float[ndarray, "terms n"]
+
     def __init__(self, n_u: int = 1, n_y: int = 3, degree: int = 3) -> None:
         self.n_u = as_count("n_u", n_u, least=0)
         self.n_y = as_count("n_y", n_y, least=0)
@@ -73,7 +80,10 @@ class PolynomialNARX(AbstractNARX):
     # Training
 
     def fit(self, u: object, y: object) -> PolynomialNARX:
-        """Least-squares fit of the one-step predictions. Give a list of arrays to fit several records at once."""
+        """Fit the one-step predictions by least squares, and return the fitted model.
+
+        Give a list of arrays to fit several records at once.
+        """
         signals = Signals.read(u, y)
         lags = Lags(self.n_u, self.n_y, signals.n_inputs, signals.n_outputs)
         for record in signals.u:
@@ -92,20 +102,21 @@ class PolynomialNARX(AbstractNARX):
                 "records, or lower `n_u`, `n_y` or `degree`."
             )
         terms = _terms(lags.n_regressors, self.degree)
-        self._set(training, _least_squares((X - training.middle) / training.half_width, Y, terms))
-        return self
+        return self._fitted(training, _least_squares((X - training.middle) / training.half_width, Y, terms))
 
-    def _set(self, training: Training, coefficients: Float[ndarray, "terms n"]) -> None:
-        self._training, self._terms = training, _terms(training.lags.n_regressors, self.degree)
-        self._centre, self._scale = training.middle, training.half_width
-        self._coefficients = coefficients
+    def _fitted(self, training: Training, coefficients: Float[ndarray, "terms n"]) -> PolynomialNARX:
+        """A model of this size with these coefficients."""
+        model = PolynomialNARX(self.n_u, self.n_y, self.degree)
+        model._training, model._terms = training, _terms(training.lags.n_regressors, self.degree)
+        model._centre, model._scale, model._coefficients = training.middle, training.half_width, coefficients
+        return model
 
     # What it is
 
     @property
     def trained_on(self) -> Training:
         if self._training is None:
-            raise InputError("The model must be fitted first: call fit(u, y).")
+            raise InputError("The model must be fitted first: call fit(u, y), which returns it.")
         return self._training
 
     @property
@@ -219,8 +230,7 @@ class PolynomialNARX(AbstractNARX):
         model = cls(*shape)
         if len(coefficients) != comb(training.lags.n_regressors + model.degree, model.degree):
             raise ModelFileError(f"`{path}` must hold a coefficient for every monomial. It holds {len(coefficients)}.")
-        model._set(training, coefficients)
-        return model
+        return model._fitted(training, coefficients)
 
     # Decoupling
 
@@ -286,9 +296,6 @@ class PolynomialNARX(AbstractNARX):
     def __repr__(self) -> str:
         size = ", not fitted" if self._training is None else f", {self.n_parameters} coefficients"
         return f"PolynomialNARX(n_u={self.n_u}, n_y={self.n_y}, degree={self.degree}{size})"
-
-
-Term = tuple[int, ...]
 
 
 def _terms(n_regressors: int, degree: int) -> tuple[Term, ...]:

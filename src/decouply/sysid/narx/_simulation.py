@@ -1,4 +1,4 @@
-"""Free-run simulation: the model is fed its own past outputs.
+"""Free-run simulation of NARX models: they are fed their own past outputs.
 
 The recursion cannot be vectorised over time, so each step must be cheap: a model is written out once as straight-line
 arithmetic on Python floats and compiled, about ten times faster per step than the same arithmetic in NumPy on arrays
@@ -13,11 +13,12 @@ import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
-from ..._support._errors import warn
+from ...bases import Monomial
 from ...model._decoupling import Decoupling
+from ...model._functions import Functions
 from ...write._formula import formula
 from ...write._source import compiled
-from ..signals._records import Range
+from ..signals._records import Range, Signals
 from ._regressors import Lags
 
 Step = Callable[..., Sequence[float]]
@@ -64,12 +65,17 @@ def free_run(
     return y, stopped
 
 
-def warn_of_escape(name: str, stopped: int, n_steps: int, limits: Range) -> None:
-    """Tell where a simulation left the range in which the model means anything."""
-    ranges = ", ".join(f"[{lo:.4g}, {hi:.4g}]" for lo, hi in zip(limits.low, limits.high, strict=True))
-    warn(
-        f"The simulation of {name} left the range {ranges} at step {stopped} of {n_steps} and was stopped there; the "
-        "outputs from that step on are NaN. The model is unstable on this input, or the input is far larger than the "
-        "training data; a decoupled model stays finite with `with_outside`.",
-        stacklevel=3,
+def linear_model(lags: Lags, signals: Signals) -> Decoupling:
+    """A linear model to compare with: least squares for y(t) on a constant and the regressors, of all records."""
+    X = np.concatenate([lags.regressors(u, y) for u, y in zip(signals.u, signals.y, strict=True)])
+    Y = np.concatenate([y[lags.longest :] for y in signals.y])
+    middle, size = X.mean(axis=0), X.std(axis=0)
+    size = np.where(size > 0.0, size, 1.0)
+    slopes = np.linalg.lstsq((X - middle) / size, Y - Y.mean(axis=0), rcond=None)[0].T / size
+    nothing = Functions(Monomial(1), np.zeros((1, 2)))
+    return Decoupling(
+        [np.zeros((1, X.shape[1])), np.zeros((Y.shape[1], 1))],
+        [nothing],
+        linear=slopes,
+        offset=Y.mean(axis=0) - slopes @ middle,
     )

@@ -14,7 +14,7 @@ from jaxtyping import Float
 from numpy import ndarray
 
 from ..._support._arguments import read_array
-from ..._support._errors import InputError
+from ..._support._errors import InputError, warn
 from ..._support._messages import pluralised, short_repr
 
 _LARGEST = 1e100  # of signals: their products are added up
@@ -174,3 +174,14 @@ def held_back(signals: Signals, validation: Any, least: int) -> tuple[Signals, S
             f"{shortest}: give longer records, a larger share, or a record of its own, or ask for a smaller model."
         )
     return signals, held
+
+
+def warn_of_escape(name: str, stopped: int, n_steps: int, limits: Range) -> None:
+    """Warn that a simulation left the range in which the model means anything, and where."""
+    ranges = ", ".join(f"[{lo:.4g}, {hi:.4g}]" for lo, hi in zip(limits.low, limits.high, strict=True))
+    warn(
+        f"The simulation of {name} left the range {ranges} at step {stopped} of {n_steps} and was stopped there; the "
+        "outputs from that step on are NaN. The model is unstable on this input, or the input is far larger than the "
+        "training data; a decoupled model stays finite with `with_outside`.",
+        stacklevel=3,
+    )

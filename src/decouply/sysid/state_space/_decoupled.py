@@ -8,12 +8,11 @@ decouplings are those of one step.
 
 from __future__ import annotations
 
-import copy
 import os
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from jaxtyping import Float
@@ -29,36 +28,36 @@ from ...bases import AbstractBasis, Monomial
 from ...model._decoupling import Decoupling
 from ...model._functions import Outside
 from ...solvers.problem._start_distributions import MOST_STARTS
-from ...write._formula import Kind
-from ...write._function_names import as_function_name, as_language
-from ...write._step_source import state_space_source
+from ...write._record_file import described_by
 from .._files import load_state_space, save_state_space
-from .._report_data import dynamics
+from ..free_run._dynamic_model import AbstractDynamicModel, with_visited_domains
 from ..free_run._fit import InitialStatePrior, fit_initial_states
-from ..free_run._free_parameters import FreeParameters
 from ..free_run._linear import LinearStateSpace
 from ..free_run._recursion import Recursion
+from ..free_run._report_data import PageContent
 from ..free_run._simulation import one_step_corrections, simulate
 from ..free_run._step_arrays import StepArrays
-from ..narx._decoupled import on_range
-from ..narx._simulation import warn_of_escape
 from ..signals._record_batch import SignalUnits
-from ..signals._records import Signals, as_signal, held_back
+from ..signals._records import Signals, as_signal, held_back, warn_of_escape
 from ._canonical import canonical_form
 from ._fit_record import StateSpaceFit, in_measured_units, variable_names
-from ._search import SearchData, SearchResult, StateSpaceSearch, StateSpaceStart
+from ._search import SearchData, SearchOptions, StateSpaceSearch, StateSpaceStart
 from ._structure import StateSpaceStructure, read_layers
-
-_VALIDATION_SAMPLES_PER_STATE = 4  # the initial state is found from some, the others judge
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+_OF_FIT = ("layers", "fixed_functions")  # fields of a structure that are not options in a file
+_VALIDATION_SAMPLES_PER_STATE = 4  # the initial state is found from some, the others judge
 
-class DecoupledStateSpace:
+
+@dataclass(frozen=True, eq=False, init=False, repr=False)
+class DecoupledStateSpace(AbstractDynamicModel):
     """A state-space model of linear dynamics plus a decoupling, fitted to the free run.
 
     x+ = A x + B u + W_x g(V x + V_u u), y = C x + D u + c_y + W_y g(V x + V_u u).
+
+    A new object says what is asked for. `fit` returns another one, which is fitted; no method changes its object.
 
     Parameters
     ----------
@@ -95,6 +94,11 @@ class DecoupledStateSpace:
     (9, 6)
     """
 
+    structure: StateSpaceStructure
+    record: StateSpaceFit | None
+    is_canonical: bool
+    page_title: ClassVar = "Decoupled state space"
+
     def __init__(
         self,
         n_states: int,
@@ -110,11 +114,17 @@ class DecoupledStateSpace:
     ) -> None:
         as_count("n_states", n_states)
         layers, state_only = read_layers(functions, ranks, degrees, basis)
-        self.structure = StateSpaceStructure(
-            n_states, layers, state_only, oversample, feedback, feedthrough, integrating
-        )
-        self._fit: StateSpaceFit | None = None
-        self._is_canonical = False
+        structure = StateSpaceStructure(n_states, layers, state_only, oversample, feedback, feedthrough, integrating)
+        self.__dict__.update(structure=structure, record=None, is_canonical=False)
+
+    @classmethod
+    def of(
+        cls, structure: StateSpaceStructure, record: StateSpaceFit | None = None, *, is_canonical: bool = False
+    ) -> DecoupledStateSpace:
+        """A model of a structure, fitted if there is the record of a fit."""
+        model = object.__new__(cls)
+        model.__dict__.update(structure=structure, record=record, is_canonical=is_canonical)
+        return model
 
     # Training
 
@@ -125,14 +135,12 @@ class DecoupledStateSpace:
         *,
         n_starts: int = 5,
         validation: Any = 0.25,
-        window: int | None = None,
-        max_steps: int = 40,
+        search: SearchOptions | None = None,
         max_seconds: float | None = None,
-        start: Any = None,
         rng: int | np.random.Generator = 0,
         progress: bool | Callable[..., None] = True,
     ) -> DecoupledStateSpace:
-        """Fit the free run of one record, or of lists of records, and return the model.
+        """Fit the free run of one record, or of lists of records, and return the fitted model.
 
         A linear model comes first, then every start on the beginning of the records; the start with the smallest error
         on the validation record is finished on all data. Ctrl-C keeps the best so far.
@@ -146,113 +154,101 @@ class DecoupledStateSpace:
             others are random. Without feedback, a third as many for each way to share out the poles.
         validation
             The share of the longest record that is held back at its end, or a record (u, y) of its own.
-        window
-            Begin with windows of so many samples, each with an initial state of its own (multiple shooting), where a
-            free run over whole records drifts or is unstable; windows then grow to whole records, as far as the model
-            can be run over them.
-        max_steps
-            Steps of the chosen start on the first 16384 samples of long records, before all data are used; fewer are
-            taken where the error settles earlier.
+        search
+            `SearchOptions`: another model to begin with, windows for multiple shooting, the number of steps.
         max_seconds
             Ends the fit in time, with the best so far: starts that were not reached are left out, and the chosen one is
             not finished. No limit by default.
-        start
-            A model to begin with beside the other starts: anything with `n_states` and `step` and the same functions,
-            such as another `DecoupledStateSpace`, or a `DecoupledNARX`, whose states are past inputs and outputs.
         """
-        signals = Signals.read(u, y)
-        starts, steps = as_count("n_starts", n_starts, most=MOST_STARTS), as_count("max_steps", max_steps)
-        structure, n = self.structure, self.n_states
-        length = None if window is None else as_count("window", window, least=2 * n + 2)
+        signals, starts = Signals.read(u, y), as_count("n_starts", n_starts, most=MOST_STARTS)
+        options, structure, n = search or SearchOptions(), self.structure, self.n_states
+        if not isinstance(options, SearchOptions):
+            raise InputError(f"`search` must be dc.sysid.SearchOptions. Got {type(options).__name__}.")
+        if options.window is not None:
+            as_count("window", options.window, least=2 * n + 2)
         units = SignalUnits.of(signals, structure.oversample)
         training, validating = held_back(signals, validation, _VALIDATION_SAMPLES_PER_STATE * n)
-        k = structure.n_integrators(signals.n_outputs)
-        if k >= n:
+        if (k := structure.n_integrators(signals.n_outputs)) >= n:
             raise InputError(f"`n_states` must be above the number of outputs, {k} here, with `integrating`. Got {n}.")
-        given = None if start is None else StepArrays.of(self._given(start, signals)).in_standard_units(units)
+        start = None if options.start is None else self._start(options.start, signals).in_standard_units(units)
         data = SearchData(
             units.batch(training), units.interpolated_batch(training), units.batch(validating), units.batch(signals)
         )
         with progress_callback(progress, "Identifying") as report, one_thread(), np.errstate(all="ignore"):
             limit = TimeLimit(report, max_seconds)
             found = StateSpaceSearch(
-                structure,
-                data,
-                n_starts=starts,
-                max_steps=steps,
-                window=length,
-                given=given,
-                rng=as_generator(rng),
-                report=limit,
+                structure, data, replace(options, start=start), starts, rng=as_generator(rng), report=limit
             ).run()
             if found.interrupted:
                 warnings.warn(limit.reason, DecouplingWarning, stacklevel=2)
             if found.fit is found.linear and not found.interrupted:
                 raise SolverError(
-                    "No start gave a model whose free run stays finite on the validation record: give `window`, fewer "
-                    "states or functions, or another `validation`."
+                    "No start gave a model whose free run stays finite on the validation record: give a `window` in "
+                    "`search`, fewer states or functions, or another `validation`."
                 )
-            before, self._fit = self._fit, in_measured_units(found, units, signals, data.everything)
-        self._is_canonical = False
-        if before is not None and (before.step.n_inputs, before.step.n_outputs) == (
-            self.step.n_inputs,
-            self.step.n_outputs,
-        ):
-            self._fit = self._named_as(before.step)
-        return self
+            record = in_measured_units(found, units, signals, data.everything)
+        before = None if self.record is None else self.record.step
+        if before is not None and (before.n_inputs, before.n_outputs) == (record.step.n_inputs, record.step.n_outputs):
+            record = record.with_names(before.inputs, before.outputs)
+        return self.of(structure, record)
 
-    def _given(self, start: Any, signals: Signals) -> Decoupling:
+    def _start(self, model: Any, signals: Signals) -> StepArrays:
         """One step of a model to begin with, in measured units."""
-        step, n = getattr(start, "step", None), getattr(start, "n_states", None)
-        if not isinstance(step, Decoupling) or not self.structure.feedback:
+        structure, n = self.structure, self.n_states
+        if not isinstance(model, AbstractDynamicModel) or not structure.feedback:
             raise InputError(
                 "`start` must be a model with `n_states` and `step`, such as a DecoupledNARX, and needs `feedback`. "
-                f"Got {start!r} and feedback={self.structure.feedback}."
+                f"Got {model!r} and feedback={structure.feedback}."
             )
-        layers, sizes = tuple(g.layer for g in step.g), (step.n_inputs, step.n_outputs)
-        wanted = (self.n_states + signals.n_inputs, self.n_states + signals.n_outputs)
-        if n != self.n_states or sizes != wanted or layers != self.structure.layers:
-            mine, its = ([b for layer in some for b in layer.bases] for some in (self.structure.layers, layers))
+        step = StepArrays.of(model.step)
+        sizes, wanted = (step.n_inputs, step.n_outputs), (n + signals.n_inputs, n + signals.n_outputs)
+        if model.n_states != n or sizes != wanted or step.layers != structure.layers:
+            mine, its = ([b for layer in some for b in layer.bases] for some in (structure.layers, step.layers))
             raise InputError(
-                f"`start` must have {self.n_states} states, {signals.n_inputs} inputs, {signals.n_outputs} outputs and "
-                f"the functions {mine}. Got {n} states, a step from {sizes[0]} to {sizes[1]} numbers, and {its}."
+                f"`start` must have {n} states, {signals.n_inputs} inputs, {signals.n_outputs} outputs and the "
+                f"functions {mine}. Got {model.n_states} states, a step from {sizes[0]} to {sizes[1]} numbers, and "
+                f"{its}."
             )
         return step
-
-    def _with_fixed_functions(self) -> DecoupledStateSpace:
-        """The same model, not fitted, whose functions stay where its starts put them."""
-        other = copy.copy(self)
-        other.structure, other._fit = replace(self.structure, fixed_functions=True), None
-        return other
-
-    def _with_step(self, step: Decoupling, other: StateSpaceFit) -> DecoupledStateSpace:
-        """A model of this shape with this step; its errors and states are those on the records of another fit."""
-        assert other.records is not None
-        n, units = self.n_states, other.units
-        everything = units.batch(other.records)
-        arrays = StepArrays.of(step).in_standard_units(units)
-        n_free = FreeParameters(arrays, self.structure.free_entries(arrays)).count
-        with one_thread(), np.errstate(all="ignore"):
-            fit = fit_initial_states(arrays, n, everything)
-            linear = fit_initial_states(StepArrays.of(other.linear).in_standard_units(units), n, everything)
-            model = copy.copy(self)
-            found = SearchResult(fit, linear, other.starts, n_free, None, False)
-            model._fit = in_measured_units(found, units, other.records, everything)
-        return model
 
     # What it is
 
     @property
     def fitted(self) -> StateSpaceFit:
         """What the fit has found: starts, errors, the linear model beside it."""
-        if self._fit is None:
-            raise InputError("The model must be fitted first: call fit(u, y).")
-        return self._fit
+        if self.record is None:
+            raise InputError("The model must be fitted first: call fit(u, y), which returns it.")
+        return self.record
+
+    @property
+    def n_states(self) -> int:
+        """The number n of states."""
+        return self.structure.n_states
 
     @property
     def step(self) -> Decoupling:
         """One step (x, u) -> (x+, y) as a decoupling, in measured units."""
         return self.fitted.step
+
+    @property
+    def decoupling(self) -> Decoupling:
+        """The same as `step`."""
+        return self.step
+
+    @property
+    def is_causal(self) -> bool:
+        """Whether outputs depend on past and present inputs alone: not with `oversample` above 1."""
+        return self.structure.oversample == 1
+
+    @property
+    def training_records(self) -> Signals | None:
+        return self.fitted.records
+
+    @property
+    def channel_names(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Names of inputs and outputs."""
+        n, step = self.n_states, self.step
+        return (step.inputs or ())[n:], (step.outputs or ())[n:]
 
     @property
     def starts(self) -> tuple[StateSpaceStart, ...]:
@@ -265,12 +261,7 @@ class DecoupledStateSpace:
 
         Initial states do not count.
         """
-        return self.n_canonical if self._is_canonical else self.fitted.n_free
-
-    @property
-    def n_states(self) -> int:
-        """The number n of states."""
-        return self.structure.n_states
+        return self.n_canonical if self.is_canonical else self.fitted.n_free
 
     @property
     def n_canonical(self) -> int:
@@ -286,11 +277,12 @@ class DecoupledStateSpace:
         """The linear model with as many states that was fitted to the same records."""
         return LinearStateSpace.of(self.fitted.linear, self.n_states)
 
+    # Other models
+
     def linear_twin(self) -> DecoupledStateSpace:
         """The linear model that was fitted to the same records, as a model that can be simulated."""
-        other = copy.copy(self)
-        other._fit = replace(self.fitted, step=self.fitted.linear, x0=np.zeros_like(self.fitted.x0))
-        return other
+        fitted = self.fitted
+        return self.of(self.structure, replace(fitted, step=fitted.linear, x0=np.zeros_like(fitted.x0)))
 
     def canonical(self) -> DecoupledStateSpace:
         """The same model with the smallest number of parameters: states are outputs and their successors.
@@ -303,37 +295,21 @@ class DecoupledStateSpace:
         back = np.linalg.inv(T)
         points = fitted.points.copy()
         points[:, :n] = points[:, :n] @ back.T
-        other = copy.copy(self)
-        other._fit = replace(fitted, step=step, x0=fitted.x0 @ back.T, points=points)
-        other._is_canonical = True
-        return other
+        record = replace(fitted, step=step, x0=fitted.x0 @ back.T, points=points)
+        return self.of(self.structure, record, is_canonical=True)
 
     def with_names(
         self, inputs: Sequence[str] | None = None, outputs: Sequence[str] | None = None
     ) -> DecoupledStateSpace:
         """The same model with these names of inputs and outputs in formulas, pictures, pages and files."""
-        fitted, n = self.fitted, self.n_states
-        step = fitted.step.with_names(
-            *variable_names(n, fitted.step.n_inputs - n, fitted.step.n_outputs - n, inputs, outputs)
-        )
-        other = copy.copy(self)
-        other._fit = self._named_as(step)
-        return other
-
-    def _named_as(self, step: Decoupling) -> StateSpaceFit:
-        """The fit with the names of another step."""
-        mine, linear = (some.with_names(step.inputs, step.outputs) for some in (self.fitted.step, self.fitted.linear))
-        return replace(self.fitted, step=mine, linear=linear)
+        n, step = self.n_states, self.step
+        names = variable_names(n, step.n_inputs - n, step.n_outputs - n, inputs, outputs)
+        return self.of(self.structure, self.fitted.with_names(*names), is_canonical=self.is_canonical)
 
     def with_outside(self, outside: Outside) -> DecoupledStateSpace:
         """The same model where the training data have been, and beyond what `outside` says; see `dc.Functions`."""
-        fitted = self.fitted
-        step = fitted.step
-        u = step.arguments(fitted.points)
-        g = [on_range(functions, a, outside) for functions, a in zip(step.g, u, strict=True)]
-        other = copy.copy(self)
-        other._fit = replace(fitted, step=step.with_parts(g=g))
-        return other
+        step = with_visited_domains(self.step, self.fitted.points, outside)
+        return self.of(self.structure, replace(self.fitted, step=step), is_canonical=self.is_canonical)
 
     # What it computes
 
@@ -412,7 +388,7 @@ class DecoupledStateSpace:
         are those of the free run.
         """
         fitted, n = self.fitted, self.n_states
-        if self.structure.oversample > 1:
+        if not self.is_causal:
             raise InputError(
                 "`predict_one_step` must have a causal model, with `oversample` 1. This one has "
                 f"{self.structure.oversample}: it looks ahead."
@@ -438,94 +414,46 @@ class DecoupledStateSpace:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write a .safetensors file; `dc.Decoupling.load` reads the same file as one step (x, u) -> (x+, y)."""
-        options = {
-            "n_states": self.n_states,
-            "oversample": self.structure.oversample,
-            "feedback": self.structure.feedback,
-            "feedthrough": self.structure.feedthrough,
-            "integrating": self.structure.integrating,
-            "held": self.structure.state_only,
-            "canonical": self._is_canonical,
-        }
-        save_state_space(path, self.fitted, options)
+        structure = self.structure
+        options = {f.name: getattr(structure, f.name) for f in fields(structure) if f.name not in _OF_FIT}
+        save_state_space(path, self.fitted, options | {"canonical": self.is_canonical})
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], *, bases: Sequence[type[AbstractBasis]] = ()) -> DecoupledStateSpace:
         """Read a file written by `save`; name your own basis classes in `bases` if the model uses them."""
-        options, fields = load_state_space(path, bases)
-        fit = StateSpaceFit(**fields)
-        model = cls(options["n_states"])
-        model.structure = StateSpaceStructure(
-            options["n_states"],
-            tuple(g.layer for g in fit.step.g),
-            tuple(options["held"]),
-            options["oversample"],
-            options["feedback"],
-            options["feedthrough"],
-            options.get("integrating", False),
-        )
-        model._fit, model._is_canonical = fit, bool(options["canonical"])
-        return model
+        options, found = load_state_space(path, bases)
+        record = StateSpaceFit(**found)
+        with described_by(path, "a state-space model"):
+            is_canonical, state_only = bool(options.pop("canonical")), tuple(options.pop("state_only"))
+            layers = tuple(g.layer for g in record.step.g)
+            structure = StateSpaceStructure(layers=layers, state_only=state_only, **options)
+        return cls.of(structure, record, is_canonical=is_canonical)
 
     def plot(self, *, dark: bool = False) -> Figure:
         """Draw one step as a block diagram: functions over the range that the training data visit."""
         return self.step.plot(self.fitted.points, dark=dark)
 
-    def plot_response(self, u: object = None, y: object = None, *, dark: bool = False) -> Figure:
-        """Draw the free run against measured outputs, with a zoom and errors; by default on the training record."""
-        from ...report import plot_response
-
-        return plot_response(dynamics(self, u, y), dark=dark)
-
-    def report(
-        self,
-        path: str | os.PathLike[str],
-        u: object = None,
-        y: object = None,
-        *,
-        n_init: int | None = None,
-        title: str = "Decoupled state space",
-        command: str | None = None,
-    ) -> None:
-        """Write a page about the model on a record, by default the first training record.
-
-        The initial state is found from the first `n_init` outputs, by default 50 or a quarter of the record.
-        """
-        from ...report import write_dynamic_report
-
-        shown = dynamics(self, u, y, n_init)
-        write_dynamic_report(shown, path, title=title, formula=self.formula(), command=command)
-
-    def formula(self, kind: Kind = "text", *, digits: int | None = None) -> Any:
-        """One step written out: the next states and the output from states and input; see `Decoupling.formula`.
-
-        "c" gives the source of ``void f(const double *x, double *y)`` with x the states and inputs, y the next states
-        and outputs.
-        """
-        return self.step.formula(kind, digits=digits)
-
-    def step_source(self, language: str = "c", *, name: str = "step") -> str:
-        """A function ``step(state, u)`` in C99 or MATLAB that runs the model sample by sample.
-
-        C: ``void step(double *state, const double *u, double *y)``, which computes the outputs and overwrites the
-        states; MATLAB and Octave: ``[state, y] = step(state, u)``. Simulink takes either. Models with `oversample`
-        above 1 look ahead and cannot be run so. `name` is what the function is called: in MATLAB that of its file.
-        """
-        if self.structure.oversample > 1:
-            raise InputError(
-                f"`oversample` must be 1 to run a model sample by sample: in between, inputs are interpolated from "
-                f"later ones. Got {self.structure.oversample}."
-            )
-        written_in = as_language(language)
-        return state_space_source(self.step, self.n_states, written_in, as_function_name(name, written_in))
-
-    def save_onnx(self, path: str | os.PathLike[str], **options: Any) -> None:
-        """Write one step as ONNX; options as for `Decoupling.save_onnx`."""
-        self.step.save_onnx(path, **options)
+    def page_content(self, signals: Signals) -> PageContent:  # noqa: ARG002 (the linear model is that of the fit)
+        """Beside the linear model with as many states that was fitted to the training records."""
+        fitted, n = self.fitted, self.n_states
+        counts = f"{self.n_canonical} in canonical form, {fitted.n_free} free in the fit"
+        return PageContent(
+            fitted.step,
+            fitted.points,
+            self.simulate,
+            self.linear_twin().simulate,
+            facts=[("states", f"{n}"), ("parameters", counts)],
+            linear_name=f"the linear model with {pluralised(n, 'state')}",
+            starts=[(r.start, 100.0 * r.training, 100.0 * r.validation, r.steps, r.chosen) for r in fitted.starts],
+            init_sentence="The initial state was found from the {first} not count in the errors.",
+            how="Every start is fitted to the beginning of the training record and judged on data that are held back; "
+            "the chosen one is finished on all training data.",
+        )
 
     def __repr__(self) -> str:
-        if self._fit is None:
-            return f"DecoupledStateSpace({pluralised(self.n_states, 'state')}, not fitted)"
-        ranks = "-".join(str(r) for r in self.step.ranks)
-        functions = pluralised(self.step.ranks[0], "function") if len(self.step.ranks) == 1 else f"{ranks} functions"
-        return f"DecoupledStateSpace({pluralised(self.n_states, 'state')}, {functions}, {self.n_parameters} parameters)"
+        size = pluralised(self.n_states, "state")
+        if self.record is None:
+            return f"DecoupledStateSpace({size}, not fitted)"
+        ranks = self.step.ranks
+        functions = pluralised(ranks[0], "function") if len(ranks) == 1 else f"{'-'.join(map(str, ranks))} functions"
+        return f"DecoupledStateSpace({size}, {functions}, {self.n_parameters} parameters)"

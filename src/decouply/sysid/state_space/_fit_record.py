@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from jaxtyping import Float
@@ -59,6 +59,11 @@ class StateSpaceFit:
     units: SignalUnits
     flat: bool
     records: Signals | None = None  # what it was fitted to; not kept in files
+
+    def with_names(self, inputs: Sequence[str] | None, outputs: Sequence[str] | None) -> StateSpaceFit:
+        """The same with these names of (x, u) and (x+, y)."""
+        step, linear = (model.with_names(inputs, outputs) for model in (self.step, self.linear))
+        return replace(self, step=step, linear=linear)
 
 
 def in_measured_units(

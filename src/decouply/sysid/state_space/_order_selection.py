@@ -171,7 +171,7 @@ def suggest(
             report(done=done, total=len(tries), stage=f"{_size(n, k)}{_so_far(rows)}")
             model = DecoupledStateSpace(n, list(functions[:k]))
             try:
-                model.fit(a, b, n_starts=n_starts, rng=generator, progress=False)
+                model = model.fit(a, b, n_starts=n_starts, rng=generator, progress=False)
             except SolverError:
                 continue
             starts = model.starts

@@ -19,14 +19,21 @@ import numpy as np
 from numpy import ndarray
 
 from ..._support._arguments import as_count, as_generator
+from ..._support._blas_threads import one_thread
 from ..._support._errors import InputError, ModelFileError
 from ..._support._messages import pluralised
 from ...bases import Monomial
 from ...fit._decouple import decouple
 from ...samples._samples import Samples
 from ...solvers import VarPro
+from ..free_run._fit import fit_initial_states
+from ..free_run._free_parameters import FreeParameters
+from ..free_run._step_arrays import StepArrays
 from ..signals._records import Signals
 from ._decoupled import DecoupledStateSpace
+from ._fit_record import in_measured_units
+from ._search import SearchOptions, SearchResult
+from ._structure import StateSpaceStructure, read_layers
 
 _SAMPLES = 300
 
@@ -82,11 +89,13 @@ class PolynomialStateSpace:
     ) -> PolynomialStateSpace:
         """Fit the free run; options as for `DecoupledStateSpace.fit`. Returns the fitted model."""
         m = self.n_states + Signals.read(u, y).n_inputs
-        bases = _powers(m, self.degree)
-        model = DecoupledStateSpace(self.n_states, bases, feedthrough=self.feedthrough)._with_fixed_functions()
-        model.fit(
-            u, y, n_starts=1, validation=validation, max_steps=max_steps, max_seconds=max_seconds, rng=rng,
-            progress=progress,
+        layers, state_only = read_layers(_powers(m, self.degree), None, None, None)
+        structure = StateSpaceStructure(
+            self.n_states, layers, state_only, feedthrough=self.feedthrough, fixed_functions=True
+        )
+        model = DecoupledStateSpace.of(structure).fit(
+            u, y, n_starts=1, validation=validation, search=SearchOptions(max_steps=max_steps),
+            max_seconds=max_seconds, rng=rng, progress=progress,
         )  # fmt: skip
         return PolynomialStateSpace(self.n_states, self.degree, self.feedthrough, model)
 
@@ -120,11 +129,11 @@ class PolynomialStateSpace:
         """Replace the polynomials by a decoupling of them, found from values and Jacobians along the training run.
 
         What comes back meets the polynomials, not the records: go on with
-        ``DecoupledStateSpace(n_states, ranks=..., degrees=...).fit(u, y, start=decoupled)``. After
-        `max_seconds` it is the best so far, as for `dc.decouple`.
+        ``DecoupledStateSpace(n_states, ranks=..., degrees=...).fit(u, y, search=SearchOptions(start=decoupled))``.
+        After `max_seconds` it is the best so far, as for `dc.decouple`.
         """
-        step, points = self.fitted.step, self.fitted.fitted.points
-        if self.fitted.fitted.records is None:
+        step, points, records = self.fitted.step, self.fitted.fitted.points, self.fitted.training_records
+        if records is None:
             raise InputError(
                 "The model must know its records to be decoupled, and a file does not hold them: fit it again."
             )
@@ -137,8 +146,16 @@ class PolynomialStateSpace:
             samples, ranks, shape, linear=True, solver=VarPro(lam=100.0), n_starts=n_starts,
             max_seconds=max_seconds, rng=generator, progress=progress,
         )  # fmt: skip
-        other = DecoupledStateSpace(self.n_states, ranks=ranks, degrees=shape, feedthrough=self.feedthrough)
-        return other._with_step(result.decoupling, self.fitted.fitted)
+        # Errors and initial states of the decoupled model on the same records.
+        fitted, n = self.fitted.fitted, self.n_states
+        structure = DecoupledStateSpace(n, ranks=ranks, degrees=shape, feedthrough=self.feedthrough).structure
+        units, everything = fitted.units, fitted.units.batch(records)
+        arrays, linear = (StepArrays.of(model).in_standard_units(units) for model in (result.decoupling, fitted.linear))
+        n_free = FreeParameters(arrays, structure.free_entries(arrays)).count
+        with one_thread(), np.errstate(all="ignore"):
+            fit, linear_fit = (fit_initial_states(some, n, everything) for some in (arrays, linear))
+            found = SearchResult(fit, linear_fit, fitted.starts, n_free, None, False)
+            return DecoupledStateSpace.of(structure, in_measured_units(found, units, records, everything))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted model; `DecoupledStateSpace.load` reads the same file as one with many functions."""

@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
+from ..._support._arguments import as_count
 from ..._support._errors import SolverError
 from ..free_run._fit import FitResult, FreeRunObjective, InitialStatePrior, fit_free_run, fit_initial_states
 from ..free_run._linear import fit_linear
@@ -52,6 +54,34 @@ class StateSpaceStart:
 
 
 @dataclass(frozen=True, eq=False)
+class SearchOptions:
+    """How a state-space model is searched for, beside the number of starts.
+
+    Attributes
+    ----------
+    start
+        A model to begin with beside the other starts: a dynamic model with as many states and the same functions, such
+        as another `DecoupledStateSpace`, or a `DecoupledNARX`, whose states are past inputs and outputs.
+    window
+        Begin with windows of so many samples, each with an initial state of its own (multiple shooting), if a free run
+        over whole records drifts or is unstable; windows then grow to whole records, as far as the model can be run
+        over them.
+    max_steps
+        Steps of the chosen start on the first 16384 samples of long records, before all data are used; fewer are taken
+        if the error settles earlier.
+    """
+
+    start: Any = None
+    window: int | None = None
+    max_steps: int = 40
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "max_steps", as_count("max_steps", self.max_steps))
+        if self.window is not None:
+            object.__setattr__(self, "window", as_count("window", self.window))
+
+
+@dataclass(frozen=True, eq=False)
 class SearchData:
     """The records of a search in standard units.
 
@@ -86,28 +116,21 @@ class SearchResult:
 class StateSpaceSearch:
     """The stages of a search for a model of one structure; `run` goes through them.
 
-    Parameters
-    ----------
-    window
-        The number of outputs of the first windows, for multiple shooting; None for whole records.
-    given
-        A model that is one more start.
+    The model to begin with, `options.start`, is a `StepArrays` in standard units here.
     """
 
     def __init__(
         self,
         structure: StateSpaceStructure,
         data: SearchData,
-        *,
+        options: SearchOptions,
         n_starts: int,
-        max_steps: int,
-        window: int | None,
-        given: StepArrays | None,
+        *,
         rng: np.random.Generator,
         report: Callable[..., None],
     ) -> None:
-        self.structure, self.data, self.given = structure, data, given
-        self.n_starts, self.max_steps, self.window = n_starts, max_steps, window
+        self.structure, self.data, self.given = structure, data, options.start
+        self.n_starts, self.max_steps, self.window = n_starts, options.max_steps, options.window
         self.rng, self.report = rng, report
         self.n = structure.n_states
         self.n_integrators = structure.n_integrators(data.training.y[0].shape[1])
