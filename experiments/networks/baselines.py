@@ -8,6 +8,7 @@ of several learning rates. `quantized` is the part with its weights rounded, and
 from __future__ import annotations
 
 import copy
+import dataclasses
 from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import pairwise
@@ -59,12 +60,10 @@ def best_trained(
     seed: int,
     *,
     rates: Sequence[float] = RATES,
-    recombined: float | None = None,
-    progress: bool | Callable[..., None] = False,
 ) -> nn.Module:
     """A student after as many steps as ours takes, with the best of some rates on inputs that are kept aside.
 
-    `part` is a function of vectors with values at `points`; it is asked at recombined inputs too, as by `refine`.
+    `part` is a function of vectors with values at `points`; it is asked at mixed inputs too, as by `refine`.
     """
     p = next(part.parameters())
     X, F = points.to(p), values.to(p)
@@ -78,16 +77,15 @@ def best_trained(
     best: tuple[float, nn.Module] | None = None
     for rate in rates:
         generator = torch.Generator().manual_seed(seed)
-        lessons = TrainingInputs.of(
-            X[rest], F[rest], lambda x: values_of(part, x), options.batch_size, recombined, generator
+        inputs = TrainingInputs.of(
+            X[rest], F[rest], partial(values_of, part), options.batch_size, options.mixup, generator
         )
+        inputs = dataclasses.replace(inputs, values=known(inputs.values))
         student = begin()
         assert student is not None
         student = student.to(p)
         optimiser = torch.optim.Adam(student.parameters(), lr=rate, fused=p.device.type in ("cpu", "cuda"))
-        draw = partial(lessons.draw, generator)
-        clock = Clock(options.max_steps, None)
-        distil(student.train(), optimiser, lessons.inputs, known(lessons.values), distance, draw, clock, progress)
+        distil(student.train(), optimiser, inputs, distance, Clock(options.max_steps, None), False)
         student.zero_grad()
         student.eval()
         with torch.no_grad():

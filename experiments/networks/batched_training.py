@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from torch.func import functional_call, vmap
 
 from decouply.nn.layer._quantisation import round_rows
-from decouply.nn.training._distillation import UNROUNDED
+from decouply.nn.training._distillation import ROUNDED_FROM
 
 Distance = Callable[[Tensor, Tensor], Tensor]
 _WARM = 0.1
@@ -83,7 +83,7 @@ def trained_together(
         rows = torch.randint(n_real, (len(inputs), batch_size), generator=generator)
         if n_made:
             rows[:, :n_made] = torch.randint(n_real, inputs.shape[1], (len(inputs), n_made), generator=generator)
-        every = whole if n_bits is None or t < UNROUNDED * steps else in_bits
+        every = whole if n_bits is None or t < ROUNDED_FROM * steps else in_bits
         loss = distance(every(flat, inputs[draws, rows]), known[draws, rows][:, None]).sum()
         (gradient,) = torch.autograd.grad(loss, flat)
         first.lerp_(gradient, 1.0 - _BETAS[0])

@@ -23,10 +23,11 @@ from torch import Tensor, nn
 from decouply._support._errors import DecouplingWarning
 from decouply.bases import AbstractBasis, Monomial, Spline
 from decouply.fit._decouple import decouple
-from decouply.nn import DecoupledLayer, freeze, pack, refine, sample
+from decouply.nn import DecoupledLayer, Distil, freeze, pack, refine, sample
 from decouply.nn.layer._decoupled_layer import layer_on
 from decouply.nn.layer._quantisation import n_bytes, stored_bytes
 from decouply.nn.layer._random_layer import in_basis, random_layer
+from decouply.nn.training._distillation import Loss
 from decouply.nn.training._training_inputs import FEW_INPUTS, mixup_inputs
 from decouply.report._style import COLOURS, new_figure
 from decouply.solvers import Proj
@@ -216,21 +217,11 @@ def refined(
     n_bits: int | None = None,
 ) -> DecoupledLayer:
     """Our layer after training without labels; as it was, where that makes it worse."""
-    loss = "kl" if at.in_classes else "squared"
+    loss: Loss = "kl" if at.in_classes else "squared"
     with warnings.catch_warnings():  # that it went astray, which its distance tells as well
         warnings.simplefilter("ignore", DecouplingWarning)
-        return refine(
-            layer,
-            at.part,
-            X,
-            loss=loss,
-            max_steps=steps,
-            batch_size=how.batch_size,
-            rate=how.rate,
-            n_bits=n_bits,
-            rng=rng,
-            progress=False,
-        )
+        options = Distil(steps, how.rate, loss, how.batch_size)
+        return refine(layer, at.part, X, options, n_bits=n_bits, rng=rng, progress=False)
 
 
 def row(at: Original, part: nn.Module, *, stored: int | None = None, rate: float | None = None) -> dict[str, Any]:

@@ -245,8 +245,8 @@ def jointly(network: Any, at: Trained, X: Tensor, joint_steps: int, run: int) ->
     with torch.no_grad():
         wanted = torch.cat([at.network(x) for x in torch.split(data, 1000)])
     layers = mlps(network)
-    options = Distil(joint_steps, JOINT_RATE, batch_size=128)
-    distil_jointly(network, layers, wanted, data, options, "kl", np.random.default_rng(run), False)
+    options = Distil(joint_steps, JOINT_RATE, loss="kl", batch_size=128)
+    distil_jointly(network, layers, data, wanted, options, np.random.default_rng(run), False)
     return network
 
 

@@ -32,7 +32,7 @@ from decouply.bases import Monomial
 from decouply.fit._decouple import decouple
 from decouply.model._decoupling import Decoupling
 from decouply.model._functions import Functions, Outside
-from decouply.nn import DecoupledLayer, FineTune, refine, sample
+from decouply.nn import DecoupledLayer, Distil, FineTune, refine, sample
 from decouply.nn.layer._decoupled_layer import layer_on
 from decouply.nn.training._distillation import divergence
 from decouply.nn.training._fine_tune import train_with_labels
@@ -47,7 +47,7 @@ from experiments.paper.networks_as_in_paper import ARCHITECTURES, Teacher, WithO
 DEGREE = 4
 PER_CLASS = 20
 MANY = 20_000
-STEPS = 6000  # of the peers that are trained, as many as `refine` takes
+STEPS = 6000  # of all trainings, ours and those of the peers
 BATCH = 512  # of recombined inputs, of which so many are made:
 RECOMBINED = 60_000
 _SHOWN = 5.0  # points below the network that the picture goes down to
@@ -180,7 +180,7 @@ def replacement(method: str, size: Size, at: Teacher, rows: ndarray, rng: np.ran
     if method == MANY_REFINED:
         inputs = at.features[rng.permutation(rest)[:MANY]]
         layer = layer_on(result.decoupling, inputs.double().numpy(), "linear")
-    return refine(layer, at.part, inputs, rng=rng, progress=False)
+    return refine(layer, at.part, inputs, Distil(STEPS), rng=rng, progress=False)
 
 
 def solver_of(

@@ -27,10 +27,11 @@ def left(student):
         return float((student(X) - PART(X)).pow(2).mean())
 
 
-def trained(points, **options):
+def trained(points, mixup=None, **options):
     with torch.no_grad():
         values = PART(points)
-    return best_trained(begin, PART, points, values, Distil(200, loss="squared", batch_size=64), 0, **options)
+    how = Distil(200, loss="squared", batch_size=64, mixup=mixup)
+    return best_trained(begin, PART, points, values, how, 0, **options)
 
 
 def test_the_rate_that_is_better_on_inputs_kept_aside_is_taken(points):
@@ -40,4 +41,4 @@ def test_the_rate_that_is_better_on_inputs_kept_aside_is_taken(points):
 
 def test_others_see_recombined_inputs_where_there_are_few(points):
     few = points[:12]
-    assert left(trained(few)) < 0.7 * left(trained(few, recombined=0.0))
+    assert left(trained(few)) < 0.7 * left(trained(few, mixup=0.0))

@@ -50,7 +50,6 @@ def test_diverged_runs_count_as_the_worst():
 def small_teacher(monkeypatch, tmp_path):
     """A network on random images in place of the real ones, and few steps of training."""
     torch = pytest.importorskip("torch")
-    from decouply.nn.training import _distillation
     from experiments.paper import network_compression, networks_as_in_paper
 
     rng = np.random.default_rng(0)
@@ -66,7 +65,6 @@ def small_teacher(monkeypatch, tmp_path):
     monkeypatch.setitem(networks_as_in_paper.ARCHITECTURES, "mnist", small)
     monkeypatch.setitem(network_compression.SIZES, "mnist", (network_compression.Size(4, (4, 4), "about 1"),))
     monkeypatch.setattr(network_compression, "STEPS", 60)
-    monkeypatch.setattr(_distillation, "_STEPS", 60)
     networks_as_in_paper.teacher.cache_clear()
     threads = torch.get_num_threads()
     yield tmp_path

@@ -171,9 +171,10 @@ def refined_network(folder: Path) -> Made:
     out = dc.nn.compress(_network(), ("2", "4"), X, 3, 3, **quick)
     part = _network()[2:]
     P = np.abs(np.random.default_rng(0).normal(size=(60, 8))).astype(np.float32)
-    few: dict[str, Any] = {"max_steps": 10, "batch_size": 32, "progress": False}
+    squared = dc.nn.Distil(max_steps=10, loss="squared", batch_size=32)
+    kl = dc.nn.Distil(max_steps=10, loss="kl", batch_size=32)
     return {
-        "squared": _output(dc.nn.refine(out.layer, part, P, loss="squared", **few), P[:4]),
-        "kl": _output(dc.nn.refine(out.decoupling, part, P, loss="kl", **few), P[:4]),
-        "few_bits": _output(dc.nn.refine(out.layer, part, P, loss="squared", n_bits=5, **few), P[:4]),
+        "squared": _output(dc.nn.refine(out.layer, part, P, squared, progress=False), P[:4]),
+        "kl": _output(dc.nn.refine(out.decoupling, part, P, kl, progress=False), P[:4]),
+        "few_bits": _output(dc.nn.refine(out.layer, part, P, squared, n_bits=5, progress=False), P[:4]),
     }

@@ -1,4 +1,5 @@
 import copy
+import dataclasses
 
 import numpy as np
 import pytest
@@ -22,7 +23,9 @@ def start():
 
 
 def refined(model, part=PART, points=X, **options):
-    return dc.nn.refine(model, part, points, **{"max_steps": 200, "progress": False} | options)
+    names = [field.name for field in dataclasses.fields(dc.nn.Distil)]
+    how = dc.nn.Distil(**{"max_steps": 200} | {name: options.pop(name) for name in names if name in options})
+    return dc.nn.refine(model, part, points, how, **{"progress": False} | options)
 
 
 def distance(layer):
@@ -45,17 +48,17 @@ def test_it_comes_closer_to_the_classes_and_leaves_everything_else_alone(start):
 
 def test_the_network_is_asked_at_more_inputs_once(start, monkeypatch):
     asked = []
-    monkeypatch.setattr(_training_inputs, "_POOL", 1000)
+    monkeypatch.setattr(_training_inputs, "_MAX_MIXED", 1000)
     PART[0].register_forward_hook(lambda module, inputs, output: asked.append(len(inputs[0])))
     refined(start.decoupling)
     assert sum(asked) == 300 + 1000
     asked.clear()
-    refined(start.decoupling, recombined=0.0)
+    refined(start.decoupling, mixup=0.0)
     assert sum(asked) == 300
     PART[0]._forward_hooks.clear()
 
 
-def test_recombined_inputs_are_made_of_two_and_scaled():
+def test_mixed_inputs_are_made_of_two_and_scaled():
     given = torch.tensor([[1.0] * 40, [-1.0] * 40])
     made = _training_inputs.mixup_inputs(given, 2000, torch.Generator().manual_seed(0))
     assert made.shape == (2000, 40)
@@ -85,7 +88,7 @@ def test_training_that_went_astray_begins_again_with_smaller_steps(start, monkey
     begun = layer_on(start.decoupling, start.samples.X, "linear")
     with torch.no_grad():
         begun.maps[-1].weight.mul_(3.0)  # so that there is something to learn
-    monkeypatch.setattr(_distillation, "_SMALLER", 1e-5)
+    monkeypatch.setattr(_distillation, "_SECOND_RATE", 1e-5)
     layer = refined(begun, rate=1e3)
     assert distance(layer) < 0.9 * distance(begun)
 
@@ -148,8 +151,8 @@ def test_linear_part_offset_and_free_domains_are_trained_too():
     [
         ({"points": X[:, :5]}, "`X` must have 6 coordinates"),
         ({"part": nn.Linear(6, 2)}, "`model` must have 2 outputs"),
-        ({"recombined": 1.5}, "share between 0 and 1"),
-        ({"loss": "mse"}, '"kl" or "squared"'),
+        ({"mixup": 1.5}, "share between 0 and 1"),
+        ({"loss": "mse"}, "`loss` must be"),
         ({"points": np.full((3, 6), np.nan)}, "finite"),
         ({"max_steps": 0}, "max_steps"),
     ],

@@ -5,6 +5,7 @@ Each part is replaced in the network in which those before it are replaced alrea
 
 from __future__ import annotations
 
+import dataclasses
 import time
 import warnings
 from collections.abc import Callable, Sequence
@@ -231,15 +232,12 @@ class CompressionRun:
         if options is None or self.clock.stopped:
             return layer
         trained_last = self.joint is None and self.training.fine_tune is None
+        mixup = options.mixup if part.field.exact else 0.0
         return refine(
             layer,
             part.function,
             part.inputs,
-            loss=self.loss(part),
-            max_steps=options.max_steps,
-            batch_size=options.batch_size,
-            rate=options.rate,
-            recombined=None if part.field.exact else 0.0,
+            dataclasses.replace(options, loss=self.loss(part), mixup=mixup),
             values=part.values,
             n_bits=self.training.quantize if trained_last else None,
             max_seconds=self.clock.seconds,
@@ -282,11 +280,9 @@ class CompressionRun:
         if self.joint is not None and not self.clock.stopped:
             assert self.outputs is not None
             self.clock.reserve_stages(1)
-            loss = self.joint.loss or ("kl" if self.task.in_classes else "squared")
+            how = dataclasses.replace(self.joint, loss=self.joint.loss or ("kl" if self.task.in_classes else "squared"))
             progress, seconds = self.clock.stage("distilling together"), self.clock.seconds
-            distil_jointly(
-                network, layers, self.outputs, self.split.fitted, self.joint, loss, self.rng, progress, seconds
-            )
+            distil_jointly(network, layers, self.split.fitted, self.outputs, how, self.rng, progress, seconds)
         fine_tune = self.training.fine_tune
         if fine_tune is not None and not self.clock.stopped:
             progress = self.clock.stage("fine-tuning")

@@ -9,7 +9,7 @@ import numpy as np
 from ..._support._errors import DecouplingWarning, InputError
 from ..carving._part import Part
 from ..layer._quantisation import count_parameters, stored_bytes
-from ..training._distillation import refine
+from ..training._distillation import Distil, refine
 from ._budget import Budget, equal_ranks, price, spread
 from ._pipeline import MAX_START_INPUTS, Candidate, CompressionRun
 from ._report import multiply_adds
@@ -96,9 +96,7 @@ def _trial_error(run: CompressionRun, part: Part, rank: int) -> float:
         run.random_layer(part, (rank,), X, F, rng),
         part.function,
         part.inputs,
-        loss=run.loss(part),
-        max_steps=_TRIAL_STEPS,
-        recombined=0.0,
+        Distil(_TRIAL_STEPS, loss=run.loss(part), mixup=0.0),
         values=part.values,
         rng=rng,
         progress=False,

@@ -1,19 +1,19 @@
-r"""Training without labels, as options, and how its rate goes while time passes.
+r"""Training a layer to do what a part of a network does, without labels.
 
-Matching the softmax of a network: minimise the KL divergence of the decoupling's classes from the network's.
-
-What counts is the class, not the logit. The divergence needs no labels, only inputs, and more of these can be made
-(`_lessons`).
+For classes the layer minimises the KL divergence of its softmax from that of the part: what counts is the class, not
+the logit. It needs no labels, only inputs, and more of these can be made (`_training_inputs`).
 """
 
 from __future__ import annotations
 
 import copy
+import dataclasses
 import math
 import time
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -29,16 +29,19 @@ from ...model._decoupling import Decoupling
 from ..carving._jacobian_sampling import as_inputs, check_finite, twin_of, values_of
 from ..layer._decoupled_layer import DecoupledLayer, layer_on
 from ..layer._quantisation import RoundedLayer, check_bits, pack, unpack
-from ._training_inputs import CHUNK, TrainingInputs
+from ._training_inputs import ASKED_AT_ONCE, TrainingInputs
 
 Loss = Literal["kl", "squared"]
 LOSSES = ("kl", "squared")
-_WARM = 0.1  # share of the training over which the rate rises
+ROUNDED_FROM = 0.4  # share of the training after which a layer computes with rounded numbers, if it is to be stored so
+_WARM_UP = 0.1  # share of the training over which the rate rises
+_NEW_RANGE_EVERY = 50  # steps
+_SECOND_RATE = 0.25  # times the rate, in a second training if the first made the layer worse
 
 
 @dataclass(frozen=True)
 class Distil:
-    """Training of new layers to do what they replace, without labels.
+    """Training of layers to do what they replace, without labels.
 
     Parameters
     ----------
@@ -47,13 +50,17 @@ class Distil:
     loss
         "kl" (the divergence of the classes) or "squared" (the error of the values); None takes what fits the task.
     batch_size
-        Inputs per step: of the part where one part is trained, of the network where all are trained together.
+        Inputs per step: of the part if one part is trained, of the network if all are trained together.
+    mixup
+        Share of each batch that is made of the inputs given, by exchanging coordinates between two of them: by default
+        1 for fewer than 2000 inputs and 0.25 for more. All layers together are trained on the inputs given only.
     """
 
     max_steps: int = 6000
     rate: float = 0.02
     loss: Loss | None = None
     batch_size: int = 512
+    mixup: float | None = None
 
     def __post_init__(self) -> None:
         as_count("max_steps", self.max_steps)
@@ -61,6 +68,8 @@ class Distil:
         as_number("rate", self.rate, above=True)
         if self.loss is not None and self.loss not in LOSSES:
             raise InputError(f'`loss` must be "kl", "squared" or None. Got {self.loss!r}.')
+        if self.mixup is not None and as_number("mixup", self.mixup) > 1.0:
+            raise InputError(f"`mixup` must be a share between 0 and 1. Got {self.mixup!r}.")
 
 
 class Clock:
@@ -79,27 +88,18 @@ class Clock:
 
 def set_rate(optimiser: torch.optim.Optimizer, done: float) -> None:
     """Set the rates of an optimiser for this share of the training: up at first, then down along a cosine."""
-    now = done / _WARM if done < _WARM else 0.5 * (1.0 + math.cos(math.pi * min(1.0, (done - _WARM) / (1.0 - _WARM))))
+    falling = min(1.0, (done - _WARM_UP) / (1.0 - _WARM_UP))
+    now = done / _WARM_UP if done < _WARM_UP else 0.5 * (1.0 + math.cos(math.pi * falling))
     for group in optimiser.param_groups:
         group["lr"] = now * group.setdefault("top", group["lr"])
-
-
-_STEPS = 6000
-_NEW_RANGE_EVERY = 50  # steps
-_SMALLER = 0.25  # of the rate, where training went astray
-UNROUNDED = 0.4  # share of the training before numbers are rounded, where they are
 
 
 def refine(
     model: Decoupling | DecoupledLayer,
     part: nn.Module,
     X: object,
+    how: Distil | None = None,
     *,
-    loss: str = "kl",
-    max_steps: int | None = None,
-    batch_size: int = 512,
-    rate: float = 0.02,
-    recombined: float | None = None,
     values: object = None,
     n_bits: int | None = None,
     max_seconds: float | None = None,
@@ -111,23 +111,17 @@ def refine(
     Parameters
     ----------
     model
-        What to go on from. The functions of a `Decoupling` go on along their tangents beyond the range of X, unless
-        they all have outside="constant"; a layer stays as it is in this, and is trained on the device it is on.
+        Where training begins. The functions of a `Decoupling` continue linearly beyond the range of X, unless they all
+        have outside="constant"; a layer stays as it is in this, and is trained on the device it is on.
     part
         The part of the network, to logits (S, n).
     X : (S, m) or (S, ...)
         Inputs of the part.
-    loss
-        "kl": the divergence of the softmax; "squared": the squared error of the outputs, for regression.
-    max_steps, batch_size, rate
-        Steps of Adam (6000 unless given), inputs per step, and its largest rate, which rises over the first tenth of
-        the steps and then falls to 0. Where the layer ends worse than it began, training begins again with a quarter
-        of the rate, unless there is a limit of time.
-    recombined
-        Share of each batch that is made from the inputs given, by exchanging coordinates between two of them: 1 for
-        fewer than 2000 inputs and 0.25 for more, unless it is given.
+    how
+        Steps, rate and loss, "kl" unless given. If the layer ends worse than it began, training begins again with a
+        quarter of the rate, unless there is a limit of time.
     values : (S, n)
-        What the part gives at X, where that is known already: the part is then asked at recombined inputs only.
+        What the part gives at X, if that is known already: the part is then asked at mixed inputs only.
     n_bits
         Bits, 2 to 8, in which the layer will be stored by `dc.nn.pack`. The last three fifths of the training then see
         the rounded numbers, and the layer that is returned has them: so 4 or 5 bits lose little.
@@ -137,98 +131,92 @@ def refine(
         Seed or generator.
     """
     check_bits(n_bits, "n_bits")
+    if how is not None and not isinstance(how, Distil):
+        raise InputError(f"`how` must be dc.nn.Distil(...). Got {how!r}.")
+    how = Distil() if how is None else how
+    limit = None if max_seconds is None else as_number("max_seconds", max_seconds, above=True)
     points = as_inputs("X", X)
-    steps = _STEPS if max_steps is None else as_count("max_steps", max_steps)
-    size = as_count("batch_size", batch_size)
-    top = as_number("rate", rate, above=True)
-    share = None if recombined is None else as_number("recombined", recombined)
-    if share is not None and share > 1.0:
-        raise InputError(f"`recombined` must be a share between 0 and 1. Got {recombined!r}.")
-    if loss not in ("kl", "squared"):
-        raise InputError(f'`loss` must be "kl" or "squared". Got {loss!r}.')
     generator = torch.Generator().manual_seed(int(as_generator(rng).integers(2**63 - 1)))
-    begun = _as_layer(model, points)
-    dtype, device = begun.W[0].dtype, begun.W[0].device
+    initial = _as_layer(model, points)
+    dtype, device = initial.W[0].dtype, initial.W[0].device
     twin = twin_of(part, "part").to(device, dtype).requires_grad_(False)
     given, shape = points.reshape(len(points), -1).to(device, dtype), points.shape[1:]
-    told = None if values is None else _given_values(values, points).to(device, dtype)
-    lessons = TrainingInputs.of(given, told, lambda x: values_of(twin, x.reshape(-1, *shape)), size, share, generator)
-    pool, known = lessons.inputs, lessons.values
-    check_finite("part", known.cpu().numpy())
-    _check_outputs(begun, known.shape[1], loss)
-    distance, known = (divergence, known.log_softmax(1)) if loss == "kl" else (mse_loss, known)
+    known = None if values is None else _given_values(values, points).to(device, dtype)
+    ask = partial(_values_at, twin, shape)
+    inputs = TrainingInputs.of(given, known, ask, how.batch_size, how.mixup, generator)
+    check_finite("part", inputs.values.cpu().numpy())
+    if initial.n_outputs != inputs.values.shape[1]:
+        raise InputError(f"`model` must have {inputs.values.shape[1]} outputs, like `part`. Got {initial.n_outputs}.")
+    distance: Callable[[Tensor, Tensor], Tensor] = mse_loss
+    if how.loss != "squared":
+        if initial.n_outputs == 1:
+            raise InputError(
+                '`loss` must be "squared" for one output: the softmax of one number is always 1. Got "kl".'
+            )
+        distance, inputs = divergence, dataclasses.replace(inputs, values=inputs.values.log_softmax(1))
 
-    limit = None if max_seconds is None else as_number("max_seconds", max_seconds, above=True)
-
-    def draw() -> Tensor:
-        return lessons.draw(generator)
-
-    def attempt(rate: float) -> tuple[DecoupledLayer, bool]:
-        layer = copy.deepcopy(begun)
+    def train(rate: float) -> tuple[DecoupledLayer, bool]:
+        layer = copy.deepcopy(initial)
         student: RoundedLayer | DecoupledLayer = layer if n_bits is None else RoundedLayer(layer, n_bits)
-        clock = Clock(steps, limit)
+        clock = Clock(how.max_steps, limit)
 
         def follow(t: int) -> None:
             if isinstance(student, RoundedLayer):
                 if student.begun:
                     return
-                if clock.done(t) >= UNROUNDED:
+                if clock.done(t) >= ROUNDED_FROM:
                     layer.set_range(given)
                     student.begin()
                     return
             if t % _NEW_RANGE_EVERY == 0:  # so that functions keep their formulas where the data go
-                layer.set_range(given[torch.randperm(len(given), generator=generator)[:CHUNK].to(device)])
+                some = torch.randperm(len(given), generator=generator)[:ASKED_AT_ONCE]
+                layer.set_range(given[some.to(device)])
 
         optimiser = torch.optim.Adam(_groups(layer, rate), betas=(0.9, 0.99), fused=device.type in ("cpu", "cuda"))
-        whole = distil(student, optimiser, pool, known, distance, draw, clock, progress, follow)
+        complete = distil(student, optimiser, inputs, distance, clock, progress, follow)
         layer.zero_grad()
         if not isinstance(student, RoundedLayer) or not student.begun:
             layer.set_range(given)
         if n_bits is not None:
             unpack(layer, pack(layer, n_bits))
-        return layer, whole
+        return layer, complete
 
-    compared = torch.randperm(len(pool), generator=generator)[:CHUNK].to(device)
+    compared = torch.randperm(len(inputs.inputs), generator=generator)[:ASKED_AT_ONCE].to(device)
 
     @torch.no_grad()
-    def judged(layer: DecoupledLayer) -> float:
-        return float(distance(layer(pool[compared]), known[compared]))
+    def distance_of(layer: DecoupledLayer) -> float:
+        return float(distance(layer(inputs.inputs[compared]), inputs.values[compared]))
 
-    found, whole = attempt(top)
-    before = begun
+    found, complete = train(how.rate)
+    before = initial
     if n_bits is not None:
-        before = copy.deepcopy(begun)
+        before = copy.deepcopy(initial)
         unpack(before, pack(before, n_bits))
-    if whole and limit is None and not judged(found) <= judged(before):  # once more, with smaller steps
-        again, _ = attempt(_SMALLER * top)
-        found = min(again, found, key=lambda layer: np.nan_to_num(judged(layer), nan=np.inf))
-    return _better(before, found, judged)
+    if complete and limit is None and not distance_of(found) <= distance_of(before):  # once more, with smaller steps
+        again, _ = train(_SECOND_RATE * how.rate)
+        found = min(again, found, key=lambda layer: np.nan_to_num(distance_of(layer), nan=np.inf))
+    return _better(before, found, distance_of)
 
 
 def distil(
     student: Callable[[Tensor], Tensor],
     optimiser: torch.optim.Optimizer,
-    inputs: Tensor,
-    known: Tensor,
+    inputs: TrainingInputs,
     distance: Callable[[Tensor, Tensor], Tensor],
-    draw: Callable[[], Tensor],
     clock: Clock,
     progress: bool | Callable[..., None],
     before_step: Callable[[int], None] = lambda _: None,
 ) -> bool:
-    """Train a student until its outputs for `inputs` are those `known`, on the rows that `draw` gives.
-
-    Whether it was trained to the end, not stopped by Ctrl-C.
-    """
+    """Train a student until it gives the values of the inputs; whether that ran to its end, not stopped by Ctrl-C."""
     with progress_callback(progress, "Refining") as report, torch.enable_grad():
         for t in range(clock.max_steps):
             if (done := clock.done(t + 0.5)) >= 1.0:
                 break
             set_rate(optimiser, done)
             before_step(t)
-            rows = draw()
+            rows = inputs.draw_rows()
             optimiser.zero_grad()
-            value = distance(student(inputs.index_select(0, rows)), known.index_select(0, rows))
+            value = distance(student(inputs.inputs.index_select(0, rows)), inputs.values.index_select(0, rows))
             value.backward()  # type: ignore[no-untyped-call]
             optimiser.step()
             try:
@@ -242,6 +230,10 @@ def distil(
 def divergence(logits: Tensor, wanted: Tensor) -> Tensor:
     """Mean KL divergence of softmax(logits) from the classes `wanted`, given as logarithms of probabilities."""
     return kl_div(logits.log_softmax(1), wanted, log_target=True, reduction="batchmean")
+
+
+def _values_at(part: nn.Module, shape: tuple[int, ...], vectors: Tensor) -> Tensor:
+    return values_of(part, vectors.reshape(-1, *shape))
 
 
 def _given_values(values: Any, points: Tensor) -> Tensor:
@@ -263,10 +255,10 @@ def _groups(layer: DecoupledLayer, rate: float) -> list[dict[str, Any]]:
 
 
 def _better(
-    begun: DecoupledLayer, layer: DecoupledLayer, distance: Callable[[DecoupledLayer], float]
+    initial: DecoupledLayer, layer: DecoupledLayer, distance: Callable[[DecoupledLayer], float]
 ) -> DecoupledLayer:
     """The refined layer, unless it is no better."""
-    before, after = distance(begun), distance(layer)
+    before, after = distance(initial), distance(layer)
     if after <= before:
         return layer
     if not after <= 2.0 * before:
@@ -276,7 +268,7 @@ def _better(
             DecouplingWarning,
             stacklevel=3,
         )
-    return begun
+    return initial
 
 
 def _as_layer(model: Any, points: Tensor) -> DecoupledLayer:
@@ -289,10 +281,3 @@ def _as_layer(model: Any, points: Tensor) -> DecoupledLayer:
         return copy.deepcopy(model)
     given = {g.outside for g in model.g}
     return layer_on(model, points.reshape(len(points), -1).numpy(), "constant" if given == {"constant"} else "linear")
-
-
-def _check_outputs(layer: DecoupledLayer, n: int, loss: str) -> None:
-    if layer.n_outputs != n:
-        raise InputError(f"`model` must have {n} outputs, like `part`. Got {layer.n_outputs}.")
-    if n == 1 and loss == "kl":
-        raise InputError('`loss` must be "squared" for one output: the softmax of one number is always 1. Got "kl".')

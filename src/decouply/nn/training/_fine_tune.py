@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import itertools
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,7 +22,7 @@ from ..carving._data_split import as_labels, as_network_inputs
 from ..carving._jacobian_sampling import chunks
 from ._distillation import set_rate
 
-_COMPARED = 8192  # inputs on which a network that was interrupted is compared with what it was before
+_MAX_COMPARED = 8192  # inputs on which a network that was interrupted is compared with what it was before
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,19 +69,14 @@ def train_with_labels(
     Ctrl-C ends the training; the network then keeps what it has learned if that is better than what it was.
     """
     X, y = labelled_inputs(options, network, dtype, device)
-    asked = {p: p.requires_grad for p in network.parameters()}
     new = {p for layer in layers for p in layer.parameters()}
-    trained = [p for p, wanted in asked.items() if p in new or (options.whole and wanted)]
-    begun = [p.detach().clone() for p in trained]
-    for p in asked:
-        p.requires_grad_(False)
-    for p in trained:
-        p.requires_grad_(True)
+    trained = [p for p in network.parameters() if p in new or (options.whole and p.requires_grad)]
+    initial = [p.detach().clone() for p in trained]
     steps = options.max_steps
     optimiser = torch.optim.Adam(trained, lr=options.rate)
     orders = (torch.as_tensor(rng.permutation(len(X))) for _ in itertools.count())
     passes = (order[rows] for order in orders for rows in chunks(len(X), options.batch_size))
-    with progress_callback(progress, "Fine-tuning") as report:
+    with train_only(network, trained), progress_callback(progress, "Fine-tuning") as report:
         for done, index in enumerate(itertools.islice(passes, steps), 1):
             set_rate(optimiser, (done - 0.5) / steps)
             optimiser.zero_grad()
@@ -91,11 +87,24 @@ def train_with_labels(
                 report(done=done, total=steps, objective=float(loss.detach()))
             except KeyboardInterrupt:
                 warnings.warn(INTERRUPTED, DecouplingWarning, stacklevel=2)
-                _keep_better(network, trained, begun, X[:_COMPARED].to(device), y[:_COMPARED].to(device))
+                _keep_better(network, trained, initial, X[:_MAX_COMPARED].to(device), y[:_MAX_COMPARED].to(device))
                 break
     optimiser.zero_grad()
-    for p, wanted in asked.items():
-        p.requires_grad_(wanted)
+
+
+@contextmanager
+def train_only(network: nn.Module, trained: Iterable[nn.Parameter]) -> Iterator[None]:
+    """Ask for gradients of these parameters of a network alone, as long as the context lasts."""
+    asked = {p: p.requires_grad for p in network.parameters()}
+    for p in asked:
+        p.requires_grad_(False)
+    for p in trained:
+        p.requires_grad_(True)
+    try:
+        yield
+    finally:
+        for p, wanted in asked.items():
+            p.requires_grad_(wanted)
 
 
 def labelled_inputs(
@@ -118,11 +127,11 @@ def labelled_inputs(
 
 
 @torch.no_grad()
-def _keep_better(network: nn.Module, trained: list[nn.Parameter], begun: list[Tensor], X: Tensor, y: Tensor) -> None:
+def _keep_better(network: nn.Module, trained: list[nn.Parameter], initial: list[Tensor], X: Tensor, y: Tensor) -> None:
     """Leave the trained parameters as they are, or as they were at the beginning if the network was better then."""
     reached = [p.clone() for p in trained]
     after = float(_cross_entropy(network, X, y))
-    for p, value in zip(trained, begun, strict=True):
+    for p, value in zip(trained, initial, strict=True):
         p.copy_(value)
     if after <= float(_cross_entropy(network, X, y)):
         for p, value in zip(trained, reached, strict=True):

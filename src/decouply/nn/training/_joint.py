@@ -18,101 +18,95 @@ from ..carving._carve import outputs_of
 from ..carving._jacobian_sampling import chunks
 from ..layer._decoupled_layer import DecoupledLayer
 from ._distillation import Clock, Distil, Loss, set_rate
-from ._fine_tune import log_probabilities
+from ._fine_tune import log_probabilities, train_only
 
-SHORT = Distil(max_steps=1000, rate=3e-3, batch_size=128)
-_COMPARED = 1024  # inputs on which the outcome is compared with the beginning
-_RANGE = 8192  # vectors from which the domains are taken at the end
-_BATCH = 256
+SHORT = Distil(max_steps=1000, rate=3e-3, batch_size=128)  # where nothing else is asked for
+_MAX_COMPARED = 1024  # inputs on which the outcome is compared with the beginning
+_MAX_RANGE_VECTORS = 8192  # from which the domains are taken at the end
+_BATCH = 256  # inputs of the network at a time
 
 
 def distil_jointly(
     network: nn.Module,
     layers: Sequence[nn.Module],
-    wanted: Tensor,
     data: Tensor,
-    options: Distil,
-    loss: Loss,
+    wanted: Tensor,
+    how: Distil,
     rng: np.random.Generator,
     progress: bool | Callable[..., None],
     max_seconds: float | None = None,
 ) -> None:
     """Train the layers in place until the network returns, for `data`, what is `wanted`; keep what is better."""
-    distance = _distance(loss, wanted)
-    asked = {p: p.requires_grad for p in network.parameters()}
+    distance = _distance(how.loss or "squared", wanted)
     trained = [p for layer in layers for p in layer.parameters()]
-    begun = [p.detach().clone() for p in trained]
-    for p in asked:
-        p.requires_grad_(False)
-    for p in trained:
-        p.requires_grad_(True)
+    initial = [p.detach().clone() for p in trained]
     generator = torch.Generator().manual_seed(int(rng.integers(2**63 - 1)))
-    optimiser = torch.optim.Adam(trained, lr=options.rate)
-    clock = Clock(options.max_steps, max_seconds)
-    compared = torch.randperm(len(data), generator=generator)[:_COMPARED]
+    optimiser = torch.optim.Adam(trained, lr=how.rate)
+    clock = Clock(how.max_steps, max_seconds)
+    compared = torch.randperm(len(data), generator=generator)[:_MAX_COMPARED]
 
     @torch.no_grad()
-    def judged() -> float:
-        parts = [outputs_of(network, data[compared[rows]]) for rows in chunks(len(compared), _BATCH)]
-        return float(distance(torch.cat(parts), wanted[compared].to(data.device)))
+    def distance_now() -> float:
+        outputs = [outputs_of(network, data[compared[rows]]) for rows in chunks(len(compared), _BATCH)]
+        return float(distance(torch.cat(outputs), wanted[compared].to(data.device)))
 
-    before = judged()
-    with progress_callback(progress, "Distilling") as report, torch.enable_grad():
-        for t in range(options.max_steps):
+    before = distance_now()
+    with train_only(network, trained), progress_callback(progress, "Distilling") as report, torch.enable_grad():
+        for t in range(how.max_steps):
             if (done := clock.done(t + 0.5)) >= 1.0:
                 break
             set_rate(optimiser, done)
-            rows = torch.randint(len(data), (options.batch_size,), generator=generator)
+            rows = torch.randint(len(data), (how.batch_size,), generator=generator)
             optimiser.zero_grad()
             value = distance(network(data[rows].clone()), wanted[rows].to(data.device))
             value.backward()  # type: ignore[no-untyped-call]
             optimiser.step()
             try:
-                report(done=t + 1, total=options.max_steps, objective=float(value.detach()))
+                report(done=t + 1, total=how.max_steps, objective=float(value.detach()))
             except KeyboardInterrupt:
                 warnings.warn(INTERRUPTED, DecouplingWarning, stacklevel=2)
                 break
     optimiser.zero_grad()
-    if not judged() <= before:
+    if not distance_now() <= before:
         with torch.no_grad():
-            for p, old in zip(trained, begun, strict=True):
+            for p, old in zip(trained, initial, strict=True):
                 p.copy_(old)
-    reached, states = judged(), [copy.deepcopy(layer.state_dict()) for layer in layers]
+    # Domains become what the layers are given now, unless that is worse: formulas that continue into a new domain are
+    # not the tangents that were trained.
+    reached, states = distance_now(), [copy.deepcopy(layer.state_dict()) for layer in layers]
     _move_domains(network, layers, data)
-    if not judged() <= reached:  # formulas that go on are not the tangents that were trained
+    if not distance_now() <= reached:
         for layer, state in zip(layers, states, strict=True):
             layer.load_state_dict(state)
-    for p, before_it in asked.items():
-        p.requires_grad_(before_it)
 
 
 def _distance(loss: Loss, wanted: Tensor) -> Callable[[Any, Tensor], Tensor]:
     if loss == "kl":
 
-        def divergence(output: Any, told: Tensor) -> Tensor:
-            own, wanted_classes = (log_probabilities(in_rows(values)) for values in (output, told))
+        def divergence(output: Any, truth: Tensor) -> Tensor:
+            own, wanted_classes = (log_probabilities(in_rows(values)) for values in (output, truth))
             return nn.functional.kl_div(own, wanted_classes, log_target=True, reduction="batchmean")
 
         return divergence
     spread = wanted.double().std(dim=0).clamp_min(1e-12)
 
-    def squared(output: Any, told: Tensor) -> Tensor:
-        return ((output - told) / spread.to(told)).pow(2).mean()
+    def squared(output: Any, truth: Tensor) -> Tensor:
+        return ((output - truth) / spread.to(truth)).pow(2).mean()
 
     return squared
 
 
 @torch.no_grad()
 def _move_domains(network: nn.Module, layers: Sequence[nn.Module], data: Tensor) -> None:
-    """Domains are what the layers are given now."""
+    """Move the domains of the layers to what they are given now."""
     for layer in (layer for layer in layers if isinstance(layer, DecoupledLayer)):
         with layer.seeing() as seen:
             for rows in chunks(len(data), _BATCH):
                 outputs_of(network, data[rows])
-                if sum(len(u) for u in seen) >= _RANGE:
+                if sum(len(u) for u in seen) >= _MAX_RANGE_VECTORS:
                     break
         if seen:
-            layer.set_range_behind(torch.cat(list(seen))[:_RANGE])
+            layer.set_range_behind(torch.cat(list(seen))[:_MAX_RANGE_VECTORS])
 
 
 def in_rows(outputs: Tensor) -> Tensor:

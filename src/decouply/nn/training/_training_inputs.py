@@ -15,23 +15,25 @@ from torch import Tensor
 
 from ..carving._jacobian_sampling import chunks
 
-CHUNK = 8192
-FEW_INPUTS = 2000  # inputs; below this all of a batch is recombined, above it a quarter
-_EXCHANGED = 0.5  # largest share of the coordinates that comes from another input
-_SCALED = 0.3  # largest change of size
-_POOL = 60_000  # recombined inputs, or as many as fit ...
-_POOL_NUMBERS = 2**26  # ... into so many numbers
+ASKED_AT_ONCE = 8192  # inputs of a part that go through it at a time
+FEW_INPUTS = 2000  # below this all of a batch is mixed, above it a quarter
+_MIXED_SHARE = 0.25  # of a batch, with many inputs
+_MAX_EXCHANGED = 0.5  # share of the coordinates that comes from another input
+_MAX_RESCALED = 0.3  # change of size of an input
+_MAX_MIXED = 60_000  # mixed inputs, or as many as fit ...
+_MAX_MIXED_NUMBERS = 2**26  # ... into so many numbers
 
 
 @dataclass(frozen=True, eq=False)
 class TrainingInputs:
-    """Inputs (N, m), those given first and recombined ones behind them, with what the part gives (N, n)."""
+    """Inputs (N, m), those given first and mixed ones behind them, with what the part gives (N, n)."""
 
     inputs: Tensor
     values: Tensor
     n_given: int
     batch_size: int
-    n_recombined: int  # of a batch
+    n_mixed: int  # of a batch
+    generator: torch.Generator
 
     @classmethod
     def of(
@@ -40,25 +42,25 @@ class TrainingInputs:
         values: Tensor | None,
         ask: Callable[[Tensor], Tensor],
         batch_size: int,
-        recombined: float | None,
+        mixup: float | None,
         generator: torch.Generator,
     ) -> TrainingInputs:
-        """All of them; `ask` is the part, and `values` are what it gives at the inputs, where that is known."""
-        share = (1.0 if len(given) < FEW_INPUTS else 0.25) if recombined is None else recombined
-        n_recombined = round(share * batch_size)
-        count = min(_POOL, max(batch_size, _POOL_NUMBERS // given.shape[1])) if n_recombined else 0
+        """Given and mixed inputs; `ask` is the part, and `values` are what it gives at those given, if known."""
+        share = (1.0 if len(given) < FEW_INPUTS else _MIXED_SHARE) if mixup is None else mixup
+        n_mixed = round(share * batch_size)
+        count = min(_MAX_MIXED, max(batch_size, _MAX_MIXED_NUMBERS // given.shape[1])) if n_mixed else 0
         inputs = torch.cat([given, mixup_inputs(given, count, generator)])
-        told = [] if values is None else [values]
-        asked = inputs[len(given) :] if told else inputs
-        answers = [ask(asked[rows]) for rows in chunks(len(asked), CHUNK)] if len(asked) else []
-        return cls(inputs, torch.cat([*told, *answers]), len(given), batch_size, n_recombined)
+        known = [] if values is None else [values]
+        asked = inputs[len(given) :] if known else inputs
+        answers = [ask(asked[rows]) for rows in chunks(len(asked), ASKED_AT_ONCE)] if len(asked) else []
+        return cls(inputs, torch.cat([*known, *answers]), len(given), batch_size, n_mixed, generator)
 
-    def draw(self, generator: torch.Generator) -> Tensor:
+    def draw_rows(self) -> Tensor:
         """Rows of one batch."""
-        rows = torch.randint(self.n_given, (self.batch_size,), generator=generator)
-        if self.n_recombined:
+        rows = torch.randint(self.n_given, (self.batch_size,), generator=self.generator)
+        if self.n_mixed:
             count = len(self.inputs) - self.n_given
-            rows[: self.n_recombined] = self.n_given + torch.randint(count, (self.n_recombined,), generator=generator)
+            rows[: self.n_mixed] = self.n_given + torch.randint(count, (self.n_mixed,), generator=self.generator)
         return rows.to(self.inputs.device)
 
 
@@ -69,5 +71,5 @@ def mixup_inputs(X: Tensor, count: int, generator: torch.Generator) -> Tensor:
         return torch.rand(*shape, generator=generator, dtype=X.dtype).to(X.device)
 
     first, second = torch.randint(len(X), (2, count), generator=generator).to(X.device)
-    swapped = uniform(count, X.shape[1]) < _EXCHANGED * uniform(count, 1)
-    return torch.where(swapped, X[second], X[first]) * (1.0 + _SCALED * (2.0 * uniform(count, 1) - 1.0))
+    swapped = uniform(count, X.shape[1]) < _MAX_EXCHANGED * uniform(count, 1)
+    return torch.where(swapped, X[second], X[first]) * (1.0 + _MAX_RESCALED * (2.0 * uniform(count, 1) - 1.0))
