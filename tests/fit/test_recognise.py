@@ -6,7 +6,7 @@ from numpy.testing import assert_allclose
 
 import decouply as dc
 from decouply.fit.interpret._named_curves import KINDS, fit_named_curve
-from decouply.fit.interpret._partial_residuals import evidence
+from decouply.fit.interpret._partial_residuals import function_readings
 
 X = np.random.default_rng(0).uniform(-1.0, 1.0, (150, 2))
 DOMAINS = {  # of functions whose arguments run from -1 to 1
@@ -92,7 +92,7 @@ def test_readings_are_the_function_and_what_the_samples_leave_over():
     samples = noisy(model, 0.1)
     left = samples.F - model(X)
     variance = np.mean(left**2, axis=0) * left.size / (left.size - 10.0)
-    for e, w in zip(evidence(model, X, samples, 10.0, 1e-9), model.W[1].T, strict=True):
+    for e, w in zip(function_readings(model, X, samples, 10.0, 1e-9), model.W[1].T, strict=True):
         for s in range(5):
             sharp = w / variance
             assert_allclose(e.readings.target[s], e.values[s] + sharp @ left[s] / (sharp @ w), rtol=1e-6)
@@ -137,7 +137,7 @@ def test_many_samples_are_averaged():
     model = one_function(dc.Gaussian(), [0.0, 1.0], (-0.4, 0.4))
     points = np.random.default_rng(2).uniform(-1.0, 1.0, (3000, 2))
     samples = noisy(model, 0.02, points=points)
-    readings = evidence(model, points, samples, 4.0, 1e-3)[0].readings
+    readings = function_readings(model, points, samples, 4.0, 1e-3)[0].readings
     assert len(readings.u) <= 1000 and readings.count == 3000
     assert model.recognise(samples).names == ("Gaussian",)
 
@@ -151,11 +151,11 @@ def test_functions_that_do_not_vary_are_constants():
 
 def test_grids_find_the_kink():
     model = one_function(dc.Absolute(), [0.0, 1.0], (0.137, 2.137))
-    (e,) = evidence(model, X, None, 1.0, 1e-3)
+    (e,) = function_readings(model, X, None, 1.0, 1e-3)
     kind = next(k for k in KINDS if k.name == "|u|")
     assert abs(fit_named_curve(kind, e.readings, with_line=False).middle - 1.137) > 0.1  # not among the arguments
     model = one_function(dc.Absolute(), [0.0, 1.0], (-0.863, 1.137))
-    (e,) = evidence(model, X, None, 1.0, 1e-3)
+    (e,) = function_readings(model, X, None, 1.0, 1e-3)
     assert_allclose(fit_named_curve(kind, e.readings, with_line=False).middle, 0.137, atol=1e-4)
 
 

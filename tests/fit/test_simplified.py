@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 import decouply as dc
-from decouply.fit.interpret._simplify import doubles, merged, without
+from decouply.fit.interpret._simplify import parallel_pairs, with_merged_pair, without_functions
 
 X = np.random.default_rng(0).uniform(-1.0, 1.0, (150, 2))
 
@@ -44,7 +44,7 @@ def test_functions_that_do_nothing_are_dropped_with_their_means():
     model = of_splines(
         np.tanh, lambda u: 0.0 * u + 0.4, W0=[[0.6, 0.4], [0.5, -0.5]], W1=[[1.0, 0.5], [-0.3, 2.0]], offset=[1.0, 2.0]
     )
-    assert_allclose(without(model, 0, [1], X)(X), model(X), atol=1e-12)
+    assert_allclose(without_functions(model, 0, [1], X)(X), model(X), atol=1e-12)
     simpler = model.simplified(X, progress=False)
     assert simpler.decoupling.ranks == (1,)
     assert simpler.changes[-1].words == "g_2 does nothing and is dropped"
@@ -57,7 +57,7 @@ def test_functions_of_inner_layers_are_dropped_into_the_domains_of_the_next():
     inner = dc.Functions(dc.Monomial(2), [[0.0, 1.0, 0.5], [0.7, 0.0, 0.0]])
     outer = dc.Functions(dc.Tanh(), [[0.0, 1.0], [0.0, 2.0]])
     model = dc.Decoupling([np.eye(2), [[1.0, 0.3], [-0.5, 1.0]], np.eye(2)], [inner, outer])
-    assert_allclose(without(model, 0, [1], X)(X), model(X), atol=1e-12)
+    assert_allclose(without_functions(model, 0, [1], X)(X), model(X), atol=1e-12)
 
 
 @pytest.mark.parametrize("side", [1.0, -1.0])
@@ -69,8 +69,8 @@ def test_doubles_are_merged(side):
         W0=[[0.6, 0.4], [0.6 * side, 0.4 * side]],
         W1=[[1.0, 1.0], [-0.3, -0.3]],
     )
-    assert doubles(model, X) == [(0, 0, 1)]
-    assert_allclose(merged(model, 0, 0, 1, X)(X), model(X), atol=1e-9)
+    assert parallel_pairs(model, X) == [(0, 0, 1)]
+    assert_allclose(with_merged_pair(model, 0, 0, 1, X)(X), model(X), atol=1e-9)
     simpler = model.simplified(X, progress=False)
     assert simpler.decoupling.ranks == (1,) and simpler.decoupling.g[0].basis == dc.Tanh()
     assert simpler.changes[1].words == "g_1 and g_2 are one function"
@@ -80,7 +80,7 @@ def test_doubles_are_merged(side):
 def test_parallel_arguments_are_no_doubles_where_both_are_needed():
     """tanh 2u to one output and u^2 to the other."""
     model = of_splines(lambda u: np.tanh(2.0 * u), np.square, W0=[[0.6, 0.4], [0.6, 0.4]], W1=[[1.0, 0.0], [0.0, 1.0]])
-    assert doubles(model, X) == [(0, 0, 1)]
+    assert parallel_pairs(model, X) == [(0, 0, 1)]
     assert model.simplified(X, progress=False).decoupling.ranks == (2,)
 
 
@@ -88,7 +88,7 @@ def test_merging_inside_keeps_the_layers_behind():
     inner = dc.Functions(dc.Monomial(2), [[0.2, 1.0, 0.5], [0.7, 2.0, 1.0]])
     outer = dc.Functions(dc.Tanh(), [[0.0, 1.0], [0.0, 2.0]])
     model = dc.Decoupling([[[0.5, 0.5], [0.5, 0.5]], [[1.0, 0.3], [-0.5, 1.0]], np.eye(2)], [inner, outer])
-    assert_allclose(merged(model, 0, 0, 1, X)(X), model(X), atol=1e-9)
+    assert_allclose(with_merged_pair(model, 0, 0, 1, X)(X), model(X), atol=1e-9)
 
 
 def test_chosen_names_are_put_in_place_and_the_rest_stays():

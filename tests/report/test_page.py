@@ -11,10 +11,10 @@ import pytest
 from numpy.testing import assert_allclose
 
 import decouply as dc
-from decouply.report._js_steps import written_steps
 from decouply.report._page import page
-from decouply.report._search_charts import starts_by_lam
+from decouply.report._page_charts import starts_by_lam
 from decouply.report._sentences import GRADES, distance, grade, output_rows, shape_in_words, verdict
+from decouply.report._signal_flow_json import steps_of_basis
 from decouply.report._svg_frame import written_number
 from decouply.solvers import History
 from decouply.solvers.problem._solution import Status
@@ -296,7 +296,7 @@ def test_the_numbers_for_the_script_give_the_model(maker):
 def test_every_basis_of_ours_is_written_as_steps(kind):
     basis = kind(6) if dataclasses.fields(kind) else kind()
     c = np.random.default_rng(0).normal(size=1 + basis.size)
-    steps = written_steps(basis, c)
+    steps = steps_of_basis(basis, c)
     assert all(step[0] != "table" for step in steps)
     t = np.linspace(-1.5, 1.5, 31)
     assert_allclose([carried_out(steps, at) for at in t], c[0] + basis.evaluate(t) @ c[1:], rtol=1e-12, atol=1e-12)
@@ -304,7 +304,7 @@ def test_every_basis_of_ours_is_written_as_steps(kind):
 
 def test_steps_do_not_double_with_every_degree():
     """Clenshaw's recurrence uses every number twice: written out as one expression it would have 10^9 terms."""
-    assert len(written_steps(dc.Chebyshev(40), np.ones(41))) < 400
+    assert len(steps_of_basis(dc.Chebyshev(40), np.ones(41))) < 400
 
 
 def test_a_basis_that_is_its_argument_alone_has_a_step():
@@ -320,7 +320,7 @@ def test_a_basis_that_is_its_argument_alone_has_a_step():
             algebra.number(c[..., 0])
             return t
 
-    assert carried_out(written_steps(Same(), np.array([0.0, 1.0])), 0.3) == 0.3
+    assert carried_out(steps_of_basis(Same(), np.array([0.0, 1.0])), 0.3) == 0.3
 
 
 def given(model, samples):

@@ -12,13 +12,12 @@ from joblib import parallel_config
 from numpy import ndarray
 from scipy.special import log_softmax
 
-from .._support._arguments import as_counts, as_number, is_word
+from .._support._arguments import as_number, is_word
 from .._support._errors import InputError, warn
 from .._support._messages import short_repr
 from .._support._optional_packages import needed
 from .._support._time_limit import OUT_OF_TIME
 from ..bases import Monomial
-from ..fit._settings import Settings
 from ..fit.classes._class_quality import ClassQuality, class_quality
 from ..fit.classes._logistic import fit_logistic
 from ..samples._samples import Samples
@@ -26,17 +25,22 @@ from ..samples.readers._frames import usable_names
 
 needed("sklearn.utils.validation:validate_data", "sklearn", "dc.DecouplingClassifier")  # scikit-learn 1.6 brought it
 from sklearn.base import BaseEstimator, ClassifierMixin  # noqa: E402
-from sklearn.utils import check_random_state  # noqa: E402
 from sklearn.utils.multiclass import check_classification_targets  # noqa: E402
 from sklearn.utils.validation import check_is_fitted  # noqa: E402
 
-from ._arguments import as_weights, validated, weighted  # noqa: E402
-from ._extrapolation_bounds import BOUNDED, Bounds, as_outside, with_tails  # noqa: E402
+from ._estimator import (  # noqa: E402
+    BOUNDED,
+    Bounds,
+    DecouplingEstimator,
+    as_outside,
+    as_weights,
+    validate_arrays,
+    with_sample_weights,
+    with_tails,
+)
 
-_DEGREE = 3  # of the functions, where nothing else is asked for
 
-
-class DecouplingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class DecouplingClassifier(DecouplingEstimator, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Classification by layers of univariate functions: log-odds are a decoupling.
 
     For two classes log p / (1 - p) = W_L g_L(W_(L-1) ... g_1(W_0 x)). With more than two classes there is one
@@ -141,7 +145,7 @@ class DecouplingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         sample_weight : (S,), optional
             What the log-likelihood of each sample is multiplied by.
         """
-        X, y = validated(self, X, y, dtype=np.float64, ensure_min_samples=2, order="C")
+        X, y = validate_arrays(self, X, y, dtype=np.float64, ensure_min_samples=2, order="C")
         check_classification_targets(y)
         outside = as_outside(self.outside)
         self.classes_, which = np.unique(y, return_inverse=True)
@@ -153,20 +157,10 @@ class DecouplingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         labels = usable_names(self.classes_ if len(self.classes_) > 2 else self.classes_[1:])
         samples = Samples(X, F=self._indicators(which), inputs=names, outputs=labels)
         if sample_weight is not None:
-            samples = weighted(samples, as_weights(sample_weight, X))
+            samples = with_sample_weights(samples, as_weights(sample_weight, X))
             self._check_all_seen(samples)
-        chosen = is_word(self.ranks, ("auto",))
-        settings = Settings(
-            None if chosen else self.ranks,
-            self._one_degree() if chosen else self._degrees(),
-            self.basis,
-            self.linear,
-            n_starts=self.n_starts,
-            rng=int(check_random_state(self.random_state).randint(2**31)),
-            max_seconds=self.max_seconds,
-        )
         with nullcontext() if self.n_jobs is None else parallel_config(n_jobs=self.n_jobs):
-            found = fit_logistic(samples, settings, ridge=self._ridge(), progress=bool(self.verbose))
+            found = fit_logistic(samples, self._settings(), ridge=self._ridge(), progress=bool(self.verbose))
         if OUT_OF_TIME in found.note:
             warn(OUT_OF_TIME)
         self._range = Bounds.around(samples.X, bounded=outside == BOUNDED)
@@ -196,18 +190,10 @@ class DecouplingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
             raise InputError(f'`ridge` must be "auto" or a number of at least 0. Got {short_repr(self.ridge)}.')
         return as_number("ridge", self.ridge)
 
-    def _one_degree(self) -> int | None:
-        return None if self.degrees is None else max(as_counts("degrees", self.degrees))
-
-    def _degrees(self) -> Any:
-        if self.degrees is not None or not isinstance(self.basis, type):
-            return self.degrees
-        return (_DEGREE,) * np.size(self.ranks)
-
     def decision_function(self, X: Any) -> Any:
         """Log-odds at X: of shape (S,) for two classes, (S, K) for more."""
         check_is_fitted(self)
-        X = validated(self, X, reset=False, dtype=np.float64)
+        X = validate_arrays(self, X, reset=False, dtype=np.float64)
         f = self.decoupling_(self._range.within(X))
         return f[:, 0] if f.shape[1] == 1 else f
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from contextlib import nullcontext
 from typing import Any
@@ -11,39 +12,46 @@ from jaxtyping import Float
 from joblib import parallel_config
 from numpy import ndarray
 
-from .._support._arguments import as_counts, is_word, read_array
+from .._support._arguments import is_word, read_array
 from .._support._errors import InputError, warn
 from .._support._optional_packages import needed
 from .._support._time_limit import OUT_OF_TIME
 from ..bases import Monomial
-from ..fit._decouple import decouple
+from ..fit._fit_one_shape import fit_one_shape
 from ..fit._result import Result
-from ..fit._settings import Settings, layer_bases
+from ..fit._settings import Settings
 from ..fit.select._select import MAX_DEGREE, MAX_RANK, limits_of, select_shape
 from ..model._decoupling import Decoupling
 from ..samples._duplicates import n_distinct_numbers
 from ..samples._samples import Samples
 from ..samples.readers._frames import column_names, usable_names
 from ..solvers import AbstractSolver, VarPro
-from ..solvers.problem._model_shape import ModelShape
 from ..solvers.problem._solution import Status
 from ..solvers.problem._solver import fixed_parts, given_start, with_start
 
 needed("sklearn.utils.validation:validate_data", "sklearn", "dc.DecouplingRegressor")  # scikit-learn 1.6 brought it
 from sklearn.base import BaseEstimator, RegressorMixin  # noqa: E402
-from sklearn.utils import check_random_state  # noqa: E402
 from sklearn.utils.validation import check_is_fitted  # noqa: E402
 
-from ._arguments import as_targets, as_weights, validated, weighted  # noqa: E402
-from ._extrapolation_bounds import BOUNDED, Bounds, as_outside, with_tails  # noqa: E402
+from ._estimator import (  # noqa: E402
+    BOUNDED,
+    DEGREE,
+    Bounds,
+    DecouplingEstimator,
+    as_outside,
+    as_targets,
+    as_weights,
+    validate_arrays,
+    with_sample_weights,
+    with_tails,
+)
 
 _STARTS = 32  # of the default solver: a fit of a few hundred samples takes about a second
-_DEGREE = 3  # of the functions, where nothing else is asked for
 _PER_PARAMETER, _RIDGE = 2.0, 1e-6  # numbers for each, below which this ridge is taken: it decides where data do not
 _EXACT = 1e-4  # of the variance, on left-out samples: formulas are trusted just beyond the data
 
 
-class DecouplingRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
+class DecouplingRegressor(DecouplingEstimator, RegressorMixin, BaseEstimator):  # type: ignore[misc]
     """Regression by layers of univariate functions that can be read.
 
     The model is y = W_L g_L(W_(L-1) ... g_1(W_0 x)). It needs values only; Jacobians of y with respect to X help
@@ -155,28 +163,33 @@ class DecouplingRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             What the squared residuals of each sample are multiplied by.
         """
         called = column_names(y)
-        X, y = validated(
+        X, y = validate_arrays(
             self, X, y, dtype=np.float64, multi_output=True, y_numeric=True, ensure_min_samples=2, order="C"
         )
         F = np.asarray(as_targets(y), dtype=np.float64).reshape(len(X), -1)
         names = usable_names(getattr(self, "feature_names_in_", None))
         samples = Samples(X, F=F, J=_as_jacobians(jacobian, F, X), inputs=names, outputs=called)
         if sample_weight is not None:
-            samples = weighted(samples, as_weights(sample_weight, X))
+            samples = with_sample_weights(samples, as_weights(sample_weight, X))
         if hasattr(self, "_seen"):
             del self._seen
-        self._fitted(y, samples, None)
+        self._fit_samples(y, samples, None)
         return self
 
-    def _fitted(self, y: Any, samples: Samples, start: Decoupling | None) -> None:
-        """Fit to samples, from a model where one is known."""
+    def _fit_samples(self, y: Any, samples: Samples, start: Decoupling | None) -> None:
+        """Fit to samples, from a model if one is known."""
         outside = as_outside(self.outside)
-        chosen = is_word(self.ranks, ("auto",)) and start is None  # a batch more keeps the ranks of those before
-        solver = self._default_solver(samples, chosen=chosen) if self.solver is None else self.solver
+        settings = self._settings()
+        chosen = settings.ranks is None and start is None
+        if settings.ranks is None and start is not None:  # one more batch keeps the ranks of those before
+            degrees = start.degrees if isinstance(self.basis, type) else self.degrees
+            settings = dataclasses.replace(settings, ranks=start.ranks, degrees=degrees)
+        solver = self._default_solver(samples, settings, start) if self.solver is None else self.solver
         if start is not None:
             solver = with_start(solver, start) or solver
+        settings = dataclasses.replace(settings, solver=solver)
         with nullcontext() if self.n_jobs is None else parallel_config(n_jobs=self.n_jobs):
-            self.result_ = self._chosen(samples, solver) if chosen else self._given(samples, solver, start)
+            self.result_ = self._select(samples, settings) if chosen else self._fit_ranks(samples, settings)
         if self.result_.status is Status.OUT_OF_TIME or OUT_OF_TIME in self.result_.notes:
             warn(OUT_OF_TIME, stacklevel=3)
         assert samples.F is not None
@@ -186,14 +199,15 @@ class DecouplingRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         self.decoupling_ = with_tails(self.result_.decoupling, samples.X, outside, exact=exact)
         self._flat = np.ndim(y) == 1
 
-    def _default_solver(self, samples: Samples, *, chosen: bool) -> VarPro:
+    def _default_solver(self, samples: Samples, settings: Settings, start: Decoupling | None) -> VarPro:
         """One whose ridge follows the noise, unless there are too few numbers to tell what is noise."""
-        if not is_word(self.ridge, ("auto",)) or (is_word(self.ranks, ("auto",)) and not chosen):
+        if not is_word(self.ridge, ("auto",)) or (is_word(self.ranks, ("auto",)) and start is not None):
             return VarPro(ridge=self.ridge)
-        degrees = (_DEGREE if isinstance(self.basis, type) else None) if chosen else self._degrees()
-        layers = layer_bases(1 if chosen else self.ranks, degrees, self.basis)
-        free = ModelShape.of(samples, layers, linear=bool(self.linear)).n_free(values=True)
-        return VarPro(ridge="auto" if n_distinct_numbers(samples) >= _PER_PARAMETER * free else _RIDGE)
+        if settings.ranks is None:
+            degree = DEGREE if isinstance(self.basis, type) else None
+            settings = dataclasses.replace(settings, ranks=1, degrees=degree)
+        enough = n_distinct_numbers(samples) >= _PER_PARAMETER * settings.n_free(samples)
+        return VarPro(ridge="auto" if enough else _RIDGE)
 
     @property
     def _is_exact(self) -> bool:
@@ -201,43 +215,20 @@ class DecouplingRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         fitted = (self.result_.relative_rmse() / 100.0) ** 2
         return bool(np.all(fitted < _EXACT)) and bool(np.all(1.0 - self.result_.quality.left_out_r_squared < _EXACT))
 
-    def _chosen(self, samples: Samples, solver: Any) -> Result:
+    def _select(self, samples: Samples, settings: Settings) -> Result:
         """A fit of ranks that left-out samples choose."""
+        solver = settings.solver
         if isinstance(solver, AbstractSolver) and (fixed_parts(solver) or given_start(solver) is not None):
             raise InputError('`ranks` must be given where the solver has fixed parts or a start. Got "auto".')
-        degrees = None if self.degrees is None else max(as_counts("degrees", self.degrees))
-        limits = limits_of(MAX_RANK, MAX_DEGREE, degrees if isinstance(self.basis, type) else None, self.basis)
-        settings = Settings(
-            None,
-            degrees,
-            self.basis,
-            self.linear,
-            solver,
-            n_starts=self.n_starts,
-            rng=self._seed(),
-            max_seconds=self.max_seconds,
-        )
+        degrees = settings.degrees if isinstance(self.basis, type) else None
+        limits = limits_of(MAX_RANK, MAX_DEGREE, degrees, self.basis)
         return select_shape(samples, settings, limits, effort="quick", progress=bool(self.verbose)).result
 
-    def _given(self, samples: Samples, solver: Any, start: Decoupling | None) -> Result:
-        """A fit of ranks that are known, or those of the model to start at."""
-        default = self.solver is None and self.n_starts is None
-        as_before = start is not None and is_word(self.ranks, ("auto",))
-        return decouple(
-            samples,
-            start.ranks if as_before and start is not None else self.ranks,
-            start.degrees if as_before and start is not None and isinstance(self.basis, type) else self._degrees(),
-            basis=self.basis,
-            linear=self.linear,
-            solver=solver,
-            n_starts=_STARTS if default else self.n_starts,
-            rng=self._seed(),
-            progress=bool(self.verbose),
-            max_seconds=self.max_seconds,
-        )
-
-    def _seed(self) -> int:
-        return int(check_random_state(self.random_state).randint(2**31))
+    def _fit_ranks(self, samples: Samples, settings: Settings) -> Result:
+        """A fit of ranks that are known."""
+        if self.solver is None and self.n_starts is None:
+            settings = dataclasses.replace(settings, n_starts=_STARTS)
+        return fit_one_shape(samples, settings, progress=bool(self.verbose))
 
     def partial_fit(self, X: Any, y: Any) -> DecouplingRegressor:
         """Add a batch to all that came before and fit the model to all of it, starting at the one there is.
@@ -245,7 +236,7 @@ class DecouplingRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         Batches are kept in memory; `dc.Samples.from_batches` keeps them in a store. `fit` begins anew.
         """
         first = not hasattr(self, "_seen")
-        X, y = validated(
+        X, y = validate_arrays(
             self,
             X,
             y,
@@ -263,14 +254,9 @@ class DecouplingRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             )
         seen = (X, y) if first else (np.concatenate([self._seen[0], X]), np.concatenate([self._seen[1], y]))
         known = None if first else self.result_.decoupling
-        self._fitted(seen[1], Samples(seen[0], F=seen[1].reshape(len(seen[0]), -1)), known)
+        self._fit_samples(seen[1], Samples(seen[0], F=seen[1].reshape(len(seen[0]), -1)), known)
         self._seen = seen
         return self
-
-    def _degrees(self) -> Any:
-        if self.degrees is not None or not isinstance(self.basis, type):
-            return self.degrees
-        return (_DEGREE,) * np.size(self.ranks)
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
         """Outputs at X (S, m): of shape (S,) if y was so, (S, n) otherwise.
@@ -280,7 +266,7 @@ class DecouplingRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         they are not known, as with about as many parameters as samples.
         """
         check_is_fitted(self)
-        X = validated(self, X, reset=False, dtype=np.float64)
+        X = validate_arrays(self, X, reset=False, dtype=np.float64)
         F = self._values.within(self.decoupling_(self._range.within(X)))
         values = F[:, 0] if self._flat else F
         if not return_std:

@@ -121,7 +121,7 @@ def decouple(
             progress=progress,
             max_seconds=max_seconds,
         ).result
-        return chosen if shapes is None else _shaped(chosen, shapes, rng, progress)
+        return chosen if shapes is None else _refit_with_shapes(chosen, shapes, rng, progress)
     settings = Settings(ranks, degrees, basis, linear, solver, as_given, n_starts, validation, rng, max_seconds, shapes)
     return fit_one_shape(samples, settings, progress=progress)
 
@@ -136,7 +136,7 @@ def _check_word(shapes: Any, basis: Any) -> None:
     layer_shapes(shapes, layer_bases(1, 1 if isinstance(basis, type) else None, basis))
 
 
-def _shaped(
+def _refit_with_shapes(
     chosen: Result, shapes: str, rng: int | np.random.Generator, progress: bool | Callable[..., None]
 ) -> Result:
     """The model that was chosen, with functions of a shape."""

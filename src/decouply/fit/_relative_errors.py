@@ -32,7 +32,7 @@ class Measure:
     def of(cls, samples: Samples, *, standard: bool = True) -> Measure:
         """Of the samples in standard units, or in those that they have."""
         units = PreparedSamples.of(samples, standard=standard).full_units
-        share = _seen(samples.weights)
+        share = _observed_share(samples.weights)
         sizes, counts = [], []
         if samples.J is not None:
             sizes.append(_jacobian_square(units, samples, None) or 1.0)
@@ -42,6 +42,10 @@ class Measure:
             sizes.append(_square(spread, samples) or _square(samples.F / units.y_scale, samples) or 1.0)
             counts.append(share * samples.F.size)
         return cls(units, tuple(sizes), tuple(counts))
+
+    def error(self, model: Decoupling, samples: Samples) -> float:
+        """The root of the mean of the relative squared errors."""
+        return float(np.sqrt(np.mean(self.squares(model, samples))))
 
     def squares(self, model: Decoupling, samples: Samples) -> tuple[float, ...]:
         """One number per term; infinite where the model is not a number."""
@@ -69,6 +73,6 @@ def _jacobian_square(units: Units, samples: Samples, model: Decoupling | None) -
     return total
 
 
-def _seen(weights: Float[ndarray, "S *outputs"] | None) -> float:
+def _observed_share(weights: Float[ndarray, "S *outputs"] | None) -> float:
     """Share of the numbers that weights let count."""
     return 1.0 if weights is None or weights.ndim == 1 else float(np.mean(weights > 0.0))

@@ -188,7 +188,7 @@ class Result:
         points = None if u is None else as_array("u", u, ("k",))
         if points is not None and np.max(np.abs(points), initial=0.0) > _FARTHEST:
             raise InputError(f"`u` must lie within ±{_FARTHEST:g}: functions are powers of it. Got larger numbers.")
-        at = self.linearisation if self.samples.in_memory else self._linearised(self.decoupling, self.samples)
+        at = self.linearisation if self.samples.in_memory else self._linearise(self.decoupling, self.samples)
         return standard_errors(at, points)
 
     @cached_property
@@ -197,9 +197,9 @@ class Result:
 
         Quality, identifiability and standard errors are read from it.
         """
-        return self._linearised(self.decoupling, self.samples.shown)
+        return self._linearise(self.decoupling, self.samples.shown)
 
-    def _linearised(self, model: Decoupling, samples: Samples) -> Linearisation:
+    def _linearise(self, model: Decoupling, samples: Samples) -> Linearisation:
         smoothed = self.n_effective is not None
         return linearise(model, samples, self.settings.fixed, self.ridge, smoothed=smoothed)
 
@@ -211,7 +211,7 @@ class Result:
         shown = self.samples.shown
         if not is_quick(self.decoupling if model is None else model, shown):
             return None
-        at = self.linearisation if model is None else self._linearised(model, shown)
+        at = self.linearisation if model is None else self._linearise(model, shown)
         return lambda grids: standard_errors(at, grids)
 
     def recognise(
@@ -232,14 +232,14 @@ class Result:
         ('parabola', 'line')
         """
         by_default = curves is None and tolerance is None and max_seconds is None
-        return self._recognition if by_default else self._recognised(curves, tolerance, max_seconds)
+        return self._recognition if by_default else self._recognise(curves, tolerance, max_seconds)
 
     @cached_property
     def _recognition(self) -> Recognition:
         """What `recognise` finds by default: looked for once, for tables and pages."""
-        return self._recognised(None, None, None)
+        return self._recognise(None, None, None)
 
-    def _recognised(
+    def _recognise(
         self, curves: Sequence[str] | None, tolerance: float | None, max_seconds: float | None
     ) -> Recognition:
         return recognise(

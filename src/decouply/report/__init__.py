@@ -3,10 +3,9 @@
 from ._class_page import Classes, write_class_report
 from ._diagram import draw_diagram
 from ._dynamic_page import Dynamics, plot_poles, plot_residuals, plot_response, plot_spectra, write_dynamic_report
-from ._figures import plot_fit, plot_functions, plot_history, plot_starts
+from ._figures import plot_fit, plot_functions, plot_history, plot_selection, plot_starts
 from ._layout import Layout
 from ._page import write_report
-from ._selection import plot_selection
 
 __all__ = [
     "Classes",

@@ -148,9 +148,9 @@ class Layout:
         x, y = signal_names(model, inputs, outputs)
         columns = [x, *(_function_names(model, l) for l in range(model.n_layers)), y]
         spreads = _spreads(model, points)
-        shown = [_chosen(importance) for importance in _importances(model, points, spreads)]
+        shown = [_most_important(importance) for importance in _importances(model, points, spreads)]
         drawn = curves(model, points, errors=errors)
-        nodes, width, height = _placed(columns, shown, drawn)
+        nodes, width, height = _node_positions(columns, shown, drawn)
         shares = _shares(model, points, spreads)
         edges, n_left_out = _edges(model, nodes, shares)
         if model.linear is None:
@@ -220,7 +220,7 @@ def _importances(
     return [spreads[0] * np.linalg.norm(rows, axis=0), *functions, spreads[-1]]
 
 
-def _chosen(importance: Float[ndarray, " r"]) -> Int[ndarray, " k"]:
+def _most_important(importance: Float[ndarray, " r"]) -> Int[ndarray, " k"]:
     """The most important ones, in their order. A note instead of a single node would save no room."""
     if len(importance) <= _SHOWN + 1:
         return np.arange(len(importance))
@@ -297,7 +297,7 @@ def _function_names(model: Decoupling, l: int) -> tuple[Name, ...]:
     return tuple(Name("g", (*prefix, j + 1)) for j in range(model.ranks[l]))
 
 
-def _placed(
+def _node_positions(
     columns: list[tuple[Name, ...]],
     shown: list[Int[ndarray, " _"]],
     drawn: tuple[tuple[Curve, ...], ...],

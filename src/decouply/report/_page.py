@@ -19,15 +19,14 @@ from .._support._messages import short_repr
 from .._support._plain import plain
 from ..fit._result import Result
 from ..fit.interpret._recognise import LEAST_POINTS, NamedCurve, symbol
-from ..fit.interpret._simplify import doubles
+from ..fit.interpret._simplify import parallel_pairs
 from ..model._decoupling import Decoupling
 from ..model._names import printable
 from ..solvers.inference._identifiability import is_quick
 from . import _sentences
-from ._fit_charts import fit_charts
 from ._layout import Layout, Node, shown_model, signal_names
+from ._page_charts import fit_charts, history_chart, starts_by_lam
 from ._rerun_source import how_to_run_again
-from ._search_charts import history_chart, starts_by_lam
 from ._signal_flow_json import signal_flow
 from ._svg_frame import Frame, written_number
 
@@ -186,7 +185,7 @@ def _doubles(model: Decoupling, X: np.ndarray) -> list[str]:
     """Pairs of functions of nearly the same argument."""
     return [
         f"{symbol(l + 1, i + 1, model.n_layers)} and {symbol(l + 1, j + 1, model.n_layers)}"
-        for l, i, j in doubles(model, X)
+        for l, i, j in parallel_pairs(model, X)
     ]
 
 

@@ -36,7 +36,7 @@ def how_to_run_again(result: Result) -> Again:
     names = ("ranks", "degrees", "basis", "linear", "solver", "as_given", "n_starts", "max_seconds", "shapes")
     arguments = {name: getattr(settings, name) for name in names} | {"solver": settings.solver or VarPro()}
     asked = {name: value for name, value in arguments.items() if value is not None and value is not False}
-    call = [f"{name}={writer.written(value, name)}" for name, value in asked.items()]
+    call = [f"{name}={writer.source(value, name)}" for name, value in asked.items()]
     lines = ["import decouply as dc", ""]
     known = " and ".join(w for w, a in (("values", samples.has_values), ("Jacobians", samples.has_jacobians)) if a)
     stored = not samples.in_memory
@@ -69,16 +69,16 @@ class _Writer:
     def __init__(self) -> None:
         self.open: list[str] = []
 
-    def written(self, value: Any, name: str) -> str:
+    def source(self, value: Any, name: str) -> str:
         if value is None or isinstance(value, bool | str):
             return repr(value)
         if isinstance(value, Integral | Real):
             return repr(int(value) if isinstance(value, Integral) else float(value))
         if isinstance(value, tuple | list | np.ndarray) and not _is_table(value):
-            items = [self.written(item, f"{name}{i + 1}") for i, item in enumerate(value)]
+            items = [self.source(item, f"{name}{i + 1}") for i, item in enumerate(value)]
             return f"({', '.join(items)}{',' if len(items) == 1 else ''})"
         if isinstance(value, dict):
-            return "{" + ", ".join(f"{k!r}: {self.written(v, str(k))}" for k, v in value.items()) + "}"
+            return "{" + ", ".join(f"{k!r}: {self.source(v, str(k))}" for k, v in value.items()) + "}"
         if isinstance(value, type):
             return self._class(value)
         if isinstance(value, AbstractBasis | AbstractSolver | AbstractStart | Stopping) and dataclasses.is_dataclass(
@@ -104,11 +104,11 @@ class _Writer:
         for field in dataclasses.fields(value):
             given = getattr(value, field.name)
             if field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING:
-                found.append(self.written(given, field.name))
+                found.append(self.source(given, field.name))
                 continue
             usual = field.default if field.default_factory is dataclasses.MISSING else field.default_factory()
             if repr(given) != repr(usual):
-                found.append(f"{field.name}={self.written(given, field.name)}")
+                found.append(f"{field.name}={self.source(given, field.name)}")
         return found
 
 

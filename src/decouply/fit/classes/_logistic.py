@@ -35,7 +35,7 @@ from ...solvers.problem._prepared_samples import PreparedSamples
 from ...solvers.problem._problem import Problem
 from .._fit_one_shape import fit_one_shape
 from .._settings import Settings
-from ..interpret._simplify import without
+from ..interpret._simplify import without_functions
 from ..select._quick_scan import FIRST_DEGREE, MIN_SECONDS, N_STARTS, grow_ranks, smallest_of_best
 from ..select._select import MAX_RANK
 
@@ -135,7 +135,7 @@ def fit_logistic(
         if degree != first:
             attempt_shape(best.decoupling.ranks[0], degree)
     chosen = smallest_of_best(tried)
-    words = ", ".join(f"{_shape(row)}: {row.left_out_deviance:.3g}" for row in tried)
+    words = ", ".join(f"{_shape_in_words(row)}: {row.left_out_deviance:.3g}" for row in tried)
     used = _without_idle(chosen.decoupling, samples.X)
     n_idle = chosen.decoupling.ranks[0] - used.ranks[0]
     idle = f" The ridge made {n_idle} of {chosen.decoupling.ranks[0]} functions zero; dropped." if n_idle else ""
@@ -148,10 +148,10 @@ def _without_idle(model: Decoupling, X: Float[ndarray, "S m"]) -> Decoupling:
     """The model of one layer without functions that a ridge has brought to nothing; at least one stays."""
     parts = np.ptp(model.g[0].values(model.arguments(X)[0]), axis=0) * np.abs(model.W[1]).max(axis=0)
     idle = np.flatnonzero(parts <= _IDLE * parts.max())
-    return without(model, 0, idle.tolist(), X) if 0 < idle.size < model.ranks[0] else model
+    return without_functions(model, 0, idle.tolist(), X) if 0 < idle.size < model.ranks[0] else model
 
 
-def _shape(row: LogisticFit) -> str:
+def _shape_in_words(row: LogisticFit) -> str:
     return f"{row.decoupling.ranks[0]} with {row.decoupling.degrees[0]}"
 
 
@@ -161,7 +161,7 @@ def deviance_without(samples: Samples, model: Decoupling, ridge: float, l: int, 
         return null_deviance(samples)
     if model.ranks[l] == 1:
         return np.nan
-    smaller = without(model, l, [j], samples.X).without_inner_constants()
+    smaller = without_functions(model, l, [j], samples.X).without_inner_constants()
     return _most_likely(samples, smaller, (ridge,), lambda **_: None, math.inf, steep=1.0, n_before=2 * l + 1).deviance
 
 
@@ -194,7 +194,7 @@ def _most_likely(
     assert y is not None
     weights = np.ones(len(y)) if samples.weights is None else samples.weights
     shares = weights @ y / weights.sum()
-    units = _standardised(samples.X, weights, shares)
+    units = _standardised_units(samples.X, weights, shares)
     problem = Problem(PreparedSamples.in_units(samples, units, standard=True), layers, linear=linear)
     around_mean = units.to_given(_around_mean(units.to_standard(start)))
     theta = [p[None] for p in parameters_of(problem, around_mean)]
@@ -249,7 +249,7 @@ def _around_mean(model: Decoupling) -> Decoupling:
     return model
 
 
-def _standardised(X: Float[ndarray, "S m"], weights: Float[ndarray, " S"], shares: Float[ndarray, " n"]) -> Units:
+def _standardised_units(X: Float[ndarray, "S m"], weights: Float[ndarray, " S"], shares: Float[ndarray, " n"]) -> Units:
     """Each input by itself has mean 0 and deviation 1, and shares of classes are taken off.
 
     In whitened units, a ridge would allow large weights along directions in which inputs hardly vary.

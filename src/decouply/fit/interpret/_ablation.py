@@ -22,7 +22,7 @@ from ...samples._samples import Samples
 from .._fit_one_shape import fit_one_shape
 from .._relative_errors import Measure
 from .._settings import Settings
-from ._simplify import without
+from ._simplify import without_functions
 
 _STEPS = 20  # for the rest, which starts near the end
 
@@ -62,36 +62,36 @@ def ablation(
         raise InputError("`samples` must be dc.Samples in memory, with values or Jacobians: `samples.pilot(10_000)`.")
     as_number("max_seconds", max_seconds, above=True)
     measure = Measure.of(samples)
-    error = _error(measure, model, samples)
+    error = 100.0 * measure.error(model, samples)
     until = time.perf_counter() + max_seconds
     n = sum(model.ranks)
     rows: list[AblationRow] = []
     with progress_callback(progress, "Weighing functions") as report:
         for l, rank in enumerate(model.ranks):
             for j in range(rank):
-                lost, again = _without(measure, model, samples, l, j, until - time.perf_counter())
+                lost, again = _error_without(measure, model, samples, l, j, until - time.perf_counter())
                 rows.append(AblationRow(l + 1, j + 1, error, max(lost, error) if again else lost, again))
                 report(done=len(rows), total=n)
     return tuple(rows)
 
 
-def _without(
+def _error_without(
     measure: Measure, model: Decoupling, samples: Samples, l: int, j: int, seconds: float
 ) -> tuple[float, bool]:
     """The error without a function, and whether the rest was fitted again."""
     if model.ranks[l] == 1:  # nothing passes the layer any more
         return _error_of_the_rest(measure, model, samples), True
-    smaller = without(model, l, [j], samples.X).without_inner_constants()
+    smaller = without_functions(model, l, [j], samples.X).without_inner_constants()
     if seconds > 0.0:
         with silenced():
             try:
                 before = {f"W{k}": smaller.W[k] for k in range(l + 1)} | {f"g{k + 1}": smaller.g[k] for k in range(l)}
                 settings = Settings.of_model(smaller, max_seconds=seconds, max_steps=_STEPS, fixed=before)
                 found = fit_one_shape(samples, settings, progress=lambda **_: None)
-                return min(_error(measure, m, samples) for m in (found.decoupling, smaller)), True
+                return min(100.0 * measure.error(m, samples) for m in (found.decoupling, smaller)), True
             except SolverError:
                 pass
-    return _error(measure, smaller, samples), False
+    return 100.0 * measure.error(smaller, samples), False
 
 
 def _error_of_the_rest(measure: Measure, model: Decoupling, samples: Samples) -> float:
@@ -108,7 +108,3 @@ def _error_of_the_rest(measure: Measure, model: Decoupling, samples: Samples) ->
         left = F - Z @ np.linalg.lstsq(Z, F, rcond=None)[0]
         squares.append(float(np.sum(left**2)) / measure.sizes[-1])
     return 100.0 * float(np.sqrt(np.mean(squares)))
-
-
-def _error(measure: Measure, model: Decoupling, samples: Samples) -> float:
-    return 100.0 * float(np.sqrt(np.mean(measure.squares(model, samples))))

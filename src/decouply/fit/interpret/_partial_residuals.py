@@ -52,7 +52,7 @@ class Readings:
 
 
 @dataclass(frozen=True, eq=False)
-class Evidence:
+class FunctionReadings:
     """One function of a model: where it was visited, its values there, and what the samples say of it."""
 
     layer: int
@@ -67,16 +67,16 @@ class Evidence:
         return float(np.std(self.values))
 
 
-def evidence(
+def function_readings(
     model: Decoupling, X: Float[ndarray, "S m"], samples: Samples | None, n_parameters: float, tolerance: float
-) -> list[Evidence]:
+) -> list[FunctionReadings]:
     """Readings of all functions, layer by layer.
 
     Without samples a function itself is what is read. `tolerance`, a share of the spread of a function, is what
     readings are off by at least.
     """
     u = model.arguments(X)
-    ways = _ways(model, u)
+    ways = _output_directions(model, u)
     known = None if samples is None else _Residuals.of(model, samples, n_parameters)
     P = np.broadcast_to(np.eye(model.n_inputs), (len(X), model.n_inputs, model.n_inputs))
     found = []
@@ -88,15 +88,15 @@ def evidence(
             size = float(np.abs(values[:, j]).max(initial=_TINY))
             floor = tolerance * max(float(np.std(values[:, j])), _NO_SPREAD * size)
             if known is None:
-                parts = [_plain(u[l][:, j], values[:, j], floor)]
+                parts = [_readings_of_function(u[l][:, j], values[:, j], floor)]
             else:
                 parts = known.readings(ways[l][..., j], V[:, j], u[l][:, j], values[:, j], slopes[:, j], floor, last)
-            found.append(Evidence(l + 1, j + 1, u[l][:, j], values[:, j], _joined(parts)))
+            found.append(FunctionReadings(l + 1, j + 1, u[l][:, j], values[:, j], _join_readings(parts)))
         P = slopes[:, :, None] * V
     return found
 
 
-def _ways(model: Decoupling, u: tuple[Float[ndarray, "S _"], ...]) -> list[Float[ndarray, "S n _"]]:
+def _output_directions(model: Decoupling, u: tuple[Float[ndarray, "S _"], ...]) -> list[Float[ndarray, "S n _"]]:
     """D_s of all functions, layer by layer."""
     S = len(u[0])
     found = [np.broadcast_to(model.W[-1], (S, *model.W[-1].shape))]
@@ -166,18 +166,18 @@ def _size(data: Any) -> Any:
     return np.where(size > 0.0, size, 1.0)
 
 
-def _plain(u: Float[ndarray, " S"], values: Float[ndarray, " S"], floor: float) -> Part:
+def _readings_of_function(u: Float[ndarray, " S"], values: Float[ndarray, " S"], floor: float) -> Part:
     return u, values, np.full(len(u), floor**2), 0
 
 
-def _joined(parts: list[Part]) -> Readings:
-    few = [_averaged(part) for part in parts]
+def _join_readings(parts: list[Part]) -> Readings:
+    few = [_average_neighbours(part) for part in parts]
     u, target, variance = (np.concatenate([part[i] for part in few]) for i in range(3))
     order = np.concatenate([np.full(len(part[0]), part[3]) for part in few])
     return Readings(u, target, variance, order, sum(len(part[0]) for part in parts))
 
 
-def _averaged(part: Part) -> Part:
+def _average_neighbours(part: Part) -> Part:
     """At most so many readings, each the weighted mean of neighbours."""
     u, target, variance, order = part
     if len(u) <= _BINS:

@@ -26,7 +26,7 @@ from ...bases import AbstractBasis
 from ...model._decoupling import Decoupling
 from ...samples._samples import Samples
 from ._named_curves import KINDS, Fitted, Kind, fit_named_curve, smooth_reference
-from ._partial_residuals import Evidence, evidence
+from ._partial_residuals import FunctionReadings, function_readings
 
 # Of the spread of a function: what curves may be off by at single points whatever the samples say, and what they may be
 # off by where there are no samples. Splines round off kinks by more than the first.
@@ -219,11 +219,11 @@ def recognise(
     used = model.n_parameters if n_parameters is None else n_parameters
     with_line = model.linear is not None and model.n_layers == 1
     least = TOLERANCES[known is None] if tolerance is None else tolerance
-    found, functions = evidence(model, X, known, used, least), []
+    found, functions = function_readings(model, X, known, used, least), []
     with progress_callback(progress, "Recognising") as report:
         for e in found:
             named = (chosen or {}).get((e.layer, e.index))
-            functions.append(_recognised(e, kinds, named, deadline, with_line=with_line))
+            functions.append(_recognise_function(e, kinds, named, deadline, with_line=with_line))
             report(done=len(functions), total=len(found))
     return Recognition(tuple(functions), model.n_layers)
 
@@ -241,8 +241,8 @@ def _kinds(curves: Sequence[str] | None) -> tuple[Kind, ...]:
     return tuple(known[name] for name in given)
 
 
-def _recognised(
-    e: Evidence, kinds: tuple[Kind, ...], named: str | None, deadline: float, *, with_line: bool
+def _recognise_function(
+    e: FunctionReadings, kinds: tuple[Kind, ...], named: str | None, deadline: float, *, with_line: bool
 ) -> RecognisedFunction:
     n = e.readings.count
     if named is None and now() > deadline:
@@ -258,11 +258,11 @@ def _recognised(
             continue
         fitted = fit_named_curve(kind, e.readings, with_line=with_line)
         if fitted is not None:
-            found.append(_named(fitted, e, fitted.misfit + kind.n_parameters * np.log(n) - reference))
+            found.append(_named_curve(fitted, e, fitted.misfit + kind.n_parameters * np.log(n) - reference))
     return RecognisedFunction(e.layer, e.index, tuple(sorted(found, key=lambda c: c.score)), late)
 
 
-def _named(fitted: Fitted, e: Evidence, score: float) -> NamedCurve:
+def _named_curve(fitted: Fitted, e: FunctionReadings, score: float) -> NamedCurve:
     apart = fitted.values(e.u) - e.values
     off = float(np.sqrt(np.mean(apart**2)) / max(e.spread, 1e-300))
     return NamedCurve(

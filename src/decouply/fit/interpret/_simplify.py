@@ -35,7 +35,7 @@ from ._recognise import TOLERANCES, NamedCurve, Recognition, recognise, symbol
 PARALLEL = 0.99  # correlation of arguments from which two functions may double each other
 
 
-def without(model: Decoupling, l: int, dropped: Sequence[int], X: Float[ndarray, "S m"]) -> Decoupling:
+def without_functions(model: Decoupling, l: int, dropped: Sequence[int], X: Float[ndarray, "S m"]) -> Decoupling:
     """The model without some functions of layer l (from 0), which keep their mean values over the points X."""
     functions, kept = model.g[l], [j for j in range(model.ranks[l]) if j not in dropped]
     means = functions.values(model.arguments(X)[l]).mean(axis=0)
@@ -51,7 +51,7 @@ def without(model: Decoupling, l: int, dropped: Sequence[int], X: Float[ndarray,
     return model.with_parts(W=W, g=layers)
 
 
-def doubles(model: Decoupling, X: Float[ndarray, "S m"]) -> list[tuple[int, int, int]]:
+def parallel_pairs(model: Decoupling, X: Float[ndarray, "S m"]) -> list[tuple[int, int, int]]:
     """Layer (from 0) and places of pairs whose arguments are nearly the same, the nearest first."""
     found = []
     for l, u in enumerate(model.arguments(X)):
@@ -64,7 +64,7 @@ def doubles(model: Decoupling, X: Float[ndarray, "S m"]) -> list[tuple[int, int,
     return [(l, i, j) for _, l, i, j in sorted(found)]
 
 
-def merged(model: Decoupling, l: int, i: int, j: int, X: Float[ndarray, "S m"]) -> Decoupling:
+def with_merged_pair(model: Decoupling, l: int, i: int, j: int, X: Float[ndarray, "S m"]) -> Decoupling:
     """The model with one function, in the basis and of the argument of the first, in place of functions i and j."""
     functions, behind = model.g[l], model.W[l + 1]
     u = model.arguments(X)[l]
@@ -85,7 +85,7 @@ def merged(model: Decoupling, l: int, i: int, j: int, X: Float[ndarray, "S m"]) 
     kept = model.with_parts(
         W=[*model.W[: l + 1], W, *model.W[l + 2 :]], g=[*model.g[:l], functions.with_coefficients(C), *model.g[l + 1 :]]
     )
-    return _with_constant(without(kept, l, [j], X), l, behind[:, i] * mean[0])
+    return _with_constant(without_functions(kept, l, [j], X), l, behind[:, i] * mean[0])
 
 
 def _with_constant(model: Decoupling, l: int, constant: Float[ndarray, " q"]) -> Decoupling:
@@ -170,8 +170,8 @@ def simplified(
     with progress_callback(progress, "Simplifying") as report:
         samples, known = _samples(model, where)
         least = TOLERANCES[not known] if tolerance is None else tolerance
-        way = _Way(samples, least, deadline, report)
-        way.tell("as it was", model, None)
+        way = _Simplification(samples, least, deadline, report)
+        way.record("as it was", model, None)
         if prune and chosen is None:
             model = way.without_doubles(model)
         looked_at = samples if known else samples.X
@@ -185,20 +185,20 @@ def simplified(
             max_seconds=None if max_seconds is None else _NAMING * way.seconds_left,
             progress=report,
         )
-        wanted = _wanted(found, chosen)
+        wanted = _curves_to_use(found, chosen)
         named = _with_curves(model, wanted)
         if wanted or way.result is None:
             words = [f"{found.symbol(found[place])} is {curve.words}" for place, curve in wanted.items()]
             way.refit("; ".join(words) or "refitted", named)
         if prune and not way.late:
-            way.drop(named, _idle(found, wanted, model.ranks))
+            way.drop(named, _idle_functions(found, wanted, model.ranks))
             if chosen is not None:
                 way.without_doubles(way.model)
     assert way.result is not None
     return Simplified(way.result, tuple(way.changes), (OUT_OF_TIME,) if way.late else ())
 
 
-class _Way:
+class _Simplification:
     """The steps that were taken: what they led to, and what they cost."""
 
     def __init__(self, samples: Samples, tolerance: float, deadline: float, progress: Callable[..., None]) -> None:
@@ -223,18 +223,18 @@ class _Way:
         assert self.result is not None
         return self.result.decoupling
 
-    def tell(self, words: str, model: Decoupling, used: float | None) -> None:
+    def record(self, words: str, model: Decoupling, used: float | None) -> None:
         """Note a step; `used` is the number of effective parameters where functions were smoothed."""
-        squares = self.measure.squares(model, self.samples)
-        self.changes.append(Change(words, 100.0 * float(np.sqrt(np.mean(squares))), model.n_parameters))
+        error = 100.0 * self.measure.error(model, self.samples)
+        self.changes.append(Change(words, error, model.n_parameters))
         self.used = model.n_parameters if used is None else used
         self._progress(stage=words, done=len(self.changes))
 
     def refit(self, words: str, model: Decoupling) -> None:
         """Keep the shape of a model, fit all that is left of it, and note the step."""
-        self._keep(words, self._refitted(model))
+        self._keep(words, self._refit(model))
 
-    def _refitted(self, model: Decoupling) -> Result:
+    def _refit(self, model: Decoupling) -> Result:
         settings = Settings.of_model(model, max_seconds=min(REFIT_SECONDS, self.seconds_left))
         return fit_one_shape(self.samples, settings, progress=self._progress)
 
@@ -242,22 +242,22 @@ class _Way:
         """Leave functions out."""
         names = [_symbol(model, l, j) for l in idle for j in idle[l]]
         for l, dropped in idle.items():
-            model = without(model, l, dropped, self.samples.X)
+            model = without_functions(model, l, dropped, self.samples.X)
         if names:
             verb = "does nothing and is dropped" if len(names) == 1 else "do nothing and are dropped"
             self.refit(f"{' and '.join(names)} {verb}", model)
 
     def without_doubles(self, model: Decoupling) -> Decoupling:
         """Merge pairs of functions as long as that is worth the parameters that it saves."""
-        again = bool(doubles(model, self.samples.X))
+        again = bool(parallel_pairs(model, self.samples.X))
         if again and self.result is None:  # what the model uses of its parameters is known once it is smoothed here
-            self.used = self._refitted(model).n_effective or model.n_parameters
+            self.used = self._refit(model).n_effective or model.n_parameters
         while again:
             again = False
-            for l, i, j in doubles(model, self.samples.X):
+            for l, i, j in parallel_pairs(model, self.samples.X):
                 if self.late:
                     return model
-                candidate = self._refitted(merged(model, l, i, j, self.samples.X))
+                candidate = self._refit(with_merged_pair(model, l, i, j, self.samples.X))
                 used = candidate.n_effective or candidate.decoupling.n_parameters
                 if self._score(candidate.decoupling, used) <= self._score(model, self.used):
                     pair = " and ".join(_symbol(model, l, k) for k in (i, j))
@@ -268,7 +268,7 @@ class _Way:
 
     def _keep(self, words: str, result: Result) -> None:
         self.result = result
-        self.tell(words, result.decoupling, result.n_effective)
+        self.record(words, result.decoupling, result.n_effective)
 
     def _score(self, model: Decoupling, used: float) -> float:
         """The Bayesian information criterion, for errors down to the tolerance."""
@@ -298,7 +298,7 @@ def _check_names(chosen: dict[Place, str]) -> None:
             raise InputError(f"`curves[{place}]` must be one of {', '.join(known)}. Got {short_repr(name)}.")
 
 
-def _wanted(found: Recognition, chosen: dict[Place, str] | None) -> dict[Place, NamedCurve]:
+def _curves_to_use(found: Recognition, chosen: dict[Place, str] | None) -> dict[Place, NamedCurve]:
     """The curves to put in place: those that earn their names, or those that were chosen."""
     if chosen is None:
         best = {(f.layer, f.index): f.best for f in found}
@@ -316,7 +316,9 @@ def _wanted(found: Recognition, chosen: dict[Place, str] | None) -> dict[Place, 
     return wanted
 
 
-def _idle(found: Recognition, wanted: dict[Place, NamedCurve], ranks: tuple[int, ...]) -> dict[int, list[int]]:
+def _idle_functions(
+    found: Recognition, wanted: dict[Place, NamedCurve], ranks: tuple[int, ...]
+) -> dict[int, list[int]]:
     """Functions that are constants, by layer, from 0; of a layer at least one stays."""
     idle: dict[int, list[int]] = {}
     for f in found:

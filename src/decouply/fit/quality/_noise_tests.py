@@ -101,7 +101,7 @@ def _kernels(X: Float[ndarray, "S m"]) -> list[Float[ndarray, "S S"]]:
     return found
 
 
-def repeated(X: Float[ndarray, "S m"]) -> Int[ndarray, " S"] | None:
+def repeated_places(X: Float[ndarray, "S m"]) -> Int[ndarray, " S"] | None:
     """The places of samples, where enough of them share one to tell noise by; None where too few do."""
     place = places(X)
     return place if len(X) - (place.max() + 1) >= _LEAST_REPEATED else None

@@ -19,7 +19,7 @@ from ...samples._duplicates import without_copies
 from ...samples._samples import Samples
 from ...solvers.inference._identifiability import Linearisation
 from ...solvers.inference._leave_one_out import left_out
-from ._noise_tests import agreeing_shares, noise_of_repeated, predictable_shares, repeated, share_beyond_noise
+from ._noise_tests import agreeing_shares, noise_of_repeated, predictable_shares, repeated_places, share_beyond_noise
 
 _ROUNDING = 1e-8  # of the spread: residuals that are smaller are none
 _MUCH = 0.1  # of the squares of the residuals: a model that leaves so much could be better
@@ -113,7 +113,7 @@ def quality(model: Decoupling, samples: Samples, at: Linearisation | None) -> Qu
     squares = np.sum(R**2, axis=(0, 2))
     freedom = R[:, 0].size * np.ones(n) - (0.0 if used is None else used.used)
     noise = np.sqrt(squares / freedom) if used is not None and np.all(freedom >= 1.0) else unknown
-    place = repeated(X) if samples.F is not None else None
+    place = repeated_places(X) if samples.F is not None else None
     if place is not None:
         around, n_noise = noise_of_repeated(data[:, :, 0], place)
         noise, share = np.sqrt(around / n_noise), share_beyond_noise(squares, freedom, around, n_noise)

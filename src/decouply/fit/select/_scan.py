@@ -122,14 +122,14 @@ class Scan:
         """
         least = self.hints.least_ranks(L) or (2,) * L
         ranks = tuple(min(r, top) for r, top in zip(least, self.limits.ranks(L), strict=True))
-        while max(ranks) > 1 and not self.determined(ranks, self.limits.least_degrees(L)):
+        while max(ranks) > 1 and not self.is_determined(ranks, self.limits.least_degrees(L)):
             ranks = one_off(ranks, ranks.index(max(ranks)), -1)
         return ranks
 
     def ladder(self, ranks: tuple[int, ...]) -> Candidate | None:
         """The best degrees for these ranks."""
         best: Candidate | None = None
-        steps = [degrees for degrees in self.limits.ladder(len(ranks)) if self.determined(ranks, degrees)]
+        steps = [degrees for degrees in self.limits.ladder(len(ranks)) if self.is_determined(ranks, degrees)]
         for degrees in steps[:1] if len(ranks) == 1 else steps:
             found = self.fit(ranks, degrees, start=self.inside(ranks, degrees), n_starts=_STARTS)
             best = better(best, found)
@@ -171,7 +171,7 @@ class Scan:
             if not best.exact:
                 for l, top in enumerate(self.limits.ranks(len(best.ranks))):
                     ranks = one_off(best.ranks, l, 1)
-                    if ranks[l] <= top and self.determined(ranks, best.degrees):
+                    if ranks[l] <= top and self.is_determined(ranks, best.degrees):
                         larger = better(larger, self.fit(ranks, best.degrees, start=best, n_starts=_STARTS))
             if larger is not best:
                 best = self.trim(larger)
@@ -210,7 +210,7 @@ class Scan:
         shape = ModelShape.of(self.samples, layers, linear=self.settings.linear)
         return shape.n_free(values=self.samples.has_values)
 
-    def determined(self, ranks: tuple[int, ...], degrees: tuple[int, ...]) -> bool:
+    def is_determined(self, ranks: tuple[int, ...], degrees: tuple[int, ...]) -> bool:
         """Whether the samples of all folds but one hold as many numbers as there are parameters, without copies."""
         K = len(self.folds)
         return self.n_free(ranks, degrees) <= sum(self.counts) * (K - 1) / K
@@ -245,7 +245,7 @@ class Scan:
         began = time.perf_counter()
         rng = np.random.default_rng([self.seed, *ranks, *degrees, 0 if known is None else n_starts])
         try:
-            result = self._decoupled(ranks, degrees, start, n_starts, rng)
+            result = self._fit_model(ranks, degrees, start, n_starts, rng)
         except SolverError:
             return known
         squares = self.measure.squares(result.decoupling, self.samples)
@@ -294,7 +294,7 @@ class Scan:
             best = f" (best so far: ranks {in_words(c.ranks)}, off by {percent(c.error)} on left-out samples)"
         return f"ranks {in_words(ranks)}, degrees {in_words(degrees)}{best}"
 
-    def _decoupled(
+    def _fit_model(
         self,
         ranks: tuple[int, ...],
         degrees: tuple[int, ...],
@@ -302,7 +302,7 @@ class Scan:
         n_starts: int,
         rng: np.random.Generator,
     ) -> Result:
-        solver = with_time_limit(self.solver, self._left())
+        solver = with_time_limit(self.solver, self._seconds_per_fit())
         if "many starts" in solver.supports and start is not None:
             layers = layer_bases(ranks, degrees, self.settings.basis)
             solver = with_start(solver, resized(start.result.decoupling, layers, self.samples.X, rng)) or solver
@@ -320,7 +320,7 @@ class Scan:
 
     def _left_out(self, model: Decoupling, rng: np.random.Generator) -> ndarray:
         """Relative errors at the samples of every fold of fits to all others, side by side where others can help."""
-        within = with_time_limit(self.solver, self._left() / len(self.folds))
+        within = with_time_limit(self.solver, self._seconds_per_fit() / len(self.folds))
         seeds = rng.integers(2**63, size=len(self.folds))
         tasks = [
             Fold(self.samples, rows, within, model, self.measure, int(seed))
@@ -328,7 +328,7 @@ class Scan:
         ]
         return np.array(run_each(left_out_error, tasks))
 
-    def _left(self) -> float:
+    def _seconds_per_fit(self) -> float:
         """Seconds that one fit may take: a share of all, so that there are several, and not more than are left."""
         return max(min(self.share, self.deadline - now()), 0.1)
 

@@ -360,7 +360,7 @@ def _check_scan(scan: Scan) -> None:
         check_problem(scan.solver, Problem.build(scan.samples, layers, linear=scan.settings.linear))
     L = scan.limits.n_layers()[0]
     ranks, degrees = (1,) * L, scan.limits.least_degrees(L)
-    if not scan.determined(ranks, degrees):
+    if not scan.is_determined(ranks, degrees):
         raise InputError(
             f"`samples` must hold more numbers than the smallest model has free parameters, "
             f"{scan.n_free(ranks, degrees)}, with one of the {len(scan.folds)} folds left out. Got "
@@ -423,13 +423,14 @@ def _reason(chosen: Candidate, candidates: list[Candidate], allowed: float) -> s
     """Why this one: what it does, and what smaller and larger ones do."""
     smaller = [c for c in candidates if c.n_parameters < chosen.n_parameters]
     larger = [c for c in candidates if c.n_parameters > chosen.n_parameters]
-    name = _shape(chosen).capitalize()
+    name = _shape_in_words(chosen).capitalize()
     if chosen.exact:
         text = f"{name} meet the samples to rounding with {chosen.n_parameters} parameters"
         if not smaller:
             return f"{text}, and nothing smaller was left to try."
         best = min(smaller, key=lambda c: c.training_error)
-        return f"{text}; of the smaller shapes, the best ({_shape(best)}) is off by {percent(best.training_error)}."
+        error = percent(best.training_error)
+        return f"{text}; of the smaller shapes, the best ({_shape_in_words(best)}) is off by {error}."
     if not np.isfinite(chosen.error):
         return f"{name}: there are too few samples to choose by those that are left out."
     sentences = [
@@ -439,23 +440,23 @@ def _reason(chosen: Candidate, candidates: list[Candidate], allowed: float) -> s
     if smaller:
         best = min(smaller, key=lambda c: c.score)
         errors = f"{percent(best.training_error)} and {percent(best.error)}"
-        sentences.append(f"Of the smaller shapes the best is {_shape(best)}: {errors}.")
+        sentences.append(f"Of the smaller shapes the best is {_shape_in_words(best)}: {errors}.")
     if larger:
         best = min(larger, key=lambda c: c.score)
         if best.error > allowed and best.score < chosen.score:
             sentences.append(
-                f"{_shape(best).capitalize()} fit better ({percent(best.training_error)}), but predict left-out "
-                f"samples to {percent(best.error)} only: too many parameters for these samples."
+                f"{_shape_in_words(best).capitalize()} fit better ({percent(best.training_error)}), but predict "
+                f"left-out samples to {percent(best.error)} only: too many parameters for these samples."
             )
         else:
             sentences.append(
-                f"Larger ones gain no more than chance would ({_shape(best)}: {percent(best.training_error)} and "
-                f"{percent(best.error)})."
+                f"Larger ones gain no more than chance would ({_shape_in_words(best)}: "
+                f"{percent(best.training_error)} and {percent(best.error)})."
             )
     return " ".join(sentences)
 
 
-def _shape(c: Candidate) -> str:
+def _shape_in_words(c: Candidate) -> str:
     return f"ranks {in_words(c.ranks)} with degrees {in_words(c.degrees)}"
 
 
