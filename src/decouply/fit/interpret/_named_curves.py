@@ -378,10 +378,10 @@ def _least_squares(
 ) -> tuple[Float[ndarray, " B"], Float[ndarray, "B e"]]:
     """Weighted least squares: misfits and coefficients."""
     A, y = columns * table.root[:, None], table.target * table.root
-    size = np.sqrt(np.sum(A**2, axis=1, keepdims=True))
+    gram = A.mT @ A
+    size = np.sqrt(np.diagonal(gram, axis1=1, axis2=2))
     size = np.where(size > 0.0, size, 1.0)
-    A = A / size
-    gram = A.mT @ A + _RIDGE * np.eye(A.shape[-1])
-    c = np.linalg.solve(gram, (A.mT @ y)[..., None])
-    misfit = np.sum((y - (A @ c)[..., 0]) ** 2, axis=1)
-    return misfit, c[..., 0] / size[:, 0]
+    gram = gram / (size[:, :, None] * size[:, None, :]) + _RIDGE * np.eye(A.shape[-1])  # that of unit columns
+    c = np.linalg.solve(gram, ((A.mT @ y) / size)[..., None])[..., 0] / size
+    misfit = np.sum((y - (A @ c[..., None])[..., 0]) ** 2, axis=1)
+    return misfit, c

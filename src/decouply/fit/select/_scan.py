@@ -42,11 +42,11 @@ from .._settings import Settings, layer_bases
 from ._candidates import Candidate, Limits, Shape, better, criterion, in_words, percent
 from ._multilinear_ranks import hints_of
 
-_STARTS, _FEWER, _MORE = 16, 8, 32  # of VarPro: in general, for a shape that comes from a larger one, for the best one
-_STRONG = 6.0  # difference of the criterion that is called strong evidence
-_VETO = 10.0  # times the smallest left-out error: more tells of too many parameters for the samples ...
-_POOR, _TWICE = 0.3, 2.0  # ... and so does more than this, unless it is less than twice the smallest
-_SHARE = 0.1  # of the time for the scan that one fit may take
+_N_STARTS, _N_STARTS_SMALLER, _N_STARTS_CHOICE = 16, 8, 32  # in general, from a larger shape, and of the best shape
+_STRONG_EVIDENCE = 6.0  # difference of the criterion that is called strong evidence
+_VETO_RATIO = 10.0  # times the smallest left-out error: more tells of too many parameters for the samples ...
+_POOR_ERROR, _GOOD_RATIO = 0.3, 2.0  # ... and so does more than this, unless it is less than twice the smallest
+_SHARE_PER_FIT = 0.1  # of the time for the scan that one fit may take
 _FOLD_STEPS = 60  # of a fold, which starts at the fit to all samples
 
 
@@ -65,7 +65,7 @@ class Scan:
         self.solver = without_ridge(VarPro() if settings.solver is None else settings.solver)
         self.prepared = PreparedSamples.of(samples)  # held here, so that all fits of the scan share it
         self.rounding, self.hints = self.prepared.rounding_floor, hints_of(samples)
-        self.deadline, self.share = now() + settings.seconds, _SHARE * settings.seconds
+        self.deadline, self.share = now() + settings.seconds, _SHARE_PER_FIT * settings.seconds
         rng = as_generator(settings.rng)
         self.seed = int(rng.integers(2**63))
         which = originals(samples)  # copies are left out together
@@ -81,12 +81,14 @@ class Scan:
 
     def run(self) -> None:
         """Try shapes until no neighbour of the best one is better."""
+        # 1. For every number of layers: degrees of the ranks that singular values suggest, then neighbouring ranks.
         best: Candidate | None = None
         for L in self.limits.n_layers():
             first = self.first_ranks(L)
             if best is not None and best.exact and self.n_free(first, self.limits.least_degrees(L)) >= best.n_free:
                 break  # more layers cannot be smaller
             best = better(best, self.climb(self.ladder(first)))
+        # 2. Around the choice: more starts, and smaller shapes, until the choice stays.
         settled = set()
         while self.found:
             choice = self.choice()
@@ -94,15 +96,21 @@ class Scan:
                 break
             settled.add(choice.shape)
             if not choice.exact:
-                self.climb(self.fit(*choice.shape, start=choice, n_starts=_MORE, once_more=True))
+                self.climb(self.fit(*choice.shape, start=choice, n_starts=_N_STARTS_CHOICE, once_more=True))
             self.narrow(self.trim(self.found[choice.shape]))
-        self.compare()
+        # 3. Every shape is given the fits of those it contains: a larger one must not look worse for want of luck.
+        for c in sorted(self.found.values(), key=lambda c: c.n_free):
+            inner = self.inside(c.ranks, c.degrees)
+            if inner is not None and not c.exact and inner.training_error < c.training_error:
+                self.fit(c.ranks, c.degrees, start=inner, n_starts=1)
 
     def choice(self) -> Candidate:
         """The smallest shape that none is strongly better than, of those that predict left-out samples well enough."""
         eligible = self.eligible()
         lowest = min(c.score for c in eligible)
-        return min((c for c in eligible if c.score <= lowest + _STRONG), key=lambda c: (c.n_parameters, c.score))
+        return min(
+            (c for c in eligible if c.score <= lowest + _STRONG_EVIDENCE), key=lambda c: (c.n_parameters, c.score)
+        )
 
     def eligible(self) -> list[Candidate]:
         """Shapes that predict left-out samples well enough, and have fewer parameters than there are numbers."""
@@ -113,7 +121,7 @@ class Scan:
     def allowed_error(self) -> float:
         """Left-out errors above this tell of too many parameters for the samples."""
         best = max(min(c.error for c in self.found.values()), float(np.sqrt(self.rounding)))
-        return max(min(_VETO * best, _POOR), _TWICE * best)
+        return max(min(_VETO_RATIO * best, _POOR_ERROR), _GOOD_RATIO * best)
 
     def first_ranks(self, L: int) -> tuple[int, ...]:
         """Ranks that the singular values suggest, as far as the samples determine so many parameters.
@@ -131,7 +139,7 @@ class Scan:
         best: Candidate | None = None
         steps = [degrees for degrees in self.limits.ladder(len(ranks)) if self.is_determined(ranks, degrees)]
         for degrees in steps[:1] if len(ranks) == 1 else steps:
-            found = self.fit(ranks, degrees, start=self.inside(ranks, degrees), n_starts=_STARTS)
+            found = self.fit(ranks, degrees, start=self.inside(ranks, degrees), n_starts=_N_STARTS)
             best = better(best, found)
             if found is not None and found.exact:
                 break
@@ -153,14 +161,19 @@ class Scan:
         while best is not None and here is not None:
             least = self.limits.least_degrees(len(here.ranks))
             lower = [
-                self.fit(here.ranks, one_off(here.degrees, l, -1), start=here, n_starts=1 if here.exact else _FEWER)
+                self.fit(
+                    here.ranks,
+                    one_off(here.degrees, l, -1),
+                    start=here,
+                    n_starts=1 if here.exact else _N_STARTS_SMALLER,
+                )
                 for l, d in enumerate(here.degrees)
                 if d > least[l]
             ]
             here = None
             for c in lower:
                 best = better(best, c)
-                if c is not None and c.score <= best.score + _STRONG:
+                if c is not None and c.score <= best.score + _STRONG_EVIDENCE:
                     here = better(c, here)
         return best
 
@@ -172,7 +185,7 @@ class Scan:
                 for l, top in enumerate(self.limits.ranks(len(best.ranks))):
                     ranks = one_off(best.ranks, l, 1)
                     if ranks[l] <= top and self.is_determined(ranks, best.degrees):
-                        larger = better(larger, self.fit(ranks, best.degrees, start=best, n_starts=_STARTS))
+                        larger = better(larger, self.fit(ranks, best.degrees, start=best, n_starts=_N_STARTS))
             if larger is not best:
                 best = self.trim(larger)
                 if best is not None and not best.exact:
@@ -190,15 +203,8 @@ class Scan:
         for l, r in enumerate(() if here is None else here.ranks):
             if here is not None and r > 1:
                 ranks = one_off(here.ranks, l, -1)
-                best = better(best, self.fit(ranks, here.degrees, start=here, n_starts=_FEWER))
+                best = better(best, self.fit(ranks, here.degrees, start=here, n_starts=_N_STARTS_SMALLER))
         return best
-
-    def compare(self) -> None:
-        """Give every shape the fits of those it contains: a larger shape must not look worse for want of luck."""
-        for c in sorted(self.found.values(), key=lambda c: c.n_free):
-            inner = self.inside(c.ranks, c.degrees)
-            if inner is not None and not c.exact and inner.training_error < c.training_error:
-                self.fit(c.ranks, c.degrees, start=inner, n_starts=1)
 
     # One shape
 
@@ -284,7 +290,7 @@ class Scan:
         if not around:
             return False
         n_free, lowest = self.n_free(ranks, degrees), min(c.score for c in self.eligible())
-        return min(criterion(c.squares, c.counts, n_free, self.rounding) for c in around) > lowest + _STRONG
+        return min(criterion(c.squares, c.counts, n_free, self.rounding) for c in around) > lowest + _STRONG_EVIDENCE
 
     def _stage(self, ranks: tuple[int, ...], degrees: tuple[int, ...]) -> str:
         """What is tried, and the best so far."""
