@@ -29,7 +29,7 @@ def walked(call: Callable[[], Any]) -> tuple[int, int, int]:
         code = frame.f_code
         if event != "call" or not code.co_filename.startswith(PACKAGE) or code.co_name == "<module>":
             return
-        if code.co_name not in ("<lambda>", "<listcomp>", "<genexpr>", "<dictcomp>", "<setcomp>"):
+        if not code.co_name.startswith("<"):
             functions.add((code.co_filename, code.co_qualname, code.co_firstlineno))
         changes += code.co_filename != last
         last = code.co_filename
@@ -47,10 +47,12 @@ def _points(count: int, n_inputs: int) -> np.ndarray:
 
 
 def one_layer() -> None:
-    """Values and Jacobians of two cubics: one eigenvalue problem."""
-    truth = dc.systems.f1()
-    X = _points(50, truth.n_inputs)
-    samples = dc.Samples(X, J=truth.jacobian(X))
+    """Jacobians of two functions of mixtures: one eigenvalue problem."""
+    X = _points(50, 2)
+    a, b = X[:, 0] + 2.0 * X[:, 1], X[:, 0] - X[:, 1]
+    slopes = np.stack([3.0 * a**2, -2.0 * b], axis=1)
+    W_0, W_1 = np.array([[1.0, 2.0], [1.0, -1.0]]), np.array([[1.0, 1.0], [2.0, -3.0]])
+    samples = dc.Samples(X, J=W_1 * slopes[:, None, :] @ W_0)
     dc.decouple(samples, ranks=2, degrees=3, rng=0, progress=False)
 
 
