@@ -105,7 +105,7 @@ def test_the_matrix_free_equations_are_the_dense_ones(kind, known, linear, bases
     theta = [t[:1] for t in (inner(problem, theta) if kind is Eliminated else theta)]
     residuals = kind(problem.rows(0.3), problem.layers, linear, ridge=1e-3)
     cost, dense = residuals.linearise(theta)
-    monkeypatch.setattr("decouply.solvers.problem._weighted_rows._DENSE_UP_TO", 0)
+    monkeypatch.setattr("decouply.solvers.problem._weighted_rows._MAX_DENSE_UNKNOWNS", 0)
     same_cost, free = residuals.linearise(theta)
     assert_allclose(cost, same_cost)
     assert_allclose(free.g, dense.g, rtol=1e-7, atol=1e-9 * np.abs(dense.g).max())

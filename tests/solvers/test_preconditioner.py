@@ -28,7 +28,7 @@ def both(problem, theta, monkeypatch):
     """The normal matrix itself, and its preconditioner."""
     residuals = Complete(problem.rows(0.3), problem.layers, linear=False)
     _, dense = residuals.linearise(theta)
-    monkeypatch.setattr("decouply.solvers.problem._weighted_rows._DENSE_UP_TO", 0)
+    monkeypatch.setattr("decouply.solvers.problem._weighted_rows._MAX_DENSE_UNKNOWNS", 0)
     _, free = residuals.linearise(theta)
     return dense.M[0], free
 

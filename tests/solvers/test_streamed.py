@@ -12,12 +12,12 @@ from decouply.solvers.least_squares._derivatives import run_chain
 from decouply.solvers.least_squares._parameters import parameters_of
 from decouply.solvers.least_squares._rescaling import balanced, on_window
 from decouply.solvers.least_squares._variable_projection import Complete
-from decouply.solvers.problem._importance_sample import importance_sample
 from decouply.solvers.problem._prepared_samples import PreparedSamples
 from decouply.solvers.varpro._streamed_gauss_newton import (
     StreamedResiduals,
     extreme_points,
     gradient_task,
+    importance_sample,
     normal_task,
 )
 
@@ -125,7 +125,7 @@ def test_the_matrix_of_all_samples_is_formed_where_that_of_a_start_would_not_be(
     theta = [p[None] for p in parameters_of(whole, f)]
     small = (whole.prepared.row_scaling(1.0), layers, False, theta)
     expected = whole.prepared.reduce(normal_task, *small)
-    monkeypatch.setattr("decouply.solvers.problem._weighted_rows._DENSE_PRODUCTS", 1.0)
+    monkeypatch.setattr("decouply.solvers.problem._weighted_rows._MAX_DENSE_PRODUCTS", 1.0)
     for found, wanted in zip(whole.prepared.reduce(normal_task, *small), expected, strict=True):
         np.testing.assert_array_equal(found, wanted)
 

@@ -260,7 +260,7 @@ def test_weights_of_outputs_decide_which_output_is_met():
 
 
 def test_many_unknowns_take_weights_too(monkeypatch):
-    monkeypatch.setattr("decouply.solvers.problem._weighted_rows._DENSE_UP_TO", 5)
+    monkeypatch.setattr("decouply.solvers.problem._weighted_rows._MAX_DENSE_UNKNOWNS", 5)
     system = dc.systems.random_system((6, 3, 4), (3,), rng=1)
     result = dc.decouple(weighted(sampled(system, 40), random_weights(40, 4)), 3, 3, n_starts=3, progress=False)
     assert result.error_jacobian < 1e-10

@@ -21,7 +21,7 @@ from ..samples._samples import Samples
 from ..samples._weights import check_all_outputs_count
 from ..solvers import Problem, Solution, StartRow
 from ..solvers._shape_constraints import with_shapes
-from ..solvers.problem._pilot import prepared
+from ..solvers.problem._pilot import prepare_solve
 from ..solvers.problem._prepared_samples import PreparedSamples
 from ..solvers.problem._solution import Status
 from ..solvers.problem._solver import smoothing_of
@@ -49,7 +49,7 @@ def fit_one_shape(samples: Samples, settings: Settings, *, progress: bool | Call
     assert record.n_starts is not None
 
     with one_thread():  # the problem is built by sums too
-        solve = prepared(method, known, layers, settings.validation, linear=linear)
+        solve = prepare_solve(method, known, layers, settings.validation, linear=linear)
     notes = _identifiability_notes(samples, settings)
     for note in notes:
         warn(note, stacklevel=3)

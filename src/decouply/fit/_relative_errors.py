@@ -12,7 +12,7 @@ from ..model._decoupling import Decoupling
 from ..model._units import Units
 from ..samples._samples import Samples
 from ..solvers.problem._prepared_samples import PreparedSamples
-from ..solvers.problem._sample_weights import some, weighted_mean, weighted_squares
+from ..solvers.problem._sample_weights import weighted_mean, weighted_squares
 
 _BLOCK_ENTRIES = 250_000  # numbers of Jacobians at a time: 2 MB
 
@@ -69,7 +69,8 @@ def _jacobian_square(units: Units, samples: Samples, model: Decoupling | None) -
     step, total = max(1, _BLOCK_ENTRIES // (J.shape[1] * J.shape[2])), 0.0
     for rows in (slice(first, first + step) for first in range(0, len(J), step)):
         left = J[rows] if model is None else J[rows] - model.jacobians(samples.X[rows])
-        total += float(weighted_squares(units.jacobians(left)[None], some(samples.weights, rows))[0])
+        weights = None if samples.weights is None else samples.weights[rows]
+        total += float(weighted_squares(units.jacobians(left)[None], weights)[0])
     return total
 
 

@@ -30,16 +30,16 @@ from .least_squares._roughness_penalty import FIRST_WEIGHT, Penalty
 from .problem._problem import Problem
 
 Shapes = tuple[tuple[str | None, ...], ...]  # of every function, layer by layer
-_PHASES, _STEPS = 4, 15
-_DAMPING, _LEAST_DAMPING, _MOST_DAMPING = 1e-3, 1e-9, 1e9
-_LESS, _MORE = 0.3, 5.0
-_STIFF = 1e3  # of the largest curvature
-_SETTLED = 1e-7  # relative decrease of the cost below which a phase ends
-_NOTICEABLE = 1.5  # times the error without shapes: the samples contradict them
+_MAX_PHASES, _PHASE_STEPS = 4, 15
+_FIRST_DAMPING, _MIN_DAMPING, _MAX_DAMPING = 1e-3, 1e-9, 1e9
+_DAMPING_SHRINKAGE, _DAMPING_GROWTH = 0.3, 5.0
+_SCALE_CURVATURE = 1e3  # of the largest curvature
+_MIN_DECREASE = 1e-7  # relative decrease of the cost below which a phase ends
+_CONTRADICTION = 1.5  # times the error without shapes: the samples contradict them
 
 
 @dataclass(frozen=True)
-class Shaped:
+class ConstrainedModel:
     """A model whose functions have their shapes, the effective number of parameters, and what there is to say."""
 
     decoupling: Decoupling
@@ -56,7 +56,7 @@ def with_shapes(
     smooths: bool,
     deadline: float,
     progress: Callable[..., None],
-) -> Shaped:
+) -> ConstrainedModel:
     """The best model near `model` whose functions have the shapes, smoothed as VarPro does where `smooths`.
 
     Where functions of a layer share a basis they have no order of their own, and are matched with the shapes. After
@@ -71,15 +71,15 @@ def with_shapes(
         for layer, wishes in zip(problem.layers, shapes, strict=True)
     )
     for l in range(len(shapes)):
-        theta = _matched(equations, theta, l, shapes[l])
-        theta = _brought_there(equations, theta, l, spaces[l])
+        theta = _match_functions_to_shapes(equations, theta, l, shapes[l])
+        theta = _project_functions(equations, theta, l, spaces[l])
     n_effective = None
     if equations.small:
-        unknowns = _with_middles(problem.layers, shapes)
-        theta, n_effective = _descended(equations, theta, spaces, unknowns, deadline, progress)
+        unknowns = _sought_unknowns(problem.layers, shapes)
+        theta, n_effective = _descend_projected(equations, theta, spaces, unknowns, deadline, progress)
     after = _misfit(equations, theta)
-    answer = _raised(_linear_outside(equations.model(theta, on_range=False), shapes), shapes)
-    return Shaped(answer, n_effective if smooths else None, _note(before, after))
+    answer = _raise_to_nonnegative(_continue_linearly(equations.model(theta, on_range=False), shapes), shapes)
+    return ConstrainedModel(answer, n_effective if smooths else None, _note(before, after))
 
 
 def _misfit(equations: Equations, theta: Parameters) -> float:
@@ -90,7 +90,7 @@ def _misfit(equations: Equations, theta: Parameters) -> float:
 
 def _note(before: float, after: float) -> str:
     said = f"The shapes that were asked for change the relative error from {100 * before:.3g} to {100 * after:.3g} %"
-    if after <= _NOTICEABLE * before or after <= 1e-6:
+    if after <= _CONTRADICTION * before or after <= 1e-6:
         return said + "."
     return said + ": the samples contradict them. Ask for fewer, or for shapes of other functions."
 
@@ -98,27 +98,31 @@ def _note(before: float, after: float) -> str:
 # Function by function
 
 
-def _table(equations: Equations, theta: Parameters, l: int) -> Float[ndarray, "S r d"]:
+def _basis_table(equations: Equations, theta: Parameters, l: int) -> Float[ndarray, "S r d"]:
     """The basis functions of a layer at the samples."""
     L = len(equations.problem.layers)
     return run_chain(equations.problem.layers, theta[: 2 * L - 1], equations.rows.X).Phi[l][0]
 
 
-def _matched(equations: Equations, theta: Parameters, l: int, wishes: tuple[str | None, ...]) -> Parameters:
+def _match_functions_to_shapes(
+    equations: Equations, theta: Parameters, l: int, wishes: tuple[str | None, ...]
+) -> Parameters:
     """The functions of a layer in the order in which they have the shapes most nearly."""
     from scipy.optimize import linear_sum_assignment
 
     layer: LayerBasis = equations.problem.layers[l]
     if layer.shared is None or len(set(wishes)) == 1:
         return theta
-    Phi, c = _table(equations, theta, l), theta[2 * l + 1][0, :, -layer.size :]
+    Phi, c = _basis_table(equations, theta, l), theta[2 * l + 1][0, :, -layer.size :]
     weight = np.linalg.norm(theta[2 * l + 2][0, :, : len(wishes)], axis=0)
     spaces = {wish: layer.shared.shaped(wish) for wish in set(wishes) if wish is not None}
     cost = np.zeros((len(wishes), len(wishes)))
     for k, wish in enumerate(wishes):
         if wish is not None:
             for j in range(len(wishes)):
-                cost[k, j] = weight[j] * min(_nearest(Phi[:, j], sign * c[j], *spaces[wish])[1] for sign in (1.0, -1.0))
+                cost[k, j] = weight[j] * min(
+                    _nearest_of_shape(Phi[:, j], sign * c[j], *spaces[wish])[1] for sign in (1.0, -1.0)
+                )
     order = linear_sum_assignment(cost)[1]
     out = [*theta]
     out[2 * l], out[2 * l + 1] = theta[2 * l][:, order], theta[2 * l + 1][:, order]
@@ -128,20 +132,20 @@ def _matched(equations: Equations, theta: Parameters, l: int, wishes: tuple[str 
     return out
 
 
-def _brought_there(
+def _project_functions(
     equations: Equations, theta: Parameters, l: int, spaces: tuple[tuple[ndarray, ndarray] | None, ...]
 ) -> Parameters:
     """Every function of a layer, or its negative, as the nearest one of its shape; means over the samples are kept."""
     out = [p.copy() for p in theta]
     layer, last = equations.problem.layers[l], l == len(equations.problem.layers) - 1
-    Phi = _table(equations, theta, l)
+    Phi = _basis_table(equations, theta, l)
     for j, space in enumerate(spaces):
         if space is None:
             continue
         size = layer.sizes[j]
         own = slice(int(last), int(last) + size)
         c = out[2 * l + 1][0, j, own]
-        tries = [(*_nearest(Phi[:, j, :size], sign * c, *space), sign) for sign in (1.0, -1.0)]
+        tries = [(*_nearest_of_shape(Phi[:, j, :size], sign * c, *space), sign) for sign in (1.0, -1.0)]
         nearest, _, sign = min(tries, key=lambda one: one[1])
         shift = float(np.mean(Phi[:, j, :size] @ (sign * c - nearest)))
         out[2 * l + 1][0, j] *= sign
@@ -154,7 +158,7 @@ def _brought_there(
     return out
 
 
-def _nearest(
+def _nearest_of_shape(
     Phi: Float[ndarray, "S d"], c: Float[ndarray, " d"], T: Float[ndarray, "d q"], bounded: Bool[ndarray, " q"]
 ) -> tuple[Float[ndarray, " d"], float]:
     """The function of a shape whose values at the samples are nearest up to a constant, and how far they are."""
@@ -168,7 +172,7 @@ def _nearest(
 # All parameters together
 
 
-def _descended(
+def _descend_projected(
     equations: Equations,
     theta: Parameters,
     spaces: tuple[tuple[tuple[ndarray, ndarray] | None, ...], ...],
@@ -178,31 +182,36 @@ def _descended(
 ) -> tuple[Parameters, float]:
     """Projected Gauss-Newton steps, in phases with new weights of roughness where there is a penalty."""
     penalty, used = equations.penalty, 0.0
-    T, bounded = _all_unknowns(unknowns, theta, spaces)
-    for phase in range(_PHASES if penalty is not None else 1):
+    T, bounded = _shape_map(unknowns, theta, spaces)
+    for phase in range(_MAX_PHASES if penalty is not None else 1):
         complete = dataclasses.replace(equations.complete, penalty=penalty, sought=unknowns)
-        damping = _DAMPING
+        damping = _FIRST_DAMPING
         cost, at = complete.linearise(theta)
         s = np.linalg.lstsq(T, complete.unknowns.flatten(theta)[0], rcond=None)[0]
         s[bounded] = np.maximum(s[bounded], 0.0)
-        for step in range(_STEPS):
-            progress(stage="shapes", done=phase * _STEPS + step, total=_PHASES * _STEPS, objective=float(cost[0]))
+        for step in range(_PHASE_STEPS):
+            progress(
+                stage="shapes",
+                done=phase * _PHASE_STEPS + step,
+                total=_MAX_PHASES * _PHASE_STEPS,
+                objective=float(cost[0]),
+            )
             assert isinstance(at, Dense)
-            M, g = T.T @ (at.M[0] + _held_scales(unknowns, theta, at.M[0])) @ T, T.T @ at.g[0]
+            M, g = T.T @ (at.M[0] + _scale_stiffness(unknowns, theta, at.M[0])) @ T, T.T @ at.g[0]
             better = None
-            while better is None and damping <= _MOST_DAMPING:
+            while better is None and damping <= _MAX_DAMPING:
                 new = _projected_step(M, g, s, bounded, damping)
                 moved = complete.unknowns.moved(theta, (T @ (new - s))[None])
                 new_cost, new_at = complete.linearise(moved)
                 if new_cost[0] < cost[0]:
                     better = moved, new_cost, new_at, new
-                damping *= _LESS if better is not None else _MORE
-            damping = max(damping, _LEAST_DAMPING)
+                damping *= _DAMPING_SHRINKAGE if better is not None else _DAMPING_GROWTH
+            damping = max(damping, _MIN_DAMPING)
             if better is None:
                 break
             gain = 1.0 - float(better[1][0] / cost[0])
             theta, cost, at, s = better
-            if gain < _SETTLED or now() > deadline:
+            if gain < _MIN_DECREASE or now() > deadline:
                 break
         if penalty is not None:
             plain_cost, plain = dataclasses.replace(complete, penalty=None).linearise(theta)
@@ -212,20 +221,20 @@ def _descended(
             penalty = improved
         if now() > deadline:
             break
-    return _exactly(theta, spaces), used
+    return _remove_rounding(theta, spaces), used
 
 
-def _with_middles(layers: tuple[LayerBasis, ...], shapes: Shapes) -> Unknowns:
+def _sought_unknowns(layers: tuple[LayerBasis, ...], shapes: Shapes) -> Unknowns:
     """What is to be found: for layers with symmetric functions also the places they are symmetric about."""
     plain = Unknowns.of(layers)
     symmetric = [any(wish in SYMMETRIES for wish in wishes) for wishes in shapes]
     return Unknowns(tuple(a or b for a, b in zip(plain.offsets, symmetric, strict=True)))
 
 
-def _held_scales(unknowns: Unknowns, theta: Parameters, M: Float[ndarray, "N N"]) -> Float[ndarray, "N N"]:
+def _scale_stiffness(unknowns: Unknowns, theta: Parameters, M: Float[ndarray, "N N"]) -> Float[ndarray, "N N"]:
     """What keeps steps from scaling arguments: domains stay, so that functions would run out of them."""
     begins, more = unknowns.begins(theta), np.zeros_like(M)
-    stiff = _STIFF * float(np.diagonal(M).max(initial=0.0))
+    stiff = _SCALE_CURVATURE * float(np.diagonal(M).max(initial=0.0))
     for l in range(len(unknowns.offsets)):
         W = theta[2 * l][0, :, :-1]
         for j, w in enumerate(W):
@@ -252,7 +261,7 @@ def _projected_step(
     return new
 
 
-def _all_unknowns(
+def _shape_map(
     unknowns: Unknowns, theta: Parameters, spaces: tuple[tuple[tuple[ndarray, ndarray] | None, ...], ...]
 ) -> tuple[Float[ndarray, "N q"], Bool[ndarray, " q"]]:
     """T of all unknowns of the model: that of its shape for the coefficients of a function, 1 for everything else."""
@@ -278,7 +287,7 @@ def _all_unknowns(
     return T, bounded
 
 
-def _exactly(theta: Parameters, spaces: tuple[tuple[tuple[ndarray, ndarray] | None, ...], ...]) -> Parameters:
+def _remove_rounding(theta: Parameters, spaces: tuple[tuple[tuple[ndarray, ndarray] | None, ...], ...]) -> Parameters:
     """Coefficients written once more as T s: sums of many steps are off by rounding."""
     out = [p.copy() for p in theta]
     for l, layer in enumerate(spaces):
@@ -295,7 +304,7 @@ def _exactly(theta: Parameters, spaces: tuple[tuple[tuple[ndarray, ndarray] | No
 # The answer
 
 
-def _linear_outside(model: Decoupling, shapes: Shapes) -> Decoupling:
+def _continue_linearly(model: Decoupling, shapes: Shapes) -> Decoupling:
     """Beyond their domains functions of a layer with shapes go on along their tangents, which keeps every shape.
 
     A function whose domain was found is defined beyond it too, so that a layer with such a one stays as it is.
@@ -307,7 +316,7 @@ def _linear_outside(model: Decoupling, shapes: Shapes) -> Decoupling:
     return model.with_parts(g=layers)
 
 
-def _raised(model: Decoupling, shapes: Shapes) -> Decoupling:
+def _raise_to_nonnegative(model: Decoupling, shapes: Shapes) -> Decoupling:
     """Constants that make functions nonnegative on their domains; what comes after them takes the same off."""
     W, g, offset = model.W, list(model.g), model.offset
     for l, wishes in enumerate(shapes):

@@ -21,7 +21,7 @@ from numpy import ndarray
 
 from ...model._decoupling import Decoupling
 from ...samples._samples import Samples
-from ...solvers.problem._sample_weights import weigh, weigh_values
+from ...solvers.problem._sample_weights import apply_weights, apply_weights_to_values
 
 _BINS = 1000  # readings that are nearer to each other than this share of their number are averaged
 _ROUNDING = 1e-8  # of the data: noise that is smaller is not told from none
@@ -147,12 +147,12 @@ class _Residuals:
     ) -> list[Part]:
         parts: list[Part] = []
         if self.F is not None:
-            sharp = weigh_values(way * self.precision_F, self.weights)
+            sharp = apply_weights_to_values(way * self.precision_F, self.weights)
             strength = np.maximum(np.sum(way * sharp, axis=1), _TINY)
             off = np.sum(sharp * self.F, axis=1) / strength
             parts.append((u, values + off, 1.0 / strength + floor**2, 0))
         if self.J is not None and (last or self.F is None):
-            both = weigh(way[:, :, None] * V[:, None, :] * self.precision_J, self.weights)
+            both = apply_weights(way[:, :, None] * V[:, None, :] * self.precision_J, self.weights)
             strength = np.maximum(np.einsum("sn,snm,sm->s", way, both, V), _TINY)
             off = np.einsum("snm,snm->s", both, self.J) / strength
             least = floor / max(float(np.ptp(u)), _TINY)

@@ -24,7 +24,7 @@ from jaxtyping import Float
 from numpy import ndarray
 
 from ..problem._batched_linalg import outer, solve_normal, sum_samples, times
-from ..problem._sample_weights import by_output, weigh, weigh_values
+from ..problem._sample_weights import apply_weights, apply_weights_to_values, by_output
 from ._iterative_refinement import RightSide
 
 Weights = Float[ndarray, "S *outputs"]
@@ -56,7 +56,7 @@ def update_input_factor(
     A linear part is subtracted from every J_s.
     """
     B, S, n, r = P.shape
-    MP = weigh(P, weights)
+    MP = apply_weights(P, weights)
     gram = MP.reshape(B, S * n, r).mT @ P.reshape(B, S * n, r)
     rhs = MP.reshape(B, S * n, r).mT @ J.reshape(S * n, -1)
     return solve_normal(gram, rhs if linear is None else rhs - sum_samples(MP).mT @ linear)
@@ -74,7 +74,7 @@ def input_products(
     K = (J.reshape(S * n, m) @ W0.mT).reshape(B, S, n, r)
     if linear is not None:
         K -= (linear @ W0.mT)[:, None]
-    return weigh(K, weights), (W0 @ W0.mT)[:, None]
+    return apply_weights(K, weights), (W0 @ W0.mT)[:, None]
 
 
 def update_inner_factor(
@@ -122,7 +122,7 @@ def update_output_factor(
 
     def solve(rhs: ndarray, values: ndarray | None) -> ndarray:
         if has_values and values is not None:
-            rhs = rhs + lam * (weigh_values(values, weights).mT @ R if each else values.mT @ MR)
+            rhs = rhs + lam * (apply_weights_to_values(values, weights).mT @ R if each else values.mT @ MR)
         return solve_output_equations(gram, rhs)
 
     W = solve(rhs_J, F)

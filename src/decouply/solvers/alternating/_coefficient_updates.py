@@ -19,7 +19,7 @@ from numpy import ndarray
 
 from ..problem._batched_linalg import solve_normal
 from ..problem._problem import Problem
-from ..problem._sample_weights import by_output, weigh, weigh_values, weighted_gram
+from ..problem._sample_weights import apply_weights, apply_weights_to_values, by_output, weighted_gram
 from ._block_updates import coefficient_equations, projection_equations, update_diagonals
 from ._iterative_refinement import RightSide
 from ._smoothed_coefficients import Smoother, sizes_behind
@@ -78,7 +78,7 @@ def projected_weighted(system: LayerSystem, lam: float, smoother: Smoother | Non
     weights_G = np.diagonal(system.H, axis1=-2, axis2=-1)  # carries the weights of the samples already
     weights_R = np.ones((1, 1, 1))
     if W_L is not None and by_output(weights):
-        weights_R = np.sum(W_L[:, None] * weigh(W_L[:, None], weights), axis=2)
+        weights_R = np.sum(W_L[:, None] * apply_weights(W_L[:, None], weights), axis=2)
     elif W_L is not None:
         weights_R = np.sum(W_L**2, axis=1)[:, None]
         if weights is not None:
@@ -131,7 +131,7 @@ def constrained(system: LayerSystem, lam: float, smoother: Smoother | None = Non
         X, Y = system.with_constant()
         gram, rhs = coefficient_equations(system.H, system.b, X)
         if by_output(problem.weights):
-            H_F, b_F = weighted_gram(W_L[:, None], problem.weights), weigh_values(F, problem.weights) @ W_L
+            H_F, b_F = weighted_gram(W_L[:, None], problem.weights), apply_weights_to_values(F, problem.weights) @ W_L
         else:
             H_F, b_F = W_L[:, None].mT @ W_L[:, None], F @ W_L
             if problem.root is not None:  # the root on both sides, so that sums over samples carry the weight once
@@ -163,10 +163,10 @@ def least_squares_values(
     """R that minimises the weighted ||F - R W_L^T||^2, the smallest one where the weighted outputs leave it open."""
     n, r = W_L.shape[1:]
     if root is not None and by_output(root):
-        X = weigh(W_L[:, None], root)  # (B, S, n, r)
+        X = apply_weights(W_L[:, None], root)  # (B, S, n, r)
         failed = ~np.isfinite(X).all(axis=(1, 2, 3))  # a start that has failed must not stop the others
         X[failed] = 0.0
-        R = (np.linalg.pinv(X, rcond=_RANK) @ weigh_values(F, root)[..., None])[..., 0]
+        R = (np.linalg.pinv(X, rcond=_RANK) @ apply_weights_to_values(F, root)[..., None])[..., 0]
         R[failed] = np.nan
         return R
     if r <= n:

@@ -24,7 +24,7 @@ from numpy import ndarray
 
 from ..problem._batched_linalg import times
 from ..problem._problem import Problem
-from ..problem._sample_weights import weigh
+from ..problem._sample_weights import apply_weights
 
 FROM_LAYERS = 3  # with fewer, errors of a sweep are below 1e-9 without refinement (notes/findings.md)
 STEPS = 2  # they leave errors below 1e-9 with four layers (notes/findings.md)
@@ -70,7 +70,7 @@ class RightSide:
         """K of the residual: M_s (J_s - AD_s B_s) B_s^T, from the data, not from Gram matrices."""
         assert self.reduced is not None
         residual = self.reduced.JQ - AD @ self._columns.mT
-        return weigh(residual, self.problem.weights) @ self._columns
+        return apply_weights(residual, self.problem.weights) @ self._columns
 
     @functools.cached_property
     def _columns(self) -> Float[ndarray, "B _ p r"]:

@@ -211,7 +211,7 @@ def _triangles(samples: Samples, layers: tuple[LayerBasis, ...], model: Decoupli
     whole = Problem.build(samples, layers, linear=model.linear is not None)
     problem = whole.of_pilot(samples.pilot(_FEW))
     theta, _ = _parameters(problem, model)
-    scaling, sizes = whole.prepared.row_scaling(1.0), whole.prepared.sizes
+    scaling = whole.prepared.row_scaling(1.0)
     found = whole.prepared.reduce(
         triangles_task, scaling, layers, whole.linear, theta, join=("qr", "qr", "sum", "sum", "sum")
     )
@@ -219,7 +219,7 @@ def _triangles(samples: Samples, layers: tuple[LayerBasis, ...], model: Decoupli
     kinds = [(R, squares[0], count) for R, squares, count in zip(found[:2], found[2:4], found[4], strict=True) if count]
     Z = np.concatenate([R for R, _, _ in kinds])
     noise = np.concatenate([np.full(len(R), squares / count) for R, squares, count in kinds])
-    size = float(np.sqrt(scaling.factor_F**2 * sizes.F + scaling.factor_J**2 * sizes.J))
+    size = float(np.sqrt(whole.prepared.zero_cost(scaling)))
     X = np.concatenate([problem.X, extremes])
     return problem, _Table(theta, Z, noise, X, size, samples.n_numbers, samples.n_numbers, None)
 

@@ -32,7 +32,7 @@ _GROWTH = 4
 _TELLING = 4  # numbers for every parameter from which the misfit on a pilot tells what to expect on more samples
 
 
-def prepared(
+def prepare_solve(
     solver: AbstractSolver,
     samples: PreparedSamples,
     layers: tuple[LayerBasis, ...],

@@ -115,9 +115,8 @@ class PreparedSamples:
         factor_F = np.sqrt(lam if self.samples.has_jacobians else 1.0) / size_F
         return RowScaling(float(factor_F), float(1.0 / (np.sqrt(self.sizes.J) or 1.0)))
 
-    def zero_cost(self, lam: float) -> float:
+    def zero_cost(self, scaling: RowScaling) -> float:
         """The objective of the model 0."""
-        scaling = self.row_scaling(lam)
         return scaling.factor_F**2 * self.sizes.F + scaling.factor_J**2 * self.sizes.J
 
     # Data in these units

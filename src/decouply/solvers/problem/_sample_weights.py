@@ -20,21 +20,16 @@ def by_output(weights: Weights | None) -> bool:
     return weights is not None and weights.ndim > 1
 
 
-def some(weights: Weights | None, rows: slice) -> Float[ndarray, "s *outputs"] | None:
-    """The weights of some samples."""
-    return None if weights is None else weights[rows]
-
-
-def weigh(T: Float[ndarray, "*B _ n k"], weights: Weights | None) -> Float[ndarray, "*B _ n k"]:
+def apply_weights(T: Float[ndarray, "*B _ n k"], weights: Weights | None) -> Float[ndarray, "*B _ n k"]:
     """M_s T_s for every sample; T may have one sample instead of S."""
     if weights is None:
         return T
     return T * (weights[:, None, None] if weights.ndim == 1 else weights[:, :, None])
 
 
-def weigh_values(F: Float[ndarray, "*B S n"], weights: Weights | None) -> Float[ndarray, "*B S n"]:
+def apply_weights_to_values(F: Float[ndarray, "*B S n"], weights: Weights | None) -> Float[ndarray, "*B S n"]:
     """M_s f_s for every sample."""
-    return F if weights is None else weigh(F[..., None], weights)[..., 0]
+    return F if weights is None else apply_weights(F[..., None], weights)[..., 0]
 
 
 def weighted_gram(A: Float[ndarray, "B _ n r"], weights: Weights | None) -> Float[ndarray, "B _ r r"]:
@@ -43,14 +38,14 @@ def weighted_gram(A: Float[ndarray, "B _ n r"], weights: Weights | None) -> Floa
         return gram_of_columns(A)
     if weights.ndim == 1:
         return gram_of_columns(A) * weights[:, None, None]
-    return A.mT @ weigh(A, weights)
+    return A.mT @ apply_weights(A, weights)
 
 
 def weighted_squares(T: Float[ndarray, "B S *shape"], weights: Weights | None) -> Float[ndarray, " B"]:
     """sum_s tr(T_s^T M_s T_s), for T_s of shape (n,) or (n, m)."""
     if by_output(weights):
         columns = T if T.ndim == 4 else T[..., None]
-        return np.einsum("bsnm,bsnm->b", columns, weigh(columns, weights))
+        return np.einsum("bsnm,bsnm->b", columns, apply_weights(columns, weights))
     flat = T.reshape(*T.shape[:2], -1)
     per_sample = np.einsum("bsi,bsi->bs", flat, flat)
     return per_sample.sum(axis=1) if weights is None else per_sample @ weights
@@ -69,7 +64,7 @@ def weighted_sums(F: Float[ndarray, "S n"], weights: Weights | None) -> tuple[nd
         return np.array([float(len(F))]), F.sum(axis=0)
     if weights.ndim == 1:
         return np.array([weights.sum()]), weights @ F
-    return weights.sum(axis=0), weigh_values(F, weights).sum(axis=0)
+    return weights.sum(axis=0), apply_weights_to_values(F, weights).sum(axis=0)
 
 
 def mean_of_sums(total: ndarray, rhs: Float[ndarray, " n"]) -> Float[ndarray, " n"]:

@@ -15,8 +15,8 @@ from ...samples._portions import Portion
 from ._sample_weights import by_output
 
 MAX_DERIVATIVES = 4_000_000  # derivatives computed at a time, unless memory is short
-_DENSE_UP_TO = 1000  # unknowns; beyond this the normal matrix is applied instead of formed ...
-_DENSE_PRODUCTS = 2e10  # ... and also where forming it takes more multiplications than this, about a second
+_MAX_DENSE_UNKNOWNS = 1000  # unknowns; beyond this the normal matrix is applied instead of formed ...
+_MAX_DENSE_PRODUCTS = 2e10  # ... and also where forming it takes more multiplications than this, about a second
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class Rows:
 
     def forms_normal_matrix(self, n_unknowns: int) -> bool:
         """Whether the normal matrix of a start is cheap enough to be formed."""
-        return n_unknowns <= _DENSE_UP_TO and self.Y.size * float(n_unknowns) ** 2 <= _DENSE_PRODUCTS
+        return n_unknowns <= _MAX_DENSE_UNKNOWNS and self.Y.size * float(n_unknowns) ** 2 <= _MAX_DENSE_PRODUCTS
 
     def chunks(self, n_starts: int, n_unknowns: int) -> Iterator[slice]:
         """Samples in portions whose derivatives fit into a bounded amount of memory."""

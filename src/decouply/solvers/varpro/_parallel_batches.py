@@ -40,12 +40,12 @@ def run_batches(search: Search) -> None:
     while search.should_continue():
         count = n_at_once()
         if count > 1:
-            _run_wave(search, count)
+            _run_side_by_side(search, count)
         else:
             search.run_batch()
 
 
-def _run_wave(search: Search, count: int) -> None:
+def _run_side_by_side(search: Search, count: int) -> None:
     elsewhere = copy.copy(search)
     elsewhere.progress, elsewhere.table = silent, search.table.before(1)
     batches: list[Batch] = []
@@ -56,7 +56,7 @@ def _run_wave(search: Search, count: int) -> None:
         batches.append(Batch(elsewhere, first, theta, state, search.seconds))
         first += len(theta[0])
     search.report_progress(f"starts {len(search.table) + 1} to {first}")
-    for batch, (rows, minima) in zip(batches, run_each(run_elsewhere, batches), strict=True):
+    for batch, (rows, minima) in zip(batches, run_each(run_in_worker, batches), strict=True):
         search.table.rows += rows
         search.table.minima += minima
         search.rng.bit_generator.state = batch.drawn
@@ -64,7 +64,7 @@ def _run_wave(search: Search, count: int) -> None:
             break
 
 
-def run_elsewhere(batch: Batch) -> tuple[list[StartRow], list[Minimum]]:
+def run_in_worker(batch: Batch) -> tuple[list[StartRow], list[Minimum]]:
     """What a batch finds, in another process: rows of the table of starts, and minima."""
     search = copy.copy(batch.search)
     search.began = now() - batch.spent  # clocks of other processes begin anywhere

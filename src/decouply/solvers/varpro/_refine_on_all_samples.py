@@ -18,7 +18,6 @@ from ..least_squares._parameters import Fixed, parameters_of, position
 from ..least_squares._rescaling import balanced
 from ..least_squares._roughness_penalty import Penalty
 from ..least_squares._variable_projection import Complete
-from ..problem._importance_sample import importance_sample
 from ..problem._problem import Problem
 from ..problem._solution import Solution, Status
 from ..problem._solver import ProgressCallback
@@ -29,6 +28,7 @@ from ._streamed_gauss_newton import (
     descend_on_all,
     descend_on_subsample,
     extreme_points,
+    importance_sample,
     normal_task,
     rescale_to_window,
     stopping_tolerance,
@@ -210,7 +210,7 @@ class _Run:
 
     def _with_ridge(self, plain: Descent) -> tuple[Descent, float, tuple[str, ...]]:
         """The largest ridge that the data allow, as on samples in memory."""
-        samples, zero_cost = self.whole.samples, self.whole.prepared.zero_cost(self.found.lam)
+        samples, zero_cost = self.whole.samples, self.whole.prepared.zero_cost(self.all.scaling)
         choice = RidgeChoice(float(plain.cost[0]), samples.n_numbers, self.whole.n_free, zero_cost)
         theta = balanced(self.whole.layers, plain.theta)
         for ridge in choice.candidates():

@@ -2,7 +2,7 @@ r"""Gauss-Newton over all samples, wherever they are, from a model that a pilot 
 
 Cost and gradient are sums over all samples: one pass. The normal matrix is a mean that a subsample gives well enough:
 with a thousand numbers per unknown it is right to a few percent, and each pass then leaves a few percent of the
-distance to the minimum (`_importance_sample` says how it is drawn). Steps are taken by Levenberg and Marquardt's
+distance to the minimum (see `importance_sample`). Steps are taken by Levenberg and Marquardt's
 method, with acceptance on the cost of all samples. As soon as steps leave much of the predicted decrease, the matrix is
 summed over all samples, once: its difference from the matrix of the subsample corrects the latter from then on.
 """
@@ -19,13 +19,16 @@ from jaxtyping import Float
 from numpy import ndarray
 
 from ...bases import LayerBasis
-from ...samples._portions import Portion, fold
+from ...model._units import Units
+from ...samples._portions import Portion, fold, pick
+from ...samples._samples import Samples
 from ..least_squares._derivatives import Parameters
 from ..least_squares._levenberg_marquardt import AbstractLinearisation, Dense, Descent, MatrixFree, descend
 from ..least_squares._rescaling import on_window
 from ..least_squares._variable_projection import AbstractResiduals, Complete
 from ..problem._batched_linalg import combine
 from ..problem._prepared_samples import PreparedSamples
+from ..problem._standard_units import in_units
 from ..problem._weighted_rows import RowScaling
 
 _PREDICTION_DAMPING = 1e-8  # of the step whose decrease is predicted
@@ -36,6 +39,9 @@ _FLAT_SHARE, _FLAT_PASSES = 1e-4, 5  # the share of its cost that must still be 
 _SLOW = 0.3  # of the last predicted decrease: a good pass leaves less to be predicted
 _CURVED = 0.1  # of the predicted decrease: who reaches less follows a curved valley, and no better matrix would help
 _BLOCK = 4096  # samples whose gradients are taken at a time
+_UNIFORM_SHARE = 0.5  # of a subsample that is drawn regardless of the size of samples
+# This many times as many samples are looked at as are drawn, and this many more: some are certain to be drawn.
+_EXTRA_FACTOR, _EXTRA_SAMPLES = 1.5, 30
 
 
 @dataclass
@@ -177,6 +183,31 @@ def rescale_to_window(data: PreparedSamples, layers: tuple[LayerBasis, ...], the
     return [*on_window(points, layers, theta[:end], exactly=True), *theta[end:]]
 
 
+def importance_sample(all_samples: PreparedSamples, scaling: RowScaling, count: int, *, key: int = 0) -> Samples:
+    """About `count` samples, in memory, that stand for all: large ones are drawn more often, and count less.
+
+    Costs are sums of squares, of which few large samples may hold most: polynomials of high degree are large in few
+    corners only. Drawn by their size, and weighted by one over the chance of being drawn, samples give the cost of all
+    on average, with far less left to luck than samples drawn regardless of it.
+
+    Every sample has a share q of the drawing and a random number u; those with the smallest u / q are taken, and the
+    next one of these tells the chances (priority sampling). Only where few samples hold nearly all may it be fewer.
+    """
+    samples, S = all_samples.samples, all_samples.samples.n_samples
+    total = all_samples.zero_cost(scaling)
+    most = _EXTRA_FACTOR * count + _EXTRA_SAMPLES
+    small = (all_samples.units, scaling, most, S, total, all_samples.ranges.total_weight / S, key)
+    X, F, J, weights, place, share = samples.data.reduce(importance_task, *small, join="rows")
+    taken, last = np.arange(len(X)), most
+    if len(X) > count:
+        order = np.argsort(place, kind="stable")
+        taken, last = np.sort(order[:count]), float(place[order[count]])
+    chance = np.minimum(1.0, last * share[taken])
+    weights = weights[taken] / chance.reshape(-1, *[1] * (weights.ndim - 1))
+    values, jacobians = F[taken] if samples.has_values else None, J[taken] if samples.has_jacobians else None
+    return Samples(X[taken], F=values, J=jacobians, weights=weights)
+
+
 # Tasks
 
 
@@ -211,3 +242,34 @@ def extremes_task(portion: Portion, layers: tuple[LayerBasis, ...], theta: Param
                 z = combine(layer.evaluate(t), C[l])
                 found += [np.argmin(z[0], axis=0), np.argmax(z[0], axis=0)]
     return (X[np.unique(np.concatenate(found))],)
+
+
+def importance_task(
+    portion: Portion,
+    units: Units,
+    scaling: RowScaling,
+    most: float,
+    n_samples: int,
+    total: float,
+    mean_weight: float,
+    key: int,
+) -> tuple[ndarray, ...]:
+    """Those of a portion that may be drawn, see `pick`, with their places u / q and their shares q."""
+    Y = scaling.rows(in_units(portion, units)).Y
+    size = np.einsum("sqn,sqn->s", Y, Y) / (total or 1.0)
+    share = _UNIFORM_SHARE / n_samples + (1.0 - _UNIFORM_SHARE) * size
+    place = _uniform(portion.first, len(portion), key) / share
+    rows = np.flatnonzero(place < most)
+    found = pick(portion, portion.first + rows)
+    weights = found[3] if portion.weights is not None else np.full(len(rows), mean_weight)
+    return (*found[:3], weights, place[rows], share[rows])
+
+
+def _uniform(first: int, count: int, key: int) -> Float[ndarray, " S"]:
+    """A number in [0, 1) for every sample, the same in whatever portions they come (the mixer of SplitMix64)."""
+    with np.errstate(over="ignore"):
+        z = np.arange(first, first + count, dtype=np.uint64) + np.uint64(1)
+        z = (z + np.uint64(key)) * np.uint64(0x9E3779B97F4A7C15)
+        z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return ((z ^ (z >> np.uint64(31))) >> np.uint64(11)) * 2.0**-53

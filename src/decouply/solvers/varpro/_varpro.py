@@ -24,7 +24,6 @@ from ...samples._samples import Samples
 from ..least_squares._fitting_problem import Equations
 from ..least_squares._parameters import Fixed, parameters_of
 from ..least_squares._roughness_penalty import FIRST_WEIGHT, Penalty, check_smoothing
-from ..problem._importance_sample import importance_sample
 from ..problem._model_shape import ModelShape
 from ..problem._problem import Problem
 from ..problem._solution import Solution
@@ -35,6 +34,7 @@ from ._refine_on_all_samples import Refinement
 from ._ridge_choice import RidgeChoice, ridge_note
 from ._search import GIVEN, Search, SearchSchedule
 from ._smoothing_choice import smoothed_solution
+from ._streamed_gauss_newton import importance_sample
 
 # Samples in memory are searched all at once up to so many times a pilot, and up to so many numbers.
 _PILOTS_AT_ONCE, _NUMBERS_AT_ONCE = 8, 40_000
@@ -215,7 +215,8 @@ class VarPro(AbstractSolver):
         progress: ProgressCallback,
     ) -> Solution:
         """The largest ridge that is allowed: one batch each, from the answer without one and from random starts."""
-        n_numbers, zero_cost = search.equations.rows.n_numbers, problem.prepared.zero_cost(self._first_lam)
+        scaling = problem.prepared.row_scaling(self._first_lam)
+        n_numbers, zero_cost = search.equations.rows.n_numbers, problem.prepared.zero_cost(scaling)
         choice = RidgeChoice(search.table.best.cost, n_numbers, problem.n_free, zero_cost)
         count = max(n_starts // 2, 2) if search.schedule.is_hurried else min(n_starts, self.batch_size)
         for ridge in choice.candidates():
