@@ -68,8 +68,11 @@ def test_help_needs_no_numerical_library(tmp_path):
 
 
 def test_fit_writes_a_model_that_show_can_read(folder):
+    s = sampled(dc.systems.f2(), 30)
+    names = {"inputs": ["speed", "load", "<b>"], "outputs": list("abc")}
+    dc.Samples(s.X, F=s.F, J=s.J, **names).save(folder / "samples.npz")
     fit = decouple(
-        "fit samples.npz --ranks 2,2 --degrees 3,3 --max-steps 20 --holdout 0.2 --seed 3 "
+        "fit samples.npz --ranks 2,2 --degrees 3,3 --set max_steps=20 --holdout 0.2 --seed 3 "
         "--model m.safetensors --report r.html --inputs speed,load,<b> --outputs a,b,c",
         cwd=folder,
     )
@@ -88,7 +91,7 @@ def test_fit_writes_a_model_that_show_can_read(folder):
 
 @pytest.mark.parametrize("solver", ["varpro", "constr", "proj", "zniyed", "hollander", "dreesen"])
 def test_fit_speaks_json_with_every_solver(solver, folder):
-    done = decouple(f"fit samples.npz --ranks 2 --degrees 3 --solver {solver} --max-steps 20 --json", cwd=folder)
+    done = decouple(f"fit samples.npz --ranks 2 --degrees 3 --solver {solver} --set max_steps=20 --json", cwd=folder)
     assert done.returncode == 0, done.stderr
     content = json.loads(done.stdout)
     assert content["ranks"] == [2] and content["error_jacobian"] > 0 and len(content["starts"]) >= 8
@@ -124,9 +127,9 @@ GOOD = "--ranks 2,2 --degrees 3,3"
         ("fit samples.npz --ranks 2,2 --degrees 3,0", "at least 1"),
         (f"fit samples.npz {GOOD} --solver magic", "is not one of"),
         (f"fit samples.npz {GOOD} --basis magic", "is not one of"),
-        (f"fit samples.npz {GOOD} --lam -1", "Invalid value"),
+        (f"fit samples.npz {GOOD} --set lam=-1", "`lam` must be"),
         (f"fit samples.npz {GOOD} --solver hollander", "single layer"),
-        (f"fit samples.npz {GOOD} --solver hollander --lam 1", "does not use"),
+        (f"fit samples.npz {GOOD} --solver hollander --set lam=1", "an option of the solver hollander: "),
         (f"fit samples.npz {GOOD} --model no/m.safetensors", "does not exist"),
         (f"fit samples.npz {GOOD} --holdout 0.5 --validation samples.npz", "not both"),
         (f"fit samples.npz {GOOD} --n-starts 0", "Invalid value"),
@@ -151,13 +154,15 @@ def test_mistakes_give_one_message_exit_code_2_and_no_file(line, message, folder
 
 
 def test_ranks_too_large_for_the_data_are_a_warning(folder):
-    done = decouple("fit samples.npz --ranks 40,40 --degrees 3,3 --max-steps 2 --n-starts 1 --lam 1", cwd=folder)
+    done = decouple(
+        "fit samples.npz --ranks 40,40 --degrees 3,3 --set max_steps=2 --n-starts 1 --set lam=1", cwd=folder
+    )
     assert done.returncode == 0
     assert "Warning: `ranks` (40, 40) ask for" in done.stderr
 
 
 def test_quiet_means_nothing_but_errors(folder):
-    line = "fit samples.npz --ranks 40,40 --degrees 3,3 --max-steps 2 --n-starts 1 --lam 1 --quiet"
+    line = "fit samples.npz --ranks 40,40 --degrees 3,3 --set max_steps=2 --n-starts 1 --set lam=1 --quiet"
     done = decouple(line, cwd=folder)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
@@ -185,9 +190,11 @@ def test_files_are_not_written_over_each_other(folder):
 
 def test_odd_names_are_printed_as_they_are(folder):
     (folder / "samples.npz").rename(folder / "[bold]x.npz")
-    done = decouple("fit [bold]x.npz --ranks 2 --degrees 2 --max-steps 3 --no-two-stage", cwd=folder)
+    done = decouple("fit [bold]x.npz --ranks 2 --degrees 2 --set max_steps=3 --no-two-stage", cwd=folder)
     assert done.returncode == 0 and "[bold]x.npz" in done.stdout
-    long = decouple(f"fit [bold]x.npz --ranks 2 --degrees 2 --max-steps 3 --model {'a' * 300}.safetensors", cwd=folder)
+    long = decouple(
+        f"fit [bold]x.npz --ranks 2 --degrees 2 --set max_steps=3 --model {'a' * 300}.safetensors", cwd=folder
+    )
     assert long.returncode == 2 and "Traceback" not in long.stderr
 
 

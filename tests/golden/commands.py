@@ -72,9 +72,10 @@ _FITS = {
     "jacobians": "--ranks 2 --degrees 2 --n-starts 2",
     "linear": "--ranks 2 --degrees 3 --n-starts 2 --linear --basis chebyshev",
     "tanh": "--ranks 2 --basis tanh --n-starts 2",
-    "estimated": "--ranks 2 --degrees 2 --n-starts 2 --estimate-jacobians --solver constr --max-steps 10",
-    "proj": "--ranks 2 --degrees 2 --n-starts 2 --solver proj --max-steps 10 --holdout 0.25",
-    "as-given": "--ranks 2 --degrees 2 --n-starts 2 --solver hollander --max-steps 10 --as-given --iterate last",
+    "estimated": "--ranks 2 --degrees 2 --n-starts 2 --estimate-jacobians --solver constr --set max_steps=10",
+    "proj": "--ranks 2 --degrees 2 --n-starts 2 --solver proj --set max_steps=10 --holdout 0.25",
+    "as-given": "--ranks 2 --degrees 2 --n-starts 2 --solver hollander --as-given --set max_steps=10 "
+    "--set iterate=last",
     "validation": "--ranks 2 --degrees 2 --n-starts 2 --two-stage --validation /other.csv",
     "auto": "--ranks auto --degrees 2",
 }

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ._options import Command, NameList
+from ._options import NameList, option_group
 
 if TYPE_CHECKING:
     from ..model._decoupling import Decoupling
@@ -39,38 +39,36 @@ class Columns:
         )
 
 
-def column_options(command: Command) -> Command:
-    """--inputs, --outputs, --jacobians, --drop-missing and --order."""
-    for option in (
-        click.option(
-            "--order",
-            type=click.Choice(["samples", "matlab"]),
-            default=None,
-            help="Which axis of .npz and .mat arrays counts samples: the first, or the last as in MATLAB.",
-        ),
-        click.option("--drop-missing", is_flag=True, help="Leave out rows with missing or infinite numbers."),
-        click.option(
-            "--jacobians/--no-jacobians",
-            default=None,
-            help="Require columns such as dy/dx1, or ignore them. By default they are used if all are there.",
-        ),
-        click.option(
-            "--outputs",
-            type=NameList(),
-            metavar="NAME,...",
-            default=None,
-            help="Output columns by name, or by number where they have none: y or 3.",
-        ),
-        click.option(
-            "--inputs",
-            type=NameList(),
-            metavar="NAME,...",
-            default=None,
-            help="Input columns by name, or by number where they have none: x1,x2 or 1,2.",
-        ),
-    ):
-        command = option(command)
-    return command
+column_options = option_group(
+    "columns",
+    Columns,
+    click.option(
+        "--inputs",
+        type=NameList(),
+        metavar="NAME,...",
+        default=None,
+        help="Input columns by name, or by number where they have none: x1,x2 or 1,2.",
+    ),
+    click.option(
+        "--outputs",
+        type=NameList(),
+        metavar="NAME,...",
+        default=None,
+        help="Output columns by name, or by number where they have none: y or 3.",
+    ),
+    click.option(
+        "--jacobians/--no-jacobians",
+        default=None,
+        help="Require columns such as dy/dx1, or ignore them. By default they are used if all are there.",
+    ),
+    click.option("--drop-missing", is_flag=True, help="Leave out rows with missing or infinite numbers."),
+    click.option(
+        "--order",
+        type=click.Choice(["samples", "matlab"]),
+        default=None,
+        help="Which axis of .npz and .mat arrays counts samples: the first, or the last as in MATLAB.",
+    ),
+)
 
 
 def written_formula(

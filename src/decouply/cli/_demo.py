@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ._options import FileName, command_line, output_options, seed_option
+from ._options import FileName, Output, command_line, output_options, seed_option
 
 if TYPE_CHECKING:
     from numpy import ndarray
@@ -40,7 +40,7 @@ def pump_map(X: ndarray) -> ndarray:
 )
 @seed_option
 @output_options
-def demo(report: str, seed: int, as_json: bool, quiet: bool) -> None:
+def demo(report: str, seed: int, output: Output) -> None:
     """Find the curves behind the noisy map of a pump, print a table and write an HTML report."""
     from pathlib import Path
 
@@ -58,13 +58,13 @@ def demo(report: str, seed: int, as_json: bool, quiet: bool) -> None:
     F = pump_map(X) + rng.normal(size=(160, 2)) * (0.3, 0.05)
     measured = dc.Samples(X, F=F, inputs=("speed [rpm]", "flow [m³/h]"), outputs=("head [m]", "power [kW]"))
     samples, validation = measured.take(np.arange(120)), measured.take(np.arange(120, 160))
-    with shown_progress("Decoupling", quiet=quiet) as progress:
+    with shown_progress("Decoupling", quiet=output.quiet) as progress:
         result = dc.decouple(samples, 3, 3, n_starts=32, validation=validation, rng=seed, progress=progress)
         progress(stage="writing")
         write_report(result, report, title="Demo: the map of a centrifugal pump", command=command_line())
-    if as_json:
+    if output.as_json:
         print_json(result_content(result, validation) | {"report": report})
-    elif not quiet:
+    elif not output.quiet:
         click.echo(_STORY)
         print_table(result_table(result, validation, "The map of a pump"))
         say(f"Report, to open in a browser: {Path(report).resolve()}")

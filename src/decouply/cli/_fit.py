@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import json
 from typing import TYPE_CHECKING, Any, Literal
 
 import click
@@ -11,6 +13,7 @@ from ._columns import FORMULAS, Columns, column_options, written_formula
 from ._options import (
     FileName,
     GivenFile,
+    Output,
     basis_class,
     basis_option,
     command_line,
@@ -28,7 +31,7 @@ if TYPE_CHECKING:
 
 _SOLVERS = ("varpro", "constr", "proj", "zniyed", "hollander", "dreesen")
 _ALTERNATING = ("constr", "proj", "zniyed")  # they choose lam in two stages unless told otherwise
-_WITHOUT_LAM = ("hollander", "dreesen")
+_NOT_ON_THE_COMMAND_LINE = ("start", "fixed", "stopping")  # objects of Python
 _KEPT = 1_000_000  # numbers of samples that go into a model file
 _VALUES_ONLY = "The file has values only, and this solver needs Jacobians: add --estimate-jacobians, or use varpro."
 _ESTIMATED = "Jacobians were estimated from the values, which costs accuracy: compare with varpro on values only."
@@ -61,10 +64,11 @@ _ESTIMATED = "Jacobians were estimated from the values, which costs accuracy: co
     "--solver", type=click.Choice(_SOLVERS), default="varpro", show_default=True, help="Method of the search."
 )
 @click.option(
-    "--lam",
-    type=click.FloatRange(min=0),
-    default=None,
-    help="Weight of the values relative to the Jacobians, instead of a chosen one.",
+    "--set",
+    "options",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="An option of the solver, such as lam=0.1, max_steps=50 or patience=20; may be repeated.",
 )
 @click.option(
     "--two-stage/--no-two-stage",
@@ -80,27 +84,6 @@ _ESTIMATED = "Jacobians were estimated from the values, which costs accuracy: co
     default=None,
     help="Stop after about this many seconds with the best model so far. By default 120 with --ranks auto, otherwise "
     "60 for varpro only.",
-)
-@click.option(
-    "--max-steps",
-    type=click.IntRange(min=1),
-    default=500,
-    show_default=True,
-    help="Steps of each start, for all solvers but varpro.",
-)
-@click.option(
-    "--patience",
-    type=click.IntRange(min=1),
-    default=50,
-    show_default=True,
-    help="End a start after this many steps without progress.",
-)
-@click.option(
-    "--iterate",
-    type=click.Choice(["best", "last"]),
-    default="best",
-    show_default=True,
-    help="Whether a start ends with its best or with its last iterate, for all solvers but varpro.",
 )
 @click.option(
     "--as-given",
@@ -129,24 +112,17 @@ _ESTIMATED = "Jacobians were estimated from the values, which costs accuracy: co
 @output_options
 def fit(
     file: str,
-    inputs: tuple[str, ...] | None,
-    outputs: tuple[str, ...] | None,
-    jacobians: bool | None,
-    drop_missing: bool,
-    order: str | None,
+    columns: Columns,
     estimate_jacobians: bool,
     ranks: tuple[int, ...] | Literal["auto"],
     degrees: tuple[int, ...] | None,
     basis: str,
     linear: bool,
     solver: str,
-    lam: float | None,
+    options: tuple[str, ...],
     two_stage: bool | None,
     n_starts: int | None,
     max_seconds: float | None,
-    max_steps: int,
-    patience: int,
-    iterate: str,
     as_given: bool,
     validation: str | None,
     holdout: float | None,
@@ -154,8 +130,7 @@ def fit(
     report_path: str | None,
     formula: str | None,
     seed: int,
-    as_json: bool,
-    quiet: bool,
+    output: Output,
 ) -> None:
     """Fit a model to the samples in FILE.
 
@@ -163,7 +138,7 @@ def fit(
     terminal, the last column is the output), and chooses ranks and degrees.
 
     FILE is a table (.csv, .tsv, .parquet, .npy) whose columns are named by --inputs and --outputs, or an .npz or .mat
-    file with arrays X (S, m), F (S, n) and J (S, n, m). F or J may be missing; weights (S,), (S, n) or (S, n, n) are
+    file with arrays X (S, m), F (S, n) and J (S, n, m). F or J may be missing; weights (S,) or (S, n) are
     used if they are there. A .zarr store with these arrays is read in portions. In a table, columns
     dy/dx1, dy/dx2, ... hold the Jacobian of y; without them, values alone are fitted.
 
@@ -172,6 +147,7 @@ def fit(
       decouply fit data.csv
       decouply fit data.csv --inputs x1,x2 --outputs y --ranks 2 --degrees 3 --formula text
       decouply fit samples.npz --ranks 2,2 --degrees 3,3 --model model.safetensors --report report.html
+      decouply fit samples.npz --ranks 2 --degrees 3 --solver proj --set patience=20 --set lam=0.1
       decouply fit data.zarr --ranks 3 --degrees 3 --scheduler tcp://10.0.0.1:8786
     """
     import decouply as dc
@@ -189,15 +165,14 @@ def fit(
         raise click.UsageError("--n-starts must be left out with --ranks auto, which has starts of its own.")
     if validation is not None and holdout is not None:
         raise click.UsageError("Give --validation or --holdout, not both.")
-    if lam is not None and solver in _WITHOUT_LAM:
-        raise click.UsageError(f"--lam is the weight of the values, which the solver {solver} does not use.")
+    chosen = _solver_options(solver, options)
     told: tuple[str, ...] = ()
-    if inputs is None and outputs is None:
-        inputs, outputs, told = chosen_columns(file, silent=quiet or as_json)
-        for note in () if quiet else told:
+    if columns.inputs is None and columns.outputs is None:
+        inputs, outputs, told = chosen_columns(file, silent=output.quiet or output.as_json)
+        columns = dataclasses.replace(columns, inputs=inputs, outputs=outputs)
+        for note in () if output.quiet else told:
             say(note, err=True)
-    with shown_progress("Decoupling", quiet=quiet) as progress:
-        columns = Columns(inputs, outputs, jacobians, drop_missing, order)
+    with shown_progress("Decoupling", quiet=output.quiet) as progress:
         reading = columns.read(file)
         samples, notes = reading.samples, (*told, *reading.notes)
         judged = None if validation is None else columns.read(validation).samples
@@ -216,9 +191,8 @@ def fit(
             linear=linear,
             solver=_solver(
                 solver,
-                lam,
-                {"max_steps": max_steps, "patience": patience, "iterate": iterate},
-                two_stage=lam is None
+                chosen,
+                two_stage="lam" not in chosen
                 and samples.has_values
                 and (solver in _ALTERNATING if two_stage is None else two_stage),
             ),
@@ -239,10 +213,10 @@ def fit(
             from ..report import write_report
 
             write_report(result, report_path, title=f"Decoupling of {file}", command=command_line(), notes=notes)
-    if as_json:
+    if output.as_json:
         written_to = {"formula": written, "model": model_path, "report": report_path}
         print_json(result_content(result, judged, notes) | written_to)
-    elif not quiet:
+    elif not output.quiet:
         print_table(result_table(result, judged, f"Decoupling of {file}", [note for note in notes if note not in told]))
         if written is not None:
             say(written)
@@ -253,20 +227,43 @@ def fit(
         raise KeyboardInterrupt  # the exit code is that of a stopped command, whatever was saved
 
 
-def _solver(name: str, lam: float | None, stopping: dict[str, Any], *, two_stage: bool) -> AbstractSolver:
-    """The solver of this name with those of the given options that it has."""
+def _solver_class(name: str) -> Any:
     import decouply as dc
 
-    kinds: dict[str, Any] = {
-        "varpro": dc.VarPro,
-        "constr": dc.Constr,
-        "proj": dc.Proj,
-        "zniyed": dc.Zniyed,
-        "hollander": dc.Hollander,
-        "dreesen": dc.Dreesen,
-    }
-    options: dict[str, Any] = {} if name == "varpro" else {"stopping": dc.solvers.Stopping(**stopping)}
-    if lam is not None and name not in ("hollander", "dreesen"):  # which know no values
-        options["lam"] = lam
-    solver: AbstractSolver = kinds[name](**options)
+    return getattr(dc, {"varpro": "VarPro"}.get(name, name.capitalize()))
+
+
+def _solver_options(name: str, options: tuple[str, ...]) -> dict[str, Any]:
+    """What --set says, as options that the solver of this name has; the solver checks their values."""
+    import decouply as dc
+
+    fields = [field.name for field in dataclasses.fields(_solver_class(name))]
+    known = [field for field in fields if field not in _NOT_ON_THE_COMMAND_LINE]
+    if "stopping" in fields:
+        known += [field.name for field in dataclasses.fields(dc.solvers.Stopping)]
+    chosen: dict[str, Any] = {}
+    for option in options:
+        key, equals, text = option.partition("=")
+        if not equals or key not in known:
+            raise click.UsageError(
+                f"--set must be KEY=VALUE with an option of the solver {name}: {', '.join(sorted(known))}. Got "
+                f"{option!r}."
+            )
+        try:
+            chosen[key] = json.loads(text)
+        except ValueError:
+            chosen[key] = None if text == "none" else text
+    return chosen
+
+
+def _solver(name: str, chosen: dict[str, Any], *, two_stage: bool) -> AbstractSolver:
+    """The solver of this name with the options that were chosen."""
+    import decouply as dc
+
+    kind = _solver_class(name)
+    own = {field.name for field in dataclasses.fields(kind)}
+    options = {key: value for key, value in chosen.items() if key in own}
+    if "stopping" in own:
+        options["stopping"] = dc.solvers.Stopping(**{key: value for key, value in chosen.items() if key not in own})
+    solver: AbstractSolver = kind(**options)
     return dc.TwoStage(solver) if two_stage else solver

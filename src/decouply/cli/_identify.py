@@ -11,6 +11,7 @@ from .._support._messages import pluralised
 from ._options import (
     FileName,
     GivenFile,
+    Output,
     basis_class,
     command_line,
     model_option,
@@ -108,8 +109,7 @@ def identify(
     model_path: str | None,
     report_path: str | None,
     seed: int,
-    as_json: bool,
-    quiet: bool,
+    output: Output,
 ) -> None:
     """Identify a dynamic model from the record in FILE (.csv, .tsv, .parquet, .npz or .mat), one row per sample.
 
@@ -125,7 +125,7 @@ def identify(
     for path in (model_path, report_path):
         if path is not None:
             check_target(path)
-    with shown_progress("Identifying", quiet=quiet) as progress:
+    with shown_progress("Identifying", quiet=output.quiet) as progress:
         record = _read(file, inputs, outputs)
         limits = {"max_seconds": max_seconds, "rng": seed, "progress": progress}
         if narx:
@@ -135,7 +135,7 @@ def identify(
             options = {"oversample": oversample, "feedback": not no_feedback, "integrating": integrating}
             fit = {"n_starts": n_starts, "search": SearchOptions(window=window)} | limits
             found = _state_space(record, states, functions, options, fit, model_path, report_path)
-    _tell(found, as_json=as_json, quiet=quiet)
+    _tell(found, output)
 
 
 def _check_narx(functions: tuple[str, ...] | None) -> None:
@@ -251,15 +251,15 @@ def _narx(
     }
 
 
-def _tell(found: dict[str, Any], *, as_json: bool, quiet: bool) -> None:
+def _tell(found: dict[str, Any], output: Output) -> None:
     import dataclasses
 
     from ._output import print_json, say
 
-    if as_json:
+    if output.as_json:
         rows = [dataclasses.asdict(row) for row in found.get("starts", ())]
         print_json(found | ({"starts": rows} if rows else {}))
-    elif not quiet:
+    elif not output.quiet:
         if found.get("reason"):
             say(found["reason"])
         say(found["model"])

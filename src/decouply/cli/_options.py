@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 import shlex
 import sys
 from collections.abc import Callable
@@ -11,6 +13,25 @@ import click
 from click.shell_completion import CompletionItem
 
 Command = Callable[..., None]
+Decorator = Callable[[Command], Command]
+
+
+def option_group(argument: str, kind: type[Any], *options: Decorator) -> Decorator:
+    """Options that reach a command as one `argument`: a record of a `kind` whose fields are called as they are."""
+    names = [field.name for field in dataclasses.fields(kind)]
+
+    def add(command: Command) -> Command:
+        @functools.wraps(command)
+        def with_group(*args: Any, **given: Any) -> None:
+            group = kind(**{name: given.pop(name) for name in names})
+            command(*args, **{argument: group}, **given)
+
+        decorated: Command = with_group
+        for option in reversed(options):
+            decorated = option(decorated)
+        return decorated
+
+    return add
 
 
 def number_list(text: str) -> tuple[int, ...]:
@@ -41,10 +62,20 @@ def ranks_or_auto(text: str) -> tuple[int, ...] | Literal["auto"]:
     return "auto" if text == "auto" else number_list(text)
 
 
-def output_options(command: Command) -> Command:
-    """--json for machines, --quiet for silence."""
-    command = click.option("--quiet", is_flag=True, help="Print nothing but errors.")(command)
-    return click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")(command)
+@dataclasses.dataclass(frozen=True)
+class Output:
+    """How much a command prints: JSON for machines, or nothing."""
+
+    as_json: bool
+    quiet: bool
+
+
+output_options = option_group(
+    "output",
+    Output,
+    click.option("--json", "as_json", is_flag=True, help="Print the result as JSON."),
+    click.option("--quiet", is_flag=True, help="Print nothing but errors."),
+)
 
 
 def _is_plain_word(name: str) -> bool:

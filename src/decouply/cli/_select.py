@@ -10,6 +10,7 @@ from ._columns import Columns, column_options
 from ._options import (
     FileName,
     GivenFile,
+    Output,
     basis_class,
     basis_option,
     linear_option,
@@ -71,11 +72,7 @@ if TYPE_CHECKING:
 @output_options
 def select(
     file: str,
-    inputs: tuple[str, ...] | None,
-    outputs: tuple[str, ...] | None,
-    jacobians: bool | None,
-    drop_missing: bool,
-    order: str | None,
+    columns: Columns,
     max_ranks: tuple[int, ...],
     max_degrees: tuple[int, ...],
     degrees: tuple[int, ...] | None,
@@ -86,8 +83,7 @@ def select(
     model_path: str | None,
     plot: str | None,
     seed: int,
-    as_json: bool,
-    quiet: bool,
+    output: Output,
 ) -> None:
     """Recommend ranks and degrees for the samples in FILE.
 
@@ -111,8 +107,8 @@ def select(
         if target is not None:
             check_target(target)
     kind = "" if plot is None else Path(plot).suffix.lower().lstrip(".")
-    with shown_progress("Selecting", quiet=quiet) as progress:
-        reading = Columns(inputs, outputs, jacobians, drop_missing, order).read(file)
+    with shown_progress("Selecting", quiet=output.quiet) as progress:
+        reading = columns.read(file)
         selection = dc.select(
             reading.samples,
             max_ranks,
@@ -133,9 +129,9 @@ def select(
             with replace_file(plot) as stream:
                 figure.savefig(stream, format=kind, dpi=150)
     notes = (*reading.notes, *selection.notes)
-    if as_json:
+    if output.as_json:
         print_json(_content(selection) | {"notes": notes, "picture": plot, "model": model_path})
-    elif not quiet:
+    elif not output.quiet:
         print_table(_table(selection, f"Shapes tried for {file}"))
         say("\n".join([*map(by_options, (selection.reason, *notes)), "Singular values:", str(selection.hints)]))
         for name, path in (("Picture", plot), ("Model", model_path)):
