@@ -159,7 +159,7 @@ def test_the_step_of_the_deviance_is_its_gradient_and_fisher_information(n):
     h = 1e-6
 
     def moved(direction):
-        return cost.linearise(cost.moved(theta, h * direction[None]))[0][0]
+        return cost.linearise(cost.after_step(theta, h * direction[None]))[0][0]
 
     eye = np.eye(flat.shape[1])
     slopes = np.array([(moved(e) - moved(-e)) / (2 * h) for e in eye])

@@ -9,7 +9,7 @@ from decouply import Verdict
 from decouply.fit.quality._noise_tests import predictable_shares
 from decouply.report._sentences import output_rows, verdict
 from decouply.samples._duplicates import n_originals
-from decouply.solvers.inference._leave_one_out import left_out
+from decouply.solvers.inference._leave_one_out import leave_one_out
 
 QUICK = {"n_starts": 2, "progress": False}
 RNG = np.random.default_rng(0)
@@ -78,7 +78,7 @@ def test_leaving_out_agrees_with_fits_to_the_others():
         model = dc.decouple(others, 1, 3, solver=start, n_starts=1, progress=False).decoupling
         apart.append(float((NOISY[s] - model(X[s : s + 1])[0])[0]))
     fitted = np.sqrt(np.mean((NOISY[:30] - result.decoupling(X[:30])) ** 2))
-    found = left_out(result.linearisation)
+    found = leave_one_out(result.linearisation)
     assert_allclose(found.rise[0], np.sqrt(np.mean(np.square(apart))) / fitted, rtol=0.1)
     assert_allclose(found.used.sum(), result.identifiability.rank, rtol=1e-6)
 
@@ -115,7 +115,7 @@ def test_left_out_errors_are_those_of_fits_without_a_sample_and_its_copies():
     which = np.repeat(np.arange(15), RANDOM.integers(1, 7, 15))
     X, F = X[which], F[which]
     result = dc.decouple(dc.Samples(X, F=F), 1, 4, solver=dc.VarPro(fixed={"W0": np.ones((1, 1))}, ridge=0.0), **QUICK)
-    told = left_out(result.linearisation)
+    told = leave_one_out(result.linearisation)
     powers = X ** np.arange(5)
     apart = np.concatenate(
         [F[which == p] - powers[which == p] @ np.linalg.lstsq(powers[which != p], F[which != p])[0] for p in range(15)]

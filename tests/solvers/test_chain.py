@@ -9,9 +9,15 @@ from numpy.testing import assert_allclose
 import decouply as dc
 from decouply.bases import LayerBasis
 from decouply.solvers import Problem
-from decouply.solvers.least_squares._derivatives import Unknowns, adjoint, dense_derivatives, directional, run_chain
+from decouply.solvers.least_squares._derivatives import (
+    Unknowns,
+    adjoint,
+    dense_derivatives,
+    directional_derivative,
+    run_chain,
+)
 from decouply.solvers.least_squares._parameters import blank_parameters
-from decouply.solvers.least_squares._rescaling import on_window
+from decouply.solvers.least_squares._rescaling import rescale_to_window
 from decouply.solvers.least_squares._variable_projection import Complete, Eliminated
 from tests.strategies import sampled
 
@@ -52,7 +58,7 @@ def test_derivatives_of_all_rows_agree_with_finite_differences(dims, bases, know
     complete = Complete(problem.rows(0.3), problem.layers, linear)
 
     def residual(step):
-        parts = complete.unknowns.moved(theta, step)
+        parts = complete.unknowns.after_step(theta, step)
         return complete.residual(parts, run_chain(problem.layers, inner(problem, parts), problem.X))
 
     Z = complete.derivatives(theta, run_chain(problem.layers, inner(problem, theta), problem.X), slice(None))
@@ -76,7 +82,7 @@ def test_the_gradient_after_elimination_is_that_of_the_cost(dims, bases, known, 
     for k in range(0, reduced.unknowns.count(theta), 3):
         h = np.zeros((3, reduced.unknowns.count(theta)))
         h[:, k] = 1e-5
-        plus, minus = (reduced.linearise(reduced.unknowns.moved(theta, s * h))[0] for s in (1, -1))
+        plus, minus = (reduced.linearise(reduced.unknowns.after_step(theta, s * h))[0] for s in (1, -1))
         expected = (plus - minus) / -4e-5  # the gradient of half the cost, downhill
         assert_allclose(equations.g[:, k], expected, rtol=1e-3, atol=1e-5 * np.abs(equations.g).max())
 
@@ -88,7 +94,7 @@ def test_adjoint_is_the_transpose_of_directional(dims, bases):
     chain = run_chain(problem.layers, theta, problem.X)
     rng = np.random.default_rng(1)
     direction = [rng.normal(size=t.shape) for t in theta]
-    dt, dV = directional(chain, theta, direction)
+    dt, dV = directional_derivative(chain, theta, direction)
     t_bar, V_bar = rng.normal(size=dt.shape), rng.normal(size=dV.shape)
     left = np.sum(t_bar * dt, axis=(1, 2)) + np.sum(V_bar * dV, axis=(1, 2, 3))
     gradient = adjoint(chain, theta, t_bar, V_bar)
@@ -121,7 +127,7 @@ def test_arguments_are_brought_onto_the_window_without_changing_the_model(exactl
     problem, theta = setting((3, 2, 3, 2, 2), bases)
     complete = Complete(problem.rows(1.0), problem.layers, linear=False)
     L = len(bases)
-    moved = [*on_window(problem.X, problem.layers, theta[: 2 * L], exactly=exactly), *theta[2 * L :]]
+    moved = [*rescale_to_window(problem.X, problem.layers, theta[: 2 * L], exactly=exactly), *theta[2 * L :]]
     assert_allclose(complete.linearise(moved)[0], complete.linearise(theta)[0], rtol=1e-8)
     chain = run_chain(problem.layers, inner(problem, moved), problem.X)
     if exactly:
@@ -131,7 +137,7 @@ def test_arguments_are_brought_onto_the_window_without_changing_the_model(exactl
     else:
         assert all(np.abs(chain.t[l]).max() <= 1.05 + 1e-9 for l in (0, 2))
     reduced = Eliminated(problem.rows(1.0), problem.layers, linear=False)
-    before = on_window(problem.X, problem.layers, inner(problem, theta), exactly=exactly)
+    before = rescale_to_window(problem.X, problem.layers, inner(problem, theta), exactly=exactly)
     assert_allclose(reduced.linearise(before)[0], reduced.linearise(inner(problem, theta))[0], rtol=1e-6)
 
 
@@ -143,7 +149,7 @@ def test_unknowns_leave_out_the_places_of_domains_that_follow_the_samples():
     back = unknowns.split(flat, theta)
     assert not back[0][..., -1].any() and np.array_equal(back[2], theta[2])
     assert np.array_equal(back[0][..., :-1], theta[0][..., :-1])
-    assert np.array_equal(unknowns.flatten(unknowns.moved(theta, flat)), 2 * flat)
+    assert np.array_equal(unknowns.flatten(unknowns.after_step(theta, flat)), 2 * flat)
 
 
 def test_memory_is_bounded_by_working_on_some_samples_at_a_time():
@@ -168,7 +174,7 @@ def test_derivatives_with_samples_last_are_those_along_single_parameters(dims, b
     last = [np.moveaxis(table, 1, -1) for table in (D, E)]
     Z = dense_derivatives(chain, theta, unknowns, *last, values=values, jacobians=jacobians)
     for k in range(unknowns.count(theta)):
-        dt, dV = directional(chain, theta, unknowns.split(np.eye(1, Z.shape[1], k).repeat(3, axis=0), theta))
+        dt, dV = directional_derivative(chain, theta, unknowns.split(np.eye(1, Z.shape[1], k).repeat(3, axis=0), theta))
         of_F = np.einsum("bsnr,bsr->bns", D, dt)[:, :, None]
         of_J = np.moveaxis((E * dt[:, :, None]) @ chain.V[-1] + D @ dV, 1, -1)
         expected = np.concatenate([of_F] * values + [of_J] * jacobians, axis=2)

@@ -7,7 +7,12 @@ import pytest
 from numpy.testing import assert_allclose
 
 import decouply as dc
-from decouply.solvers.initial._parallel_gradients import Parallel, null_vectors, slopes_of_arguments, solvable
+from decouply.solvers.initial._parallel_gradients import (
+    Parallel,
+    has_enough_equations,
+    null_vectors,
+    slopes_of_arguments,
+)
 from decouply.solvers.initial._start_data import Budget
 from tests.strategies import points, sampled
 
@@ -39,7 +44,7 @@ def test_the_arguments_of_the_last_layer_are_found_whatever_its_functions_are(di
     X = points(dims[0], S)
     u, slopes = slopes_before_the_last(system, X)
     degree = math.prod(degrees[:-1])
-    assert solvable(S, dims[0], dims[-2], degree)
+    assert has_enough_equations(S, dims[0], dims[-2], degree)
     for derivative in (1.0 / np.cosh(u / np.abs(u).max(axis=0)) ** 2, system.g[-1].derivative(u)):
         J = system.W[-1] @ (derivative[..., None] * slopes)
         found = slopes_of_arguments(X, J, degree, np.random.default_rng(0), FOREVER)
@@ -55,8 +60,8 @@ def test_noise_has_no_parallel_gradients_to_be_searched_for():
 
 
 def test_samples_must_give_as_many_equations_as_there_are_coefficients():
-    assert solvable(200, 2, 2, 16) and not solvable(150, 2, 2, 16)
-    assert not solvable(1000, 1, 1, 3)
+    assert has_enough_equations(200, 2, 2, 16) and not has_enough_equations(150, 2, 2, 16)
+    assert not has_enough_equations(1000, 1, 1, 3)
 
 
 def test_newtons_steps_lead_from_nearby_to_the_combination():
@@ -72,7 +77,7 @@ def test_newtons_steps_lead_from_nearby_to_the_combination():
     K /= np.linalg.norm(K, axis=1, keepdims=True)
     truth, away = parallel.at(K[0]), parallel.at(K[0] + [0.0, 0.03, -0.02])
     assert truth.size < 1e-12 < 1e-4 < away.size
-    assert abs(parallel.refined(away).k @ K[0]) == pytest.approx(1.0, abs=1e-12)
+    assert abs(parallel.refine(away).k @ K[0]) == pytest.approx(1.0, abs=1e-12)
 
 
 def test_null_vectors_are_those_of_the_singular_value_decomposition():

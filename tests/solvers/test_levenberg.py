@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from decouply.solvers.least_squares._levenberg_marquardt import Dense, descend
+from decouply.solvers.least_squares._levenberg_marquardt import Dense, DescentOptions, descend
 
 STARTS = np.array([[-1.2, 1.0], [2.0, -1.0]])
 
@@ -18,9 +18,9 @@ def rosenbrock(theta):
     return np.sum(residual**2, axis=1), Dense(Z.mT @ Z, np.einsum("bij,bi->bj", Z, residual))
 
 
-def run(**options):
-    plain = {"max_steps": 200, "exact": 1e-24, "deadline": math.inf, "progress": lambda _: None}
-    return descend(rosenbrock, lambda theta, step: [theta[0] + step], [STARTS], **plain | options)
+def run(**watched):
+    options, plain = DescentOptions(max_steps=200, exact=1e-24), {"deadline": math.inf, "progress": lambda _: None}
+    return descend(rosenbrock, lambda theta, step: [theta[0] + step], [STARTS], options, **plain | watched)
 
 
 def test_both_starts_find_the_valley_and_its_bottom():

@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.testing import assert_allclose
 
-from decouply.solvers.least_squares._fitting_problem import fit_shared, shared_functions
+from decouply.solvers.least_squares._fitting_problem import fit_shared_functions, nearest_shared_functions
 
 B, R, D, N, FIRST = 2, 3, 2, 4, 1
 
@@ -11,7 +11,7 @@ B, R, D, N, FIRST = 2, 3, 2, 4, 1
 def test_functions_that_outputs_share_are_found_at_once():
     rng = np.random.default_rng(0)
     c, W = rng.normal(size=(B, R, D)), rng.normal(size=(B, N, R))
-    found_c, found_W, shared = shared_functions(np.einsum("brd,bnr->brdn", c, W))
+    found_c, found_W, shared = nearest_shared_functions(np.einsum("brd,bnr->brdn", c, W))
     assert shared
     assert_allclose(np.einsum("brd,bnr->brdn", found_c, found_W), np.einsum("brd,bnr->brdn", c, W), atol=1e-12)
 
@@ -36,18 +36,18 @@ def misfit(design, Y, c, W, rest):
 
 def test_data_decide_where_outputs_differ():
     design, Y, A = noisy()
-    c, W, shared = shared_functions(A[:, FIRST:].reshape(B, R, D, N))
+    c, W, shared = nearest_shared_functions(A[:, FIRST:].reshape(B, R, D, N))
     assert not shared
     before = misfit(design, Y, c, W, A)
-    after = misfit(design, Y, *fit_shared(c, W, design @ design.mT, A, FIRST))
+    after = misfit(design, Y, *fit_shared_functions(c, W, design @ design.mT, A, FIRST))
     best = np.sum((Y - design.mT @ A) ** 2, axis=(1, 2))
     assert (after < 0.1 * before).all() and (after < 1.2 * best).all()
 
 
 def test_weights_are_the_best_for_the_functions_found():
     design, Y, A = noisy()
-    c, W, _ = shared_functions(A[:, FIRST:].reshape(B, R, D, N))
-    c, W, rest = fit_shared(c, W, design @ design.mT, A, FIRST)
+    c, W, _ = nearest_shared_functions(A[:, FIRST:].reshape(B, R, D, N))
+    c, W, rest = fit_shared_functions(c, W, design @ design.mT, A, FIRST)
     least = misfit(design, Y, c, W, rest)
     for n in range(N):
         other = W.copy()

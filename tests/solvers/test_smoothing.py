@@ -39,7 +39,10 @@ def test_matrix_and_right_hand_side_are_derivatives_of_the_penalty():
     for k in range(N):
         step = np.zeros((2, N))
         step[:, k] = h
-        ahead, behind = penalty.value(unknowns.moved(theta, step)), penalty.value(unknowns.moved(theta, -step))
+        ahead, behind = (
+            penalty.value(unknowns.after_step(theta, step)),
+            penalty.value(unknowns.after_step(theta, -step)),
+        )
         assert_allclose(g[:, k], -(ahead - behind) / (4 * h), atol=1e-6 * np.abs(g).max())
     assert_allclose(M, M.mT)
 

@@ -10,7 +10,7 @@ from decouply.samples._canonical import canonical_at
 from decouply.solvers import AbstractSolver, Problem
 from decouply.solvers.least_squares._derivatives import run_chain
 from decouply.solvers.least_squares._parameters import parameters_of
-from decouply.solvers.least_squares._rescaling import balanced, on_window
+from decouply.solvers.least_squares._rescaling import balance_parameters, rescale_to_window
 from decouply.solvers.least_squares._variable_projection import Complete
 from decouply.solvers.problem._prepared_samples import PreparedSamples
 from decouply.solvers.varpro._streamed_gauss_newton import (
@@ -138,8 +138,8 @@ def test_extreme_points_stand_for_all_in_windows():
     few = extreme_points(whole.prepared, layers, theta)
     assert len(few) < len(samples)
     for a, b in zip(
-        on_window(few, layers, theta[:4], exactly=True),
-        on_window(whole.X, layers, theta[:4], exactly=True),
+        rescale_to_window(few, layers, theta[:4], exactly=True),
+        rescale_to_window(whole.X, layers, theta[:4], exactly=True),
         strict=True,
     ):
         np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-12)
@@ -150,7 +150,7 @@ def test_balanced_parameters_are_smaller_and_give_the_same_model():
     layers = tuple(g.layer for g in f.g)
     problem = Problem.build(samples, layers)
     theta = [p[None] for p in parameters_of(problem, f)]
-    other = balanced(layers, theta)
+    other = balance_parameters(layers, theta)
     rows = Complete(problem.rows(1.0), layers, False)
     residuals = [rows.residual(one, run_chain(layers, one[:3], problem.X)) for one in (theta, other)]
     np.testing.assert_allclose(*residuals, atol=1e-11)

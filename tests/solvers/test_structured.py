@@ -10,11 +10,11 @@ from numpy.testing import assert_allclose
 import decouply as dc
 from decouply.bases import LayerBasis
 from decouply.solvers import Problem
-from decouply.solvers.initial._candidates import inner_layers, ways
+from decouply.solvers.initial._candidates import applicable_methods, candidate_inner_layers
 from decouply.solvers.initial._multivariate_polynomials import Polynomials, n_products
-from decouply.solvers.initial._peeling import Relaxed
-from decouply.solvers.initial._start_data import Budget, Sampled
-from decouply.solvers.initial._tensor_decompositions import decompose, needed_samples
+from decouply.solvers.initial._peeling import RelaxedTail
+from decouply.solvers.initial._start_data import Budget, StartData
+from decouply.solvers.initial._tensor_decompositions import decompose_paratuck2, samples_for_paratuck2
 from decouply.solvers.least_squares._fitting_problem import Core
 from tests.strategies import points, sampled
 
@@ -41,8 +41,8 @@ def test_the_core_holds_everything_of_clean_data():
     assert small.X.shape == (40, 2) and small.Y.shape == (40, 3, 3)
     assert np.linalg.norm(small.Y) == pytest.approx(np.linalg.norm(rows.Y), rel=1e-12)
     inner = [np.random.default_rng(0).normal(size=(1, 2, 3))]
-    assert_allclose(core.enter(core.leave(inner))[0], inner[0])
-    assert_allclose(small.X @ inner[0][0, :, :-1].T, rows.X @ core.leave(inner)[0][0, :, :-1].T)
+    assert_allclose(core.compress(core.expand(inner))[0], inner[0])
+    assert_allclose(small.X @ inner[0][0, :, :-1].T, rows.X @ core.expand(inner)[0][0, :, :-1].T)
 
 
 def test_a_core_as_large_as_the_data_changes_nothing():
@@ -57,16 +57,16 @@ def test_a_core_as_large_as_the_data_changes_nothing():
 @pytest.mark.parametrize(("r1", "r2"), [(2, 2), (3, 2), (2, 4), (4, 4)])
 def test_the_factors_of_a_generic_tensor_are_found_by_algebra(r1, r2):
     rng = np.random.default_rng(r1 + 10 * r2)
-    S = needed_samples(r1, r2)
+    S = samples_for_paratuck2(r1, r2)
     A, B, C = rng.normal(size=(r2, r2)), rng.normal(size=(r2, r1)), rng.normal(size=(r1, r1))
     g, h = rng.normal(size=(S, r2)), rng.normal(size=(S, r1))
     T = np.stack([A @ np.diag(g[s]) @ B @ np.diag(h[s]) @ C for s in range(S)])
-    found = decompose(T, rng)
+    found = decompose_paratuck2(T, rng)
     again = np.stack([found.A @ np.diag(found.g[s]) @ found.B @ np.diag(found.h[s]) @ found.C for s in range(S)])
     assert_allclose(again, T, atol=1e-7 * np.abs(T).max())
     assert_allclose(np.abs(directions(found.C) @ directions(C).T).max(axis=1), 1.0, rtol=1e-6)
     assert_allclose(np.abs(directions(found.A.T) @ directions(A.T).T).max(axis=1), 1.0, rtol=1e-6)
-    assert decompose(T[:-1], rng) is None
+    assert decompose_paratuck2(T[:-1], rng) is None
 
 
 # Relaxed tails
@@ -96,19 +96,19 @@ def test_products_are_all_polynomials_up_to_a_total_degree():
 @pytest.mark.parametrize("known", ["both", "values", "jacobians"])
 def test_the_gradient_of_a_relaxed_cost_agrees_with_finite_differences(known):
     samples = sampled(dc.systems.random_system((3, 2, 2, 2), (3, 2), rng=1), 25)
-    data = Sampled(samples.X, None if known == "jacobians" else samples.F, None if known == "values" else samples.J)
-    relaxed = Relaxed(data.rows(), layers_of((2,), (3,))[0], 2)
+    data = StartData(samples.X, None if known == "jacobians" else samples.F, None if known == "values" else samples.J)
+    relaxed = RelaxedTail(data.rows(), layers_of((2,), (3,))[0], 2)
     rng = np.random.default_rng(0)
-    theta = relaxed.on_window([rng.normal(size=(2, 2, 4)), rng.normal(size=(2, 2, 3))], exactly=True)
+    theta = relaxed.rescale_to_window([rng.normal(size=(2, 2, 4)), rng.normal(size=(2, 2, 3))], exactly=True)
     _, equations = relaxed.linearise(theta)
     for k in range(12):
         step = np.zeros((2, 12))
         step[:, k] = 1e-6
-        plus, minus = (relaxed.linearise(relaxed.moved(theta, s * step))[0] for s in (1, -1))
+        plus, minus = (relaxed.linearise(relaxed.after_step(theta, s * step))[0] for s in (1, -1))
         expected = (plus - minus) / -4e-6
         assert_allclose(equations.g[:, k], expected, rtol=1e-4, atol=1e-6 * np.abs(equations.g).max())
     one = [p[:1] for p in theta]
-    cost, precise = relaxed.precisely(one)
+    cost, precise = relaxed.linearise_precisely(one)
     assert_allclose(cost, relaxed.linearise(one)[0])
     assert_allclose(precise.Z[0] @ precise.residual[0], equations.g[0], atol=1e-9 * np.abs(equations.g).max())
 
@@ -116,9 +116,9 @@ def test_the_gradient_of_a_relaxed_cost_agrees_with_finite_differences(known):
 def test_the_true_first_layer_leaves_nothing_of_the_data_and_its_tail_is_known():
     system = dc.systems.random_system((3, 2, 2, 3), (3, 2), rng=2)
     samples = sampled(system, 30)
-    relaxed = Relaxed(Sampled(samples.X, samples.F, samples.J).rows(), layers_of((2,), (3,))[0], 2)
+    relaxed = RelaxedTail(StartData(samples.X, samples.F, samples.J).rows(), layers_of((2,), (3,))[0], 2)
     W = np.concatenate([system.W[0], np.zeros((2, 1))], axis=1)[None]
-    theta = relaxed.on_window([W, system.g[0].C[None, :, 1:]], exactly=True)
+    theta = relaxed.rescale_to_window([W, system.g[0].C[None, :, 1:]], exactly=True)
     assert relaxed.linearise(theta)[0][0] < 1e-18
     z, h, slopes = relaxed.tail(theta, np.zeros((1, 2)))
     assert_allclose(h[:-1], samples.F, atol=1e-8 * np.abs(samples.F).max())
@@ -145,10 +145,10 @@ def test_inner_layers_are_read_from_clean_data(dims, degrees, jacobians, expecte
     samples = sampled(system, 60)
     problem = Problem.build(dc.Samples(samples.X, F=samples.F, J=samples.J), layers_of(system.ranks, degrees))
     rows = problem.rows(1.0)
-    data = Sampled.of(Core.of(rows, dims[1], dims[-2]).rows(rows))
-    data = data if jacobians else Sampled(data.X, data.F, None)
-    assert ways(data, problem.layers)[0] == expected
-    inner = inner_layers(expected, data, problem.layers, np.random.default_rng(0), FOREVER)
+    data = StartData.of(Core.of(rows, dims[1], dims[-2]).rows(rows))
+    data = data if jacobians else StartData(data.X, data.F, None)
+    assert applicable_methods(data, problem.layers)[0] == expected
+    inner = candidate_inner_layers(expected, data, problem.layers, np.random.default_rng(0), FOREVER)
     assert len(inner) == 2 * len(degrees) - 1
     result = dc.decouple(
         samples if jacobians else dc.Samples(samples.X, F=samples.F), system.ranks, degrees, progress=False
@@ -159,14 +159,14 @@ def test_inner_layers_are_read_from_clean_data(dims, degrees, jacobians, expecte
 
 def test_there_is_no_way_where_bases_or_ranks_do_not_allow_one():
     X = points(2, 30)
-    data = Sampled(X, np.zeros((30, 2)), np.zeros((30, 2, 2)))
+    data = StartData(X, np.zeros((30, 2)), np.zeros((30, 2, 2)))
     tanh = tuple(LayerBasis.of(dc.Tanh(), 2) for _ in range(3))
-    assert ways(data, tanh) == []
-    assert ways(data, layers_of((3,), (3,))) == []
-    assert ways(Sampled(X, data.F, None), layers_of((2,), (3,))) == []
-    assert ways(data, layers_of((2, 2, 3), (2, 2, 2))) == ["peeling"]
-    assert ways(data, layers_of((3, 2, 3), (2, 2, 2))) == []
-    assert inner_layers("CPD", data, layers_of((2,), (3,)), np.random.default_rng(0), FOREVER) is None
+    assert applicable_methods(data, tanh) == []
+    assert applicable_methods(data, layers_of((3,), (3,))) == []
+    assert applicable_methods(StartData(X, data.F, None), layers_of((2,), (3,))) == []
+    assert applicable_methods(data, layers_of((2, 2, 3), (2, 2, 2))) == ["peeling"]
+    assert applicable_methods(data, layers_of((3, 2, 3), (2, 2, 2))) == []
+    assert candidate_inner_layers("CPD", data, layers_of((2,), (3,)), np.random.default_rng(0), FOREVER) is None
 
 
 # The same factors as a decomposition of its own

@@ -30,7 +30,7 @@ from .alternating._block_updates import (
     update_inner_factor,
     update_input_factor,
 )
-from .initial._tensor_decompositions import cpd_directions, decompose, needed_samples
+from .initial._tensor_decompositions import cpd_directions, decompose_paratuck2, samples_for_paratuck2
 from .problem._batched_linalg import gram_of_columns, outer
 from .problem._start_distributions import MOST_STARTS
 
@@ -161,7 +161,7 @@ def _given_by_algebra(found: ParaTuckFit | None, J: ndarray, ranks: tuple[int, .
     if found is not None:
         return found
     S, n, m = J.shape
-    needs = "ranks of at least 2" if len(ranks) != 2 or min(ranks) < 2 else f"{needed_samples(*ranks)} slices"
+    needs = "ranks of at least 2" if len(ranks) != 2 or min(ranks) < 2 else f"{samples_for_paratuck2(*ranks)} slices"
     raise InputError(
         f'`method="algebra"` needs one layer, or two with {needs}, and r_1 <= m = {m} and r_L <= n = {n}, in a generic '
         f'tensor. Got ranks {ranks} and {S} slices: use method="als".'
@@ -185,7 +185,7 @@ def _algebraic(J: ndarray, ranks: tuple[int, ...], rng: np.random.Generator) -> 
         return "CPD", ([W0[None], right[:, 0].T[None]], [(left[..., 0] * sizes[:, :1]).T[None]])
     V = np.linalg.svd(J.reshape(S * n, m), full_matrices=False)[2][: ranks[0]].T
     U = np.linalg.svd(J.transpose(0, 2, 1).reshape(S * m, n), full_matrices=False)[2][: ranks[1]].T
-    found = decompose(U.T @ J @ V, rng)
+    found = decompose_paratuck2(U.T @ J @ V, rng)
     if found is None:
         return "", None
     W = [found.C @ V.T, found.B, U @ found.A]

@@ -23,7 +23,7 @@ from ..bases._abstract import SYMMETRIES
 from ..model._decoupling import Decoupling
 from ..model._functions import Functions
 from .least_squares._derivatives import Parameters, Unknowns, run_chain
-from .least_squares._fitting_problem import Equations
+from .least_squares._fitting_problem import FittingProblem
 from .least_squares._levenberg_marquardt import Dense
 from .least_squares._parameters import parameters_of
 from .least_squares._roughness_penalty import FIRST_WEIGHT, Penalty
@@ -63,7 +63,7 @@ def with_shapes(
     `deadline`, a time of `now`, no further step is taken; the shapes are kept all the same.
     """
     penalty = Penalty.of(problem.layers, FIRST_WEIGHT, everything=False) if smooths else None
-    equations = Equations(problem, lam=lam, ridge=0.0, fixed={}, penalty=penalty)
+    equations = FittingProblem(problem, lam=lam, ridge=0.0, fixed={}, penalty=penalty)
     theta = [p[None] for p in parameters_of(problem, model)]
     before = _misfit(equations, theta)
     spaces = tuple(
@@ -78,11 +78,13 @@ def with_shapes(
         unknowns = _sought_unknowns(problem.layers, shapes)
         theta, n_effective = _descend_projected(equations, theta, spaces, unknowns, deadline, progress)
     after = _misfit(equations, theta)
-    answer = _raise_to_nonnegative(_continue_linearly(equations.model(theta, on_range=False), shapes), shapes)
+    answer = _raise_to_nonnegative(
+        _continue_linearly(equations.model(theta, with_domain_of_data=False), shapes), shapes
+    )
     return ConstrainedModel(answer, n_effective if smooths else None, _note(before, after))
 
 
-def _misfit(equations: Equations, theta: Parameters) -> float:
+def _misfit(equations: FittingProblem, theta: Parameters) -> float:
     """The root of the objective without a penalty: a relative error."""
     chain = run_chain(equations.problem.layers, theta[: 2 * len(equations.problem.layers) - 1], equations.rows.X)
     return float(np.sqrt(np.sum(equations.complete.residual(theta, chain) ** 2)))
@@ -98,14 +100,14 @@ def _note(before: float, after: float) -> str:
 # Function by function
 
 
-def _basis_table(equations: Equations, theta: Parameters, l: int) -> Float[ndarray, "S r d"]:
+def _basis_table(equations: FittingProblem, theta: Parameters, l: int) -> Float[ndarray, "S r d"]:
     """The basis functions of a layer at the samples."""
     L = len(equations.problem.layers)
     return run_chain(equations.problem.layers, theta[: 2 * L - 1], equations.rows.X).Phi[l][0]
 
 
 def _match_functions_to_shapes(
-    equations: Equations, theta: Parameters, l: int, wishes: tuple[str | None, ...]
+    equations: FittingProblem, theta: Parameters, l: int, wishes: tuple[str | None, ...]
 ) -> Parameters:
     """The functions of a layer in the order in which they have the shapes most nearly."""
     from scipy.optimize import linear_sum_assignment
@@ -133,7 +135,7 @@ def _match_functions_to_shapes(
 
 
 def _project_functions(
-    equations: Equations, theta: Parameters, l: int, spaces: tuple[tuple[ndarray, ndarray] | None, ...]
+    equations: FittingProblem, theta: Parameters, l: int, spaces: tuple[tuple[ndarray, ndarray] | None, ...]
 ) -> Parameters:
     """Every function of a layer, or its negative, as the nearest one of its shape; means over the samples are kept."""
     out = [p.copy() for p in theta]
@@ -173,7 +175,7 @@ def _nearest_of_shape(
 
 
 def _descend_projected(
-    equations: Equations,
+    equations: FittingProblem,
     theta: Parameters,
     spaces: tuple[tuple[tuple[ndarray, ndarray] | None, ...], ...],
     unknowns: Unknowns,
@@ -201,7 +203,7 @@ def _descend_projected(
             better = None
             while better is None and damping <= _MAX_DAMPING:
                 new = _projected_step(M, g, s, bounded, damping)
-                moved = complete.unknowns.moved(theta, (T @ (new - s))[None])
+                moved = complete.unknowns.after_step(theta, (T @ (new - s))[None])
                 new_cost, new_at = complete.linearise(moved)
                 if new_cost[0] < cost[0]:
                     better = moved, new_cost, new_at, new
@@ -217,7 +219,7 @@ def _descend_projected(
             plain_cost, plain = dataclasses.replace(complete, penalty=None).linearise(theta)
             assert isinstance(plain, Dense)
             misfit, count = float(plain_cost[0]), equations.rows.n_numbers
-            improved, used = penalty.improved(plain.M[0], misfit, count, theta, complete.unknowns)
+            improved, used = penalty.improve_weights(plain.M[0], misfit, count, theta, complete.unknowns)
             penalty = improved
         if now() > deadline:
             break
@@ -233,7 +235,7 @@ def _sought_unknowns(layers: tuple[LayerBasis, ...], shapes: Shapes) -> Unknowns
 
 def _scale_stiffness(unknowns: Unknowns, theta: Parameters, M: Float[ndarray, "N N"]) -> Float[ndarray, "N N"]:
     """What keeps steps from scaling arguments: domains stay, so that functions would run out of them."""
-    begins, more = unknowns.begins(theta), np.zeros_like(M)
+    begins, more = unknowns.first_positions(theta), np.zeros_like(M)
     stiff = _SCALE_CURVATURE * float(np.diagonal(M).max(initial=0.0))
     for l in range(len(unknowns.offsets)):
         W = theta[2 * l][0, :, :-1]
@@ -266,7 +268,7 @@ def _shape_map(
 ) -> tuple[Float[ndarray, "N q"], Bool[ndarray, " q"]]:
     """T of all unknowns of the model: that of its shape for the coefficients of a function, 1 for everything else."""
     L = len(spaces)
-    N, begins = unknowns.count(theta), unknowns.begins(theta)
+    N, begins = unknowns.count(theta), unknowns.first_positions(theta)
     plain = np.ones(N, dtype=bool)
     blocks = []
     for l, layer in enumerate(spaces):

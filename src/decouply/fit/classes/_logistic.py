@@ -28,7 +28,7 @@ from ...samples._samples import Samples
 from ...solvers import VarPro
 from ...solvers.least_squares._derivatives import Parameters
 from ...solvers.least_squares._fitting_problem import model_of
-from ...solvers.least_squares._levenberg_marquardt import descend
+from ...solvers.least_squares._levenberg_marquardt import DescentOptions, descend
 from ...solvers.least_squares._logistic_deviance import Deviance, log_likelihoods
 from ...solvers.least_squares._parameters import parameters_of
 from ...solvers.problem._prepared_samples import PreparedSamples
@@ -208,12 +208,10 @@ def _most_likely(
         cost = Deviance(problem.X, y, weights, copies, centre, layers, linear, ridge, n_fixed)
         ended = descend(
             cost.linearise,
-            cost.moved,
+            cost.after_step,
             theta,
-            max_steps=max_steps,
-            exact=0.0,
+            DescentOptions(max_steps=max_steps, exact=0.0, settles_at=settles_at),
             deadline=deadline,
-            settles_at=settles_at,
             progress=lambda value: report(stage="likelihood", objective=value),
         )
         return cost, ended.theta
@@ -221,15 +219,15 @@ def _most_likely(
     found = []
     for ridge in sorted(ridges):  # upwards: a large ridge drops functions for good
         cost, theta = descended(theta, ridge, _STEPS, _SETTLES_AT)
-        found.append((cost.mean(cost.left_out(theta)), ridge, theta))
+        found.append((cost.mean_deviance(cost.leave_one_out_log_odds(theta)), ridge, theta))
     _, ridge, theta = min(found, key=lambda row: row[0])
     cost, theta = descended(theta, ridge, _LAST_STEPS, _LAST_SETTLES_AT)
-    left_out = cost.left_out(theta)
+    left_out = cost.leave_one_out_log_odds(theta)
     units = dataclasses.replace(units, y_centre=centre)
     of_odds = dataclasses.replace(problem, prepared=PreparedSamples.in_units(samples, units, standard=True))
     model = canonical_at(model_of(of_odds, theta, problem.X, None), samples)
     deviance = float(-2.0 * weights @ log_likelihoods(model.values(samples.X), y) / weights.sum())
-    return LogisticFit(model, ridge, deviance, cost.mean(left_out), left_out, "")
+    return LogisticFit(model, ridge, deviance, cost.mean_deviance(left_out), left_out, "")
 
 
 def _around_mean(model: Decoupling) -> Decoupling:

@@ -18,7 +18,7 @@ from ...model._decoupling import Decoupling
 from ...samples._duplicates import without_copies
 from ...samples._samples import Samples
 from ...solvers.inference._identifiability import Linearisation
-from ...solvers.inference._leave_one_out import left_out
+from ...solvers.inference._leave_one_out import leave_one_out
 from ._noise_tests import agreeing_shares, noise_of_repeated, predictable_shares, repeated_places, share_beyond_noise
 
 _ROUNDING = 1e-8  # of the spread: residuals that are smaller are none
@@ -106,7 +106,7 @@ def quality(model: Decoupling, samples: Samples, at: Linearisation | None) -> Qu
     squares = np.sum(R**2, axis=(0, 2))
     r_squared = _r_squared(squares, total)
     exact = squares <= _ROUNDING**2 * np.maximum(total, np.finfo(float).tiny)
-    used = None if at is None else left_out(at)
+    used = None if at is None else leave_one_out(at)
     left = unknown if used is None else _r_squared(squares * used.rise**2, total)
     once = without_copies(samples)
     X, R, data = X[once], R[once], data[once]

@@ -22,7 +22,7 @@ from ...samples._duplicates import n_distinct_numbers
 from ...samples._samples import Samples
 from ...solvers import VarPro
 from ...solvers.inference._identifiability import is_quick
-from ...solvers.inference._leave_one_out import left_out
+from ...solvers.inference._leave_one_out import leave_one_out
 from ...solvers.problem._prepared_samples import PreparedSamples
 from ...solvers.problem._solver import with_start
 from ...solvers.varpro._search import GIVEN
@@ -162,5 +162,5 @@ def _rise(result: Result) -> float:
     model, samples = result.decoupling, result.samples
     if not is_quick(model, samples):  # so many samples hardly feel one that is left out
         return 1.0 / max(1.0 - model.n_parameters / samples.n_numbers, _ROUNDING)
-    rise = left_out(result.linearisation).rise
+    rise = leave_one_out(result.linearisation).rise
     return float(np.sqrt(np.mean(rise**2)))

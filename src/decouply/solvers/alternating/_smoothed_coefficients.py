@@ -20,7 +20,7 @@ from jaxtyping import Float
 from numpy import ndarray
 
 from ...bases import LayerBasis
-from ..least_squares._fitting_problem import Equations, effective_note, smoothing_weights_at
+from ..least_squares._fitting_problem import FittingProblem, effective_note, smoothing_weights_at
 from ..least_squares._parameters import parameters_of
 from ..least_squares._roughness_penalty import FIRST_WEIGHT, Penalty
 from ..problem._batched_linalg import solve_normal
@@ -118,7 +118,7 @@ def with_effective_parameters(problem: Problem, lam: float, solution: Solution, 
     weight = FIRST_WEIGHT if smoother.smoothing == "auto" else smoother.smoothing
     everything = smoother.smoothing != "auto"
     penalty = Penalty.of(problem.layers, weight, everything=everything)
-    equations = Equations(problem, lam=share, ridge=0.0, fixed={}, penalty=penalty)
+    equations = FittingProblem(problem, lam=share, ridge=0.0, fixed={}, penalty=penalty)
     if equations.penalty is None:
         return solution
     theta = [p[None] for p in parameters_of(problem, solution.decoupling)]

@@ -21,8 +21,8 @@ from ...model._decoupling import Decoupling
 from ...samples._portions import Portion, fold
 from ...samples._samples import Samples
 from ..least_squares._derivatives import Chain, Parameters, Unknowns, run_chain
-from ..least_squares._fitting_problem import Equations, smoothing_weights_at
-from ..least_squares._parameters import exists, parameters_of, position
+from ..least_squares._fitting_problem import FittingProblem, smoothing_weights_at
+from ..least_squares._parameters import existing_coefficients, parameter_position, parameters_of
 from ..least_squares._roughness_penalty import FIRST_WEIGHT, Penalty
 from ..least_squares._variable_projection import Complete
 from ..problem._batched_linalg import combine
@@ -31,11 +31,12 @@ from ..problem._weighted_rows import RowScaling
 from ..varpro._streamed_gauss_newton import extreme_points
 
 _RANK_TOLERANCE = 1e-9  # singular values of Z with unit columns below this share of the largest count as 0
-_NO_EFFECT = 1e-11  # parameters whose whole block changes the data by less than this, relative to their size
-_LARGEST = 3000  # parameters
-_FEW = 10_000  # samples of a store
-_QUICK_PARAMETERS, _QUICK_NUMBERS = 1000, 10_000_000  # of the table of derivatives: more takes longer than a drawing
-_SMALL = 8  # inputs; with more, directions that the function does not depend on are left out
+_NEGLIGIBLE_EFFECT = 1e-11  # parameters whose whole block changes the data by less than this, relative to their size
+_MAX_PARAMETERS = 3000  # whose singular value decomposition takes seconds
+_PILOT_SAMPLES = 10_000  # of a store, by which functions are scaled
+# Of the table of derivatives: more takes longer than a drawing.
+_MAX_QUICK_PARAMETERS, _MAX_QUICK_NUMBERS = 1000, 10_000_000
+_MAX_INPUTS_UNCOMPRESSED = 8  # with more, directions that the function does not depend on are left out
 
 
 @dataclass(frozen=True)
@@ -106,7 +107,7 @@ class Linearisation:
 def is_quick(model: Decoupling, samples: Samples) -> bool:
     """Whether the samples are in memory and the table of derivatives is small enough to be made for a drawing."""
     n = model.n_parameters
-    return samples.in_memory and n <= _QUICK_PARAMETERS and samples.n_numbers * n <= _QUICK_NUMBERS
+    return samples.in_memory and n <= _MAX_QUICK_PARAMETERS and samples.n_numbers * n <= _MAX_QUICK_NUMBERS
 
 
 def linearise(
@@ -129,19 +130,21 @@ def linearise(
             "with some of them, `samples.pilot(10_000)`."
         )
     if samples.in_memory:
-        problem = Problem.build(samples, layers, linear=model.linear is not None, compress=samples.n_inputs > _SMALL)
+        problem = Problem.build(
+            samples, layers, linear=model.linear is not None, compress=samples.n_inputs > _MAX_INPUTS_UNCOMPRESSED
+        )
         table = _all_rows(problem, model)
     else:
         problem, table = _triangles(samples, layers, model)
     theta, L, unknowns = table.theta, model.n_layers, Unknowns.of(problem.layers)
     Z = table.Z
     size = np.linalg.norm(Z, axis=0)
-    free = _free(problem, theta, unknowns, fixed)
+    free = _free_unknowns(problem, theta, unknowns, fixed)
     # The functions of a canonical model have unit scale, so a column times the size of its row of parameters is what
     # that row does to the data. Columns of rounding would look like any other once they are scaled to unit length.
     rows_of = [np.broadcast_to(np.linalg.norm(p, axis=-1, keepdims=True), p.shape) for p in theta]
     reach = unknowns.flatten(rows_of)[0]
-    dead = size * np.maximum(reach, 1.0) <= _NO_EFFECT * max(1.0, table.size)
+    dead = size * np.maximum(reach, 1.0) <= _NEGLIGIBLE_EFFECT * max(1.0, table.size)
     used = free & ~dead
     unit = np.where(used, size, 1.0)
     scaled = data = np.where(used, Z, 0.0) / unit
@@ -209,7 +212,7 @@ def _triangles(samples: Samples, layers: tuple[LayerBasis, ...], model: Decoupli
     Functions are scaled by a part of the samples that includes the extreme ones.
     """
     whole = Problem.build(samples, layers, linear=model.linear is not None)
-    problem = whole.of_pilot(samples.pilot(_FEW))
+    problem = whole.of_pilot(samples.pilot(_PILOT_SAMPLES))
     theta, _ = _parameters(problem, model)
     scaling = whole.prepared.row_scaling(1.0)
     found = whole.prepared.reduce(
@@ -248,16 +251,16 @@ def _parameters(problem: Problem, model: Decoupling) -> tuple[Parameters, int]:
     """The parameters of the model as a batch of one, and how many unknowns these are."""
     theta = [p[None] for p in parameters_of(problem, model)]
     count = Unknowns.of(problem.layers).count(theta)
-    if count > _LARGEST:
+    if count > _MAX_PARAMETERS:
         raise InputError(
-            f"The model must have at most {_LARGEST} parameters for this. Got {count}: ask about a smaller one."
+            f"The model must have at most {_MAX_PARAMETERS} parameters for this. Got {count}: ask about a smaller one."
         )
     return theta, count
 
 
 def identifiability(at: Linearisation) -> Identifiability:
     """Compare the rank of the derivatives, without penalties, with the number of free parameters less ambiguities."""
-    n_parameters, n_ambiguities = int(at.free.sum()), _ambiguities(at.model, at.samples, at.fixed)
+    n_parameters, n_ambiguities = int(at.free.sum()), _n_ambiguities(at.model, at.samples, at.fixed)
     last = min(n_parameters - n_ambiguities, len(at.singular)) - 1
     smallest = float(at.singular[last] / at.singular[0]) if at.rank and last >= 0 else 0.0
     return Identifiability(at.rank, n_parameters, n_ambiguities, smallest)
@@ -309,7 +312,7 @@ def standard_errors(
         change = change - d_output[:, None] * (combine(layer.evaluate(points)[None], c) + functions.constants)
         error = np.sqrt(np.sum(change**2, axis=0))
         undetermined = dead[2 * l][0].all(axis=-1) | (
-            dead[2 * l + 1][0] & exists(layer, dead[2 * l + 1].shape[-1])
+            dead[2 * l + 1][0] & existing_coefficients(layer, dead[2 * l + 1].shape[-1])
         ).all(axis=-1)
         errors.append(np.where(undetermined, np.inf, error))
         if not last:
@@ -334,23 +337,25 @@ def _parameter_spread(at: Linearisation) -> Float[ndarray, "k N"]:
 def _penalty_rows(problem: Problem, theta: Parameters, unknowns: Unknowns) -> Float[ndarray, "K N"]:
     """What holds functions smooth, with the weights that the data ask for, as rows of the linearised problem."""
     penalty = Penalty.of(problem.layers, FIRST_WEIGHT, everything=False)
-    equations = Equations(problem, lam=1.0, ridge=0.0, fixed={}, penalty=penalty)
+    equations = FittingProblem(problem, lam=1.0, ridge=0.0, fixed={}, penalty=penalty)
     if equations.penalty is None:
         return np.zeros((0, unknowns.count(theta)))
     return smoothing_weights_at(equations, theta)[0].rows(theta, unknowns)
 
 
-def _free(problem: Problem, theta: Parameters, unknowns: Unknowns, fixed: Collection[str]) -> Bool[ndarray, " N"]:
+def _free_unknowns(
+    problem: Problem, theta: Parameters, unknowns: Unknowns, fixed: Collection[str]
+) -> Bool[ndarray, " N"]:
     """Unknowns that exist and were not held."""
     L = len(problem.layers)
-    held = {position(name, L) for name in fixed}
+    held = {parameter_position(name, L) for name in fixed}
     there = [np.ones(p.shape) for p in theta]
     for l, layer in enumerate(problem.layers):
-        there[2 * l + 1][:] = exists(layer, theta[2 * l + 1].shape[-1])
+        there[2 * l + 1][:] = existing_coefficients(layer, theta[2 * l + 1].shape[-1])
     return (unknowns.flatten(there)[0] > 0.0) & unknowns.mask(theta, held)
 
 
-def _ambiguities(model: Decoupling, samples: Samples, fixed: Collection[str]) -> int:
+def _n_ambiguities(model: Decoupling, samples: Samples, fixed: Collection[str]) -> int:
     """Scalings of functions none of whose neighbours is held, constants that no value fixes, lines that A can take."""
     held, L = set(fixed), len(model.g)
     total = 0

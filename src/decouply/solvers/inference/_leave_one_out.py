@@ -17,11 +17,11 @@ from ...samples._duplicates import originals
 from ._identifiability import Linearisation
 
 _LARGEST_SHARE = 0.999  # of a sample that parameters follow: a fit without it says nothing there
-_LEAST_TOLD = 0.9  # of the samples: where fits say something about fewer, nothing is known
+_MIN_SHARE_PREDICTED = 0.9  # of the samples: where fits say something about fewer, nothing is known
 
 
 @dataclass(frozen=True)
-class LeftOut:
+class LeaveOneOut:
     """How a fit uses its samples, one number per output.
 
     Attributes
@@ -40,23 +40,23 @@ class LeftOut:
     share: float
 
 
-def left_out(at: Linearisation) -> LeftOut:
+def leave_one_out(at: Linearisation) -> LeaveOneOut:
     """Judge a fit to samples in memory by leaving out one sample at a time, with its copies."""
     samples = at.samples
     assert at.residual is not None  # samples are in memory
     S, q, n = at.residual.shape
     rows = at.left[:, : at.rank].reshape(S, q * n, at.rank)
     used = np.sum(rows**2, axis=2).reshape(S, q, n)
-    apart, told = _apart(rows, at.residual.reshape(S, q * n), originals(samples))
+    apart, told = _leave_out_residuals(rows, at.residual.reshape(S, q * n), originals(samples))
     first = slice(0, 1) if samples.F is not None else slice(None)  # values come first
     fitted, unfitted = (np.sum(r.reshape(S, q, n)[:, first] ** 2, axis=(0, 1)) for r in (at.residual, apart))
     rise = np.sqrt(np.divide(unfitted, fitted, out=np.ones(n), where=fitted > 0.0))
-    if np.mean(told) < _LEAST_TOLD:
+    if np.mean(told) < _MIN_SHARE_PREDICTED:
         rise[:] = np.nan
-    return LeftOut(np.sum(used[:, first], axis=(0, 1)), rise, float(np.mean(used)))
+    return LeaveOneOut(np.sum(used[:, first], axis=(0, 1)), rise, float(np.mean(used)))
 
 
-def _apart(
+def _leave_out_residuals(
     rows: Float[ndarray, "S a k"], residual: Float[ndarray, "S a"], which: Int[ndarray, " S"]
 ) -> tuple[Float[ndarray, "S a"], Bool[ndarray, " S"]]:
     """What fits without a sample and its copies leave of it, and whether others tell anything about it."""

@@ -15,59 +15,60 @@ import numpy as np
 
 from ...bases import LayerBasis
 from ..least_squares._derivatives import Parameters, run_chain
-from ..least_squares._fitting_problem import Core, shared_functions
-from ..least_squares._levenberg_marquardt import descend
-from ..least_squares._rescaling import on_window
+from ..least_squares._fitting_problem import Core, nearest_shared_functions
+from ..least_squares._levenberg_marquardt import DescentOptions, descend
+from ..least_squares._rescaling import rescale_to_window, with_offset
 from ..least_squares._variable_projection import Eliminated
 from ._multivariate_polynomials import n_products
-from ._parallel_gradients import slopes_of_arguments, solvable
-from ._peeling import MOST_ROUNDS, Relaxed, peeled
-from ._start_data import Budget, Sampled, with_offset
-from ._tensor_decompositions import cpd_directions, n_products_of_entries, needed_samples
+from ._parallel_gradients import has_enough_equations, slopes_of_arguments
+from ._peeling import MAX_ROUNDS, RelaxedTail, peel
+from ._start_data import Budget, StartData
+from ._tensor_decompositions import cpd_directions, n_products_of_entries, samples_for_paratuck2
 from ._two_layers import two_layers
 
 CPD, PARATUCK, GRADIENTS, PEELING = "CPD", "algebraic ParaTuck-2", "parallel gradients", "peeling"
 Layers = tuple[LayerBasis, ...]
 
-_SHARE = 0.8  # of the numbers given: a relaxed model with more coefficients than this tells nothing
+_MAX_TAIL_SHARE = 0.8  # of the numbers given: a relaxed model with more coefficients than this tells nothing
 # Coefficients of a relaxed tail beyond which the search for the whole model is faster: of two layers, and of more.
-_TAIL_OF_TWO, _TAIL_UP_TO = 20, 50
+_MAX_TAIL_OF_TWO_LAYERS, _MAX_TAIL = 20, 50
 _DEEPER_ROUNDS = 24  # after a first layer
-# Costs of data that are nearly met, and met; steps from one to the other, and their damping.
-_NEAR, _MET, _STEPS, _SHARP, _SETTLED = 1e-4, 1e-23, 40, 1e-10, 0.1
+_COST_NEARLY_MET, _COST_MET = 1e-4, 1e-23  # relative costs, between which steps to more digits lead
+_SHARPENING_STEPS, _SHARPENING_DAMPING, _SHARPENING_SETTLES_AT = 40, 1e-10, 0.1
 
 
-def ways(data: Sampled, layers: Layers) -> list[str]:
+def applicable_methods(data: StartData, layers: Layers) -> list[str]:
     """The names of the ways to the inner layers of these data, those with the fewest unknowns first."""
     L, ranks = len(layers), [len(layer.bases) for layer in layers]
     (S, m), J = data.X.shape, data.J
     if L == 1:
         return [CPD] if J is not None and ranks[0] <= min(J.shape[1:]) else []
     unknowns: dict[str, float] = {}
-    if J is not None and L == 2 and min(ranks) >= 2 and tuple(ranks) == J.shape[:0:-1] and needed_samples(*ranks) <= S:
+    square = J is not None and tuple(ranks) == J.shape[:0:-1]
+    if square and L == 2 and min(ranks) >= 2 and samples_for_paratuck2(*ranks) <= S:
         unknowns[PARATUCK] = n_products_of_entries(*ranks)
-    if J is not None and J.shape[1] == ranks[-1] and _polynomials(layers[:-1]):
-        degree, leads_on = _degree(layers[:-1]), L > 2 or ranks[0] <= ranks[1]
-        if leads_on and solvable(S, m, ranks[-1], degree):
+    if J is not None and J.shape[1] == ranks[-1] and _are_polynomials(layers[:-1]):
+        degree, leads_on = _total_degree(layers[:-1]), L > 2 or ranks[0] <= ranks[1]
+        if leads_on and has_enough_equations(S, m, ranks[-1], degree):
             unknowns[GRADIENTS] = ranks[-1] * n_products(m, degree)
-    if ranks[0] <= m and (L > 2 or J is None) and _polynomials(layers[1:]) and not layers[0].free_domain.any():
+    if ranks[0] <= m and (L > 2 or J is None) and _are_polynomials(layers[1:]) and not layers[0].free_domain.any():
         known = S * ((data.F is not None) + (0 if J is None else m))
-        largest = min(_TAIL_OF_TWO if L == 2 else _TAIL_UP_TO, _SHARE * known)
-        if n_products(ranks[0], _degree(layers[1:])) <= largest:
+        largest = min(_MAX_TAIL_OF_TWO_LAYERS if L == 2 else _MAX_TAIL, _MAX_TAIL_SHARE * known)
+        if n_products(ranks[0], _total_degree(layers[1:])) <= largest:
             unknowns[PEELING] = np.inf  # a search
     return sorted(unknowns, key=lambda name: unknowns[name])
 
 
-def _polynomials(layers: Layers) -> bool:
+def _are_polynomials(layers: Layers) -> bool:
     return all(basis.polynomial_degree is not None for layer in layers for basis in layer.bases)
 
 
-def _degree(layers: Layers) -> int:
+def _total_degree(layers: Layers) -> int:
     return prod(layer.size for layer in layers)
 
 
-def inner_layers(
-    name: str, data: Sampled, layers: Layers, rng: np.random.Generator, budget: Budget, rounds: int = MOST_ROUNDS
+def candidate_inner_layers(
+    name: str, data: StartData, layers: Layers, rng: np.random.Generator, budget: Budget, rounds: int = MAX_ROUNDS
 ) -> Parameters | None:
     """[W_0, c_1, W_1, ..., W_(L-1)], matrices with b as their last column; None where this way leads nowhere."""
     if name == CPD:
@@ -77,16 +78,20 @@ def inner_layers(
     if name == PARATUCK:
         return two_layers(data, layers, rng)
     if name == GRADIENTS:
-        return _before_the_last(data, layers, rng, budget)
-    relaxed = Relaxed(data.rows(), layers[0], _degree(layers[1:]))
-    return peeled(relaxed, lambda theta: _after(relaxed, theta, layers[1:], rng, budget), rng, budget, rounds)
+        return _layers_before_last(data, layers, rng, budget)
+    relaxed = RelaxedTail(data.rows(), layers[0], _total_degree(layers[1:]))
+
+    def rest(theta: Parameters) -> Parameters | None:
+        return _layers_after_first(relaxed, theta, layers[1:], rng, budget)
+
+    return peel(relaxed, rest, rng, budget, rounds)
 
 
-def _by_any_way(
-    data: Sampled, layers: Layers, rng: np.random.Generator, budget: Budget, rounds: int = MOST_ROUNDS
+def _first_that_works(
+    data: StartData, layers: Layers, rng: np.random.Generator, budget: Budget, rounds: int = MAX_ROUNDS
 ) -> Parameters | None:
-    for name in ways(data, layers):
-        inner = inner_layers(name, data, layers, rng, budget, rounds)
+    for name in applicable_methods(data, layers):
+        inner = candidate_inner_layers(name, data, layers, rng, budget, rounds)
         if inner is not None:
             return inner
     return None
@@ -96,58 +101,60 @@ def _finite(inner: Parameters) -> Parameters | None:
     return inner if all(np.all(np.isfinite(p)) for p in inner) else None
 
 
-def _before_the_last(data: Sampled, layers: Layers, rng: np.random.Generator, budget: Budget) -> Parameters | None:
+def _layers_before_last(data: StartData, layers: Layers, rng: np.random.Generator, budget: Budget) -> Parameters | None:
     """The arguments of the last layer by their slopes, then all layers that lead to them."""
     assert data.J is not None
-    slopes = slopes_of_arguments(data.X, data.J, _degree(layers[:-1]), rng, budget)
+    slopes = slopes_of_arguments(data.X, data.J, _total_degree(layers[:-1]), rng, budget)
     if slopes is None:
         return None
     before = layers[:-1]
-    rows = Sampled(data.X, None, slopes).rows()
+    rows = StartData(data.X, None, slopes).rows()
     core = Core.of(rows, len(before[0].bases), len(before[-1].bases))
-    inner = _by_any_way(Sampled.of(core.rows(rows)), before, rng, budget)
+    inner = _first_that_works(StartData.of(core.rows(rows)), before, rng, budget)
     if inner is None:
         return None
-    batch = on_window(data.X, before, [p[None] for p in core.leave(inner)], exactly=True)
+    batch = rescale_to_window(data.X, before, [p[None] for p in core.expand(inner)], exactly=True)
     eliminated, chain = Eliminated(rows, before, linear=False), run_chain(before, batch, data.X)
     A, *_ = eliminated.last_layer(chain)
     if not np.all(np.isfinite(A)):
         return None
-    c, W, _ = shared_functions(eliminated.coefficients(chain, A))
+    c, W, _ = nearest_shared_functions(eliminated.coefficients(chain, A))
     found = _finite([*batch, c, with_offset(W[0])[None]])
-    return None if found is None else [p[0] for p in _sharpened(data, layers, found, budget)]
+    return None if found is None else [p[0] for p in _sharpen(data, layers, found, budget)]
 
 
-def _sharpened(data: Sampled, layers: Layers, batch: Parameters, budget: Budget) -> Parameters:
+def _sharpen(data: StartData, layers: Layers, batch: Parameters, budget: Budget) -> Parameters:
     """Steps that keep many digits, on data in which every sample counts; only where they are nearly met."""
     eliminated = Eliminated(data.rows(), layers, linear=False)
     end = descend(
-        eliminated.precisely,
-        eliminated.moved,
-        on_window(data.X, layers, batch, exactly=True),
-        first_damping=_SHARP,
-        max_steps=_STEPS,
-        exact=_MET,
-        settles_at=_SETTLED,
+        eliminated.linearise_precisely,
+        eliminated.after_step,
+        rescale_to_window(data.X, layers, batch, exactly=True),
+        DescentOptions(
+            max_steps=_SHARPENING_STEPS,
+            exact=_COST_MET,
+            first_damping=_SHARPENING_DAMPING,
+            settles_at=_SHARPENING_SETTLES_AT,
+        ),
         deadline=budget.deadline,
-        observe=lambda _, cost: bool(cost[0] <= _NEAR),
+        observe=lambda _, cost: bool(cost[0] <= _COST_NEARLY_MET),
         progress=budget.progress,
     )
     return end.theta
 
 
-def _after(
-    relaxed: Relaxed, theta: Parameters, layers: Layers, rng: np.random.Generator, budget: Budget
+def _layers_after_first(
+    relaxed: RelaxedTail, theta: Parameters, layers: Layers, rng: np.random.Generator, budget: Budget
 ) -> Parameters | None:
     """The layers after a first one, from the polynomial in their place, at more points than there are samples."""
     z = relaxed.tail(theta, np.zeros((0, len(relaxed.layer.bases))))[0]
     ranks = [len(layer.bases) for layer in layers]
-    wanted = 2 * needed_samples(*ranks) if len(layers) == 2 else 0
+    wanted = 2 * samples_for_paratuck2(*ranks) if len(layers) == 2 else 0
     missing = max(0, wanted - len(z))
     i, j = rng.integers(len(z), size=(2, missing))
     part = rng.uniform(size=(missing, 1))
     z, h, slopes = relaxed.tail(theta, part * z[i] + (1.0 - part) * z[j])
-    rows = Sampled(z, h, slopes).rows()
+    rows = StartData(z, h, slopes).rows()
     core = Core.of(rows, ranks[0], ranks[-1])
-    inner = _by_any_way(Sampled.of(core.rows(rows)), layers, rng, budget, _DEEPER_ROUNDS)
-    return None if inner is None else core.leave(inner)
+    inner = _first_that_works(StartData.of(core.rows(rows)), layers, rng, budget, _DEEPER_ROUNDS)
+    return None if inner is None else core.expand(inner)

@@ -47,11 +47,11 @@ class Polynomials:
         return [[table[e, :, j].swapaxes(0, 1) for j, e in enumerate(self.exponents.T)] for table in tables]
 
     def values(self, tables: list[list[ndarray]]) -> Float[ndarray, "B p S"]:
-        return _product(tables[0])
+        return _multiply(tables[0])
 
     def slopes(self, tables: list[list[ndarray]]) -> Float[ndarray, "B p r S"]:
         T, dT, _ = tables
-        return np.stack([_product([*T[:k], dT[k], *T[k + 1 :]]) for k in range(self.n_variables)], axis=2)
+        return np.stack([_multiply([*T[:k], dT[k], *T[k + 1 :]]) for k in range(self.n_variables)], axis=2)
 
     def bends(self, tables: list[list[ndarray]], A: Float[ndarray, "B p n"]) -> Float[ndarray, "B r r n S"]:
         """Second derivatives of h."""
@@ -61,7 +61,7 @@ class Polynomials:
         for k in range(r):
             for l in range(k, r):
                 others = [T[j] for j in range(r) if j not in (k, l)]
-                out[:, k, l] = A.mT @ _product([*others, *([ddT[k]] if k == l else [dT[k], dT[l]])])
+                out[:, k, l] = A.mT @ _multiply([*others, *([ddT[k]] if k == l else [dT[k], dT[l]])])
                 out[:, l, k] = out[:, k, l]
         return out
 
@@ -72,7 +72,7 @@ def box_of(z: Float[ndarray, "B r S"]) -> tuple[Float[ndarray, "B r"], Float[nda
     return (low + high) / 2.0, np.where(high > low, (high - low) / 2.0, 1.0)
 
 
-def _product(factors: Sequence[ndarray]) -> ndarray:
+def _multiply(factors: Sequence[ndarray]) -> ndarray:
     out = factors[0]
     for factor in factors[1:]:
         out = out * factor

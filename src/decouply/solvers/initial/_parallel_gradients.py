@@ -35,8 +35,21 @@ from ._multivariate_polynomials import Polynomials, box_of, n_products
 from ._start_data import Budget
 from ._tensor_decompositions import cpd_directions
 
-_ITERATIONS = 4  # each multiplies the parts of other vectors by the square of a ratio of singular values
-_ZERO = 1e-18  # of the largest entry: what a pivot that is 0 is replaced by
+_MAX_COEFFICIENTS = 1000  # of a polynomial
+_MAX_PRODUCTS = 4000
+_EQUATIONS_PER_UNKNOWN = 1.5  # times as many equations as unknowns
+_CONDITION_OF_DEPENDENT = 1e14  # condition number of outputs that are fewer than they seem
+_IMAGINARY_SHARE_OF_REAL = 1e-3  # imaginary parts of eigenvalues that may be rounding
+_INVERSE_ITERATIONS = 4  # each multiplies the parts of other vectors by the square of a ratio of singular values
+_PIVOT_OF_ZERO = 1e-18  # of the largest entry: what a pivot that is 0 is replaced by
+_NEWTON_STEPS, _LONGEST_STEP = 25, 0.5
+_STEP_SHARES = (1.0, 0.3, 0.1, 0.03)
+_STALLED_RATIO = 0.999
+_COSINE_OF_SAME = 1.0 - 1e-9  # cosine between combinations that are the same one
+_REFINED_PER_FUNCTION = 4  # guesses per function that are refined
+_TRIED_PER_FUNCTION = 3  # random starts per function in a round
+_SEARCH_ROUNDS = 10
+_RELATIVE_SIZE_OF_ROOT = 1e-4  # of the median size at random combinations
 
 
 def null_vectors(M: Float[ndarray, "E p"], count: int, rng: np.random.Generator) -> Float[ndarray, "p c"]:
@@ -47,24 +60,14 @@ def null_vectors(M: Float[ndarray, "E p"], count: int, rng: np.random.Generator)
     if len(R) < R.shape[1]:
         raise np.linalg.LinAlgError("fewer equations than unknowns")
     at = np.arange(len(R))
-    R[at, at] += np.where(R[at, at] == 0.0, _ZERO * (np.abs(R).max() or 1.0), 0.0)
+    R[at, at] += np.where(R[at, at] == 0.0, _PIVOT_OF_ZERO * (np.abs(R).max() or 1.0), 0.0)
     V = rng.normal(size=(R.shape[1], count))
-    for _ in range(_ITERATIONS):
+    for _ in range(_INVERSE_ITERATIONS):
         V = solve_triangular(R, solve_triangular(R, V, trans="T", check_finite=False), check_finite=False)
         if not np.all(np.isfinite(V)):
             raise np.linalg.LinAlgError("singular beyond rounding")
         V = np.linalg.qr(V / np.abs(V).max(axis=0))[0]
     return V
-
-
-_STEPS, _LONGEST = 25, 0.5
-_SHORTER = (1.0, 0.3, 0.1, 0.03)
-_STALLED = 0.999
-_SAME = 1.0 - 1e-9  # cosine between combinations that are the same one
-_REFINED = 4  # guesses per function that are refined
-_TRIED = 3  # random starts per function in a round
-_ROUNDS = 10
-_ROOT = 1e-4  # of the median size at random combinations
 
 
 @dataclass(frozen=True)
@@ -105,9 +108,9 @@ class Parallel:
         share = 2.0 * w / np.where(length > 0.0, length, 1.0)
         return size[..., None] * (b - share[..., None] * (w[:, None] @ b))[:, 1:]
 
-    def refined(self, one: Singular) -> Singular:
+    def refine(self, one: Singular) -> Singular:
         """Newton's steps of k and the vector together, while they help."""
-        for _ in range(_STEPS):
+        for _ in range(_NEWTON_STEPS):
             k, v = one.k, one.vector
             turns = np.linalg.svd(k[None])[2][1:]  # directions in which k may turn
             a, M = self._rows(k)
@@ -119,40 +122,40 @@ class Parallel:
             table = np.block([[M, turned, (M @ v)[:, None]], [v, np.zeros(len(turns) + 1)]])
             R = np.asarray(np.linalg.qr(table, mode="r"))[:-1]  # the right-hand side is its last column
             move = np.linalg.solve(R[len(v) :, len(v) : -1], R[len(v) :, -1]) @ turns
-            move *= min(1.0, _LONGEST / max(float(np.linalg.norm(move)), np.finfo(float).tiny))
-            trials = (self.at(_unit(k - part * move)) for part in _SHORTER)
+            move *= min(1.0, _LONGEST_STEP / max(float(np.linalg.norm(move)), np.finfo(float).tiny))
+            trials = (self.at(_normalise(k - part * move)) for part in _STEP_SHARES)
             better = next((trial for trial in trials if trial.size < one.size), None)
             if better is None:
                 break
-            stalled, one = better.size > _STALLED * one.size, better
+            stalled, one = better.size > _STALLED_RATIO * one.size, better
             if stalled:
                 break
         return one
 
-    def found(self, guesses: Iterable[Float[ndarray, " r"]]) -> list[Singular]:
+    def roots_near(self, guesses: Iterable[Float[ndarray, " r"]]) -> list[Singular]:
         """Different singular combinations near the best of the guesses, the most singular first."""
         near = sorted((self.at(k) for k in guesses), key=lambda one: one.size)
         out: list[Singular] = []
-        for guess in near[: _REFINED * self.n_functions]:
-            _enter(out, self.refined(guess))
+        for guess in near[: _REFINED_PER_FUNCTION * self.n_functions]:
+            _add_if_new(out, self.refine(guess))
         return sorted(out, key=lambda one: one.size)
 
-    def searched(self) -> list[Singular]:
+    def search_roots(self) -> list[Singular]:
         """Singular combinations from random ones; fewer than there are functions where they do not stand out."""
         roots: list[Singular] = []
-        for count in range(_ROUNDS):
-            guesses = self.rng.normal(size=(_TRIED * self.n_functions, self.n_functions))
+        for count in range(_SEARCH_ROUNDS):
+            guesses = self.rng.normal(size=(_TRIED_PER_FUNCTION * self.n_functions, self.n_functions))
             if roots:  # half of them away from what is known
                 known = np.linalg.qr(np.stack([root.k for root in roots]).T)[0]
                 guesses[::2] -= (guesses[::2] @ known) @ known.T
-            near = sorted((self.at(_unit(k)) for k in guesses), key=lambda one: one.size)
+            near = sorted((self.at(_normalise(k)) for k in guesses), key=lambda one: one.size)
             for guess in near:
-                if self.budget.over():
+                if self.budget.is_over():
                     return roots
-                one = self.refined(guess)
+                one = self.refine(guess)
                 self.budget.progress(one.size)
-                if one.size <= _ROOT * near[len(near) // 2].size:
-                    _enter(roots, one)
+                if one.size <= _RELATIVE_SIZE_OF_ROOT * near[len(near) // 2].size:
+                    _add_if_new(roots, one)
                 if len(roots) == self.n_functions:
                     return roots
             if count >= 1 and not roots:
@@ -164,26 +167,19 @@ class Parallel:
         return self.J.shape[1]
 
 
-def _enter(known: list[Singular], one: Singular) -> None:
-    if all(abs(one.k @ other.k) < _SAME for other in known):
+def _add_if_new(known: list[Singular], one: Singular) -> None:
+    if all(abs(one.k @ other.k) < _COSINE_OF_SAME for other in known):
         known.append(one)
 
 
-def _unit(k: Float[ndarray, " r"]) -> Float[ndarray, " r"]:
+def _normalise(k: Float[ndarray, " r"]) -> Float[ndarray, " r"]:
     return k / np.linalg.norm(k)
 
 
-_MOST_COEFFICIENTS = 1000  # of a polynomial
-_MOST_PRODUCTS = 4000
-_ENOUGH = 1.5  # times as many equations as unknowns
-_DEPENDENT = 1e14  # condition number of outputs that are fewer than they seem
-_REAL = 1e-3  # imaginary parts of eigenvalues that may be rounding
-
-
-def solvable(n_samples: int, n_inputs: int, n_functions: int, degree: int) -> bool:
+def has_enough_equations(n_samples: int, n_inputs: int, n_functions: int, degree: int) -> bool:
     """Whether there are enough equations, and not too many unknowns."""
     p = n_products(n_inputs, degree) - 1
-    return n_inputs >= 2 and p <= _MOST_COEFFICIENTS and n_samples * (n_inputs - 1) >= p + n_functions
+    return n_inputs >= 2 and p <= _MAX_COEFFICIENTS and n_samples * (n_inputs - 1) >= p + n_functions
 
 
 def slopes_of_arguments(
@@ -201,7 +197,7 @@ def slopes_of_arguments(
     # Every sample counts: polynomials of high degree span many powers of ten.
     unit = J[told] / size[told, None, None]
     whole = np.asarray(np.linalg.qr(unit.mT.reshape(-1, r), mode="r"))
-    if np.linalg.cond(whole) > _DEPENDENT:
+    if np.linalg.cond(whole) > _CONDITION_OF_DEPENDENT:
         return None
     unit = np.linalg.solve(whole.T, unit)
     polynomials = Polynomials(m, degree)
@@ -210,15 +206,16 @@ def slopes_of_arguments(
     p = len(table)
     basis = np.linalg.qr(table.reshape(p, -1).T)[0].T.reshape(p, m, S)
     told_basis = basis[..., told]
-    parallel = Parallel(*_some(unit, told_basis, ceil(_ENOUGH * p / (m - 1)), rng), rng, budget)
-    lifted = r * p / _per_sample(m, r)
+    parallel = Parallel(*_subset(unit, told_basis, ceil(_EQUATIONS_PER_UNKNOWN * p / (m - 1)), rng), rng, budget)
+    lifted = r * p / _equations_per_sample(m, r)
     try:
         if r == 2:
-            found = parallel.found(_eigenvalues(_wedges(parallel.J, parallel.slopes), rng))
-        elif lifted <= len(unit) and r * p <= _MOST_PRODUCTS:
-            found = parallel.found(_products(_wedges(*_some(unit, told_basis, ceil(_ENOUGH * lifted), rng)), rng))
+            found = parallel.roots_near(_pencil_rows(_wedges(parallel.J, parallel.slopes), rng))
+        elif lifted <= len(unit) and r * p <= _MAX_PRODUCTS:
+            wedges = _wedges(*_subset(unit, told_basis, ceil(_EQUATIONS_PER_UNKNOWN * lifted), rng))
+            found = parallel.roots_near(_product_rows(wedges, rng))
         else:
-            found = parallel.searched()
+            found = parallel.search_roots()
     except np.linalg.LinAlgError:
         return None
     if len(found) < r:
@@ -226,7 +223,7 @@ def slopes_of_arguments(
     return np.einsum("rp,pms->srm", np.stack([one.vector for one in found[:r]]), basis)
 
 
-def _some(
+def _subset(
     J: Float[ndarray, "S r m"], slopes: Float[ndarray, "p m S"], count: int, rng: np.random.Generator
 ) -> tuple[Float[ndarray, "s r m"], Float[ndarray, "p m s"]]:
     """So many of the samples, if there are more."""
@@ -234,7 +231,7 @@ def _some(
     return J[used], slopes[..., used]
 
 
-def _per_sample(m: int, r: int) -> int:
+def _equations_per_sample(m: int, r: int) -> int:
     """Sums of r products a ^ b with given a have so many free entries."""
     return comb(m, 2) - comb(max(m - r, 0), 2)
 
@@ -249,7 +246,7 @@ def _wedges(J: Float[ndarray, "S r m"], slopes: Float[ndarray, "p m S"]) -> Floa
     return out.reshape(r, -1, p)
 
 
-def _products(blocks: Float[ndarray, "r E p"], rng: np.random.Generator) -> Iterator[Float[ndarray, " r"]]:
+def _product_rows(blocks: Float[ndarray, "r E p"], rng: np.random.Generator) -> Iterator[Float[ndarray, " r"]]:
     """Rows of K: the null space of all equations, told apart into products."""
     r, E, p = blocks.shape
     null = null_vectors(blocks.transpose(1, 0, 2).reshape(E, r * p), r, rng).T.reshape(r, r, p)
@@ -257,12 +254,12 @@ def _products(blocks: Float[ndarray, "r E p"], rng: np.random.Generator) -> Iter
     yield from () if K is None else K
 
 
-def _eigenvalues(blocks: Float[ndarray, "2 E p"], rng: np.random.Generator) -> Iterator[Float[ndarray, " 2"]]:
+def _pencil_rows(blocks: Float[ndarray, "2 E p"], rng: np.random.Generator) -> Iterator[Float[ndarray, " 2"]]:
     """Rows of K among others: singular combinations of as many sums of rows as there are columns."""
     from scipy.linalg import eigvals
 
     _, E, p = blocks.shape
     mixed = np.linalg.qr(rng.normal(size=(E, p)))[0].T @ blocks
     for value in eigvals(mixed[1], mixed[0]):
-        if np.isfinite(value) and abs(value.imag) <= _REAL * abs(value):
+        if np.isfinite(value) and abs(value.imag) <= _IMAGINARY_SHARE_OF_REAL * abs(value):
             yield np.array([value.real, -1.0]) / np.hypot(value.real, 1.0)

@@ -20,33 +20,33 @@ from numpy import ndarray
 from ...bases import LayerBasis
 from ..least_squares._derivatives import (
     Parameters,
-    carried_back,
+    carry_back,
     derivatives_of_coefficients,
     derivatives_of_weights,
     samples_last,
 )
-from ..least_squares._levenberg_marquardt import Dense, Tall, descend
-from ..least_squares._parameters import exists
-from ..least_squares._rescaling import on_window
+from ..least_squares._levenberg_marquardt import Dense, DescentOptions, Tall, descend
+from ..least_squares._parameters import existing_coefficients
+from ..least_squares._rescaling import rescale_to_window, with_offset
 from ..least_squares._variable_projection import AbstractResiduals, eliminate
 from ..problem._start_distributions import Orthonormal
 from ..problem._weighted_rows import Rows
 from ._multivariate_polynomials import Polynomials, box_of
-from ._start_data import Budget, with_offset
+from ._start_data import Budget
 
-MOST_ROUNDS = 400
-_BATCH = 16  # starts of a relaxed search that run side by side
-_STEPS, _HALVINGS = 60, (10, 20, 40)
-_NEAR, _MET = 1e-8, 1e-23  # relaxed costs: worth more steps, and below which a first layer is believed
-_ELITE = 6  # minima of a relaxed search that children are drawn from
-_SAME = 1e-2  # costs within this relative distance are the same minimum
-_AGREEING, _LEAST_ROUNDS = 3, 40
-_NOISY, _NOISY_ROUNDS = 1e-6, 15  # poor minima of exact data are rarely so high
+MAX_ROUNDS = 400
+_BATCH_SIZE = 16  # starts of a relaxed search that run side by side
+_RELAXED_STEPS, _HALVINGS = 60, (10, 20, 40)
+_COST_NEARLY_MET, _COST_MET = 1e-8, 1e-23  # relaxed costs: worth more steps, and below which a first layer is believed
+_ELITE_SIZE = 6  # minima of a relaxed search that children are drawn from
+_SAME_COST = 1e-2  # costs within this relative distance are the same minimum
+_AGREEING_STARTS, _MIN_ROUNDS = 3, 40
+_COST_OF_NOISE, _MIN_ROUNDS_OF_NOISE = 1e-6, 15  # poor minima of exact data are rarely so high
 _RANK_RIDGE = 1e-12  # of a design with unit columns: polynomials over places that fill no box are nearly dependent
 
 
 @dataclass(frozen=True)
-class Relaxed(AbstractResiduals):
+class RelaxedTail(AbstractResiduals):
     """Unknowns W_0 and c_1; what follows is a polynomial of the given total degree."""
 
     rows: Rows
@@ -58,21 +58,21 @@ class Relaxed(AbstractResiduals):
         return Polynomials(len(self.layer.bases), self.degree)
 
     def linearise(self, theta: Parameters) -> tuple[Float[ndarray, " B"], Dense]:
-        Z, basis, residual, cost = self._differentiated(theta)
+        Z, basis, residual, cost = self._derivatives_and_residuals(theta)
         B, N, n = Z.shape[:3]
         flat = Z.reshape(B, N, -1)
         inside = (Z.reshape(B, N * n, -1) @ basis).reshape(B, N, -1)
         g = (flat @ residual.mT.reshape(B, -1, 1))[..., 0]
         return cost, Dense(flat @ flat.mT - inside @ inside.mT, g)
 
-    def precisely(self, theta: Parameters) -> tuple[Float[ndarray, " B"], Tall]:
+    def linearise_precisely(self, theta: Parameters) -> tuple[Float[ndarray, " B"], Tall]:
         """`linearise` for one start, to more digits."""
-        Z, basis, residual, cost = self._differentiated(theta)
+        Z, basis, residual, cost = self._derivatives_and_residuals(theta)
         tall = Z.reshape(1, -1, basis.shape[1])
         tall = tall - (tall @ basis) @ basis.mT
         return cost, Tall(tall.reshape(1, Z.shape[1], -1), residual.mT.reshape(1, -1))
 
-    def _differentiated(self, theta: Parameters) -> tuple[ndarray, ndarray, ndarray, ndarray]:
+    def _derivatives_and_residuals(self, theta: Parameters) -> tuple[ndarray, ndarray, ndarray, ndarray]:
         """Weighted derivatives (B, N, n, q, S), a basis of the design (B, R, p), residuals (B, R, n) and cost."""
         rows, W, polynomials = self.rows, theta[0][..., :-1], self.polynomials
         S, q, n = rows.Y.shape
@@ -90,7 +90,7 @@ class Relaxed(AbstractResiduals):
             H = np.zeros((B, r, n, m, S))
             for l in range(r):
                 H += bends[:, :, l, :, None] * P[:, None, l, None]
-        D, T = carried_back(h, H, a, b, V)
+        D, T = carry_back(h, H, a, b, V)
         Z = np.empty((B, r * m + r * d, n, q, S))
         derivatives_of_weights(Z[:, : r * m].reshape(B, r, m, n, q, S), D, T, rows.X.T[None], None)
         derivatives_of_coefficients(Z[:, r * m :].reshape(B, r, d, n, q, S), h, H, Phi, dPhi, V)
@@ -118,16 +118,16 @@ class Relaxed(AbstractResiduals):
         design *= rows.weights.T
         return design.reshape(B, p, -1)
 
-    def moved(self, theta: Parameters, step: Float[ndarray, "B N"]) -> Parameters:
+    def after_step(self, theta: Parameters, step: Float[ndarray, "B N"]) -> Parameters:
         W, C = theta
         B, r, k = W.shape
         moves = step[:, : r * (k - 1)].reshape(B, r, k - 1), step[:, r * (k - 1) :].reshape(C.shape)
-        return self.on_window([np.concatenate([W[..., :-1] + moves[0], W[..., -1:]], axis=-1), C + moves[1]])
+        return self.rescale_to_window([np.concatenate([W[..., :-1] + moves[0], W[..., -1:]], axis=-1), C + moves[1]])
 
-    def on_window(self, theta: Parameters, *, exactly: bool = False) -> Parameters:
+    def rescale_to_window(self, theta: Parameters, *, exactly: bool = False) -> Parameters:
         """The same first layers with arguments over the window and values of size 1."""
         nothing = np.zeros((*theta[1].shape[:2], theta[1].shape[1] + 1))  # what would come next
-        return on_window(self.rows.X, (self.layer, self.layer), [*theta, nothing], exactly=exactly)[:2]
+        return rescale_to_window(self.rows.X, (self.layer, self.layer), [*theta, nothing], exactly=exactly)[:2]
 
     def tail(self, theta: Parameters, more: Float[ndarray, "k r"]) -> tuple[ndarray, ndarray, ndarray]:
         """z (S, r), h(z) (S, n) and its slopes (S, n, r) of one start, at the samples and at `more` places."""
@@ -143,12 +143,12 @@ class Relaxed(AbstractResiduals):
         return places[0].T, h, slopes
 
 
-def peeled(
-    relaxed: Relaxed,
+def peel(
+    relaxed: RelaxedTail,
     after: Callable[[Parameters], Parameters | None],
     rng: np.random.Generator,
     budget: Budget,
-    rounds: int = MOST_ROUNDS,
+    rounds: int = MAX_ROUNDS,
 ) -> Parameters | None:
     """Rounds of relaxed searches: new starts and children of good minima, until a first layer leads on.
 
@@ -157,33 +157,31 @@ def peeled(
     """
     elite: list[_Minimum] = []
     for count in range(1, rounds + 1):
-        if budget.over():
+        if budget.is_over():
             return None
         end = descend(
             relaxed.linearise,
-            relaxed.moved,
-            _drawn(relaxed, elite, rng),
-            max_steps=_STEPS,
-            exact=_MET,
+            relaxed.after_step,
+            _draw_starts(relaxed, elite, rng),
+            DescentOptions(max_steps=_RELAXED_STEPS, exact=_COST_MET, halve_at=_HALVINGS),
             deadline=budget.deadline,
-            halve_at=_HALVINGS,
             progress=budget.progress,
         )
         if end.interrupted:
             return None
         for i in np.argsort(end.cost, kind="stable")[:4]:
-            _enter(elite, float(end.cost[i]), [p[i : i + 1] for p in end.theta])
+            _record_minimum(elite, float(end.cost[i]), [p[i : i + 1] for p in end.theta])
         elite.sort(key=lambda minimum: minimum.cost)
-        del elite[_ELITE:]
-        for minimum in [minimum for minimum in elite if minimum.cost <= _NEAR and not minimum.tried]:
+        del elite[_ELITE_SIZE:]
+        for minimum in [minimum for minimum in elite if minimum.cost <= _COST_NEARLY_MET and not minimum.tried]:
             minimum.tried = True
-            theta, cost = _sharpened(relaxed, minimum.theta, budget)
+            theta, cost = _sharpen(relaxed, minimum.theta, budget)
             minimum.theta, minimum.cost = theta, cost
-            rest = after(theta) if cost <= _MET else None
+            rest = after(theta) if cost <= _COST_MET else None
             if rest is not None:
                 return [p[0] for p in theta] + rest
-        enough = _NOISY_ROUNDS if elite and elite[0].cost > _NOISY else _LEAST_ROUNDS
-        if count >= enough and elite and elite[0].found >= _AGREEING:
+        enough = _MIN_ROUNDS_OF_NOISE if elite and elite[0].cost > _COST_OF_NOISE else _MIN_ROUNDS
+        if count >= enough and elite and elite[0].found >= _AGREEING_STARTS:
             best = elite[0].theta
             rest = after(best)
             return None if rest is None else [p[0] for p in best] + rest
@@ -200,32 +198,32 @@ class _Minimum:
     tried: bool = False
 
 
-def _sharpened(relaxed: Relaxed, theta: Parameters, budget: Budget) -> tuple[Parameters, float]:
+def _sharpen(relaxed: RelaxedTail, theta: Parameters, budget: Budget) -> tuple[Parameters, float]:
     end = descend(
-        relaxed.precisely,
-        relaxed.moved,
+        relaxed.linearise_precisely,
+        relaxed.after_step,
         theta,
-        max_steps=_STEPS,
-        exact=_MET,
-        to_rounding=True,
+        DescentOptions(max_steps=_RELAXED_STEPS, exact=_COST_MET, to_rounding=True),
         deadline=budget.deadline,
         progress=budget.progress,
     )
     return end.theta, float(end.cost[0])
 
 
-def _drawn(relaxed: Relaxed, elite: list[_Minimum], rng: np.random.Generator) -> Parameters:
+def _draw_starts(relaxed: RelaxedTail, elite: list[_Minimum], rng: np.random.Generator) -> Parameters:
     """A batch of starts; once minima are known, three quarters are their children."""
     r, m, d = len(relaxed.layer.bases), relaxed.rows.X.shape[1], relaxed.layer.size
-    W = np.stack([with_offset(Orthonormal().draw(rng, (r, m))) for _ in range(_BATCH)])
-    C = rng.normal(size=(_BATCH, r, d)) * exists(relaxed.layer, d)
-    for b in range(_BATCH * 3 // 4 if elite else 0):
+    W = np.stack([with_offset(Orthonormal().draw(rng, (r, m))) for _ in range(_BATCH_SIZE)])
+    C = rng.normal(size=(_BATCH_SIZE, r, d)) * existing_coefficients(relaxed.layer, d)
+    for b in range(_BATCH_SIZE * 3 // 4 if elite else 0):
         parent_W, parent_C = elite[min(int(rng.exponential(1.5)), len(elite) - 1)].theta
-        W[b], C[b] = _child(parent_W[0], parent_C[0], W[b], C[b], rng)
-    return relaxed.on_window([W, C], exactly=True)
+        W[b], C[b] = _vary_minimum(parent_W[0], parent_C[0], W[b], C[b], rng)
+    return relaxed.rescale_to_window([W, C], exactly=True)
 
 
-def _child(W: ndarray, C: ndarray, new_W: ndarray, new_C: ndarray, rng: np.random.Generator) -> tuple[ndarray, ndarray]:
+def _vary_minimum(
+    W: ndarray, C: ndarray, new_W: ndarray, new_C: ndarray, rng: np.random.Generator
+) -> tuple[ndarray, ndarray]:
     """Directions are often right where functions are not: take new coefficients for all functions, or for one; reflect
     one function; or take one function with a new direction."""
     W, C = W.copy(), C.copy()
@@ -241,12 +239,12 @@ def _child(W: ndarray, C: ndarray, new_W: ndarray, new_C: ndarray, rng: np.rando
     return W, C
 
 
-def _enter(elite: list[_Minimum], cost: float, theta: Parameters) -> None:
+def _record_minimum(elite: list[_Minimum], cost: float, theta: Parameters) -> None:
     """Note a minimum, or that it was found again."""
     if not np.isfinite(cost):
         return
     for known in elite:
-        if abs(np.log(max(cost, 1e-300) / max(known.cost, 1e-300))) <= _SAME:
+        if abs(np.log(max(cost, 1e-300) / max(known.cost, 1e-300))) <= _SAME_COST:
             known.found += 1
             return
     elite.append(_Minimum(cost, theta))

@@ -12,11 +12,11 @@ from numpy import ndarray
 from ..._support._time_limit import now
 from ..problem._weighted_rows import Rows
 
-_LEAST_SIZE = 1e-6  # of the mean, for a sample that is nearly 0
+_SMALLEST_SAMPLE = 1e-6  # of the mean, for a sample that is nearly 0
 
 
 @dataclass(frozen=True)
-class Sampled:
+class StartData:
     """Points with values or Jacobians or both."""
 
     X: Float[ndarray, "S m"]
@@ -24,7 +24,7 @@ class Sampled:
     J: Float[ndarray, "S n m"] | None
 
     @classmethod
-    def of(cls, rows: Rows) -> Sampled:
+    def of(cls, rows: Rows) -> StartData:
         """What the rows were before they were weighted."""
         o = int(rows.values)
         Y = rows.Y / np.where(rows.weights > 0.0, rows.weights, 1.0)[..., None]
@@ -36,7 +36,7 @@ class Sampled:
         parts += [] if self.J is None else [self.J.mT]
         powers = [np.sum(part**2, axis=(1, 2)) for part in parts]
         size = sum(power / (power.sum() or 1.0) for power in powers)
-        factor = (size / (np.mean(size) or 1.0) + _LEAST_SIZE) ** -0.25
+        factor = (size / (np.mean(size) or 1.0) + _SMALLEST_SAMPLE) ** -0.25
         weights = [
             np.repeat(factor[:, None] / (np.sqrt(factor**2 @ power) or 1.0), part.shape[1], axis=1)
             for part, power in zip(parts, powers, strict=True)
@@ -55,10 +55,5 @@ class Budget:
     deadline: float
     progress: Callable[[float], None]
 
-    def over(self) -> bool:
+    def is_over(self) -> bool:
         return now() > self.deadline
-
-
-def with_offset(W: Float[ndarray, "r k"]) -> Float[ndarray, "r k1"]:
-    """A linear layer with b = 0 as its last column."""
-    return np.concatenate([W, np.zeros((len(W), 1))], axis=1)

@@ -65,15 +65,15 @@ def n_products_of_entries(r1: int, r2: int) -> int:
     return comb(r1 * r2 + 1, 2)
 
 
-def needed_samples(r1: int, r2: int) -> int:
+def samples_for_paratuck2(r1: int, r2: int) -> int:
     """As many slices as there are products, less the quadrics that they satisfy."""
     return n_products_of_entries(r1, r2) - comb(r1, 2) * comb(r2, 2)
 
 
-def decompose(T: Float[ndarray, "S r2 r1"], rng: np.random.Generator) -> Factors | None:
+def decompose_paratuck2(T: Float[ndarray, "S r2 r1"], rng: np.random.Generator) -> Factors | None:
     """The factors of a generic ParaTuck-2 tensor; None where ranks or slices do not suffice, or algebra fails."""
     S, r2, r1 = T.shape
-    if min(r1, r2) < 2 or needed_samples(r1, r2) > S:
+    if min(r1, r2) < 2 or samples_for_paratuck2(r1, r2) > S:
         return None
     size = np.linalg.norm(T, axis=(1, 2), keepdims=True)
     unit = T / np.where(size > 0.0, size, 1.0)  # every slice counts

@@ -20,47 +20,49 @@ from numpy import ndarray
 
 from ...bases import AbstractBasis, Chebyshev, LayerBasis
 from ..least_squares._derivatives import Parameters
-from ..least_squares._parameters import exists
-from ..least_squares._rescaling import visited_range
-from ._start_data import Sampled, with_offset
-from ._tensor_decompositions import decompose
+from ..least_squares._parameters import existing_coefficients
+from ..least_squares._rescaling import absorb_domain, visited_range, with_offset
+from ._start_data import StartData
+from ._tensor_decompositions import decompose_paratuck2
 
-_WIDTHS, _PLACES = np.geomspace(0.05, 8.0, 40), np.linspace(-1.5, 1.5, 25)  # of the half range of the arguments
-_REFINED = 10  # cells of the grid, the best ones
-_AT_MOST = 400  # arguments that are looked at
-_TIGHT = 1e-15
-_RIDGE = 1e-9  # of a table with unit columns
-_STAND_IN = 16  # largest degree of polynomials in place of functions whose domains are not known
+# Of domains, relative to the half range of the arguments.
+_GRID_WIDTHS, _GRID_MIDDLES = np.geomspace(0.05, 8.0, 40), np.linspace(-1.5, 1.5, 25)
+_REFINED_CELLS = 10  # of the grid, the best ones
+_MAX_ARGUMENTS = 400  # that a domain is fitted to
+_REFINE_TOLERANCE = 1e-15  # relative, of the refinement of a domain: to rounding
+_SLOPE_RIDGE = 1e-9  # of a table with unit columns
+_MAX_STAND_IN_DEGREE = 16  # largest degree of polynomials in place of functions whose domains are not known
 
 
-def two_layers(data: Sampled, layers: tuple[LayerBasis, ...], rng: np.random.Generator) -> Parameters | None:
+def two_layers(data: StartData, layers: tuple[LayerBasis, ...], rng: np.random.Generator) -> Parameters | None:
     """[W_0, c_1, W_1], matrices with b as their last column; None where the algebra fails."""
     assert data.J is not None
-    factors = decompose(data.J, rng)
+    factors = decompose_paratuck2(data.J, rng)
     if factors is None:
         return None
     layer, r = layers[0], len(layers[0].bases)
     unplaced = layer.free_domain.any()
-    degree = int(np.clip(len(data.X) // (2 * r), 3, _STAND_IN))
+    degree = int(np.clip(len(data.X) // (2 * r), 3, _MAX_STAND_IN_DEGREE))
     fitted = LayerBasis.of(Chebyshev(degree), r) if unplaced else layer
     u = data.X @ factors.C.T
     middle, half = (a[0] for a in visited_range(u[None], fitted, exactly=True))
-    W, t = _on(with_offset(factors.C), middle, half), (u - middle) / half
-    c = _coefficients(fitted.derivative(t), factors.h, exists(fitted, fitted.size)) * half[:, None]  # slopes by t
+    W, t = absorb_domain(with_offset(factors.C), middle, half), (u - middle) / half
+    c = _first_coefficients(fitted.derivative(t), factors.h, existing_coefficients(fitted, fitted.size))
+    c = c * half[:, None]  # for slopes by t
     if unplaced:
-        W, c = _with_domains(layer, W, t, _sums(fitted.derivative(t), c))
+        W, c = _with_domains(layer, W, t, _function_values(fitted.derivative(t), c))
     V = with_offset(factors.B)
     if layers[1].free_domain.any():
         t = data.X @ W[:, :-1].T + W[:, -1]
-        h = _sums(layer.derivative(t), c) * _scales(W, factors.C)
+        h = _function_values(layer.derivative(t), c) * _row_ratios(W, factors.C)
         factor = np.einsum("sr,sr->s", h, factors.h)[:, None]
         slopes = factors.g / np.where(factor != 0.0, factor, 1.0)
-        V, _ = _with_domains(layers[1], V, _sums(layer.evaluate(t), c) @ factors.B.T, slopes)
+        V, _ = _with_domains(layers[1], V, _function_values(layer.evaluate(t), c) @ factors.B.T, slopes)
     inner = [W, c, V]
     return inner if all(np.all(np.isfinite(p)) for p in inner) else None
 
 
-def _coefficients(
+def _first_coefficients(
     slopes: Float[ndarray, "S r d"], h: Float[ndarray, "S r"], there: Bool[ndarray, "r d"]
 ) -> Float[ndarray, "r d"]:
     """(I - h h^T) g' = 0 at every sample, and g'_j = sum_k c_jk phi'_k; the rows h have unit length."""
@@ -80,31 +82,26 @@ def _with_domains(
     middle, half = np.zeros(len(W)), np.ones(len(W))
     c = np.zeros((len(W), layer.size))
     for j, basis in enumerate(layer.bases):
-        found = placed(basis, t[:, j], slopes[:, j]) if basis.free_domain else None
+        found = fit_domain(basis, t[:, j], slopes[:, j]) if basis.free_domain else None
         if found is None:
             c[j, : basis.size] = np.linalg.lstsq(basis.derivative(t[:, j]), slopes[:, j], rcond=None)[0]
         else:
             middle[j], half[j], c[j, : basis.size] = found
-    return _on(W, middle, half), c
+    return absorb_domain(W, middle, half), c
 
 
-def _sums(table: Float[ndarray, "S r d"], c: Float[ndarray, "r d"]) -> Float[ndarray, "S r"]:
+def _function_values(table: Float[ndarray, "S r d"], c: Float[ndarray, "r d"]) -> Float[ndarray, "S r"]:
     out: ndarray = np.einsum("srd,rd->sr", table, c)
     return out
 
 
-def _on(W: Float[ndarray, "r k1"], middle: Float[ndarray, " r"], half: Float[ndarray, " r"]) -> ndarray:
-    """W with b as its last column, for arguments (t - middle) / half."""
-    return np.concatenate([W[:, :-1], W[:, -1:] - middle[:, None]], axis=1) / half[:, None]
-
-
-def _scales(W: Float[ndarray, "r k1"], C: Float[ndarray, "r k"]) -> Float[ndarray, " r"]:
+def _row_ratios(W: Float[ndarray, "r k1"], C: Float[ndarray, "r k"]) -> Float[ndarray, " r"]:
     """By how much the rows of W are longer than those of C, whose directions they have."""
     out: ndarray = np.einsum("rk,rk->r", W[:, :-1], C) / np.einsum("rk,rk->r", C, C)
     return out
 
 
-class Placed(NamedTuple):
+class DomainFit(NamedTuple):
     """g(t) = sum_k c_k phi_k((t - middle) / half)."""
 
     middle: float
@@ -112,47 +109,47 @@ class Placed(NamedTuple):
     c: Float[ndarray, " d"]
 
 
-def placed(basis: AbstractBasis, t: Float[ndarray, " S"], slopes: Float[ndarray, " S"]) -> Placed | None:
+def fit_domain(basis: AbstractBasis, t: Float[ndarray, " S"], slopes: Float[ndarray, " S"]) -> DomainFit | None:
     """The place and width at which the slopes of the basis functions meet these best; None where nothing is known."""
     low, high = t.min(), t.max()
     if not np.all(np.isfinite(slopes)) or not high > low or not slopes.any():
         return None
-    some = np.unique(np.linspace(0, len(t) - 1, min(len(t), _AT_MOST)).astype(int))
+    some = np.unique(np.linspace(0, len(t) - 1, min(len(t), _MAX_ARGUMENTS)).astype(int))
     size = float(np.abs(slopes[some]).max()) or 1.0
     t, slopes = t[some], slopes[some] / size
     place, width = (low + high) / 2.0, (high - low) / 2.0
     scaled = (t - place) / width
 
     def misfit(p: Float[ndarray, "K 2"]) -> Float[ndarray, "K S"]:
-        return slopes - _fitted(basis, scaled, slopes, p)[0]
+        return slopes - _fit_slopes(basis, scaled, slopes, p)[0]
 
-    grid = np.stack(np.meshgrid(_PLACES, np.log(_WIDTHS), indexing="ij"), axis=-1).reshape(-1, 2)
-    order = np.argsort(np.sum(misfit(grid) ** 2, axis=1), kind="stable")[:_REFINED]
-    ends = [_refined(misfit, grid[i]) for i in order]
+    grid = np.stack(np.meshgrid(_GRID_MIDDLES, np.log(_GRID_WIDTHS), indexing="ij"), axis=-1).reshape(-1, 2)
+    order = np.argsort(np.sum(misfit(grid) ** 2, axis=1), kind="stable")[:_REFINED_CELLS]
+    ends = [_refine_domain(misfit, grid[i]) for i in order]
     best = min(ends, key=lambda end: float(np.sum(misfit(end[None]) ** 2)))
     half = width * float(np.exp(best[1]))
-    c = _fitted(basis, scaled, slopes, best[None])[1][0]
-    return Placed(place + width * float(best[0]), half, c * half * size)
+    c = _fit_slopes(basis, scaled, slopes, best[None])[1][0]
+    return DomainFit(place + width * float(best[0]), half, c * half * size)
 
 
-def _refined(misfit: Callable[[ndarray], ndarray], p: Float[ndarray, " 2"]) -> Float[ndarray, " 2"]:
+def _refine_domain(misfit: Callable[[ndarray], ndarray], p: Float[ndarray, " 2"]) -> Float[ndarray, " 2"]:
     from scipy.optimize import least_squares
 
     def residual(p: ndarray) -> ndarray:
         return misfit(p[None])[0]
 
-    end: ndarray = least_squares(residual, p, xtol=_TIGHT, ftol=_TIGHT, gtol=_TIGHT).x
+    end: ndarray = least_squares(residual, p, xtol=_REFINE_TOLERANCE, ftol=_REFINE_TOLERANCE, gtol=_REFINE_TOLERANCE).x
     return end
 
 
-def _fitted(
+def _fit_slopes(
     basis: AbstractBasis, t: Float[ndarray, " S"], slopes: Float[ndarray, " S"], p: Float[ndarray, "K 2"]
 ) -> tuple[ndarray, ndarray]:
     """Slopes of the best sums at every place and log width, and their coefficients."""
     table = basis.derivative((t - p[:, :1]) / np.exp(p[:, 1:]))  # (K, S, d)
     size = np.linalg.norm(table, axis=1, keepdims=True)
     table = table / np.where(size > 0.0, size, 1.0)
-    normal = table.mT @ table + _RIDGE * np.eye(basis.size)
+    normal = table.mT @ table + _SLOPE_RIDGE * np.eye(basis.size)
     c = np.linalg.solve(normal, table.mT @ slopes[:, None])
     c = c + np.linalg.solve(normal, table.mT @ (slopes[:, None] - table @ c))  # what the ridge took
     return (table @ c)[..., 0], c[..., 0] / np.where(size > 0.0, size, 1.0)[:, 0]

@@ -95,7 +95,7 @@ class Unknowns:
             else:
                 yield i, p
 
-    def begins(self, theta: Parameters) -> dict[int, int]:
+    def first_positions(self, theta: Parameters) -> dict[int, int]:
         """Where each parameter begins in a row of all unknowns, by its position in `theta`."""
         found: dict[int, int] = {}
         at = 0
@@ -118,7 +118,7 @@ class Unknowns:
             at += size
         return out
 
-    def moved(self, theta: Parameters, step: Float[ndarray, "B N"]) -> Parameters:
+    def after_step(self, theta: Parameters, step: Float[ndarray, "B N"]) -> Parameters:
         """The parameters after a step of the unknowns."""
         return [p + d for p, d in zip(theta, self.split(step, theta), strict=True)]
 
@@ -175,7 +175,7 @@ def dense_derivatives(
         d = Phi.shape[2]
         of_c, end = Z[:, end - k * d : end].reshape(B, k, d, n, -1, S), end - k * d
         derivatives_of_coefficients(of_c, Q, H, Phi, dPhi, V)
-        D, T = carried_back(Q, H, samples_last(chain.a[l - 1]), samples_last(chain.b[l - 1]), V)
+        D, T = carry_back(Q, H, samples_last(chain.a[l - 1]), samples_last(chain.b[l - 1]), V)
     return Z
 
 
@@ -220,7 +220,7 @@ def derivatives_of_coefficients(
         rows += Q[:, :, None, :, None] * (dPhi[:, :, :, None] * V[:, :, None])[:, :, :, None]
 
 
-def carried_back(
+def carry_back(
     Q: Float[ndarray, "B r n S"],
     H: Float[ndarray, "B r n m S"] | None,
     a: Float[ndarray, "B r S"],
@@ -239,7 +239,7 @@ def samples_last(table: Float[ndarray, "B S *rest"]) -> Float[ndarray, "B *rest 
     return np.ascontiguousarray(np.moveaxis(table, 1, -1))
 
 
-def directional(
+def directional_derivative(
     chain: Chain, theta: Parameters, direction: Parameters
 ) -> tuple[Float[ndarray, "B S r"], Float[ndarray, "B S r m"]]:
     """Change of t_L and V_L when the parameters move along `direction`."""
@@ -262,7 +262,7 @@ def directional(
 def adjoint(
     chain: Chain, theta: Parameters, t_bar: Float[ndarray, "B S r"], V_bar: Float[ndarray, "B S r m"]
 ) -> Parameters:
-    """The transpose of `directional`: gradient of <t_bar, t_L> + <V_bar, V_L> with respect to all parameters."""
+    """The transpose of `directional_derivative`: gradient of <t_bar, t_L> + <V_bar, V_L> by all parameters."""
     L = len(chain.t)
     W = [w[..., :-1] for w in theta[0 : 2 * L : 2]]
     gradient: Parameters = []

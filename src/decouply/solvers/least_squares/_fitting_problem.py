@@ -31,8 +31,8 @@ from ..problem._sample_weights import by_output
 from ..problem._weighted_rows import Rows
 from ._derivatives import Parameters, Unknowns, run_chain
 from ._levenberg_marquardt import Dense
-from ._parameters import Fixed, blank_parameters, position
-from ._rescaling import on_window
+from ._parameters import Fixed, blank_parameters, parameter_position
+from ._rescaling import rescale_to_window
 from ._roughness_penalty import Penalty
 from ._variable_projection import Complete, Eliminated
 
@@ -42,7 +42,7 @@ _SHARED_RIDGE = 1e-12  # of a unit diagonal
 WEIGHT_STEPS = 6  # in which weights of roughness settle
 
 
-class Equations:
+class FittingProblem:
     """The problem without its last layer in core coordinates (`eliminated`), and with all its parameters (`complete`).
 
     Elimination needs one design matrix for all outputs. Where weights differ between outputs, the search is made with
@@ -69,7 +69,7 @@ class Equations:
         self.unknowns = Unknowns.of(problem.layers)
         self.small = self.rows.forms_normal_matrix(self.unknowns.count(self.template))
         self.penalty = penalty if self.small else None  # many unknowns are solved for without a matrix to add it to
-        held = {position(name, L) for name in fixed}
+        held = {parameter_position(name, L) for name in fixed}
         free = self.unknowns.mask(self.template, held) if held else None
         inner = self.unknowns.mask(self.template[: 2 * L - 1], held) if held else None
         searched = self.rows
@@ -88,16 +88,16 @@ class Equations:
 
     def with_last_layer(self, core_inner: Parameters) -> Parameters:
         """Append c_L and W_L: one function per argument where elimination had one for every output."""
-        inner = self.core.leave(core_inner)
+        inner = self.core.expand(core_inner)
         chain = run_chain(self.problem.layers, inner, self.rows.X)
         A, *_ = self._of_all_data.last_layer(chain)
         free = self._of_all_data.coefficients(chain, A)
         B, r, d, _ = free.shape
         o = int(self.rows.values)
-        c, W_L, shared = shared_functions(free)
+        c, W_L, shared = nearest_shared_functions(free)
         if not shared and np.all(np.isfinite(A)):
             design = self._of_all_data.design(chain)
-            c, W_L, A = fit_shared(c, W_L, design @ design.mT, A, o)
+            c, W_L, A = fit_shared_functions(c, W_L, design @ design.mT, A, o)
         constants = np.zeros((B, r, 1))
         if self.rows.values:
             constants = np.linalg.pinv(W_L) @ A[:, 0, :, None]
@@ -120,9 +120,9 @@ class Equations:
         of_J = float(w @ np.sum(residual[:, o:] ** 2, axis=(1, 2))) / (problem.size_J or 1.0)
         return (of_J if rows.jacobians else float("nan")), (of_F if rows.values else float("nan"))
 
-    def model(self, theta: Parameters, *, on_range: bool = True) -> Decoupling:
+    def model(self, theta: Parameters, *, with_domain_of_data: bool = True) -> Decoupling:
         """A batch of one as a model of the given data, its domains at the range that the samples visit if wanted."""
-        return model_of(self.problem, theta, self.rows.X if on_range else None, self.fixed)
+        return model_of(self.problem, theta, self.rows.X if with_domain_of_data else None, self.fixed)
 
 
 def meets_rounding(complete: Complete, theta: Parameters, cost: float, floor: float) -> bool:
@@ -141,7 +141,7 @@ def model_of(problem: Problem, theta: Parameters, X: Float[ndarray, "S k"] | Non
     """Parameters (a batch of one) as a model of the given data, its domains at the range of the points X, if given."""
     layers, L = problem.layers, len(problem.layers)
     if fixed is None and X is not None:
-        theta = [*on_window(X, layers, theta[: 2 * L], exactly=True), *theta[2 * L :]]
+        theta = [*rescale_to_window(X, layers, theta[: 2 * L], exactly=True), *theta[2 * L :]]
     W, g = [], []
     for l, layer in enumerate(layers):
         weights, c = theta[2 * l][0], theta[2 * l + 1][0]
@@ -152,7 +152,7 @@ def model_of(problem: Problem, theta: Parameters, X: Float[ndarray, "S k"] | Non
         g.append(Functions(layer.bases, C, np.array([-1.0, 1.0]) - weights[:, -1:]))
     linear: ndarray | None = theta[2 * L + 1][0] if problem.linear else None
     model = problem.model([*W, theta[2 * L][0]], g, linear)
-    return model if fixed is None else fixed.restored(model)
+    return model if fixed is None else fixed.restore_in(model)
 
 
 @dataclass(frozen=True)
@@ -169,9 +169,9 @@ class Core:
         V = U = None
         if rows.jacobians and n_inputs < m:
             stacked = rows.Y[:, int(rows.values) :].swapaxes(0, 1).reshape(m, -1)
-            V = _leading(stacked, n_inputs)
+            V = _leading_singular_vectors(stacked, n_inputs)
         if n_outputs < n:
-            U = _leading(rows.Y.reshape(-1, n).T, n_outputs)
+            U = _leading_singular_vectors(rows.Y.reshape(-1, n).T, n_outputs)
         return cls(V, U)
 
     def rows(self, rows: Rows) -> Rows:
@@ -186,29 +186,29 @@ class Core:
             Y = np.concatenate([Y[:, :o], self.V.T @ Y[:, o:]], axis=1)
         return dataclasses.replace(rows, X=X, Y=Y, weights=weights)
 
-    def enter(self, inner: Parameters) -> Parameters:
+    def compress(self, inner: Parameters) -> Parameters:
         """Inner layers in core coordinates."""
-        return self._first(inner, self.V)
+        return self._turn_inputs(inner, self.V)
 
-    def leave(self, inner: Parameters) -> Parameters:
+    def expand(self, inner: Parameters) -> Parameters:
         """Inner layers of the core as those of all inputs."""
-        return self._first(inner, None if self.V is None else self.V.T)
+        return self._turn_inputs(inner, None if self.V is None else self.V.T)
 
     @staticmethod
-    def _first(inner: Parameters, turn: ndarray | None) -> Parameters:
+    def _turn_inputs(inner: Parameters, turn: ndarray | None) -> Parameters:
         if turn is None:
             return list(inner)
         W = inner[0]
         return [np.concatenate([W[..., :-1] @ turn, W[..., -1:]], axis=-1), *inner[1:]]
 
 
-def _leading(wide: Float[ndarray, "k R"], count: int) -> Float[ndarray, "k c"]:
+def _leading_singular_vectors(wide: Float[ndarray, "k R"], count: int) -> Float[ndarray, "k c"]:
     """The leading left singular vectors; a triangle is as good as a long table."""
     triangle = np.linalg.qr(wide.T, mode="r") if wide.shape[1] > wide.shape[0] else wide.T
     return np.linalg.svd(triangle, full_matrices=True)[2][:count].T
 
 
-def shared_functions(
+def nearest_shared_functions(
     free: Float[ndarray, "B r d n"],
 ) -> tuple[Float[ndarray, "B r d"], Float[ndarray, "B n r"], bool]:
     """Coefficients and weights of the nearest products, and whether the outputs share their functions to rounding."""
@@ -218,7 +218,7 @@ def shared_functions(
     return c, W, bool(np.all(sizes[..., 1:] <= _SHARED * sizes[..., :1]))
 
 
-def fit_shared(
+def fit_shared_functions(
     c: Float[ndarray, "B r d"],
     W: Float[ndarray, "B n r"],
     gram: Float[ndarray, "B p p"],
@@ -240,13 +240,13 @@ def fit_shared(
         mix = np.zeros((B, r + len(rest), p))
         mix[:, np.repeat(np.arange(r), d), inside] = c.reshape(B, -1)
         mix[:, r + np.arange(len(rest)), rest] = 1.0
-        found = _solved(mix @ gram @ mix.mT, mix @ target)
+        found = _solve_scaled(mix @ gram @ mix.mT, mix @ target)
         W, others = found[:, :r].mT, found[:, r:]
         # Functions for these weights.
         left = target[:, inside] - gram[:, inside[:, None], rest] @ others
         M = block * (W.mT @ W)[:, :, None, :, None]
         right = np.einsum("bnj,bjkn->bjk", W, left.reshape(B, r, d, -1))
-        c = _solved(M.reshape(B, r * d, r * d), right.reshape(B, -1, 1)).reshape(B, r, d)
+        c = _solve_scaled(M.reshape(B, r * d, r * d), right.reshape(B, -1, 1)).reshape(B, r, d)
         size = np.linalg.norm(c, axis=-1, keepdims=True)
         size = np.where(size > 0.0, size, 1.0)
         c, W = c / size, W * size.mT
@@ -255,21 +255,21 @@ def fit_shared(
     return c, W, whole
 
 
-def _solved(M: Float[ndarray, "B k k"], right: Float[ndarray, "B k i"]) -> Float[ndarray, "B k i"]:
+def _solve_scaled(M: Float[ndarray, "B k k"], right: Float[ndarray, "B k i"]) -> Float[ndarray, "B k i"]:
     diagonal = np.diagonal(M, axis1=1, axis2=2)
     scale = 1.0 / np.sqrt(np.where(diagonal > 0.0, diagonal, 1.0))
     scaled = M * scale[:, :, None] * scale[:, None, :] + _SHARED_RIDGE * np.eye(M.shape[-1])
     return scale[..., None] * np.linalg.solve(scaled, scale[..., None] * right)
 
 
-def smoothing_weights_at(equations: Equations, theta: Parameters, *, chosen: bool = True) -> tuple[Penalty, float]:
+def smoothing_weights_at(equations: FittingProblem, theta: Parameters, *, chosen: bool = True) -> tuple[Penalty, float]:
     """The weights that the data ask for at a model that stays as it is, and its effective number of parameters."""
     penalty, used = equations.penalty, 0.0
     assert penalty is not None
     misfit, plain = dataclasses.replace(equations.complete, penalty=None).linearise(theta)
     assert isinstance(plain, Dense)
     for phase in range(WEIGHT_STEPS if chosen else 1):
-        better, used = penalty.improved(
+        better, used = penalty.improve_weights(
             plain.M[0], float(misfit[0]), equations.rows.n_numbers, theta, equations.unknowns
         )
         if phase < WEIGHT_STEPS - 1 and chosen:

@@ -22,11 +22,11 @@ from ..problem._batched_linalg import solve_each
 from ..problem._weighted_rows import Rows
 from ._derivatives import Chain, Parameters
 
-_FIRST_DAMPING, _GROWTH = 1e-2, 2.0
+_FIRST_DAMPING, _DAMPING_GROWTH = 1e-2, 2.0
 _LEAST_DAMPING, _LARGEST_DAMPING = 1e-14, 1e10
-SETTLED_AFTER = 15  # steps without a relative decrease of `settles_at`: a local minimum
-_NO_CHANGE = 1e-13  # of the largest singular value
-_AT_REST = 1e-6  # of what is exact: who begins there is not moved
+SETTLING_STEPS = 15  # steps without a relative decrease of `settles_at`: a local minimum
+_SINGULAR_VALUE_OF_ROUNDING = 1e-13  # of the largest singular value
+_SHARE_OF_EXACT_AT_REST = 1e-6  # of what is exact: who begins there is not moved
 _MAX_PRODUCTS = 12  # of the normal matrix with a vector, for one step: more of them are not worth their time
 _DIAGONAL_FLOOR = 1e-12  # of the largest entry of a diagonal, for entries that are nearly 0
 
@@ -39,7 +39,7 @@ class AbstractLinearisation(abc.ABC):
         """Damped steps and the decrease of the cost that the linear model promises for them."""
 
     @abc.abstractmethod
-    def merged(self, better: ndarray, other: AbstractLinearisation) -> AbstractLinearisation:
+    def replace_where(self, better: ndarray, other: AbstractLinearisation) -> AbstractLinearisation:
         """The equations of `other` where `better`, ours elsewhere."""
 
     @abc.abstractmethod
@@ -68,7 +68,7 @@ class Dense(AbstractLinearisation):
         promised = np.sum(move * g, axis=1) + damping * np.sum(move**2, axis=1)
         return move * scale, promised
 
-    def merged(self, better: ndarray, other: AbstractLinearisation) -> Dense:
+    def replace_where(self, better: ndarray, other: AbstractLinearisation) -> Dense:
         assert isinstance(other, Dense)
         return Dense(np.where(better[:, None, None], other.M, self.M), np.where(better[:, None], other.g, self.g))
 
@@ -97,12 +97,12 @@ class Tall(AbstractLinearisation):
             return np.full((1, N), np.nan), np.zeros(1)
         turned = left.T @ (Q.T @ self.residual[0])
         # Scalings that change nothing have singular values of rounding.
-        kept = singular > _NO_CHANGE * singular[0]
+        kept = singular > _SINGULAR_VALUE_OF_ROUNDING * singular[0]
         share = np.where(kept, singular, 0.0) / np.where(kept, singular**2 + level, 1.0)
         promised = np.sum(turned**2 * share * singular) + level * np.sum((share * turned) ** 2)
         return ((right.T @ (share * turned)) / size)[None], np.array([promised])
 
-    def merged(self, better: ndarray, other: AbstractLinearisation) -> AbstractLinearisation:
+    def replace_where(self, better: ndarray, other: AbstractLinearisation) -> AbstractLinearisation:
         return other if better[0] else self
 
     def take(self, keep: ndarray) -> AbstractLinearisation:  # noqa: ARG002 (one start is never dropped)
@@ -153,7 +153,7 @@ class MatrixFree(AbstractLinearisation):
         promised = float(np.sum(x * (g + r))) + float(np.sum(shift * x * x))
         return x, np.array([promised])
 
-    def merged(self, better: ndarray, other: AbstractLinearisation) -> AbstractLinearisation:
+    def replace_where(self, better: ndarray, other: AbstractLinearisation) -> AbstractLinearisation:
         return other if better[0] else self
 
     def take(self, keep: ndarray) -> AbstractLinearisation:  # noqa: ARG002 (one start is never dropped)
@@ -231,56 +231,66 @@ class Descent:
     damping: float = _FIRST_DAMPING  # of the best start, at the end
 
 
-def goes_on(theta: Parameters, cost: ndarray) -> bool:  # noqa: ARG001 (nobody watches)
+def keep_going(theta: Parameters, cost: ndarray) -> bool:  # noqa: ARG001 (nobody watches)
     return True
+
+
+@dataclass(frozen=True)
+class DescentOptions:
+    """How far a descent goes, and how.
+
+    A start has settled when it lost less than the share `settles_at` of its cost in `settles_after` steps. With
+    `to_rounding` a start whose cost is `exact` goes on as long as it improves. `first_growth` is what the damping is
+    multiplied with when a step is rejected; the factor doubles with every further one. `halve_at` names steps after
+    which the worse half of the starts is dropped.
+    """
+
+    max_steps: int
+    exact: float
+    first_damping: float = _FIRST_DAMPING
+    first_growth: float = _DAMPING_GROWTH
+    settles_at: float = 1e-3
+    settles_after: int = SETTLING_STEPS
+    to_rounding: bool = False
+    halve_at: tuple[int, ...] = ()
 
 
 def descend(
     linearise: Callable[[Parameters], tuple[ndarray, AbstractLinearisation]],
-    moved: Callable[[Parameters, ndarray], Parameters],
+    after_step: Callable[[Parameters, ndarray], Parameters],
     theta: Parameters,
+    options: DescentOptions,
     *,
-    max_steps: int,
-    exact: float,
     deadline: float,
-    first_damping: float = _FIRST_DAMPING,
-    first_growth: float = _GROWTH,
-    settles_at: float = 1e-3,
-    settles_after: int = SETTLED_AFTER,
-    to_rounding: bool = False,
-    halve_at: tuple[int, ...] = (),
-    observe: Callable[[Parameters, ndarray], bool] = goes_on,
+    observe: Callable[[Parameters, ndarray], bool] = keep_going,
     progress: Callable[[float], None],
 ) -> Descent:
     """Minimise the cost of every start until one is exact, all have settled, or steps or time are used up.
 
-    A start has settled when it lost less than the share `settles_at` of its cost in `settles_after` steps. With
-    `to_rounding` an exact start goes on as long as it improves. `first_growth` is what the damping is multiplied with
-    when a step is rejected; the factor doubles with every further one. `halve_at` names steps after which the worse
-    half of the starts is dropped; `deadline` is a time of `now`. `observe` is shown the parameters and costs of all
-    starts after every step, and ends the descent by returning False.
+    `deadline` is a time of `now`. `observe` is shown the parameters and costs of all starts after every step, and ends
+    the descent by returning False.
     """
     with np.errstate(all="ignore"):  # a trial that overflows has a cost of infinity or NaN and is rejected
         cost, linear = linearise(theta)
         cost = np.where(np.isfinite(cost), cost, np.inf)
         index = np.arange(len(cost))
-        damping, growth = np.full(len(cost), first_damping), np.full(len(cost), first_growth)
+        damping, growth = np.full(len(cost), options.first_damping), np.full(len(cost), options.first_growth)
         past = [cost]
         record = [float(cost.min())]
         steps, out_of_time, interrupted = 0, False, False
         settled = np.zeros(len(cost), dtype=bool)
-        for steps in range(1, max_steps + 1 if cost.min() > _AT_REST * exact else 0):
+        for steps in range(1, options.max_steps + 1 if cost.min() > _SHARE_OF_EXACT_AT_REST * options.exact else 0):
             move, promised = linear.step(damping)
-            trial = moved(theta, move)
+            trial = after_step(theta, move)
             new_cost, new_linear = linearise(trial)
             better = new_cost < cost
             gain = np.clip((cost - new_cost) / np.where(promised > 0.0, promised, np.inf), 0.0, 1.0)
             shrunk = damping * np.maximum(1.0 / 3.0, 1.0 - (2.0 * gain - 1.0) ** 3)
             damping = np.clip(np.where(better, shrunk, damping * growth), _LEAST_DAMPING, _LARGEST_DAMPING)
-            growth = np.where(better, first_growth, _GROWTH * growth)
+            growth = np.where(better, options.first_growth, _DAMPING_GROWTH * growth)
             theta = [np.where(better.reshape(-1, *[1] * (t.ndim - 1)), n, t) for t, n in zip(theta, trial, strict=True)]
             cost = np.where(better, new_cost, cost)
-            linear = linear.merged(better, new_linear)
+            linear = linear.replace_where(better, new_linear)
             record.append(float(cost.min()))
             past.append(cost)
             wanted = observe(theta, cost)
@@ -291,17 +301,17 @@ def descend(
                 break
             if not wanted:
                 break
-            if cost.min() <= exact and not (to_rounding and _still_falling(record)):
+            if cost.min() <= options.exact and not (options.to_rounding and _still_falling(record)):
                 break
             out_of_time = now() > deadline
             if out_of_time:
                 break
             keep = np.ones(len(cost), dtype=bool)
-            if steps in halve_at and len(cost) > 1:
+            if steps in options.halve_at and len(cost) > 1:
                 keep[np.argsort(cost, kind="stable")[(len(cost) + 1) // 2 :]] = False
             settled = np.zeros(len(cost), dtype=bool)
-            if len(past) > settles_after:
-                settled = past[-1] > (1.0 - settles_at) * past[-1 - settles_after]
+            if len(past) > options.settles_after:
+                settled = past[-1] > (1.0 - options.settles_at) * past[-1 - options.settles_after]
             if settled.all():
                 break
             if not keep.all():

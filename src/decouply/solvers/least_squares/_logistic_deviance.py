@@ -84,15 +84,15 @@ class Deviance(AbstractResiduals):
 
     def _curvature(self, p: Float[ndarray, "S n"], Z: Float[ndarray, "S n N"]) -> Float[ndarray, "N N"]:
         tall = Z.reshape(-1, Z.shape[2])
-        M = tall.T @ (self.weights[:, None, None] * _curved(p, Z)).reshape(tall.shape)
+        M = tall.T @ (self.weights[:, None, None] * _apply_curvature(p, Z)).reshape(tall.shape)
         M = M + self.ridge * np.eye(len(M))
         M[range(self.n_fixed), range(self.n_fixed)] = 1.0
         return M
 
-    def moved(self, theta: Parameters, step: Float[ndarray, "B N"]) -> Parameters:
-        return self._complete.unknowns.moved(theta, step)
+    def after_step(self, theta: Parameters, step: Float[ndarray, "B N"]) -> Parameters:
+        return self._complete.unknowns.after_step(theta, step)
 
-    def left_out(self, theta: Parameters) -> Float[ndarray, "S n"]:
+    def leave_one_out_log_odds(self, theta: Parameters) -> Float[ndarray, "S n"]:
         """The log-odds that fits without sample s and its copies give it, to first order.
 
         A weight counts samples too: of w_s such samples one is left out.
@@ -101,17 +101,17 @@ class Deviance(AbstractResiduals):
         p = probabilities(f)
         inverse = np.linalg.pinv(self._curvature(p, Z), hermitian=True)
         V = Z @ inverse @ Z.mT  # (S, n, n)
-        H = _curved(p, np.broadcast_to(np.eye(f.shape[1]), V.shape))
+        H = _apply_curvature(p, np.broadcast_to(np.eye(f.shape[1]), V.shape))
         V = self.copies[:, None, None] * V
         stays = np.eye(f.shape[1]) - _LARGEST_SHARE * H @ V
         return f - (V @ np.linalg.solve(stays, (self.y - p)[..., None]))[..., 0]
 
-    def mean(self, f: Float[ndarray, "S n"]) -> float:
+    def mean_deviance(self, f: Float[ndarray, "S n"]) -> float:
         """-2 log p_s(y_s) for log-odds f, the mean over the samples with their weights."""
         return float(-2.0 * self.weights @ log_likelihoods(f, self.y) / self.weights.sum())
 
 
-def _curved(p: Float[ndarray, "S n"], Z: Float[ndarray, "S n N"]) -> Float[ndarray, "S n N"]:
+def _apply_curvature(p: Float[ndarray, "S n"], Z: Float[ndarray, "S n N"]) -> Float[ndarray, "S n N"]:
     """H_s Z_s."""
     if p.shape[1] == 1:
         return (p * (1.0 - p))[..., None] * Z

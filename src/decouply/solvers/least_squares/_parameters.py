@@ -17,9 +17,10 @@ from ...model._decoupling import Decoupling
 from ...model._functions import Functions
 from ..problem._problem import Problem
 from ._derivatives import Parameters
+from ._rescaling import absorb_domain, with_offset
 
 
-def exists(layer: LayerBasis, width: int) -> Bool[ndarray, "r e"]:
+def existing_coefficients(layer: LayerBasis, width: int) -> Bool[ndarray, "r e"]:
     """Which coefficients of a layer belong to a basis function; `width` tells whether the constant is among them."""
     sizes = np.array(layer.sizes)[:, None] + (width - layer.size)
     return np.arange(width) < sizes
@@ -52,18 +53,16 @@ def parameters_of(problem: Problem, model: Decoupling) -> list[ndarray]:
     parameters: list[ndarray] = []
     for l, g in enumerate(plain.g):
         last = l == len(plain.g) - 1
-        parameters += [on_domain(plain.W[l], g.middle, g.half_width), g.C.copy() if last else g.C[:, 1:]]
+        parameters += [
+            absorb_domain(with_offset(plain.W[l]), g.middle, g.half_width),
+            g.C.copy() if last else g.C[:, 1:],
+        ]
     if plain.offset is not None:
         parameters[-1][:, 0] += np.linalg.lstsq(plain.W[-1], plain.offset, rcond=None)[0]
     parameters.append(plain.W[-1])
     if problem.linear:
         parameters.append(np.zeros((problem.dims[-1], problem.dims[0])) if plain.linear is None else plain.linear)
     return parameters
-
-
-def on_domain(W: Float[ndarray, "r q"], middle: Float[ndarray, " r"], half: Float[ndarray, " r"]) -> ndarray:
-    """W with b as its last column, for arguments t = (W z - middle) / half."""
-    return np.concatenate([W, -middle[:, None]], axis=1) / half[:, None]
 
 
 @dataclass(frozen=True)
@@ -118,17 +117,17 @@ class Fixed:
             middle[0] = np.where(follows, (low + high) / 2.0, 0.0)
             half[0] = np.where(follows, (high - low) / 2.0, 1.0)
         for l, matrix in matrices.items():
-            values[2 * l] = matrix if l == L else on_domain(matrix, middle[l], half[l])
+            values[2 * l] = matrix if l == L else absorb_domain(with_offset(matrix), middle[l], half[l])
         return cls(values, tuple(middle), tuple(half), given)
 
-    def put(self, theta: Parameters) -> None:
+    def write_into(self, theta: Parameters) -> None:
         """Write the given parts, and the places that arguments are relative to, into a batch of parameters."""
         for l, (middle, half) in enumerate(zip(self.middle, self.half, strict=True)):
             theta[2 * l][..., -1] = -middle / half
         for index, value in self.values.items():
             theta[index][:] = value
 
-    def restored(self, model: Decoupling) -> Decoupling:
+    def restore_in(self, model: Decoupling) -> Decoupling:
         """The model with the given parts in it as they were given."""
         for l, half in enumerate(self.half):
             model = model.scaled(l + 1, half, np.ones_like(half))
@@ -142,7 +141,7 @@ class Fixed:
         return Decoupling(W, g, linear=model.linear, inputs=model.inputs, outputs=model.outputs)
 
 
-def position(name: str, n_layers: int) -> int:
+def parameter_position(name: str, n_layers: int) -> int:
     """Where a part stands in the list of parameters."""
     l = int(name[1:])
     return 2 * l - 1 if name[0] == "g" else 2 * min(l, n_layers)

@@ -1,9 +1,10 @@
-r"""Models written anew, so that the arguments of their functions fill the window on the samples.
+r"""The same models with other parameters: domains, scales and offsets of functions moved into the matrices.
 
-Models written with the smallest parameters: what a ridge would lead to by many small steps along a curved valley.
+Arguments of all functions over the window: models written anew, so that the samples fill it.
 
-Values of a function may be divided by a factor that the next matrix is multiplied by, and arguments of polynomials by
-one that their coefficients take up. Both leave the model as it is and change the squared size of its parameters.
+The smallest parameters: what a ridge would lead to by many small steps along a curved valley. Values of a function may
+be divided by a factor that the next matrix is multiplied by, and arguments of polynomials by one that their
+coefficients take up. Both leave the model as it is and change the squared size of its parameters.
 """
 
 from __future__ import annotations
@@ -16,12 +17,27 @@ from ...bases import LayerBasis
 from ..problem._batched_linalg import combine
 from ._derivatives import Parameters
 
-_WIDEST, _NARROWEST = 1.05, 0.7  # arguments between these nearly fill the window: writing them anew costs digits
-_NO_RANGE = 1e-13  # of their size: arguments that do not vary
-_TINY = 1e-100
+# Arguments that reach no farther than this and fill so much of the window stay: writing them anew costs digits.
+_WIDEST_REACH, _NARROWEST_HALF_WIDTH = 1.05, 0.7
+_RELATIVE_WIDTH_OF_CONSTANTS = 1e-13  # arguments whose range is smaller, relative to their size, do not vary
+_SMALLEST_SCALE = 1e-100  # what is smaller is not divided by
+_BALANCE_ROUNDS = 4  # over all layers, after which parameters hardly become smaller
+_ARGUMENT_FACTORS = np.exp(np.linspace(-1.0, 1.0, 81))  # tried in every round
 
 
-def on_window(
+def with_offset(W: Float[ndarray, "r k"]) -> Float[ndarray, "r k1"]:
+    """A matrix with b = 0 as its last column."""
+    return np.concatenate([W, np.zeros((len(W), 1))], axis=1)
+
+
+def absorb_domain(
+    W: Float[ndarray, "*B r k1"], middle: Float[ndarray, "*B r"], half: Float[ndarray, "*B r"]
+) -> Float[ndarray, "*B r k1"]:
+    """W with b as its last column for the arguments (t - middle) / half, where it was for t."""
+    return np.concatenate([W[..., :-1], W[..., -1:] - middle[..., None]], axis=-1) / half[..., None]
+
+
+def rescale_to_window(
     X: Float[ndarray, "S m"], layers: tuple[LayerBasis, ...], theta: Parameters, *, exactly: bool = False
 ) -> Parameters:
     """The same models with the arguments of all functions over the window, and values of size 1, on the samples.
@@ -36,7 +52,7 @@ def on_window(
         W = out[2 * l]
         t = z @ W[..., :-1].mT + W[:, None, :, -1]
         middle, half = visited_range(t, layer, exactly=exactly)
-        out[2 * l] = np.concatenate([W[..., :-1], W[..., -1:] - middle[..., None]], axis=-1) / half[..., None]
+        out[2 * l] = absorb_domain(W, middle, half)
         if 2 * l + 1 == len(out):
             break
         C = out[2 * l + 1]
@@ -66,22 +82,22 @@ def visited_range(
     """Middle and half width of the range of the arguments; 0 and 1 where they are to stay as they are."""
     low, high = t.min(axis=1), t.max(axis=1)
     middle, half = (high + low) / 2.0, (high - low) / 2.0
-    stays = layer.free_domain | ~np.isfinite(half) | (half <= _NO_RANGE * np.abs(middle)) | (half <= _TINY)
+    stays = (
+        layer.free_domain
+        | ~np.isfinite(half)
+        | (half <= _RELATIVE_WIDTH_OF_CONSTANTS * np.abs(middle))
+        | (half <= _SMALLEST_SCALE)
+    )
     if not exactly:
         reach = np.maximum(-low, high)
-        stays |= (reach <= _WIDEST) & (half >= _NARROWEST)
+        stays |= (reach <= _WIDEST_REACH) & (half >= _NARROWEST_HALF_WIDTH)
     return np.where(stays, 0.0, middle), np.where(stays, 1.0, half)
 
 
-_ROUNDS = 4
-_FACTORS = np.exp(np.linspace(-1.0, 1.0, 81))  # of arguments, tried in every round
-_SMALLEST_SCALE = 1e-100
-
-
-def balanced(layers: tuple[LayerBasis, ...], theta: Parameters) -> Parameters:
+def balance_parameters(layers: tuple[LayerBasis, ...], theta: Parameters) -> Parameters:
     """The same models (a batch of one) with parameters of nearly the smallest squared size."""
     out = [p.copy() for p in theta]
-    for _ in range(_ROUNDS):
+    for _ in range(_BALANCE_ROUNDS):
         for l, layer in enumerate(layers):
             _scale_arguments(layer, out, l, last=l == len(layers) - 1)
             _scale_values(out, l, last=l == len(layers) - 1)
@@ -105,11 +121,11 @@ def _scale_arguments(layer: LayerBasis, theta: Parameters, l: int, *, last: bool
         return
     W, C = theta[2 * l], theta[2 * l + 1]
     full = C[0] if last else np.concatenate([np.zeros((C.shape[1], 1)), C[0]], axis=-1)
-    k, r = len(_FACTORS), len(full)
-    scale = np.broadcast_to(_FACTORS[:, None], (k, r))
+    k, r = len(_ARGUMENT_FACTORS), len(full)
+    scale = np.broadcast_to(_ARGUMENT_FACTORS[:, None], (k, r))
     tried = layer.moved(np.broadcast_to(full, (k, *full.shape)), scale, np.zeros((k, r)))
     size = np.sum(tried**2, axis=-1) + np.sum(W[0, :, :-1] ** 2, axis=-1) / scale**2
     best = np.argmin(size, axis=0)
     chosen = tried[best, np.arange(r)]
-    W[0] /= _FACTORS[best][:, None]
+    W[0] /= _ARGUMENT_FACTORS[best][:, None]
     C[0] = chosen if last else chosen[:, 1:]

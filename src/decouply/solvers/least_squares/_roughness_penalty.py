@@ -29,10 +29,10 @@ from ...bases import LayerBasis
 from ._derivatives import Parameters, Unknowns
 
 FIRST_WEIGHT = 1e-4  # of all functions, before anything is known
-_FARTHEST = 1e3  # factor by which a weight may change at a time
+_LARGEST_WEIGHT_RATIO = 1e3  # factor by which a weight may change at a time
 _LEAST_PARAMETERS = 1e-3
 _LEAST_ROUGHNESS = 1e-30
-_SAME = 1e-10  # singular values of a scaled Gauss-Newton matrix below this share count as 0
+_SINGULAR_VALUE_OF_ROUNDING = 1e-10  # singular values of a scaled Gauss-Newton matrix below this share count as 0
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class Penalty:
         """The same penalty with all weights times a factor."""
         return self.with_weights(tuple(factor * weights for weights in self.weights))
 
-    def matched(self, theta: Parameters, other: Penalty, of_other: Parameters) -> Penalty:
+    def with_effect_of(self, theta: Parameters, other: Penalty, of_other: Parameters) -> Penalty:
         """The weights with which all functions of a model count as much as the same functions in other bases did."""
         weights = []
         for l, (own, theirs) in enumerate(zip(self.weights, other.weights, strict=True)):
@@ -130,7 +130,7 @@ class Penalty:
                 total += weight * np.sum(self._column(theta, l, j) ** 2, axis=1) * np.sum(c * (c @ P), axis=1)
         return total
 
-    def improved(
+    def improve_weights(
         self,
         plain: Float[ndarray, "N N"],
         misfit: float,
@@ -146,7 +146,11 @@ class Penalty:
         self.add(M, np.zeros(M.shape[:2]), np.zeros(1), theta, unknowns)
         M = M[0]
         scale = 1.0 / np.sqrt(np.maximum(np.diagonal(M), 1e-300))
-        inverse = np.linalg.pinv(M * scale[:, None] * scale, rcond=_SAME, hermitian=True) * scale[:, None] * scale
+        inverse = (
+            np.linalg.pinv(M * scale[:, None] * scale, rcond=_SINGULAR_VALUE_OF_ROUNDING, hermitian=True)
+            * scale[:, None]
+            * scale
+        )
         used = float(np.sum(inverse * plain))
         noise = misfit / max(n_numbers - used, 1.0)
         weights = [w.copy() for w in self.weights]
@@ -160,7 +164,7 @@ class Penalty:
             own = self.roots[l].shape[1] - weight * size * float(np.sum(inverse[c_at[:, None], c_at] * P))
             rough = size * float(c @ P @ c)
             new = noise * max(own, _LEAST_PARAMETERS) / max(rough, _LEAST_ROUGHNESS)
-            weights[l][j] = np.clip(new, weight / _FARTHEST, weight * _FARTHEST)
+            weights[l][j] = np.clip(new, weight / _LARGEST_WEIGHT_RATIO, weight * _LARGEST_WEIGHT_RATIO)
         return self.with_weights(tuple(weights)), used
 
     def _square(self, l: int, j: int) -> Float[ndarray, "d d"]:
@@ -173,7 +177,7 @@ class Penalty:
 
     def _places(self, theta: Parameters, unknowns: Unknowns) -> list[tuple[int, int, ndarray, ndarray]]:
         """Layer, function, and where its coefficients and the weights behind it are among the unknowns."""
-        begins = unknowns.begins(theta)
+        begins = unknowns.first_positions(theta)
         found = []
         for l, root in enumerate(self.roots):
             if 2 * l + 2 >= len(theta):
@@ -192,7 +196,7 @@ def check_smoothing(smoothing: object) -> None:
         as_number("smoothing", smoothing)
 
 
-def orders(layers: tuple[LayerBasis, ...]) -> tuple[int, ...]:
+def roughness_orders(layers: tuple[LayerBasis, ...]) -> tuple[int, ...]:
     """The orders of roughness between which the data can choose: the plain one first."""
     return tuple(
         sorted({order for layer in layers for basis in layer.bases if basis.smooths for order in basis.orders})

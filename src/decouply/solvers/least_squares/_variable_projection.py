@@ -28,9 +28,9 @@ from numpy import ndarray
 from ...bases import LayerBasis
 from ..problem._batched_linalg import combine
 from ..problem._weighted_rows import Rows
-from ._derivatives import Chain, Parameters, Unknowns, adjoint, dense_derivatives, directional, run_chain
+from ._derivatives import Chain, Parameters, Unknowns, adjoint, dense_derivatives, directional_derivative, run_chain
 from ._levenberg_marquardt import AbstractLinearisation, Dense, MatrixFree, Preconditioner, Tall, square_weights
-from ._rescaling import on_window
+from ._rescaling import rescale_to_window
 from ._roughness_penalty import Penalty
 
 LinearMap = Callable[[ndarray], ndarray]
@@ -45,7 +45,7 @@ class AbstractResiduals(abc.ABC):
         """Cost at `theta` and the equations of a Gauss-Newton step."""
 
     @abc.abstractmethod
-    def moved(self, theta: Parameters, step: Float[ndarray, "B N"]) -> Parameters:
+    def after_step(self, theta: Parameters, step: Float[ndarray, "B N"]) -> Parameters:
         """The parameters after a step of the unknowns, in a well-scaled writing."""
 
 
@@ -124,7 +124,7 @@ class Eliminated(AbstractResiduals):
         for part in rows.chunks(B, N):
             D, E = self.slopes(chain, A, part)
             Z = dense_derivatives(
-                _part(chain, part), theta, self.unknowns, D, E, values=rows.values, jacobians=rows.jacobians
+                _chunk(chain, part), theta, self.unknowns, D, E, values=rows.values, jacobians=rows.jacobians
             )
             Z *= rows.weights[part].T
             flat_Z = Z.reshape(B, N, -1)
@@ -137,7 +137,7 @@ class Eliminated(AbstractResiduals):
             self.penalty.add(M, g, cost, theta, self.unknowns)
         return cost, _with_ridge(M, g, flat, self.ridge, self.free)
 
-    def precisely(self, theta: Parameters) -> tuple[Float[ndarray, " B"], AbstractLinearisation]:
+    def linearise_precisely(self, theta: Parameters) -> tuple[Float[ndarray, " B"], AbstractLinearisation]:
         """`linearise` for one start without ridge or held parts, to more digits."""
         rows, (S, q, _) = self.rows, self.rows.Y.shape
         chain = run_chain(self.layers, theta, rows.X)
@@ -156,7 +156,7 @@ class Eliminated(AbstractResiduals):
         V = chain.V[-1]
 
         def forward(flat: ndarray) -> ndarray:
-            dt, dV = directional(chain, theta, self.unknowns.split(flat, theta))
+            dt, dV = directional_derivative(chain, theta, self.unknowns.split(flat, theta))
             out = np.empty((B, S, q, n))
             if rows.values:
                 out[:, :, 0] = np.einsum("bsnr,bsr->bsn", D, dt)
@@ -182,11 +182,11 @@ class Eliminated(AbstractResiduals):
         rough = Preconditioner.of(rows, chain, theta, D, flat.shape[1])
         return MatrixFree(forward, backward, backward(residual) - self.ridge * flat, self.ridge, self.free, rough)
 
-    def moved(self, theta: Parameters, step: Float[ndarray, "B N"]) -> Parameters:
-        moved = self.unknowns.moved(theta, step)
+    def after_step(self, theta: Parameters, step: Float[ndarray, "B N"]) -> Parameters:
+        new = self.unknowns.after_step(theta, step)
         if self.ridge > 0.0 or self.free is not None:
-            return moved
-        return on_window(self.rows.X, self.layers, moved)
+            return new
+        return rescale_to_window(self.rows.X, self.layers, new)
 
 
 @dataclass(frozen=True)
@@ -236,7 +236,7 @@ class Complete(AbstractResiduals):
         """Derivatives of the weighted model rows with respect to all parameters, for some of the samples."""
         rows = self.rows
         before, C, W, A = self._split(theta)
-        some = _part(chain, part)
+        some = _chunk(chain, part)
         Phi, dPhi, V = (np.moveaxis(table[-1], 1, -1) for table in (some.Phi, some.dPhi, some.V))
         a, b = (combine(t[-1], C[..., 1:]).mT for t in (some.dPhi, some.ddPhi))  # (B, r, S)
         (B, r, e), (n, S), m, o = C.shape, (W.shape[1], a.shape[-1]), rows.X.shape[1], int(rows.values)
@@ -303,7 +303,7 @@ class Complete(AbstractResiduals):
         residual = self.residual(theta, chain)
         return np.einsum("bsqn,bsqn->b", residual, residual), self._maps(chain, theta)[1](residual)
 
-    def precisely(self, theta: Parameters) -> tuple[Float[ndarray, " B"], AbstractLinearisation]:
+    def linearise_precisely(self, theta: Parameters) -> tuple[Float[ndarray, " B"], AbstractLinearisation]:
         """`linearise` for one start without ridge or held parts, to more digits."""
         chain = run_chain(self.layers, self._split(theta)[0], self.rows.X)
         residual = self.residual(theta, chain)
@@ -321,7 +321,7 @@ class Complete(AbstractResiduals):
 
         def forward(flat: ndarray) -> ndarray:
             inner, dC, dW, dA = self._split(self.unknowns.split(flat, theta))
-            dt, dV = directional(chain, before, inner)
+            dt, dV = directional_derivative(chain, before, inner)
             out = np.empty((C.shape[0], *rows.Y.shape))
             if rows.values:
                 dz = a * dt + combine(Phi, dC[..., 1:]) + dC[:, None, :, 0]
@@ -390,12 +390,12 @@ class Complete(AbstractResiduals):
         of_A = np.empty(0) if A is None else np.broadcast_to(of_F @ self.rows.X**2 + of_J.sum(), A.shape[1:])
         return np.concatenate([of_C.ravel(), of_W.ravel(), of_A.ravel()])
 
-    def moved(self, theta: Parameters, step: Float[ndarray, "B N"]) -> Parameters:
-        moved = self.unknowns.moved(theta, step)
+    def after_step(self, theta: Parameters, step: Float[ndarray, "B N"]) -> Parameters:
+        new = self.unknowns.after_step(theta, step)
         if self.ridge > 0.0 or self.free is not None:
-            return moved
-        before, C, W, A = self._split(moved)
-        *scaled, C = on_window(self.rows.X, self.layers, [*before, C])
+            return new
+        before, C, W, A = self._split(new)
+        *scaled, C = rescale_to_window(self.rows.X, self.layers, [*before, C])
         size = np.sqrt(np.sum(C[..., 1:] ** 2, axis=-1))
         size = np.where((size > 0.0) & np.isfinite(size), size, 1.0)
         return [*scaled, C / size[..., None], W * size[:, None, :], *([] if A is None else [A])]
@@ -435,7 +435,7 @@ def eliminate(
     return A, Q[:, :R], residual, cost
 
 
-def _part(chain: Chain, part: slice) -> Chain:
+def _chunk(chain: Chain, part: slice) -> Chain:
     return Chain(
         _cut(chain.t, part),
         _cut(chain.V, part),

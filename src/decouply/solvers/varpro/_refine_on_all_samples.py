@@ -14,8 +14,8 @@ import numpy as np
 from ..least_squares._derivatives import Parameters, Unknowns
 from ..least_squares._fitting_problem import effective_note, meets_rounding, model_of
 from ..least_squares._levenberg_marquardt import Descent
-from ..least_squares._parameters import Fixed, parameters_of, position
-from ..least_squares._rescaling import balanced
+from ..least_squares._parameters import Fixed, parameter_position, parameters_of
+from ..least_squares._rescaling import balance_parameters
 from ..least_squares._roughness_penalty import Penalty
 from ..least_squares._variable_projection import Complete
 from ..problem._problem import Problem
@@ -30,7 +30,7 @@ from ._streamed_gauss_newton import (
     extreme_points,
     importance_sample,
     normal_task,
-    rescale_to_window,
+    rescale_to_all_samples,
     stopping_tolerance,
 )
 
@@ -100,9 +100,9 @@ class _Run:
         self.theta: Parameters = [p[None] for p in parameters_of(self.pilot, self.found.decoupling)]
         self.fixed = Fixed.of(refinement.fixed, self.pilot) if refinement.fixed else None
         if self.fixed is None:
-            self.theta = rescale_to_window(data, layers, self.theta)
+            self.theta = rescale_to_all_samples(data, layers, self.theta)
         else:
-            self.fixed.put(self.theta)
+            self.fixed.write_into(self.theta)
 
         # Samples that stand for all in the normal matrix, by their weights.
         unknowns, samples = Unknowns.of(layers), self.whole.samples
@@ -113,7 +113,7 @@ class _Run:
         drawn = importance_sample(data, scaling, round(min(count, samples.n_samples)))
         subsample = self.whole.of_pilot(drawn).prepared
 
-        held = {position(name, len(layers)) for name in refinement.fixed}
+        held = {parameter_position(name, len(layers)) for name in refinement.fixed}
         mask = unknowns.mask(self.theta, held) if held else None
         complete = Complete(subsample.rows(scaling), layers, linear, refinement.ridge, mask, self._first_penalty())
         tolerance = stopping_tolerance(self.whole.n_free, samples.n_numbers)
@@ -197,7 +197,7 @@ class _Run:
             small = (self.all.scaling, complete.layers, complete.linear, descent.theta)
             misfit, _, plain = self.all.data.reduce(normal_task, *small, progress=self.report)
             self.n_passes += 1
-            better, n_effective = penalty.improved(
+            better, n_effective = penalty.improve_weights(
                 plain[0], float(misfit[0]), n_numbers, descent.theta, complete.unknowns
             )
             if last or descent.interrupted:
@@ -212,7 +212,7 @@ class _Run:
         """The largest ridge that the data allow, as on samples in memory."""
         samples, zero_cost = self.whole.samples, self.whole.prepared.zero_cost(self.all.scaling)
         choice = RidgeChoice(float(plain.cost[0]), samples.n_numbers, self.whole.n_free, zero_cost)
-        theta = balanced(self.whole.layers, plain.theta)
+        theta = balance_parameters(self.whole.layers, plain.theta)
         for ridge in choice.candidates():
             complete = dataclasses.replace(self.all.subsample, ridge=ridge)
             ridged = self._descend(complete, theta)

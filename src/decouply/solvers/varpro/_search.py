@@ -19,13 +19,13 @@ from numpy import ndarray
 from ..._support._errors import SolverError
 from ..._support._time_limit import now
 from ...model._decoupling import Decoupling
-from ..initial._candidates import PEELING, inner_layers, ways
-from ..initial._start_data import Budget, Sampled
+from ..initial._candidates import PEELING, applicable_methods, candidate_inner_layers
+from ..initial._start_data import Budget, StartData
 from ..least_squares._derivatives import Parameters
-from ..least_squares._fitting_problem import Equations
-from ..least_squares._levenberg_marquardt import SETTLED_AFTER, Descent, descend, goes_on
-from ..least_squares._parameters import exists, parameters_of
-from ..least_squares._rescaling import on_window
+from ..least_squares._fitting_problem import FittingProblem
+from ..least_squares._levenberg_marquardt import SETTLING_STEPS, Descent, DescentOptions, descend, keep_going
+from ..least_squares._parameters import existing_coefficients, parameters_of
+from ..least_squares._rescaling import rescale_to_window
 from ..least_squares._variable_projection import Complete, Eliminated
 from ..problem._solution import History, Solution, StartRow, Status
 from ..problem._solver import ProgressCallback
@@ -84,14 +84,14 @@ class SearchSchedule:
     polish_share: float = 1.0
     halvings: tuple[int, ...] = (10, 20, 40, 80)
     halvings_of_few: tuple[int, ...] = (5, 10, 20, 40)
-    settles_after: int = SETTLED_AFTER
+    settles_after: int = SETTLING_STEPS
     n_polished: int = 4
     min_starts: int = 32
     is_hurried: bool = False
     stops_at_noise: bool = False
     of_pilot: bool = False
 
-    def suited_to(self, equations: Equations, memory: float, *, eliminates: bool) -> SearchSchedule:
+    def suited_to(self, equations: FittingProblem, memory: float, *, eliminates: bool) -> SearchSchedule:
         """The schedule for this problem: batches that fit into memory, more starts for deeper models, and so on."""
         problem, layers = equations.problem, equations.problem.layers
         changes: dict[str, object] = {"min_starts": self.min_starts * 4 ** (len(layers) - 1)}
@@ -189,7 +189,7 @@ class Search:
 
     def __init__(
         self,
-        equations: Equations,
+        equations: FittingProblem,
         schedule: SearchSchedule,
         start: AbstractStart | Decoupling,
         lam: float,
@@ -252,22 +252,26 @@ class Search:
             return
         if self.problem.linear and self.L > 1:
             return
-        data = Sampled.of(equations.eliminated.rows)
+        data = StartData.of(equations.eliminated.rows)
         if self.problem.linear and data.J is not None:
             data = dataclasses.replace(data, J=data.J - data.J.mean(axis=0))  # A is the same in all slices
         deadline = self.began + _CANDIDATE_SHARE * (self.descends_until - self.began)
-        names = [name for name in ways(data, layers) for _ in range(_LUCKY_CANDIDATES if name == PEELING else 1)]
+        names = [
+            name
+            for name in applicable_methods(data, layers)
+            for _ in range(_LUCKY_CANDIDATES if name == PEELING else 1)
+        ]
         for name in names[: self.schedule.n_starts]:
             budget = Budget(deadline, self.reporter(name, len(self.table)))
             try:
-                inner = inner_layers(name, data, layers, self.rng, budget)
+                inner = candidate_inner_layers(name, data, layers, self.rng, budget)
             except KeyboardInterrupt:
                 return
             if inner is None and name == PEELING:
                 return
             if inner is not None:
                 first = len(self.table)
-                theta = on_window(equations.eliminated.rows.X, layers, [p[None] for p in inner], exactly=True)
+                theta = rescale_to_window(equations.eliminated.rows.X, layers, [p[None] for p in inner], exactly=True)
                 descent = self._descend(theta, name, ())
                 self.table.add_batch(descent, 1, self.seconds)
                 if np.isfinite(descent.cost[0]):
@@ -282,7 +286,7 @@ class Search:
         if self.schedule.batch_size == 1 or not self.eliminates:
             return
         before = copy.deepcopy(self.rng.bit_generator.state)
-        inner = self.equations.core.enter(self.draw_starts(1, 0)[: 2 * self.L - 1])
+        inner = self.equations.core.compress(self.draw_starts(1, 0)[: 2 * self.L - 1])
         self.rng.bit_generator.state = before
         began = now()
         with np.errstate(all="ignore"):
@@ -302,7 +306,7 @@ class Search:
         first, size = len(self.table), len(theta[0])
         if self.eliminates:
             halvings = schedule.halvings_of_few if size <= FEW_STARTS else schedule.halvings
-            inner = equations.core.enter(theta[: 2 * self.L - 1])
+            inner = equations.core.compress(theta[: 2 * self.L - 1])
             stage = f"starts {first + 1} to {first + size}"
             descent = self._descend(inner, stage, halvings if size > schedule.n_polished else ())
             best = np.argsort(descent.cost, kind="stable")[: schedule.n_polished]
@@ -327,7 +331,7 @@ class Search:
         equations = self.equations
         if equations.fixed is not None:
             return theta
-        fitted = equations.with_last_layer(equations.core.enter(theta[: 2 * self.L - 1]))
+        fitted = equations.with_last_layer(equations.core.compress(theta[: 2 * self.L - 1]))
         costs = [float(equations.complete.linearise(one)[0][0]) for one in (theta, fitted)]
         return fitted if costs[1] < costs[0] else theta
 
@@ -341,16 +345,16 @@ class Search:
             own = p[..., :-1] if i % 2 == 0 and i < 2 * L else p
             own[:] = np.stack([source.draw(self.rng, own.shape[1:]) for _ in range(size)])
             if i % 2 == 1:  # coefficients past the basis of a function do not exist
-                own *= exists(problem.layers[i // 2], p.shape[-1])
+                own *= existing_coefficients(problem.layers[i // 2], p.shape[-1])
         if fixed is None:
-            theta[: 2 * L] = on_window(self.equations.rows.X, problem.layers, theta[: 2 * L], exactly=True)
+            theta[: 2 * L] = rescale_to_window(self.equations.rows.X, problem.layers, theta[: 2 * L], exactly=True)
         if first == 0 and self.given is not None:
             for p, given in zip(theta, parameters_of(problem, self.given), strict=True):
                 p[0] = given
         if problem.F is None:
             theta[2 * L - 1][..., 0] = 0.0  # nothing determines the constants
         if fixed is not None:
-            fixed.put(theta)
+            fixed.write_into(theta)
         return theta
 
     # Descents
@@ -360,14 +364,16 @@ class Search:
         eliminated = self.equations.eliminated
         descent = descend(
             eliminated.linearise,
-            eliminated.moved,
+            eliminated.after_step,
             inner,
-            max_steps=self.schedule.max_steps,
-            exact=self.equations.floor,
-            settles_after=self.schedule.settles_after,
+            DescentOptions(
+                max_steps=self.schedule.max_steps,
+                exact=self.equations.floor,
+                settles_after=self.schedule.settles_after,
+                halve_at=halvings,
+            ),
             deadline=self.descends_until,
-            halve_at=halvings,
-            observe=self._batch_disagrees if self.schedule.of_pilot else goes_on,
+            observe=self._batch_disagrees if self.schedule.of_pilot else keep_going,
             progress=self.reporter(stage, len(self.table)),
         )
         self._sharpen(eliminated, descent)
@@ -386,13 +392,15 @@ class Search:
         only_cost = self.schedule.is_hurried and self.schedule.stops_at_noise and float(descent.cost.min()) > NOISY
         polished = descend(
             equations.complete.linearise,
-            equations.complete.moved,
+            equations.complete.after_step,
             theta,
-            max_steps=0 if only_cost else self.schedule.polish_steps,
-            exact=equations.floor,
-            settles_at=_POLISH_SETTLED,
-            settles_after=self.schedule.settles_after,
-            to_rounding=True,
+            DescentOptions(
+                max_steps=0 if only_cost else self.schedule.polish_steps,
+                exact=equations.floor,
+                settles_at=_POLISH_SETTLED,
+                settles_after=self.schedule.settles_after,
+                to_rounding=True,
+            ),
             deadline=self.polishes_until,
             progress=self.reporter(name or f"polishing starts {first + 1} to {len(table)}", first),
         )
@@ -438,13 +446,15 @@ class Search:
         if not plain or not descent.cost[best] <= _NEARLY_EXACT or descent.out_of_time or self.interrupted:
             return
         sharp = descend(
-            residuals.precisely,
-            residuals.moved,
+            residuals.linearise_precisely,
+            residuals.after_step,
             [t[best : best + 1] for t in descent.theta],
-            first_damping=_SHARP_DAMPING,
-            max_steps=self.schedule.polish_steps,
-            exact=equations.floor,
-            to_rounding=True,
+            DescentOptions(
+                max_steps=self.schedule.polish_steps,
+                exact=equations.floor,
+                first_damping=_SHARP_DAMPING,
+                to_rounding=True,
+            ),
             deadline=self.polishes_until,
             progress=self.reporter("polishing to rounding", len(self.table)),
         )

@@ -14,10 +14,10 @@ import numpy as np
 
 from ...bases import LayerBasis
 from ..least_squares._derivatives import Parameters, run_chain
-from ..least_squares._fitting_problem import WEIGHT_STEPS, Equations, effective_note
-from ..least_squares._levenberg_marquardt import Dense, descend
-from ..least_squares._rescaling import on_window
-from ..least_squares._roughness_penalty import FIRST_WEIGHT, Penalty, orders
+from ..least_squares._fitting_problem import WEIGHT_STEPS, FittingProblem, effective_note
+from ..least_squares._levenberg_marquardt import Dense, DescentOptions, descend
+from ..least_squares._rescaling import rescale_to_window
+from ..least_squares._roughness_penalty import FIRST_WEIGHT, Penalty, roughness_orders
 from ..least_squares._variable_projection import Complete
 from ..problem._solution import Solution, Status
 from ._search import Minimum, Search, history_of
@@ -76,8 +76,8 @@ class SmoothingChoice:
         A time of `now`, and a function of the cost that is called after every step.
     """
 
-    coarse: Equations
-    fine: Equations | None
+    coarse: FittingProblem
+    fine: FittingProblem | None
     chooses_weights: bool
     chooses_lam: bool
     deadline: float
@@ -103,7 +103,7 @@ class SmoothingChoice:
 
     def smooth(
         self,
-        equations: Equations,
+        equations: FittingProblem,
         penalty: Penalty,
         theta: Parameters,
         *,
@@ -120,13 +120,12 @@ class SmoothingChoice:
             rows = equations.rows if factor == 1.0 else equations.rows.balanced(factor)
             complete = dataclasses.replace(equations.complete, penalty=penalty, rows=rows)
             # Other domains are other knots, which cost a function with kinks much of what it had learned.
-            theta = [*on_window(rows.X, layers, theta[: 2 * L], exactly=phase < _NEW_DOMAINS), *theta[2 * L :]]
+            theta = [*rescale_to_window(rows.X, layers, theta[: 2 * L], exactly=phase < _NEW_DOMAINS), *theta[2 * L :]]
             descent = descend(
                 complete.linearise,
-                complete.moved,
+                complete.after_step,
                 theta,
-                max_steps=_PHASE_STEPS,
-                exact=equations.floor,
+                DescentOptions(max_steps=_PHASE_STEPS, exact=equations.floor),
                 deadline=self.deadline,
                 progress=self.progress,
             )
@@ -135,7 +134,9 @@ class SmoothingChoice:
             # Weights for the next phase, from the matrix without the penalty.
             misfit, plain = dataclasses.replace(complete, penalty=None).linearise(theta)
             assert isinstance(plain, Dense)
-            better, used = penalty.improved(plain.M[0], float(misfit[0]), rows.n_numbers, theta, complete.unknowns)
+            better, used = penalty.improve_weights(
+                plain.M[0], float(misfit[0]), rows.n_numbers, theta, complete.unknowns
+            )
             cost = float(misfit[0] + penalty.value(theta)[0])
             per_number = float(misfit[0])
             ended = descent.out_of_time or descent.interrupted or phase == phases - 1
@@ -150,20 +151,20 @@ class SmoothingChoice:
         score = per_number / left**2 if np.isfinite(misfit[0]) else np.inf
         return Smoothed(theta, cost, record, penalty, used, score, factor, descent.interrupted)
 
-    def _refine_basis(self, found: Smoothed, fine: Equations) -> Smoothed:
+    def _refine_basis(self, found: Smoothed, fine: FittingProblem) -> Smoothed:
         """Go on from a model of a search with fewer functions, written in the bases that were asked for."""
         assert fine.penalty is not None
         theta = in_other_bases(found.theta, self.coarse.problem.layers, fine.problem.layers)
-        penalty = fine.penalty.matched(theta, found.penalty, found.theta)
+        penalty = fine.penalty.with_effect_of(theta, found.penalty, found.theta)
         return self.smooth(fine, penalty, theta, factor=found.factor, before=found.record)
 
     def _best_order(self, found: Smoothed) -> Smoothed:
         """The model with the kind of roughness that the data ask for: go on with the other ones, and compare."""
         equations, best = self.fine or self.coarse, found
-        for order in orders(equations.problem.layers)[1:]:
+        for order in roughness_orders(equations.problem.layers)[1:]:
             other = Penalty.of(equations.problem.layers, FIRST_WEIGHT, everything=False, order=order)
             assert other is not None
-            penalty = other.matched(found.theta, found.penalty, found.theta)
+            penalty = other.with_effect_of(found.theta, found.penalty, found.theta)
             tried = self.smooth(
                 equations, penalty, found.theta, phases=_FEW_PHASES, factor=found.factor, before=found.record
             )
@@ -171,7 +172,9 @@ class SmoothingChoice:
         return best
 
 
-def smoothed_solution(search: Search, fine: Equations | None, *, chooses_weights: bool, chooses_lam: bool) -> Solution:
+def smoothed_solution(
+    search: Search, fine: FittingProblem | None, *, chooses_weights: bool, chooses_lam: bool
+) -> Solution:
     """The answer of a search with the smoothing that the data ask for, from its best few minima."""
     plain = search.solution()
     choice = SmoothingChoice(
@@ -191,7 +194,7 @@ def smoothed_solution(search: Search, fine: Equations | None, *, chooses_weights
         )
     return dataclasses.replace(
         plain,
-        decoupling=equations.model(best.theta, on_range=False),  # with the knots that were found
+        decoupling=equations.model(best.theta, with_domain_of_data=False),  # with the knots that were found
         status=Status.INTERRUPTED if search.interrupted else Status.CONVERGED,
         lam=lam * best.factor,
         history=history_of(origin.record + best.record, lam),

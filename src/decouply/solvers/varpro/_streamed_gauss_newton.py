@@ -12,7 +12,6 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 from jaxtyping import Float
@@ -23,8 +22,15 @@ from ...model._units import Units
 from ...samples._portions import Portion, fold, pick
 from ...samples._samples import Samples
 from ..least_squares._derivatives import Parameters
-from ..least_squares._levenberg_marquardt import AbstractLinearisation, Dense, Descent, MatrixFree, descend
-from ..least_squares._rescaling import on_window
+from ..least_squares._levenberg_marquardt import (
+    AbstractLinearisation,
+    Dense,
+    Descent,
+    DescentOptions,
+    MatrixFree,
+    descend,
+)
+from ..least_squares._rescaling import rescale_to_window
 from ..least_squares._variable_projection import AbstractResiduals, Complete
 from ..problem._batched_linalg import combine
 from ..problem._prepared_samples import PreparedSamples
@@ -98,10 +104,10 @@ class StreamedResiduals(AbstractResiduals):
         assert isinstance(at, MatrixFree)
         return MatrixFree(at.forward, at.backward, g, self.subsample.ridge, self.subsample.free, at.rough)
 
-    def moved(self, theta: Parameters, step: Float[ndarray, "B N"]) -> Parameters:
+    def after_step(self, theta: Parameters, step: Float[ndarray, "B N"]) -> Parameters:
         if self.correction is not None:  # it belongs to this scaling of the parameters
-            return self.subsample.unknowns.moved(theta, step)
-        return self.subsample.moved(theta, step)
+            return self.subsample.unknowns.after_step(theta, step)
+        return self.subsample.after_step(theta, step)
 
     def has_more_to_gain(self, theta: Parameters, cost: ndarray) -> bool:  # noqa: ARG002 (observers are given it)
         """Whether another step counts, judged after an accepted one."""
@@ -128,39 +134,43 @@ def descend_on_subsample(
     residuals: StreamedResiduals, theta: Parameters, max_steps: int, report: Callable[[float], None]
 ) -> Descent:
     """Steps over samples in memory, which are those of the matrix too: they cost little, and may be many."""
-    return _descend(residuals, theta, max_steps, report, observe=residuals.has_more_to_gain)
+    options = DescentOptions(max_steps=max_steps, exact=residuals.data.rounding_floor)
+    return _descend(residuals, theta, options, residuals.has_more_to_gain, report)
 
 
 def descend_on_all(
     residuals: StreamedResiduals, theta: Parameters, max_steps: int, report: Callable[[float], None], damping: float
 ) -> tuple[Descent, int]:
     """Steps over all samples until they predict no decrease that counts, and the number of passes."""
-    how = {"first_damping": damping, "first_growth": _GROWTH}
-    descent = _descend(residuals, theta, max_steps, report, observe=residuals.is_worth_a_pass, **how)
+    options = DescentOptions(max_steps, residuals.data.rounding_floor, first_damping=damping, first_growth=_GROWTH)
+    descent = _descend(residuals, theta, options, residuals.is_worth_a_pass, report)
     sub = residuals.subsample
-    exact = float(descent.cost[0]) <= residuals.data.rounding_floor
+    exact = float(descent.cost[0]) <= options.exact
     ended = descent.settled[0] or descent.interrupted or exact or descent.steps >= max_steps
     if ended or not sub.rows.forms_normal_matrix(sub.unknowns.count(theta)):
         return descent, residuals.passes
     better = dataclasses.replace(residuals, sums_matrix=True, is_slow=False)
-    left, how = max_steps - descent.steps, how | {"first_damping": descent.damping}
-    more = _descend(better, descent.theta, left, report, observe=better.is_worth_a_pass, **how)
+    options = dataclasses.replace(options, max_steps=max_steps - descent.steps, first_damping=descent.damping)
+    more = _descend(better, descent.theta, options, better.is_worth_a_pass, report)
     more.record = descent.record + more.record
     return more, better.passes
 
 
 def _descend(
-    residuals: StreamedResiduals, theta: Parameters, max_steps: int, report: Callable[[float], None], **how: Any
+    residuals: StreamedResiduals,
+    theta: Parameters,
+    options: DescentOptions,
+    observe: Callable[[Parameters, ndarray], bool],
+    report: Callable[[float], None],
 ) -> Descent:
     descent = descend(
         residuals.linearise,
-        residuals.moved,
+        residuals.after_step,
         theta,
-        max_steps=max_steps,
-        exact=residuals.data.rounding_floor,
+        options,
         deadline=np.inf,
+        observe=observe,
         progress=report,
-        **how,
     )
     descent.settled |= residuals.is_settled
     return descent
@@ -177,10 +187,10 @@ def extreme_points(data: PreparedSamples, layers: tuple[LayerBasis, ...], theta:
     return points
 
 
-def rescale_to_window(data: PreparedSamples, layers: tuple[LayerBasis, ...], theta: Parameters) -> Parameters:
+def rescale_to_all_samples(data: PreparedSamples, layers: tuple[LayerBasis, ...], theta: Parameters) -> Parameters:
     """The same model with the arguments of its functions over the window on all samples."""
     end, points = 2 * len(layers), extreme_points(data, layers, theta)
-    return [*on_window(points, layers, theta[:end], exactly=True), *theta[end:]]
+    return [*rescale_to_window(points, layers, theta[:end], exactly=True), *theta[end:]]
 
 
 def importance_sample(all_samples: PreparedSamples, scaling: RowScaling, count: int, *, key: int = 0) -> Samples:

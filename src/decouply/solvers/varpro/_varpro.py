@@ -21,7 +21,7 @@ from ..._support._messages import short_repr
 from ...bases import LayerBasis
 from ...model._decoupling import Decoupling
 from ...samples._samples import Samples
-from ..least_squares._fitting_problem import Equations
+from ..least_squares._fitting_problem import FittingProblem
 from ..least_squares._parameters import Fixed, parameters_of
 from ..least_squares._roughness_penalty import FIRST_WEIGHT, Penalty, check_smoothing
 from ..problem._model_shape import ModelShape
@@ -164,7 +164,9 @@ class VarPro(AbstractSolver):
         fine, penalty = None, self._first_penalty(problem) if self.smoothing == "auto" else None
         coarse = dataclasses.replace(problem, layers=tuple(layer.coarser() for layer in problem.layers))
         if penalty is not None and self.given_start is None and coarse.layers != problem.layers:
-            fine = Equations(problem, lam=self._first_lam, ridge=self._first_ridge, fixed=self.fixed, penalty=penalty)
+            fine = FittingProblem(
+                problem, lam=self._first_lam, ridge=self._first_ridge, fixed=self.fixed, penalty=penalty
+            )
             fine = fine if fine.penalty is not None else None
         search = self._run_search(problem if fine is None else coarse, n_starts, rng, progress, of_pilot=of_pilot)
         if search.equations.penalty is None:
@@ -183,7 +185,7 @@ class VarPro(AbstractSolver):
     ) -> Search:
         """Candidates, then random starts, until one is exact or more are not worth their time."""
         memory = budget(self.memory)
-        equations = Equations(
+        equations = FittingProblem(
             problem,
             lam=self._first_lam,
             ridge=self._first_ridge,

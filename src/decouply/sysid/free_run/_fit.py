@@ -12,7 +12,7 @@ from jaxtyping import Float
 from numpy import ndarray
 
 from ...solvers.least_squares._derivatives import Parameters
-from ...solvers.least_squares._levenberg_marquardt import AbstractLinearisation, Dense, descend
+from ...solvers.least_squares._levenberg_marquardt import AbstractLinearisation, Dense, DescentOptions, descend
 from ..signals._record_batch import RecordBatch
 from ..signals._records import Range
 from ._free_parameters import FreeParameters
@@ -39,7 +39,7 @@ class LazyNormalEquations(AbstractLinearisation):
     def step(self, damping: Float[ndarray, " B"]) -> tuple[Float[ndarray, "B N"], Float[ndarray, " B"]]:
         return self.equations.step(damping)
 
-    def merged(self, better: ndarray, other: AbstractLinearisation) -> AbstractLinearisation:
+    def replace_where(self, better: ndarray, other: AbstractLinearisation) -> AbstractLinearisation:
         return other if better[0] else self
 
     def take(self, keep: ndarray) -> AbstractLinearisation:  # noqa: ARG002 (one start is never dropped)
@@ -194,11 +194,10 @@ def fit_free_run(
         objective.linearise,
         lambda theta, move: [theta[0] + move],
         start,
-        max_steps=max_steps,
-        exact=MEAN_SQUARE_AT_ROUNDING,
+        DescentOptions(
+            max_steps=max_steps, exact=MEAN_SQUARE_AT_ROUNDING, first_damping=_FIRST_DAMPING, settles_at=settles_at
+        ),
         deadline=math.inf,
-        first_damping=_FIRST_DAMPING,
-        settles_at=settles_at,
         progress=progress,
     )
     step, x0 = objective.model(descent.theta[0][0])

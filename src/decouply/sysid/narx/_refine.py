@@ -24,7 +24,7 @@ from ...model._decoupling import Decoupling
 from ...model._functions import Functions
 from ...model._units import Units
 from ...solvers.least_squares._derivatives import Parameters
-from ...solvers.least_squares._levenberg_marquardt import Dense, descend
+from ...solvers.least_squares._levenberg_marquardt import Dense, DescentOptions, descend
 from ..free_run._fit import MEAN_SQUARE_AT_ROUNDING, FreeRunObjective, LazyNormalEquations
 from ..free_run._free_parameters import FreeParameters
 from ..free_run._step_arrays import StepArrays
@@ -156,8 +156,7 @@ def refine(
             linearise,
             lambda theta, step: [theta[0] + step],
             [start[None]],
-            max_steps=max_steps,
-            exact=MEAN_SQUARE_AT_ROUNDING,
+            DescentOptions(max_steps=max_steps, exact=MEAN_SQUARE_AT_ROUNDING),
             deadline=math.inf,
             observe=watch,
             progress=lambda _: report(done=watch.steps, total=max_steps, objective=watch.best.validation),
