@@ -25,7 +25,7 @@ _DECLARED = re.compile(r'= Experiment\(\s*"(?P<name>[^"]+)",\s*"(?P<about>[^"]+)
 
 
 @cache
-def declared() -> dict[str, tuple[str, str]]:
+def declarations() -> dict[str, tuple[str, str]]:
     """The module and the one-line help of every experiment."""
     found = {}
     for path in sorted(_HERE.glob("*/*.py")):
@@ -38,7 +38,7 @@ def declared() -> dict[str, tuple[str, str]]:
 def experiment(name: str) -> Experiment:
     """The experiment of this name; its module is imported."""
     try:
-        module = importlib.import_module(declared()[name][0])
+        module = importlib.import_module(declarations()[name][0])
     except ModuleNotFoundError as error:
         needed(str(error.name), str(error.name), f"python -m experiments {name}")
         raise
@@ -47,23 +47,23 @@ def experiment(name: str) -> Experiment:
 
 def stored_results() -> dict[str, Path]:
     """The files of numbers that the documentation has, by experiment."""
-    return {name: path for name in declared() for path in _STORED.glob(f"*/{name}.json")}
+    return {name: path for name in declarations() for path in _STORED.glob(f"*/{name}.json")}
 
 
 class _Commands(click.Group):
     """The experiments, imported when they are asked for."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return [*declared(), *super().list_commands(ctx)]
+        return [*declarations(), *super().list_commands(ctx)]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in declared():
+        if cmd_name not in declarations():
             return super().get_command(ctx, cmd_name)
         return experiment(cmd_name).command()
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 (click's)
         with formatter.section("Experiments"):
-            formatter.write_dl([(name, about) for name, (_, about) in declared().items()])
+            formatter.write_dl([(name, about) for name, (_, about) in declarations().items()])
         with formatter.section("Several at once"):
             formatter.write_dl([(str(one.name), str(one.short_help)) for one in (paper, pages)])
 
@@ -82,10 +82,10 @@ def paper(quick: bool, jobs: int, directory: str) -> None:
 
     An experiment whose data or packages are not there is left out, with the reason.
     """
-    names = [name for name, (module, _) in declared().items() if module.startswith("experiments.paper.")]
+    names = [name for name, (module, _) in declarations().items() if module.startswith("experiments.paper.")]
     options = ["--jobs", str(jobs), "--directory", directory, *(["--quick"] if quick else [])]
     for name in reversed(names):  # table1, which needs nothing, first
-        click.echo(f"\n{name}: {declared()[name][1]}\n")
+        click.echo(f"\n{name}: {declarations()[name][1]}\n")
         try:
             experiment(name).command().main(options, prog_name=name, standalone_mode=False)
         except (DataError, MissingExtraError) as error:

@@ -122,14 +122,14 @@ def work(case: str, curve: str, method: str, run: int, seed: int) -> Outcome:
     rng = np.random.default_rng([seed, list(CURVES).index(curve), about.layers, run])
     W = _matrices(g, about.layers, rng)
     X, fresh = rng.uniform(-1.0, 1.0, (about.n_samples, _INPUTS)), rng.uniform(-1.0, 1.0, (_FRESH, _INPUTS))
-    F, J = _evaluated(g, W, X)
+    F, J = _evaluate(g, W, X)
     F = F + about.noise * F.std(axis=0) * rng.normal(size=F.shape)
     samples = Samples(X, F=F, J=J if about.jacobians else None)
     began = time.process_time()
     model, n_parameters = METHODS[method](samples, (_RANK,) * about.layers, run)
     seconds = time.process_time() - began
-    truth, found = _evaluated(g, W, fresh)[0], model(fresh)
-    inside = _within(g, W, X, fresh)
+    truth, found = _evaluate(g, W, fresh)[0], model(fresh)
+    inside = _inside_visited_ranges(g, W, X, fresh)
     return {
         "error": _error(found, truth),
         "seconds": seconds,
@@ -148,7 +148,7 @@ def _error(found: ndarray, truth: ndarray) -> float:
     return 100.0 * float(np.linalg.norm(found - truth) / np.linalg.norm(truth - truth.mean(axis=0)))
 
 
-def _within(curve: Curve, W: list[ndarray], X: ndarray, fresh: ndarray) -> ndarray:
+def _inside_visited_ranges(curve: Curve, W: list[ndarray], X: ndarray, fresh: ndarray) -> ndarray:
     """Which of the fresh points have all arguments of functions within the ranges that the samples visit."""
     inside = np.ones(len(fresh), dtype=bool)
     for matrix in W[:-1]:
@@ -173,12 +173,12 @@ def _matrices(curve: Curve, layers: int, rng: np.random.Generator) -> list[ndarr
     z = rng.uniform(-1.0, 1.0, (20_000, _INPUTS))
     W = []
     for _ in range(layers):
-        W.append(well_conditioned((_RANK, z.shape[1]), rng, z))
+        W.append(well_conditioned_matrix((_RANK, z.shape[1]), rng, z))
         z = curve[0](z @ W[-1].T)
-    return [*W, well_conditioned((_OUTPUTS, _RANK), rng, None)]
+    return [*W, well_conditioned_matrix((_OUTPUTS, _RANK), rng, None)]
 
 
-def well_conditioned(shape: tuple[int, int], rng: np.random.Generator, z: ndarray | None) -> ndarray:
+def well_conditioned_matrix(shape: tuple[int, int], rng: np.random.Generator, z: ndarray | None) -> ndarray:
     while True:
         W = rng.normal(size=shape)
         if z is not None:
@@ -187,7 +187,7 @@ def well_conditioned(shape: tuple[int, int], rng: np.random.Generator, z: ndarra
             return W
 
 
-def _evaluated(curve: Curve, W: list[ndarray], X: ndarray) -> tuple[ndarray, ndarray]:
+def _evaluate(curve: Curve, W: list[ndarray], X: ndarray) -> tuple[ndarray, ndarray]:
     """Values and Jacobians."""
     z, P = X, np.broadcast_to(np.eye(X.shape[1]), (len(X), X.shape[1], X.shape[1]))
     for matrix in W[:-1]:

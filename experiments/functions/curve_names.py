@@ -18,7 +18,7 @@ from decouply.bases import Spline
 from decouply.fit._decouple import decouple
 from decouply.report._style import new_figure
 from decouply.samples._samples import Samples
-from experiments.functions.bases import well_conditioned
+from experiments.functions.bases import well_conditioned_matrix
 from experiments.harness import Content, Experiment, Option, Outcome, Task, column, markdown, matching
 
 _INPUTS, _OUTPUTS, _RANK = 4, 3, 3
@@ -26,82 +26,21 @@ _SAMPLES, _NOISE, _FRESH = 300, 0.01, 2000
 _BASIS, _STARTS = Spline(16), 64
 _NO_NAME = "no name"
 
-Curve = Callable[[ndarray], ndarray]
-
-
-def _line(_: np.random.Generator) -> Curve:
-    return lambda u: u
-
-
-def _parabola(rng: np.random.Generator) -> Curve:
-    m = rng.uniform(-0.4, 0.4)
-    return lambda u: (u - m) ** 2
-
-
-def _cubic(rng: np.random.Generator) -> Curve:
-    m, b = rng.uniform(-0.3, 0.3, 2)
-    return lambda u: 2.0 * (u - m) ** 3 + b * u
-
-
-def _tanh(rng: np.random.Generator) -> Curve:
-    m, s = rng.uniform(-0.3, 0.3), rng.uniform(2.0, 4.0)
-    return lambda u: np.tanh(s * (u - m))
-
-
-def _saturation(rng: np.random.Generator) -> Curve:
-    m, s = rng.uniform(-0.2, 0.2), rng.uniform(0.25, 0.5)
-    return lambda u: np.clip((u - m) / s, -1.0, 1.0)
-
-
-def _dead_zone(rng: np.random.Generator) -> Curve:
-    m, s = rng.uniform(-0.2, 0.2), rng.uniform(0.2, 0.4)
-    return lambda u: u - m - np.clip(u - m, -s, s)
-
-
-def _absolute(rng: np.random.Generator) -> Curve:
-    m = rng.uniform(-0.3, 0.3)
-    return lambda u: np.abs(u - m)
-
-
-def _relu(rng: np.random.Generator) -> Curve:
-    m, side = rng.uniform(-0.3, 0.3), rng.choice([-1.0, 1.0])
-    return lambda u: np.maximum(side * (u - m), 0.0)
-
-
-def _sine(rng: np.random.Generator) -> Curve:
-    s, phase = rng.uniform(2.5, 5.0), rng.uniform(0.0, 2.0 * np.pi)
-    return lambda u: np.sin(s * u + phase)
-
-
-def _exponential(rng: np.random.Generator) -> Curve:
-    s = rng.choice([-1.0, 1.0]) * rng.uniform(1.5, 3.0)
-    return lambda u: np.exp(s * u)
-
-
-def _logarithm(rng: np.random.Generator) -> Curve:
-    side, room = rng.choice([-1.0, 1.0]), rng.uniform(0.05, 0.2)
-    return lambda u: np.log(_WIDEST + room + side * u)
-
-
-def _gaussian(rng: np.random.Generator) -> Curve:
-    m, s = rng.uniform(-0.3, 0.3), rng.uniform(0.25, 0.5)
-    return lambda u: np.exp(-(((u - m) / s) ** 2))
-
-
-_WIDEST = 1.0  # arguments are between -1 and 1
-CURVES: dict[str, Callable[[np.random.Generator], Curve]] = {
-    "line": _line,
-    "parabola": _parabola,
-    "cubic": _cubic,
-    "tanh": _tanh,
-    "saturation": _saturation,
-    "dead zone": _dead_zone,
-    "|u|": _absolute,
-    "ReLU": _relu,
-    "sine": _sine,
-    "exponential": _exponential,
-    "logarithm": _logarithm,
-    "Gaussian": _gaussian,
+SIDE = None  # a sign that is drawn
+# Every kind with the ranges that its parameters are drawn from, and its formula; arguments are between -1 and 1.
+CURVES: dict[str, tuple[tuple[tuple[float, float] | None, ...], Callable[..., ndarray]]] = {
+    "line": ((), lambda u: u),
+    "parabola": (((-0.4, 0.4),), lambda u, m: (u - m) ** 2),
+    "cubic": (((-0.3, 0.3), (-0.3, 0.3)), lambda u, m, b: 2.0 * (u - m) ** 3 + b * u),
+    "tanh": (((-0.3, 0.3), (2.0, 4.0)), lambda u, m, s: np.tanh(s * (u - m))),
+    "saturation": (((-0.2, 0.2), (0.25, 0.5)), lambda u, m, s: np.clip((u - m) / s, -1.0, 1.0)),
+    "dead zone": (((-0.2, 0.2), (0.2, 0.4)), lambda u, m, s: u - m - np.clip(u - m, -s, s)),
+    "|u|": (((-0.3, 0.3),), lambda u, m: np.abs(u - m)),
+    "ReLU": (((-0.3, 0.3), SIDE), lambda u, m, side: np.maximum(side * (u - m), 0.0)),
+    "sine": (((2.5, 5.0), (0.0, 2.0 * np.pi)), lambda u, s, phase: np.sin(s * u + phase)),
+    "exponential": ((SIDE, (1.5, 3.0)), lambda u, side, s: np.exp(side * s * u)),
+    "logarithm": ((SIDE, (0.05, 0.2)), lambda u, side, room: np.log(1.0 + room + side * u)),
+    "Gaussian": (((-0.3, 0.3), (0.25, 0.5)), lambda u, m, s: np.exp(-(((u - m) / s) ** 2))),
 }
 _SAME = {"odd cubic": "cubic"}
 
@@ -119,9 +58,9 @@ def work(kind: str, run: int, seed: int) -> Outcome:
     others = [other for other in CURVES if other not in (kind, "line")]  # two lines would be one
     kinds = [kind, *rng.choice(others, _RANK - 1, replace=False).tolist()]
     X, fresh = rng.uniform(-1.0, 1.0, (_SAMPLES, _INPUTS)), rng.uniform(-1.0, 1.0, (_FRESH, _INPUTS))
-    W_0 = _filling(np.concatenate([X, fresh]), rng)
-    W_1 = well_conditioned((_OUTPUTS, _RANK), rng, None)
-    curves = [CURVES[one](rng) for one in kinds]
+    W_0 = _matrix_filling_domain(np.concatenate([X, fresh]), rng)
+    W_1 = well_conditioned_matrix((_OUTPUTS, _RANK), rng, None)
+    curves = [_drawn_curve(one, rng) for one in kinds]
     spread = [float(np.std(curve(fresh @ row))) for curve, row in zip(curves, W_0, strict=True)]
 
     def f(points: ndarray) -> ndarray:
@@ -132,7 +71,7 @@ def work(kind: str, run: int, seed: int) -> Outcome:
     samples = Samples(X, F=F + _NOISE * F.std(axis=0) * rng.normal(size=F.shape))
     result = decouple(samples, _RANK, basis=_BASIS, n_starts=_STARTS, rng=run, progress=False)
     names = [name or _NO_NAME for name in result.recognise().names]
-    given = [_SAME.get(names[j], names[j]) for j in _matched(W_0, result.decoupling.W[0])]
+    given = [_SAME.get(names[j], names[j]) for j in _match_rows(W_0, result.decoupling.W[0])]
     named = result.simplified(progress=False)
 
     def error(model: Callable[[ndarray], ndarray]) -> float:
@@ -149,13 +88,20 @@ def work(kind: str, run: int, seed: int) -> Outcome:
     }
 
 
-def _filling(X: ndarray, rng: np.random.Generator) -> ndarray:
+def _drawn_curve(kind: str, rng: np.random.Generator) -> Callable[[ndarray], ndarray]:
+    """A curve of this kind with random parameters."""
+    ranges, formula = CURVES[kind]
+    parameters = [rng.choice([-1.0, 1.0]) if one is SIDE else rng.uniform(*one) for one in ranges]
+    return lambda u: formula(u, *parameters)
+
+
+def _matrix_filling_domain(X: ndarray, rng: np.random.Generator) -> ndarray:
     """A matrix whose arguments fill [-1, 1] and do not leave it."""
-    W = well_conditioned((_RANK, _INPUTS), rng, X)
+    W = well_conditioned_matrix((_RANK, _INPUTS), rng, X)
     return W / np.abs(X @ W.T).max(axis=0)[:, None]
 
 
-def _matched(W: ndarray, found: ndarray) -> list[int]:
+def _match_rows(W: ndarray, found: ndarray) -> list[int]:
     """For every row of W the row of another matrix that is most nearly parallel, each once, the nearest pairs first."""
     a, b = (rows / np.linalg.norm(rows, axis=1, keepdims=True) for rows in (W, found))
     near = np.abs(a @ b.T)

@@ -1,8 +1,8 @@
 """Other replacements of a part with the same number of parameters, trained on the same inputs.
 
-`narrow` is a network with hidden layers of one width; `pruned` the part without its least important hidden units;
-`low_rank` the part with matrices of lower rank. `best_trained` trains any of them like a decoupled layer, with the best
-of several learning rates. `quantized` is the part with its weights rounded, and nothing else changed.
+`dense` is a network with hidden layers of one width; `prune` the part without its least important hidden units;
+`low_rank` the part with matrices of lower rank. `train_with_best_rate` trains any of them like a decoupled layer.
+`quantize` rounds the weights of the part, and nothing else.
 """
 
 from __future__ import annotations
@@ -12,11 +12,10 @@ import dataclasses
 from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import pairwise
-from typing import Any
 
 import torch
-from torch import Tensor, fx, nn
-from torch.nn.functional import gelu, mse_loss, relu
+from torch import Tensor, nn
+from torch.nn.functional import mse_loss
 
 from decouply.nn.carving._jacobian_sampling import values_of
 from decouply.nn.layer._quantisation import count_parameters, round_rows
@@ -25,34 +24,31 @@ from decouply.nn.training._training_inputs import TrainingInputs
 
 RATES = (5e-3, 2e-2)
 _KEPT = 0.1  # share of the inputs on which the rate is chosen
-_ACTIVATIONS = (nn.ReLU, nn.GELU, nn.SiLU, nn.Tanh, nn.ELU, nn.LeakyReLU, nn.Sigmoid, nn.Hardswish)
-_NOTHING = (nn.Dropout, nn.Identity, nn.Flatten, nn.Unflatten)
-_FUNCTIONS: dict[Any, Callable[[], nn.Module]] = {
-    relu: nn.ReLU,
-    torch.relu: nn.ReLU,
-    gelu: nn.GELU,
-    torch.tanh: nn.Tanh,
-}
 
 
-def narrow(ends: tuple[int, int], size: int, activation: Callable[[], nn.Module], n_hidden: int = 1) -> nn.Sequential:
-    """A network with hidden layers of one width, the widest that has at most `size` parameters."""
-    m, n = ends
-
-    def parameters(width: int) -> int:
-        return sum((a + 1) * b for a, b in pairwise((m, *[width] * n_hidden, n)))
-
-    width = 1
-    while parameters(width + 1) <= size:
-        width += 1
+def dense(dims: Sequence[int], activation: Callable[[], nn.Module] = nn.ReLU) -> nn.Sequential:
+    """Linear layers with an activation between them."""
     layers: list[nn.Module] = []
-    for a, b in pairwise((m, *[width] * n_hidden, n)):
+    for a, b in pairwise(dims):
         layers += [nn.Linear(a, b), activation()]
     return nn.Sequential(*layers[:-1])
 
 
-def best_trained(
-    begin: Callable[[], nn.Module | None],
+def n_parameters(dims: Sequence[int]) -> int:
+    """Of a dense network."""
+    return sum((a + 1) * b for a, b in pairwise(dims))
+
+
+def widths(ends: tuple[int, int], size: int, n_hidden: int = 1) -> tuple[int, ...]:
+    """Widths of the largest dense network with hidden layers of one width that has at most `size` parameters."""
+    width = 1
+    while n_parameters((ends[0], *[width + 1] * n_hidden, ends[1])) <= size:
+        width += 1
+    return ends[0], *[width] * n_hidden, ends[1]
+
+
+def train_with_best_rate(
+    begin: Callable[[], nn.Module],
     part: nn.Module,
     points: Tensor,
     values: Tensor,
@@ -81,9 +77,7 @@ def best_trained(
             X[rest], F[rest], partial(values_of, part), options.batch_size, options.mixup, generator
         )
         inputs = dataclasses.replace(inputs, values=known(inputs.values))
-        student = begin()
-        assert student is not None
-        student = student.to(p)
+        student = begin().to(p)
         optimiser = torch.optim.Adam(student.parameters(), lr=rate, fused=p.device.type in ("cpu", "cuda"))
         distil(student.train(), optimiser, inputs, distance, Clock(options.max_steps, None), False)
         student.zero_grad()
@@ -96,35 +90,13 @@ def best_trained(
     return best[1]
 
 
-def chain_of(function: nn.Module) -> list[nn.Module] | None:
-    """The linear layers and activations that a module is, one after the other; None where it is something else."""
-    try:
-        traced = fx.symbolic_trace(function)
-    except Exception:  # whatever a user's forward method does when it is traced
-        return None
-    found: list[nn.Module] = []
-    for node in traced.graph.nodes:
-        if node.op == "call_module":
-            module = traced.get_submodule(str(node.target))
-            if isinstance(module, (nn.Linear, *_ACTIVATIONS)):
-                found.append(copy.deepcopy(module))
-            elif not isinstance(module, _NOTHING):
-                return None
-        elif node.op == "call_function" and node.target in _FUNCTIONS:
-            found.append(_FUNCTIONS[node.target]())
-        elif node.op not in ("placeholder", "output") and str(node.target) not in ("flatten", "unsqueeze"):
-            return None
-    linear = [isinstance(module, nn.Linear) for module in found]
-    return found if sum(linear) >= 2 and linear[0] and linear[-1] else None
-
-
 @torch.no_grad()
-def pruned(chain: Sequence[nn.Module], points: Tensor, size: int) -> nn.Sequential:
+def prune(part: nn.Sequential, points: Tensor, size: int) -> nn.Sequential:
     """Hidden units that matter most: by their spread over the inputs times the size of their outgoing weights."""
-    linear = [module for module in chain if isinstance(module, nn.Linear)]
+    linear = [module for module in part if isinstance(module, nn.Linear)]
     p = linear[0].weight
     scores, z = [], points[:8192].to(p)
-    for module in chain:
+    for module in part:
         if isinstance(module, nn.Linear) and module is not linear[0]:
             scores.append(z.std(dim=0) * module.weight.norm(dim=0))
         z = module(z)
@@ -133,15 +105,15 @@ def pruned(chain: Sequence[nn.Module], points: Tensor, size: int) -> nn.Sequenti
 
     def parameters(share: float) -> int:
         inner = [max(1, round(share * w)) for w in widths]
-        return sum((a + 1) * b for a, b in pairwise((ends[0], *inner, ends[1])))
+        return n_parameters((ends[0], *inner, ends[1]))
 
-    share = _largest(parameters, size)
+    share = _largest_share(parameters, size)
     kept = [torch.sort(s.topk(max(1, round(share * len(s)))).indices).values for s in scores]
     rows = [*kept, torch.arange(ends[1], device=p.device)]
     columns = [torch.arange(ends[0], device=p.device), *kept]
     layers: list[nn.Module] = []
     i = 0
-    for module in chain:
+    for module in part:
         if not isinstance(module, nn.Linear):
             layers.append(copy.deepcopy(module))
             continue
@@ -155,12 +127,12 @@ def pruned(chain: Sequence[nn.Module], points: Tensor, size: int) -> nn.Sequenti
 
 
 @torch.no_grad()
-def low_rank(chain: Sequence[nn.Module], size: int) -> nn.Sequential:
+def low_rank(part: nn.Sequential, size: int) -> nn.Sequential:
     """Every matrix as a product of two of lower rank, with the largest share of the ranks that the size allows."""
 
     def cut(share: float) -> nn.Sequential:
         layers: list[nn.Module] = []
-        for module in chain:
+        for module in part:
             if not isinstance(module, nn.Linear):
                 layers.append(copy.deepcopy(module))
                 continue
@@ -177,11 +149,11 @@ def low_rank(chain: Sequence[nn.Module], size: int) -> nn.Sequential:
             layers += [first, second]
         return nn.Sequential(*layers)
 
-    return cut(_largest(lambda share: count_parameters(cut(share)), size)).requires_grad_(True)
+    return cut(_largest_share(lambda share: count_parameters(cut(share)), size)).requires_grad_(True)
 
 
 @torch.no_grad()
-def quantized(function: nn.Module, n_bits: int) -> nn.Module:
+def quantize(function: nn.Module, n_bits: int) -> nn.Module:
     """The same module with matrices and kernels rounded to so many bits, one scale per row."""
     own = copy.deepcopy(function)
     for p in own.parameters():
@@ -192,13 +164,13 @@ def quantized(function: nn.Module, n_bits: int) -> nn.Module:
 
 
 def quantized_bytes(function: nn.Module, n_bits: int) -> int:
-    """What `quantized` takes to store: whole numbers, scales and biases of 16 bits."""
+    """What `quantize` takes to store: whole numbers, scales and biases of 16 bits."""
     return sum(
         -(-p.numel() * n_bits // 8) + 2 * len(p) if p.ndim >= 2 else 2 * p.numel() for p in function.parameters()
     )
 
 
-def _largest(parameters: Callable[[float], int], size: int) -> float:
+def _largest_share(parameters: Callable[[float], int], size: int) -> float:
     low, high = 0.0, 1.0
     for _ in range(30):
         middle = (low + high) / 2.0

@@ -36,7 +36,7 @@ def squared_errors(values: Tensor, wanted: Tensor) -> Tensor:
     return (values - wanted).pow(2).mean((-1, -2))
 
 
-def trained_together(
+def train_together(
     students: Sequence[Sequence[nn.Module]],
     rates: Sequence[Sequence[float]],
     inputs: Tensor,
@@ -71,7 +71,7 @@ def trained_together(
 
     def rounded_through(p: Tensor) -> Tensor:
         assert n_bits is not None
-        return p + (as_stored(p.detach(), n_bits) - p.detach())
+        return p + (round_as_stored(p.detach(), n_bits) - p.detach())
 
     whole, in_bits = (
         vmap(vmap(partial(call, stored=stored), in_dims=(0, None))) for stored in (lambda p: p, rounded_through)
@@ -92,10 +92,10 @@ def trained_together(
         with torch.no_grad():
             flat -= tops * (rate_at((t + 0.5) / steps) / (1.0 - _BETAS[0] ** (t + 1))) * first / size
         report(t + 1)
-    return [[_with(one, numbers, n_bits) for numbers in some] for some in flat.detach()]
+    return [[_with_parameters(one, numbers, n_bits) for numbers in some] for some in flat.detach()]
 
 
-def as_stored(p: Tensor, n_bits: int) -> Tensor:
+def round_as_stored(p: Tensor, n_bits: int) -> Tensor:
     """Matrices as whole numbers of so many bits times a scale for each row, everything else in 16 bits."""
     if p.ndim < 2:
         return p.half().to(p)
@@ -112,11 +112,11 @@ def _flat(student: nn.Module) -> Tensor:
     return torch.cat([p.detach().flatten() for p in student.parameters()])
 
 
-def _with(one: nn.Module, numbers: Tensor, n_bits: int | None) -> nn.Module:
+def _with_parameters(one: nn.Module, numbers: Tensor, n_bits: int | None) -> nn.Module:
     own = copy.deepcopy(one)
     nn.utils.vector_to_parameters(numbers.clone(), own.parameters())
     if n_bits is not None:
         with torch.no_grad():
             for p in own.parameters():
-                p.copy_(as_stored(p, n_bits))
+                p.copy_(round_as_stored(p, n_bits))
     return own.eval()

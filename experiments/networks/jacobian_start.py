@@ -23,7 +23,7 @@ from decouply.nn import DecoupledLayer, sample
 from decouply.nn.layer._decoupled_layer import layer_on
 from decouply.report._style import COLOURS, new_figure
 from experiments.harness import Content, Experiment, Option, Outcome, Task, column, markdown, matching
-from experiments.networks.students import begun, draw, refined
+from experiments.networks.students import draw, refine_layer, untrained_layer
 from experiments.networks.trained_networks import CASES, Original, original
 
 STARTS = ("Jacobians", "random")
@@ -62,7 +62,7 @@ def work(
 ) -> Outcome:
     """Distance from the original and processor time, of the start and of all."""
     if part == EXACT:
-        at, ranks = exact(seed + run), (_EXACT_SIZES[1],)
+        at, ranks = exact_part(seed + run), (_EXACT_SIZES[1],)
     else:
         at, ranks = original("mnist", folder, seed, epochs), (CASES["mnist"].sizes[0].rank,)
     X, rng = draw(seed, run, at, n_inputs)
@@ -72,22 +72,22 @@ def work(
         layer = layer_on(found.decoupling, X.double().numpy(), "extend")
     else:
         basis = Monomial(3) if part == EXACT else None
-        layer = begun(at, X, ranks, basis, rng, random=start == "random")
+        layer = untrained_layer(at, X, ranks, basis, rng, random=start == "random")
     start_seconds = time.process_time() - began
-    layer = refined(at, layer, X, CASES["mnist"].training, steps, rng)
+    layer = refine_layer(at, layer, X, CASES["mnist"].training, steps, rng)
     seconds = time.process_time() - began
     drop = at.score(at.part) - at.score(layer)
     return {"distance": at.distance(layer), "drop": drop, "seconds": seconds, "start_seconds": start_seconds}
 
 
-def exact(seed: int) -> Original:
+def exact_part(seed: int) -> Original:
     """A part that is itself a decoupling: 20 inputs, five functions of degree 3, ten outputs."""
     rng = np.random.default_rng([seed, 19])
     m, r, n = _EXACT_SIZES
     C = rng.normal(size=(r, 4)) * [0.0, 1.0, 0.7, 0.5]
     g = Functions(Monomial(3), C, (-1.0, 1.0), "extend")
     W = [rng.normal(size=(r, m)) / np.sqrt(m), rng.normal(size=(n, r))]
-    part: nn.Module = DecoupledLayer(Decoupling(W, [g]))
+    part = nn.Sequential(DecoupledLayer(Decoupling(W, [g])))
     X = torch.tensor(rng.uniform(-1.0, 1.0, size=(4000, m)), dtype=torch.float32)
     with torch.no_grad():
         F = part(X)

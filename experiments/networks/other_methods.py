@@ -9,7 +9,6 @@ from __future__ import annotations
 import dataclasses
 import warnings
 from collections.abc import Callable, Sequence
-from itertools import pairwise
 
 import numpy as np
 import torch
@@ -23,8 +22,8 @@ from decouply.nn.layer._decoupled_layer import layer_on
 from decouply.nn.layer._quantisation import n_bytes, pack
 from decouply.nn.training._training_inputs import FEW_INPUTS, mixup_inputs
 from decouply.solvers import AbstractSolver, Proj, Stopping, TwoStage, Zniyed
-from experiments.networks.baselines import chain_of, low_rank, pruned, quantized_bytes
-from experiments.networks.batched_training import divergences, squared_errors, trained_together
+from experiments.networks.baselines import dense, low_rank, n_parameters, prune, quantized_bytes, widths
+from experiments.networks.batched_training import divergences, squared_errors, train_together
 from experiments.networks.trained_networks import DEGREE, Original, Size, Training
 
 POOL = 60_000  # as in `refine`: all of a batch is recombined where there are few inputs, a quarter otherwise
@@ -40,7 +39,7 @@ def parameters_of(size: Size, ends: tuple[int, int]) -> int:
     return size.rank * (sum(ends) + DEGREE + 1)
 
 
-def rivals(
+def train_students(
     method: str,
     at: Original,
     inputs: Sequence[Tensor],
@@ -61,8 +60,8 @@ def rivals(
         values = at.values(pools[-1])
         known.append(values.log_softmax(1) if at.in_classes else values)
         torch.manual_seed(seed + run)
-        begun.append([beginning(method, at, real, size) for _ in how.rates])
-    trained = trained_together(
+        begun.append([untrained_student(method, at, real, size) for _ in how.rates])
+    trained = train_together(
         begun,
         [how.rates] * len(inputs),
         torch.stack(pools),
@@ -84,16 +83,14 @@ def rivals(
     return found
 
 
-def beginning(method: str, at: Original, inputs: Tensor, size: Size) -> nn.Module:
+def untrained_student(method: str, at: Original, inputs: Tensor, size: Size) -> nn.Module:
     """A student of our size before it is trained; networks draw their numbers from torch's own generator."""
     budget = parameters_of(size, at.ends)
     if method in STUDENTS_IN_BITS:
-        return _network((at.ends[0], width_in_bits(size, at.ends), at.ends[1]), _kind(method))
+        return dense((at.ends[0], width_in_bits(size, at.ends), at.ends[1]), _kind(method))
     if method in STUDENTS:
-        return _network(widths(at.ends, budget, size.two if method.endswith("two") else None), _kind(method))
-    chain = chain_of(at.part)
-    assert chain is not None
-    return pruned(chain, inputs, budget) if method == "pruned" else low_rank(chain, budget)
+        return dense(student_widths(at.ends, budget, size.two if method.endswith("two") else None), _kind(method))
+    return prune(at.part, inputs, budget) if method == "pruned" else low_rank(at.part, budget)
 
 
 def width_in_bits(size: Size, ends: tuple[int, int]) -> int:
@@ -102,41 +99,25 @@ def width_in_bits(size: Size, ends: tuple[int, int]) -> int:
     rank, n_bits = size.packed
     ours = DecoupledLayer.of_sizes((ends[0], rank, ends[1]), DEGREE)
     most, width = n_bytes(pack(ours, n_bits)), 1
-    while quantized_bytes(_network((ends[0], width + 1, ends[1]), nn.ReLU), n_bits) <= most:
+    while quantized_bytes(dense((ends[0], width + 1, ends[1]), nn.ReLU), n_bits) <= most:
         width += 1
     return width
 
 
-def widths(ends: tuple[int, int], budget: int, two: tuple[int, int] | None) -> tuple[int, ...]:
-    """Widths from inputs to outputs. With two hidden layers: those of our two, or equal ones, whichever is more."""
-    n_hidden = 1 if two is None else 2
-    equal = 1
-    while n_parameters((ends[0], *[equal + 1] * n_hidden, ends[1])) <= budget:
-        equal += 1
-    found = (ends[0], *[equal] * n_hidden, ends[1])
-    if two is not None:
-        ours = (ends[0], *two, ends[1])
-        if n_parameters(found) < n_parameters(ours) <= 1.03 * budget:
-            return ours
-    return found
-
-
-def n_parameters(dims: Sequence[int]) -> int:
-    return sum((a + 1) * b for a, b in pairwise(dims))
+def student_widths(ends: tuple[int, int], budget: int, two: tuple[int, int] | None) -> tuple[int, ...]:
+    """Widths of a student. With two hidden layers: those of our two, or equal ones, whichever is more."""
+    equal = widths(ends, budget, 1 if two is None else 2)
+    ours = equal if two is None else (ends[0], *two, ends[1])
+    return ours if n_parameters(equal) < n_parameters(ours) <= 1.03 * budget else equal
 
 
 def _kind(method: str) -> Callable[[], nn.Module]:
     return nn.ReLU if method.startswith("ReLU") else nn.GELU
 
 
-def _network(dims: Sequence[int], kind: Callable[[], nn.Module]) -> nn.Sequential:
-    layers: list[nn.Module] = []
-    for a, b in pairwise(dims):
-        layers += [nn.Linear(a, b), kind()]
-    return nn.Sequential(*layers[:-1])
-
-
-def as_printed(method: str, at: Original, X: Tensor, rank: int, rng: np.random.Generator) -> DecoupledLayer | None:
+def layer_as_printed(
+    method: str, at: Original, X: Tensor, rank: int, rng: np.random.Generator
+) -> DecoupledLayer | None:
     """The paper's algorithms as printed, with Jacobians at X and lam by the score with labels. None: it failed."""
     samples = sample(at.part, X, progress=False)
 

@@ -41,18 +41,18 @@ from experiments.harness import (
     markdown,
     names_beginning,
 )
-from experiments.networks.baselines import quantized, quantized_bytes
+from experiments.networks.baselines import quantize, quantized_bytes
 from experiments.networks.other_methods import (
     OTHERS,
     PAPER,
     STOPPING,
     STUDENTS,
     STUDENTS_IN_BITS,
-    as_printed,
-    rivals,
+    layer_as_printed,
+    train_students,
     width_in_bits,
 )
-from experiments.networks.trained_networks import CASES, DEGREE, Original, Size, Training, original, with_labels
+from experiments.networks.trained_networks import CASES, DEGREE, Original, Size, Training, original, train_with_labels
 
 OURS = ("ours", "ours, random start", "ours, splines", "ours, two layers")
 ROUNDED = ("ours, 8 bits", "ours, fewer bits", "original, 8 bits", "original, 4 bits")
@@ -125,14 +125,14 @@ def work(
     shape, how = CASES[case].sizes[size], CASES[case].training
     drawn = [draw(seed, run, at, n_inputs) for run in range(n_runs)]
     if method in (*STUDENTS, *OTHERS):
-        found = rivals(method, at, [X for X, _ in drawn], shape, how, steps, seed)
-        return {"runs": [row(at, part, rate=rate) for part, rate in found]}
+        found = train_students(method, at, [X for X, _ in drawn], shape, how, steps, seed)
+        return {"runs": [measure(at, part, rate=rate) for part, rate in found]}
     if method in STUDENTS_IN_BITS:
         assert shape.packed is not None
         told = {"rank": width_in_bits(shape, at.ends), "n_bits": shape.packed[1]}
-        found = rivals(method, at, [X for X, _ in drawn], shape, how, steps, seed)
-        return {"runs": [row(at, p, stored=quantized_bytes(p, told["n_bits"]), rate=r) | told for p, r in found]}
-    return {"runs": [_one(method, at, shape, how, steps, X, run, rng) for run, (X, rng) in enumerate(drawn)]}
+        found = train_students(method, at, [X for X, _ in drawn], shape, how, steps, seed)
+        return {"runs": [measure(at, p, stored=quantized_bytes(p, told["n_bits"]), rate=r) | told for p, r in found]}
+    return {"runs": [_one_draw(method, at, shape, how, steps, X, run, rng) for run, (X, rng) in enumerate(drawn)]}
 
 
 def draw(seed: int, run: int, at: Original, n_inputs: int) -> tuple[Tensor, np.random.Generator]:
@@ -141,7 +141,7 @@ def draw(seed: int, run: int, at: Original, n_inputs: int) -> tuple[Tensor, np.r
     return at.features[rng.permutation(len(at.features))[:n_inputs]], rng
 
 
-def _one(
+def _one_draw(
     method: str,
     at: Original,
     size: Size,
@@ -152,15 +152,15 @@ def _one(
     rng: np.random.Generator,
 ) -> dict[str, Any]:
     if method in PAPER:
-        layer = as_printed(method, at, X[:_SAMPLES], size.rank, rng)
+        layer = layer_as_printed(method, at, X[:_SAMPLES], size.rank, rng)
         if layer is None:
             return {"score": None, "distance": None, "parameters": 0, "bytes": 0, "latency": (0.0, 0.0)}
-        return row(at, layer)
+        return measure(at, layer)
     if method in UNTRAINED:
         n_bits = 8 if "8" in method else 4
-        return row(at, quantized(at.part, n_bits), stored=quantized_bytes(at.part, n_bits))
+        return measure(at, quantize(at.part, n_bits), stored=quantized_bytes(at.part, n_bits))
     if method == "original, with labels":
-        return row(at, with_labels(at.part, at, run))
+        return measure(at, train_with_labels(at.part, at, run))
     ranks: tuple[int, ...] = size.two if method == "ours, two layers" else (size.rank,)
     basis = {"ours, two layers": Monomial(3), "ours, splines": Spline(2)}.get(method)
     stored_bits = 8 if method == "ours, 8 bits" else None
@@ -168,14 +168,14 @@ def _one(
         assert size.packed is not None
         ranks, stored_bits = size.packed[:1], size.packed[1]
     random = method in ("ours, random start", "ours, two layers")
-    layer = begun(at, X, ranks, basis, rng, random=random)
-    layer = refined(at, layer, X, how, steps, rng, stored_bits)
+    layer = untrained_layer(at, X, ranks, basis, rng, random=random)
+    layer = refine_layer(at, layer, X, how, steps, rng, stored_bits)
     if stored_bits is not None:
-        return row(at, layer, stored=n_bytes(pack(layer, stored_bits))) | {"rank": ranks[0], "n_bits": stored_bits}
-    return row(at, with_labels(layer, at, run) if method == "ours, with labels" else layer)
+        return measure(at, layer, stored=n_bytes(pack(layer, stored_bits))) | {"rank": ranks[0], "n_bits": stored_bits}
+    return measure(at, train_with_labels(layer, at, run) if method == "ours, with labels" else layer)
 
 
-def begun(
+def untrained_layer(
     at: Original,
     X: Tensor,
     ranks: tuple[int, ...],
@@ -207,7 +207,7 @@ def begun(
     return layer if basis is None else in_basis(layer, basis, torch.float32)
 
 
-def refined(
+def refine_layer(
     at: Original,
     layer: DecoupledLayer,
     X: Tensor,
@@ -224,7 +224,7 @@ def refined(
         return refine(layer, at.part, X, options, n_bits=n_bits, rng=rng, progress=False)
 
 
-def row(at: Original, part: nn.Module, *, stored: int | None = None, rate: float | None = None) -> dict[str, Any]:
+def measure(at: Original, part: nn.Module, *, stored: int | None = None, rate: float | None = None) -> dict[str, Any]:
     """What is told of one replacement."""
     told: dict[str, Any] = {
         "score": at.score(part),

@@ -6,7 +6,6 @@ import copy
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, partial
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ from torch import Tensor, nn
 from decouply.data import fashion_mnist, mnist
 from decouply.nn.compression._score import relative_error
 from decouply.nn.training._distillation import divergence
+from experiments.networks.baselines import dense
 
 DEGREE = 4
 EPOCHS_WITH_LABELS = 5
@@ -78,13 +78,6 @@ def _friedman() -> tuple[Tensor, Tensor, Tensor, Tensor]:
     return inputs[:20_000], values[:20_000], inputs[20_000:], values[20_000:]
 
 
-def _dense(*dims: int) -> nn.Sequential:
-    layers: list[nn.Module] = []
-    for a, b in pairwise(dims):
-        layers += [nn.Linear(a, b), nn.ReLU()]
-    return nn.Sequential(*layers[:-1])
-
-
 def _lenet() -> nn.Sequential:
     """LeNet-5, with rectified units and the largest of each four."""
     return nn.Sequential(
@@ -96,7 +89,7 @@ def _lenet() -> nn.Sequential:
         nn.ReLU(),
         nn.MaxPool2d(2),
         nn.Flatten(),
-        *_dense(400, 120, 84, 10),
+        *dense((400, 120, 84, 10)),
     )
 
 
@@ -104,7 +97,7 @@ BOTH = (200, 20_000)
 SMALL_BATCHES, LARGE_BATCHES = Training(512, 0.02, (1e-2, 3e-2, 8e-2)), Training(2048, 0.03, (3e-2, 8e-2, 2e-1))
 CASES = {
     "mnist": Case(
-        partial(_dense, 784, 80, 60, 40, 10),
+        partial(dense, (784, 80, 60, 40, 10)),
         2,
         partial(images, mnist),
         15,
@@ -113,7 +106,7 @@ CASES = {
         SMALL_BATCHES,
     ),
     "fashion": Case(
-        partial(_dense, 784, 512, 256, 128, 64, 10),
+        partial(dense, (784, 512, 256, 128, 64, 10)),
         2,
         partial(images, fashion_mnist),
         15,
@@ -125,7 +118,7 @@ CASES = {
         _lenet, 8, partial(images, fashion_mnist), 15, 2000, (Size(11, (10, 24), BOTH, (17, 5)),), LARGE_BATCHES
     ),
     "tabular": Case(
-        partial(_dense, 10, 64, 64, 1),
+        partial(dense, (10, 64, 64, 1)),
         0,
         _friedman,
         60,
@@ -141,12 +134,12 @@ CASES = {
 class Original:
     """The part of a trained network, what it is given, and what it should say in the end."""
 
-    part: nn.Module
+    part: nn.Sequential
     features: Tensor
     labels: Tensor
     test_features: Tensor
     test_labels: Tensor
-    in_classes: bool
+    in_classes: bool = True
 
     @property
     def ends(self) -> tuple[int, int]:
@@ -196,7 +189,7 @@ def original(case: str, folder: str, seed: int, epochs: int | None = None) -> Or
     with torch.no_grad():
         head = network[: told.cut]
         features, test_features = (torch.cat([head(x) for x in torch.split(some, 5000)]) for some in (X, X_test))
-    return Original(network[told.cut :], features, y, test_features, y_test, told.in_classes)
+    return Original(nn.Sequential(*list(network)[told.cut :]), features, y, test_features, y_test, told.in_classes)
 
 
 def train(network: nn.Module, X: Tensor, y: Tensor, epochs: int, seed: int, *, in_classes: bool) -> None:
@@ -216,7 +209,7 @@ def train(network: nn.Module, X: Tensor, y: Tensor, epochs: int, seed: int, *, i
     network.eval()
 
 
-def with_labels(part: nn.Module, at: Original, seed: int) -> nn.Module:
+def train_with_labels(part: nn.Module, at: Original, seed: int) -> nn.Module:
     """The part after five epochs more, of it alone, with labels."""
     own = copy.deepcopy(part)
     train(own, at.features, at.labels, EPOCHS_WITH_LABELS, seed, in_classes=at.in_classes)

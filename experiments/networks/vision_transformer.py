@@ -29,7 +29,7 @@ from decouply.nn.training._joint import distil_jointly
 from decouply.report._style import COLOURS, new_figure
 from decouply.solvers import Proj
 from experiments.harness import Content, Experiment, Option, Outcome, Task, column, markdown, names_beginning
-from experiments.networks.baselines import best_trained, chain_of, narrow, pruned, quantized
+from experiments.networks.baselines import dense, prune, quantize, train_with_best_rate, widths
 from experiments.networks.other_methods import STOPPING
 from experiments.networks.students import ROWS
 from experiments.networks.students import STEPS as STEPS_OPTION
@@ -95,7 +95,7 @@ def mlps(network: Any) -> list[nn.Module]:
 
 
 @dataclass(frozen=True, eq=False)
-class Trained:
+class TrainedTransformer:
     """A transformer trained to the end, and images."""
 
     network: VisionTransformer
@@ -162,13 +162,16 @@ def work(method: str, run: int, seed: int, steps: int, joint_steps: int, epochs:
     if method in UNTRAINED:
         own = copy.deepcopy(at.network)
         for block in own.blocks:
-            block.mlp = quantized(block.mlp, 8 if "8" in method else 4)  # type: ignore[arg-type]
-        return {"none": row(at, own)}
+            block.mlp = quantize(block.mlp, 8 if "8" in method else 4)  # type: ignore[arg-type]
+        return {"none": measure(at, own)}
     rng = np.random.default_rng([seed, 18, run])
     X = at.X[rng.permutation(len(at.X))[:N_INPUTS]]
     if method in OTHERS:
-        local = replaced(method, run, steps, at, X)
-        return {"local": row(at, local), "joint": row(at, jointly(copy.deepcopy(local), at, X, joint_steps, run))}
+        local = replace_mlps(method, run, steps, at, X)
+        return {
+            "local": measure(at, local),
+            "joint": measure(at, train_jointly(copy.deepcopy(local), at, X, joint_steps, run)),
+        }
 
     at_random = method == "ours, random start"
 
@@ -189,10 +192,10 @@ def work(method: str, run: int, seed: int, steps: int, joint_steps: int, epochs:
         return out.model.eval()
 
     together = Distil(joint_steps, JOINT_RATE, batch_size=128)
-    return {"local": row(at, ours(False)), "joint": row(at, ours(together))}
+    return {"local": measure(at, ours(False)), "joint": measure(at, ours(together))}
 
 
-def row(at: Trained, network: Any) -> dict[str, Any]:
+def measure(at: TrainedTransformer, network: Any) -> dict[str, Any]:
     """What is told of one network."""
     parts = mlps(network)
     score, distance = at.judged(network)
@@ -204,27 +207,26 @@ def row(at: Trained, network: Any) -> dict[str, Any]:
     }
 
 
-def replaced(method: str, run: int, steps: int, at: Trained, X: Tensor) -> VisionTransformer:
+def replace_mlps(method: str, run: int, steps: int, at: TrainedTransformer, X: Tensor) -> VisionTransformer:
     """Others in the place of the MLPs, each trained on tokens of a network in which those before it are replaced."""
     own = copy.deepcopy(at.network).eval()
     size = RANK * (2 * _WIDTH + 5)
     generator = torch.Generator().manual_seed(run)
     for block in own.blocks:
-        part: nn.Module = block.mlp  # type: ignore[assignment]
+        part: nn.Sequential = block.mlp  # type: ignore[assignment]
         tokens = _tokens(own, part, X)
         tokens = tokens[torch.randperm(len(tokens), generator=generator)[:_TOKENS]]
         with torch.no_grad():
             values = part(tokens)
-        chain = chain_of(part)
-        assert chain is not None
 
-        def begin(chain: list[nn.Module] = chain, tokens: Tensor = tokens) -> nn.Module:
+        def begin(part: nn.Sequential = part, tokens: Tensor = tokens) -> nn.Module:
             torch.manual_seed(run)
-            narrowed = method == "narrow GELU"
-            return narrow((_WIDTH, _WIDTH), size, nn.GELU) if narrowed else pruned(chain, tokens, size)
+            if method == "narrow GELU":
+                return dense(widths((_WIDTH, _WIDTH), size), nn.GELU)
+            return prune(part, tokens, size)
 
         options = Distil(steps, loss="squared")
-        block.mlp = best_trained(begin, part, tokens, values, options, run, rates=RATES)
+        block.mlp = train_with_best_rate(begin, part, tokens, values, options, run, rates=RATES)
     return own
 
 
@@ -239,7 +241,7 @@ def _tokens(network: nn.Module, part: nn.Module, X: Tensor) -> Tensor:
     return torch.cat(seen)
 
 
-def jointly(network: Any, at: Trained, X: Tensor, joint_steps: int, run: int) -> nn.Module:
+def train_jointly(network: Any, at: TrainedTransformer, X: Tensor, joint_steps: int, run: int) -> nn.Module:
     """All parts trained together, until the network returns what the original returned."""
     data = X[_KEPT:]
     with torch.no_grad():
@@ -251,7 +253,7 @@ def jointly(network: Any, at: Trained, X: Tensor, joint_steps: int, run: int) ->
 
 
 @cache
-def transformer(folder: str, seed: int, epochs: int) -> Trained:
+def transformer(folder: str, seed: int, epochs: int) -> TrainedTransformer:
     """Train the transformer on MNIST, its rate falling to 0, or read it from `folder`."""
     torch.set_num_threads(1)
     X, y, X_test, y_test = images(mnist)
@@ -263,7 +265,7 @@ def transformer(folder: str, seed: int, epochs: int) -> Trained:
     else:
         _train(network, X, y, epochs, seed)
         torch.save(network.state_dict(), path)
-    return Trained(network.eval(), X, X_test, y_test)
+    return TrainedTransformer(network.eval(), X, X_test, y_test)
 
 
 def _train(network: nn.Module, X: Tensor, y: Tensor, epochs: int, seed: int) -> None:

@@ -12,7 +12,6 @@ Jacobians) by Adam from a random start.
 
 from __future__ import annotations
 
-import copy
 import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -42,7 +41,9 @@ from decouply.samples._samples import Samples
 from decouply.solvers import AbstractSolver, Constr, Proj, Stopping, TwoStage, VarPro, Zniyed
 from decouply.solvers.alternating._loop import WhichIterate
 from experiments.harness import Content, Experiment, Option, Outcome, Task, markdown, matching
-from experiments.paper.networks_as_in_paper import ARCHITECTURES, Teacher, WithOutput, teacher
+from experiments.networks.baselines import dense, low_rank
+from experiments.networks.trained_networks import Original
+from experiments.paper.networks_as_in_paper import ARCHITECTURES, Output, WithOutput, teacher
 
 DEGREE = 4
 PER_CLASS = 20
@@ -100,7 +101,7 @@ def tasks(
 def begin(case: str, *, folder: str, seed: int, epochs: int | None = None, **_: Any) -> dict[str, Any]:
     """Train the network of a case if it does not lie in the folder."""
     at = teacher(case, folder, seed, epochs)
-    return {"accuracy": at.accuracy(at.part), "part_parameters": sum(p.numel() for p in at.part.parameters())}
+    return {"accuracy": at.score(at.part), "part_parameters": sum(p.numel() for p in at.part.parameters())}
 
 
 def work(case: str, method: str, size: int, run: int, seed: int, epochs: int | None, folder: str) -> Outcome:
@@ -110,14 +111,14 @@ def work(case: str, method: str, size: int, run: int, seed: int, epochs: int | N
     rows = np.concatenate([rng.permutation(np.flatnonzero(at.labels.numpy() == c))[:PER_CLASS] for c in range(10)])
     shape = SIZES[case][size]
     try:
-        part = replacement(method, shape, at, rows, rng, run)
+        part = replacement(method, shape, at, ARCHITECTURES[case].output, rows, rng, run)
     except SolverError:
         return {"accuracy": 10.0, "parameters": parameters_of(ranks_of(method, shape), at.features.shape[1])}
-    outcome: Outcome = {"accuracy": at.accuracy(part), "parameters": sum(p.numel() for p in part.parameters())}
+    outcome: Outcome = {"accuracy": at.score(part), "parameters": sum(p.numel() for p in part.parameters())}
     if isinstance(part, DecoupledLayer) and method == MANY_REFINED:
         labelled = FineTune(at.features, at.labels, max_steps=5 * -(-len(at.labels) // 256))
         train_with_labels(part, [part], labelled, rng, torch.float32, torch.device("cpu"), False)
-        outcome[TUNED] = outcome | {"accuracy": at.accuracy(part)}
+        outcome[TUNED] = outcome | {"accuracy": at.score(part)}
     return outcome
 
 
@@ -139,18 +140,20 @@ def content(
     return facts | {"cells": cells}
 
 
-def replacement(method: str, size: Size, at: Teacher, rows: ndarray, rng: np.random.Generator, run: int) -> nn.Module:
+def replacement(
+    method: str, size: Size, at: Original, output: Output, rows: ndarray, rng: np.random.Generator, run: int
+) -> nn.Module:
     """What a method puts into the place of the part."""
     X = at.features[rows]
     budget = parameters_of((size.one,), X.shape[1])
     if method == "truncated SVD":
-        return truncated(at.part, budget)
+        return low_rank(at.part, budget)
     if method.startswith("ReLU"):
-        return distilled(at, X, budget, run, mixed=method.endswith("recombined"))
+        return distil_student(at, X, budget, run, mixed=method.endswith("recombined"))
     inside = method.endswith(INSIDE)
-    samples = sample(WithOutput(at.part, at.output) if inside else at.part, X, progress=False)
+    samples = sample(WithOutput(at.part, output) if inside else at.part, X, progress=False)
     if method == "Sobolev-Adam":
-        return sobolev(samples, size.one, run)
+        return train_on_jacobians(samples, size.one, run)
     ranks = ranks_of(method, size)
     rest = np.setdiff1d(np.arange(len(at.features)), rows)
     validation = dataclasses.replace(at, features=at.features[rest], labels=at.labels[rest])
@@ -158,7 +161,7 @@ def replacement(method: str, size: Size, at: Teacher, rows: ndarray, rng: np.ran
     tails: Outside = "extend" if method in PAPER_METHODS else "linear"
 
     def worse(model: Decoupling) -> float:
-        return -validation.accuracy(layer_of(model), test=False)
+        return -validation.score(layer_of(model), test=False)
 
     def layer_of(model: Decoupling) -> DecoupledLayer:
         return layer_on(model, samples.X, tails)
@@ -221,12 +224,12 @@ def parameters_of(ranks: tuple[int, ...], n_inputs: int) -> int:
     return sum(a * b for a, b in pairwise(dims)) + DEGREE * sum(ranks) + ranks[-1]
 
 
-def distilled(at: Teacher, X: Tensor, budget: int, seed: int, *, mixed: bool) -> nn.Module:
+def distil_student(at: Original, X: Tensor, budget: int, seed: int, *, mixed: bool) -> nn.Module:
     """A ReLU network with one hidden layer, trained to the softmax of the part on the given points."""
     m = X.shape[1]
     width = max(1, round((budget - 10) / (m + 11)))
     torch.manual_seed(seed)
-    student = nn.Sequential(nn.Linear(m, width), nn.ReLU(), nn.Linear(width, 10))
+    student = dense((m, width, 10))
     generator = torch.Generator().manual_seed(seed)
     optimiser = torch.optim.Adam(student.parameters(), lr=5e-3, fused=True)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, 5e-3, total_steps=STEPS)
@@ -244,37 +247,7 @@ def distilled(at: Teacher, X: Tensor, budget: int, seed: int, *, mixed: bool) ->
     return student
 
 
-def truncated(part: nn.Sequential, budget: int) -> nn.Module:
-    """Every weight matrix as a product of rank k, with the largest share of the ranks that the budget allows."""
-    linear = [layer for layer in part if isinstance(layer, nn.Linear)]
-
-    def cut(share: float) -> nn.Sequential:
-        layers: list[nn.Module] = []
-        for layer in part:
-            if not isinstance(layer, nn.Linear):
-                layers.append(copy.deepcopy(layer))
-                continue
-            rank = max(1, round(share * min(layer.in_features, layer.out_features)))
-            if rank * (layer.in_features + layer.out_features) >= layer.weight.numel():
-                layers.append(copy.deepcopy(layer))
-                continue
-            U, s, Vt = torch.linalg.svd(layer.weight.detach(), full_matrices=False)
-            first, second = nn.Linear(layer.in_features, rank, bias=False), nn.Linear(rank, layer.out_features)
-            first.weight.data, second.weight.data = Vt[:rank], U[:, :rank] * s[:rank]
-            second.bias.data = layer.bias.detach().clone()
-            layers += [first, second]
-        return nn.Sequential(*layers)
-
-    assert linear
-    low, high = 0.0, 1.0
-    for _ in range(30):
-        middle = (low + high) / 2.0
-        fits = sum(p.numel() for p in cut(middle).parameters()) <= budget
-        low, high = (middle, high) if fits else (low, middle)
-    return cut(low)
-
-
-def sobolev(samples: Samples, rank: int, seed: int) -> nn.Module:
+def train_on_jacobians(samples: Samples, rank: int, seed: int) -> nn.Module:
     """A decoupling trained by Adam on values and Jacobians, from a random start."""
     rng = np.random.default_rng(seed)
     m = samples.n_inputs

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, partial
-from itertools import pairwise
 from pathlib import Path
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
 from decouply.data import ImageData, fashion_mnist, mnist
+from experiments.networks.baselines import dense
+from experiments.networks.trained_networks import Original, images
 
 _BATCH = 128
 _RATE = 1e-3
@@ -69,63 +69,29 @@ class WithOutput(nn.Module):
         return self._activation(self.part(x))
 
 
-@dataclass(frozen=True, eq=False)
-class Teacher:
-    """The part of a trained network behind its first hidden layer, and what that layer makes of the images.
-
-    `part` ends before the activation of the output, which does not change the class that is largest.
-    """
-
-    part: nn.Sequential
-    output: Output
-    features: Tensor
-    labels: Tensor
-    test_features: Tensor
-    test_labels: Tensor
-
-    def accuracy(self, part: nn.Module, *, test: bool = True) -> float:
-        """Percentage of images that are classified correctly with `part` in the place of the part."""
-        Z, y = (self.test_features, self.test_labels) if test else (self.features, self.labels)
-        kind = next(part.parameters()).dtype
-        with torch.no_grad():
-            classes = torch.cat([part(z.to(kind)).argmax(1) for z in torch.split(Z, _CHUNK)])
-        return 100.0 * float((classes == y).double().mean())
-
-
 @cache
-def teacher(case: str, folder: str, seed: int, epochs: int | None = None) -> Teacher:
-    """Train the network of a case, or read it from `folder`; with `epochs`, one that is trained less."""
+def teacher(case: str, folder: str, seed: int, epochs: int | None = None) -> Original:
+    """Train the network of a case, or read it from `folder`; with `epochs`, one that is trained less.
+
+    Its part is everything behind the first hidden layer, before the activation of the output, which does not change the
+    class that is largest.
+    """
     torch.set_num_threads(1)
     architecture = ARCHITECTURES[case]
-    data = architecture.load()
-    (X, y), (X_test, y_test) = (
-        (_pixels(part.images), torch.tensor(np.array(part.labels))) for part in (data.train, data.test)
-    )
+    X, y, X_test, y_test = images(architecture.load)
     short = "" if epochs is None else f"-{epochs}-epochs"
     path = Path(folder) / f"{case}-network-{seed}{short}.pt"
-    network = _network(architecture.dims, seed)
+    torch.manual_seed(seed)
+    network = dense(architecture.dims)
     if path.is_file():
         network.load_state_dict(torch.load(path, weights_only=True))
     else:
         _train(network, architecture.output, X, y, epochs or architecture.epochs, seed)
         torch.save(network.state_dict(), path)
+    first, part = nn.Sequential(*list(network)[:2]), nn.Sequential(*list(network)[2:])
     with torch.no_grad():
-        features, test_features = (
-            torch.cat([network[:2](x) for x in torch.split(images, _CHUNK)]) for images in (X, X_test)
-        )
-    return Teacher(nn.Sequential(*list(network)[2:]), architecture.output, features, y, test_features, y_test)
-
-
-def _pixels(images: np.ndarray) -> Tensor:
-    return torch.tensor(images.reshape(len(images), -1), dtype=torch.float32) / 255.0
-
-
-def _network(dims: tuple[int, ...], seed: int) -> nn.Sequential:
-    torch.manual_seed(seed)
-    layers: list[nn.Module] = []
-    for a, b in pairwise(dims):
-        layers += [nn.Linear(a, b), nn.ReLU()]
-    return nn.Sequential(*layers[:-1])
+        features, test_features = (torch.cat([first(x) for x in torch.split(some, _CHUNK)]) for some in (X, X_test))
+    return Original(part, features, y, test_features, y_test)
 
 
 def _train(network: nn.Sequential, output: Output, X: Tensor, y: Tensor, epochs: int, seed: int) -> None:

@@ -108,7 +108,7 @@ def data_set(group: str, run: int, noise: float, seed: int) -> tuple[Decoupling,
         system, samples = _random_system(rng, n_layers=1 + run % 2, n_samples=N_SAMPLES[group])
     else:
         system = getattr(systems, group)()
-        samples = _sampled(system, rng, N_SAMPLES[group])
+        samples = _sample(system, rng, N_SAMPLES[group])
     F, J = np.asarray(samples.F), np.asarray(samples.J)
     F, J = (a + noise * np.sqrt(np.mean(a**2)) * rng.normal(size=a.shape) for a in (F, J))
     return system, Samples(samples.X, F=F, J=J)
@@ -125,12 +125,12 @@ def _random_system(rng: np.random.Generator, n_layers: int, n_samples: int) -> t
             system = systems.random_system((m, *ranks, n), degrees, rng=rng)
         except InputError:  # no room for so many directions
             continue
-        samples = _sampled(system, rng, n_samples)
+        samples = _sample(system, rng, n_samples)
         if identifiability(linearise(system, samples)).locally_unique:
             return system, samples
 
 
-def _sampled(system: Decoupling, rng: np.random.Generator, n_samples: int) -> Samples:
+def _sample(system: Decoupling, rng: np.random.Generator, n_samples: int) -> Samples:
     X = rng.uniform(-1.0, 1.0, (n_samples, system.n_inputs))
     return Samples(X, F=system(X), J=system.jacobian(X))
 

@@ -5,7 +5,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from decouply.nn import Distil  # noqa: E402
-from experiments.networks.baselines import best_trained, narrow  # noqa: E402
+from experiments.networks.baselines import dense, train_with_best_rate, widths  # noqa: E402
 
 torch.manual_seed(0)
 PART = torch.nn.Sequential(torch.nn.Linear(4, 12), torch.nn.Tanh(), torch.nn.Linear(12, 2))
@@ -13,7 +13,7 @@ PART = torch.nn.Sequential(torch.nn.Linear(4, 12), torch.nn.Tanh(), torch.nn.Lin
 
 def begin():
     torch.manual_seed(1)
-    return narrow((4, 2), 60, torch.nn.GELU)
+    return dense(widths((4, 2), 60), torch.nn.GELU)
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ def trained(points, mixup=None, **options):
     with torch.no_grad():
         values = PART(points)
     how = Distil(200, loss="squared", batch_size=64, mixup=mixup)
-    return best_trained(begin, PART, points, values, how, 0, **options)
+    return train_with_best_rate(begin, PART, points, values, how, 0, **options)
 
 
 def test_the_rate_that_is_better_on_inputs_kept_aside_is_taken(points):

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 import decouply as dc
 from decouply.report._style import new_figure
-from experiments.__main__ import declared, experiments, stored_results
+from experiments.__main__ import declarations, experiments, stored_results
 from experiments.__main__ import experiment as experiment_called
 from experiments.harness import Experiment, Option, column, markdown, matching, names_beginning, run_all
 
@@ -29,17 +29,17 @@ def experiment(line, cwd):
 
 def test_the_list_of_experiments_needs_none_of_their_imports(tmp_path):
     done = experiment("--help", cwd=tmp_path)
-    assert done.returncode == 0 and all(name in done.stdout for name in declared())
-    code = "import sys; from experiments.__main__ import declared; declared(); sys.exit('torch' in sys.modules)"
+    assert done.returncode == 0 and all(name in done.stdout for name in declarations())
+    code = "import sys; from experiments.__main__ import declarations; declarations(); sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
 
 
-@pytest.mark.parametrize("name", declared())
+@pytest.mark.parametrize("name", declarations())
 def test_every_experiment_is_declared_in_one_file_and_has_help(name):
-    if declared()[name][0].split(".")[1] == "networks" or name in ("mnist", "fashion"):
+    if declarations()[name][0].split(".")[1] == "networks" or name in ("mnist", "fashion"):
         pytest.importorskip("torch")
     one = experiment_called(name)
-    assert (one.name, one.about) == (name, declared()[name][1])
+    assert (one.name, one.about) == (name, declarations()[name][1])
     out = CliRunner().invoke(experiments, [name, "--help"])
     assert out.exit_code == 0 and f"{name}-runs.jsonl" in out.output and ("--quick" in out.output) == bool(one.quick)
 
@@ -47,7 +47,7 @@ def test_every_experiment_is_declared_in_one_file_and_has_help(name):
 @pytest.mark.parametrize("name", stored_results())
 def test_tables_in_the_documentation_are_made_from_the_stored_numbers(name):
     """`python -m experiments pages` writes them again."""
-    if declared()[name][0].split(".")[1] == "networks" or name in ("mnist", "fashion"):
+    if declarations()[name][0].split(".")[1] == "networks" or name in ("mnist", "fashion"):
         pytest.importorskip("torch")
     path = stored_results()[name]
     content = json.loads(path.read_text(encoding="utf-8"))

@@ -13,8 +13,9 @@ from torch import nn  # noqa: E402
 
 from decouply.nn.training._distillation import divergence  # noqa: E402
 from experiments.networks import jacobian_start, other_methods, students, trained_networks, vision_transformer  # noqa: E402
-from experiments.networks.batched_training import divergences, rate_at, squared_errors, trained_together  # noqa: E402
-from experiments.networks.other_methods import n_parameters, widths  # noqa: E402
+from experiments.networks.baselines import n_parameters  # noqa: E402
+from experiments.networks.batched_training import divergences, rate_at, squared_errors, train_together  # noqa: E402
+from experiments.networks.other_methods import student_widths  # noqa: E402
 from experiments.networks.students import METHODS, OTHERS, OURS, STUDENTS  # noqa: E402
 from experiments.networks.trained_networks import CASES, Size, Training  # noqa: E402
 
@@ -58,7 +59,7 @@ def test_stacked_training_is_adam_on_each(monkeypatch):
     students = [[nn.Sequential(nn.Linear(3, 4), nn.GELU(), nn.Linear(4, 2)) for _ in range(2)] for _ in range(2)]
     rates = [[0.01, 0.03]] * 2
     options = {"n_real": 30, "share": 0.25, "steps": 7, "batch_size": 8}
-    found = trained_together(
+    found = train_together(
         students, rates, X, known, squared_errors, generator=torch.Generator().manual_seed(5), **options
     )
     alone, generator = students[1][1], torch.Generator().manual_seed(5)
@@ -82,9 +83,9 @@ def test_divergences_are_those_of_each():
 
 
 def test_students_with_two_layers_have_the_larger_of_two_shapes():
-    assert widths((80, 10), 950, None) == (80, 10, 10) and n_parameters((80, 10, 10)) == 920
-    assert widths((400, 10), 2075, (5, 6)) == (400, 5, 6, 10)  # equal ones would be (4, 4)
-    assert widths((10, 1), 224, (3, 3)) == (10, 9, 9, 1)
+    assert student_widths((80, 10), 950, None) == (80, 10, 10) and n_parameters((80, 10, 10)) == 920
+    assert student_widths((400, 10), 2075, (5, 6)) == (400, 5, 6, 10)  # equal ones would be (4, 4)
+    assert student_widths((10, 1), 224, (3, 3)) == (10, 9, 9, 1)
 
 
 def test_starts_from_jacobians_and_from_nothing(tmp_path, monkeypatch):

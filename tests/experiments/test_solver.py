@@ -7,7 +7,7 @@ import numpy as np
 from numpy.testing import assert_allclose
 
 import decouply as dc
-from experiments.solver import rank_selection, recovery, recovery_by_depth, units
+from experiments.solver import estimated_jacobians, rank_selection, recovery, recovery_by_depth, units
 
 QUICK = dc.VarPro(max_steps=60, polish_steps=40)
 
@@ -75,3 +75,11 @@ def test_noise_is_all_that_noisy_data_sets_add():
     assert_allclose(clean[1].X, noisy[1].X)
     relative = np.sqrt(np.mean((clean[1].J - noisy[1].J) ** 2) / np.mean(clean[1].J ** 2))
     assert 0.8e-3 < relative < 1.2e-3
+
+
+def test_estimated_jacobians_cost_accuracy():
+    exact, estimated = (
+        estimated_jacobians.work("f1", 200, 1e-2, way, 0)
+        for way in ("values only, VarPro", "estimated J, TwoStage(Proj)")
+    )
+    assert exact["error"] < 2.0 < estimated["error"] and estimated["error_of_jacobians"] > 5.0
