@@ -98,7 +98,7 @@ print(f"accuracy on new digits: {accuracy(net):.3f} before, {accuracy(out.model)
 # each curve is how often tokens of new digits visit it: where there are no tokens, a curve means nothing.
 rows = []
 for name, layer in out.layers.items():
-    with layer.seeing() as seen, torch.no_grad():
+    with layer.record_inputs() as seen, torch.no_grad():
         out.model(tokens[test])
     rows.append((name, layer.to_decoupling(), torch.cat(seen).double().numpy()))
 columns = 8
@@ -125,7 +125,7 @@ for (name, model, u), first in zip(rows, np.cumsum([0, *heights]), strict=False)
 # The strongest one of the first block, on four digits: how far each patch pushes its token along this function.
 name, model, _ = rows[0]
 four = test[:4]
-with out.layers[name].seeing() as seen, torch.no_grad():
+with out.layers[name].record_inputs() as seen, torch.no_grad():
     out.model(tokens[four])
 values = model.g[0](torch.cat(seen).double().numpy())
 strongest = int(np.argmax(np.linalg.norm(model.W[1], axis=0) * values.std(axis=0)))

@@ -26,7 +26,7 @@ from decouply.fit._decouple import decouple
 from decouply.nn import DecoupledLayer, Distil, freeze, pack, refine, sample
 from decouply.nn.layer._decoupled_layer import layer_on
 from decouply.nn.layer._quantisation import n_bytes, stored_bytes
-from decouply.nn.layer._random_layer import in_basis, random_layer
+from decouply.nn.layer._random_layer import fit_basis, random_layer
 from decouply.nn.training._distillation import Loss
 from decouply.nn.training._training_inputs import FEW_INPUTS, mixup_inputs
 from decouply.report._style import COLOURS, new_figure
@@ -204,7 +204,7 @@ def untrained_layer(
             progress=False,
         )
     layer = layer_on(found.decoupling, X.double().numpy(), "linear")
-    return layer if basis is None else in_basis(layer, basis, torch.float32)
+    return layer if basis is None else fit_basis(layer, basis, torch.float32)
 
 
 def refine_layer(

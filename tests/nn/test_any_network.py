@@ -144,7 +144,7 @@ def test_loaders_grow_without_copying_everything_with_every_batch(monkeypatch):
 
 
 def test_what_is_kept_of_a_long_loader_is_a_fair_draw(monkeypatch):
-    monkeypatch.setattr(_data_split, "_MOST_NUMBERS", 100)
+    monkeypatch.setattr(_data_split, "_MAX_NUMBERS", 100)
     counts = np.zeros(400)
     for seed in range(200):
         batches = (torch.arange(k, k + 40.0)[:, None] for k in range(0, 400, 40))

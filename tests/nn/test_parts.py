@@ -16,7 +16,7 @@ from decouply.nn.carving import _data_split
 from decouply.nn.carving._part_names import part_names
 from decouply.nn.carving._receptive_field import EachPixel, EachToken, WholeSample, check_axis, receptive_field_of
 from decouply.nn.compression import _pipeline, _rank_search
-from decouply.nn.compression._budget import Price, spread
+from decouply.nn.compression._budget import Price, allocate_ranks
 from decouply.nn.layer import _quantisation
 from decouply.nn.layer._patches import OnPatches
 from decouply.nn.layer._quantisation import check_bits
@@ -216,7 +216,7 @@ def test_the_spread_is_the_best_there_is():
     def error(ranks):
         return sum(s / r for s, r in zip(minds, ranks, strict=True))
 
-    found = spread(prices, 200, minds)
+    found = allocate_ranks(prices, 200, minds)
     everything = [(a, b, c) for a in range(1, 20) for b in range(1, 7) for c in range(1, 4)]
     allowed = [r for r in everything if sum(p.of(k) for p, k in zip(prices, r, strict=True)) <= 200]
     assert tuple(found) in allowed and error(found) <= 1.1 * min(error(r) for r in allowed)
@@ -237,7 +237,7 @@ def test_loaders_are_read_once_and_never_kept_whole(monkeypatch):
     assert len(reads) == 1 and all(
         torch.allclose(a, b, atol=1e-5) for a, b in zip(whole.layer.parameters(), out.layer.parameters(), strict=True)
     )
-    monkeypatch.setattr(_data_split, "_MOST_NUMBERS", 20 * 24)
+    monkeypatch.setattr(_data_split, "_MAX_NUMBERS", 20 * 24)
     assert run(net, Loader(), "blocks.0.mlp", refine=False).report.n_held_out == 4  # a fifth of 20
     kept = _data_split.network_inputs(
         "data", iter(torch.arange(4000.0).reshape(-1, 40, 1, 1)), np.random.default_rng(0)

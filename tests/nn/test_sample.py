@@ -94,13 +94,13 @@ def test_wide_modules_inside_make_the_chunks_smaller(monkeypatch):
             sizes.append(len(x))
             return self.down(torch.tanh(self.up(x)))
 
-    monkeypatch.setattr(_jacobian_sampling, "_ENTRIES", 20_000)
+    monkeypatch.setattr(_jacobian_sampling, "_MAX_ENTRIES", 20_000)
     sample(Narrow(), DATA[:30, :3])
     assert max(sizes) == 20_000 // (2 * 1000)  # two rows of each Jacobian pass through a thousand units
 
 
 def test_devices_without_double_precision_are_left_for_the_cpu(monkeypatch, net):
-    monkeypatch.setattr(_jacobian_sampling, "_NO_DOUBLE", ("cpu",))  # what a Mac says of its graphics card
+    monkeypatch.setattr(_jacobian_sampling, "_DEVICES_WITHOUT_FLOAT64", ("cpu",))  # a Mac's graphics card
     assert sample(net, DATA[:3]).J.shape == (3, 3, 8)
 
 

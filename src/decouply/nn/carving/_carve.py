@@ -41,7 +41,7 @@ class Carved:
     def with_part(self, replacement: nn.Module) -> nn.Module:
         """A copy of the network with another module in the place of the part."""
         network = copy.deepcopy(self.network)
-        _set(network, self.path, replacement)
+        _set_submodule(network, self.path, replacement)
         return network.eval()
 
     def with_layer(self, field: AbstractReceptiveField, layer: nn.Module) -> nn.Module:
@@ -122,15 +122,15 @@ def carve(model: nn.Module, name: PartName, data: Tensor, *, logits: bool) -> Ca
 def _cutting_methods(model: nn.Module, names: tuple[str, ...], logits: bool) -> Iterator[Callable[[nn.Module], Carved]]:
     """The ways to cut, the one that changes least first."""
     if len(names) == 1:
-        yield partial(_single, name=names[0], logits=logits)
+        yield partial(_cut_module, name=names[0], logits=logits)
         return
     first, last = names
     around = _common_path(first, last)
     if around == first.rpartition(".")[0] == last.rpartition(".")[0] and _is_plain(model.get_submodule(around)):
-        yield partial(_slice, first=first, last=last, logits=logits)
+        yield partial(_cut_sequence, first=first, last=last, logits=logits)
     while True:
         if type(model.get_submodule(around)).forward is not nn.Module.forward:  # a list of modules is never called
-            yield partial(_traced, around=around, paths=names, logits=logits)
+            yield partial(_cut_traced, around=around, paths=names, logits=logits)
         if not around:
             return
         around = around.rpartition(".")[0]
@@ -187,15 +187,15 @@ def _all_same(got: list[Tensor], wanted: list[Tensor]) -> bool:
 # Ways to cut
 
 
-def _single(network: nn.Module, name: str, logits: bool) -> Carved:
+def _cut_module(network: nn.Module, name: str, logits: bool) -> Carved:
     module = network.get_submodule(name)
     children = list(module._modules.items())
     if logits and _is_plain(module) and len(children) > 1 and isinstance(children[-1][1], ACTIVATIONS):
-        return _slice(network, f"{name}.{children[0][0]}", f"{name}.{children[-1][0]}", logits)
+        return _cut_sequence(network, f"{name}.{children[0][0]}", f"{name}.{children[-1][0]}", logits)
     return Carved(network, name)
 
 
-def _slice(network: nn.Module, first: str, last: str, logits: bool) -> Carved:
+def _cut_sequence(network: nn.Module, first: str, last: str, logits: bool) -> Carved:
     """Cut a stretch out of an `nn.Sequential`, which stays what it is otherwise."""
     parent = first.rpartition(".")[0]
     sequence = network.get_submodule(parent)
@@ -222,7 +222,7 @@ class _Tracer(fx.Tracer):
         return not any(is_within(name, module_qualified_name) for name in self._names)
 
 
-def _traced(network: nn.Module, around: str, paths: tuple[str, ...], logits: bool) -> Carved:
+def _cut_traced(network: nn.Module, around: str, paths: tuple[str, ...], logits: bool) -> Carved:
     """Cut the module at `around`, which has a forward method of its own, through its graph."""
     names = tuple(path.removeprefix(f"{around}.") if around else path for path in paths)
     module = network.get_submodule(around)
@@ -237,10 +237,10 @@ def _traced(network: nn.Module, around: str, paths: tuple[str, ...], logits: boo
     if logits and isinstance(module.get_submodule(names[1]), ACTIVATIONS):
         (end,) = end.all_input_nodes
     source, span = _span_of_one_input(graph, begin, end, paths)
-    inner = _graph_of(source, span)
+    inner = _subgraph(source, span)
     new = _free_name(module)
     module.add_module(new, fx.GraphModule(module, inner))
-    _replace(graph, source, span, new)
+    _replace_nodes(graph, source, span, new)
     cut = fx.GraphModule(module, graph, type(module).__name__)
     called = [node for g in (graph, inner) for node in g.nodes if node.op in ("call_module", "get_attr")]
     used = {str(node.target).split(".")[0] for node in called}
@@ -250,7 +250,7 @@ def _traced(network: nn.Module, around: str, paths: tuple[str, ...], logits: boo
     cut.eval()
     if not around:
         return Carved(cut, new)
-    _set(network, around, cut)
+    _set_submodule(network, around, cut)
     return Carved(network, f"{around}.{new}")
 
 
@@ -298,7 +298,7 @@ def _span_of_one_input(
     return begin.all_input_nodes[0], span
 
 
-def _graph_of(source: fx.Node, span: list[fx.Node]) -> fx.Graph:
+def _subgraph(source: fx.Node, span: list[fx.Node]) -> fx.Graph:
     """The nodes as a graph of their own, a function of `source`."""
     graph = fx.Graph()
     copies = {source: graph.placeholder("x")}
@@ -308,7 +308,7 @@ def _graph_of(source: fx.Node, span: list[fx.Node]) -> fx.Graph:
     return graph
 
 
-def _replace(graph: fx.Graph, source: fx.Node, span: list[fx.Node], name: str) -> None:
+def _replace_nodes(graph: fx.Graph, source: fx.Node, span: list[fx.Node], name: str) -> None:
     """One call in the place of the nodes, as far as nothing else uses them."""
     with graph.inserting_after(span[-1]):
         call = graph.call_module(name, (source,))
@@ -326,6 +326,6 @@ def _free_name(module: nn.Module) -> str:
     return name
 
 
-def _set(network: nn.Module, path: str, module: nn.Module) -> None:
+def _set_submodule(network: nn.Module, path: str, module: nn.Module) -> None:
     parent, _, child = path.rpartition(".")
     network.get_submodule(parent).register_module(child, module)

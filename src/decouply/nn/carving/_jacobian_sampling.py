@@ -18,10 +18,10 @@ from ..._support._errors import InputError
 from ..._support._progress import progress_callback
 from ...samples._samples import Samples
 
-_ENTRIES = 4_000_000  # numbers per module that are in memory at a time, when the user names no chunk size
-_BATCH, _BATCH_OF_ARRAYS = 2048, 256  # inputs of a network at a time, at most
-_PER_TOKEN = 64  # numbers that a whole number is taken to become
-_NO_DOUBLE = ("mps",)  # devices that have no float64
+_MAX_ENTRIES = 4_000_000  # numbers per module that are in memory at a time, when the user names no chunk size
+_MAX_BATCH, _MAX_BATCH_OF_ARRAYS = 2048, 256  # inputs of a network at a time, at most
+_NUMBERS_PER_TOKEN = 64  # numbers that a whole number is taken to become
+_DEVICES_WITHOUT_FLOAT64 = ("mps",)  # devices that have no float64
 
 
 def sample(
@@ -78,7 +78,7 @@ def sample_module(
     if n == 0:
         raise InputError(f"`{name}` must return at least one number per sample. Got none.")
     per_point = min(n, m) * max(n, m, width)  # numbers that the derivatives of one sample take, in the widest module
-    size = max(1, _ENTRIES // per_point) if chunk_size is None else as_count("chunk_size", chunk_size)
+    size = max(1, _MAX_ENTRIES // per_point) if chunk_size is None else as_count("chunk_size", chunk_size)
     per_sample = vmap((jacrev if n <= m else jacfwd)(lambda x: twin(x[None].clone())[0]))
     F: list[np.ndarray] = []
 
@@ -122,9 +122,9 @@ def chunks(count: int, size: int) -> Iterator[slice]:
 
 def batch_for(data: Tensor) -> int:
     """How many inputs go through a network at a time: its activations must fit as well, also those of tokens."""
-    numbers = data[0].numel() * (1 if data.is_floating_point() else _PER_TOKEN)
-    most = _BATCH if data.ndim == 2 and data.is_floating_point() else _BATCH_OF_ARRAYS
-    return max(1, min(most, _ENTRIES // max(1, numbers)))
+    numbers = data[0].numel() * (1 if data.is_floating_point() else _NUMBERS_PER_TOKEN)
+    most = _MAX_BATCH if data.ndim == 2 and data.is_floating_point() else _MAX_BATCH_OF_ARRAYS
+    return max(1, min(most, _MAX_ENTRIES // max(1, numbers)))
 
 
 def as_inputs(name: str, X: Any) -> Tensor:
@@ -187,7 +187,7 @@ def twin_of(module: Any, name: str) -> nn.Module:
 def double_twin(name: str, module: Any, device: Any) -> nn.Module:
     """A copy in float64 and evaluation mode that cannot be trained."""
     twin = twin_of(module, name)
-    if device is None and any(p.device.type in _NO_DOUBLE for p in twin.parameters()):
+    if device is None and any(p.device.type in _DEVICES_WITHOUT_FLOAT64 for p in twin.parameters()):
         device = "cpu"
     if device is not None:
         twin = twin.to(as_device(device))

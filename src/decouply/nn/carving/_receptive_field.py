@@ -21,7 +21,7 @@ from ._jacobian_sampling import first_line
 
 Axis = Literal["auto", "all", -1, 1]
 AXES = ("auto", "all", -1, 1)
-_SAME = 1e-4  # relative: rounding in single precision
+_RELATIVE_TOLERANCE = 1e-4  # relative: rounding in single precision
 
 
 class AbstractReceptiveField(abc.ABC):
@@ -93,12 +93,12 @@ class EachToken(AbstractReceptiveField):
         return outputs.flatten(1, -2)
 
     def function(self, part: nn.Module) -> nn.Module:
-        def spread(x: Any) -> Any:  # as in `_Shaped`
+        def spread(x: Any) -> Any:  # as in `_Reshaped`
             for _ in range(self.n_axes - 2):
                 x = x.unsqueeze(1)
             return x
 
-        return _Shaped(part, spread, lambda y: y.flatten(1))
+        return _Reshaped(part, spread, lambda y: y.flatten(1))
 
     def module(self, function: nn.Module) -> nn.Module:
         return function
@@ -138,7 +138,7 @@ class EachPixel(AbstractReceptiveField):
             patch = x.reshape(len(x), self.n_channels, *self.window)
             return nn.functional.pad(patch, (before[1], 0, before[0], 0))
 
-        return _Shaped(part, shaped, lambda y: y[:, :, row, column])
+        return _Reshaped(part, shaped, lambda y: y[:, :, row, column])
 
     def module(self, function: nn.Module) -> nn.Module:
         return OnPatches(function, self.n_channels, self.window, self.step, self.padding)
@@ -180,10 +180,10 @@ class InOneRow(nn.Module):
 
 def _in_a_row(part: nn.Module) -> nn.Module:
     """A part of sequences as one of images of one row."""
-    return _Shaped(part, lambda x: x.squeeze(2), lambda y: y.unsqueeze(2))
+    return _Reshaped(part, lambda x: x.squeeze(2), lambda y: y.unsqueeze(2))
 
 
-class _Shaped(nn.Module):
+class _Reshaped(nn.Module):
     """A module between two changes of shape."""
 
     def __init__(
@@ -202,7 +202,7 @@ def receptive_field_of(part: nn.Module, x: Tensor, name: str, axis: Axis) -> Abs
         y = part(x.clone())
     if not isinstance(y, Tensor):
         raise InputError(f"`parts` must return one tensor. {name} returns {type(y).__name__}.")
-    if axis in ("auto", -1) and x.ndim >= 3 and y.shape[:-1] == x.shape[:-1] and _by_token(part, x, y):
+    if axis in ("auto", -1) and x.ndim >= 3 and y.shape[:-1] == x.shape[:-1] and _is_by_token(part, x, y):
         return EachToken(x.ndim)
     if axis == -1:
         raise InputError(
@@ -210,11 +210,11 @@ def receptive_field_of(part: nn.Module, x: Tensor, name: str, axis: Axis) -> Abs
             f"turns {tuple(x.shape)} into {tuple(y.shape)}, and moving one token moves the outputs of others."
         )
     if axis in ("auto", 1) and x.ndim == 4 and y.ndim == 4:
-        found = _by_pixel(part, x, y)
+        found = _pixel_window(part, x, y)
         if found is not None:
             return found
     if axis in ("auto", 1) and x.ndim == 3 and y.ndim == 3:
-        found = _by_pixel(_in_a_row(part), x[:, :, None], y[:, :, None])
+        found = _pixel_window(_in_a_row(part), x[:, :, None], y[:, :, None])
         if found is not None:
             return EachStep(found)
     if axis == 1:
@@ -233,10 +233,10 @@ def receptive_field_of(part: nn.Module, x: Tensor, name: str, axis: Axis) -> Abs
 
 
 def _close(a: Tensor, b: Tensor) -> Tensor:
-    return (a - b).abs() <= _SAME * b.abs().max().clamp_min(1e-12)
+    return (a - b).abs() <= _RELATIVE_TOLERANCE * b.abs().max().clamp_min(1e-12)
 
 
-def _by_token(part: nn.Module, x: Tensor, y: Tensor) -> bool:
+def _is_by_token(part: nn.Module, x: Tensor, y: Tensor) -> bool:
     """Whether only its own output moves when one token does, and a token alone gives what it gives among others."""
     tokens = x.flatten(1, -2)
     moved = tokens.clone()
@@ -253,7 +253,7 @@ def _by_token(part: nn.Module, x: Tensor, y: Tensor) -> bool:
     return bool(same.all()) and bool(_close(alone, y.flatten(0, -2)).all())
 
 
-def _by_pixel(part: nn.Module, x: Tensor, y: Tensor) -> EachPixel | None:
+def _pixel_window(part: nn.Module, x: Tensor, y: Tensor) -> EachPixel | None:
     """The window over which a part moves, from what two neighbouring outputs in the middle hang on."""
     flat = [size == other == 1 for size, other in zip(x.shape[2:], y.shape[2:], strict=True)]  # of sequences
     if any(size < 2 and not one for size, one in zip(y.shape[2:], flat, strict=True)):
@@ -261,7 +261,7 @@ def _by_pixel(part: nn.Module, x: Tensor, y: Tensor) -> EachPixel | None:
     here, beside = (
         [0 if one else size // 2 - 1 + k for size, one in zip(y.shape[2:], flat, strict=True)] for k in (0, 1)
     )
-    box, next_box = (_box(part, x, (place[0], place[1])) for place in (here, beside))
+    box, next_box = (_dependence_box(part, x, (place[0], place[1])) for place in (here, beside))
     if box is None or next_box is None:
         return None
     window, step, padding = [], [], []
@@ -292,7 +292,7 @@ def _by_pixel(part: nn.Module, x: Tensor, y: Tensor) -> EachPixel | None:
     return found if len(wanted) and bool(_close(alone, wanted).all()) else None
 
 
-def _box(part: nn.Module, x: Tensor, at: tuple[int, int]) -> list[tuple[int, int]] | None:
+def _dependence_box(part: nn.Module, x: Tensor, at: tuple[int, int]) -> list[tuple[int, int]] | None:
     """Rows and columns of the pixels that the output at one place moves with."""
     noise = torch.randn(x.shape, generator=torch.Generator().manual_seed(0)).to(x)
     moved = torch.cat([x, x + x.std() * noise, x.std() * noise]).requires_grad_(True)

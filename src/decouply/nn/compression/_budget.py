@@ -1,4 +1,4 @@
-"""How many functions each part may have: a budget for all of them, spread by how much the network minds.
+"""How many functions each part may have: a budget for all of them, allocated by each part's effect on the network.
 
 The error that a part brings to the network is taken to fall like s / r in its number of functions r, with s measured
 by a short trial. The least sum of errors within a budget, where a function of part i costs c_i, then has r_i
@@ -14,7 +14,7 @@ from typing import Any
 
 from ..._support._errors import InputError
 
-_FLOAT = 4  # bytes
+_BYTES_PER_FLOAT = 4  # bytes
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ class Price:
         return self.fixed + rank * self.each
 
 
-def price(
+def price_of(
     name: str, unit: str, sizes: tuple[int, int, int], before: int, n_positions: int, n_bits: int | None
 ) -> Price:
     """The price of functions of d parameters between m inputs and n outputs, for a part with so many parameters."""
@@ -92,8 +92,8 @@ def price(
         return Price(name, fixed, each, most)
     if unit == "macs":
         return Price(name, 0, n_positions * (each + 1), most)
-    if n_bits is None:
-        return Price(name, _FLOAT * (fixed + 2), _FLOAT * (each + 2), most)  # with the middle and width of each domain
+    if n_bits is None:  # with the middle and the width of each domain
+        return Price(name, _BYTES_PER_FLOAT * (fixed + 2), _BYTES_PER_FLOAT * (each + 2), most)
     return Price(name, 4 * n, each * n_bits / 8 + 10, most)  # scales, constants and domains in 16 bits
 
 
@@ -103,7 +103,7 @@ def equal_ranks(prices: Sequence[Price], total: float) -> list[int]:
     return [min(one.most, max(1, int(free / len(prices) / one.each))) for one in prices]
 
 
-def spread(prices: Sequence[Price], total: float, sensitivities: Sequence[float]) -> list[int]:
+def allocate_ranks(prices: Sequence[Price], total: float, sensitivities: Sequence[float]) -> list[int]:
     """Ranks within a total, at the least sum of sensitivity over rank."""
     least = sum(one.of(1) for one in prices)
     if total < least:

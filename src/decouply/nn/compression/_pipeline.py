@@ -32,7 +32,7 @@ from ..carving._part import Part, collect_vectors, cut_part
 from ..layer._decoupled_layer import DecoupledLayer
 from ..layer._frozen import freeze
 from ..layer._quantisation import count_parameters, n_bytes, pack, stored_bytes, unpack
-from ..layer._random_layer import in_basis, random_layer
+from ..layer._random_layer import fit_basis, random_layer
 from ..training._distillation import Distil, Loss, refine
 from ..training._fine_tune import train_with_labels
 from ..training._joint import distil_jointly
@@ -202,7 +202,7 @@ class CompressionRun:
             warnings.warn(INTERRUPTED, DecouplingWarning, stacklevel=4)
         layer = loss.layer(result.decoupling)
         basis = self.fitting.basis
-        return (layer if basis is None else in_basis(layer, basis, self.dtype)).to(self.device), result
+        return (layer if basis is None else fit_basis(layer, basis, self.dtype)).to(self.device), result
 
     def random_layer(
         self, part: Part, ranks: tuple[int, ...], X: Tensor, F: Tensor, rng: np.random.Generator

@@ -10,7 +10,7 @@ from ..._support._errors import DecouplingWarning, InputError
 from ..carving._part import Part
 from ..layer._quantisation import count_parameters, stored_bytes
 from ..training._distillation import Distil, refine
-from ._budget import Budget, equal_ranks, price, spread
+from ._budget import Budget, allocate_ranks, equal_ranks, price_of
 from ._pipeline import MAX_START_INPUTS, Candidate, CompressionRun
 from ._report import multiply_adds
 from ._score import outputs_on, relative_error
@@ -73,18 +73,18 @@ def ranks_within(run: CompressionRun, budget: Budget) -> list[tuple[int, ...]]:
     for part in parts:
         n_parameters = count_parameters(part.function)
         sizes = part.inputs.shape[1], part.values.shape[1], _n_coefficients(run)
-        prices.append(price(part.name, budget.unit, sizes, n_parameters, part.n_positions, run.training.quantize))
+        prices.append(price_of(part.name, budget.unit, sizes, n_parameters, part.n_positions, run.training.quantize))
         macs = multiply_adds(part.carved.part, part.arrays.to(run.device))
         cost = {"parameters": n_parameters, "macs": macs, "bytes": stored_bytes(part.carved.part, run.short_types)}
         before.append(cost[budget.unit])
     total = budget.allows(before)
-    ranks = spread(prices, total, [1.0] * len(parts))  # complains before the trials
+    ranks = allocate_ranks(prices, total, [1.0] * len(parts))  # complains before the trials
     if len(parts) > 1:
         sensitivities = []
         for k, (part, rank) in enumerate(zip(parts, equal_ranks(prices, total), strict=True)):
             run.clock.report(stage=f"trying {part.name}, {k + 1} of {len(parts)}", done=k, total=len(parts))
             sensitivities.append(rank * _trial_error(run, part, rank))
-        ranks = spread(prices, total, sensitivities)
+        ranks = allocate_ranks(prices, total, sensitivities)
     return [(r,) for r in ranks]
 
 

@@ -13,10 +13,10 @@ from torch import Tensor, nn
 from ..layer._decoupled_layer import DecoupledLayer
 from ._score import Decision
 
-_REPEATS = 20
-_SLOWER = 1.05  # times, below which nobody would call it so
-_POOR = 0.5  # relative error of a regression
-_FAR_OUTSIDE = 0.05  # share of inner inputs; of S samples, a share of 2 / S outside is nothing unusual
+_LATENCY_REPEATS = 20
+_MAX_SLOWDOWN = 1.05  # times, below which nobody would call it so
+_MAX_RELATIVE_ERROR = 0.5  # relative error of a regression
+_MAX_SHARE_OUTSIDE = 0.05  # share of inner inputs; of S samples, a share of 2 / S outside is nothing unusual
 
 
 @dataclass(frozen=True)
@@ -147,10 +147,10 @@ class CompressionReport:
             told.append(f"The {self.score_name} fell by {self.drop:.4g}, more than the {self.max_drop:.4g} you accept.")
         for part in self.parts:
             its = "the part" if len(self.parts) == 1 else part.name
-            if not self.task.in_classes and not part.relative_error <= _POOR:
+            if not self.task.in_classes and not part.relative_error <= _MAX_RELATIVE_ERROR:
                 off = f"{100 * part.relative_error:.3g} % of their spread"
                 told.append(f"The values of {its} are off by {off}: raise the ranks.")
-            if part.outside > _FAR_OUTSIDE:
+            if part.outside > _MAX_SHARE_OUTSIDE:
                 of = "" if len(self.parts) == 1 else f" of {part.name}"
                 told.append(
                     f"{100 * part.outside:.1f} % of the inner inputs{of} lie outside the range the functions were "
@@ -197,7 +197,7 @@ class CompressionReport:
                     )
                 )
             lines += ["", *_aligned(table)]
-        if self.latency[1] > _SLOWER * self.latency[0]:
+        if self.latency[1] > _MAX_SLOWDOWN * self.latency[0]:
             gain = "; its gain is in memory, not in time" if self.parameters[1] < self.parameters[0] else ""
             lines.append(f"Slower: the result takes {self.latency[1] / self.latency[0]:.1f} times as long{gain}.")
         return "\n".join([*lines, *(f"Warning: {text}" for text in self.warnings)])
@@ -241,7 +241,7 @@ def latency(modules: tuple[nn.Module, nn.Module], x: Tensor) -> tuple[float, flo
     wait = getattr(torch, x.device.type).synchronize  # graphics cards return before they are done
     best = [float("inf"), float("inf")]
     with torch.no_grad():
-        for _ in range(_REPEATS):
+        for _ in range(_LATENCY_REPEATS):
             for i, module in enumerate(modules):
                 wait()
                 began = time.perf_counter()

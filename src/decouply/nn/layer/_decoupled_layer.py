@@ -37,7 +37,7 @@ from ._torch_algebra import (
 )
 
 Evaluate = Callable[[AbstractBasis, Tensor, Tensor], Tensor]
-_MARGIN = 2e-6  # relative: by what rounding in single precision may put a point of a range outside of it
+_ROUNDING_MARGIN = 2e-6  # relative: by what rounding in single precision may put a point of a range outside of it
 
 
 class DecoupledLayer(nn.Module):
@@ -80,7 +80,7 @@ class DecoupledLayer(nn.Module):
         self.n_inputs, self.n_outputs = model.n_inputs, model.n_outputs
         self._names = (model.inputs, model.outputs)
         self._layers = tuple(g.layer for g in model.g)
-        self._groups = tuple(_by_basis(g.layer) for g in model.g)
+        self._groups = tuple(_groups_by_basis(g.layer) for g in model.g)
         A, b = model.linear, model.offset
         b = None if b is None else b + model.W[-1] @ model.g[-1].constants
         self.maps = nn.ModuleList([_linear(W, None, dtype) for W in model.W[:-1]] + [_linear(model.W[-1], b, dtype)])
@@ -110,7 +110,7 @@ class DecoupledLayer(nn.Module):
                     setattr(self, f"{name}_{l + 1}", None)
                 else:
                     self.register_buffer(f"{name}_{l + 1}", _tensor(array, dtype), persistent=False)
-        self._seen: list[Tensor] | None = None
+        self._recorded: list[Tensor] | None = None
         self._extended = tuple(goes_on(g.layer.bases, g.outside) for g in model.g)
 
     @classmethod
@@ -158,17 +158,17 @@ class DecoupledLayer(nn.Module):
     @property
     def W(self) -> list[Tensor]:
         """W_0, ..., W_L."""
-        return [_numbers(one.weight) for one in self.maps]
+        return [_as_tensor(one.weight) for one in self.maps]
 
     @property
     def linear(self) -> Tensor | None:
         """A, if there is a linear part."""
-        return None if self.bypass is None else _numbers(self.bypass.weight)
+        return None if self.bypass is None else _as_tensor(self.bypass.weight)
 
     @property
     def offset(self) -> Tensor | None:
         """What is added at the end, if the functions of the last layer have no constants of their own."""
-        return _numbers(self.maps[-1].bias) if self._has_offset else None
+        return _as_tensor(self.maps[-1].bias) if self._has_offset else None
 
     @property
     def constants(self) -> Tensor | None:
@@ -181,8 +181,8 @@ class DecoupledLayer(nn.Module):
 
     def after_first(self, u: Tensor) -> Tensor:
         """Everything behind W_0 but the linear part, of inputs u (..., r_1) of the first functions."""
-        if self._seen is not None:
-            self._seen.append(u.detach().reshape(-1, u.shape[-1]))
+        if self._recorded is not None:
+            self._recorded.append(u.detach().reshape(-1, u.shape[-1]))
         for l in range(self.n_layers):
             u = self.maps[l + 1](self.functions(l, u))
         return u
@@ -223,7 +223,7 @@ class DecoupledLayer(nn.Module):
         if (rows := getattr(self, f"rows_{l + 1}")) is None:
             slopes = self._each(slopes_on_window, l, inside, C) / half_width
         else:
-            slopes = slopes_in_pieces(*self._looked_up(l, inside, table_of(rows, C))) / half_width
+            slopes = slopes_in_pieces(*self._pieces_at(l, inside, table_of(rows, C))) / half_width
         return slopes * ((t >= -1.0) & (t <= 1.0)) if self.outside[l] == "constant" else slopes
 
     def form(self, l: int) -> Tensor | tuple[Tensor, Tensor, Tensor] | None:
@@ -260,24 +260,24 @@ class DecoupledLayer(nn.Module):
         """Like `set_range`, from the inputs u (N, r_1) of the first functions."""
         with torch.no_grad():
             W = self.W
-            constants = self._move(0, u.amin(dim=0), u.amax(dim=0))
+            constants = self._move_domains(0, u.amin(dim=0), u.amax(dim=0))
             z = self.functions(0, u)
             for l in range(1, self.n_layers):  # constants of a layer are in the domains of the next
                 self._of("middle", l).sub_(W[l] @ constants)
                 u = nn.functional.linear(z, W[l])
-                constants = self._move(l, u.amin(dim=0), u.amax(dim=0))
+                constants = self._move_domains(l, u.amin(dim=0), u.amax(dim=0))
                 z = self.functions(l, u)
             if self.offset is not None:
                 self.offset.add_(W[self.n_layers] @ constants)
 
     @contextmanager
-    def seeing(self) -> Iterator[list[Tensor]]:
+    def record_inputs(self) -> Iterator[list[Tensor]]:
         """Keep the inputs (N, r_1) of the first functions, batch by batch, while the network runs."""
-        self._seen = []
+        self._recorded = []
         try:
-            yield self._seen
+            yield self._recorded
         finally:
-            self._seen = None
+            self._recorded = None
 
     def to_decoupling(self) -> Decoupling:
         """The same map as a `dc.Decoupling`, with its domains and what happens beyond them."""
@@ -319,10 +319,10 @@ class DecoupledLayer(nn.Module):
         if P is not None:
             return horner(t, C @ P)
         if (rows := getattr(self, f"rows_{l + 1}")) is not None:
-            return horner_in_pieces(*self._looked_up(l, t, table_of(rows, C)))
+            return horner_in_pieces(*self._pieces_at(l, t, table_of(rows, C)))
         return self._each(values_on_window, l, t, C)
 
-    def _looked_up(self, l: int, t: Tensor, table: Tensor) -> tuple[Tensor, tuple[Tensor, ...]]:
+    def _pieces_at(self, l: int, t: Tensor, table: Tensor) -> tuple[Tensor, tuple[Tensor, ...]]:
         return look_up(t, self._of("knots", l), self._of("origins", l), table)
 
     def _each(self, evaluate: Evaluate, l: int, t: Tensor, C: Tensor) -> Tensor:
@@ -334,11 +334,11 @@ class DecoupledLayer(nn.Module):
         order = np.argsort([j for one in groups for j in one.members])
         return torch.cat(parts, dim=-1)[..., order.tolist()]
 
-    def _move(self, l: int, low: Tensor, high: Tensor) -> Tensor:
+    def _move_domains(self, l: int, low: Tensor, high: Tensor) -> Tensor:
         """Move the domains of a layer, and return the constants that its functions get and do not keep."""
         finite = torch.isfinite(low) & torch.isfinite(high)  # training may have gone astray
         a, b = (_array(torch.where(finite, end, 0.0)) for end in (low, high))
-        margin = _MARGIN * np.maximum(np.abs(a), np.abs(b))
+        margin = _ROUNDING_MARGIN * np.maximum(np.abs(a), np.abs(b))
         new_middle, new_half_width = a / 2.0 + b / 2.0, b / 2.0 - a / 2.0 + margin
         varies = b - a > margin
         held = self._of("middle", l), self._of("half_width", l)
@@ -368,7 +368,7 @@ class _Group:
     moves: bool
 
 
-def _by_basis(layer: LayerBasis) -> list[_Group]:
+def _groups_by_basis(layer: LayerBasis) -> list[_Group]:
     groups: list[_Group] = []
     for j, basis in enumerate(layer.bases):
         for one in groups:
@@ -376,11 +376,11 @@ def _by_basis(layer: LayerBasis) -> list[_Group]:
                 one.members.append(j)
                 break
         else:
-            groups.append(_Group(basis, [j], _moves(basis)))
+            groups.append(_Group(basis, [j], _can_move(basis)))
     return groups
 
 
-def _moves(basis: AbstractBasis) -> bool:
+def _can_move(basis: AbstractBasis) -> bool:
     try:
         Functions(basis, np.ones((1, 1 + basis.size))).on_domain((-1.2, 0.9))
     except InputError:
@@ -403,7 +403,7 @@ def _linear(W: ndarray, bias: ndarray | None, dtype: torch.dtype) -> nn.Linear:
     return one
 
 
-def _numbers(own: Any) -> Tensor:
+def _as_tensor(own: Any) -> Tensor:
     """A parameter, or what a quantised module gives in its place."""
     if isinstance(own, Tensor):
         return own

@@ -23,8 +23,8 @@ from ._decoupled_layer import DecoupledLayer
 from ._patches import OnPatches
 from ._torch_algebra import horner_in_pieces
 
-_FEW = 256  # samples up to which hinges are faster than a table
-_NARROW = 32  # outputs up to which a matrix for all hinges is
+_MAX_HINGE_SAMPLES = 256  # samples up to which hinges are faster than a table
+_MAX_HINGE_OUTPUTS = 32  # outputs up to which a matrix for all hinges is
 
 
 def freeze(model: Any) -> nn.Module:
@@ -41,13 +41,13 @@ def freeze(model: Any) -> nn.Module:
     if not isinstance(model, nn.Module):
         raise InputError(f"`model` must be a torch.nn.Module. Got {type(model).__name__}.")
     if isinstance(model, DecoupledLayer | OnPatches):
-        return _frozen(model)
+        return _freeze_module(model)
     own = copy.deepcopy(model).eval()
     for module in list(own.modules()):
         if not isinstance(module, OnPatches):
             for name, child in module.named_children():
                 if isinstance(child, DecoupledLayer | OnPatches):
-                    setattr(module, name, _frozen(child))
+                    setattr(module, name, _freeze_module(child))
     return own
 
 
@@ -156,12 +156,12 @@ class _Splines(nn.Module):
     def fold(self, W: Tensor, b: Tensor) -> None:
         """Make the matrix W (n, r) behind the functions one for all their hinges, if that is worth it."""
         hinges, self._hinges = self._hinges, None
-        if hinges is None or len(W) > _NARROW:
+        if hinges is None or len(W) > _MAX_HINGE_OUTPUTS:
             return
         self.folded = True
         spans = {k: (first, first + len(c)) for k, (first, c) in hinges.jumps.items()}
         self.powers = tuple(spans.get(k) for k in range(1, 1 + max(spans)))  # which knots have a power
-        knots, rows, constant = (_like(array, W) for array in (hinges.knots, hinges.rows(), hinges.constant))
+        knots, rows, constant = (_tensor_like(array, W) for array in (hinges.knots, hinges.rows(), hinges.constant))
         self.register_buffer("knots", knots[:, None, None].contiguous())
         self.register_buffer("matrix", (rows[:, :, None] * W.t()).flatten(0, 1).contiguous())
         self.register_buffer("bias", b + W @ constant)
@@ -169,7 +169,7 @@ class _Splines(nn.Module):
     def mapped(self, t: Tensor, W: Tensor, b: Tensor) -> Tensor:
         """g(t)^T W + b, with samples as rows."""
         own: Any = self._buffers
-        if not self.folded or not (torch.compiler.is_compiling() or t.shape[1] <= _FEW):
+        if not self.folded or not (torch.compiler.is_compiling() or t.shape[1] <= _MAX_HINGE_SAMPLES):
             return torch.addmm(b, self.forward(t).t(), W)
         d = (t - own["knots"]).relu_()
         features, power = [t[None]], d
@@ -188,7 +188,7 @@ class _Splines(nn.Module):
 
 
 @torch.no_grad()
-def _frozen(module: DecoupledLayer | OnPatches) -> nn.Module:
+def _freeze_module(module: DecoupledLayer | OnPatches) -> nn.Module:
     """The same module for use; a copy where its functions have none of the forms."""
     layer = module.function if isinstance(module, OnPatches) else module
     if not isinstance(layer, DecoupledLayer):
@@ -233,10 +233,10 @@ def _functions(layer: DecoupledLayer, l: int) -> _Own | None:
         slopes = layer.end_slopes(l) if layer.outside[l] == "linear" else None
         ends = None if slopes is None else (slopes[0].cpu().double().numpy(), slopes[1].cpu().double().numpy())
         form = in_monic(kind.cpu().double().numpy(), ends, torch.finfo(kind.dtype).eps)
-        tails = None if form.tails is None else (_like(form.tails[0], kind), _like(form.tails[1], kind))
-        powers = _Powers(_like(form.powers, kind), tails, clipped=clipped)
+        tails = None if form.tails is None else (_tensor_like(form.tails[0], kind), _tensor_like(form.tails[1], kind))
+        powers = _Powers(_tensor_like(form.powers, kind), tails, clipped=clipped)
         per, shift = 1.0 / half_width, -middle / half_width
-        return _Own(powers, per[:, None], shift, _like(form.scale, kind), _like(form.constant, kind))
+        return _Own(powers, per[:, None], shift, _tensor_like(form.scale, kind), _tensor_like(form.constant, kind))
     knots, _, flat = kind
     steps = knots.diff()
     if len(steps) == 0 or not torch.allclose(steps, steps[0].expand_as(steps), rtol=1e-5):
@@ -252,5 +252,5 @@ def _functions(layer: DecoupledLayer, l: int) -> _Own | None:
     return _Own(_Splines(table, hinges), per[:, None], shift, torch.ones_like(per), torch.zeros_like(per))
 
 
-def _like(array: np.ndarray, tensor: Tensor) -> Tensor:
+def _tensor_like(array: np.ndarray, tensor: Tensor) -> Tensor:
     return torch.as_tensor(array).to(tensor)

@@ -1,12 +1,10 @@
-"""Layers stored in few bits: weights and coefficients as whole numbers, one scale per row.
+"""Layers stored in few bits, and layers that are trained as they will be stored.
 
-Rows of the matrices and the coefficients of a function, but for its constant, are whole numbers times a scale; scales,
-constants and domains have 16 bits.
+Rows of the matrices, and the coefficients of a function but for its constant, are whole numbers times one scale per
+row; scales, constants and domains have 16 bits.
 
-A layer that is trained as it will be stored: its numbers are rounded in every pass, its gradients are not.
-
-The gradient of a rounded number is taken as that of the number itself (a "straight-through" estimate), so that numbers
-move between the steps of their scale until the rounded layer is good, not the one before rounding.
+In training, numbers are rounded in every pass, and the gradient of a rounded number is taken as that of the number
+itself (a "straight-through" estimate): numbers move between the steps of their scale until the rounded layer is good.
 """
 
 from __future__ import annotations
@@ -22,7 +20,7 @@ from torch.func import functional_call
 from ..._support._errors import InputError
 from ._decoupled_layer import DecoupledLayer
 
-_FLOAT = torch.float16
+_SCALE_TYPE = torch.float16
 
 
 def check_bits(n_bits: Any, name: str = "quantize") -> None:
@@ -42,12 +40,12 @@ def pack(layer: DecoupledLayer, n_bits: int = 8) -> dict[str, Tensor]:
     """
     check_bits(n_bits, "n_bits")
     packed = {"n_bits": torch.tensor(n_bits, dtype=torch.uint8)}
-    for name, tensor in _numbers(layer).items():
+    for name, tensor in _stored_tensors(layer).items():
         if tensor.ndim < 2:
-            packed[name] = tensor.to(_FLOAT)
+            packed[name] = tensor.to(_SCALE_TYPE)
             continue
         codes, scale = round_rows(tensor, n_bits)
-        packed[f"{name}.codes"], packed[f"{name}.scale"] = _joined(codes, n_bits), scale
+        packed[f"{name}.codes"], packed[f"{name}.scale"] = _pack_bits(codes, n_bits), scale
     return packed
 
 
@@ -56,11 +54,11 @@ def unpack(layer: DecoupledLayer, packed: Mapping[str, Tensor]) -> None:
     try:
         n_bits = int(packed["n_bits"])
         with torch.no_grad():
-            for name, tensor in _numbers(layer).items():
+            for name, tensor in _stored_tensors(layer).items():
                 if tensor.ndim < 2:
                     tensor.copy_(packed[name])
                     continue
-                codes = _apart(packed[f"{name}.codes"], n_bits, tensor.numel()).reshape(tensor.shape)
+                codes = _unpack_bits(packed[f"{name}.codes"], n_bits, tensor.numel()).reshape(tensor.shape)
                 tensor.copy_(codes.to(tensor) * packed[f"{name}.scale"].to(tensor)[:, None])
     except (KeyError, RuntimeError, ValueError) as error:
         raise InputError(f"`packed` must come from a layer of the same sizes. It does not fit: {error}") from error
@@ -93,12 +91,12 @@ def round_rows(tensor: Tensor, n_bits: int) -> tuple[Tensor, Tensor]:
     """Whole numbers of so many bits, and one scale per row in 16 bits."""
     most = 2 ** (n_bits - 1) - 1
     rows = tensor.detach().flatten(1)
-    scale = (rows.abs().amax(dim=1) / most).clamp(torch.finfo(_FLOAT).smallest_normal, torch.finfo(_FLOAT).max)
-    scale = scale.to(_FLOAT)
+    limits = torch.finfo(_SCALE_TYPE)
+    scale = (rows.abs().amax(dim=1) / most).clamp(limits.smallest_normal, limits.max).to(_SCALE_TYPE)
     return (rows / scale.to(rows)[:, None]).round().clamp(-most, most).reshape(tensor.shape), scale
 
 
-def _numbers(layer: DecoupledLayer) -> dict[str, Tensor]:
+def _stored_tensors(layer: DecoupledLayer) -> dict[str, Tensor]:
     """All that is stored of a layer, with the constants of functions apart from their other coefficients."""
     found: dict[str, Tensor] = {}
     constants = layer.constants
@@ -110,13 +108,13 @@ def _numbers(layer: DecoupledLayer) -> dict[str, Tensor]:
     return found
 
 
-def _joined(codes: Tensor, n_bits: int) -> Tensor:
+def _pack_bits(codes: Tensor, n_bits: int) -> Tensor:
     flat = codes.flatten().cpu().numpy().astype(np.int64) + 2 ** (n_bits - 1)
     bits = (flat[:, None] >> np.arange(n_bits)) & 1
     return torch.from_numpy(np.packbits(bits.astype(np.uint8)))
 
 
-def _apart(joined: Tensor, n_bits: int, count: int) -> Tensor:
+def _unpack_bits(joined: Tensor, n_bits: int, count: int) -> Tensor:
     bits = np.unpackbits(joined.cpu().numpy())[: count * n_bits].reshape(count, n_bits).astype(np.int64)
     return torch.from_numpy((bits << np.arange(n_bits)).sum(axis=1) - 2 ** (n_bits - 1))
 

@@ -85,7 +85,7 @@ class _Tensors(AbstractAlgebra[Any]):
 
     def pieces(self, start: Any, pieces: Sequence[Piece], argument: Any) -> Any:
         """The polynomial of the piece in which each argument is: fast, and with one slope at a knot."""
-        origin, powers = _looked_up(start, pieces, argument)
+        origin, powers = _pieces_at(start, pieces, argument)
         v = argument - origin
         return reduce(lambda value, a: value * v + a, powers[::-1])
 
@@ -116,14 +116,14 @@ class _Duals(AbstractAlgebra[tuple[Any, Any]]):
 
     def pieces(self, start: Any, pieces: Sequence[Piece], argument: tuple[Any, Any]) -> tuple[Any, Any]:
         t, slope = argument
-        origin, powers = _looked_up(start, pieces, t)
+        origin, powers = _pieces_at(start, pieces, t)
         v, value, rise = t - origin, powers[-1], torch.zeros_like(t)
         for a in powers[-2::-1]:
             value, rise = value * v + a, rise * v + value
         return value, _times(rise, slope)
 
 
-def _looked_up(start: Any, pieces: Sequence[Piece], t: Tensor) -> tuple[Tensor, list[Tensor]]:
+def _pieces_at(start: Any, pieces: Sequence[Piece], t: Tensor) -> tuple[Tensor, list[Tensor]]:
     """The origin of the piece in which each argument (..., r) is, and the coefficients of its polynomial there."""
     ends = t.new_tensor([piece.high for piece in pieces[:-1]])
     index = torch.bucketize(t.detach(), ends)

@@ -100,7 +100,7 @@ def _distance(loss: Loss, wanted: Tensor) -> Callable[[Any, Tensor], Tensor]:
 def _move_domains(network: nn.Module, layers: Sequence[nn.Module], data: Tensor) -> None:
     """Move the domains of the layers to what they are given now."""
     for layer in (layer for layer in layers if isinstance(layer, DecoupledLayer)):
-        with layer.seeing() as seen:
+        with layer.record_inputs() as seen:
             for rows in chunks(len(data), _BATCH):
                 outputs_of(network, data[rows])
                 if sum(len(u) for u in seen) >= _MAX_RANGE_VECTORS:
