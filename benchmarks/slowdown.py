@@ -40,8 +40,8 @@ CASES = {
     "VarPro, exact, two layers, S = 50": (samples(two, (3, 3), 50, 0.0), (2, 2), (3, 3), dc.VarPro(), 32),
     "VarPro, noise, two layers, S = 100": (samples(two, (3, 3), 100, 0.05), (2, 2), (3, 3), dc.VarPro(ridge=0.0), 32),
     "VarPro, noise, values, S = 300": (samples(one, (3,), 300, 0.05, False), 4, 3, dc.VarPro(), 32),
-    "Proj, two layers, S = 100": (samples(two, (3, 3), 100, 0.05), (2, 2), (3, 3), dc.Proj(max_steps=100), 8),
-    "Constr, one layer, 200 inputs": (samples(wide, (3,), 200, 0.05), 12, 3, dc.Constr(max_steps=30), 2),
+    "Proj, two layers, S = 100": (samples(two, (3, 3), 100, 0.05), (2, 2), (3, 3), dc.Proj(), 8),
+    "Constr, one layer, 200 inputs": (samples(wide, (3,), 200, 0.05), 12, 3, dc.Constr(), 2),
 }
 times = {}
 with threadpool_limits(1):

@@ -6,6 +6,7 @@ from numpy.testing import assert_array_equal
 
 import decouply as dc
 from decouply._support._progress import progress_callback
+from tests.solvers.every import ALTERNATING
 from tests.strategies import points, sampled
 
 F2 = dc.systems.f2()
@@ -127,7 +128,7 @@ def test_ranks_that_the_data_cannot_determine_give_a_warning_and_a_note():
         dc.decouple(line, 4, 2, linear=True, n_starts=1, progress=False)
 
 
-@pytest.mark.parametrize("solver", [dc.Proj(), dc.Constr(), dc.Zniyed(), dc.Hollander(), dc.Dreesen()], ids=repr)
+@pytest.mark.parametrize("solver", [kind() for kind in ALTERNATING], ids=repr)
 def test_degenerate_data_give_an_answer_and_no_warning(solver):
     X = points(3, 20)
     line = np.outer(X[:, 0], [1.0, 2.0, -1.0])

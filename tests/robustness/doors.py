@@ -122,7 +122,7 @@ def _doors() -> Iterator[Door]:
     yield Door("relative_rmse", dc.relative_rmse, {"F": X, "F_hat": 1.1 * X})
     yield Door("estimate_jacobians", dc.estimate_jacobians, {"samples": SAMPLES, "degree": 1, "neighbours": 5})
     yield Door("paratuck", dc.paratuck, {"J": J, "ranks": 1, "n_starts": 1, "max_steps": 3, "rtol": 1e-3, "rng": 0})
-    for solver in (dc.VarPro, dc.Proj, dc.Constr, dc.Zniyed, dc.Hollander, dc.Dreesen):
+    for solver in dc.solvers.OWN_SOLVERS:
         few = {} if solver is dc.VarPro else {"stopping": dc.solvers.Stopping(max_steps=3)}
         options = {"max_steps": 3} if solver is dc.VarPro else few
         options |= {"lam": 1.0} if "lam" in solver.__dataclass_fields__ else {}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ import decouply as dc
 from decouply.solvers.problem._prepared_samples import PreparedSamples
 from tests.robustness import exact
 from tests.robustness.outcome import FINE, Outcome
+from tests.solvers.every import ALTERNATING, quick
 
 S = 24
 _ONE_PERCENT = 0.01
@@ -104,12 +106,8 @@ PROBLEMS: dict[str, Callable[[Rng], Data]] = {
 }
 SOLVERS: dict[str, Callable[[], dc.AbstractSolver]] = {
     "VarPro": lambda: dc.VarPro(max_steps=30, polish_steps=60, max_seconds=3.0, batch_size=4),
-    "Proj": lambda: dc.Proj(stopping=dc.solvers.Stopping(max_steps=25)),
-    "Constr": lambda: dc.Constr(stopping=dc.solvers.Stopping(max_steps=25)),
-    "Zniyed": lambda: dc.Zniyed(stopping=dc.solvers.Stopping(max_steps=25)),
-    "Hollander": lambda: dc.Hollander(stopping=dc.solvers.Stopping(max_steps=25)),
-    "Dreesen": lambda: dc.Dreesen(stopping=dc.solvers.Stopping(max_steps=25)),
-    "TwoStage": lambda: dc.TwoStage(dc.Proj(stopping=dc.solvers.Stopping(max_steps=10)), max_runs=3),
+    **{kind.__name__: partial(quick, kind, 25) for kind in ALTERNATING},
+    "TwoStage": lambda: dc.TwoStage(quick(dc.Proj, 10), max_runs=3),
 }
 BASES: dict[str, dc.AbstractBasis] = {
     repr(basis): basis

@@ -1,5 +1,6 @@
 import dataclasses
 import pickle
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -7,26 +8,21 @@ from numpy.testing import assert_allclose
 
 import decouply as dc
 from benchmarks.problems import problem_of
+from decouply.cli._fit import SOLVERS
 from decouply.solvers.alternating._loop import objective_of, run_starts
 from decouply.solvers.alternating._start_factors import draw_factors
 from decouply.testing import check_solver
+from tests.solvers.every import ALTERNATING, SINGLE_LAYER, quick_solvers
 from tests.strategies import Bend, points, random_model, sampled
 
-SINGLE_LAYER = [dc.Zniyed(), dc.Zniyed(lam=1e-4), dc.Hollander(), dc.Dreesen()]
+ONE_LAYER = [*(kind() for kind in SINGLE_LAYER), dc.Zniyed(lam=1e-4)]
 ANY_LAYER = [
-    dc.Proj(),
+    *(kind() for kind in ALTERNATING if kind not in SINGLE_LAYER),
     dc.Proj(weighted_projection=False),
-    dc.Constr(),
     dc.TwoStage(dc.Proj()),
     dc.TwoStage(dc.Constr()),
 ]
-FEW_STEPS = [  # promises do not depend on how far a solver gets
-    dc.Proj(stopping=dc.solvers.Stopping(max_steps=50)),
-    dc.Proj(stopping=dc.solvers.Stopping(max_steps=50), weighted_projection=False),
-    dc.Constr(stopping=dc.solvers.Stopping(max_steps=50)),
-    dc.TwoStage(dc.Proj(stopping=dc.solvers.Stopping(max_steps=50)), max_runs=3),
-    dc.TwoStage(dc.Constr(stopping=dc.solvers.Stopping(max_steps=50)), max_runs=3),
-]
+FEW_STEPS = quick_solvers(50, "layers", kinds=ALTERNATING)
 F1_LAYER = dc.systems.random_system((5, 4, 5), (3,), rng=11)
 
 
@@ -46,9 +42,16 @@ class Zeros(dc.AbstractStart):
         return np.zeros(shape)
 
 
-@pytest.mark.parametrize("solver", SINGLE_LAYER + ANY_LAYER, ids=repr)
+@pytest.mark.parametrize("solver", ONE_LAYER + ANY_LAYER, ids=repr)
 def test_every_solver_keeps_its_promises(solver):
     check_solver(solver)
+
+
+def test_every_solver_is_in_the_reference_and_on_the_command_line():
+    names = [kind.__name__ for kind in (*dc.solvers.OWN_SOLVERS, dc.TwoStage)]
+    reference = (Path(__file__).parents[2] / "docs" / "api.rst").read_text().split()
+    assert set(names) <= {*reference} and all(getattr(dc, name) for name in names)
+    assert tuple(kind.__name__.lower() for kind in dc.solvers.OWN_SOLVERS) == SOLVERS
 
 
 @pytest.mark.parametrize("solver", FEW_STEPS, ids=repr)
@@ -57,7 +60,7 @@ def test_solvers_of_the_paper_take_any_number_of_layers(solver, dims):
     check_solver(solver, dims=dims, degrees=(2,) * (len(dims) - 2))
 
 
-@pytest.mark.parametrize("solver", SINGLE_LAYER + ANY_LAYER, ids=repr)
+@pytest.mark.parametrize("solver", ONE_LAYER + ANY_LAYER, ids=repr)
 def test_single_layer_systems_are_recovered_to_rounding(solver):
     samples = sampled(F1_LAYER, 60)
     result = dc.decouple(samples, 4, 3, solver=solver, rng=1, progress=False)
@@ -67,7 +70,7 @@ def test_single_layer_systems_are_recovered_to_rounding(solver):
     assert np.max(dc.relative_rmse(F1_LAYER(fresh), result.decoupling(fresh))) < 1e-6
 
 
-@pytest.mark.parametrize("solver", [s for s in SINGLE_LAYER if not isinstance(s, dc.Zniyed)], ids=repr)
+@pytest.mark.parametrize("solver", [s for s in ONE_LAYER if not isinstance(s, dc.Zniyed)], ids=repr)
 def test_jacobian_methods_get_their_constants_from_the_mean_of_the_values(solver):
     samples = sampled(F1_LAYER, 60)
     noisy = dc.Samples(
@@ -85,13 +88,13 @@ def test_jacobian_methods_get_their_constants_from_the_mean_of_the_values(solver
     assert_allclose(narrow.decoupling.W[-1].T @ left, 0.0, atol=1e-6)  # what is left is out of reach
 
 
-@pytest.mark.parametrize("solver", SINGLE_LAYER, ids=repr)
+@pytest.mark.parametrize("solver", ONE_LAYER, ids=repr)
 def test_single_layer_methods_refuse_more_layers(solver):
     with pytest.raises(dc.InputError, match="knows a single layer"):
         dc.decouple(sampled(dc.systems.f2()), (2, 2), (3, 3), solver=solver, progress=False)
 
 
-@pytest.mark.parametrize("solver", SINGLE_LAYER + ANY_LAYER, ids=repr)
+@pytest.mark.parametrize("solver", ONE_LAYER + ANY_LAYER, ids=repr)
 def test_values_alone_are_not_enough_for_alternating_solvers(solver):
     X = points(2)
     with pytest.raises(dc.InputError, match="must hold Jacobians"):
@@ -493,24 +496,20 @@ def test_progress_gets_the_raw_factors_of_every_step():
 
 @pytest.mark.parametrize(
     "solver",
-    [dc.Proj(), dc.Zniyed(lam=1e-3), dc.Hollander(), dc.Dreesen(), dc.TwoStage(dc.Constr(), max_runs=2)],
+    quick_solvers(20, kinds=ALTERNATING),
     ids=repr,
 )
 def test_every_start_has_a_model(solver):
     samples = sampled(F1_LAYER, 60)
-    quick = (
-        solver
-        if isinstance(solver, dc.TwoStage)
-        else dataclasses.replace(solver, stopping=dc.solvers.Stopping(max_steps=20))
-    )
-    result = dc.decouple(samples, 4, 3, solver=quick, n_starts=3, rng=2, progress=False)
+    result = dc.decouple(samples, 4, 3, solver=solver, n_starts=3, rng=2, progress=False)
     models = [row.decoupling for row in result.starts]
     same = [np.array_equal(model(samples.X), result.decoupling(samples.X)) for model in models]
     assert same.count(True) == 1
     assert result.starts[same.index(True)].objective == min(row.objective for row in result.starts) or len(models) > 3
     again = pickle.loads(pickle.dumps(result.starts[0]))
     assert_allclose(again.decoupling(samples.X), models[0](samples.X), rtol=0)
-    assert all(row.build.func.__self__._problem.J is None for row in result.starts)  # no second copy of J lives on
+    kept = [vars(row.build.func.__self__._problem.prepared) for row in result.starts]
+    assert not any("J" in arrays for arrays in kept)  # no second copy of J lives on
 
 
 def test_starts_of_varpro_have_no_model_of_their_own():

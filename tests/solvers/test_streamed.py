@@ -21,6 +21,8 @@ from decouply.solvers.varpro._streamed_gauss_newton import (
     normal_task,
 )
 
+from .every import ALTERNATING, quick_solvers
+
 pytest.importorskip("zarr")
 
 
@@ -247,15 +249,7 @@ def test_smoothed_functions_go_on_over_all_samples(tmp_path):
 
 @pytest.mark.parametrize(
     "solver",
-    [
-        dc.Proj(stopping=dc.solvers.Stopping(max_steps=3)),
-        dc.Constr(stopping=dc.solvers.Stopping(max_steps=3)),
-        dc.TwoStage(dc.Proj(stopping=dc.solvers.Stopping(max_steps=2)), max_runs=2),
-        dc.Zniyed(stopping=dc.solvers.Stopping(max_steps=3)),
-        dc.Hollander(stopping=dc.solvers.Stopping(max_steps=3)),
-        dc.Dreesen(stopping=dc.solvers.Stopping(max_steps=3)),
-        OfYourOwn(),
-    ],
+    [*quick_solvers(3, kinds=ALTERNATING), OfYourOwn()],
     ids=lambda solver: type(solver).__name__,
 )
 def test_solvers_without_steps_over_stores_say_that_theirs_is_the_answer_for_a_pilot(solver, stored):

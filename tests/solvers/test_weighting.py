@@ -15,22 +15,12 @@ from decouply.solvers.alternating._sweep import explicit_residual, sweep
 from decouply.solvers.problem._sample_weights import weighted_mean
 from tests.strategies import points, random_model, sampled
 
+from .every import quick_solvers
 from .test_solvers import Broken
 
 UPDATES = {"proj": projected, "constr": constrained}
-SINGLE_LAYER = [
-    dc.Zniyed(stopping=dc.solvers.Stopping(max_steps=40)),
-    dc.Hollander(stopping=dc.solvers.Stopping(max_steps=40)),
-    dc.Dreesen(stopping=dc.solvers.Stopping(max_steps=40)),
-]
-ANY_LAYER = [
-    dc.Proj(stopping=dc.solvers.Stopping(max_steps=40)),
-    dc.Proj(stopping=dc.solvers.Stopping(max_steps=40), weighted_projection=False),
-    dc.Constr(stopping=dc.solvers.Stopping(max_steps=40)),
-    dc.TwoStage(dc.Constr(stopping=dc.solvers.Stopping(max_steps=20)), max_runs=2),
-    dc.VarPro(max_steps=30),
-]
-ALL = SINGLE_LAYER + ANY_LAYER
+ALL = quick_solvers(40, "weights")
+ANY_LAYER = [solver for solver in ALL if "layers" in solver.supports]
 
 
 def weighted(samples, weights):

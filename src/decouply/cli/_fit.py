@@ -29,7 +29,8 @@ from ._options import (
 if TYPE_CHECKING:
     from ..solvers import AbstractSolver
 
-_SOLVERS = ("varpro", "constr", "proj", "zniyed", "hollander", "dreesen")
+# In the order of `solvers.OWN_SOLVERS`, which cannot be asked before numerical libraries are loaded.
+SOLVERS = ("varpro", "proj", "constr", "zniyed", "hollander", "dreesen")
 _ALTERNATING = ("constr", "proj", "zniyed")  # they choose lam in two stages unless told otherwise
 _NOT_ON_THE_COMMAND_LINE = ("start", "fixed", "stopping")  # objects of Python
 _KEPT = 1_000_000  # numbers of samples that go into a model file
@@ -60,9 +61,7 @@ _ESTIMATED = "Jacobians were estimated from the values, which costs accuracy: co
 )
 @basis_option
 @linear_option
-@click.option(
-    "--solver", type=click.Choice(_SOLVERS), default="varpro", show_default=True, help="Method of the search."
-)
+@click.option("--solver", type=click.Choice(SOLVERS), default="varpro", show_default=True, help="Method of the search.")
 @click.option(
     "--set",
     "options",
@@ -230,7 +229,7 @@ def fit(
 def _solver_class(name: str) -> Any:
     import decouply as dc
 
-    return getattr(dc, {"varpro": "VarPro"}.get(name, name.capitalize()))
+    return dict(zip(SOLVERS, dc.solvers.OWN_SOLVERS, strict=True))[name]
 
 
 def _solver_options(name: str, options: tuple[str, ...]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Solvers: one method per file; the block updates they share are pure functions in `_updates`."""
+"""Solvers: one method per file. A new one is a file and an entry of `OWN_SOLVERS`."""
 
 from ._two_stage import TwoStage
 from .alternating._dreesen import Dreesen
@@ -24,7 +24,11 @@ from .problem._solver import (
 from .problem._start_distributions import AbstractStart, Normal, Orthonormal, Uniform
 from .varpro._varpro import VarPro
 
+# All solvers of the package but `TwoStage`, which wraps one of them; tests and the command line go through these.
+OWN_SOLVERS: tuple[type[AbstractSolver], ...] = (VarPro, Proj, Constr, Zniyed, Hollander, Dreesen)
+
 __all__ = [
+    "OWN_SOLVERS",
     "AbstractSolver",
     "AbstractStart",
     "ChecksProblem",

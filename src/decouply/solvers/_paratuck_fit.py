@@ -126,7 +126,7 @@ def paratuck(
     generator = as_generator(rng)
     exponent = int(np.frexp(np.max(np.abs(tensor)))[1])
     with np.errstate(all="ignore"):  # starts that overflow have an infinite error
-        found = _decomposed(
+        found = _best_factors(
             np.ldexp(tensor, -exponent), widths, method, n_starts, (max_steps, deadline), rtol, generator
         )
         *W, last = found.paratuck.W
@@ -134,7 +134,7 @@ def paratuck(
     return dataclasses.replace(found, paratuck=whole)
 
 
-def _decomposed(
+def _best_factors(
     J: ndarray,
     ranks: tuple[int, ...],
     method: str,
@@ -145,19 +145,19 @@ def _decomposed(
 ) -> ParaTuckFit:
     """See `paratuck`; of a tensor whose numbers have squares."""
     best: ParaTuckFit | None = None
-    name, start = ("", None) if method == "als" else _algebraic(J, ranks, rng)
+    name, start = ("", None) if method == "als" else _algebraic_start(J, ranks, rng)
     if start is not None:
-        best = _improved(J, *start, (0, 0.0) if method == "algebra" else limits, rtol, lambda _: name)
+        best = _improve(J, *start, (0, 0.0) if method == "algebra" else limits, rtol, lambda _: name)
     if method == "algebra":
-        return _given_by_algebra(best, J, ranks)
+        return _algebraic_answer(best, J, ranks)
     if best is None or best.error > _EXACT:
-        drawn = _drawn(J, ranks, n_starts, rng)
-        random = _improved(J, *drawn, limits, rtol, lambda b: f"random start {b + 1}")
+        drawn = _random_starts(J, ranks, n_starts, rng)
+        random = _improve(J, *drawn, limits, rtol, lambda b: f"random start {b + 1}")
         best = random if best is None or random.error < best.error else best
     return best
 
 
-def _given_by_algebra(found: ParaTuckFit | None, J: ndarray, ranks: tuple[int, ...]) -> ParaTuckFit:
+def _algebraic_answer(found: ParaTuckFit | None, J: ndarray, ranks: tuple[int, ...]) -> ParaTuckFit:
     if found is not None:
         return found
     S, n, m = J.shape
@@ -171,7 +171,7 @@ def _given_by_algebra(found: ParaTuckFit | None, J: ndarray, ranks: tuple[int, .
 Start = tuple[list[ndarray], list[ndarray]]  # W and G, with a batch axis first
 
 
-def _algebraic(J: ndarray, ranks: tuple[int, ...], rng: np.random.Generator) -> tuple[str, Start | None]:
+def _algebraic_start(J: ndarray, ranks: tuple[int, ...], rng: np.random.Generator) -> tuple[str, Start | None]:
     """The start that algebra gives, None where ranks or slices do not allow it."""
     S, n, m = J.shape
     if len(ranks) > 2 or ranks[0] > m or ranks[-1] > n:
@@ -192,23 +192,23 @@ def _algebraic(J: ndarray, ranks: tuple[int, ...], rng: np.random.Generator) -> 
     return "algebraic ParaTuck-2", ([w[None] for w in W], [found.h[None], found.g[None]])
 
 
-def _drawn(J: ndarray, ranks: tuple[int, ...], count: int, rng: np.random.Generator) -> Start:
+def _random_starts(J: ndarray, ranks: tuple[int, ...], count: int, rng: np.random.Generator) -> Start:
     S, n, m = J.shape
     W = [rng.normal(size=(count, after, before)) for before, after in pairwise((m, *ranks, n))]
     return W, [rng.normal(size=(count, S, r)) for r in ranks]
 
 
-def _improved(
+def _improve(
     J: ndarray, W: list[ndarray], G: list[ndarray], limits: tuple[int, float], rtol: float, name: Callable[[int], str]
 ) -> ParaTuckFit:
     """Sweeps until no start improves, or steps or time are used up; the best one."""
     max_steps, deadline = limits
-    size, error = float(np.sum(J**2)), _residuals(J, W, G)
+    size, error = float(np.sum(J**2)), _squared_residuals(J, W, G)
     steps = 0
     while steps < max_steps and error.min() > _EXACT * size:
         steps += 1
         trial_W, trial_G = als_sweep(J, W, G)
-        new = _residuals(J, trial_W, trial_G)
+        new = _squared_residuals(J, trial_W, trial_G)
         better = new < error
         W, G = (
             [np.where(better[:, None, None], a, b) for a, b in zip(new_, old, strict=True)]
@@ -247,7 +247,7 @@ def als_sweep(J: Float[ndarray, "S n m"], W: list[ndarray], G: list[ndarray]) ->
     return W, G
 
 
-def _residuals(J: ndarray, W: list[ndarray], G: list[ndarray]) -> Float[ndarray, " B"]:
+def _squared_residuals(J: ndarray, W: list[ndarray], G: list[ndarray]) -> Float[ndarray, " B"]:
     P = left_products(W, G)[0] * G[0][:, :, None, :]
     total = np.sum((J - P @ W[0][:, None]) ** 2, axis=(1, 2, 3))
     return np.where(np.isfinite(total), total, np.inf)

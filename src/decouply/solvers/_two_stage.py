@@ -1,4 +1,4 @@
-"""The two-stage choice of lam: raise it step by step while a loss of the task does not get worse."""
+"""Algorithm 6 of the paper, two stages: raise lam step by step while a loss of the task does not get worse."""
 
 from __future__ import annotations
 
@@ -151,20 +151,25 @@ class TwoStage(AbstractSolver):
         lam, best, best_loss = self.lam, None, math.inf
         tried: list[tuple[Solution, float]] = []
         deadline = deadline_after(self.max_seconds)
+        # Line 7 of Algorithm 6: while the metric of the last decoupling is not worse than the one before.
         while len(tried) < self.max_runs and (best is None or now() < deadline):
-            child = np.random.default_rng(rng.integers(2**63))
 
             def stage(lam: float = lam, stage: str = "", **values: object) -> None:
                 progress(stage=f"lam = {lam:.0e}" + (f", {stage}" if stage else ""), **values)
 
+            # Line 8: decoupling(t + 1) = get_decoupling(..., lam), from start values of its own.
+            solver = self.solver.with_lam(lam)
+            if math.isfinite(deadline):  # the first lam has some time in any case
+                solver = with_time_limit(solver, max(deadline - now(), _LEAST_SECONDS))
+            child = np.random.default_rng(rng.integers(2**63))
             try:
-                solver = self._with_lam(lam, deadline)
                 solution = solver.solve(problem, n_starts=n_starts, rng=child, progress=stage)
             except SolverError:
                 if best is None:
                     raise
                 break
-            value = _rated(loss, solution.decoupling)
+            # Lines 9 to 11: the next lam, and the metric of this decoupling.
+            value = _loss_of(loss, solution.decoupling)
             tried.append((solution, value))
             lam *= self.beta
             if not math.isfinite(value) and best is None:
@@ -172,7 +177,7 @@ class TwoStage(AbstractSolver):
             if not value <= best_loss:
                 break
             best, best_loss = solution, value
-            if _interrupted(solution):
+            if _was_interrupted(solution):
                 break
             if self.loss is None and value == 0.0:  # errors cannot fall below 0; what the user counts may
                 break
@@ -181,7 +186,7 @@ class TwoStage(AbstractSolver):
                 f"`loss` was not a finite number for any of {len(tried)} decouplings: check what it returns."
             )
         notes, status = best.notes, best.status
-        if _interrupted(tried[-1][0]):
+        if _was_interrupted(tried[-1][0]):
             notes, status = (*notes, INTERRUPTED), Status.INTERRUPTED
         elif now() >= deadline:
             notes, status = (*notes, OUT_OF_TIME), when_late(status)
@@ -190,20 +195,14 @@ class TwoStage(AbstractSolver):
         return dataclasses.replace(
             best,
             status=status,
-            history=_join([s.history for s, _ in tried]),
+            history=_joined_history([s.history for s, _ in tried]),
             starts=tuple(row for s, _ in tried for row in s.starts),
-            path=tuple(_row(s, value, s is best) for s, value in tried),
+            path=tuple(_lam_row(s, value, s is best) for s, value in tried),
             notes=notes,
         )
 
-    def _with_lam(self, lam: float, deadline: float) -> AbstractSolver:
-        """The inner solver with a weight, and with the time that is left; a little is, for the first one."""
-        assert isinstance(self.solver, HasLam)
-        solver = self.solver.with_lam(lam)
-        return solver if math.isinf(deadline) else with_time_limit(solver, max(deadline - now(), _LEAST_SECONDS))
 
-
-def _interrupted(solution: Solution) -> bool:
+def _was_interrupted(solution: Solution) -> bool:
     return any(row.status is Status.INTERRUPTED for row in solution.starts)
 
 
@@ -222,7 +221,7 @@ def _sum_of_errors(samples: Samples) -> Loss:
     return loss
 
 
-def _rated(loss: Loss, model: Decoupling) -> float:
+def _loss_of(loss: Loss, model: Decoupling) -> float:
     value = loss(model)
     try:
         return float(value)
@@ -230,12 +229,12 @@ def _rated(loss: Loss, model: Decoupling) -> float:
         raise InputError(f"`loss` must return a number. Got {short_repr(value)}.") from error
 
 
-def _join(parts: list[History]) -> History:
+def _joined_history(parts: list[History]) -> History:
     fields = (f.name for f in dataclasses.fields(History))
     return History(*(np.concatenate([getattr(part, name) for part in parts]) for name in fields))
 
 
-def _row(solution: Solution, loss: float, chosen: bool) -> LamRow:
+def _lam_row(solution: Solution, loss: float, chosen: bool) -> LamRow:
     best = min(solution.starts, key=lambda row: row.objective if math.isfinite(row.objective) else math.inf)
     return LamRow(
         solution.lam, loss, best.objective, best.error_jacobian, best.error_values, len(solution.history), chosen

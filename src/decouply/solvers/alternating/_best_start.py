@@ -35,7 +35,7 @@ def solution_of(problem: Problem, run: Run, *, jacobians_only: bool = False) -> 
     winner = int(np.argmin(np.where(good, run.objective, np.inf)))
     size_J = problem.size_J or 1.0
     size_F = (problem.size_F or 1.0) if problem.F is not None and not jacobians_only else np.nan
-    models = KeptModels(problem.without_arrays(), run.kept, corrected=jacobians_only)
+    models = StartModels(problem.without_arrays(), run.kept, corrected=jacobians_only)
     rows = tuple(
         StartRow(
             start=b,
@@ -57,7 +57,7 @@ def solution_of(problem: Problem, run: Run, *, jacobians_only: bool = False) -> 
     return Solution(model, run.status[winner], float(run.kept_lam[winner]), history, rows, notes=notes)
 
 
-class KeptModels:
+class StartModels:
     """The models of all starts of a run, made from its small factors: nothing with a sample axis is kept for them.
 
     With `corrected` the mean of what they leave of the values is added.
