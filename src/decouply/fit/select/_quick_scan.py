@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from typing import Protocol, TypeVar
+from typing import Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 
@@ -44,6 +44,7 @@ _ROUNDING = 1e-9  # relative errors below are rounding
 _NUMBERS_PER_PARAMETER = 1.5  # at least
 
 
+@runtime_checkable
 class Tried(Protocol):
     """A shape that was tried: its error on left-out samples, what it is chosen by, and its size."""
 
