@@ -35,9 +35,6 @@ STILL_UP = {
     "fit/classes/_logistic.py knows fit.interpret._simplify",
     "fit/_result.py knows fit.interpret._recognise",
     "fit/_result.py knows fit.quality._quality",
-    "sysid/narx/_decoupled.py knows sysid._files",
-    "sysid/narx/_polynomial.py knows sysid._files",
-    "sysid/state_space/_decoupled.py knows sysid._files",
 }
 LEVEL = {room: level for level, rooms in enumerate(ORDER) for room in rooms}
 LEVEL["__version__"] = -1  # of the package itself, known everywhere

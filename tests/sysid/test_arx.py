@@ -3,8 +3,8 @@
 import numpy as np
 from numpy.testing import assert_allclose
 
+from decouply.sysid.narx._abstract import free_run, linear_model, step_of
 from decouply.sysid.narx._regressors import Lags
-from decouply.sysid.narx._simulation import free_run, linear_model, step_of
 from decouply.sysid.signals._records import Range, Signals
 
 

@@ -6,9 +6,8 @@ import pytest
 import decouply as dc
 from decouply.sysid.free_run._step_arrays import StepArrays
 from decouply.sysid.narx._abstract import Training
-from decouply.sysid.narx._as_state_space import as_narx, as_state_space
 from decouply.sysid.narx._refine import NARXInStandardUnits
-from decouply.sysid.narx._regressors import Lags
+from decouply.sysid.narx._regressors import Lags, as_narx, as_state_space
 from decouply.sysid.signals._records import Range, Signals
 
 from .systems import duffing, noisy

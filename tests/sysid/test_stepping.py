@@ -122,7 +122,7 @@ def test_narx_models_come_back_from_files(narx, tmp_path):
         dc.sysid.DecoupledNARX.load(tmp_path / "m.safetensors")
 
 
-@pytest.mark.parametrize("part", ["narx.X", "narx.u_low", "narx.result.W0", "narx.result.result.X"])
+@pytest.mark.parametrize("part", ["narx.X", "narx.u", "narx.result.W0", "narx.result.result.X"])
 def test_narx_files_with_missing_parts_are_refused(narx, tmp_path, part):
     path = tmp_path / "narx.safetensors"
     narx.save(path)

@@ -112,6 +112,11 @@ def read_record(path: str | os.PathLike[str], kind: str, writer: str, versions: 
     return Record(arrays, texts, str(file))
 
 
+def with_infinities(row: dict[str, Any]) -> dict[str, Any]:
+    """A row with infinite errors, which JSON has no word for."""
+    return {key: np.inf if value is None else value for key, value in row.items()}
+
+
 @contextmanager
 def described_by(path: str | os.PathLike[str], what: str) -> Iterator[None]:
     """Say that a file does not describe `what`, where its parts are missing, of the wrong kind or of other sizes."""

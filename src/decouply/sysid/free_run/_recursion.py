@@ -57,9 +57,9 @@ class Recursion:
         """The states before every step; fewer than inputs if the model cannot be computed any more."""
         n = self._n
         if self._loop is not None:
-            numbers = _Numbers()
-            self._next_states(step, numbers, [0] * step.n_inputs)
-            rows = self._loop(inputs, x0, numbers.numbers)
+            lines = _Lines()  # of which the numbers are taken
+            self._next_states(step, lines)
+            rows = self._loop(inputs, x0, lines.numbers)
             return np.fromiter(chain.from_iterable(rows), float, n * len(rows)).reshape(-1, n)
         states, x = np.empty((len(inputs), n)), np.array(x0)
         for t, v in enumerate(inputs if n else ()):
@@ -67,23 +67,24 @@ class Recursion:
             x = step.values(np.append(x, v)[None])[0, :n]
         return states
 
-    def _next_states(self, step: StepArrays, algebra: _Lines | _Numbers, z: list[Any]) -> list[Any]:
-        """x+ in the arithmetic of `algebra`: the same order of numbers, whether lines or numbers are collected."""
-        entering: list[Any] = z
+    def _next_states(self, step: StepArrays, lines: _Lines) -> list[str]:
+        """Write x+ as lines of code on x0, x1, ..., the states and the inputs."""
+        z = [f"x{i}" for i in range(step.n_inputs)]
+        entering = z
         for W, g, used in zip(step.W, step.g, self._used, strict=False):
             C, middle, half = g.C, g.middle.tolist(), g.half_width.tolist()
-            after: list[Any] = []
+            after: list[str] = []
             for j, (basis, columns) in enumerate(zip(g.layer.bases, used, strict=True)):
                 if columns is None:
-                    after.append(None)
+                    after.append("")
                     continue
-                u: Any = algebra.weighted_sum([(W[j, i], entering[i]) for i in columns])
-                t = algebra.on_window(u, middle[j], half[j])
-                after.append(function(algebra, basis, t, C[j, : 1 + basis.size], g.outside))
+                u = lines.weighted_sum([(W[j, i], entering[i]) for i in columns])
+                t = lines.on_window(u, middle[j], half[j])
+                after.append(function(lines, basis, t, C[j, : 1 + basis.size], g.outside))
             entering = after
         W = step.W[-1]
         return [
-            algebra.weighted_sum(
+            lines.weighted_sum(
                 [(W[i, j], entering[j]) for j in self._used[-1][i] or ()]
                 + [(step.linear[i, j], z[j]) for j in self._linear[i] or ()],
                 step.offset[i],
@@ -94,10 +95,9 @@ class Recursion:
     def _source(self, step: StepArrays) -> str:
         """A function f(inputs, state, numbers) that returns the states before every step."""
         n, lines = self._n, _Lines()
-        z = [f"x{i}" for i in range(step.n_inputs)]
-        after = self._next_states(step, lines, z)
+        after, z = self._next_states(step, lines), [f"x{i}" for i in range(step.n_inputs)]
         states, entering = ", ".join(z[:n]) + ",", ", ".join(z[n:])
-        numbers = ", ".join(f"k{i}" for i in range(lines.n_numbers))
+        numbers = ", ".join(f"k{i}" for i in range(len(lines.numbers)))
         called = sorted(lines.called)
         return "\n".join(
             [
@@ -132,11 +132,11 @@ class _Lines(AbstractAlgebra[str]):
     def __init__(self) -> None:
         self.lines: list[str] = []
         self.called: set[str] = set()
-        self.n_numbers = 0
+        self.numbers: list[float] = []
 
-    def number(self, value: Any) -> str:  # noqa: ARG002 (its value is given when the loop is run)
-        self.n_numbers += 1
-        return f"k{self.n_numbers - 1}"
+    def number(self, value: Any) -> str:
+        self.numbers.append(float(value))
+        return f"k{len(self.numbers) - 1}"
 
     def sum(self, terms: Sequence[str]) -> str:
         return self._named(" + ".join(terms))
@@ -174,39 +174,3 @@ class _Lines(AbstractAlgebra[str]):
     def _named(self, text: str) -> str:
         self.lines.append(f"v{len(self.lines)} = {text}")
         return f"v{len(self.lines) - 1}"
-
-
-class _Numbers(AbstractAlgebra[int]):
-    """The numbers of a model in the order in which its loop takes them; expressions are nothing."""
-
-    def __init__(self) -> None:
-        self.numbers: list[float] = []
-
-    def number(self, value: Any) -> int:
-        self.numbers.append(float(value))
-        return 0
-
-    def sum(self, terms: Sequence[int]) -> int:  # noqa: ARG002
-        return 0
-
-    def product(self, factors: Sequence[int]) -> int:  # noqa: ARG002
-        return 0
-
-    def apply(self, function: str, argument: int) -> int:  # noqa: ARG002
-        return 0
-
-    def clip(self, argument: int, low: float, high: float) -> int:  # noqa: ARG002
-        return 0
-
-    def polynomial(self, coefficients: Sequence[Any], argument: int) -> int:  # noqa: ARG002
-        self.numbers += [float(a) for a in reversed(coefficients)]
-        return 0
-
-    def weighted_sum(self, terms: list[tuple[float, int]], constant: float | None = None) -> int:
-        self.numbers += [float(w) for w, _ in terms]
-        self.numbers += [] if constant is None else [float(constant)]
-        return 0
-
-    def on_window(self, u: int, middle: float, half: float) -> int:  # noqa: ARG002
-        self.numbers += [middle, half]
-        return 0

@@ -1,9 +1,13 @@
-"""What all NARX models do: predict one step ahead from measured outputs, or run on their own."""
+"""What all NARX models do: predict one step ahead from measured outputs, or run freely on their own past outputs.
+
+For a free run a model is written out once as straight-line arithmetic on Python floats and compiled, see `_recursion`.
+"""
 
 from __future__ import annotations
 
 import abc
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -13,12 +17,17 @@ from numpy import ndarray
 from ..._support._arguments import read_array
 from ..._support._errors import InputError
 from ..._support._messages import pluralised
+from ...bases import Monomial
+from ...model._decoupling import Decoupling
+from ...model._functions import Functions
 from ...samples._samples import Samples
+from ...write._formula import formula
+from ...write._record_file import Record
+from ...write._source import compiled
 from ..signals._records import Range, Signals, as_signal, warn_of_escape
 from ._regressors import Lags
-from ._simulation import Step, free_run
 
-_RANGE_FACTOR = 10.0  # a simulation stops when it is this many times as far from the middle as any training output
+Step = Callable[..., Sequence[float]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,6 +57,21 @@ class Training:
         X = np.concatenate([lags.regressors(u, y) for u, y in zip(signals.u, signals.y, strict=True)])
         return cls(lags, X, Range.of("u", signals.u), Range.of("y", signals.y), signals.flat)
 
+    def record(self) -> Record:
+        """For files."""
+        ranges = {name: np.stack([of.low, of.high]) for name, of in (("u", self.u), ("y", self.y))}
+        return Record.of({"X": self.X, **ranges}, lags=asdict(self.lags), flat=self.flat)
+
+    @classmethod
+    def of_record(cls, record: Record) -> Training:
+        """The inverse of `record`."""
+        lags, arrays = Lags(**record["lags"]), record.arrays
+        training = cls(lags, arrays["X"], Range(*arrays["u"]), Range(*arrays["y"]), bool(record["flat"]))
+        sizes = (arrays["X"].shape[1], len(training.u.low), len(training.y.low))
+        if sizes != (lags.n_regressors, lags.n_inputs, lags.n_outputs):
+            raise ValueError("arrays of other sizes than the lags ask for")
+        return training
+
     @property
     def middle(self) -> Float[ndarray, " m"]:
         """The middle of the range of every regressor."""
@@ -61,7 +85,7 @@ class Training:
     @property
     def believable(self) -> Range:
         """Outputs beyond this are taken for those of an unstable model."""
-        return self.y.widened(_RANGE_FACTOR)
+        return self.y.believable
 
 
 class AbstractNARX(abc.ABC):
@@ -174,3 +198,60 @@ class AbstractNARX(abc.ABC):
 
 def _is_empty(value: Any) -> bool:
     return read_array("`y_init` must be an array", value).size == 0
+
+
+def step_of(model: Decoupling) -> Step:
+    """A decoupling as a fast function of numbers; bases that cannot be written out are evaluated as they are."""
+    if all(basis.writable for g in model.g for basis in g.layer.bases):
+        return compiled(formula(model.with_names(None, None), "python"))  # names of users have no place in it
+    return lambda *x: model.values(np.array([x]))[0].tolist()
+
+
+def free_run(
+    step: Step,
+    lags: Lags,
+    u: Float[ndarray, "T inputs"],
+    y_init: Float[ndarray, "k outputs"],
+    limits: Range,
+) -> tuple[Float[ndarray, "T outputs"], int | None]:
+    """Outputs for all times, the first ones as given; and the time at which they left the limits, if they did.
+
+    From that time on the outputs are NaN.
+    """
+    first = len(y_init)
+    y = np.full((len(u), lags.n_outputs), np.nan)
+    y[:first] = y_init
+    windows = lags.input_windows(u, first).tolist()
+    past = y_init[::-1][: lags.n_y].ravel().tolist()
+    keep = len(past) - lags.n_outputs
+    bounds = list(zip(limits.low.tolist(), limits.high.tolist(), strict=True))
+    rows = []
+    stopped = None
+    with np.errstate(all="ignore"):  # what overflows inside a step is out of bounds after it
+        for t, window in enumerate(windows):
+            new = step(*window, *past)
+            if not all(lo <= value <= hi for value, (lo, hi) in zip(new, bounds, strict=True)):  # false for NaN as well
+                stopped = first + t
+                break
+            rows.append(new)
+            if lags.n_y:
+                past = [*new, *past[:keep]]
+    if rows:
+        y[first : first + len(rows)] = rows
+    return y, stopped
+
+
+def linear_model(lags: Lags, signals: Signals) -> Decoupling:
+    """A linear model to compare with: least squares for y(t) on a constant and the regressors, of all records."""
+    X = np.concatenate([lags.regressors(u, y) for u, y in zip(signals.u, signals.y, strict=True)])
+    Y = np.concatenate([y[lags.longest :] for y in signals.y])
+    middle, size = X.mean(axis=0), X.std(axis=0)
+    size = np.where(size > 0.0, size, 1.0)
+    slopes = np.linalg.lstsq((X - middle) / size, Y - Y.mean(axis=0), rcond=None)[0].T / size
+    nothing = Functions(Monomial(1), np.zeros((1, 2)))
+    return Decoupling(
+        [np.zeros((1, X.shape[1])), np.zeros((Y.shape[1], 1))],
+        [nothing],
+        linear=slopes,
+        offset=Y.mean(axis=0) - slopes @ middle,
+    )

@@ -18,23 +18,23 @@ from jaxtyping import Float, Int
 from numpy import ndarray
 
 from ..._support._arguments import as_count, as_generator, as_points
-from ..._support._errors import DecouplingWarning, InputError, ModelFileError
+from ..._support._errors import DecouplingWarning, InputError
 from ...bases import Monomial
 from ...fit._decouple import decouple
 from ...samples._samples import Samples
 from ...solvers import AbstractSolver, VarPro
+from ...write._record_file import Record, described_by, read_record, write_record
 from ...write._source import compiled
-from .._files import load_polynomial, save_polynomial
 from ..signals._records import Range, Signals
-from ._abstract import AbstractNARX, Training
+from ._abstract import AbstractNARX, Step, Training
 from ._regressors import Lags
-from ._simulation import Step
 
 if TYPE_CHECKING:
     from ._decoupled import DecoupledNARX
 
 Term = tuple[int, ...]  # the regressors whose product is a monomial, sorted
 
+_FILE_KIND, _FILE_VERSION = "polynomial NARX", 1
 _MOST_TERMS = 20_000
 _RIDGE = 1e-9  # shapes are compared without: it would hide which of them is exact
 _ROWS = 8192  # regressors that are expanded at a time
@@ -220,17 +220,20 @@ class PolynomialNARX(AbstractNARX):
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted model to a .safetensors file; `load` reads it again."""
-        training = self.trained_on
-        save_polynomial(path, (self.n_u, self.n_y, self.degree), training, self._coefficients)
+        record = self.trained_on.record() | Record.of({"coefficients": self._coefficients}, degree=self.degree)
+        write_record(path, _FILE_KIND, _FILE_VERSION, record)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> PolynomialNARX:
         """Read what `save` wrote."""
-        shape, training, coefficients = load_polynomial(path)
-        model = cls(*shape)
-        if len(coefficients) != comb(training.lags.n_regressors + model.degree, model.degree):
-            raise ModelFileError(f"`{path}` must hold a coefficient for every monomial. It holds {len(coefficients)}.")
-        return model._fitted(training, coefficients)
+        record = read_record(path, _FILE_KIND, "PolynomialNARX.save", (str(_FILE_VERSION),))
+        with described_by(path, "a polynomial NARX model"):
+            training, coefficients = Training.of_record(record), record.arrays["coefficients"]
+            lags, degree = training.lags, int(record["degree"])
+            wanted = (comb(lags.n_regressors + degree, degree), lags.n_outputs)
+            if coefficients.shape != wanted:
+                raise ValueError(f"coefficients of shape {coefficients.shape}, not {wanted}, one for every monomial")
+            return cls(lags.n_u, lags.n_y, degree)._fitted(training, coefficients)
 
     # Decoupling
 

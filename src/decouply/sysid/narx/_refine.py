@@ -31,7 +31,7 @@ from ..free_run._step_arrays import StepArrays
 from ..signals._record_batch import RecordBatch, SignalUnits
 from ..signals._records import Range, Signals
 from ._abstract import Training
-from ._as_state_space import as_narx, as_state_space, repeated_outputs
+from ._regressors import as_narx, as_state_space, repeated_outputs
 
 _PATIENCE = 20  # steps without a better validation error
 

@@ -18,6 +18,7 @@ from ..._support._errors import InputError, warn
 from ..._support._messages import pluralised, short_repr
 
 _LARGEST = 1e100  # of signals: their products are added up
+_BELIEVABLE_REACH = 10.0  # how many times as far from the middle as any training output a simulation may go
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,9 +53,10 @@ class Range:
     def half_width(self) -> Float[ndarray, " channels"]:
         return self.high / 2.0 - self.low / 2.0
 
-    def widened(self, factor: float) -> Range:
-        """The range that reaches so many times as far from the middle."""
-        reach = factor * self.half_width
+    @property
+    def believable(self) -> Range:
+        """Outputs beyond this are taken for those of an unstable model."""
+        reach = _BELIEVABLE_REACH * self.half_width
         return Range(self.middle - reach, self.middle + reach)
 
 

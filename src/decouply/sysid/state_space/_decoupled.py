@@ -20,7 +20,7 @@ from numpy import ndarray
 
 from ..._support._arguments import as_count, as_generator
 from ..._support._blas_threads import one_thread
-from ..._support._errors import DecouplingWarning, InputError, SolverError
+from ..._support._errors import DecouplingWarning, InputError, ModelFileError, SolverError
 from ..._support._messages import pluralised
 from ..._support._progress import progress_callback
 from ..._support._time_limit import TimeLimit
@@ -28,8 +28,8 @@ from ...bases import AbstractBasis, Monomial
 from ...model._decoupling import Decoupling
 from ...model._functions import Outside
 from ...solvers.problem._start_distributions import MOST_STARTS
-from ...write._record_file import described_by
-from .._files import load_state_space, save_state_space
+from ...write._model_file import load_with_model, save_model
+from ...write._record_file import Record, described_by
 from ..free_run._dynamic_model import AbstractDynamicModel, with_visited_domains
 from ..free_run._fit import InitialStatePrior, fit_initial_states
 from ..free_run._linear import LinearStateSpace
@@ -39,14 +39,14 @@ from ..free_run._simulation import one_step_corrections, simulate
 from ..free_run._step_arrays import StepArrays
 from ..signals._record_batch import SignalUnits
 from ..signals._records import Signals, as_signal, held_back, warn_of_escape
-from ._canonical import canonical_form
 from ._fit_record import StateSpaceFit, in_measured_units, variable_names
 from ._search import SearchData, SearchOptions, StateSpaceSearch, StateSpaceStart
-from ._structure import StateSpaceStructure, read_layers
+from ._structure import StateSpaceStructure, canonical_form, read_layers
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+_IN_FILE = "state space"  # what is beside one step in a file begins so
 _OF_FIT = ("layers", "fixed_functions")  # fields of a structure that are not options in a file
 _VALIDATION_SAMPLES_PER_STATE = 4  # the initial state is found from some, the others judge
 
@@ -161,7 +161,7 @@ class DecoupledStateSpace(AbstractDynamicModel):
             not finished. No limit by default.
         """
         signals, starts = Signals.read(u, y), as_count("n_starts", n_starts, most=MOST_STARTS)
-        options, structure, n = search or SearchOptions(), self.structure, self.n_states
+        options, structure, n = SearchOptions() if search is None else search, self.structure, self.n_states
         if not isinstance(options, SearchOptions):
             raise InputError(f"`search` must be dc.sysid.SearchOptions. Got {type(options).__name__}.")
         if options.window is not None:
@@ -416,18 +416,23 @@ class DecoupledStateSpace(AbstractDynamicModel):
         """Write a .safetensors file; `dc.Decoupling.load` reads the same file as one step (x, u) -> (x+, y)."""
         structure = self.structure
         options = {f.name: getattr(structure, f.name) for f in fields(structure) if f.name not in _OF_FIT}
-        save_state_space(path, self.fitted, options | {"canonical": self.is_canonical})
+        about = Record.of({}, structure=options, canonical=self.is_canonical)
+        save_model(self.step, path, (self.fitted.file_record() | about).under(_IN_FILE))
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], *, bases: Sequence[type[AbstractBasis]] = ()) -> DecoupledStateSpace:
         """Read a file written by `save`; name your own basis classes in `bases` if the model uses them."""
-        options, found = load_state_space(path, bases)
-        record = StateSpaceFit(**found)
+        step, everything, _ = load_with_model(path, bases)
+        own = everything.inside(_IN_FILE)
+        if "structure" not in own:
+            raise ModelFileError(
+                f"`{path}` must hold a state-space model, written by DecoupledStateSpace.save. It holds a decoupling: "
+                "read it with dc.Decoupling.load."
+            )
         with described_by(path, "a state-space model"):
-            is_canonical, state_only = bool(options.pop("canonical")), tuple(options.pop("state_only"))
-            layers = tuple(g.layer for g in record.step.g)
-            structure = StateSpaceStructure(layers=layers, state_only=state_only, **options)
-        return cls.of(structure, record, is_canonical=is_canonical)
+            options = own["structure"] | {"state_only": tuple(own["structure"]["state_only"])}
+            structure = StateSpaceStructure(layers=tuple(g.layer for g in step.g), **options)
+            return cls.of(structure, StateSpaceFit.of_record(step, own), is_canonical=bool(own["canonical"]))
 
     def plot(self, *, dark: bool = False) -> Figure:
         """Draw one step as a block diagram: functions over the range that the training data visit."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float
@@ -11,13 +12,16 @@ from numpy import ndarray
 
 from ...model._decoupling import Decoupling
 from ...model._names import as_names
+from ...write._record_file import Record, with_infinities
 from ..free_run._fit import fit_initial_states
 from ..free_run._simulation import simulate
 from ..signals._record_batch import RecordBatch, SignalUnits
 from ..signals._records import Range, Signals
 from ._search import SearchResult, StateSpaceStart
 
-_RANGE_FACTOR = 10.0  # a simulation stops when it is this many times as far from the middle as any training output
+_ARRAYS = ("x0", "rmse", "linear_rmse", "spread", "points")  # in files
+_NUMBERS = ("n_free", "n_front", "flat")
+_UNITS = ("u_mean", "u_size", "y_mean", "y_size")
 _MOST_POINTS = 2000  # of the training run that are kept, for pictures and domains
 
 
@@ -60,6 +64,30 @@ class StateSpaceFit:
     flat: bool
     records: Signals | None = None  # what it was fitted to; not kept in files
 
+    def file_record(self) -> Record:
+        """For files; the step is written beside it."""
+        arrays = {name: getattr(self, name) for name in _ARRAYS}
+        arrays |= {name: getattr(self.units, name) for name in _UNITS}
+        arrays |= {"low": self.limits.low, "high": self.limits.high}
+        arrays |= {"linear": self.linear.linear, "linear_offset": self.linear.offset}
+        about = {name: getattr(self, name) for name in _NUMBERS} | {"oversample": self.units.oversample}
+        return Record.of(arrays, about=about, starts=[asdict(row) for row in self.starts])
+
+    @classmethod
+    def of_record(cls, step: Decoupling, record: Record) -> StateSpaceFit:
+        """The inverse of `file_record`."""
+        arrays, about = record.arrays, record["about"]
+        found: dict[str, Any] = {name: arrays[name] for name in _ARRAYS} | {name: about[name] for name in _NUMBERS}
+        W = [np.zeros_like(step.W[0]), *step.W[1:-1], np.zeros_like(step.W[-1])]
+        return cls(
+            step=step,
+            linear=step.with_parts(W=W, linear=arrays["linear"], offset=arrays["linear_offset"]),
+            starts=tuple(StateSpaceStart(**with_infinities(row)) for row in record["starts"]),
+            limits=Range(arrays["low"], arrays["high"]),
+            units=SignalUnits(**{name: arrays[name] for name in _UNITS}, oversample=about["oversample"]),
+            **found,
+        )
+
     def with_names(self, inputs: Sequence[str] | None, outputs: Sequence[str] | None) -> StateSpaceFit:
         """The same with these names of (x, u) and (x+, y)."""
         step, linear = (model.with_names(inputs, outputs) for model in (self.step, self.linear))
@@ -94,7 +122,7 @@ def in_measured_units(
         points=points,
         n_free=found.n_free,
         n_front=found.n_front,
-        limits=Range.of("y", signals.y).widened(_RANGE_FACTOR),
+        limits=Range.of("y", signals.y).believable,
         units=units,
         flat=signals.flat,
         records=signals,

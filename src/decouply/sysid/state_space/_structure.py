@@ -1,4 +1,4 @@
-"""What kind of state-space model is asked for, and which of its numbers a fit may move."""
+"""What kind of state-space model is asked for, which of its numbers a fit may move, and which of them are redundant."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from jaxtyping import Bool
+from jaxtyping import Bool, Float
 from numpy import ndarray
 
 from ..._support._arguments import as_count
@@ -15,6 +15,7 @@ from ..._support._errors import InputError
 from ..._support._messages import short_repr
 from ...bases import AbstractBasis, LayerBasis
 from ...fit._settings import layer_bases
+from ...model._decoupling import Decoupling
 from ..free_run._step_arrays import StepArrays
 
 _INTEGRATES = 1e-2  # distance of a pole from 1 below which constants of the state are free: they add up over time
@@ -167,3 +168,44 @@ def read_layers(
         return (LayerBasis(tuple(f.basis if isinstance(f, StateFunction) else f for f in listed)),), state_only
     layers = layer_bases(2 if ranks is None else ranks, 3 if ranks is None and degrees is None else degrees, basis)
     return layers, (False,) * len(layers[0].bases)
+
+
+_DEPENDENT = 1e-9  # of its length: a row that is no farther from those before depends on them
+
+
+def canonical_form(step: Decoupling, n: int, *, feedback: bool) -> tuple[Decoupling, Float[ndarray, "n n"]]:
+    """The same step with states that are outputs and their successors, and T where the old state is T times the new.
+
+    Without feedback the states keep their coordinates: others would mix the two linear blocks.
+    """
+    T = np.linalg.inv(_observability_rows(step, n)) if feedback else np.eye(n)
+    other = StepArrays.of(step).in_states(T).decoupling(step.inputs, step.outputs)
+    for l, functions in enumerate(other.g, start=1):
+        W = other.W[l - 1]
+        largest = W[np.arange(len(W)), np.argmax(np.abs(W), axis=1)]
+        scales = np.array([absorbs_scale(basis) for basis in functions.layer.bases]) & (largest != 0.0)
+        positive = np.where(functions.turns_around, largest, np.abs(largest))
+        other = other.scaled(l, 1.0 / np.where(scales, positive, 1.0), np.ones(len(W)))
+        C = other.g[l - 1].C[:, 1:]
+        size = C[np.arange(len(C)), np.argmax(np.abs(C), axis=1)]
+        other = other.scaled(l, np.ones(len(W)), 1.0 / np.where(size != 0.0, size, 1.0))
+    return other, T
+
+
+def _observability_rows(step: Decoupling, n: int) -> Float[ndarray, "n n"]:
+    """The first n independent rows of C, C A, C A^2, ..."""
+    assert step.linear is not None
+    A, block = step.linear[:n, :n], step.linear[n:, :n]
+    rows: list[ndarray] = []
+    for _ in range(n):
+        for row in block:
+            left = row - (np.linalg.lstsq(np.array(rows).T, row, rcond=None)[0] @ np.array(rows) if rows else 0.0)
+            if len(rows) < n and np.linalg.norm(left) > _DEPENDENT * np.linalg.norm(row):
+                rows.append(row)
+        block = block @ A
+    if len(rows) < n:
+        raise InputError(
+            f"The outputs must depend on all {n} states for a canonical form. Only {len(rows)} can be seen in them: "
+            "lower `n_states`."
+        )
+    return np.array(rows)
