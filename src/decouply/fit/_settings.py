@@ -181,7 +181,7 @@ def _described_solver(solver: AbstractSolver | Stopping) -> dict[str, Any]:
     return {"name": type(solver).__name__, "fields": fields}
 
 
-def _read_solver(described: dict[str, Any], fixed: list[str], model: Decoupling) -> AbstractSolver | None:
+def _read_solver(described: Mapping[str, Any], fixed: Sequence[str], model: Decoupling) -> Any:
     """The solver again; None for a class that is not ours."""
     if described["name"] not in solvers.__all__:
         return None
@@ -192,8 +192,7 @@ def _read_solver(described: dict[str, Any], fixed: list[str], model: Decoupling)
     if fixed:
         parts = {"W": model.W, "g": (None, *model.g)}
         fields["fixed"] = {name: parts[name[0]][int(name[1:])] for name in fixed}
-    found: AbstractSolver = getattr(solvers, described["name"])(**fields)
-    return found
+    return getattr(solvers, described["name"])(**fields)
 
 
 def _read_rng(rng: int | dict[str, Any]) -> int | np.random.Generator:
