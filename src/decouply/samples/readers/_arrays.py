@@ -7,9 +7,11 @@ what the texts in `input_names` and `output_names` say; they are chosen by these
 
 from __future__ import annotations
 
+import re
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +20,71 @@ from jaxtyping import Float, Int
 from numpy import ndarray
 
 from ..._support._errors import DecouplingError, InputError, SampleFileError
+from ..._support._messages import pluralised
 from ...model._names import label, one_line
 from .._samples import Samples
 from ._axis_order import Order, samples_first
-from ._column_choice import side, taken
 from ._safe_numpy import read_archive, read_file
 from ._table import AbstractTable, Reading, check_gaps
+
+_ARRAY = {"inputs": "X", "outputs": "F"}
+_DEFAULT = {"inputs": "x", "outputs": "y"}  # what samples without names call them
+
+
+@dataclass(frozen=True)
+class Side:
+    """Inputs or outputs as the user wants them: which columns, and what they are called; None for all, and no names."""
+
+    columns: list[int] | None = None
+    names: tuple[str, ...] | None = None
+
+
+def belongs_to(which: str, name: Any, arrays: Mapping[str, ndarray]) -> bool:
+    """Whether a name is that of a column of X or F, such as X2, and of no array of its own."""
+    array = _ARRAY[which]
+    return re.fullmatch(rf"{array}\d*", str(name)) is not None and (name == array or str(name) not in arrays)
+
+
+def choose_columns(
+    path: Path, which: str, given: tuple[Any, ...] | None, own: tuple[str, ...] | None, count: int
+) -> Side:
+    """What `given` asks for among `count` columns, of which the file may have names of its `own`."""
+    if given is None:
+        return Side(names=own)
+    array, asked = _ARRAY[which], tuple(str(name).strip() for name in given)
+    own = own if own is not None and len(own) == count else None
+    numbered = tuple(f"{array}{i + 1}" for i in range(count)) if count > 1 else (array,)
+    numbers = tuple(str(i + 1) for i in range(count))
+    called = own or tuple(f"{_DEFAULT[which]}{i + 1}" for i in range(count))
+    for known, theirs in ((own or (), called), (numbered, numbered), (numbers, called)):
+        if asked and set(asked) <= set(known):
+            columns = [known.index(name) for name in asked]
+            if len(set(asked)) < len(asked):
+                raise InputError(f"`{which}` must name every column once. Got {', '.join(map(label, asked))}.")
+            return Side(columns, tuple(theirs[i] for i in columns))
+    whose = f", by name ({', '.join(map(label, own))}) or" if own else ""
+    raise InputError(
+        f"`{which}` must choose among the {pluralised(count, 'column')} of {array} in `{path}`{whose} by number "
+        f"({numbers[0]} to {numbers[-1]}). Got {', '.join(map(label, asked))}."
+    )
+
+
+def select_columns(parts: Mapping[str, ndarray], inputs: Side, outputs: Side) -> dict[str, ndarray]:
+    """The arrays X, F, J and weights with the chosen columns only."""
+    chosen = dict(parts)
+    if inputs.columns is not None:
+        chosen["X"] = chosen["X"][:, inputs.columns]
+        if "J" in chosen:
+            chosen["J"] = chosen["J"][:, :, inputs.columns]
+    if outputs.columns is not None:
+        for name in ("F", "J"):
+            if name in chosen:
+                chosen[name] = chosen[name][:, outputs.columns]
+        weights = chosen.get("weights")
+        if weights is not None and weights.ndim > 1:
+            chosen["weights"] = weights[:, outputs.columns]
+    return chosen
+
 
 _PARTS = ("X", "F", "J", "weights")
 _LONGEST_REASON = 300  # letters that readers of others may add to a message
@@ -68,7 +129,7 @@ def _readable(rule: str) -> Iterator[None]:
         raise SampleFileError(f"{rule}. It cannot be read: {reason}.") from error
 
 
-def renamed(path: Path, arrays: Mapping[str, ndarray], given: Mapping[str, str]) -> dict[str, ndarray]:
+def arrays_by_our_names(path: Path, arrays: Mapping[str, ndarray], given: Mapping[str, str]) -> dict[str, ndarray]:
     """The arrays of a file by our names, where the user says which are X, F, J and weights."""
     unknown = sorted(set(given) - set(_PARTS))
     if unknown:
@@ -110,9 +171,9 @@ def samples_of_arrays(
     if not _fit_together(parts):
         return Reading(Samples(**parts))  # which says what does not fit
     n_inputs, n_outputs = parts["X"].shape[1], parts["F" if "F" in parts else "J"].shape[1]
-    x = side(path, "inputs", called["inputs"], _texts(arrays.get(_NAMES["inputs"])), n_inputs)
-    y = side(path, "outputs", called["outputs"], _texts(arrays.get(_NAMES["outputs"])), n_outputs)
-    parts = taken(parts, x, y)
+    x = choose_columns(path, "inputs", called["inputs"], _texts(arrays.get(_NAMES["inputs"])), n_inputs)
+    y = choose_columns(path, "outputs", called["outputs"], _texts(arrays.get(_NAMES["outputs"])), n_outputs)
+    parts = select_columns(parts, x, y)
     whole = np.all([np.isfinite(array.reshape(len(array), -1)).all(axis=1) for array in parts.values()], axis=0)
     positions = np.arange(1, len(whole) + 1)
     dropped = check_gaps(f"`{path}`", whole, positions, "row", drop=drop_missing, in_time=in_time)
@@ -124,7 +185,7 @@ def samples_of_arrays(
 def names_in_X(path: Path, given: Sequence[Any], arrays: Mapping[str, ndarray]) -> list[str]:
     """What a table calls the columns of X that are asked for."""
     width = arrays["X"].shape[1]
-    columns = side(path, "inputs", tuple(given), _texts(arrays.get(_NAMES["inputs"])), width).columns
+    columns = choose_columns(path, "inputs", tuple(given), _texts(arrays.get(_NAMES["inputs"])), width).columns
     return ["X" if width == 1 else f"X{i + 1}" for i in columns or ()]
 
 

@@ -16,9 +16,8 @@ from ..._support._errors import InputError, SampleFileError
 from ..._support._messages import short_repr
 from ..stores._stored_arrays import as_array_names
 from ..stores._zarr import open_zarr
-from ._arrays import ArraysTable, names_in_X, read_npy, read_npz, renamed, samples_of_arrays
+from ._arrays import ArraysTable, arrays_by_our_names, belongs_to, names_in_X, read_npy, read_npz, samples_of_arrays
 from ._axis_order import Order, check_order
-from ._column_choice import belongs_to
 from ._csv import CsvTable
 from ._mat import read_mat
 from ._parquet import ParquetTable
@@ -76,7 +75,7 @@ def read_samples(
         as_samples = inputs is None and outputs is None
         found = _archive(file, ending, as_samples and theirs is None)
         if theirs is not None:
-            found = renamed(file, found, theirs)
+            found = arrays_by_our_names(file, found, theirs)
         table = ArraysTable(file, found)
         called = {"inputs": _listed("inputs", inputs), "outputs": _listed("outputs", outputs)}
         if as_samples or ("X" in found and not _are_arrays(called, table.names, found)):
