@@ -97,10 +97,6 @@ def _first_that_works(
     return None
 
 
-def _finite(inner: Parameters) -> Parameters | None:
-    return inner if all(np.all(np.isfinite(p)) for p in inner) else None
-
-
 def _layers_before_last(data: StartData, layers: Layers, rng: np.random.Generator, budget: Budget) -> Parameters | None:
     """The arguments of the last layer by their slopes, then all layers that lead to them."""
     assert data.J is not None
@@ -119,8 +115,10 @@ def _layers_before_last(data: StartData, layers: Layers, rng: np.random.Generato
     if not np.all(np.isfinite(A)):
         return None
     c, W, _ = nearest_shared_functions(eliminated.coefficients(chain, A))
-    found = _finite([*batch, c, with_offset(W[0])[None]])
-    return None if found is None else [p[0] for p in _sharpen(data, layers, found, budget)]
+    inner = [*batch, c, with_offset(W[0])[None]]
+    if not all(np.all(np.isfinite(p)) for p in inner):
+        return None
+    return [p[0] for p in _sharpen(data, layers, inner, budget)]
 
 
 def _sharpen(data: StartData, layers: Layers, batch: Parameters, budget: Budget) -> Parameters:

@@ -36,19 +36,19 @@ from ._start_data import Budget
 from ._tensor_decompositions import cpd_directions
 
 _MAX_COEFFICIENTS = 1000  # of a polynomial
-_MAX_PRODUCTS = 4000
+_MAX_PRODUCTS = 4000  # of coefficients and entries of K: columns of one dense matrix
 _EQUATIONS_PER_UNKNOWN = 1.5  # times as many equations as unknowns
 _CONDITION_OF_DEPENDENT = 1e14  # condition number of outputs that are fewer than they seem
 _IMAGINARY_SHARE_OF_REAL = 1e-3  # imaginary parts of eigenvalues that may be rounding
 _INVERSE_ITERATIONS = 4  # each multiplies the parts of other vectors by the square of a ratio of singular values
 _PIVOT_OF_ZERO = 1e-18  # of the largest entry: what a pivot that is 0 is replaced by
-_NEWTON_STEPS, _LONGEST_STEP = 25, 0.5
-_STEP_SHARES = (1.0, 0.3, 0.1, 0.03)
-_STALLED_RATIO = 0.999
+_NEWTON_STEPS, _LONGEST_STEP = 25, 0.5  # of a unit vector k
+_STEP_SHARES = (1.0, 0.3, 0.1, 0.03)  # of a Newton step, the first that helps is taken
+_STALLED_RATIO = 0.999  # between sizes before and after a step that is the last one
 _COSINE_OF_SAME = 1.0 - 1e-9  # cosine between combinations that are the same one
 _REFINED_PER_FUNCTION = 4  # guesses per function that are refined
 _TRIED_PER_FUNCTION = 3  # random starts per function in a round
-_SEARCH_ROUNDS = 10
+_SEARCH_ROUNDS = 10  # of random starts
 _RELATIVE_SIZE_OF_ROOT = 1e-4  # of the median size at random combinations
 
 

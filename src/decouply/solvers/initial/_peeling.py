@@ -34,7 +34,7 @@ from ..problem._weighted_rows import Rows
 from ._multivariate_polynomials import Polynomials, box_of
 from ._start_data import Budget
 
-MAX_ROUNDS = 400
+MAX_ROUNDS = 400  # of batches of starts, unless time ends before
 _BATCH_SIZE = 16  # starts of a relaxed search that run side by side
 _RELAXED_STEPS, _HALVINGS = 60, (10, 20, 40)
 _COST_NEARLY_MET, _COST_MET = 1e-8, 1e-23  # relaxed costs: worth more steps, and below which a first layer is believed

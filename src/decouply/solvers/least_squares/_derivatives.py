@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Float
@@ -49,6 +50,13 @@ class Chain:
     ddPhi: list[Float[ndarray, "B S _ _"]]
     a: list[Float[ndarray, "B S _"]]
     b: list[Float[ndarray, "B S _"]]
+
+    def of_samples(self, chunk: slice) -> Chain:
+        """The same at some of the points."""
+        tables: dict[str, Any] = {}
+        for name, by_layer in vars(self).items():
+            tables[name] = [None if table is None else table[:, chunk] for table in by_layer]
+        return Chain(**tables)
 
 
 def run_chain(layers: tuple[LayerBasis, ...], theta: Parameters, X: Float[ndarray, "S m"]) -> Chain:

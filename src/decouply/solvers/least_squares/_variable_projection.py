@@ -124,7 +124,7 @@ class Eliminated(AbstractResiduals):
         for part in rows.chunks(B, N):
             D, E = self.slopes(chain, A, part)
             Z = dense_derivatives(
-                _chunk(chain, part), theta, self.unknowns, D, E, values=rows.values, jacobians=rows.jacobians
+                chain.of_samples(part), theta, self.unknowns, D, E, values=rows.values, jacobians=rows.jacobians
             )
             Z *= rows.weights[part].T
             flat_Z = Z.reshape(B, N, -1)
@@ -236,7 +236,7 @@ class Complete(AbstractResiduals):
         """Derivatives of the weighted model rows with respect to all parameters, for some of the samples."""
         rows = self.rows
         before, C, W, A = self._split(theta)
-        some = _chunk(chain, part)
+        some = chain.of_samples(part)
         Phi, dPhi, V = (np.moveaxis(table[-1], 1, -1) for table in (some.Phi, some.dPhi, some.V))
         a, b = (combine(t[-1], C[..., 1:]).mT for t in (some.dPhi, some.ddPhi))  # (B, r, S)
         (B, r, e), (n, S), m, o = C.shape, (W.shape[1], a.shape[-1]), rows.X.shape[1], int(rows.values)
@@ -433,24 +433,6 @@ def eliminate(
         cost += np.sum((penalty @ A) ** 2, axis=(1, 2))
     cost[broken] = np.inf
     return A, Q[:, :R], residual, cost
-
-
-def _chunk(chain: Chain, part: slice) -> Chain:
-    return Chain(
-        _cut(chain.t, part),
-        _cut(chain.V, part),
-        _cut(chain.z, part),
-        [None if P is None else P[:, part] for P in chain.P],
-        _cut(chain.Phi, part),
-        _cut(chain.dPhi, part),
-        _cut(chain.ddPhi, part),
-        _cut(chain.a, part),
-        _cut(chain.b, part),
-    )
-
-
-def _cut(arrays: list[ndarray], part: slice) -> list[ndarray]:
-    return [array[:, part] for array in arrays]
 
 
 def _with_ridge(M: ndarray, g: ndarray, flat: ndarray, ridge: float, free: ndarray | None) -> Dense:
