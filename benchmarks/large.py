@@ -11,7 +11,7 @@ import tensorly
 from tensorly.decomposition import parafac
 
 import decouply as dc
-from decouply.solvers.alternating._start_factors import draw_factors
+from decouply.solvers.alternating._loop import draw_factors
 from decouply.solvers.alternating._sweep import sweep
 
 from . import reference

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 import decouply as dc
-from decouply._support._messages import pluralised
+from decouply._support._errors import pluralised
 from experiments.dynamic.benchmarks import CASES
 
 from .exchange import Contest, Row

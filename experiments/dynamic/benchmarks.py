@@ -19,8 +19,7 @@ from jaxtyping import Float
 from matplotlib.figure import Figure
 from numpy import ndarray
 
-from decouply._support._errors import DecouplingWarning, SolverError
-from decouply._support._messages import pluralised
+from decouply._support._errors import DecouplingWarning, SolverError, pluralised
 from decouply.report._style import COLOURS, new_figure
 from experiments.dynamic.model_pool import POOLS, QUICK_POOLS, Candidate, Pool
 from experiments.harness import Content, Experiment, Option, Outcome, Task, column, markdown, matching, names_beginning

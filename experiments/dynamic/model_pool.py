@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from decouply._support._messages import pluralised
+from decouply._support._errors import pluralised
 from decouply.bases import AbstractBasis, Friction, Monomial, Spline, Tanh
 from decouply.data import Record, cascaded_tanks, emps, silverbox, wiener_hammerstein
 from decouply.sysid import DecoupledStateSpace, SearchOptions, StateFunction

@@ -20,8 +20,7 @@ from jaxtyping import Float
 from matplotlib.figure import Figure
 from numpy import ndarray
 
-from decouply._support._errors import DecouplingWarning, SolverError
-from decouply._support._messages import pluralised
+from decouply._support._errors import DecouplingWarning, SolverError, pluralised
 from decouply.data import Record
 from decouply.report._style import COLOURS, new_figure
 from experiments.dynamic.benchmarks import CASES, ONLY, QUICK, Case, cases_called, spread_in_words

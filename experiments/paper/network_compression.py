@@ -25,8 +25,7 @@ from matplotlib.figure import Figure
 from numpy import ndarray
 from torch import Tensor, nn
 
-from decouply._support._errors import SolverError
-from decouply._support._messages import pluralised
+from decouply._support._errors import SolverError, pluralised
 from decouply.bases import Monomial
 from decouply.fit._decouple import decouple
 from decouply.model._decoupling import Decoupling

@@ -12,7 +12,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from decouply import systems
-from decouply._support._messages import pluralised
+from decouply._support._errors import pluralised
 from decouply._support._time_limit import by_processor_time
 from decouply.fit._decouple import decouple
 from decouply.report._style import new_figure

@@ -11,8 +11,7 @@ from jaxtyping import Float
 from numpy import ndarray
 
 from ._support._arguments import as_counts, as_generator, is_word
-from ._support._errors import InputError
-from ._support._messages import short_repr
+from ._support._errors import InputError, short_repr
 from .bases import Monomial
 from .model._decoupling import Decoupling
 from .model._functions import Functions

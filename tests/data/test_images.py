@@ -18,7 +18,7 @@ import decouply as dc
 from decouply._support import _progress
 from decouply.data import _downloads, _images
 from decouply.data._downloads import RemoteFile, Source, fetch
-from decouply.data._idx import read_idx
+from decouply.data._images import read_idx
 
 CODES = {"uint8": 8, "int8": 9, "int16": 11, "int32": 12, "float32": 13, "float64": 14}
 

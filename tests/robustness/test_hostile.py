@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import decouply as dc
-from decouply._support._messages import short_repr
+from decouply._support._errors import short_repr
 from decouply.samples.readers._by_extension import _listed
 from tests.robustness.doors import ARGUMENTS, DOORS, MODEL, X, knock
 from tests.robustness.hostile import HOSTILE, TEXTS, EvilRepr

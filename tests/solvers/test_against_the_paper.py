@@ -8,7 +8,7 @@ import decouply as dc
 from benchmarks import reference
 from benchmarks.problems import noise_samples, problem_of
 from decouply.solvers.alternating._coefficient_updates import constrained, projected
-from decouply.solvers.alternating._start_factors import draw_factors
+from decouply.solvers.alternating._loop import draw_factors
 from decouply.solvers.alternating._sweep import sweep
 
 UPDATES = {"proj": projected, "constr": constrained}

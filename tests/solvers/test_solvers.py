@@ -9,8 +9,7 @@ from numpy.testing import assert_allclose
 import decouply as dc
 from benchmarks.problems import problem_of
 from decouply.cli._fit import SOLVERS
-from decouply.solvers.alternating._loop import objective_of, run_starts
-from decouply.solvers.alternating._start_factors import draw_factors
+from decouply.solvers.alternating._loop import draw_factors, objective_of, run_starts
 from decouply.testing import check_solver
 from tests.solvers.every import ALTERNATING, SINGLE_LAYER, quick_solvers
 from tests.strategies import Bend, points, random_model, sampled

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import decouply as dc
-from decouply.samples._canonical import canonical_at
+from decouply.samples._model_errors import canonical_at
 from decouply.solvers import AbstractSolver, Problem
 from decouply.solvers.least_squares._derivatives import run_chain
 from decouply.solvers.least_squares._parameters import parameters_of
@@ -165,7 +165,7 @@ def test_balanced_parameters_are_smaller_and_give_the_same_model():
 def test_the_canonical_form_is_the_same_from_portions(ranks, linear, monkeypatch):
     f, samples = noisy((4, *ranks, 2), (3,) * len(ranks))
     model = f.with_parts(linear=np.ones((2, 4))) if linear else f
-    monkeypatch.setattr("decouply.samples._canonical._AT_ONCE", 0)
+    monkeypatch.setattr("decouply.samples._model_errors._AT_ONCE", 0)
     found, wanted = canonical_at(model, samples), model.canonical(samples.X)
     for a, b in zip((*found.W, *(g.C for g in found.g)), (*wanted.W, *(g.C for g in wanted.g)), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-9 * np.abs(b).max())

@@ -8,7 +8,7 @@ from decouply.bases import LayerBasis
 from decouply.model._units import Units
 from decouply.solvers import Problem
 from decouply.solvers.alternating._coefficient_updates import constrained, projected, projected_weighted
-from decouply.solvers.alternating._start_factors import draw_factors
+from decouply.solvers.alternating._loop import draw_factors
 from decouply.solvers.alternating._sweep import explicit_residual, sweep
 from decouply.solvers.problem._standard_units import compressed_units
 from tests.strategies import points, random_model, sampled

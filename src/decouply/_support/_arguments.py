@@ -17,8 +17,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy import ndarray
 
-from ._errors import InputError, warn
-from ._messages import short_repr
+from ._errors import InputError, short_repr, warn
 
 _SHORT_FLOATS = ("bfloat16", "float8", "float4")  # of machine learning; NumPy knows them as raw bytes
 

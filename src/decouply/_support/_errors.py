@@ -1,15 +1,13 @@
-"""Exceptions and warnings of the package, each also a built-in kind.
+"""Exceptions and warnings of the package, each also a built-in kind, and what messages are made of.
 
-Every message names the argument, the rule, what was received and the way out, in that order.
-
-Our warnings, and scopes without them that threads do not disturb for each other.
-
-`warnings.catch_warnings` changes filters of the whole process: two threads that leave it in another order than they
-came keep the wrong ones for good. What is silenced here is silenced in one thread.
+A message names the argument, the rule, what was received and the way out, in that order. What was received is quoted
+in short, on one line, whatever its own `repr` does. Warnings are silenced in one thread: `warnings.catch_warnings`
+changes the filters of the whole process, and two threads that leave it in another order keep the wrong ones for good.
 """
 
 from __future__ import annotations
 
+import re
 import threading
 import warnings
 from collections.abc import Iterator
@@ -75,3 +73,23 @@ def as_errors(category: type[Warning]) -> Iterator[None]:
     with _filters, warnings.catch_warnings():
         warnings.simplefilter("error", category)
         yield
+
+
+_LONGEST = 200  # letters
+_CODES = re.compile("[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]+")
+
+
+def short_repr(value: object) -> str:
+    """`value` as messages show it: its `repr`, cut where it is long; its type where that fails."""
+    if isinstance(value, str | bytes | bytearray) and len(value) > _LONGEST:
+        value = value[:_LONGEST]
+    try:
+        text = _CODES.sub(" ", repr(value)).strip()
+    except Exception:  # of somebody's own, or of a number with more digits than Python writes
+        return f"an object of type {type(value).__name__} that cannot be shown"
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}... ({type(value).__name__})"
+
+
+def pluralised(count: int, noun: str) -> str:
+    """A number of things in words, such as 1 state or 2 states."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

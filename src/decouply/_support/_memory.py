@@ -6,8 +6,7 @@ import os
 from pathlib import Path
 
 from ._arguments import as_number
-from ._errors import InputError
-from ._messages import short_repr
+from ._errors import InputError, short_repr
 
 LIMIT_VARIABLE = "DECOUPLY_MAX_FILE_BYTES"
 _LARGEST_FILE = 4 * 1024**3  # bytes

@@ -9,9 +9,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from ._errors import InputError
+from ._errors import InputError, short_repr
 from ._interrupts import stoppable
-from ._messages import short_repr
 
 _QUIET_SECONDS = 2.0
 _BETWEEN_LINES = (5.0, 60.0)  # at first, and after a while: who reads the log of a night wants few of them

@@ -5,7 +5,7 @@ from ._algebra import AbstractAlgebra, ArrayAlgebra
 from ._bernstein import Bernstein
 from ._chebyshev import Chebyshev
 from ._layer import LayerBasis
-from ._monomial import Monomial
+from ._monomial import Monomial, ScaledMonomial
 from ._named_curves import (
     CURVES,
     Absolute,
@@ -21,7 +21,6 @@ from ._named_curves import (
     Sigmoid,
     Tanh,
 )
-from ._scaled_monomial import ScaledMonomial
 from ._spline import Spline
 from ._trigonometric import Trigonometric
 

@@ -20,8 +20,7 @@ from jaxtyping import Bool, Float
 from numpy import ndarray
 
 from .._support._arguments import is_word
-from .._support._errors import InputError
-from .._support._messages import short_repr
+from .._support._errors import InputError, short_repr
 from ._algebra import AbstractAlgebra
 
 SHAPES = ("increasing", "decreasing", "convex", "concave")

@@ -9,8 +9,7 @@ import numpy as np
 from jaxtyping import Bool, Float
 from numpy import ndarray
 
-from .._support._errors import InputError
-from .._support._messages import short_repr
+from .._support._errors import InputError, short_repr
 from ._abstract import AbstractBasis
 
 

@@ -16,8 +16,7 @@ from jaxtyping import Float
 from numpy import ndarray
 
 from .._support._arguments import as_count, is_word
-from .._support._errors import InputError
-from .._support._messages import short_repr
+from .._support._errors import InputError, short_repr
 from ._abstract import MOST_FUNCTIONS, AbstractBasis, differences
 from ._algebra import AbstractAlgebra, Piece
 

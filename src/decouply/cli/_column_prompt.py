@@ -64,7 +64,7 @@ def _some(names: Sequence[str]) -> str:
 
 
 def _show(found: Look, file: str) -> None:
-    from .._support._messages import pluralised
+    from .._support._errors import pluralised
     from ..model._names import printable
     from ._output import plain_table, print_table
 

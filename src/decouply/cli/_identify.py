@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from .._support._messages import pluralised
+from .._support._errors import pluralised
 from ._options import (
     FileName,
     GivenFile,

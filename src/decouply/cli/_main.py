@@ -18,10 +18,9 @@ from ._compress import compress
 from ._demo import demo
 from ._fit import fit
 from ._identify import identify, simulate
-from ._model_commands import export, plot, predict, report
+from ._model_commands import export, plot, predict, report, show
 from ._output import say
 from ._select import select
-from ._show import show
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})

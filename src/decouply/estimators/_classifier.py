@@ -13,8 +13,7 @@ from numpy import ndarray
 from scipy.special import log_softmax
 
 from .._support._arguments import as_number, is_word
-from .._support._errors import InputError, warn
-from .._support._messages import short_repr
+from .._support._errors import InputError, short_repr, warn
 from .._support._optional_packages import needed
 from .._support._time_limit import OUT_OF_TIME
 from ..bases import Monomial

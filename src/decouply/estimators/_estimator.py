@@ -19,8 +19,7 @@ from jaxtyping import Float
 from numpy import ndarray
 
 from .._support._arguments import as_counts, is_word, read_array
-from .._support._errors import InputError
-from .._support._messages import short_repr
+from .._support._errors import InputError, short_repr
 from .._support._optional_packages import needed
 from ..fit._settings import Settings
 from ..model._decoupling import Decoupling

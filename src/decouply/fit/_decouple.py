@@ -9,8 +9,7 @@ from typing import Any, Literal
 import numpy as np
 
 from .._support._arguments import as_counts
-from .._support._errors import InputError
-from .._support._messages import short_repr
+from .._support._errors import InputError, short_repr
 from ..bases import Monomial
 from ..samples._duplicates import n_originals
 from ..samples._samples import Samples

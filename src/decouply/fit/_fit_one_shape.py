@@ -15,8 +15,8 @@ from .._support._errors import InputError, SolverError, warn
 from .._support._interrupts import INTERRUPTED
 from .._support._progress import progress_callback
 from .._support._time_limit import OUT_OF_TIME, TimeLimit, now
-from ..samples._canonical import canonical_at
 from ..samples._duplicates import n_originals
+from ..samples._model_errors import canonical_at
 from ..samples._samples import Samples
 from ..samples._weights import check_all_outputs_count
 from ..solvers import Problem, Solution, StartRow

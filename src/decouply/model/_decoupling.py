@@ -21,8 +21,7 @@ from .._support._arguments import (
     as_some_points,
     warn_nonfinite,
 )
-from .._support._errors import InputError
-from .._support._messages import short_repr
+from .._support._errors import InputError, short_repr
 from ..bases import AbstractBasis
 from ._canonical import Visits, argument_scales, jacobian_shares, smallest_constants, value_scales
 from ._functions import Functions

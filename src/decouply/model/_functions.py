@@ -15,8 +15,7 @@ from jaxtyping import Float
 from numpy import ndarray
 
 from .._support._arguments import ReadOnlyArrays, as_array, as_points, is_word, read_array, warn_nonfinite
-from .._support._errors import InputError
-from .._support._messages import short_repr
+from .._support._errors import InputError, short_repr
 from ..bases import AbstractBasis, LayerBasis
 
 Outside = Literal["extend", "linear", "constant"]

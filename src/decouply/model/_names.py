@@ -15,8 +15,7 @@ from html import escape
 from itertools import chain, count
 from typing import Any
 
-from .._support._errors import InputError
-from .._support._messages import pluralised, short_repr
+from .._support._errors import InputError, pluralised, short_repr
 
 STAND_IN = "\ufffd"  # for what cannot be shown
 _LONGEST = 80  # letters of a label, and of a Python name made from another

@@ -15,8 +15,7 @@ from jaxtyping import Float
 from numpy import ndarray
 
 from .._support._arguments import ReadOnlyArrays, as_array, as_count, as_layer, as_permutation
-from .._support._errors import InputError
-from .._support._messages import short_repr
+from .._support._errors import InputError, short_repr
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,8 +14,7 @@ from markupsafe import Markup, escape
 
 from .. import __version__
 from .._support._atomic_files import write_text
-from .._support._errors import InputError
-from .._support._messages import short_repr
+from .._support._errors import InputError, short_repr
 from .._support._plain import plain
 from ..fit._result import Result
 from ..fit.interpret._recognise import LEAST_POINTS, NamedCurve, symbol

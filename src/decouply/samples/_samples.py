@@ -14,8 +14,7 @@ from numpy import ndarray
 
 from .._support._arguments import as_array, as_count, as_generator, as_number, read_array
 from .._support._atomic_files import replace_file
-from .._support._errors import InputError
-from .._support._messages import short_repr
+from .._support._errors import InputError, short_repr
 from .._support._progress import progress_callback
 from ..model._names import as_names
 from ._portions import AbstractData, HeldData
@@ -242,7 +241,7 @@ class Samples:
         >>> s.J
         array([[[ 9., 12.]]])
         """
-        from .readers._function import sample_function
+        from .readers._functions import sample_function
 
         return sample_function(f, X, jac)
 
@@ -409,7 +408,7 @@ class Samples:
         >>> dc.Samples.from_jax(lambda x: jnp.stack([x[0] * x[1] ** 2]), [[2.0, 3.0]]).J
         array([[[ 9., 12.]]])
         """
-        from .readers._jax import sample_jax
+        from .readers._functions import sample_jax
 
         return sample_jax(f, X)
 
@@ -431,7 +430,7 @@ class Samples:
         >>> dc.Samples.from_sympy(a * b**2, [a, b], [[2.0, 3.0]]).J
         array([[[ 9., 12.]]])
         """
-        from .readers._sympy import sample_sympy
+        from .readers._functions import sample_sympy
 
         return sample_sympy(expressions, symbols, X)
 
@@ -456,7 +455,7 @@ class Samples:
         >>> np.round(result.decoupling.W[0][0] / result.decoupling.W[0][0, 0], 6).tolist()
         [1.0, 0.5, 0.2]
         """
-        from .readers._volterra import samples_of_volterra
+        from .readers._functions import samples_of_volterra
 
         return samples_of_volterra(kernels, X)
 

@@ -10,9 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from .._support._arguments import as_count, as_number
-from .._support._errors import InputError, SolverError
+from .._support._errors import InputError, SolverError, short_repr
 from .._support._interrupts import INTERRUPTED
-from .._support._messages import short_repr
 from .._support._time_limit import OUT_OF_TIME, deadline_after, now
 from ..bases import LayerBasis
 from ..model._decoupling import Decoupling

@@ -6,8 +6,7 @@ from collections.abc import Collection
 from typing import Any, Literal
 
 from .._support._arguments import is_word
-from .._support._errors import InputError
-from .._support._messages import short_repr
+from .._support._errors import InputError, short_repr
 from ..model._decoupling import Decoupling
 from ..model._names import RESERVED, Name, is_python_name, label, names, python_names
 from ._equations import rounding

@@ -15,8 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from .._support._errors import InputError, ModelFileError
-from .._support._messages import short_repr
+from .._support._errors import InputError, ModelFileError, short_repr
 from ..bases import OWN_BASES, AbstractBasis
 from ..model._decoupling import Decoupling
 from ..model._functions import Functions

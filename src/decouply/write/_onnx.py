@@ -21,15 +21,14 @@ from numpy import ndarray
 
 from .._support._arguments import as_count, is_word
 from .._support._atomic_files import check_target, replace_file
-from .._support._errors import InputError
-from .._support._messages import short_repr
+from .._support._errors import InputError, short_repr
 from .._support._optional_packages import needed
 from ..bases import AbstractAlgebra, LayerBasis
 from ..bases._fast_forms import Hinges, Monic, goes_on, in_hinges, in_monic, in_pieces, in_powers
 from ..model._decoupling import Decoupling
 from ..model._functions import Functions
 from ..model._names import one_line
-from ._extrapolation import function
+from ._expression_tree import function
 
 Dtype = Literal["float32", "float64"]
 _DTYPES = ("float32", "float64")

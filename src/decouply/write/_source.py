@@ -19,8 +19,7 @@ import numpy as np
 from ..model._decoupling import Decoupling
 from ..model._names import Name, as_c_comment, label
 from ._equations import Equation, Linear, Shown, equations, free_letter
-from ._expression_tree import Call, Clip, Node, Number, Product, Sum, TreeAlgebra, Variable, in_order, parts
-from ._extrapolation import function
+from ._expression_tree import Call, Clip, Node, Number, Product, Sum, TreeAlgebra, Variable, function, in_order, parts
 
 
 def compiled(source: str) -> Callable[..., Any]:

@@ -22,8 +22,8 @@ from ..._support._progress import progress_callback
 from ..._support._time_limit import OUT_OF_TIME, deadline_after, now
 from ...model._decoupling import Decoupling
 from ...model._units import Units
-from ...samples._canonical import canonical_at
 from ...samples._duplicates import n_copies, without_copies
+from ...samples._model_errors import canonical_at
 from ...samples._samples import Samples
 from ...solvers import VarPro
 from ...solvers.least_squares._derivatives import Parameters

@@ -18,8 +18,7 @@ from jaxtyping import Float
 from numpy import ndarray
 
 from ..._support._arguments import as_number, as_some_points, is_word
-from ..._support._errors import InputError
-from ..._support._messages import short_repr
+from ..._support._errors import InputError, short_repr
 from ..._support._progress import progress_callback
 from ..._support._time_limit import deadline_after, now
 from ...bases import AbstractBasis

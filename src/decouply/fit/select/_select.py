@@ -14,8 +14,7 @@ import numpy as np
 
 from ..._support._arguments import as_count, as_counts, as_generator, is_word
 from ..._support._blas_threads import one_thread
-from ..._support._errors import InputError, SolverError
-from ..._support._messages import short_repr
+from ..._support._errors import InputError, SolverError, short_repr
 from ..._support._progress import progress_callback
 from ...bases import AbstractBasis, Monomial
 from ...bases._abstract import MOST_FUNCTIONS

@@ -3,29 +3,166 @@
 Arrays called X, F, J and weights are samples as they are. Where columns are named instead, every name is that of an
 array: one number per sample, or a matrix whose columns are called `name1`, `name2`, ... Columns of X and F are called
 what the texts in `input_names` and `output_names` say; they are chosen by these names or by number.
+
+Samples are the first axis, as everywhere in this package, or the last, as in MATLAB:
+
+    order       X        F        J            weights
+    "samples"   (S, m)   (S, n)   (S, n, m)    (S,) or (S, n)
+    "matlab"    (m, S)   (n, S)   (n, m, S)    (S,) or (n, S)
+
+Shapes do not always tell the two apart: J alone with n = m, or values with m = n, fit both. A file of MATLAB that fits
+both is read with samples first only if that gives more samples than inputs; otherwise the order must be said.
+
+The header of a NumPy file is believed only once it fits the file: NumPy makes room for what a header declares before it
+reads anything, and takes members of an archive that are no arrays for bytes.
 """
 
 from __future__ import annotations
 
+import math
 import re
 import zipfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from jaxtyping import Float, Int
 from numpy import ndarray
 
-from ..._support._errors import DecouplingError, InputError, SampleFileError
-from ..._support._messages import pluralised
+from ..._support._arguments import is_word
+from ..._support._errors import DecouplingError, InputError, SampleFileError, pluralised, short_repr
+from ..._support._memory import check_declared
 from ...model._names import label, one_line
 from .._samples import Samples
-from ._axis_order import Order, samples_first
-from ._safe_numpy import read_archive, read_file
 from ._table import AbstractTable, Reading, check_gaps
+
+Order = Literal["samples", "matlab"]
+_FEWEST = 2  # samples: a reading with fewer is none
+
+
+def check_order(order: object) -> None:
+    """The two words."""
+    if order is not None and not is_word(order, ("samples", "matlab")):
+        raise InputError(f'`order` must be "samples" or "matlab". Got {short_repr(order)}.')
+
+
+def samples_first(path: Path, parts: Mapping[str, ndarray], order: Order | None) -> dict[str, ndarray]:
+    """The arrays of samples with samples first; without an order, only where their shapes leave no doubt."""
+    if order is None:
+        if path.suffix.lower() != ".mat":
+            return dict(parts)
+        usual, moved = _with_lost_axes(parts), _moved(parts)
+        tall = usual["X"].ndim == 2 and usual["X"].shape[0] > usual["X"].shape[1]
+        if not _consistent(moved) or (_consistent(usual) and tall):
+            return usual
+        shapes = ", ".join(f"{name} {array.shape}" for name, array in parts.items())
+        if _consistent(usual):
+            raise SampleFileError(
+                f'`{path}` must be read with order="samples" or order="matlab" (--order): the shapes {shapes} fit '
+                f"both {len(usual['X'])} samples in the first axis and {len(moved['X'])} samples in the last one."
+            )
+        raise SampleFileError(
+            f"`{path}` must have samples in the first axis. Got {shapes}, with samples in the last one, as in MATLAB: "
+            'say order="matlab" (--order matlab).'
+        )
+    return _with_lost_axes(parts) if order == "samples" else _moved(parts)
+
+
+def _moved(parts: Mapping[str, ndarray]) -> dict[str, ndarray]:
+    """The last axis first; a vector of weights, which MATLAB keeps as a row or column, stays one."""
+    moved = {name: np.moveaxis(array, -1, 0) if array.ndim else array for name, array in parts.items()}
+    weights = parts.get("weights")
+    if weights is not None and weights.ndim == 2 and 1 in weights.shape and weights.size == len(moved["X"]):
+        moved["weights"] = weights.reshape(-1)
+    return moved
+
+
+def _with_lost_axes(parts: Mapping[str, ndarray]) -> dict[str, ndarray]:
+    """MATLAB drops the last axis of J where there is one input, and has no vectors."""
+    parts = dict(parts)
+    X, J, weights = parts["X"], parts.get("J"), parts.get("weights")
+    if J is not None and J.ndim == 2 and X.ndim == 2 and X.shape[1] == 1:
+        parts["J"] = J[:, :, None]
+    if weights is not None and weights.ndim == 2 and 1 in weights.shape and weights.size == len(X):
+        parts["weights"] = weights.reshape(-1)
+    return parts
+
+
+def _consistent(parts: Mapping[str, ndarray]) -> bool:
+    """Whether arrays with samples first fit together."""
+    X, F, J = (parts.get(name) for name in ("X", "F", "J"))
+    if X is None or X.ndim != 2 or len(X) < _FEWEST or (F is None and J is None):
+        return False
+    if F is not None and (F.ndim != 2 or len(F) != len(X)):
+        return False
+    if J is not None and (J.ndim != 3 or len(J) != len(X) or J.shape[2] != X.shape[1]):
+        return False
+    return F is None or J is None or F.shape[1] == J.shape[1]
+
+
+_LONGEST_HEADER = 100_000  # letters
+_MOST_MEMBERS = 10_000
+_READERS: dict[tuple[int, int], Callable[..., Any]] = {
+    (1, 0): np.lib.format.read_array_header_1_0,
+    (2, 0): np.lib.format.read_array_header_2_0,
+}
+
+
+def read_file(path: Path) -> ndarray:
+    """The one array of an .npy file."""
+    with path.open("rb") as stream:
+        _check(f"`{path}`", stream, path.stat().st_size)
+        stream.seek(0)
+        return np.asarray(np.lib.format.read_array(stream, allow_pickle=False, max_header_size=_LONGEST_HEADER))
+
+
+def read_archive(path: Path, wanted: Callable[[tuple[str, ...]], tuple[str, ...]]) -> dict[str, ndarray]:
+    """Those arrays of an .npz file that `wanted` chooses from the names of all."""
+    with zipfile.ZipFile(path) as archive:
+        members = dict(_members(path, archive))
+        chosen = {name: members[name] for name in wanted(tuple(members)) if name in members}
+        check_declared(f"`{path}`", sum(info.file_size for info in chosen.values()), SampleFileError)
+        return {name: _member(path, archive, name, info) for name, info in chosen.items()}
+
+
+def _members(path: Path, archive: zipfile.ZipFile) -> Iterator[tuple[str, zipfile.ZipInfo]]:
+    infos = archive.infolist()
+    if len(infos) > _MOST_MEMBERS:
+        raise SampleFileError(f"`{path}` must hold at most {_MOST_MEMBERS} arrays. It has {len(infos)}.")
+    for info in infos:
+        yield info.filename.removesuffix(".npy"), info
+
+
+def _member(path: Path, archive: zipfile.ZipFile, name: str, info: zipfile.ZipInfo) -> ndarray:
+    source = f"The array `{label(name)}` of `{path}`"
+    if not info.filename.endswith(".npy"):
+        raise SampleFileError(f"{source} must be in NumPy's format. It is a file of another kind.")
+    with archive.open(info) as stream:
+        _check(source, stream, info.file_size)
+    with archive.open(info) as stream:
+        return np.asarray(np.lib.format.read_array(stream, allow_pickle=False, max_header_size=_LONGEST_HEADER))
+
+
+def _check(source: str, stream: Any, there: int) -> None:
+    """The header must declare no objects, no more than the limit, and what is there."""
+    version = np.lib.format.read_magic(stream)
+    if version not in _READERS:
+        raise SampleFileError(f"{source} must be in version 1 or 2 of NumPy's format. It is in {version}.")
+    shape, _, dtype = _READERS[version](stream, max_header_size=_LONGEST_HEADER)
+    if dtype.hasobject:
+        raise SampleFileError(f"{source} must hold numbers. It holds objects, which could run code.")
+    declared = math.prod(shape) * dtype.itemsize
+    check_declared(source, declared, SampleFileError)
+    header = stream.tell()
+    if declared > there - header:
+        raise SampleFileError(
+            f"{source} must hold {declared} bytes of numbers, as its header says. It has {max(there - header, 0)}: it "
+            "is cut off or damaged."
+        )
+
 
 _ARRAY = {"inputs": "X", "outputs": "F"}
 _DEFAULT = {"inputs": "x", "outputs": "y"}  # what samples without names call them

@@ -12,12 +12,20 @@ from jaxtyping import Float
 from numpy import ndarray
 
 from ..._support._arguments import as_path, missing
-from ..._support._errors import InputError, SampleFileError
-from ..._support._messages import short_repr
+from ..._support._errors import InputError, SampleFileError, short_repr
 from ..stores._stored_arrays import as_array_names
 from ..stores._zarr import open_zarr
-from ._arrays import ArraysTable, arrays_by_our_names, belongs_to, names_in_X, read_npy, read_npz, samples_of_arrays
-from ._axis_order import Order, check_order
+from ._arrays import (
+    ArraysTable,
+    Order,
+    arrays_by_our_names,
+    belongs_to,
+    check_order,
+    names_in_X,
+    read_npy,
+    read_npz,
+    samples_of_arrays,
+)
 from ._csv import CsvTable
 from ._mat import read_mat
 from ._parquet import ParquetTable

@@ -17,8 +17,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 from numpy import ndarray
 
-from ..._support._errors import InputError, SampleFileError
-from ..._support._messages import pluralised, short_repr
+from ..._support._errors import InputError, SampleFileError, pluralised, short_repr
 from ...model._names import label
 from .._samples import Samples
 

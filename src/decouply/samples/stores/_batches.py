@@ -10,11 +10,10 @@ from pathlib import Path as FilePath
 from typing import Any
 
 from ..._support._arguments import as_array, read_array
-from ..._support._errors import InputError
-from ..._support._messages import short_repr
+from ..._support._errors import InputError, short_repr
 from .._portions import Portion
 from .._samples import Samples
-from ._paths import Path
+from ._npy import Path
 from ._zarr import open_zarr, write_zarr
 
 

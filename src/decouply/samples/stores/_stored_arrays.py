@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 from numpy import ndarray
 
-from ..._support._errors import DataError, InputError
-from ..._support._messages import short_repr
+from ..._support._errors import DataError, InputError, short_repr
 from .._portions import AbstractData, Portion, Task, check_shapes, entries_per_sample, even_spans, finite_rows, work_on
 from .._weights import as_weights
 

@@ -15,12 +15,11 @@ import numpy as np
 from numpy import ndarray
 
 from ..._support._atomic_files import named
-from ..._support._errors import DataError, InputError
-from ..._support._messages import short_repr
+from ..._support._errors import DataError, InputError, short_repr
 from ..._support._optional_packages import needed
 from .._portions import PORTION_ENTRIES, Portion, finite_rows
 from .._samples import Samples
-from ._paths import Path, as_path, cannot_reach, readable
+from ._npy import Path, as_path, cannot_reach, readable
 from ._stored_arrays import AbstractStoredArray, stored_data
 
 _NAMES = ("X", "F", "J", "weights")

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from ..._support._arguments import as_number
-from ..._support._errors import InputError
-from ..._support._messages import short_repr
+from ..._support._errors import InputError, short_repr
 from ..least_squares._roughness_penalty import check_smoothing
 from ..problem._problem import Problem
 from ..problem._solution import Solution

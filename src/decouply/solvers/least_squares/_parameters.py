@@ -10,8 +10,7 @@ from jaxtyping import Bool, Float
 from numpy import ndarray
 
 from ..._support._arguments import as_array
-from ..._support._errors import InputError
-from ..._support._messages import short_repr
+from ..._support._errors import InputError, short_repr
 from ...bases import LayerBasis
 from ...model._decoupling import Decoupling
 from ...model._functions import Functions

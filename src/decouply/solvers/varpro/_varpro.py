@@ -15,9 +15,8 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from ..._support._arguments import as_count, as_number, is_word
-from ..._support._errors import InputError
+from ..._support._errors import InputError, short_repr
 from ..._support._memory import budget
-from ..._support._messages import short_repr
 from ...bases import LayerBasis
 from ...model._decoupling import Decoupling
 from ...samples._samples import Samples

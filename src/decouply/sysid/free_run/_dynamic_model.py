@@ -16,8 +16,7 @@ from ...bases import AbstractBasis
 from ...model._decoupling import Decoupling
 from ...model._functions import Functions, Outside
 from ...write._formula import Kind
-from ...write._function_names import as_function_name, as_language
-from ...write._step_source import step_source
+from ...write._step_source import as_function_name, as_language, step_source
 from ..signals._records import Signals
 from ._report_data import PageContent, dynamics
 

@@ -16,8 +16,7 @@ import numpy as np
 from jaxtyping import Complex, Float
 from numpy import ndarray
 
-from ..._support._errors import InputError, ModelFileError
-from ..._support._messages import pluralised
+from ..._support._errors import InputError, ModelFileError, pluralised
 from ..._support._optional_packages import needed
 from ...model._decoupling import Decoupling
 from ...write._record_file import Record, read_record, write_record

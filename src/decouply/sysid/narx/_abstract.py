@@ -15,8 +15,7 @@ from jaxtyping import Float
 from numpy import ndarray
 
 from ..._support._arguments import read_array
-from ..._support._errors import InputError
-from ..._support._messages import pluralised
+from ..._support._errors import InputError, pluralised
 from ...bases import Monomial
 from ...model._decoupling import Decoupling
 from ...model._functions import Functions

@@ -13,8 +13,7 @@ from jaxtyping import Float
 from numpy import ndarray
 
 from ..._support._arguments import as_count, is_word
-from ..._support._errors import InputError, ModelFileError
-from ..._support._messages import pluralised, short_repr
+from ..._support._errors import InputError, ModelFileError, pluralised, short_repr
 from ..._support._progress import progress_callback
 from ..._support._time_limit import TimeLimit
 from ...bases import AbstractBasis

@@ -14,8 +14,7 @@ from jaxtyping import Float
 from numpy import ndarray
 
 from ..._support._arguments import read_array
-from ..._support._errors import InputError, warn
-from ..._support._messages import pluralised, short_repr
+from ..._support._errors import InputError, pluralised, short_repr, warn
 
 _LARGEST = 1e100  # of signals: their products are added up
 _BELIEVABLE_REACH = 10.0  # how many times as far from the middle as any training output a simulation may go

@@ -20,8 +20,7 @@ from numpy import ndarray
 
 from ..._support._arguments import as_count, as_generator
 from ..._support._blas_threads import one_thread
-from ..._support._errors import DecouplingWarning, InputError, ModelFileError, SolverError
-from ..._support._messages import pluralised
+from ..._support._errors import DecouplingWarning, InputError, ModelFileError, SolverError, pluralised
 from ..._support._progress import progress_callback
 from ..._support._time_limit import TimeLimit
 from ...bases import AbstractBasis, Monomial

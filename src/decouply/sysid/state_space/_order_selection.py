@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..._support._arguments import as_counts, as_generator, as_number
-from ..._support._errors import InputError, SolverError
-from ..._support._messages import pluralised, short_repr
+from ..._support._errors import InputError, SolverError, pluralised, short_repr
 from ..._support._progress import progress_callback
 from ..._support._time_limit import now
 from ...bases import Monomial

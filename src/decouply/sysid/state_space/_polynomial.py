@@ -20,8 +20,7 @@ from numpy import ndarray
 
 from ..._support._arguments import as_count, as_generator
 from ..._support._blas_threads import one_thread
-from ..._support._errors import InputError, ModelFileError
-from ..._support._messages import pluralised
+from ..._support._errors import InputError, ModelFileError, pluralised
 from ...bases import Monomial
 from ...fit._decouple import decouple
 from ...samples._samples import Samples

@@ -11,8 +11,7 @@ from jaxtyping import Bool, Float
 from numpy import ndarray
 
 from ..._support._arguments import as_count
-from ..._support._errors import InputError
-from ..._support._messages import short_repr
+from ..._support._errors import InputError, short_repr
 from ...bases import AbstractBasis, LayerBasis
 from ...fit._settings import layer_bases
 from ...model._decoupling import Decoupling
