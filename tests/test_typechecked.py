@@ -23,5 +23,7 @@ def test_annotations_of_functions_are_checked_at_their_first_calls(monkeypatch):
     assert total(np.ones(2), np.ones(3)) == 5.0  # the fourth call
 
 
-def test_the_functions_of_the_package_are_checked():
+def test_the_functions_of_the_package_are_checked(request):
+    if not request.config.getoption("--jaxtyping-packages", None):
+        pytest.skip("shapes are checked at run time by `make test`, not by `make check`")
     assert gram_of_columns.__wrapped__.__name__ == "gram_of_columns"

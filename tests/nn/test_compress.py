@@ -117,8 +117,8 @@ def losses(monkeypatch):
     """What refining was asked to match, in every call."""
     seen = []
 
-    def keep(layer, part, X, *, loss, **_):
-        seen.append(loss)
+    def keep(layer, part, X, how, **_):
+        seen.append(how.loss)
         return layer
 
     monkeypatch.setattr(_pipeline, "refine", keep)
