@@ -39,14 +39,14 @@ from .fit._result import Result as Result
 from .fit._settings import Settings as Settings
 from .fit.classes._class_quality import ClassQuality as ClassQuality
 from .fit.classes._class_quality import ClassVerdict as ClassVerdict
-from .fit.interpret._ablation import AblationRow as AblationRow
 from .fit.interpret._recognise import NamedCurve as NamedCurve
 from .fit.interpret._recognise import RecognisedFunction as RecognisedFunction
 from .fit.interpret._recognise import Recognition as Recognition
-from .fit.interpret._simplify import Change as Change
-from .fit.interpret._simplify import Simplified as Simplified
 from .fit.quality._quality import Quality as Quality
 from .fit.quality._quality import Verdict as Verdict
+from .fit.refit._ablation import AblationRow as AblationRow
+from .fit.refit._simplify import Change as Change
+from .fit.refit._simplify import Simplified as Simplified
 from .fit.select._select import Selection as Selection
 from .fit.select._select import select as select
 from .model._decoupling import Decoupling as Decoupling

@@ -158,7 +158,7 @@ def test_inputs_alone_are_the_columns_of_stored_samples(record, tmp_path):
     u, y = np.loadtxt(record, delimiter=",", skiprows=1).T
     table, model = tmp_path / "samples.npz", tmp_path / "m.safetensors"
     np.savez(table, X=u[:, None], F=y[:, None])
-    assert call("identify", table, "--input", "valve", "--output", "y", *SMALL, "--model", model).exit_code == 0
+    assert call("identify", table, "--input", "1", "--output", "1", *SMALL, "--model", model).exit_code == 0
     assert call("simulate", model, table).stdout == call("simulate", model, record, "--input", "u").stdout
     (tmp_path / "notes.pdf").write_text("no table")
     assert "It is none" in str(call("simulate", model, tmp_path / "notes.pdf").exception)

@@ -464,7 +464,7 @@ class Decoupling(ReadOnlyArrays):
         progress
             As for `dc.decouple`.
         """
-        from ..fit.interpret._ablation import ablation
+        from ..fit.refit._ablation import ablation
 
         return ablation(self, samples, max_seconds=max_seconds, progress=progress)
 
@@ -513,7 +513,7 @@ class Decoupling(ReadOnlyArrays):
         >>> simpler.g[0].basis, simpler.n_parameters
         (Saturation(), 5)
         """
-        from ..fit.interpret._simplify import simplified
+        from ..fit.refit._simplify import simplified
 
         return simplified(
             self, X, curves=curves, prune=prune, tolerance=tolerance, max_seconds=max_seconds, progress=progress

@@ -18,7 +18,7 @@ from .._support._errors import InputError, short_repr
 from .._support._plain import plain
 from ..fit._result import Result
 from ..fit.interpret._recognise import LEAST_POINTS, NamedCurve, symbol
-from ..fit.interpret._simplify import parallel_pairs
+from ..fit.refit._simplify import parallel_pairs
 from ..model._decoupling import Decoupling
 from ..model._names import printable
 from ..solvers.inference._identifiability import is_quick

@@ -35,7 +35,7 @@ from ...solvers.problem._prepared_samples import PreparedSamples
 from ...solvers.problem._problem import Problem
 from .._fit_one_shape import fit_one_shape
 from .._settings import Settings
-from ..interpret._simplify import without_functions
+from ..refit._simplify import without_functions
 from ..select._quick_scan import FIRST_DEGREE, MIN_SECONDS, N_STARTS, grow_ranks, smallest_of_best
 from ..select._select import MAX_RANK
 

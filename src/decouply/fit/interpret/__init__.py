@@ -1,1 +1,1 @@
-"""What a model says: named curves, simplification, what each function is worth."""
+"""What the functions of a model are: named curves and the evidence for them."""

@@ -193,7 +193,7 @@ def choose_columns(
     numbered = tuple(f"{array}{i + 1}" for i in range(count)) if count > 1 else (array,)
     numbers = tuple(str(i + 1) for i in range(count))
     called = own or tuple(f"{_DEFAULT[which]}{i + 1}" for i in range(count))
-    for known, theirs in ((own or (), called), (numbered, numbered), (numbers, called)):
+    for known, theirs in ((called, called), (numbered, numbered), (numbers, called)):
         if asked and set(asked) <= set(known):
             columns = [known.index(name) for name in asked]
             if len(set(asked)) < len(asked):

@@ -28,8 +28,8 @@ from .._fit_one_shape import fit_one_shape
 from .._relative_errors import Measure
 from .._result import Result
 from .._settings import REFIT_SECONDS, Settings
-from ._named_curves import KINDS
-from ._recognise import TOLERANCES, NamedCurve, Recognition, recognise, symbol
+from ..interpret._named_curves import KINDS
+from ..interpret._recognise import TOLERANCES, NamedCurve, Recognition, recognise, symbol
 
 PARALLEL = 0.99  # correlation of arguments from which two functions may double each other
 

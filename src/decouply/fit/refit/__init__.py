@@ -1,0 +1,1 @@
+"""Models fitted again: without a function, or with simpler ones."""
