@@ -10,7 +10,6 @@ import pytest
 import decouply as dc
 from decouply._support._interrupts import deferred
 from experiments.harness import end_workers_with_us
-from experiments.harness import end_workers_with_us
 
 HEAD = """
 import os, signal, sys
