@@ -10,13 +10,17 @@ TESTS := $(addprefix tests/,bases model samples solvers fit write report data su
 EXTRAS := onnx,parquet,sklearn,sympy,test
 PYTHONS := 3.11 3.12 3.13
 
-.PHONY: demo test test-oldest test-pythons test-arithmetic lint paper bench peers fuzz docs clean
+.PHONY: demo test check test-oldest test-pythons test-arithmetic lint paper bench peers fuzz docs clean
 
 demo: $(VENV)/.installed
 	$(BIN)/decouply demo --report demo-report.html
 
 test: $(VENV)/.installed-dev lint
 	$(QUIET_BLAS) $(BIN)/pytest
+
+# What a developer runs after every change, in two minutes: without slow tests and without checks of shapes at run time.
+check: $(VENV)/.installed-dev lint
+	$(QUIET_BLAS) $(BIN)/pytest -o addopts="--strict-markers -n2 -q" -m "not (slow or processes or torch or docs or robustness)" tests
 
 # With the lowest versions that pyproject.toml allows. Newer helpers of theirs may tell them that they are old.
 test-oldest: .venv-oldest/.installed

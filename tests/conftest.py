@@ -1,5 +1,6 @@
 """Settings of all tests."""
 
+import inspect
 import os
 import signal
 from collections import Counter
@@ -22,6 +23,36 @@ settings.load_profile("default")
 # Shells that run this in their background let it, and every process it starts, ignore Ctrl-C, which tests press.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+_MARKS = {  # of what lies in a folder, or in a file
+    "nn": "torch",
+    "robustness": "robustness",
+    "golden": "slow",
+    "experiments": "slow",
+    "test_packaging.py": "docs",
+    "test_notebooks.py": "docs",
+}
+
+
+def pytest_collection_modifyitems(items):
+    """Mark tests by where they lie, and those that start a process, themselves or by a function of their file."""
+    for item in items:
+        folder = item.path.relative_to(_ROOT).parts[1]
+        if folder in _MARKS:
+            item.add_marker(_MARKS[folder])
+        if (test := getattr(item, "function", None)) is not None and _starts_processes(test):
+            item.add_marker("processes")
+
+
+def _starts_processes(function):
+    names = set(function.__code__.co_names)
+    called = (function.__globals__.get(name) for name in names)
+    return "subprocess" in names or any(
+        "subprocess" in f.__code__.co_names
+        for f in called
+        if inspect.isfunction(f) and f.__module__.startswith("tests")
+    )
 
 
 _REMEDIES = {  # where the reason is not ours
