@@ -60,6 +60,7 @@ def blocks():
             yield pytest.param(block, id=f"{page.name}-{i}")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("block", list(blocks()))
 def test_examples_in_the_texts_run_as_printed(block, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
@@ -68,6 +69,7 @@ def test_examples_in_the_texts_run_as_printed(block, tmp_path, monkeypatch):
     exec(compile(block, "example", "exec"), {})
 
 
+@pytest.mark.slow
 def test_wrong_types_are_refused_with_the_rule_where_nobody_checks_annotations():
     """In the test run annotations are checked before our own checks see a value: hence a plain process."""
     cases = {
@@ -147,6 +149,7 @@ print(json.dumps(found))
         assert message in found.get(case, "no error"), (case, found.get(case))
 
 
+@pytest.mark.slow
 def test_the_result_does_not_depend_on_the_number_of_cores():
     code = """
 import numpy as np, decouply as dc

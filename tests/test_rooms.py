@@ -118,6 +118,7 @@ def test_every_file_is_in_a_known_room():
         assert inside == {name for rooms in order for name in rooms if name and name[0] != "_"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("listed", [True, False])
 def test_imports_point_down_but_for_the_facades(listed):
     found = {

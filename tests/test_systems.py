@@ -41,6 +41,7 @@ def collinearity(W):
     return np.max(np.abs(D.T @ D) - np.eye(W.shape[1]))
 
 
+@pytest.mark.slow
 @given(dims=st.lists(st.integers(1, 5), min_size=3, max_size=6), seed=seeds)
 def test_random_systems_follow_the_recipe_for_any_dims(dims, seed):
     f = dc.systems.random_system(tuple(dims), (2,) * (len(dims) - 2), rng=seed)

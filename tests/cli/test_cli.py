@@ -48,6 +48,7 @@ def test_every_basis_of_ours_can_be_asked_for():
     assert basis_class("chebyshev") is dc.Chebyshev and basis_class("tanh") == dc.Tanh()
 
 
+@pytest.mark.slow
 def test_saturations_are_fitted(folder):
     done = decouple("fit samples.npz --ranks 2 --degrees 1 --basis tanh --n-starts 2 --json", cwd=folder)
     assert done.returncode == 0, done.stderr
@@ -67,6 +68,7 @@ def test_help_needs_no_numerical_library(tmp_path):
     assert done.stdout.split() == ["False", "False"]
 
 
+@pytest.mark.slow
 def test_fit_writes_a_model_that_show_can_read(folder):
     s = sampled(dc.systems.f2(), 30)
     names = {"inputs": ["speed", "load", "<b>"], "outputs": list("abc")}
@@ -89,6 +91,7 @@ def test_fit_writes_a_model_that_show_can_read(folder):
     assert np.allclose(content["W"][0], model.W[0])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("solver", ["varpro", "constr", "proj", "zniyed", "hollander", "dreesen"])
 def test_fit_speaks_json_with_every_solver(solver, folder):
     done = decouple(f"fit samples.npz --ranks 2 --degrees 3 --solver {solver} --set max_steps=20 --json", cwd=folder)
@@ -98,6 +101,7 @@ def test_fit_speaks_json_with_every_solver(solver, folder):
     assert content["locally_unique"] in (True, False)
 
 
+@pytest.mark.slow
 def test_demo_prints_a_table_and_says_where_its_report_is(tmp_path):
     done = decouple("demo", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
@@ -112,6 +116,7 @@ def test_demo_prints_a_table_and_says_where_its_report_is(tmp_path):
 GOOD = "--ranks 2,2 --degrees 3,3"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("line", "message"),
     [
@@ -153,6 +158,7 @@ def test_mistakes_give_one_message_exit_code_2_and_no_file(line, message, folder
     assert sorted(p.name for p in folder.iterdir()) == before
 
 
+@pytest.mark.slow
 def test_ranks_too_large_for_the_data_are_a_warning(folder):
     done = decouple(
         "fit samples.npz --ranks 40,40 --degrees 3,3 --set max_steps=2 --n-starts 1 --set lam=1", cwd=folder
@@ -161,12 +167,14 @@ def test_ranks_too_large_for_the_data_are_a_warning(folder):
     assert "Warning: `ranks` (40, 40) ask for" in done.stderr
 
 
+@pytest.mark.slow
 def test_quiet_means_nothing_but_errors(folder):
     line = "fit samples.npz --ranks 40,40 --degrees 3,3 --set max_steps=2 --n-starts 1 --set lam=1 --quiet"
     done = decouple(line, cwd=folder)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
+@pytest.mark.slow
 def test_letters_that_a_pipe_does_not_take_are_replaced(folder):
     code = "from decouply.cli import main; main()"
     line = "select samples.npz --max-ranks 2 --degrees 3"
@@ -188,6 +196,7 @@ def test_files_are_not_written_over_each_other(folder):
     assert (folder / "samples.npz").read_bytes() == before and not (folder / "a.onnx").exists()
 
 
+@pytest.mark.slow
 def test_odd_names_are_printed_as_they_are(folder):
     (folder / "samples.npz").rename(folder / "[bold]x.npz")
     done = decouple("fit [bold]x.npz --ranks 2 --degrees 2 --set max_steps=3 --no-two-stage", cwd=folder)
@@ -198,12 +207,14 @@ def test_odd_names_are_printed_as_they_are(folder):
     assert long.returncode == 2 and "Traceback" not in long.stderr
 
 
+@pytest.mark.slow
 def test_the_schedule_of_zniyed_can_be_asked_for(folder):
     done = decouple("fit samples.npz --ranks 2 --degrees 3 --solver zniyed --no-two-stage --json", cwd=folder)
     content = json.loads(done.stdout)
     assert content["path"] == [] and content["starts"][0]["lam"] >= 1e-6
 
 
+@pytest.mark.slow
 def test_notes_call_arguments_by_the_options_of_the_command(tmp_path):
     X = np.random.default_rng(0).uniform(-1.0, 1.0, (60, 2))
     table = np.column_stack([X, np.sin(3.0 * X[:, 0]) * X[:, 1]])

@@ -43,6 +43,7 @@ def run(*arguments):
     return CliRunner().invoke(decouply, ["compress", *arguments, "--steps", "300"], catch_exceptions=False)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 def test_a_program_becomes_smaller_and_stays_a_program(folder, monkeypatch):
     monkeypatch.setattr("decouply._support._progress._QUIET_SECONDS", 0.05)  # no terminal is there for a bar
@@ -63,6 +64,7 @@ def test_a_program_becomes_smaller_and_stays_a_program(folder, monkeypatch):
     assert short.exit_code == 0, short.output
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -25,6 +25,7 @@ def call(*arguments):
     return CliRunner().invoke(decouply, [str(a) for a in arguments])
 
 
+@pytest.mark.slow
 def test_a_record_becomes_a_model_a_page_and_a_simulation(record, tmp_path):
     model, page = tmp_path / "m.safetensors", tmp_path / "page.html"
     options = ("--input", "u", "--output", "y", "--states", 1, "--functions", "cubic", "--n-starts", 1)
@@ -45,6 +46,7 @@ def test_a_record_becomes_a_model_a_page_and_a_simulation(record, tmp_path):
     assert len(out.stdout.splitlines()) == 6
 
 
+@pytest.mark.slow
 def test_what_takes_long_says_how_far_it_is_where_there_is_no_terminal(record, tmp_path, monkeypatch):
     monkeypatch.setattr("decouply._support._progress._QUIET_SECONDS", 0.001)
     monkeypatch.setattr("decouply._support._progress._BETWEEN_LINES", (0.001, 0.001))
@@ -73,6 +75,7 @@ def test_wrong_options_are_named(record):
     assert "leave --states out" in out.output
 
 
+@pytest.mark.slow
 def test_columns_keep_their_names_and_are_found_by_them(record, tmp_path):
     table, model = tmp_path / "named.csv", tmp_path / "m.safetensors"
     table.write_text(record.read_text().replace("u,y", "valve,level"))
@@ -93,6 +96,7 @@ def test_columns_keep_their_names_and_are_found_by_them(record, tmp_path):
     assert "name them by --output" in out.output
 
 
+@pytest.mark.slow
 def test_a_narx_model_is_identified_simulated_and_shown(record, tmp_path):
     model, page, run = (tmp_path / name for name in ("n.safetensors", "page.html", "run.html"))
     out = call("identify", record, "--input", "u", "--output", "y", "--narx", "--model", model, "--report", page)

@@ -103,6 +103,7 @@ def test_errors_name_the_file_that_was_asked_for(folder, monkeypatch):
     assert caught.value.filename == "/proc/map.safetensors"
 
 
+@pytest.mark.slow
 def test_dynamic_models_are_sent_to_the_commands_that_run_them(folder):
     u = np.random.default_rng(0).uniform(-1, 1, 200)
     y = np.zeros(200)

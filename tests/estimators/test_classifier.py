@@ -29,6 +29,7 @@ def copies_count_once(estimator):
     return {"check_sample_weight_equivalence_on_dense_data": "copies count once in the choice, weights do not"}
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::decouply.DecouplingWarning")
 @parametrize_with_checks([CHOSEN, SMALL], expected_failed_checks=copies_count_once)
 def test_the_conventions_of_scikit_learn_are_kept(estimator, check):
@@ -206,6 +207,7 @@ def drawn(S, seed, odds):
     return X, rng.uniform(size=S) < 1 / (1 + np.exp(-odds(X)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "odds, options, verdict",
     [
@@ -302,6 +304,7 @@ def test_copies_of_samples_do_not_change_the_verdict():
     np.testing.assert_allclose(often.left_out_deviance_, once.left_out_deviance_, rtol=0.02)
 
 
+@pytest.mark.slow
 def test_chance_is_not_called_better_than_guessing():
     """The best of several shapes is a little better than guessing on its own left-out samples, by chance."""
     found = set()

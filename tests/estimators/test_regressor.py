@@ -41,6 +41,7 @@ DEEP = dc.DecouplingRegressor(ranks=(2, 1), degrees=(2, 2), n_starts=4, ridge=1e
 
 
 # Some checks fit twenty samples of ten inputs, which determine nothing but what the ridge does: we warn then.
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::decouply.DecouplingWarning")
 @parametrize_with_checks([dc.DecouplingRegressor(), DEEP])
 def test_the_conventions_of_scikit_learn_are_kept(estimator, check):
@@ -194,6 +195,7 @@ def test_weights_shift_the_fit_and_samples_of_weight_0_do_not_count():
         dc.DecouplingRegressor(1, 2).fit(X, y, sample_weight=-w)
 
 
+@pytest.mark.slow
 def test_models_are_copied_pickled_and_run_in_other_processes():
     X = points(2, 80)
     model = dc.DecouplingRegressor(2, 3, basis=dc.Chebyshev, outside="extend", **SEEDED)
@@ -272,6 +274,7 @@ def test_saturations_are_found_and_saturate(steep):
     assert_allclose(model.predict(far), [5.0, 3.0], atol=0.01)  # no tangents: its domain is no range of the data
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("ranks", "degrees"), [(2, 3), ((2, 2), (3, 3))])
 def test_predictions_grow_no_faster_than_inputs(ranks, degrees):
     X = points(2, 120)

@@ -356,6 +356,7 @@ def test_decouple_chooses_ranks_by_itself():
             dc.decouple(sampled(ONE), ranks="auto", degrees=3, **{name: value})
 
 
+@pytest.mark.slow
 def test_the_command_line_selects_and_fits(tmp_path):
     sampled(ONE).save(tmp_path / "s.npz")
     done = decouple("select s.npz --max-ranks 3 --max-degrees 4 --plot p.png --model m.safetensors", cwd=tmp_path)
@@ -370,6 +371,7 @@ def test_the_command_line_selects_and_fits(tmp_path):
     assert max(fit["validation_relative_rmse_percent"]) < 1e-8
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("line", "message"),
     [
@@ -389,6 +391,7 @@ def test_mistakes_on_the_command_line_give_one_message(line, message, tmp_path):
     assert [p.name for p in tmp_path.iterdir()] == ["s.npz"]
 
 
+@pytest.mark.slow
 def test_shapes_that_cannot_win_are_not_fitted(monkeypatch):
     rng = np.random.default_rng(4)
     X = rng.uniform(-1, 1, (120, 2))
@@ -404,6 +407,7 @@ def test_shapes_that_cannot_win_are_not_fitted(monkeypatch):
     assert left_out and all(everything[shape].score > scans[1].chosen.score for shape in left_out)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [0, 4])
 def test_few_noisy_rows_do_not_choose_a_shape_that_fits_their_noise(seed):
     """Three functions of degree 5 have the best criterion there, and errors on left-out samples of 66 to 200 %."""

@@ -40,6 +40,7 @@ def test_without_samples_the_model_itself_is_what_is_fitted():
     assert_allclose(simpler.decoupling(X), model(X), atol=0.05)
 
 
+@pytest.mark.slow
 def test_functions_that_do_nothing_are_dropped_with_their_means():
     model = of_splines(
         np.tanh, lambda u: 0.0 * u + 0.4, W0=[[0.6, 0.4], [0.5, -0.5]], W1=[[1.0, 0.5], [-0.3, 2.0]], offset=[1.0, 2.0]
@@ -60,6 +61,7 @@ def test_functions_of_inner_layers_are_dropped_into_the_domains_of_the_next():
     assert_allclose(without_functions(model, 0, [1], X)(X), model(X), atol=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("side", [1.0, -1.0])
 def test_doubles_are_merged(side):
     """tanh 2u + u^2 and tanh 2u - u^2 of arguments that differ by rounding, a factor and a sign."""

@@ -65,6 +65,7 @@ def plain(text):
     return re.sub(r"\s+", " ", Reader(text).words)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("maker", MAKERS.values(), ids=MAKERS)
 def test_every_kind_of_result_has_a_small_whole_page_without_addresses(maker):
     result = maker()
@@ -106,6 +107,7 @@ def test_the_page_says_what_was_asked_and_found():
     )
 
 
+@pytest.mark.slow
 def test_every_way_to_end_has_words():
     result = MAKERS["one_layer"]()
     for status in Status:
@@ -282,6 +284,7 @@ def carried_out(steps, t):
     return v[-1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("maker", MAKERS.values(), ids=MAKERS)
 def test_the_numbers_for_the_script_give_the_model(maker):
     result = maker()
@@ -328,6 +331,7 @@ def given(model, samples):
     return dataclasses.replace(MAKERS["one_layer"](), decoupling=model, samples=samples)
 
 
+@pytest.mark.slow
 def test_large_models_keep_the_inputs_of_the_diagram_and_fold_the_rest():
     model = dc.systems.random_system((2000, 20, 1500), (2,), rng=0)
     X = points(2000, 12)

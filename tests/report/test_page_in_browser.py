@@ -71,6 +71,7 @@ def outputs(driver):
     return [number(text) for text in texts(driver, ".readout output")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("maker", MAKERS.values(), ids=MAKERS)
 def test_sliders_show_what_the_model_computes(maker, open_page):
     result = maker()
@@ -110,6 +111,7 @@ def picture(driver):
     """)
 
 
+@pytest.mark.slow
 def test_an_input_is_moved_by_keys_and_any_of_many_can_be_picked(open_page):
     result = MAKERS["many_inputs"]()
     driver = open_page(result)

@@ -48,6 +48,7 @@ def lines(ax):
     return {line.get_gid(): line for line in ax.lines if line.get_gid()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PICTURES)
 @pytest.mark.parametrize("dark", [False, True])
 def test_pictures_are_figures_on_light_or_dark_paper(result, name, dark):
@@ -59,6 +60,7 @@ def test_pictures_are_figures_on_light_or_dark_paper(result, name, dark):
         assert (sum(to_rgb(ax.xaxis.label.get_color())) > 1.5) == dark
 
 
+@pytest.mark.slow
 def test_pictures_leave_no_trace_and_need_no_window():
     code = """
 import sys, matplotlib, numpy as np, decouply as dc
@@ -105,6 +107,7 @@ def test_a_users_own_sizes_do_not_make_texts_overlap(result):
 # The block diagram
 
 
+@pytest.mark.slow
 def test_edges_of_the_diagram_are_the_weights(noisy):
     model = noisy.decoupling
     edges = {gid: line for gid, line in lines(noisy.plot().axes[0]).items() if gid.startswith("W")}
@@ -187,6 +190,7 @@ def test_large_models_are_cut_to_what_fits_a_page():
     assert max(wide.get_size_inches()) < 15
 
 
+@pytest.mark.slow
 def test_all_text_of_the_diagram_is_on_the_page(noisy):
     long = "a rather long name that never seems to end"
     three = dc.systems.random_system((4, 3, 4, 2, 3), (3, 2, 3), rng=3)
@@ -352,6 +356,7 @@ def test_the_fit_of_odd_samples(noisy):
         noisy.plot_fit(dc.Samples(noisy.samples.X, J=noisy.samples.J))
 
 
+@pytest.mark.slow
 def test_the_fit_of_many_outputs_and_samples_shows_the_worst_and_some():
     model = dc.systems.random_system((3, 2, 14), (2,), rng=0)
     samples = sampled(model, 30)

@@ -57,6 +57,7 @@ def test_varpro_recovers_what_it_recovers_in_other_units(name, change):
     assert np.max(values) < 100 * np.sqrt(limit) * 10
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("change", [{"by": 30.0}, {"sizes": 6.0}, {"rotate": True}, {"outputs": True}], ids=str)
 def test_with_noise_too_the_same_function_is_found(change):
     system, rng = dc.systems.f1(), np.random.default_rng(0)

@@ -34,6 +34,7 @@ def test_ridges_fall_with_the_misfit_and_with_the_numbers_and_none_is_tried_with
     assert RidgeChoice(1.0, 11, 10, 2.0).max_misfit == 1.5
 
 
+@pytest.mark.slow
 def test_noisy_data_get_a_ridge_that_the_result_tells_and_that_can_be_switched_off():
     samples = noisy(F2, 5e-2)
     auto, off = fitted(samples), fitted(samples, ridge=0.0)
@@ -44,6 +45,7 @@ def test_noisy_data_get_a_ridge_that_the_result_tells_and_that_can_be_switched_o
     assert given.ridge == 0.0 and given.error_jacobian > off.error_jacobian  # chosen by the user, not by us
 
 
+@pytest.mark.slow
 def test_the_ridge_brings_models_nearer_to_the_truth():
     data = [noisy(F2, 5e-2, seed) for seed in range(5)]  # single ones are luck
     ratios = [fresh_error(fitted(samples)) / fresh_error(fitted(samples, ridge=0.0)) for samples in data]
@@ -64,6 +66,7 @@ def test_a_model_that_is_too_small_does_not_collapse():
     assert small.error_jacobian <= 2.0 * off.error_jacobian and np.any(small.decoupling(samples.X) != 0.0)
 
 
+@pytest.mark.slow
 def test_pure_noise_gives_a_finite_model():
     rng = np.random.default_rng(0)
     samples = dc.Samples(points(3, 30), F=rng.normal(size=(30, 3)), J=rng.normal(size=(30, 3, 3)))
@@ -71,6 +74,7 @@ def test_pure_noise_gives_a_finite_model():
     assert np.all(np.isfinite(result.decoupling(samples.X))) and result.error_jacobian < 1.0
 
 
+@pytest.mark.slow
 def test_a_ridge_makes_functions_less_uncertain():
     result = fitted(noisy(F2, 5e-2))
     plain = standard_errors(linearise(result.decoupling, result.samples))

@@ -35,6 +35,7 @@ def fitted(samples, shapes, basis=SPLINE, solver=None, ranks=2):
     return dc.decouple(samples, ranks, basis=basis, solver=solver, n_starts=6, shapes=shapes, progress=False)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("solver", SOLVERS, ids=lambda s: type(s).__name__)
 @pytest.mark.parametrize(("shape", "sign"), [("increasing", 1.0), ("decreasing", -1.0)])
 def test_no_slope_is_wrong_in_any_solver(solver, shape, sign):

@@ -75,6 +75,7 @@ def noisy_saturations(S=150, seed=0):
     return dc.Samples(X, F=F + 0.05 * F.std(axis=0) * rng.normal(size=F.shape)), dc.Samples(T, F=f(T))
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:This model is further")  # without smoothing and without a ridge they do
 def test_splines_do_not_follow_noise():
     samples, fresh = noisy_saturations()
@@ -121,6 +122,7 @@ def smoothed(samples, pieces, **options):
     return dc.decouple(samples, 1, basis=dc.Spline(pieces), solver=solver, n_starts=1, progress=False)
 
 
+@pytest.mark.slow
 def test_smooth_curves_are_held_by_third_differences_and_kinks_by_second_ones(monkeypatch):
     def kink(u):
         return np.abs(u - 0.1)

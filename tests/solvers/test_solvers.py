@@ -41,6 +41,7 @@ class Zeros(dc.AbstractStart):
         return np.zeros(shape)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("solver", ONE_LAYER + ANY_LAYER, ids=repr)
 def test_every_solver_keeps_its_promises(solver):
     check_solver(solver)
@@ -53,6 +54,7 @@ def test_every_solver_is_in_the_reference_and_on_the_command_line():
     assert tuple(kind.__name__.lower() for kind in dc.solvers.OWN_SOLVERS) == SOLVERS
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("solver", FEW_STEPS, ids=repr)
 @pytest.mark.parametrize("dims", [(3, 2, 2, 3), (3, 2, 2, 2, 3)], ids=str)
 def test_solvers_of_the_paper_take_any_number_of_layers(solver, dims):
@@ -392,6 +394,7 @@ def test_inputs_that_no_row_of_the_jacobian_sees_do_no_harm():
 # Honest books
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", [dc.Proj, dc.Constr])
 def test_a_warm_start_is_never_made_worse(method):
     samples = sampled(dc.systems.f2())
@@ -445,6 +448,7 @@ def test_the_table_of_starts_tells_the_lam_of_its_own_best_iterate_and_unknown_e
     assert all(np.isnan(row.error_values) for row in jacobians.starts)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("constant", [0.0, 0.1, 1.0])
 def test_an_output_that_does_not_vary_does_not_decide_lam(constant):
     f2 = dc.systems.f2()

@@ -199,6 +199,7 @@ def test_exact_data_are_met_to_rounding(tmp_path):
     assert result.status is dc.Status.EXACT and result.error_jacobian < 1e-18
 
 
+@pytest.mark.slow
 def test_a_pilot_that_is_too_small_grows():
     _, samples = noisy(count=2000, noise=0.2)
     result = dc.decouple(samples, 2, 3, solver=dc.VarPro(pilot=4, ridge=0.0), n_starts=16, progress=False)
@@ -230,6 +231,7 @@ class OfYourOwn(AbstractSolver):
         )
 
 
+@pytest.mark.slow
 def test_smoothed_functions_go_on_over_all_samples(tmp_path):
     rng = np.random.default_rng(0)
     X = rng.uniform(-1, 1, (2000, 2))
@@ -259,6 +261,7 @@ def test_solvers_without_steps_over_stores_say_that_theirs_is_the_answer_for_a_p
     assert result.samples is stored[1]
 
 
+@pytest.mark.slow
 def test_shapes_are_selected_on_some_samples_and_fitted_to_all(stored):
     _, store = stored
     choice = dc.select(store, 2, degrees=3, n_folds=2, progress=False)
@@ -266,6 +269,7 @@ def test_shapes_are_selected_on_some_samples_and_fitted_to_all(stored):
     assert "the recommended one was fitted to all" in choice.notes[0]
 
 
+@pytest.mark.slow
 def test_pages_and_pictures_draw_some_of_a_store(stored, tmp_path):
     result = dc.decouple(stored[1], 2, 3, n_starts=8, progress=False)
     result.report(tmp_path / "page.html")

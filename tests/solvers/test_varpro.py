@@ -20,6 +20,7 @@ def recover(system, samples, **options):
     return dc.decouple(samples, system.ranks, system.degrees, progress=False, **options)
 
 
+@pytest.mark.slow
 def test_it_keeps_the_promises_of_a_solver():
     check_solver(dc.VarPro())
     check_solver(dc.VarPro(), dims=(3, 2, 2, 3), degrees=(2, 2))
@@ -76,6 +77,7 @@ def test_other_polynomial_bases_recover_the_same_system(basis):
     assert fresh_error(F2, result) <= 1e-6
 
 
+@pytest.mark.slow
 def test_bases_without_scale_invariance_and_mixed_ones_work():
     rng = np.random.default_rng(0)
     truth = dc.Decoupling(rng.normal(size=(2, 3, 3)), [dc.Functions(Bend(1.0), rng.normal(size=(3, 2)))])
@@ -120,6 +122,7 @@ def test_a_warm_start_is_polished():
     assert recover(F2, samples, solver=dc.VarPro(start=near), n_starts=1).status is dc.Status.EXACT
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("names", [("W0",), ("g1",), ("W2",), ("W1", "g2")], ids=str)
 def test_parts_can_be_held_fixed(names):
     parts = {"W0": F2.W[0], "W1": F2.W[1], "W2": F2.W[2], "g1": F2.g[0], "g2": F2.g[1]}
@@ -167,6 +170,7 @@ def test_agreement_of_several_starts_ends_the_search():
     assert any("agree on this minimum" in note for note in result.notes)
 
 
+@pytest.mark.slow
 def test_noise_costs_no_more_than_it_must():
     samples = sampled(F2, 30, seed=2)
     rng = np.random.default_rng(3)
@@ -253,6 +257,7 @@ def test_generalised_eigenvectors_give_the_directions_of_one_layer():
 # Uncertainty
 
 
+@pytest.mark.slow
 def test_standard_errors_agree_with_the_spread_over_noisy_data():
     system = dc.systems.random_system((3, 2, 3), (3,), rng=4)
     clean = sampled(system, 40)
@@ -320,6 +325,7 @@ def test_fixed_parts_stay_as_they_are_and_are_not_uncertain():
     assert not open_.decoupling.g[-1].constants.any()
 
 
+@pytest.mark.slow
 def test_the_table_of_starts_agrees_with_the_result():
     samples = sampled(F2, 30)
     exact = recover(F2, samples)
@@ -355,6 +361,7 @@ def test_a_given_model_is_not_lost_where_elimination_would_lose_it(n_starts):
     assert len(result.starts) == n_starts and np.isfinite(result.starts[0].objective)
 
 
+@pytest.mark.slow
 def test_a_given_model_is_polished_where_starts_run_one_at_a_time(monkeypatch):
     monkeypatch.setattr("decouply.solvers.problem._weighted_rows._MAX_DENSE_UNKNOWNS", 3)
     near = dc.Decoupling([w * 1.001 for w in F2.W], F2.g)

@@ -55,6 +55,7 @@ def alive(pid):
         return False
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self").is_dir(), reason="looks for processes in /proc")
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
 def test_workers_end_with_the_process_they_work_for(tmp_path, number):
@@ -69,6 +70,7 @@ def test_workers_end_with_the_process_they_work_for(tmp_path, number):
     assert boss.returncode != 0 and len(begun(tmp_path)) == 2
 
 
+@pytest.mark.slow
 def test_a_command_that_is_ended_stops_like_one_that_is_interrupted(tmp_path):
     code = """
         import click, signal
@@ -90,6 +92,7 @@ def test_a_command_that_is_ended_stops_like_one_that_is_interrupted(tmp_path):
     process.stderr.close()
 
 
+@pytest.mark.slow
 def test_two_processes_with_one_store_do_the_work_once(tmp_path):
     code = "run_all([{'index': i} for i in range(6)], work, store=Path(sys.argv[1]) / 's', n_jobs=1)"
     both = [start(code, tmp_path, 0.1) for _ in range(2)]

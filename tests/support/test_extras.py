@@ -70,6 +70,7 @@ MISSING = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("package", "extra", "statement"), MISSING, ids=[m[2] for m in MISSING])
 def test_every_missing_extra_gives_the_same_kind_of_error(package, extra, statement, tmp_path):
     (tmp_path / "data.parquet").write_bytes(b"PAR1")
@@ -87,6 +88,7 @@ except dc.MissingExtraError as error:
     assert f'needs the package {package}: pip install "{wanted}"' in done.stdout
 
 
+@pytest.mark.slow
 def test_going_through_all_names_works_without_extras():
     code = """
 import sys

@@ -38,6 +38,7 @@ def run(code):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "solver",
     [
@@ -116,6 +117,7 @@ def test_the_command_line_saves_what_it_has(tmp_path):
     assert dc.Decoupling.load(tmp_path / "model.safetensors").ranks == (2, 2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arguments", ["select noise.npz --max-ranks 2 --model", "fit noise.npz --ranks auto --model"])
 def test_a_scan_on_the_command_line_saves_what_it_has(arguments, tmp_path):
     done = run(f"""
@@ -134,6 +136,7 @@ def test_a_scan_on_the_command_line_saves_what_it_has(arguments, tmp_path):
     assert dc.Decoupling.load(tmp_path / "model.safetensors").n_inputs == 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_jobs", [1, 2])
 def test_runs_that_were_interrupted_are_not_taken_for_finished_ones(n_jobs, tmp_path):
     done = run(f"""

@@ -90,6 +90,7 @@ def test_a_free_run_is_the_model_evaluated_step_by_step(pair, outside, linear):
     assert np.allclose(model.simulate(u, y[:2]), step_by_step(model, u, y), atol=1e-9)
 
 
+@pytest.mark.slow
 def test_two_layers_and_other_bases(pair):
     narx, _ = pair
     u, y = duffing(n=200, seed=5)

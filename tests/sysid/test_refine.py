@@ -53,6 +53,7 @@ def some_record(n=12):
     return Signals((rng.uniform(0.3, 0.9, (n, 1)),), (rng.uniform([-1.0, 2.0], [3.0, 2.5], (n, 2)),))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["deep", "tanh", "mixed"])
 @pytest.mark.parametrize("fixed", [(), ("W0", "g1"), ("g1",)])
 @pytest.mark.parametrize("simulated", [True, False])
@@ -76,6 +77,7 @@ def test_derivatives_match_differences(kind, fixed, simulated):
     assert np.allclose(equations.g[0], Z @ e / e.size, rtol=1e-5, atol=1e-6 * np.abs(Z @ e).max())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["deep", "tanh", "mixed"])
 @pytest.mark.parametrize("fixed", [(), ("W0", "g1"), ("g1",)])
 def test_standard_units_change_nothing(kind, fixed):

@@ -271,6 +271,7 @@ def corner(T=1200):
     return fine[::8], b[::8]
 
 
+@pytest.mark.slow
 def test_functions_between_linear_blocks_may_run_twice_per_sample():
     u, y = corner()
     options = {"functions": [dc.Spline(12)], "feedback": False}

@@ -49,6 +49,7 @@ def test_parts_that_were_given_are_still_given(tmp_path):
     assert set(again.solver.fixed) == {"W0"} and again.identifiability == result.identifiability
 
 
+@pytest.mark.slow
 def test_settings_come_back_whole(tmp_path):
     rng = np.random.default_rng(3)
     X = rng.uniform(-1, 1, (60, 2))

@@ -18,6 +18,7 @@ def error(model, X):
     return np.max(np.abs(found - model(X))) / np.max(np.abs(model(X)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cls", OWN_BASES, ids=lambda cls: cls.__name__)
 def test_expressions_are_the_model(cls):
     for model in every_kind(cls):
@@ -26,6 +27,7 @@ def test_expressions_are_the_model(cls):
         assert error(model, points(3)) < 1e-14
 
 
+@pytest.mark.slow
 def test_expressions_of_a_layer_of_all_bases():
     for outside in OUTSIDES:
         model = random_model([tuple(own_basis(cls, 3) for cls in OWN_BASES)], outside, linear=True, offset=True)

@@ -348,6 +348,7 @@ def test_bad_text_files_are_refused_with_the_place_of_the_mistake(content, argum
         dc.Samples.load(path, **arguments)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ending", [".parquet", ".npz", ".mat", ".npy"])
 def test_damaged_files_are_refused_without_a_traceback_of_others(ending, tmp_path):
     path = write(tmp_path / f"data{ending}", NAMES, TABLE[:, :4])
@@ -429,6 +430,7 @@ def test_arrays_in_the_order_of_matlab_have_samples_last(tmp_path):
         dc.Samples.load(tmp_path / "s.mat")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("names", [("X", "J"), ("X", "F")], ids=str)
 def test_square_jacobians_of_matlab_are_refused_rather_than_misread(tmp_path, names):
     """With n = m, X (m, S) and J (n, m, S) look like m samples of S inputs, and so do X and F."""
