@@ -209,8 +209,6 @@ def test_a_quick_choice_is_a_selection_like_any_other():
     assert found.ranks == (2,) and found.reason == found.result.notes[0] and found.chosen in found.table
     assert all(len(row.ranks) == 1 and row.training_error <= row.error for row in found.table)
     assert "chosen" in str(found) and found.plot().axes
-    with pytest.raises(dc.InputError, match="`effort`"):
-        dc.select(samples, effort="lazy", progress=False)
 
 
 def test_free_parameters_are_those_that_can_be_told():

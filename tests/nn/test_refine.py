@@ -152,7 +152,6 @@ def test_linear_part_offset_and_free_domains_are_trained_too():
         ({"points": X[:, :5]}, "`X` must have 6 coordinates"),
         ({"part": nn.Linear(6, 2)}, "`model` must have 2 outputs"),
         ({"mixup": 1.5}, "share between 0 and 1"),
-        ({"loss": "mse"}, "`loss` must be"),
         ({"points": np.full((3, 6), np.nan)}, "finite"),
         ({"max_steps": 0}, "max_steps"),
     ],

@@ -361,10 +361,6 @@ def test_a_users_own_basis_and_one_basis_per_function_work_everywhere():
             "`max_steps` must be a whole number of at least 1",
         ),
         (lambda: dc.Zniyed(stopping=dc.solvers.Stopping(patience=0)), "`patience`"),
-        (
-            lambda: dc.solvers.Stopping(iterate="first"),
-            '`iterate` must be "best" or "last". Got \'first\'',
-        ),
         (lambda: dc.Uniform(2.0, 1.0), "`low` must be below `high`"),
         (lambda: dc.Normal(0.0), "`scale` must be a number above 0"),
         (lambda: dc.TwoStage(dc.TwoStage(dc.Proj())), "`solver` must be a solver"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import abc
 import os
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from jaxtyping import Float
@@ -86,7 +86,7 @@ class AbstractDynamicModel(abc.ABC):
 
     @classmethod
     @abc.abstractmethod
-    def load(cls, path: str | os.PathLike[str], *, bases: Sequence[type[AbstractBasis]] = ()) -> Self:
+    def load(cls, path: str | os.PathLike[str], *, bases: Sequence[type[AbstractBasis]] = ()) -> Any:
         """Read a file written by `save`; name your own basis classes in `bases` if the model uses them."""
 
     # On paper and in other languages
