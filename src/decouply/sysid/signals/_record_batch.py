@@ -113,7 +113,7 @@ class SignalUnits:
         """Inputs of the recursion: in standard units, `oversample` times as many."""
         return upsampled((u - self.u_mean) / self.u_size, self.oversample)
 
-    def outputs(self, y: Float[ndarray, "T outputs"]) -> Float[ndarray, "T outputs"]:
+    def outputs(self, y: Float[ndarray, "*T outputs"]) -> Float[ndarray, "*T outputs"]:
         return (y - self.y_mean) / self.y_size
 
     def batch(self, signals: Signals) -> RecordBatch:
