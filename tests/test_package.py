@@ -97,6 +97,8 @@ def test_wrong_types_are_refused_with_the_rule_where_nobody_checks_annotations()
         "dc.select(s, effort='lazy')": "`effort` must be",
         "dc.solvers.Stopping(iterate='first')": '`iterate` must be "best" or "last"',
         "dc.nn.Training(joint=3)": "`joint` must be dc.nn.Distil",
+        "dc.sysid.DecoupledStateSpace(1, [dc.Monomial(3)]).fit(v, v, search=3)": "`search` must be",
+        "dc.nn.Fitting(start='warm')": '`start` must be "random"',
         "dc.nn.Distil(loss='mse')": '`loss` must be "kl"',
         "dc.select(s, n_folds=2.5)": "`n_folds` must be a whole number",
         "dc.select(s, max_seconds='long')": "`max_seconds` must be a number",
