@@ -98,6 +98,10 @@ def test_wrong_types_are_refused_with_the_rule_where_nobody_checks_annotations()
         "dc.solvers.Stopping(iterate='first')": '`iterate` must be "best" or "last"',
         "dc.nn.Training(joint=3)": "`joint` must be dc.nn.Distil",
         "dc.sysid.DecoupledStateSpace(1, [dc.Monomial(3)]).fit(v, v, search=3)": "`search` must be",
+        "dc.nn.Fitting(basis=4)": "`basis` must be a basis",
+        "dc.nn.compress(net, '', X, training=3)": "`training` must be dc.nn.Training",
+        "dc.nn.compress(net, None, X)": "`parts` must be names or patterns",
+        "dc.nn.compress(net, '0', X, task='ranking')": '`task` must be "classification"',
         "dc.nn.Fitting(start='warm')": '`start` must be "random"',
         "dc.nn.Distil(loss='mse')": '`loss` must be "kl"',
         "dc.select(s, n_folds=2.5)": "`n_folds` must be a whole number",
@@ -135,6 +139,7 @@ def test_wrong_types_are_refused_with_the_rule_where_nobody_checks_annotations()
     }
     code = f"""
 import json, numpy as np, decouply as dc
+from torch import nn; net = nn.Sequential(nn.Linear(2, 2))
 X = np.random.default_rng(0).uniform(size=(20, 2)); W = np.eye(2)
 s = dc.Samples(X, F=X, J=np.broadcast_to(np.eye(2), (20, 2, 2)))
 v = np.sin(np.arange(50.0) ** 2); narx = dc.sysid.PolynomialNARX(1, 1, 2).fit(v, v**2 + v)

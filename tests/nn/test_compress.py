@@ -12,7 +12,7 @@ from torch import nn
 import decouply as dc
 from decouply._support._interrupts import INTERRUPTED
 from decouply.nn.compression import _options, _pipeline
-from decouply.nn.compression._score import Decision, infer_task
+from decouply.nn.compression._score import Decision
 from decouply.report._rerun_source import how_to_run_again
 
 from .networks import Own, blobs, compress, sequential, train
@@ -447,7 +447,6 @@ def test_bad_compressions_are_refused(net):
         (lambda: run(Choosy(), ("a", "c")), "torch.fx can trace"),
         (lambda: run(copy.deepcopy(net).to(torch.float8_e5m2), ("2", "6")), "real numbers of 16 to 64 bits"),
         (lambda: run(one, ("2", "4")), '`task` must be "regression" for one output'),
-        (lambda: infer_task("ranking", net, None, labelled=False), '`task` must be "classification"'),
         (lambda: run(net, ("2", "6"), validation=1.5), "`validation` must be a share"),
         (lambda: run(net, ("2", "6"), validation="some"), "`validation`"),
         (lambda: compress(net, ("2", "6"), DATA.astype(int), 4), "int64"),

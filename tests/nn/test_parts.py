@@ -399,9 +399,6 @@ def test_bad_parts_are_refused_in_words():
         (lambda: run(net, TOKENS, "blocks.0.mlp", quantize=1), "bits from 2 to 8"),
         (lambda: check_bits(4.0), "bits from 2 to 8"),
         (lambda: run(net, TOKENS, "blocks.0.mlp", solver=dc.Proj()), "`solver` must be left out"),
-        (lambda: dc.nn.Fitting(basis=4), "`basis` must be a basis"),
-        (lambda: dc.nn.compress(net, "head", TOKENS, training=dc.nn.Distil()), "`training` must be dc.nn.Training"),
-        (lambda: run(net, TOKENS, None), "`parts` must be names or patterns"),
         (lambda: run(net, None, "head"), "`data` must be an array"),
     ]
     for act, message in cases:
