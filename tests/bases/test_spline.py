@@ -16,7 +16,7 @@ def knots_and_coefficients(spline, c):
 
 
 @pytest.mark.parametrize(
-    "spline", [dc.Spline(), dc.Spline(4, 1), dc.Spline(5, 2), dc.Spline(1, 3), dc.Spline(3, 5)], ids=repr
+    "spline", [dc.Spline(8), dc.Spline(4, 1), dc.Spline(5, 2), dc.Spline(1, 3), dc.Spline(3, 5)], ids=repr
 )
 def test_splines_are_those_of_scipy(spline):
     c = np.random.default_rng(0).normal(size=spline.size)

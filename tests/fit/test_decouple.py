@@ -92,7 +92,7 @@ def test_the_bar_does_not_wait_for_the_next_report(monkeypatch, capsys):
         ({"ranks": (2, -1)}, r"`ranks\[1\]`"),
         ({"degrees": (3, 0)}, r"`degrees\[1\]` must be a whole number of at least 1"),
         ({"degrees": (3,)}, r"one number per layer, like `ranks`: 2. Got 1"),
-        ({"degrees": None}, "`degrees` must be given with a basis class"),
+        ({"degrees": None, "basis": dc.Monomial}, "`degrees` must be given with a basis class"),
         ({"basis": [dc.Monomial(2)]}, r"one entry per layer \(2\)"),
         ({"basis": "monomial"}, "`basis` must be a basis class"),
         ({"basis": dc.Monomial(2)}, r"agree with `basis`, which has sizes \(2, 2\)"),

@@ -132,6 +132,15 @@ class AbstractBasis(abc.ABC):
         """Whether functions of this basis follow noise unless their roughness is held down."""
         return False
 
+    @property
+    def is_open(self) -> bool:
+        """Whether the data choose how many pieces functions of this basis have."""
+        return False
+
+    def with_pieces(self, pieces: int) -> AbstractBasis:  # noqa: ARG002
+        """The basis with so many pieces, if their number is open; itself otherwise."""
+        return self
+
     def coarser(self) -> AbstractBasis:
         """A basis of fewer functions to search with before this one takes over; itself where none is better."""
         return self

@@ -7,7 +7,7 @@ in straight lines, or at its last values.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, Literal
 
@@ -21,7 +21,7 @@ from ._abstract import MOST_FUNCTIONS, AbstractBasis, differences
 from ._algebra import AbstractAlgebra, Piece
 
 TAILS = ("linear", "parabola", "constant")
-_COARSE = 8  # pieces to search with
+_COARSE = 8  # pieces to search with, and of a spline that the data have not chosen the pieces of
 _HIGHEST = 5  # degree: more wiggles than it smooths
 _CURVED = 0.1  # of the width of the domain: how far a parabola goes on, in whole pieces
 
@@ -33,7 +33,8 @@ class Spline(AbstractBasis):
     Parameters
     ----------
     pieces
-        Polynomials side by side; there are `pieces + degree - 1` functions.
+        Polynomials side by side; there are `pieces + degree - 1` functions. Left out, a fit takes as many as the data
+        can use (and what is not fitted has 8).
     degree
         3 for smooth curves, 1 for kinked ones such as ReLU, dead zones and absolute values.
     tails
@@ -50,12 +51,13 @@ class Spline(AbstractBasis):
     array([0.  , 0.25, 1.5 ])
     """
 
-    pieces: int = 8
+    pieces: int | None = None
     degree: int = 3
     tails: Literal["linear", "parabola", "constant"] = "linear"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "pieces", as_count("pieces", self.pieces, most=MOST_FUNCTIONS))
+        if self.pieces is not None:
+            object.__setattr__(self, "pieces", as_count("pieces", self.pieces, most=MOST_FUNCTIONS))
         object.__setattr__(self, "degree", as_count("degree", self.degree))
         if self.degree > _HIGHEST:
             got = short_repr(self.degree)
@@ -64,15 +66,26 @@ class Spline(AbstractBasis):
             raise InputError(f'`tails` must be "linear", "parabola" or "constant". Got {short_repr(self.tails)}.')
 
     @property
+    def n_pieces(self) -> int:
+        return _COARSE if self.pieces is None else self.pieces
+
+    @property
+    def is_open(self) -> bool:
+        return self.pieces is None
+
+    def with_pieces(self, pieces: int) -> Spline:
+        return replace(self, pieces=pieces) if self.is_open else self
+
+    @property
     def size(self) -> int:
-        return self.pieces + self.degree - 1
+        return self.n_pieces + self.degree - 1
 
     @property
     def in_words(self) -> str:
         kind = {1: "straight lines", 2: "parabolas", 3: "cubics"}.get(
             self.degree, f"polynomials of degree {self.degree}"
         )
-        return f"splines of {self.pieces} {kind}"
+        return f"splines of {self.n_pieces} {kind}"
 
     @property
     def smooths(self) -> bool:
@@ -80,12 +93,12 @@ class Spline(AbstractBasis):
 
     def coarser(self) -> AbstractBasis:
         """Few cubics: their minima are fewer and found faster, and close to those of many pieces of any degree."""
-        return self if self.pieces <= _COARSE else Spline(_COARSE)
+        return self if self.n_pieces <= _COARSE else Spline(_COARSE)
 
     @property
     def knots(self) -> Float[ndarray, " k"]:
         """Where pieces meet, with both ends of the window."""
-        return np.linspace(*self.window, self.pieces + 1)
+        return np.linspace(*self.window, self.n_pieces + 1)
 
     def evaluate(self, t: Float[ndarray, "*shape"]) -> Float[ndarray, "*shape d"]:
         table = self._table(t, 0)
@@ -121,11 +134,11 @@ class Spline(AbstractBasis):
 
     def expression(self, algebra: AbstractAlgebra[Any], t: Any, c: Any) -> Any:
         """Piece by piece, with more pieces for the tails."""
-        local, knots, h = _local(self.degree), self.knots, 2.0 / self.pieces
+        local, knots, h = _local(self.degree), self.knots, 2.0 / self.n_pieces
         at_zero = self._table(np.zeros(1), 0)[0]
         first = c[..., 0] + self._combined(c, self._table(np.array([-1.0]), 0)[0] - at_zero)
         pieces = []
-        for i in range(self.pieces):
+        for i in range(self.n_pieces):
             powers = []
             for q in range(1, self.degree + 1):
                 row = np.zeros(1 + self.size)
@@ -138,11 +151,11 @@ class Spline(AbstractBasis):
     @property
     def _n_curved(self) -> int:
         """How many pieces beyond either end are parabolas; whole ones, so that all pieces have one width."""
-        return max(1, round(_CURVED * self.pieces)) if self.tails == "parabola" else 0
+        return max(1, round(_CURVED * self.n_pieces)) if self.tails == "parabola" else 0
 
     def _left_tail(self, c: Any, at_end: Any) -> tuple[Any, list[Piece]]:
         """The value at the first knot, and the pieces up to the window."""
-        (slope, bend), h, n = self._at(c, -1.0), 2.0 / self.pieces, self._n_curved
+        (slope, bend), h, n = self._at(c, -1.0), 2.0 / self.n_pieces, self._n_curved
         far = -1.0 - n * h
         curved = [(-1.0 - i * h, -1.0 - (i - 1) * h, slope - bend * (i * h)) for i in range(n, 0, -1)]
         pieces = [Piece(low, high, low, (first, bend * 0.5)) for low, high, first in curved]
@@ -150,7 +163,7 @@ class Spline(AbstractBasis):
         return start, [Piece(-np.inf, far, far, (slope - bend * (n * h),)), *pieces]
 
     def _right_tail(self, c: Any) -> list[Piece]:
-        (slope, bend), h, n = self._at(c, 1.0), 2.0 / self.pieces, self._n_curved
+        (slope, bend), h, n = self._at(c, 1.0), 2.0 / self.n_pieces, self._n_curved
         far = 1.0 + n * h
         curved = [(1.0 + i * h, 1.0 + (i + 1) * h, slope + bend * (i * h)) for i in range(n)]
         pieces = [Piece(low, high, low, (first, bend * 0.5)) for low, high, first in curved]
@@ -171,11 +184,11 @@ class Spline(AbstractBasis):
 
     def _table(self, t: Float[ndarray, "*shape"], order: int) -> Float[ndarray, "*shape e"]:
         """All B-splines at t, or their derivatives, with their tails."""
-        h = 2.0 / self.pieces
+        h = 2.0 / self.n_pieces
         inside = np.clip(t, -1.0, 1.0)
         share = (inside + 1.0) / h
         with np.errstate(invalid="ignore"):  # NaN goes through
-            piece = np.clip(share.astype(np.int64), 0, self.pieces - 1)
+            piece = np.clip(share.astype(np.int64), 0, self.n_pieces - 1)
         share = share - piece
         few = _pieces(self.degree, share, order) / h**order
         beyond = (t - inside)[..., None] / h

@@ -21,7 +21,7 @@ from numpy import ndarray
 from .._support._arguments import as_counts, is_word, read_array
 from .._support._errors import InputError, short_repr
 from .._support._optional_packages import needed
-from ..fit._settings import Settings
+from ..fit._settings import Settings, needs_degree
 from ..model._decoupling import Decoupling
 from ..model._functions import OUTSIDE, Functions, Outside
 from ..samples._samples import Samples
@@ -52,7 +52,7 @@ class DecouplingEstimator:
         chosen, degrees = is_word(self.ranks, ("auto",)), self.degrees
         if chosen and degrees is not None:
             degrees = max(as_counts("degrees", degrees))
-        if not chosen and degrees is None and isinstance(self.basis, type):
+        if not chosen and degrees is None and isinstance(self.basis, type) and needs_degree(self.basis):
             degrees = (DEGREE,) * np.size(self.ranks)
         return Settings(
             None if chosen else self.ranks,

@@ -16,11 +16,11 @@ from .._support._arguments import is_word, read_array
 from .._support._errors import InputError, warn
 from .._support._optional_packages import needed
 from .._support._time_limit import OUT_OF_TIME
-from ..bases import Monomial
-from ..fit._fit_one_shape import fit_one_shape
+from ..fit._pieces import fit_with_pieces
 from ..fit._result import Result
 from ..fit._settings import Settings
-from ..fit.select._select import MAX_DEGREE, MAX_RANK, limits_of, select_shape
+from ..fit.select._growth import RANKS
+from ..fit.select._select import MAX_DEGREE, choose_functions, limits_of, select_shape
 from ..model._decoupling import Decoupling
 from ..samples._duplicates import n_distinct_numbers
 from ..samples._samples import Samples
@@ -61,11 +61,10 @@ class DecouplingRegressor(DecouplingEstimator, RegressorMixin, BaseEstimator):  
     ----------
     ranks
         (r_1, ..., r_L): number of internal functions per layer, from input to output; a number means one layer. With
-        "auto", one layer of up to four functions is chosen at every fit by the error on left-out samples; the first
-        note of `result_` says why. `dc.select` looks at two layers as well, and takes longer.
+        "auto" they are chosen at every fit, as by `dc.decouple`; the first note of `result_` says why.
     degrees
-        (d_1, ..., d_L): number of basis functions per layer. Left out, they are what `basis` fixes, or 3 in every
-        layer; with "auto" they are chosen together with the ranks.
+        (d_1, ..., d_L): degrees of polynomials, one per layer. With neither `degrees` nor `basis` the data choose the
+        functions: polynomials if these are exact or need fewer parameters, otherwise splines.
     basis
         A basis class, a basis, or a sequence with one entry per layer, as for `dc.decouple`.
     linear
@@ -124,7 +123,7 @@ class DecouplingRegressor(DecouplingEstimator, RegressorMixin, BaseEstimator):  
         ranks: Any = "auto",
         degrees: Any = None,
         *,
-        basis: Any = Monomial,
+        basis: Any = None,
         linear: Any = False,
         outside: Any = BOUNDED,
         solver: Any = None,
@@ -182,8 +181,8 @@ class DecouplingRegressor(DecouplingEstimator, RegressorMixin, BaseEstimator):  
         settings = self._settings()
         chosen = settings.ranks is None and start is None
         if settings.ranks is None and start is not None:  # one more batch keeps the ranks of those before
-            degrees = start.degrees if isinstance(self.basis, type) else self.degrees
-            settings = dataclasses.replace(settings, ranks=start.ranks, degrees=degrees)
+            bases = [g.layer.bases for g in start.g]
+            settings = dataclasses.replace(settings, ranks=start.ranks, degrees=None, basis=bases)
         solver = self._default_solver(samples, settings, start) if self.solver is None else self.solver
         if start is not None:
             solver = with_start(solver, start) or solver
@@ -203,9 +202,10 @@ class DecouplingRegressor(DecouplingEstimator, RegressorMixin, BaseEstimator):  
         """One whose ridge follows the noise, unless there are too few numbers to tell what is noise."""
         if not is_word(self.ridge, ("auto",)) or (is_word(self.ranks, ("auto",)) and start is not None):
             return VarPro(ridge=self.ridge)
-        if settings.ranks is None:
-            degree = DEGREE if isinstance(self.basis, type) else None
-            settings = dataclasses.replace(settings, ranks=1, degrees=degree)
+        if settings.ranks is None and (self.basis is None or isinstance(self.basis, type)):
+            settings = dataclasses.replace(settings, ranks=1, degrees=DEGREE)
+        elif settings.ranks is None:
+            settings = dataclasses.replace(settings, ranks=1)
         enough = n_distinct_numbers(samples) >= _PER_PARAMETER * settings.n_free(samples)
         return VarPro(ridge="auto" if enough else _RIDGE)
 
@@ -220,15 +220,18 @@ class DecouplingRegressor(DecouplingEstimator, RegressorMixin, BaseEstimator):  
         solver = settings.solver
         if isinstance(solver, AbstractSolver) and (fixed_parts(solver) or given_start(solver) is not None):
             raise InputError('`ranks` must be given where the solver has fixed parts or a start. Got "auto".')
-        degrees = settings.degrees if isinstance(self.basis, type) else None
-        limits = limits_of(MAX_RANK, MAX_DEGREE, degrees, self.basis)
+        limits = limits_of(RANKS[-1], MAX_DEGREE, settings.degrees, self.basis)
         return select_shape(samples, settings, limits, effort="quick", progress=bool(self.verbose)).result
 
     def _fit_ranks(self, samples: Samples, settings: Settings) -> Result:
         """A fit of ranks that are known."""
+        if settings.degrees is None and settings.basis is None and self.solver is None:
+            return choose_functions(samples, settings, progress=bool(self.verbose))
+        if settings.degrees is None and settings.basis is None:
+            settings = dataclasses.replace(settings, degrees=(DEGREE,) * np.size(settings.ranks))
         if self.solver is None and self.n_starts is None:
             settings = dataclasses.replace(settings, n_starts=_STARTS)
-        return fit_one_shape(samples, settings, progress=bool(self.verbose))
+        return fit_with_pieces(samples, settings, progress=bool(self.verbose))
 
     def partial_fit(self, X: Any, y: Any) -> DecouplingRegressor:
         """Add a batch to all that came before and fit the model to all of it, starting at the one there is.

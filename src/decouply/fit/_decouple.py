@@ -10,24 +10,26 @@ import numpy as np
 
 from .._support._arguments import as_counts
 from .._support._errors import InputError, short_repr
-from ..bases import Monomial
+from ..bases import Spline
 from ..samples._duplicates import n_originals
 from ..samples._samples import Samples
 from ..solvers import AbstractSolver
 from ..solvers.problem._solution import Status, when_late
 from ..solvers.problem._solver import with_start
 from ._fit_one_shape import fit_one_shape
+from ._pieces import fit_with_pieces
 from ._result import Result
 from ._settings import Settings, layer_bases, layer_shapes
-from .select._select import MAX_RANK, N_FOLDS, select
+from .select._growth import RANKS
+from .select._select import MAX_RANK, N_FOLDS, SECONDS, choose_functions, select
 
 
 def decouple(
     samples: Samples,
-    ranks: int | Sequence[int] | Literal["auto"],
+    ranks: int | Sequence[int] | Literal["auto"] = "auto",
     degrees: int | Sequence[int] | None = None,
     *,
-    basis: Any = Monomial,
+    basis: Any = None,
     linear: bool = False,
     solver: AbstractSolver | None = None,
     as_given: bool = False,
@@ -47,14 +49,15 @@ def decouple(
     samples
         Points with values, Jacobians or both.
     ranks
-        (r_1, ..., r_L): number of internal functions per layer, from input to output. With "auto", `select` chooses
-        them (up to two layers of up to 4 functions, or as many layers as `degrees` has) and gives its reason in the
-        first note.
+        (r_1, ..., r_L): number of internal functions per layer, from input to output. With "auto" they are chosen:
+        with `degrees` or a basis class by `dc.select`, otherwise together with the functions. The first note has the
+        reason.
     degrees
-        (d_1, ..., d_L): number of basis functions per layer. May be left out when `basis` fixes it, and with "auto".
+        (d_1, ..., d_L): degrees of polynomials, one per layer. With neither `degrees` nor `basis`, the data choose the
+        functions: polynomials if these are exact or need fewer parameters, otherwise splines.
     basis
-        A basis class that is given the degrees, such as `dc.Monomial`; one basis for all layers; or a sequence with
-        one entry per layer, each a basis or a tuple with one basis per internal function.
+        A basis such as `dc.Spline()` for all layers; a basis class that is given the degrees, such as `dc.Chebyshev`;
+        or a sequence with one entry per layer, each a basis or a tuple with one basis per internal function.
     linear
         Whether the model has a linear part besides: A x + W_L g_L(...).
     solver
@@ -106,23 +109,31 @@ def decouple(
                 )
         if shapes is not None:
             _check_word(shapes, basis)
-        n_layers = 2 if degrees is None else len(as_counts("degrees", degrees))
+        is_quick = degrees is None and not isinstance(basis, type)
+        if is_quick:
+            basis = Spline() if basis is None and shapes is not None else basis
+            max_ranks: tuple[int, ...] = (RANKS[-1],)
+        else:
+            max_ranks = (MAX_RANK,) * (2 if degrees is None else len(as_counts("degrees", degrees)))
         n_folds = min(N_FOLDS, n_originals(samples)) if isinstance(samples, Samples) else N_FOLDS
         chosen = select(
             samples,
-            (MAX_RANK,) * n_layers,
+            max_ranks,
             n_folds=max(2, n_folds),
+            effort="quick" if is_quick else "thorough",
             degrees=degrees,
             basis=basis,
             linear=linear,
             solver=solver,
             rng=rng,
             progress=progress,
-            max_seconds=max_seconds,
+            max_seconds=SECONDS if max_seconds is None else max_seconds,
         ).result
         return chosen if shapes is None else _refit_with_shapes(chosen, shapes, rng, progress)
     settings = Settings(ranks, degrees, basis, linear, solver, as_given, n_starts, validation, rng, max_seconds, shapes)
-    return fit_one_shape(samples, settings, progress=progress)
+    if degrees is None and basis is None and shapes is None:
+        return choose_functions(samples, settings, progress=progress)
+    return fit_with_pieces(samples, settings, progress=progress)
 
 
 def _check_word(shapes: Any, basis: Any) -> None:

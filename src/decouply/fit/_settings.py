@@ -21,7 +21,7 @@ from .. import solvers
 from .._support._arguments import as_count, as_counts, as_number, is_word
 from .._support._errors import InputError, short_repr
 from .._support._plain import plain
-from ..bases import AbstractBasis, LayerBasis, Monomial
+from ..bases import AbstractBasis, LayerBasis, Monomial, Spline
 from ..bases._abstract import ALL_SHAPES, MOST_FUNCTIONS
 from ..model._decoupling import Decoupling
 from ..samples._samples import Samples
@@ -62,7 +62,7 @@ class Settings:
 
     ranks: Any
     degrees: Any = None
-    basis: Any = Monomial
+    basis: Any = None
     linear: bool = False
     solver: AbstractSolver | None = None
     as_given: bool = False
@@ -214,7 +214,9 @@ def _with_arrays(state: Any) -> Any:
 
 
 def layer_bases(ranks: Any, degrees: Any, basis: Any) -> tuple[LayerBasis, ...]:
-    """The bases of every layer, as the arguments of `decouple` describe them."""
+    """The bases of every layer, as the arguments of `decouple` describe them; splines if they describe nothing."""
+    if basis is None:
+        basis = Spline() if degrees is None else Monomial
     ranks = as_counts("ranks", ranks, most=MOST_FUNCTIONS)
     sizes = None if degrees is None else as_counts("degrees", degrees, most=MOST_FUNCTIONS)
     if sizes is not None and len(sizes) != len(ranks):

@@ -36,10 +36,13 @@ from ...solvers.problem._problem import Problem
 from .._fit_one_shape import fit_one_shape
 from .._settings import Settings
 from ..refit._simplify import without_functions
-from ..select._quick_scan import FIRST_DEGREE, MIN_SECONDS, N_STARTS, grow_ranks, smallest_of_best
+from ..select._growth import MIN_SECONDS, N_STARTS
 from ..select._select import MAX_RANK
 
 RIDGES = (1.0, 3.0, 10.0, 30.0)  # below 1, data that can be separated look better than they are
+FIRST_DEGREE = 3  # of all ranks
+_PAYS = 0.98  # times the error on left-out samples: a larger shape must get below
+_ROUNDING = 1e-9  # relative errors below are rounding
 _OTHER_DEGREES = (1, 2, 5)  # tried with the best rank
 _START_RIDGE = 1e-6  # of least squares
 _STEEP = 4.0  # log-odds per probability, at one half
@@ -126,15 +129,23 @@ def fit_logistic(
 
     if settings.ranks is not None:
         return dataclasses.replace(attempt(settings), note=OUT_OF_TIME if now() > deadline else "")
-    chooses_degree = settings.degrees is None and isinstance(settings.basis, type)
+    chooses_degree = settings.degrees is None and (settings.basis is None or isinstance(settings.basis, type))
     first = settings.degrees
     if chooses_degree:
         first = FIRST_DEGREE if is_determined(dataclasses.replace(settings, ranks=1, degrees=FIRST_DEGREE)) else 1
-    best = grow_ranks(lambda rank: attempt_shape(rank, first), MAX_RANK)
+    best, rank = attempt_shape(1, first), 1
+    assert best is not None  # the first shape is always tried
+    while rank < MAX_RANK and best.error > _ROUNDING:  # each must predict left-out samples better than the one before
+        rank += 1
+        larger = attempt_shape(rank, first)
+        if larger is None or larger.error >= _PAYS * best.error:
+            break
+        best = larger
     for degree in _OTHER_DEGREES if chooses_degree else ():
         if degree != first:
             attempt_shape(best.decoupling.ranks[0], degree)
-    chosen = smallest_of_best(tried)
+    allowed = max(min(one.score for one in tried) / _PAYS, _ROUNDING)
+    chosen = min((one for one in tried if one.score <= allowed), key=lambda one: one.n_parameters)
     words = ", ".join(f"{_shape_in_words(row)}: {row.left_out_deviance:.3g}" for row in tried)
     used = _without_idle(chosen.decoupling, samples.X)
     n_idle = chosen.decoupling.ranks[0] - used.ranks[0]

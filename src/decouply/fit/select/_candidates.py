@@ -23,6 +23,8 @@ from numpy import ndarray
 
 from .._result import Result
 
+STRONG_EVIDENCE = 6.0  # difference of the criterion that is called strong evidence
+
 
 @dataclass(frozen=True)
 class Limits:

@@ -39,11 +39,11 @@ from .._fit_one_shape import fit_one_shape
 from .._relative_errors import Measure
 from .._result import Result
 from .._settings import Settings, layer_bases
-from ._candidates import Candidate, Limits, Shape, better, criterion, in_words, percent
+from ._candidates import STRONG_EVIDENCE, Candidate, Limits, Shape, better, criterion, in_words, percent
 from ._multilinear_ranks import hints_of
 
 _N_STARTS, _N_STARTS_SMALLER, _N_STARTS_CHOICE = 16, 8, 32  # in general, from a larger shape, and of the best shape
-_STRONG_EVIDENCE = 6.0  # difference of the criterion that is called strong evidence
+
 _VETO_RATIO = 10.0  # times the smallest left-out error: more tells of too many parameters for the samples ...
 _POOR_ERROR, _GOOD_RATIO = 0.3, 2.0  # ... and so does more than this, unless it is less than twice the smallest
 _SHARE_PER_FIT = 0.1  # of the time for the scan that one fit may take
@@ -109,7 +109,7 @@ class Scan:
         eligible = self.eligible()
         lowest = min(c.score for c in eligible)
         return min(
-            (c for c in eligible if c.score <= lowest + _STRONG_EVIDENCE), key=lambda c: (c.n_parameters, c.score)
+            (c for c in eligible if c.score <= lowest + STRONG_EVIDENCE), key=lambda c: (c.n_parameters, c.score)
         )
 
     def eligible(self) -> list[Candidate]:
@@ -173,7 +173,7 @@ class Scan:
             here = None
             for c in lower:
                 best = better(best, c)
-                if c is not None and c.score <= best.score + _STRONG_EVIDENCE:
+                if c is not None and c.score <= best.score + STRONG_EVIDENCE:
                     here = better(c, here)
         return best
 
@@ -290,7 +290,7 @@ class Scan:
         if not around:
             return False
         n_free, lowest = self.n_free(ranks, degrees), min(c.score for c in self.eligible())
-        return min(criterion(c.squares, c.counts, n_free, self.rounding) for c in around) > lowest + _STRONG_EVIDENCE
+        return min(criterion(c.squares, c.counts, n_free, self.rounding) for c in around) > lowest + STRONG_EVIDENCE
 
     def _stage(self, ranks: tuple[int, ...], degrees: tuple[int, ...]) -> str:
         """What is tried, and the best so far."""

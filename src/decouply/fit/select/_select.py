@@ -24,13 +24,13 @@ from ...samples._samples import Samples
 from ...solvers import AbstractSolver, Problem, VarPro
 from ...solvers.problem._prepared_samples import PreparedSamples
 from ...solvers.problem._solution import Status, when_late
-from ...solvers.problem._solver import check_problem, fixed_parts, given_start, with_start
+from ...solvers.problem._solver import check_problem, fixed_parts, given_start, smoothing_of, with_start
 from .._fit_one_shape import check_range, fit_one_shape
 from .._result import Result
 from .._settings import Settings, layer_bases
 from ._candidates import Candidate, Limits, in_words, percent
+from ._growth import Growth
 from ._multilinear_ranks import Hints
-from ._quick_scan import QuickScan
 from ._scan import OutOfTimeError, Scan
 
 if TYPE_CHECKING:
@@ -43,6 +43,7 @@ SECONDS = 120.0  # for a scan
 _LARGEST_RANK, _LARGEST_DEGREE = 50, 20
 _WIDTH = 100  # of the sentences under a table
 _PILOT = 2000  # samples of a store on which shapes are compared ...
+_MANY = 5000  # samples in memory that a quick scan is made on
 _AGAIN = 32  # ... and starts of the fit of the best one to all, of which the first is known
 
 
@@ -168,7 +169,7 @@ def select(
     *,
     degrees: int | Sequence[int] | None = None,
     n_folds: int = N_FOLDS,
-    basis: Any = Monomial,
+    basis: Any = None,
     linear: bool = False,
     solver: AbstractSolver | None = None,
     rng: int | np.random.Generator = 0,
@@ -192,7 +193,8 @@ def select(
     n_folds
         Into how many parts the samples are cut for cross-validation.
     basis
-        A basis class that is given the degrees, or one basis for all layers, whose size is the degree.
+        A basis class that is given the degrees, `dc.Monomial` if it is left out, or one basis for all layers, whose
+        size is the degree.
     linear
         Whether the models have a linear part besides.
     solver
@@ -205,8 +207,9 @@ def select(
         Approximate time limit in seconds: the scan then returns the best shape so far, as it does when it is
         interrupted (Ctrl-C). By default 120 seconds; with effort="quick" the limits of the solver.
     effort
-        "quick" takes about as long as one fit. It tries one layer only, with few starts for each shape, and estimates
-        errors on left-out samples to first order instead of fitting again: what `DecouplingRegressor` does.
+        "quick" takes about as long as a few fits, and chooses the functions as well if neither `basis` nor `degrees`
+        are given: polynomials that are exact, a straight line, or one layer of splines or polynomials. Errors on
+        left-out samples are estimated to first order. It is what `dc.decouple(samples)` and `DecouplingRegressor` do.
 
     Notes
     -----
@@ -224,7 +227,8 @@ def select(
     """
     limits = limits_of(max_ranks, max_degrees, degrees, basis)
     seconds = SECONDS if max_seconds is None and effort == "thorough" else max_seconds
-    settings = Settings(None, degrees, basis, linear, solver, rng=rng, max_seconds=seconds)
+    known = Monomial if basis is None and effort != "quick" else basis
+    settings = Settings(None, degrees, known, linear, solver, rng=rng, max_seconds=seconds)
     return select_shape(samples, settings, limits, effort=effort, n_folds=n_folds, progress=progress)
 
 
@@ -242,15 +246,15 @@ def select_shape(
     if not is_word(effort, EFFORTS):
         raise InputError(f"`effort` must be one of {', '.join(EFFORTS)}. Got {short_repr(effort)}.")
     _check(samples, settings, n_folds if effort == "thorough" else 2)
-    if not samples.in_memory:
+    if not samples.in_memory or (effort == "quick" and samples.n_samples > _MANY):
         return _select_stored(samples, settings, limits, effort=effort, n_folds=n_folds, progress=progress)
     check_range(PreparedSamples.of(samples))
     notes: list[str] = []
     ended: Status | None = None
     with progress_callback(progress, "Selecting") as report, one_thread():
-        scan: Scan | QuickScan
+        scan: Scan | Growth
         if effort == "quick":
-            scan = QuickScan(samples, settings, limits, report=report)
+            scan = Growth(samples, settings, limits, report=report)
         else:
             scan = Scan(samples, settings, limits, n_folds=n_folds, report=report)
             _check_scan(scan)
@@ -275,6 +279,23 @@ def select_shape(
     return _selection(scan, notes, time.perf_counter() - began, ended)
 
 
+def choose_functions(samples: Samples, settings: Settings, *, progress: bool | Callable[..., None] = True) -> Result:
+    """A fit of given ranks, with polynomials or splines as the data ask for."""
+    settings.check()
+    for name, value in (
+        ("as_given", settings.as_given or None),
+        ("validation", settings.validation),
+        ("solver", None if settings.solver is None or smoothing_of(settings.solver) == "auto" else settings.solver),
+    ):
+        if value is not None:
+            raise InputError(
+                f"`degrees` must be given with `{name}`, since polynomials and splines are compared without it: one "
+                f"number per layer, such as (3, 3). Got None and {name}={short_repr(value)}."
+            )
+    limits = limits_of(settings.ranks, MAX_DEGREE, None, None)
+    return select_shape(samples, settings, limits, effort="quick", progress=progress).result
+
+
 def _select_stored(samples: Samples, settings: Settings, limits: Limits, **options: Any) -> Selection:
     """The shape that some of the samples recommend, fitted to all of them."""
     rng = as_generator(settings.rng)
@@ -286,7 +307,8 @@ def _select_stored(samples: Samples, settings: Settings, limits: Limits, **optio
     settings = dataclasses.replace(
         settings,
         ranks=selection.ranks,
-        degrees=selection.degrees,
+        degrees=None,
+        basis=[g.layer.bases for g in selection.result.decoupling.g],
         solver=with_start(solver, selection.result.decoupling) or solver,
         n_starts=_AGAIN if "many starts" in solver.supports else None,
         max_seconds=None,
@@ -307,6 +329,7 @@ def limits_of(max_ranks: Any, max_degrees: Any, degrees: Any, basis: Any) -> Lim
             f"`max_ranks` must not be above {_LARGEST_RANK}: every smaller rank may be tried. Got {max(ranks)}: begin "
             "with small ones, such as (4, 4)."
         )
+    basis = Monomial if basis is None else basis
     if isinstance(basis, AbstractBasis):
         if degrees is None:
             return Limits(ranks, (basis.size,) * len(ranks), fixed_degrees=True)
@@ -374,7 +397,7 @@ def _status(status: Status, ended: Status | None) -> Status:
     return Status.INTERRUPTED if ended is Status.INTERRUPTED else status
 
 
-def _selection(scan: Scan | QuickScan, notes: list[str], seconds: float, ended: Status | None) -> Selection:
+def _selection(scan: Scan | Growth, notes: list[str], seconds: float, ended: Status | None) -> Selection:
     """What a scan has found; `ended` is what ended it before its time."""
     candidates = sorted(scan.found.values(), key=lambda c: (c.n_parameters, c.score))
     chosen = scan.choice()

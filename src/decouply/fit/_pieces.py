@@ -1,0 +1,139 @@
+r"""How many pieces a spline has if nobody says so, and the criterion that chooses.
+
+More pieces are tried if the residuals of a fit still depend on the arguments u of its own functions (a lack-of-fit test
+in bins of u), which happens where functions bend sharper than their pieces can. Models are compared by Schwarz's
+criterion with McQuarrie's correction for few samples, on the values:
+
+    N log(e) + p log(N) N / (N - p - 2),
+
+with N values, their mean squared error e relative to the spread, and p the degrees of freedom that the *values* lost to
+the parameters. Jacobians share in the parameters, so that they do not count as more evidence than they are.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.stats
+
+from .._support._errors import silenced
+from .._support._time_limit import now
+from ..bases import LayerBasis
+from ..samples._duplicates import n_originals
+from ..samples._samples import Samples
+from ..solvers.inference._identifiability import is_quick
+from ..solvers.inference._leave_one_out import leave_one_out
+from ..solvers.problem._prepared_samples import PreparedSamples
+from ._fit_one_shape import fit_one_shape
+from ._relative_errors import Measure
+from ._result import Result
+from ._settings import Settings
+
+PIECES = (8, 32, 64)  # that are tried in this order
+_MOST_BINS, _SAMPLES_PER_BIN = 32, 5  # along the argument of a function
+_CHANCE = 0.01  # probability below which residuals are said to depend on the argument of a function
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """A fit by its samples.
+
+    Attributes
+    ----------
+    criterion
+        Lower is better.
+    squares
+        Relative squared errors of Jacobians and values, as far as these are known.
+    left_out_error
+        Relative error at samples that are left out; NaN if the samples tell nothing about it.
+    is_exact
+        Whether the errors are rounding.
+    """
+
+    criterion: float
+    squares: tuple[float, ...]
+    left_out_error: float
+    is_exact: bool
+
+    @classmethod
+    def of(cls, result: Result, measure: Measure, rounding: float) -> Judgement:
+        model, samples = result.decoupling, result.samples
+        squares = measure.squares(model, samples)
+        error = float(np.sqrt(np.mean(squares)))
+        N = measure.counts[-1] * n_originals(samples) / samples.n_samples  # a copy is no evidence
+        e = max(squares[-1], rounding)
+        if max(squares) <= rounding:
+            return cls(N * float(np.log(e)), squares, error, True)
+        if is_quick(model, samples):
+            left_out = leave_one_out(result.linearisation)
+            p, rise = float(np.sum(left_out.used)), float(np.sqrt(np.mean(left_out.rise**2)))
+        else:  # so many samples hardly feel one that is left out
+            p = float(result.n_effective or model.n_parameters)
+            rise = 1.0 / max(1.0 - p / samples.n_numbers, np.finfo(float).eps)
+        criterion = N * np.log(e) + p * np.log(N) * N / max(N - p - 2.0, 1.0)
+        return cls(float(criterion), squares, error * rise, False)
+
+
+def lack_of_fit(result: Result) -> float:
+    """Probability of residuals that depend so much on the argument of a function of the first layer if none does.
+
+    For every function an F test compares the means of the residuals in bins along its argument with their spread within
+    the bins; the smallest probability counts, times the number of functions.
+    """
+    samples = result.samples
+    if samples.F is None or not samples.in_memory:
+        return 1.0
+    F = np.asarray(samples.F)
+    residual = F - result.decoupling.values(samples.X)
+    spread = residual.std(axis=0)
+    residual = (residual - residual.mean(axis=0))[:, spread > 0.0] / spread[spread > 0.0]
+    (S, n), n_bins = residual.shape, min(_MOST_BINS, len(F) // _SAMPLES_PER_BIN)
+    if n_bins < 3 or n == 0:
+        return 1.0
+    u, total, chances = result.decoupling.arguments(samples.X)[0], float(np.sum(residual**2)), []
+    for j in range(u.shape[1]):
+        bins = np.array_split(np.argsort(u[:, j], kind="stable"), n_bins)
+        between = float(sum(len(rows) * np.sum(residual[rows].mean(axis=0) ** 2) for rows in bins))
+        freedom = n * (n_bins - 1), n * (S - n_bins)
+        ratio = between / freedom[0] / (max(total - between, np.finfo(float).tiny) / freedom[1])
+        chances.append(float(scipy.stats.f.sf(ratio, *freedom)))
+    return min(1.0, min(chances) * len(chances))
+
+
+def fit_with_pieces(samples: Samples, settings: Settings, *, progress: bool | Callable[..., None] = True) -> Result:
+    """Fit given ranks; splines without a number of pieces get as many as the data can use."""
+    if not any(basis.is_open for layer in settings.layers for basis in layer.bases):
+        return fit_one_shape(samples, settings, progress=progress)
+    known = PreparedSamples.of(samples)  # held here, so that all fits share it
+    return choose_pieces(samples, settings, Measure.of(samples), known.rounding_floor, progress)[0]
+
+
+def choose_pieces(
+    samples: Samples, settings: Settings, measure: Measure, rounding: float, progress: bool | Callable[..., None]
+) -> tuple[Result, Judgement]:
+    """Fit with more pieces as long as the residuals ask for them and the criterion falls."""
+    deadline = now() + settings.seconds
+    best: tuple[Result, Judgement] | None = None
+    for pieces in PIECES:
+        layers = tuple(LayerBasis(tuple(b.with_pieces(pieces) for b in layer.bases)) for layer in settings.layers)
+        asked = dataclasses.replace(settings, degrees=None, basis=[layer.bases for layer in layers])
+        if best is None:
+            result = fit_one_shape(samples, asked, progress=progress)
+        else:
+            left = None if settings.max_seconds is None else deadline - now()
+            if (left is not None and left <= 0.0) or pieces * len(layers[0].bases) > samples.n_numbers:
+                break
+            with silenced():
+                result = fit_one_shape(samples, dataclasses.replace(asked, max_seconds=left), progress=progress)
+        judged = Judgement.of(result, measure, rounding)
+        if best is not None and judged.criterion >= best[1].criterion:
+            break
+        best = result, judged
+        is_open = any(basis.is_open for layer in settings.layers for basis in layer.bases)
+        if not is_open or judged.is_exact or lack_of_fit(result) > _CHANCE:
+            break
+    assert best is not None
+    return best

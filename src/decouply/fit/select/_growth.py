@@ -1,0 +1,247 @@
+r"""The first answer: which functions, how many, in about the time of a few fits.
+
+Candidates come in this order, and each is fitted only as long as it can still win:
+
+1. If the values are a polynomial in all inputs to rounding, the layers of polynomials that meet them exactly.
+2. A straight line: a linear model.
+3. One layer of splines that the data smooth, with one function more as long as the criterion of `_pieces` falls.
+4. Polynomials in place of these splines, and with more functions as long as that pays.
+5. Two layers of polynomials, if one layer needs many functions.
+6. If Jacobians are given, the best of these fitted to the values alone, from there: with many samples the values know
+   better, and Jacobians were worth the start.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..._support._arguments import as_generator
+from ..._support._errors import SolverError, silenced
+from ..._support._time_limit import now
+from ...bases import LayerBasis, Monomial, Spline
+from ...model._other_shape import resized
+from ...samples._duplicates import n_distinct_numbers
+from ...samples._samples import Samples
+from ...solvers import VarPro
+from ...solvers.problem._prepared_samples import PreparedSamples
+from ...solvers.problem._solution import Status
+from ...solvers.problem._solver import with_start
+from ...solvers.varpro._search import GIVEN
+from .._fit_one_shape import fit_one_shape
+from .._pieces import choose_pieces
+from .._relative_errors import Measure
+from .._result import Result
+from .._settings import Settings, layer_bases
+from ._candidates import STRONG_EVIDENCE, Candidate, Limits, Shape
+from ._exact_layers import as_polynomial, exact_shapes, true_degrees
+from ._multilinear_ranks import hints_of
+from ._scan import OutOfTimeError
+
+N_STARTS = 8  # of every shape
+MIN_SECONDS = 1e-3  # of a fit
+RANKS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16)  # of one layer, as long as they pay
+RANKS_OF_TWO = (2, 3, 4, 6)  # of two layers
+_SCOUTED = 4  # of these ranks are splines; if polynomials are better then, larger ranks are polynomials only
+_SMALL_RANK = 3  # up to here one rank that brings nothing ends the growth; beyond, two in a row
+_EXACT_SECONDS = 2.0  # for one shape that may meet the samples to rounding
+_FIRST_DEGREE = 3  # of polynomials that are asked for without a degree
+_DEGREES = (2, 3, 4, 5)  # of polynomials that are tried in place of splines
+_NUMBERS_PER_PARAMETER = 1.2  # at least, of the search with few pieces
+
+
+class Growth:
+    """All models that were fitted so far, and the order in which they are tried."""
+
+    folds = ()
+
+    def __init__(self, samples: Samples, settings: Settings, limits: Limits, *, report: Callable[..., None]) -> None:
+        # All fits begin with the same random numbers.
+        seed = settings.rng if isinstance(settings.rng, int) else int(as_generator(settings.rng).integers(2**31))
+        self.samples, self.limits, self.report = samples, limits, report
+        self.settings = dataclasses.replace(settings, rng=seed)
+        self.solver = VarPro() if settings.solver is None else settings.solver
+        self.deadline = now() + settings.seconds
+        self.prepared = PreparedSamples.of(samples)  # held here, so that all fits share it
+        self.measure, self.hints, self.rounding = Measure.of(samples), hints_of(samples), self.prepared.rounding_floor
+        self.found: dict[Shape, Candidate] = {}
+        self._draws = np.random.default_rng(seed)
+        self._n_numbers = n_distinct_numbers(samples)
+
+    def run(self) -> None:
+        """Try models in the order that the module describes."""
+        if self.settings.ranks is not None:
+            self._choose_functions(layer_bases(self.settings.ranks, None, None))
+            return
+        if self.settings.degrees is not None or self.settings.basis is not None:
+            self._grow_as_asked()
+            return
+        if self._find_exact_layers():
+            return
+        self._fit_freely()
+        if self.samples.has_jacobians and self.samples.has_values:
+            self._fit_values_alone(self.choice())
+
+    def _fit_freely(self) -> None:
+        """Models of one layer, and of two if one needs many functions."""
+        self._fit(min(self.samples.n_inputs, self.samples.n_outputs), Monomial(1))
+        best = self._grow(Spline(), RANKS[:_SCOUTED])
+        if best is None:  # too few samples for splines
+            self._grow(Monomial(_DEGREES[0]), RANKS)
+            return
+        polynomial = self._best_polynomial(best)
+        grows = best.ranks[0] == RANKS[_SCOUTED - 1] and not best.exact
+        if polynomial is not None and polynomial.score < best.score:
+            self._grow(Monomial(polynomial.degrees[0]), RANKS, polynomial)
+        elif grows:
+            self._best_polynomial(self._grow(Spline(), RANKS, best) or best)
+        if self.choice().ranks[0] > _SMALL_RANK and not self.choice().exact:
+            two = self._grow(Monomial(_FIRST_DEGREE), RANKS_OF_TWO, n_layers=2)
+            if two is not None and not two.exact and two.score < self.choice().score + STRONG_EVIDENCE:
+                self._fit(two.ranks, Monomial(_DEGREES[-1]), near=two.result)
+
+    def _choose_functions(self, layers: tuple[LayerBasis, ...]) -> None:
+        """Polynomials that are exact, or splines or polynomials, for ranks that are given."""
+        ranks = tuple(len(layer.bases) for layer in layers)
+        if not self._find_exact_layers(ranks):
+            splines = self._fit(ranks, Spline())
+            if splines is not None:
+                self._best_polynomial(splines)
+
+    def _grow_as_asked(self) -> None:
+        """More functions of the basis that is given, or of polynomials of the degree that is given."""
+        basis, degrees = self.settings.basis, self.settings.degrees
+        if basis is None or isinstance(basis, type):
+            kind = Monomial if basis is None else basis
+            best = self._grow(layer_bases(1, degrees or _FIRST_DEGREE, kind)[0].bases[0], RANKS)
+            if degrees is None and best is not None and not best.exact:
+                for degree in _DEGREES:
+                    self._fit(best.ranks, layer_bases(1, degree, kind)[0].bases[0], near=best.result)
+        else:
+            self._grow(basis, RANKS)
+
+    def _find_exact_layers(self, ranks: tuple[int, ...] | None = None) -> bool:
+        """Layers of polynomials that meet the samples to rounding, of given ranks or of those that may suit."""
+        known = as_polynomial(self.samples, self.rounding)
+        if known is None and not self.samples.has_jacobians:
+            return False
+        degree, exact = (None, self.samples) if known is None else known
+        count = 1 if degree is None else 2 * N_STARTS
+        for shape, degrees in exact_shapes(exact, degree, ranks):
+            settings = dataclasses.replace(
+                self.settings, ranks=shape, degrees=None, basis=[Monomial(d) for d in degrees], solver=self.solver
+            )
+            settings = dataclasses.replace(settings, n_starts=count, max_seconds=min(_EXACT_SECONDS, settings.seconds))
+            try:
+                with silenced():
+                    found = fit_one_shape(exact, settings, progress=self.report)
+            except SolverError:
+                continue
+            if found.status is Status.EXACT:
+                lower = [Monomial(d) for d in true_degrees(found.decoupling)]
+                self._fit(shape, lower, near=found, n_starts=1)
+                if all(one.exact for one in self.found.values()):
+                    return True
+                self.found.clear()
+        return False
+
+    def _best_polynomial(self, near: Candidate) -> Candidate | None:
+        """Polynomials in place of the functions of a model."""
+        tried = [self._fit(near.ranks, Monomial(degree), near=near.result) for degree in _DEGREES]
+        return min((c for c in tried if c is not None), key=lambda c: c.score, default=None)
+
+    def _fit_values_alone(self, best: Candidate) -> None:
+        """The shape of a model, fitted from there to values without Jacobians."""
+        alone = Samples(
+            self.samples.X,
+            F=self.samples.F,
+            weights=self.samples.weights,
+            inputs=self.samples.inputs,
+            outputs=self.samples.outputs,
+        )
+        bases = [g.layer.bases for g in best.result.decoupling.g]
+        found = self._fit(best.ranks, bases, near=best.result, n_starts=1, samples=alone)
+        if found is not None and found.score >= best.score:
+            self.found[best.shape] = best
+
+    def _grow(
+        self, basis: Any, ranks: tuple[int, ...], best: Candidate | None = None, *, n_layers: int = 1
+    ) -> Candidate | None:
+        """Layers of a basis, with more functions than the best so far as long as that pays."""
+        idle = 0
+        for rank in ranks if best is None else [rank for rank in ranks if rank > best.ranks[0]]:
+            if best is not None and rank > self.limits.ranks(1)[0]:
+                break
+            larger = self._fit((rank,) * n_layers, basis, near=None if best is None else best.result)
+            if larger is None:
+                break
+            if best is None or larger.score < best.score - STRONG_EVIDENCE:
+                best, idle = larger, 0
+            else:
+                idle += 1
+            if best.exact or idle == 1 + (rank > _SMALL_RANK or n_layers > 1):
+                break
+        return best
+
+    def choice(self) -> Candidate:
+        """The smallest model that none is strongly better than."""
+        lowest = min(c.score for c in self.found.values())
+        close = (c for c in self.found.values() if c.score <= lowest + STRONG_EVIDENCE)
+        return min(close, key=lambda c: (c.n_parameters, c.score))
+
+    def allowed_error(self) -> float:
+        """No model is refused for its error on left-out samples alone."""
+        return np.inf
+
+    def _fit(
+        self,
+        ranks: int | tuple[int, ...],
+        basis: Any,
+        *,
+        near: Result | None = None,
+        n_starts: int | None = None,
+        samples: Samples | None = None,
+    ) -> Candidate | None:
+        """Fit one shape, from a model of other ranks or bases if there is one; None if the samples are too few."""
+        samples = self.samples if samples is None else samples
+        settings = dataclasses.replace(self.settings, ranks=ranks, degrees=None, basis=basis)
+        seconds = self.deadline - now()
+        if self.found and seconds <= 0.0:
+            raise OutOfTimeError
+        searched = dataclasses.replace(settings, basis=[layer.coarser().bases for layer in settings.layers])
+        if self.found and _NUMBERS_PER_PARAMETER * searched.n_free(samples) > self._n_numbers:
+            return None
+        count, method = n_starts or settings.n_starts or N_STARTS, self.solver
+        start = None if near is None else near.decoupling
+        if start is not None and not any(basis.is_open for layer in settings.layers for basis in layer.bases):
+            method = with_start(self.solver, resized(start, settings.layers, samples.X, self._draws)) or self.solver
+            same = start.ranks == tuple(len(layer.bases) for layer in settings.layers)
+            count = n_starts or (max(count // 4, 1) if same else count)
+        limit = None if settings.max_seconds is None else max(seconds, MIN_SECONDS)
+        settings = dataclasses.replace(settings, solver=method, n_starts=count, max_seconds=limit)
+        try:
+            with silenced():  # a scan says at its end what it found
+                measure = self.measure if samples is self.samples else Measure.of(samples)
+                result, judged = choose_pieces(samples, settings, measure, self.rounding, self.report)
+        except SolverError:
+            return None
+        asked = dataclasses.replace(result.settings, solver=self.solver)
+        by = result.found_by if near is None or result.found_by != GIVEN else near.found_by
+        result = dataclasses.replace(result, settings=asked, found_by=by)
+        found = Candidate(
+            result.decoupling.ranks,
+            result.decoupling.degrees,
+            result,
+            judged.squares,
+            measure.counts,
+            settings.n_free(self.samples),
+            np.array([judged.left_out_error]),
+            self.rounding,
+            result.seconds,
+            judged=judged.criterion,
+        )
+        self.found[found.shape] = found
+        return found
