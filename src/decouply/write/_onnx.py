@@ -28,7 +28,7 @@ from ..bases._fast_forms import Hinges, Monic, goes_on, in_hinges, in_monic, in_
 from ..model._decoupling import Decoupling
 from ..model._functions import Functions
 from ..model._names import one_line
-from ._expression_tree import function
+from ._equations import function
 
 Dtype = Literal["float32", "float64"]
 _DTYPES = ("float32", "float64")
