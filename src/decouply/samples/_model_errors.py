@@ -12,7 +12,7 @@ from numpy import ndarray
 
 from .._support._arguments import as_array
 from .._support._errors import InputError, warn
-from ..model._canonical import Visits
+from ..model._canonical_form import Visits
 from ..model._decoupling import Decoupling
 from ._portions import Join, Portion
 from ._samples import Samples

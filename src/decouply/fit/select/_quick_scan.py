@@ -17,7 +17,7 @@ import numpy as np
 from ..._support._arguments import as_generator
 from ..._support._errors import silenced
 from ..._support._time_limit import now
-from ...model._other_shape import resized
+from ...model._canonical_form import resize_model
 from ...samples._duplicates import n_distinct_numbers
 from ...samples._samples import Samples
 from ...solvers import VarPro
@@ -128,7 +128,7 @@ class QuickScan:
             return None
         count, method = N_STARTS if settings.n_starts is None else settings.n_starts, self.solver
         if near is not None:  # a model that is nearly right is worth many random starts
-            start = resized(near.result.decoupling, settings.layers, self.samples.X, self._draws)
+            start = resize_model(near.result.decoupling, settings.layers, self.samples.X, self._draws)
             started = with_start(self.solver, start)
             count, method = (count, method) if started is None else (max(count // 2, 1), started)
         limit = None if settings.max_seconds is None else max(seconds, MIN_SECONDS)
