@@ -13,7 +13,7 @@ from numpy import ndarray
 
 from ..._support._arguments import as_path, missing
 from ..._support._errors import InputError, SampleFileError, short_repr
-from ..stores._stored_arrays import as_array_names
+from .._array_checks import as_array_names
 from ..stores._zarr import open_zarr
 from ._arrays import (
     ArraysTable,
