@@ -9,7 +9,7 @@ from __future__ import annotations
 import keyword
 import re
 import unicodedata
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
 from itertools import chain, count
@@ -87,6 +87,26 @@ def _texts(given: Any) -> list[str] | None:
 def as_names(argument: str, given: Any, size: int) -> tuple[str, ...] | None:
     """Check names of `size` variables that a model or samples carry; None where there are none."""
     return None if given is None else tuple(name.given for name in names(argument, given, "", size))
+
+
+def column_names(table: Any) -> tuple[str, ...] | None:
+    """The names of the columns of a pandas or polars frame, or that of a series; None for everything else."""
+    try:
+        frame = table.to_frame() if hasattr(table, "to_frame") else table
+        return usable_names(getattr(frame, "columns", None))
+    except Exception:  # whatever a foreign object does when it is asked; its numbers are looked at elsewhere
+        return None
+
+
+def usable_names(found: Iterable[Any] | None) -> tuple[str, ...] | None:
+    """Names that nobody wrote by hand, if they can be used: a fit must not fail by numbers or twins among them."""
+    listed = [] if found is None else list(found)
+    if not listed or not all(isinstance(name, str) for name in listed):
+        return None
+    try:
+        return as_names("names", listed, len(listed))
+    except InputError:
+        return None
 
 
 # For people

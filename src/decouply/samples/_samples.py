@@ -15,10 +15,9 @@ from .._support._arguments import as_array, as_count, as_generator, as_number, r
 from .._support._atomic_files import replace_file
 from .._support._errors import InputError, short_repr
 from .._support._progress import progress_callback
-from ..model._names import as_names
+from ..model._names import as_names, column_names
 from ._array_checks import as_weights, what_does_not_fit
 from ._portions import AbstractData, AbstractNamedData, HeldData
-from .readers._frames import column_names
 
 VectorFunction = Callable[[ndarray], ndarray]
 Differences = Literal["complex-step", "central"]

@@ -24,8 +24,8 @@ from numpy import ndarray
 from ..._support._arguments import as_array, is_word, read_array
 from ..._support._errors import DecouplingWarning, InputError, as_errors, short_repr, warn
 from ..._support._optional_packages import needed
+from ...model._names import usable_names
 from .._samples import Differences, Samples, VectorFunction
-from ._frames import usable_names
 
 _CHECKED_POINTS = 30
 

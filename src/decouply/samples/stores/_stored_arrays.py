@@ -182,15 +182,15 @@ def cannot_reach(path: str, error: ImportError) -> InputError:
 
 
 @contextlib.contextmanager
-def readable(rule: str) -> Iterator[None]:
-    """Whatever damaged bytes make a reader of others do is told as what it is: a store that cannot be read."""
+def readable(rule: str, kind: type[DecouplingError] = DataError) -> Iterator[None]:
+    """Whatever damaged bytes make a reader of others do is told as what it is: a file that cannot be read."""
     try:
         yield
     except (DecouplingError, ImportError):
         raise
     except Exception as error:
         reason = one_line(str(error))[:_LONGEST_REASON].rstrip(". ") or type(error).__name__
-        raise DataError(f"{rule}. It cannot be read: {reason}.") from error
+        raise kind(f"{rule}. It cannot be read: {reason}.") from error
 
 
 # Files of NumPy
