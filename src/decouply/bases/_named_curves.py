@@ -7,6 +7,7 @@ of `Saturation` and `DeadZone` are a quarter of the domain away from its ends. O
 from __future__ import annotations
 
 import abc
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -20,6 +21,8 @@ from ._algebra import AbstractAlgebra
 
 Values = Float[ndarray, "*shape"]
 Table = Float[ndarray, "*shape d"]
+Function = Callable[[Any], Any]
+Derivatives = tuple[Function, Function, Function]  # values, first and second derivatives
 _KINK = 0.5  # of the half-width: where saturations and dead zones begin and end
 
 
@@ -27,11 +30,11 @@ class AbstractCurve(AbstractBasis):
     """One function phi(t), or two, on a domain that is to be found."""
 
     words: ClassVar[str]  # what `in_words` says
-    n_functions: ClassVar[int] = 1
+    phi: ClassVar[tuple[Derivatives, ...]]  # one or two functions
 
     @property
     def size(self) -> int:
-        return self.n_functions
+        return len(self.phi)
 
     @property
     def free_domain(self) -> bool:
@@ -40,6 +43,15 @@ class AbstractCurve(AbstractBasis):
     @property
     def in_words(self) -> str:
         return self.words
+
+    def evaluate(self, t: Values) -> Table:
+        return np.stack([value(t) for value, _, _ in self.phi], axis=-1)
+
+    def derivative(self, t: Values) -> Table:
+        return np.stack([slope(t) for _, slope, _ in self.phi], axis=-1)
+
+    def second_derivative(self, t: Values) -> Table:
+        return np.stack([bend(t) for _, _, bend in self.phi], axis=-1)
 
     def expression(self, algebra: AbstractAlgebra[Any], t: Any, c: Any) -> Any:
         curves = enumerate(self._curves(algebra, t), start=1)
@@ -51,11 +63,12 @@ class AbstractCurve(AbstractBasis):
         """The functions phi_k(t), written with the arithmetic of `algebra`."""
 
 
-class AbstractKinkedCurve(AbstractCurve):
-    """Straight lines that meet in kinks: second derivatives are 0 wherever there are any."""
+def _tanh_bend(t: Values) -> Values:
+    value = np.tanh(t)
+    return -2.0 * value * (1.0 - value**2)
 
-    def second_derivative(self, t: Values) -> Table:
-        return np.zeros((*np.shape(t), self.size))
+
+_TANH: Derivatives = (np.tanh, lambda t: 1.0 - np.tanh(t) ** 2, _tanh_bend)
 
 
 @dataclass(frozen=True)
@@ -69,16 +82,7 @@ class Tanh(AbstractCurve):
     """
 
     words = "multiples of tanh"
-
-    def evaluate(self, t: Values) -> Table:
-        return np.tanh(t)[..., None]
-
-    def derivative(self, t: Values) -> Table:
-        return 1.0 - np.tanh(t)[..., None] ** 2
-
-    def second_derivative(self, t: Values) -> Table:
-        value = np.tanh(t)[..., None]
-        return -2.0 * value * (1.0 - value**2)
+    phi = (_TANH,)
 
     def _curves(self, algebra: AbstractAlgebra[Any], t: Any) -> tuple[Any, ...]:
         return (algebra.apply("tanh", t),)
@@ -89,16 +93,13 @@ class Sigmoid(AbstractCurve):
     """phi_1(t) = 1 / (1 + exp(-t)) - 1/2, which is tanh(t / 2) / 2."""
 
     words = "multiples of a sigmoid"
-
-    def evaluate(self, t: Values) -> Table:
-        return 0.5 * np.tanh(0.5 * t)[..., None]
-
-    def derivative(self, t: Values) -> Table:
-        return 0.25 * (1.0 - np.tanh(0.5 * t)[..., None] ** 2)
-
-    def second_derivative(self, t: Values) -> Table:
-        value = np.tanh(0.5 * t)[..., None]
-        return -0.25 * value * (1.0 - value**2)
+    phi = (
+        (
+            lambda t: 0.5 * np.tanh(0.5 * t),
+            lambda t: 0.25 * (1.0 - np.tanh(0.5 * t) ** 2),
+            lambda t: 0.125 * _tanh_bend(0.5 * t),
+        ),
+    )
 
     def _curves(self, algebra: AbstractAlgebra[Any], t: Any) -> tuple[Any, ...]:
         inner = algebra.product([algebra.number(0.5), t])
@@ -106,64 +107,50 @@ class Sigmoid(AbstractCurve):
 
 
 @dataclass(frozen=True)
-class Saturation(AbstractKinkedCurve):
+class Saturation(AbstractCurve):
     """phi_1(t) = 2 t between -1/2 and 1/2, and -1 or 1 beyond: a line that meets its limits."""
 
     words = "saturations"
-
-    def evaluate(self, t: Values) -> Table:
-        return np.clip(t / _KINK, -1.0, 1.0)[..., None]
-
-    def derivative(self, t: Values) -> Table:
-        return np.where(np.abs(t) <= _KINK, 1.0 / _KINK, 0.0)[..., None]
+    phi = (
+        (
+            lambda t: np.clip(t / _KINK, -1.0, 1.0),
+            lambda t: np.where(np.abs(t) <= _KINK, 1.0 / _KINK, 0.0),
+            np.zeros_like,
+        ),
+    )
 
     def _curves(self, algebra: AbstractAlgebra[Any], t: Any) -> tuple[Any, ...]:
         return (algebra.product([algebra.number(1.0 / _KINK), algebra.clip(t, -_KINK, _KINK)]),)
 
 
 @dataclass(frozen=True)
-class DeadZone(AbstractKinkedCurve):
+class DeadZone(AbstractCurve):
     """phi_1(t) = 0 between -1/2 and 1/2, and t -+ 1/2 beyond: nothing happens until something does."""
 
     words = "dead zones"
-
-    def evaluate(self, t: Values) -> Table:
-        return (t - np.clip(t, -_KINK, _KINK))[..., None]
-
-    def derivative(self, t: Values) -> Table:
-        return np.where(np.abs(t) > _KINK, 1.0, 0.0)[..., None]
+    phi = ((lambda t: t - np.clip(t, -_KINK, _KINK), lambda t: np.where(np.abs(t) > _KINK, 1.0, 0.0), np.zeros_like),)
 
     def _curves(self, algebra: AbstractAlgebra[Any], t: Any) -> tuple[Any, ...]:
         return (algebra.sum([t, algebra.product([algebra.number(-1.0), algebra.clip(t, -_KINK, _KINK)])]),)
 
 
 @dataclass(frozen=True)
-class Absolute(AbstractKinkedCurve):
+class Absolute(AbstractCurve):
     """phi_1(t) = abs(t)."""
 
     words = "multiples of |u|"
-
-    def evaluate(self, t: Values) -> Table:
-        return np.abs(t)[..., None]
-
-    def derivative(self, t: Values) -> Table:
-        return np.sign(t)[..., None]
+    phi = ((np.abs, np.sign, np.zeros_like),)
 
     def _curves(self, algebra: AbstractAlgebra[Any], t: Any) -> tuple[Any, ...]:
         return (algebra.apply("abs", t),)
 
 
 @dataclass(frozen=True)
-class ReLU(AbstractKinkedCurve):
+class ReLU(AbstractCurve):
     """phi_1(t) = max(t, 0)."""
 
     words = "ReLUs"
-
-    def evaluate(self, t: Values) -> Table:
-        return np.maximum(t, 0.0)[..., None]
-
-    def derivative(self, t: Values) -> Table:
-        return np.where(t > 0.0, 1.0, 0.0)[..., None]
+    phi = ((lambda t: np.maximum(t, 0.0), lambda t: np.where(t > 0.0, 1.0, 0.0), np.zeros_like),)
 
     def _curves(self, algebra: AbstractAlgebra[Any], t: Any) -> tuple[Any, ...]:
         return (algebra.clip(t, 0.0, np.inf),)
@@ -174,15 +161,7 @@ class Exponential(AbstractCurve):
     """phi_1(t) = exp(t) - 1."""
 
     words = "multiples of exp"
-
-    def evaluate(self, t: Values) -> Table:
-        return np.expm1(t)[..., None]
-
-    def derivative(self, t: Values) -> Table:
-        return np.exp(t)[..., None]
-
-    def second_derivative(self, t: Values) -> Table:
-        return np.exp(t)[..., None]
+    phi = ((np.expm1, np.exp, np.exp),)
 
     def _curves(self, algebra: AbstractAlgebra[Any], t: Any) -> tuple[Any, ...]:
         return (algebra.sum([algebra.apply("exp", t), algebra.number(-1.0)]),)
@@ -193,15 +172,13 @@ class Logarithm(AbstractCurve):
     """phi_1(t) = log(1 + t) for t >= 0, and its mirror image -log(1 - t) below: it goes on for ever both ways."""
 
     words = "multiples of log"
-
-    def evaluate(self, t: Values) -> Table:
-        return (np.sign(t) * np.log1p(np.abs(t)))[..., None]
-
-    def derivative(self, t: Values) -> Table:
-        return (1.0 / (1.0 + np.abs(t)))[..., None]
-
-    def second_derivative(self, t: Values) -> Table:
-        return (np.where(t < 0.0, 1.0, -1.0) / (1.0 + np.abs(t)) ** 2)[..., None]
+    phi = (
+        (
+            lambda t: np.sign(t) * np.log1p(np.abs(t)),
+            lambda t: 1.0 / (1.0 + np.abs(t)),
+            lambda t: np.where(t < 0.0, 1.0, -1.0) / (1.0 + np.abs(t)) ** 2,
+        ),
+    )
 
     def roughness(self, order: int = 2) -> Float[ndarray, "k d"]:  # noqa: ARG002
         """The root of twice the integral of (1 + t)^-4 from 0 to 1: quadrature does not like the kink at 0."""
@@ -219,15 +196,13 @@ class Gaussian(AbstractCurve):
     """phi_1(t) = exp(-t^2) - 1."""
 
     words = "Gaussian bells"
-
-    def evaluate(self, t: Values) -> Table:
-        return np.expm1(-(t**2))[..., None]
-
-    def derivative(self, t: Values) -> Table:
-        return (-2.0 * t * np.exp(-(t**2)))[..., None]
-
-    def second_derivative(self, t: Values) -> Table:
-        return ((4.0 * t**2 - 2.0) * np.exp(-(t**2)))[..., None]
+    phi = (
+        (
+            lambda t: np.expm1(-(t**2)),
+            lambda t: -2.0 * t * np.exp(-(t**2)),
+            lambda t: (4.0 * t**2 - 2.0) * np.exp(-(t**2)),
+        ),
+    )
 
     def _curves(self, algebra: AbstractAlgebra[Any], t: Any) -> tuple[Any, ...]:
         bell = algebra.apply("exp", algebra.polynomial([0.0, 0.0, -1.0], t))
@@ -239,15 +214,13 @@ class Rational(AbstractCurve):
     """phi_1(t) = t / (1 + t^2): rises, turns and fades."""
 
     words = "rational functions"
-
-    def evaluate(self, t: Values) -> Table:
-        return (t / (1.0 + t**2))[..., None]
-
-    def derivative(self, t: Values) -> Table:
-        return ((1.0 - t**2) / (1.0 + t**2) ** 2)[..., None]
-
-    def second_derivative(self, t: Values) -> Table:
-        return (2.0 * t * (t**2 - 3.0) / (1.0 + t**2) ** 3)[..., None]
+    phi = (
+        (
+            lambda t: t / (1.0 + t**2),
+            lambda t: (1.0 - t**2) / (1.0 + t**2) ** 2,
+            lambda t: 2.0 * t * (t**2 - 3.0) / (1.0 + t**2) ** 3,
+        ),
+    )
 
     def _curves(self, algebra: AbstractAlgebra[Any], t: Any) -> tuple[Any, ...]:
         below = algebra.polynomial([1.0, 0.0, 1.0], t)
@@ -259,35 +232,21 @@ class Friction(AbstractCurve):
     """tanh t and t: dry friction, nearly a sign, and viscous friction beside it."""
 
     words = "dry and viscous friction"
-    n_functions = 2
-
-    def evaluate(self, t: Values) -> Table:
-        return np.stack([np.tanh(t), t], axis=-1)
-
-    def derivative(self, t: Values) -> Table:
-        return np.stack([1.0 - np.tanh(t) ** 2, np.ones(np.shape(t))], axis=-1)
-
-    def second_derivative(self, t: Values) -> Table:
-        value = np.tanh(t)
-        return np.stack([-2.0 * value * (1.0 - value**2), np.zeros(np.shape(t))], axis=-1)
+    phi = (_TANH, (lambda t: t, np.ones_like, np.zeros_like))
 
     def _curves(self, algebra: AbstractAlgebra[Any], t: Any) -> tuple[Any, ...]:
         return algebra.apply("tanh", t), t
 
 
 @dataclass(frozen=True)
-class LeakyReLU(AbstractKinkedCurve):
+class LeakyReLU(AbstractCurve):
     """max(t, 0) and min(t, 0): one slope on each side of a kink."""
 
     words = "lines with a kink"
-    n_functions = 2
-
-    def evaluate(self, t: Values) -> Table:
-        return np.stack([np.maximum(t, 0.0), np.minimum(t, 0.0)], axis=-1)
-
-    def derivative(self, t: Values) -> Table:
-        above = np.where(t > 0.0, 1.0, 0.0)
-        return np.stack([above, 1.0 - above], axis=-1)
+    phi = (
+        (lambda t: np.maximum(t, 0.0), lambda t: np.where(t > 0.0, 1.0, 0.0), np.zeros_like),
+        (lambda t: np.minimum(t, 0.0), lambda t: np.where(t > 0.0, 0.0, 1.0), np.zeros_like),
+    )
 
     def _curves(self, algebra: AbstractAlgebra[Any], t: Any) -> tuple[Any, ...]:
         return algebra.clip(t, 0.0, np.inf), algebra.clip(t, -np.inf, 0.0)

@@ -6,8 +6,8 @@ basis; other functions have it in their argument: cos(2 u1). What functions do b
 
 from __future__ import annotations
 
-import abc
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, final
 
 import numpy as np
@@ -18,7 +18,7 @@ from ..bases import AbstractAlgebra
 from ..bases._algebra import Piece, at_origins
 from ..model._decoupling import Decoupling
 from ..model._names import RESERVED, Name, is_python_name, label, names, python_names
-from ._equations import NOISE, Equation, Linear, Shown, Univariate, equations, rounding
+from ._equations import NOISE, Equation, Linear, Shown, equations, rounding
 from ._source import c_source, matlab_source, python_source
 from ._sympy import sympy_expressions
 
@@ -45,8 +45,9 @@ def formula(
     y = names("outputs", model.outputs if outputs is None else outputs, "y", model.n_outputs)
     if kind in READ:
         markup, shown = _MARKUPS[kind], rounding(_DIGITS if digits is None else digits)
-        lines = equations(model, x, y, shifted=True, rounded=True)
-        return markup.page([_equation(e, markup, shown) for e in lines])
+        found = equations(model, x, y, shifted=True, rounded=True)
+        lines = [markup.line % _equation(e, markup, shown) for e in found]
+        return markup.page % markup.between_lines.join(lines)
     written, rounded = rounding(digits), digits is not None
     if kind == "c":
         return c_source(model, x, y, written, rounded=rounded)
@@ -76,21 +77,19 @@ def _python_names(called: tuple[Name, ...], *, given: bool) -> tuple[Name, ...]:
 # For people
 
 
-def _equation(e: Equation, markup: _AbstractMarkup, shown: Shown) -> str:
+def _equation(e: Equation, markup: _Markup, shown: Shown) -> str:
+    algebra = ReadingAlgebra(markup, shown, e.extra if isinstance(e, Linear) else 0)
     if isinstance(e, Linear):
-        algebra = ReadingAlgebra(markup, shown, e.extra)
-        parts = [(w, markup.name(name)) for w, name in e.terms]
-        return markup.equation(markup.name(e.target), algebra.written((*parts, (e.constant, ""))))
-    algebra = ReadingAlgebra(markup, shown)
-    t = ((1.0 / e.half, markup.name(e.argument)),)
-    equation = markup.equation(markup.name(e.target), algebra.written(e.basis.expression(algebra, t, e.c)))
-    return equation if e.outside == "extend" else equation + _remark(e, algebra)
-
-
-def _remark(e: Univariate, algebra: ReadingAlgebra) -> str:
-    """Where the equation holds, and what the function does beyond."""
-    ends = [algebra.written(algebra.number(end)) for end in (-e.half, e.half)]
-    return algebra.markup.remark(ends[0], algebra.markup.name(e.argument), ends[1], _BEYOND[e.outside])
+        value: Combination = (*((w, markup.name(name)) for w, name in e.terms), (e.constant, ""))
+        return markup.equation % (markup.name(e.target), algebra.written(value))
+    argument = markup.name(e.argument)
+    value = e.basis.expression(algebra, ((1.0 / e.half, argument),), e.c)
+    equation = markup.equation % (markup.name(e.target), algebra.written(value))
+    if e.outside == "extend":
+        return equation
+    # Where the equation holds, and what the function does beyond.
+    low, high = (algebra.written(algebra.number(end)) for end in (-e.half, e.half))
+    return equation + markup.remark % (low, argument, high, _BEYOND[e.outside])
 
 
 @final
@@ -99,7 +98,7 @@ class ReadingAlgebra(AbstractAlgebra[Combination]):
 
     for_reading: ClassVar[bool] = True
 
-    def __init__(self, markup: _AbstractMarkup, shown: Shown, extra: int = 0) -> None:
+    def __init__(self, markup: _Markup, shown: Shown, extra: int = 0) -> None:
         self.markup, self._shown, self._extra = markup, shown, extra
 
     def number(self, value: Any) -> Combination:
@@ -125,13 +124,13 @@ class ReadingAlgebra(AbstractAlgebra[Combination]):
         return ((value, self.markup.times.join(self._held(combination) for combination in others)),)
 
     def apply(self, function: str, argument: Combination) -> Combination:
-        return ((1.0, self.markup.call(function, [self.written(argument)])),)
+        return ((1.0, self.markup.call(function, self.written(argument))),)
 
     def clip(self, argument: Combination, low: float, high: float) -> Combination:
         text = self.written(argument)
         for function, end in (("max", low), ("min", high)):
             if np.isfinite(end):
-                text = self.markup.call(function, [text, self.written(self.number(end))])
+                text = self.markup.call(function, f"{text}, {self.written(self.number(end))}")
         return ((1.0, text),)
 
     def pieces(self, start: Any, pieces: Sequence[Piece], argument: Combination) -> Combination:
@@ -144,7 +143,7 @@ class ReadingAlgebra(AbstractAlgebra[Combination]):
             rows.append((value_here, self._end(piece.low, argument), self._end(piece.high, argument)))
         scale = argument[0][0] if len(argument) == 1 else 1.0
         name = argument[0][1] if len(argument) == 1 and scale > 0.0 else self.written(argument)
-        return ((1.0, self.markup.cases(rows, name)),)
+        return ((1.0, self.markup.piecewise(rows, name)),)
 
     def _end(self, end: float, argument: Combination) -> str | None:
         """An end of a piece, in terms of the variable where the argument is a multiple of one."""
@@ -160,7 +159,7 @@ class ReadingAlgebra(AbstractAlgebra[Combination]):
             value = float(a) if abs(float(a)) > least else 0.0
             for _ in range(k):  # rather than scale ** k, which may overflow where the product does not
                 value *= scale
-            base = factor if k == 1 else self.markup.power(self._base(factor), k)
+            base = factor if k == 1 else self.markup.power % (self._base(factor), k)
             terms.append(((value, base if k and factor else ""),))
         return self.sum(terms)
 
@@ -191,136 +190,93 @@ class ReadingAlgebra(AbstractAlgebra[Combination]):
 # Languages
 
 
-class _AbstractMarkup(abc.ABC):
-    times: ClassVar[str]
-    minus: ClassVar[str] = "-"
+@dataclass(frozen=True)
+class _Markup:
+    """How a formula is written: texts with a place (%s) for every part."""
 
-    @abc.abstractmethod
-    def name(self, name: Name) -> str: ...
+    name: Callable[[Name], str]
+    call: Callable[[str, str], str]  # of a function and its arguments
+    power: str
+    equation: str
+    remark: str  # what is said after an equation: low, name, high, and what is beyond
+    case: str  # value and range of a piece
+    cases: str
+    line: str
+    page: str
+    exponent: str = ""  # a number, and the power of ten that it is multiplied by; empty for 1e-05
+    times: str = " "
+    minus: str = "-"
+    at_most: str = "<="
+    between_cases: str = "; "
+    between_lines: str = "\n"
 
-    @abc.abstractmethod
     def number(self, size: str) -> str:
         """A number that is not negative, as `format` writes it."""
+        mantissa, _, exponent = size.partition("e")
+        if not exponent or not self.exponent:
+            return size
+        return self.exponent % (mantissa, str(int(exponent)).replace("-", self.minus))
 
-    @abc.abstractmethod
-    def power(self, base: str, k: int) -> str: ...
-
-    @abc.abstractmethod
-    def call(self, function: str, arguments: list[str]) -> str: ...
-
-    @abc.abstractmethod
-    def equation(self, target: str, value: str) -> str: ...
-
-    @abc.abstractmethod
-    def remark(self, low: str, name: str, high: str, beyond: str) -> str:
-        """What is said after an equation that holds from `low` to `high`."""
-
-    @abc.abstractmethod
-    def cases(self, rows: list[tuple[str, str | None, str | None]], name: str) -> str:
+    def piecewise(self, rows: list[tuple[str, str | None, str | None]], name: str) -> str:
         """A function of `name` in pieces: value, low and high of each, the first without low, the last without high."""
-
-    @abc.abstractmethod
-    def page(self, equations: list[str]) -> str: ...
-
-
-class _AbstractLine(_AbstractMarkup):
-    """Text in lines, with or without tags."""
-
-    times: ClassVar[str] = " "
-    at_most: ClassVar[str]
-
-    def call(self, function: str, arguments: list[str]) -> str:
-        return f"1/({arguments[0]})" if function == "reciprocal" else f"{function}({', '.join(arguments)})"
-
-    def equation(self, target: str, value: str) -> str:
-        return f"{target} = {value}"
-
-    def cases(self, rows: list[tuple[str, str | None, str | None]], name: str) -> str:
-        return f"{{{'; '.join(f'{value} for {_range(low, name, high, self.at_most)}' for value, low, high in rows)}}}"
+        written = []
+        for value, low, high in rows:
+            below = "" if low is None else f"{low} {self.at_most} "
+            above = "" if high is None else f" {self.at_most} {high}"
+            written.append(self.case % (value, f"{below}{name}{above}"))
+        return self.cases % self.between_cases.join(written)
 
 
-@final
-class _Text(_AbstractLine):
-    at_most: ClassVar[str] = "<="
-
-    def name(self, name: Name) -> str:
-        return name.text
-
-    def number(self, size: str) -> str:
-        return size
-
-    def power(self, base: str, k: int) -> str:
-        return f"{base}^{k}"
-
-    def remark(self, low: str, name: str, high: str, beyond: str) -> str:
-        return f"  for {low} <= {name} <= {high}, {beyond}"
-
-    def page(self, equations: list[str]) -> str:
-        return "\n".join(equations)
+def _plain_call(function: str, arguments: str) -> str:
+    return f"1/({arguments})" if function == "reciprocal" else f"{function}({arguments})"
 
 
-@final
-class _Html(_AbstractLine):
-    at_most: ClassVar[str] = "≤"
-    minus: ClassVar[str] = "−"
-
-    def name(self, name: Name) -> str:
-        return name.html
-
-    def number(self, size: str) -> str:
-        mantissa, _, exponent = size.partition("e")
-        return f"{mantissa}·10<sup>{str(int(exponent)).replace('-', '−')}</sup>" if exponent else mantissa
-
-    def power(self, base: str, k: int) -> str:
-        return f"{base}<sup>{k}</sup>"
-
-    def remark(self, low: str, name: str, high: str, beyond: str) -> str:
-        return f" <small>for {low} ≤ {name} ≤ {high}, {beyond}</small>"
-
-    def page(self, equations: list[str]) -> str:
-        return "\n".join(f"<div>{equation}</div>" for equation in equations)
+def _latex_call(function: str, arguments: str) -> str:
+    if function == "reciprocal":
+        return f"\\frac{{1}}{{{arguments}}}"
+    return f"|{arguments}|" if function == "abs" else f"\\{function}({arguments})"
 
 
-@final
-class _Latex(_AbstractMarkup):
-    times: ClassVar[str] = "\\,"
-
-    def name(self, name: Name) -> str:
-        return name.latex
-
-    def number(self, size: str) -> str:
-        mantissa, _, exponent = size.partition("e")
-        return f"{mantissa} \\cdot 10^{{{int(exponent)}}}" if exponent else mantissa
-
-    def power(self, base: str, k: int) -> str:
-        return f"{base}^{{{k}}}"
-
-    def call(self, function: str, arguments: list[str]) -> str:
-        inside = ", ".join(arguments)
-        if function == "reciprocal":
-            return f"\\frac{{1}}{{{inside}}}"
-        return f"|{inside}|" if function == "abs" else f"\\{function}({inside})"
-
-    def equation(self, target: str, value: str) -> str:
-        return f"{target} &= {value}"
-
-    def remark(self, low: str, name: str, high: str, beyond: str) -> str:
-        return f" \\quad \\text{{for }} {low} \\le {name} \\le {high} \\text{{, {beyond}}}"
-
-    def cases(self, rows: list[tuple[str, str | None, str | None]], name: str) -> str:
-        at_most, end_of_line = r"\le", r" \\ "
-        lines = end_of_line.join(f"{value} & {_range(low, name, high, at_most)}" for value, low, high in rows)
-        return rf"\begin{{cases}} {lines} \end{{cases}}"
-
-    def page(self, equations: list[str]) -> str:
-        rows = " \\\\\n".join(equations)
-        return f"\\begin{{aligned}}\n{rows}\n\\end{{aligned}}"
-
-
-def _range(low: str | None, name: str, high: str | None, at_most: str) -> str:
-    """low <= name <= high, with one end left out where there is none."""
-    below = "" if low is None else f"{low} {at_most} "
-    return f"{below}{name}" + ("" if high is None else f" {at_most} {high}")
-
-
-_MARKUPS: dict[str, _AbstractMarkup] = {"text": _Text(), "html": _Html(), "latex": _Latex()}
+_MARKUPS = {
+    "text": _Markup(
+        name=lambda name: name.text,
+        call=_plain_call,
+        power="%s^%s",
+        equation="%s = %s",
+        remark="  for %s <= %s <= %s, %s",
+        case="%s for %s",
+        cases="{%s}",
+        line="%s",
+        page="%s",
+    ),
+    "html": _Markup(
+        name=lambda name: name.html,
+        call=_plain_call,
+        exponent="%s·10<sup>%s</sup>",
+        power="%s<sup>%s</sup>",
+        equation="%s = %s",
+        remark=" <small>for %s ≤ %s ≤ %s, %s</small>",
+        case="%s for %s",
+        cases="{%s}",
+        line="<div>%s</div>",
+        page="%s",
+        minus="−",
+        at_most="≤",
+    ),
+    "latex": _Markup(
+        name=lambda name: name.latex,
+        call=_latex_call,
+        exponent=r"%s \cdot 10^{%s}",
+        power="%s^{%s}",
+        equation="%s &= %s",
+        remark=r" \quad \text{for } %s \le %s \le %s \text{, %s}",
+        case="%s & %s",
+        cases=r"\begin{cases} %s \end{cases}",
+        line="%s",
+        page="\\begin{aligned}\n%s\n\\end{aligned}",
+        times=r"\,",
+        at_most=r"\le",
+        between_cases=r" \\ ",
+        between_lines=" \\\\\n",
+    ),
+}
