@@ -116,6 +116,7 @@ def compare_factors(a: Decoupling | ParaTuck, b: Decoupling | ParaTuck, X: objec
 
 
 def _comparable(a: Decoupling | ParaTuck, b: Decoupling | ParaTuck, X: object) -> tuple[ParaTuck, ParaTuck]:
+    """The factors of both, at the same points, if they can be compared."""
     first, second = _factors(a, b, X)
     if first.ranks != second.ranks or [w.shape for w in first.W] != [w.shape for w in second.W]:
         raise InputError(f"`a` and `b` must have the same dimensions. Got {first!r} and {second!r}.")
@@ -197,9 +198,8 @@ def _gains(a: ParaTuck, b: ParaTuck, order: list[ndarray], l: int) -> ndarray:
     for i in range(a.n_layers - 1, l, -1):
         pair = _matched(above, order[i]) * a.G[i] * b.G[i][:, order[i]]
         above = np.einsum("ij,si,ik->sjk", a.W[i], pair, b.W[i][order[i]], optimize=True)
-    return np.asarray(
-        np.sum(np.broadcast_to(below * above, (a.n_samples, *below.shape[-2:])) * _outer(a.G[l], b.G[l]), 0)
-    )
+    pairs = a.G[l][:, :, None] * b.G[l][:, None, :]  # (S, r_l, r_l)
+    return np.asarray(np.sum(np.broadcast_to(below * above, pairs.shape) * pairs, 0))
 
 
 def _inner(a: ParaTuck, b: ParaTuck, order: list[ndarray]) -> float:
@@ -209,10 +209,6 @@ def _inner(a: ParaTuck, b: ParaTuck, order: list[ndarray]) -> float:
 
 def _matched(pairs: ndarray, order: ndarray) -> ndarray:
     return pairs[..., np.arange(len(order)), order]
-
-
-def _outer(G: ndarray, H: ndarray) -> ndarray:
-    return G[:, :, None] * H[:, None, :]
 
 
 def _identity(a: ParaTuck) -> list[ndarray]:

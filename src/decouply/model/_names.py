@@ -66,22 +66,19 @@ def names(argument: str, given: Any, letter: str, size: int) -> tuple[Name, ...]
     """The names that the user gave for `size` variables, or the letter with numbers."""
     if given is None:
         return tuple(Name(letter, (i + 1,)) for i in range(size))
-    listed = _texts(given)
-    if listed is None or len(listed) != size or not all(name.strip() for name in listed):
+    is_list = isinstance(given, Collection) and not isinstance(given, str) and getattr(given, "ndim", 1) == 1
+    listed: list[Any] = list(given) if is_list else [None]
+    if (
+        not all(isinstance(name, str) for name in listed)
+        or len(listed) != size
+        or not all(name.strip() for name in listed)
+    ):
         raise InputError(
             f"`{argument}` must be {pluralised(size, 'name')}, none of them empty. Got {short_repr(given)}."
         )
     if len({unicodedata.normalize("NFKC", name) for name in listed}) != size:
         raise InputError(f"`{argument}` must be {size} different names. Got {short_repr(given)}.")
     return tuple(Name(text, given=str(name)) for text, name in zip(labels(listed), listed, strict=True))
-
-
-def _texts(given: Any) -> list[str] | None:
-    """The texts of a collection; None for everything else."""
-    if not isinstance(given, Collection) or isinstance(given, str) or getattr(given, "ndim", 1) != 1:
-        return None
-    listed = list(given)
-    return listed if all(isinstance(name, str) for name in listed) else None
 
 
 def as_names(argument: str, given: Any, size: int) -> tuple[str, ...] | None:
@@ -170,14 +167,12 @@ def python_names(names: Sequence[str]) -> tuple[str, ...]:
     for name in names:
         near = unicodedata.normalize("NFKC", name)[:_LONGEST]
         if not is_python_name(near):
-            near = re.sub("_+", "_", "".join(c if _in_identifiers(c) else "_" for c in near)).strip("_")
+            near = re.sub("_+", "_", "".join(c if c.isalnum() and f"v{c}".isidentifier() else "_" for c in near)).strip(
+                "_"
+            )
             near = near if near.isidentifier() else f"v_{near}".rstrip("_")
             near = near if is_python_name(near) else f"{near}_"
         while near in found:
             near += "_"
         found.append(near)
     return tuple(found)
-
-
-def _in_identifiers(letter: str) -> bool:
-    return letter.isalnum() and f"v{letter}".isidentifier()

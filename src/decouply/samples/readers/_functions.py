@@ -34,9 +34,7 @@ def sample_function(f: VectorFunction, X: object, jac: VectorFunction | Differen
     """See `Samples.from_function`."""
     if not callable(f):
         raise InputError(f"`f` must be a function that maps (S, m) to (S, n). Got {short_repr(f)}.")
-    points = as_array("X", X, ("S", "m"))
-    if points.size == 0:
-        raise InputError(f"`X` must hold at least one point with at least one coordinate. Got shape {points.shape}.")
+    points = as_filled_points(X)
     F = _values(f, points)
     if callable(jac):
         return Samples(points, F=F, J=jac(points))

@@ -9,7 +9,7 @@ import abc
 import difflib
 import re
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -97,7 +97,9 @@ def samples_of(
     notes += dropped
     X, F, rest = np.split(kept, [len(x), len(x) + len(y)], axis=1)
     J = rest.reshape(len(kept), len(y), len(x)) if entries else None
-    inputs, outputs = shown_names(x, y)
+    # Numbers of columns become c1, c2, ..., or column1 where there is a c1: in a formula 2 would be a number.
+    word = "column" if any(name.startswith("c") and name[1:].isdecimal() for name in (*x, *y)) else "c"
+    inputs, outputs = (tuple(f"{word}{name}" if name.isdecimal() else name for name in names) for names in (x, y))
     return Reading(Samples(X, F=F, J=J, inputs=inputs, outputs=outputs), tuple(notes))
 
 
@@ -106,18 +108,20 @@ def roles(
 ) -> tuple[tuple[str, ...], tuple[str, ...], list[int], list[str]]:
     """Names of the columns that are inputs and outputs, the places of derivatives (maybe none), and notes."""
     notes = list(table.notes)
-    x, y = (_in_table(table, _as_names(*given)) for given in (("inputs", inputs), ("outputs", outputs)))
+    x, y = _as_names(table, "inputs", inputs), _as_names(table, "outputs", outputs)
     if x is None and y is None:
         raise InputError(
             f"`inputs` and `outputs` must name columns of {table.source}, at least one of them. {_listing(table)}"
         )
     if y is None:
         known = set(x or ())
-        y = tuple(n for n in _others(table, known) if not (n.startswith("d") and _by(n) & known))
+        others = (n for n in table.names if n and n not in known)
+        y = tuple(n for n in others if not any(by in known for _, by in _derivative_parts(n)))
         notes.append(f"Outputs: {', '.join(map(label, y))} (all columns but the inputs).")
     elif x is None:
         known = set(y)
-        x = tuple(n for n in _others(table, known) if not (n.startswith("d") and _of(n) & known))
+        others = (n for n in table.names if n and n not in known)
+        x = tuple(n for n in others if not any(of in known for of, _ in _derivative_parts(n)))
         notes.append(f"Inputs: {', '.join(map(label, x))} (all columns but the outputs).")
     assert x is not None
     _check_roles(table, x, y)
@@ -126,49 +130,32 @@ def roles(
 
 def columns_of(table: AbstractTable, argument: str, given: Any) -> Float[ndarray, "S k"]:
     """The named columns alone, in time: every number must be there."""
-    names, places = _in_table(table, _as_names(argument, given)), _places(table)
+    names, places = _as_names(table, argument, given), _places(table)
     assert names is not None
     values, positions = table.read([_find(table, argument, name, places) for name in names])
     return _complete_rows(table, values, positions, drop=False, in_time=True)[0]
 
 
-def shown_names(x: tuple[str, ...], y: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """What inputs and outputs are called in samples."""
-    shown = _shown((*x, *y))
-    return shown[: len(x)], shown[len(x) :]
-
-
 # Columns
 
 
-def _as_names(argument: str, given: Any) -> tuple[str, ...] | None:
+def _as_names(table: AbstractTable, argument: str, given: Any) -> tuple[str, ...] | None:
+    """Names of columns, or their numbers, as texts.
+
+    c1 or column1, as models call them, is column 1 where columns have numbers only.
+    """
     if given is None:
         return None
     names = (given,) if isinstance(given, str | int) else given
-    good = isinstance(names, Sequence) and len(names) > 0
-    if not good or not all(_is_name(n) for n in names):
-        raise InputError(f"`{argument}` must be the name of a column or a list of names. Got {short_repr(given)}.")
-    return tuple(str(n).strip() for n in names)
-
-
-def _in_table(table: AbstractTable, names: tuple[str, ...] | None) -> tuple[str, ...] | None:
-    """Names as the table has them: c1 or column1, as models call them, is column 1 where columns have numbers only."""
-    if names is None or table.names != tuple(str(i + 1) for i in range(len(table.names))):
-        return names
-    return tuple(_NUMBERED.sub(r"\1", name) for name in names)
-
-
-def _is_name(given: Any) -> bool:
-    """A text, or the number of a column."""
-    if isinstance(given, str):
-        return bool(given.strip())
-    return isinstance(given, int) and not isinstance(given, bool) and abs(given) < _MOST_COLUMNS
-
-
-def _shown(names: tuple[str, ...]) -> tuple[str, ...]:
-    """Numbers of columns as c1, c2, ..., or column1 where there is a c1: in a formula 2 would be a number."""
-    word = "column" if any(name.startswith("c") and name[1:].isdecimal() for name in names) else "c"
-    return tuple(f"{word}{name}" if name.isdecimal() else name for name in names)
+    is_list = isinstance(names, Sequence) and len(names) > 0
+    for name in names if is_list else (None,):
+        is_number = isinstance(name, int) and not isinstance(name, bool) and abs(name) < _MOST_COLUMNS
+        if not is_number and not (isinstance(name, str) and name.strip()):
+            raise InputError(f"`{argument}` must be the name of a column or a list of names. Got {short_repr(given)}.")
+    found = tuple(str(name).strip() for name in names)
+    if table.names == tuple(str(i + 1) for i in range(len(table.names))):
+        found = tuple(_NUMBERED.sub(r"\1", name) for name in found)
+    return found
 
 
 def _places(table: AbstractTable) -> dict[str, list[int]]:
@@ -202,32 +189,14 @@ def _listing(table: AbstractTable) -> str:
     return f"{listing} {note}".strip()
 
 
-def _others(table: AbstractTable, names: set[str]) -> tuple[str, ...]:
-    """All columns that have a name and are not among these."""
-    return tuple(n for n in table.names if n and n not in names)
-
-
-def _cuts(name: str) -> Iterator[tuple[str, str]]:
+def _derivative_parts(name: str) -> Iterator[tuple[str, str]]:
     """What a column may be the derivative of, and by what, for every place where its name can be cut."""
-    for entry in _ENTRIES:
+    for entry in _ENTRIES if name.startswith("d") else ():
         between = entry.replace("d{y}", "").replace("{x}", "")
         at = name.find(between)
         while at >= 0:
             yield name[1:at], name[at + len(between) :]
             at = name.find(between, at + 1)
-
-
-def is_derivative(name: str, names: Collection[str]) -> bool:
-    """Whether a column is called like the derivative of one of these by another."""
-    return name.startswith("d") and any(y in names and x in names for y, x in _cuts(name))
-
-
-def _of(name: str) -> set[str]:
-    return {y for y, _ in _cuts(name)}
-
-
-def _by(name: str) -> set[str]:
-    return {x for _, x in _cuts(name)}
 
 
 def _check_roles(table: AbstractTable, x: tuple[str, ...], y: tuple[str, ...]) -> None:
@@ -347,7 +316,8 @@ class Look:
     def usable(self) -> tuple[str, ...]:
         """Columns that may be inputs or outputs: numbers that vary, and are neither times nor derivatives of others."""
         names = tuple(c.name for c in self.columns if c.kind == "number")
-        return tuple(name for name in names if not is_derivative(name, names))
+        known = set(names)
+        return tuple(n for n in names if not any({of, by} <= known for of, by in _derivative_parts(n)))
 
 
 def look(table: AbstractTable) -> Look:
@@ -378,13 +348,8 @@ def _column(name: str, values: Float[ndarray, " S"]) -> Column:
         return Column(name, "constant", missing, low, high)
     rises = bool(np.all(np.diff(known) > 0.0))
     kind: Kind = "time" if rises and _TIME.fullmatch(name) else "number"
-    return Column(name, kind, missing, low, high, _correlation(known))
-
-
-def _correlation(values: Float[ndarray, " S"]) -> float:
-    """Of a column with itself one row later."""
-    z = values - values.mean()
-    return float(z[1:] @ z[:-1] / (z @ z))
+    z = known - known.mean()
+    return Column(name, kind, missing, low, high, smooth=float(z[1:] @ z[:-1] / (z @ z)))
 
 
 def _is_date(message: str) -> bool:

@@ -162,7 +162,9 @@ def write_zarr(
     for portion in portions:
         given = {name: a for name in _NAMES if (a := getattr(portion, name)) is not None}
         if not arrays:
-            length = _chunk_length(given, n_samples)
+            per_sample = sum(int(np.prod(a.shape[1:], dtype=int)) for a in given.values())
+            length = max(1, PORTION_ENTRIES // per_sample)
+            length = length if n_samples is None else min(length, n_samples)
             for name, a in given.items():
                 arrays[name] = group.create_array(
                     name,
@@ -207,12 +209,6 @@ def _append(arrays: dict[str, Any], parts: dict[str, ndarray], at: int) -> None:
         array[at:end] = part
 
 
-def _chunk_length(given: dict[str, ndarray], n_samples: int | None) -> int:
-    per_sample = sum(int(np.prod(a.shape[1:], dtype=int)) for a in given.values())
-    length = max(1, PORTION_ENTRIES // per_sample)
-    return length if n_samples is None else min(length, n_samples)
-
-
 def _held(rest: dict[str, ndarray]) -> int:
     return len(rest["X"]) if rest else 0
 
@@ -228,9 +224,12 @@ def store_batches(
     batches: Iterable[Any], path: Path | None, dtype: Any, inputs: Any, outputs: Any, progress: Callable[..., None]
 ) -> Samples:
     """Samples of batches; see `Samples.from_batches`."""
-    place = _temporary() if path is None else path
-    write_zarr(place, _portions(batches), n_samples=None, dtype=dtype, names=(None, None), progress=progress)
-    return open_zarr(place, None, inputs, outputs)
+    if path is None:  # a place that is removed when the program ends
+        directory = tempfile.mkdtemp(prefix="samples-")
+        atexit.register(shutil.rmtree, directory, ignore_errors=True)
+        path = str(FilePath(directory) / "samples.zarr")
+    write_zarr(path, _portions(batches), n_samples=None, dtype=dtype, names=(None, None), progress=progress)
+    return open_zarr(path, None, inputs, outputs)
 
 
 def store_samples(samples: Samples, path: Path, dtype: Any, progress: Callable[..., None]) -> Samples:
@@ -248,19 +247,19 @@ def _portions(batches: Iterable[Any]) -> Iterator[Portion]:
             f"`batches` must be a list or a generator of tuples (X, F) or (X, F, J). Got {short_repr(batches)}."
         )
     for k, batch in enumerate(batches):
-        given = (
-            batch if isinstance(batch, tuple | list) else (batch.X, batch.F, batch.J) if _is_samples(batch) else None
-        )
+        given = batch if isinstance(batch, tuple | list) else None
+        if isinstance(batch, Samples) and batch.in_memory and batch.weights is None:
+            given = (batch.X, batch.F, batch.J)
         if given is None or not 2 <= len(given) <= 3:
             raise InputError(
                 f"`batches` must give tuples (X, F) or (X, F, J), with None for what is not known, or dc.Samples. Got "
                 f"{type(batch).__name__} as batch {k}."
             )
+        flat = given[1] is not None and read_array("`F` must be an array", given[1]).ndim == 1
+        axes = (("S", "m"), ("S",) if flat else ("S", "n"), ("S", "n", "m"))
         arrays = [
-            None if a is None else as_array(f"{name} of batch {k}", a, axes)
-            for name, a, axes in zip(
-                "XFJ", (*given, None)[:3], (("S", "m"), _axes(given[1]), ("S", "n", "m")), strict=True
-            )
+            None if a is None else as_array(f"{name} of batch {k}", a, its_axes)
+            for name, a, its_axes in zip("XFJ", (*given, None)[:3], axes, strict=True)
         ]
         X, F, J = arrays
         if X is None or (F is None and J is None) or any(a is not None and len(a) != len(X) for a in (F, J)):
@@ -269,18 +268,3 @@ def _portions(batches: Iterable[Any]) -> Iterator[Portion]:
                 f"Batch {k} must hold points X with values F, Jacobians J or both, as many of each. Got {shapes}."
             )
         yield Portion(0, X, None if F is None else F.reshape(len(F), -1), J, None)
-
-
-def _is_samples(batch: Any) -> bool:
-    return isinstance(batch, Samples) and batch.in_memory and batch.weights is None
-
-
-def _axes(F: Any) -> tuple[str, ...]:
-    return ("S",) if F is not None and read_array("`F` must be an array", F).ndim == 1 else ("S", "n")
-
-
-def _temporary() -> str:
-    """A place that is removed when the program ends."""
-    directory = tempfile.mkdtemp(prefix="samples-")
-    atexit.register(shutil.rmtree, directory, ignore_errors=True)
-    return str(FilePath(directory) / "samples.zarr")
