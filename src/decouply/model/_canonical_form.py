@@ -7,6 +7,7 @@ shape, more or fewer functions or other bases, starts from the canonical form to
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -121,14 +122,21 @@ class Visits:
 
 def canonical_form(model: Decoupling, X: Float[ndarray, "S m"]) -> Decoupling:
     """See `Decoupling.canonical`."""
+    return canonical_form_by(model, lambda plain: net_of_linear(plain, X), lambda plain: Visits.of(plain, X))
+
+
+def canonical_form_by(
+    model: Decoupling, net: Callable[[Decoupling], Decoupling], visits_of: Callable[[Decoupling], Visits]
+) -> Decoupling:
+    """The canonical form at points that are known by `net_of_linear` and by what they visit, wherever they are."""
     model = without_inner_constants(model)
     if model.linear is not None and model.n_layers == 1:
-        model = net_of_linear(model, X)
+        model = net(model)
     with np.errstate(all="ignore"):
-        visits = Visits.of(model, X)
+        visits = visits_of(model)
         if not visits.finite:  # a ridge can make arguments so small that squares of slopes overflow
             model = without_inner_constants(_with_constants_for_vanished(model, visits))
-            visits = Visits.of(model, X)
+            visits = visits_of(model)
     if not visits.finite:
         raise InputError(NOT_FINITE)
     return canonical_form_for(model, visits)

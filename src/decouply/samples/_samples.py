@@ -21,7 +21,7 @@ from ._portions import AbstractData, AbstractNamedData, HeldData
 
 VectorFunction = Callable[[ndarray], ndarray]
 Differences = Literal["complex-step", "central"]
-_SHOWN = 10_000  # samples of a store that are drawn
+_SAMPLES_DRAWN = 10_000  # samples of a store that are drawn
 
 
 @dataclass(frozen=True, eq=False, init=False, repr=False)
@@ -113,7 +113,7 @@ class Samples(AbstractNamedData):
     @cached_property
     def shown(self) -> Samples:
         """What pictures and pages draw: these samples, or some of them in memory where they are in a store."""
-        return self if self.in_memory else self.pilot(_SHOWN)
+        return self if self.in_memory else self.pilot(_SAMPLES_DRAWN)
 
     def split(self, fraction: float, *, rng: int | np.random.Generator = 0) -> tuple[Samples, Samples]:
         """Two random parts; the second holds about `fraction` of the samples, and neither is empty."""

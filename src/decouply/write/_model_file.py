@@ -71,7 +71,7 @@ def model_record(model: Decoupling) -> Record:
     arrays = {f"W{l}": W for l, W in enumerate(model.W)} | {"linear": model.linear, "offset": model.offset}
     for l, g in enumerate(model.g, start=1):
         arrays |= {f"C{l}": g.C, f"domain{l}": g.domain}
-    described = [[_describe(b) for b in g.layer.bases] for g in model.g]
+    described = [[_describe_basis(b) for b in g.layer.bases] for g in model.g]
     outside = [g.outside for g in model.g]
     return Record.of(arrays, bases=described, outside=outside, inputs=model.inputs, outputs=model.outputs)
 
@@ -82,16 +82,18 @@ def model_of(record: Record, known: Known) -> Decoupling:
     layers = range(1, len(described) + 1)
     W, C = [arrays[f"W{l}"] for l in (0, *layers)], [arrays[f"C{l}"] for l in layers]
     if record.texts.get("version") == "1":
-        return Decoupling(W, [_first_version(items, c, record, known) for items, c in zip(described, C, strict=True)])
+        return Decoupling(
+            W, [_functions_of_version_1(items, c, record, known) for items, c in zip(described, C, strict=True)]
+        )
     g = [
-        Functions(tuple(_revive(item, record, known) for item in items), c, arrays[f"domain{l}"], outside)
+        Functions(tuple(_basis_of(item, record, known) for item in items), c, arrays[f"domain{l}"], outside)
         for l, items, c, outside in zip(layers, described, C, record["outside"], strict=True)
     ]
     parts = {name: arrays.get(name) for name in ("linear", "offset")}
     return Decoupling(W, g, **parts, inputs=record.get("inputs"), outputs=record.get("outputs"))
 
 
-def _first_version(items: list[Any], C: np.ndarray, record: Record, known: Known) -> Functions:
+def _functions_of_version_1(items: list[Any], C: np.ndarray, record: Record, known: Known) -> Functions:
     """Functions of u / radius, and of u / scale times scale, on the domains that mean the same now."""
     bases, domain = [], np.tile([-1.0, 1.0], (len(items), 1))
     C = np.array(C)
@@ -103,11 +105,11 @@ def _first_version(items: list[Any], C: np.ndarray, record: Record, known: Known
             scale = float(fields.pop("scale"))
             domain[j] *= scale
             C[j, 1:] *= scale
-        bases.append(_revive({"name": item["name"], "fields": fields}, record, known))
+        bases.append(_basis_of({"name": item["name"], "fields": fields}, record, known))
     return Functions(tuple(bases), C, domain)
 
 
-def _describe(basis: AbstractBasis) -> dict[str, Any]:
+def _describe_basis(basis: AbstractBasis) -> dict[str, Any]:
     if not dataclasses.is_dataclass(basis):
         raise InputError(
             f"A basis must be a dataclass with simple fields for its model to be saved. Got {type(basis).__name__}: "
@@ -131,7 +133,7 @@ def _check_own_name(cls: type[AbstractBasis]) -> None:
         )
 
 
-def _revive(item: dict[str, Any], record: Record, known: Known) -> AbstractBasis:
+def _basis_of(item: dict[str, Any], record: Record, known: Known) -> AbstractBasis:
     cls = known.get(item["name"])
     if cls is None:
         raise ModelFileError(
@@ -204,7 +206,7 @@ def result_of(record: Record, model: Decoupling, samples: Samples | None) -> Res
         Status[about["status"]],
         float(about["lam"]),
         History(*(held[f"history.{name}"] for name in _HISTORY)),
-        tuple(_start(row) for row in about["starts"]),
+        tuple(_start_row(row) for row in about["starts"]),
         tuple(LamRow(**_numbers(row)) for row in about["path"]),
         notes,
         data,
@@ -221,7 +223,7 @@ def _samples(held: Mapping[str, np.ndarray], model: Decoupling) -> Samples:
     return Samples(held["X"], **known, inputs=model.inputs, outputs=model.outputs)
 
 
-def _start(row: dict[str, Any]) -> StartRow:
+def _start_row(row: dict[str, Any]) -> StartRow:
     values = _numbers(row)
     return StartRow(**(values | {"status": Status[row["status"]]}))
 

@@ -23,10 +23,10 @@ from ..._support._errors import InputError, SampleFileError, pluralised, short_r
 from ...model._names import label
 from .._samples import Samples
 
-_SHOWN = 5  # rows named in a message
+_ROWS_IN_MESSAGE = 5  # rows named in a message
 _MOST_COLUMNS = 10**9  # no table has more
-_LISTED = 30  # columns named in a message
-_COMPARED = 1000  # columns whose names are compared with a wrong one
+_COLUMNS_IN_MESSAGE = 30  # columns named in a message
+_NAMES_COMPARED = 1000  # columns whose names are compared with a wrong one
 _NUMBERED = re.compile(r"^(?:c|column)(\d+)$")  # what models call a column that has a number only
 _ENTRIES = ("d{y}/d{x}", "d{y}_d{x}")  # names of derivatives; the second where a slash is not allowed
 
@@ -171,20 +171,22 @@ def _find(table: AbstractTable, argument: str, name: str, known: dict[str, list[
     if len(places) == 1:
         return places[0]
     if places:
-        where = ", ".join(str(i + 1) for i in places[:_LISTED]) + (", ..." if len(places) > _LISTED else "")
+        where = ", ".join(str(i + 1) for i in places[:_COLUMNS_IN_MESSAGE]) + (
+            ", ..." if len(places) > _COLUMNS_IN_MESSAGE else ""
+        )
         raise InputError(
             f"`{argument}`: {table.source} has {len(places)} columns `{label(name)}`, at {where}: rename them."
         )
     lower = {n.lower(): n for n in table.names if n}
-    close = difflib.get_close_matches(name.lower(), list(lower)[:_COMPARED], n=3)
+    close = difflib.get_close_matches(name.lower(), list(lower)[:_NAMES_COMPARED], n=3)
     hint = f" Did you mean {' or '.join(f'`{label(lower[n])}`' for n in close)}?" if close else ""
     raise InputError(f"`{argument}` must name columns of {table.source}. Got `{label(name)}`.{hint} {_listing(table)}")
 
 
 def _listing(table: AbstractTable) -> str:
     named = [f"`{label(n)}`" for n in table.names if n]
-    more = f", ... ({len(named)} in all)" if len(named) > _LISTED else ""
-    listing = f"It has the columns {', '.join(named[:_LISTED]) or '(none)'}{more}."
+    more = f", ... ({len(named)} in all)" if len(named) > _COLUMNS_IN_MESSAGE else ""
+    listing = f"It has the columns {', '.join(named[:_COLUMNS_IN_MESSAGE]) or '(none)'}{more}."
     note = " ".join(table.notes)
     return f"{listing} {note}".strip()
 
@@ -228,7 +230,7 @@ def _jacobian_columns(table: AbstractTable, x: tuple[str, ...], y: tuple[str, ..
     if not missing:
         return [found[o, i] for o in y for i in x]
     if found or wanted:
-        shown = ", ".join(f"`{label(n)}`" for n in missing[:_LISTED])
+        shown = ", ".join(f"`{label(n)}`" for n in missing[:_COLUMNS_IN_MESSAGE])
         raise InputError(
             f"`jacobians`: {table.source} must have one column for every derivative. Missing: {shown}. Add them, or "
             "leave Jacobians out (jacobians=False, or --no-jacobians)."
@@ -254,7 +256,9 @@ def check_gaps(
     n_bad = len(whole) - int(np.count_nonzero(whole))
     if n_bad == 0:
         return []
-    where = ", ".join(str(int(p)) for p in positions[~whole][:_SHOWN]) + (", ..." if n_bad > _SHOWN else "")
+    where = ", ".join(str(int(p)) for p in positions[~whole][:_ROWS_IN_MESSAGE]) + (
+        ", ..." if n_bad > _ROWS_IN_MESSAGE else ""
+    )
     rows = pluralised(len(whole), "row")
     what = f"{n_bad} of {rows} with missing or infinite values ({word}{'s' * (n_bad > 1)} {where})"
     if not drop:

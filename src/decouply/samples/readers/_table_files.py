@@ -54,15 +54,15 @@ class CsvTable(AbstractTable):
             delimiter, lines = said[1], lines[1:]
         if not lines:
             raise SampleFileError(f"{self.source} must be a table of numbers. It has one line, about the delimiter.")
-        self._delimiter = _sniffed(lines) if delimiter is None else delimiter
+        self._delimiter = _guess_delimiter(lines) if delimiter is None else delimiter
         try:
-            first = _cells(lines[0], self._delimiter)
+            first = _split_line(lines[0], self._delimiter)
         except csv.Error as error:
             raise SampleFileError(f"{self.source} must be a table of numbers. Its first line: {error}.") from error
-        self._has_header = not _is_data(first)
+        self._has_header = not _holds_numbers(first)
         if self._has_header:
             self.names = tuple(first)
-        elif comments and len(commented := _cells(comments[-1].lstrip("# "), self._delimiter)) == len(first):
+        elif comments and len(commented := _split_line(comments[-1].lstrip("# "), self._delimiter)) == len(first):
             self.names = tuple(commented)
         else:
             self.names = tuple(str(i + 1) for i in range(len(first)))
@@ -175,28 +175,28 @@ class CsvTable(AbstractTable):
         )
 
 
-def _sniffed(lines: list[str]) -> str:
+def _guess_delimiter(lines: list[str]) -> str:
     """The delimiter that cuts all first lines into equally many cells; else the one that cuts the first line most."""
-    widths = {d: [_width(line, d) for line in lines] for d in _DELIMITERS}
+    widths = {d: [_n_cells(line, d) for line in lines] for d in _DELIMITERS}
     for delimiter, found in widths.items():
         if found[0] > 1 and len(set(found)) == 1:
             return delimiter
     return max(_DELIMITERS, key=lambda d: widths[d][0])
 
 
-def _width(line: str, delimiter: str) -> int:
+def _n_cells(line: str, delimiter: str) -> int:
     try:
-        return len(_cells(line, delimiter))
+        return len(_split_line(line, delimiter))
     except csv.Error:  # a cell that is too long: another delimiter cuts it
         return 1
 
 
-def _cells(line: str, delimiter: str) -> list[str]:
+def _split_line(line: str, delimiter: str) -> list[str]:
     row = next(csv.reader([line], delimiter=delimiter, skipinitialspace=True), [])
     return [cell.strip() for cell in row]
 
 
-def _is_data(cells: list[str]) -> bool:
+def _holds_numbers(cells: list[str]) -> bool:
     """Whether a line holds numbers instead of names."""
     known = [cell for cell in cells if cell.lower() not in _MISSING]
     return bool(known) and all(_is_number(cell) or _DECIMAL_COMMA.fullmatch(cell) for cell in known)

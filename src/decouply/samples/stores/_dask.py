@@ -15,7 +15,7 @@ from .._array_checks import as_weights, check_stored_shapes, finite_rows
 from .._portions import AbstractData, Join, Portion, Task, fold, work_on
 from .._samples import Samples
 
-_SHOWN = 6  # lengths of chunks named in a message
+_CHUNKS_IN_MESSAGE = 6  # lengths of chunks named in a message
 
 
 class DaskData(AbstractData):
@@ -107,4 +107,6 @@ def samples_of_dask(X: Any, F: Any, J: Any, weights: Any, inputs: Any, outputs: 
 
 def _lengths(a: Any) -> str:
     lengths = a.chunks[0]
-    return ", ".join(map(str, lengths[:_SHOWN])) + (f", ... ({len(lengths)} chunks)" if len(lengths) > _SHOWN else "")
+    return ", ".join(map(str, lengths[:_CHUNKS_IN_MESSAGE])) + (
+        f", ... ({len(lengths)} chunks)" if len(lengths) > _CHUNKS_IN_MESSAGE else ""
+    )

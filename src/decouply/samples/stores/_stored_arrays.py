@@ -11,7 +11,7 @@ import contextlib
 import functools
 import math
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -86,27 +86,22 @@ class StoredData(AbstractData):
 
     def _results(
         self, spans: list[Sequence[tuple[int, int]]], task: Task, small: tuple[Any, ...], join: Any
-    ) -> Iterable[tuple[ndarray, ...]]:
+    ) -> Iterator[tuple[ndarray, ...]]:
+        """One task of a worker per group; a worker that dies costs the time of its tasks, which others run again."""
         from ..._support._parallel import active_client
 
         client = active_client()
         if client is None:
-            return (work_on(self, group, task, small, join) for group in spans)
-        return _on_workers(client, self, spans, task, small, join)
-
-
-def _on_workers(
-    client: Any, data: AbstractData, spans: list[Any], task: Task, small: tuple[Any, ...], join: Any
-) -> Iterator[tuple[ndarray, ...]]:
-    """One task per group; a worker that dies costs the time of its tasks, which others run again."""
-    futures = client.map(
-        lambda group: work_on_one_thread(data, group, task, small, join), spans, pure=False, batch_size=len(spans)
-    )
-    try:
-        for future in futures:
-            yield future.result()
-    finally:
-        client.cancel(futures)
+            yield from (work_on(self, group, task, small, join) for group in spans)
+            return
+        futures = client.map(
+            lambda group: work_on_one_thread(self, group, task, small, join), spans, pure=False, batch_size=len(spans)
+        )
+        try:
+            for future in futures:
+                yield future.result()
+        finally:
+            client.cancel(futures)
 
 
 def work_on_one_thread(data: AbstractData, group: Any, task: Task, small: Any, join: Any) -> tuple[ndarray, ...]:
@@ -157,7 +152,7 @@ def is_remote(path: str) -> bool:
 
 
 @contextlib.contextmanager
-def opened(path: str) -> Iterator[Any]:
+def open_file(path: str) -> Iterator[Any]:
     """A file for reading, with errors in our words."""
     try:
         if is_remote(path):
@@ -209,7 +204,7 @@ class NpyArray(AbstractStoredArray):
     @classmethod
     def open(cls, path: str) -> NpyArray:
         rule = f"`{path}` must be an .npy file, as numpy.save writes it"
-        with opened(path) as stream, readable(rule):
+        with open_file(path) as stream, readable(rule):
             version = np.lib.format.read_magic(stream)
             header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
             shape, fortran, dtype = header(stream)
@@ -237,7 +232,7 @@ class NpyArray(AbstractStoredArray):
         return math.prod(self.shape[1:]) * self.dtype.itemsize
 
     def read(self, first: int, stop: int) -> ndarray:
-        with opened(self.path) as stream:
+        with open_file(self.path) as stream:
             stream.seek(self.begins + first * self._row)
             content = stream.read((stop - first) * self._row)
         whole = len(content) // self._row

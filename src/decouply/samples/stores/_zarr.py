@@ -176,13 +176,13 @@ def write_zarr(
                 )
         if given.keys() != arrays.keys() or any(a.shape[1:] != arrays[name].shape[1:] for name, a in given.items()):
             raise InputError(
-                f"All batches must hold the same arrays, {_listed(arrays)} per sample. Got {_listed(given)} from "
-                f"sample {written + _held(rest)} on."
+                f"All batches must hold the same arrays, {_shapes(arrays)} per sample. Got {_shapes(given)} from "
+                f"sample {written + _n_rows(rest)} on."
             )
         for name, a in given.items():
-            finite_rows(f"`{name}`", a, written + _held(rest))
+            finite_rows(f"`{name}`", a, written + _n_rows(rest))
         rest = {name: np.concatenate([rest[name], a]) if rest else a for name, a in given.items()}
-        whole = _held(rest) - _held(rest) % length
+        whole = _n_rows(rest) - _n_rows(rest) % length
         if whole:
             with named(place):
                 _append(arrays, {name: a[:whole] for name, a in rest.items()}, written)
@@ -190,10 +190,10 @@ def write_zarr(
         progress(done=written, total=n_samples)
     if not arrays:
         raise InputError("There must be at least one batch of samples. Got none.")
-    if _held(rest):
+    if _n_rows(rest):
         with named(place):
             _append(arrays, rest, written)
-        written += _held(rest)
+        written += _n_rows(rest)
     for key, value in zip(("inputs", "outputs"), names, strict=True):
         if value is not None:
             group.attrs[key] = list(value)
@@ -209,11 +209,11 @@ def _append(arrays: dict[str, Any], parts: dict[str, ndarray], at: int) -> None:
         array[at:end] = part
 
 
-def _held(rest: dict[str, ndarray]) -> int:
+def _n_rows(rest: dict[str, ndarray]) -> int:
     return len(rest["X"]) if rest else 0
 
 
-def _listed(arrays: dict[str, Any]) -> str:
+def _shapes(arrays: dict[str, Any]) -> str:
     return ", ".join(f"{name} {a.shape[1:]}" for name, a in arrays.items())
 
 
