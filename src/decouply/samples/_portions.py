@@ -278,7 +278,6 @@ class HeldData(AbstractData):
         return Portion(first, self.points[rows], F, J, weights)
 
 
-@dataclass(frozen=True, eq=False, init=False, repr=False)
 class AbstractNamedData:
     """Data with the names of their variables: what `Samples` know of themselves."""
 

@@ -50,6 +50,10 @@ class Samples(AbstractNamedData):
     Samples(S=2, m=2, n=1: values)
     """
 
+    data: AbstractData
+    inputs: tuple[str, ...] | None
+    outputs: tuple[str, ...] | None
+
     def __init__(
         self,
         X: object,
