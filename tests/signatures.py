@@ -47,9 +47,12 @@ def collected() -> list[str]:
 
 
 def _members(cls: type) -> list[str]:
+    """Those that the class defines or has from classes of ours that are not public themselves."""
     found = []
-    for name in sorted(vars(cls)):
-        member = vars(cls)[name]
+    private = [c for c in cls.__mro__[1:] if c.__module__.startswith("decouply") and c.__name__ not in dc.__all__]
+    members = {name: member for c in (*reversed(private), cls) for name, member in vars(c).items()}
+    for name in sorted(members):
+        member = members[name]
         if name.startswith("_") and name != "__call__":
             continue
         if isinstance(member, property) or type(member).__name__ == "cached_property":

@@ -18,7 +18,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 with atheris.instrument_imports(include=["decouply", "numpy.lib", "zipfile", "csv", "json", "ast"]):
     import decouply as dc
-    from decouply.samples.readers import _arrays, _by_extension, _csv, _parquet  # noqa: F401
+    from decouply.samples.readers import _array_files, _by_extension, _table_files  # noqa: F401
     from decouply.write import _model_file  # noqa: F401
 
 from tests.robustness.corpus import SPECIAL, WHOLE  # noqa: E402 (after the instrumentation)

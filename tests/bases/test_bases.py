@@ -1,22 +1,16 @@
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
 import decouply as dc
-from decouply.bases import CURVES, ArrayAlgebra, LayerBasis
+from decouply.bases import OWN_BASES, ArrayAlgebra, LayerBasis
 from decouply.testing import check_basis, is_scale_invariant
 
-ALL_BASES = [
-    *(dc.Monomial(d) for d in (1, 2, 5)),
-    *(dc.ScaledMonomial(d) for d in (1, 4)),
-    *(dc.Bernstein(d) for d in (1, 3, 5)),
-    *(dc.Chebyshev(d) for d in (1, 2, 3, 6)),
-    *(dc.Trigonometric(d) for d in (1, 2, 3, 4)),
-    *(dc.Spline(*given) for given in ((8, 3), (1, 3), (4, 1), (5, 2), (3, 5), (6, 3, "parabola"), (6, 3, "constant"))),
-    *(cls() for cls in CURVES),
-]
+# Every basis of ours: without fields as it is, else for several values of its first field, a number of functions.
+SPLINES = [dc.Spline(*given) for given in ((4, 1), (5, 2), (3, 5), (6, 3, "parabola"), (6, 3, "constant"))]
+ALL_BASES = [cls(*size) for cls in OWN_BASES for size in ([(1,), (2,), (3,), (6,)] if fields(cls) else [()])] + SPLINES
 POLYNOMIAL = [b for b in ALL_BASES if isinstance(b, dc.AbstractPolynomialBasis)]
 
 
@@ -185,7 +179,7 @@ def test_a_basis_that_breaks_a_promise_is_found_out(fault, message):
         check_basis(Wrong(fault))
 
 
-@pytest.mark.parametrize("make", [dc.Monomial, dc.Bernstein, dc.Chebyshev, dc.ScaledMonomial, dc.Trigonometric])
+@pytest.mark.parametrize("make", [cls for cls in OWN_BASES if fields(cls)])
 @pytest.mark.parametrize("degree", [0, -1])
 def test_degrees_must_be_whole_and_positive(make, degree):
     with pytest.raises(dc.InputError, match="whole number of at least 1"):

@@ -16,8 +16,8 @@ from decouply.cli._main import decouply
 from decouply.cli._options import NameList
 from decouply.cli._output import csv_text
 from decouply.model._names import printable
-from decouply.samples.readers._csv import CsvTable
-from decouply.samples.readers._table_summary import look
+from decouply.samples.readers._table import look
+from decouply.samples.readers._table_files import CsvTable
 
 RNG = np.random.default_rng(0)
 X = RNG.uniform(-1, 1, (60, 2))

@@ -13,7 +13,7 @@ from decouply.fit._settings import Settings, layer_bases
 from decouply.fit.select._candidates import Limits
 from decouply.fit.select._multilinear_ranks import hints_of
 from decouply.fit.select._scan import Scan
-from decouply.model._other_shape import resized
+from decouply.model._canonical_form import resize_model
 from decouply.solvers.inference._identifiability import identifiability, linearise
 from decouply.solvers.problem._prepared_samples import PreparedSamples
 from tests.cli.test_cli import decouple
@@ -258,7 +258,7 @@ def test_noise_has_no_rank():
 @given(seed=seeds)
 def test_larger_bases_leave_the_function_as_it_is(seed):
     model, X = random_model([3, 2, 2, 2], seed, degree=2), points(3)
-    larger = resized(model, layer_bases((2, 2), (4, 3), dc.Monomial), X, np.random.default_rng(0))
+    larger = resize_model(model, layer_bases((2, 2), (4, 3), dc.Monomial), X, np.random.default_rng(0))
     assert larger.degrees == (4, 3)
     assert_allclose(larger(X), model(X), atol=1e-8 * np.abs(model(X)).max())
 
@@ -266,9 +266,9 @@ def test_larger_bases_leave_the_function_as_it_is(seed):
 def test_more_functions_change_little_and_fewer_keep_the_important_ones():
     X, rng = points(3), np.random.default_rng(0)
     system = dc.systems.f2()
-    larger = resized(system, layer_bases((3, 3), (3, 3), dc.Monomial), X, rng)
+    larger = resize_model(system, layer_bases((3, 3), (3, 3), dc.Monomial), X, rng)
     assert larger.ranks == (3, 3) and dc.error_values(system(X), larger(X)) < 0.1
-    back = resized(larger, layer_bases((2, 2), (3, 3), dc.Monomial), X, rng)
+    back = resize_model(larger, layer_bases((2, 2), (3, 3), dc.Monomial), X, rng)
     assert back.ranks == (2, 2) and dc.error_values(system(X), back(X)) < 0.1
 
 

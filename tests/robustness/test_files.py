@@ -5,7 +5,7 @@ import pytest
 
 import decouply as dc
 from decouply._support._memory import LIMIT_VARIABLE
-from decouply.samples.readers._parquet import ParquetTable
+from decouply.samples.readers._table_files import ParquetTable
 from tests.robustness.corpus import SPECIAL, WHOLE, damaged, read
 from tests.robustness.outcome import FINE
 

@@ -1,11 +1,7 @@
-"""Bases for internal functions, all with the members of `AbstractBasis`: one per file, curves with a name in one."""
+"""Bases for internal functions, all with the members of `AbstractBasis`: polynomials, splines, and named curves."""
 
-from ._abstract import AbstractBasis, AbstractPolynomialBasis
+from ._abstract import AbstractBasis, LayerBasis
 from ._algebra import AbstractAlgebra, ArrayAlgebra
-from ._bernstein import Bernstein
-from ._chebyshev import Chebyshev
-from ._layer import LayerBasis
-from ._monomial import Monomial, ScaledMonomial
 from ._named_curves import (
     CURVES,
     Absolute,
@@ -20,9 +16,10 @@ from ._named_curves import (
     Saturation,
     Sigmoid,
     Tanh,
+    Trigonometric,
 )
+from ._polynomials import AbstractPolynomialBasis, Bernstein, Chebyshev, Monomial, ScaledMonomial
 from ._spline import Spline
-from ._trigonometric import Trigonometric
 
 OWN_BASES: tuple[type[AbstractBasis], ...] = (
     Monomial,

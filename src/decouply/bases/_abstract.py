@@ -1,4 +1,4 @@
-r"""What a basis is: the functions that a layer's internal functions are combined from.
+r"""What a basis is: the functions that internal functions are combined from, one by one and layer by layer.
 
 A basis lives on the window [-1, 1]. An internal function has a domain [a, b], which is mapped to the window,
 
@@ -11,8 +11,8 @@ the domain, for every basis.
 from __future__ import annotations
 
 import abc
-from functools import cache, reduce
-from operator import add
+from dataclasses import dataclass
+from functools import cache, cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -219,42 +219,108 @@ def _no_shapes(basis: AbstractBasis, shape: str) -> str:
     )
 
 
-class AbstractPolynomialBasis(AbstractBasis):
-    """A basis of the polynomials of degree <= d that vanish at t = 0, so that the constant of g is its value there."""
-
-    @property
-    def in_words(self) -> str:
-        return f"polynomials of degree {self.size}"
-
-    @property
-    def polynomial_degree(self) -> int | None:
-        return self.size
-
-    @abc.abstractmethod
-    def to_monomials(self) -> Float[ndarray, "d d"]:
-        """Matrix T with phi_k(t) = sum_p T[k-1, p-1] t^p."""
-
-    def recurrence(self, algebra: AbstractAlgebra[Any], t: Any, c: Any) -> Any:
-        """The expression that computers get: Horner's rule, unless a basis has one that keeps more digits."""
-        return algebra.polynomial(self._powers(c), t)
-
-    def expression(self, algebra: AbstractAlgebra[Any], t: Any, c: Any) -> Any:
-        """Powers of t for people, and the recurrence of the basis for computers."""
-        return algebra.polynomial(self._powers(c), t) if algebra.for_reading else self.recurrence(algebra, t, c)
-
-    def _powers(self, c: Any) -> list[Any]:
-        """Coefficients of 1, t, t^2, ...; entry by entry, so that `c` may be an array of any library."""
-        columns = self.to_monomials().T.tolist()
-        terms = ((c[..., k] if a == 1.0 else c[..., k] * a for k, a in enumerate(column, 1) if a) for column in columns)
-        return [c[..., 0], *(reduce(add, some) for some in terms)]
-
-
 def _comparison(basis: AbstractBasis) -> tuple[Float[ndarray, " k"], Float[ndarray, "k e"]]:
     """Chebyshev points of the window at which functions are compared, and the constant with the basis there."""
-    polynomial = isinstance(basis, AbstractPolynomialBasis)
-    count = 1 + basis.size if polynomial else _NODES_PER_FUNCTION * (1 + basis.size)
+    count = 1 + basis.size if basis.polynomial_degree == basis.size else _NODES_PER_FUNCTION * (1 + basis.size)
     nodes = np.cos(np.pi * (np.arange(count) + 0.5) / count)
     return nodes, np.insert(basis.evaluate(nodes), 0, 1.0, axis=1)
 
 
 _known_comparison = cache(_comparison)
+
+
+@dataclass(frozen=True)
+class LayerBasis:
+    """One basis for each of the r functions of a layer, evaluated together on the window.
+
+    Functions with a smaller basis than their neighbours are padded with zeros up to the largest size d.
+    """
+
+    bases: tuple[AbstractBasis, ...]
+
+    @classmethod
+    def of(cls, basis: AbstractBasis | tuple[AbstractBasis, ...] | list[AbstractBasis], rank: int) -> LayerBasis:
+        """Spread one basis over `rank` functions, or check that there is one for each."""
+        given = basis if isinstance(basis, tuple | list | AbstractBasis) else [basis]
+        bases = (given,) * rank if isinstance(given, AbstractBasis) else tuple(given)
+        for item in bases:
+            if not isinstance(item, AbstractBasis):
+                raise InputError(
+                    "`basis` must be a basis such as dc.Monomial(3), or one basis per internal function. "
+                    f"Got {short_repr(item)}; your own class must derive from dc.AbstractBasis."
+                )
+        if len(bases) != rank:
+            raise InputError(f"`basis` must hold one basis per internal function, {rank} here. Got {len(bases)}.")
+        return cls(bases)
+
+    @cached_property
+    def shared(self) -> AbstractBasis | None:
+        """The basis that all functions have in common, if they have."""
+        first = self.bases[0]
+        return first if all(b is first or _equal(b, first) for b in self.bases[1:]) else None
+
+    @cached_property
+    def sizes(self) -> tuple[int, ...]:
+        return tuple(b.size for b in self.bases)
+
+    @cached_property
+    def size(self) -> int:
+        """The largest number d of basis functions in the layer."""
+        return max(self.sizes)
+
+    @cached_property
+    def free_domain(self) -> Bool[ndarray, " r"]:
+        """Which functions have a domain that has to be found."""
+        return np.array([b.free_domain for b in self.bases])
+
+    def evaluate(self, t: Float[ndarray, "*batch r"]) -> Float[ndarray, "*batch r d"]:
+        return self._each("evaluate", t)
+
+    def derivative(self, t: Float[ndarray, "*batch r"]) -> Float[ndarray, "*batch r d"]:
+        return self._each("derivative", t)
+
+    def second_derivative(self, t: Float[ndarray, "*batch r"]) -> Float[ndarray, "*batch r d"]:
+        return self._each("second_derivative", t)
+
+    def moved(
+        self, C: Float[ndarray, "*batch r e"], scale: Float[ndarray, "*batch r"], shift: Float[ndarray, "*batch r"]
+    ) -> Float[ndarray, "*batch r e"]:
+        """Coefficients of t -> g(scale t + shift), see `AbstractBasis.moved`."""
+        if (shared := self.shared) is not None:
+            return shared.moved(C, scale, shift)
+        out = np.zeros_like(C)
+        for j, basis in enumerate(self.bases):
+            own = slice(1 + basis.size)
+            out[..., j, own] = basis.moved(C[..., j, own], scale[..., j], shift[..., j])
+        return out
+
+    def coarser(self) -> LayerBasis:
+        """The bases to search with before these take over, see `AbstractBasis.coarser`."""
+        return LayerBasis(tuple(basis.coarser() for basis in self.bases))
+
+    def rewritten(self, C: Float[ndarray, "*batch r e"], other: LayerBasis) -> Float[ndarray, "*batch r k"]:
+        """Coefficients, constant first, of the same functions in other bases: exact where their span allows it."""
+        out = np.zeros((*C.shape[:-1], 1 + other.size))
+        for j, (old, new) in enumerate(zip(self.bases, other.bases, strict=True)):
+            nodes, table = new.comparison()
+            values = C[..., j, :1] + C[..., j, 1 : 1 + old.size] @ old.evaluate(nodes).T
+            flat = np.linalg.lstsq(table, values.reshape(-1, len(nodes)).T, rcond=None)[0].T
+            out[..., j, : 1 + new.size] = flat.reshape(*C.shape[:-2], 1 + new.size)
+        return out
+
+    def _each(self, method: str, t: ndarray) -> ndarray:
+        if (shared := self.shared) is not None:
+            table: ndarray = getattr(shared, method)(t)
+            return table
+        padded = np.zeros((*t.shape, self.size))
+        for j, basis in enumerate(self.bases):
+            padded[..., j, : basis.size] = getattr(basis, method)(t[..., j])
+        return padded
+
+
+def _equal(a: AbstractBasis, b: AbstractBasis) -> bool:
+    """Whether two bases are the same; fields that cannot be compared, such as arrays, count as different."""
+    try:
+        return bool(a == b)
+    except ValueError:
+        return False

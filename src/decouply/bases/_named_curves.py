@@ -1,43 +1,74 @@
-"""Curves that engineers have names for: one or two functions whose domain is found with everything else.
+"""Bases whose domain is found with everything else: curves that engineers have names for, and waves.
 
 A domain that is free gives a curve its place and its width, so that one coefficient is left for its height. The kinks
-of `Saturation` and `DeadZone` are a quarter of the domain away from its ends.
+of `Saturation` and `DeadZone` are a quarter of the domain away from its ends. Of waves it sets the frequency.
 """
 
 from __future__ import annotations
 
+import abc
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
-from ._abstract import AbstractBasis
+from .._support._arguments import as_count
+from ._abstract import MOST_FUNCTIONS, AbstractBasis
 from ._algebra import AbstractAlgebra
 
 Values = Float[ndarray, "*shape"]
 Table = Float[ndarray, "*shape d"]
+Function = Callable[[Any], Any]
+Derivatives = tuple[Function, Function, Function]  # values, first and second derivatives
 _KINK = 0.5  # of the half-width: where saturations and dead zones begin and end
 
 
 class AbstractCurve(AbstractBasis):
-    """A single function phi(t) on a domain that is to be found."""
+    """One function phi(t), or two, on a domain that is to be found."""
+
+    words: ClassVar[str]  # what `in_words` says
+    phi: ClassVar[tuple[Derivatives, ...]]  # one or two functions
 
     @property
     def size(self) -> int:
-        return 1
+        return len(self.phi)
 
     @property
     def free_domain(self) -> bool:
         return True
 
-    def expression(self, algebra: AbstractAlgebra[Any], t: Any, c: Any) -> Any:
-        curve = algebra.product([algebra.number(c[..., 1]), self._curve(algebra, t)])
-        return algebra.sum([algebra.number(c[..., 0]), curve])
+    @property
+    def in_words(self) -> str:
+        return self.words
 
-    def _curve(self, algebra: AbstractAlgebra[Any], t: Any) -> Any:
-        raise NotImplementedError
+    def evaluate(self, t: Values) -> Table:
+        return np.stack([value(t) for value, _, _ in self.phi], axis=-1)
+
+    def derivative(self, t: Values) -> Table:
+        return np.stack([slope(t) for _, slope, _ in self.phi], axis=-1)
+
+    def second_derivative(self, t: Values) -> Table:
+        return np.stack([bend(t) for _, _, bend in self.phi], axis=-1)
+
+    def expression(self, algebra: AbstractAlgebra[Any], t: Any, c: Any) -> Any:
+        curves = enumerate(self._curves(algebra, t), start=1)
+        terms = [algebra.product([algebra.number(c[..., k]), curve]) for k, curve in curves]
+        return algebra.sum([algebra.number(c[..., 0]), *terms])
+
+    @abc.abstractmethod
+    def _curves(self, algebra: AbstractAlgebra[Any], t: Any) -> tuple[Any, ...]:
+        """The functions phi_k(t), written with the arithmetic of `algebra`."""
+
+
+def _tanh_bend(t: Values) -> Values:
+    value = np.tanh(t)
+    return -2.0 * value * (1.0 - value**2)
+
+
+_TANH: Derivatives = (np.tanh, lambda t: 1.0 - np.tanh(t) ** 2, _tanh_bend)
 
 
 @dataclass(frozen=True)
@@ -50,282 +81,232 @@ class Tanh(AbstractCurve):
     (array([[0.]]), array([[1.]]))
     """
 
-    @property
-    def in_words(self) -> str:
-        return "multiples of tanh"
+    words = "multiples of tanh"
+    phi = (_TANH,)
 
-    def evaluate(self, t: Values) -> Table:
-        return np.tanh(t)[..., None]
-
-    def derivative(self, t: Values) -> Table:
-        return 1.0 - np.tanh(t)[..., None] ** 2
-
-    def second_derivative(self, t: Values) -> Table:
-        value = np.tanh(t)[..., None]
-        return -2.0 * value * (1.0 - value**2)
-
-    def _curve(self, algebra: AbstractAlgebra[Any], t: Any) -> Any:
-        return algebra.apply("tanh", t)
+    def _curves(self, algebra: AbstractAlgebra[Any], t: Any) -> tuple[Any, ...]:
+        return (algebra.apply("tanh", t),)
 
 
 @dataclass(frozen=True)
 class Sigmoid(AbstractCurve):
     """phi_1(t) = 1 / (1 + exp(-t)) - 1/2, which is tanh(t / 2) / 2."""
 
-    @property
-    def in_words(self) -> str:
-        return "multiples of a sigmoid"
+    words = "multiples of a sigmoid"
+    phi = (
+        (
+            lambda t: 0.5 * np.tanh(0.5 * t),
+            lambda t: 0.25 * (1.0 - np.tanh(0.5 * t) ** 2),
+            lambda t: 0.125 * _tanh_bend(0.5 * t),
+        ),
+    )
 
-    def evaluate(self, t: Values) -> Table:
-        return 0.5 * np.tanh(0.5 * t)[..., None]
-
-    def derivative(self, t: Values) -> Table:
-        return 0.25 * (1.0 - np.tanh(0.5 * t)[..., None] ** 2)
-
-    def second_derivative(self, t: Values) -> Table:
-        value = np.tanh(0.5 * t)[..., None]
-        return -0.25 * value * (1.0 - value**2)
-
-    def _curve(self, algebra: AbstractAlgebra[Any], t: Any) -> Any:
+    def _curves(self, algebra: AbstractAlgebra[Any], t: Any) -> tuple[Any, ...]:
         inner = algebra.product([algebra.number(0.5), t])
-        return algebra.product([algebra.number(0.5), algebra.apply("tanh", inner)])
+        return (algebra.product([algebra.number(0.5), algebra.apply("tanh", inner)]),)
 
 
 @dataclass(frozen=True)
 class Saturation(AbstractCurve):
     """phi_1(t) = 2 t between -1/2 and 1/2, and -1 or 1 beyond: a line that meets its limits."""
 
-    @property
-    def in_words(self) -> str:
-        return "saturations"
+    words = "saturations"
+    phi = (
+        (
+            lambda t: np.clip(t / _KINK, -1.0, 1.0),
+            lambda t: np.where(np.abs(t) <= _KINK, 1.0 / _KINK, 0.0),
+            np.zeros_like,
+        ),
+    )
 
-    def evaluate(self, t: Values) -> Table:
-        return np.clip(t / _KINK, -1.0, 1.0)[..., None]
-
-    def derivative(self, t: Values) -> Table:
-        return np.where(np.abs(t) <= _KINK, 1.0 / _KINK, 0.0)[..., None]
-
-    def second_derivative(self, t: Values) -> Table:
-        return np.zeros((*np.shape(t), 1))
-
-    def _curve(self, algebra: AbstractAlgebra[Any], t: Any) -> Any:
-        return algebra.product([algebra.number(1.0 / _KINK), algebra.clip(t, -_KINK, _KINK)])
+    def _curves(self, algebra: AbstractAlgebra[Any], t: Any) -> tuple[Any, ...]:
+        return (algebra.product([algebra.number(1.0 / _KINK), algebra.clip(t, -_KINK, _KINK)]),)
 
 
 @dataclass(frozen=True)
 class DeadZone(AbstractCurve):
     """phi_1(t) = 0 between -1/2 and 1/2, and t -+ 1/2 beyond: nothing happens until something does."""
 
-    @property
-    def in_words(self) -> str:
-        return "dead zones"
+    words = "dead zones"
+    phi = ((lambda t: t - np.clip(t, -_KINK, _KINK), lambda t: np.where(np.abs(t) > _KINK, 1.0, 0.0), np.zeros_like),)
 
-    def evaluate(self, t: Values) -> Table:
-        return (t - np.clip(t, -_KINK, _KINK))[..., None]
-
-    def derivative(self, t: Values) -> Table:
-        return np.where(np.abs(t) > _KINK, 1.0, 0.0)[..., None]
-
-    def second_derivative(self, t: Values) -> Table:
-        return np.zeros((*np.shape(t), 1))
-
-    def _curve(self, algebra: AbstractAlgebra[Any], t: Any) -> Any:
-        return algebra.sum([t, algebra.product([algebra.number(-1.0), algebra.clip(t, -_KINK, _KINK)])])
+    def _curves(self, algebra: AbstractAlgebra[Any], t: Any) -> tuple[Any, ...]:
+        return (algebra.sum([t, algebra.product([algebra.number(-1.0), algebra.clip(t, -_KINK, _KINK)])]),)
 
 
 @dataclass(frozen=True)
 class Absolute(AbstractCurve):
     """phi_1(t) = abs(t)."""
 
-    @property
-    def in_words(self) -> str:
-        return "multiples of |u|"
+    words = "multiples of |u|"
+    phi = ((np.abs, np.sign, np.zeros_like),)
 
-    def evaluate(self, t: Values) -> Table:
-        return np.abs(t)[..., None]
-
-    def derivative(self, t: Values) -> Table:
-        return np.sign(t)[..., None]
-
-    def second_derivative(self, t: Values) -> Table:
-        return np.zeros((*np.shape(t), 1))
-
-    def _curve(self, algebra: AbstractAlgebra[Any], t: Any) -> Any:
-        return algebra.apply("abs", t)
+    def _curves(self, algebra: AbstractAlgebra[Any], t: Any) -> tuple[Any, ...]:
+        return (algebra.apply("abs", t),)
 
 
 @dataclass(frozen=True)
 class ReLU(AbstractCurve):
     """phi_1(t) = max(t, 0)."""
 
-    @property
-    def in_words(self) -> str:
-        return "ReLUs"
+    words = "ReLUs"
+    phi = ((lambda t: np.maximum(t, 0.0), lambda t: np.where(t > 0.0, 1.0, 0.0), np.zeros_like),)
 
-    def evaluate(self, t: Values) -> Table:
-        return np.maximum(t, 0.0)[..., None]
-
-    def derivative(self, t: Values) -> Table:
-        return np.where(t > 0.0, 1.0, 0.0)[..., None]
-
-    def second_derivative(self, t: Values) -> Table:
-        return np.zeros((*np.shape(t), 1))
-
-    def _curve(self, algebra: AbstractAlgebra[Any], t: Any) -> Any:
-        return algebra.clip(t, 0.0, np.inf)
+    def _curves(self, algebra: AbstractAlgebra[Any], t: Any) -> tuple[Any, ...]:
+        return (algebra.clip(t, 0.0, np.inf),)
 
 
 @dataclass(frozen=True)
 class Exponential(AbstractCurve):
     """phi_1(t) = exp(t) - 1."""
 
-    @property
-    def in_words(self) -> str:
-        return "multiples of exp"
+    words = "multiples of exp"
+    phi = ((np.expm1, np.exp, np.exp),)
 
-    def evaluate(self, t: Values) -> Table:
-        return np.expm1(t)[..., None]
-
-    def derivative(self, t: Values) -> Table:
-        return np.exp(t)[..., None]
-
-    def second_derivative(self, t: Values) -> Table:
-        return np.exp(t)[..., None]
-
-    def _curve(self, algebra: AbstractAlgebra[Any], t: Any) -> Any:
-        return algebra.sum([algebra.apply("exp", t), algebra.number(-1.0)])
+    def _curves(self, algebra: AbstractAlgebra[Any], t: Any) -> tuple[Any, ...]:
+        return (algebra.sum([algebra.apply("exp", t), algebra.number(-1.0)]),)
 
 
 @dataclass(frozen=True)
 class Logarithm(AbstractCurve):
     """phi_1(t) = log(1 + t) for t >= 0, and its mirror image -log(1 - t) below: it goes on for ever both ways."""
 
-    @property
-    def in_words(self) -> str:
-        return "multiples of log"
-
-    def evaluate(self, t: Values) -> Table:
-        return (np.sign(t) * np.log1p(np.abs(t)))[..., None]
-
-    def derivative(self, t: Values) -> Table:
-        return (1.0 / (1.0 + np.abs(t)))[..., None]
-
-    def second_derivative(self, t: Values) -> Table:
-        return (np.where(t < 0.0, 1.0, -1.0) / (1.0 + np.abs(t)) ** 2)[..., None]
+    words = "multiples of log"
+    phi = (
+        (
+            lambda t: np.sign(t) * np.log1p(np.abs(t)),
+            lambda t: 1.0 / (1.0 + np.abs(t)),
+            lambda t: np.where(t < 0.0, 1.0, -1.0) / (1.0 + np.abs(t)) ** 2,
+        ),
+    )
 
     def roughness(self, order: int = 2) -> Float[ndarray, "k d"]:  # noqa: ARG002
         """The root of twice the integral of (1 + t)^-4 from 0 to 1: quadrature does not like the kink at 0."""
         return np.array([[np.sqrt(7.0 / 12.0)]])
 
-    def _curve(self, algebra: AbstractAlgebra[Any], t: Any) -> Any:
+    def _curves(self, algebra: AbstractAlgebra[Any], t: Any) -> tuple[Any, ...]:
         one, minus = algebra.number(1.0), algebra.number(-1.0)
         above = algebra.apply("log", algebra.sum([one, algebra.clip(t, 0.0, np.inf)]))
         below = algebra.apply("log", algebra.sum([one, algebra.product([minus, algebra.clip(t, -np.inf, 0.0)])]))
-        return algebra.sum([above, algebra.product([minus, below])])
+        return (algebra.sum([above, algebra.product([minus, below])]),)
 
 
 @dataclass(frozen=True)
 class Gaussian(AbstractCurve):
     """phi_1(t) = exp(-t^2) - 1."""
 
-    @property
-    def in_words(self) -> str:
-        return "Gaussian bells"
+    words = "Gaussian bells"
+    phi = (
+        (
+            lambda t: np.expm1(-(t**2)),
+            lambda t: -2.0 * t * np.exp(-(t**2)),
+            lambda t: (4.0 * t**2 - 2.0) * np.exp(-(t**2)),
+        ),
+    )
 
-    def evaluate(self, t: Values) -> Table:
-        return np.expm1(-(t**2))[..., None]
-
-    def derivative(self, t: Values) -> Table:
-        return (-2.0 * t * np.exp(-(t**2)))[..., None]
-
-    def second_derivative(self, t: Values) -> Table:
-        return ((4.0 * t**2 - 2.0) * np.exp(-(t**2)))[..., None]
-
-    def _curve(self, algebra: AbstractAlgebra[Any], t: Any) -> Any:
+    def _curves(self, algebra: AbstractAlgebra[Any], t: Any) -> tuple[Any, ...]:
         bell = algebra.apply("exp", algebra.polynomial([0.0, 0.0, -1.0], t))
-        return algebra.sum([bell, algebra.number(-1.0)])
+        return (algebra.sum([bell, algebra.number(-1.0)]),)
 
 
 @dataclass(frozen=True)
 class Rational(AbstractCurve):
     """phi_1(t) = t / (1 + t^2): rises, turns and fades."""
 
-    @property
-    def in_words(self) -> str:
-        return "rational functions"
+    words = "rational functions"
+    phi = (
+        (
+            lambda t: t / (1.0 + t**2),
+            lambda t: (1.0 - t**2) / (1.0 + t**2) ** 2,
+            lambda t: 2.0 * t * (t**2 - 3.0) / (1.0 + t**2) ** 3,
+        ),
+    )
 
-    def evaluate(self, t: Values) -> Table:
-        return (t / (1.0 + t**2))[..., None]
-
-    def derivative(self, t: Values) -> Table:
-        return ((1.0 - t**2) / (1.0 + t**2) ** 2)[..., None]
-
-    def second_derivative(self, t: Values) -> Table:
-        return (2.0 * t * (t**2 - 3.0) / (1.0 + t**2) ** 3)[..., None]
-
-    def _curve(self, algebra: AbstractAlgebra[Any], t: Any) -> Any:
+    def _curves(self, algebra: AbstractAlgebra[Any], t: Any) -> tuple[Any, ...]:
         below = algebra.polynomial([1.0, 0.0, 1.0], t)
-        return algebra.product([t, algebra.apply("reciprocal", below)])
-
-
-class AbstractTwoCurves(AbstractCurve):
-    """Two functions on one domain."""
-
-    @property
-    def size(self) -> int:
-        return 2
-
-    def expression(self, algebra: AbstractAlgebra[Any], t: Any, c: Any) -> Any:
-        parts = zip((c[..., 1], c[..., 2]), self._curves(algebra, t), strict=True)
-        terms = [algebra.product([algebra.number(a), curve]) for a, curve in parts]
-        return algebra.sum([algebra.number(c[..., 0]), *terms])
-
-    def _curves(self, algebra: AbstractAlgebra[Any], t: Any) -> tuple[Any, Any]:
-        raise NotImplementedError
+        return (algebra.product([t, algebra.apply("reciprocal", below)]),)
 
 
 @dataclass(frozen=True)
-class Friction(AbstractTwoCurves):
+class Friction(AbstractCurve):
     """tanh t and t: dry friction, nearly a sign, and viscous friction beside it."""
 
-    @property
-    def in_words(self) -> str:
-        return "dry and viscous friction"
+    words = "dry and viscous friction"
+    phi = (_TANH, (lambda t: t, np.ones_like, np.zeros_like))
 
-    def evaluate(self, t: Values) -> Table:
-        return np.stack([np.tanh(t), t], axis=-1)
-
-    def derivative(self, t: Values) -> Table:
-        return np.stack([1.0 - np.tanh(t) ** 2, np.ones(np.shape(t))], axis=-1)
-
-    def second_derivative(self, t: Values) -> Table:
-        value = np.tanh(t)
-        return np.stack([-2.0 * value * (1.0 - value**2), np.zeros(np.shape(t))], axis=-1)
-
-    def _curves(self, algebra: AbstractAlgebra[Any], t: Any) -> tuple[Any, Any]:
+    def _curves(self, algebra: AbstractAlgebra[Any], t: Any) -> tuple[Any, ...]:
         return algebra.apply("tanh", t), t
 
 
 @dataclass(frozen=True)
-class LeakyReLU(AbstractTwoCurves):
+class LeakyReLU(AbstractCurve):
     """max(t, 0) and min(t, 0): one slope on each side of a kink."""
+
+    words = "lines with a kink"
+    phi = (
+        (lambda t: np.maximum(t, 0.0), lambda t: np.where(t > 0.0, 1.0, 0.0), np.zeros_like),
+        (lambda t: np.minimum(t, 0.0), lambda t: np.where(t > 0.0, 0.0, 1.0), np.zeros_like),
+    )
+
+    def _curves(self, algebra: AbstractAlgebra[Any], t: Any) -> tuple[Any, ...]:
+        return algebra.clip(t, 0.0, np.inf), algebra.clip(t, -np.inf, 0.0)
+
+
+@dataclass(frozen=True)
+class Trigonometric(AbstractBasis):
+    """The first `count` of cos t, sin t, cos 2t, sin 2t, ...
+
+    >>> import decouply as dc, numpy as np
+    >>> dc.Trigonometric(3).evaluate(np.array([0.0]))
+    array([[1., 0., 1.]])
+    """
+
+    count: int
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "count", as_count("count", self.count, most=MOST_FUNCTIONS))
+
+    @property
+    def size(self) -> int:
+        return self.count
+
+    @property
+    def free_domain(self) -> bool:
+        return True
 
     @property
     def in_words(self) -> str:
-        return "lines with a kink"
+        return f"sums of {self.count} cosines and sines"
 
-    def evaluate(self, t: Values) -> Table:
-        return np.stack([np.maximum(t, 0.0), np.minimum(t, 0.0)], axis=-1)
+    def evaluate(self, t: Float[ndarray, "*shape"]) -> Float[ndarray, "*shape d"]:
+        cos, sin, _ = self._waves(t)
+        return self._interleave(cos, sin)
 
-    def derivative(self, t: Values) -> Table:
-        above = np.where(t > 0.0, 1.0, 0.0)
-        return np.stack([above, 1.0 - above], axis=-1)
+    def derivative(self, t: Float[ndarray, "*shape"]) -> Float[ndarray, "*shape d"]:
+        cos, sin, k = self._waves(t)
+        return self._interleave(-k * sin, k * cos)
 
-    def second_derivative(self, t: Values) -> Table:
-        return np.zeros((*np.shape(t), 2))
+    def second_derivative(self, t: Float[ndarray, "*shape"]) -> Float[ndarray, "*shape d"]:
+        cos, sin, k = self._waves(t)
+        return self._interleave(-(k**2) * cos, -(k**2) * sin)
 
-    def _curves(self, algebra: AbstractAlgebra[Any], t: Any) -> tuple[Any, Any]:
-        return algebra.clip(t, 0.0, np.inf), algebra.clip(t, -np.inf, 0.0)
+    def expression(self, algebra: AbstractAlgebra[Any], t: Any, c: Any) -> Any:
+        terms = [algebra.number(c[..., 0])]
+        for i in range(1, self.count + 1):
+            k = (i + 1) // 2
+            at = t if k == 1 else algebra.product([algebra.number(float(k)), t])
+            wave = algebra.apply("cos" if i % 2 else "sin", at)
+            terms.append(algebra.product([algebra.number(c[..., i]), wave]))
+        return algebra.sum(terms)
+
+    def _waves(self, t: Float[ndarray, "*shape"]) -> tuple[ndarray, ndarray, ndarray]:
+        """cos(k t), sin(k t) and k, for k = 1, 2, ... along a last axis."""
+        k = np.arange(1.0, (self.count + 1) // 2 + 1)
+        return np.cos(t[..., None] * k), np.sin(t[..., None] * k), k
+
+    def _interleave(self, first: ndarray, second: ndarray) -> ndarray:
+        pairs = np.stack([first, second], axis=-1)  # (..., k, 2)
+        return pairs.reshape(*first.shape[:-1], -1)[..., : self.count]
 
 
 CURVES: tuple[type[AbstractCurve], ...] = (

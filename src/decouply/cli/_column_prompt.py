@@ -13,7 +13,7 @@ from ..model._names import label
 from ._options import name_list
 
 if TYPE_CHECKING:
-    from ..samples.readers._table_summary import Look
+    from ..samples.readers._table import Look
 
 _SHOWN = 40  # columns
 _LISTED = 12  # of them in one sentence
@@ -25,7 +25,7 @@ def chosen_columns(file: str, *, silent: bool) -> Chosen:
     """Inputs and outputs of a table, and what to say of the choice; None for files that hold the arrays X, F and J."""
     from .._support._errors import InputError
     from ..samples.readers._by_extension import open_table
-    from ..samples.readers._table_summary import look
+    from ..samples.readers._table import look
 
     table = open_table(Path(file)) if Path(file).is_file() else None
     if table is None:

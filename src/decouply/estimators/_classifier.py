@@ -19,8 +19,8 @@ from .._support._time_limit import OUT_OF_TIME
 from ..bases import Monomial
 from ..fit.classes._class_quality import ClassQuality, class_quality
 from ..fit.classes._logistic import fit_logistic
+from ..model._names import usable_names
 from ..samples._samples import Samples
-from ..samples.readers._frames import usable_names
 
 needed("sklearn.utils.validation:validate_data", "sklearn", "dc.DecouplingClassifier")  # scikit-learn 1.6 brought it
 from sklearn.base import BaseEstimator, ClassifierMixin  # noqa: E402

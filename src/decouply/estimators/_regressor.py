@@ -22,9 +22,9 @@ from ..fit._settings import Settings
 from ..fit.select._growth import RANKS
 from ..fit.select._select import MAX_DEGREE, choose_functions, limits_of, select_shape
 from ..model._decoupling import Decoupling
+from ..model._names import column_names, usable_names
 from ..samples._duplicates import n_distinct_numbers
 from ..samples._samples import Samples
-from ..samples.readers._frames import column_names, usable_names
 from ..solvers import AbstractSolver, VarPro
 from ..solvers.problem._solution import Status
 from ..solvers.problem._solver import fixed_parts, given_start, with_start

@@ -15,10 +15,10 @@ from .._support._errors import InputError, SolverError, warn
 from .._support._interrupts import INTERRUPTED
 from .._support._progress import progress_callback
 from .._support._time_limit import OUT_OF_TIME, TimeLimit, now
+from ..samples._array_checks import check_all_outputs_count
 from ..samples._duplicates import n_originals
 from ..samples._model_errors import canonical_at
 from ..samples._samples import Samples
-from ..samples._weights import check_all_outputs_count
 from ..solvers import Problem, Solution, StartRow
 from ..solvers._shape_constraints import with_shapes
 from ..solvers.problem._pilot import prepare_solve

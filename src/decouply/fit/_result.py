@@ -354,7 +354,7 @@ class Result:
         `Result.load` reads it again, and `Decoupling.load` the model alone. With ``samples=False`` the file is small,
         and the samples must be given to `Result.load`. Start values and solvers of your own are not kept.
         """
-        from ..write._result_file import save_result
+        from ..write._model_file import save_result
 
         save_result(self, path, samples=samples)
 
@@ -367,7 +367,7 @@ class Result:
         bases: Sequence[type[AbstractBasis]] = (),
     ) -> Result:
         """Read what `save` wrote; `samples` where they were not saved, `bases` for basis classes of your own."""
-        from ..write._result_file import load_result
+        from ..write._model_file import load_result
 
         return load_result(path, samples, bases)
 

@@ -52,10 +52,10 @@ def factor_match(a: Decoupling | ParaTuck, b: Decoupling | ParaTuck, X: object =
     1.0
     """
     first, second = _comparable(a, b, X)
-    norms = _inner(first, first, _identity(first)) + _inner(second, second, _identity(second))
+    norms = _inner_product(first, first, _identity(first)) + _inner_product(second, second, _identity(second))
     if norms == 0.0:
         return 1.0
-    return float(2.0 * _best(first, second)[0] / norms)
+    return float(2.0 * _best_order(first, second)[0] / norms)
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,12 +102,12 @@ def compare_factors(a: Decoupling | ParaTuck, b: Decoupling | ParaTuck, X: objec
     """
     first, second = _comparable(a, b, X)
     same = _identity(first)
-    inner, order = _best(first, second)
-    norms = _inner(first, first, same) + _inner(second, second, same)
+    inner, order = _best_order(first, second)
+    norms = _inner_product(first, first, same) + _inner_product(second, second, same)
     components, share = [], []
     for l, pairs in enumerate(order):
         own, other = (np.diagonal(_gains(f, f, same, l)) for f in (first, second))
-        both = _matched(_gains(first, second, order, l), pairs)
+        both = _matching_pairs(_gains(first, second, order, l), pairs)
         size = own + other[pairs]
         components.append(np.where(size > 0.0, 2.0 * both / np.where(size > 0.0, size, 1.0), 1.0))
         share.append(own / (own.sum() or 1.0))
@@ -116,6 +116,7 @@ def compare_factors(a: Decoupling | ParaTuck, b: Decoupling | ParaTuck, X: objec
 
 
 def _comparable(a: Decoupling | ParaTuck, b: Decoupling | ParaTuck, X: object) -> tuple[ParaTuck, ParaTuck]:
+    """The factors of both, at the same points, if they can be compared."""
     first, second = _factors(a, b, X)
     if first.ranks != second.ranks or [w.shape for w in first.W] != [w.shape for w in second.W]:
         raise InputError(f"`a` and `b` must have the same dimensions. Got {first!r} and {second!r}.")
@@ -143,7 +144,7 @@ def _factors(a: Decoupling | ParaTuck, b: Decoupling | ParaTuck, X: object) -> t
     return a.factors(points), b.factors(points)
 
 
-def _best(a: ParaTuck, b: ParaTuck) -> tuple[float, list[ndarray]]:
+def _best_order(a: ParaTuck, b: ParaTuck) -> tuple[float, list[ndarray]]:
     """Largest inner product of the path terms over one permutation per layer, and these permutations.
 
     With the others fixed, one layer is an assignment problem. All permutations of the other layers are tried where
@@ -157,29 +158,29 @@ def _best(a: ParaTuck, b: ParaTuck) -> tuple[float, list[ndarray]]:
             order = _identity(a)
             for l, p in zip(others, choice, strict=True):
                 order[l] = np.array(p)
-            order[largest] = _assign(a, b, order, largest)
-            value = _inner(a, b, order)
+            order[largest] = _best_permutation(a, b, order, largest)
+            value = _inner_product(a, b, order)
             if value > best:
                 best, chosen = value, order
         return best, chosen
     rng = np.random.default_rng(0)
-    starts = [_by_angle(a, b)] + [[rng.permutation(r) for r in a.ranks] for _ in range(_RANDOM_STARTS)]
-    return max((_improved(a, b, order) for order in starts), key=lambda found: found[0])
+    starts = [_order_by_angle(a, b)] + [[rng.permutation(r) for r in a.ranks] for _ in range(_RANDOM_STARTS)]
+    return max((_improve_order(a, b, order) for order in starts), key=lambda found: found[0])
 
 
-def _improved(a: ParaTuck, b: ParaTuck, order: list[ndarray]) -> tuple[float, list[ndarray]]:
-    value = _inner(a, b, order)
+def _improve_order(a: ParaTuck, b: ParaTuck, order: list[ndarray]) -> tuple[float, list[ndarray]]:
+    value = _inner_product(a, b, order)
     while True:
         better = list(order)
         for l in range(a.n_layers):
-            better[l] = _assign(a, b, better, l)
-        new = _inner(a, b, better)
+            better[l] = _best_permutation(a, b, better, l)
+        new = _inner_product(a, b, better)
         if new <= value + 1e-12 * abs(value):
             return (new, better) if new > value else (value, order)
         value, order = new, better
 
 
-def _assign(a: ParaTuck, b: ParaTuck, order: list[ndarray], l: int) -> ndarray:
+def _best_permutation(a: ParaTuck, b: ParaTuck, order: list[ndarray], l: int) -> ndarray:
     """The best permutation of layer l with the other layers fixed."""
     from scipy.optimize import linear_sum_assignment
 
@@ -191,35 +192,30 @@ def _gains(a: ParaTuck, b: ParaTuck, order: list[ndarray], l: int) -> ndarray:
     """Inner products of all paths of a through component j of layer l with those of b through k: (r_l, r_l)."""
     below = a.W[0] @ b.W[0].T  # (r_1, r_1), then (S, r, r) further up
     for i in range(l):
-        pair = _matched(below, order[i]) * a.G[i] * b.G[i][:, order[i]]  # (S, r_i)
+        pair = _matching_pairs(below, order[i]) * a.G[i] * b.G[i][:, order[i]]  # (S, r_i)
         below = np.einsum("ji,si,ki->sjk", a.W[i + 1], pair, b.W[i + 1][:, order[i]], optimize=True)
     above = a.W[-1].T @ b.W[-1]
     for i in range(a.n_layers - 1, l, -1):
-        pair = _matched(above, order[i]) * a.G[i] * b.G[i][:, order[i]]
+        pair = _matching_pairs(above, order[i]) * a.G[i] * b.G[i][:, order[i]]
         above = np.einsum("ij,si,ik->sjk", a.W[i], pair, b.W[i][order[i]], optimize=True)
-    return np.asarray(
-        np.sum(np.broadcast_to(below * above, (a.n_samples, *below.shape[-2:])) * _outer(a.G[l], b.G[l]), 0)
-    )
+    pairs = a.G[l][:, :, None] * b.G[l][:, None, :]  # (S, r_l, r_l)
+    return np.asarray(np.sum(np.broadcast_to(below * above, pairs.shape) * pairs, 0))
 
 
-def _inner(a: ParaTuck, b: ParaTuck, order: list[ndarray]) -> float:
+def _inner_product(a: ParaTuck, b: ParaTuck, order: list[ndarray]) -> float:
     gains = _gains(a, b, order, 0)
     return float(gains[np.arange(len(order[0])), order[0]].sum())
 
 
-def _matched(pairs: ndarray, order: ndarray) -> ndarray:
+def _matching_pairs(pairs: ndarray, order: ndarray) -> ndarray:
     return pairs[..., np.arange(len(order)), order]
-
-
-def _outer(G: ndarray, H: ndarray) -> ndarray:
-    return G[:, :, None] * H[:, None, :]
 
 
 def _identity(a: ParaTuck) -> list[ndarray]:
     return [np.arange(r) for r in a.ranks]
 
 
-def _by_angle(a: ParaTuck, b: ParaTuck) -> list[ndarray]:
+def _order_by_angle(a: ParaTuck, b: ParaTuck) -> list[ndarray]:
     """First guess: match the directions of W_0 and of W_L, whatever their sign, and leave inner layers as they are."""
     from scipy.optimize import linear_sum_assignment
 

@@ -126,17 +126,17 @@ class Functions(ReadOnlyArrays):
 
     def __call__(self, u: object) -> Float[ndarray, "S r"]:
         """Values g_j(u_j)."""
-        return self._told("Values", self.values, u)
+        return self._with_warning("Values", self.values, u)
 
     def derivative(self, u: object) -> Float[ndarray, "S r"]:
         """Derivatives g_j'(u_j)."""
-        return self._told("Derivatives", self.slopes, u)
+        return self._with_warning("Derivatives", self.slopes, u)
 
     def second_derivative(self, u: object) -> Float[ndarray, "S r"]:
         """Second derivatives g_j''(u_j)."""
-        return self._told("Second derivatives", self.bends, u)
+        return self._with_warning("Second derivatives", self.bends, u)
 
-    def _told(self, what: str, compute: Callable[[ndarray], ndarray], u: object) -> Float[ndarray, "S r"]:
+    def _with_warning(self, what: str, compute: Callable[[ndarray], ndarray], u: object) -> Float[ndarray, "S r"]:
         points = as_points("u", u, self.rank)
         with np.errstate(all="ignore"):
             return warn_nonfinite(

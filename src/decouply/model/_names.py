@@ -9,7 +9,7 @@ from __future__ import annotations
 import keyword
 import re
 import unicodedata
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
 from itertools import chain, count
@@ -66,8 +66,13 @@ def names(argument: str, given: Any, letter: str, size: int) -> tuple[Name, ...]
     """The names that the user gave for `size` variables, or the letter with numbers."""
     if given is None:
         return tuple(Name(letter, (i + 1,)) for i in range(size))
-    listed = _texts(given)
-    if listed is None or len(listed) != size or not all(name.strip() for name in listed):
+    is_list = isinstance(given, Collection) and not isinstance(given, str) and getattr(given, "ndim", 1) == 1
+    listed: list[Any] = list(given) if is_list else [None]
+    if (
+        not all(isinstance(name, str) for name in listed)
+        or len(listed) != size
+        or not all(name.strip() for name in listed)
+    ):
         raise InputError(
             f"`{argument}` must be {pluralised(size, 'name')}, none of them empty. Got {short_repr(given)}."
         )
@@ -76,17 +81,29 @@ def names(argument: str, given: Any, letter: str, size: int) -> tuple[Name, ...]
     return tuple(Name(text, given=str(name)) for text, name in zip(labels(listed), listed, strict=True))
 
 
-def _texts(given: Any) -> list[str] | None:
-    """The texts of a collection; None for everything else."""
-    if not isinstance(given, Collection) or isinstance(given, str) or getattr(given, "ndim", 1) != 1:
-        return None
-    listed = list(given)
-    return listed if all(isinstance(name, str) for name in listed) else None
-
-
 def as_names(argument: str, given: Any, size: int) -> tuple[str, ...] | None:
     """Check names of `size` variables that a model or samples carry; None where there are none."""
     return None if given is None else tuple(name.given for name in names(argument, given, "", size))
+
+
+def column_names(table: Any) -> tuple[str, ...] | None:
+    """The names of the columns of a pandas or polars frame, or that of a series; None for everything else."""
+    try:
+        frame = table.to_frame() if hasattr(table, "to_frame") else table
+        return usable_names(getattr(frame, "columns", None))
+    except Exception:  # whatever a foreign object does when it is asked; its numbers are looked at elsewhere
+        return None
+
+
+def usable_names(found: Iterable[Any] | None) -> tuple[str, ...] | None:
+    """Names that nobody wrote by hand, if they can be used: a fit must not fail by numbers or twins among them."""
+    listed = [] if found is None else list(found)
+    if not listed or not all(isinstance(name, str) for name in listed):
+        return None
+    try:
+        return as_names("names", listed, len(listed))
+    except InputError:
+        return None
 
 
 # For people
@@ -150,14 +167,12 @@ def python_names(names: Sequence[str]) -> tuple[str, ...]:
     for name in names:
         near = unicodedata.normalize("NFKC", name)[:_LONGEST]
         if not is_python_name(near):
-            near = re.sub("_+", "_", "".join(c if _in_identifiers(c) else "_" for c in near)).strip("_")
+            near = re.sub("_+", "_", "".join(c if c.isalnum() and f"v{c}".isidentifier() else "_" for c in near)).strip(
+                "_"
+            )
             near = near if near.isidentifier() else f"v_{near}".rstrip("_")
             near = near if is_python_name(near) else f"{near}_"
         while near in found:
             near += "_"
         found.append(near)
     return tuple(found)
-
-
-def _in_identifiers(letter: str) -> bool:
-    return letter.isalnum() and f"v{letter}".isidentifier()

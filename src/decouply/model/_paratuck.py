@@ -6,6 +6,7 @@ scalings per layer (the third one is their inverse), and, for L >= 2, one scalin
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -192,6 +193,22 @@ def unfold(T: Float[ndarray, "S n m"], mode: int) -> Float[ndarray, "_ _"]:
     if mode == 3:
         return T.transpose(0, 2, 1).reshape(S, m * n)
     raise InputError(f"`mode` must be 1, 2 or 3. Got {short_repr(mode)}.")
+
+
+def component_shares(
+    W: Sequence[Float[ndarray, "_ _"]], G: Sequence[Float[ndarray, "S _"]]
+) -> tuple[Float[ndarray, "S _"], ...]:
+    """Squares of the part of each slice that goes through each component, layer by layer."""
+    S = len(G[0])
+    # W_0 = T Q with orthonormal rows of Q: T has rows of the same lengths, and far fewer columns where m is large.
+    T = np.linalg.qr(W[0].T).R.T
+    right = [np.broadcast_to(T, (S, *T.shape))]
+    for diagonal, w in zip(G[:-1], W[1:-1], strict=True):
+        right.append(w @ (diagonal[:, :, None] * right[-1]))
+    left = [np.broadcast_to(W[-1], (S, *W[-1].shape))]
+    for diagonal, w in zip(G[:0:-1], W[-2:0:-1], strict=True):
+        left.insert(0, (left[0] * diagonal[:, None, :]) @ w)
+    return tuple(np.sum(A**2, axis=1) * g**2 * np.sum(B**2, axis=2) for A, g, B in zip(left, G, right, strict=True))
 
 
 def check_chain(W: tuple[ndarray, ...]) -> None:

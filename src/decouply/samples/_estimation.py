@@ -12,7 +12,6 @@ l_s is the weight of f_s in p_s(0).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from math import ceil
 from typing import Literal
@@ -66,7 +65,10 @@ def estimate_jacobians(
     x_size, y_size = _spread(samples.X), _spread(values)
     y_size = np.where(y_size > 0.0, y_size, 1.0)  # every output counts alike when neighbours are chosen
     X, F = samples.X / x_size, values / y_size
-    degrees = (degree,) if degree is not None else (2, 1) if _has_room(samples, 2, count) else (1,)
+    # Degree 2 where there are enough points for it, without asking for more than they can tell.
+    p = _n_terms(samples.n_inputs, 2)
+    room = p <= _MOST_TERMS and _COMFORT * p <= samples.n_samples and (count is None or p < count)
+    degrees = (degree,) if degree is not None else (2, 1) if room else (1,)
     fit: LocalFit | int = 0
     with one_thread():
         for d in degrees:
@@ -131,12 +133,13 @@ def _local_fit(
     """One polynomial per point; or the first point where its neighbours do not determine one."""
     S, m = X.shape
     error, G = 0.0, np.empty((S, F.shape[1], m))
-    for rows in _chunks(S, index.shape[1] * _n_terms(m, degree)):
+    step = max(1, _CHUNK_ENTRIES // (index.shape[1] * _n_terms(m, degree)))
+    for rows in (slice(first, min(first + step, S)) for first in range(0, S, step)):
         near, root = index[rows], np.sqrt(weights[rows])[:, :, None]
-        step = X[near] - X[rows, None]  # (s, k, m)
-        size = np.max(np.abs(step), axis=(1, 2))[:, None, None]
+        apart = X[near] - X[rows, None]  # (s, k, m)
+        size = np.max(np.abs(apart), axis=(1, 2))[:, None, None]
         size = np.where(size > 0.0, size, 1.0)
-        Q, R = np.linalg.qr(root * _design(step / size, degree))
+        Q, R = np.linalg.qr(root * _design(apart / size, degree))
         spectrum = np.linalg.svd(R, compute_uv=False)
         open_ = spectrum[:, -1] <= _SINGULAR * spectrum[:, 0]
         if open_.any():
@@ -163,11 +166,6 @@ def _n_terms(m: int, degree: int) -> int:
     return 1 + m if degree == 1 else 1 + m + m * (m + 1) // 2
 
 
-def _chunks(S: int, entries: int) -> Iterator[slice]:
-    step = max(1, _CHUNK_ENTRIES // entries)
-    return (slice(first, min(first + step, S)) for first in range(0, S, step))
-
-
 # What is possible
 
 
@@ -190,12 +188,6 @@ def _checked_values(samples: Samples, degree: object) -> Float[ndarray, "S n"]:
             "throughout: leave this input out."
         )
     return samples.F
-
-
-def _has_room(samples: Samples, degree: int, neighbours: int | None) -> bool:
-    """Whether there are enough points for polynomials of this degree, without asking for more than they can tell."""
-    p = _n_terms(samples.n_inputs, degree)
-    return p <= _MOST_TERMS and _COMFORT * p <= samples.n_samples and (neighbours is None or p < neighbours)
 
 
 def _counts(samples: Samples, degree: int, neighbours: int | None) -> list[int]:

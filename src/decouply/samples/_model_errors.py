@@ -12,7 +12,7 @@ from numpy import ndarray
 
 from .._support._arguments import as_array
 from .._support._errors import InputError, warn
-from ..model._canonical import Visits
+from ..model._canonical_form import Visits, canonical_form_by
 from ..model._decoupling import Decoupling
 from ._portions import Join, Portion
 from ._samples import Samples
@@ -24,14 +24,18 @@ def canonical_at(model: Decoupling, samples: Samples) -> Decoupling:
     """`model.canonical` at the points of the samples."""
     if samples.in_memory and samples.n_samples <= _AT_ONCE:
         return model.canonical(samples.X)
-    plain = model.without_inner_constants()
-    if plain.linear is not None and plain.n_layers == 1:
-        plain = plain.net_of_slopes(samples.data.reduce(slopes_task, plain)[0] / samples.n_samples)
-    L = plain.n_layers
+    S, L = samples.n_samples, model.n_layers
     joins: tuple[Join, ...] = ("min",) * L + ("max",) * L + ("sum",) * (2 * L)
-    found = samples.data.reduce(visits_task, plain, join=joins)
-    low, high, squares, shares = (found[k * L : (k + 1) * L] for k in range(4))
-    return plain.canonical_for(Visits(samples.n_samples, low, high, squares, shares))
+
+    def net(plain: Decoupling) -> Decoupling:
+        return plain.net_of_slopes(samples.data.reduce(slopes_task, plain)[0] / S)
+
+    def visits_of(plain: Decoupling) -> Visits:
+        found = samples.data.reduce(visits_task, plain, join=joins)
+        low, high, squares, shares = (found[k * L : (k + 1) * L] for k in range(4))
+        return Visits(S, low, high, squares, shares)
+
+    return canonical_form_by(model, net, visits_of)
 
 
 def slopes_task(portion: Portion, model: Decoupling) -> tuple[ndarray]:
@@ -114,7 +118,7 @@ def relative_rmse(F: object, F_hat: object) -> Float[ndarray, " n"]:
         values, fitted = values / unit, fitted / unit
         around = values - values.mean(axis=0)
         off, spread, size = (np.sum(table**2, axis=0) for table in (values - fitted, around, values))
-        return _told(percents(off, spread, size, len(values)))
+        return _with_warning(percents(off, spread, size, len(values)))
 
 
 def _pair(name: str, given: object, fitted: object, axes: tuple[str, ...]) -> tuple[ndarray, ndarray]:
@@ -133,7 +137,7 @@ def _relative_square(given: ndarray, fitted: ndarray) -> float:
     with np.errstate(over="ignore", invalid="ignore"):
         given, fitted = given / unit, fitted / unit
         off, size = np.sum((given - fitted) ** 2), np.sum(given**2)
-    return float(_told(ratio(off, size, given.size)))
+    return float(_with_warning(ratio(off, size, given.size)))
 
 
 def _unit(largest: ndarray | np.floating) -> ndarray:
@@ -151,7 +155,7 @@ def percents(off: ndarray, spread: ndarray, size: ndarray, count: int) -> ndarra
     return 100.0 * np.sqrt(ratio(off, np.where(spread > _NO_SPREAD**2 * size, spread, size), count))
 
 
-def _told(error: ndarray) -> ndarray:
+def _with_warning(error: ndarray) -> ndarray:
     if not np.all(np.isfinite(error)):
         far = "The error is too large for a float: what was fitted is more than 1e150 times as large as the data."
         warn(far, stacklevel=4)

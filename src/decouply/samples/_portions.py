@@ -18,11 +18,10 @@ from jaxtyping import Float
 from numpy import ndarray
 
 from .._support._arguments import ReadOnlyArrays
-from .._support._errors import DataError, InputError
+from .._support._errors import InputError
 
 PORTION_ENTRIES = 500_000  # numbers in a portion: 4 MB, which fits into a processor's cache with what is made of it
 _GROUPS = 256  # messages of a pass at most, however many portions there are
-_SHOWN = 5  # rows named in a message
 
 Join = str  # "sum", "max", "min", "qr" or "rows"
 Task = Callable[..., tuple[ndarray, ...]]
@@ -49,18 +48,29 @@ class Portion:
             yield Portion(self.first + first, self.X[rows], F, J, weights)
 
 
-class AbstractData(abc.ABC):
-    """Samples, wherever they are kept: in memory, in a store, or in the collections of a cluster."""
+@dataclass(frozen=True, eq=False)
+class AbstractData(ReadOnlyArrays, abc.ABC):
+    """Samples, wherever they are kept: in memory, in a store, or in the collections of a cluster.
+
+    The fields are arrays, or what stands for them and has a shape and a type; None where something is not known.
+    """
 
     points: Any
-    given_values: Any  # None where they are not known, and so with what follows
+    given_values: Any
     jacobians: Any
     factors: Any
 
     @property
-    @abc.abstractmethod
     def shape(self) -> tuple[int, int, int]:
         """(S, n, m): samples, outputs, inputs."""
+        known = self.jacobians if self.given_values is None else self.given_values
+        n = 1 if len(known.shape) == 1 else known.shape[1]
+        return int(self.points.shape[0]), int(n), int(self.points.shape[1])
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The type of the Jacobians where they are kept, or of the values where there are none."""
+        return np.dtype((self.given_values if self.jacobians is None else self.jacobians).dtype)
 
     @property
     def has_values(self) -> bool:
@@ -76,11 +86,6 @@ class AbstractData(abc.ABC):
         return None if self.factors is None else tuple(self.factors.shape[1:])
 
     @property
-    @abc.abstractmethod
-    def dtype(self) -> np.dtype[Any]:
-        """The type of the Jacobians where they are kept, or of the values where there are none."""
-
-    @property
     def in_memory(self) -> bool:
         """Whether X, F, J and weights are arrays in memory."""
         return False
@@ -89,28 +94,24 @@ class AbstractData(abc.ABC):
 
     @property
     def X(self) -> Float[ndarray, "S m"]:
-        raise self._not_in_memory("X")
+        return self._in_memory("X", self.points)
 
     @property
     def F(self) -> Float[ndarray, "S n"] | None:
-        if self.has_values:
-            raise self._not_in_memory("F")
-        return None
+        return self._in_memory("F", self.given_values)
 
     @property
     def J(self) -> Float[ndarray, "S n m"] | None:
-        if self.has_jacobians:
-            raise self._not_in_memory("J")
-        return None
+        return self._in_memory("J", self.jacobians)
 
     @property
     def weights(self) -> Float[ndarray, "S *outputs"] | None:
-        if self.weights_shape is not None:
-            raise self._not_in_memory("weights")
-        return None
+        return self._in_memory("weights", self.factors)
 
-    def _not_in_memory(self, name: str) -> InputError:
-        return InputError(
+    def _in_memory(self, name: str, array: Any) -> Any:
+        if array is None or self.in_memory:
+            return array
+        raise InputError(
             f"`samples.{name}` must be in memory for this. Got {self.shape[0]} samples in {self.place}: take some of "
             "them, `samples.pilot(10_000)`."
         )
@@ -149,8 +150,14 @@ class AbstractData(abc.ABC):
         progress
             Called between portions; Ctrl-C is raised there.
         """
-        parts = self._results(groups(self.spans()), task, small, join)
-        return fold(_told(parts, progress), join)
+
+        def results() -> Iterator[tuple[ndarray, ...]]:
+            for result in self._results(groups(self.spans()), task, small, join):
+                yield result
+                if progress is not None:
+                    progress()
+
+        return fold(results(), join)
 
     def _results(
         self, spans: list[Sequence[tuple[int, int]]], task: Task, small: tuple[Any, ...], join: Join | tuple[Join, ...]
@@ -221,13 +228,6 @@ _JOINS: dict[str, Callable[[ndarray, ndarray], ndarray]] = {
 }
 
 
-def _told(parts: Iterable[Any], progress: Callable[[], None] | None) -> Iterator[Any]:
-    for part in parts:
-        yield part
-        if progress is not None:
-            progress()
-
-
 def pick(portion: Portion, rows: ndarray) -> tuple[ndarray, ndarray, ndarray, ndarray]:
     """Those of the rows, which are in order, that lie in a portion; empty arrays for what is not known."""
     first, last = np.searchsorted(rows, [portion.first, portion.first + len(portion)])
@@ -253,40 +253,8 @@ def entries_per_sample(data: AbstractData) -> int:
     return m + n * data.has_values + n * m * data.has_jacobians
 
 
-@dataclass(frozen=True, eq=False)
-class HeldData(ReadOnlyArrays, AbstractData):
+class HeldData(AbstractData):
     """Arrays in memory."""
-
-    points: Float[ndarray, "S m"]
-    given_values: Float[ndarray, "S n"] | None
-    jacobians: Float[ndarray, "S n m"] | None
-    factors: Float[ndarray, "S *outputs"] | None
-
-    @property
-    def X(self) -> Float[ndarray, "S m"]:
-        return self.points
-
-    @property
-    def F(self) -> Float[ndarray, "S n"] | None:
-        return self.given_values
-
-    @property
-    def J(self) -> Float[ndarray, "S n m"] | None:
-        return self.jacobians
-
-    @property
-    def weights(self) -> Float[ndarray, "S *outputs"] | None:
-        return self.factors
-
-    @property
-    def shape(self) -> tuple[int, int, int]:
-        known = self.jacobians if self.given_values is None else self.given_values
-        assert known is not None
-        return len(self.points), int(known.shape[1]), int(self.points.shape[1])
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        return np.dtype(float) if self.jacobians is None else self.jacobians.dtype
 
     @property
     def in_memory(self) -> bool:
@@ -310,37 +278,77 @@ class HeldData(ReadOnlyArrays, AbstractData):
         return Portion(first, self.points[rows], F, J, weights)
 
 
-def finite_rows(what: str, table: ndarray, first: int) -> ndarray:
-    """The same table, or an error that names the rows, counted from `first`, that hold NaN or infinity."""
-    if np.isfinite(np.sum(table)):
-        return table
-    bad = first + np.flatnonzero(~np.isfinite(table.reshape(len(table), -1)).all(axis=1))
-    if bad.size == 0:  # the sum alone overflowed
-        return table
-    rows = ", ".join(str(row) for row in bad[:_SHOWN]) + (", ..." if bad.size > _SHOWN else "")
-    raise DataError(
-        f"{what} must hold finite numbers only. Got NaN or infinity in {bad.size} of the samples {first} to "
-        f"{first + len(table) - 1}: rows {rows}, counted from 0. Repair these rows, or write a store without them."
-    )
+class AbstractNamedData:
+    """Data with the names of their variables: what `Samples` know of themselves."""
 
+    data: AbstractData
+    inputs: tuple[str, ...] | None
+    outputs: tuple[str, ...] | None
 
-def check_shapes(shapes: dict[str, tuple[int, ...]], place: str) -> None:
-    """X (S, m), F (S, n) or (S,), J (S, n, m), weights (S,) or (S, n)."""
-    rule = f"The arrays of {place} must have the shapes X (S, m), F (S, n), J (S, n, m), weights (S, ...)"
-    got = ", ".join(f"{name} {shape}" for name, shape in shapes.items())
-    X, F, J = shapes["X"], shapes.get("F"), shapes.get("J")
-    if F is None and J is None:
-        raise InputError(f"{rule}, with F or J or both. Got {got}: without values and Jacobians nothing is known.")
-    F = (*F, 1) if F is not None and len(F) == 1 else F
-    fits = len(X) == 2 and min(X) > 0
-    fits &= F is None or (len(F) == 2 and F[0] == X[0] and F[1] > 0)
-    fits &= J is None or (fits and len(J) == 3 and J[0] == X[0] and J[2] == X[1] and J[1] > 0)
-    fits &= F is None or J is None or J[1] == F[1]
-    if not fits:
-        raise InputError(f"{rule}, one sample after the other. Got {got}.")
-    known = J if F is None else F
-    assert known is not None
-    n = known[1]
-    weights = shapes.get("weights")
-    if weights is not None and weights not in ((X[0],), (X[0], n)):
-        raise InputError(f"{rule}. Got weights of shape {weights} for {X[0]} samples and {n} outputs.")
+    @property
+    def X(self) -> Float[ndarray, "S m"]:
+        """The points."""
+        return self.data.X
+
+    @property
+    def F(self) -> Float[ndarray, "S n"] | None:
+        """The values, or None."""
+        return self.data.F
+
+    @property
+    def J(self) -> Float[ndarray, "S n m"] | None:
+        """The Jacobians, or None."""
+        return self.data.J
+
+    @property
+    def weights(self) -> Float[ndarray, "S *outputs"] | None:
+        """The weights, or None."""
+        return self.data.weights
+
+    @property
+    def has_values(self) -> bool:
+        """Whether there are values."""
+        return self.data.has_values
+
+    @property
+    def has_jacobians(self) -> bool:
+        """Whether there are Jacobians."""
+        return self.data.has_jacobians
+
+    @property
+    def n_samples(self) -> int:
+        """The number S of samples."""
+        return self.data.shape[0]
+
+    @property
+    def n_inputs(self) -> int:
+        """The number m of inputs."""
+        return self.data.shape[2]
+
+    @property
+    def n_outputs(self) -> int:
+        """The number n of outputs."""
+        return self.data.shape[1]
+
+    @property
+    def n_numbers(self) -> int:
+        """Values and entries of Jacobians, all together."""
+        S, n, m = self.data.shape
+        return S * n * (self.has_values + m * self.has_jacobians)
+
+    @property
+    def in_memory(self) -> bool:
+        """Whether all arrays are at hand, so that solvers may ask for any part of them at any time."""
+        return self.data.in_memory
+
+    def __len__(self) -> int:
+        return self.n_samples
+
+    def __repr__(self) -> str:
+        known = " and ".join(
+            word for word, there in (("values", self.has_values), ("Jacobians", self.has_jacobians)) if there
+        )
+        shape = self.data.weights_shape
+        weighted = "" if shape is None else ", weighted by output" if shape else ", weighted"
+        where = "" if self.in_memory else f", in {self.data.place}"
+        return f"Samples(S={self.n_samples}, m={self.n_inputs}, n={self.n_outputs}: {known}{weighted}{where})"

@@ -9,26 +9,23 @@ from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
-from jaxtyping import Float
 from numpy import ndarray
 
 from .._support._arguments import as_array, as_count, as_generator, as_number, read_array
 from .._support._atomic_files import replace_file
 from .._support._errors import InputError, short_repr
 from .._support._progress import progress_callback
-from ..model._names import as_names
-from ._portions import AbstractData, HeldData
-from ._weights import as_weights
-from .readers._frames import column_names
-from .stores._stored_arrays import as_array_names
+from ..model._names import as_names, column_names
+from ._array_checks import as_weights, what_does_not_fit
+from ._portions import AbstractData, AbstractNamedData, HeldData
 
 VectorFunction = Callable[[ndarray], ndarray]
 Differences = Literal["complex-step", "central"]
-_SHOWN = 10_000  # samples of a store that are drawn
+_SAMPLES_DRAWN = 10_000  # samples of a store that are drawn
 
 
 @dataclass(frozen=True, eq=False, init=False, repr=False)
-class Samples:
+class Samples(AbstractNamedData):
     """Points X with values F and Jacobians J of a function; checked once, read-only afterwards.
 
     Parameters
@@ -68,32 +65,16 @@ class Samples:
         outputs: Collection[str] | None = None,
     ) -> None:
         points = as_array("X", X, ("S", "m"))
-        S, m = points.shape
-        if S == 0 or m == 0:
-            raise InputError(
-                f"`X` must hold at least one point with at least one coordinate. Got shape {points.shape}."
-            )
-        if F is None and J is None:
-            raise InputError("`F` or `J` must be given: without values and Jacobians there is nothing to decouple.")
-        values = jacobians = factors = None
-        if F is not None:
-            values = as_array("F", F, ("S",) if _is_flat(F) else ("S", "n"))
-            values = values[:, None] if values.ndim == 1 else values
-            if values.shape[0] != S or values.shape[1] == 0:
-                raise InputError(f"`F` must have shape ({S}, n): one row per row of `X`. Got {values.shape}.")
-        if J is not None:
-            jacobians = as_array("J", J, ("S", "n", "m"))
-            n_text = "n" if values is None else str(values.shape[1])
-            wrong_n = jacobians.shape[1] == 0 if values is None else jacobians.shape[1] != values.shape[1]
-            if jacobians.shape[0] != S or jacobians.shape[2] != m or wrong_n:
-                raise InputError(
-                    f"`J` must have shape ({S}, {n_text}, {m}): one Jacobian per row of `X`, outputs before inputs. "
-                    f"Got {jacobians.shape}."
-                )
-        if weights is not None:
-            known = jacobians if values is None else values
-            assert known is not None
-            factors = as_weights(weights, S, known.shape[1])
+        values = None if F is None else as_array("F", F, ("S",) if _is_flat(F) else ("S", "n"))
+        jacobians = None if J is None else as_array("J", J, ("S", "n", "m"))
+        given = {"X": points, "F": values, "J": jacobians}
+        wrong = what_does_not_fit({name: array.shape for name, array in given.items() if array is not None})
+        if wrong:
+            raise InputError(wrong)
+        values = values[:, None] if values is not None and values.ndim == 1 else values
+        known = jacobians if values is None else values
+        assert known is not None
+        factors = None if weights is None else as_weights(weights, len(points), known.shape[1])
         called = column_names(X) if inputs is None else inputs, column_names(F) if outputs is None else outputs
         self._set(HeldData(points, values, jacobians, factors), *called)
 
@@ -111,74 +92,6 @@ class Samples:
         samples = object.__new__(cls)
         samples._set(data, inputs, outputs)
         return samples
-
-    @property
-    def X(self) -> Float[ndarray, "S m"]:
-        """The points."""
-        return self.data.X
-
-    @property
-    def F(self) -> Float[ndarray, "S n"] | None:
-        """The values, or None."""
-        return self.data.F
-
-    @property
-    def J(self) -> Float[ndarray, "S n m"] | None:
-        """The Jacobians, or None."""
-        return self.data.J
-
-    @property
-    def weights(self) -> Float[ndarray, "S *outputs"] | None:
-        """The weights, or None."""
-        return self.data.weights
-
-    @property
-    def has_values(self) -> bool:
-        """Whether there are values."""
-        return self.data.has_values
-
-    @property
-    def has_jacobians(self) -> bool:
-        """Whether there are Jacobians."""
-        return self.data.has_jacobians
-
-    @property
-    def n_samples(self) -> int:
-        """The number S of samples."""
-        return self.data.shape[0]
-
-    @property
-    def n_inputs(self) -> int:
-        """The number m of inputs."""
-        return self.data.shape[2]
-
-    @property
-    def n_outputs(self) -> int:
-        """The number n of outputs."""
-        return self.data.shape[1]
-
-    @property
-    def n_numbers(self) -> int:
-        """Values and entries of Jacobians, all together."""
-        S, n, m = self.data.shape
-        return S * n * (self.has_values + m * self.has_jacobians)
-
-    @property
-    def in_memory(self) -> bool:
-        """Whether all arrays are at hand, so that solvers may ask for any part of them at any time."""
-        return self.data.in_memory
-
-    def __len__(self) -> int:
-        return self.n_samples
-
-    def __repr__(self) -> str:
-        known = " and ".join(
-            word for word, there in (("values", self.has_values), ("Jacobians", self.has_jacobians)) if there
-        )
-        shape = self.data.weights_shape
-        weighted = "" if shape is None else ", weighted by output" if shape else ", weighted"
-        where = "" if self.in_memory else f", in {self.data.place}"
-        return f"Samples(S={self.n_samples}, m={self.n_inputs}, n={self.n_outputs}: {known}{weighted}{where})"
 
     def _repr_html_(self) -> str:
         from ..write._notebook import samples_html
@@ -204,7 +117,7 @@ class Samples:
     @cached_property
     def shown(self) -> Samples:
         """What pictures and pages draw: these samples, or some of them in memory where they are in a store."""
-        return self if self.in_memory else self.pilot(_SHOWN)
+        return self if self.in_memory else self.pilot(_SAMPLES_DRAWN)
 
     def split(self, fraction: float, *, rng: int | np.random.Generator = 0) -> tuple[Samples, Samples]:
         """Two random parts; the second holds about `fraction` of the samples, and neither is empty."""
@@ -270,7 +183,7 @@ class Samples:
         dtype
             float64, or float32 for half the room and seven digits; what is computed from them is float64.
         """
-        from .stores._batches import store_samples
+        from .stores._zarr import store_samples
 
         with progress_callback(progress, "Writing") as report:
             return store_samples(self, path, dtype, report)
@@ -306,7 +219,7 @@ class Samples:
         """
         from .stores._zarr import open_zarr
 
-        return open_zarr(path, as_array_names(arrays), inputs, outputs)
+        return open_zarr(path, arrays, inputs, outputs)
 
     @classmethod
     def from_npy(
@@ -326,7 +239,7 @@ class Samples:
         >>> import decouply as dc
         >>> dc.Samples.from_npy("X.npy", F="F.npy", J="J.npy")  # doctest: +SKIP
         """
-        from .stores._npy import open_npy
+        from .stores._stored_arrays import open_npy
 
         return open_npy(X, F, J, weights, inputs, outputs)
 
@@ -387,7 +300,7 @@ class Samples:
         >>> dc.Samples.from_batches((X, f(X), f.jacobian(X)) for X in points)
         Samples(S=2000, m=3, n=3: values and Jacobians, in a store)
         """
-        from .stores._batches import store_batches
+        from .stores._zarr import store_batches
 
         with progress_callback(progress, "Writing") as report:
             return store_batches(batches, store, dtype, inputs, outputs, report)

@@ -100,7 +100,7 @@ def curves(model: Decoupling, X: object = None, *, n_points: int = 60, errors: E
     if X is None:
         ranges = [(g.domain[:, 0], g.domain[:, 1]) for g in model.g]
     else:
-        ranges = [_with_tails(g, *_visited(u)) for g, u in zip(model.g, model.inner_inputs(X), strict=True)]
+        ranges = [_visited_range(g, u) for g, u in zip(model.g, model.inner_inputs(X), strict=True)]
     grids: Grids = [np.linspace(low, high, n_points) for low, high in ranges]
     known = None if errors is None else errors(grids)
     found = []
@@ -108,7 +108,8 @@ def curves(model: Decoupling, X: object = None, *, n_points: int = 60, errors: E
         values, domains = functions.values(grid), marked_domains(functions)
         bands = [None if known is None else 2 * known[l][:, j] for j in range(functions.rank)]
         bands = [band if band is not None and np.all(np.isfinite(band)) else None for band in bands]
-        knots = _knots(functions)
+        places = zip(functions.layer.bases, functions.middle, functions.half_width, strict=True)
+        knots = [tuple((middle + half * basis.knots).tolist()) for basis, middle, half in places]
         found.append(
             tuple(Curve(grid[:, j], values[:, j], bands[j], domain, knots[j]) for j, domain in enumerate(domains))
         )
@@ -130,21 +131,11 @@ def marked_domains(functions: Functions) -> tuple[Domain | None, ...]:
     return tuple(found)
 
 
-def _knots(functions: Functions) -> list[tuple[float, ...]]:
-    """Where the pieces of every function meet."""
-    places = zip(functions.layer.bases, functions.middle, functions.half_width, strict=True)
-    return [tuple((middle + half * basis.knots).tolist()) for basis, middle, half in places]
-
-
-def _with_tails(
-    functions: Functions, low: Float[ndarray, " r"], high: Float[ndarray, " r"]
-) -> tuple[Float[ndarray, " r"], Float[ndarray, " r"]]:
-    """Ranges with a little more on either side for functions that are in pieces."""
+def _visited_range(functions: Functions, u: Float[ndarray, "S r"]) -> tuple[Float[ndarray, " r"], Float[ndarray, " r"]]:
+    """The ends of what is visited, a single number widened, with a little more for functions that are in pieces."""
+    low, high = u.min(axis=0), u.max(axis=0)
+    single = high - low <= 1e-12 * np.maximum(np.abs(low), np.abs(high))
+    wider = np.where(single, np.maximum(np.abs(low), 1.0), 0.0)
+    low, high = low - wider / 2, high + wider / 2
     room = np.array([_TAILS * bool(basis.knots.size) for basis in functions.layer.bases]) * (high - low)
     return low - room, high + room
-
-
-def _visited(u: Float[ndarray, "S r"]) -> tuple[Float[ndarray, " r"], Float[ndarray, " r"]]:
-    low, high = u.min(axis=0), u.max(axis=0)
-    wider = np.where(high - low > 1e-12 * np.maximum(np.abs(low), np.abs(high)), 0.0, np.maximum(np.abs(low), 1.0))
-    return low - wider / 2, high + wider / 2

@@ -3,7 +3,12 @@ r"""A decoupling as a list of equations, each a linear combination or a univaria
     u_l = W_(l-1) z_(l-1),   z_l = g_l(u_l),   y = W_L z_L + A x + b.
 
 All kinds of formulas are written from this list. For people the middle of a domain is taken from the argument,
-u = W x - middle, so that functions are powers of a variable that runs around 0.
+u = W x - middle, so that functions are powers of a variable that runs around 0. Beyond its domain a function goes on by
+its tangents: with t_c = clip(t, -1, 1),
+
+    g(t_c) + g'(1) max(t - 1, 0) + g'(-1) min(t + 1, 0),
+
+in which the slopes are numbers; functions that are held are g(t_c).
 """
 
 from __future__ import annotations
@@ -21,7 +26,7 @@ from numpy import ndarray
 
 from .._support._arguments import as_count
 from .._support._errors import InputError
-from ..bases import AbstractBasis
+from ..bases import AbstractAlgebra, AbstractBasis
 from ..model._decoupling import Decoupling
 from ..model._functions import Outside
 from ..model._names import Name
@@ -95,6 +100,22 @@ def equations(
             terms += _terms(model.linear[i], x, rounded)
         found.append(Linear(name, terms, 0.0 if model.offset is None else float(model.offset[i])))
     return found
+
+
+def function(
+    algebra: AbstractAlgebra[Any], basis: AbstractBasis, t: Any, c: Float[ndarray, "*functions e"], outside: Outside
+) -> Any:
+    """g(t), for the coefficients of one function or of several that share a basis."""
+    if outside == "extend":
+        return basis.expression(algebra, t, c)
+    value = basis.expression(algebra, algebra.clip(t, -1.0, 1.0), c)
+    if outside == "constant":
+        return value
+    first, last = np.moveaxis(c[..., 1:] @ basis.derivative(np.array([-1.0, 1.0])).T, -1, 0)
+    above = algebra.clip(algebra.sum([t, algebra.number(-1.0)]), 0.0, np.inf)
+    below = algebra.clip(algebra.sum([t, algebra.number(1.0)]), -np.inf, 0.0)
+    tails = [algebra.product([algebra.number(slope), part]) for slope, part in ((last, above), (first, below))]
+    return algebra.sum([value, *tails])
 
 
 def free_letter(letters: str, taken: Collection[Name]) -> str:

@@ -19,8 +19,8 @@ from ..model._names import Name, as_html, names
 from ..samples._samples import Samples
 from ._curves import Curve, Curves, curves
 
-_SHOWN = 12  # curves of a layer, numbers of a row
-_SHOWN_VARIABLES = 6  # inputs, and outputs
+_MOST_ITEMS = 12  # curves of a layer, numbers of a row
+_MOST_VARIABLES = 6  # inputs, and outputs
 _WIDTH, _HEIGHT, _PAD = 64, 36, 3
 _BINS = 24
 _N_POINTS = 40
@@ -97,7 +97,7 @@ def _variables(called: tuple[Name, ...], values: Float[ndarray, "S k"]) -> list[
     """One row per column: name, range, histogram."""
     rows = []
     size = values.shape[1]
-    shown = size if size <= _SHOWN_VARIABLES + 1 else _SHOWN_VARIABLES
+    shown = size if size <= _MOST_VARIABLES + 1 else _MOST_VARIABLES
     for name, column in zip(called[:shown], values.T, strict=False):
         text = f"{column.min() + 0.0:.3g} &hellip; {column.max() + 0.0:.3g}"  # + 0.0: no minus before zero
         rows.append((name.html, f"{_histogram(column, name.text)} {text}"))
@@ -115,7 +115,7 @@ def _layers(model: Decoupling, drawn: Curves) -> list[Row]:
     for l, W in enumerate(model.W):
         rows.append((f"W<sub>{l}</sub>", f"{W.shape[0]} &times; {W.shape[1]}"))
         if l < model.n_layers:
-            pictures = [_sparkline(curve, f"g{l + 1}_{j + 1}") for j, curve in enumerate(drawn[l][: _SHOWN + 1])]
+            pictures = [_sparkline(curve, f"g{l + 1}_{j + 1}") for j, curve in enumerate(drawn[l][: _MOST_ITEMS + 1])]
             cell = " ".join(_some(pictures, n=model.ranks[l]))
             rows.append((f"g<sub>{l + 1}</sub>", f"{cell}<br>{_basis(model, l)}"))
     if model.linear is not None:
@@ -134,9 +134,9 @@ def _basis(model: Decoupling, l: int) -> str:
 def _some(items: list[str], n: int | None = None) -> list[str]:
     """The first ones of n, and how many are left out."""
     n = len(items) if n is None else n
-    if n <= _SHOWN + 1:
+    if n <= _MOST_ITEMS + 1:
         return items
-    return [*items[:_SHOWN], f"… and {n - _SHOWN} more"]
+    return [*items[:_MOST_ITEMS], f"… and {n - _MOST_ITEMS} more"]
 
 
 def _table(title: str, rows: list[Row], note: str = "") -> str:

@@ -28,7 +28,7 @@ from ..bases._fast_forms import Hinges, Monic, goes_on, in_hinges, in_monic, in_
 from ..model._decoupling import Decoupling
 from ..model._functions import Functions
 from ..model._names import one_line
-from ._expression_tree import function
+from ._equations import function
 
 Dtype = Literal["float32", "float64"]
 _DTYPES = ("float32", "float64")
@@ -50,7 +50,7 @@ def save_onnx(
         raise InputError(f'`dtype` must be "float32" or "float64". Got {short_repr(dtype)}.')
     names = _checked_names(input_name, output_name)
     check_target(path)
-    onnx = _imported()
+    onnx, *_ = (needed(module, "onnx", "`save_onnx`") for module in ("onnx", "onnx.helper", "onnx.numpy_helper"))
     newest = onnx.defs.onnx_opset_version()
     if not _OLDEST_OPSET <= as_count("opset", opset) <= newest:
         raise InputError(
@@ -60,12 +60,6 @@ def save_onnx(
     content = _content(model, names, int(opset), _Graph(onnx, dtype)).SerializeToString()
     with replace_file(path) as stream:
         stream.write(content)
-
-
-def _imported() -> Any:
-    for module in ("onnx.helper", "onnx.numpy_helper"):
-        needed(module, "onnx", "`save_onnx`")
-    return needed("onnx", "onnx", "`save_onnx`")
 
 
 def _checked_names(input_name: Any, output_name: Any) -> tuple[str, str]:

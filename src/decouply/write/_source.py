@@ -1,9 +1,8 @@
-"""Python source of our own as a function.
-
-A decoupling as source code: plain arithmetic, in Python for numbers and arrays alike, in C99, or in MATLAB.
+"""A decoupling as source code: plain arithmetic, in Python for numbers and arrays alike, in C99, or in MATLAB.
 
 Functions are computed by the recurrence of their basis at t = (u - middle) / half, which costs no digits on the domain
-whatever the degree.
+whatever the degree. Source is written from expression trees, parts of which may be shared: Clenshaw's recurrence uses
+each of its steps twice, and the source names what it uses twice.
 """
 
 from __future__ import annotations
@@ -16,10 +15,13 @@ from typing import Any, ClassVar, final
 
 import numpy as np
 
+from ..bases import AbstractAlgebra
 from ..model._decoupling import Decoupling
 from ..model._names import Name, as_c_comment, label
-from ._equations import Equation, Linear, Shown, equations, free_letter
-from ._expression_tree import Call, Clip, Node, Number, Product, Sum, TreeAlgebra, Variable, function, in_order, parts
+from ._equations import Equation, Linear, Shown, equations, finite, free_letter, function
+
+_DEEPEST = 40  # brackets within brackets, before a part gets a name
+_SUM, _PRODUCT, _ATOM = range(3)  # how firmly a text holds together
 
 
 def compiled(source: str) -> Callable[..., Any]:
@@ -30,11 +32,6 @@ def compiled(source: str) -> Callable[..., Any]:
     exec(compile(source, "<formula>", "exec"), space)
     function: Callable[..., Any] = space["f"]
     return function
-
-
-_DEEPEST = 40  # brackets within brackets, before a part gets a name
-_SUM, _PRODUCT, _ATOM = range(3)  # how firmly a text holds together
-_ALGEBRA = TreeAlgebra()
 
 
 def python_source(
@@ -94,6 +91,98 @@ def matlab_source(model: Decoupling, x: tuple[Name, ...], y: tuple[Name, ...], s
     return "\n".join(lines) + "\n"
 
 
+# Expression trees
+
+
+@dataclass(frozen=True, eq=False)
+class Number:
+    value: float
+    parts: ClassVar[tuple[Node, ...]] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Variable:
+    text: str
+    parts: ClassVar[tuple[Node, ...]] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Sum:
+    parts: tuple[Node, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Product:
+    parts: tuple[Node, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Call:
+    """A function of `bases._algebra.FUNCTIONS`."""
+
+    function: str
+    parts: tuple[Node]
+
+
+@dataclass(frozen=True, eq=False)
+class Clip:
+    """One of `low` and `high` may be infinite."""
+
+    parts: tuple[Node]
+    low: float
+    high: float
+
+
+Node = Number | Variable | Sum | Product | Call | Clip
+
+
+class TreeAlgebra(AbstractAlgebra[Node]):
+    """Trees without terms that are 0 and factors that are 1."""
+
+    def number(self, value: Any) -> Node:
+        return Number(finite(value))
+
+    def sum(self, terms: Sequence[Node]) -> Node:
+        kept = tuple(term for term in terms if not _is(term, 0.0))
+        return Sum(kept) if len(kept) > 1 else (kept or (Number(0.0),))[0]
+
+    def product(self, factors: Sequence[Node]) -> Node:
+        if any(_is(factor, 0.0) for factor in factors):
+            return Number(0.0)
+        kept = tuple(factor for factor in factors if not _is(factor, 1.0))
+        return Product(kept) if len(kept) > 1 else (kept or (Number(1.0),))[0]
+
+    def apply(self, function: str, argument: Node) -> Node:
+        return Call(function, (argument,))
+
+    def clip(self, argument: Node, low: float, high: float) -> Node:
+        return Clip((argument,), float(low), float(high))
+
+
+def in_order(root: Node) -> list[Node]:
+    """All nodes, each once, parts before what they are parts of."""
+    found: dict[int, Node] = {}
+    waiting = [(root, False)]
+    while waiting:  # no recursion: polynomials of high degree are deep
+        node, ready = waiting.pop()
+        if ready:
+            found[id(node)] = node
+        elif id(node) not in found:
+            waiting.append((node, True))
+            waiting += [(part, False) for part in reversed(node.parts)]
+    return list(found.values())
+
+
+def _is(node: Node, value: float) -> bool:
+    return isinstance(node, Number) and node.value == value
+
+
+_ALGEBRA = TreeAlgebra()
+
+
+# Languages
+
+
 @dataclass(frozen=True)
 class _Written:
     """A part, how firmly it holds together, and how deep its brackets are."""
@@ -144,12 +233,12 @@ class _AbstractSource(abc.ABC):
 
     def _assign(self, target: str, root: Node, extra: int, *, like: str) -> None:
         nodes = in_order(root)
-        used = Counter(id(part) for node in nodes for part in parts(node))
+        used = Counter(id(part) for node in nodes for part in node.parts)
         clipped = {id(node.parts[0]) for node in nodes if isinstance(node, Clip)}  # these are written several times
         written: dict[int, _Written] = {}
         for node in nodes:
-            new = self._written(node, [written[id(part)] for part in parts(node)], extra)
-            if parts(node) and (used[id(node)] > 1 or id(node) in clipped or new.depth > _DEEPEST):
+            new = self._written(node, [written[id(part)] for part in node.parts], extra)
+            if node.parts and (used[id(node)] > 1 or id(node) in clipped or new.depth > _DEEPEST):
                 self._n_parts += 1
                 name = f"{self._of_parts}{self._n_parts}"
                 self.lines.append(self.assignment(name, new.text))

@@ -18,8 +18,7 @@ from ..bases import AbstractAlgebra
 from ..bases._algebra import Piece, at_origins
 from ..model._decoupling import Decoupling
 from ..model._names import Name
-from ._equations import Linear, Shown, equations, finite
-from ._expression_tree import function
+from ._equations import Linear, Shown, equations, finite, function
 
 # Powers of atoms, each the number of an atom and an exponent, with their coefficients.
 Polynomial = dict[tuple[tuple[int, int], ...], Fraction]

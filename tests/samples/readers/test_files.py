@@ -168,9 +168,9 @@ def test_columns_of_words_do_not_disturb_where_they_are_not_chosen(tmp_path):
 
 
 def test_many_rows_are_read_in_portions(tmp_path, monkeypatch):
-    from decouply.samples.readers import _csv
+    from decouply.samples.readers import _table_files
 
-    monkeypatch.setattr(_csv, "_CHUNK", 5)
+    monkeypatch.setattr(_table_files, "_CHUNK", 5)
     content = text(NAMES, TABLE[:, :4]).splitlines()
     content[9] = "NA" + content[9][content[9].index(",") :]
     (tmp_path / "data.csv").write_text("\n".join(content))

@@ -65,7 +65,7 @@ def test_the_precision_of_jax_is_left_as_it_was():
 def test_many_samples_are_computed_in_portions(monkeypatch):
     from decouply.samples.readers import _functions
 
-    monkeypatch.setattr(_functions, "_ENTRIES", 9 * 7)
+    monkeypatch.setattr(_functions, "_JACOBIAN_ENTRIES_AT_ONCE", 9 * 7)
     assert_allclose(dc.Samples.from_jax(lambda x: x**3, X).J[:, 1, 1], 3 * X[:, 1] ** 2, rtol=1e-13)
 
 

@@ -23,7 +23,7 @@ from ..._support._arguments import as_generator
 from ..._support._errors import SolverError, silenced
 from ..._support._time_limit import now
 from ...bases import LayerBasis, Monomial, Spline
-from ...model._other_shape import resized
+from ...model._canonical_form import resize_model
 from ...samples._duplicates import n_distinct_numbers
 from ...samples._samples import Samples
 from ...solvers import VarPro
@@ -217,8 +217,9 @@ class Growth:
         count, method = n_starts or settings.n_starts or N_STARTS, self.solver
         start = None if near is None else near.decoupling
         if start is not None and not any(basis.is_open for layer in settings.layers for basis in layer.bases):
-            method = with_start(self.solver, resized(start, settings.layers, samples.X, self._draws)) or self.solver
-            same = start.ranks == tuple(len(layer.bases) for layer in settings.layers)
+            start = resize_model(start, settings.layers, samples.X, self._draws)
+            method = with_start(self.solver, start) or self.solver
+            same = near.decoupling.ranks == start.ranks
             count = n_starts or (max(count // 4, 1) if same else count)
         limit = None if settings.max_seconds is None else max(seconds, MIN_SECONDS)
         settings = dataclasses.replace(settings, solver=method, n_starts=count, max_seconds=limit)

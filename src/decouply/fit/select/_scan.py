@@ -26,8 +26,8 @@ from ..._support._errors import SolverError, silenced
 from ..._support._parallel import run_each
 from ..._support._progress import silent
 from ..._support._time_limit import now
+from ...model._canonical_form import resize_model
 from ...model._decoupling import Decoupling
-from ...model._other_shape import resized
 from ...samples._duplicates import originals
 from ...samples._samples import Samples
 from ...solvers import AbstractSolver, Problem, VarPro
@@ -311,7 +311,7 @@ class Scan:
         solver = with_time_limit(self.solver, self._seconds_per_fit())
         if "many starts" in solver.supports and start is not None:
             layers = layer_bases(ranks, degrees, self.settings.basis)
-            solver = with_start(solver, resized(start.result.decoupling, layers, self.samples.X, rng)) or solver
+            solver = with_start(solver, resize_model(start.result.decoupling, layers, self.samples.X, rng)) or solver
         with silenced():  # a scan tells what it found at its end
             count = n_starts if "many starts" in solver.supports else None
             settings = dataclasses.replace(

@@ -24,8 +24,8 @@ from numpy import ndarray
 from ..._support._arguments import as_array, is_word, read_array
 from ..._support._errors import DecouplingWarning, InputError, as_errors, short_repr, warn
 from ..._support._optional_packages import needed
+from ...model._names import usable_names
 from .._samples import Differences, Samples, VectorFunction
-from ._frames import usable_names
 
 _CHECKED_POINTS = 30
 
@@ -34,9 +34,7 @@ def sample_function(f: VectorFunction, X: object, jac: VectorFunction | Differen
     """See `Samples.from_function`."""
     if not callable(f):
         raise InputError(f"`f` must be a function that maps (S, m) to (S, n). Got {short_repr(f)}.")
-    points = as_array("X", X, ("S", "m"))
-    if points.size == 0:
-        raise InputError(f"`X` must hold at least one point with at least one coordinate. Got shape {points.shape}.")
+    points = as_filled_points(X)
     F = _values(f, points)
     if callable(jac):
         return Samples(points, F=F, J=jac(points))
@@ -172,8 +170,8 @@ def sample_sympy(expressions: Any, symbols: Any, X: object) -> Samples:
     outputs = [e.xreplace(dict(zip(names, real, strict=True))) for e in outputs]
     derivatives = [sympy.diff(e, x) for e in outputs for x in real]
     S, n = len(points), len(outputs)
-    F = _evaluated(sympy, "values", outputs, real, points)
-    J = _evaluated(sympy, "derivatives", derivatives, real, points).reshape(S, n, len(real))
+    F = _evaluate_expressions(sympy, "values", outputs, real, points)
+    J = _evaluate_expressions(sympy, "derivatives", derivatives, real, points).reshape(S, n, len(real))
     return Samples(points, F=F, J=J, inputs=usable_names([str(symbol) for symbol in names]))
 
 
@@ -217,7 +215,7 @@ def _as_expressions(sympy: Any, expressions: Any, symbols: tuple[Any, ...]) -> l
     return outputs
 
 
-def _evaluated(
+def _evaluate_expressions(
     sympy: Any, what: str, expressions: list[Any], symbols: list[Any], points: Float[ndarray, "S m"]
 ) -> Float[ndarray, "S k"]:
     """One column per expression; constants are repeated."""
@@ -240,7 +238,7 @@ def _evaluated(
     return numbers
 
 
-_ENTRIES = 4_000_000  # of Jacobians at a time
+_JACOBIAN_ENTRIES_AT_ONCE = 4_000_000  # of Jacobians at a time
 
 
 def sample_jax(f: Callable[..., Any], X: object) -> Samples:
@@ -260,8 +258,10 @@ def sample_jax(f: Callable[..., Any], X: object) -> Samples:
         m = points.shape[1]
         derivative = (jax.jacrev if n <= m else jax.jacfwd)(of_one)
         both = jax.jit(jax.vmap(lambda x: (of_one(x), derivative(x))))
-        step = max(1, _ENTRIES // (n * m))
-        parts = [_called(jax, both, points[first : first + step]) for first in range(0, len(points), step)]
+        step = max(1, _JACOBIAN_ENTRIES_AT_ONCE // (n * m))
+        parts = [
+            _values_and_jacobians(jax, both, points[first : first + step]) for first in range(0, len(points), step)
+        ]
     F, J = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
     check_finite_at("f", "values", F, points)
     check_finite_at("f", "derivatives", J, points)
@@ -291,7 +291,7 @@ def _per_point(jax: Any, f: Callable[..., Any], m: int) -> tuple[Callable[..., A
     raise InputError(f"{rule}. Got {'; '.join(complaints)}.")
 
 
-def _called(jax: Any, both: Callable[..., Any], points: ndarray) -> tuple[ndarray, ndarray]:
+def _values_and_jacobians(jax: Any, both: Callable[..., Any], points: ndarray) -> tuple[ndarray, ndarray]:
     try:
         values, jacobians = both(jax.numpy.asarray(points))
     except (TypeError, ValueError, NotImplementedError, jax.errors.JAXTypeError) as error:

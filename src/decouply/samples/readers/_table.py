@@ -1,4 +1,4 @@
-"""Tables: columns by name, and samples made from the columns that the user names.
+"""Tables: columns by name, samples made from the columns that the user names, and what is in an unknown table.
 
 A column named `dy/dx1` or `dy_dx1` holds the derivative of the output `y` with respect to the input `x1`.
 """
@@ -9,9 +9,11 @@ import abc
 import difflib
 import re
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from datetime import datetime
+from pathlib import Path
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
@@ -21,10 +23,10 @@ from ..._support._errors import InputError, SampleFileError, pluralised, short_r
 from ...model._names import label
 from .._samples import Samples
 
-_SHOWN = 5  # rows named in a message
+_ROWS_IN_MESSAGE = 5  # rows named in a message
 _MOST_COLUMNS = 10**9  # no table has more
-_LISTED = 30  # columns named in a message
-_COMPARED = 1000  # columns whose names are compared with a wrong one
+_COLUMNS_IN_MESSAGE = 30  # columns named in a message
+_NAMES_COMPARED = 1000  # columns whose names are compared with a wrong one
 _NUMBERED = re.compile(r"^(?:c|column)(\d+)$")  # what models call a column that has a number only
 _ENTRIES = ("d{y}/d{x}", "d{y}_d{x}")  # names of derivatives; the second where a slash is not allowed
 
@@ -46,27 +48,29 @@ class Reading:
 
 
 class AbstractTable(abc.ABC):
-    """Named columns of numbers in a file."""
+    """Named columns of numbers in a file.
+
+    Attributes
+    ----------
+    names
+        The columns; an empty text where one has no name.
+    notes
+        What the user should know about how the file was read.
+    row_word
+        What positions count: lines or rows.
+    """
+
+    names: tuple[str, ...]
+    notes: tuple[str, ...] = ()
+    row_word: ClassVar[str] = "row"
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
 
     @property
-    @abc.abstractmethod
     def source(self) -> str:
         """The file, as messages call it."""
-
-    @property
-    @abc.abstractmethod
-    def names(self) -> tuple[str, ...]:
-        """The columns; an empty text where one has no name."""
-
-    @property
-    @abc.abstractmethod
-    def notes(self) -> tuple[str, ...]:
-        """What the user should know about how the file was read."""
-
-    @property
-    @abc.abstractmethod
-    def row_word(self) -> str:
-        """What positions count: lines or rows."""
+        return f"`{self.path}`"
 
     @abc.abstractmethod
     def read(self, columns: Sequence[int]) -> tuple[Float[ndarray, "S k"], Int[ndarray, " S"]]:
@@ -93,7 +97,9 @@ def samples_of(
     notes += dropped
     X, F, rest = np.split(kept, [len(x), len(x) + len(y)], axis=1)
     J = rest.reshape(len(kept), len(y), len(x)) if entries else None
-    inputs, outputs = shown_names(x, y)
+    # Numbers of columns become c1, c2, ..., or column1 where there is a c1: in a formula 2 would be a number.
+    word = "column" if any(name.startswith("c") and name[1:].isdecimal() for name in (*x, *y)) else "c"
+    inputs, outputs = (tuple(f"{word}{name}" if name.isdecimal() else name for name in names) for names in (x, y))
     return Reading(Samples(X, F=F, J=J, inputs=inputs, outputs=outputs), tuple(notes))
 
 
@@ -102,18 +108,20 @@ def roles(
 ) -> tuple[tuple[str, ...], tuple[str, ...], list[int], list[str]]:
     """Names of the columns that are inputs and outputs, the places of derivatives (maybe none), and notes."""
     notes = list(table.notes)
-    x, y = (_in_table(table, _as_names(*given)) for given in (("inputs", inputs), ("outputs", outputs)))
+    x, y = _as_names(table, "inputs", inputs), _as_names(table, "outputs", outputs)
     if x is None and y is None:
         raise InputError(
             f"`inputs` and `outputs` must name columns of {table.source}, at least one of them. {_listing(table)}"
         )
     if y is None:
         known = set(x or ())
-        y = tuple(n for n in _others(table, known) if not (n.startswith("d") and _by(n) & known))
+        others = (n for n in table.names if n and n not in known)
+        y = tuple(n for n in others if not any(by in known for _, by in _derivative_parts(n)))
         notes.append(f"Outputs: {', '.join(map(label, y))} (all columns but the inputs).")
     elif x is None:
         known = set(y)
-        x = tuple(n for n in _others(table, known) if not (n.startswith("d") and _of(n) & known))
+        others = (n for n in table.names if n and n not in known)
+        x = tuple(n for n in others if not any(of in known for of, _ in _derivative_parts(n)))
         notes.append(f"Inputs: {', '.join(map(label, x))} (all columns but the outputs).")
     assert x is not None
     _check_roles(table, x, y)
@@ -122,49 +130,32 @@ def roles(
 
 def columns_of(table: AbstractTable, argument: str, given: Any) -> Float[ndarray, "S k"]:
     """The named columns alone, in time: every number must be there."""
-    names, places = _in_table(table, _as_names(argument, given)), _places(table)
+    names, places = _as_names(table, argument, given), _places(table)
     assert names is not None
     values, positions = table.read([_find(table, argument, name, places) for name in names])
     return _complete_rows(table, values, positions, drop=False, in_time=True)[0]
 
 
-def shown_names(x: tuple[str, ...], y: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """What inputs and outputs are called in samples."""
-    shown = _shown((*x, *y))
-    return shown[: len(x)], shown[len(x) :]
-
-
 # Columns
 
 
-def _as_names(argument: str, given: Any) -> tuple[str, ...] | None:
+def _as_names(table: AbstractTable, argument: str, given: Any) -> tuple[str, ...] | None:
+    """Names of columns, or their numbers, as texts.
+
+    c1 or column1, as models call them, is column 1 where columns have numbers only.
+    """
     if given is None:
         return None
     names = (given,) if isinstance(given, str | int) else given
-    good = isinstance(names, Sequence) and len(names) > 0
-    if not good or not all(_is_name(n) for n in names):
-        raise InputError(f"`{argument}` must be the name of a column or a list of names. Got {short_repr(given)}.")
-    return tuple(str(n).strip() for n in names)
-
-
-def _in_table(table: AbstractTable, names: tuple[str, ...] | None) -> tuple[str, ...] | None:
-    """Names as the table has them: c1 or column1, as models call them, is column 1 where columns have numbers only."""
-    if names is None or table.names != tuple(str(i + 1) for i in range(len(table.names))):
-        return names
-    return tuple(_NUMBERED.sub(r"\1", name) for name in names)
-
-
-def _is_name(given: Any) -> bool:
-    """A text, or the number of a column."""
-    if isinstance(given, str):
-        return bool(given.strip())
-    return isinstance(given, int) and not isinstance(given, bool) and abs(given) < _MOST_COLUMNS
-
-
-def _shown(names: tuple[str, ...]) -> tuple[str, ...]:
-    """Numbers of columns as c1, c2, ..., or column1 where there is a c1: in a formula 2 would be a number."""
-    word = "column" if any(name.startswith("c") and name[1:].isdecimal() for name in names) else "c"
-    return tuple(f"{word}{name}" if name.isdecimal() else name for name in names)
+    is_list = isinstance(names, Sequence) and len(names) > 0
+    for name in names if is_list else (None,):
+        is_number = isinstance(name, int) and not isinstance(name, bool) and abs(name) < _MOST_COLUMNS
+        if not is_number and not (isinstance(name, str) and name.strip()):
+            raise InputError(f"`{argument}` must be the name of a column or a list of names. Got {short_repr(given)}.")
+    found = tuple(str(name).strip() for name in names)
+    if table.names == tuple(str(i + 1) for i in range(len(table.names))):
+        found = tuple(_NUMBERED.sub(r"\1", name) for name in found)
+    return found
 
 
 def _places(table: AbstractTable) -> dict[str, list[int]]:
@@ -180,50 +171,34 @@ def _find(table: AbstractTable, argument: str, name: str, known: dict[str, list[
     if len(places) == 1:
         return places[0]
     if places:
-        where = ", ".join(str(i + 1) for i in places[:_LISTED]) + (", ..." if len(places) > _LISTED else "")
+        where = ", ".join(str(i + 1) for i in places[:_COLUMNS_IN_MESSAGE]) + (
+            ", ..." if len(places) > _COLUMNS_IN_MESSAGE else ""
+        )
         raise InputError(
             f"`{argument}`: {table.source} has {len(places)} columns `{label(name)}`, at {where}: rename them."
         )
     lower = {n.lower(): n for n in table.names if n}
-    close = difflib.get_close_matches(name.lower(), list(lower)[:_COMPARED], n=3)
+    close = difflib.get_close_matches(name.lower(), list(lower)[:_NAMES_COMPARED], n=3)
     hint = f" Did you mean {' or '.join(f'`{label(lower[n])}`' for n in close)}?" if close else ""
     raise InputError(f"`{argument}` must name columns of {table.source}. Got `{label(name)}`.{hint} {_listing(table)}")
 
 
 def _listing(table: AbstractTable) -> str:
     named = [f"`{label(n)}`" for n in table.names if n]
-    more = f", ... ({len(named)} in all)" if len(named) > _LISTED else ""
-    listing = f"It has the columns {', '.join(named[:_LISTED]) or '(none)'}{more}."
+    more = f", ... ({len(named)} in all)" if len(named) > _COLUMNS_IN_MESSAGE else ""
+    listing = f"It has the columns {', '.join(named[:_COLUMNS_IN_MESSAGE]) or '(none)'}{more}."
     note = " ".join(table.notes)
     return f"{listing} {note}".strip()
 
 
-def _others(table: AbstractTable, names: set[str]) -> tuple[str, ...]:
-    """All columns that have a name and are not among these."""
-    return tuple(n for n in table.names if n and n not in names)
-
-
-def _cuts(name: str) -> Iterator[tuple[str, str]]:
+def _derivative_parts(name: str) -> Iterator[tuple[str, str]]:
     """What a column may be the derivative of, and by what, for every place where its name can be cut."""
-    for entry in _ENTRIES:
+    for entry in _ENTRIES if name.startswith("d") else ():
         between = entry.replace("d{y}", "").replace("{x}", "")
         at = name.find(between)
         while at >= 0:
             yield name[1:at], name[at + len(between) :]
             at = name.find(between, at + 1)
-
-
-def is_derivative(name: str, names: Collection[str]) -> bool:
-    """Whether a column is called like the derivative of one of these by another."""
-    return name.startswith("d") and any(y in names and x in names for y, x in _cuts(name))
-
-
-def _of(name: str) -> set[str]:
-    return {y for y, _ in _cuts(name)}
-
-
-def _by(name: str) -> set[str]:
-    return {x for _, x in _cuts(name)}
 
 
 def _check_roles(table: AbstractTable, x: tuple[str, ...], y: tuple[str, ...]) -> None:
@@ -255,7 +230,7 @@ def _jacobian_columns(table: AbstractTable, x: tuple[str, ...], y: tuple[str, ..
     if not missing:
         return [found[o, i] for o in y for i in x]
     if found or wanted:
-        shown = ", ".join(f"`{label(n)}`" for n in missing[:_LISTED])
+        shown = ", ".join(f"`{label(n)}`" for n in missing[:_COLUMNS_IN_MESSAGE])
         raise InputError(
             f"`jacobians`: {table.source} must have one column for every derivative. Missing: {shown}. Add them, or "
             "leave Jacobians out (jacobians=False, or --no-jacobians)."
@@ -281,7 +256,9 @@ def check_gaps(
     n_bad = len(whole) - int(np.count_nonzero(whole))
     if n_bad == 0:
         return []
-    where = ", ".join(str(int(p)) for p in positions[~whole][:_SHOWN]) + (", ..." if n_bad > _SHOWN else "")
+    where = ", ".join(str(int(p)) for p in positions[~whole][:_ROWS_IN_MESSAGE]) + (
+        ", ..." if n_bad > _ROWS_IN_MESSAGE else ""
+    )
     rows = pluralised(len(whole), "row")
     what = f"{n_bad} of {rows} with missing or infinite values ({word}{'s' * (n_bad > 1)} {where})"
     if not drop:
@@ -294,3 +271,109 @@ def check_gaps(
     if n_bad == len(whole):
         raise SampleFileError(f"{source} must hold at least one complete row. Got {what}.")
     return [f"Left out: {what}."]
+
+
+# What is in a table of which nothing is known yet: columns, their kinds, and whether rows are a time series
+
+Kind = Literal["number", "constant", "time", "text", "empty"]
+_TIME = re.compile(r"(t|time|times|timestamp|date|datetime|seconds|zeit)([ _]*[\[(].*[\])])?", re.IGNORECASE)
+_SMOOTH = 0.8  # correlation of a column with itself one row later, from which rows seem to follow each other
+_LEAST_ROWS = 30
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column: `missing` counts cells without a number; `why` says why a text cannot be read as numbers."""
+
+    name: str
+    kind: Kind
+    missing: int = 0
+    low: float = float("nan")
+    high: float = float("nan")
+    smooth: float = 0.0
+    why: str = ""
+
+    @property
+    def words(self) -> str:
+        if self.kind in ("text", "empty"):
+            return "text" if self.kind == "text" else "no numbers"
+        if self.kind == "time" and self.low != self.low:  # written as dates, whose range was not read
+            return "dates"
+        gaps = f", {self.missing} missing" if self.missing else ""
+        if self.kind == "constant":
+            return f"always {self.low:.4g}{gaps}"
+        return f"{'time' if self.kind == 'time' else 'numbers'}, {self.low:.4g} to {self.high:.4g}{gaps}"
+
+
+@dataclass(frozen=True)
+class Look:
+    """All columns of a table.
+
+    `series` says why rows look like a time series; empty where they do not.
+    """
+
+    n_rows: int
+    columns: tuple[Column, ...]
+    series: str
+
+    @property
+    def usable(self) -> tuple[str, ...]:
+        """Columns that may be inputs or outputs: numbers that vary, and are neither times nor derivatives of others."""
+        names = tuple(c.name for c in self.columns if c.kind == "number")
+        known = set(names)
+        return tuple(n for n in names if not any({of, by} <= known for of, by in _derivative_parts(n)))
+
+
+def look(table: AbstractTable) -> Look:
+    """Read every column by itself, and tell what it holds."""
+    columns: list[Column] = []
+    n_rows = 0
+    for j, name in enumerate(table.names):
+        if not name:
+            continue
+        try:
+            values = table.read([j])[0][:, 0]
+        except SampleFileError as error:
+            kind: Kind = "time" if _is_date(str(error)) or _TIME.fullmatch(name) else "text"
+            columns.append(Column(name, kind, why=str(error)))
+            continue
+        n_rows = max(n_rows, len(values))
+        columns.append(_column(name, values))
+    return Look(n_rows, tuple(columns), _series(columns, n_rows))
+
+
+def _column(name: str, values: Float[ndarray, " S"]) -> Column:
+    known = values[np.isfinite(values)]
+    missing = len(values) - len(known)
+    if not known.size:
+        return Column(name, "empty", missing)
+    low, high = float(known.min()), float(known.max())
+    if low == high:
+        return Column(name, "constant", missing, low, high)
+    rises = bool(np.all(np.diff(known) > 0.0))
+    kind: Kind = "time" if rises and _TIME.fullmatch(name) else "number"
+    z = known - known.mean()
+    return Column(name, kind, missing, low, high, smooth=float(z[1:] @ z[:-1] / (z @ z)))
+
+
+def _is_date(message: str) -> bool:
+    """Whether the cell that a message quotes is a date."""
+    quoted = re.search(r" has '(.*?)'", message)
+    try:
+        datetime.fromisoformat(quoted.group(1) if quoted else "")
+    except ValueError:
+        return False
+    return True
+
+
+def _series(columns: list[Column], n_rows: int) -> str:
+    times = [c.name for c in columns if c.kind == "time"]
+    if times:
+        return f"column `{times[0]}` holds times"
+    numbers = [c for c in columns if c.kind == "number"]
+    smooth = [c.name for c in numbers if c.smooth > _SMOOTH]
+    if n_rows >= _LEAST_ROWS and 2 * len(smooth) > len(numbers):
+        return (
+            f"{', '.join(f'`{name}`' for name in smooth[:4])} hardly change{'s' * (len(smooth) == 1)} from row to row"
+        )
+    return ""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,32 +11,15 @@ from numpy import ndarray
 from ..._support._errors import InputError
 from ..._support._optional_packages import needed
 from ..._support._parallel import active_client
-from .._portions import AbstractData, Join, Portion, Task, check_shapes, finite_rows, fold, work_on
+from .._array_checks import as_weights, check_stored_shapes, finite_rows
+from .._portions import AbstractData, Join, Portion, Task, fold, work_on
 from .._samples import Samples
-from .._weights import as_weights
 
-_SHOWN = 6  # lengths of chunks named in a message
+_CHUNKS_IN_MESSAGE = 6  # lengths of chunks named in a message
 
 
-@dataclass(frozen=True, eq=False)
 class DaskData(AbstractData):
     """Collections of one length, cut into the same chunks of samples. They should be made by workers, not scattered."""
-
-    points: Any
-    given_values: Any
-    jacobians: Any
-    factors: Any
-
-    @property
-    def shape(self) -> tuple[int, int, int]:
-        known = self.jacobians if self.given_values is None else self.given_values
-        n = 1 if known.ndim == 1 else known.shape[1]
-        return int(self.points.shape[0]), int(n), int(self.points.shape[1])
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        known = self.given_values if self.jacobians is None else self.jacobians
-        return np.dtype(known.dtype)
 
     @property
     def place(self) -> str:
@@ -112,7 +94,7 @@ def samples_of_dask(X: Any, F: Any, J: Any, weights: Any, inputs: Any, outputs: 
             )
         if any(np.isnan(length) for length in a.chunks[0]):
             raise InputError(f"`{name}` must know how long its chunks are: call `{name}.compute_chunk_sizes()` first.")
-    check_shapes({name: a.shape for name, a in given.items()}, "the collections")
+    check_stored_shapes({name: a.shape for name, a in given.items()}, "the collections")
     for name, a in given.items():
         if a.chunks[0] != X.chunks[0]:
             raise InputError(
@@ -125,4 +107,6 @@ def samples_of_dask(X: Any, F: Any, J: Any, weights: Any, inputs: Any, outputs: 
 
 def _lengths(a: Any) -> str:
     lengths = a.chunks[0]
-    return ", ".join(map(str, lengths[:_SHOWN])) + (f", ... ({len(lengths)} chunks)" if len(lengths) > _SHOWN else "")
+    return ", ".join(map(str, lengths[:_CHUNKS_IN_MESSAGE])) + (
+        f", ... ({len(lengths)} chunks)" if len(lengths) > _CHUNKS_IN_MESSAGE else ""
+    )

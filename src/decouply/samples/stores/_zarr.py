@@ -1,26 +1,32 @@
 """Zarr stores: a group with the arrays X, F, J and weights, chunked by samples.
 
 A store that we write says so when it is complete. Zarr reads a chunk that is missing as zeros, so that a store that is
-being written, or has lost a file, would look like data: the chunks are counted when it is opened.
+being written, or has lost a file, would look like data: the chunks are counted when it is opened. Batches that come one
+after the other, from a generator or a queue, are written in one pass and bounded memory.
 """
 
 from __future__ import annotations
 
+import atexit
 import functools
-from collections.abc import Callable, Iterable
+import shutil
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from pathlib import Path as FilePath
 from typing import Any
 
 import numpy as np
 from numpy import ndarray
 
+from ..._support._arguments import as_array, read_array
 from ..._support._atomic_files import named
 from ..._support._errors import DataError, InputError, short_repr
 from ..._support._optional_packages import needed
-from .._portions import PORTION_ENTRIES, Portion, finite_rows
+from .._array_checks import as_array_names, finite_rows
+from .._portions import PORTION_ENTRIES, Portion
 from .._samples import Samples
-from ._npy import Path, as_path, cannot_reach, readable
-from ._stored_arrays import AbstractStoredArray, stored_data
+from ._stored_arrays import AbstractStoredArray, Path, as_path, cannot_reach, readable, stored_data
 
 _NAMES = ("X", "F", "J", "weights")
 _COMPLETE = "decoupling_complete"
@@ -81,12 +87,13 @@ class ZarrArray(AbstractStoredArray):
             ) from error
 
 
-def open_zarr(path: Path, arrays: dict[str, str] | None, inputs: Any, outputs: Any) -> Samples:
+def open_zarr(path: Path, arrays: Any, inputs: Any, outputs: Any) -> Samples:
     """Samples of a Zarr store; see `Samples.from_zarr`."""
+    theirs = as_array_names(arrays)
     place = as_path("path", path, "a Zarr store")
     _group.cache_clear()  # a store may have been written again since
     with readable(f"`{place}` must be a Zarr group with the arrays X and F or J, as `samples.to_zarr` writes it"):
-        return _samples_of(_group(place), place, arrays, inputs, outputs)
+        return _samples_of(_group(place), place, theirs, inputs, outputs)
 
 
 def _samples_of(group: Any, place: str, arrays: dict[str, str] | None, inputs: Any, outputs: Any) -> Samples:
@@ -155,7 +162,9 @@ def write_zarr(
     for portion in portions:
         given = {name: a for name in _NAMES if (a := getattr(portion, name)) is not None}
         if not arrays:
-            length = _chunk_length(given, n_samples)
+            per_sample = sum(int(np.prod(a.shape[1:], dtype=int)) for a in given.values())
+            length = max(1, PORTION_ENTRIES // per_sample)
+            length = length if n_samples is None else min(length, n_samples)
             for name, a in given.items():
                 arrays[name] = group.create_array(
                     name,
@@ -167,13 +176,13 @@ def write_zarr(
                 )
         if given.keys() != arrays.keys() or any(a.shape[1:] != arrays[name].shape[1:] for name, a in given.items()):
             raise InputError(
-                f"All batches must hold the same arrays, {_listed(arrays)} per sample. Got {_listed(given)} from "
-                f"sample {written + _held(rest)} on."
+                f"All batches must hold the same arrays, {_shapes(arrays)} per sample. Got {_shapes(given)} from "
+                f"sample {written + _n_rows(rest)} on."
             )
         for name, a in given.items():
-            finite_rows(f"`{name}`", a, written + _held(rest))
+            finite_rows(f"`{name}`", a, written + _n_rows(rest))
         rest = {name: np.concatenate([rest[name], a]) if rest else a for name, a in given.items()}
-        whole = _held(rest) - _held(rest) % length
+        whole = _n_rows(rest) - _n_rows(rest) % length
         if whole:
             with named(place):
                 _append(arrays, {name: a[:whole] for name, a in rest.items()}, written)
@@ -181,10 +190,10 @@ def write_zarr(
         progress(done=written, total=n_samples)
     if not arrays:
         raise InputError("There must be at least one batch of samples. Got none.")
-    if _held(rest):
+    if _n_rows(rest):
         with named(place):
             _append(arrays, rest, written)
-        written += _held(rest)
+        written += _n_rows(rest)
     for key, value in zip(("inputs", "outputs"), names, strict=True):
         if value is not None:
             group.attrs[key] = list(value)
@@ -200,15 +209,62 @@ def _append(arrays: dict[str, Any], parts: dict[str, ndarray], at: int) -> None:
         array[at:end] = part
 
 
-def _chunk_length(given: dict[str, ndarray], n_samples: int | None) -> int:
-    per_sample = sum(int(np.prod(a.shape[1:], dtype=int)) for a in given.values())
-    length = max(1, PORTION_ENTRIES // per_sample)
-    return length if n_samples is None else min(length, n_samples)
-
-
-def _held(rest: dict[str, ndarray]) -> int:
+def _n_rows(rest: dict[str, ndarray]) -> int:
     return len(rest["X"]) if rest else 0
 
 
-def _listed(arrays: dict[str, Any]) -> str:
+def _shapes(arrays: dict[str, Any]) -> str:
     return ", ".join(f"{name} {a.shape[1:]}" for name, a in arrays.items())
+
+
+# Batches
+
+
+def store_batches(
+    batches: Iterable[Any], path: Path | None, dtype: Any, inputs: Any, outputs: Any, progress: Callable[..., None]
+) -> Samples:
+    """Samples of batches; see `Samples.from_batches`."""
+    if path is None:  # a place that is removed when the program ends
+        directory = tempfile.mkdtemp(prefix="samples-")
+        atexit.register(shutil.rmtree, directory, ignore_errors=True)
+        path = str(FilePath(directory) / "samples.zarr")
+    write_zarr(path, _portions(batches), n_samples=None, dtype=dtype, names=(None, None), progress=progress)
+    return open_zarr(path, None, inputs, outputs)
+
+
+def store_samples(samples: Samples, path: Path, dtype: Any, progress: Callable[..., None]) -> Samples:
+    """Write any samples into a store; see `Samples.to_zarr`."""
+    data = samples.data
+    portions = (data.portion(span) for span in data.spans())
+    names = (samples.inputs, samples.outputs)
+    write_zarr(path, portions, n_samples=samples.n_samples, dtype=dtype, names=names, progress=progress)
+    return open_zarr(path, None, None, None)
+
+
+def _portions(batches: Iterable[Any]) -> Iterator[Portion]:
+    if not isinstance(batches, Iterable) or getattr(batches, "ndim", 1) == 0:
+        raise InputError(
+            f"`batches` must be a list or a generator of tuples (X, F) or (X, F, J). Got {short_repr(batches)}."
+        )
+    for k, batch in enumerate(batches):
+        given = batch if isinstance(batch, tuple | list) else None
+        if isinstance(batch, Samples) and batch.in_memory and batch.weights is None:
+            given = (batch.X, batch.F, batch.J)
+        if given is None or not 2 <= len(given) <= 3:
+            raise InputError(
+                f"`batches` must give tuples (X, F) or (X, F, J), with None for what is not known, or dc.Samples. Got "
+                f"{type(batch).__name__} as batch {k}."
+            )
+        flat = given[1] is not None and read_array("`F` must be an array", given[1]).ndim == 1
+        axes = (("S", "m"), ("S",) if flat else ("S", "n"), ("S", "n", "m"))
+        arrays = [
+            None if a is None else as_array(f"{name} of batch {k}", a, its_axes)
+            for name, a, its_axes in zip("XFJ", (*given, None)[:3], axes, strict=True)
+        ]
+        X, F, J = arrays
+        if X is None or (F is None and J is None) or any(a is not None and len(a) != len(X) for a in (F, J)):
+            shapes = ", ".join("None" if a is None else str(a.shape) for a in arrays)
+            raise InputError(
+                f"Batch {k} must hold points X with values F, Jacobians J or both, as many of each. Got {shapes}."
+            )
+        yield Portion(0, X, None if F is None else F.reshape(len(F), -1), J, None)

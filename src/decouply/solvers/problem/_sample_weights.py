@@ -1,6 +1,6 @@
 r"""The weights M_s of samples at work: M_s T_s, A_s^T M_s A_s, sums of squares and means.
 
-Weights are None (M_s = I), (S,) or (S, n), see `samples/_weights.py`; products are made in the form that
+Weights are None (M_s = I), (S,) or (S, n), see `samples/_array_checks.py`; products are made in the form that
 costs least, and without weights nothing is done at all.
 """
 

@@ -17,7 +17,7 @@ from jaxtyping import Bool, Float
 from numpy import ndarray
 
 from ...bases import AbstractAlgebra
-from ...write._expression_tree import function
+from ...write._equations import function
 from ...write._source import compiled
 from ._step_arrays import StepArrays
 

@@ -21,9 +21,8 @@ from ...fit._result import Result
 from ...model._decoupling import Decoupling
 from ...model._functions import Outside
 from ...solvers.problem._solver import fixed_parts
-from ...write._model_file import load_with_model, model_of, model_record, save_model
+from ...write._model_file import load_with_model, model_of, model_record, result_of, result_record, save_model
 from ...write._record_file import Record, described_by, with_infinities
-from ...write._result_file import result_of, result_record
 from ..free_run._dynamic_model import AbstractDynamicModel, with_visited_domains
 from ..free_run._report_data import PageContent
 from ..free_run._step_arrays import StepArrays

@@ -1,4 +1,7 @@
-"""Tables as text: values separated by commas, semicolons or tabs, with or without a line of names."""
+"""Files of tables: text, with commas, semicolons or tabs between values and maybe a line of names; and Parquet.
+
+Parquet is read by pyarrow, which is imported when such a file is opened.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ import re
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import IO
+from typing import IO, ClassVar
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -15,6 +18,7 @@ from numpy import ndarray
 
 from ..._support._errors import SampleFileError
 from ..._support._memory import check_declared
+from ..._support._optional_packages import needed
 from ...model._names import label
 from ._table import AbstractTable
 
@@ -27,6 +31,7 @@ _MISSING = {"", "na", "n/a", "#n/a", "nan", "null", "none", "-nan"}
 _SAYS_DELIMITER = re.compile(r"\"?sep=(.)\"?\s*", re.IGNORECASE)  # a first line that spreadsheets write
 _DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+([eE][+-]?\d+)?")
 _ADVICE = "Write decimal points: export it again with English number formats, or replace the commas."
+_INDEX = "__index_level_"  # how pandas calls the labels of rows of Parquet
 
 
 class CsvTable(AbstractTable):
@@ -36,8 +41,10 @@ class CsvTable(AbstractTable):
     (as `np.savetxt` writes them) and no line of names follows.
     """
 
+    row_word: ClassVar[str] = "line"
+
     def __init__(self, path: Path, *, delimiter: str | None = None) -> None:
-        self._path = path
+        super().__init__(path)
         comments, lines = self._head()
         if not lines:
             raise SampleFileError(f"{self.source} must be a table of numbers. It is empty.")
@@ -47,41 +54,24 @@ class CsvTable(AbstractTable):
             delimiter, lines = said[1], lines[1:]
         if not lines:
             raise SampleFileError(f"{self.source} must be a table of numbers. It has one line, about the delimiter.")
-        self._delimiter = _sniffed(lines) if delimiter is None else delimiter
+        self._delimiter = _guess_delimiter(lines) if delimiter is None else delimiter
         try:
-            first = _cells(lines[0], self._delimiter)
+            first = _split_line(lines[0], self._delimiter)
         except csv.Error as error:
             raise SampleFileError(f"{self.source} must be a table of numbers. Its first line: {error}.") from error
-        self._notes: tuple[str, ...] = ()
-        self._has_header = not _is_data(first)
+        self._has_header = not _holds_numbers(first)
         if self._has_header:
-            self._names = tuple(first)
-        elif comments and len(commented := _cells(comments[-1].lstrip("# "), self._delimiter)) == len(first):
-            self._names = tuple(commented)
+            self.names = tuple(first)
+        elif comments and len(commented := _split_line(comments[-1].lstrip("# "), self._delimiter)) == len(first):
+            self.names = tuple(commented)
         else:
-            self._names = tuple(str(i + 1) for i in range(len(first)))
-            self._notes = (f"{self.source} has no line of names: its columns are numbered from 1.",)
+            self.names = tuple(str(i + 1) for i in range(len(first)))
+            self.notes = (f"{self.source} has no line of names: its columns are numbered from 1.",)
         if len(first) == 1:
-            self._notes += ("Columns must be separated by commas, semicolons or tabs.",)
-
-    @property
-    def source(self) -> str:
-        return f"`{self._path}`"
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        return self._names
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        return self._notes
-
-    @property
-    def row_word(self) -> str:
-        return "line"
+            self.notes += ("Columns must be separated by commas, semicolons or tabs.",)
 
     def read(self, columns: Sequence[int]) -> tuple[Float[ndarray, "S k"], Int[ndarray, " S"]]:
-        check_declared(self.source, self._path.stat().st_size, SampleFileError)  # numbers have about eight letters
+        check_declared(self.source, self.path.stat().st_size, SampleFileError)  # numbers have about eight letters
         parts: list[ndarray] = []
         positions: list[int] = []
         with self._open() as stream:
@@ -90,10 +80,10 @@ class CsvTable(AbstractTable):
             rows = self._rows(stream)
             if self._has_header:
                 next(rows)
-            while chunk := list(islice(rows, max(1, min(_CHUNK, _MOST_CELLS // len(self._names))))):
+            while chunk := list(islice(rows, max(1, min(_CHUNK, _MOST_CELLS // len(self.names))))):
                 lines = [line for line, _ in chunk]
                 numbers = [
-                    self._numbers([row[j] for _, row in chunk], lines, self._names[j] or str(j + 1)) for j in columns
+                    self._numbers([row[j] for _, row in chunk], lines, self.names[j] or str(j + 1)) for j in columns
                 ]
                 parts.append(np.stack(numbers, axis=1))
                 positions += lines
@@ -101,7 +91,7 @@ class CsvTable(AbstractTable):
         return values, np.array(positions, dtype=np.int64)
 
     def _open(self) -> IO[str]:
-        return self._path.open(encoding="utf-8-sig", newline="")
+        return self.path.open(encoding="utf-8-sig", newline="")
 
     def _head(self) -> tuple[list[str], list[str]]:
         """Comments before the data, and the first lines of the data."""
@@ -136,7 +126,7 @@ class CsvTable(AbstractTable):
 
         More cells are fine where they are empty: some programs end every line of numbers with a delimiter.
         """
-        width = len(self._names)
+        width = len(self.names)
         reader = csv.reader(stream, delimiter=self._delimiter, strict=True, skipinitialspace=True)
         before = self._n_before
         try:
@@ -185,28 +175,28 @@ class CsvTable(AbstractTable):
         )
 
 
-def _sniffed(lines: list[str]) -> str:
+def _guess_delimiter(lines: list[str]) -> str:
     """The delimiter that cuts all first lines into equally many cells; else the one that cuts the first line most."""
-    widths = {d: [_width(line, d) for line in lines] for d in _DELIMITERS}
+    widths = {d: [_n_cells(line, d) for line in lines] for d in _DELIMITERS}
     for delimiter, found in widths.items():
         if found[0] > 1 and len(set(found)) == 1:
             return delimiter
     return max(_DELIMITERS, key=lambda d: widths[d][0])
 
 
-def _width(line: str, delimiter: str) -> int:
+def _n_cells(line: str, delimiter: str) -> int:
     try:
-        return len(_cells(line, delimiter))
+        return len(_split_line(line, delimiter))
     except csv.Error:  # a cell that is too long: another delimiter cuts it
         return 1
 
 
-def _cells(line: str, delimiter: str) -> list[str]:
+def _split_line(line: str, delimiter: str) -> list[str]:
     row = next(csv.reader([line], delimiter=delimiter, skipinitialspace=True), [])
     return [cell.strip() for cell in row]
 
 
-def _is_data(cells: list[str]) -> bool:
+def _holds_numbers(cells: list[str]) -> bool:
     """Whether a line holds numbers instead of names."""
     known = [cell for cell in cells if cell.lower() not in _MISSING]
     return bool(known) and all(_is_number(cell) or _DECIMAL_COMMA.fullmatch(cell) for cell in known)
@@ -218,3 +208,46 @@ def _is_number(text: str) -> bool:
     except ValueError:
         return False
     return "_" not in text
+
+
+class ParquetTable(AbstractTable):
+    """The columns of a Parquet file; only the chosen ones are read."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        what = f"`{path}`, a Parquet file,"
+        self._arrow = needed("pyarrow", "parquet", what)
+        self._parquet = needed("pyarrow.parquet", "parquet", what)
+        try:
+            with self._parquet.ParquetFile(path) as file:
+                self._schema = file.schema_arrow
+                self._n_rows = file.metadata.num_rows
+        except Exception as error:  # whatever damaged bytes make a reader of others do
+            raise self._unreadable(error) from error
+        self.names = tuple("" if name.startswith(_INDEX) else name.strip() for name in self._schema.names)
+
+    def read(self, columns: Sequence[int]) -> tuple[Float[ndarray, "S k"], Int[ndarray, " S"]]:
+        kinds = self._arrow.types
+        for j in columns:
+            field = self._schema.field(j)
+            tests = (kinds.is_floating, kinds.is_integer, kinds.is_decimal, kinds.is_boolean)
+            if not any(test(field.type) for test in tests):
+                raise SampleFileError(
+                    f"Column `{label(field.name)}` of {self.source} must hold numbers. It holds {field.type}: leave it "
+                    "out, or convert it."
+                )
+        check_declared(self.source, 8.0 * self._n_rows * len(columns), SampleFileError)
+        listed = self._schema.names  # made anew every time
+        names = [listed[j] for j in columns]
+        try:
+            with self._parquet.ParquetFile(self.path) as file:
+                table = file.read(columns=sorted(set(names)))
+            numbers = [table.column(name).cast(self._arrow.float64(), safe=False).to_numpy() for name in names]
+        except Exception as error:  # as above
+            raise self._unreadable(error) from error
+        values = np.stack(numbers, axis=1)
+        return values, np.arange(1, len(values) + 1)
+
+    def _unreadable(self, error: Exception) -> SampleFileError:
+        reason = (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")
+        return SampleFileError(f"{self.source} must be a Parquet file. It cannot be read: {reason}.")
