@@ -19,6 +19,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Se
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import IO, Any
 
@@ -75,11 +76,6 @@ class Option:
         )(command)
 
 
-def all_runs(runs: list[Task], **options: Any) -> Content:
-    """The content of an experiment that has nothing to add to its runs."""
-    return options | {"runs": runs}
-
-
 @dataclass(frozen=True)
 class Experiment:
     """One experiment: what it runs and what it makes of that.
@@ -94,7 +90,7 @@ class Experiment:
         The outcome of a task, as ``work(**task)``, in another process; with a parameter `folder` it is given the
         directory of the results too.
     table, figure
-        Markdown and picture, made from the content of NAME.json alone.
+        Markdown and, if a page shows one, a picture, made from the content of NAME.json alone.
     options
         Of the command, besides those that every experiment has.
     quick
@@ -103,7 +99,11 @@ class Experiment:
         What is made once before the runs, such as a trained network, as ``begin(folder=..., **options)``. The facts
         that it returns are given to `content`.
     content
-        What NAME.json holds, as ``content(runs, **options, **facts)`` where a run is a task and its outcome.
+        What NAME.json holds, as ``content(runs, **options, **facts)``. A run is a task and its outcome. By default
+        these are the runs, the options of the command and the facts.
+    fixed
+        Values that `tasks`, `begin` and `content` are given besides options: what tells apart experiments that share
+        these functions.
     more_figures
         Pictures NAME-KEY.png besides the first one.
     """
@@ -113,11 +113,12 @@ class Experiment:
     tasks: Callable[..., list[Task]]
     work: Callable[..., Outcome]
     table: Callable[[Content], str]
-    figure: Callable[[Content], Figure]
+    figure: Callable[[Content], Figure] | None = None
     options: tuple[Option, ...] = ()
     quick: Mapping[str, Any] = field(default_factory=dict)
     begin: Callable[..., dict[str, Any]] = lambda **_: {}
-    content: Callable[..., Content] = all_runs
+    content: Callable[..., Content] | None = None
+    fixed: Mapping[str, Any] = field(default_factory=dict)
     more_figures: Mapping[str, Callable[[Content], Figure]] = field(default_factory=dict)
 
     def run(
@@ -130,23 +131,27 @@ class Experiment:
         **asked: Any,
     ) -> Content:
         """Run what `folder` does not have yet; the content depends on seed and options, not on `n_jobs`."""
-        options = {option.name: option.default for option in self.options} | asked | {"seed": seed}
+        options = {option.name: option.default for option in self.options} | asked | {"seed": seed} | dict(self.fixed)
         progress(stage="preparing", done=0, total=None)
         facts = self.begin(folder=str(folder), **options)
         tasks = self.tasks(**options)
-        work = self.work
-        if "folder" in inspect.signature(work).parameters:
-            work = partial(work, folder=str(folder))
+        needs_folder = "folder" in inspect.signature(self.work).parameters
+        work = partial(self.work, folder=str(folder)) if needs_folder else self.work
         outcomes = run_all(tasks, work, store=self.store(folder), n_jobs=n_jobs, progress=progress)
-        runs = [_without_seed(task) | outcome for task, outcome in zip(tasks, outcomes, strict=True)]
-        content: Content = plain(self.content(runs, **options, **facts))
-        return content
+        runs = [task | outcome for task, outcome in zip(tasks, outcomes, strict=True)]
+        for run in runs:
+            run.pop("seed", None)
+        if self.content is not None:
+            return dict(plain(self.content(runs, **options, **facts)))
+        declared = {name: options[name] for name in ("seed", *(option.name for option in self.options))}
+        return dict(plain(declared | facts | {"runs": runs}))
 
     def write(self, content: Content, folder: Path) -> None:
-        """NAME.json, NAME.md and NAME.png."""
+        """NAME.json, NAME.md and, if there is a picture, NAME.png."""
         write_text(folder / f"{self.name}.json", json.dumps(content, indent=1) + "\n")
         write_text(folder / f"{self.name}.md", self.table(content) + "\n")
-        pictures = {self.name: self.figure} | {f"{self.name}-{key}": draw for key, draw in self.more_figures.items()}
+        pictures = {} if self.figure is None else {self.name: self.figure}
+        pictures |= {f"{self.name}-{key}": draw for key, draw in self.more_figures.items()}
         for name, draw in pictures.items():
             with house_style(), replace_file(folder / f"{name}.png") as stream:
                 draw(content).savefig(stream, format="png", dpi=150)
@@ -165,7 +170,8 @@ class Experiment:
             if not directory.strip():
                 raise click.BadParameter("must name a directory.", param_hint="--directory")
             folder = make_directory(directory)
-            for ending in ("json", "md", "png"):
+            endings = ("json", "md", *(("png",) if self.figure else ()))
+            for ending in endings:
                 check_target(folder / f"{self.name}.{ending}")
             if fresh:
                 self.store(folder).unlink(missing_ok=True)
@@ -178,13 +184,21 @@ class Experiment:
                 print_json(content)
             elif not output.quiet:
                 click.echo(self.table(content))
-                seconds = time.perf_counter() - began
-                click.echo(f"{seconds:.0f} s. Written: {self.name}.json, .md and .png in {folder}")
+                written = ", ".join(f"{self.name}.{ending}" for ending in endings)
+                click.echo(f"{time.perf_counter() - began:.0f} s. Written: {written} in {folder}")
 
-        command: Callable[..., None] = carry_out
-        command = scheduler_option(seed_option(output_options(command)))
-        for add in reversed((*(option.add_to for option in self.options), *self._shared_options())):
-            command = add(command)
+        command: Callable[..., None] = scheduler_option(seed_option(output_options(carry_out)))
+        add = click.option
+        command = add("--fresh", is_flag=True, help="Discard the finished runs in the directory and start over.")(
+            command
+        )
+        place = "Directory for numbers, table, picture and the runs."
+        command = add("--directory", default="results", show_default=True, help=place)(command)
+        command = add("--jobs", type=click.IntRange(min=1), default=2, show_default=True, help="Processes.")(command)
+        if self.quick:
+            command = add("--quick", is_flag=True, help="A reduced form, within minutes.")(command)
+        for option in reversed(self.options):
+            command = option.add_to(command)
         details = inspect.getdoc(sys.modules[self.work.__module__]) or ""
         return click.command(
             self.name,
@@ -193,24 +207,12 @@ class Experiment:
             "resumes where it left off.",
         )(command)
 
-    def _shared_options(self) -> tuple[Callable[..., Any], ...]:
-        quick = click.option("--quick", is_flag=True, help="A reduced form, within minutes.")
-        jobs = click.option("--jobs", type=click.IntRange(min=1), default=2, show_default=True, help="Processes.")
-        place = f"Directory for {self.name}.json, .md, .png and the runs."
-        directory = click.option("--directory", default="results", show_default=True, help=place)
-        fresh = click.option("--fresh", is_flag=True, help="Discard the finished runs in the directory and start over.")
-        return (*((quick,) if self.quick else ()), jobs, directory, fresh)
-
     def _refuse_with_quick(self, context: click.Context) -> None:
         """--quick has sizes of its own, so that options of size are refused, not ignored."""
         for option in self.options:
             given = context.get_parameter_source(option.name) == click.core.ParameterSource.COMMANDLINE
             if given and option.name in self.quick:
                 raise click.UsageError(f"--quick has sizes of its own: leave {option.flag} out.")
-
-
-def _without_seed(task: Task) -> Task:
-    return {name: value for name, value in task.items() if name != "seed"}
 
 
 def names_beginning(names: Sequence[str], only: Sequence[str], what: str) -> tuple[str, ...]:
@@ -222,7 +224,13 @@ def names_beginning(names: Sequence[str], only: Sequence[str], what: str) -> tup
     return wanted
 
 
-# Runs, tables
+# Tasks, runs, tables, pictures
+
+
+def grid(**axes: Any) -> list[Task]:
+    """A task for every combination of values, the first axis slowest; what is no tuple or range is the same for all."""
+    values = [axis if isinstance(axis, tuple | range) else (axis,) for axis in axes.values()]
+    return [dict(zip(axes, one, strict=True)) for one in product(*values)]
 
 
 def matching(runs: Iterable[Task], **fields: Any) -> list[Task]:
@@ -235,10 +243,24 @@ def column(runs: Iterable[Task], name: str, *, failed: float = np.inf) -> Float[
     return np.array([failed if run[name] is None else run[name] for run in runs], dtype=float)
 
 
-def markdown(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
-    """The lines of a table."""
+def markdown(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A table. Texts and tables of a page have an empty line between them: ``"\\n\\n".join([text, markdown(...)])``."""
     lines = ["|" + "".join(f" {cell} |" if cell else " |" for cell in line) for line in (head, *rows)]
-    return [lines[0], "|" + "---|" * len(head), *lines[1:]]
+    return "\n".join([lines[0], "|" + "---|" * len(head), *lines[1:]])
+
+
+def plot_rows(
+    ax: Any, rows: Sequence[tuple[str, Any, str]], label: str, *, log: bool = False, medians: bool = False
+) -> None:
+    """One row of dots for each (name, values, colour), the first at the top; medians as bars."""
+    for k, (_, values, colour) in enumerate(rows):
+        ax.plot(values, np.full(len(values), k), "o", color=colour, alpha=0.6)
+        if medians:
+            ax.plot(np.median(values), k, "|", color="black", markersize=12)
+    ax.set_yticks(range(len(rows)), [name for name, _, _ in rows], fontsize=8)
+    ax.invert_yaxis()
+    ax.set_xscale("log" if log else "linear")
+    ax.set_xlabel(label)
 
 
 # Many independent runs
@@ -248,39 +270,28 @@ def run_all(
     tasks: Sequence[Task],
     work: Callable[..., Outcome],
     *,
-    store: Path | None,
+    store: Path,
     n_jobs: int,
     progress: Callable[..., None] = lambda **_: None,
 ) -> list[Outcome]:
     """The outcome of every task; those that `store` already has from this version of the package are not run again.
 
     Numbers in outcomes that are not finite come back as None. A run that is interrupted is not stored, whatever it has
-    found by then. Where another process works on the same store, this one waits for it and goes on with what is missing
+    found by then. If another process works on the same store, this one waits for it and goes on with what is missing
     then. With an active client of a Dask cluster its workers do the work, as many at a time as there are.
     """
-    if store is None:
-        return _run_missing(tasks, work, None, n_jobs, progress)
-    check_target(store)
-    with lock(store, lambda: progress(stage="waiting for another process with the same directory")):
-        return _run_missing(tasks, work, store, n_jobs, progress)
-
-
-def _run_missing(
-    tasks: Sequence[Task],
-    work: Callable[..., Outcome],
-    store: Path | None,
-    n_jobs: int,
-    progress: Callable[..., None],
-) -> list[Outcome]:
     from joblib import Parallel, delayed
 
-    known = _stored_outcomes(store)
+    check_target(store)
     keys = [_key(task) for task in tasks]
-    missing = [task for task, key in zip(tasks, keys, strict=True) if key not in known]
-    n_done = len(tasks) - len(missing)
-    progress(done=n_done, total=len(tasks))
-    if missing:
-        results: Generator[tuple[Task, Outcome], None, None] | None = None
+    results: Generator[tuple[Task, Outcome], None, None] | None = None
+    with lock(store, lambda: progress(stage="waiting for another process with the same directory")):
+        known = _stored_outcomes(store)
+        missing = [task for task, key in zip(tasks, keys, strict=True) if key not in known]
+        n_done = len(tasks) - len(missing)
+        progress(done=n_done, total=len(tasks))
+        if not missing:
+            return [known[key] for key in keys]
         with spread() as on_workers:
             options = {"n_jobs": -1} if on_workers else {"n_jobs": n_jobs, **end_workers_with_us(n_jobs)}
             try:
@@ -291,9 +302,8 @@ def _run_missing(
                 for n, (task, outcome) in enumerate(results, start=n_done + 1):
                     key = _key(task)
                     known[key] = outcome
-                    if store is not None:
-                        with named(store), store.open("a", encoding="utf-8") as stream:
-                            stream.write(json.dumps({"task": json.loads(key), "outcome": outcome}) + "\n")
+                    with named(store), store.open("a", encoding="utf-8") as stream:
+                        stream.write(json.dumps({"task": json.loads(key), "outcome": outcome}) + "\n")
                     progress(done=n, total=len(tasks))
             except BaseException:
                 _kill_workers()  # nobody waits for what they are at
@@ -317,10 +327,10 @@ def _key(task: Task) -> str:
     return json.dumps(plain(task) | {"version": __version__}, sort_keys=True)
 
 
-def _stored_outcomes(store: Path | None) -> dict[str, Outcome]:
+def _stored_outcomes(store: Path) -> dict[str, Outcome]:
     """Finished runs; a line cut short by a crash is left out and run again."""
     known: dict[str, Outcome] = {}
-    if store is None or not store.is_file():
+    if not store.is_file():
         return known
     text = store.read_text(encoding="utf-8", errors="replace")
     if text and not text.endswith("\n"):

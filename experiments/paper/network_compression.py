@@ -15,7 +15,6 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -39,10 +38,9 @@ from decouply.report._style import COLOURS, new_figure
 from decouply.samples._samples import Samples
 from decouply.solvers import AbstractSolver, Constr, Proj, Stopping, TwoStage, VarPro, Zniyed
 from decouply.solvers.alternating._loop import WhichIterate
-from experiments.harness import Content, Experiment, Option, Outcome, Task, markdown, matching
+from experiments.harness import Content, Experiment, Option, Outcome, Task, grid, markdown, matching
 from experiments.networks.baselines import dense, low_rank
-from experiments.networks.trained_networks import Original
-from experiments.paper.networks_as_in_paper import ARCHITECTURES, Output, WithOutput, teacher
+from experiments.networks.trained_networks import ARCHITECTURES, Original, Output, WithOutput, teacher
 
 DEGREE = 4
 PER_CLASS = 20
@@ -85,19 +83,15 @@ SIZES = {
 
 
 def tasks(
-    case: str, *, seed: int, n_runs: int, sizes: tuple[int, ...] | None = None, epochs: int | None = None
+    *, case: str, seed: int, n_runs: int, sizes: tuple[int, ...] | None = None, epochs: int | None = None
 ) -> list[Task]:
     """With `epochs`, the network is trained less than the paper's."""
-    return [
-        {"case": case, "method": method, "size": size, "run": run, "seed": seed, "epochs": epochs}
-        for run in range(n_runs)
-        for size in (range(len(SIZES[case])) if sizes is None else sizes)
-        for method in METHODS
-        if method != TUNED  # a run of MANY_REFINED goes on to it
-    ]
+    methods = tuple(method for method in METHODS if method != TUNED)  # a run of MANY_REFINED goes on to it
+    some = range(len(SIZES[case])) if sizes is None else sizes
+    return grid(run=range(n_runs), size=some, method=methods, case=case, seed=seed, epochs=epochs)
 
 
-def begin(case: str, *, folder: str, seed: int, epochs: int | None = None, **_: Any) -> dict[str, Any]:
+def begin(*, case: str, folder: str, seed: int, epochs: int | None = None, **_: Any) -> dict[str, Any]:
     """Train the network of a case if it does not lie in the folder."""
     at = teacher(case, folder, seed, epochs)
     return {"accuracy": at.score(at.part), "part_parameters": sum(p.numel() for p in at.part.parameters())}
@@ -122,7 +116,7 @@ def work(case: str, method: str, size: int, run: int, seed: int, epochs: int | N
 
 
 def content(
-    case: str, runs: list[Task], *, n_runs: int, seed: int, accuracy: float, part_parameters: int, **_: Any
+    runs: list[Task], *, case: str, n_runs: int, seed: int, accuracy: float, part_parameters: int, **_: Any
 ) -> Content:
     """Accuracies of every method and size, with what they save."""
     cells = []
@@ -298,16 +292,15 @@ def table(content: Content) -> str:
         rows.append([method, *texts])
     first = cells[0]  # the size of the part was not written in earlier versions
     whole = round(first["parameters"] / (1.0 - first["savings_percent"] / 100.0))
-    lines = [
+    intro = (
         f"The network classifies {content['accuracy']:.2f} % of the test images correctly; the part that is replaced "
         f"has {whole} parameters. Drop of accuracy in points on the test images: median (worst) of "
         f"{content['n_runs']} runs, and share of parameters saved. The first four rows are the algorithms as printed; "
         f"*{INSIDE}* has the {ARCHITECTURES[case].output.name} inside the part, *{BEST}* keeps the iterate with the "
-        "lowest objective instead of the last.",
-        "",
-        *markdown(["method", *(f"r = {size.one}, {size.two}" for size in sizes.values())], rows),
-    ]
-    return "\n".join(lines)
+        "lowest objective instead of the last."
+    )
+    head = ["method", *(f"r = {size.one}, {size.two}" for size in sizes.values())]
+    return "\n\n".join([intro, markdown(head, rows)])
 
 
 def figure(content: Content) -> Figure:
@@ -370,17 +363,18 @@ def means_figure(content: Content) -> Figure:
     return canvas
 
 
-def _of_case(case: str, n_runs: int) -> dict[str, Any]:
+def _experiment_on(case: str, n_runs: int) -> dict[str, Any]:
     """What the experiments on both networks share."""
     return {
-        "tasks": partial(tasks, case),
+        "tasks": tasks,
         "work": work,
         "table": table,
         "figure": figure,
         "options": (Option("n_runs", n_runs, "Draws of 200 images."),),
         "quick": {"n_runs": 1, "sizes": (0,), "epochs": 2},
-        "begin": partial(begin, case),
-        "content": partial(content, case),
+        "begin": begin,
+        "content": content,
+        "fixed": {"case": case},
         "more_figures": {"means": means_figure},
     }
 
@@ -388,10 +382,10 @@ def _of_case(case: str, n_runs: int) -> dict[str, Any]:
 MNIST = Experiment(
     "mnist",
     "The paper's MNIST network: the part 80 to 10, replaced by decouplings and by other methods.",
-    **_of_case("mnist", 15),
+    **_experiment_on("mnist", 15),
 )
 FASHION = Experiment(
     "fashion",
     "The paper's FashionMNIST network: the part 512 to 10, replaced by decouplings and by other methods.",
-    **_of_case("fashion", 5),
+    **_experiment_on("fashion", 5),
 )
