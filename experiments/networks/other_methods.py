@@ -29,8 +29,7 @@ from decouply.model._decoupling import Decoupling
 from decouply.nn import DecoupledLayer, sample
 from decouply.nn.layer._decoupled_layer import layer_on
 from decouply.nn.layer._quantisation import n_bytes, pack, round_rows
-from decouply.nn.training._distillation import ROUNDED_FROM
-from decouply.nn.training._training_inputs import FEW_INPUTS, mixup_inputs
+from decouply.nn.training._distillation import FEW_INPUTS, ROUNDED_FROM, mixup_inputs
 from experiments.networks.baselines import dense, low_rank, n_parameters, prune, quantized_bytes, widths
 from experiments.networks.trained_networks import DEGREE, Original, Size, Training
 from experiments.paper.network_compression import solver_of

@@ -26,8 +26,7 @@ from decouply.nn import DecoupledLayer, Distil, freeze, pack, refine, sample
 from decouply.nn.layer._decoupled_layer import layer_on
 from decouply.nn.layer._quantisation import n_bytes, stored_bytes
 from decouply.nn.layer._random_layer import fit_basis, random_layer
-from decouply.nn.training._distillation import Loss
-from decouply.nn.training._training_inputs import FEW_INPUTS, mixup_inputs
+from decouply.nn.training._distillation import FEW_INPUTS, Loss, mixup_inputs
 from decouply.report._style import COLOURS, new_figure
 from decouply.solvers import Proj
 from experiments.harness import (

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from decouply.data import ImageData, fashion_mnist, mnist
-from decouply.nn.compression._score import relative_error
+from decouply.nn.compression._evaluation import relative_error
 from decouply.nn.training._distillation import divergence
 from experiments.networks.baselines import dense
 

@@ -23,7 +23,7 @@ from decouply._support._errors import DecouplingWarning
 from decouply.data import mnist
 from decouply.nn import Distil, Evaluation, Fitting, compress
 from decouply.nn.layer._quantisation import count_parameters, stored_bytes
-from decouply.nn.training._joint import distil_jointly
+from decouply.nn.training._network_training import distil_jointly
 from decouply.solvers import Proj
 from experiments.harness import Content, Experiment, Option, Outcome, Task, column, grid, markdown, matching
 from experiments.networks.baselines import quantize

@@ -31,9 +31,8 @@ from decouply.model._decoupling import Decoupling
 from decouply.model._functions import Functions, Outside
 from decouply.nn import DecoupledLayer, Distil, FineTune, refine, sample
 from decouply.nn.layer._decoupled_layer import layer_on
-from decouply.nn.training._distillation import divergence
-from decouply.nn.training._fine_tune import train_with_labels
-from decouply.nn.training._training_inputs import mixup_inputs
+from decouply.nn.training._distillation import divergence, mixup_inputs
+from decouply.nn.training._network_training import train_with_labels
 from decouply.report._style import COLOURS, new_figure
 from decouply.samples._samples import Samples
 from decouply.solvers import AbstractSolver, Constr, Proj, Stopping, TwoStage, VarPro, Zniyed

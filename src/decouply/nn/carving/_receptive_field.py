@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from ..._support._errors import InputError
-from ..layer._patches import OnPatches
+from ..layer._decoupled_layer import OnPatches
 from ._jacobian_sampling import first_line
 
 Axis = Literal["auto", "all", -1, 1]

@@ -33,13 +33,19 @@ from ..layer._decoupled_layer import DecoupledLayer
 from ..layer._frozen import freeze
 from ..layer._quantisation import count_parameters, n_bytes, pack, stored_bytes, unpack
 from ..layer._random_layer import fit_basis, random_layer
-from ..training._distillation import Distil, Loss, refine
-from ..training._fine_tune import train_with_labels
-from ..training._joint import distil_jointly
-from ..training._training_inputs import FEW_INPUTS, mixup_inputs
+from ..training._distillation import FEW_INPUTS, Distil, Loss, mixup_inputs, refine
+from ..training._network_training import distil_jointly, train_with_labels
+from ._evaluation import (
+    Decision,
+    NetworkLoss,
+    PartReport,
+    Score,
+    latency,
+    multiply_adds,
+    relative_error,
+    score_of,
+)
 from ._options import Fitting, Training
-from ._report import PartReport, latency, multiply_adds
-from ._score import Decision, NetworkLoss, Score, relative_error, score_of
 
 LATENCY_BATCH = 256  # vectors
 MAX_START_INPUTS = 20_000  # vectors from which a random layer takes its ranges and its outputs
@@ -63,10 +69,12 @@ class StageClock:
         """Share the time that is left among so many stages of training."""
         self._stages_left = max(1, n_stages)
 
-    @property
-    def seconds(self) -> float | None:
-        """What the next training may take, if there is a limit."""
-        return None if self._until is None else max(1e-3, (self._until - time.monotonic()) / self._stages_left)
+    def limit(self, how: Distil) -> Distil:
+        """A training that takes no longer than the next one may."""
+        if self._until is None:
+            return how
+        seconds = max(1e-3, (self._until - time.monotonic()) / self._stages_left)
+        return dataclasses.replace(how, max_seconds=min(seconds, how.max_seconds or np.inf))
 
     @property
     def search_is_over(self) -> bool:
@@ -237,10 +245,9 @@ class CompressionRun:
             layer,
             part.function,
             part.inputs,
-            dataclasses.replace(options, loss=self.loss(part), mixup=mixup),
+            self.clock.limit(dataclasses.replace(options, loss=self.loss(part), mixup=mixup)),
             values=part.values,
             n_bits=self.training.quantize if trained_last else None,
-            max_seconds=self.clock.seconds,
             rng=self.rng,
             progress=self.clock.stage(f"refining {part.name}"),
         )
@@ -281,8 +288,8 @@ class CompressionRun:
             assert self.outputs is not None
             self.clock.reserve_stages(1)
             how = dataclasses.replace(self.joint, loss=self.joint.loss or ("kl" if self.task.in_classes else "squared"))
-            progress, seconds = self.clock.stage("distilling together"), self.clock.seconds
-            distil_jointly(network, layers, self.split.fitted, self.outputs, how, self.rng, progress, seconds)
+            how, progress = self.clock.limit(how), self.clock.stage("distilling together")
+            distil_jointly(network, layers, self.split.fitted, self.outputs, how, self.rng, progress)
         fine_tune = self.training.fine_tune
         if fine_tune is not None and not self.clock.stopped:
             progress = self.clock.stage("fine-tuning")
@@ -299,8 +306,9 @@ class CompressionRun:
         """A part before and after, on inputs that were held out, as the new network gives them."""
         part, layer, n_bits = replaced.part, replaced.layer(network), self.training.quantize
         there = Carved(network, part.carved.path)
-        fresh, *_ = collect_vectors(there, part.field, self.split.judged, self.rng)
-        wanted, got = (self._values(module, fresh) for module in (part.function, layer))
+        fresh, got, *_ = collect_vectors(there, part.field, self.split.judged, self.rng)
+        batches = (fresh[rows].to(self.device, self.dtype) for rows in chunks(len(fresh), _VALUES_BATCH))
+        wanted = torch.cat([values_of(part.function, batch, "parts").cpu() for batch in batches])
         count = max(1, LATENCY_BATCH // part.n_positions)
         arrays = part.arrays.to(self.device, self.dtype)
         batch = arrays.repeat(-(-count // len(arrays)), *[1] * (arrays.ndim - 1))[:count]
@@ -320,10 +328,6 @@ class CompressionRun:
             outside=_share_outside(layer, fresh),
             lam=float("nan") if replaced.result is None else replaced.result.lam,
         )
-
-    def _values(self, module: nn.Module, vectors: Tensor) -> Tensor:
-        batches = (vectors[rows].to(self.device, self.dtype) for rows in chunks(len(vectors), _VALUES_BATCH))
-        return torch.cat([values_of(module, batch, "parts").cpu() for batch in batches])
 
 
 def _share_outside(layer: DecoupledLayer, vectors: Tensor) -> float:

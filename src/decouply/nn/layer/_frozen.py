@@ -19,8 +19,7 @@ from torch.nn.functional import conv2d
 
 from ..._support._errors import InputError
 from ...bases._fast_forms import Hinges, in_hinges, in_monic
-from ._decoupled_layer import DecoupledLayer
-from ._patches import OnPatches
+from ._decoupled_layer import DecoupledLayer, OnPatches
 from ._torch_algebra import horner_in_pieces
 
 _MAX_HINGE_SAMPLES = 256  # samples up to which hinges are faster than a table
