@@ -9,6 +9,7 @@ import copy
 from collections.abc import Callable
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -33,8 +34,14 @@ def part_names(model: nn.Module, parts: Any) -> list[PartName]:
     """Parts by name, in the order given; no module is in two of them."""
     modules = {name: module for name, module in model.named_modules(remove_duplicate=False) if name}
     some = ", ".join(list(modules)[:_MAX_NAMES])
-    if callable(parts) and not isinstance(parts, nn.Module):
-        return _choose(parts, modules)
+    if callable(parts) and not isinstance(parts, nn.Module):  # it chooses; modules within chosen ones come with these
+        try:
+            chosen = [name for name, module in modules.items() if parts(name, module)]
+        except TypeError as error:
+            raise InputError(f"`parts` must be a function of name and module. It raises {first_line(error)}") from error
+        if not chosen:
+            raise InputError(f"`parts` must choose at least one submodule of {some}. The function chose none.")
+        return [name for name in chosen if not any(is_within(name, other) for other in chosen)]
     found: list[PartName] = []
     for one in parts if isinstance(parts, list) else [parts]:
         if isinstance(one, nn.Module):
@@ -60,36 +67,18 @@ def part_names(model: nn.Module, parts: Any) -> list[PartName]:
         found += [match for match in matches if match not in found]
     if not found:
         raise InputError("`parts` must name at least one submodule. Got an empty list.")
-    _check_apart(found)
+    names = [(part, name) for part in found for name in ((part,) if isinstance(part, str) else part)]
+    for (part, name), (other_part, other) in combinations(names, 2):
+        if part != other_part and (name == other or is_within(name, other) or is_within(other, name)):
+            same = f"{name} is in two of them" if name == other else f"{name} and {other} do"
+            raise InputError(f"`parts` must not overlap. {same}: one module would be replaced twice.")
     return found
-
-
-def _choose(choose: Filter, modules: dict[str, nn.Module]) -> list[PartName]:
-    """The outermost modules that a function chooses."""
-    try:
-        chosen = [name for name, module in modules.items() if choose(name, module)]
-    except TypeError as error:
-        raise InputError(f"`parts` must be a function of name and module. It raises {first_line(error)}") from error
-    outer: list[PartName] = [name for name in chosen if not any(is_within(name, other) for other in chosen)]
-    if not outer:
-        some = ", ".join(list(modules)[:_MAX_NAMES])
-        raise InputError(f"`parts` must choose at least one submodule of {some}. The function chose none.")
-    return outer
 
 
 def _matches(name: str, pattern: str) -> bool:
     """Step by step: a star stands for one step of the path, or a piece of it."""
     steps, wanted = name.split("."), pattern.split(".")
     return len(steps) == len(wanted) and all(fnmatchcase(a, b) for a, b in zip(steps, wanted, strict=True))
-
-
-def _check_apart(parts: list[PartName]) -> None:
-    names = [(part, name) for part in parts for name in ((part,) if isinstance(part, str) else part)]
-    for i, (part, name) in enumerate(names):
-        for other_part, other in names[i + 1 :]:
-            if part != other_part and (name == other or is_within(name, other) or is_within(other, name)):
-                same = f"{name} is in two of them" if name == other else f"{name} and {other} do"
-                raise InputError(f"`parts` must not overlap. {same}: one module would be replaced twice.")
 
 
 def sort_by_calls(model: nn.Module, parts: list[PartName], data: Tensor, *, logits: bool) -> list[PartName]:

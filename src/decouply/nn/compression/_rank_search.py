@@ -76,7 +76,8 @@ def fewest_functions(run: CompressionRun, before: float, max_drop: float) -> Can
 def ranks_within(run: CompressionRun, budget: Budget) -> list[tuple[int, ...]]:
     """Ranks within a budget, by the error that a short trial replacement of each part causes in the network."""
     parts = [run.carve(run.network, name) for name in run.names]
-    prices, before = [], []
+    prices: list[Price] = []
+    before: list[float | None] = []
     for part in parts:
         n_parameters = count_parameters(part.function)
         sizes = part.inputs.shape[1], part.values.shape[1], _n_coefficients(run)

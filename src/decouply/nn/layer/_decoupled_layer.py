@@ -415,16 +415,13 @@ def _groups_by_basis(layer: LayerBasis) -> list[_Group]:
                 one.members.append(j)
                 break
         else:
-            groups.append(_Group(basis, [j], _can_move(basis)))
+            try:
+                Functions(basis, np.ones((1, 1 + basis.size))).on_domain((-1.2, 0.9))
+                moves = True
+            except InputError:
+                moves = False
+            groups.append(_Group(basis, [j], moves))
     return groups
-
-
-def _can_move(basis: AbstractBasis) -> bool:
-    try:
-        Functions(basis, np.ones((1, 1 + basis.size))).on_domain((-1.2, 0.9))
-    except InputError:
-        return False
-    return True
 
 
 def layer_on(model: Decoupling, X: ndarray, outside: Outside, dtype: torch.dtype = torch.float32) -> DecoupledLayer:

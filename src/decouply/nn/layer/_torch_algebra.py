@@ -26,7 +26,7 @@ def values_on_window(basis: AbstractBasis, t: Tensor, C: Tensor) -> Tensor:
 
 def slopes_on_window(basis: AbstractBasis, t: Tensor, C: Tensor) -> Tensor:
     """g_j'(t_j), differentiable in the coefficients too."""
-    _, derivative = vjp(lambda s: values_on_window(basis, s, C), t)
+    derivative = vjp(lambda s: values_on_window(basis, s, C), t)[1]
     (slopes,) = derivative(torch.ones_like(t))
     return slopes
 
