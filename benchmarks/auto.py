@@ -18,7 +18,7 @@ from numpy import ndarray
 import decouply as dc
 from experiments.regression.regression import SETS
 
-from .machine import table, verdict
+from .problems import table, verdict
 
 NAMES = ("diabetes", "friedman1", "friedman2", "friedman3")
 SEEDS, REPEATS, LIMIT = (1, 2), 5, 3.0

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 import decouply as dc
 
-from .machine import table, verdict
+from .problems import table, verdict
 
 BATCHES = (64, 1024)
 REPEATS, CALLS = 150, 10

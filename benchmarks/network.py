@@ -12,7 +12,7 @@ import numpy as np
 import decouply as dc
 from decouply._support._time_limit import by_processor_time
 
-from .machine import table, verdict
+from .problems import table, verdict
 
 WIDTHS, S, RANK, DEGREE = (512, 256, 128, 64, 10), 200, 12, 4
 LIMIT = 2 * 1024**3

@@ -19,7 +19,7 @@ import numpy as np
 
 import decouply as dc
 
-from .machine import table, verdict
+from .problems import table, verdict
 
 M, N, NOISE, PORTION = 10, 2, 0.05, 50_000
 ONE, TWO = ((5,), (5,)), ((4, 4), (3, 3))

@@ -15,7 +15,7 @@ import tempfile
 from pathlib import Path
 from statistics import geometric_mean
 
-from .machine import table, verdict
+from .problems import table, verdict
 
 BEFORE = "81f272f"  # the last commit without stores
 ROOT = Path(__file__).parents[1]
