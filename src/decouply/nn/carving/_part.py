@@ -139,7 +139,7 @@ class Part:
     n_positions: int
     network_outputs: Tensor | None
 
-    def network(self, layer: nn.Module) -> nn.Module:
+    def place(self, layer: nn.Module) -> nn.Module:
         """A copy of the network with a layer, a function of vectors, in the place of the part."""
         return self.carved.with_layer(self.field, layer)
 

@@ -1,4 +1,4 @@
-"""One run of `compress`: carve, sample, fit, train, place and measure, part after part.
+"""One run of `compress`: carve, sample, fit, train and place, part after part; then finish and measure.
 
 Each part is replaced in the network in which those before it are replaced already.
 """
@@ -169,7 +169,7 @@ class CompressionRun:
     def joint(self) -> Distil | None:
         return self.training.of_all_layers(len(self.names), outputs_known=self.outputs is not None)
 
-    # One part: carve, sample, fit, train
+    # One part
 
     def carve(self, network: nn.Module, name: PartName) -> Part:
         """Cut a part out of a network, with its inputs and outputs."""
@@ -194,7 +194,13 @@ class CompressionRun:
     def fit(self, part: Part, samples: Samples | None, ranks: tuple[int, ...]) -> tuple[DecoupledLayer, Result | None]:
         """A layer to train: from a decoupling of the samples, or from nothing but the ranges of the inputs."""
         if samples is None:
-            return self.random_layer(part, ranks, *self._initial_inputs(part), self.rng), None
+            some = torch.as_tensor(self.rng.permutation(len(part.inputs))[:MAX_START_INPUTS])
+            X, F = part.inputs[some], part.values[some]
+            if len(X) < FEW_INPUTS and part.field.exact:  # others made of them: least squares on few mean little
+                mixed = mixup_inputs(X, FEW_INPUTS, torch.Generator().manual_seed(int(self.rng.integers(2**31))))
+                values = values_of(part.function, mixed.to(next(part.function.parameters())))
+                X, F = torch.cat([X, mixed]), torch.cat([F, values.to(F)])
+            return self.random_layer(part, ranks, X, F, self.rng), None
         loss = NetworkLoss(self.score, part.carved, part.field, samples.X, self.fitting.outside)
         solver = self.fitting.solver or TwoStage(Proj(stopping=Stopping(min_steps=15, max_steps=50, patience=20)))
         result = decouple(
@@ -224,16 +230,6 @@ class CompressionRun:
     def _degrees_of(self, ranks: tuple[int, ...]) -> tuple[int, ...]:
         return self.degrees * len(ranks) if len(self.degrees) == 1 else self.degrees
 
-    def _initial_inputs(self, part: Part) -> tuple[Tensor, Tensor]:
-        """Some inputs and values; with few inputs others made of them, since least squares on few mean little."""
-        some = torch.as_tensor(self.rng.permutation(len(part.inputs))[:MAX_START_INPUTS])
-        X, F = part.inputs[some], part.values[some]
-        if len(X) >= FEW_INPUTS or not part.field.exact:
-            return X, F
-        mixed = mixup_inputs(X, FEW_INPUTS, torch.Generator().manual_seed(int(self.rng.integers(2**31))))
-        values = values_of(part.function, mixed.to(next(part.function.parameters())))
-        return torch.cat([X, mixed]), torch.cat([F, values.to(F)])
-
     def train(self, part: Part, layer: DecoupledLayer) -> DecoupledLayer:
         """Train a layer to do what its part does, without labels."""
         options = self.training.of_one_layer
@@ -262,7 +258,7 @@ class CompressionRun:
             return "squared"
         return "kl" if bool((outputs.argmax(1) == values.argmax(1)).all()) else "squared"
 
-    # All parts: place and finish
+    # All parts
 
     def replace_parts(self, ranks: Sequence[tuple[int, ...]]) -> Candidate:
         """Replace every part in its turn; after Ctrl-C those that were not reached stay as they are."""
@@ -270,16 +266,13 @@ class CompressionRun:
         for k, (name, own) in enumerate(zip(self.names, ranks, strict=True)):
             self.clock.reserve_stages(len(self.names) - k + (self.joint is not None))
             part = self.carve(network, name)
-            network, one = self.place(part, self.sample(part), own)
-            replaced.append(one)
+            samples = self.sample(part)
+            layer, result = self.fit(part, samples, own)
+            network = part.place(self.train(part, layer))
+            replaced.append(ReplacedPart(part, result))
             if self.clock.stopped:
                 break
         return self.finish(network, replaced)
-
-    def place(self, part: Part, samples: Samples | None, ranks: tuple[int, ...]) -> tuple[nn.Module, ReplacedPart]:
-        """A network with a fitted and trained layer in the place of a part."""
-        layer, result = self.fit(part, samples, ranks)
-        return part.network(self.train(part, layer)), ReplacedPart(part, result)
 
     def finish(self, network: nn.Module, replaced: list[ReplacedPart]) -> Candidate:
         """Train the new layers together, with labels if there are any, and round them; the network is changed."""

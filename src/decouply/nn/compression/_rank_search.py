@@ -19,7 +19,7 @@ from ..layer._quantisation import count_parameters, stored_bytes
 from ..training._distillation import Distil, refine
 from ._evaluation import multiply_adds, outputs_on, relative_error
 from ._options import Budget
-from ._pipeline import MAX_START_INPUTS, Candidate, CompressionRun
+from ._pipeline import MAX_START_INPUTS, Candidate, CompressionRun, ReplacedPart
 
 _GROWTH = 1.5  # of the number of functions from one attempt to the next, until the score is good enough
 _TRIAL_STEPS = 300  # of a training that measures how sensitive the network is to a part
@@ -42,8 +42,9 @@ def fewest_functions(run: CompressionRun, before: float, max_drop: float) -> Can
     samples = run.sample(part)
 
     def evaluate_rank(rank: int) -> Candidate:
-        network, replaced = run.place(part, samples, (rank,))
-        found = run.finish(network, [replaced])
+        layer, result = run.fit(part, samples, (rank,))
+        network = part.place(run.train(part, layer))
+        found = run.finish(network, [ReplacedPart(part, result)])
         run.clock.best_summary = f"{rank} functions score {found.score:.4g}"
         return found
 
@@ -105,7 +106,7 @@ def ranks_within(run: CompressionRun, budget: Budget) -> list[tuple[int, ...]]:
         layer = run.random_layer(part, (rank,), X, F, rng)
         how = Distil(_TRIAL_STEPS, loss=run.loss(part), mixup=0.0)
         layer = refine(layer, part.function, part.inputs, how, values=part.values, rng=rng, progress=False)
-        error = relative_error(outputs_on(part.network(layer), some), wanted)
+        error = relative_error(outputs_on(part.place(layer), some), wanted)
         sensitivities.append(rank * max(error**2, 1e-12))
     return [(r,) for r in allocate_ranks(prices, total, sensitivities)]
 
