@@ -121,6 +121,14 @@ class Experiment:
     fixed: Mapping[str, Any] = field(default_factory=dict)
     more_figures: Mapping[str, Callable[[Content], Figure]] = field(default_factory=dict)
 
+    @classmethod
+    def of(cls, file: Mapping[str, Any], name: str, about: str, **options: Any) -> Experiment:
+        """The experiment whose `tasks`, `work` and `table`, and `figure`, `begin` and `content` if it needs them, are
+        the functions of these names in a file: give its globals().
+        """
+        steps = ("tasks", "work", "table", "figure", "begin", "content")
+        return cls(name, about, **{step: file[step] for step in steps if step in file}, **options)
+
     def run(
         self,
         folder: Path,

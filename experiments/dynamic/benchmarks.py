@@ -175,14 +175,10 @@ def figure(content: Content) -> Figure:
     return canvas
 
 
-BENCHMARKS = Experiment(
+BENCHMARKS = Experiment.of(
+    globals(),
     "benchmarks",
     "Decoupled state space on public benchmarks of dynamic systems.",
-    tasks,
-    work,
-    table,
-    figure,
     options=(Option("n_runs", 5, "Seeds per model."), ONLY),
     quick={"n_runs": 1, "only": tuple(QUICK)},
-    content=content,
 )

@@ -167,14 +167,10 @@ def figure(content: Content) -> Figure:
     return canvas
 
 
-ORDER_CHOICE = Experiment(
+ORDER_CHOICE = Experiment.of(
+    globals(),
     "order-choice",
     "The sizes of the models of `benchmarks`, chosen by held-back training data.",
-    tasks,
-    work,
-    table,
-    figure,
     options=(Option("n_runs", 3, "Seeds per candidate."), ONLY),
     quick={"n_runs": 1, "only": tuple(QUICK)},
-    content=content,
 )

@@ -251,12 +251,9 @@ def figure(content: Content) -> Figure:
     return canvas
 
 
-BASES = Experiment(
+BASES = Experiment.of(
+    globals(),
     "bases",
     "Polynomials and splines on many kinds of curves.",
-    tasks,
-    work,
-    table,
-    figure,
     options=(Option("n_runs", 10, "Systems per case and curve."),),
 )

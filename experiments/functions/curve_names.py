@@ -165,13 +165,9 @@ def figure(content: Content) -> Figure:
     return canvas
 
 
-CURVE_NAMES = Experiment(
+CURVE_NAMES = Experiment.of(
+    globals(),
     "curve-names",
     "How often curves get the right name.",
-    tasks,
-    work,
-    table,
-    figure,
     options=(Option("n_runs", 5, "Systems per kind of curve."),),
-    content=content,
 )

@@ -144,15 +144,10 @@ def figure(content: Content) -> Figure:
     return canvas
 
 
-JACOBIAN_START = Experiment(
+JACOBIAN_START = Experiment.of(
+    globals(),
     "jacobian-start",
     "Whether Jacobians pay off as starts for networks.",
-    tasks,
-    work,
-    table,
-    figure,
     options=(Option("n_runs", 5, "Draws of inputs."),),
     quick={"n_runs": 1, "inputs": (200,), "steps": (100,), "epochs": 1},
-    begin=begin,
-    content=content,
 )

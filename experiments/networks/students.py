@@ -331,43 +331,40 @@ def figure(content: Content) -> Figure:
     return canvas
 
 
-def _experiment_on(case: str) -> dict[str, Any]:
-    """What the experiments on all networks share."""
-    return {
-        "tasks": tasks,
-        "work": work,
-        "table": table,
-        "figure": figure,
-        "options": (
-            Option("n_runs", 5, "Draws of inputs."),
-            Option("steps", None, "Training steps of every row. By default as in the docs."),
-            Option("inputs", (), "Number of inputs, such as 20000; may be repeated.", least=20),
-            Option("only", (), "Only rows whose name begins with this, such as GELU; may be repeated.", kind=str),
-        ),
-        "quick": {"n_runs": 1, "steps": 200, "epochs": 1, "inputs": (2000,), "only": QUICK},
-        "begin": begin,
-        "content": content,
-        "fixed": {"case": case},
-    }
-
-
-MNIST = Experiment(
+_SIZES: dict[str, Any] = {
+    "options": (
+        Option("n_runs", 5, "Draws of inputs."),
+        Option("steps", None, "Training steps of every row. By default as in the docs."),
+        Option("inputs", (), "Number of inputs, such as 20000; may be repeated.", least=20),
+        Option("only", (), "Only rows whose name begins with this, such as GELU; may be repeated.", kind=str),
+    ),
+    "quick": {"n_runs": 1, "steps": 200, "epochs": 1, "inputs": (2000,), "only": QUICK},
+}
+MNIST = Experiment.of(
+    globals(),
     "mnist-students",
     "The MNIST network, trained to the end, compressed by ours and by others of the same size.",
-    **_experiment_on("mnist"),
+    fixed={"case": "mnist"},
+    **_SIZES,
 )
-FASHION = Experiment(
+FASHION = Experiment.of(
+    globals(),
     "fashion-students",
     "The FashionMNIST network, trained to the end, compressed by ours and by others of the same size.",
-    **_experiment_on("fashion"),
+    fixed={"case": "fashion"},
+    **_SIZES,
 )
-CNN = Experiment(
+CNN = Experiment.of(
+    globals(),
     "cnn",
     "The head of LeNet-5 on FashionMNIST, 400 to 10, at 8 % of its parameters.",
-    **_experiment_on("cnn"),
+    fixed={"case": "cnn"},
+    **_SIZES,
 )
-TABULAR = Experiment(
+TABULAR = Experiment.of(
+    globals(),
     "tabular",
     "A regression network, from ten inputs to one output, at 5 % of its parameters.",
-    **_experiment_on("tabular"),
+    fixed={"case": "tabular"},
+    **_SIZES,
 )

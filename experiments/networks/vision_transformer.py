@@ -247,12 +247,10 @@ def table(content: Content) -> str:
     return "\n\n".join([intro, markdown(head, rows)])
 
 
-VISION_TRANSFORMER = Experiment(
+VISION_TRANSFORMER = Experiment.of(
+    globals(),
     "vision-transformer",
     "All MLP blocks of a small vision transformer, replaced at an eighth of their parameters.",
-    tasks,
-    work,
-    table,
     options=(
         Option("n_runs", 5, "Draws of inputs."),
         Option("steps", 1200, "Training steps of each part."),
@@ -260,6 +258,4 @@ VISION_TRANSFORMER = Experiment(
         Option("epochs", 5, "Of the network."),
     ),
     quick={"n_runs": 1, "steps": 100, "joint_steps": 20, "epochs": 1},
-    begin=begin,
-    content=content,
 )

@@ -362,29 +362,23 @@ def means_figure(content: Content) -> Figure:
     return canvas
 
 
-def _experiment_on(case: str, n_runs: int) -> dict[str, Any]:
-    """What the experiments on both networks share."""
-    return {
-        "tasks": tasks,
-        "work": work,
-        "table": table,
-        "figure": figure,
-        "options": (Option("n_runs", n_runs, "Draws of 200 images."),),
-        "quick": {"n_runs": 1, "sizes": (0,), "epochs": 2},
-        "begin": begin,
-        "content": content,
-        "fixed": {"case": case},
-        "more_figures": {"means": means_figure},
-    }
-
-
-MNIST = Experiment(
+_SHARED: dict[str, Any] = {
+    "quick": {"n_runs": 1, "sizes": (0,), "epochs": 2},
+    "more_figures": {"means": means_figure},
+}
+MNIST = Experiment.of(
+    globals(),
     "mnist",
     "The paper's MNIST network: the part 80 to 10, replaced by decouplings and by other methods.",
-    **_experiment_on("mnist", 15),
+    options=(Option("n_runs", 15, "Draws of 200 images."),),
+    fixed={"case": "mnist"},
+    **_SHARED,
 )
-FASHION = Experiment(
+FASHION = Experiment.of(
+    globals(),
     "fashion",
     "The paper's FashionMNIST network: the part 512 to 10, replaced by decouplings and by other methods.",
-    **_experiment_on("fashion", 5),
+    options=(Option("n_runs", 5, "Draws of 200 images."),),
+    fixed={"case": "fashion"},
+    **_SHARED,
 )

@@ -228,14 +228,10 @@ def figure(content: Content) -> Figure:
     return canvas
 
 
-SILVERBOX = Experiment(
+SILVERBOX = Experiment.of(
+    globals(),
     "silverbox",
     "The Silverbox figure of the paper: decouplings of a polynomial NARX model.",
-    tasks,
-    work,
-    table,
-    figure,
     options=(Option("n_runs", 30, "Draws of training regressors."),),
     quick={"n_runs": 2, "ranks": (3, 4), "n_refined": 1, "refine_steps": 10},
-    content=content,
 )

@@ -197,14 +197,10 @@ def figure(content: Content) -> Figure:
     return canvas
 
 
-TABLE1 = Experiment(
+TABLE1 = Experiment.of(
+    globals(),
     "table1",
     "Table 1 of the paper: PROJ and CONSTR on three two-layer systems.",
-    tasks,
-    work,
-    table,
-    figure,
     options=(Option("n_runs", 30, "Data sets per system."), Option("n_starts", 8, "Starts of our own variant.")),
     quick={"n_runs": 3, "n_starts": 2},
-    content=content,
 )

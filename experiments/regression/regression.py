@@ -316,13 +316,9 @@ def figure(content: Content) -> Figure:
     return canvas
 
 
-REGRESSION = Experiment(
+REGRESSION = Experiment.of(
+    globals(),
     "regression",
     "Regression on small tables, compared with other methods.",
-    tasks,
-    work,
-    table,
-    figure,
     options=(Option("n_splits", 5, "Splits into training and test samples.", least=2),),
-    content=content,
 )

@@ -71,11 +71,9 @@ def table(content: Content) -> str:
     return "\n\n".join([intro, markdown(["system", "S", "noise", "error of estimated J", *WAYS], rows)])
 
 
-ESTIMATED_JACOBIANS = Experiment(
+ESTIMATED_JACOBIANS = Experiment.of(
+    globals(),
     "estimated-jacobians",
     "What it costs to estimate Jacobians from values.",
-    tasks,
-    work,
-    table,
     quick={"sizes": (200,)},
 )

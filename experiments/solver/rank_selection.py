@@ -212,13 +212,10 @@ def figure(content: Content) -> Figure:
     return canvas
 
 
-RANK_SELECTION = Experiment(
+RANK_SELECTION = Experiment.of(
+    globals(),
     "rank-selection",
     "How often the right ranks are chosen.",
-    tasks,
-    work,
-    table,
-    figure,
     options=(Option("n_runs", 30, "Random systems per noise level; a third as many data sets of f1, f2 and f3."),),
     quick={"n_runs": 3},
 )

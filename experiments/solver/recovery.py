@@ -223,17 +223,13 @@ def figure(content: Content) -> Figure:
     return canvas
 
 
-RECOVERY = Experiment(
+RECOVERY = Experiment.of(
+    globals(),
     "recovery",
     "How often the true system is found, for one to five layers and with noise.",
-    tasks,
-    work,
-    table,
-    figure,
     options=(
         Option("n_runs", 30, "Data sets per system."),
         Option("noise", True, "Whether noisy data are tried as well."),
         Option("max_seconds", 60.0, "Of the processor, per data set."),
     ),
-    content=content,
 )

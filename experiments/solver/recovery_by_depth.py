@@ -82,13 +82,10 @@ def figure(content: Content) -> Figure:
     return canvas
 
 
-RECOVERY_BY_DEPTH = Experiment(
+RECOVERY_BY_DEPTH = Experiment.of(
+    globals(),
     "recovery-by-depth",
     "How deep and wide a system may be to be recovered.",
-    tasks,
-    work,
-    table,
-    figure,
     options=(
         Option("n_runs", 3, "Data sets per rank and number of layers."),
         Option("max_seconds", 20.0, "Of the processor, per data set."),

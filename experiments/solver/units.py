@@ -99,11 +99,9 @@ def table(content: Content) -> str:
     return markdown(["system", *(change.name for change in CHANGES)], rows)
 
 
-UNITS = Experiment(
+UNITS = Experiment.of(
+    globals(),
     "units",
     "Whether a change of units changes the answer.",
-    tasks,
-    work,
-    table,
     options=(Option("n_runs", 10, "Data sets per system and choice of units."),),
 )
