@@ -62,7 +62,7 @@ def seconds(source: Path) -> dict[str, float]:
     return json.loads(done.stdout)
 
 
-def measured(before: str) -> dict[str, tuple[float, float]]:
+def measure_slowdown(before: str) -> dict[str, tuple[float, float]]:
     """Shortest processor times before and now, in turns, so that both meet the same machine."""
     with tempfile.TemporaryDirectory() as directory:
         old = Path(directory) / "before"
@@ -76,7 +76,7 @@ def measured(before: str) -> dict[str, tuple[float, float]]:
 
 
 def section(_: Path, before: str = BEFORE) -> str:
-    found = measured(before)
+    found = measure_slowdown(before)
     ratios = {name: now / then for name, (then, now) in found.items()}
     mean = geometric_mean(ratios.values())
     rows = [

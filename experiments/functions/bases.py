@@ -30,7 +30,7 @@ _CONDITION = 4.0
 _FRESH = 2000
 _STARTS = 64  # for each layer
 _PATIENT = 600.0  # seconds: no fit is cut off, however busy the machine
-_POINTS, _ROUNDING = 1001, 1e-9
+_POINTS, _SLOPE_ROUNDING = 1001, 1e-9
 
 Curve = tuple[Callable[[ndarray], ndarray], Callable[[ndarray], ndarray]]  # a function and its derivative
 CURVES: dict[str, Curve] = {
@@ -164,7 +164,7 @@ def _wrong_slopes(model: Decoupling) -> float:
     for g in model.g:
         slopes = g.slopes(np.linspace(g.domain[:, 0], g.domain[:, 1], _POINTS))
         way = np.sign(slopes.sum(axis=0))
-        wrong.append(np.mean(way * slopes < -_ROUNDING * np.abs(slopes).max(axis=0)))
+        wrong.append(np.mean(way * slopes < -_SLOPE_ROUNDING * np.abs(slopes).max(axis=0)))
     return float(np.mean(wrong))
 
 

@@ -47,7 +47,7 @@ MANY = 20_000
 STEPS = 6000  # of all trainings, ours and those of the peers
 BATCH = 512  # of recombined inputs, of which so many are made:
 RECOMBINED = 60_000
-_SHOWN = 5.0  # points below the network that the picture goes down to
+_SHOWN_DROP = 5.0  # points below the network that the picture goes down to
 STOPPING = Stopping(min_steps=15, max_steps=50, patience=20)
 AS_PRINTED = ("Zniyed", "TS-Zniyed", "TS-PROJ-1", "TS-PROJ-2")
 INSIDE, BEST = "output inside", "best iterate"
@@ -308,7 +308,7 @@ def figure(content: Content) -> Figure:
     sizes = sorted({cell["size"] for cell in cells})
     canvas = new_figure(9.0, 2.6 * len(sizes) + 1.8)
     axes = canvas.subplots(len(sizes), 1, sharex=True, sharey=True, squeeze=False)[:, 0]
-    low = accuracy - _SHOWN
+    low = accuracy - _SHOWN_DROP
     for ax, i in zip(axes, sizes, strict=True):
         for k, method in enumerate(METHODS):
             (cell,) = matching(cells, method=method, size=i)
@@ -317,7 +317,9 @@ def figure(content: Content) -> Figure:
             box["boxes"][0].set(facecolor=COLOURS[group], alpha=0.6)
             box["medians"][0].set(color="black")
             if (median := float(np.median(cell["accuracies"]))) < low:
-                ax.text(k, low + 0.05 * _SHOWN, f"↓ {median:.1f}", rotation=90, ha="center", va="bottom", fontsize=7)
+                ax.text(
+                    k, low + 0.05 * _SHOWN_DROP, f"↓ {median:.1f}", rotation=90, ha="center", va="bottom", fontsize=7
+                )
         ax.axhline(accuracy, color="#C00000", linestyle=(0, (2, 2)), linewidth=1.1)
         (one,) = matching(cells, method="TS-PROJ-1", size=i)
         ax.set_title(f"saves {one['savings_percent']:.1f} % of the parameters with one layer", fontsize=9)

@@ -43,7 +43,7 @@ def _sklearn(*names: str) -> tuple[Any, ...]:
 # Data
 
 
-def _measured(name: str) -> tuple[ndarray, ndarray]:
+def _load_table(name: str) -> tuple[ndarray, ndarray]:
     """A table of scikit-learn: inputs and the output."""
     X, y = getattr(_sklearn("datasets")[0], f"load_{name}")(return_X_y=True)
     columns = {"wine": (slice(1, None), 0), "breast_cancer": (slice(10), 23)}  # of inputs, and the output among them
@@ -90,13 +90,13 @@ def houses(seed: int, n_samples: int = N_HOUSES) -> tuple[Float[ndarray, "S 8"],
 
 # What makes the inputs and the output of a problem, from a seed that matters for data that are made.
 SETS: dict[str, Callable[[int], tuple[Float[ndarray, "S m"], Float[ndarray, " S"]]]] = {
-    "diabetes": lambda _: _measured("diabetes"),  # progression of the disease, from 10 measured inputs of 442 people
+    "diabetes": lambda _: _load_table("diabetes"),  # progression of the disease, from 10 measured inputs of 442 people
     "friedman1": partial(_friedman, 1),  # 10 inputs, of which 5 matter
     "friedman2": partial(_friedman, 2),  # an impedance, 4 inputs
     "friedman3": partial(_friedman, 3),  # a phase, 4 inputs
     "houses": houses,
-    "wine": lambda _: _measured("wine"),  # alcohol of 178 wines, from 12 other measurements
-    "cells": lambda _: _measured("breast_cancer"),  # largest area of the nuclei in 569 images, from 10 means
+    "wine": lambda _: _load_table("wine"),  # alcohol of 178 wines, from 12 other measurements
+    "cells": lambda _: _load_table("breast_cancer"),  # largest area of the nuclei in 569 images, from 10 means
 }
 
 
@@ -171,13 +171,13 @@ class _Kan:
         best = np.inf
         for width in (1, 3):
             for lamb in (1e-3, 1e-2):
-                model = self._trained(X[train], y[train], width, lamb)
+                model = self._train(X[train], y[train], width, lamb)
                 error = float(np.mean((self._values(model, X[held]) - y[held]) ** 2))
                 if error < best or not hasattr(self, "model"):
                     best, self.model = error, model
         return self
 
-    def _trained(self, X: ndarray, y: ndarray, width: int, lamb: float) -> Any:
+    def _train(self, X: ndarray, y: ndarray, width: int, lamb: float) -> Any:
         torch, kan = importlib.import_module("torch"), importlib.import_module("kan")
         model = kan.KAN(
             width=[X.shape[1], width, 1], grid=3, k=3, seed=self.seed, auto_save=False, symbolic_enabled=False

@@ -140,12 +140,12 @@ class EachPixel(AbstractReceptiveField):
         before = [-p % s for p, s in zip(self.padding, self.step, strict=True)]  # zeros that the window does not reach
         row, column = ((p + b) // s for p, b, s in zip(self.padding, before, self.step, strict=True))
 
-        def shaped(x: Tensor) -> Tensor:
+        def as_patch(x: Tensor) -> Tensor:
             patch = x.reshape(len(x), self.n_channels, *self.window)
             return nn.functional.pad(patch, (before[1], 0, before[0], 0))
 
         own = _in_a_row(part) if self.in_sequence else part
-        return _Reshaped(own, shaped, lambda y: y[:, :, row, column])
+        return _Reshaped(own, as_patch, lambda y: y[:, :, row, column])
 
     def module(self, function: nn.Module) -> nn.Module:
         on_images = OnPatches(function, self.n_channels, self.window, self.step, self.padding)

@@ -323,20 +323,20 @@ class CompressionReport:
         ]
         if not math.isnan(self.lam):
             rows.append(("lam", f"{self.lam:.0e}"))
-        lines = _aligned(rows)
+        lines = _align_columns(rows)
         if several:
             table = [("part", "of", "functions", "parameters", "error")]
             for p in self.parts:
                 ranks, sizes = ", ".join(map(str, p.ranks)), f"{p.parameters[0]:,} -> {p.parameters[1]:,}"
                 table.append((p.name, p.receptive_field, ranks, sizes, f"{100 * p.relative_error:.3g} %"))
-            lines += ["", *_aligned(table)]
+            lines += ["", *_align_columns(table)]
         if self.latency[1] > _MAX_SLOWDOWN * self.latency[0]:
             gain = "; its gain is in memory, not in time" if self.parameters[1] < self.parameters[0] else ""
             lines.append(f"Slower: the result takes {self.latency[1] / self.latency[0]:.1f} times as long{gain}.")
         return "\n".join([*lines, *(f"Warning: {text}" for text in self.warnings)])
 
 
-def _aligned(rows: Sequence[tuple[str, ...]]) -> list[str]:
+def _align_columns(rows: Sequence[tuple[str, ...]]) -> list[str]:
     widths = [max(len(row[k]) for row in rows) for k in range(len(rows[0]) - 1)]
     return ["  ".join([*(f"{text:<{w}}" for text, w in zip(row, widths, strict=False)), row[-1]]) for row in rows]
 

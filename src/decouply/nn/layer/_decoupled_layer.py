@@ -381,8 +381,8 @@ class OnPatches(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         if isinstance(self.function, DecoupledLayer):
             layer = self.function
-            z = layer.after_first(self._convolved(x, layer.W[0]).movedim(1, -1)).movedim(-1, 1)
-            return z if layer.linear is None else z + self._convolved(x, layer.linear)
+            z = layer.after_first(self._convolve(x, layer.W[0]).movedim(1, -1)).movedim(-1, 1)
+            return z if layer.linear is None else z + self._convolve(x, layer.linear)
         height, width = (
             (size + 2 * p - w) // s + 1
             for size, p, w, s in zip(x.shape[2:], self.padding, self.window, self.step, strict=True)
@@ -390,7 +390,7 @@ class OnPatches(nn.Module):
         patches = nn.functional.unfold(x, self.window, padding=self.padding, stride=self.step)
         return self.function(patches.transpose(1, 2)).transpose(1, 2).unflatten(2, (height, width))
 
-    def _convolved(self, x: Tensor, W: Tensor) -> Tensor:
+    def _convolve(self, x: Tensor, W: Tensor) -> Tensor:
         kernel = W.reshape(len(W), self.n_channels, *self.window)
         return nn.functional.conv2d(x, kernel, stride=self.step, padding=self.padding)
 

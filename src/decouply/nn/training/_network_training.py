@@ -78,17 +78,17 @@ def distil_jointly(
 def _distance(loss: Loss, wanted: Tensor) -> Callable[[Any, Tensor], Tensor]:
     if loss == "kl":
 
-        def of_classes(output: Any, truth: Tensor) -> Tensor:
+        def divergence_of_classes(output: Any, truth: Tensor) -> Tensor:
             own, wanted_classes = (log_probabilities(in_rows(values)) for values in (output, truth))
             return nn.functional.kl_div(own, wanted_classes, log_target=True, reduction="batchmean")
 
-        return of_classes
+        return divergence_of_classes
     spread = wanted.double().std(dim=0).clamp_min(1e-12)
 
-    def squared(output: Any, truth: Tensor) -> Tensor:
+    def squared_error(output: Any, truth: Tensor) -> Tensor:
         return ((output - truth) / spread.to(truth)).pow(2).mean()
 
-    return squared
+    return squared_error
 
 
 @torch.no_grad()
