@@ -31,7 +31,7 @@ from decouply.nn.layer._decoupled_layer import layer_on
 from decouply.nn.layer._quantisation import n_bytes, pack, round_rows
 from decouply.nn.training._distillation import FEW_INPUTS, ROUNDED_FROM, mixup_inputs
 from experiments.networks.baselines import dense, low_rank, n_parameters, prune, quantized_bytes, widths
-from experiments.networks.trained_networks import DEGREE, Original, Size, Training
+from experiments.networks.trained_networks import DEGREE, Original, Size, TrainingRates
 from experiments.paper.network_compression import solver_of
 
 Distance = Callable[[Tensor, Tensor], Tensor]
@@ -54,7 +54,7 @@ def train_students(
     at: Original,
     inputs: Sequence[Tensor],
     size: Size,
-    how: Training,
+    how: TrainingRates,
     steps: int,
     seed: int,
     report: Callable[[int], None] = lambda _: None,

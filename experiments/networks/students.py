@@ -50,7 +50,15 @@ from experiments.networks.other_methods import (
     train_students,
     width_in_bits,
 )
-from experiments.networks.trained_networks import CASES, DEGREE, Original, Size, Training, original, train_with_labels
+from experiments.networks.trained_networks import (
+    CASES,
+    DEGREE,
+    Original,
+    Size,
+    TrainingRates,
+    original,
+    train_with_labels,
+)
 from experiments.paper.network_compression import STOPPING
 
 OURS = ("ours", "ours, random start", "ours, splines", "ours, two layers")
@@ -144,7 +152,7 @@ def _one_draw(
     method: str,
     at: Original,
     size: Size,
-    how: Training,
+    how: TrainingRates,
     steps: int,
     X: Tensor,
     run: int,
@@ -210,7 +218,7 @@ def refine_layer(
     at: Original,
     layer: DecoupledLayer,
     X: Tensor,
-    how: Training,
+    how: TrainingRates,
     steps: int,
     rng: np.random.Generator,
     n_bits: int | None = None,

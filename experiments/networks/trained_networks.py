@@ -38,7 +38,7 @@ class Size:
 
 
 @dataclass(frozen=True)
-class Training:
+class TrainingRates:
     """How replacements are trained: inputs per step, our rate, and rates of others, the best of which counts."""
 
     batch_size: int
@@ -56,7 +56,7 @@ class Case:
     epochs: int
     steps: int
     sizes: tuple[Size, ...]
-    training: Training
+    training: TrainingRates
     in_classes: bool = True
 
 
@@ -99,7 +99,10 @@ def _lenet() -> nn.Sequential:
 
 
 BOTH = (200, 20_000)
-SMALL_BATCHES, LARGE_BATCHES = Training(512, 0.02, (1e-2, 3e-2, 8e-2)), Training(2048, 0.03, (3e-2, 8e-2, 2e-1))
+SMALL_BATCHES, LARGE_BATCHES = (
+    TrainingRates(512, 0.02, (1e-2, 3e-2, 8e-2)),
+    TrainingRates(2048, 0.03, (3e-2, 8e-2, 2e-1)),
+)
 CASES = {
     "mnist": Case(
         partial(dense, (784, 80, 60, 40, 10)),

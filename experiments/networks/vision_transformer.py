@@ -18,22 +18,21 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from decouply import nn as decoupled
 from decouply._support._errors import DecouplingWarning
 from decouply.data import mnist
-from decouply.nn import Distil, Evaluation, Fitting, compress
+from decouply.nn import Distil, Evaluation, Fitting, Training, compress
 from decouply.nn.layer._quantisation import count_parameters, stored_bytes
 from decouply.nn.training._network_training import distil_jointly
 from decouply.solvers import Proj
 from experiments.harness import Content, Experiment, Option, Outcome, Task, column, grid, markdown, matching
 from experiments.networks.baselines import quantize
-from experiments.networks.other_methods import STUDENTS, train_students
-from experiments.networks.trained_networks import BATCH, Original, Size, Training, images, load_or_train, train
+from experiments.networks.other_methods import train_students
+from experiments.networks.trained_networks import BATCH, Original, Size, TrainingRates, images, load_or_train, train
 from experiments.paper.network_compression import STOPPING
 
 RANK = 15
 N_INPUTS = 5000
-TRAINING = Training(512, 0.02, (3e-3, 1e-2, 3e-2))  # of the others: the best rate on inputs kept aside
+TRAINING = TrainingRates(512, 0.02, (3e-3, 1e-2, 3e-2))  # of the others: the best rate on inputs kept aside
 JOINT_RATE = 3e-3  # of all: the one that `compress` has
 OURS = ("ours", "ours, random start")
 OTHERS = ("narrow GELU", "pruned")
@@ -133,7 +132,7 @@ def work(method: str, run: int, seed: int, steps: int, joint_steps: int, epochs:
                 data=X[_KEPT:],
                 ranks=RANK,
                 fitting=Fitting("random") if at_random else Fitting(solver=Proj(lam=1e-2, stopping=STOPPING)),
-                training=decoupled.Training(Distil(steps), joint),
+                training=Training(Distil(steps), joint),
                 evaluation=Evaluation(validation=X[:_KEPT]),
                 rng=run,
                 progress=False,
@@ -166,7 +165,7 @@ def replace_mlps(method: str, run: int, steps: int, at: Original, X: Tensor) -> 
         with torch.no_grad():
             values = part(tokens)
         as_part = Original(part, tokens, values, tokens, values, in_classes=False)
-        kind = {"narrow GELU": STUDENTS[2]}.get(method, method)
+        kind = {"narrow GELU": "GELU, one hidden layer"}.get(method, method)
         ((block.mlp, _),) = train_students(kind, as_part, [tokens], Size(RANK), TRAINING, steps, run)
     return own
 

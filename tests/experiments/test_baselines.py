@@ -5,8 +5,8 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from experiments.networks import other_methods  # noqa: E402
-from experiments.networks.other_methods import STUDENTS, train_students  # noqa: E402
-from experiments.networks.trained_networks import Original, Size, Training  # noqa: E402
+from experiments.networks.other_methods import train_students  # noqa: E402
+from experiments.networks.trained_networks import Original, Size, TrainingRates  # noqa: E402
 
 torch.manual_seed(0)
 PART = torch.nn.Sequential(torch.nn.Linear(4, 12), torch.nn.Tanh(), torch.nn.Linear(12, 2))
@@ -21,7 +21,9 @@ def left(points, rates=(1e-2,)):
     """The error of a trained student at other points."""
     with torch.no_grad():
         at = Original(PART, points, PART(points), points, PART(points), in_classes=False)
-    ((student, _),) = train_students(STUDENTS[2], at, [points], Size(6), Training(64, 0.0, rates), 200, 0)
+    ((student, _),) = train_students(
+        "GELU, one hidden layer", at, [points], Size(6), TrainingRates(64, 0.0, rates), 200, 0
+    )
     X = torch.randn(500, 4, generator=torch.Generator().manual_seed(5))
     with torch.no_grad():
         return float((student(X) - PART(X)).pow(2).mean())

@@ -22,14 +22,14 @@ from experiments.networks.other_methods import (  # noqa: E402
     train_together,
 )
 from experiments.networks.students import METHODS, OTHERS, OURS, STUDENTS  # noqa: E402
-from experiments.networks.trained_networks import CASES, Size, Training  # noqa: E402
+from experiments.networks.trained_networks import CASES, Size, TrainingRates  # noqa: E402
 
 
 @pytest.fixture
 def table(tmp_path, monkeypatch):
     pytest.importorskip("sklearn")
     sizes = (Size(4, (3, 3), (60,), (6, 4)), Size(2, (2, 2), (60,)))
-    how = Training(512, 0.02, (5e-3, 1e-2))
+    how = TrainingRates(512, 0.02, (5e-3, 1e-2))
     monkeypatch.setitem(CASES, "tabular", dataclasses.replace(CASES["tabular"], sizes=sizes, epochs=1, training=how))
     monkeypatch.setattr(other_methods, "POOL", 200)
     monkeypatch.setattr(trained_networks, "EPOCHS_WITH_LABELS", 1)

@@ -12,7 +12,6 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.func import vjp
 
 from ...bases import AbstractAlgebra, AbstractBasis
 from ...bases._algebra import Piece, at_origins
@@ -22,13 +21,6 @@ def values_on_window(basis: AbstractBasis, t: Tensor, C: Tensor) -> Tensor:
     """g_j(t_j), for coefficients (r, 1 + d) and arguments (..., r) on the window."""
     value: Tensor = basis.expression(_Tensors(t), t, C)
     return value
-
-
-def slopes_on_window(basis: AbstractBasis, t: Tensor, C: Tensor) -> Tensor:
-    """g_j'(t_j), differentiable in the coefficients too."""
-    derivative = vjp(lambda s: values_on_window(basis, s, C), t)[1]
-    (slopes,) = derivative(torch.ones_like(t))
-    return slopes
 
 
 def horner(t: Tensor, A: Tensor) -> Tensor:
@@ -58,10 +50,6 @@ def horner_in_pieces(v: Tensor, powers: tuple[Tensor, ...]) -> Tensor:
     for a in powers[-2::-1]:
         value = torch.addcmul(a, value, v)
     return value
-
-
-def slopes_in_pieces(v: Tensor, powers: tuple[Tensor, ...]) -> Tensor:
-    return horner_in_pieces(v, tuple(k * a for k, a in enumerate(powers))[1:])
 
 
 class _Tensors(AbstractAlgebra[Any]):
