@@ -48,14 +48,15 @@ _PARENT_SECONDS = 1.0  # between two looks of a worker at its parent
 
 @dataclass(frozen=True)
 class Option:
-    """An option of an experiment's command: --runs for `n_runs`. Its default says whether it is a number, a flag or,
-    as an empty tuple, a name that may be repeated; `kind` says it where the default is None."""
+    """An option of an experiment's command: --runs for `n_runs`.
+
+    Its default says what it takes: a number, yes or no, or, as an empty tuple, a name that may be repeated.
+    """
 
     name: str
     default: Any
     help: str
     least: int = 1
-    kind: type = int
 
     @property
     def flag(self) -> str:
@@ -63,17 +64,17 @@ class Option:
 
     def add_to(self, command: Callable[..., None]) -> Callable[..., None]:
         """Give a command this option."""
+        flags: str = self.flag
+        kind: Any = click.IntRange(min=self.least)
         if isinstance(self.default, bool):
-            flags = f"{self.flag}/--no-{self.flag[2:]}"
-            return click.option(flags, self.name, default=self.default, show_default=True, help=self.help)(command)
-        kind: Any = click.IntRange(min=self.least) if self.kind is int else str
-        if isinstance(self.default, float):
+            flags, kind = f"{self.flag}/--no-{self.flag[2:]}", bool
+        elif isinstance(self.default, float):
             kind = click.FloatRange(min=0, min_open=True)
-        many = isinstance(self.default, tuple)
-        shown = not many and self.default is not None
-        return click.option(
-            self.flag, self.name, type=kind, multiple=many, default=self.default, show_default=shown, help=self.help
-        )(command)
+        elif isinstance(self.default, tuple):
+            return click.option(flags, self.name, multiple=True, help=self.help)(command)
+        return click.option(flags, self.name, type=kind, default=self.default, show_default=True, help=self.help)(
+            command
+        )
 
 
 @dataclass(frozen=True)
@@ -102,8 +103,8 @@ class Experiment:
         What NAME.json holds, as ``content(runs, **options, **facts)``. A run is a task and its outcome. By default
         these are the runs, the options of the command and the facts.
     fixed
-        Values that `tasks`, `begin` and `content` are given besides options: what tells apart experiments that share
-        these functions.
+        Values that `tasks`, `begin` and `content` are given besides options, such as what tells apart experiments
+        that share these functions; --quick may have others.
     more_figures
         Pictures NAME-KEY.png besides the first one.
     """
@@ -139,7 +140,7 @@ class Experiment:
         **asked: Any,
     ) -> Content:
         """Run what `folder` does not have yet; the content depends on seed and options, not on `n_jobs`."""
-        options = {option.name: option.default for option in self.options} | asked | {"seed": seed} | dict(self.fixed)
+        options = dict(self.fixed) | {option.name: option.default for option in self.options} | asked | {"seed": seed}
         progress(stage="preparing", done=0, total=None)
         facts = self.begin(folder=str(folder), **options)
         tasks = self.tasks(**options)
@@ -221,15 +222,6 @@ class Experiment:
             given = context.get_parameter_source(option.name) == click.core.ParameterSource.COMMANDLINE
             if given and option.name in self.quick:
                 raise click.UsageError(f"--quick has sizes of its own: leave {option.flag} out.")
-
-
-def names_beginning(names: Sequence[str], only: Sequence[str], what: str) -> tuple[str, ...]:
-    """Those that are called as in `only`, or that begin so where none is called so; all where `only` is empty."""
-    begun = tuple(name for name in only if name not in names)
-    wanted = tuple(name for name in names if not only or name in only or (begun and name.startswith(begun)))
-    if not wanted:
-        raise click.BadParameter(f"must begin the name of a {what}: {', '.join(names)}.", param_hint="--only")
-    return wanted
 
 
 # Tasks, runs, tables, pictures

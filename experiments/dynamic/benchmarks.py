@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+import click
 import numpy as np
 from jaxtyping import Float
 from matplotlib.figure import Figure
@@ -30,7 +31,6 @@ from experiments.harness import (
     grid,
     markdown,
     matching,
-    names_beginning,
     plot_rows,
 )
 
@@ -77,14 +77,23 @@ CASES: dict[str, Case] = {
     "EMPS": Case("EMPS", Candidate(2, "tanh, state-tanh", feedthrough=False, integrating=True, n_starts=3)),
 }
 QUICK: dict[str, Case] = {"Oscillator": Case("Oscillator", Candidate(2, "cubic", n_starts=1))}
-ONLY = Option("only", (), "Only models whose name begins with this, such as Silverbox; may be repeated.", kind=str)
+ONLY = Option("only", (), "Only models whose name begins with this, such as Silverbox; may be repeated.")
+
+
+def names_beginning(names: Sequence[str], only: Sequence[str]) -> tuple[str, ...]:
+    """Those that are called as in `only`, or that begin so where none is called so; all where `only` is empty."""
+    begun = tuple(name for name in only if name not in names)
+    wanted = tuple(name for name in names if not only or name in only or (begun and name.startswith(begun)))
+    if not wanted:
+        raise click.BadParameter(f"must begin the name of a model: {', '.join(names)}.", param_hint="--only")
+    return wanted
 
 
 def cases_called(only: Sequence[str]) -> dict[str, Case]:
     """The cases whose names begin so; that of --quick by its whole name."""
     if tuple(only) == tuple(QUICK):
         return QUICK
-    return {name: CASES[name] for name in names_beginning(tuple(CASES), only, "model")}
+    return {name: CASES[name] for name in names_beginning(tuple(CASES), only)}
 
 
 def tasks(*, seed: int, n_runs: int, only: Sequence[str]) -> list[Task]:

@@ -37,7 +37,6 @@ from experiments.harness import (
     Task,
     column,
     markdown,
-    names_beginning,
     plot_rows,
 )
 from experiments.networks.baselines import quantize, quantized_bytes
@@ -79,13 +78,12 @@ def tasks(
     case: str,
     seed: int,
     n_runs: int,
-    steps: int | None,
-    inputs: Sequence[int],
-    only: Sequence[str],
+    steps: int | None = None,
+    inputs: Sequence[int] = (),
+    methods: Sequence[str] = METHODS,
     epochs: int | None = None,
 ) -> list[Task]:
     """One task for each way to replace the part, for all draws of inputs."""
-    methods = names_beginning(METHODS, only, "row")
     found = []
     for k, size in enumerate(CASES[case].sizes[:1] if inputs else CASES[case].sizes):
         numbers = inputs or size.inputs
@@ -257,7 +255,7 @@ def latency(part: nn.Module, X: Tensor) -> tuple[float, float]:
     return found[0], found[1]
 
 
-def content(runs: list[Task], *, case: str, n_runs: int, seed: int, steps: int | None, **facts: Any) -> Content:
+def content(runs: list[Task], *, case: str, n_runs: int, seed: int, steps: int | None = None, **facts: Any) -> Content:
     cells = []
     for run in runs:
         n_inputs = 0 if run["method"] in ANY_INPUTS else run["n_inputs"]  # 0: the same for all
@@ -340,13 +338,8 @@ def figure(content: Content) -> Figure:
 
 
 _SIZES: dict[str, Any] = {
-    "options": (
-        Option("n_runs", 5, "Draws of inputs."),
-        Option("steps", None, "Training steps of every row. By default as in the docs."),
-        Option("inputs", (), "Number of inputs, such as 20000; may be repeated.", least=20),
-        Option("only", (), "Only rows whose name begins with this, such as GELU; may be repeated.", kind=str),
-    ),
-    "quick": {"n_runs": 1, "steps": 200, "epochs": 1, "inputs": (2000,), "only": QUICK},
+    "options": (Option("n_runs", 5, "Draws of inputs."),),
+    "quick": {"n_runs": 1, "steps": 200, "epochs": 1, "inputs": (2000,), "methods": QUICK},
 }
 MNIST = Experiment.of(
     globals(),

@@ -250,11 +250,7 @@ VISION_TRANSFORMER = Experiment.of(
     globals(),
     "vision-transformer",
     "All MLP blocks of a small vision transformer, replaced at an eighth of their parameters.",
-    options=(
-        Option("n_runs", 5, "Draws of inputs."),
-        Option("steps", 1200, "Training steps of each part."),
-        Option("joint_steps", 800, "Steps of the training of all parts together."),
-        Option("epochs", 5, "Of the network."),
-    ),
+    options=(Option("n_runs", 5, "Draws of inputs."),),
+    fixed={"steps": 1200, "joint_steps": 800, "epochs": 5},  # steps of each part, then of all together
     quick={"n_runs": 1, "steps": 100, "joint_steps": 20, "epochs": 1},
 )
