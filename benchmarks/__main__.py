@@ -11,22 +11,14 @@ from pathlib import Path
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from . import (
-    auto,
-    batch,
-    finiteness,
-    free_run,
-    functions,
-    growth,
-    large,
-    layers,
-    machine,
-    network,
-    scale,
-    slowdown,
-)
+from . import auto, free_run, functions, layers, network, scale, slowdown, sweeps
 
-MODULES = (large, batch, functions, growth, finiteness, free_run, network, layers, scale, slowdown, auto)
+MODULES = (sweeps, functions, free_run, network, layers, scale, slowdown, auto)
+HEADER = """# Benchmarks
+
+Written by `make bench`: do not edit. Every section is measured in one run with one BLAS thread (NumPy {numpy}); times
+are the best of several repeats, and what counts are the ratios: seconds depend on the machine and on what else it does.
+`python -m benchmarks --only network` measures one section anew; the names are those of the modules."""
 
 
 def main() -> None:
@@ -46,7 +38,7 @@ def main() -> None:
             print(text, flush=True)
     measured = [name for name in modules if (parts / f"{name}.md").exists()]
     pieces = [f"```{{include}} benchmarks/{name}.md\n```" for name in measured]
-    page = "\n\n".join([machine.HEADER.format(numpy=np.__version__), *pieces])
+    page = "\n\n".join([HEADER.format(numpy=np.__version__), *pieces])
     (directory / "benchmarks.md").write_text(page + "\n", encoding="utf-8")
 
 

@@ -16,19 +16,19 @@ from jaxtyping import Float
 from numpy import ndarray
 
 import decouply as dc
-from experiments.regression.datasets import SETS
+from experiments.regression.regression import SETS
 
-from .machine import table, verdict
+from .problems import table, verdict
 
 NAMES = ("diabetes", "friedman1", "friedman2", "friedman3")
 SEEDS, REPEATS, LIMIT = (1, 2), 5, 3.0
 
 
 def section(_: Path) -> str:
-    makers = {one.name: one.make for one in SETS if one.name in NAMES} | {"300 rows of four inputs": four_inputs}
+    makers = {name: SETS[name] for name in NAMES} | {"300 rows of four inputs": four_inputs}
     rows, worst = [], 0.0
     for name, make in makers.items():
-        first, auto = (sum(times) for times in zip(*(measured(*make(seed)) for seed in SEEDS), strict=True))
+        first, auto = (sum(times) for times in zip(*(fit_seconds(*make(seed)) for seed in SEEDS), strict=True))
         worst = max(worst, auto / first)
         rows.append(
             [name, f"{first / len(SEEDS) * 1e3:.0f} ms", f"{auto / len(SEEDS) * 1e3:.0f} ms", f"{auto / first:.1f}"]
@@ -49,7 +49,7 @@ def four_inputs(seed: int) -> tuple[Float[ndarray, "S 4"], Float[ndarray, " S"]]
     return X, y + 0.1 * rng.normal(size=len(y))
 
 
-def measured(X: ndarray, y: ndarray) -> tuple[float, float]:
+def fit_seconds(X: ndarray, y: ndarray) -> tuple[float, float]:
     """Seconds of the default of the first edition, and of the present one."""
     makers: tuple[Callable[[], Any], ...] = (
         lambda: dc.DecouplingRegressor(ranks=2, ridge=1e-6, random_state=0),

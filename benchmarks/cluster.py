@@ -57,19 +57,19 @@ def arguments(samples: dc.Samples) -> tuple:
     return whole.prepared.row_scaling(1.0), layers, False, theta
 
 
-def timed(portion: object, name: str, small: tuple) -> tuple[np.ndarray, ...]:
+def timed_task(portion: object, name: str, small: tuple) -> tuple[np.ndarray, ...]:
     """A task with the processor time that it took, reading not included."""
     began = time.process_time()
     found = TASKS[name](portion, *small)
     return (*found, np.array([time.process_time() - began]))
 
 
-def nothing(*_: object) -> tuple[np.ndarray]:
+def only_read(*_: object) -> tuple[np.ndarray]:
     """Only the samples are read."""
     return (np.zeros(1),)
 
 
-def measured() -> list[dict]:
+def measure_passes() -> list[dict]:
     """Passes by 1, 2, 4 and 8 worker processes: seconds, processor time in the tasks, and a pass that only reads."""
     rows = []
     with tempfile.TemporaryDirectory() as directory:
@@ -79,10 +79,10 @@ def measured() -> list[dict]:
             with cluster_of(n_workers) as cluster, Client(cluster) as client:
                 client.wait_for_workers(n_workers)
                 for count, samples in stores.items():
-                    samples.data.reduce(nothing, *given[count])  # workers import and open what they need
-                    reading, _ = _shortest(samples, nothing, given[count])
+                    samples.data.reduce(only_read, *given[count])  # workers import and open what they need
+                    reading, _ = _shortest(samples, only_read, given[count])
                     for name in TASKS:
-                        seconds, out = _shortest(samples, timed, (name, given[count]))
+                        seconds, out = _shortest(samples, timed_task, (name, given[count]))
                         rows.append(
                             {
                                 "workers": n_workers,
@@ -133,7 +133,7 @@ def picture(rows: list[dict], model: dict[str, float], path: Path) -> None:
     """Measured passes and the model: against workers, and against samples up to a billion."""
     import matplotlib.pyplot as plt
 
-    def predicted(samples: np.ndarray, workers: np.ndarray, per_message: int) -> np.ndarray:
+    def predict_seconds(samples: np.ndarray, workers: np.ndarray, per_message: int) -> np.ndarray:
         messages = np.minimum(MESSAGES, np.ceil(samples / per_message))
         work = (model["per_sample"] + model["reading"]) * samples / np.minimum(workers, messages)
         return model["per_message"] * messages + work
@@ -143,12 +143,12 @@ def picture(rows: list[dict], model: dict[str, float], path: Path) -> None:
     figure, axes = plt.subplots(1, 2, figsize=(9, 3.6), layout="constrained")
     many = np.geomspace(1, 128, 40)
     for k, count in enumerate((SAMPLES[-1], 10**7, 10**9)):
-        axes[0].plot(many, predicted(np.array(float(count)), many, portion), f"C{k}-", label=f"{count:,} samples")
+        axes[0].plot(many, predict_seconds(np.array(float(count)), many, portion), f"C{k}-", label=f"{count:,} samples")
     here = [row for row in some if row["samples"] == SAMPLES[-1]]
     axes[0].plot([r["workers"] for r in here], [r["seconds"] for r in here], "C0o", label=f"measured, {CORES} cores")
     sizes = np.geomspace(SAMPLES[0], 1e9, 40)
     for k, n in enumerate((1, 2, 8, HUNDRED)):
-        axes[1].plot(sizes, predicted(sizes, np.array(float(n)), portion), f"C{k}-", label=f"{n} workers")
+        axes[1].plot(sizes, predict_seconds(sizes, np.array(float(n)), portion), f"C{k}-", label=f"{n} workers")
         found = [row for row in some if row["workers"] == n]
         axes[1].plot([r["samples"] for r in found], [r["seconds"] for r in found], f"C{k}o")
     for axis, label in zip(axes, ("workers", "samples"), strict=True):
@@ -198,7 +198,7 @@ def main() -> None:
     content: dict = {}
     if asked.output is not None:
         asked.output.mkdir(parents=True, exist_ok=True)
-        rows = measured()
+        rows = measure_passes()
         models = {name: time_model(rows, name) for name in TASKS}
         content = {"cores": CORES, "rows": rows, "models": models}
         picture(rows, models["gradient"], asked.output / "scale.png")

@@ -8,7 +8,7 @@ import numpy as np
 
 import decouply as dc
 
-from .machine import best_of, table
+from .problems import best_of, table
 
 STEPS = 21_688  # the multisine test of the Silverbox
 STEPS_NUMPY = 500

@@ -9,7 +9,7 @@ import numpy as np
 import decouply as dc
 from decouply.bases import LayerBasis
 
-from .machine import best_of, table, verdict
+from .problems import best_of, table, verdict
 
 _STARTS, _SAMPLES, _RANK = 32, 300, 3
 _LIMIT = 3.0

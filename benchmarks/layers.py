@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 import decouply as dc
 
-from .machine import table, verdict
+from .problems import table, verdict
 
 BATCHES = (64, 1024)
 REPEATS, CALLS = 150, 10
@@ -35,7 +35,7 @@ def section(_: Path) -> str:
         torch.manual_seed(0)
         part, X = build().eval(), torch.randn(2000, m)
         for basis_name, basis in BASES.items():
-            layer = fitted(part, X, rank, basis)
+            layer = fit_layer(part, X, rank, basis)
             size = n_parameters(layer)
             student = mlp(m, width(size, m, layer.n_outputs), layer.n_outputs).eval()
             with tempfile.TemporaryDirectory() as folder:
@@ -43,7 +43,11 @@ def section(_: Path) -> str:
                 layer.save_onnx(path)
                 engines: dict[str, list[Callable[[Tensor], Any]]] = {
                     "PyTorch": [part, dc.nn.freeze(layer), student],
-                    "ONNX Runtime": [running(exported(part, X)), running(path), running(exported(student, X))],
+                    "ONNX Runtime": [
+                        onnx_session(export_onnx(part, X)),
+                        onnx_session(path),
+                        onnx_session(export_onnx(student, X)),
+                    ],
                 }
             share = size / n_parameters(part)
             for engine, functions in engines.items():
@@ -78,7 +82,7 @@ def mlp(*sizes: int, activation: Callable[[], nn.Module] = nn.ReLU) -> nn.Sequen
     return nn.Sequential(*layers[:-1])
 
 
-def fitted(part: nn.Module, X: Tensor, rank: int, basis: dc.AbstractBasis | None) -> dc.nn.DecoupledLayer:
+def fit_layer(part: nn.Module, X: Tensor, rank: int, basis: dc.AbstractBasis | None) -> dc.nn.DecoupledLayer:
     last = str(len(list(part.children())) - 1)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", dc.DecouplingWarning)
@@ -102,7 +106,7 @@ def n_parameters(module: nn.Module) -> int:
     return sum(p.numel() for p in module.parameters())
 
 
-def exported(module: nn.Module, X: Tensor) -> bytes:
+def export_onnx(module: nn.Module, X: Tensor) -> bytes:
     batch = torch.export.Dim("batch", min=1, max=100_000)
     program = torch.onnx.export(module, (X[:8],), dynamo=True, dynamic_shapes=({0: batch},), verbose=False)
     assert program is not None
@@ -111,7 +115,7 @@ def exported(module: nn.Module, X: Tensor) -> bytes:
     return stream.getvalue()
 
 
-def running(model: bytes | str) -> Callable[[Tensor], Any]:
+def onnx_session(model: bytes | str) -> Callable[[Tensor], Any]:
     import onnxruntime
 
     options = onnxruntime.SessionOptions()

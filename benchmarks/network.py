@@ -12,7 +12,7 @@ import numpy as np
 import decouply as dc
 from decouply._support._time_limit import by_processor_time
 
-from .machine import table, verdict
+from .problems import table, verdict
 
 WIDTHS, S, RANK, DEGREE = (512, 256, 128, 64, 10), 200, 12, 4
 LIMIT = 2 * 1024**3
@@ -57,7 +57,7 @@ def section(_: Path) -> str:
             (f"VarPro, `max_seconds={LIMIT_SECONDS:g}`", dc.VarPro(start=start, max_seconds=LIMIT_SECONDS)),
         ):
             ours = name.startswith("VarPro")
-            seconds, model = timed(samples, solver)
+            seconds, model = timed_fit(samples, solver)
             of_J = np.sum((samples.J - model.jacobian(samples.X)) ** 2) / sizes[0]
             of_F = np.sum((samples.F - model(samples.X)) ** 2) / sizes[1]
             peak = peak_memory(samples, solver)
@@ -83,7 +83,7 @@ def section(_: Path) -> str:
     )
 
 
-def timed(samples: dc.Samples, solver: dc.AbstractSolver) -> tuple[float, dc.Decoupling]:
+def timed_fit(samples: dc.Samples, solver: dc.AbstractSolver) -> tuple[float, dc.Decoupling]:
     """Seconds of the processor, and the model."""
     began = time.process_time()
     with by_processor_time():

@@ -1,7 +1,8 @@
-"""Problems to measure on, and single sweeps of the fast solvers."""
+"""Problems to measure on, single sweeps of the fast solvers, times and tables."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 
 import numpy as np
@@ -48,3 +49,25 @@ def sweeps(
     for _ in range(warm_up):
         one()
     return one
+
+
+def best_of(action: Callable[[], object], repeats: int) -> float:
+    """Shortest time of `repeats` calls, in seconds."""
+    times = []
+    for _ in range(repeats):
+        began = time.perf_counter()
+        action()
+        times.append(time.perf_counter() - began)
+    return min(times)
+
+
+def table(header: list[str], rows: list[list[str]]) -> str:
+    """A Markdown table."""
+    lines = ["| " + " | ".join(header) + " |", "|" + "---|" * len(header)]
+    return "\n".join(lines + ["| " + " | ".join(row) + " |" for row in rows])
+
+
+def verdict(value: float, limit: float, *, at_least: bool = False) -> str:
+    """The target and whether it is met."""
+    met = value >= limit if at_least else value <= limit
+    return f"{'≥' if at_least else '≤'} {limit:g}, {'met' if met else '**missed**'}"

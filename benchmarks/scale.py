@@ -19,7 +19,7 @@ import numpy as np
 
 import decouply as dc
 
-from .machine import table, verdict
+from .problems import table, verdict
 
 M, N, NOISE, PORTION = 10, 2, 0.05, 50_000
 ONE, TWO = ((5,), (5,)), ((4, 4), (3, 3))
@@ -63,7 +63,7 @@ def batches(shape: tuple, jacobians: bool, count: int, seed: int = SEED):
         )
 
 
-def held(shape: tuple, jacobians: bool, count: int, seed: int) -> dc.Samples:
+def samples_in_memory(shape: tuple, jacobians: bool, count: int, seed: int) -> dc.Samples:
     """The same samples in memory."""
     parts = list(zip(*batches(shape, jacobians, count, seed), strict=True))
     X, F, J = (None if part[0] is None else np.concatenate(part) for part in parts)
@@ -87,7 +87,7 @@ def fit(path: str, shape: tuple) -> dict[str, object]:
 
 def against_all(shape: tuple, count: int, seed: int) -> dict[str, object]:
     """The pilot that would be taken of more samples against a search of all samples, in one process."""
-    samples = held(shape, False, count, seed)
+    samples = samples_in_memory(shape, False, count, seed)
     out: dict[str, object] = {}
     for name, pilot in (("pilot", 770), ("all", None)):
         solver = dc.VarPro(pilot=pilot, max_seconds=PATIENT)
@@ -97,9 +97,9 @@ def against_all(shape: tuple, count: int, seed: int) -> dict[str, object]:
     return out
 
 
-def limited(gib: float) -> dict[str, float]:
+def memory_of_search(gib: float) -> dict[str, float]:
     """What a search adds to the memory of a process, against the limit that it was given."""
-    samples = held(ONE, False, 10_000, SEED)
+    samples = samples_in_memory(ONE, False, 10_000, SEED)
     solver = dc.VarPro(pilot=None, memory=gib * 1024**3, max_seconds=PATIENT, max_steps=3, polish_steps=3, ridge=0.0)
     dc.decouple(samples.take(np.arange(300)), *ONE, solver=solver, n_starts=32, progress=False)  # all is imported
     Path("/proc/self/clear_refs").write_text("5")  # the peak so far is forgotten
@@ -124,7 +124,7 @@ def places(directory: str) -> dict[str, float]:
     """The largest difference of parameters between memory, a store, and collections; relative to the largest."""
     import dask.array as da
 
-    samples = held(ONE, True, 30_000, SEED)
+    samples = samples_in_memory(ONE, True, 30_000, SEED)
     stored = samples.to_zarr(f"{directory}/places.zarr", progress=False)
     rows = stored.data.spans()[0][1]
     arrays = [da.from_zarr(f"{directory}/places.zarr", component=name).rechunk({0: rows}) for name in "XFJ"]
@@ -150,13 +150,13 @@ def alone(*arguments: object) -> dict:
 
 def section(_: Path) -> str:
     with tempfile.TemporaryDirectory() as directory:
-        rows = [_fitted(directory, *row) for row in ROWS]
+        rows = [_fit_row(directory, *row) for row in ROWS]
         apart = alone("places", directory)
     both = [alone("against_all", ONE, 10_000, seed) for seed in (SEED, *MORE)]
     ratio = median(one["pilot"] / one["all"] for one in both)
     error = max(abs(one["pilot error"] / one["all error"] - 1.0) for one in both)
     estimator = alone("regressor", 100_000, 20)
-    shares = {gib: alone("limited", gib)["added"] / gib for gib in LIMITS}
+    shares = {gib: alone("memory_of_search", gib)["added"] / gib for gib in LIMITS}
     return "\n\n".join(
         [
             f"## Data of any size: m = {M}, n = {N}, {NOISE:.0%} noise",
@@ -164,7 +164,7 @@ def section(_: Path) -> str:
             "memory of the whole process. Systems are random, with seeds that nothing was chosen on.",
             table(["what", "samples", "seed", "time", "target", "peak memory", "target"], rows),
             "A pilot and passes over 10 000 samples against a search of all of them, one layer, values only, three "
-            f"systems: ratios of processor time {_listed(one['pilot'] / one['all'] for one in both)}, the median "
+            f"systems: ratios of processor time {_list_numbers(one['pilot'] / one['all'] for one in both)}, the median "
             f"{ratio:.2f} ({verdict(ratio, 0.15)}); Error(F) differs by at most {error:.1e} of itself "
             f"({verdict(error, 1e-4)}).",
             "Memory, a store and Dask collections, 30 000 samples with Jacobians: parameters differ by at most "
@@ -173,13 +173,13 @@ def section(_: Path) -> str:
             f"processor time ({verdict(estimator['worked'], 60)}), {estimator['seconds']:.1f} s by the clock, "
             f"{estimator['peak']:.2f} GiB.",
             "`VarPro(memory=...)`, 32 starts on 10 000 values, all at once: what the fit adds to the process is "
-            f"{_listed(shares.values())} times the limit of {_listed(LIMITS)} GiB "
+            f"{_list_numbers(shares.values())} times the limit of {_list_numbers(LIMITS)} GiB "
             f"({verdict(max(shares.values()), 1.2)}).",
         ]
     )
 
 
-def _fitted(
+def _fit_row(
     directory: str, name: str, shape: tuple, jacobians: bool, count: int, seconds: float, gib: float, seed: int
 ):
     path = f"{directory}/{count}-{len(shape[0])}-{jacobians}-{seed}.zarr"
@@ -196,7 +196,7 @@ def _fitted(
     ]
 
 
-def _listed(values) -> str:
+def _list_numbers(values) -> str:
     return ", ".join(f"{value:.3g}" for value in values)
 
 

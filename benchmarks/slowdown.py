@@ -15,7 +15,7 @@ import tempfile
 from pathlib import Path
 from statistics import geometric_mean
 
-from .machine import table, verdict
+from .problems import table, verdict
 
 BEFORE = "81f272f"  # the last commit without stores
 ROOT = Path(__file__).parents[1]
@@ -62,7 +62,7 @@ def seconds(source: Path) -> dict[str, float]:
     return json.loads(done.stdout)
 
 
-def measured(before: str) -> dict[str, tuple[float, float]]:
+def measure_slowdown(before: str) -> dict[str, tuple[float, float]]:
     """Shortest processor times before and now, in turns, so that both meet the same machine."""
     with tempfile.TemporaryDirectory() as directory:
         old = Path(directory) / "before"
@@ -76,7 +76,7 @@ def measured(before: str) -> dict[str, tuple[float, float]]:
 
 
 def section(_: Path, before: str = BEFORE) -> str:
-    found = measured(before)
+    found = measure_slowdown(before)
     ratios = {name: now / then for name, (then, now) in found.items()}
     mean = geometric_mean(ratios.values())
     rows = [

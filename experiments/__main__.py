@@ -21,7 +21,7 @@ from experiments.harness import Experiment
 
 _HERE = Path(__file__).parent
 _STORED = _HERE.parent / "docs"
-_DECLARED = re.compile(r'= Experiment\(\s*"(?P<name>[^"]+)",\s*"(?P<about>[^"]+)"')
+_DECLARED = re.compile(r'= Experiment\.of\(\s*globals\(\),\s*"(?P<name>[^"]+)",\s*"(?P<about>[^"]+)"')
 
 
 @cache

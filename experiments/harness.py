@@ -19,6 +19,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Se
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import IO, Any
 
@@ -47,14 +48,15 @@ _PARENT_SECONDS = 1.0  # between two looks of a worker at its parent
 
 @dataclass(frozen=True)
 class Option:
-    """An option of an experiment's command: --runs for `n_runs`. Its default says whether it is a number, a flag or,
-    as an empty tuple, a name that may be repeated; `kind` says it where the default is None."""
+    """An option of an experiment's command: --runs for `n_runs`.
+
+    Its default says what it takes: a number, yes or no, or, as an empty tuple, a name that may be repeated.
+    """
 
     name: str
     default: Any
     help: str
     least: int = 1
-    kind: type = int
 
     @property
     def flag(self) -> str:
@@ -62,22 +64,17 @@ class Option:
 
     def add_to(self, command: Callable[..., None]) -> Callable[..., None]:
         """Give a command this option."""
+        flags: str = self.flag
+        kind: Any = click.IntRange(min=self.least)
         if isinstance(self.default, bool):
-            flags = f"{self.flag}/--no-{self.flag[2:]}"
-            return click.option(flags, self.name, default=self.default, show_default=True, help=self.help)(command)
-        kind: Any = click.IntRange(min=self.least) if self.kind is int else str
-        if isinstance(self.default, float):
+            flags, kind = f"{self.flag}/--no-{self.flag[2:]}", bool
+        elif isinstance(self.default, float):
             kind = click.FloatRange(min=0, min_open=True)
-        many = isinstance(self.default, tuple)
-        shown = not many and self.default is not None
-        return click.option(
-            self.flag, self.name, type=kind, multiple=many, default=self.default, show_default=shown, help=self.help
-        )(command)
-
-
-def all_runs(runs: list[Task], **options: Any) -> Content:
-    """The content of an experiment that has nothing to add to its runs."""
-    return options | {"runs": runs}
+        elif isinstance(self.default, tuple):
+            return click.option(flags, self.name, multiple=True, help=self.help)(command)
+        return click.option(flags, self.name, type=kind, default=self.default, show_default=True, help=self.help)(
+            command
+        )
 
 
 @dataclass(frozen=True)
@@ -94,7 +91,7 @@ class Experiment:
         The outcome of a task, as ``work(**task)``, in another process; with a parameter `folder` it is given the
         directory of the results too.
     table, figure
-        Markdown and picture, made from the content of NAME.json alone.
+        Markdown and, if a page shows one, a picture, made from the content of NAME.json alone.
     options
         Of the command, besides those that every experiment has.
     quick
@@ -103,7 +100,11 @@ class Experiment:
         What is made once before the runs, such as a trained network, as ``begin(folder=..., **options)``. The facts
         that it returns are given to `content`.
     content
-        What NAME.json holds, as ``content(runs, **options, **facts)`` where a run is a task and its outcome.
+        What NAME.json holds, as ``content(runs, **options, **facts)``. A run is a task and its outcome. By default
+        these are the runs, the options of the command and the facts.
+    fixed
+        Values that `tasks`, `begin` and `content` are given besides options, such as what tells apart experiments
+        that share these functions; --quick may have others.
     more_figures
         Pictures NAME-KEY.png besides the first one.
     """
@@ -113,12 +114,21 @@ class Experiment:
     tasks: Callable[..., list[Task]]
     work: Callable[..., Outcome]
     table: Callable[[Content], str]
-    figure: Callable[[Content], Figure]
+    figure: Callable[[Content], Figure] | None = None
     options: tuple[Option, ...] = ()
     quick: Mapping[str, Any] = field(default_factory=dict)
     begin: Callable[..., dict[str, Any]] = lambda **_: {}
-    content: Callable[..., Content] = all_runs
+    content: Callable[..., Content] | None = None
+    fixed: Mapping[str, Any] = field(default_factory=dict)
     more_figures: Mapping[str, Callable[[Content], Figure]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, file: Mapping[str, Any], name: str, about: str, **options: Any) -> Experiment:
+        """The experiment whose `tasks`, `work` and `table`, and `figure`, `begin` and `content` if it needs them, are
+        the functions of these names in a file: give its globals().
+        """
+        steps = ("tasks", "work", "table", "figure", "begin", "content")
+        return cls(name, about, **{step: file[step] for step in steps if step in file}, **options)
 
     def run(
         self,
@@ -130,23 +140,27 @@ class Experiment:
         **asked: Any,
     ) -> Content:
         """Run what `folder` does not have yet; the content depends on seed and options, not on `n_jobs`."""
-        options = {option.name: option.default for option in self.options} | asked | {"seed": seed}
+        options = dict(self.fixed) | {option.name: option.default for option in self.options} | asked | {"seed": seed}
         progress(stage="preparing", done=0, total=None)
         facts = self.begin(folder=str(folder), **options)
         tasks = self.tasks(**options)
-        work = self.work
-        if "folder" in inspect.signature(work).parameters:
-            work = partial(work, folder=str(folder))
+        needs_folder = "folder" in inspect.signature(self.work).parameters
+        work = partial(self.work, folder=str(folder)) if needs_folder else self.work
         outcomes = run_all(tasks, work, store=self.store(folder), n_jobs=n_jobs, progress=progress)
-        runs = [_without_seed(task) | outcome for task, outcome in zip(tasks, outcomes, strict=True)]
-        content: Content = plain(self.content(runs, **options, **facts))
-        return content
+        runs = [task | outcome for task, outcome in zip(tasks, outcomes, strict=True)]
+        for run in runs:
+            run.pop("seed", None)
+        if self.content is not None:
+            return dict(plain(self.content(runs, **options, **facts)))
+        declared = {name: options[name] for name in ("seed", *(option.name for option in self.options))}
+        return dict(plain(declared | facts | {"runs": runs}))
 
     def write(self, content: Content, folder: Path) -> None:
-        """NAME.json, NAME.md and NAME.png."""
+        """NAME.json, NAME.md and, if there is a picture, NAME.png."""
         write_text(folder / f"{self.name}.json", json.dumps(content, indent=1) + "\n")
         write_text(folder / f"{self.name}.md", self.table(content) + "\n")
-        pictures = {self.name: self.figure} | {f"{self.name}-{key}": draw for key, draw in self.more_figures.items()}
+        pictures = {} if self.figure is None else {self.name: self.figure}
+        pictures |= {f"{self.name}-{key}": draw for key, draw in self.more_figures.items()}
         for name, draw in pictures.items():
             with house_style(), replace_file(folder / f"{name}.png") as stream:
                 draw(content).savefig(stream, format="png", dpi=150)
@@ -165,7 +179,8 @@ class Experiment:
             if not directory.strip():
                 raise click.BadParameter("must name a directory.", param_hint="--directory")
             folder = make_directory(directory)
-            for ending in ("json", "md", "png"):
+            endings = ("json", "md", *(("png",) if self.figure else ()))
+            for ending in endings:
                 check_target(folder / f"{self.name}.{ending}")
             if fresh:
                 self.store(folder).unlink(missing_ok=True)
@@ -178,13 +193,21 @@ class Experiment:
                 print_json(content)
             elif not output.quiet:
                 click.echo(self.table(content))
-                seconds = time.perf_counter() - began
-                click.echo(f"{seconds:.0f} s. Written: {self.name}.json, .md and .png in {folder}")
+                written = ", ".join(f"{self.name}.{ending}" for ending in endings)
+                click.echo(f"{time.perf_counter() - began:.0f} s. Written: {written} in {folder}")
 
-        command: Callable[..., None] = carry_out
-        command = scheduler_option(seed_option(output_options(command)))
-        for add in reversed((*(option.add_to for option in self.options), *self._shared_options())):
-            command = add(command)
+        command: Callable[..., None] = scheduler_option(seed_option(output_options(carry_out)))
+        add = click.option
+        command = add("--fresh", is_flag=True, help="Discard the finished runs in the directory and start over.")(
+            command
+        )
+        place = "Directory for numbers, table, picture and the runs."
+        command = add("--directory", default="results", show_default=True, help=place)(command)
+        command = add("--jobs", type=click.IntRange(min=1), default=2, show_default=True, help="Processes.")(command)
+        if self.quick:
+            command = add("--quick", is_flag=True, help="A reduced form, within minutes.")(command)
+        for option in reversed(self.options):
+            command = option.add_to(command)
         details = inspect.getdoc(sys.modules[self.work.__module__]) or ""
         return click.command(
             self.name,
@@ -192,14 +215,6 @@ class Experiment:
             help=f"{self.about}\n\n{details}\n\nFinished runs are kept in {self.name}-runs.jsonl: a stopped command "
             "resumes where it left off.",
         )(command)
-
-    def _shared_options(self) -> tuple[Callable[..., Any], ...]:
-        quick = click.option("--quick", is_flag=True, help="A reduced form, within minutes.")
-        jobs = click.option("--jobs", type=click.IntRange(min=1), default=2, show_default=True, help="Processes.")
-        place = f"Directory for {self.name}.json, .md, .png and the runs."
-        directory = click.option("--directory", default="results", show_default=True, help=place)
-        fresh = click.option("--fresh", is_flag=True, help="Discard the finished runs in the directory and start over.")
-        return (*((quick,) if self.quick else ()), jobs, directory, fresh)
 
     def _refuse_with_quick(self, context: click.Context) -> None:
         """--quick has sizes of its own, so that options of size are refused, not ignored."""
@@ -209,20 +224,13 @@ class Experiment:
                 raise click.UsageError(f"--quick has sizes of its own: leave {option.flag} out.")
 
 
-def _without_seed(task: Task) -> Task:
-    return {name: value for name, value in task.items() if name != "seed"}
+# Tasks, runs, tables, pictures
 
 
-def names_beginning(names: Sequence[str], only: Sequence[str], what: str) -> tuple[str, ...]:
-    """Those that are called as in `only`, or that begin so where none is called so; all where `only` is empty."""
-    begun = tuple(name for name in only if name not in names)
-    wanted = tuple(name for name in names if not only or name in only or (begun and name.startswith(begun)))
-    if not wanted:
-        raise click.BadParameter(f"must begin the name of a {what}: {', '.join(names)}.", param_hint="--only")
-    return wanted
-
-
-# Runs, tables
+def grid(**axes: Any) -> list[Task]:
+    """A task for every combination of values, the first axis slowest; what is no tuple or range is the same for all."""
+    values = [axis if isinstance(axis, tuple | range) else (axis,) for axis in axes.values()]
+    return [dict(zip(axes, one, strict=True)) for one in product(*values)]
 
 
 def matching(runs: Iterable[Task], **fields: Any) -> list[Task]:
@@ -235,10 +243,24 @@ def column(runs: Iterable[Task], name: str, *, failed: float = np.inf) -> Float[
     return np.array([failed if run[name] is None else run[name] for run in runs], dtype=float)
 
 
-def markdown(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
-    """The lines of a table."""
+def markdown(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A table. Texts and tables of a page have an empty line between them: ``"\\n\\n".join([text, markdown(...)])``."""
     lines = ["|" + "".join(f" {cell} |" if cell else " |" for cell in line) for line in (head, *rows)]
-    return [lines[0], "|" + "---|" * len(head), *lines[1:]]
+    return "\n".join([lines[0], "|" + "---|" * len(head), *lines[1:]])
+
+
+def plot_rows(
+    ax: Any, rows: Sequence[tuple[str, Any, str]], label: str, *, log: bool = False, medians: bool = False
+) -> None:
+    """One row of dots for each (name, values, colour), the first at the top; medians as bars."""
+    for k, (_, values, colour) in enumerate(rows):
+        ax.plot(values, np.full(len(values), k), "o", color=colour, alpha=0.6)
+        if medians:
+            ax.plot(np.median(values), k, "|", color="black", markersize=12)
+    ax.set_yticks(range(len(rows)), [name for name, _, _ in rows], fontsize=8)
+    ax.invert_yaxis()
+    ax.set_xscale("log" if log else "linear")
+    ax.set_xlabel(label)
 
 
 # Many independent runs
@@ -248,39 +270,28 @@ def run_all(
     tasks: Sequence[Task],
     work: Callable[..., Outcome],
     *,
-    store: Path | None,
+    store: Path,
     n_jobs: int,
     progress: Callable[..., None] = lambda **_: None,
 ) -> list[Outcome]:
     """The outcome of every task; those that `store` already has from this version of the package are not run again.
 
     Numbers in outcomes that are not finite come back as None. A run that is interrupted is not stored, whatever it has
-    found by then. Where another process works on the same store, this one waits for it and goes on with what is missing
+    found by then. If another process works on the same store, this one waits for it and goes on with what is missing
     then. With an active client of a Dask cluster its workers do the work, as many at a time as there are.
     """
-    if store is None:
-        return _run_missing(tasks, work, None, n_jobs, progress)
-    check_target(store)
-    with lock(store, lambda: progress(stage="waiting for another process with the same directory")):
-        return _run_missing(tasks, work, store, n_jobs, progress)
-
-
-def _run_missing(
-    tasks: Sequence[Task],
-    work: Callable[..., Outcome],
-    store: Path | None,
-    n_jobs: int,
-    progress: Callable[..., None],
-) -> list[Outcome]:
     from joblib import Parallel, delayed
 
-    known = _stored_outcomes(store)
+    check_target(store)
     keys = [_key(task) for task in tasks]
-    missing = [task for task, key in zip(tasks, keys, strict=True) if key not in known]
-    n_done = len(tasks) - len(missing)
-    progress(done=n_done, total=len(tasks))
-    if missing:
-        results: Generator[tuple[Task, Outcome], None, None] | None = None
+    results: Generator[tuple[Task, Outcome], None, None] | None = None
+    with lock(store, lambda: progress(stage="waiting for another process with the same directory")):
+        known = _stored_outcomes(store)
+        missing = [task for task, key in zip(tasks, keys, strict=True) if key not in known]
+        n_done = len(tasks) - len(missing)
+        progress(done=n_done, total=len(tasks))
+        if not missing:
+            return [known[key] for key in keys]
         with spread() as on_workers:
             options = {"n_jobs": -1} if on_workers else {"n_jobs": n_jobs, **end_workers_with_us(n_jobs)}
             try:
@@ -291,9 +302,8 @@ def _run_missing(
                 for n, (task, outcome) in enumerate(results, start=n_done + 1):
                     key = _key(task)
                     known[key] = outcome
-                    if store is not None:
-                        with named(store), store.open("a", encoding="utf-8") as stream:
-                            stream.write(json.dumps({"task": json.loads(key), "outcome": outcome}) + "\n")
+                    with named(store), store.open("a", encoding="utf-8") as stream:
+                        stream.write(json.dumps({"task": json.loads(key), "outcome": outcome}) + "\n")
                     progress(done=n, total=len(tasks))
             except BaseException:
                 _kill_workers()  # nobody waits for what they are at
@@ -317,10 +327,10 @@ def _key(task: Task) -> str:
     return json.dumps(plain(task) | {"version": __version__}, sort_keys=True)
 
 
-def _stored_outcomes(store: Path | None) -> dict[str, Outcome]:
+def _stored_outcomes(store: Path) -> dict[str, Outcome]:
     """Finished runs; a line cut short by a crash is left out and run again."""
     known: dict[str, Outcome] = {}
-    if store is None or not store.is_file():
+    if not store.is_file():
         return known
     text = store.read_text(encoding="utf-8", errors="replace")
     if text and not text.endswith("\n"):

@@ -37,21 +37,21 @@ def main(
     data = np.load(data_path)
     u, y = data["u_train"], data["y_train"]
     began = time.process_time()
-    U, Y = standardised(u, u)[: int(samples)], standardised(y, y)[: int(samples)]
+    U, Y = standardise(u, u)[: int(samples)], standardise(y, y)[: int(samples)]
     first = linear_start(U[:LINEAR_SAMPLES], Y[:LINEAR_SAMPLES], n)
     begun = [with_network(first, int(neurons), n, seed) for seed in range(int(starts))]
     if len(begun) > 1:
         cut = 3 * len(U) // 4
-        tried = [trained(params, U[:cut], Y[:cut], n, int(lbfgs)) for params in begun]
+        tried = [train_model(params, U[:cut], Y[:cut], n, int(lbfgs)) for params in begun]
         errors = [validation_error(model, U[cut:], Y[cut:], n) for model in tried]
         print("validation errors of the starts", errors)
         begun = [tried[int(np.argmin(errors))].params]
-    model = trained(begun[0], U, Y, n, int(lbfgs))
+    model = train_model(begun[0], U, Y, n, int(lbfgs))
     seconds = time.process_time() - began
 
     simulated = {}
     for test in data["tests"]:
-        U_test, Y_init = standardised(data[f"u_{test}"], u), standardised(data[f"y_init_{test}"], y)
+        U_test, Y_init = standardise(data[f"u_{test}"], u), standardise(data[f"y_init_{test}"], y)
         x0 = initial_state(model, U_test[: len(Y_init)], Y_init, n)
         Y_test, _ = model.predict(x0, U_test)
         simulated[f"y_{test}"] = y.mean() + y.std() * np.asarray(Y_test)[:, 0]
@@ -69,7 +69,7 @@ def output(x, u, params):
     return C @ x + D @ u + c
 
 
-def trained(params: list, U: np.ndarray, Y: np.ndarray, n: int, lbfgs: int) -> Model:
+def train_model(params: list, U: np.ndarray, Y: np.ndarray, n: int, lbfgs: int) -> Model:
     model = Model(n, 1, 1, state_fcn=state, output_fcn=output)
     model.init(params=params)
     model.loss(rho_x0=1e-6, rho_th=1e-9)
@@ -110,7 +110,7 @@ def with_network(linear: tuple[np.ndarray, ...], neurons: int, n: int, seed: int
     return [jnp.asarray(value) for value in (*linear, W1, b, W2, np.zeros(1))]
 
 
-def standardised(signal: np.ndarray, reference: np.ndarray) -> np.ndarray:
+def standardise(signal: np.ndarray, reference: np.ndarray) -> np.ndarray:
     return ((signal - reference.mean()) / reference.std())[:, None]
 
 

@@ -8,21 +8,31 @@ found, enters a model. The sizes of the models were chosen by training data alon
 from __future__ import annotations
 
 import math
-import time
-import warnings
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+import click
 import numpy as np
 from jaxtyping import Float
 from matplotlib.figure import Figure
 from numpy import ndarray
 
-from decouply._support._errors import DecouplingWarning, SolverError, pluralised
+from decouply._support._errors import pluralised
 from decouply.report._style import COLOURS, new_figure
 from experiments.dynamic.model_pool import POOLS, QUICK_POOLS, Candidate, Pool
-from experiments.harness import Content, Experiment, Option, Outcome, Task, column, markdown, matching, names_beginning
+from experiments.harness import (
+    Content,
+    Experiment,
+    Option,
+    Outcome,
+    Task,
+    column,
+    grid,
+    markdown,
+    matching,
+    plot_rows,
+)
 
 
 @dataclass(frozen=True)
@@ -64,43 +74,43 @@ CASES: dict[str, Case] = {
         "Wiener-Hammerstein, oversampled",
         Candidate(6, "spline-20", oversample=2, feedback=False, n_starts=3, max_steps=400),
     ),
-    "EMPS": Case(
-        "EMPS",
-        Candidate(2, "tanh, state-tanh", feedthrough=False, integrating=True, n_starts=3),
-    ),
+    "EMPS": Case("EMPS", Candidate(2, "tanh, state-tanh", feedthrough=False, integrating=True, n_starts=3)),
 }
 QUICK: dict[str, Case] = {"Oscillator": Case("Oscillator", Candidate(2, "cubic", n_starts=1))}
-ONLY = Option("only", (), "Only models whose name begins with this, such as Silverbox; may be repeated.", kind=str)
+ONLY = Option("only", (), "Only models whose name begins with this, such as Silverbox; may be repeated.")
+
+
+def names_beginning(names: Sequence[str], only: Sequence[str]) -> tuple[str, ...]:
+    """Those that are called as in `only`, or that begin so where none is called so; all where `only` is empty."""
+    begun = tuple(name for name in only if name not in names)
+    wanted = tuple(name for name in names if not only or name in only or (begun and name.startswith(begun)))
+    if not wanted:
+        raise click.BadParameter(f"must begin the name of a model: {', '.join(names)}.", param_hint="--only")
+    return wanted
 
 
 def cases_called(only: Sequence[str]) -> dict[str, Case]:
     """The cases whose names begin so; that of --quick by its whole name."""
     if tuple(only) == tuple(QUICK):
         return QUICK
-    return {name: CASES[name] for name in names_beginning(tuple(CASES), only, "model")}
+    return {name: CASES[name] for name in names_beginning(tuple(CASES), only)}
 
 
 def tasks(*, seed: int, n_runs: int, only: Sequence[str]) -> list[Task]:
     return [
-        {"case": name, "candidate": asdict(case.candidate), "run": run, "seed": seed}
+        task
         for name, case in cases_called(only).items()
-        for run in range(n_runs)
+        for task in grid(case=name, candidate=asdict(case.candidate), run=range(n_runs), seed=seed)
     ]
 
 
 def work(case: str, candidate: dict[str, Any], run: int, seed: int) -> Outcome:
-    """One fit and its errors; infinite where there is no model or its free run escapes."""
+    """One fit and its errors."""
     about = (CASES | QUICK)[case].about
     train, tests = about.records()
-    began = time.process_time()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DecouplingWarning)  # escapes are counted below
-        try:
-            model = Candidate(**candidate).fitted(train, np.random.default_rng([seed, run]))
-        except SolverError:
-            return {"errors": [math.inf] * len(tests), "training": math.inf, "seconds": time.process_time() - began}
-        seconds = time.process_time() - began
-        errors = [about.scale * test.rmse(model.simulate(test.u, test.y_init)) for test in tests]
+    model, errors, seconds = Candidate(**candidate).fit(train, tests, about.scale, np.random.default_rng([seed, run]))
+    if model is None:
+        return {"errors": errors, "training": math.inf, "seconds": seconds}
     return {
         "errors": errors,
         "training": about.scale * float(model.fitted.rmse[0]),
@@ -142,15 +152,14 @@ def table(content: Content) -> str:
             shown = spread_in_words(errors[:, i], case["unit"], 3)
             first, last = (f"{case['name']} ({case['model']})", about) if i == 0 else ("", [""] * 4)
             rows.append([first, test, shown, *last])
-    lines = [
+    intro = (
         f"Free-run errors on the tests: median (best to worst) over {pluralised(content['n_runs'], 'seed')}, seed "
         f"{content['seed']}. *Training* and *linear* are the errors of the model and of the linear model with as many "
         "states on the training record. Parameters are those of the canonical form, and in brackets those that were "
-        "free in the fit. Seconds are of one thread.",
-        "",
-        *markdown(["model", "test", "error", "training", "linear", "parameters", "seconds"], rows),
-    ]
-    return "\n".join(lines)
+        "free in the fit. Seconds are of one thread."
+    )
+    head = ["model", "test", "error", "training", "linear", "parameters", "seconds"]
+    return "\n\n".join([intro, markdown(head, rows)])
 
 
 def spread_in_words(errors: Float[ndarray, " runs"], unit: str, digits: int) -> str:
@@ -163,32 +172,22 @@ def spread_in_words(errors: Float[ndarray, " runs"], unit: str, digits: int) -> 
 
 def figure(content: Content) -> Figure:
     """Errors of all runs as a share of the training error of the linear model with as many states."""
-    labels: list[str] = []
-    cases = content["cases"]
-    canvas = new_figure(7.0, 0.45 * sum(len(case["median"]) for case in cases) + 1.2)
-    ax = canvas.subplots()
-    for k, case in enumerate(cases):
+    rows = []
+    for k, case in enumerate(content["cases"]):
         errors = _errors(case["runs"])
         linear = np.median([run["linear"] for run in case["runs"] if "linear" in run])
-        for i in range(errors.shape[1]):
-            share = errors[np.isfinite(errors[:, i]), i] / linear
-            ax.plot(share, np.full(len(share), len(labels)), "o", color=COLOURS[k % len(COLOURS)], alpha=0.6)
-            labels.append(case["name"] + (f", test {i + 1}" if errors.shape[1] > 1 else ""))
-    ax.set_xscale("log")
-    ax.set_yticks(range(len(labels)), labels)
-    ax.invert_yaxis()
-    ax.set_xlabel("error as a share of the linear model's, one dot per seed")
+        for i, some in enumerate(errors.T):
+            name = case["name"] + (f", test {i + 1}" if errors.shape[1] > 1 else "")
+            rows.append((name, some[np.isfinite(some)] / linear, COLOURS[k % len(COLOURS)]))
+    canvas = new_figure(7.0, 0.45 * len(rows) + 1.2)
+    plot_rows(canvas.subplots(), rows, "error as a share of the linear model's, one dot per seed", log=True)
     return canvas
 
 
-BENCHMARKS = Experiment(
+BENCHMARKS = Experiment.of(
+    globals(),
     "benchmarks",
     "Decoupled state space on public benchmarks of dynamic systems.",
-    tasks,
-    work,
-    table,
-    figure,
     options=(Option("n_runs", 5, "Seeds per model."), ONLY),
     quick={"n_runs": 1, "only": tuple(QUICK)},
-    content=content,
 )

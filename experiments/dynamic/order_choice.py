@@ -9,8 +9,6 @@ over the seeds is chosen. Of a test record, the number of its first outputs is u
 from __future__ import annotations
 
 import math
-import time
-import warnings
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
@@ -20,12 +18,12 @@ from jaxtyping import Float
 from matplotlib.figure import Figure
 from numpy import ndarray
 
-from decouply._support._errors import DecouplingWarning, SolverError, pluralised
+from decouply._support._errors import pluralised
 from decouply.data import Record
 from decouply.report._style import COLOURS, new_figure
 from experiments.dynamic.benchmarks import CASES, ONLY, QUICK, Case, cases_called, spread_in_words
 from experiments.dynamic.model_pool import POOLS, QUICK_POOLS, Candidate, Pool
-from experiments.harness import Content, Experiment, Option, Outcome, Task, column, markdown
+from experiments.harness import Content, Experiment, Option, Outcome, Task, column, grid, markdown
 
 _HELD_BACK = 0.25
 
@@ -36,28 +34,27 @@ def _pools(only: Sequence[str]) -> dict[str, Pool]:
 
 def tasks(*, seed: int, n_runs: int, only: Sequence[str]) -> list[Task]:
     return [
-        {"pool": name, "candidate": asdict(candidate), "run": run, "fold": fold, "seed": seed}
+        task
         for name, pool in _pools(only).items()
         for candidate in pool.candidates
-        for run in range(min(n_runs, pool.most_runs))
-        for fold in range(pool.n_folds)
+        for task in grid(
+            pool=name,
+            candidate=asdict(candidate),
+            run=range(min(n_runs, pool.most_runs)),
+            fold=range(pool.n_folds),
+            seed=seed,
+        )
     ]
 
 
 def work(pool: str, candidate: dict[str, Any], run: int, fold: int, seed: int) -> Outcome:
-    """One fit and its error on held-back data, infinite where there is no model or its free run escapes."""
+    """One fit and its error on held-back data."""
     about = (POOLS | QUICK_POOLS)[pool]
     train, held = parts(about, fold)
-    began = time.process_time()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DecouplingWarning)  # escapes are counted below
-        try:
-            model = Candidate(**candidate).fitted(train, np.random.default_rng([seed, run]))
-        except SolverError:
-            return {"error": math.inf, "seconds": time.process_time() - began}
-        seconds = time.process_time() - began
-        error = about.scale * held.rmse(model.simulate(held.u, held.y_init))
-    return {"error": error, "n_parameters": model.n_canonical, "n_free": model.n_parameters, "seconds": seconds}
+    rng = np.random.default_rng([seed, run])
+    model, (error,), seconds = Candidate(**candidate).fit(train, [held], about.scale, rng)
+    counts = {} if model is None else {"n_parameters": model.n_canonical, "n_free": model.n_parameters}
+    return {"error": error, "seconds": seconds} | counts
 
 
 def parts(pool: Pool, fold: int) -> tuple[Record, Record]:
@@ -96,12 +93,12 @@ def errors(runs: list[Task]) -> Float[ndarray, " runs"]:
 
 def best(rows: list[dict[str, Any]], case: Case) -> str:
     """The candidate with the smallest error among those that are small enough for a case."""
-
-    def fits(row: dict[str, Any]) -> bool:
+    small = []
+    for row in rows:
         counts = _counts(row)
-        return counts is not None and counts[0] <= case.most_canonical and counts[1] <= case.most_free
-
-    return str(min(filter(fits, rows), key=lambda row: _median(row))["candidate"])
+        if counts is not None and counts[0] <= case.most_canonical and counts[1] <= case.most_free:
+            small.append(row)
+    return str(min(small, key=_median)["candidate"])
 
 
 def _counts(row: dict[str, Any]) -> tuple[int, int] | None:
@@ -115,7 +112,7 @@ def _median(row: dict[str, Any]) -> float:
 
 def table(content: Content) -> str:
     """One table per benchmark, one row per candidate, the best first."""
-    lines = [
+    blocks = [
         "Free-run errors on the last quarter of the training record: median (best to worst) over "
         f"{pluralised(content['n_runs'], 'seed')} unless said otherwise, seed {content['seed']}. Candidates are fitted "
         "to the first three quarters; with two folds also to the last three, and errors are those over both quarters "
@@ -137,8 +134,8 @@ def table(content: Content) -> str:
             rows.append([row["candidate"], shown, size, f"{seconds:.0f}", ", ".join(_chosen_for(content, name, row))])
         title = f"**{name}**" + (f" ({', '.join(fewer)})" if fewer else "")
         head = ["candidate", "held-back error", "parameters", "seconds", "chosen for"]
-        lines += ["", title, "", *markdown(head, rows)]
-    return "\n".join(lines)
+        blocks += [title, markdown(head, rows)]
+    return "\n\n".join(blocks)
 
 
 def _chosen_for(content: Content, pool: str, row: dict[str, Any]) -> list[str]:
@@ -170,14 +167,10 @@ def figure(content: Content) -> Figure:
     return canvas
 
 
-ORDER_CHOICE = Experiment(
+ORDER_CHOICE = Experiment.of(
+    globals(),
     "order-choice",
     "The sizes of the models of `benchmarks`, chosen by held-back training data.",
-    tasks,
-    work,
-    table,
-    figure,
     options=(Option("n_runs", 3, "Seeds per candidate."), ONLY),
     quick={"n_runs": 1, "only": tuple(QUICK)},
-    content=content,
 )

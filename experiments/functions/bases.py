@@ -30,7 +30,7 @@ _CONDITION = 4.0
 _FRESH = 2000
 _STARTS = 64  # for each layer
 _PATIENT = 600.0  # seconds: no fit is cut off, however busy the machine
-_POINTS, _ROUNDING = 1001, 1e-9
+_POINTS, _SLOPE_ROUNDING = 1001, 1e-9
 
 Curve = tuple[Callable[[ndarray], ndarray], Callable[[ndarray], ndarray]]  # a function and its derivative
 CURVES: dict[str, Curve] = {
@@ -131,10 +131,10 @@ def work(case: str, curve: str, method: str, run: int, seed: int) -> Outcome:
     truth, found = _evaluate(g, W, fresh)[0], model(fresh)
     inside = _inside_visited_ranges(g, W, X, fresh)
     return {
-        "error": _error(found, truth),
+        "error": percent_of_spread(found, truth),
         "seconds": seconds,
         "n_parameters": n_parameters,
-        "inside": _error(found[inside], truth[inside]),
+        "inside": percent_of_spread(found[inside], truth[inside]),
         "wrong_slopes": _wrong_slopes(model) if about.tells == "wrong slopes" else None,
     }
 
@@ -143,8 +143,8 @@ def _case(name: str, curve: str) -> Case:
     return next(case for case in CASES if case.name == name and curve in case.curves)
 
 
-def _error(found: ndarray, truth: ndarray) -> float:
-    """In percent of the spread."""
+def percent_of_spread(found: ndarray, truth: ndarray) -> float:
+    """Root mean square of the errors, in percent of that of the spread."""
     return 100.0 * float(np.linalg.norm(found - truth) / np.linalg.norm(truth - truth.mean(axis=0)))
 
 
@@ -164,7 +164,7 @@ def _wrong_slopes(model: Decoupling) -> float:
     for g in model.g:
         slopes = g.slopes(np.linspace(g.domain[:, 0], g.domain[:, 1], _POINTS))
         way = np.sign(slopes.sum(axis=0))
-        wrong.append(np.mean(way * slopes < -_ROUNDING * np.abs(slopes).max(axis=0)))
+        wrong.append(np.mean(way * slopes < -_SLOPE_ROUNDING * np.abs(slopes).max(axis=0)))
     return float(np.mean(wrong))
 
 
@@ -196,10 +196,6 @@ def _evaluate(curve: Curve, W: list[ndarray], X: ndarray) -> tuple[ndarray, ndar
     return z @ W[-1].T, W[-1] @ P
 
 
-def content(runs: list[Task], *, seed: int, **_: Any) -> Content:
-    return {"seed": seed, "runs": runs}
-
-
 def _rows(content: Content) -> dict[str, list[str]]:
     """The curves of every case, in the order of the runs."""
     pairs = dict.fromkeys((run["case"], run["curve"]) for run in content["runs"])
@@ -208,7 +204,7 @@ def _rows(content: Content) -> dict[str, list[str]]:
 
 def table(content: Content) -> str:
     """A table for each case: median errors in percent, the worst in brackets, and what the case tells besides."""
-    tables = []
+    blocks = []
     for name, curves in _rows(content).items():
         by_method = {method: matching(content["runs"], case=name, method=method) for method in METHODS}
         by_method = {method: runs for method, runs in by_method.items() if runs}
@@ -217,9 +213,9 @@ def table(content: Content) -> str:
             cells = [_cell(matching(runs, curve=curve), _case(name, curve).tells) for runs in by_method.values()]
             rows.append([curve.replace("|", "\\|"), *cells])  # a bar would end the cell
         spent = [f"{np.median(column(runs, 'seconds')):.1f} s" for runs in by_method.values()]
-        lines = markdown(["curve", *by_method], [*rows, ["*median time of a fit*", *spent]])
-        tables.append("\n".join([f"**{name[:1].upper()}{name[1:]}**", "", *lines]))
-    return "\n\n".join(tables)
+        blocks += [f"**{name[:1].upper()}{name[1:]}**"]
+        blocks += [markdown(["curve", *by_method], [*rows, ["*median time of a fit*", *spent]])]
+    return "\n\n".join(blocks)
 
 
 def _cell(runs: list[Task], tells: str) -> str:
@@ -255,13 +251,9 @@ def figure(content: Content) -> Figure:
     return canvas
 
 
-BASES = Experiment(
+BASES = Experiment.of(
+    globals(),
     "bases",
     "Polynomials and splines on many kinds of curves.",
-    tasks,
-    work,
-    table,
-    figure,
     options=(Option("n_runs", 10, "Systems per case and curve."),),
-    content=content,
 )

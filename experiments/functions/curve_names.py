@@ -18,8 +18,8 @@ from decouply.bases import Spline
 from decouply.fit._decouple import decouple
 from decouply.report._style import new_figure
 from decouply.samples._samples import Samples
-from experiments.functions.bases import well_conditioned_matrix
-from experiments.harness import Content, Experiment, Option, Outcome, Task, column, markdown, matching
+from experiments.functions.bases import percent_of_spread, well_conditioned_matrix
+from experiments.harness import Content, Experiment, Option, Outcome, Task, column, grid, markdown, matching
 
 _INPUTS, _OUTPUTS, _RANK = 4, 3, 3
 _SAMPLES, _NOISE, _FRESH = 300, 0.01, 2000
@@ -46,7 +46,7 @@ _SAME = {"odd cubic": "cubic"}
 
 
 def tasks(*, seed: int, n_runs: int, kinds: tuple[str, ...] = tuple(CURVES)) -> list[Task]:
-    return [{"kind": kind, "run": run, "seed": seed} for kind in kinds for run in range(n_runs)]
+    return grid(kind=kinds, run=range(n_runs), seed=seed)
 
 
 def work(kind: str, run: int, seed: int) -> Outcome:
@@ -58,7 +58,9 @@ def work(kind: str, run: int, seed: int) -> Outcome:
     others = [other for other in CURVES if other not in (kind, "line")]  # two lines would be one
     kinds = [kind, *rng.choice(others, _RANK - 1, replace=False).tolist()]
     X, fresh = rng.uniform(-1.0, 1.0, (_SAMPLES, _INPUTS)), rng.uniform(-1.0, 1.0, (_FRESH, _INPUTS))
-    W_0 = _matrix_filling_domain(np.concatenate([X, fresh]), rng)
+    every = np.concatenate([X, fresh])
+    W_0 = well_conditioned_matrix((_RANK, _INPUTS), rng, every)
+    W_0 /= np.abs(every @ W_0.T).max(axis=0)[:, None]  # arguments fill [-1, 1] and do not leave it
     W_1 = well_conditioned_matrix((_OUTPUTS, _RANK), rng, None)
     curves = [_drawn_curve(one, rng) for one in kinds]
     spread = [float(np.std(curve(fresh @ row))) for curve, row in zip(curves, W_0, strict=True)]
@@ -74,15 +76,12 @@ def work(kind: str, run: int, seed: int) -> Outcome:
     given = [_SAME.get(names[j], names[j]) for j in _match_rows(W_0, result.decoupling.W[0])]
     named = result.simplified(progress=False)
 
-    def error(model: Callable[[ndarray], ndarray]) -> float:
-        return 100.0 * float(np.linalg.norm(model(fresh) - truth) / np.linalg.norm(truth - truth.mean(axis=0)))
-
     used = result.n_effective or result.decoupling.n_parameters
     return {
         "true": kinds,
         "given": given,
-        "error": error(result.decoupling),
-        "error_named": error(named.decoupling),
+        "error": percent_of_spread(result.decoupling(fresh), truth),
+        "error_named": percent_of_spread(named.decoupling(fresh), truth),
         "n_parameters": float(used),
         "n_named": float(named.result.n_effective or named.decoupling.n_parameters),
     }
@@ -93,12 +92,6 @@ def _drawn_curve(kind: str, rng: np.random.Generator) -> Callable[[ndarray], nda
     ranges, formula = CURVES[kind]
     parameters = [rng.choice([-1.0, 1.0]) if one is SIDE else rng.uniform(*one) for one in ranges]
     return lambda u: formula(u, *parameters)
-
-
-def _matrix_filling_domain(X: ndarray, rng: np.random.Generator) -> ndarray:
-    """A matrix whose arguments fill [-1, 1] and do not leave it."""
-    W = well_conditioned_matrix((_RANK, _INPUTS), rng, X)
-    return W / np.abs(X @ W.T).max(axis=0)[:, None]
 
 
 def _match_rows(W: ndarray, found: ndarray) -> list[int]:
@@ -148,7 +141,7 @@ def table(content: Content) -> str:
     rows.append(["all", f"**{content['right']} of {content['systems']}**", functions, "", "", "", ""])
     head = ["curve", "right name", "else called", "error on fresh points: splines", "named"]
     texts = [[cell.replace("|", "\\|") for cell in row] for row in rows]  # a bar would end the cell
-    return "\n".join(markdown([*head, "parameters: splines", "named"], texts))
+    return markdown([*head, "parameters: splines", "named"], texts)
 
 
 def figure(content: Content) -> Figure:
@@ -172,13 +165,9 @@ def figure(content: Content) -> Figure:
     return canvas
 
 
-CURVE_NAMES = Experiment(
+CURVE_NAMES = Experiment.of(
+    globals(),
     "curve-names",
     "How often curves get the right name.",
-    tasks,
-    work,
-    table,
-    figure,
     options=(Option("n_runs", 5, "Systems per kind of curve."),),
-    content=content,
 )

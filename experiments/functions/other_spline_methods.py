@@ -28,7 +28,7 @@ _SWEEPS = 100
 _STARTS = 4
 _VALUES = 0.1  # the weight of values against slopes
 _WEIGHTS = np.logspace(-8, 4, 25)  # of roughness, between which cross-validation chooses
-_ROUNDING = 1e-13
+_RIDGE = 1e-13
 _NO_RANGE = 1e-6
 _FILTERS = (1e-4, 1e-2)  # weights of finite differences
 _NO_GAP = 1e-3  # of the range of z: closer samples are as good as this far apart
@@ -62,11 +62,11 @@ def filtered_cpd(samples: Samples, rank: int, spline: Spline, seed: int) -> Deco
     """The weight and the start whose functions, integrated, meet the values best."""
     X, F, J = _arrays(samples)
     rng = np.random.default_rng(seed)
-    models = [_filtered(X, F, J, rank, spline, weight, rng) for weight in _FILTERS for _ in range(_STARTS // 2)]
+    models = [_fit_filtered(X, F, J, rank, spline, weight, rng) for weight in _FILTERS for _ in range(_STARTS // 2)]
     return min(models, key=lambda model: float(np.sum((model(X) - F) ** 2)))
 
 
-def _filtered(
+def _fit_filtered(
     X: ndarray, F: ndarray, J: ndarray, rank: int, spline: Spline, weight: float, rng: np.random.Generator
 ) -> Decoupling:
     S = len(J)
@@ -131,7 +131,7 @@ def _pspline(
     # All weights at once: in the coordinates in which A^T A and the penalty are both diagonal.
     G, P = A.T @ A, D.T @ D
     size = float(np.trace(G))
-    root = np.linalg.cholesky(G + _WEIGHTS[0] * size * P + _ROUNDING * size * np.eye(len(G)))
+    root = np.linalg.cholesky(G + _WEIGHTS[0] * size * P + _RIDGE * size * np.eye(len(G)))
     half_way = np.linalg.solve(root, P)
     bends, U = np.linalg.eigh(np.linalg.solve(root, half_way.T))
     back = np.linalg.solve(root.T, U)

@@ -1,29 +1,19 @@
 """Other replacements of a part with the same number of parameters, trained on the same inputs.
 
 `dense` is a network with hidden layers of one width; `prune` the part without its least important hidden units;
-`low_rank` the part with matrices of lower rank. `train_with_best_rate` trains any of them like a decoupled layer.
-`quantize` rounds the weights of the part, and nothing else.
+`low_rank` the part with matrices of lower rank. `quantize` rounds the weights of the part, and nothing else.
 """
 
 from __future__ import annotations
 
 import copy
-import dataclasses
 from collections.abc import Callable, Sequence
-from functools import partial
 from itertools import pairwise
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import mse_loss
 
-from decouply.nn.carving._jacobian_sampling import values_of
 from decouply.nn.layer._quantisation import count_parameters, round_rows
-from decouply.nn.training._distillation import Clock, Distil, distil, divergence
-from decouply.nn.training._training_inputs import TrainingInputs
-
-RATES = (5e-3, 2e-2)
-_KEPT = 0.1  # share of the inputs on which the rate is chosen
 
 
 def dense(dims: Sequence[int], activation: Callable[[], nn.Module] = nn.ReLU) -> nn.Sequential:
@@ -45,49 +35,6 @@ def widths(ends: tuple[int, int], size: int, n_hidden: int = 1) -> tuple[int, ..
     while n_parameters((ends[0], *[width + 1] * n_hidden, ends[1])) <= size:
         width += 1
     return ends[0], *[width] * n_hidden, ends[1]
-
-
-def train_with_best_rate(
-    begin: Callable[[], nn.Module],
-    part: nn.Module,
-    points: Tensor,
-    values: Tensor,
-    options: Distil,
-    seed: int,
-    *,
-    rates: Sequence[float] = RATES,
-) -> nn.Module:
-    """A student after as many steps as ours takes, with the best of some rates on inputs that are kept aside.
-
-    `part` is a function of vectors with values at `points`; it is asked at mixed inputs too, as by `refine`.
-    """
-    p = next(part.parameters())
-    X, F = points.to(p), values.to(p)
-    order = torch.randperm(len(X), generator=torch.Generator().manual_seed(seed)).to(p.device)
-    aside, rest = order.tensor_split([max(1, round(_KEPT * len(X)))]) if len(X) > 1 else (order, order)
-    distance = divergence if options.loss == "kl" else mse_loss
-
-    def known(table: Tensor) -> Tensor:
-        return table.log_softmax(1) if options.loss == "kl" else table
-
-    best: tuple[float, nn.Module] | None = None
-    for rate in rates:
-        generator = torch.Generator().manual_seed(seed)
-        inputs = TrainingInputs.of(
-            X[rest], F[rest], partial(values_of, part), options.batch_size, options.mixup, generator
-        )
-        inputs = dataclasses.replace(inputs, values=known(inputs.values))
-        student = begin().to(p)
-        optimiser = torch.optim.Adam(student.parameters(), lr=rate, fused=p.device.type in ("cpu", "cuda"))
-        distil(student.train(), optimiser, inputs, distance, Clock(options.max_steps, None), False)
-        student.zero_grad()
-        student.eval()
-        with torch.no_grad():
-            left = float(distance(student(X[aside]), known(F[aside])))
-        if best is None or left < best[0]:
-            best = left, student
-    assert best is not None
-    return best[1]
 
 
 @torch.no_grad()

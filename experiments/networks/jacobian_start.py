@@ -22,7 +22,7 @@ from decouply.model._functions import Functions
 from decouply.nn import DecoupledLayer, sample
 from decouply.nn.layer._decoupled_layer import layer_on
 from decouply.report._style import COLOURS, new_figure
-from experiments.harness import Content, Experiment, Option, Outcome, Task, column, markdown, matching
+from experiments.harness import Content, Experiment, Option, Outcome, Task, column, grid, markdown, matching
 from experiments.networks.students import draw, refine_layer, untrained_layer
 from experiments.networks.trained_networks import CASES, Original, original
 
@@ -42,13 +42,11 @@ def tasks(
     steps: tuple[int, ...] = STEPS,
     epochs: int | None = None,
 ) -> list[Task]:
-    parts = [("mnist", n, count) for n in inputs for count in steps] + [(EXACT, 200, count) for count in steps]
-    return [
-        {"part": part, "start": start, "n_inputs": n, "steps": count, "run": run, "seed": seed, "epochs": epochs}
-        for part, n, count in parts
-        for start in STARTS
-        for run in range(n_runs)
+    shared = {"start": STARTS, "run": range(n_runs), "seed": seed, "epochs": epochs}
+    on_mnist = [
+        task for n in inputs for count in steps for task in grid(part="mnist", n_inputs=n, steps=count, **shared)
     ]
+    return on_mnist + [task for count in steps for task in grid(part=EXACT, n_inputs=200, steps=count, **shared)]
 
 
 def begin(*, folder: str, seed: int, epochs: int | None = None, **_: Any) -> dict[str, Any]:
@@ -101,8 +99,6 @@ def content(runs: list[Task], *, n_runs: int, seed: int, score: float, **_: Any)
         cell: dict[str, Any] = dict(zip(names, key, strict=True))
         some = [{what: run[what] for what in measured} for run in matching(runs, **cell)]
         least = min(column(matching(runs, **(cell | {"start": start})), "distance").min() for start in STARTS)
-        for what in measured[:3]:
-            cell[f"median_{what}"], cell[f"worst_{what}"] = np.median(column(some, what)), np.max(column(some, what))
         failed = int(np.sum(column(some, "distance") > _FAILED * least))
         cells.append(cell | {"failed": failed, "runs": some})
     return {"n_runs": n_runs, "seed": seed, "score": score, "cells": cells}
@@ -118,14 +114,12 @@ def table(content: Content) -> str:
             row += [f"**{np.median(far):.2g}** ({np.max(far):.2g})", str(cell["failed"]), f"{np.median(seconds):.1f}"]
         rows.append(row)
     columns = ["from Jacobians", "failed", "seconds", "random start", "failed", "seconds"]
-    lines = [
+    intro = (
         f"Distance from the original on the test inputs: the KL divergence, or for the exact part the squared relative "
         f"error. Median (worst) of {content['n_runs']} draws; *failed* are draws three times as far as the best of "
-        f"both. Seconds are of one processor, start included; seed {content['seed']}.",
-        "",
-        *markdown(["part", "inputs", "steps", *columns], rows),
-    ]
-    return "\n".join(lines)
+        f"both. Seconds are of one processor, start included; seed {content['seed']}."
+    )
+    return "\n\n".join([intro, markdown(["part", "inputs", "steps", *columns], rows)])
 
 
 def figure(content: Content) -> Figure:
@@ -150,15 +144,10 @@ def figure(content: Content) -> Figure:
     return canvas
 
 
-JACOBIAN_START = Experiment(
+JACOBIAN_START = Experiment.of(
+    globals(),
     "jacobian-start",
     "Whether Jacobians pay off as starts for networks.",
-    tasks,
-    work,
-    table,
-    figure,
     options=(Option("n_runs", 5, "Draws of inputs."),),
     quick={"n_runs": 1, "inputs": (200,), "steps": (100,), "epochs": 1},
-    begin=begin,
-    content=content,
 )

@@ -2,36 +2,46 @@
 
 Students are trained on the inputs that ours is trained on, recombined like those, with as many steps and the same
 schedule. Each has three rates, and the best is taken on a tenth of the inputs, kept aside for this.
+
+A network of a thousand parameters spends its time between operations, not in them. So copies that differ in their draw
+of inputs, in their start and in their rate stand side by side in tensors, (draws, copies, ...), each step is one call
+for all of them, and each is trained as if it were alone: Adam, a rate that rises over the first tenth of the steps and
+falls to 0 along a cosine, batches drawn at random.
 """
 
 from __future__ import annotations
 
-import dataclasses
+import copy
 import warnings
 from collections.abc import Callable, Sequence
+from functools import partial
+from itertools import accumulate, pairwise
+from math import cos, pi
 
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.func import functional_call, vmap
 
 from decouply._support._errors import DecouplingWarning, InputError, SolverError
 from decouply.fit._decouple import decouple
 from decouply.model._decoupling import Decoupling
 from decouply.nn import DecoupledLayer, sample
 from decouply.nn.layer._decoupled_layer import layer_on
-from decouply.nn.layer._quantisation import n_bytes, pack
-from decouply.nn.training._training_inputs import FEW_INPUTS, mixup_inputs
-from decouply.solvers import AbstractSolver, Proj, Stopping, TwoStage, Zniyed
+from decouply.nn.layer._quantisation import n_bytes, pack, round_rows
+from decouply.nn.training._distillation import FEW_INPUTS, ROUNDED_FROM, mixup_inputs
 from experiments.networks.baselines import dense, low_rank, n_parameters, prune, quantized_bytes, widths
-from experiments.networks.batched_training import divergences, squared_errors, train_together
-from experiments.networks.trained_networks import DEGREE, Original, Size, Training
+from experiments.networks.trained_networks import DEGREE, Original, Size, TrainingRates
+from experiments.paper.network_compression import solver_of
 
+Distance = Callable[[Tensor, Tensor], Tensor]
+_WARM = 0.1
+_BETAS, _TINY = (0.9, 0.99), 1e-8  # as `refine` has them
 POOL = 60_000  # as in `refine`: all of a batch is recombined where there are few inputs, a quarter otherwise
 STUDENTS = ("ReLU, one hidden layer", "ReLU, two", "GELU, one hidden layer", "GELU, two")
 OTHERS = ("pruned", "low rank")
 STUDENTS_IN_BITS = ("ReLU, fewer bits", "GELU, fewer bits")
 PAPER = ("Zniyed, as printed", "TS-PROJ, as printed")
-STOPPING = Stopping(min_steps=15, max_steps=50, patience=20)
 
 
 def parameters_of(size: Size, ends: tuple[int, int]) -> int:
@@ -44,7 +54,7 @@ def train_students(
     at: Original,
     inputs: Sequence[Tensor],
     size: Size,
-    how: Training,
+    how: TrainingRates,
     steps: int,
     seed: int,
     report: Callable[[int], None] = lambda _: None,
@@ -131,12 +141,7 @@ def layer_as_printed(
             return np.inf
         return -score if np.isfinite(score) else np.inf
 
-    solver: AbstractSolver
-    stopping = dataclasses.replace(STOPPING, iterate="last")
-    if method.startswith("Zniyed"):
-        solver = Zniyed(stopping=stopping)
-    else:
-        solver = TwoStage(Proj(weighted_projection=False, stopping=stopping), loss=worse)
+    solver = solver_of(method, worse, samples, (rank,), rng)
     with warnings.catch_warnings():  # about functions that are not unique, which does not matter here
         warnings.simplefilter("ignore", DecouplingWarning)
         try:
@@ -146,3 +151,102 @@ def layer_as_printed(
             return layer_of(found.decoupling)
         except (SolverError, InputError):  # the second where numbers have grown beyond what a layer can hold
             return None
+
+
+# Many students at once
+
+
+def divergences(logits: Tensor, wanted: Tensor) -> Tensor:
+    """Mean KL divergence from log-probabilities `wanted`, over the last two axes."""
+    return (wanted.exp() * (wanted - logits.log_softmax(-1))).sum(-1).mean(-1)
+
+
+def squared_errors(values: Tensor, wanted: Tensor) -> Tensor:
+    """Mean squared error over the last two axes."""
+    return (values - wanted).pow(2).mean((-1, -2))
+
+
+def train_together(
+    students: Sequence[Sequence[nn.Module]],
+    rates: Sequence[Sequence[float]],
+    inputs: Tensor,
+    known: Tensor,
+    distance: Distance,
+    *,
+    n_real: int,
+    share: float,
+    steps: int,
+    batch_size: int,
+    generator: torch.Generator,
+    n_bits: int | None = None,
+    report: Callable[[int], None] = lambda _: None,
+) -> list[list[nn.Module]]:
+    """Students [draw][copy] after training on their draw of `inputs` (draws, N, m), to give what is `known` there.
+
+    Of each batch a `share` comes from the inputs behind the first `n_real`. With `n_bits` they are trained as they are
+    stored, like ours: rounded after two fifths of the steps, with the gradients of what is not.
+    """
+    one = copy.deepcopy(students[0][0])
+    shapes = {name: p.shape for name, p in one.named_parameters()}
+    cuts = list(accumulate((shape.numel() for shape in shapes.values()), initial=0))
+    flat = torch.stack([torch.stack([_flat(student) for student in some]) for some in students]).requires_grad_(True)
+    tops = torch.tensor(rates).to(flat)[..., None]
+
+    def call(numbers: Tensor, x: Tensor, stored: Callable[[Tensor], Tensor]) -> Tensor:
+        parameters = {
+            name: stored(numbers[a:b].reshape(shape))
+            for (name, shape), (a, b) in zip(shapes.items(), pairwise(cuts), strict=True)
+        }
+        return functional_call(one, parameters, (x,))
+
+    def rounded_through(p: Tensor) -> Tensor:
+        assert n_bits is not None
+        return p + (round_as_stored(p.detach(), n_bits) - p.detach())
+
+    whole, in_bits = (
+        vmap(vmap(partial(call, stored=stored), in_dims=(0, None))) for stored in (lambda p: p, rounded_through)
+    )
+    first, second = torch.zeros_like(flat), torch.zeros_like(flat)
+    draws = torch.arange(len(inputs))[:, None]
+    n_made = round(share * batch_size)
+    for t in range(steps):
+        rows = torch.randint(n_real, (len(inputs), batch_size), generator=generator)
+        if n_made:
+            rows[:, :n_made] = torch.randint(n_real, inputs.shape[1], (len(inputs), n_made), generator=generator)
+        every = whole if n_bits is None or t < ROUNDED_FROM * steps else in_bits
+        loss = distance(every(flat, inputs[draws, rows]), known[draws, rows][:, None]).sum()
+        (gradient,) = torch.autograd.grad(loss, flat)
+        first.lerp_(gradient, 1.0 - _BETAS[0])
+        second.mul_(_BETAS[1]).addcmul_(gradient, gradient, value=1.0 - _BETAS[1])
+        size = (second / (1.0 - _BETAS[1] ** (t + 1))).sqrt_().add_(_TINY)
+        with torch.no_grad():
+            flat -= tops * (rate_at((t + 0.5) / steps) / (1.0 - _BETAS[0] ** (t + 1))) * first / size
+        report(t + 1)
+    return [[_with_parameters(one, numbers, n_bits) for numbers in some] for some in flat.detach()]
+
+
+def round_as_stored(p: Tensor, n_bits: int) -> Tensor:
+    """Matrices as whole numbers of so many bits times a scale for each row, everything else in 16 bits."""
+    if p.ndim < 2:
+        return p.half().to(p)
+    codes, scale = round_rows(p, n_bits)
+    return codes * scale.to(p)[:, None]
+
+
+def rate_at(done: float) -> float:
+    """Share of the largest rate, after this share of the training."""
+    return done / _WARM if done < _WARM else 0.5 * (1.0 + cos(pi * min(1.0, (done - _WARM) / (1.0 - _WARM))))
+
+
+def _flat(student: nn.Module) -> Tensor:
+    return torch.cat([p.detach().flatten() for p in student.parameters()])
+
+
+def _with_parameters(one: nn.Module, numbers: Tensor, n_bits: int | None) -> nn.Module:
+    own = copy.deepcopy(one)
+    nn.utils.vector_to_parameters(numbers.clone(), own.parameters())
+    if n_bits is not None:
+        with torch.no_grad():
+            for p in own.parameters():
+                p.copy_(round_as_stored(p, n_bits))
+    return own.eval()

@@ -11,7 +11,6 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Sequence
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -27,8 +26,7 @@ from decouply.nn import DecoupledLayer, Distil, freeze, pack, refine, sample
 from decouply.nn.layer._decoupled_layer import layer_on
 from decouply.nn.layer._quantisation import n_bytes, stored_bytes
 from decouply.nn.layer._random_layer import fit_basis, random_layer
-from decouply.nn.training._distillation import Loss
-from decouply.nn.training._training_inputs import FEW_INPUTS, mixup_inputs
+from decouply.nn.training._distillation import FEW_INPUTS, Loss, mixup_inputs
 from decouply.report._style import COLOURS, new_figure
 from decouply.solvers import Proj
 from experiments.harness import (
@@ -39,20 +37,28 @@ from experiments.harness import (
     Task,
     column,
     markdown,
-    names_beginning,
+    plot_rows,
 )
 from experiments.networks.baselines import quantize, quantized_bytes
 from experiments.networks.other_methods import (
     OTHERS,
     PAPER,
-    STOPPING,
     STUDENTS,
     STUDENTS_IN_BITS,
     layer_as_printed,
     train_students,
     width_in_bits,
 )
-from experiments.networks.trained_networks import CASES, DEGREE, Original, Size, Training, original, train_with_labels
+from experiments.networks.trained_networks import (
+    CASES,
+    DEGREE,
+    Original,
+    Size,
+    TrainingRates,
+    original,
+    train_with_labels,
+)
+from experiments.paper.network_compression import STOPPING
 
 OURS = ("ours", "ours, random start", "ours, splines", "ours, two layers")
 ROUNDED = ("ours, 8 bits", "ours, fewer bits", "original, 8 bits", "original, 4 bits")
@@ -68,17 +74,16 @@ _PASSES = 100  # of a timing
 
 
 def tasks(
-    case: str,
     *,
+    case: str,
     seed: int,
     n_runs: int,
-    steps: int | None,
-    inputs: Sequence[int],
-    only: Sequence[str],
+    steps: int | None = None,
+    inputs: Sequence[int] = (),
+    methods: Sequence[str] = METHODS,
     epochs: int | None = None,
 ) -> list[Task]:
     """One task for each way to replace the part, for all draws of inputs."""
-    methods = names_beginning(METHODS, only, "row")
     found = []
     for k, size in enumerate(CASES[case].sizes[:1] if inputs else CASES[case].sizes):
         numbers = inputs or size.inputs
@@ -98,7 +103,7 @@ def tasks(
     return found
 
 
-def begin(case: str, *, folder: str, seed: int, epochs: int | None = None, **_: Any) -> dict[str, Any]:
+def begin(*, case: str, folder: str, seed: int, epochs: int | None = None, **_: Any) -> dict[str, Any]:
     """Train the network of a case if it does not lie in the folder."""
     at = original(case, folder, seed, epochs)
     return {
@@ -145,7 +150,7 @@ def _one_draw(
     method: str,
     at: Original,
     size: Size,
-    how: Training,
+    how: TrainingRates,
     steps: int,
     X: Tensor,
     run: int,
@@ -211,7 +216,7 @@ def refine_layer(
     at: Original,
     layer: DecoupledLayer,
     X: Tensor,
-    how: Training,
+    how: TrainingRates,
     steps: int,
     rng: np.random.Generator,
     n_bits: int | None = None,
@@ -250,33 +255,15 @@ def latency(part: nn.Module, X: Tensor) -> tuple[float, float]:
     return found[0], found[1]
 
 
-def content(
-    case: str,
-    runs: list[Task],
-    *,
-    n_runs: int,
-    seed: int,
-    steps: int | None,
-    score: float,
-    part_parameters: int,
-    part_bytes: int,
-    latency: tuple[float, float],
-    **_: Any,
-) -> Content:
+def content(runs: list[Task], *, case: str, n_runs: int, seed: int, steps: int | None = None, **facts: Any) -> Content:
     cells = []
     for run in runs:
         n_inputs = 0 if run["method"] in ANY_INPUTS else run["n_inputs"]  # 0: the same for all
         cell = {"rank": CASES[case].sizes[run["size"]].rank, "method": run["method"], "n_inputs": n_inputs}
-        drops = score - column(run["runs"], "score", failed=-np.inf)
-        cell |= {"median_drop": np.median(drops), "worst_drop": np.max(drops)}
-        cells.append(cell | {"median_distance": np.median(column(run["runs"], "distance")), "runs": run["runs"]})
-    facts = {"case": case, "n_runs": n_runs, "seed": seed, "steps": steps or CASES[case].steps, "score": score}
-    return facts | {
-        "part_parameters": part_parameters,
-        "part_bytes": part_bytes,
-        "latency": latency,
-        "cells": cells,
-    }
+        cells.append(cell | {"runs": run["runs"]})
+    shown = {name: facts[name] for name in ("score", "part_parameters", "part_bytes", "latency")}
+    asked = {"case": case, "n_runs": n_runs, "seed": seed, "steps": steps or CASES[case].steps}
+    return asked | shown | {"cells": cells}
 
 
 def _groups(content: Content) -> list[tuple[int, int]]:
@@ -292,7 +279,7 @@ def table(content: Content) -> str:
     unit = "points of accuracy" if in_classes else "points of 100 R²"
     kind = "KL divergence" if in_classes else "squared error"
     few, many = (1e6 * seconds for seconds in content["latency"])
-    lines = [
+    blocks = [
         f"The original scores {content['score']:.2f} on the test inputs; its part has {content['part_parameters']} "
         f"parameters in {content['part_bytes']} bytes and takes {few:.0f} and {many:.0f} µs for 64 and 1024 inputs. "
         f"Drops in {unit} and {kind} from the original on the test inputs: median (best to worst) of "
@@ -305,8 +292,8 @@ def table(content: Content) -> str:
         some.sort(key=lambda cell: not cell["n_inputs"])
         head = ["method", "drop", kind, "parameters", "bytes", "µs for 64", "µs for 1024"]
         rows = [_row(content, cell) for cell in some]
-        lines += ["", f"**r = {rank}, {n_inputs} inputs**", "", *markdown(head, rows)]
-    return "\n".join(lines)
+        blocks += [f"**r = {rank}, {n_inputs} inputs**", markdown(head, rows)]
+    return "\n\n".join(blocks)
 
 
 def _row(content: Content, cell: dict[str, Any]) -> list[str]:
@@ -336,63 +323,49 @@ def figure(content: Content) -> Figure:
     for ax, group in zip(axes, groups, strict=True):
         some = [c for c in content["cells"] if (c["rank"], c["n_inputs"]) == group and "labels" not in c["method"]]
         distances = [column(cell["runs"], "distance") for cell in some]
-        for k, (cell, values) in enumerate(zip(some, distances, strict=True)):
-            colour = COLOURS[0 if cell["method"].startswith("ours") else 1]
-            ax.plot(values, [k] * len(values), "o", color=colour, alpha=0.6)
-            ax.plot(np.median(values), k, "|", color="black", markersize=12)
-        ax.set_yticks(range(len(some)), [cell["method"] for cell in some], fontsize=7)
-        ax.invert_yaxis()
+        names = [cell["method"] for cell in some]
+        colours = [COLOURS[0 if name.startswith("ours") else 1] for name in names]
+        label = "KL divergence" if CASES[content["case"]].in_classes else "squared relative error"
         every = np.concatenate(distances)
-        if np.max(every) > 10.0 * np.min(every):
-            ax.set_xscale("log")
+        log = bool(np.max(every) > 10.0 * np.min(every))
+        plot_rows(ax, list(zip(names, distances, colours, strict=True)), label, log=log, medians=True)
+        if log:
             ax.xaxis.set_major_locator(LogLocator(subs=(1.0, 3.0)))
             ax.xaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
             ax.xaxis.set_minor_formatter(NullFormatter())
         ax.set_title(f"r = {group[0]}, {group[1]} inputs", fontsize=9)
-        ax.set_xlabel("KL divergence" if CASES[content["case"]].in_classes else "squared relative error")
     return canvas
 
 
-ROWS = Option("only", (), "Only rows whose name begins with this, such as GELU; may be repeated.", kind=str)
-STEPS = Option("steps", None, "Training steps of every row. By default as in the docs.")
-
-
-def _of_case(case: str) -> dict[str, Any]:
-    """What the experiments on all networks share."""
-    return {
-        "tasks": partial(tasks, case),
-        "work": work,
-        "table": table,
-        "figure": figure,
-        "options": (
-            Option("n_runs", 5, "Draws of inputs."),
-            STEPS,
-            Option("inputs", (), "Number of inputs, such as 20000; may be repeated.", least=20),
-            ROWS,
-        ),
-        "quick": {"n_runs": 1, "steps": 200, "epochs": 1, "inputs": (2000,), "only": QUICK},
-        "begin": partial(begin, case),
-        "content": partial(content, case),
-    }
-
-
-MNIST = Experiment(
+_SIZES: dict[str, Any] = {
+    "options": (Option("n_runs", 5, "Draws of inputs."),),
+    "quick": {"n_runs": 1, "steps": 200, "epochs": 1, "inputs": (2000,), "methods": QUICK},
+}
+MNIST = Experiment.of(
+    globals(),
     "mnist-students",
     "The MNIST network, trained to the end, compressed by ours and by others of the same size.",
-    **_of_case("mnist"),
+    fixed={"case": "mnist"},
+    **_SIZES,
 )
-FASHION = Experiment(
+FASHION = Experiment.of(
+    globals(),
     "fashion-students",
     "The FashionMNIST network, trained to the end, compressed by ours and by others of the same size.",
-    **_of_case("fashion"),
+    fixed={"case": "fashion"},
+    **_SIZES,
 )
-CNN = Experiment(
+CNN = Experiment.of(
+    globals(),
     "cnn",
     "The head of LeNet-5 on FashionMNIST, 400 to 10, at 8 % of its parameters.",
-    **_of_case("cnn"),
+    fixed={"case": "cnn"},
+    **_SIZES,
 )
-TABULAR = Experiment(
+TABULAR = Experiment.of(
+    globals(),
     "tabular",
     "A regression network, from ten inputs to one output, at 5 % of its parameters.",
-    **_of_case("tabular"),
+    fixed={"case": "tabular"},
+    **_SIZES,
 )

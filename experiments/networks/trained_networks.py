@@ -1,4 +1,8 @@
-"""Networks trained to the end, the part of each that is replaced, and how large what replaces it may be."""
+"""Networks, the part of each that is replaced, and how large what replaces it may be.
+
+`original` are networks trained to the end, `teacher` those of the paper. Each is trained once for a seed and kept in a
+file.
+"""
 
 from __future__ import annotations
 
@@ -13,13 +17,14 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from decouply.data import fashion_mnist, mnist
-from decouply.nn.compression._score import relative_error
+from decouply.data import ImageData, fashion_mnist, mnist
+from decouply.nn.compression._evaluation import relative_error
 from decouply.nn.training._distillation import divergence
 from experiments.networks.baselines import dense
 
 DEGREE = 4
 EPOCHS_WITH_LABELS = 5
+BATCH = 128
 
 
 @dataclass(frozen=True)
@@ -27,13 +32,13 @@ class Size:
     """How large a replacement is: functions in one layer, in two, and in few bits (how many, and bits)."""
 
     rank: int
-    two: tuple[int, int]
-    inputs: tuple[int, ...]
+    two: tuple[int, int] = (0, 0)
+    inputs: tuple[int, ...] = ()
     packed: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True)
-class Training:
+class TrainingRates:
     """How replacements are trained: inputs per step, our rate, and rates of others, the best of which counts."""
 
     batch_size: int
@@ -51,7 +56,7 @@ class Case:
     epochs: int
     steps: int
     sizes: tuple[Size, ...]
-    training: Training
+    training: TrainingRates
     in_classes: bool = True
 
 
@@ -94,7 +99,10 @@ def _lenet() -> nn.Sequential:
 
 
 BOTH = (200, 20_000)
-SMALL_BATCHES, LARGE_BATCHES = Training(512, 0.02, (1e-2, 3e-2, 8e-2)), Training(2048, 0.03, (3e-2, 8e-2, 2e-1))
+SMALL_BATCHES, LARGE_BATCHES = (
+    TrainingRates(512, 0.02, (1e-2, 3e-2, 8e-2)),
+    TrainingRates(2048, 0.03, (3e-2, 8e-2, 2e-1)),
+)
 CASES = {
     "mnist": Case(
         partial(dense, (784, 80, 60, 40, 10)),
@@ -134,7 +142,7 @@ CASES = {
 class Original:
     """The part of a trained network, what it is given, and what it should say in the end."""
 
-    part: nn.Sequential
+    part: Any  # a module
     features: Tensor
     labels: Tensor
     test_features: Tensor
@@ -180,37 +188,141 @@ def original(case: str, folder: str, seed: int, epochs: int | None = None) -> Or
     torch.manual_seed(seed)
     network = told.network()
     path = Path(folder) / f"{case}-original-{seed}-{count}-epochs.pt"
+    load_or_train(network, path, lambda: train_to_the_end(network, X, y, count, seed, in_classes=told.in_classes))
+    return _behind(network, told.cut, X, y, X_test, y_test, in_classes=told.in_classes)
+
+
+@torch.no_grad()
+def _behind(
+    network: nn.Sequential, cut: int, X: Tensor, y: Tensor, X_test: Tensor, y_test: Tensor, *, in_classes: bool = True
+) -> Original:
+    """The part of a network behind its first modules, with what it is given."""
+    head, part = nn.Sequential(*list(network)[:cut]), nn.Sequential(*list(network)[cut:])
+    features, test_features = (torch.cat([head(x) for x in torch.split(some, 5000)]) for some in (X, X_test))
+    return Original(part, features, y, test_features, y_test, in_classes)
+
+
+def load_or_train(network: nn.Module, path: Path, train: Callable[[], None]) -> None:
+    """Read the weights of a network from a file, or train it and write them."""
     if path.is_file():
         network.load_state_dict(torch.load(path, weights_only=True))
     else:
-        train(network, X, y, count, seed, in_classes=told.in_classes)
+        train()
         torch.save(network.state_dict(), path)
     network.eval()
-    with torch.no_grad():
-        head = network[: told.cut]
-        features, test_features = (torch.cat([head(x) for x in torch.split(some, 5000)]) for some in (X, X_test))
-    return Original(nn.Sequential(*list(network)[told.cut :]), features, y, test_features, y_test, told.in_classes)
 
 
-def train(network: nn.Module, X: Tensor, y: Tensor, epochs: int, seed: int, *, in_classes: bool) -> None:
-    """Adam with a rate that falls to 0 along a cosine."""
+def train(
+    network: nn.Module,
+    X: Tensor,
+    y: Tensor,
+    epochs: int,
+    seed: int,
+    loss: Callable[[Tensor, Tensor], Tensor],
+    optimiser: torch.optim.Optimizer,
+    schedule: Any = None,
+) -> None:
+    """Train a network in batches that are drawn anew in every epoch."""
     generator = torch.Generator().manual_seed(seed)
-    optimiser = torch.optim.Adam(network.parameters(), lr=2e-3, fused=True)
-    steps = epochs * -(-len(X) // 128)
-    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, steps)
-    loss = nn.functional.cross_entropy if in_classes else nn.functional.mse_loss
     network.train()
     for _ in range(epochs):
-        for rows in torch.split(torch.randperm(len(X), generator=generator), 128):
+        for rows in torch.split(torch.randperm(len(X), generator=generator), BATCH):
             optimiser.zero_grad()
             loss(network(X[rows]), y[rows]).backward()  # type: ignore[no-untyped-call]
             optimiser.step()
-            schedule.step()
+            if schedule is not None:
+                schedule.step()
     network.eval()
+
+
+def train_to_the_end(network: nn.Module, X: Tensor, y: Tensor, epochs: int, seed: int, *, in_classes: bool) -> None:
+    """Adam with a rate that falls to 0 along a cosine."""
+    optimiser = torch.optim.Adam(network.parameters(), lr=2e-3, fused=True)
+    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, epochs * -(-len(X) // BATCH))
+    loss = nn.functional.cross_entropy if in_classes else nn.functional.mse_loss
+    train(network, X, y, epochs, seed, loss, optimiser, schedule)
 
 
 def train_with_labels(part: nn.Module, at: Original, seed: int) -> nn.Module:
     """The part after five epochs more, of it alone, with labels."""
     own = copy.deepcopy(part)
-    train(own, at.features, at.labels, EPOCHS_WITH_LABELS, seed, in_classes=at.in_classes)
+    train_to_the_end(own, at.features, at.labels, EPOCHS_WITH_LABELS, seed, in_classes=at.in_classes)
     return own
+
+
+# Networks as in the paper
+
+
+@dataclass(frozen=True)
+class Output:
+    """What a network ends in, and the loss that it is trained with: the likelihood of that output."""
+
+    name: str
+    activation: Callable[[Tensor], Tensor]
+    loss: Callable[[Tensor, Tensor], Tensor]  # of what the activation gives, and labels
+
+
+def _sigmoid_loss(probabilities: Tensor, labels: Tensor) -> Tensor:
+    """Ten questions with yes or no, as a sigmoid answers them."""
+    wanted = nn.functional.one_hot(labels, probabilities.shape[1]).to(probabilities.dtype)
+    return nn.functional.binary_cross_entropy(probabilities, wanted)
+
+
+SIGMOID = Output("sigmoid", torch.sigmoid, _sigmoid_loss)
+LOG_SOFTMAX = Output("log-softmax", partial(torch.log_softmax, dim=1), nn.functional.nll_loss)
+
+
+@dataclass(frozen=True)
+class Architecture:
+    """A fully connected ReLU network and how long it is trained (Adam at a constant rate, pixels in [0, 1]).
+
+    The paper does not name its loss: ours goes through what its network ends in.
+    """
+
+    dims: tuple[int, ...]
+    output: Output
+    epochs: int
+    load: Callable[[], ImageData]
+
+
+ARCHITECTURES = {
+    "mnist": Architecture((784, 80, 60, 40, 10), SIGMOID, 3, mnist),
+    "fashion": Architecture((784, 512, 256, 128, 64, 10), LOG_SOFTMAX, 10, fashion_mnist),
+}
+
+
+class WithOutput(nn.Module):
+    """A part together with what the network ends in."""
+
+    def __init__(self, part: nn.Module, output: Output) -> None:
+        super().__init__()
+        self.part = part
+        self._activation = output.activation
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self._activation(self.part(x))
+
+
+@cache
+def teacher(case: str, folder: str, seed: int, epochs: int | None = None) -> Original:
+    """Train the network of a case, or read it from `folder`; with `epochs`, one that is trained less.
+
+    Its part is everything behind the first hidden layer, before the activation of the output, which does not change the
+    class that is largest.
+    """
+    torch.set_num_threads(1)
+    architecture = ARCHITECTURES[case]
+    X, y, X_test, y_test = images(architecture.load)
+    short = "" if epochs is None else f"-{epochs}-epochs"
+    path = Path(folder) / f"{case}-network-{seed}{short}.pt"
+    torch.manual_seed(seed)
+    network = dense(architecture.dims)
+    optimiser = torch.optim.Adam(network.parameters(), lr=1e-3)
+    output = architecture.output
+
+    def loss(scores: Tensor, labels: Tensor) -> Tensor:
+        return output.loss(output.activation(scores), labels)
+
+    count = epochs or architecture.epochs
+    load_or_train(network, path, lambda: train(network, X, y, count, seed, loss, optimiser))
+    return _behind(network, 2, X, y, X_test, y_test)

@@ -10,41 +10,35 @@ from __future__ import annotations
 
 import copy
 import warnings
-from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from matplotlib.figure import Figure
 from torch import Tensor, nn
 
 from decouply._support._errors import DecouplingWarning
 from decouply.data import mnist
 from decouply.nn import Distil, Evaluation, Fitting, Training, compress
 from decouply.nn.layer._quantisation import count_parameters, stored_bytes
-from decouply.nn.training._joint import distil_jointly
-from decouply.report._style import COLOURS, new_figure
+from decouply.nn.training._network_training import distil_jointly
 from decouply.solvers import Proj
-from experiments.harness import Content, Experiment, Option, Outcome, Task, column, markdown, names_beginning
-from experiments.networks.baselines import dense, prune, quantize, train_with_best_rate, widths
-from experiments.networks.other_methods import STOPPING
-from experiments.networks.students import ROWS
-from experiments.networks.students import STEPS as STEPS_OPTION
-from experiments.networks.trained_networks import images
+from experiments.harness import Content, Experiment, Option, Outcome, Task, column, grid, markdown, matching
+from experiments.networks.baselines import quantize
+from experiments.networks.other_methods import train_students
+from experiments.networks.trained_networks import BATCH, Original, Size, TrainingRates, images, load_or_train, train
+from experiments.paper.network_compression import STOPPING
 
 RANK = 15
-N_INPUTS, STEPS = 5000, 1200  # two thirds as many then train all parts together
-RATES = (3e-3, 1e-2, 3e-2)  # of the others, of which the best is taken on inputs kept aside
+N_INPUTS = 5000
+TRAINING = TrainingRates(512, 0.02, (3e-3, 1e-2, 3e-2))  # of the others: the best rate on inputs kept aside
 JOINT_RATE = 3e-3  # of all: the one that `compress` has
 OURS = ("ours", "ours, random start")
 OTHERS = ("narrow GELU", "pruned")
 UNTRAINED = ("original, 8 bits", "original, 4 bits")
 METHODS = (OURS[0], *OTHERS, *UNTRAINED, OURS[1])
 TRAININGS = ("none", "local", "joint")
-EPOCHS = 5
 _KEPT = 500
 _TOKENS = 40_000
 _WIDTH, _HEADS, _DEPTH, _PATCH = 32, 4, 2, 7
@@ -94,78 +88,32 @@ def mlps(network: Any) -> list[nn.Module]:
     return [block.mlp for block in network.blocks]
 
 
-@dataclass(frozen=True, eq=False)
-class TrainedTransformer:
-    """A transformer trained to the end, and images."""
-
-    network: VisionTransformer
-    X: Tensor
-    X_test: Tensor
-    y_test: Tensor
-
-    @cached_property
-    def wanted(self) -> Tensor:
-        """Log-probabilities that the original gives the test images."""
-        return log_probabilities(self.network, self.X_test)
-
-    @property
-    def score(self) -> float:
-        """Percentage of the test images in the right class."""
-        return self.judged(self.network)[0]
-
-    def judged(self, network: nn.Module) -> tuple[float, float]:
-        """Percentage of the test images in the right class, and KL divergence from the original."""
-        got = log_probabilities(network, self.X_test)
-        right = 100.0 * float((got.argmax(1) == self.y_test).double().mean())
-        return right, float((self.wanted.exp() * (self.wanted - got)).sum(1).mean())
-
-
-@torch.no_grad()
-def log_probabilities(network: nn.Module, X: Tensor) -> Tensor:
-    """Of the classes."""
-    return torch.cat([network(x).log_softmax(1) for x in torch.split(X, 1000)])
-
-
-def tasks(
-    *,
-    seed: int,
-    n_runs: int,
-    steps: int | None,
-    only: Sequence[str],
-    joint_steps: int | None = None,
-    epochs: int = EPOCHS,
-) -> list[Task]:
+def tasks(*, seed: int, n_runs: int, steps: int, joint_steps: int, epochs: int) -> list[Task]:
     """One task for each way to replace all MLPs and each draw of inputs."""
-    count, together = _steps(steps, joint_steps)
+    shared = {"seed": seed, "steps": steps, "joint_steps": joint_steps, "epochs": epochs}
     return [
-        {"method": method, "run": run, "seed": seed, "steps": count, "joint_steps": together, "epochs": epochs}
-        for method in names_beginning(METHODS, only, "row")
-        for run in range(1 if method in UNTRAINED else n_runs)
+        task
+        for method in METHODS
+        for task in grid(method=method, run=range(1 if method in UNTRAINED else n_runs), **shared)
     ]
 
 
-def _steps(steps: int | None, joint_steps: int | None) -> tuple[int, int]:
-    """Of each part, and of all together."""
-    count = steps or STEPS
-    return count, round(2 * count / 3) if joint_steps is None else joint_steps
-
-
-def begin(*, folder: str, seed: int, epochs: int = EPOCHS, **_: Any) -> dict[str, Any]:
+def begin(*, folder: str, seed: int, epochs: int, **_: Any) -> dict[str, Any]:
     """Train the transformer if it does not lie in the folder."""
     at = transformer(folder, seed, epochs)
-    return {"score": at.score, "part_parameters": sum(count_parameters(part) for part in mlps(at.network))}
+    return {"score": at.score(at.part), "part_parameters": sum(count_parameters(part) for part in mlps(at.part))}
 
 
 def work(method: str, run: int, seed: int, steps: int, joint_steps: int, epochs: int, folder: str) -> Outcome:
     """Score, divergence and size after training each part by itself, and after training all together."""
     at = transformer(folder, seed, epochs)
     if method in UNTRAINED:
-        own = copy.deepcopy(at.network)
+        own = copy.deepcopy(at.part)
         for block in own.blocks:
-            block.mlp = quantize(block.mlp, 8 if "8" in method else 4)  # type: ignore[arg-type]
+            block.mlp = quantize(block.mlp, 8 if "8" in method else 4)
         return {"none": measure(at, own)}
     rng = np.random.default_rng([seed, 18, run])
-    X = at.X[rng.permutation(len(at.X))[:N_INPUTS]]
+    X = at.features[rng.permutation(len(at.features))[:N_INPUTS]]
     if method in OTHERS:
         local = replace_mlps(method, run, steps, at, X)
         return {
@@ -179,7 +127,7 @@ def work(method: str, run: int, seed: int, steps: int, joint_steps: int, epochs:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DecouplingWarning)
             out = compress(
-                at.network,
+                at.part,
                 parts=["blocks.*.mlp"],
                 data=X[_KEPT:],
                 ranks=RANK,
@@ -195,38 +143,30 @@ def work(method: str, run: int, seed: int, steps: int, joint_steps: int, epochs:
     return {"local": measure(at, ours(False)), "joint": measure(at, ours(together))}
 
 
-def measure(at: TrainedTransformer, network: Any) -> dict[str, Any]:
+def measure(at: Original, network: Any) -> dict[str, Any]:
     """What is told of one network."""
     parts = mlps(network)
-    score, distance = at.judged(network)
     return {
-        "score": score,
-        "distance": distance,
+        "score": at.score(network),
+        "distance": at.distance(network),
         "parameters": sum(count_parameters(part) for part in parts),
         "bytes": sum(stored_bytes(part) for part in parts),
     }
 
 
-def replace_mlps(method: str, run: int, steps: int, at: TrainedTransformer, X: Tensor) -> VisionTransformer:
+def replace_mlps(method: str, run: int, steps: int, at: Original, X: Tensor) -> VisionTransformer:
     """Others in the place of the MLPs, each trained on tokens of a network in which those before it are replaced."""
-    own = copy.deepcopy(at.network).eval()
-    size = RANK * (2 * _WIDTH + 5)
+    own = copy.deepcopy(at.part).eval()
     generator = torch.Generator().manual_seed(run)
     for block in own.blocks:
-        part: nn.Sequential = block.mlp  # type: ignore[assignment]
+        part: nn.Sequential = block.mlp
         tokens = _tokens(own, part, X)
         tokens = tokens[torch.randperm(len(tokens), generator=generator)[:_TOKENS]]
         with torch.no_grad():
             values = part(tokens)
-
-        def begin(part: nn.Sequential = part, tokens: Tensor = tokens) -> nn.Module:
-            torch.manual_seed(run)
-            if method == "narrow GELU":
-                return dense(widths((_WIDTH, _WIDTH), size), nn.GELU)
-            return prune(part, tokens, size)
-
-        options = Distil(steps, loss="squared")
-        block.mlp = train_with_best_rate(begin, part, tokens, values, options, run, rates=RATES)
+        as_part = Original(part, tokens, values, tokens, values, in_classes=False)
+        kind = {"narrow GELU": "GELU, one hidden layer"}.get(method, method)
+        ((block.mlp, _),) = train_students(kind, as_part, [tokens], Size(RANK), TRAINING, steps, run)
     return own
 
 
@@ -241,68 +181,42 @@ def _tokens(network: nn.Module, part: nn.Module, X: Tensor) -> Tensor:
     return torch.cat(seen)
 
 
-def train_jointly(network: Any, at: TrainedTransformer, X: Tensor, joint_steps: int, run: int) -> nn.Module:
+def train_jointly(network: Any, at: Original, X: Tensor, joint_steps: int, run: int) -> nn.Module:
     """All parts trained together, until the network returns what the original returned."""
-    data = X[_KEPT:]
-    with torch.no_grad():
-        wanted = torch.cat([at.network(x) for x in torch.split(data, 1000)])
-    layers = mlps(network)
     options = Distil(joint_steps, JOINT_RATE, loss="kl", batch_size=128)
-    distil_jointly(network, layers, data, wanted, options, np.random.default_rng(run), False)
+    data = X[_KEPT:]
+    distil_jointly(network, mlps(network), data, at.values(data), options, np.random.default_rng(run), False)
     return network
 
 
 @cache
-def transformer(folder: str, seed: int, epochs: int) -> TrainedTransformer:
+def transformer(folder: str, seed: int, epochs: int) -> Original:
     """Train the transformer on MNIST, its rate falling to 0, or read it from `folder`."""
     torch.set_num_threads(1)
     X, y, X_test, y_test = images(mnist)
     torch.manual_seed(seed)
     network = VisionTransformer()
     path = Path(folder) / f"vit-original-{seed}-{epochs}-epochs.pt"
-    if path.is_file():
-        network.load_state_dict(torch.load(path, weights_only=True))
-    else:
-        _train(network, X, y, epochs, seed)
-        torch.save(network.state_dict(), path)
-    return TrainedTransformer(network.eval(), X, X_test, y_test)
-
-
-def _train(network: nn.Module, X: Tensor, y: Tensor, epochs: int, seed: int) -> None:
-    generator = torch.Generator().manual_seed(seed)
     optimiser = torch.optim.AdamW(network.parameters(), lr=3e-3, weight_decay=0.01, fused=True)
-    steps = epochs * -(-len(X) // 128)
+    steps = epochs * -(-len(X) // BATCH)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, 3e-3, total_steps=steps, pct_start=0.1)
-    for _ in range(epochs):
-        for rows in torch.split(torch.randperm(len(X), generator=generator), 128):
-            optimiser.zero_grad()
-            nn.functional.cross_entropy(network(X[rows]), y[rows]).backward()  # type: ignore[no-untyped-call]
-            optimiser.step()
-            schedule.step()
+    loss = nn.functional.cross_entropy
+    load_or_train(network, path, lambda: train(network, X, y, epochs, seed, loss, optimiser, schedule))
+    return Original(network, X, y, X_test, y_test)
 
 
 def content(
-    runs: list[Task],
-    *,
-    n_runs: int,
-    seed: int,
-    steps: int | None,
-    score: float,
-    part_parameters: int,
-    joint_steps: int | None = None,
-    **_: Any,
+    runs: list[Task], *, steps: int, joint_steps: int, score: float, part_parameters: int, **options: Any
 ) -> Content:
     cells = []
     for method in dict.fromkeys(run["method"] for run in runs):
-        some = [run for run in runs if run["method"] == method]
-        for training in (name for name in TRAININGS if name in some[0]):
-            rows = [run[training] for run in some]
-            drops = score - column(rows, "score")
-            cell = {"method": method, "training": training, "median_drop": np.median(drops)}
-            cell |= {"worst_drop": np.max(drops), "median_distance": np.median(column(rows, "distance"))}
-            cells.append(cell | {"runs": rows})
-    count, together = _steps(steps, joint_steps)
-    facts = {"n_runs": n_runs, "seed": seed, "steps": count, "joint_steps": together}
+        some = matching(runs, method=method)
+        cells += [
+            {"method": method, "training": training, "runs": [run[training] for run in some]}
+            for training in TRAININGS
+            if training in some[0]
+        ]
+    facts = {"n_runs": options["n_runs"], "seed": options["seed"], "steps": steps, "joint_steps": joint_steps}
     return facts | {"score": score, "part_parameters": part_parameters, "cells": cells}
 
 
@@ -322,42 +236,21 @@ def table(content: Content) -> str:
                 f"{100.0 * (1.0 - parameters / content['part_parameters']):.1f} %",
             ]
         )
-    lines = [
+    intro = (
         f"The original classifies {content['score']:.2f} % of the test images correctly; its MLPs have "
         f"{content['part_parameters']} parameters. Drop in points and KL divergence from the original on the test "
         f"images: median (best to worst) of {content['n_runs']} draws of {N_INPUTS} images without labels, "
-        f"{content['steps']} steps for each part, then {content['joint_steps']} together; seed {content['seed']}.",
-        "",
-        *markdown(["method", "training", "drop", "KL divergence", "parameters", "saved"], rows),
-    ]
-    return "\n".join(lines)
+        f"{content['steps']} steps for each part, then {content['joint_steps']} together; seed {content['seed']}."
+    )
+    head = ["method", "training", "drop", "KL divergence", "parameters", "saved"]
+    return "\n\n".join([intro, markdown(head, rows)])
 
 
-def figure(content: Content) -> Figure:
-    """Drops of every draw."""
-    cells = content["cells"]
-    canvas = new_figure(6.4, 3.8)
-    ax = canvas.subplots()
-    for k, cell in enumerate(cells):
-        drops = content["score"] - column(cell["runs"], "score")
-        ax.plot(drops, [k] * len(drops), "o", color=COLOURS[0 if cell["method"] in OURS else 1], alpha=0.6)
-        ax.plot(np.median(drops), k, "|", color="black", markersize=12)
-    ax.set_yticks(range(len(cells)), [f"{cell['method']}, {cell['training']}" for cell in cells], fontsize=7)
-    ax.invert_yaxis()
-    ax.axvline(0.0, color="#C00000", linestyle=(0, (2, 2)), linewidth=1.1)
-    ax.set_xlabel("drop in points")
-    return canvas
-
-
-VISION_TRANSFORMER = Experiment(
+VISION_TRANSFORMER = Experiment.of(
+    globals(),
     "vision-transformer",
     "All MLP blocks of a small vision transformer, replaced at an eighth of their parameters.",
-    tasks,
-    work,
-    table,
-    figure,
-    options=(Option("n_runs", 5, "Draws of inputs."), STEPS_OPTION, ROWS),
+    options=(Option("n_runs", 5, "Draws of inputs."),),
+    fixed={"steps": 1200, "joint_steps": 800, "epochs": 5},  # steps of each part, then of all together
     quick={"n_runs": 1, "steps": 100, "joint_steps": 20, "epochs": 1},
-    begin=begin,
-    content=content,
 )

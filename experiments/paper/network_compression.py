@@ -15,7 +15,6 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -32,17 +31,15 @@ from decouply.model._decoupling import Decoupling
 from decouply.model._functions import Functions, Outside
 from decouply.nn import DecoupledLayer, Distil, FineTune, refine, sample
 from decouply.nn.layer._decoupled_layer import layer_on
-from decouply.nn.training._distillation import divergence
-from decouply.nn.training._fine_tune import train_with_labels
-from decouply.nn.training._training_inputs import mixup_inputs
+from decouply.nn.training._distillation import divergence, mixup_inputs
+from decouply.nn.training._network_training import train_with_labels
 from decouply.report._style import COLOURS, new_figure
 from decouply.samples._samples import Samples
 from decouply.solvers import AbstractSolver, Constr, Proj, Stopping, TwoStage, VarPro, Zniyed
 from decouply.solvers.alternating._loop import WhichIterate
-from experiments.harness import Content, Experiment, Option, Outcome, Task, markdown, matching
+from experiments.harness import Content, Experiment, Option, Outcome, Task, grid, markdown, matching
 from experiments.networks.baselines import dense, low_rank
-from experiments.networks.trained_networks import Original
-from experiments.paper.networks_as_in_paper import ARCHITECTURES, Output, WithOutput, teacher
+from experiments.networks.trained_networks import ARCHITECTURES, Original, Output, WithOutput, teacher
 
 DEGREE = 4
 PER_CLASS = 20
@@ -50,7 +47,7 @@ MANY = 20_000
 STEPS = 6000  # of all trainings, ours and those of the peers
 BATCH = 512  # of recombined inputs, of which so many are made:
 RECOMBINED = 60_000
-_SHOWN = 5.0  # points below the network that the picture goes down to
+_SHOWN_DROP = 5.0  # points below the network that the picture goes down to
 STOPPING = Stopping(min_steps=15, max_steps=50, patience=20)
 AS_PRINTED = ("Zniyed", "TS-Zniyed", "TS-PROJ-1", "TS-PROJ-2")
 INSIDE, BEST = "output inside", "best iterate"
@@ -85,19 +82,15 @@ SIZES = {
 
 
 def tasks(
-    case: str, *, seed: int, n_runs: int, sizes: tuple[int, ...] | None = None, epochs: int | None = None
+    *, case: str, seed: int, n_runs: int, sizes: tuple[int, ...] | None = None, epochs: int | None = None
 ) -> list[Task]:
     """With `epochs`, the network is trained less than the paper's."""
-    return [
-        {"case": case, "method": method, "size": size, "run": run, "seed": seed, "epochs": epochs}
-        for run in range(n_runs)
-        for size in (range(len(SIZES[case])) if sizes is None else sizes)
-        for method in METHODS
-        if method != TUNED  # a run of MANY_REFINED goes on to it
-    ]
+    methods = tuple(method for method in METHODS if method != TUNED)  # a run of MANY_REFINED goes on to it
+    some = range(len(SIZES[case])) if sizes is None else sizes
+    return grid(run=range(n_runs), size=some, method=methods, case=case, seed=seed, epochs=epochs)
 
 
-def begin(case: str, *, folder: str, seed: int, epochs: int | None = None, **_: Any) -> dict[str, Any]:
+def begin(*, case: str, folder: str, seed: int, epochs: int | None = None, **_: Any) -> dict[str, Any]:
     """Train the network of a case if it does not lie in the folder."""
     at = teacher(case, folder, seed, epochs)
     return {"accuracy": at.score(at.part), "part_parameters": sum(p.numel() for p in at.part.parameters())}
@@ -122,7 +115,7 @@ def work(case: str, method: str, size: int, run: int, seed: int, epochs: int | N
 
 
 def content(
-    case: str, runs: list[Task], *, n_runs: int, seed: int, accuracy: float, part_parameters: int, **_: Any
+    runs: list[Task], *, case: str, n_runs: int, seed: int, accuracy: float, part_parameters: int, **_: Any
 ) -> Content:
     """Accuracies of every method and size, with what they save."""
     cells = []
@@ -298,16 +291,15 @@ def table(content: Content) -> str:
         rows.append([method, *texts])
     first = cells[0]  # the size of the part was not written in earlier versions
     whole = round(first["parameters"] / (1.0 - first["savings_percent"] / 100.0))
-    lines = [
+    intro = (
         f"The network classifies {content['accuracy']:.2f} % of the test images correctly; the part that is replaced "
         f"has {whole} parameters. Drop of accuracy in points on the test images: median (worst) of "
         f"{content['n_runs']} runs, and share of parameters saved. The first four rows are the algorithms as printed; "
         f"*{INSIDE}* has the {ARCHITECTURES[case].output.name} inside the part, *{BEST}* keeps the iterate with the "
-        "lowest objective instead of the last.",
-        "",
-        *markdown(["method", *(f"r = {size.one}, {size.two}" for size in sizes.values())], rows),
-    ]
-    return "\n".join(lines)
+        "lowest objective instead of the last."
+    )
+    head = ["method", *(f"r = {size.one}, {size.two}" for size in sizes.values())]
+    return "\n\n".join([intro, markdown(head, rows)])
 
 
 def figure(content: Content) -> Figure:
@@ -316,7 +308,7 @@ def figure(content: Content) -> Figure:
     sizes = sorted({cell["size"] for cell in cells})
     canvas = new_figure(9.0, 2.6 * len(sizes) + 1.8)
     axes = canvas.subplots(len(sizes), 1, sharex=True, sharey=True, squeeze=False)[:, 0]
-    low = accuracy - _SHOWN
+    low = accuracy - _SHOWN_DROP
     for ax, i in zip(axes, sizes, strict=True):
         for k, method in enumerate(METHODS):
             (cell,) = matching(cells, method=method, size=i)
@@ -325,7 +317,9 @@ def figure(content: Content) -> Figure:
             box["boxes"][0].set(facecolor=COLOURS[group], alpha=0.6)
             box["medians"][0].set(color="black")
             if (median := float(np.median(cell["accuracies"]))) < low:
-                ax.text(k, low + 0.05 * _SHOWN, f"↓ {median:.1f}", rotation=90, ha="center", va="bottom", fontsize=7)
+                ax.text(
+                    k, low + 0.05 * _SHOWN_DROP, f"↓ {median:.1f}", rotation=90, ha="center", va="bottom", fontsize=7
+                )
         ax.axhline(accuracy, color="#C00000", linestyle=(0, (2, 2)), linewidth=1.1)
         (one,) = matching(cells, method="TS-PROJ-1", size=i)
         ax.set_title(f"saves {one['savings_percent']:.1f} % of the parameters with one layer", fontsize=9)
@@ -370,28 +364,23 @@ def means_figure(content: Content) -> Figure:
     return canvas
 
 
-def _of_case(case: str, n_runs: int) -> dict[str, Any]:
-    """What the experiments on both networks share."""
-    return {
-        "tasks": partial(tasks, case),
-        "work": work,
-        "table": table,
-        "figure": figure,
-        "options": (Option("n_runs", n_runs, "Draws of 200 images."),),
-        "quick": {"n_runs": 1, "sizes": (0,), "epochs": 2},
-        "begin": partial(begin, case),
-        "content": partial(content, case),
-        "more_figures": {"means": means_figure},
-    }
-
-
-MNIST = Experiment(
+_SHARED: dict[str, Any] = {
+    "quick": {"n_runs": 1, "sizes": (0,), "epochs": 2},
+    "more_figures": {"means": means_figure},
+}
+MNIST = Experiment.of(
+    globals(),
     "mnist",
     "The paper's MNIST network: the part 80 to 10, replaced by decouplings and by other methods.",
-    **_of_case("mnist", 15),
+    options=(Option("n_runs", 15, "Draws of 200 images."),),
+    fixed={"case": "mnist"},
+    **_SHARED,
 )
-FASHION = Experiment(
+FASHION = Experiment.of(
+    globals(),
     "fashion",
     "The paper's FashionMNIST network: the part 512 to 10, replaced by decouplings and by other methods.",
-    **_of_case("fashion", 5),
+    options=(Option("n_runs", 5, "Draws of 200 images."),),
+    fixed={"case": "fashion"},
+    **_SHARED,
 )

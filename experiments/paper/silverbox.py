@@ -27,7 +27,7 @@ from decouply.report._style import COLOURS, new_figure
 from decouply.samples._model_errors import relative_rmse
 from decouply.solvers import AbstractSolver, Constr, Hollander, Proj, TwoStage, Zniyed
 from decouply.sysid import PolynomialNARX
-from experiments.harness import Content, Experiment, Option, Outcome, Task, markdown, matching
+from experiments.harness import Content, Experiment, Option, Outcome, Task, grid, markdown, matching
 
 RANKS = (2, 3, 4, 5, 6)
 DEGREE = 3
@@ -42,17 +42,10 @@ REFINED = "VarPro, refined"
 def tasks(
     *, seed: int, n_runs: int, ranks: tuple[int, ...] = RANKS, n_refined: int = 5, refine_steps: int = 60
 ) -> list[Task]:
-    decouplings = [
-        {"algorithm": algorithm, "rank": rank, "run": run, "seed": seed}
-        for run in range(n_runs)
-        for algorithm in ALGORITHMS
-        for rank in ranks
-    ]
-    refinements = [
-        {"algorithm": REFINED, "rank": 3, "run": run, "seed": seed, "max_steps": refine_steps}
-        for run in range(min(n_refined, n_runs))
-    ]
-    return decouplings + refinements
+    decouplings = grid(run=range(n_runs), algorithm=ALGORITHMS, rank=ranks, seed=seed)
+    return decouplings + grid(
+        algorithm=REFINED, rank=3, run=range(min(n_refined, n_runs)), seed=seed, max_steps=refine_steps
+    )
 
 
 @cache
@@ -69,7 +62,14 @@ def work(algorithm: str, rank: int, run: int, seed: int, max_steps: int = 0) -> 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DecouplingWarning)  # escapes are counted below
         if algorithm == REFINED:
-            return _refine(data, narx, rank, rng, max_steps)
+            decoupled = narx.decouple(rank, DEGREE, rng=rng, progress=False)
+            before = [1e3 * test.rmse(decoupled.simulate(test.u, test.y_init)) for test in data.tests]
+            try:
+                refined = decoupled.refine(*data.train, max_steps=max_steps, progress=False)
+                after = [1e3 * test.rmse(refined.simulate(test.u, test.y_init)) for test in data.tests]
+            except SolverError:
+                after = [math.inf] * len(data.tests)
+            return {"n_parameters": decoupled.n_parameters, "before_mv": before, "after_mv": after}
         test = data.multisine
         X = narx.regressors(*test)
         try:
@@ -99,19 +99,6 @@ def solver_of(algorithm: str) -> AbstractSolver | None:
         "TS-CONSTR-CMPT-1": TwoStage(Constr()),
         "VarPro": None,
     }[algorithm]
-
-
-def _refine(
-    data: Silverbox, narx: PolynomialNARX, rank: int, rng: np.random.Generator, max_steps: int
-) -> dict[str, Any]:
-    decoupled = narx.decouple(rank, DEGREE, rng=rng, progress=False)
-    before = [1e3 * test.rmse(decoupled.simulate(test.u, test.y_init)) for test in data.tests]
-    try:
-        refined = decoupled.refine(*data.train, max_steps=max_steps, progress=False)
-        after = [1e3 * test.rmse(refined.simulate(test.u, test.y_init)) for test in data.tests]
-    except SolverError:
-        after = [math.inf] * len(data.tests)
-    return {"n_parameters": decoupled.n_parameters, "before_mv": before, "after_mv": after}
 
 
 def content(runs: list[Task], *, n_runs: int, seed: int, **_: Any) -> Content:
@@ -154,7 +141,7 @@ def table(content: Content) -> str:
     reference, cells = content["reference"], content["cells"]
     ranks = sorted({cell["rank"] for cell in cells})
     errors = reference["rmse_mv"]
-    lines = [
+    blocks = [
         f"Reference: polynomial NARX, {reference['n_parameters']} coefficients, "
         f"{reference['relative_rmse_percent']:.3f} % ({errors[0]:.3f} mV) in free run on the multisine test, "
         f"{errors[1]:.3f} mV on the arrow, {errors[2]:.3f} mV on the arrow without extrapolation.",
@@ -164,16 +151,14 @@ def table(content: Content) -> str:
             [algorithm, *(_cell(*matching(cells, algorithm=algorithm, rank=r, quantity=quantity)) for r in ranks)]
             for algorithm in ALGORITHMS
         ]
-        lines += [
-            "",
+        blocks += [
             f"{quantity.capitalize()} in percent, median (mean) over {content['n_runs']} runs, seed "
             f"{content['seed']}; *k×* marks k diverged runs, left out of the mean.",
-            "",
-            *markdown(["algorithm", *(f"r = {rank}" for rank in ranks)], rows),
+            markdown(["algorithm", *(f"r = {rank}" for rank in ranks)], rows),
         ]
     medians = [_number(c["median"]) for c in matching(cells, algorithm="VarPro", quantity=QUANTITIES[0])]
     rises = any(after > before for before, after in pairwise(medians))
-    lines += ["", f"The model approximation error of VarPro {'rises' if rises else 'never rises'} with the rank."]
+    blocks += [f"The model approximation error of VarPro {'rises' if rises else 'never rises'} with the rank."]
     if content["refined"]:
         rows = [["reference NARX", str(reference["n_parameters"]), "", *_mv(errors)]]
         for run in content["refined"]:
@@ -181,13 +166,11 @@ def table(content: Content) -> str:
             rows.append(["", "", "after", *_mv(run["after_mv"])])
         after = np.array([[_number(error) for error in run["after_mv"]] for run in content["refined"]])
         rows.append(["median", "", "after", *_mv(np.median(after, axis=0))])
-        lines += [
-            "",
+        blocks += [
             'Rank 3 by VarPro, then `refine(on="simulation")` on the training record: RMSE in mV on the three tests.',
-            "",
-            *markdown(["run", "parameters", "", "multisine", "arrow", "arrow, no extrapolation"], rows),
+            markdown(["run", "parameters", "", "multisine", "arrow", "arrow, no extrapolation"], rows),
         ]
-    return "\n".join(lines)
+    return "\n\n".join(blocks)
 
 
 def _number(value: float | None) -> float:
@@ -245,14 +228,10 @@ def figure(content: Content) -> Figure:
     return canvas
 
 
-SILVERBOX = Experiment(
+SILVERBOX = Experiment.of(
+    globals(),
     "silverbox",
     "The Silverbox figure of the paper: decouplings of a polynomial NARX model.",
-    tasks,
-    work,
-    table,
-    figure,
     options=(Option("n_runs", 30, "Draws of training regressors."),),
     quick={"n_runs": 2, "ranks": (3, 4), "n_refined": 1, "refine_steps": 10},
-    content=content,
 )

@@ -21,7 +21,7 @@ from decouply.report._style import COLOURS, new_figure
 from decouply.samples._samples import Samples
 from decouply.solvers import Constr, Proj, Stopping, TwoStage
 from decouply.solvers.alternating._loop import WhichIterate
-from experiments.harness import Content, Experiment, Option, Outcome, Task, markdown, matching
+from experiments.harness import Content, Experiment, Option, Outcome, Task, grid, markdown, matching
 
 SYSTEMS: dict[str, Callable[[], Decoupling]] = {"f1": systems.f1, "f2": systems.f2, "f3": systems.f3}
 ALGORITHMS = ("PROJ", "CONSTR")
@@ -75,20 +75,9 @@ STATISTICS = ("mean", "median", "std")
 
 
 def tasks(*, seed: int, n_runs: int, n_starts: int) -> list[Task]:
-    return [
-        {
-            "system": system,
-            "algorithm": algorithm,
-            "variant": variant,
-            "run": run,
-            "n_starts": n_starts if variant == "ours" else 1,
-            "seed": seed,
-        }
-        for variant in VARIANTS
-        for system in SYSTEMS
-        for algorithm in ALGORITHMS
-        for run in range(n_runs)
-    ]
+    shared = {"system": tuple(SYSTEMS), "algorithm": ALGORITHMS, "run": range(n_runs), "seed": seed}
+    counts = {variant: n_starts if variant == "ours" else 1 for variant in VARIANTS}
+    return [task for variant in VARIANTS for task in grid(variant=variant, **shared, n_starts=counts[variant])]
 
 
 def work(system: str, algorithm: str, variant: str, run: int, n_starts: int, seed: int) -> Outcome:
@@ -148,12 +137,12 @@ def table(content: Content) -> str:
             lower = [min(both) for both in zip(*pair, strict=True)]
             marked = (zip(one, lower, strict=True) for one in pair)
             rows.append([quantity, *(_bold(value, value == least) for one in marked for value, least in one)])
-    printed = [
+    as_printed = (
         f"*As printed*, {content['n_runs']} runs (seed {content['seed']}): data as given, plain projection, one start "
-        "per λ, last iterate. The lower of two means, medians and deviations is bold.",
-        "",
-        *markdown(["", "PROJ: mean", "median", "deviation", "CONSTR: mean", "median", "deviation"], rows),
-    ]
+        "per λ, last iterate. The lower of two means, medians and deviations is bold."
+    )
+    head = ["", "PROJ: mean", "median", "deviation", "CONSTR: mean", "median", "deviation"]
+    printed = markdown(head, rows)
     rows = []
     for (system, algorithm), paper in PAPER.items():
         for quantity, in_paper in paper.items():
@@ -163,14 +152,13 @@ def table(content: Content) -> str:
             for k, (_, median, _) in enumerate(every[1:], start=1):
                 cells[k] += " ✓" if quantity.startswith("Error") and median <= in_paper[1] else ""
             rows.append([system, algorithm, quantity, *cells])
-    beside = [
+    about_variants = (
         "Mean / median / deviation of all variants, the lowest median of a row bold. *Best iterate*: as printed, but "
         f"of each run the best iterate. *Ours*: standard units, weighted projection, best iterate, "
-        f"{content['n_starts']} starts per λ. ✓ marks a median of Error(J) or Error(F) at or below the paper's.",
-        "",
-        *markdown(["system", "algorithm", "quantity", "paper", *VARIANTS], rows),
-    ]
-    return "\n".join([*printed, "", *beside])
+        f"{content['n_starts']} starts per λ. ✓ marks a median of Error(J) or Error(F) at or below the paper's."
+    )
+    beside = markdown(["system", "algorithm", "quantity", "paper", *VARIANTS], rows)
+    return "\n\n".join([as_printed, printed, about_variants, beside])
 
 
 def _bold(value: float, bold: bool) -> str:
@@ -209,14 +197,10 @@ def figure(content: Content) -> Figure:
     return canvas
 
 
-TABLE1 = Experiment(
+TABLE1 = Experiment.of(
+    globals(),
     "table1",
     "Table 1 of the paper: PROJ and CONSTR on three two-layer systems.",
-    tasks,
-    work,
-    table,
-    figure,
     options=(Option("n_runs", 30, "Data sets per system."), Option("n_starts", 8, "Starts of our own variant.")),
     quick={"n_runs": 3, "n_starts": 2},
-    content=content,
 )

@@ -9,17 +9,15 @@ from __future__ import annotations
 import time
 
 import numpy as np
-from matplotlib.figure import Figure
 
 from decouply import systems
 from decouply._support._blas_threads import one_thread
 from decouply.fit._decouple import decouple
-from decouply.report._style import COLOURS, new_figure
 from decouply.samples._estimation import estimate_jacobians
 from decouply.samples._model_errors import error_jacobian, relative_rmse
 from decouply.samples._samples import Samples
 from decouply.solvers import AbstractSolver, Proj, TwoStage, VarPro
-from experiments.harness import Content, Experiment, Outcome, Task, column, markdown, matching
+from experiments.harness import Content, Experiment, Outcome, Task, grid, markdown, matching
 
 SYSTEMS = {"f1": systems.f1, "f2": systems.f2}
 SIZES, NOISES, N_FRESH = (200, 1000), (0.0, 1e-2), 2000
@@ -28,13 +26,7 @@ WAYS = ("exact J, VarPro", "values only, VarPro", "estimated J, VarPro", "estima
 
 
 def tasks(*, seed: int, sizes: tuple[int, ...] = SIZES) -> list[Task]:
-    return [
-        {"system": system, "n_samples": S, "noise": noise, "way": way, "seed": seed}
-        for system in SYSTEMS
-        for S in sizes
-        for noise in NOISES
-        for way in WAYS
-    ]
+    return grid(system=tuple(SYSTEMS), n_samples=sizes, noise=NOISES, way=WAYS, seed=seed)
 
 
 def work(system: str, n_samples: int, noise: float, way: str, seed: int) -> Outcome:
@@ -56,15 +48,8 @@ def work(system: str, n_samples: int, noise: float, way: str, seed: int) -> Outc
         samples, validation = samples.split(0.2)
     began = time.process_time()
     with one_thread():
-        result = decouple(
-            samples,
-            truth.ranks,
-            truth.degrees,
-            solver=solver,
-            n_starts=n_starts,
-            validation=validation,
-            progress=False,
-        )
+        shape = truth.ranks, truth.degrees
+        result = decouple(samples, *shape, solver=solver, n_starts=n_starts, validation=validation, progress=False)
     seconds = time.process_time() - began
     fresh = np.random.default_rng(99).uniform(-1.0, 1.0, (N_FRESH, truth.n_inputs))
     error = float(np.max(relative_rmse(truth(fresh), result.decoupling(fresh))))
@@ -78,35 +63,17 @@ def table(content: Content) -> str:
         runs = {run["way"]: run for run in matching(content["runs"], system=system, n_samples=S, noise=noise)}
         cells = [f"{runs[way]['error']:.2g} %, {runs[way]['seconds']:.1f} s" for way in WAYS]
         rows.append([system, str(S), f"{noise:g}", f"{runs[WAYS[2]]['error_of_jacobians']:.2g} %", *cells])
-    lines = [
+    intro = (
         f"Cells: the worst e_i on {N_FRESH} fresh points without noise, and the time of the processor. VarPro had at "
         f"most {N_STARTS} starts and {MAX_SECONDS:g} s; noise is in shares of the standard deviation; the error of J "
-        "is the root of Error(J).",
-        "",
-        *markdown(["system", "S", "noise", "error of estimated J", *WAYS], rows),
-    ]
-    return "\n".join(lines)
+        "is the root of Error(J)."
+    )
+    return "\n\n".join([intro, markdown(["system", "S", "noise", "error of estimated J", *WAYS], rows)])
 
 
-def figure(content: Content) -> Figure:
-    """The errors of every set of data, by what is known of the Jacobians."""
-    canvas = new_figure(6.4, 3.2)
-    ax = canvas.subplots()
-    for k, way in enumerate(WAYS):
-        errors = column(matching(content["runs"], way=way), "error").clip(1e-14)
-        ax.semilogx(errors, np.full(len(errors), k), "o", color=COLOURS[k], alpha=0.6)
-    ax.set_yticks(range(len(WAYS)), WAYS)
-    ax.invert_yaxis()
-    ax.set_xlabel("worst e_i on fresh points (%)")
-    return canvas
-
-
-ESTIMATED_JACOBIANS = Experiment(
+ESTIMATED_JACOBIANS = Experiment.of(
+    globals(),
     "estimated-jacobians",
     "What it costs to estimate Jacobians from values.",
-    tasks,
-    work,
-    table,
-    figure,
     quick={"sizes": (200,)},
 )

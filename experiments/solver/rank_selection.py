@@ -26,7 +26,7 @@ from decouply.solvers import VarPro
 from decouply.solvers.inference._identifiability import identifiability, linearise
 from decouply.solvers.problem._model_shape import ModelShape
 from decouply.solvers.problem._prepared_samples import PreparedSamples
-from experiments.harness import Content, Experiment, Option, Outcome, Task, column, markdown, matching
+from experiments.harness import Content, Experiment, Option, Outcome, Task, column, grid, markdown, matching
 
 PAPER = ("f1", "f2", "f3")
 GROUPS = (*PAPER, "random")
@@ -40,10 +40,10 @@ def tasks(*, seed: int, n_runs: int) -> list[Task]:
     """`n_runs` random systems and a third as many data sets of each of f1, f2 and f3, without and with noise."""
     counts = dict.fromkeys(PAPER, -(-n_runs // 3)) | {"random": n_runs}
     return [
-        {"group": group, "run": run, "noise": noise, "seed": seed}
+        task
         for noise in NOISE
         for group in GROUPS
-        for run in range(counts[group])
+        for task in grid(group=group, run=range(counts[group]), noise=noise, seed=seed)
     ]
 
 
@@ -55,7 +55,7 @@ def work(group: str, run: int, noise: float, seed: int) -> Outcome:
         samples, system.ranks, system.degrees, solver=VarPro(start=system), n_starts=1, progress=False
     ).decoupling
     measure = Measure.of(samples)
-    squares = measure.squares(at_truth, samples)
+    squares, n_free = measure.squares(at_truth, samples), _n_free(samples, system.ranks, system.degrees)
     return {
         "n_inputs": system.n_inputs,
         "n_outputs": system.n_outputs,
@@ -70,12 +70,7 @@ def work(group: str, run: int, noise: float, seed: int) -> Outcome:
         "true_training_error": 100.0 * float(np.sqrt(np.mean(squares))),
         "error": choice.chosen.error,  # on left-out samples
         "score": choice.chosen.score,
-        "true_score": criterion(
-            squares,
-            measure.counts,
-            _n_free(samples, system.ranks, system.degrees),
-            PreparedSamples.of(samples).rounding_floor,
-        ),
+        "true_score": criterion(squares, measure.counts, n_free, PreparedSamples.of(samples).rounding_floor),
         "n_shapes": len(choice.table),
         "seconds": choice.seconds,
         "others": _other_rules(choice, samples),
@@ -162,14 +157,11 @@ def table(content: Content) -> str:
         counts += [sum(run["others"][rule] == run["true_ranks"] for run in runs) for rule in OTHERS]
         others.append([name, noise, *(f"{count} of {len(runs)}" for count in counts)])
     head = ["systems", "noise", "ranks found", "degrees too", "median shapes tried", "median time", "longest"]
-    lines = [
+    blocks = [
         f"Seed {content['seed']}. *Ranks found*: number of layers and all ranks as in the system behind the data.",
-        "",
-        *markdown(head, found),
-        "",
+        markdown(head, found),
         "What other rules would have chosen from the same fits: ranks found.",
-        "",
-        *markdown(["systems", "noise", "ours", *OTHERS], others),
+        markdown(["systems", "noise", "ours", *OTHERS], others),
     ]
     missed = [
         [
@@ -189,15 +181,13 @@ def table(content: Content) -> str:
     ]
     if missed:
         shape = ["parameters", "off by"]
-        lines += [
-            "",
+        blocks += [
             "The misses. *Off by*: error on the fitted samples, of the choice and of a fit that starts at the "
             "system itself. *Better*: the choice has the lower criterion of the two, so that these samples do not "
             "tell the system from something smaller; otherwise the search has missed it.",
-            "",
-            *markdown(["system", "run", "noise", "its shape", *shape, "chosen", *shape, "better"], missed),
+            markdown(["system", "run", "noise", "its shape", *shape, "chosen", *shape, "better"], missed),
         ]
-    return "\n".join(lines)
+    return "\n\n".join(blocks)
 
 
 def _runs(content: Content, group: str, noise: float) -> list[Task]:
@@ -222,13 +212,10 @@ def figure(content: Content) -> Figure:
     return canvas
 
 
-RANK_SELECTION = Experiment(
+RANK_SELECTION = Experiment.of(
+    globals(),
     "rank-selection",
     "How often the right ranks are chosen.",
-    tasks,
-    work,
-    table,
-    figure,
     options=(Option("n_runs", 30, "Random systems per noise level; a third as many data sets of f1, f2 and f3."),),
     quick={"n_runs": 3},
 )

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
+from numpy import ndarray
 
 from decouply import systems
 from decouply._support._time_limit import by_processor_time
@@ -26,7 +27,7 @@ from decouply.report._style import COLOURS, new_figure
 from decouply.samples._model_errors import relative_rmse
 from decouply.samples._samples import Samples
 from decouply.solvers import VarPro
-from experiments.harness import Content, Experiment, Option, Outcome, Task, column, markdown, matching
+from experiments.harness import Content, Experiment, Option, Outcome, Task, column, grid, markdown, matching
 
 RECOVERED = 1e-6  # percent
 N_FRESH = 1000
@@ -73,17 +74,17 @@ CASES = (
 
 def tasks(*, seed: int, n_runs: int, max_seconds: float, noise: bool) -> list[Task]:
     exact = [
-        {"case": case.name, "run": run, "seed": seed, "max_seconds": min(case.seconds, max_seconds)}
+        task
         for case in CASES
-        for run in range(max(1, round(case.share * n_runs)))
+        for task in grid(
+            case=case.name,
+            run=range(max(1, round(case.share * n_runs))),
+            seed=seed,
+            max_seconds=min(case.seconds, max_seconds),
+        )
     ]
-    noisy = [
-        {"case": case.name, "run": run, "seed": seed, "level": level}
-        for case in CASES[:3]
-        for level in NOISE
-        for run in range(n_runs)
-    ]
-    return exact + noisy * noise
+    few = tuple(case.name for case in CASES[:3])
+    return exact + grid(case=few, level=NOISE, run=range(n_runs), seed=seed) * noise
 
 
 def work(case: str, run: int, seed: int, level: float = 0.0, max_seconds: float = 60.0) -> Outcome:
@@ -103,18 +104,10 @@ def work(case: str, run: int, seed: int, level: float = 0.0, max_seconds: float 
         F, J = (a + level * np.sqrt(np.mean(a**2)) * rng.normal(size=a.shape) for a in (F, J))
     samples = Samples(X, F=F, J=J)
 
-    def fit(solver: VarPro, n_starts: int | None = None) -> tuple[Result, float]:
-        with by_processor_time():
-            result = decouple(
-                samples, system.ranks, system.degrees, solver=solver, n_starts=n_starts, rng=rng, progress=False
-            )
-        return result, float(np.max(relative_rmse(system(fresh), result.decoupling(fresh))))
-
-    began = time.process_time()
-    result, error = fit(VarPro() if level else VarPro(max_seconds=max_seconds))
-    seconds = time.process_time() - began
+    solver = VarPro() if level else VarPro(max_seconds=max_seconds)
+    result, error, seconds = fit_and_compare(system, samples, fresh, solver, rng)
     if level:
-        from_truth = fit(VarPro(start=system, ridge=0.0), 1)[1]
+        from_truth = fit_and_compare(system, samples, fresh, VarPro(start=system, ridge=0.0), rng, 1)[1]
         return {"error": error, "error_from_truth": from_truth, "ridge": result.ridge, "seconds": seconds}
     return {
         "worst_error": error,
@@ -123,6 +116,24 @@ def work(case: str, run: int, seed: int, level: float = 0.0, max_seconds: float 
         "n_starts": len(result.starts),
         "found_by": result.found_by,
     }
+
+
+def fit_and_compare(
+    system: Decoupling,
+    samples: Samples,
+    fresh: ndarray,
+    solver: VarPro,
+    rng: np.random.Generator,
+    n_starts: int | None = None,
+) -> tuple[Result, float, float]:
+    """A fit with the shape of the system, the largest e_i at fresh points, and the processor time of both."""
+    began = time.process_time()
+    with by_processor_time():
+        result = decouple(
+            samples, system.ranks, system.degrees, solver=solver, n_starts=n_starts, rng=rng, progress=False
+        )
+    error = float(np.max(relative_rmse(system(fresh), result.decoupling(fresh))))
+    return result, error, time.process_time() - began
 
 
 def content(runs: list[Task], *, seed: int, **_: Any) -> Content:
@@ -154,39 +165,32 @@ def table(content: Content) -> str:
                 ", ".join(f"{way} {count}" for way, count in ways.most_common()),
             ]
         )
-    lines = [
+    head = ["system", "S", "recovered", "median time", "longest", "largest 1 − match", "found by"]
+    intro = (
         f"Recovered: every e_i ≤ {RECOVERED:g} % on {N_FRESH} fresh points (seed {content['seed']}). Times and limits "
-        "are those of the processor, on one thread.",
-        "",
-        *markdown(["system", "S", "recovered", "median time", "longest", "largest 1 − match", "found by"], rows),
-    ]
+        "are those of the processor, on one thread."
+    )
+    exact = [intro, markdown(head, rows)]
     if not content["noise"]:
-        return "\n".join(lines)
+        return "\n\n".join(exact)
     rows = []
     for name in dict.fromkeys(run["case"] for run in content["noise"]):
         for level in NOISE:
             some = matching(content["noise"], case=name, level=level)
             error, from_truth = column(some, "error"), column(some, "error_from_truth")
-            rows.append(
-                [
-                    name,
-                    f"{level:.0e}",
-                    f"{np.median(error):.2g} %",
-                    f"{np.median(from_truth):.2g} %",
-                    f"{np.median(error / from_truth):.2f}",
-                    f"{np.count_nonzero(error > 3 * from_truth)} of {len(some)}",
-                    f"{np.median(column(some, 'seconds')):.1f} s",
-                ]
+            medians = (
+                f"{np.median(error):.2g} %",
+                f"{np.median(from_truth):.2g} %",
+                f"{np.median(error / from_truth):.2f}",
             )
+            far = f"{np.count_nonzero(error > 3 * from_truth)} of {len(some)}"
+            rows.append([name, f"{level:.0e}", *medians, far, f"{np.median(column(some, 'seconds')):.1f} s"])
     head = ["system", "noise", "median error", "from the truth", "median ratio", "above 3 times", "median time"]
-    lines += [
-        "",
+    about_noise = (
         "Noise on values and Jacobians, relative to their root mean square. Errors are the largest e_i on fresh, "
-        "clean points; *from the truth* is a fit without ridge that starts at the true system.",
-        "",
-        *markdown(head, rows),
-    ]
-    return "\n".join(lines)
+        "clean points; *from the truth* is a fit without ridge that starts at the true system."
+    )
+    return "\n\n".join([*exact, about_noise, markdown(head, rows)])
 
 
 def figure(content: Content) -> Figure:
@@ -219,17 +223,13 @@ def figure(content: Content) -> Figure:
     return canvas
 
 
-RECOVERY = Experiment(
+RECOVERY = Experiment.of(
+    globals(),
     "recovery",
     "How often the true system is found, for one to five layers and with noise.",
-    tasks,
-    work,
-    table,
-    figure,
     options=(
         Option("n_runs", 30, "Data sets per system."),
         Option("noise", True, "Whether noisy data are tried as well."),
         Option("max_seconds", 60.0, "Of the processor, per data set."),
     ),
-    content=content,
 )

@@ -6,21 +6,16 @@ every e_i on 1000 fresh points is at most 1e-6 percent.
 
 from __future__ import annotations
 
-import time
-
 import numpy as np
 from matplotlib.figure import Figure
 
 from decouply import systems
 from decouply._support._errors import pluralised
-from decouply._support._time_limit import by_processor_time
-from decouply.fit._decouple import decouple
 from decouply.report._style import new_figure
-from decouply.samples._model_errors import relative_rmse
 from decouply.samples._samples import Samples
 from decouply.solvers import VarPro
-from experiments.harness import Content, Experiment, Option, Outcome, Task, column, markdown, matching
-from experiments.solver.recovery import N_FRESH, RECOVERED
+from experiments.harness import Content, Experiment, Option, Outcome, Task, column, grid, markdown, matching
+from experiments.solver.recovery import N_FRESH, RECOVERED, fit_and_compare
 
 RANKS, LAYERS, DEGREE = tuple(range(2, 9)), (1, 2, 3, 4), 2
 N_SAMPLES = {1: 200, 2: 200, 3: 400, 4: 400}  # by layers: enough for the equations of all but four layers of rank 5
@@ -29,12 +24,7 @@ N_SAMPLES = {1: 200, 2: 200, 3: 400, 4: 400}  # by layers: enough for the equati
 def tasks(
     *, seed: int, n_runs: int, max_seconds: float, ranks: tuple[int, ...] = RANKS, layers: tuple[int, ...] = LAYERS
 ) -> list[Task]:
-    return [
-        {"rank": r, "n_layers": L, "run": run, "seed": seed, "max_seconds": max_seconds}
-        for L in layers
-        for r in ranks
-        for run in range(n_runs)
-    ]
+    return grid(n_layers=layers, rank=ranks, run=range(n_runs), seed=seed, max_seconds=max_seconds)
 
 
 def work(rank: int, n_layers: int, run: int, seed: int, max_seconds: float) -> Outcome:
@@ -44,12 +34,8 @@ def work(rank: int, n_layers: int, run: int, seed: int, max_seconds: float) -> O
     system = systems.random_system(dims, (DEGREE,) * n_layers, rng=rng)
     X, fresh = (rng.uniform(-1.0, 1.0, (count, system.n_inputs)) for count in (N_SAMPLES[n_layers], N_FRESH))
     samples = Samples(X, F=system(X), J=system.jacobian(X))
-    began = time.process_time()
-    with by_processor_time():
-        solver = VarPro(max_seconds=max_seconds)
-        result = decouple(samples, system.ranks, system.degrees, solver=solver, rng=rng, progress=False)
-    worst = float(np.max(relative_rmse(system(fresh), result.decoupling(fresh))))
-    return {"worst_error": worst, "seconds": time.process_time() - began, "found_by": result.found_by}
+    result, error, seconds = fit_and_compare(system, samples, fresh, VarPro(max_seconds=max_seconds), rng)
+    return {"worst_error": error, "seconds": seconds, "found_by": result.found_by}
 
 
 def _cell(content: Content, rank: int, n_layers: int) -> tuple[int, int, float]:
@@ -66,17 +52,13 @@ def _words(good: int, n: int, seconds: float, between: str) -> str:
 def table(content: Content) -> str:
     """Share recovered and median time, ranks down and layers across."""
     ranks, layers = (sorted({run[name] for run in content["runs"]}) for name in ("rank", "n_layers"))
-    lines = [
+    intro = (
         f"Recovered: every e_i ≤ {RECOVERED:g} % on {N_FRESH} fresh points; median processor time, one thread. "
         f"Seed {content['seed']}, at most {content['max_seconds']:g} s of processor time for the search of one data "
-        "set.",
-        "",
-        *markdown(
-            ["rank", *(pluralised(L, "layer") for L in layers)],
-            [[str(r), *(_words(*_cell(content, r, L), ", ") for L in layers)] for r in ranks],
-        ),
-    ]
-    return "\n".join(lines)
+        "set."
+    )
+    rows = [[str(r), *(_words(*_cell(content, r, L), ", ") for L in layers)] for r in ranks]
+    return "\n\n".join([intro, markdown(["rank", *(pluralised(L, "layer") for L in layers)], rows)])
 
 
 def figure(content: Content) -> Figure:
@@ -100,13 +82,10 @@ def figure(content: Content) -> Figure:
     return canvas
 
 
-RECOVERY_BY_DEPTH = Experiment(
+RECOVERY_BY_DEPTH = Experiment.of(
+    globals(),
     "recovery-by-depth",
     "How deep and wide a system may be to be recovered.",
-    tasks,
-    work,
-    table,
-    figure,
     options=(
         Option("n_runs", 3, "Data sets per rank and number of layers."),
         Option("max_seconds", 20.0, "Of the processor, per data set."),

@@ -12,16 +12,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from matplotlib.figure import Figure
 from numpy import ndarray
 
 from decouply import systems
 from decouply.fit._decouple import decouple
 from decouply.model._decoupling import Decoupling
-from decouply.report._style import COLOURS, new_figure
 from decouply.samples._model_errors import relative_rmse
 from decouply.samples._samples import Samples
-from experiments.harness import Content, Experiment, Option, Outcome, Task, column, markdown, matching
+from experiments.harness import Content, Experiment, Option, Outcome, Task, column, grid, markdown, matching
 from experiments.solver.recovery import N_FRESH, RECOVERED
 
 _ROUNDINGS = 3000.0
@@ -66,12 +64,8 @@ CHANGES = (
 
 
 def tasks(*, seed: int, n_runs: int) -> list[Task]:
-    return [
-        {"system": system, "change": change.name, "run": run, "seed": seed}
-        for system in SYSTEMS
-        for change in CHANGES
-        for run in range(n_runs)
-    ]
+    changes = tuple(change.name for change in CHANGES)
+    return grid(system=tuple(SYSTEMS), change=changes, run=range(n_runs), seed=seed)
 
 
 def work(system: str, change: str, run: int, seed: int) -> Outcome:
@@ -102,30 +96,12 @@ def table(content: Content) -> str:
         cells = [matching(content["runs"], system=system, change=change.name) for change in CHANGES]
         good = [int(np.sum(column(runs, "worst_error") <= column(runs, "allowed"))) for runs in cells]
         rows.append([system, *(f"{n} of {len(runs)}" for n, runs in zip(good, cells, strict=True))])
-    return "\n".join(markdown(["system", *(change.name for change in CHANGES)], rows))
+    return markdown(["system", *(change.name for change in CHANGES)], rows)
 
 
-def figure(content: Content) -> Figure:
-    """Worst error of every data set, by units."""
-    canvas = new_figure(8.0, 3.6)
-    axes = canvas.subplots()
-    for i, system in enumerate(SYSTEMS):
-        for k, change in enumerate(CHANGES):
-            errors = column(matching(content["runs"], system=system, change=change.name), "worst_error").clip(1e-16)
-            places = np.full(len(errors), k + 0.15 * (i - 1.5))
-            axes.semilogy(places, errors, ".", color=COLOURS[i], label=None if k else system)
-    axes.set_xticks(range(len(CHANGES)), [change.name for change in CHANGES], rotation=20, ha="right")
-    axes.set_ylabel("worst e_i on fresh points (%)")
-    axes.legend(fontsize="small")
-    return canvas
-
-
-UNITS = Experiment(
+UNITS = Experiment.of(
+    globals(),
     "units",
     "Whether a change of units changes the answer.",
-    tasks,
-    work,
-    table,
-    figure,
     options=(Option("n_runs", 10, "Data sets per system and choice of units."),),
 )

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from click import BadParameter
 
 from experiments.dynamic import benchmarks, order_choice
-from experiments.dynamic.benchmarks import BENCHMARKS, CASES, QUICK
+from experiments.dynamic.benchmarks import BENCHMARKS, CASES, QUICK, names_beginning
 from experiments.dynamic.model_pool import POOLS, QUICK_POOLS
 from experiments.dynamic.order_choice import ORDER_CHOICE, best, errors, parts
 
@@ -96,3 +97,12 @@ def test_the_table_of_benchmarks_has_what_was_chosen():
     assert {name: case.candidate.words for name, case in CASES.items()} == stored["chosen"]
     for name, pool in POOLS.items():
         assert [row["candidate"] for row in stored["pools"][name]] == [c.words for c in pool.candidates]
+
+
+def test_names_are_chosen_whole_or_by_their_beginnings():
+    names = ("ours", "ours, splines", "GELU, one", "GELU, two", "pruned")
+    assert names_beginning(names, ()) == names
+    assert names_beginning(names, ("ours",)) == ("ours",)  # a name, though others begin so
+    assert names_beginning(names, ("GELU", "pruned")) == ("GELU, one", "GELU, two", "pruned")
+    with pytest.raises(BadParameter, match="must begin the name of a model"):
+        names_beginning(names, ("nobody",))

@@ -14,7 +14,7 @@ import decouply as dc
 from decouply.report._style import new_figure
 from experiments.__main__ import declarations, experiments, stored_results
 from experiments.__main__ import experiment as experiment_called
-from experiments.harness import Experiment, Option, column, markdown, matching, names_beginning, run_all
+from experiments.harness import Experiment, Option, column, markdown, matching, run_all
 
 
 def experiment(line, cwd):
@@ -79,7 +79,6 @@ def test_finished_runs_are_kept_and_broken_lines_run_again(tmp_path):
     assert run_all(tasks, refuse, store=store, n_jobs=1) == found
     with pytest.raises(AssertionError, match="run again"):
         run_all([{"number": 9}], refuse, store=store, n_jobs=1)
-    assert run_all(tasks[:1], square, store=None, n_jobs=1) == [{"value": 0}]
 
 
 def cube(number, seed, folder):
@@ -91,7 +90,7 @@ CUBES = Experiment(
     "Third powers.",
     lambda *, seed, n_runs: [{"number": i, "seed": seed} for i in range(n_runs)],
     cube,
-    lambda content: "\n".join(markdown(["value"], [[f"{value:g}"] for value in column(content["runs"], "value")])),
+    lambda content: markdown(["value"], [[f"{value:g}"] for value in column(content["runs"], "value")]),
     lambda content: new_figure(2.0, 2.0),
     options=(Option("n_runs", 3, "Numbers."),),
     quick={"n_runs": 1},
@@ -117,17 +116,6 @@ def test_quick_has_sizes_of_its_own(tmp_path):
     assert json.loads(out.stdout)["n_runs"] == 1
     refused = CliRunner().invoke(CUBES.command(), ["--quick", "--runs", "2"])
     assert refused.exit_code == 2 and "leave --runs out" in refused.output
-
-
-def test_names_are_chosen_whole_or_by_their_beginnings():
-    from click import BadParameter
-
-    names = ("ours", "ours, splines", "GELU, one", "GELU, two", "pruned")
-    assert names_beginning(names, (), "row") == names
-    assert names_beginning(names, ("ours",), "row") == ("ours",)  # a name, though others begin so
-    assert names_beginning(names, ("GELU", "pruned"), "row") == ("GELU, one", "GELU, two", "pruned")
-    with pytest.raises(BadParameter, match="must begin the name of a row"):
-        names_beginning(names, ("nobody",), "row")
 
 
 # Commands
@@ -163,10 +151,8 @@ def test_recovery_is_tried_in_a_small_way(tmp_path):
     [
         ("table2", "No such command"),
         ("benchmarks --quick --only Silverbox", "leave --only out"),
-        ("vision-transformer --quick --steps 5", "leave --steps out"),
-        ("mnist-students --quick --only GELU", "leave --only out"),
+        ("vision-transformer --quick --runs 5", "leave --runs out"),
         ("mnist --only GELU", "No such option"),
-        ("cnn --quick --inputs 500", "leave --inputs out"),
         ("table1 --runs 1 --directory a-file", "must be a directory"),
     ],
 )

@@ -50,7 +50,8 @@ def test_diverged_runs_count_as_the_worst():
 def small_teacher(monkeypatch, tmp_path):
     """A network on random images in place of the real ones, and few steps of training."""
     torch = pytest.importorskip("torch")
-    from experiments.paper import network_compression, networks_as_in_paper
+    from experiments.networks import trained_networks
+    from experiments.paper import network_compression
 
     rng = np.random.default_rng(0)
     centres = rng.integers(0, 255, (10, 784))
@@ -61,19 +62,20 @@ def small_teacher(monkeypatch, tmp_path):
         return dc.data.Images(noisy.reshape(-1, 28, 28), labels)
 
     data = dc.data.ImageData(images(1500), images(300))
-    small = networks_as_in_paper.Architecture((784, 16, 12, 10), networks_as_in_paper.SIGMOID, 40, lambda: data)
-    monkeypatch.setitem(networks_as_in_paper.ARCHITECTURES, "mnist", small)
+    small = trained_networks.Architecture((784, 16, 12, 10), trained_networks.SIGMOID, 40, lambda: data)
+    monkeypatch.setitem(trained_networks.ARCHITECTURES, "mnist", small)
     monkeypatch.setitem(network_compression.SIZES, "mnist", (network_compression.Size(4, (4, 4), "about 1"),))
     monkeypatch.setattr(network_compression, "STEPS", 60)
-    networks_as_in_paper.teacher.cache_clear()
+    trained_networks.teacher.cache_clear()
     threads = torch.get_num_threads()
     yield tmp_path
     torch.set_num_threads(threads)
-    networks_as_in_paper.teacher.cache_clear()
+    trained_networks.teacher.cache_clear()
 
 
 def test_the_compression_table_in_small(small_teacher):
-    from experiments.paper import network_compression, networks_as_in_paper
+    from experiments.networks import trained_networks
+    from experiments.paper import network_compression
 
     mnist, methods = network_compression.MNIST, network_compression.METHODS
     found = mnist.run(small_teacher, n_runs=1)
@@ -87,5 +89,5 @@ def test_the_compression_table_in_small(small_teacher):
     assert "has the sigmoid inside" in text and f"has {found['part_parameters']} parameters" in text
     assert (small_teacher / "mnist.png").stat().st_size > 10_000
     assert (small_teacher / "mnist-means.png").stat().st_size > 10_000
-    networks_as_in_paper.teacher.cache_clear()
+    trained_networks.teacher.cache_clear()
     assert mnist.run(small_teacher, n_runs=1) == found  # the network and the runs are read, not made again

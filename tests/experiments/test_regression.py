@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 pytest.importorskip("sklearn")
-from experiments.regression import table as regression
-from experiments.regression.datasets import SETS, houses
+from experiments.regression import regression
+from experiments.regression.regression import SETS, houses
 
 
 def test_a_small_table_has_scores_times_and_what_is_not_installed(tmp_path, monkeypatch):
@@ -45,8 +45,8 @@ def test_methods_are_level_within_the_spread(ours, level):
 
 
 def test_all_sets_are_there_without_a_network_and_houses_are_like_houses():
-    for one in SETS:
-        X, y = one.make(0)
+    for make in SETS.values():
+        X, y = make(0)
         assert X.shape[0] == y.shape[0] >= 178 and np.isfinite(X).all() and np.isfinite(y).all()
     X, price = houses(0)
     assert 0.005 < np.mean(price == 5.0) < 0.2  # cut off, as in the original

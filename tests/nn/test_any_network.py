@@ -16,7 +16,7 @@ from torch.utils.data import DataLoader, TensorDataset
 import decouply as dc
 from decouply.nn.carving import _data_split
 from decouply.nn.carving._data_split import network_inputs
-from decouply.nn.layer._patches import OnPatches
+from decouply.nn.layer._decoupled_layer import OnPatches
 
 from .networks import compress
 

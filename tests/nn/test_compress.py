@@ -12,7 +12,7 @@ from torch import nn
 import decouply as dc
 from decouply._support._interrupts import INTERRUPTED
 from decouply.nn.compression import _options, _pipeline
-from decouply.nn.compression._score import Decision
+from decouply.nn.compression._evaluation import Decision
 from decouply.report._rerun_source import how_to_run_again
 
 from .networks import Own, blobs, compress, sequential, train

@@ -8,8 +8,8 @@ import torch
 from torch import nn
 
 import decouply as dc
+from decouply.nn.layer._decoupled_layer import OnPatches
 from decouply.nn.layer._frozen import FrozenLayer
-from decouply.nn.layer._patches import OnPatches
 
 FAR = torch.randn(40, 5, generator=torch.Generator().manual_seed(0)) * 6.0  # most inner inputs leave the domains
 LAYERS = {

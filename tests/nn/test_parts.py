@@ -13,12 +13,12 @@ from torch import nn
 
 import decouply as dc
 from decouply.nn.carving import _data_split
-from decouply.nn.carving._part_names import part_names
+from decouply.nn.carving._part import part_names
 from decouply.nn.carving._receptive_field import EachPixel, EachToken, WholeSample, check_axis, receptive_field_of
 from decouply.nn.compression import _pipeline, _rank_search
-from decouply.nn.compression._budget import Price, allocate_ranks
+from decouply.nn.compression._rank_search import Price, allocate_ranks
 from decouply.nn.layer import _quantisation
-from decouply.nn.layer._patches import OnPatches
+from decouply.nn.layer._decoupled_layer import OnPatches
 from decouply.nn.layer._quantisation import check_bits
 from decouply.nn.training import _distillation
 

@@ -9,7 +9,7 @@ from torch import nn
 import decouply as dc
 from decouply._support._interrupts import INTERRUPTED
 from decouply.nn.layer._decoupled_layer import layer_on
-from decouply.nn.training import _distillation, _training_inputs
+from decouply.nn.training import _distillation
 
 torch.manual_seed(0)
 PART = nn.Sequential(nn.Linear(6, 20), nn.ReLU(), nn.Linear(20, 3)).requires_grad_(False)
@@ -48,7 +48,7 @@ def test_it_comes_closer_to_the_classes_and_leaves_everything_else_alone(start):
 
 def test_the_network_is_asked_at_more_inputs_once(start, monkeypatch):
     asked = []
-    monkeypatch.setattr(_training_inputs, "_MAX_MIXED", 1000)
+    monkeypatch.setattr(_distillation, "_MAX_MIXED", 1000)
     PART[0].register_forward_hook(lambda module, inputs, output: asked.append(len(inputs[0])))
     refined(start.decoupling)
     assert sum(asked) == 300 + 1000
@@ -60,7 +60,7 @@ def test_the_network_is_asked_at_more_inputs_once(start, monkeypatch):
 
 def test_mixed_inputs_are_made_of_two_and_scaled():
     given = torch.tensor([[1.0] * 40, [-1.0] * 40])
-    made = _training_inputs.mixup_inputs(given, 2000, torch.Generator().manual_seed(0))
+    made = _distillation.mixup_inputs(given, 2000, torch.Generator().manual_seed(0))
     assert made.shape == (2000, 40)
     sizes = made.abs()
     assert torch.allclose(sizes, sizes[:, :1].expand_as(sizes))

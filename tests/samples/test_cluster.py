@@ -94,8 +94,8 @@ def test_a_killed_worker_costs_time_only(client, stored, here):
     np.testing.assert_allclose(found, here, rtol=0, atol=1e-12 * np.abs(here).max())
 
 
-def test_independent_runs_go_to_the_workers(client):
-    outcomes = run_all([{"number": k} for k in range(4)], doubled_somewhere, store=None, n_jobs=1)
+def test_independent_runs_go_to_the_workers(client, tmp_path):
+    outcomes = run_all([{"number": k} for k in range(4)], doubled_somewhere, store=tmp_path / "runs", n_jobs=1)
     assert [outcome["double"] for outcome in outcomes] == [0, 2, 4, 6]
     assert os.getpid() not in {outcome["process"] for outcome in outcomes}
 

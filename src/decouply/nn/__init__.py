@@ -5,15 +5,14 @@ from .._support._optional_packages import needed
 needed("torch", "torch", "decouply.nn")
 
 from .carving._jacobian_sampling import sample  # noqa: E402
-from .compression._budget import Budget  # noqa: E402
 from .compression._compress import Compression, compress  # noqa: E402
-from .compression._options import Evaluation, Fitting, Training  # noqa: E402
-from .compression._report import CompressionReport, PartReport  # noqa: E402
+from .compression._evaluation import CompressionReport, PartReport  # noqa: E402
+from .compression._options import Budget, Evaluation, Fitting, Training  # noqa: E402
 from .layer._decoupled_layer import DecoupledLayer  # noqa: E402
 from .layer._frozen import freeze  # noqa: E402
 from .layer._quantisation import pack, unpack  # noqa: E402
 from .training._distillation import Distil, refine  # noqa: E402
-from .training._fine_tune import FineTune  # noqa: E402
+from .training._network_training import FineTune  # noqa: E402
 
 __all__ = [
     "Budget",

@@ -215,9 +215,8 @@ class Growth:
         if self.found and _NUMBERS_PER_PARAMETER * searched.n_free(samples) > self._n_numbers:
             return None
         count, method = n_starts or settings.n_starts or N_STARTS, self.solver
-        start = None if near is None else near.decoupling
-        if start is not None and not any(basis.is_open for layer in settings.layers for basis in layer.bases):
-            start = resize_model(start, settings.layers, samples.X, self._draws)
+        if near is not None and not any(basis.is_open for layer in settings.layers for basis in layer.bases):
+            start = resize_model(near.decoupling, settings.layers, samples.X, self._draws)
             method = with_start(self.solver, start) or self.solver
             same = near.decoupling.ranks == start.ranks
             count = n_starts or (max(count // 4, 1) if same else count)

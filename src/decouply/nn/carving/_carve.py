@@ -38,16 +38,12 @@ class Carved:
     def part(self) -> nn.Module:
         return self.network.get_submodule(self.path)
 
-    def with_part(self, replacement: nn.Module) -> nn.Module:
-        """A copy of the network with another module in the place of the part."""
-        network = copy.deepcopy(self.network)
-        _set_submodule(network, self.path, replacement)
-        return network.eval()
-
     def with_layer(self, field: AbstractReceptiveField, layer: nn.Module) -> nn.Module:
         """A copy of the network with a function of vectors, in the type of the network, in the place of the part."""
         p = next(self.network.parameters())
-        return self.with_part(field.module(layer.to(p.device, p.dtype)))
+        network = copy.deepcopy(self.network)
+        _set_submodule(network, self.path, field.module(layer.to(p.device, p.dtype)))
+        return network.eval()
 
     def batches(self, data: Tensor, batch_size: int) -> Iterator[tuple[Tensor, Any, Any]]:
         """What the part is given, what it returns, and what the network returns, batch by batch."""
@@ -125,7 +121,8 @@ def _cutting_methods(model: nn.Module, names: tuple[str, ...], logits: bool) -> 
         yield partial(_cut_module, name=names[0], logits=logits)
         return
     first, last = names
-    around = _common_path(first, last)
+    steps = zip(first.split("."), last.split("."), strict=False)
+    around = ".".join(a for a, _ in takewhile(lambda pair: pair[0] == pair[1], steps))  # the smallest around both
     if around == first.rpartition(".")[0] == last.rpartition(".")[0] and _is_plain(model.get_submodule(around)):
         yield partial(_cut_sequence, first=first, last=last, logits=logits)
     while True:
@@ -138,12 +135,6 @@ def _cutting_methods(model: nn.Module, names: tuple[str, ...], logits: bool) -> 
 
 def _is_plain(module: nn.Module) -> bool:
     return isinstance(module, nn.Sequential) and type(module).forward is nn.Sequential.forward
-
-
-def _common_path(first: str, last: str) -> str:
-    """The path of the smallest module around both."""
-    steps = zip(first.split("."), last.split("."), strict=False)
-    return ".".join(a for a, _ in takewhile(lambda pair: pair[0] == pair[1], steps))
 
 
 def is_within(name: str, other: str) -> bool:
@@ -233,14 +224,37 @@ def _cut_traced(network: nn.Module, around: str, paths: tuple[str, ...], logits:
             f"`parts` must be modules, or stretches of a network that torch.fx can trace. Of {paths} it cannot: "
             f"{first_line(error)}. Put the part into one submodule (an nn.Sequential) and name that."
         ) from error
-    begin, end = (_single_call(module, graph, name) for name in names)
+    ends = []
+    for name in names:
+        wanted = module.get_submodule(name)
+        calls = [n for n in graph.nodes if n.op == "call_module" and module.get_submodule(str(n.target)) is wanted]
+        if len(calls) != 1:
+            raise InputError(
+                f"`parts` must name modules that the network calls once. {name} is called {len(calls)} times."
+            )
+        ends += calls
+    begin, end = ends
     if logits and isinstance(module.get_submodule(names[1]), ACTIVATIONS):
         (end,) = end.all_input_nodes
     source, span = _span_of_one_input(graph, begin, end, paths)
-    inner = _subgraph(source, span)
-    new = _free_name(module)
+    # The nodes between become a graph of their own, a function of `source` ...
+    inner = fx.Graph()
+    copies = {source: inner.placeholder("x")}
+    for node in span:
+        copies[node] = inner.node_copy(node, lambda n: copies[n])
+    inner.output(copies[end])
+    new, count = _NEW_NAME, 1
+    while hasattr(module, new):
+        count += 1
+        new = f"{_NEW_NAME}_{count}"
     module.add_module(new, fx.GraphModule(module, inner))
-    _replace_nodes(graph, source, span, new)
+    # ... that is called once in their place, as far as nothing else uses them.
+    with graph.inserting_after(end):
+        call = graph.call_module(new, (source,))
+    end.replace_all_uses_with(call)
+    for node in reversed(span):
+        if not node.users:
+            graph.erase_node(node)
     cut = fx.GraphModule(module, graph, type(module).__name__)
     called = [node for g in (graph, inner) for node in g.nodes if node.op in ("call_module", "get_attr")]
     used = {str(node.target).split(".")[0] for node in called}
@@ -252,14 +266,6 @@ def _cut_traced(network: nn.Module, around: str, paths: tuple[str, ...], logits:
         return Carved(cut, new)
     _set_submodule(network, around, cut)
     return Carved(network, f"{around}.{new}")
-
-
-def _single_call(module: nn.Module, graph: fx.Graph, name: str) -> fx.Node:
-    wanted = module.get_submodule(name)
-    calls = [n for n in graph.nodes if n.op == "call_module" and module.get_submodule(str(n.target)) is wanted]
-    if len(calls) != 1:
-        raise InputError(f"`parts` must name modules that the network calls once. {name} is called {len(calls)} times.")
-    return calls[0]
 
 
 def _span_of_one_input(
@@ -296,34 +302,6 @@ def _span_of_one_input(
             f"`parts` must be used through their last modules only. {leaving[0].name} is used outside as well."
         )
     return begin.all_input_nodes[0], span
-
-
-def _subgraph(source: fx.Node, span: list[fx.Node]) -> fx.Graph:
-    """The nodes as a graph of their own, a function of `source`."""
-    graph = fx.Graph()
-    copies = {source: graph.placeholder("x")}
-    for node in span:
-        copies[node] = graph.node_copy(node, lambda n: copies[n])
-    graph.output(copies[span[-1]])
-    return graph
-
-
-def _replace_nodes(graph: fx.Graph, source: fx.Node, span: list[fx.Node], name: str) -> None:
-    """One call in the place of the nodes, as far as nothing else uses them."""
-    with graph.inserting_after(span[-1]):
-        call = graph.call_module(name, (source,))
-    span[-1].replace_all_uses_with(call)
-    for node in reversed(span):
-        if not node.users:
-            graph.erase_node(node)
-
-
-def _free_name(module: nn.Module) -> str:
-    name, count = _NEW_NAME, 1
-    while hasattr(module, name):
-        count += 1
-        name = f"{_NEW_NAME}_{count}"
-    return name
 
 
 def _set_submodule(network: nn.Module, path: str, module: nn.Module) -> None:

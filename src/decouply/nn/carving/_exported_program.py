@@ -56,7 +56,8 @@ def load_program(path: str | os.PathLike[str]) -> Program:
         raise InputError(
             f"`{os.fspath(path)}` must be a function of one tensor. It takes {len(args) + len(kwargs)} inputs."
         )
-    (given,) = (node for node in program.graph.nodes if node.op == "placeholder" and node.name in _user_inputs(program))
+    names: Any = program.graph_signature.user_inputs
+    (given,) = (node for node in program.graph.nodes if node.op == "placeholder" and node.name in names)
     size = given.meta["val"].shape[0]
     if isinstance(size, int):
         raise InputError(
@@ -68,7 +69,9 @@ def load_program(path: str | os.PathLike[str]) -> Program:
         graph: Any = getattr(module, "graph", None)
         for node in () if graph is None else graph.nodes:
             node.meta = {}  # what tracing left there cannot be copied
-    least, most = (2, None) if span is None else (int(span.lower), _finite(span.upper))
+    least, most = (2, None) if span is None else (int(span.lower), None)
+    if span is not None and not str(span.upper).endswith("oo") and int(span.upper) < 2**62:  # infinite in two ways
+        most = int(span.upper)
     return Program(network, args[0].detach(), least, most)
 
 
@@ -81,14 +84,3 @@ def save_program(network: nn.Module, like: Program, path: str | os.PathLike[str]
         program = torch.export.export(network.eval(), (example,), dynamic_shapes=(({0: samples},),))
         with replace_file(path) as stream:
             torch.export.save(program, stream)
-
-
-def _user_inputs(program: Any) -> tuple[str, ...]:
-    names: tuple[str, ...] = program.graph_signature.user_inputs
-    return names
-
-
-def _finite(bound: Any) -> int | None:
-    """A bound of a dimension, which may be infinite in more than one way."""
-    value = None if str(bound).endswith("oo") else int(bound)
-    return None if value is None or value >= 2**62 else value

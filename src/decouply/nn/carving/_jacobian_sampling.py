@@ -70,10 +70,29 @@ def sample_module(
     progress: bool | Callable[..., None],
 ) -> Samples:
     """What `sample` does, for a module that messages call `name`."""
-    twin = double_twin(name, module, device)
+    twin = twin_of(module, name)
+    if device is None and any(p.device.type in _DEVICES_WITHOUT_FLOAT64 for p in twin.parameters()):
+        device = "cpu"
+    twin = twin if device is None else twin.to(as_device(device))
+    try:
+        twin = twin.double().requires_grad_(False)
+    except (RuntimeError, TypeError) as error:  # of scripted modules, and of devices without float64
+        raise InputError(f"`{name}` must have a copy in float64. {first_line(error)}") from error
     where = next(twin.parameters(), points).device if device is None else as_device(device)
     first = points[:1].to(where)
-    alone, width = _first_values(name, twin, first)
+    # Values at one point, and the largest number of entries that a module inside gives on the way.
+    width = 0
+
+    def look(_: nn.Module, __: Any, output: Any) -> None:
+        nonlocal width
+        width = max(width, output.numel() if isinstance(output, Tensor) else 0)
+
+    handles = [inner.register_forward_hook(look) for inner in twin.modules()]
+    try:
+        alone = values_of(twin, first, name)
+    finally:
+        for handle in handles:
+            handle.remove()
     n, m = alone.shape[1], first[0].numel()
     if n == 0:
         raise InputError(f"`{name}` must return at least one number per sample. Got none.")
@@ -184,19 +203,6 @@ def twin_of(module: Any, name: str) -> nn.Module:
     return twin
 
 
-def double_twin(name: str, module: Any, device: Any) -> nn.Module:
-    """A copy in float64 and evaluation mode that cannot be trained."""
-    twin = twin_of(module, name)
-    if device is None and any(p.device.type in _DEVICES_WITHOUT_FLOAT64 for p in twin.parameters()):
-        device = "cpu"
-    if device is not None:
-        twin = twin.to(as_device(device))
-    try:
-        return twin.double().requires_grad_(False)
-    except (RuntimeError, TypeError) as error:  # of scripted modules, and of devices without float64
-        raise InputError(f"`{name}` must have a copy in float64. {first_line(error)}") from error
-
-
 def values_of(module: nn.Module, points: Tensor, name: str = "part") -> Tensor:
     """Outputs (S, n) of a module, with a plain word where it is not a function of one tensor to one tensor."""
     try:
@@ -213,22 +219,6 @@ def values_of(module: nn.Module, points: Tensor, name: str = "part") -> Tensor:
         got = f"shape {tuple(values.shape)}" if isinstance(values, Tensor) else type(values).__name__
         raise InputError(f"`{name}` must return one tensor of shape (S, n). Got {got} for {len(points)} samples.")
     return values
-
-
-def _first_values(name: str, twin: nn.Module, point: Tensor) -> tuple[Tensor, int]:
-    """Values at one point, and the largest number of entries that a module inside gives on the way."""
-    width = 0
-
-    def look(_: nn.Module, __: Any, output: Any) -> None:
-        nonlocal width
-        width = max(width, output.numel() if isinstance(output, Tensor) else 0)
-
-    handles = [inner.register_forward_hook(look) for inner in twin.modules()]
-    try:
-        return values_of(twin, point, name), width
-    finally:
-        for handle in handles:
-            handle.remove()
 
 
 def check_finite(name: str, values: np.ndarray) -> None:

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from ..._support._errors import InputError
-from ..layer._patches import OnPatches
+from ..layer._decoupled_layer import OnPatches
 from ._jacobian_sampling import first_line
 
 Axis = Literal["auto", "all", -1, 1]
@@ -106,16 +106,22 @@ class EachToken(AbstractReceptiveField):
 
 @dataclass(frozen=True)
 class EachPixel(AbstractReceptiveField):
-    """A pixel with its neighbours in a window, moved over an image (S, C, H, W) in steps, with zeros around it."""
+    """A pixel with its neighbours in a window, moved over an image (S, C, H, W) in steps, with zeros around it.
+
+    A sequence (S, C, L) is an image of one row.
+    """
 
     n_channels: int
     window: tuple[int, int]
     step: tuple[int, int]
     padding: tuple[int, int]
+    in_sequence: bool = False
 
     @property
     def in_words(self) -> str:
         h, w = self.window
+        if self.in_sequence:
+            return "each step" if w == 1 else f"{w} steps"
         return "each pixel" if h == w == 1 else f"{h} x {w} pixels"
 
     @property
@@ -123,8 +129,8 @@ class EachPixel(AbstractReceptiveField):
         return self.padding == (0, 0)
 
     def vectors(self, arrays: Tensor) -> Tensor:
-        patches = nn.functional.unfold(arrays, self.window, padding=self.padding, stride=self.step)
-        return patches.transpose(1, 2)
+        images = arrays[:, :, None] if self.in_sequence else arrays
+        return nn.functional.unfold(images, self.window, padding=self.padding, stride=self.step).transpose(1, 2)
 
     def values(self, outputs: Tensor) -> Tensor:
         return outputs.flatten(2).transpose(1, 2)
@@ -134,41 +140,16 @@ class EachPixel(AbstractReceptiveField):
         before = [-p % s for p, s in zip(self.padding, self.step, strict=True)]  # zeros that the window does not reach
         row, column = ((p + b) // s for p, b, s in zip(self.padding, before, self.step, strict=True))
 
-        def shaped(x: Tensor) -> Tensor:
+        def as_patch(x: Tensor) -> Tensor:
             patch = x.reshape(len(x), self.n_channels, *self.window)
             return nn.functional.pad(patch, (before[1], 0, before[0], 0))
 
-        return _Reshaped(part, shaped, lambda y: y[:, :, row, column])
+        own = _in_a_row(part) if self.in_sequence else part
+        return _Reshaped(own, as_patch, lambda y: y[:, :, row, column])
 
     def module(self, function: nn.Module) -> nn.Module:
-        return OnPatches(function, self.n_channels, self.window, self.step, self.padding)
-
-
-@dataclass(frozen=True)
-class EachStep(AbstractReceptiveField):
-    """A step of a sequence (S, C, L) with its neighbours: an image of one row."""
-
-    pixels: EachPixel
-
-    @property
-    def in_words(self) -> str:
-        return "each step" if self.pixels.window == (1, 1) else f"{self.pixels.window[1]} steps"
-
-    @property
-    def exact(self) -> bool:
-        return self.pixels.exact
-
-    def vectors(self, arrays: Tensor) -> Tensor:
-        return self.pixels.vectors(arrays[:, :, None])
-
-    def values(self, outputs: Tensor) -> Tensor:
-        return self.pixels.values(outputs[:, :, None])
-
-    def function(self, part: nn.Module) -> nn.Module:
-        return self.pixels.function(_in_a_row(part))
-
-    def module(self, function: nn.Module) -> nn.Module:
-        return nn.Sequential(InOneRow(), self.pixels.module(function), nn.Flatten(2))
+        on_images = OnPatches(function, self.n_channels, self.window, self.step, self.padding)
+        return nn.Sequential(InOneRow(), on_images, nn.Flatten(2)) if self.in_sequence else on_images
 
 
 class InOneRow(nn.Module):
@@ -209,14 +190,10 @@ def receptive_field_of(part: nn.Module, x: Tensor, name: str, axis: Axis) -> Abs
             f"`axis` must fit the part: with axis=-1 every vector on the last axis is treated by itself. {name} "
             f"turns {tuple(x.shape)} into {tuple(y.shape)}, and moving one token moves the outputs of others."
         )
-    if axis in ("auto", 1) and x.ndim == 4 and y.ndim == 4:
+    if axis in ("auto", 1) and x.ndim == y.ndim and x.ndim in (3, 4):
         found = _pixel_window(part, x, y)
         if found is not None:
             return found
-    if axis in ("auto", 1) and x.ndim == 3 and y.ndim == 3:
-        found = _pixel_window(_in_a_row(part), x[:, :, None], y[:, :, None])
-        if found is not None:
-            return EachStep(found)
     if axis == 1:
         raise InputError(
             f"`axis` must fit the part: with axis=1 a pixel with its neighbours decides about an output. {name} "
@@ -255,6 +232,9 @@ def _is_by_token(part: nn.Module, x: Tensor, y: Tensor) -> bool:
 
 def _pixel_window(part: nn.Module, x: Tensor, y: Tensor) -> EachPixel | None:
     """The window over which a part moves, from what two neighbouring outputs in the middle hang on."""
+    given, in_sequence = (part, x, y), x.ndim == 3
+    if in_sequence:
+        part, x, y = _in_a_row(part), x[:, :, None], y[:, :, None]
     flat = [size == other == 1 for size, other in zip(x.shape[2:], y.shape[2:], strict=True)]  # of sequences
     if any(size < 2 and not one for size, one in zip(y.shape[2:], flat, strict=True)):
         return None
@@ -276,7 +256,8 @@ def _pixel_window(part: nn.Module, x: Tensor, y: Tensor) -> EachPixel | None:
         if next_high - next_low != high - low or step[-1] < 1:
             return None
         padding.append(at * step[-1] - low)
-    found = EachPixel(x.shape[1], (window[0], window[1]), (step[0], step[1]), (padding[0], padding[1]))
+    sides = ((window[0], window[1]), (step[0], step[1]), (padding[0], padding[1]))
+    found = EachPixel(x.shape[1], *sides, in_sequence)
     sizes = [(s + 2 * p - w) // d + 1 for s, p, w, d in zip(x.shape[2:], padding, window, step, strict=True)]
     if min(padding) < 0 or sizes != list(y.shape[2:]):
         return None
@@ -285,10 +266,10 @@ def _pixel_window(part: nn.Module, x: Tensor, y: Tensor) -> EachPixel | None:
     inner[rows, columns] = True  # outputs whose windows lie within the image
     with torch.no_grad():
         try:
-            alone = found.function(part)(found.vectors(x)[:, inner.flatten()].flatten(0, 1))
+            alone = found.function(given[0])(found.vectors(given[1])[:, inner.flatten()].flatten(0, 1))
         except (RuntimeError, ValueError, IndexError):
             return None
-    wanted = found.values(y)[:, inner.flatten()].flatten(0, 1)
+    wanted = found.values(given[2])[:, inner.flatten()].flatten(0, 1)
     return found if len(wanted) and bool(_close(alone, wanted).all()) else None
 
 

@@ -19,17 +19,14 @@ from ...fit._result import Result
 from ...model._decoupling import Decoupling
 from ..carving._data_split import split_data
 from ..carving._jacobian_sampling import twin_of
-from ..carving._part import cut_part
-from ..carving._part_names import Parts, part_names, sort_by_calls
+from ..carving._part import Parts, cut_part, part_names, sort_by_calls
 from ..layer._decoupled_layer import DecoupledLayer
 from ..layer._quantisation import count_parameters
-from ..training._fine_tune import labelled_inputs
-from ._budget import Budget
-from ._options import Evaluation, Fitting, Training, checked_options
+from ..training._network_training import labelled_inputs
+from ._evaluation import Agreement, CompressionReport, Task, infer_task, score_of
+from ._options import Budget, Evaluation, Fitting, Training, checked_options
 from ._pipeline import LATENCY_BATCH, CompressionRun, StageClock
 from ._rank_search import fewest_functions, ranks_within
-from ._report import CompressionReport
-from ._score import Agreement, Task, infer_task, score_of
 
 _AUTO_DROP = 0.01  # of the score, accepted by ranks="auto" where nothing else is asked for
 
@@ -60,23 +57,23 @@ class Compression:
     @property
     def layer(self) -> DecoupledLayer:
         """The new module, if one part was replaced."""
-        if len(self.layers) > 1:
-            raise InputError(f"`layer` needs a single replaced part. There are {len(self.layers)}: use `layers[name]`.")
-        return next(iter(self.layers.values()))
+        return self._single(self.layers, "layer")
 
     @property
     def result(self) -> Result | None:
         """How it was found, if one part was replaced."""
-        if len(self.results) > 1:
-            raise InputError(
-                f"`result` needs a single replaced part. There are {len(self.results)}: use `results[name]`."
-            )
-        return next(iter(self.results.values()))
+        return self._single(self.results, "result")
 
     @property
     def decoupling(self) -> Decoupling:
         """The new module as functions that can be plotted and read."""
         return self.layer.to_decoupling()
+
+    @staticmethod
+    def _single(parts: dict[str, Any], name: str) -> Any:
+        if len(parts) > 1:
+            raise InputError(f"`{name}` needs a single replaced part. There are {len(parts)}: use `{name}s[name]`.")
+        return next(iter(parts.values()))
 
 
 def compress(

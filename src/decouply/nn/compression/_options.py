@@ -1,9 +1,11 @@
-"""Options of `compress`: how layers are fitted, how they are trained, and how the network is judged."""
+"""Options of `compress`: how layers are fitted and trained, how the network is judged, what the parts may cost."""
 
 from __future__ import annotations
 
 import dataclasses
-from dataclasses import dataclass
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
 from typing import Any, Literal
 
 from ..._support._arguments import as_count, as_number
@@ -14,9 +16,8 @@ from ...solvers import AbstractSolver
 from ..carving._receptive_field import Axis, check_axis
 from ..layer._quantisation import check_bits
 from ..training._distillation import LOSSES, Distil, Loss
-from ..training._fine_tune import FineTune
-from ..training._joint import SHORT
-from ._score import Score
+from ..training._network_training import SHORT, FineTune
+from ._evaluation import Score
 
 USUAL = Distil()  # training of one layer where nothing else is asked for
 
@@ -182,6 +183,57 @@ class Evaluation:
             raise InputError(f"`score` must be a function of a network, such as its accuracy. Got {self.score!r}.")
         if self.max_drop is not None:
             as_number("max_drop", self.max_drop)
+
+
+@dataclass(frozen=True)
+class Budget:
+    """What the new parts may cost together: one of these, as a share of what they replace (at most 1) or a number.
+
+    Parameters
+    ----------
+    parameters
+        Parameters.
+    macs
+        Multiply-adds per input of the network.
+    bytes
+        Stored size; with `quantize`, of what is stored then.
+
+    Examples
+    --------
+    >>> import decouply as dc  # doctest: +SKIP
+    >>> dc.nn.Budget(parameters=0.25), dc.nn.Budget(bytes=4096)  # doctest: +SKIP
+    """
+
+    parameters: float | None = None
+    macs: float | None = None
+    bytes: float | None = None
+
+    def __post_init__(self) -> None:
+        given = {f.name: getattr(self, f.name) for f in fields(self) if getattr(self, f.name) is not None}
+        if len(given) != 1:
+            raise InputError(
+                f"`budget` must be one of parameters, macs and bytes. Got {', '.join(given) if given else 'none'}."
+            )
+        (name, value), *_ = given.items()
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
+            raise InputError(f"`{name}` of a budget must be a number above 0. Got {value!r}.")
+
+    @property
+    def unit(self) -> str:
+        return next(f.name for f in fields(self) if getattr(self, f.name) is not None)
+
+    def allows(self, before: Sequence[float | None]) -> float:
+        """The number that a budget is, for parts that have cost so much."""
+        value = float(getattr(self, self.unit))
+        if value > 1.0:
+            return value
+        known = [cost for cost in before if cost is not None]
+        if len(known) < len(before):
+            raise InputError(
+                f"`budget` must be a number for these parts: their {self.unit} are not known, because they have layers "
+                "that are neither linear nor convolutions. Give parameters=, or a number above 1."
+            )
+        return value * sum(known)
 
 
 def checked_options(name: str, options: Any, kind: type) -> Any:

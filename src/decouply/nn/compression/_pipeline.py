@@ -1,4 +1,4 @@
-"""One run of `compress`: carve, sample, fit, train, place and measure, part after part.
+"""One run of `compress`: carve, sample, fit, train and place, part after part; then finish and measure.
 
 Each part is replaced in the network in which those before it are replaced already.
 """
@@ -33,13 +33,19 @@ from ..layer._decoupled_layer import DecoupledLayer
 from ..layer._frozen import freeze
 from ..layer._quantisation import count_parameters, n_bytes, pack, stored_bytes, unpack
 from ..layer._random_layer import fit_basis, random_layer
-from ..training._distillation import Distil, Loss, refine
-from ..training._fine_tune import train_with_labels
-from ..training._joint import distil_jointly
-from ..training._training_inputs import FEW_INPUTS, mixup_inputs
+from ..training._distillation import FEW_INPUTS, Distil, Loss, mixup_inputs, refine
+from ..training._network_training import distil_jointly, train_with_labels
+from ._evaluation import (
+    Decision,
+    NetworkLoss,
+    PartReport,
+    Score,
+    latency,
+    multiply_adds,
+    relative_error,
+    score_of,
+)
 from ._options import Fitting, Training
-from ._report import PartReport, latency, multiply_adds
-from ._score import Decision, NetworkLoss, Score, relative_error, score_of
 
 LATENCY_BATCH = 256  # vectors
 MAX_START_INPUTS = 20_000  # vectors from which a random layer takes its ranges and its outputs
@@ -63,10 +69,12 @@ class StageClock:
         """Share the time that is left among so many stages of training."""
         self._stages_left = max(1, n_stages)
 
-    @property
-    def seconds(self) -> float | None:
-        """What the next training may take, if there is a limit."""
-        return None if self._until is None else max(1e-3, (self._until - time.monotonic()) / self._stages_left)
+    def limit(self, how: Distil) -> Distil:
+        """A training that takes no longer than the next one may."""
+        if self._until is None:
+            return how
+        seconds = max(1e-3, (self._until - time.monotonic()) / self._stages_left)
+        return dataclasses.replace(how, max_seconds=min(seconds, how.max_seconds or np.inf))
 
     @property
     def search_is_over(self) -> bool:
@@ -161,7 +169,7 @@ class CompressionRun:
     def joint(self) -> Distil | None:
         return self.training.of_all_layers(len(self.names), outputs_known=self.outputs is not None)
 
-    # One part: carve, sample, fit, train
+    # One part
 
     def carve(self, network: nn.Module, name: PartName) -> Part:
         """Cut a part out of a network, with its inputs and outputs."""
@@ -186,7 +194,13 @@ class CompressionRun:
     def fit(self, part: Part, samples: Samples | None, ranks: tuple[int, ...]) -> tuple[DecoupledLayer, Result | None]:
         """A layer to train: from a decoupling of the samples, or from nothing but the ranges of the inputs."""
         if samples is None:
-            return self.random_layer(part, ranks, *self._initial_inputs(part), self.rng), None
+            some = torch.as_tensor(self.rng.permutation(len(part.inputs))[:MAX_START_INPUTS])
+            X, F = part.inputs[some], part.values[some]
+            if len(X) < FEW_INPUTS and part.field.exact:  # others made of them: least squares on few mean little
+                mixed = mixup_inputs(X, FEW_INPUTS, torch.Generator().manual_seed(int(self.rng.integers(2**31))))
+                values = values_of(part.function, mixed.to(next(part.function.parameters())))
+                X, F = torch.cat([X, mixed]), torch.cat([F, values.to(F)])
+            return self.random_layer(part, ranks, X, F, self.rng), None
         loss = NetworkLoss(self.score, part.carved, part.field, samples.X, self.fitting.outside)
         solver = self.fitting.solver or TwoStage(Proj(stopping=Stopping(min_steps=15, max_steps=50, patience=20)))
         result = decouple(
@@ -216,16 +230,6 @@ class CompressionRun:
     def _degrees_of(self, ranks: tuple[int, ...]) -> tuple[int, ...]:
         return self.degrees * len(ranks) if len(self.degrees) == 1 else self.degrees
 
-    def _initial_inputs(self, part: Part) -> tuple[Tensor, Tensor]:
-        """Some inputs and values; with few inputs others made of them, since least squares on few mean little."""
-        some = torch.as_tensor(self.rng.permutation(len(part.inputs))[:MAX_START_INPUTS])
-        X, F = part.inputs[some], part.values[some]
-        if len(X) >= FEW_INPUTS or not part.field.exact:
-            return X, F
-        mixed = mixup_inputs(X, FEW_INPUTS, torch.Generator().manual_seed(int(self.rng.integers(2**31))))
-        values = values_of(part.function, mixed.to(next(part.function.parameters())))
-        return torch.cat([X, mixed]), torch.cat([F, values.to(F)])
-
     def train(self, part: Part, layer: DecoupledLayer) -> DecoupledLayer:
         """Train a layer to do what its part does, without labels."""
         options = self.training.of_one_layer
@@ -237,10 +241,9 @@ class CompressionRun:
             layer,
             part.function,
             part.inputs,
-            dataclasses.replace(options, loss=self.loss(part), mixup=mixup),
+            self.clock.limit(dataclasses.replace(options, loss=self.loss(part), mixup=mixup)),
             values=part.values,
             n_bits=self.training.quantize if trained_last else None,
-            max_seconds=self.clock.seconds,
             rng=self.rng,
             progress=self.clock.stage(f"refining {part.name}"),
         )
@@ -255,7 +258,7 @@ class CompressionRun:
             return "squared"
         return "kl" if bool((outputs.argmax(1) == values.argmax(1)).all()) else "squared"
 
-    # All parts: place and finish
+    # All parts
 
     def replace_parts(self, ranks: Sequence[tuple[int, ...]]) -> Candidate:
         """Replace every part in its turn; after Ctrl-C those that were not reached stay as they are."""
@@ -263,16 +266,13 @@ class CompressionRun:
         for k, (name, own) in enumerate(zip(self.names, ranks, strict=True)):
             self.clock.reserve_stages(len(self.names) - k + (self.joint is not None))
             part = self.carve(network, name)
-            network, one = self.place(part, self.sample(part), own)
-            replaced.append(one)
+            samples = self.sample(part)
+            layer, result = self.fit(part, samples, own)
+            network = part.place(self.train(part, layer))
+            replaced.append(ReplacedPart(part, result))
             if self.clock.stopped:
                 break
         return self.finish(network, replaced)
-
-    def place(self, part: Part, samples: Samples | None, ranks: tuple[int, ...]) -> tuple[nn.Module, ReplacedPart]:
-        """A network with a fitted and trained layer in the place of a part."""
-        layer, result = self.fit(part, samples, ranks)
-        return part.network(self.train(part, layer)), ReplacedPart(part, result)
 
     def finish(self, network: nn.Module, replaced: list[ReplacedPart]) -> Candidate:
         """Train the new layers together, with labels if there are any, and round them; the network is changed."""
@@ -281,8 +281,8 @@ class CompressionRun:
             assert self.outputs is not None
             self.clock.reserve_stages(1)
             how = dataclasses.replace(self.joint, loss=self.joint.loss or ("kl" if self.task.in_classes else "squared"))
-            progress, seconds = self.clock.stage("distilling together"), self.clock.seconds
-            distil_jointly(network, layers, self.split.fitted, self.outputs, how, self.rng, progress, seconds)
+            how, progress = self.clock.limit(how), self.clock.stage("distilling together")
+            distil_jointly(network, layers, self.split.fitted, self.outputs, how, self.rng, progress)
         fine_tune = self.training.fine_tune
         if fine_tune is not None and not self.clock.stopped:
             progress = self.clock.stage("fine-tuning")
@@ -299,8 +299,9 @@ class CompressionRun:
         """A part before and after, on inputs that were held out, as the new network gives them."""
         part, layer, n_bits = replaced.part, replaced.layer(network), self.training.quantize
         there = Carved(network, part.carved.path)
-        fresh, *_ = collect_vectors(there, part.field, self.split.judged, self.rng)
-        wanted, got = (self._values(module, fresh) for module in (part.function, layer))
+        fresh, got, *_ = collect_vectors(there, part.field, self.split.judged, self.rng)
+        batches = (fresh[rows].to(self.device, self.dtype) for rows in chunks(len(fresh), _VALUES_BATCH))
+        wanted = torch.cat([values_of(part.function, batch, "parts").cpu() for batch in batches])
         count = max(1, LATENCY_BATCH // part.n_positions)
         arrays = part.arrays.to(self.device, self.dtype)
         batch = arrays.repeat(-(-count // len(arrays)), *[1] * (arrays.ndim - 1))[:count]
@@ -320,10 +321,6 @@ class CompressionRun:
             outside=_share_outside(layer, fresh),
             lam=float("nan") if replaced.result is None else replaced.result.lam,
         )
-
-    def _values(self, module: nn.Module, vectors: Tensor) -> Tensor:
-        batches = (vectors[rows].to(self.device, self.dtype) for rows in chunks(len(vectors), _VALUES_BATCH))
-        return torch.cat([values_of(module, batch, "parts").cpu() for batch in batches])
 
 
 def _share_outside(layer: DecoupledLayer, vectors: Tensor) -> float:

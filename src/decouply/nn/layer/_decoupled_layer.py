@@ -9,7 +9,7 @@ are those of the decoupling.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
@@ -19,6 +19,7 @@ import numpy as np
 import torch
 from numpy import ndarray
 from torch import Tensor, nn
+from torch.func import vjp
 
 from ..._support._arguments import as_counts, as_generator
 from ..._support._errors import InputError
@@ -26,17 +27,8 @@ from ...bases import AbstractBasis, LayerBasis, Monomial
 from ...bases._fast_forms import goes_on, in_pieces, in_powers
 from ...model._decoupling import Decoupling
 from ...model._functions import Functions, Outside
-from ._torch_algebra import (
-    horner,
-    horner_in_pieces,
-    look_up,
-    slopes_in_pieces,
-    slopes_on_window,
-    table_of,
-    values_on_window,
-)
+from ._torch_algebra import horner, horner_in_pieces, look_up, table_of, values_on_window
 
-Evaluate = Callable[[AbstractBasis, Tensor, Tensor], Tensor]
 _ROUNDING_MARGIN = 2e-6  # relative: by what rounding in single precision may put a point of a range outside of it
 
 
@@ -220,10 +212,8 @@ class DecoupledLayer(nn.Module):
         t = (u - self._of("middle", l)) / half_width
         inside = t if self._extended[l] else t.clamp(-1.0, 1.0)
         C = self._coefficients(l)
-        if (rows := getattr(self, f"rows_{l + 1}")) is None:
-            slopes = self._each(slopes_on_window, l, inside, C) / half_width
-        else:
-            slopes = slopes_in_pieces(*self._pieces_at(l, inside, table_of(rows, C))) / half_width
+        derivative = vjp(lambda t: self._values(l, t, C), inside)[1]
+        slopes: Tensor = derivative(torch.ones_like(inside))[0] / half_width
         return slopes * ((t >= -1.0) & (t <= 1.0)) if self.outside[l] == "constant" else slopes
 
     def form(self, l: int) -> Tensor | tuple[Tensor, Tensor, Tensor] | None:
@@ -319,18 +309,14 @@ class DecoupledLayer(nn.Module):
         if P is not None:
             return horner(t, C @ P)
         if (rows := getattr(self, f"rows_{l + 1}")) is not None:
-            return horner_in_pieces(*self._pieces_at(l, t, table_of(rows, C)))
-        return self._each(values_on_window, l, t, C)
-
-    def _pieces_at(self, l: int, t: Tensor, table: Tensor) -> tuple[Tensor, tuple[Tensor, ...]]:
-        return look_up(t, self._of("knots", l), self._of("origins", l), table)
-
-    def _each(self, evaluate: Evaluate, l: int, t: Tensor, C: Tensor) -> Tensor:
-        """All functions of a layer on the window, each in its basis."""
-        groups = self._groups[l]
+            table = table_of(rows, C)
+            return horner_in_pieces(*look_up(t, self._of("knots", l), self._of("origins", l), table))
+        groups = self._groups[l]  # each function in its basis
         if len(groups) == 1:
-            return evaluate(groups[0].basis, t, C)
-        parts = [evaluate(one.basis, t[..., one.members], C[one.members, : 1 + one.basis.size]) for one in groups]
+            return values_on_window(groups[0].basis, t, C)
+        parts = [
+            values_on_window(one.basis, t[..., one.members], C[one.members, : 1 + one.basis.size]) for one in groups
+        ]
         order = np.argsort([j for one in groups for j in one.members])
         return torch.cat(parts, dim=-1)[..., order.tolist()]
 
@@ -359,6 +345,45 @@ class DecoupledLayer(nn.Module):
         return held[0].new_tensor(np.zeros_like(middle) if keeps else C[:, 0])
 
 
+class OnPatches(nn.Module):
+    """A function of patches (C h w numbers each) at every place of an image, from (S, C, H, W) to (S, n, H', W').
+
+    A `DecoupledLayer` becomes a convolution with its W_0 into r_1 channels, the functions of these channels, and
+    convolutions of 1 x 1 pixels; other functions are given the patches themselves.
+    """
+
+    def __init__(
+        self,
+        function: nn.Module,
+        n_channels: int,
+        window: tuple[int, int],
+        step: tuple[int, int],
+        padding: tuple[int, int],
+    ) -> None:
+        super().__init__()
+        self.function = function
+        self.n_channels, self.window, self.step, self.padding = n_channels, window, step, padding
+
+    def forward(self, x: Tensor) -> Tensor:
+        if isinstance(self.function, DecoupledLayer):
+            layer = self.function
+            z = layer.after_first(self._convolve(x, layer.W[0]).movedim(1, -1)).movedim(-1, 1)
+            return z if layer.linear is None else z + self._convolve(x, layer.linear)
+        height, width = (
+            (size + 2 * p - w) // s + 1
+            for size, p, w, s in zip(x.shape[2:], self.padding, self.window, self.step, strict=True)
+        )
+        patches = nn.functional.unfold(x, self.window, padding=self.padding, stride=self.step)
+        return self.function(patches.transpose(1, 2)).transpose(1, 2).unflatten(2, (height, width))
+
+    def _convolve(self, x: Tensor, W: Tensor) -> Tensor:
+        kernel = W.reshape(len(W), self.n_channels, *self.window)
+        return nn.functional.conv2d(x, kernel, stride=self.step, padding=self.padding)
+
+    def extra_repr(self) -> str:
+        return f"window={self.window}, step={self.step}, padding={self.padding}"
+
+
 @dataclass(frozen=True)
 class _Group:
     """The functions of a layer that have a basis in common, and whether they can be written on other domains."""
@@ -376,16 +401,13 @@ def _groups_by_basis(layer: LayerBasis) -> list[_Group]:
                 one.members.append(j)
                 break
         else:
-            groups.append(_Group(basis, [j], _can_move(basis)))
+            try:
+                Functions(basis, np.ones((1, 1 + basis.size))).on_domain((-1.2, 0.9))
+                moves = True
+            except InputError:
+                moves = False
+            groups.append(_Group(basis, [j], moves))
     return groups
-
-
-def _can_move(basis: AbstractBasis) -> bool:
-    try:
-        Functions(basis, np.ones((1, 1 + basis.size))).on_domain((-1.2, 0.9))
-    except InputError:
-        return False
-    return True
 
 
 def layer_on(model: Decoupling, X: ndarray, outside: Outside, dtype: torch.dtype = torch.float32) -> DecoupledLayer:

@@ -19,8 +19,7 @@ from torch.nn.functional import conv2d
 
 from ..._support._errors import InputError
 from ...bases._fast_forms import Hinges, in_hinges, in_monic
-from ._decoupled_layer import DecoupledLayer
-from ._patches import OnPatches
+from ._decoupled_layer import DecoupledLayer, OnPatches
 from ._torch_algebra import horner_in_pieces
 
 _MAX_HINGE_SAMPLES = 256  # samples up to which hinges are faster than a table
@@ -79,7 +78,7 @@ class FrozenLayer(nn.Module):
         z = torch.addmm(own["b_0"], own["W_0"], x.t())
         for l, function in enumerate(before, 1):
             z = torch.addmm(own[f"b_{l}"], own[f"W_{l}"], function.forward(z))
-        y = last.mapped(z, own["W_last"], own["b_last"])
+        y = last.map_values(z, own["W_last"], own["b_last"])
         A = self._parameters.get("A")
         return y if A is None else torch.addmm(y, x, A.t())
 
@@ -134,7 +133,7 @@ class _Powers(nn.Module):
             return value
         return torch.addcmul(torch.addcmul(value, own["p"], t), own["q"], t.clamp_min(1.0))
 
-    def mapped(self, t: Tensor, W: Tensor, b: Tensor) -> Tensor:
+    def map_values(self, t: Tensor, W: Tensor, b: Tensor) -> Tensor:
         """g(t)^T W + b, with samples as rows."""
         return torch.addmm(b, self.forward(t).t(), W)
 
@@ -166,7 +165,7 @@ class _Splines(nn.Module):
         self.register_buffer("matrix", (rows[:, :, None] * W.t()).flatten(0, 1).contiguous())
         self.register_buffer("bias", b + W @ constant)
 
-    def mapped(self, t: Tensor, W: Tensor, b: Tensor) -> Tensor:
+    def map_values(self, t: Tensor, W: Tensor, b: Tensor) -> Tensor:
         """g(t)^T W + b, with samples as rows."""
         own: Any = self._buffers
         if not self.folded or not (torch.compiler.is_compiling() or t.shape[1] <= _MAX_HINGE_SAMPLES):

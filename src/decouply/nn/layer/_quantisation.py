@@ -44,8 +44,10 @@ def pack(layer: DecoupledLayer, n_bits: int = 8) -> dict[str, Tensor]:
         if tensor.ndim < 2:
             packed[name] = tensor.to(_SCALE_TYPE)
             continue
-        codes, scale = round_rows(tensor, n_bits)
-        packed[f"{name}.codes"], packed[f"{name}.scale"] = _pack_bits(codes, n_bits), scale
+        codes, packed[f"{name}.scale"] = round_rows(tensor, n_bits)
+        flat = codes.flatten().cpu().numpy().astype(np.int64) + 2 ** (n_bits - 1)
+        bits = (flat[:, None] >> np.arange(n_bits)) & 1
+        packed[f"{name}.codes"] = torch.from_numpy(np.packbits(bits.astype(np.uint8)))
     return packed
 
 
@@ -58,7 +60,9 @@ def unpack(layer: DecoupledLayer, packed: Mapping[str, Tensor]) -> None:
                 if tensor.ndim < 2:
                     tensor.copy_(packed[name])
                     continue
-                codes = _unpack_bits(packed[f"{name}.codes"], n_bits, tensor.numel()).reshape(tensor.shape)
+                joined = np.unpackbits(packed[f"{name}.codes"].cpu().numpy())[: tensor.numel() * n_bits]
+                bits = joined.reshape(tensor.numel(), n_bits).astype(np.int64) << np.arange(n_bits)
+                codes = torch.from_numpy(bits.sum(axis=1) - 2 ** (n_bits - 1)).reshape(tensor.shape)
                 tensor.copy_(codes.to(tensor) * packed[f"{name}.scale"].to(tensor)[:, None])
     except (KeyError, RuntimeError, ValueError) as error:
         raise InputError(f"`packed` must come from a layer of the same sizes. It does not fit: {error}") from error
@@ -106,17 +110,6 @@ def _stored_tensors(layer: DecoupledLayer) -> dict[str, Tensor]:
             found[f"{name}.constants"], own = own[:, 0], own[:, 1:]
         found[name] = own
     return found
-
-
-def _pack_bits(codes: Tensor, n_bits: int) -> Tensor:
-    flat = codes.flatten().cpu().numpy().astype(np.int64) + 2 ** (n_bits - 1)
-    bits = (flat[:, None] >> np.arange(n_bits)) & 1
-    return torch.from_numpy(np.packbits(bits.astype(np.uint8)))
-
-
-def _unpack_bits(joined: Tensor, n_bits: int, count: int) -> Tensor:
-    bits = np.unpackbits(joined.cpu().numpy())[: count * n_bits].reshape(count, n_bits).astype(np.int64)
-    return torch.from_numpy((bits << np.arange(n_bits)).sum(axis=1) - 2 ** (n_bits - 1))
 
 
 class RoundedLayer:

@@ -1,4 +1,7 @@
-"""The size of a network layer: n = 10, m = 512, S = 200, against the plain reference and against TensorLy."""
+"""One sweep of the paper's solvers: at the size of a network layer, with many starts, and as problems grow.
+
+The layer has n = 10, m = 512 and S = 200, and is measured against the plain reference and against TensorLy.
+"""
 
 from __future__ import annotations
 
@@ -11,18 +14,21 @@ import tensorly
 from tensorly.decomposition import parafac
 
 import decouply as dc
+from decouply.report._style import COLOURS, house_style, new_figure
 from decouply.solvers.alternating._loop import draw_factors
 from decouply.solvers.alternating._sweep import sweep
 
 from . import reference
-from .machine import best_of, table, verdict
-from .problems import UPDATES, noise_samples, problem_of, sweeps
+from .problems import UPDATES, best_of, noise_samples, problem_of, sweeps, system_samples, table, verdict
 
 N, M, S, DEGREE = 10, 512, 200, 4
 REPEATS = 15
+SIZES_S = (500, 1000, 2000, 4000)
+SIZES_M = (256, 512, 1024, 2048)
+LABELS = {"S": "samples S (n = 10, m = 64)", "m": "inputs m (n = 10, S = 500)"}
 
 
-def section(_: Path) -> str:
+def section(directory: Path) -> str:
     samples = noise_samples(N, M, S)
     return "\n\n".join(
         [
@@ -31,6 +37,8 @@ def section(_: Path) -> str:
             against_tensorly(samples),
             against_reference(samples),
             memory(samples),
+            starts_in_one_batch(),
+            growth(directory),
         ]
     )
 
@@ -132,3 +140,75 @@ def memory(samples: dc.Samples) -> str:
         tracemalloc.stop()
         rows.append([f"{solver.__name__}, ranks {ranks}", f"{peak:.2f}", verdict(peak, 4)])
     return "### Peak memory\n\n" + table(["ten iterations of", "peak in sizes of J", "target"], rows)
+
+
+def starts_in_one_batch() -> str:
+    """One sweep of many starts against that of one."""
+    system = dc.systems.f2()
+    problem = problem_of(system_samples(system, 30, 0), system.ranks, system.degrees)
+    rows = []
+    for method in ("Proj", "Constr"):
+        single = best_of(sweeps(problem, method, n_starts=1), 300)
+        for n_starts in (8, 64):
+            many = best_of(sweeps(problem, method, n_starts=n_starts), 100)
+            target = verdict(many / single, 8) if n_starts == 64 else ""
+            rows.append(
+                [
+                    method,
+                    str(n_starts),
+                    f"{single * 1e3:.3f} ms",
+                    f"{many * 1e3:.3f} ms",
+                    f"{many / single:.2f}",
+                    target,
+                ]
+            )
+    return "## Starts in one batch: f2, S = 30\n\n" + table(
+        ["one iteration of", "starts", "one start", "all starts", "ratio", "target"], rows
+    )
+
+
+def growth(directory: Path) -> str:
+    """Time per iteration against the number of samples and of inputs, for one to four layers."""
+    rows = []
+    with house_style():
+        figure = new_figure(8.0, 5.6)
+        axes = figure.subplots(2, 2)
+        for i, method in enumerate(("Proj", "Constr")):
+            for j, (symbol, sizes) in enumerate((("S", SIZES_S), ("m", SIZES_M))):
+                ax = axes[i, j]
+                for L in (1, 2, 3, 4):
+                    times = np.array([_time(method, symbol, size, L) for size in sizes]) * 1e3
+                    exponent = float(np.polyfit(np.log(sizes), np.log(times), 1)[0])
+                    slope, offset = np.polyfit(sizes, times, 1)
+                    line = offset + slope * np.array(sizes)
+                    share = 1.0 - np.sum((times - line) ** 2) / np.sum((times - times.mean()) ** 2)
+                    span = f"{times[0]:.1f} to {times[-1]:.1f} ms"
+                    rows.append(
+                        [method, str(L), symbol, span, f"{exponent:.2f}", f"{1e3 * slope:.1f} µs", f"{share:.4f}"]
+                    )
+                    ax.plot(sizes, times, "o", color=COLOURS[L - 1], label=f"L = {L}")
+                    ax.plot(sizes, line, "-", color=COLOURS[L - 1], linewidth=1)
+                ax.set_xlabel(LABELS[symbol])
+                ax.set_ylabel(f"{method}: ms per iteration")
+                ax.legend(frameon=False, fontsize=7)
+        figure.savefig(directory / "benchmarks-growth.png", dpi=120)
+    header = [
+        "method",
+        "L",
+        "grows with",
+        "time of one iteration",
+        "fitted exponent",
+        "slope of the line",
+        "R² of the line",
+    ]
+    return (
+        "## Growth with the size of the problem\n\nPoints are times, lines are straight: time = offset + slope × size. "
+        "A fitted exponent below 1 means that a part of the time does not grow; with m, only the two products with J "
+        "do. Rank 8 and degree 3 in every layer.\n\n![Time per iteration](benchmarks-growth.png)\n\n"
+        + table(header, rows)
+    )
+
+
+def _time(method: str, symbol: str, size: int, L: int) -> float:
+    samples = noise_samples(10, 64, size) if symbol == "S" else noise_samples(10, size, 500)
+    return best_of(sweeps(problem_of(samples, (8,) * L, (3,) * L), method), 7)
