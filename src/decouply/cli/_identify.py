@@ -176,7 +176,7 @@ def _state_space(
     report_path: str | None,
 ) -> dict[str, Any]:
     from ..sysid import percent_fit, suggest
-    from ..sysid.free_run._report_data import default_n_init
+    from ..sysid.free_run._dynamic_model import default_n_init
     from ..sysid.state_space._order_selection import fit_with_best_functions
 
     u, y = record.X, record.F
@@ -227,7 +227,7 @@ def _narx(
     report_path: str | None,
 ) -> dict[str, Any]:
     from ..sysid import PolynomialNARX, percent_fit
-    from ..sysid.free_run._report_data import default_n_init
+    from ..sysid.free_run._dynamic_model import default_n_init
 
     u, y = record.X, record.F
     assert y is not None  # columns of outputs were named
@@ -326,7 +326,7 @@ def simulate(
     from .._support._atomic_files import check_target, write_text
     from ..samples.readers._by_extension import read_columns
     from ..sysid import percent_fit
-    from ..sysid.free_run._report_data import default_n_init
+    from ..sysid.free_run._dynamic_model import default_n_init
     from ._output import csv_text, say, shown_progress
 
     if report_path is not None and outputs is None:

@@ -13,12 +13,10 @@ from numpy import ndarray
 
 from ...solvers.least_squares._derivatives import Parameters
 from ...solvers.least_squares._levenberg_marquardt import AbstractLinearisation, Dense, DescentOptions, descend
-from ..signals._record_batch import RecordBatch
-from ..signals._records import Range
-from ._free_parameters import FreeParameters
+from ..signals._records import Range, RecordBatch
 from ._recursion import Recursion
 from ._simulation import SimulationResult, normal_equations, simulate
-from ._step_arrays import StepArrays
+from ._step import FreeParameters, StepArrays
 
 MEAN_SQUARE_AT_ROUNDING = 1e-28  # of errors in units of the training standard deviation
 _FIRST_DAMPING = 1e-3

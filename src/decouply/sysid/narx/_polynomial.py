@@ -26,8 +26,7 @@ from ...solvers import AbstractSolver, VarPro
 from ...write._record_file import Record, described_by, read_record, write_record
 from ...write._source import compiled
 from ..signals._records import Range, Signals
-from ._abstract import AbstractNARX, Step, Training
-from ._regressors import Lags
+from ._narx import AbstractNARX, Lags, Step, Training
 
 if TYPE_CHECKING:
     from ._decoupled import DecoupledNARX

@@ -26,12 +26,9 @@ from ...model._units import Units
 from ...solvers.least_squares._derivatives import Parameters
 from ...solvers.least_squares._levenberg_marquardt import Dense, DescentOptions, descend
 from ..free_run._fit import MEAN_SQUARE_AT_ROUNDING, FreeRunObjective, LazyNormalEquations
-from ..free_run._free_parameters import FreeParameters
-from ..free_run._step_arrays import StepArrays
-from ..signals._record_batch import RecordBatch, SignalUnits
-from ..signals._records import Range, Signals
-from ._abstract import Training
-from ._regressors import as_narx, as_state_space, repeated_outputs
+from ..free_run._step import FreeParameters, StepArrays
+from ..signals._records import Range, RecordBatch, Signals, SignalUnits
+from ._narx import Training, as_narx, as_state_space, repeated_outputs
 
 _PATIENCE = 20  # steps without a better validation error
 

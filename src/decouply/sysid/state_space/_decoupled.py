@@ -8,7 +8,6 @@ decouplings are those of one step.
 
 from __future__ import annotations
 
-import os
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
@@ -20,24 +19,22 @@ from numpy import ndarray
 
 from ..._support._arguments import as_count, as_generator
 from ..._support._blas_threads import one_thread
-from ..._support._errors import DecouplingWarning, InputError, ModelFileError, SolverError, pluralised
+from ..._support._errors import DecouplingWarning, InputError, SolverError, pluralised
 from ..._support._progress import progress_callback
 from ..._support._time_limit import TimeLimit
-from ...bases import AbstractBasis, Monomial
+from ...bases import Monomial
 from ...model._decoupling import Decoupling
 from ...model._functions import Outside
 from ...solvers.problem._start_distributions import MOST_STARTS
-from ...write._model_file import load_with_model, save_model
-from ...write._record_file import Record, described_by
-from ..free_run._dynamic_model import AbstractDynamicModel, with_visited_domains
+from ...write._model_file import Known
+from ...write._record_file import Record
+from ..free_run._dynamic_model import AbstractDynamicModel, PageContent, with_visited_domains
 from ..free_run._fit import InitialStatePrior, fit_initial_states
 from ..free_run._linear import LinearStateSpace
 from ..free_run._recursion import Recursion
-from ..free_run._report_data import PageContent
 from ..free_run._simulation import one_step_corrections, simulate
-from ..free_run._step_arrays import StepArrays
-from ..signals._record_batch import SignalUnits
-from ..signals._records import Signals, as_signal, held_back, warn_of_escape
+from ..free_run._step import StepArrays
+from ..signals._records import Signals, SignalUnits, as_signal, held_back, warn_of_escape
 from ._fit_record import StateSpaceFit, in_measured_units, variable_names
 from ._search import SearchData, SearchOptions, StateSpaceSearch, StateSpaceStart
 from ._structure import StateSpaceStructure, canonical_form, read_layers
@@ -45,7 +42,6 @@ from ._structure import StateSpaceStructure, canonical_form, read_layers
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-_IN_FILE = "state space"  # what is beside one step in a file begins so
 _OF_FIT = ("layers", "fixed_functions")  # fields of a structure that are not options in a file
 _VALIDATION_SAMPLES_PER_STATE = 4  # the initial state is found from some, the others judge
 
@@ -96,7 +92,9 @@ class DecoupledStateSpace(AbstractDynamicModel):
     structure: StateSpaceStructure
     record: StateSpaceFit | None
     is_canonical: bool
+    kind: ClassVar = "a state-space model"
     page_title: ClassVar = "Decoupled state space"
+    in_file: ClassVar = "state space"
 
     def __init__(
         self,
@@ -411,27 +409,16 @@ class DecoupledStateSpace(AbstractDynamicModel):
 
     # Files and screens
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write a .safetensors file; `dc.Decoupling.load` reads the same file as one step (x, u) -> (x+, y)."""
+    def file_record(self) -> Record:
         structure = self.structure
         options = {f.name: getattr(structure, f.name) for f in fields(structure) if f.name not in _OF_FIT}
-        about = Record.of({}, structure=options, canonical=self.is_canonical)
-        save_model(self.step, path, (self.fitted.file_record() | about).under(_IN_FILE))
+        return self.fitted.file_record() | Record.of({}, structure=options, canonical=self.is_canonical)
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str], *, bases: Sequence[type[AbstractBasis]] = ()) -> DecoupledStateSpace:
-        """Read a file written by `save`; name your own basis classes in `bases` if the model uses them."""
-        step, everything, _ = load_with_model(path, bases)
-        own = everything.inside(_IN_FILE)
-        if "structure" not in own:
-            raise ModelFileError(
-                f"`{path}` must hold a state-space model, written by DecoupledStateSpace.save. It holds a decoupling: "
-                "read it with dc.Decoupling.load."
-            )
-        with described_by(path, "a state-space model"):
-            options = own["structure"] | {"state_only": tuple(own["structure"]["state_only"])}
-            structure = StateSpaceStructure(layers=tuple(g.layer for g in step.g), **options)
-            return cls.of(structure, StateSpaceFit.of_record(step, own), is_canonical=bool(own["canonical"]))
+    def of_record(cls, decoupling: Decoupling, record: Record, bases: Known) -> DecoupledStateSpace:  # noqa: ARG003
+        options = record["structure"] | {"state_only": tuple(record["structure"]["state_only"])}
+        structure = StateSpaceStructure(layers=tuple(g.layer for g in decoupling.g), **options)
+        return cls.of(structure, StateSpaceFit.of_record(decoupling, record), is_canonical=bool(record["canonical"]))
 
     def plot(self, *, dark: bool = False) -> Figure:
         """Draw one step as a block diagram: functions over the range that the training data visit."""

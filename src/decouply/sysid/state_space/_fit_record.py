@@ -15,8 +15,7 @@ from ...model._names import as_names
 from ...write._record_file import Record, with_infinities
 from ..free_run._fit import fit_initial_states
 from ..free_run._simulation import simulate
-from ..signals._record_batch import RecordBatch, SignalUnits
-from ..signals._records import Range, Signals
+from ..signals._records import Range, RecordBatch, Signals, SignalUnits
 from ._search import SearchResult, StateSpaceStart
 
 _ARRAYS = ("x0", "rmse", "linear_rmse", "spread", "points")  # in files

@@ -26,8 +26,7 @@ from ...fit._decouple import decouple
 from ...samples._samples import Samples
 from ...solvers import VarPro
 from ..free_run._fit import fit_initial_states
-from ..free_run._free_parameters import FreeParameters
-from ..free_run._step_arrays import StepArrays
+from ..free_run._step import FreeParameters, StepArrays
 from ..signals._records import Signals
 from ._decoupled import DecoupledStateSpace
 from ._fit_record import in_measured_units

@@ -16,8 +16,8 @@ from ..._support._errors import SolverError
 from ..free_run._fit import FitResult, FreeRunObjective, InitialStatePrior, fit_free_run, fit_initial_states
 from ..free_run._linear import fit_linear
 from ..free_run._simulation import simulate
-from ..free_run._step_arrays import StepArrays, whitening
-from ..signals._record_batch import RecordBatch
+from ..free_run._step import StepArrays, whitening
+from ..signals._records import RecordBatch
 from ._initial_models import Candidate, candidates, in_other_bases
 from ._structure import StateSpaceStructure
 

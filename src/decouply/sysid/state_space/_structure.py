@@ -15,7 +15,7 @@ from ..._support._errors import InputError, short_repr
 from ...bases import AbstractBasis, LayerBasis
 from ...fit._settings import layer_bases
 from ...model._decoupling import Decoupling
-from ..free_run._step_arrays import StepArrays
+from ..free_run._step import StepArrays
 
 _INTEGRATES = 1e-2  # distance of a pole from 1 below which constants of the state are free: they add up over time
 _NO_LINE = 1e-9  # coefficients of a straight line that are nothing but rounding
