@@ -24,7 +24,7 @@ from ...write._formula import formula
 from ...write._record_file import Record
 from ...write._source import compiled
 from ..free_run._step import StepArrays
-from ..signals._records import Range, Signals, as_signal, warn_of_escape
+from ..signals._records import Range, Signals, warn_of_escape, with_channels
 
 
 @dataclass(frozen=True)
@@ -262,14 +262,9 @@ class AbstractNARX(abc.ABC):
             warning that names the step, and the rest is NaN.
         """
         lags = self.lags
-        inputs = as_signal("u", u)
-        empty = lags.longest == 0 and _is_empty(y_init)  # nothing is looked back on
-        given = np.zeros((0, lags.n_outputs)) if empty else as_signal("y_init", y_init)
-        for name, array, channels in (("u", inputs, lags.n_inputs), ("y_init", given, lags.n_outputs)):
-            if array.shape[1] != channels:
-                raise InputError(
-                    f"`{name}` must have {pluralised(channels, 'channel')}, as in training. Got shape {array.shape}."
-                )
+        inputs = with_channels("u", u, lags.n_inputs)
+        nothing = lags.longest == 0 and read_array("`y_init` must be an array", y_init).size == 0
+        given = np.zeros((0, lags.n_outputs)) if nothing else with_channels("y_init", y_init, lags.n_outputs)
         if len(given) < lags.longest:
             raise InputError(
                 f"`y_init` must hold at least {lags.longest} outputs, the longest lag. Got {len(given)}: give the "
@@ -297,10 +292,6 @@ class AbstractNARX(abc.ABC):
 
     def _shaped(self, outputs: ndarray) -> ndarray:
         return outputs[:, 0] if self.trained_on.flat else outputs
-
-
-def _is_empty(value: Any) -> bool:
-    return read_array("`y_init` must be an array", value).size == 0
 
 
 def step_of(model: Decoupling) -> Step:
