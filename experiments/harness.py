@@ -34,7 +34,7 @@ from decouply._support._interrupts import deferred, whole_or_nothing
 from decouply._support._parallel import spread
 from decouply._support._plain import plain
 from decouply._support._progress import progress_callback
-from decouply.cli._options import Output, output_options, scheduler_option, seed_option
+from decouply.cli._options import ON_SCREEN, add_options
 from decouply.cli._output import print_json, shown_progress
 from decouply.report._style import house_style
 
@@ -158,7 +158,7 @@ class Experiment:
     def command(self) -> click.Command:
         """`python -m experiments NAME`."""
 
-        def carry_out(jobs: int, directory: str, fresh: bool, output: Output, **asked: Any) -> None:
+        def carry_out(jobs: int, directory: str, fresh: bool, as_json: bool, quiet: bool, **asked: Any) -> None:
             if asked.pop("quick", False):
                 self._refuse_with_quick(click.get_current_context())
                 asked |= self.quick
@@ -170,19 +170,18 @@ class Experiment:
             if fresh:
                 self.store(folder).unlink(missing_ok=True)
             began = time.perf_counter()
-            with shown_progress(self.name, quiet=output.quiet) as shown:
-                with progress_callback(False if output.quiet else shown, self.name) as progress:
+            with shown_progress(self.name, quiet=quiet) as shown:
+                with progress_callback(False if quiet else shown, self.name) as progress:
                     content = self.run(folder, n_jobs=jobs, progress=progress, **asked)
                 self.write(content, folder)
-            if output.as_json:
+            if as_json:
                 print_json(content)
-            elif not output.quiet:
+            elif not quiet:
                 click.echo(self.table(content))
                 seconds = time.perf_counter() - began
                 click.echo(f"{seconds:.0f} s. Written: {self.name}.json, .md and .png in {folder}")
 
-        command: Callable[..., None] = carry_out
-        command = scheduler_option(seed_option(output_options(command)))
+        command = add_options(carry_out, "--scheduler", *ON_SCREEN)
         for add in reversed((*(option.add_to for option in self.options), *self._shared_options())):
             command = add(command)
         details = inspect.getdoc(sys.modules[self.work.__module__]) or ""

@@ -31,6 +31,13 @@ def say(text: str, *, err: bool = False) -> None:
     click.echo(printable(text), err=err)
 
 
+def say_paths(**paths: str | None) -> None:
+    """Name the files that were written, by what they hold."""
+    for name, path in paths.items():
+        if path is not None:
+            say(f"{name}: {path}")
+
+
 def by_options(text: str) -> str:
     """A sentence of the library in which arguments that the running command has as options are called by these."""
     context = click.get_current_context(silent=True)
