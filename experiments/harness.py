@@ -28,15 +28,15 @@ from jaxtyping import Float
 from matplotlib.figure import Figure
 from numpy import ndarray
 
-from decouply import __version__
-from decouply._support._atomic_files import check_target, make_directory, named, replace_file, write_text
-from decouply._support._interrupts import deferred, whole_or_nothing
+from decouply import InputError, __version__
+from decouply._support._arguments import plain
+from decouply._support._atomic_files import check_target, named, replace_file, write_text
 from decouply._support._parallel import spread
-from decouply._support._plain import plain
 from decouply._support._progress import progress_callback
 from decouply.cli._options import ON_SCREEN, add_options
 from decouply.cli._output import print_json, shown_progress
 from decouply.report._style import house_style
+from experiments.interrupts import deferred, whole_or_nothing
 
 Task = dict[str, Any]
 Outcome = dict[str, Any]
@@ -164,7 +164,11 @@ class Experiment:
                 asked |= self.quick
             if not directory.strip():
                 raise click.BadParameter("must name a directory.", param_hint="--directory")
-            folder = make_directory(directory)
+            folder = Path(directory)
+            try:
+                folder.mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                raise InputError(f"`{folder}` must be a directory, or the place for one. {error.strerror}.") from error
             for ending in ("json", "md", "png"):
                 check_target(folder / f"{self.name}.{ending}")
             if fresh:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from .._support._plain import plain
 from .._support._progress import shown_on_stderr, silent
 from ..model._names import label, printable
 
@@ -23,6 +22,8 @@ if TYPE_CHECKING:
 
 def print_json(content: Any) -> None:
     """One JSON document on standard output; NaN and infinity become null."""
+    from .._support._arguments import plain
+
     click.echo(json.dumps(plain(content), indent=2))
 
 
