@@ -2,7 +2,9 @@ r"""One step (x, u) -> (x+, y) of a state-space model as arrays that nobody chec
 
     (x+, y) = A z + b + W_L g_L(... g_1(W_0 z)),      z = (x, u)
 
-A fit tries hundreds of models. A `Decoupling`, which checks its parts, is made of the last one.
+A fit tries hundreds of models. A `Decoupling`, which checks its parts, is made of the last one. The numbers that a fit
+may move are entries of the parts of a step, which are named "linear", "offset", "W0", "g1", "middle1", "W1", ...: A, B,
+C, D are the linear part, W_0 = [V, V_u], W_L = [W_x; W_y]. One step is differentiated with respect to them here.
 """
 
 from __future__ import annotations
@@ -132,25 +134,19 @@ class StepArrays:
 
     def in_measured_units(self, units: SignalUnits) -> StepArrays:
         """One step in standard units as one in measured units; the states stay as they are."""
-        n = self.n_inputs - len(units.u_mean)
-        one, none = np.ones(n), np.zeros(n)
-        return self.in_variables(
-            np.diag(np.r_[one, 1.0 / units.u_size]),
-            np.r_[none, -units.u_mean / units.u_size],
-            np.diag(np.r_[one, units.y_size]),
-            np.r_[none, -units.y_mean / units.y_size],
+        return self._in_signals(
+            1.0 / units.u_size, -units.u_mean / units.u_size, units.y_size, -units.y_mean / units.y_size
         )
 
     def in_standard_units(self, units: SignalUnits) -> StepArrays:
         """The inverse of `in_measured_units`."""
-        n = self.n_inputs - len(units.u_mean)
+        return self._in_signals(units.u_size, units.u_mean, 1.0 / units.y_size, units.y_mean)
+
+    def _in_signals(self, P: ndarray, c: ndarray, Q: ndarray, d: ndarray) -> StepArrays:
+        """In signals u' and y' with u = P u' + c and y' = Q (y - d), one number per channel."""
+        n = self.n_inputs - len(P)
         one, none = np.ones(n), np.zeros(n)
-        return self.in_variables(
-            np.diag(np.r_[one, units.u_size]),
-            np.r_[none, units.u_mean],
-            np.diag(np.r_[one, 1.0 / units.y_size]),
-            np.r_[none, units.y_mean],
-        )
+        return self.in_variables(np.diag(np.r_[one, P]), np.r_[none, c], np.diag(np.r_[one, Q]), np.r_[none, d])
 
     def in_smaller_steps(self, n: int, factor: int) -> StepArrays:
         """About the same model with `factor` steps per sample: A^(1/factor), and what enters the state shared out.

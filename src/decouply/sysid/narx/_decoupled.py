@@ -25,7 +25,7 @@ from ...write._result_file import result_of, result_record
 from ..free_run._dynamic_model import AbstractDynamicModel, PageContent, with_visited_domains
 from ..free_run._step import StepArrays
 from ..signals._records import Range, Signals, held_back
-from ._narx import AbstractNARX, Step, Training, as_state_space, free_run, linear_model, step_of
+from ._narx import AbstractNARX, Step, Training, as_state_space, linear_model, step_of
 from ._refine import NARXInStandardUnits, RefineRow, refine
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ class DecoupledNARX(AbstractNARX, AbstractDynamicModel):
     def limits(self) -> Range:
         """Ten times the range of the training outputs; none where no function goes on beyond its domain."""
         if any(g.outside == "extend" for g in self.decoupling.g):
-            return self.training.believable
+            return self.training.y.believable
         largest = np.full(self.lags.n_outputs, _LARGEST)
         return Range(-largest, largest)
 
@@ -215,7 +215,6 @@ class DecoupledNARX(AbstractNARX, AbstractDynamicModel):
     def page_content(self, signals: Signals) -> PageContent:
         """Beside a linear model with the same lags that is fitted to the record one step ahead."""
         lags, X, step = self.lags, self.training.X, self.step.with_names(None, None)
-        linear = step_of(linear_model(lags, signals))
         m, order = lags.n_inputs, f"{pluralised(lags.n_u, 'past input')} and {pluralised(lags.n_y, 'past output')}"
         points = np.concatenate([X[:, m:], X[:, :m]], axis=1)
         refined = ", and the decoupling was refined on the records." if self.refinement else "."
@@ -223,7 +222,7 @@ class DecoupledNARX(AbstractNARX, AbstractDynamicModel):
             step.net_of_linear(points) if step.n_layers == 1 else step,
             points,
             self.simulate,
-            lambda u, y_init: free_run(linear, lags, u, y_init, self.training.believable)[0],
+            dataclasses.replace(self, decoupling=linear_model(lags, signals)).simulate,
             facts=[("looks back on", order), ("parameters", f"{self.n_parameters}")],
             linear_name=f"a linear model with {order}, fitted to this record,",
             starts=[],

@@ -1,6 +1,8 @@
-"""What a NARX model looks back on: x(t) = (u(t), ..., u(t - n_u), y(t - 1), ..., y(t - n_y)).
+"""NARX models: y(t) = f(x(t)) with x(t) = (u(t), ..., u(t - n_u), y(t - 1), ..., y(t - n_y)).
 
-Past inputs and outputs are the states of a NARX model: `as_state_space` writes one step of it.
+They predict one step ahead from measured outputs, or run freely on their own past outputs. For a free run a model is
+written out once as straight-line arithmetic on Python floats and compiled. Past inputs and outputs are the states of
+the model: `as_state_space` writes one step of it.
 """
 
 from __future__ import annotations
@@ -79,12 +81,15 @@ class Lags:
         past = [y[start - k : len(y) - k] for k in range(1, self.n_y + 1)]
         return np.concatenate([self.input_windows(u, start), *past], axis=1)
 
-    def check_length(self, name: str, n_samples: int) -> None:
-        if n_samples <= self.longest:
+    def of_records(self, signals: Signals) -> Float[ndarray, "S m"]:
+        """All regressors of all records in turn, which must be longer than the longest lag."""
+        shortest = min(len(record) for record in signals.u)
+        if shortest <= self.longest:
             raise InputError(
-                f"`{name}` must be longer than the longest lag, {self.longest} samples. Got {n_samples}: give longer "
+                f"`u` must be longer than the longest lag, {self.longest} samples. Got {shortest}: give longer "
                 "records or lower `n_u` and `n_y`."
             )
+        return np.concatenate([self.regressors(u, y) for u, y in zip(signals.u, signals.y, strict=True)])
 
 
 def _name(letter: str, channel: int, n_channels: int, lag: int) -> str:
@@ -157,8 +162,7 @@ class Training:
 
     @classmethod
     def of(cls, signals: Signals, lags: Lags) -> Training:
-        X = np.concatenate([lags.regressors(u, y) for u, y in zip(signals.u, signals.y, strict=True)])
-        return cls(lags, X, Range.of("u", signals.u), Range.of("y", signals.y), signals.flat)
+        return cls(lags, lags.of_records(signals), Range.of("u", signals.u), Range.of("y", signals.y), signals.flat)
 
     def record(self) -> Record:
         """For files."""
@@ -184,11 +188,6 @@ class Training:
     def half_width(self) -> Float[ndarray, " m"]:
         """Half the width of the range of every regressor."""
         return self.lags.repeated(self.u.half_width, self.y.half_width)
-
-    @property
-    def believable(self) -> Range:
-        """Outputs beyond this are taken for those of an unstable model."""
-        return self.y.believable
 
 
 class AbstractNARX(abc.ABC):
@@ -228,8 +227,7 @@ class AbstractNARX(abc.ABC):
 
     def regressors(self, u: object, y: object) -> Float[ndarray, "S m"]:
         """x(t) for every time that has a full past, of all records in turn."""
-        signals = self._read(u, y)
-        return np.concatenate([self.lags.regressors(a, b) for a, b in zip(signals.u, signals.y, strict=True)])
+        return self.lags.of_records(self._read(u, y))
 
     def samples(self, X: object) -> Samples:
         """Exact values and Jacobians of f at regressors X, ready to be decoupled."""
@@ -242,7 +240,7 @@ class AbstractNARX(abc.ABC):
             raise InputError(f"`u` and `y` must be one record here. Got {len(signals.u)}: predict each on its own.")
         predicted = signals.y[0].copy()
         with np.errstate(all="ignore"):  # inputs far outside the training range may give infinity, which says it all
-            predicted[self.lags.longest :] = self(self.lags.regressors(signals.u[0], signals.y[0]))
+            predicted[self.lags.longest :] = self(self.lags.of_records(signals))
         return self._shaped(predicted)
 
     def simulate(self, u: object, y_init: Any) -> ndarray:
@@ -277,17 +275,12 @@ class AbstractNARX(abc.ABC):
             warn_of_escape(type(self).__name__, stopped, len(inputs), self.limits)
         return self._shaped(outputs)
 
-    def _read(self, u: Any, y: Any, what: str = "") -> Signals:
-        """Check records for this model; `what` names them where they are not `u` and `y` themselves."""
-        signals = Signals.read(u, y)
-        lags = self.lags
+    def _read(self, u: Any, y: Any) -> Signals:
+        """Records with the channels of this model."""
+        signals, lags = Signals.read(u, y), self.lags
         for name, got, wanted in (("u", signals.n_inputs, lags.n_inputs), ("y", signals.n_outputs, lags.n_outputs)):
             if got != wanted:
-                raise InputError(
-                    f"`{what or name}` must have {pluralised(wanted, 'channel')}, as in training. Got {got}."
-                )
-        for record in signals.u:
-            lags.check_length(what or "u", len(record))
+                raise InputError(f"`{name}` must have {pluralised(wanted, 'channel')}, as in training. Got {got}.")
         return signals
 
     def _shaped(self, outputs: ndarray) -> ndarray:
@@ -337,7 +330,7 @@ def free_run(
 
 def linear_model(lags: Lags, signals: Signals) -> Decoupling:
     """A linear model to compare with: least squares for y(t) on a constant and the regressors, of all records."""
-    X = np.concatenate([lags.regressors(u, y) for u, y in zip(signals.u, signals.y, strict=True)])
+    X = lags.of_records(signals)
     Y = np.concatenate([y[lags.longest :] for y in signals.y])
     middle, size = X.mean(axis=0), X.std(axis=0)
     size = np.where(size > 0.0, size, 1.0)
