@@ -6,7 +6,7 @@ import abc
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import numpy as np
 from jaxtyping import Float
@@ -35,6 +35,7 @@ _ROUNDING_OF_DOMAIN = 1e-9  # of the width of a domain: what arguments may lie b
 _INITIAL_OUTPUTS = 50  # that a free run begins with, as is common for benchmarks
 _OPERATING_POINTS = 300  # at which the model is linearised
 _MOST_LAGS = 25  # of the correlations of residuals
+Model = TypeVar("Model", bound="AbstractDynamicModel")
 Simulation = Callable[[ndarray, ndarray], ndarray]  # (u, y_init) -> y
 
 
@@ -141,7 +142,9 @@ class AbstractDynamicModel(abc.ABC):
         save_model(self.decoupling, path, self.file_record().under(self.in_file))
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str], *, bases: Sequence[type[AbstractBasis]] = ()) -> Self:
+    def load(  # noqa: PYI019 (run-time checks of annotations do not know Self)
+        cls: type[Model], path: str | os.PathLike[str], *, bases: Sequence[type[AbstractBasis]] = ()
+    ) -> Model:
         """Read a file written by `save`; name your own basis classes in `bases` if the model uses them."""
         decoupling, everything, known = load_with_model(path, bases)
         own = everything.inside(cls.in_file)
@@ -151,7 +154,8 @@ class AbstractDynamicModel(abc.ABC):
                 "dc.sysid.load_dynamic_model, or with dc.Decoupling.load."
             )
         with described_by(path, cls.kind):
-            return cls.of_record(decoupling, own, known)
+            model: Model = cls.of_record(decoupling, own, known)
+            return model
 
     # On paper and in other languages
 
