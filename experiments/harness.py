@@ -29,15 +29,15 @@ from jaxtyping import Float
 from matplotlib.figure import Figure
 from numpy import ndarray
 
-from decouply import __version__
-from decouply._support._atomic_files import check_target, make_directory, named, replace_file, write_text
-from decouply._support._interrupts import deferred, whole_or_nothing
+from decouply import InputError, __version__
+from decouply._support._arguments import plain
+from decouply._support._atomic_files import check_target, named, replace_file, write_text
 from decouply._support._parallel import spread
-from decouply._support._plain import plain
 from decouply._support._progress import progress_callback
-from decouply.cli._options import Output, output_options, scheduler_option, seed_option
+from decouply.cli._options import ON_SCREEN, add_options
 from decouply.cli._output import print_json, shown_progress
 from decouply.report._style import house_style
+from experiments.interrupts import deferred, whole_or_nothing
 
 Task = dict[str, Any]
 Outcome = dict[str, Any]
@@ -172,42 +172,37 @@ class Experiment:
     def command(self) -> click.Command:
         """`python -m experiments NAME`."""
 
-        def carry_out(jobs: int, directory: str, fresh: bool, output: Output, **asked: Any) -> None:
+        def carry_out(jobs: int, directory: str, fresh: bool, as_json: bool, quiet: bool, **asked: Any) -> None:
             if asked.pop("quick", False):
                 self._refuse_with_quick(click.get_current_context())
                 asked |= self.quick
             if not directory.strip():
                 raise click.BadParameter("must name a directory.", param_hint="--directory")
-            folder = make_directory(directory)
+            folder = Path(directory)
+            try:
+                folder.mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                raise InputError(f"`{folder}` must be a directory, or the place for one. {error.strerror}.") from error
             endings = ("json", "md", *(("png",) if self.figure else ()))
             for ending in endings:
                 check_target(folder / f"{self.name}.{ending}")
             if fresh:
                 self.store(folder).unlink(missing_ok=True)
             began = time.perf_counter()
-            with shown_progress(self.name, quiet=output.quiet) as shown:
-                with progress_callback(False if output.quiet else shown, self.name) as progress:
+            with shown_progress(self.name, quiet=quiet) as shown:
+                with progress_callback(False if quiet else shown, self.name) as progress:
                     content = self.run(folder, n_jobs=jobs, progress=progress, **asked)
                 self.write(content, folder)
-            if output.as_json:
+            if as_json:
                 print_json(content)
-            elif not output.quiet:
+            elif not quiet:
                 click.echo(self.table(content))
                 written = ", ".join(f"{self.name}.{ending}" for ending in endings)
                 click.echo(f"{time.perf_counter() - began:.0f} s. Written: {written} in {folder}")
 
-        command: Callable[..., None] = scheduler_option(seed_option(output_options(carry_out)))
-        add = click.option
-        command = add("--fresh", is_flag=True, help="Discard the finished runs in the directory and start over.")(
-            command
-        )
-        place = "Directory for numbers, table, picture and the runs."
-        command = add("--directory", default="results", show_default=True, help=place)(command)
-        command = add("--jobs", type=click.IntRange(min=1), default=2, show_default=True, help="Processes.")(command)
-        if self.quick:
-            command = add("--quick", is_flag=True, help="A reduced form, within minutes.")(command)
-        for option in reversed(self.options):
-            command = option.add_to(command)
+        command = add_options(carry_out, "--scheduler", *ON_SCREEN)
+        for add in reversed((*(option.add_to for option in self.options), *self._shared_options())):
+            command = add(command)
         details = inspect.getdoc(sys.modules[self.work.__module__]) or ""
         return click.command(
             self.name,
@@ -215,6 +210,14 @@ class Experiment:
             help=f"{self.about}\n\n{details}\n\nFinished runs are kept in {self.name}-runs.jsonl: a stopped command "
             "resumes where it left off.",
         )(command)
+
+    def _shared_options(self) -> tuple[Callable[..., Any], ...]:
+        quick = click.option("--quick", is_flag=True, help="A reduced form, within minutes.")
+        jobs = click.option("--jobs", type=click.IntRange(min=1), default=2, show_default=True, help="Processes.")
+        place = "Directory for numbers, table, picture and the runs."
+        directory = click.option("--directory", default="results", show_default=True, help=place)
+        fresh = click.option("--fresh", is_flag=True, help="Discard the finished runs in the directory and start over.")
+        return (*((quick,) if self.quick else ()), jobs, directory, fresh)
 
     def _refuse_with_quick(self, context: click.Context) -> None:
         """--quick has sizes of its own, so that options of size are refused, not ignored."""

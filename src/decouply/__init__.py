@@ -3,7 +3,7 @@
 The public names are listed in `__init__.pyi` and imported when first used.
 """
 
-from ._support import _early  # noqa: F401, I001  # before what takes long
+from ._support import _interrupts  # noqa: F401, I001  # before what takes long
 import lazy_loader
 
 from ._support._optional_packages import guarded

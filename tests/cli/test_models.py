@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 import decouply as dc
-from decouply.cli._column_prompt import _asked, chosen_columns
+from decouply.cli._columns import _asked, chosen_columns
 from decouply.cli._main import decouply
 from decouply.cli._options import NameList
 from decouply.cli._output import csv_text
@@ -92,7 +92,7 @@ def test_columns_of_derivatives_are_not_taken_for_signals(folder):
 def test_fit_asks_on_a_terminal(folder, monkeypatch):
     answers = iter([("lift",), ("load", "flow")])
     monkeypatch.setattr("sys.stdin.isatty", lambda: True)
-    monkeypatch.setattr("decouply.cli._column_prompt._asked", lambda *_: next(answers))
+    monkeypatch.setattr("decouply.cli._columns._asked", lambda *_: next(answers))
     assert chosen_columns("data.csv", silent=False)[:2] == (("load", "flow"), ("lift",))
 
 

@@ -8,8 +8,8 @@ import textwrap
 import pytest
 
 import decouply as dc
-from decouply._support._interrupts import deferred
 from experiments.harness import end_workers_with_us
+from experiments.interrupts import deferred
 
 HEAD = """
 import os, signal, sys

@@ -7,7 +7,7 @@ from numpy.testing import assert_allclose
 import decouply as dc
 from decouply.sysid.free_run import _recursion
 from decouply.sysid.free_run._recursion import Recursion
-from decouply.sysid.free_run._step_arrays import StepArrays
+from decouply.sysid.free_run._step import StepArrays
 
 from .systems import noisy
 

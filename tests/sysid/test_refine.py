@@ -4,10 +4,9 @@ import numpy as np
 import pytest
 
 import decouply as dc
-from decouply.sysid.free_run._step_arrays import StepArrays
-from decouply.sysid.narx._abstract import Training
+from decouply.sysid.free_run._step import StepArrays
+from decouply.sysid.narx._narx import Lags, Training, as_narx, as_state_space
 from decouply.sysid.narx._refine import NARXInStandardUnits
-from decouply.sysid.narx._regressors import Lags, as_narx, as_state_space
 from decouply.sysid.signals._records import Range, Signals
 
 from .systems import duffing, noisy

@@ -9,11 +9,10 @@ from numpy.testing import assert_allclose
 import decouply as dc
 from decouply.bases import LayerBasis
 from decouply.sysid.free_run._fit import InitialStatePrior, fit_initial_states
-from decouply.sysid.free_run._free_parameters import FreeParameters
 from decouply.sysid.free_run._linear import subspace
 from decouply.sysid.free_run._simulation import normal_equations, sensitivities, simulate
-from decouply.sysid.free_run._step_arrays import StepArrays
-from decouply.sysid.signals._record_batch import RecordBatch
+from decouply.sysid.free_run._step import FreeParameters, StepArrays
+from decouply.sysid.signals._records import RecordBatch
 from decouply.sysid.state_space._initial_models import in_other_bases, initial_model
 from decouply.sysid.state_space._structure import StateSpaceStructure
 

@@ -1,8 +1,6 @@
-"""Arrays out of whatever people hand over: lists, frames, tensors, masked arrays.
+"""Numbers and arrays out of whatever people hand over: checked once, at the public door, with messages that teach.
 
-Checks made once, at the public door, with messages that teach.
-
-Numbers that are too large for a float: told, and never returned in silence.
+And back again: as what JSON has, and with a warning if some are too large for a float.
 """
 
 from __future__ import annotations
@@ -180,6 +178,17 @@ def as_generator(rng: Any) -> np.random.Generator:
     if isinstance(rng, Integral) and not isinstance(rng, bool) and int(rng) >= 0:
         return np.random.default_rng(int(rng))
     raise InputError(f"`rng` must be a whole number of at least 0 or a numpy.random.Generator. Got {short_repr(rng)}.")
+
+
+def plain(content: Any) -> Any:
+    """Only what JSON has: arrays become lists, NaN and infinity become null."""
+    if isinstance(content, dict):
+        return {str(key): plain(value) for key, value in content.items()}
+    if isinstance(content, list | tuple):
+        return [plain(value) for value in content]
+    if isinstance(content, float):
+        return content if math.isfinite(content) else None
+    return plain(content.tolist()) if hasattr(content, "tolist") else content
 
 
 Array = TypeVar("Array", bound=ndarray)

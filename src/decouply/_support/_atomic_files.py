@@ -85,16 +85,6 @@ def _is_alive(pid: int) -> bool:
     return True
 
 
-def make_directory(path: str | os.PathLike[str]) -> Path:
-    """A directory to write into, made if it is not there."""
-    target = Path(path)
-    try:
-        target.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(f"`{target}` must be a directory, or the place for one. {error.strerror}.") from error
-    return target
-
-
 def write_text(path: str | os.PathLike[str], text: str) -> None:
     """Write a text file in one go."""
     with replace_file(path) as stream:

@@ -1,16 +1,43 @@
-"""Ctrl-C that keeps what is finished: it is raised where progress is reported, when nothing is half done."""
+"""Ctrl-C: words instead of a traceback while the command starts, and later one that keeps what is finished.
+
+The first lines run before everything else that takes long to import. They are of use to the command `decouply` alone:
+in other programs nothing happens.
+"""
+# ruff: noqa: E402 (Ctrl-C is answered before `signal` and others are imported)
 
 from __future__ import annotations
 
+import _signal  # type: ignore[import-not-found]  # `signal` itself imports much
 import os
-import signal
 import sys
+
+
+def _stop(*_: object) -> None:
+    os.write(2, b"Stopped.\n")
+    os._exit(130)  # nothing has been begun that could be lost
+
+
+def is_command() -> bool:
+    """Whether this process is the command `decouply`."""
+    return os.path.splitext(os.path.basename(sys.argv[0] if sys.argv else ""))[0] == "decouply"  # noqa: PTH119, PTH122
+
+
+if is_command() and _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler:
+    _signal.signal(_signal.SIGINT, _stop)
+
+import signal
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 INTERRUPTED = "Stopped by Ctrl-C: the best found so far is returned."
+
+
+def hand_over() -> None:
+    """The command is there: Ctrl-C is its own affair from here on."""
+    if signal.getsignal(signal.SIGINT) is _stop:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @contextmanager
@@ -51,54 +78,3 @@ def stoppable(progress: Callable[..., None]) -> Iterator[Callable[..., None]]:
         raise
     finally:
         signal.signal(signal.SIGINT, before)
-
-
-@contextmanager
-def deferred() -> Iterator[None]:
-    """A short block that Ctrl-C and `SIGTERM` do not tear apart: what came meanwhile is done at its end."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    came: list[int] = []
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-    ours = [number for number, handler in before.items() if callable(handler)]
-    for number in ours:
-        signal.signal(number, lambda which, _: came.append(which))
-    try:
-        yield
-    finally:
-        for number in ours:
-            signal.signal(number, before[number])
-    for which in came:
-        signal.raise_signal(which)
-
-
-@contextmanager
-def whole_or_nothing(boss: int) -> Iterator[None]:
-    """A block whose outcome counts only if it was not interrupted: a Ctrl-C that it has caught is raised at its end.
-
-    In other processes than `boss` Ctrl-C does nothing: a terminal sends it to all of them, and the boss decides.
-    """
-    before = signal.getsignal(signal.SIGINT)
-    if threading.current_thread() is not threading.main_thread() or before is None:
-        yield
-        return
-    interrupted = False
-
-    def note(number: int, frame: Any) -> None:
-        nonlocal interrupted
-        if os.getpid() != boss or not callable(before):
-            return
-        try:
-            before(number, frame)
-        except KeyboardInterrupt:
-            interrupted = True
-            raise
-
-    signal.signal(signal.SIGINT, note)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
-    if interrupted:
-        raise KeyboardInterrupt

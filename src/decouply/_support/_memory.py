@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from pathlib import Path
 
 from ._arguments import as_number
@@ -26,7 +27,11 @@ def budget(memory: float | None) -> float:
 
 def free_memory() -> float:
     """Bytes that this process could get, by the machine and by the limits of its container."""
-    known = [size for size in (_of_the_machine(), *map(_of_a_container, _LIMITS)) if size is not None]
+    known = [] if (of_machine := _of_the_machine()) is None else [of_machine]
+    for files in _LIMITS:
+        with suppress(OSError, ValueError):  # no control groups, or the word "max"
+            limit, used = (int(Path(file).read_text()) for file in files)
+            known.append(float(max(limit - used, 0)))
     return min(known, default=_UNKNOWN)
 
 
@@ -40,14 +45,6 @@ def _of_the_machine() -> float | None:
         return float(os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
     except (AttributeError, ValueError, OSError):
         return None
-
-
-def _of_a_container(files: tuple[str, str]) -> float | None:
-    try:
-        limit, used = (int(Path(file).read_text()) for file in files)
-    except (OSError, ValueError):  # no control groups, or the word "max"
-        return None
-    return float(max(limit - used, 0))
 
 
 def file_limit() -> float:

@@ -1,8 +1,6 @@
-"""A Dask cluster, where the user has one: found without importing Dask, and checked once.
+"""Independent work: here, in the processes that joblib is told to use, or on the workers of a Dask cluster.
 
-Whoever made a ``distributed.Client`` gets work sent there; nothing here makes a cluster.
-
-Independent work: here, in the processes that joblib is told to use, or on the workers of a cluster.
+Whoever made a ``distributed.Client`` gets work sent there; it is found without importing Dask, and checked once.
 
 Tasks are sent as single objects of our own classes: joblib scatters large arrays among the workers of a cluster, and a
 worker that is lost would take them along.

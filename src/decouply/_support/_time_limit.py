@@ -1,6 +1,6 @@
-"""The clock that limits of time are measured with: that on the wall, or that of the processor for experiments.
+"""A limit of time ends a search as Ctrl-C does: where progress is reported, with the best so far.
 
-A limit of time that ends a search as Ctrl-C does: where progress is reported, with the best so far.
+Its clock is that on the wall, or that of the processor for experiments.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from .._support._early import hand_over
+from .._support._interrupts import hand_over
 
 
 def main() -> None:

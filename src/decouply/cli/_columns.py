@@ -1,81 +1,123 @@
-"""Which columns of a file are inputs, outputs and Jacobians, on the command line."""
+"""Which columns of a file are inputs, outputs and Jacobians.
+
+Of a table of which it is told nothing, `decouply fit` looks at all columns, says what it sees, and asks.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import sys
+from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from ._options import NameList, option_group
+from ..model._names import label
+from ._options import Given, name_list
 
 if TYPE_CHECKING:
     from ..model._decoupling import Decoupling
-    from ..samples.readers._table import Reading
+    from ..samples.readers._table import Look, Reading
 
 FORMULAS = ("text", "latex", "python", "c", "matlab")
+_MOST_ROWS = 40  # of the table of columns
+_MOST_IN_SENTENCE = 12  # columns
+
+Chosen = tuple[tuple[str, ...] | None, tuple[str, ...] | None, tuple[str, ...]]
 
 
-@dataclass(frozen=True)
-class Columns:
-    """What the options say."""
+def read_columns(file: str, given: Given) -> Reading:
+    """The samples in a file, with the columns that the options name."""
+    from ..samples.readers._by_extension import read_samples
 
-    inputs: tuple[str, ...] | None
-    outputs: tuple[str, ...] | None
-    jacobians: bool | None
-    drop_missing: bool
-    order: str | None
+    names = ("inputs", "outputs", "jacobians", "drop_missing", "order")
+    return read_samples(file, **{name: getattr(given, name) for name in names})
 
-    def read(self, file: str) -> Reading:
-        from ..samples.readers._by_extension import read_samples
 
-        return read_samples(
-            file,
-            inputs=self.inputs,
-            outputs=self.outputs,
-            jacobians=self.jacobians,
-            drop_missing=self.drop_missing,
-            order=self.order,  # type: ignore[arg-type]
+def chosen_columns(file: str, *, silent: bool) -> Chosen:
+    """Inputs and outputs of a table, and what to say of the choice; None for files that hold the arrays X, F and J."""
+    from .._support._errors import InputError
+    from ..samples.readers._by_extension import open_table
+    from ..samples.readers._table import look
+
+    table = open_table(Path(file)) if Path(file).is_file() else None
+    if table is None:
+        return None, None, ()
+    found = look(table)
+    usable = found.usable
+    others = [f"{label(column.name)} ({column.words})" for column in found.columns if column.kind != "number"]
+    left_out = f"; left out: {_listed(others)}" if others else ""
+    if len(usable) < 2:
+        why = next((column.why for column in found.columns if column.why), "")
+        raise InputError(
+            f"`{file}` must have at least two columns of numbers that vary, an input and an output. It has "
+            f"{_listed(usable) or 'none'}{left_out}. {' '.join((why, *table.notes))}".rstrip()
         )
+    if not silent:
+        _show(found, file)
+    if not silent and sys.stdin.isatty():
+        outputs = _asked("Outputs, separated by commas", (usable[-1],), usable)
+        inputs = _asked("Inputs", tuple(n for n in usable if n not in outputs), usable)
+        return inputs, outputs, _series_note(found, file, inputs, outputs)
+    inputs, outputs = usable[:-1], usable[-1:]
+    note = (
+        f"The output is {_listed(outputs)}, the last column of numbers that vary, and the inputs are "
+        f"{_listed(inputs)}{left_out}; choose others with --inputs and --outputs."
+    )
+    return inputs, outputs, (note, *_series_note(found, file, inputs, outputs))
 
 
-column_options = option_group(
-    "columns",
-    Columns,
-    click.option(
-        "--inputs",
-        type=NameList(),
-        metavar="NAME,...",
-        default=None,
-        help="Input columns by name, or by number where they have none: x1,x2 or 1,2.",
-    ),
-    click.option(
-        "--outputs",
-        type=NameList(),
-        metavar="NAME,...",
-        default=None,
-        help="Output columns by name, or by number where they have none: y or 3.",
-    ),
-    click.option(
-        "--jacobians/--no-jacobians",
-        default=None,
-        help="Require columns such as dy/dx1, or ignore them. By default they are used if all are there.",
-    ),
-    click.option("--drop-missing", is_flag=True, help="Leave out rows with missing or infinite numbers."),
-    click.option(
-        "--order",
-        type=click.Choice(["samples", "matlab"]),
-        default=None,
-        help="Which axis of .npz and .mat arrays counts samples: the first, or the last as in MATLAB.",
-    ),
-)
+def _listed(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _MOST_IN_SENTENCE} more" if len(names) > _MOST_IN_SENTENCE else ""
+    return ", ".join(f"column {name}" if name.isdecimal() else label(name) for name in names[:_MOST_IN_SENTENCE]) + more
+
+
+def _show(found: Look, file: str) -> None:
+    from .._support._errors import pluralised
+    from ..model._names import printable
+    from ._output import plain_table, print_table
+
+    table = plain_table(f"{file}: {pluralised(found.n_rows, 'row')}, {pluralised(len(found.columns), 'column')}")
+    for column in found.columns[:_MOST_ROWS]:
+        table.add_row(printable(column.name), column.words)
+    if len(found.columns) > _MOST_ROWS:
+        table.add_row("…", f"and {len(found.columns) - _MOST_ROWS} more")
+    print_table(table)
+
+
+def _asked(question: str, proposed: tuple[str, ...], known: tuple[str, ...]) -> tuple[str, ...]:
+    """Names of columns, asked for until all of them are known; shown, and typed, without what a terminal obeys."""
+    from ..model._names import labels
+
+    meant = dict(zip(labels(known), known, strict=True))
+    shown = {name: text for text, name in meant.items()}
+
+    def checked(text: str) -> tuple[str, ...]:
+        names = name_list(text)
+        for name in names:
+            if name not in meant:
+                raise click.BadParameter(f"{name!r} is not one of {', '.join(meant)}.")
+        return tuple(meant[name] for name in names)
+
+    quoted = ",".join(f'"{text}"' if "," in text else text for text in (shown[name] for name in proposed))
+    answer: tuple[str, ...] = click.prompt(question, default=quoted, value_proc=checked)
+    return answer
+
+
+def _series_note(found: Look, file: str, inputs: tuple[str, ...], outputs: tuple[str, ...]) -> tuple[str, ...]:
+    if not found.series:
+        return ()
+    return (
+        f"The rows look like a time series: {found.series}. This model has no memory; for one that has, run: decouply "
+        f"identify {file} --input {','.join(inputs)} --output {','.join(outputs)}",
+    )
 
 
 def written_formula(
     model: Decoupling, kind: str, inputs: tuple[str, ...] | None, outputs: tuple[str, ...] | None
 ) -> str:
     """The model written out with the names of its signals; Python source gets names that Python takes."""
-    from ..model._names import label, python_names
+    from ..model._names import python_names
 
     if kind != "python":
         return str(model.formula(kind, inputs=inputs, outputs=outputs))  # type: ignore[arg-type]

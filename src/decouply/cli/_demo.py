@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ._options import FileName, Output, command_line, output_options, seed_option
+from ._options import ON_SCREEN, Given, check_targets, command_line, option, options
 
 if TYPE_CHECKING:
     from numpy import ndarray
@@ -30,17 +30,11 @@ def pump_map(X: ndarray) -> ndarray:
 
 
 @click.command(short_help="Find the curves behind the map of a pump.")
-@click.option(
-    "--report",
-    metavar="FILE",
-    default="demo-report.html",
-    show_default=True,
-    type=FileName(".html", ".htm"),
-    help="Write the HTML report here.",
+@options(
+    option("--report report_path", default="demo-report.html", help="Write the HTML report here."),
+    *ON_SCREEN,
 )
-@seed_option
-@output_options
-def demo(report: str, seed: int, output: Output) -> None:
+def demo(given: Given) -> None:
     """Find the curves behind the noisy map of a pump, print a table and write an HTML report."""
     from pathlib import Path
 
@@ -48,23 +42,22 @@ def demo(report: str, seed: int, output: Output) -> None:
 
     import decouply as dc
 
-    from .._support._atomic_files import check_target
     from ..report import write_report
     from ._output import print_json, print_table, result_content, result_table, say, shown_progress
 
-    check_target(report)
-    rng = np.random.default_rng(seed)
+    check_targets(given.report_path)
+    rng = np.random.default_rng(given.seed)
     X = rng.uniform((900.0, 0.0), (1500.0, 60.0), (160, 2))
     F = pump_map(X) + rng.normal(size=(160, 2)) * (0.3, 0.05)
     measured = dc.Samples(X, F=F, inputs=("speed [rpm]", "flow [m³/h]"), outputs=("head [m]", "power [kW]"))
     samples, validation = measured.take(np.arange(120)), measured.take(np.arange(120, 160))
-    with shown_progress("Decoupling", quiet=output.quiet) as progress:
-        result = dc.decouple(samples, 3, 3, n_starts=32, validation=validation, rng=seed, progress=progress)
+    with shown_progress("Decoupling", quiet=given.quiet) as progress:
+        result = dc.decouple(samples, 3, 3, n_starts=32, validation=validation, rng=given.seed, progress=progress)
         progress(stage="writing")
-        write_report(result, report, title="Demo: the map of a centrifugal pump", command=command_line())
-    if output.as_json:
-        print_json(result_content(result, validation) | {"report": report})
-    elif not output.quiet:
+        write_report(result, given.report_path, title="Demo: the map of a centrifugal pump", command=command_line())
+    if given.as_json:
+        print_json(result_content(result, validation) | {"report": given.report_path})
+    elif not given.quiet:
         click.echo(_STORY)
         print_table(result_table(result, validation, "The map of a pump"))
-        say(f"Report, to open in a browser: {Path(report).resolve()}")
+        say(f"Report, to open in a browser: {Path(given.report_path).resolve()}")

@@ -1,136 +1,94 @@
-"""`decouply fit`: from a file of samples to a model file."""
+"""`decouply fit` and `decouply select`: from a file of samples to a model, and to a choice of its size."""
 
 from __future__ import annotations
 
 import dataclasses
 import json
-from typing import TYPE_CHECKING, Any, Literal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from ._column_prompt import chosen_columns
-from ._columns import FORMULAS, Columns, column_options, written_formula
+from ._columns import FORMULAS, chosen_columns, read_columns, written_formula
 from ._options import (
+    COLUMNS,
+    ON_SCREEN,
+    PICTURE,
     FileName,
-    GivenFile,
-    Output,
+    Given,
     basis_class,
-    basis_option,
+    check_targets,
     command_line,
-    linear_option,
-    model_option,
     number_list,
-    output_options,
+    option,
+    options,
     ranks_or_auto,
-    scheduler_option,
-    seed_option,
 )
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
+    from ..fit.select._select import Selection
     from ..solvers import AbstractSolver
 
 # In the order of `solvers.OWN_SOLVERS`, which cannot be asked before numerical libraries are loaded.
 SOLVERS = ("varpro", "proj", "constr", "zniyed", "hollander", "dreesen")
 _ALTERNATING = ("constr", "proj", "zniyed")  # they choose lam in two stages unless told otherwise
 _NOT_ON_THE_COMMAND_LINE = ("start", "fixed", "stopping")  # objects of Python
-_KEPT = 1_000_000  # numbers of samples that go into a model file
+_MOST_KEPT = 1_000_000  # numbers of samples that go into a model file
 _VALUES_ONLY = "The file has values only, and this solver needs Jacobians: add --estimate-jacobians, or use varpro."
 _ESTIMATED = "Jacobians were estimated from the values, which costs accuracy: compare with varpro on values only."
 
 
 @click.command(short_help="Fit a model to the samples in a file.")
-@click.argument("file", type=GivenFile())
-@column_options
-@click.option(
-    "--estimate-jacobians", is_flag=True, help="Estimate Jacobians from the values, for solvers that need them."
+@click.argument("file", type=FileName())
+@options(
+    *COLUMNS,
+    option(
+        "--estimate-jacobians", is_flag=True, help="Estimate Jacobians from the values, for solvers that need them."
+    ),
+    option(
+        "--ranks",
+        type=ranks_or_auto,
+        metavar="N,N,...|auto",
+        default="auto",
+        help="Functions per layer, input first: 2,2. With auto they are chosen, as by `decouply select`.",
+    ),
+    option("--degrees", help="Degrees per layer, input first: 3,3. May be left out with --ranks auto."),
+    "--basis",
+    "--linear",
+    option("--solver", type=click.Choice(SOLVERS), default="varpro", help="Method of the search."),
+    option(
+        "--set solver_options",
+        multiple=True,
+        metavar="KEY=VALUE",
+        help="An option of the solver, such as lam=0.1, max_steps=50 or patience=20; may be repeated.",
+    ),
+    option(
+        "--two-stage/--no-two-stage",
+        default=None,
+        help="Choose lam in two stages, or use the solver's default. By default constr, proj and zniyed choose.",
+    ),
+    option("--n-starts", help="Random starts. By default 8, for varpro up to 1024."),
+    option(
+        "--max-seconds",
+        help="Stop after about this many seconds with the best model so far. By default 120 with --ranks auto, "
+        "otherwise 60 for varpro only.",
+    ),
+    option("--as-given", is_flag=True, help="Do not standardise the data: the paper's algorithms as printed."),
+    option("--validation", help="Another file with the same columns, for choosing lam."),
+    option(
+        "--holdout",
+        type=click.FloatRange(0, 1, min_open=True, max_open=True),
+        help="Hold back this share of the samples for choosing lam.",
+    ),
+    "--model model_path",
+    "--report report_path",
+    "--scheduler",
+    option("--formula", type=click.Choice(FORMULAS), help="Print the formula of the model."),
+    *ON_SCREEN,
 )
-@click.option(
-    "--ranks",
-    type=ranks_or_auto,
-    metavar="N,N,...|auto",
-    default="auto",
-    show_default=True,
-    help="Functions per layer, input first: 2,2. With auto they are chosen, as by `decouply select`.",
-)
-@click.option(
-    "--degrees",
-    type=number_list,
-    metavar="N,N,...",
-    default=None,
-    help="Degrees per layer, input first: 3,3. May be left out with --ranks auto.",
-)
-@basis_option
-@linear_option
-@click.option("--solver", type=click.Choice(SOLVERS), default="varpro", show_default=True, help="Method of the search.")
-@click.option(
-    "--set",
-    "options",
-    multiple=True,
-    metavar="KEY=VALUE",
-    help="An option of the solver, such as lam=0.1, max_steps=50 or patience=20; may be repeated.",
-)
-@click.option(
-    "--two-stage/--no-two-stage",
-    default=None,
-    help="Choose lam in two stages, or use the solver's default. By default constr, proj and zniyed choose.",
-)
-@click.option(
-    "--n-starts", type=click.IntRange(min=1), default=None, help="Random starts. By default 8, for varpro up to 1024."
-)
-@click.option(
-    "--max-seconds",
-    type=click.FloatRange(min=0, min_open=True),
-    default=None,
-    help="Stop after about this many seconds with the best model so far. By default 120 with --ranks auto, otherwise "
-    "60 for varpro only.",
-)
-@click.option(
-    "--as-given",
-    is_flag=True,
-    help="Do not standardise the data: the paper's algorithms as printed.",
-)
-@click.option("--validation", default=None, help="Another file with the same columns, for choosing lam.")
-@click.option(
-    "--holdout",
-    type=click.FloatRange(0, 1, min_open=True, max_open=True),
-    default=None,
-    help="Hold back this share of the samples for choosing lam.",
-)
-@model_option
-@click.option(
-    "--report",
-    "report_path",
-    metavar="FILE",
-    default=None,
-    type=FileName(".html", ".htm"),
-    help="Write an HTML report here.",
-)
-@scheduler_option
-@click.option("--formula", "formula", type=click.Choice(FORMULAS), default=None, help="Print the formula of the model.")
-@seed_option
-@output_options
-def fit(
-    file: str,
-    columns: Columns,
-    estimate_jacobians: bool,
-    ranks: tuple[int, ...] | Literal["auto"],
-    degrees: tuple[int, ...] | None,
-    basis: str,
-    linear: bool,
-    solver: str,
-    options: tuple[str, ...],
-    two_stage: bool | None,
-    n_starts: int | None,
-    max_seconds: float | None,
-    as_given: bool,
-    validation: str | None,
-    holdout: float | None,
-    model_path: str | None,
-    report_path: str | None,
-    formula: str | None,
-    seed: int,
-    output: Output,
-) -> None:
+def fit(file: str, given: Given) -> None:
     """Fit a model to the samples in FILE.
 
     Given a table and nothing else, it shows what is in the table, asks which columns are inputs and outputs (without a
@@ -151,77 +109,68 @@ def fit(
     """
     import decouply as dc
 
-    from .._support._atomic_files import check_target
     from ..solvers.problem._solution import Status
-    from ._output import print_json, print_table, result_content, result_table, say, shown_progress
+    from ._output import print_json, print_table, result_content, result_table, say, say_paths, shown_progress
 
-    for target in (model_path, report_path):
-        if target is not None:
-            check_target(target)
-    if ranks != "auto" and degrees is None and isinstance(basis_class(basis), type):
+    check_targets(given.model_path, given.report_path)
+    auto, solver = given.ranks == "auto", given.solver
+    if not auto and given.degrees is None and isinstance(basis_class(given.basis), type):
         raise click.MissingParameter(param_hint="'--degrees'", param_type="option")
-    if ranks == "auto" and n_starts is not None:
+    if auto and given.n_starts is not None:
         raise click.UsageError("--n-starts must be left out with --ranks auto, which has starts of its own.")
-    if validation is not None and holdout is not None:
+    if given.validation is not None and given.holdout is not None:
         raise click.UsageError("Give --validation or --holdout, not both.")
-    chosen = _solver_options(solver, options)
+    own_options = _solver_options(solver, given.solver_options)
     told: tuple[str, ...] = ()
-    if columns.inputs is None and columns.outputs is None:
-        inputs, outputs, told = chosen_columns(file, silent=output.quiet or output.as_json)
-        columns = dataclasses.replace(columns, inputs=inputs, outputs=outputs)
-        for note in () if output.quiet else told:
+    if given.inputs is None and given.outputs is None:
+        given.inputs, given.outputs, told = chosen_columns(file, silent=given.quiet or given.as_json)
+        for note in () if given.quiet else told:
             say(note, err=True)
-    with shown_progress("Decoupling", quiet=output.quiet) as progress:
-        reading = columns.read(file)
+    with shown_progress("Decoupling", quiet=given.quiet) as progress:
+        reading = read_columns(file, given)
         samples, notes = reading.samples, (*told, *reading.notes)
-        judged = None if validation is None else columns.read(validation).samples
-        if holdout is not None:
-            samples, judged = samples.split(holdout, rng=seed)
-        if estimate_jacobians:
+        judged = None if given.validation is None else read_columns(given.validation, given).samples
+        if given.holdout is not None:
+            samples, judged = samples.split(given.holdout, rng=given.seed)
+        if given.estimate_jacobians:
             samples = dc.estimate_jacobians(samples)
             notes = (*notes, _ESTIMATED)
         elif not samples.has_jacobians and solver != "varpro":
             notes = (*notes, _VALUES_ONLY)
+        wanted = solver in _ALTERNATING if given.two_stage is None else given.two_stage
         result = dc.decouple(
             samples,
-            ranks,
-            degrees,
-            basis=basis_class(basis),
-            linear=linear,
-            solver=_solver(
-                solver,
-                chosen,
-                two_stage="lam" not in chosen
-                and samples.has_values
-                and (solver in _ALTERNATING if two_stage is None else two_stage),
-            ),
-            as_given=as_given,
-            n_starts=n_starts,
-            validation=None if ranks == "auto" else judged,
-            rng=seed,
+            given.ranks,
+            given.degrees,
+            basis=basis_class(given.basis),
+            linear=given.linear,
+            solver=_solver(solver, own_options, two_stage=wanted and "lam" not in own_options and samples.has_values),
+            as_given=given.as_given,
+            n_starts=given.n_starts,
+            validation=None if auto else judged,
+            rng=given.seed,
             progress=progress,
-            max_seconds=max_seconds,
+            max_seconds=given.max_seconds,
         )
         progress(stage="writing")
-        if model_path is not None:
-            kept = samples.in_memory and samples.n_numbers <= _KEPT
-            result.save(model_path, samples=kept)
+        if given.model_path is not None:
+            result.save(given.model_path, samples=samples.in_memory and samples.n_numbers <= _MOST_KEPT)
         model = result.decoupling
-        written = None if formula is None else written_formula(model, formula, model.inputs, model.outputs)
-        if report_path is not None:
+        written = None
+        if given.formula is not None:
+            written = written_formula(model, given.formula, model.inputs, model.outputs)
+        if given.report_path is not None:
             from ..report import write_report
 
-            write_report(result, report_path, title=f"Decoupling of {file}", command=command_line(), notes=notes)
-    if output.as_json:
-        written_to = {"formula": written, "model": model_path, "report": report_path}
+            write_report(result, given.report_path, title=f"Decoupling of {file}", command=command_line(), notes=notes)
+    if given.as_json:
+        written_to = {"formula": written, "model": given.model_path, "report": given.report_path}
         print_json(result_content(result, judged, notes) | written_to)
-    elif not output.quiet:
+    elif not given.quiet:
         print_table(result_table(result, judged, f"Decoupling of {file}", [note for note in notes if note not in told]))
         if written is not None:
             say(written)
-        for name, path in (("Model", model_path), ("Report", report_path)):
-            if path is not None:
-                say(f"{name}: {path}")
+        say_paths(Model=given.model_path, Report=given.report_path)
     if result.status is Status.INTERRUPTED:
         raise KeyboardInterrupt  # the exit code is that of a stopped command, whatever was saved
 
@@ -232,7 +181,7 @@ def _solver_class(name: str) -> Any:
     return dict(zip(SOLVERS, dc.solvers.OWN_SOLVERS, strict=True))[name]
 
 
-def _solver_options(name: str, options: tuple[str, ...]) -> dict[str, Any]:
+def _solver_options(name: str, settings: tuple[str, ...]) -> dict[str, Any]:
     """What --set says, as options that the solver of this name has; the solver checks their values."""
     import decouply as dc
 
@@ -241,12 +190,12 @@ def _solver_options(name: str, options: tuple[str, ...]) -> dict[str, Any]:
     if "stopping" in fields:
         known += [field.name for field in dataclasses.fields(dc.solvers.Stopping)]
     chosen: dict[str, Any] = {}
-    for option in options:
-        key, equals, text = option.partition("=")
+    for setting in settings:
+        key, equals, text = setting.partition("=")
         if not equals or key not in known:
             raise click.UsageError(
                 f"--set must be KEY=VALUE with an option of the solver {name}: {', '.join(sorted(known))}. Got "
-                f"{option!r}."
+                f"{setting!r}."
             )
         try:
             chosen[key] = json.loads(text)
@@ -266,3 +215,111 @@ def _solver(name: str, chosen: dict[str, Any], *, two_stage: bool) -> AbstractSo
         options["stopping"] = dc.solvers.Stopping(**{key: value for key, value in chosen.items() if key not in own})
     solver: AbstractSolver = kind(**options)
     return dc.TwoStage(solver) if two_stage else solver
+
+
+@click.command(short_help="Recommend ranks and degrees.")
+@click.argument("file", type=FileName())
+@options(
+    *COLUMNS,
+    option(
+        "--max-ranks",
+        type=number_list,
+        metavar="N,N,...",
+        default="4,4",
+        help="Largest ranks per layer, input first. Fewer layers are tried too.",
+    ),
+    option(
+        "--max-degrees", type=number_list, metavar="N[,N,...]", default="5", help="Largest degree, or one per layer."
+    ),
+    option("--degrees", help="Degrees per layer, if they are known."),
+    option("--n-folds", type=click.IntRange(min=2), default=5, help="Parts for cross-validation."),
+    "--basis",
+    "--linear",
+    option(
+        "--max-seconds",
+        default=120,
+        help="Stop after about this many seconds with the best model so far, as Ctrl-C does.",
+    ),
+    "--model model_path",
+    option("--plot", type=PICTURE, help="Draw errors against numbers of parameters here (.png, .svg or .pdf)."),
+    "--scheduler",
+    *ON_SCREEN,
+)
+def select(file: str, given: Given) -> None:
+    """Recommend ranks and degrees for the samples in FILE.
+
+    FILE and its columns are as for `decouply fit`. Shapes are compared by their errors on left-out samples, beginning
+    with the ranks that singular values of the Jacobians suggest.
+
+    \b
+    Examples:
+      decouply select data.csv --inputs x1,x2 --outputs y --max-ranks 4
+      decouply select samples.npz --max-ranks 4,4 --max-degrees 4 --plot pareto.png
+    """
+    import decouply as dc
+
+    from .._support._atomic_files import replace_file
+    from ..solvers.problem._solution import Status
+    from ._output import by_options, print_json, print_table, say, say_paths, shown_progress
+
+    check_targets(given.plot, given.model_path)
+    with shown_progress("Selecting", quiet=given.quiet) as progress:
+        reading = read_columns(file, given)
+        selection = dc.select(
+            reading.samples,
+            given.max_ranks,
+            given.max_degrees,
+            degrees=given.degrees,
+            n_folds=given.n_folds,
+            basis=basis_class(given.basis),
+            linear=given.linear,
+            rng=given.seed,
+            progress=progress,
+            max_seconds=given.max_seconds,
+        )
+        progress(stage="writing")
+        if given.model_path is not None:
+            selection.result.decoupling.save(given.model_path)
+        if given.plot is not None:
+            figure = selection.plot()
+            with replace_file(given.plot) as stream:
+                figure.savefig(stream, format=Path(given.plot).suffix.lower().lstrip("."), dpi=150)
+    notes = (*reading.notes, *selection.notes)
+    if given.as_json:
+        print_json(_selection_content(selection) | {"notes": notes, "picture": given.plot, "model": given.model_path})
+    elif not given.quiet:
+        print_table(_selection_table(selection, f"Shapes tried for {file}"))
+        say("\n".join([*map(by_options, (selection.reason, *notes)), "Singular values:", str(selection.hints)]))
+        say_paths(Picture=given.plot, Model=given.model_path)
+    if selection.result.status is Status.INTERRUPTED:
+        raise KeyboardInterrupt  # the exit code is that of a stopped command, whatever was saved
+
+
+def _selection_content(selection: Selection) -> dict[str, Any]:
+    names = ("ranks", "degrees", "n_parameters", "error", "spread", "training_error", "score", "seconds")
+    return {
+        "ranks": selection.ranks,
+        "degrees": selection.degrees,
+        "reason": selection.reason,
+        "table": [{name: getattr(row, name) for name in (*names, "pareto", "chosen")} for row in selection.table],
+        "hints": [
+            {"unfolding": u.name, "rank": u.rank, "singular_values": u.singular_values}
+            for u in selection.hints.unfoldings
+        ],
+        "seconds": selection.seconds,
+    }
+
+
+def _selection_table(selection: Selection, title: str) -> Table:
+    from rich.table import Table
+    from rich.text import Text
+
+    from ..fit.select._select import COLUMNS, row_cells
+    from ..model._names import printable
+
+    table = Table(title=Text(printable(title)), title_justify="left")
+    for name in COLUMNS:
+        table.add_column(name, justify="right", no_wrap=True)
+    for row in selection.table:
+        table.add_row(*row_cells(row), style="bold" if row.chosen else None)
+    return table

@@ -16,11 +16,10 @@ import click
 from .._support._errors import DecouplingError, DecouplingWarning
 from ._compress import compress
 from ._demo import demo
-from ._fit import fit
+from ._fit import fit, select
 from ._identify import identify, simulate
 from ._model_commands import export, plot, predict, report, show
 from ._output import say
-from ._select import select
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
-from .._support._errors import pluralised
-from ._options import FileName, GivenFile, NameList, command_line
-
-if TYPE_CHECKING:
-    from ..model._decoupling import Decoupling
-
+from .._support._errors import InputError, ModelFileError, SampleFileError, pluralised
+from ._options import PAGE, PICTURE, FileName, NameList, check_targets, command_line
 
 _BEYOND = {
     "extend": "",
@@ -22,7 +18,7 @@ _BEYOND = {
 
 
 @click.command(short_help="Print what is in a model file.")
-@click.argument("model")
+@click.argument("model", type=FileName())
 @click.option("--json", "as_json", is_flag=True, help="Print weights and coefficients as JSON.")
 def show(model: str, as_json: bool) -> None:
     """Print the layers of MODEL, a .safetensors file written by `decouply fit` or Decoupling.save."""
@@ -35,7 +31,13 @@ def show(model: str, as_json: bool) -> None:
 
     decoupling = dc.Decoupling.load(model)
     if as_json:
-        print_json(_content(decoupling))
+        first = ("n_inputs", "n_outputs", "ranks", "degrees", "n_parameters", "inputs", "outputs", "W")
+        functions = [
+            {"basis": [repr(b) for b in g.layer.bases], "C": g.C, "domain": g.domain, "outside": g.outside}
+            for g in decoupling.g
+        ]
+        rest = {"g": functions, "linear": decoupling.linear, "offset": decoupling.offset}
+        print_json({name: getattr(decoupling, name) for name in first} | rest)
         return
     click.echo(repr(decoupling))
     for side, names in (("Inputs", decoupling.inputs), ("Outputs", decoupling.outputs)):
@@ -53,30 +55,6 @@ def show(model: str, as_json: bool) -> None:
         print_table(_matrix(f"A, {decoupling.n_outputs} x {decoupling.n_inputs}: the linear part", decoupling.linear))
     if decoupling.offset is not None:
         print_table(_matrix("b: constants of the outputs", decoupling.offset[None]))
-
-
-def _content(model: Decoupling) -> dict[str, Any]:
-    return {
-        "n_inputs": model.n_inputs,
-        "n_outputs": model.n_outputs,
-        "ranks": model.ranks,
-        "degrees": model.degrees,
-        "n_parameters": model.n_parameters,
-        "inputs": model.inputs,
-        "outputs": model.outputs,
-        "W": [W.tolist() for W in model.W],
-        "g": [
-            {
-                "basis": [repr(b) for b in g.layer.bases],
-                "C": g.C.tolist(),
-                "domain": g.domain.tolist(),
-                "outside": g.outside,
-            }
-            for g in model.g
-        ],
-        "linear": None if model.linear is None else model.linear.tolist(),
-        "offset": None if model.offset is None else model.offset.tolist(),
-    }
 
 
 def _matrix(title: str, values: Any) -> Any:
@@ -103,8 +81,6 @@ def load_any(path: str) -> Any:
     """A state-space model, a NARX model, a result or a model alone, as the file says."""
     import decouply as dc
 
-    from .._support._errors import ModelFileError
-
     if (dynamic := dc.sysid.load_dynamic_model(path)) is not None:
         return dynamic
     try:
@@ -121,19 +97,10 @@ def model_of(found: Any) -> Any:
 
 
 @click.command(short_help="Predict outputs for new rows.")
-@click.argument("model", type=GivenFile())
-@click.argument("file", type=GivenFile())
-@click.option(
-    "--inputs", type=NameList(), metavar="NAME,...", default=None, help="Input columns, in the order of the model."
-)
-@click.option(
-    "--to",
-    "target",
-    metavar="FILE",
-    type=FileName(".csv"),
-    default=None,
-    help="Write the outputs here instead of printing them.",
-)
+@click.argument("model", type=FileName())
+@click.argument("file", type=FileName())
+@click.option("--inputs", type=NameList(), help="Input columns, in the order of the model.")
+@click.option("--to", "target", type=FileName(".csv"), help="Write the outputs here instead of printing them.")
 def predict(model: str, file: str, inputs: tuple[str, ...] | None, target: str | None) -> None:
     """Print the outputs of MODEL for the rows of FILE (.csv, .tsv or .parquet), as CSV.
 
@@ -145,14 +112,12 @@ def predict(model: str, file: str, inputs: tuple[str, ...] | None, target: str |
     import numpy as np
 
     from .._support._arguments import missing
-    from .._support._atomic_files import check_target, write_text
-    from .._support._errors import InputError, SampleFileError, pluralised
+    from .._support._atomic_files import write_text
     from ..model._names import names
     from ..samples.readers._by_extension import open_table
     from ._output import csv_text, say, shown_progress
 
-    if target is not None:
-        check_target(target)
+    check_targets(target)
     found = load_any(model)
     if hasattr(found, "simulate"):
         raise InputError(
@@ -198,21 +163,16 @@ def _notes(f: Any, X: Any, n_rows: int) -> list[str]:
     if beyond.any():
         found.append(
             f"Outside the range that the model was fitted to: {pluralised(int(beyond.sum()), 'row')} of {n_rows}. "
-            "Do not "
-            "rely on these predictions."
+            "Do not rely on these predictions."
         )
     return found
 
 
 @click.command(short_help="Write a model as ONNX, C, Python, MATLAB or LaTeX.")
-@click.argument("model", type=GivenFile())
+@click.argument("model", type=FileName())
 @click.option("--to", "kind", type=click.Choice(list(_ENDINGS)), required=True, help="Format.")
 @click.option(
-    "--file",
-    "target",
-    metavar="FILE",
-    default=None,
-    help="Write here. By default beside MODEL, with the ending of the format.",
+    "--file", "target", type=FileName(), help="Write here. By default beside MODEL, with the ending of the format."
 )
 def export(model: str, kind: str, target: str | None) -> None:
     """Write MODEL as ONNX, C99, Python, MATLAB or LaTeX.
@@ -223,13 +183,13 @@ def export(model: str, kind: str, target: str | None) -> None:
     \b
     decouply export model.safetensors --to c
     """
-    from .._support._atomic_files import check_target, write_text
+    from .._support._atomic_files import write_text
     from ._output import say
 
     path = str(_beside(Path(model), kind)) if target is None else target
     if not path.lower().endswith(_ENDINGS[kind]):
         raise click.BadParameter(f"{path!r} must end in {_ENDINGS[kind]}.", param_hint="--file")
-    check_target(path)
+    check_targets(path)
     found = load_any(model)
     steps = getattr(found, "step_source", None)
     if kind == "onnx":
@@ -269,7 +229,7 @@ def _function_name(path: str, *, may_be_f: bool) -> str:
 
 
 @click.command(short_help="Draw a model.")
-@click.argument("model", type=GivenFile())
+@click.argument("model", type=FileName())
 @click.option(
     "--what",
     type=click.Choice(["network", "functions", "fit", "history"]),
@@ -277,14 +237,7 @@ def _function_name(path: str, *, may_be_f: bool) -> str:
     show_default=True,
     help="Which picture.",
 )
-@click.option(
-    "--file",
-    "target",
-    metavar="FILE",
-    type=FileName(".png", ".svg", ".pdf"),
-    default=None,
-    help="Write here. By default beside MODEL, as .png.",
-)
+@click.option("--file", "target", type=PICTURE, help="Write here. By default beside MODEL, as .png.")
 @click.option("--dark", is_flag=True, help="For a dark page.")
 def plot(model: str, what: str, target: str | None, dark: bool) -> None:
     """Draw MODEL: its network, its functions, the fit, or the objective step by step.
@@ -292,12 +245,11 @@ def plot(model: str, what: str, target: str | None, dark: bool) -> None:
     \b
     decouply plot model.safetensors --what functions --file functions.svg
     """
-    from .._support._atomic_files import check_target, replace_file
-    from .._support._errors import InputError
+    from .._support._atomic_files import replace_file
     from ._output import say, shown_progress
 
     path = str(Path(model).with_suffix(".png")) if target is None else target
-    check_target(path)
+    check_targets(path)
     found = load_any(model)
     name = {"network": "plot", "functions": "plot_functions", "fit": "plot_fit", "history": "plot_history"}[what]
     draw = getattr(found, name, None)
@@ -316,29 +268,20 @@ def plot(model: str, what: str, target: str | None, dark: bool) -> None:
 
 
 @click.command(short_help="Write a page about a model, for a browser.")
-@click.argument("model", type=GivenFile())
-@click.option(
-    "--file",
-    "target",
-    metavar="FILE",
-    type=FileName(".html", ".htm"),
-    default=None,
-    help="Write here. By default beside MODEL, as .html.",
-)
+@click.argument("model", type=FileName())
+@click.option("--file", "target", type=PAGE, help="Write here. By default beside MODEL, as .html.")
 def report(model: str, target: str | None) -> None:
     """Write a page about MODEL for a browser: picture, verdict, functions, formula.
 
     \b
     decouply report model.safetensors
     """
-    from .._support._atomic_files import check_target
-    from .._support._errors import InputError
     from ..report import write_report
     from ..sysid import AbstractDynamicModel
     from ._output import say, shown_progress
 
     path = str(Path(model).with_suffix(".html")) if target is None else target
-    check_target(path)
+    check_targets(path)
     found = load_any(model)
     if found is model_of(found):
         raise InputError(_NO_SAMPLES.format(model=model))

@@ -1,37 +1,27 @@
-"""Options that several commands share."""
+"""The options of all commands: one table, with the types of their values.
+
+A command lists its options by name, and says what it means otherwise by one of them. They reach it as one record.
+"""
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import shlex
 import sys
 from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, Literal
 
 import click
 from click.shell_completion import CompletionItem
 
 Command = Callable[..., None]
-Decorator = Callable[[Command], Command]
+Entry = str | tuple[str, dict[str, Any]]  # the name of an option, and what is said otherwise of it
+Given = SimpleNamespace  # the values of the options of one command, by their names
 
 
-def option_group(argument: str, kind: type[Any], *options: Decorator) -> Decorator:
-    """Options that reach a command as one `argument`: a record of a `kind` whose fields are called as they are."""
-    names = [field.name for field in dataclasses.fields(kind)]
-
-    def add(command: Command) -> Command:
-        @functools.wraps(command)
-        def with_group(*args: Any, **given: Any) -> None:
-            group = kind(**{name: given.pop(name) for name in names})
-            command(*args, **{argument: group}, **given)
-
-        decorated: Command = with_group
-        for option in reversed(options):
-            decorated = option(decorated)
-        return decorated
-
-    return add
+# Types of values
 
 
 def number_list(text: str) -> tuple[int, ...]:
@@ -40,6 +30,11 @@ def number_list(text: str) -> tuple[int, ...]:
         return tuple(int(part) for part in text.split(","))
     except ValueError:
         raise click.BadParameter(f"{text!r} is not a list of whole numbers separated by commas, such as 2,2.") from None
+
+
+def ranks_or_auto(text: str) -> tuple[int, ...] | Literal["auto"]:
+    """Whole numbers separated by commas, or the word auto."""
+    return "auto" if text == "auto" else number_list(text)
 
 
 def name_list(text: str) -> tuple[str, ...]:
@@ -52,55 +47,10 @@ def name_list(text: str) -> tuple[str, ...]:
         raise click.BadParameter(f"{text!r} is not a list of names: put those with line breaks in quotes.") from None
 
 
-def command_line() -> str:
-    """What the user typed, for a shell to run it again."""
-    return shlex.join(["decouply", *sys.argv[1:]])
-
-
-def ranks_or_auto(text: str) -> tuple[int, ...] | Literal["auto"]:
-    """Whole numbers separated by commas, or the word auto."""
-    return "auto" if text == "auto" else number_list(text)
-
-
-@dataclasses.dataclass(frozen=True)
-class Output:
-    """How much a command prints: JSON for machines, or nothing."""
-
-    as_json: bool
-    quiet: bool
-
-
-output_options = option_group(
-    "output",
-    Output,
-    click.option("--json", "as_json", is_flag=True, help="Print the result as JSON."),
-    click.option("--quiet", is_flag=True, help="Print nothing but errors."),
-)
-
-
-def _is_plain_word(name: str) -> bool:
-    """Whether a shell takes this for one word and nothing else."""
-    return not name.startswith("-") and all(letter.isalnum() or letter in "_-.+:/%@" for letter in name)
-
-
-class GivenFile(click.ParamType):  # type: ignore[type-arg]
-    """A file to read; whoever reads it says what is wrong with it."""
-
-    name = "file"
-
-    def shell_complete(
-        self,
-        ctx: click.Context,  # noqa: ARG002 (the interface of click)
-        param: click.Parameter,  # noqa: ARG002
-        incomplete: str,
-    ) -> list[CompletionItem]:
-        return [CompletionItem(incomplete, type="file")]
-
-
 class NameList(click.ParamType):  # type: ignore[type-arg]
     """Names of columns separated by commas; a shell completes those of the file that was typed before."""
 
-    name = "names"
+    name = "name,..."
 
     def convert(
         self,
@@ -116,8 +66,6 @@ class NameList(click.ParamType):  # type: ignore[type-arg]
         param: click.Parameter,  # noqa: ARG002 (the interface of click)
         incomplete: str,
     ) -> list[CompletionItem]:
-        from pathlib import Path
-
         from .._support._errors import DecouplingError
         from ..samples.readers._by_extension import open_table
 
@@ -136,8 +84,17 @@ class NameList(click.ParamType):  # type: ignore[type-arg]
         ]
 
 
+def _is_plain_word(name: str) -> bool:
+    """Whether a shell takes this for one word and nothing else."""
+    return not name.startswith("-") and all(letter.isalnum() or letter in "_-.+:/%@" for letter in name)
+
+
 class FileName(click.ParamType):  # type: ignore[type-arg]
-    """A file name with one of these endings: another one would lie about what is inside."""
+    """The name of a file.
+
+    One to write has one of these endings: another one would lie about what is inside. Whoever reads one says what is
+    wrong with it.
+    """
 
     name = "file"
 
@@ -153,49 +110,18 @@ class FileName(click.ParamType):  # type: ignore[type-arg]
         return [CompletionItem(incomplete, type="file")]
 
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        if not value.lower().endswith(self.endings):
+        if self.endings and not value.lower().endswith(self.endings):
             self.fail(f"{value!r} must end in {' or '.join(self.endings)}.", param, ctx)
         return value
 
 
-model_option = click.option(
-    "--model",
-    "model_path",
-    metavar="FILE",
-    type=FileName(".safetensors"),
-    default=None,
-    help="Write the model here (.safetensors).",
-)
+PAGE, PICTURE = FileName(".html", ".htm"), FileName(".png", ".svg", ".pdf")
 
 # In the order of `bases.OWN_BASES`, which cannot be asked before numerical libraries are loaded.
 BASES = (
-    "monomial",
-    "scaled-monomial",
-    "bernstein",
-    "chebyshev",
-    "trigonometric",
-    "spline",
-    "tanh",
-    "sigmoid",
-    "saturation",
-    "dead-zone",
-    "absolute",
-    "relu",
-    "leaky-relu",
-    "friction",
-    "exponential",
-    "logarithm",
-    "gaussian",
-    "rational",
-)
-basis_option = click.option(
-    "--basis",
-    type=click.Choice(BASES),
-    default="monomial",
-    show_default=True,
-    help="Basis of the functions. spline, and curves such as tanh, need no --degrees.",
-)
-linear_option = click.option("--linear", is_flag=True, help="Add a linear part: A x + W_L g_L(...).")
+    "monomial", "scaled-monomial", "bernstein", "chebyshev", "trigonometric", "spline", "tanh", "sigmoid", "saturation",
+    "dead-zone", "absolute", "relu", "leaky-relu", "friction", "exponential", "logarithm", "gaussian", "rational",
+)  # fmt: skip
 
 
 def basis_class(name: str) -> Any:
@@ -207,15 +133,6 @@ def basis_class(name: str) -> Any:
     return kind if needs_degree(kind) else kind()
 
 
-seed_option = click.option(
-    "--seed",
-    type=click.IntRange(min=0),
-    default=0,
-    show_default=True,
-    help="Random seed: the same seed gives the same result.",
-)
-
-
 def _connect(context: click.Context, _: click.Parameter, address: str | None) -> None:
     if address is not None and not context.resilient_parsing:
         from .._support._parallel import connect
@@ -223,11 +140,114 @@ def _connect(context: click.Context, _: click.Parameter, address: str | None) ->
         context.call_on_close(connect(address).close)
 
 
-scheduler_option = click.option(
-    "--scheduler",
-    metavar="ADDRESS",
-    default=None,
-    expose_value=False,
-    callback=_connect,
-    help="Share the work with a Dask cluster: the address of its scheduler, such as tcp://10.0.0.1:8786.",
+def option(name: str, **settings: Any) -> tuple[str, dict[str, Any]]:
+    """An option, or what a command means otherwise by one of the table; the keywords are those of `click.option`."""
+    return name, settings
+
+
+# The table
+
+OPTIONS = dict(
+    [
+        # What is read
+        option(
+            "--inputs", type=NameList(), help="Input columns by name, or by number where they have none: x1,x2 or 1,2."
+        ),
+        option("--outputs", type=NameList(), help="Output columns by name, or by number where they have none: y or 3."),
+        option(
+            "--jacobians/--no-jacobians",
+            default=None,
+            help="Require columns such as dy/dx1, or ignore them. By default they are used if all are there.",
+        ),
+        option("--drop-missing", is_flag=True, help="Leave out rows with missing or infinite numbers."),
+        option(
+            "--order",
+            type=click.Choice(["samples", "matlab"]),
+            help="Which axis of .npz and .mat arrays counts samples: the first, or the last as in MATLAB.",
+        ),
+        option(
+            "--input inputs",
+            type=NameList(),
+            help="Input columns, by name, or by number where the file has no header.",
+        ),
+        option(
+            "--output outputs",
+            type=NameList(),
+            help="Output columns, by name, or by number where the file has no header.",
+        ),
+        # What is fitted
+        option("--degrees", type=number_list, metavar="N,N,..."),
+        option(
+            "--basis",
+            type=click.Choice(BASES),
+            default="monomial",
+            help="Basis of the functions. spline, and curves such as tanh, need no --degrees.",
+        ),
+        option("--linear", is_flag=True, help="Add a linear part: A x + W_L g_L(...)."),
+        # How long it takes
+        option("--n-starts", type=click.IntRange(min=1)),
+        option(
+            "--max-seconds",
+            type=click.FloatRange(min=0, min_open=True),
+            help="Stop after about this many seconds with the best model so far.",
+        ),
+        option(
+            "--scheduler",
+            metavar="ADDRESS",
+            expose_value=False,
+            callback=_connect,
+            help="Share the work with a Dask cluster: the address of its scheduler, such as tcp://10.0.0.1:8786.",
+        ),
+        option(
+            "--seed", type=click.IntRange(min=0), default=0, help="Random seed: the same seed gives the same result."
+        ),
+        # What is written and printed
+        option("--model model_path", type=FileName(".safetensors"), help="Write the model here (.safetensors)."),
+        option("--report report_path", type=PAGE, help="Write an HTML report here."),
+        option("--json as_json", is_flag=True, help="Print the result as JSON."),
+        option("--quiet", is_flag=True, help="Print nothing but errors."),
+    ]
 )
+COLUMNS = ("--inputs", "--outputs", "--jacobians/--no-jacobians", "--drop-missing", "--order")
+ON_SCREEN = ("--seed", "--json as_json", "--quiet")
+
+
+def add_options(command: Command, *entries: Entry) -> Command:
+    """A command with these options, in this order."""
+    for entry in reversed(entries):
+        name, otherwise = option(entry) if isinstance(entry, str) else entry
+        settings = OPTIONS.get(name, {}) | otherwise
+        command = click.option(*name.split(), show_default=settings.get("default") is not None, **settings)(command)
+    return command
+
+
+def options(*entries: Entry) -> Callable[[Command], Command]:
+    """Options that reach a command as one record `given`; its arguments reach it as they are."""
+
+    def add(command: Command) -> Command:
+        @functools.wraps(command)
+        def with_record(**values: Any) -> None:
+            parameters = click.get_current_context().command.params
+            arguments = [p.name for p in parameters if isinstance(p, click.Argument) and p.name is not None]
+            command(**{name: values.pop(name) for name in arguments}, given=Given(**values))
+
+        return add_options(with_record, *entries)
+
+    return add
+
+
+# What commands do with them
+
+
+def command_line() -> str:
+    """What the user typed, for a shell to run it again."""
+    return shlex.join(["decouply", *sys.argv[1:]])
+
+
+def check_targets(*paths: str | None) -> None:
+    """Complain about places that no file can be written to, before any work is done for it."""
+    from .._support._atomic_files import check_target
+
+    for path in paths:
+        if path is not None:
+            check_target(path)

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from .._support._plain import plain
 from .._support._progress import shown_on_stderr, silent
 from ..model._names import label, printable
 
@@ -23,12 +22,21 @@ if TYPE_CHECKING:
 
 def print_json(content: Any) -> None:
     """One JSON document on standard output; NaN and infinity become null."""
+    from .._support._arguments import plain
+
     click.echo(json.dumps(plain(content), indent=2))
 
 
 def say(text: str, *, err: bool = False) -> None:
     """Text for a person, without codes that a terminal would obey."""
     click.echo(printable(text), err=err)
+
+
+def say_paths(**paths: str | None) -> None:
+    """Name the files that were written, by what they hold."""
+    for name, path in paths.items():
+        if path is not None:
+            say(f"{name}: {path}")
 
 
 def by_options(text: str) -> str:

@@ -1,8 +1,7 @@
 """Public data sets, downloaded once, checked always, cut as their official splits say."""
 
-from ._benchmarks import Benchmark, Silverbox, cascaded_tanks, emps, silverbox, wiener_hammerstein
+from ._benchmarks import Benchmark, Record, Silverbox, cascaded_tanks, emps, silverbox, wiener_hammerstein
 from ._images import ImageData, Images, fashion_mnist, mnist
-from ._record import Record
 
 __all__ = [
     "Benchmark",

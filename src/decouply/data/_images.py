@@ -13,7 +13,6 @@ import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from jaxtyping import Int64, UInt8
@@ -29,8 +28,24 @@ _TYPES = {0x08: "uint8", 0x09: "int8", 0x0B: "int16", 0x0C: "int32", 0x0D: "floa
 def read_idx(path: Path) -> ndarray:
     """The array of an idx file, packed or not: read-only, in the byte order of this machine."""
     rule = f"`{path}` must be a complete idx file, plain or packed with gzip"
-    content = _unpacked(path.read_bytes(), rule)
-    dtype, shape, start = _header(content, rule)
+    content = path.read_bytes()
+    if content.startswith(_GZIP_MAGIC):
+        try:
+            content = gzip.decompress(content)
+        except (OSError, EOFError, zlib.error, struct.error) as error:
+            raise DataError(f"{rule}. Its gzip content is damaged: {error}.") from error
+    # The header: type and shape.
+    magic = content[:4]
+    if len(magic) == 4 and (magic[:2] != b"\0\0" or magic[2] not in _TYPES):
+        known = ", ".join(f"{code:02x} ({name})" for code, name in _TYPES.items())
+        raise DataError(
+            f"{rule}. It must begin with 00 00 and a type out of {known}. Got {magic.hex(' ')}: it is of another kind."
+        )
+    start = 4 + 4 * magic[3] if len(magic) == 4 else 4
+    if len(content) < start:
+        raise DataError(f"{rule}. It is cut short: its header takes {start} bytes. Got {len(content)}.")
+    dtype, shape = np.dtype(_TYPES[magic[2]]).newbyteorder(">"), struct.unpack(f">{magic[3]}I", content[4:start])
+    # The entries.
     expected = start + math.prod(shape) * dtype.itemsize
     if len(content) != expected:
         problem = "It is cut short" if len(content) < expected else "It goes on after its last entry"
@@ -44,30 +59,6 @@ def read_idx(path: Path) -> ndarray:
     array = array.astype(dtype.newbyteorder("="), copy=False)
     array.flags.writeable = False
     return array
-
-
-def _unpacked(content: bytes, rule: str) -> bytes:
-    if not content.startswith(_GZIP_MAGIC):
-        return content
-    try:
-        return gzip.decompress(content)
-    except (OSError, EOFError, zlib.error, struct.error) as error:
-        raise DataError(f"{rule}. Its gzip content is damaged: {error}.") from error
-
-
-def _header(content: bytes, rule: str) -> tuple[np.dtype[Any], tuple[int, ...], int]:
-    """Type, shape, and where the entries begin."""
-    magic = content[:4]
-    if len(magic) == 4 and (magic[:2] != b"\0\0" or magic[2] not in _TYPES):
-        known = ", ".join(f"{code:02x} ({name})" for code, name in _TYPES.items())
-        raise DataError(
-            f"{rule}. It must begin with 00 00 and a type out of {known}. Got {magic.hex(' ')}: it is of another kind."
-        )
-    start = 4 + 4 * magic[3] if len(magic) == 4 else 4
-    if len(content) < start:
-        raise DataError(f"{rule}. It is cut short: its header takes {start} bytes. Got {len(content)}.")
-    dtype = np.dtype(_TYPES[magic[2]]).newbyteorder(">")
-    return dtype, struct.unpack(f">{magic[3]}I", content[4:start]), start
 
 
 _NAMES = (
@@ -182,12 +173,11 @@ def fashion_mnist() -> ImageData:
 
 
 def _image_data(files: tuple[RemoteFile, ...]) -> ImageData:
-    return ImageData(_part(files[0], files[1]), _part(files[2], files[3]))
-
-
-def _part(images: RemoteFile, labels: RemoteFile) -> Images:
-    paths = fetch(images), fetch(labels)
-    try:
-        return Images(*(read_idx(path) for path in paths))
-    except InputError as error:
-        raise DataError(f"`{paths[0]}` and `{paths[1]}` must hold images and their labels: {error}") from error
+    parts = []
+    for images, labels in (files[:2], files[2:]):
+        paths = fetch(images), fetch(labels)
+        try:
+            parts.append(Images(*(read_idx(path) for path in paths)))
+        except InputError as error:
+            raise DataError(f"`{paths[0]}` and `{paths[1]}` must hold images and their labels: {error}") from error
+    return ImageData(*parts)

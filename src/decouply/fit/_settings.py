@@ -18,9 +18,8 @@ from typing import Any
 import numpy as np
 
 from .. import solvers
-from .._support._arguments import as_count, as_counts, as_number, is_word
+from .._support._arguments import as_count, as_counts, as_number, is_word, plain
 from .._support._errors import InputError, short_repr
-from .._support._plain import plain
 from ..bases import AbstractBasis, LayerBasis, Monomial, Spline
 from ..bases._abstract import ALL_SHAPES, MOST_FUNCTIONS
 from ..model._decoupling import Decoupling

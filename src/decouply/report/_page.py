@@ -13,9 +13,9 @@ from jinja2 import Environment, PackageLoader
 from markupsafe import Markup, escape
 
 from .. import __version__
+from .._support._arguments import plain
 from .._support._atomic_files import write_text
 from .._support._errors import InputError, short_repr
-from .._support._plain import plain
 from ..fit._result import Result
 from ..fit.interpret._recognise import LEAST_POINTS, NamedCurve, symbol
 from ..fit.refit._simplify import parallel_pairs

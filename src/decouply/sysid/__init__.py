@@ -2,15 +2,14 @@
 
 from .free_run._dynamic_model import AbstractDynamicModel, load_dynamic_model
 from .free_run._linear import LinearStateSpace
-from .narx._abstract import AbstractNARX
 from .narx._decoupled import DecoupledNARX
+from .narx._narx import AbstractNARX
 from .narx._polynomial import PolynomialNARX
 from .signals._residual_tests import ResidualTests, noise_floor, percent_fit, residual_tests
 from .state_space._decoupled import DecoupledStateSpace
-from .state_space._fit_record import StateSpaceFit
 from .state_space._order_selection import SuggestedRow, Suggestion, suggest
 from .state_space._polynomial import PolynomialStateSpace
-from .state_space._search import SearchOptions, StateSpaceStart
+from .state_space._search import SearchOptions, StateSpaceFit, StateSpaceStart
 from .state_space._structure import StateFunction
 
 __all__ = [

@@ -15,10 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from .._support._arguments import as_path, missing
+from .._support._arguments import as_path, missing, plain
 from .._support._atomic_files import replace_file
 from .._support._errors import DecouplingError, ModelFileError
-from .._support._plain import plain
 
 _FORMER_KINDS = {"decouply": "decoupling"}  # what files said before the package had its present name
 _READERS = {  # what a file says it is, and who reads it

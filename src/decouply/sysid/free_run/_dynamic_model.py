@@ -1,24 +1,30 @@
-"""What all models with memory have in common: formulas, source code, files and a page, from one step of the model."""
+"""What all models with memory have in common: files, formulas, source code and a page, from one step of the model."""
 
 from __future__ import annotations
 
 import abc
 import os
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
-from ..._support._errors import InputError, ModelFileError
+from ..._support._arguments import as_count
+from ..._support._errors import InputError, ModelFileError, silenced
 from ...bases import AbstractBasis
 from ...model._decoupling import Decoupling
 from ...model._functions import Functions, Outside
 from ...write._formula import Kind
+from ...write._model_file import Known, load_with_model, save_model
+from ...write._record_file import Record, described_by
 from ...write._step_source import as_function_name, as_language, step_source
 from ..signals._records import Signals
-from ._report_data import PageContent, dynamics
+from ..signals._residual_tests import noise_floor, percent_fit, residual_tests
+from ._linear import LinearStateSpace
+from ._step import StepArrays, StepJacobians
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -26,6 +32,44 @@ if TYPE_CHECKING:
     from ...report import Dynamics
 
 _ROUNDING_OF_DOMAIN = 1e-9  # of the width of a domain: what arguments may lie beyond it by rounding
+_INITIAL_OUTPUTS = 50  # that a free run begins with, as is common for benchmarks
+_OPERATING_POINTS = 300  # at which the model is linearised
+_MOST_LAGS = 25  # of the correlations of residuals
+Model = TypeVar("Model", bound="AbstractDynamicModel")
+Simulation = Callable[[ndarray, ndarray], ndarray]  # (u, y_init) -> y
+
+
+@dataclass(frozen=True, eq=False)
+class PageContent:
+    """What a model says of itself.
+
+    Attributes
+    ----------
+    step, points
+        One step (x, u) -> (x+, y), and points (x, u) along the training records.
+    simulate, simulate_linear
+        The model, and the linear model that it is compared with.
+    facts
+        (label, value) at the top of the table of numbers.
+    linear_name
+        What the linear model is called in a sentence.
+    starts
+        (name, training error in percent, validation error in percent, steps, whether it was chosen).
+    init_sentence
+        How a run begins, with the place {first} for the outputs that do not count.
+    how
+        How the model was found.
+    """
+
+    step: Decoupling
+    points: Float[ndarray, "k m"]
+    simulate: Simulation
+    simulate_linear: Simulation
+    facts: list[tuple[str, str]]
+    linear_name: str
+    starts: list[tuple[str, float, float, int, bool]]
+    init_sentence: str
+    how: str
 
 
 class AbstractDynamicModel(abc.ABC):
@@ -36,7 +80,9 @@ class AbstractDynamicModel(abc.ABC):
     """
 
     kinds: ClassVar[list[type[AbstractDynamicModel]]] = []  # all classes of models that files may hold
+    kind: ClassVar[str]  # in messages, such as "a NARX model"
     page_title: ClassVar[str]
+    in_file: ClassVar[str]  # what is beside the decoupling in a file begins so
 
     def __init_subclass__(cls) -> None:
         AbstractDynamicModel.kinds.append(cls)
@@ -81,13 +127,35 @@ class AbstractDynamicModel(abc.ABC):
         """What the page about a run on these records says of the model."""
 
     @abc.abstractmethod
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write a .safetensors file; `dc.Decoupling.load` reads the same file as `decoupling`."""
+    def file_record(self) -> Record:
+        """What a file holds beside `decoupling`."""
 
     @classmethod
     @abc.abstractmethod
-    def load(cls, path: str | os.PathLike[str], *, bases: Sequence[type[AbstractBasis]] = ()) -> Any:
+    def of_record(cls, decoupling: Decoupling, record: Record, bases: Known) -> Any:
+        """The inverse of `file_record`, with the classes of basis by their names."""
+
+    # Files
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write a .safetensors file; `dc.Decoupling.load` reads the same file as `decoupling`."""
+        save_model(self.decoupling, path, self.file_record().under(self.in_file))
+
+    @classmethod
+    def load(  # noqa: PYI019 (run-time checks of annotations do not know Self)
+        cls: type[Model], path: str | os.PathLike[str], *, bases: Sequence[type[AbstractBasis]] = ()
+    ) -> Model:
         """Read a file written by `save`; name your own basis classes in `bases` if the model uses them."""
+        decoupling, everything, known = load_with_model(path, bases)
+        own = everything.inside(cls.in_file)
+        if not own.texts:
+            raise ModelFileError(
+                f"`{path}` must hold {cls.kind}, written by {cls.__name__}.save. It holds another one: read it with "
+                "dc.sysid.load_dynamic_model, or with dc.Decoupling.load."
+            )
+        with described_by(path, cls.kind):
+            model: Model = cls.of_record(decoupling, own, known)
+            return model
 
     # On paper and in other languages
 
@@ -123,6 +191,8 @@ class AbstractDynamicModel(abc.ABC):
         By default it is the first training record, if the model keeps it. The run begins with the first `n_init`
         outputs, by default 50 or a quarter of the record.
         """
+        from ...report import Dynamics
+
         if (u is None) != (y is None):
             raise InputError("`u` and `y` must be given together, or both left out.")
         signals = self.training_records if u is None else Signals.read(u, y)
@@ -130,7 +200,61 @@ class AbstractDynamicModel(abc.ABC):
             raise InputError(
                 f"`u` and `y` must be given: this {type(self).__name__} does not keep the records it was fitted to."
             )
-        return dynamics(self.page_content(signals), signals, n_init)
+        content, inputs, outputs = self.page_content(signals), signals.u[0], signals.y[0]
+        step = content.step
+        n, p = step.n_outputs - outputs.shape[1], outputs.shape[1]
+        k = default_n_init(len(outputs), n) if n_init is None else as_count("n_init", n_init)
+        if k + 2 > len(outputs):
+            raise InputError(f"`n_init` must leave at least two outputs to score. Got {k} of {len(outputs)}.")
+        with silenced():  # the verdict says if a run escapes
+            simulated, linear = (
+                run(inputs, outputs[:k]).reshape(len(inputs), -1) for run in (content.simulate, content.simulate_linear)
+            )
+        e = np.nan_to_num(outputs - simulated)
+        tests = residual_tests(inputs, e, min(_MOST_LAGS, len(e) // 3))
+        rmse, rmse_linear = (np.sqrt(np.mean(np.nan_to_num(outputs - y)[k:] ** 2, axis=0)) for y in (simulated, linear))
+        spread, floor = outputs[k:].std(axis=0), noise_floor(inputs, outputs)
+        names = step.outputs[n:] if step.outputs is not None else tuple(f"y{i + 1}" if p > 1 else "y" for i in range(p))
+        verdict = f"The error of the free run is {100.0 * float(np.max(rmse / spread)):.2g} % of the signal"
+        if floor is not None:
+            verdict += f", {float(np.max(rmse / np.maximum(floor, 1e-300))):.2g} times the noise floor"
+        verdict += f"; {content.linear_name} leaves {100.0 * float(np.max(rmse_linear / spread)):.2g} %."
+        if not np.isfinite(simulated).all():
+            verdict = "The free run escapes on this record: errors below count only until then. " + verdict
+        fit = percent_fit(outputs[k:], np.where(np.isfinite(simulated[k:]), simulated[k:], 0.0))
+        facts = [
+            *content.facts,
+            *((f"error of {name} (RMSE)", f"{value:.4g}") for name, value in zip(names, rmse, strict=True)),
+            *(
+                (f"error of {name}, linear model", f"{value:.4g}")
+                for name, value in zip(names, rmse_linear, strict=True)
+            ),
+            *((f"fit of {name}", f"{value:.4g} %") for name, value in zip(names, fit, strict=True)),
+        ]
+        if floor is not None:
+            facts += [(f"noise floor of {name}", f"{value:.3g}") for name, value in zip(names, floor, strict=True)]
+        first = "first output, which does" if k == 1 else f"first {k} outputs, which do"
+        # Poles of the linear part, and of the model linearised at many points of its run.
+        some = content.points[:: max(1, len(content.points) // _OPERATING_POINTS)]
+        J = np.moveaxis(StepJacobians(StepArrays.of(step), some).state_jacobian(n)[:n], 2, 0)
+        return Dynamics(
+            names=tuple(names),
+            y=outputs,
+            y_hat=simulated,
+            y_linear=linear,
+            step=step,
+            points=content.points,
+            poles=LinearStateSpace.of(step, n).poles,
+            moving=np.linalg.eigvals(J).astype(complex),
+            auto=tests.auto,
+            cross=tests.cross,
+            band=tests.band,
+            facts=facts,
+            starts=content.starts,
+            verdict=verdict,
+            sentences=[content.init_sentence.format(first=first), tests.in_words()],
+            how=content.how,
+        )
 
     def plot_response(self, u: object = None, y: object = None, *, dark: bool = False) -> Figure:
         """Draw the free run against measured outputs, with a zoom and errors; records as for `dynamics`."""
@@ -167,24 +291,27 @@ def load_dynamic_model(path: str | os.PathLike[str]) -> AbstractDynamicModel | N
 
 def with_visited_domains(model: Decoupling, points: Float[ndarray, "S m"], outside: Outside) -> Decoupling:
     """The same model on the ranges that its functions visit at these points, and beyond them what `outside` says."""
-    g = [_on_range(g, u, outside) for g, u in zip(model.g, model.arguments(points), strict=True)]
+    g = []
+    for functions, u in zip(model.g, model.arguments(points), strict=True):
+        low, high = u.min(axis=0), u.max(axis=0)
+        slack = _ROUNDING_OF_DOMAIN * functions.half_width
+        varies = high - low > slack
+        domain = np.where(varies[:, None], np.stack([low, high], axis=1), functions.domain)
+        try:
+            functions = functions.on_domain(domain)
+        except InputError as error:  # their basis is tied to the domain that it has
+            beyond = varies & ((low < functions.domain[:, 0] - slack) | (high > functions.domain[:, 1] + slack))
+            if outside != "extend" and beyond.any():
+                j = int(np.flatnonzero(beyond)[0])
+                raise InputError(
+                    f'`outside` must be "extend" for functions of {functions.layer.bases[j]!r} here. Got "{outside}": '
+                    f"the training regressors reach [{low[j]:.4g}, {high[j]:.4g}], beyond their domain "
+                    f"[{functions.domain[j, 0]:.4g}, {functions.domain[j, 1]:.4g}], which cannot be changed."
+                ) from error
+        g.append(Functions(functions.layer.bases, functions.C, functions.domain, outside))
     return model.with_parts(g=g)
 
 
-def _on_range(functions: Functions, u: Float[ndarray, "S r"], outside: Outside) -> Functions:
-    low, high = u.min(axis=0), u.max(axis=0)
-    slack = _ROUNDING_OF_DOMAIN * functions.half_width
-    varies = high - low > slack
-    domain = np.where(varies[:, None], np.stack([low, high], axis=1), functions.domain)
-    try:
-        functions = functions.on_domain(domain)
-    except InputError as error:  # their basis is tied to the domain that it has
-        beyond = varies & ((low < functions.domain[:, 0] - slack) | (high > functions.domain[:, 1] + slack))
-        if outside != "extend" and beyond.any():
-            j = int(np.flatnonzero(beyond)[0])
-            raise InputError(
-                f'`outside` must be "extend" for functions of {functions.layer.bases[j]!r} here. Got "{outside}": the '
-                f"training regressors reach [{low[j]:.4g}, {high[j]:.4g}], beyond their domain "
-                f"[{functions.domain[j, 0]:.4g}, {functions.domain[j, 1]:.4g}], which cannot be changed."
-            ) from error
-    return Functions(functions.layer.bases, functions.C, functions.domain, outside)
+def default_n_init(n_samples: int, n_states: int) -> int:
+    """How many outputs a free run begins with unless it is said: 50, or a quarter of a shorter record."""
+    return min(_INITIAL_OUTPUTS, max(n_states, n_samples // 4))

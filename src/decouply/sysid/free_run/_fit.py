@@ -13,12 +13,10 @@ from numpy import ndarray
 
 from ...solvers.least_squares._derivatives import Parameters
 from ...solvers.least_squares._levenberg_marquardt import AbstractLinearisation, Dense, DescentOptions, descend
-from ..signals._record_batch import RecordBatch
-from ..signals._records import Range
-from ._free_parameters import FreeParameters
+from ..signals._records import Range, RecordBatch
 from ._recursion import Recursion
 from ._simulation import SimulationResult, normal_equations, simulate
-from ._step_arrays import StepArrays
+from ._step import FreeParameters, StepArrays
 
 MEAN_SQUARE_AT_ROUNDING = 1e-28  # of errors in units of the training standard deviation
 _FIRST_DAMPING = 1e-3
@@ -30,10 +28,11 @@ _INITIAL_STATE_STEPS, _INITIAL_STATE_SETTLES_AT = 30, 1e-6  # a nearly linear pr
 class LazyNormalEquations(AbstractLinearisation):
     """The normal equations of one trial, made when the first step from them is asked for: rejected trials never are."""
 
-    make: Callable[[], Dense]
+    make: Callable[[], Dense] | None
 
     @cached_property
     def equations(self) -> Dense:
+        assert self.make is not None
         return self.make()
 
     def step(self, damping: Float[ndarray, " B"]) -> tuple[Float[ndarray, "B N"], Float[ndarray, " B"]]:
@@ -150,12 +149,11 @@ class FreeRunObjective:
 
     def linearise(self, theta: Parameters) -> tuple[Float[ndarray, " 1"], LazyNormalEquations]:
         """The cost of one trial, and its normal equations."""
-        if not np.isfinite(theta[0]).all():  # the step of a singular matrix
-            return rejected_trial()
         step, x0 = self.model(theta[0][0])
-        result = self.simulate(step, x0)
+        # The step of a singular matrix is not finite. Of a trial that cannot be run no equations are asked for.
+        result = self.simulate(step, x0) if np.isfinite(theta[0]).all() else None
         if result is None:
-            return rejected_trial()
+            return np.array([np.inf]), LazyNormalEquations(None)
         size, cost = result.residuals.size, result.mean_square
         if self.prior is not None:
             cost += self.prior.cost(x0, size)
@@ -168,15 +166,6 @@ class FreeRunObjective:
             return made if self.prior is None else self.prior.added_to(made, x0, size)
 
         return np.array([cost]), LazyNormalEquations(equations)
-
-
-def rejected_trial() -> tuple[Float[ndarray, " 1"], LazyNormalEquations]:
-    """Cost and equations of a trial that cannot be run: infinite, and never asked for."""
-
-    def make() -> Dense:
-        raise AssertionError("no step is made from a trial that was rejected")
-
-    return np.array([np.inf]), LazyNormalEquations(make)
 
 
 def fit_free_run(

@@ -20,11 +20,10 @@ from ..._support._errors import InputError, ModelFileError, pluralised
 from ..._support._optional_packages import needed
 from ...model._decoupling import Decoupling
 from ...write._record_file import Record, read_record, write_record
-from ..signals._record_batch import RecordBatch
+from ..signals._records import RecordBatch
 from ._fit import FitResult, FreeRunObjective, fit_free_run
-from ._free_parameters import FreeParameters
 from ._simulation import simulate
-from ._step_arrays import StepArrays, whitening
+from ._step import FreeParameters, StepArrays, whitening
 
 _LARGEST_POLE = 0.999  # of a start: unstable ones are moved inside the unit circle
 _MOST_COLUMNS = 20_000  # of stacked signals: more cost time and change little

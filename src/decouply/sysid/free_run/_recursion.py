@@ -19,7 +19,7 @@ from numpy import ndarray
 from ...bases import AbstractAlgebra
 from ...write._equations import function
 from ...write._source import compiled
-from ._step_arrays import StepArrays
+from ._step import StepArrays
 
 _SHAPES_KEPT = 128  # compiled loops: a scan over sizes has some tens
 _DEEPEST_BRACKETS = 40  # before a part of a polynomial gets a name: Python refuses to parse some hundred

@@ -18,10 +18,9 @@ from numpy import ndarray
 from scipy.linalg.lapack import dtbtrs
 
 from ...solvers.least_squares._levenberg_marquardt import Dense
-from ..signals._record_batch import RecordBatch
-from ._free_parameters import FreeParameters, StepJacobians
+from ..signals._records import RecordBatch
 from ._recursion import Recursion
-from ._step_arrays import StepArrays
+from ._step import FreeParameters, StepArrays, StepJacobians
 
 _BLOCK_SIZE = 400_000  # numbers of a block of sensitivities: 3 MB
 _CORRECTION_RIDGE = 1e-10  # of the largest entry: directions that a window does not see are left alone

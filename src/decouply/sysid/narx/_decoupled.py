@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -13,28 +12,24 @@ from jaxtyping import Float
 from numpy import ndarray
 
 from ..._support._arguments import as_count, is_word
-from ..._support._errors import InputError, ModelFileError, pluralised, short_repr
+from ..._support._errors import InputError, pluralised, short_repr
 from ..._support._progress import progress_callback
 from ..._support._time_limit import TimeLimit
-from ...bases import AbstractBasis
 from ...fit._result import Result
 from ...model._decoupling import Decoupling
 from ...model._functions import Outside
 from ...solvers.problem._solver import fixed_parts
-from ...write._model_file import load_with_model, model_of, model_record, result_of, result_record, save_model
-from ...write._record_file import Record, described_by, with_infinities
-from ..free_run._dynamic_model import AbstractDynamicModel, with_visited_domains
-from ..free_run._report_data import PageContent
-from ..free_run._step_arrays import StepArrays
+from ...write._model_file import Known, model_of, model_record, result_of, result_record
+from ...write._record_file import Record, with_infinities
+from ..free_run._dynamic_model import AbstractDynamicModel, PageContent, with_visited_domains
+from ..free_run._step import StepArrays
 from ..signals._records import Range, Signals, held_back
-from ._abstract import AbstractNARX, Step, Training, free_run, linear_model, step_of
+from ._narx import AbstractNARX, Step, Training, as_state_space, linear_model, step_of
 from ._refine import NARXInStandardUnits, RefineRow, refine
-from ._regressors import as_state_space
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-_IN_FILE = "narx"  # what is beside the map in a file begins so
 _LARGEST = 1e100  # outputs of a model whose functions do not go on beyond their domains
 
 
@@ -61,7 +56,9 @@ class DecoupledNARX(AbstractNARX, AbstractDynamicModel):
     decoupling: Decoupling
     training: Training
     refinement: tuple[RefineRow, ...] = ()
+    kind: ClassVar = "a NARX model"
     page_title: ClassVar = "Decoupling of a NARX model"
+    in_file: ClassVar = "narx"
 
     @property
     def trained_on(self) -> Training:
@@ -71,7 +68,7 @@ class DecoupledNARX(AbstractNARX, AbstractDynamicModel):
     def limits(self) -> Range:
         """Ten times the range of the training outputs; none where no function goes on beyond its domain."""
         if any(g.outside == "extend" for g in self.decoupling.g):
-            return self.training.believable
+            return self.training.y.believable
         largest = np.full(self.lags.n_outputs, _LARGEST)
         return Range(-largest, largest)
 
@@ -194,26 +191,16 @@ class DecoupledNARX(AbstractNARX, AbstractDynamicModel):
     def _is_as_fitted(self) -> bool:
         return self.decoupling is self.result.decoupling
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the model to a .safetensors file, with the result that it came from; `load` reads it again."""
+    def file_record(self) -> Record:
         result = (model_record(self.result.decoupling) | result_record(self.result, samples=True)).under("result")
         rows = Record.of({}, refinement=[dataclasses.asdict(row) for row in self.refinement])
-        save_model(self.decoupling, path, (self.training.record() | rows | result).under(_IN_FILE))
+        return self.training.record() | rows | result
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str], *, bases: Sequence[type[AbstractBasis]] = ()) -> DecoupledNARX:
-        """Read what `save` wrote; `bases` for basis classes of your own."""
-        decoupling, everything, known = load_with_model(path, bases)
-        own = everything.inside(_IN_FILE)
-        if "lags" not in own:
-            raise ModelFileError(
-                f"`{path}` must hold a NARX model, written by DecoupledNARX.save. It holds another one: read it with "
-                "dc.Decoupling.load or DecoupledStateSpace.load."
-            )
-        with described_by(path, "a NARX model"):
-            result = result_of(own.inside("result"), model_of(own.inside("result"), known), None)
-            rows = tuple(RefineRow(**with_infinities(row)) for row in own["refinement"])
-            return cls(result, decoupling, Training.of_record(own), rows)
+    def of_record(cls, decoupling: Decoupling, record: Record, bases: Known) -> DecoupledNARX:
+        of_result = record.inside("result")
+        rows = tuple(RefineRow(**with_infinities(row)) for row in record["refinement"])
+        return cls(result_of(of_result, model_of(of_result, bases), None), decoupling, Training.of_record(record), rows)
 
     def plot(self, *, dark: bool = False) -> Figure:
         """Draw the block diagram from u(t), u(t-1), ..., y(t-1), ... to y(t), as measured.
@@ -227,7 +214,6 @@ class DecoupledNARX(AbstractNARX, AbstractDynamicModel):
     def page_content(self, signals: Signals) -> PageContent:
         """Beside a linear model with the same lags that is fitted to the record one step ahead."""
         lags, X, step = self.lags, self.training.X, self.step.with_names(None, None)
-        linear = step_of(linear_model(lags, signals))
         m, order = lags.n_inputs, f"{pluralised(lags.n_u, 'past input')} and {pluralised(lags.n_y, 'past output')}"
         points = np.concatenate([X[:, m:], X[:, :m]], axis=1)
         refined = ", and the decoupling was refined on the records." if self.refinement else "."
@@ -235,7 +221,7 @@ class DecoupledNARX(AbstractNARX, AbstractDynamicModel):
             step.net_of_linear(points) if step.n_layers == 1 else step,
             points,
             self.simulate,
-            lambda u, y_init: free_run(linear, lags, u, y_init, self.training.believable)[0],
+            dataclasses.replace(self, decoupling=linear_model(lags, signals)).simulate,
             facts=[("looks back on", order), ("parameters", f"{self.n_parameters}")],
             linear_name=f"a linear model with {order}, fitted to this record,",
             starts=[],

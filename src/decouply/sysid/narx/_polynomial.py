@@ -9,6 +9,8 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from itertools import combinations_with_replacement
 from math import comb
 from typing import TYPE_CHECKING, Any, Literal
@@ -26,8 +28,7 @@ from ...solvers import AbstractSolver, VarPro
 from ...write._record_file import Record, described_by, read_record, write_record
 from ...write._source import compiled
 from ..signals._records import Range, Signals
-from ._abstract import AbstractNARX, Step, Training
-from ._regressors import Lags
+from ._narx import AbstractNARX, Lags, Step, Training
 
 if TYPE_CHECKING:
     from ._decoupled import DecoupledNARX
@@ -42,6 +43,7 @@ _RANK_TOLERANCE = 1e-12
 _SAMPLES, _STARTS = 200, 64  # of a decoupling where the user names none
 
 
+@dataclass(frozen=True, eq=False, init=False, repr=False)
 class PolynomialNARX(AbstractNARX):
     """A NARX model y(t) = p(u(t), ..., u(t - n_u), y(t - 1), ..., y(t - n_y)), p a polynomial with all monomials.
 
@@ -66,16 +68,22 @@ class PolynomialNARX(AbstractNARX):
     True
     """
 
-    _terms: tuple[Term, ...]
-    _centre: Float[ndarray, " m"]
-    _scale: Float[ndarray, " m"]
-    _coefficients: Float[ndarray, "terms n"]
+    n_u: int
+    n_y: int
+    degree: int
+    training: Training | None
+    _coefficients: Float[ndarray, "terms n"]  # of regressors that are shifted and scaled to [-1, 1], once it is fitted
 
     def __init__(self, n_u: int = 1, n_y: int = 3, degree: int = 3) -> None:
-        self.n_u = as_count("n_u", n_u, least=0)
-        self.n_y = as_count("n_y", n_y, least=0)
-        self.degree = as_count("degree", degree)
-        self._training: Training | None = None
+        counts = {"n_u": as_count("n_u", n_u, least=0), "n_y": as_count("n_y", n_y, least=0)}
+        self.__dict__.update(counts, degree=as_count("degree", degree), training=None)
+
+    @classmethod
+    def _of(cls, degree: int, training: Training, coefficients: Float[ndarray, "terms n"]) -> PolynomialNARX:
+        """A fitted model."""
+        model = cls(training.lags.n_u, training.lags.n_y, degree)
+        model.__dict__.update(training=training, _coefficients=coefficients)
+        return model
 
     # Training
 
@@ -86,8 +94,6 @@ class PolynomialNARX(AbstractNARX):
         """
         signals = Signals.read(u, y)
         lags = Lags(self.n_u, self.n_y, signals.n_inputs, signals.n_outputs)
-        for record in signals.u:
-            lags.check_length("u", len(record))
         training = Training.of(signals, lags)
         n_terms = comb(lags.n_regressors + self.degree, self.degree)
         if n_terms > _MOST_TERMS:
@@ -102,26 +108,28 @@ class PolynomialNARX(AbstractNARX):
                 "records, or lower `n_u`, `n_y` or `degree`."
             )
         terms = _terms(lags.n_regressors, self.degree)
-        return self._fitted(training, _least_squares((X - training.middle) / training.half_width, Y, terms))
-
-    def _fitted(self, training: Training, coefficients: Float[ndarray, "terms n"]) -> PolynomialNARX:
-        """A model of this size with these coefficients."""
-        model = PolynomialNARX(self.n_u, self.n_y, self.degree)
-        model._training, model._terms = training, _terms(training.lags.n_regressors, self.degree)
-        model._centre, model._scale, model._coefficients = training.middle, training.half_width, coefficients
-        return model
+        coefficients = _least_squares((X - training.middle) / training.half_width, Y, terms)
+        return PolynomialNARX._of(self.degree, training, coefficients)
 
     # What it is
 
     @property
     def trained_on(self) -> Training:
-        if self._training is None:
+        if self.training is None:
             raise InputError("The model must be fitted first: call fit(u, y), which returns it.")
-        return self._training
+        return self.training
+
+    @cached_property
+    def _terms(self) -> tuple[Term, ...]:
+        return _terms(self.lags.n_regressors, self.degree)
+
+    def _monomials(self, X: Float[ndarray, "S m"]) -> Float[ndarray, "S terms"]:
+        """All monomials of regressors that are shifted and scaled to [-1, 1]."""
+        return _monomials((X - self.trained_on.middle) / self.trained_on.half_width, self._terms)
 
     @property
     def limits(self) -> Range:
-        return self.trained_on.believable
+        return self.trained_on.y.believable
 
     @property
     def n_parameters(self) -> int:
@@ -131,13 +139,12 @@ class PolynomialNARX(AbstractNARX):
     @property
     def exponents(self) -> Int[ndarray, "terms m"]:
         """One row per monomial: the power of each regressor, the constant first."""
-        n_regressors = self.lags.n_regressors
-        return _exponents(self._terms, n_regressors)
+        return np.array([[term.count(j) for j in range(self.lags.n_regressors)] for term in self._terms])
 
     @property
     def coefficients(self) -> Float[ndarray, "terms n"]:
         """Coefficients of the monomials `exponents` in the regressors as measured."""
-        exponents = self.exponents
+        exponents, centre, scale = self.exponents, self.trained_on.middle, self.trained_on.half_width
         place = {tuple(e): i for i, e in enumerate(exponents.tolist())}
         raw = np.zeros_like(self._coefficients)
         for e, c in zip(exponents, self._coefficients, strict=True):
@@ -148,8 +155,8 @@ class PolynomialNARX(AbstractNARX):
                     expanded = {
                         (*low[:j], q, *low[j + 1 :]): value
                         * comb(int(power), q)
-                        * (-self._centre[j]) ** (int(power) - q)
-                        / self._scale[j] ** int(power)
+                        * (-centre[j]) ** (int(power) - q)
+                        / scale[j] ** int(power)
                         for low, value in expanded.items()
                         for q in range(int(power) + 1)
                     }
@@ -163,7 +170,7 @@ class PolynomialNARX(AbstractNARX):
         points = as_points("X", X, self.lags.n_regressors)
         values = np.empty((len(points), self.lags.n_outputs))
         for rows in _blocks(len(points)):
-            values[rows] = _monomials((points[rows] - self._centre) / self._scale, self._terms) @ self._coefficients
+            values[rows] = self._monomials(points[rows]) @ self._coefficients
         return values
 
     def jacobian(self, X: object) -> Float[ndarray, "S n m"]:
@@ -176,22 +183,19 @@ class PolynomialNARX(AbstractNARX):
         for j in range(self.lags.n_regressors):
             with_j = np.flatnonzero(exponents[:, j])
             left = [place[tuple(exponents[i] - (np.arange(len(exponents[i])) == j))] for i in with_j]
-            factors = exponents[with_j, j, None] * self._coefficients[with_j] / self._scale[j]
+            factors = exponents[with_j, j, None] * self._coefficients[with_j] / self.trained_on.half_width[j]
             lowered.append((left, factors))
         for rows in _blocks(len(points)):
-            table = _monomials((points[rows] - self._centre) / self._scale, self._terms)
+            table = self._monomials(points[rows])
             for j, (left, factors) in enumerate(lowered):
                 J[rows, :, j] = table[:, left] @ factors
         return J
 
     def _step(self) -> Step:
-        return compiled(self._source())
-
-    def _source(self) -> str:
-        """The model as straight-line Python: every monomial is one product of an earlier one and a regressor."""
-        m = self.lags.n_regressors
-        lines = [f"def f({', '.join(f'x{j}' for j in range(m))}):"]
-        for j, (centre, scale) in enumerate(zip(self._centre.tolist(), self._scale.tolist(), strict=True)):
+        # Straight-line Python: every monomial is one product of an earlier one and a regressor.
+        middle, half_width = self.trained_on.middle.tolist(), self.trained_on.half_width.tolist()
+        lines = [f"def f({', '.join(f'x{j}' for j in range(len(middle)))}):"]
+        for j, (centre, scale) in enumerate(zip(middle, half_width, strict=True)):
             lines.append(f"    z{j} = (x{j} - {centre!r}) * {1.0 / scale!r}")
         for i, (parent, j) in enumerate(_parents(self._terms)):
             if i:
@@ -201,7 +205,7 @@ class PolynomialNARX(AbstractNARX):
             lines += [f"    y{o} = {terms[0]}"]
             lines += [f"    y{o} += {' + '.join(terms[k : k + 50])}" for k in range(1, len(terms), 50)]
         lines.append(f"    return ({', '.join(f'y{o}' for o in range(self.lags.n_outputs))},)")
-        return "\n".join(lines) + "\n"
+        return compiled("\n".join(lines) + "\n")
 
     def formula(self, *, digits: int = 4) -> str:
         """All terms as text, one line per output, in the regressors as measured."""
@@ -233,7 +237,7 @@ class PolynomialNARX(AbstractNARX):
             wanted = (comb(lags.n_regressors + degree, degree), lags.n_outputs)
             if coefficients.shape != wanted:
                 raise ValueError(f"coefficients of shape {coefficients.shape}, not {wanted}, one for every monomial")
-            return cls(lags.n_u, lags.n_y, degree)._fitted(training, coefficients)
+            return cls._of(degree, training, coefficients)
 
     # Decoupling
 
@@ -272,11 +276,13 @@ class PolynomialNARX(AbstractNARX):
         count = min(_SAMPLES, len(X)) if n_samples is None else as_count("n_samples", n_samples, least=2)
         if count > len(X):
             raise InputError(f"`n_samples` must be at most {len(X)}, the training regressors. Got {count}.")
-        generator = as_generator(rng)
+        generator, others = as_generator(rng), None
         chosen[generator.choice(len(X), count, replace=False)] = True
         auto = isinstance(ranks, str)  # cross-validates, and has starts of its own
         if degrees is None and not auto and np.size(ranks) == 1 and isinstance(basis, type):
             degrees = self.degree
+        if not (auto or chosen.all()):
+            others = Samples(X[~chosen], F=self(X[~chosen]), inputs=self.lags.names, outputs=self.lags.output_names)
         result = decouple(
             self.samples(X[chosen]),
             ranks,
@@ -286,18 +292,15 @@ class PolynomialNARX(AbstractNARX):
             solver=VarPro(lam=100.0, ridge=0.0 if auto else _RIDGE) if solver is None else solver,
             as_given=as_given,
             n_starts=_STARTS if solver is None and n_starts is None and not auto else n_starts,
-            validation=None if auto or chosen.all() else self._values_at(X[~chosen]),
+            validation=others,
             max_seconds=max_seconds,
             rng=generator,
             progress=progress,
         )
         return DecoupledNARX(result, result.decoupling, training)
 
-    def _values_at(self, X: Float[ndarray, "S m"]) -> Samples:
-        return Samples(X, F=self(X), inputs=self.lags.names, outputs=self.lags.output_names)
-
     def __repr__(self) -> str:
-        size = ", not fitted" if self._training is None else f", {self.n_parameters} coefficients"
+        size = ", not fitted" if self.training is None else f", {self.n_parameters} coefficients"
         return f"PolynomialNARX(n_u={self.n_u}, n_y={self.n_y}, degree={self.degree}{size})"
 
 
@@ -311,10 +314,6 @@ def _parents(terms: tuple[Term, ...]) -> Iterator[tuple[int, int]]:
     place = {term: i for i, term in enumerate(terms)}
     for term in terms:
         yield (place[term[:-1]], term[-1]) if term else (0, 0)
-
-
-def _exponents(terms: tuple[Term, ...], n_regressors: int) -> Int[ndarray, "terms m"]:
-    return np.array([[term.count(j) for j in range(n_regressors)] for term in terms])
 
 
 def _monomials(Z: Float[ndarray, "S m"], terms: tuple[Term, ...]) -> Float[ndarray, "S terms"]:

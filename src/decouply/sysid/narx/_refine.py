@@ -1,6 +1,6 @@
 """Refinement of a decoupled NARX model: Levenberg-Marquardt on its error over whole records, judged on others.
 
-The model runs as a state space (`_as_state_space`), in units in which regressors and outputs of the training records
+The model runs as a state space (`as_state_space`), in units in which regressors and outputs of the training records
 fill [-1, 1]. So steps do not depend on the units of the signals, nor on how far these are from 0.
 """
 
@@ -26,12 +26,9 @@ from ...model._units import Units
 from ...solvers.least_squares._derivatives import Parameters
 from ...solvers.least_squares._levenberg_marquardt import Dense, DescentOptions, descend
 from ..free_run._fit import MEAN_SQUARE_AT_ROUNDING, FreeRunObjective, LazyNormalEquations
-from ..free_run._free_parameters import FreeParameters
-from ..free_run._step_arrays import StepArrays
-from ..signals._record_batch import RecordBatch, SignalUnits
-from ..signals._records import Range, Signals
-from ._abstract import Training
-from ._regressors import as_narx, as_state_space, repeated_outputs
+from ..free_run._step import FreeParameters, StepArrays
+from ..signals._records import Range, RecordBatch, Signals, SignalUnits
+from ._narx import Training, as_narx, as_state_space, repeated_outputs
 
 _PATIENCE = 20  # steps without a better validation error
 
@@ -70,16 +67,22 @@ class NARXInStandardUnits:
         centred = float("g1" not in self.fixed or "W0" in self.fixed)
         return SignalUnits(centred * u.middle, u.half_width, centred * y.middle, y.half_width)
 
+    @property
+    def _regressor_units(self) -> tuple[Float[ndarray, " m"], Float[ndarray, " m"]]:
+        """Centre and size of every regressor."""
+        units, repeated = self.units, self.training.lags.repeated
+        return repeated(units.u_mean, units.y_mean), repeated(units.u_size, units.y_size)
+
     @cached_property
     def parameters(self) -> FreeParameters:
         """What may move in the model to begin with."""
-        model, lags, units = self.decoupling, self.training.lags, self.units
+        model, lags = self.decoupling, self.training.lags
         start = StepArrays.of(model)
         if self._keeps_constants:
             offset = np.zeros(model.n_outputs) if model.offset is None else model.offset
             start = dataclasses.replace(start, g=model.g, offset=offset)
-        centre, size = lags.repeated(units.u_mean, units.y_mean), lags.repeated(units.u_size, units.y_size)
-        start = start.in_variables(np.diag(size), centre, np.diag(1.0 / units.y_size), units.y_mean)
+        centre, size = self._regressor_units
+        start = start.in_variables(np.diag(size), centre, np.diag(1.0 / self.units.y_size), self.units.y_mean)
         step = as_state_space(start, lags)
         outputs = np.arange(step.n_outputs) >= lags.n_states
         free: dict[str, ndarray] = {}
@@ -112,9 +115,8 @@ class NARXInStandardUnits:
 
     def in_measured_units(self, step: StepArrays) -> Decoupling:
         """The decoupling of a step, written like the one to begin with."""
-        model, lags, units = self.decoupling, self.training.lags, self.units
-        centre, size = lags.repeated(units.u_mean, units.y_mean), lags.repeated(units.u_size, units.y_size)
-        found = as_narx(step, lags).in_variables(
+        model, units, (centre, size) = self.decoupling, self.units, self._regressor_units
+        found = as_narx(step, self.training.lags).in_variables(
             np.diag(1.0 / size), -centre / size, np.diag(units.y_size), -units.y_mean / units.y_size
         )
         # Parts that are fixed are those given, to the last digit.

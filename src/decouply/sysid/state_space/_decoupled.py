@@ -8,8 +8,6 @@ decouplings are those of one step.
 
 from __future__ import annotations
 
-import os
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -20,32 +18,29 @@ from numpy import ndarray
 
 from ..._support._arguments import as_count, as_generator
 from ..._support._blas_threads import one_thread
-from ..._support._errors import DecouplingWarning, InputError, ModelFileError, SolverError, pluralised
+from ..._support._errors import InputError, SolverError, pluralised
 from ..._support._progress import progress_callback
 from ..._support._time_limit import TimeLimit
-from ...bases import AbstractBasis, Monomial
+from ...bases import Monomial
 from ...model._decoupling import Decoupling
 from ...model._functions import Outside
 from ...solvers.problem._start_distributions import MOST_STARTS
-from ...write._model_file import load_with_model, save_model
-from ...write._record_file import Record, described_by
-from ..free_run._dynamic_model import AbstractDynamicModel, with_visited_domains
+from ...write._model_file import Known
+from ...write._record_file import Record
+from ..free_run._dynamic_model import AbstractDynamicModel, PageContent, with_visited_domains
 from ..free_run._fit import InitialStatePrior, fit_initial_states
 from ..free_run._linear import LinearStateSpace
 from ..free_run._recursion import Recursion
-from ..free_run._report_data import PageContent
 from ..free_run._simulation import one_step_corrections, simulate
-from ..free_run._step_arrays import StepArrays
-from ..signals._record_batch import SignalUnits
-from ..signals._records import Signals, as_signal, held_back, warn_of_escape
-from ._fit_record import StateSpaceFit, in_measured_units, variable_names
-from ._search import SearchData, SearchOptions, StateSpaceSearch, StateSpaceStart
+from ..free_run._step import StepArrays
+from ..signals._records import Signals, SignalUnits, held_back, warn_of_escape, with_channels
+from ._search import SearchOptions, StateSpaceFit, StateSpaceStart, variable_names
+from ._search import search as search_model
 from ._structure import StateSpaceStructure, canonical_form, read_layers
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-_IN_FILE = "state space"  # what is beside one step in a file begins so
 _OF_FIT = ("layers", "fixed_functions")  # fields of a structure that are not options in a file
 _VALIDATION_SAMPLES_PER_STATE = 4  # the initial state is found from some, the others judge
 
@@ -96,7 +91,9 @@ class DecoupledStateSpace(AbstractDynamicModel):
     structure: StateSpaceStructure
     record: StateSpaceFit | None
     is_canonical: bool
+    kind: ClassVar = "a state-space model"
     page_title: ClassVar = "Decoupled state space"
+    in_file: ClassVar = "state space"
 
     def __init__(
         self,
@@ -166,26 +163,15 @@ class DecoupledStateSpace(AbstractDynamicModel):
         if options.window is not None:
             as_count("window", options.window, least=2 * n + 2)
         units = SignalUnits.of(signals, structure.oversample)
-        training, validating = held_back(signals, validation, _VALIDATION_SAMPLES_PER_STATE * n)
+        split = held_back(signals, validation, _VALIDATION_SAMPLES_PER_STATE * n)
         if (k := structure.n_integrators(signals.n_outputs)) >= n:
             raise InputError(f"`n_states` must be above the number of outputs, {k} here, with `integrating`. Got {n}.")
         start = None if options.start is None else self._start(options.start, signals).in_standard_units(units)
-        data = SearchData(
-            units.batch(training), units.interpolated_batch(training), units.batch(validating), units.batch(signals)
-        )
         with progress_callback(progress, "Identifying") as report, one_thread(), np.errstate(all="ignore"):
-            limit = TimeLimit(report, max_seconds)
-            found = StateSpaceSearch(
-                structure, data, replace(options, start=start), starts, rng=as_generator(rng), report=limit
-            ).run()
-            if found.interrupted:
-                warnings.warn(limit.reason, DecouplingWarning, stacklevel=2)
-            if found.fit is found.linear and not found.interrupted:
-                raise SolverError(
-                    "No start gave a model whose free run stays finite on the validation record: give a `window` in "
-                    "`search`, fewer states or functions, or another `validation`."
-                )
-            record = in_measured_units(found, units, signals, data.everything)
+            record = search_model(
+                structure, units, signals, split, replace(options, start=start), starts, rng=as_generator(rng),
+                report=TimeLimit(report, max_seconds),
+            )  # fmt: skip
         before = None if self.record is None else self.record.step
         if before is not None and (before.n_inputs, before.n_outputs) == (record.step.n_inputs, record.step.n_outputs):
             record = record.with_names(before.inputs, before.outputs)
@@ -330,7 +316,7 @@ class DecoupledStateSpace(AbstractDynamicModel):
             a warning that names the step, and the rest is NaN.
         """
         fitted, n = self.fitted, self.n_states
-        inputs = self._signal("u", u, len(fitted.units.u_mean))
+        inputs = with_channels("u", u, len(fitted.units.u_mean))
         x0 = fitted.x0[0] if y_init is None else self._initial_state(inputs, y_init)
         M = self.structure.oversample
         fine = fitted.units.inputs(inputs) * fitted.units.u_size + fitted.units.u_mean
@@ -351,7 +337,7 @@ class DecoupledStateSpace(AbstractDynamicModel):
 
     def _initial_state(self, u: Float[ndarray, "T inputs"], y_init: Any) -> Float[ndarray, " n"]:
         fitted, n = self.fitted, self.n_states
-        y = self._signal("y_init", y_init, len(fitted.units.y_mean))
+        y = with_channels("y_init", y_init, len(fitted.units.y_mean))
         if y.size < n:
             raise InputError(
                 f"`y_init` must hold at least {n} numbers, one per state. Got {y.size}: give the first measured "
@@ -366,14 +352,6 @@ class DecoupledStateSpace(AbstractDynamicModel):
         with one_thread(), np.errstate(all="ignore"):
             tried = [fit_initial_states(step, n, batch, x[None], prior=prior) for x in (np.zeros(n), fitted.x0[0])]
         return min(tried, key=lambda f: f.rmse).x0[0]
-
-    def _signal(self, name: str, value: Any, channels: int) -> Float[ndarray, "T channels"]:
-        signal = as_signal(name, value)
-        if signal.shape[1] != channels:
-            raise InputError(
-                f"`{name}` must have {pluralised(channels, 'channel')}, as in training. Got shape {signal.shape}."
-            )
-        return signal
 
     def _shaped(self, y: Float[ndarray, "T outputs"]) -> ndarray:
         return y[:, 0] if self.fitted.flat else y
@@ -395,8 +373,8 @@ class DecoupledStateSpace(AbstractDynamicModel):
         signals = Signals.read(u, y)
         if len(signals.u) > 1:
             raise InputError(f"`u` and `y` must be one record here. Got {len(signals.u)}: predict each on its own.")
-        self._signal("u", u, len(fitted.units.u_mean))
-        self._signal("y", y, len(fitted.units.y_mean))
+        with_channels("u", u, len(fitted.units.u_mean))
+        with_channels("y", y, len(fitted.units.y_mean))
         k = 2 * n if window is None else as_count("window", window, least=n)
         if len(signals.y[0]) <= k:
             raise InputError(f"`y` must hold more than `window` outputs, {k} here. Got {len(signals.y[0])}.")
@@ -411,27 +389,16 @@ class DecoupledStateSpace(AbstractDynamicModel):
 
     # Files and screens
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write a .safetensors file; `dc.Decoupling.load` reads the same file as one step (x, u) -> (x+, y)."""
+    def file_record(self) -> Record:
         structure = self.structure
         options = {f.name: getattr(structure, f.name) for f in fields(structure) if f.name not in _OF_FIT}
-        about = Record.of({}, structure=options, canonical=self.is_canonical)
-        save_model(self.step, path, (self.fitted.file_record() | about).under(_IN_FILE))
+        return self.fitted.file_record() | Record.of({}, structure=options, canonical=self.is_canonical)
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str], *, bases: Sequence[type[AbstractBasis]] = ()) -> DecoupledStateSpace:
-        """Read a file written by `save`; name your own basis classes in `bases` if the model uses them."""
-        step, everything, _ = load_with_model(path, bases)
-        own = everything.inside(_IN_FILE)
-        if "structure" not in own:
-            raise ModelFileError(
-                f"`{path}` must hold a state-space model, written by DecoupledStateSpace.save. It holds a decoupling: "
-                "read it with dc.Decoupling.load."
-            )
-        with described_by(path, "a state-space model"):
-            options = own["structure"] | {"state_only": tuple(own["structure"]["state_only"])}
-            structure = StateSpaceStructure(layers=tuple(g.layer for g in step.g), **options)
-            return cls.of(structure, StateSpaceFit.of_record(step, own), is_canonical=bool(own["canonical"]))
+    def of_record(cls, decoupling: Decoupling, record: Record, bases: Known) -> DecoupledStateSpace:  # noqa: ARG003
+        options = record["structure"] | {"state_only": tuple(record["structure"]["state_only"])}
+        structure = StateSpaceStructure(layers=tuple(g.layer for g in decoupling.g), **options)
+        return cls.of(structure, StateSpaceFit.of_record(decoupling, record), is_canonical=bool(record["canonical"]))
 
     def plot(self, *, dark: bool = False) -> Figure:
         """Draw one step as a block diagram: functions over the range that the training data visit."""

@@ -13,10 +13,9 @@ from numpy import ndarray
 from ...bases import LayerBasis
 from ...model._functions import Functions
 from ..free_run._fit import FreeRunObjective, fit_free_run
-from ..free_run._free_parameters import FreeParameters
 from ..free_run._simulation import simulate
-from ..free_run._step_arrays import StepArrays
-from ..signals._record_batch import RecordBatch
+from ..free_run._step import FreeParameters, StepArrays
+from ..signals._records import RecordBatch
 from ._structure import StateSpaceStructure, free_coefficients
 
 _MARGIN = 1.1  # of the range that a linear model visits: functions get room to move

@@ -1,6 +1,6 @@
-"""Which functions suit a record: models with several lists of them are fitted, and held-back data choose.
+"""Which state-space model suits a record: sizes and lists of functions are fitted, and held-back data choose.
 
-Orders for a state-space model: a scan with validation, and the reason for the choice.
+Of two models the larger one must lower the error on held-back data by a tenth.
 """
 
 from __future__ import annotations
@@ -20,50 +20,11 @@ from ...bases import Monomial
 from ..signals._records import Signals
 from ._decoupled import DecoupledStateSpace
 
-_CLEARLY_BETTER = 0.9  # a model with more parameters must lower the validation error to this share
-
-
-def fit_with_best_functions(
-    u: object,
-    y: object,
-    n_states: int,
-    lists: Mapping[str, Sequence[Any]],
-    *,
-    options: Mapping[str, Any],
-    **fit: Any,
-) -> tuple[DecoupledStateSpace, str]:
-    """The model with the list whose start was best on held-back data, and the reason in one sentence.
-
-    `options` are those of `DecoupledStateSpace`, `fit` those of its `fit`. Of two models the one with more parameters
-    must be better by a tenth.
-    """
-    found: dict[str, tuple[DecoupledStateSpace, float]] = {}
-    failed: SolverError | None = None
-    for name, functions in lists.items():
-        try:
-            model = DecoupledStateSpace(n_states, list(functions), **options).fit(u, y, **fit)
-        except SolverError as error:
-            failed = error
-            continue
-        found[name] = (model, next((row.validation for row in model.starts if row.chosen), math.inf))
-    if failed is not None and not found:
-        raise failed
-    by_size = sorted(found, key=lambda name: found[name][0].n_canonical)
-    best = by_size[0]
-    for name in by_size[1:]:
-        if found[name][1] < _CLEARLY_BETTER * found[best][1]:
-            best = name
-    shares = {name: f"{100.0 * validation:.3g} %" for name, (_, validation) in found.items()}
-    others = ", ".join(f"{share} with {name}" for name, share in shares.items() if name != best)
-    reason = f"Functions: {best}; {shares[best]} of the signal on held-back data" + (f", {others}." if others else ".")
-    return found[best][0], reason
-
-
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-_SAMPLES = 4096  # of the longest record that are looked at
-_CLEARLY = 0.9  # a larger model must lower the validation error to this share
+_CLEARLY_BETTER = 0.9  # a model with more parameters must lower the validation error to this share
+_SAMPLES = 4096  # of the longest record that sizes are tried on
 
 
 @dataclass(frozen=True)
@@ -110,14 +71,9 @@ class Suggestion:
                 label = pluralised(count, "function") if count else "linear"
                 n, errors = [row.n_states for row in some], [100.0 * row.validation for row in some]
                 ax.plot(n, errors, "o-", color=look.colours[k % len(look.colours)], label=label)
-            ax.plot(
-                [self.chosen.n_states],
-                [100.0 * self.chosen.validation],
-                "o",
-                color=look.ink,
-                markersize=12,
-                fillstyle="none",
-            )
+            chosen = self.chosen
+            x, y = [chosen.n_states], [100.0 * chosen.validation]
+            ax.plot(x, y, "o", color=look.ink, markersize=12, fillstyle="none")
             ax.set_yscale("log")
             ax.set_xticks(sorted({row.n_states for row in self.rows}))
             ax.set_xlabel("states")
@@ -167,7 +123,10 @@ def suggest(
         for done, (n, k) in enumerate(tries):
             if rows and now() > until:
                 return _chosen(rows, f" The time was up after {done} of {len(tries)} sizes.")
-            report(done=done, total=len(tries), stage=f"{_size(n, k)}{_so_far(rows)}")
+            best = min(rows, key=lambda row: row.validation, default=None)
+            so_far = "" if best is None else f" (best so far: {100 * best.validation:.3g} % with {_size(best)})"
+            stage = f"{pluralised(n, 'state')} and {pluralised(k, 'function')}{so_far}"
+            report(done=done, total=len(tries), stage=stage)
             model = DecoupledStateSpace(n, list(functions[:k]))
             try:
                 model = model.fit(a, b, n_starts=n_starts, rng=generator, progress=False)
@@ -178,8 +137,8 @@ def suggest(
                 m, p = a.shape[1], b.shape[1]
                 count = n * (m + p) + m * p + p  # n^2 entries of A, B, C and D are a choice of coordinates
                 rows.append(SuggestedRow(n, 0, count, starts[0].training, starts[0].validation))
-            best = next(row for row in starts if row.chosen)
-            rows.append(SuggestedRow(n, k, model.n_canonical, best.training, best.validation))
+            start = next(row for row in starts if row.chosen)
+            rows.append(SuggestedRow(n, k, model.n_canonical, start.training, start.validation))
     if not rows:
         raise SolverError(
             "No size gave a model whose free run stays finite: give other `functions`, or check the record."
@@ -189,26 +148,58 @@ def suggest(
 
 def _chosen(rows: list[SuggestedRow], ended: str = "") -> Suggestion:
     """The smallest model that no larger one is clearly better than."""
-    best = rows[0]
-    for row in sorted(rows, key=lambda r: r.n_parameters):
-        if row.validation < _CLEARLY * best.validation or not math.isfinite(best.validation):
-            best = row
+    best = rows[_smallest_good([(row.n_parameters, row.validation) for row in rows])]
     linear = min((row.validation for row in rows if row.n_functions == 0), default=math.inf)
-    size = _size(best.n_states, best.n_functions)
     reason = (
-        f"{size}: {100 * best.validation:.3g} % of the signal on held-back data, against {100 * linear:.3g} % for the "
-        f"best linear model; no larger one that was tried lowers that by a tenth.{ended}"
+        f"{_size(best)}: {100 * best.validation:.3g} % of the signal on held-back data, against {100 * linear:.3g} % "
+        f"for the best linear model; no larger one that was tried lowers that by a tenth.{ended}"
     )
     return Suggestion(tuple(replace(row, chosen=row is best) for row in rows), reason)
 
 
-def _size(n_states: int, n_functions: int) -> str:
-    return f"{pluralised(n_states, 'state')} and {pluralised(n_functions, 'function')}"
+def _smallest_good(models: list[tuple[int, float]]) -> int:
+    """Of models (size, error), the place of the smallest one that no larger one is clearly better than."""
+    by_size = sorted(range(len(models)), key=lambda i: models[i][0])
+    best = by_size[0]
+    for i in by_size[1:]:
+        if models[i][1] < _CLEARLY_BETTER * models[best][1] or not math.isfinite(models[best][1]):
+            best = i
+    return best
 
 
-def _so_far(rows: list[SuggestedRow]) -> str:
-    """The best on the way, for those who watch."""
-    best = min(rows, key=lambda row: row.validation, default=None)
-    if best is None:
-        return ""
-    return f" (best so far: {100 * best.validation:.3g} % with {_size(best.n_states, best.n_functions)})"
+def _size(row: SuggestedRow) -> str:
+    return f"{pluralised(row.n_states, 'state')} and {pluralised(row.n_functions, 'function')}"
+
+
+def fit_with_best_functions(
+    u: object,
+    y: object,
+    n_states: int,
+    lists: Mapping[str, Sequence[Any]],
+    *,
+    options: Mapping[str, Any],
+    **fit: Any,
+) -> tuple[DecoupledStateSpace, str]:
+    """The model with the list whose start was best on held-back data, and the reason in one sentence.
+
+    `options` are those of `DecoupledStateSpace`, `fit` those of its `fit`.
+    """
+    models: dict[str, DecoupledStateSpace] = {}
+    tried: list[tuple[str, int, float]] = []
+    failed: SolverError | None = None
+    for name, functions in lists.items():
+        try:
+            model = DecoupledStateSpace(n_states, list(functions), **options).fit(u, y, **fit)
+        except SolverError as error:
+            failed = error
+            continue
+        models[name] = model
+        validation = next((row.validation for row in model.starts if row.chosen), math.inf)
+        tried.append((name, model.n_canonical, validation))
+    if failed is not None and not models:
+        raise failed
+    best = tried[_smallest_good([(size, validation) for _, size, validation in tried])][0]
+    shares = {name: f"{100.0 * validation:.3g} %" for name, _, validation in tried}
+    others = ", ".join(f"{share} with {name}" for name, share in shares.items() if name != best)
+    reason = f"Functions: {best}; {shares[best]} of the signal on held-back data" + (f", {others}." if others else ".")
+    return models[best], reason

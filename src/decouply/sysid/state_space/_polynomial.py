@@ -26,12 +26,10 @@ from ...fit._decouple import decouple
 from ...samples._samples import Samples
 from ...solvers import VarPro
 from ..free_run._fit import fit_initial_states
-from ..free_run._free_parameters import FreeParameters
-from ..free_run._step_arrays import StepArrays
+from ..free_run._step import FreeParameters, StepArrays
 from ..signals._records import Signals
 from ._decoupled import DecoupledStateSpace
-from ._fit_record import in_measured_units
-from ._search import SearchOptions, SearchResult
+from ._search import SearchOptions, in_measured_units
 from ._structure import StateSpaceStructure, read_layers
 
 _SAMPLES = 300
@@ -153,8 +151,8 @@ class PolynomialStateSpace:
         n_free = FreeParameters(arrays, structure.free_entries(arrays)).count
         with one_thread(), np.errstate(all="ignore"):
             fit, linear_fit = (fit_initial_states(some, n, everything) for some in (arrays, linear))
-            found = SearchResult(fit, linear_fit, fitted.starts, n_free, None, False)
-            return DecoupledStateSpace.of(structure, in_measured_units(found, units, records, everything))
+            record = in_measured_units(fit, linear_fit, units, records, fitted.starts, n_free=n_free)
+        return DecoupledStateSpace.of(structure, record)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted model; `DecoupledStateSpace.load` reads the same file as one with many functions."""

@@ -1,10 +1,14 @@
-"""The search for a decoupled state-space model: a linear model first, then several starts, chosen by validation."""
+"""The search for a decoupled state-space model: a linear model first, then several starts, chosen by validation.
+
+What it finds is a record in measured units, which files hold.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,12 +16,16 @@ from jaxtyping import Float
 from numpy import ndarray
 
 from ..._support._arguments import as_count
-from ..._support._errors import SolverError
+from ..._support._errors import DecouplingWarning, SolverError
+from ..._support._time_limit import TimeLimit
+from ...model._decoupling import Decoupling
+from ...model._names import as_names
+from ...write._record_file import Record, with_infinities
 from ..free_run._fit import FitResult, FreeRunObjective, InitialStatePrior, fit_free_run, fit_initial_states
 from ..free_run._linear import fit_linear
 from ..free_run._simulation import simulate
-from ..free_run._step_arrays import StepArrays, whitening
-from ..signals._record_batch import RecordBatch
+from ..free_run._step import StepArrays, whitening
+from ..signals._records import Range, RecordBatch, Signals, SignalUnits
 from ._initial_models import Candidate, candidates, in_other_bases
 from ._structure import StateSpaceStructure
 
@@ -28,6 +36,10 @@ _FINAL_STEPS = 60  # on all data
 _INITIAL_OUTPUTS = 50  # from which the initial state of a validation record is found
 _WINDOW_GROWTH = 4  # from stage to stage
 _SCAN_SETTLES_AT, _FINAL_SETTLES_AT = 1e-3, 1e-4  # descents cross plateaus of many steps
+_MOST_POINTS = 2000  # of the training run that are kept, for pictures and domains
+_ARRAYS = ("x0", "rmse", "linear_rmse", "spread", "points")  # in files
+_NUMBERS = ("n_free", "n_front", "flat")
+_UNITS = ("u_mean", "u_size", "y_mean", "y_size")
 
 
 @dataclass(frozen=True)
@@ -82,191 +94,205 @@ class SearchOptions:
 
 
 @dataclass(frozen=True, eq=False)
-class SearchData:
-    """The records of a search in standard units.
+class StateSpaceFit:
+    """What a fit has found: a record.
 
     Attributes
     ----------
-    training, validation
-        What starts are fitted to, and what chooses among them.
-    interpolated
-        The training records with outputs as often as inputs.
-    everything
-        What the chosen start ends on.
+    step
+        One step (x, u) -> (x+, y) in measured units.
+    linear
+        The linear model with as many states that was fitted to the same data, in measured units.
+    starts
+        One row per start, the linear model first.
+    x0 : (records, n)
+        Initial states of the training records.
+    rmse, linear_rmse
+        Free-run errors on all training records in units of y, one per output.
+    points : (k, n + inputs)
+        (x, u) along the training records, thinned out.
+    n_free
+        Numbers that the fit was free to move, initial states not counted.
+    n_front
+        Without feedback, the states in front of the functions.
     """
 
-    training: RecordBatch
-    interpolated: RecordBatch
-    validation: RecordBatch
-    everything: RecordBatch
-
-
-@dataclass(frozen=True, eq=False)
-class SearchResult:
-    """The model in standard units, the linear one beside it, and how they were found."""
-
-    fit: FitResult
-    linear: FitResult
+    step: Decoupling
+    linear: Decoupling
     starts: tuple[StateSpaceStart, ...]
+    x0: Float[ndarray, "records n"]
+    rmse: Float[ndarray, " outputs"]
+    linear_rmse: Float[ndarray, " outputs"]
+    spread: Float[ndarray, " outputs"]
+    points: Float[ndarray, "k m"]
     n_free: int
     n_front: int | None
-    interrupted: bool
+    limits: Range
+    units: SignalUnits
+    flat: bool
+    records: Signals | None = None  # what it was fitted to; not kept in files
 
+    def file_record(self) -> Record:
+        """For files; the step is written beside it."""
+        arrays = {name: getattr(self, name) for name in _ARRAYS}
+        arrays |= {name: getattr(self.units, name) for name in _UNITS}
+        arrays |= {"low": self.limits.low, "high": self.limits.high}
+        arrays |= {"linear": self.linear.linear, "linear_offset": self.linear.offset}
+        about = {name: getattr(self, name) for name in _NUMBERS} | {"oversample": self.units.oversample}
+        return Record.of(arrays, about=about, starts=[asdict(row) for row in self.starts])
 
-class StateSpaceSearch:
-    """The stages of a search for a model of one structure; `run` goes through them.
-
-    The model to begin with, `options.start`, is a `StepArrays` in standard units here.
-    """
-
-    def __init__(
-        self,
-        structure: StateSpaceStructure,
-        data: SearchData,
-        options: SearchOptions,
-        n_starts: int,
-        *,
-        rng: np.random.Generator,
-        report: Callable[..., None],
-    ) -> None:
-        self.structure, self.data, self.given = structure, data, options.start
-        self.n_starts, self.max_steps, self.window = n_starts, options.max_steps, options.window
-        self.rng, self.report = rng, report
-        self.n = structure.n_states
-        self.n_integrators = structure.n_integrators(data.training.y[0].shape[1])
-        # Without feedback poles are shared out, which those of interpolated outputs cannot be: steps get smaller later.
-        self.scanned, self.judging = data.training, data.validation
-        if not structure.feedback:
-            self.scanned, self.judging = data.training.at_measured_times(), data.validation.at_measured_times()
-        self.rows: list[StateSpaceStart] = []
-        self.interrupted = False
-
-    def run(self) -> SearchResult:
-        """The linear model, the scan of all starts, and the descent of the best one on more and more data."""
-        linear = self._fit_linear_model()
-        starts = list(self._starts(linear))
-        best = self._scan(starts)
-        if best is None:
-            return SearchResult(linear, linear, tuple(self.rows), 0, None, self.interrupted)
-        row, fit, candidate = best
-        self.rows[row] = replace(self.rows[row], chosen=True)
-        fit = self._finish(fit, candidate, len(starts))
-        n_free = candidate.parameters(fit.step).count
-        return SearchResult(fit, linear, tuple(self.rows), n_free, candidate.n_front, self.interrupted)
-
-    def _fit_linear_model(self) -> FitResult:
-        linear = fit_linear(
-            self.data.training,
-            self.data.interpolated,
-            self.n,
-            feedthrough=self.structure.feedthrough,
-            n_integrators=self.n_integrators,
+    @classmethod
+    def of_record(cls, step: Decoupling, record: Record) -> StateSpaceFit:
+        """The inverse of `file_record`."""
+        arrays, about = record.arrays, record["about"]
+        found: dict[str, Any] = {name: arrays[name] for name in _ARRAYS} | {name: about[name] for name in _NUMBERS}
+        W = [np.zeros_like(step.W[0]), *step.W[1:-1], np.zeros_like(step.W[-1])]
+        return cls(
+            step=step,
+            linear=step.with_parts(W=W, linear=arrays["linear"], offset=arrays["linear_offset"]),
+            starts=tuple(StateSpaceStart(**with_infinities(row)) for row in record["starts"]),
+            limits=Range(arrays["low"], arrays["high"]),
+            units=SignalUnits(**{name: arrays[name] for name in _UNITS}, oversample=about["oversample"]),
+            **found,
         )
-        error = validation_error(linear, self.data.validation)
-        self.rows.append(StateSpaceStart("linear", linear.rmse, error, linear.steps))
-        return linear
 
-    def _starts(self, linear: FitResult) -> Iterator[tuple[Candidate, Float[ndarray, "records n"]]]:
-        """All starts with their initial states, the model that was given first."""
-        base = linear
-        if self.scanned is not self.data.training:
-            base = fit_linear(self.scanned, self.scanned, self.n, feedthrough=self.structure.feedthrough)
-        beginning = self.scanned.first_samples(_SCAN_SAMPLES)
-        run = simulate(base.step, beginning, base.x0[: len(beginning)])
-        if run is None:
+    def with_names(self, inputs: Sequence[str] | None, outputs: Sequence[str] | None) -> StateSpaceFit:
+        """The same with these names of (x, u) and (x+, y)."""
+        step, linear = (model.with_names(inputs, outputs) for model in (self.step, self.linear))
+        return replace(self, step=step, linear=linear)
+
+
+def search(
+    structure: StateSpaceStructure,
+    units: SignalUnits,
+    signals: Signals,
+    split: tuple[Signals, Signals],
+    options: SearchOptions,
+    n_starts: int,
+    *,
+    rng: np.random.Generator,
+    report: TimeLimit,
+) -> StateSpaceFit:
+    """The linear model, the scan of all starts, and the descent of the best one on more and more data.
+
+    `split` are records to fit and records that choose. The model to begin with, `options.start`, is a `StepArrays` in
+    standard units here.
+    """
+    n, n_integrators = structure.n_states, structure.n_integrators(signals.n_outputs)
+    training, validation, everything = (units.batch(records) for records in (*split, signals))
+
+    def objective(candidate: Candidate, step: StepArrays, batch: RecordBatch, x0: ndarray) -> FreeRunObjective:
+        return FreeRunObjective(candidate.parameters(step), batch, x0, known_x0=n_integrators > 0)
+
+    def initial_states(fit: FitResult, batch: RecordBatch) -> Float[ndarray, "records n"]:
+        # Those that the fit has found, or those that fit other records best. Of models that integrate they are those
+        # that fit the first outputs: free to fit the whole of a record, a velocity at the beginning would make up for
+        # drift.
+        if n_integrators:
+            return fit_initial_states(fit.step, n, _first_outputs(batch, n), prior=_white_prior(fit)).x0
+        return fit.x0 if len(fit.x0) == len(batch) else fit_initial_states(fit.step, n, batch).x0
+
+    def progress(stage: str, done: int) -> Callable[[float], None]:
+        return lambda cost: report(stage=stage, done=done, total=len(starts) + 1, objective=math.sqrt(cost))
+
+    # The linear model.
+    linear = fit_linear(
+        training, units.interpolated_batch(split[0]), n, feedthrough=structure.feedthrough, n_integrators=n_integrators
+    )
+    rows = [StateSpaceStart("linear", linear.rmse, validation_error(linear, validation), linear.steps)]
+
+    # All starts with their initial states, the model that was given first. Without feedback poles are shared out, which
+    # those of interpolated outputs cannot be: steps get smaller later.
+    scanned, judging, base = training, validation, linear
+    if not structure.feedback and units.oversample > 1:
+        scanned, judging = training.at_measured_times(), validation.at_measured_times()
+        base = fit_linear(scanned, scanned, n, feedthrough=structure.feedthrough)
+    part = scanned.first_samples(_SCAN_SAMPLES)
+    run = simulate(base.step, part, base.x0[: len(part)])
+    if run is None:
+        raise SolverError(
+            "The linear model that all starts begin with is unstable on the training record: give fewer states, or "
+            "records in which the outputs stay within bounds."
+        )
+    part = part.windows(options.window)
+    x0 = initial_states(base, part)
+    starts = [(c, x0) for c in candidates(structure.coarse, base.step, run.points, n_starts, rng)]
+    if (given := options.start) is not None:
+        step = given if n_integrators else _with_white_states(given, n, part)
+        first = Candidate("given", step, structure.free_entries(step))
+        starts.insert(0, (first, fit_initial_states(step, n, part).x0))
+
+    # Every start is fitted to the beginning of the training records: the best one on the validation records.
+    max_steps = min(_MOST_SCAN_STEPS, _SCAN_STEPS * _SCAN_SAMPLES // len(part.all_y))
+    best, least, interrupted = None, math.inf, False
+    for k, (candidate, x0) in enumerate(starts):
+        so_far = "" if best is None else f" (best so far: {100.0 * least:.3g} %)"
+        fit = fit_free_run(
+            objective(candidate, candidate.step, part, x0),
+            max_steps=max_steps,
+            settles_at=_SCAN_SETTLES_AT,
+            progress=progress(f"start {k + 1} of {len(starts)}{so_far}", k),
+        )
+        error = validation_error(fit, judging)
+        rows.append(StateSpaceStart(candidate.name, fit.rmse, error, fit.steps))
+        if error < least:
+            best, least = (len(rows) - 1, fit, candidate), error
+        interrupted = fit.interrupted
+        if interrupted:
+            break
+    if best is None:
+        if not interrupted:
             raise SolverError(
-                "The linear model that all starts begin with is unstable on the training record: give fewer states, or "
-                "records in which the outputs stay within bounds."
+                "No start gave a model whose free run stays finite on the validation record: give a `window` in "
+                "`search`, fewer states or functions, or another `validation`."
             )
-        self.part = beginning.windows(self.window)
-        x0 = self._initial_states(base, self.part)
-        others = list(candidates(self.structure.coarse, base.step, run.points, self.n_starts, self.rng))
-        if self.given is not None:
-            step = self.given if self.n_integrators else _with_white_states(self.given, self.n, self.part)
-            candidate = Candidate("given", step, self.structure.free_entries(step))
-            yield candidate, fit_initial_states(step, self.n, self.part).x0
-        for candidate in others:
-            yield candidate, x0
+        warnings.warn(report.reason, DecouplingWarning, stacklevel=3)
+        return in_measured_units(linear, linear, units, signals, tuple(rows))
 
-    def _scan(
-        self, starts: list[tuple[Candidate, Float[ndarray, "records n"]]]
-    ) -> tuple[int, FitResult, Candidate] | None:
-        """Fit every start to the beginning of the training records: the best one on the validation records."""
-        max_steps = min(_MOST_SCAN_STEPS, _SCAN_STEPS * _SCAN_SAMPLES // len(self.part.all_y))
-        best, least = None, math.inf
-        for k, (candidate, x0) in enumerate(starts):
-            so_far = "" if best is None else f" (best so far: {100.0 * least:.3g} %)"
-            fit = fit_free_run(
-                self._objective(candidate, candidate.step, self.part, x0),
-                max_steps=max_steps,
-                settles_at=_SCAN_SETTLES_AT,
-                progress=self._progress(f"start {k + 1} of {len(starts)}{so_far}", k, len(starts) + 1),
-            )
-            error = validation_error(fit, self.judging)
-            self.rows.append(StateSpaceStart(candidate.name, fit.rmse, error, fit.steps))
-            if error < least:
-                best, least = (len(self.rows) - 1, fit, candidate), error
-            self.interrupted = fit.interrupted
-            if self.interrupted:
-                break
-        return best
+    # The best one goes on with more data, then with smaller steps per sample, then with windows that grow.
+    row, fit, candidate = best
+    rows[row] = replace(rows[row], chosen=True)
+    oversample = scanned.oversample
+    for batch, max_steps, final in _stages(scanned, training, everything, options):
+        if interrupted:
+            break
+        if batch.oversample > oversample:
+            oversample = batch.oversample
+            fit = replace(fit, step=fit.step.in_smaller_steps(n, oversample))
+        x0, step = initial_states(fit, batch), fit.step
+        if final and step.layers != structure.layers:  # the bases that were asked for, on all that is visited
+            run = simulate(step, batch, x0)
+            step = step if run is None else in_other_bases(step, structure.layers, run.points)
+        longer = fit_free_run(
+            objective(candidate, step, batch, x0),
+            max_steps=max_steps,
+            settles_at=_FINAL_SETTLES_AT,
+            progress=progress("finishing", len(starts)),
+        )
+        if math.isfinite(longer.rmse):  # longer windows may be more than an unstable model can cross
+            fit = longer
+        interrupted = longer.interrupted
+    if units.oversample > oversample:  # ended before
+        fit = replace(fit, step=fit.step.in_smaller_steps(n, units.oversample))
+    if interrupted:
+        warnings.warn(report.reason, DecouplingWarning, stacklevel=3)
+    found = in_measured_units(fit, linear, units, signals, tuple(rows))
+    return replace(found, n_free=candidate.parameters(fit.step).count, n_front=candidate.n_front)
 
-    def _finish(self, fit: FitResult, candidate: Candidate, n_starts: int) -> FitResult:
-        """Go on with more data, then with smaller steps per sample, then with windows that grow to whole records."""
-        oversample = self.scanned.oversample
-        for batch, max_steps, final in self._stages():
-            if self.interrupted:
-                break
-            if batch.oversample > oversample:
-                oversample = batch.oversample
-                fit = replace(fit, step=fit.step.in_smaller_steps(self.n, oversample))
-            x0, step = self._initial_states(fit, batch), fit.step
-            if final and step.layers != self.structure.layers:  # the bases that were asked for, on all that is visited
-                run = simulate(step, batch, x0)
-                step = step if run is None else in_other_bases(step, self.structure.layers, run.points)
-            longer = fit_free_run(
-                self._objective(candidate, step, batch, x0),
-                max_steps=max_steps,
-                settles_at=_FINAL_SETTLES_AT,
-                progress=self._progress("finishing", n_starts, n_starts + 1),
-            )
-            if math.isfinite(longer.rmse):  # longer windows may be more than an unstable model can cross
-                fit = longer
-            self.interrupted = longer.interrupted
-        if self.data.training.oversample > oversample:  # ended before
-            fit = replace(fit, step=fit.step.in_smaller_steps(self.n, self.data.training.oversample))
-        return fit
 
-    def _stages(self) -> Iterator[tuple[RecordBatch, int, bool]]:
-        """Records, the most steps on them, and whether with the bases that were asked for."""
-        training, everything, window = self.data.training, self.data.everything, self.window
-        if len(training.all_y) > _SCAN_SAMPLES:
-            yield self.scanned.first_samples(_NEXT_SAMPLES).windows(window), self.max_steps, False
-        if training.oversample > self.scanned.oversample:
-            yield training.first_samples(_NEXT_SAMPLES).windows(window), self.max_steps, True
-        while window is not None and window < max(len(y) for y in everything.y):
-            yield everything.windows(window), _FINAL_STEPS, True
-            window *= _WINDOW_GROWTH
-        yield everything, _FINAL_STEPS, True
-
-    def _objective(
-        self, candidate: Candidate, step: StepArrays, batch: RecordBatch, x0: Float[ndarray, "records n"]
-    ) -> FreeRunObjective:
-        return FreeRunObjective(candidate.parameters(step), batch, x0, known_x0=self.n_integrators > 0)
-
-    def _initial_states(self, fit: FitResult, batch: RecordBatch) -> Float[ndarray, "records n"]:
-        """The initial states that a fit has found, or those that fit other records best.
-
-        Of models that integrate they are those that fit the first outputs: free to fit the whole of a record, a
-        velocity at the beginning would make up for drift.
-        """
-        if self.n_integrators:
-            return fit_initial_states(fit.step, self.n, _first_outputs(batch, self.n), prior=_white_prior(fit)).x0
-        return fit.x0 if len(fit.x0) == len(batch) else fit_initial_states(fit.step, self.n, batch).x0
-
-    def _progress(self, stage: str, done: int, total: int) -> Callable[[float], None]:
-        """What a descent reports its mean square error to."""
-        return lambda cost: self.report(stage=stage, done=done, total=total, objective=math.sqrt(cost))
+def _stages(
+    scanned: RecordBatch, training: RecordBatch, everything: RecordBatch, options: SearchOptions
+) -> Iterator[tuple[RecordBatch, int, bool]]:
+    """Records, the most steps on them, and whether with the bases that were asked for."""
+    window = options.window
+    if len(training.all_y) > _SCAN_SAMPLES:
+        yield scanned.first_samples(_NEXT_SAMPLES).windows(window), options.max_steps, False
+    if training.oversample > scanned.oversample:
+        yield training.first_samples(_NEXT_SAMPLES).windows(window), options.max_steps, True
+    while window is not None and window < max(len(y) for y in everything.y):
+        yield everything.windows(window), _FINAL_STEPS, True
+        window *= _WINDOW_GROWTH
+    yield everything, _FINAL_STEPS, True
 
 
 def validation_error(fit: FitResult, batch: RecordBatch) -> float:
@@ -297,3 +323,58 @@ def _with_white_states(step: StepArrays, n: int, batch: RecordBatch) -> StepArra
         return step
     states = run.points[:, :n]
     return step.in_states(whitening(states), states.mean(axis=0))
+
+
+def in_measured_units(
+    fit: FitResult,
+    linear: FitResult,
+    units: SignalUnits,
+    signals: Signals,
+    starts: tuple[StateSpaceStart, ...],
+    *,
+    n_free: int = 0,
+) -> StateSpaceFit:
+    """A model and the linear one beside it in measured units, with their errors on all records."""
+    n, everything, errors, points, x0 = fit.x0.shape[1], units.batch(signals), [], None, None
+    for some in (linear, fit):
+        states = some.x0 if len(some.x0) == len(everything) else fit_initial_states(some.step, n, everything).x0
+        run = simulate(some.step, everything, states)
+        rmse = np.full(signals.n_outputs, np.inf)
+        if run is not None:
+            rmse = np.sqrt(np.mean(run.residuals**2, axis=0)) * units.y_size
+            points, x0 = run.points[:: max(1, len(run.points) // _MOST_POINTS)], states
+        errors.append(rmse)
+    assert points is not None
+    assert x0 is not None
+    names = variable_names(n, signals.n_inputs, signals.n_outputs)
+    return StateSpaceFit(
+        step=fit.step.in_measured_units(units).decoupling(*names),
+        linear=linear.step.in_measured_units(units).decoupling(*names),
+        starts=starts,
+        x0=x0,
+        rmse=errors[1],
+        linear_rmse=errors[0],
+        spread=np.concatenate(signals.y).std(axis=0),
+        points=np.concatenate([points[:, :n], points[:, n:] * units.u_size + units.u_mean], axis=1),
+        n_free=n_free,
+        n_front=None,
+        limits=Range.of("y", signals.y).believable,
+        units=units,
+        flat=signals.flat,
+        records=signals,
+    )
+
+
+def variable_names(
+    n: int, n_inputs: int, n_outputs: int, inputs: Sequence[str] | None = None, outputs: Sequence[str] | None = None
+) -> tuple[list[str], list[str]]:
+    """Names of (x, u) and of (x+, y); channels without a name are u and y."""
+    u, y = (
+        [letter if count == 1 else f"{letter}{i + 1}" for i in range(count)]
+        if names is None
+        else list(as_names(argument, names, count) or ())
+        for argument, letter, count, names in (("inputs", "u", n_inputs, inputs), ("outputs", "y", n_outputs, outputs))
+    )
+    letter = "x" if not {f"x{i + 1}" for i in range(n)} & {*u, *y} else "state"
+    states = [f"{letter}{i + 1}" for i in range(n)]
+    return [*states, *u], [*(f"{x}(t+1)" for x in states), *y]

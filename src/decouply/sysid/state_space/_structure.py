@@ -15,10 +15,11 @@ from ..._support._errors import InputError, short_repr
 from ...bases import AbstractBasis, LayerBasis
 from ...fit._settings import layer_bases
 from ...model._decoupling import Decoupling
-from ..free_run._step_arrays import StepArrays
+from ..free_run._step import StepArrays
 
 _INTEGRATES = 1e-2  # distance of a pole from 1 below which constants of the state are free: they add up over time
 _NO_LINE = 1e-9  # coefficients of a straight line that are nothing but rounding
+_DEPENDENT = 1e-9  # of its length: a row that is no farther from those before depends on them
 
 
 @dataclass(frozen=True)
@@ -167,9 +168,6 @@ def read_layers(
         return (LayerBasis(tuple(f.basis if isinstance(f, StateFunction) else f for f in listed)),), state_only
     layers = layer_bases(2 if ranks is None else ranks, 3 if ranks is None and degrees is None else degrees, basis)
     return layers, (False,) * len(layers[0].bases)
-
-
-_DEPENDENT = 1e-9  # of its length: a row that is no farther from those before depends on them
 
 
 def canonical_form(step: Decoupling, n: int, *, feedback: bool) -> tuple[Decoupling, Float[ndarray, "n n"]]:

@@ -1,17 +1,19 @@
-"""What all NARX models do: predict one step ahead from measured outputs, or run freely on their own past outputs.
+"""NARX models: y(t) = f(x(t)) with x(t) = (u(t), ..., u(t - n_u), y(t - 1), ..., y(t - n_y)).
 
-For a free run a model is written out once as straight-line arithmetic on Python floats and compiled, see `_recursion`.
+They predict one step ahead from measured outputs, or run freely on their own past outputs. For a free run a model is
+written out once as straight-line arithmetic on Python floats and compiled. Past inputs and outputs are the states of
+the model: `as_state_space` writes one step of it.
 """
 
 from __future__ import annotations
 
 import abc
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from numpy import ndarray
 
 from ..._support._arguments import read_array
@@ -23,8 +25,115 @@ from ...samples._samples import Samples
 from ...write._formula import formula
 from ...write._record_file import Record
 from ...write._source import compiled
-from ..signals._records import Range, Signals, as_signal, warn_of_escape
-from ._regressors import Lags
+from ..free_run._step import StepArrays
+from ..signals._records import Range, Signals, warn_of_escape, with_channels
+
+
+@dataclass(frozen=True)
+class Lags:
+    """The regressors of a NARX model, in the order above; within one time all channels in turn."""
+
+    n_u: int
+    n_y: int
+    n_inputs: int
+    n_outputs: int
+
+    @property
+    def longest(self) -> int:
+        """Samples that must have passed before the first prediction."""
+        return max(self.n_u, self.n_y)
+
+    @property
+    def n_regressors(self) -> int:
+        return (self.n_u + 1) * self.n_inputs + self.n_y * self.n_outputs
+
+    @property
+    def n_states(self) -> int:
+        """Past inputs and outputs that enter: all regressors but u(t)."""
+        return self.n_regressors - self.n_inputs
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """u(t), u(t-1), ..., y(t-1), ...; channels are numbered where there are several."""
+        past_u = [(t, i) for t in range(self.n_u + 1) for i in range(self.n_inputs)]
+        past_y = [(t, i) for t in range(1, self.n_y + 1) for i in range(self.n_outputs)]
+        return tuple(
+            [_name("u", i, self.n_inputs, t) for t, i in past_u] + [_name("y", i, self.n_outputs, t) for t, i in past_y]
+        )
+
+    @property
+    def output_names(self) -> tuple[str, ...]:
+        return tuple(_name("y", i, self.n_outputs, 0) for i in range(self.n_outputs))
+
+    def repeated(self, of_u: ndarray, of_y: ndarray) -> Float[ndarray, " m"]:
+        """One number per channel becomes one per regressor."""
+        return np.concatenate([np.tile(of_u, self.n_u + 1), np.tile(of_y, self.n_y)])
+
+    def input_windows(self, u: Float[ndarray, "T inputs"], first: int) -> Float[ndarray, "steps window"]:
+        """The input part of the regressors for the times first, ..., T - 1."""
+        return np.concatenate([u[first - k : len(u) - k] for k in range(self.n_u + 1)], axis=1)
+
+    def regressors(
+        self, u: Float[ndarray, "T inputs"], y: Float[ndarray, "T outputs"], first: int | None = None
+    ) -> Float[ndarray, "steps m"]:
+        """All regressors for the times first, ..., T - 1; by default from the first possible time on."""
+        start = self.longest if first is None else first
+        past = [y[start - k : len(y) - k] for k in range(1, self.n_y + 1)]
+        return np.concatenate([self.input_windows(u, start), *past], axis=1)
+
+    def of_records(self, signals: Signals) -> Float[ndarray, "S m"]:
+        """All regressors of all records in turn, which must be longer than the longest lag."""
+        shortest = min(len(record) for record in signals.u)
+        if shortest <= self.longest:
+            raise InputError(
+                f"`u` must be longer than the longest lag, {self.longest} samples. Got {shortest}: give longer "
+                "records or lower `n_u` and `n_y`."
+            )
+        return np.concatenate([self.regressors(u, y) for u, y in zip(signals.u, signals.y, strict=True)])
+
+
+def _name(letter: str, channel: int, n_channels: int, lag: int) -> str:
+    number = str(channel + 1) if n_channels > 1 else ""
+    return f"{letter}{number}(t-{lag})" if lag else f"{letter}{number}(t)"
+
+
+def as_state_space(of_regressors: StepArrays, lags: Lags) -> StepArrays:
+    """One step (x, u) -> (x+, y) with x = (u(t - 1), ..., u(t - n_u), y(t - 1), ..., y(t - n_y)): the same model.
+
+    The newest output enters the state as it leaves: its rows stand in W_L twice, see `repeated_outputs`.
+    """
+    n, m, p = lags.n_states, lags.n_inputs, lags.n_outputs
+    first_y, order = lags.n_u * m, _states_first(lags)
+    linear, offset = np.zeros((n + p, n + m)), np.zeros(n + p)
+    W = np.zeros((n + p, of_regressors.W[-1].shape[1]))
+    linear[:first_y, n:][:m] = np.eye(m)[: min(m, first_y)]  # u(t) is the newest past input
+    for begin, end, size in ((0, first_y, m), (first_y, n, p)):  # older ones move on
+        linear[np.arange(begin + size, end), np.arange(begin, max(begin, end - size))] = 1.0
+    copies = repeated_outputs(lags)
+    for rows in (list(range(n, n + p)), list(copies)):
+        source = [copies.get(row, row) - n for row in rows]
+        linear[rows] = of_regressors.linear[source][:, order]
+        offset[rows], W[rows] = of_regressors.offset[source], of_regressors.W[-1][source]
+    return StepArrays((of_regressors.W[0][:, order], *of_regressors.W[1:-1], W), of_regressors.g, linear, offset)
+
+
+def as_narx(step: StepArrays, lags: Lags) -> StepArrays:
+    """The inverse of `as_state_space`: the map from regressors to outputs."""
+    n, order = lags.n_states, np.argsort(_states_first(lags))
+    W = (step.W[0][:, order], *step.W[1:-1], step.W[-1][n:])
+    return replace(step, W=W, linear=step.linear[n:][:, order], offset=step.offset[n:])
+
+
+def repeated_outputs(lags: Lags) -> dict[int, int]:
+    """Rows of (x+, y) that hold the newest output as a state, and the rows of the output itself."""
+    newest = lags.n_u * lags.n_inputs
+    return {newest + i: lags.n_states + i for i in range(lags.n_outputs if lags.n_y else 0)}
+
+
+def _states_first(lags: Lags) -> Int[ndarray, " m"]:
+    """The order of regressors as (x, u): u(t) comes last."""
+    return np.r_[np.arange(lags.n_inputs, lags.n_regressors), np.arange(lags.n_inputs)]
+
 
 Step = Callable[..., Sequence[float]]
 
@@ -53,8 +162,7 @@ class Training:
 
     @classmethod
     def of(cls, signals: Signals, lags: Lags) -> Training:
-        X = np.concatenate([lags.regressors(u, y) for u, y in zip(signals.u, signals.y, strict=True)])
-        return cls(lags, X, Range.of("u", signals.u), Range.of("y", signals.y), signals.flat)
+        return cls(lags, lags.of_records(signals), Range.of("u", signals.u), Range.of("y", signals.y), signals.flat)
 
     def record(self) -> Record:
         """For files."""
@@ -80,11 +188,6 @@ class Training:
     def half_width(self) -> Float[ndarray, " m"]:
         """Half the width of the range of every regressor."""
         return self.lags.repeated(self.u.half_width, self.y.half_width)
-
-    @property
-    def believable(self) -> Range:
-        """Outputs beyond this are taken for those of an unstable model."""
-        return self.y.believable
 
 
 class AbstractNARX(abc.ABC):
@@ -124,8 +227,7 @@ class AbstractNARX(abc.ABC):
 
     def regressors(self, u: object, y: object) -> Float[ndarray, "S m"]:
         """x(t) for every time that has a full past, of all records in turn."""
-        signals = self._read(u, y)
-        return np.concatenate([self.lags.regressors(a, b) for a, b in zip(signals.u, signals.y, strict=True)])
+        return self.lags.of_records(self._read(u, y))
 
     def samples(self, X: object) -> Samples:
         """Exact values and Jacobians of f at regressors X, ready to be decoupled."""
@@ -138,7 +240,7 @@ class AbstractNARX(abc.ABC):
             raise InputError(f"`u` and `y` must be one record here. Got {len(signals.u)}: predict each on its own.")
         predicted = signals.y[0].copy()
         with np.errstate(all="ignore"):  # inputs far outside the training range may give infinity, which says it all
-            predicted[self.lags.longest :] = self(self.lags.regressors(signals.u[0], signals.y[0]))
+            predicted[self.lags.longest :] = self(self.lags.of_records(signals))
         return self._shaped(predicted)
 
     def simulate(self, u: object, y_init: Any) -> ndarray:
@@ -158,14 +260,9 @@ class AbstractNARX(abc.ABC):
             warning that names the step, and the rest is NaN.
         """
         lags = self.lags
-        inputs = as_signal("u", u)
-        empty = lags.longest == 0 and _is_empty(y_init)  # nothing is looked back on
-        given = np.zeros((0, lags.n_outputs)) if empty else as_signal("y_init", y_init)
-        for name, array, channels in (("u", inputs, lags.n_inputs), ("y_init", given, lags.n_outputs)):
-            if array.shape[1] != channels:
-                raise InputError(
-                    f"`{name}` must have {pluralised(channels, 'channel')}, as in training. Got shape {array.shape}."
-                )
+        inputs = with_channels("u", u, lags.n_inputs)
+        nothing = lags.longest == 0 and read_array("`y_init` must be an array", y_init).size == 0
+        given = np.zeros((0, lags.n_outputs)) if nothing else with_channels("y_init", y_init, lags.n_outputs)
         if len(given) < lags.longest:
             raise InputError(
                 f"`y_init` must hold at least {lags.longest} outputs, the longest lag. Got {len(given)}: give the "
@@ -178,25 +275,16 @@ class AbstractNARX(abc.ABC):
             warn_of_escape(type(self).__name__, stopped, len(inputs), self.limits)
         return self._shaped(outputs)
 
-    def _read(self, u: Any, y: Any, what: str = "") -> Signals:
-        """Check records for this model; `what` names them where they are not `u` and `y` themselves."""
-        signals = Signals.read(u, y)
-        lags = self.lags
+    def _read(self, u: Any, y: Any) -> Signals:
+        """Records with the channels of this model."""
+        signals, lags = Signals.read(u, y), self.lags
         for name, got, wanted in (("u", signals.n_inputs, lags.n_inputs), ("y", signals.n_outputs, lags.n_outputs)):
             if got != wanted:
-                raise InputError(
-                    f"`{what or name}` must have {pluralised(wanted, 'channel')}, as in training. Got {got}."
-                )
-        for record in signals.u:
-            lags.check_length(what or "u", len(record))
+                raise InputError(f"`{name}` must have {pluralised(wanted, 'channel')}, as in training. Got {got}.")
         return signals
 
     def _shaped(self, outputs: ndarray) -> ndarray:
         return outputs[:, 0] if self.trained_on.flat else outputs
-
-
-def _is_empty(value: Any) -> bool:
-    return read_array("`y_init` must be an array", value).size == 0
 
 
 def step_of(model: Decoupling) -> Step:
@@ -242,7 +330,7 @@ def free_run(
 
 def linear_model(lags: Lags, signals: Signals) -> Decoupling:
     """A linear model to compare with: least squares for y(t) on a constant and the regressors, of all records."""
-    X = np.concatenate([lags.regressors(u, y) for u, y in zip(signals.u, signals.y, strict=True)])
+    X = lags.of_records(signals)
     Y = np.concatenate([y[lags.longest :] for y in signals.y])
     middle, size = X.mean(axis=0), X.std(axis=0)
     size = np.where(size > 0.0, size, 1.0)

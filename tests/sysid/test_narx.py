@@ -3,8 +3,7 @@
 import numpy as np
 from numpy.testing import assert_allclose
 
-from decouply.sysid.narx._abstract import free_run, linear_model, step_of
-from decouply.sysid.narx._regressors import Lags
+from decouply.sysid.narx._narx import Lags, free_run, linear_model, step_of
 from decouply.sysid.signals._records import Range, Signals
 
 
