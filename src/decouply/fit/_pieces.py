@@ -17,7 +17,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-import scipy.stats
 
 from .._support._errors import silenced
 from .._support._time_limit import now
@@ -93,6 +92,8 @@ def lack_of_fit(result: Result) -> float:
     (S, n), n_bins = residual.shape, min(_MOST_BINS, len(F) // _SAMPLES_PER_BIN)
     if n_bins < 3 or n == 0:
         return 1.0
+    import scipy.stats  # takes a third of a second
+
     u, total, chances = result.decoupling.arguments(samples.X)[0], float(np.sum(residual**2)), []
     for j in range(u.shape[1]):
         bins = np.array_split(np.argsort(u[:, j], kind="stable"), n_bins)
