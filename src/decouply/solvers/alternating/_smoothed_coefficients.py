@@ -121,7 +121,7 @@ def with_effective_parameters(problem: Problem, lam: float, solution: Solution, 
     equations = FittingProblem(problem, lam=share, ridge=0.0, fixed={}, penalty=penalty)
     if equations.penalty is None:
         return solution
-    theta = [p[None] for p in parameters_of(problem, solution.decoupling)]
+    theta = parameters_of(problem, solution.decoupling)
     _, used = smoothing_weights_at(equations, theta, chosen=not everything)
     note = effective_note(used, equations.unknowns.count(theta))
     return dataclasses.replace(solution, notes=(*solution.notes, note), n_effective=used)

@@ -29,9 +29,9 @@ from ..problem._problem import Problem
 from ..problem._rounding import parameter_rounding
 from ..problem._sample_weights import by_output
 from ..problem._weighted_rows import Rows
-from ._derivatives import Parameters, Unknowns, run_chain
+from ._derivatives import run_chain
 from ._levenberg_marquardt import Dense
-from ._parameters import Fixed, blank_parameters, parameter_position
+from ._parameters import Fixed, Parameters, Unknowns, blank_parameters
 from ._rescaling import rescale_to_window
 from ._roughness_penalty import Penalty
 from ._variable_projection import Complete, Eliminated
@@ -61,7 +61,7 @@ class FittingProblem:
     ) -> None:
         self.problem = problem.as_given() if fixed else problem  # given parts are in the units of the user
         self.fixed = Fixed.of(fixed, self.problem) if fixed else None
-        problem, L = self.problem, len(problem.layers)
+        problem = self.problem
         max_derivatives = max_derivatives_within(memory)
         self.rows = problem.rows(lam, max_derivatives)
         self.floor = problem.prepared.rounding_floor
@@ -69,9 +69,8 @@ class FittingProblem:
         self.unknowns = Unknowns.of(problem.layers)
         self.small = self.rows.forms_normal_matrix(self.unknowns.count(self.template))
         self.penalty = penalty if self.small else None  # many unknowns are solved for without a matrix to add it to
-        held = {parameter_position(name, L) for name in fixed}
-        free = self.unknowns.mask(self.template, held) if held else None
-        inner = self.unknowns.mask(self.template[: 2 * L - 1], held) if held else None
+        free = self.unknowns.mask(self.template, fixed) if fixed else None
+        inner = self.unknowns.mask(self.template.inner, fixed) if fixed else None
         searched = self.rows
         if self.rows.mixing is not None:
             by_sample = problem.prepared.with_sample_weights()
@@ -101,8 +100,9 @@ class FittingProblem:
         constants = np.zeros((B, r, 1))
         if self.rows.values:
             constants = np.linalg.pinv(W_L) @ A[:, 0, :, None]
-        linear = [A[:, o + r * d :].mT] if self.problem.linear else []
-        return [*inner, np.concatenate([constants, c], axis=-1), W_L, *linear]
+        c_L = np.concatenate([constants, c], axis=-1)
+        linear = A[:, o + r * d :].mT if self.problem.linear else None
+        return Parameters((*inner.W, W_L), inner.b, (*inner.c, c_L), linear)
 
     def is_exact(self, cost: float, theta: Parameters) -> bool:
         """Whether one model meets the data to rounding: of the data, or of its own parameters."""
@@ -111,7 +111,7 @@ class FittingProblem:
     def errors(self, theta: Parameters) -> tuple[float, float]:
         """Error(J) and Error(F) of one model, from the residual rows."""
         rows, problem = self.rows, self.problem
-        chain = run_chain(problem.layers, theta[: 2 * len(problem.layers) - 1], rows.X)
+        chain = run_chain(problem.layers, theta.inner, rows.X)
         residual = self.complete.residual(theta, chain)[0] / np.where(rows.weights > 0, rows.weights, 1)[..., None]
         weights = problem.weights
         w = np.ones(len(residual)) if weights is None or by_output(weights) else weights
@@ -139,19 +139,16 @@ def meets_rounding(complete: Complete, theta: Parameters, cost: float, floor: fl
 
 def model_of(problem: Problem, theta: Parameters, X: Float[ndarray, "S k"] | None, fixed: Fixed | None) -> Decoupling:
     """Parameters (a batch of one) as a model of the given data, its domains at the range of the points X, if given."""
-    layers, L = problem.layers, len(problem.layers)
     if fixed is None and X is not None:
-        theta = [*rescale_to_window(X, layers, theta[: 2 * L], exactly=True), *theta[2 * L :]]
-    W, g = [], []
-    for l, layer in enumerate(layers):
-        weights, c = theta[2 * l][0], theta[2 * l + 1][0]
-        C = c if l == L - 1 else np.concatenate([np.zeros((len(c), 1)), c], axis=1)
-        if problem.F is None and fixed is None:
-            C = np.insert(C[:, 1:], 0, 0.0, axis=1)  # Jacobians leave them open
-        W.append(weights[:, :-1])
-        g.append(Functions(layer.bases, C, np.array([-1.0, 1.0]) - weights[:, -1:]))
-    linear: ndarray | None = theta[2 * L + 1][0] if problem.linear else None
-    model = problem.model([*W, theta[2 * L][0]], g, linear)
+        theta = rescale_to_window(X, problem.layers, theta, exactly=True)
+    g = []
+    for layer, b, c in zip(problem.layers, theta.b, theta.c, strict=True):
+        C = np.zeros((len(layer.bases), 1 + layer.size))
+        C[:, 1:] = c[0, :, -layer.size :]
+        if c.shape[2] > layer.size and (problem.F is not None or fixed is not None):  # Jacobians leave constants open
+            C[:, 0] = c[0, :, 0]
+        g.append(Functions(layer.bases, C, np.array([-1.0, 1.0]) - b[0, :, None]))
+    model = problem.model([W[0] for W in theta.W], g, None if theta.A is None else theta.A[0])
     return model if fixed is None else fixed.restore_in(model)
 
 
@@ -197,9 +194,8 @@ class Core:
     @staticmethod
     def _turn_inputs(inner: Parameters, turn: ndarray | None) -> Parameters:
         if turn is None:
-            return list(inner)
-        W = inner[0]
-        return [np.concatenate([W[..., :-1] @ turn, W[..., -1:]], axis=-1), *inner[1:]]
+            return inner
+        return dataclasses.replace(inner, W=(inner.W[0] @ turn, *inner.W[1:]))
 
 
 def _leading_singular_vectors(wide: Float[ndarray, "k R"], count: int) -> Float[ndarray, "k c"]:

@@ -15,7 +15,7 @@ from numpy import ndarray
 
 from ...bases import LayerBasis
 from ..problem._batched_linalg import combine
-from ._derivatives import Parameters
+from ._parameters import Parameters
 
 # Arguments that reach no farther than this and fill so much of the window stay: writing them anew costs digits.
 _WIDEST_REACH, _NARROWEST_HALF_WIDTH = 1.05, 0.7
@@ -25,55 +25,36 @@ _BALANCE_ROUNDS = 4  # over all layers, after which parameters hardly become sma
 _ARGUMENT_FACTORS = np.exp(np.linspace(-1.0, 1.0, 81))  # tried in every round
 
 
-def with_offset(W: Float[ndarray, "r k"]) -> Float[ndarray, "r k1"]:
-    """A matrix with b = 0 as its last column."""
-    return np.concatenate([W, np.zeros((len(W), 1))], axis=1)
-
-
-def absorb_domain(
-    W: Float[ndarray, "*B r k1"], middle: Float[ndarray, "*B r"], half: Float[ndarray, "*B r"]
-) -> Float[ndarray, "*B r k1"]:
-    """W with b as its last column for the arguments (t - middle) / half, where it was for t."""
-    return np.concatenate([W[..., :-1], W[..., -1:] - middle[..., None]], axis=-1) / half[..., None]
-
-
 def rescale_to_window(
     X: Float[ndarray, "S m"], layers: tuple[LayerBasis, ...], theta: Parameters, *, exactly: bool = False
 ) -> Parameters:
     """The same models with the arguments of all functions over the window, and values of size 1, on the samples.
 
-    `theta` may end with the coefficients of the last layer, constants included. Layers whose arguments fill the window
-    nearly are left alone unless `exactly` is asked for; those whose domains are unknowns keep their arguments.
+    The last layer may be there or not. Layers whose arguments nearly fill the window are left alone unless `exactly` is
+    asked for; those whose domains are unknowns keep their arguments.
     """
-    out = [*theta]
+    W, b, c = list(theta.W), list(theta.b), list(theta.c)
     z = X[None]
     for l, layer in enumerate(layers):
         last = l == len(layers) - 1
-        W = out[2 * l]
-        t = z @ W[..., :-1].mT + W[:, None, :, -1]
+        t = z @ W[l].mT + b[l][:, None]
         middle, half = visited_range(t, layer, exactly=exactly)
-        out[2 * l] = absorb_domain(W, middle, half)
-        if 2 * l + 1 == len(out):
+        W[l], b[l] = W[l] / half[..., None], (b[l] - middle) / half
+        if l == len(c):
             break
-        C = out[2 * l + 1]
-        full = C if last else np.concatenate([np.zeros((*C.shape[:-1], 1)), C], axis=-1)
+        full = c[l] if last else np.concatenate([np.zeros((*c[l].shape[:-1], 1)), c[l]], axis=-1)
         if np.any(middle != 0.0) or np.any(half != 1.0):
             full = layer.moved(full, half, middle)
         if last:
-            out[2 * l + 1] = full
+            c[l] = full
             break
-        # A constant moves on into the arguments of the next layer.
-        following = out[2 * l + 2].copy()
-        following[..., -1] += (following[..., :-1] @ full[..., :1])[..., 0]
-        C = full[..., 1:]
-        z = combine(layer.evaluate((t - middle[:, None]) / half[:, None]), C)
+        # A constant moves on into the arguments of the next layer, and so does the size of the values.
+        b[l + 1] = b[l + 1] + (W[l + 1] @ full[..., :1])[..., 0]
+        z = combine(layer.evaluate((t - middle[:, None]) / half[:, None]), full[..., 1:])
         largest = np.abs(z).max(axis=1)
         beta = np.where((largest > 0.0) & np.isfinite(largest), largest, 1.0)
-        out[2 * l + 1] = C / beta[..., None]
-        following[..., :-1] *= beta[:, None, :]
-        out[2 * l + 2] = following
-        z = z / beta[:, None]
-    return out
+        c[l], W[l + 1], z = full[..., 1:] / beta[..., None], W[l + 1] * beta[:, None, :], z / beta[:, None]
+    return Parameters(tuple(W), tuple(b), tuple(c), theta.A)
 
 
 def visited_range(
@@ -96,36 +77,32 @@ def visited_range(
 
 def balance_parameters(layers: tuple[LayerBasis, ...], theta: Parameters) -> Parameters:
     """The same models (a batch of one) with parameters of nearly the smallest squared size."""
-    out = [p.copy() for p in theta]
+    out = theta.copy()
     for _ in range(_BALANCE_ROUNDS):
         for l, layer in enumerate(layers):
-            _scale_arguments(layer, out, l, last=l == len(layers) - 1)
-            _scale_values(out, l, last=l == len(layers) - 1)
+            _scale_arguments(layer, out, l)
+            # Values: as large before the next matrix as in it.
+            C, after = out.c[l], out.W[l + 1]
+            size, other = np.linalg.norm(C, axis=-1), np.linalg.norm(after, axis=1)
+            lives = (size > _SMALLEST_SCALE) & (other > _SMALLEST_SCALE)
+            factor = np.where(lives, np.sqrt(other / np.where(lives, size, 1.0)), 1.0)
+            C *= factor[..., None]
+            after /= factor[:, None, :]
     return out
 
 
-def _scale_values(theta: Parameters, l: int, *, last: bool) -> None:
-    """As large before the next matrix as in it."""
-    C, after = theta[2 * l + 1], theta[2 * l + 2]
-    columns = after if last else after[..., :-1]
-    size, other = np.linalg.norm(C, axis=-1), np.linalg.norm(columns, axis=1)
-    lives = (size > _SMALLEST_SCALE) & (other > _SMALLEST_SCALE)
-    factor = np.where(lives, np.sqrt(other / np.where(lives, size, 1.0)), 1.0)
-    C *= factor[..., None]
-    columns /= factor[:, None, :]
-
-
-def _scale_arguments(layer: LayerBasis, theta: Parameters, l: int, *, last: bool) -> None:
+def _scale_arguments(layer: LayerBasis, theta: Parameters, l: int) -> None:
     """The best of many factors for the arguments of each function, where its basis takes them up exactly."""
     if layer.free_domain.any() or any(basis.polynomial_degree is None for basis in layer.bases):
         return
-    W, C = theta[2 * l], theta[2 * l + 1]
-    full = C[0] if last else np.concatenate([np.zeros((C.shape[1], 1)), C[0]], axis=-1)
+    W, b, C = theta.W[l], theta.b[l], theta.c[l]
+    missing = 1 + layer.size - C.shape[2]  # constants of inner layers
+    full = np.pad(C[0], ((0, 0), (missing, 0)))
     k, r = len(_ARGUMENT_FACTORS), len(full)
     scale = np.broadcast_to(_ARGUMENT_FACTORS[:, None], (k, r))
     tried = layer.moved(np.broadcast_to(full, (k, *full.shape)), scale, np.zeros((k, r)))
-    size = np.sum(tried**2, axis=-1) + np.sum(W[0, :, :-1] ** 2, axis=-1) / scale**2
+    size = np.sum(tried**2, axis=-1) + np.sum(W[0] ** 2, axis=-1) / scale**2
     best = np.argmin(size, axis=0)
-    chosen = tried[best, np.arange(r)]
     W[0] /= _ARGUMENT_FACTORS[best][:, None]
-    C[0] = chosen if last else chosen[:, 1:]
+    b[0] /= _ARGUMENT_FACTORS[best]
+    C[0] = tried[best, np.arange(r), missing:]

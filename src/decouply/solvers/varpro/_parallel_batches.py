@@ -16,7 +16,7 @@ from ..._support._blas_threads import one_thread
 from ..._support._parallel import n_at_once, run_each
 from ..._support._progress import silent
 from ..._support._time_limit import now
-from ..least_squares._derivatives import Parameters
+from ..least_squares._parameters import Parameters
 from ..problem._solution import StartRow
 from ._search import Minimum, Search
 
@@ -54,7 +54,7 @@ def _run_side_by_side(search: Search, count: int) -> None:
         theta = search.draw_starts(min(search.schedule.batch_size, search.schedule.n_starts - first), first)
         state = copy.deepcopy(search.rng.bit_generator.state)
         batches.append(Batch(elsewhere, first, theta, state, search.seconds))
-        first += len(theta[0])
+        first += len(theta)
     search.report_progress(f"starts {len(search.table) + 1} to {first}")
     for batch, (rows, minima) in zip(batches, run_each(run_in_worker, batches), strict=True):
         search.table.rows += rows

@@ -11,10 +11,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..least_squares._derivatives import Parameters, Unknowns
 from ..least_squares._fitting_problem import effective_note, meets_rounding, model_of
 from ..least_squares._levenberg_marquardt import Descent
-from ..least_squares._parameters import Fixed, parameter_position, parameters_of
+from ..least_squares._parameters import Fixed, Parameters, Unknowns, parameters_of
 from ..least_squares._rescaling import balance_parameters
 from ..least_squares._roughness_penalty import Penalty
 from ..least_squares._variable_projection import Complete
@@ -97,7 +96,7 @@ class _Run:
         problems = refinement.whole, refinement.pilot
         self.whole, self.pilot = (one.as_given() if refinement.fixed else one for one in problems)
         data, layers, linear = self.whole.prepared, self.whole.layers, self.whole.linear
-        self.theta: Parameters = [p[None] for p in parameters_of(self.pilot, self.found.decoupling)]
+        self.theta = parameters_of(self.pilot, self.found.decoupling)
         self.fixed = Fixed.of(refinement.fixed, self.pilot) if refinement.fixed else None
         if self.fixed is None:
             self.theta = rescale_to_all_samples(data, layers, self.theta)
@@ -113,8 +112,7 @@ class _Run:
         drawn = importance_sample(data, scaling, round(min(count, samples.n_samples)))
         subsample = self.whole.of_pilot(drawn).prepared
 
-        held = {parameter_position(name, len(layers)) for name in refinement.fixed}
-        mask = unknowns.mask(self.theta, held) if held else None
+        mask = unknowns.mask(self.theta, refinement.fixed) if refinement.fixed else None
         complete = Complete(subsample.rows(scaling), layers, linear, refinement.ridge, mask, self._first_penalty())
         tolerance = stopping_tolerance(self.whole.n_free, samples.n_numbers)
         self.all = StreamedResiduals(data, scaling, complete, tolerance, self.report)
@@ -171,7 +169,7 @@ class _Run:
             n_effective=n_effective,
         )
 
-    def _descend(self, complete: Complete, theta: Parameters) -> Descent:
+    def _descend(self, complete: Complete, theta: Parameters) -> Descent[Parameters]:
         """First on the subsample, which costs little, then on all samples."""
         few, everything = (
             StreamedResiduals(one.data, one.scaling, complete, one.tolerance, one.progress)
@@ -184,11 +182,11 @@ class _Run:
         descent.interrupted |= nearly.interrupted
         return descent
 
-    def _is_exact(self, descent: Descent) -> bool:
+    def _is_exact(self, descent: Descent[Parameters]) -> bool:
         plain = dataclasses.replace(self.all.subsample, ridge=0.0, free=None, penalty=None)
         return meets_rounding(plain, descent.theta, float(descent.cost[0]), self.whole.prepared.rounding_floor)
 
-    def _with_new_weights(self, descent: Descent) -> tuple[Descent, float]:
+    def _with_new_weights(self, descent: Descent[Parameters]) -> tuple[Descent[Parameters], float]:
         """Rounds with the weights of roughness that all samples ask for; the effective number of parameters."""
         complete, record, n_effective = self.all.subsample, descent.record, 0.0
         penalty, n_numbers = complete.penalty, self.whole.samples.n_numbers
@@ -208,7 +206,7 @@ class _Run:
         descent.record = record
         return descent, n_effective
 
-    def _with_ridge(self, plain: Descent) -> tuple[Descent, float, tuple[str, ...]]:
+    def _with_ridge(self, plain: Descent[Parameters]) -> tuple[Descent[Parameters], float, tuple[str, ...]]:
         """The largest ridge that the data allow, as on samples in memory."""
         samples, zero_cost = self.whole.samples, self.whole.prepared.zero_cost(self.all.scaling)
         choice = RidgeChoice(float(plain.cost[0]), samples.n_numbers, self.whole.n_free, zero_cost)
@@ -222,7 +220,7 @@ class _Run:
                 return ridged, ridge, (ridge_note(ridge),)
         return plain, 0.0, ()
 
-    def _note(self, descent: Descent) -> str:
+    def _note(self, descent: Descent[Parameters]) -> str:
         before, after = float(descent.record[0]), float(descent.record[-1])
         count = "1 pass" if self.n_passes == 1 else f"{self.n_passes} passes"
         return (

@@ -21,10 +21,9 @@ from ..._support._time_limit import now
 from ...model._decoupling import Decoupling
 from ..initial._candidates import PEELING, applicable_methods, candidate_inner_layers
 from ..initial._start_data import Budget, StartData
-from ..least_squares._derivatives import Parameters
 from ..least_squares._fitting_problem import FittingProblem
 from ..least_squares._levenberg_marquardt import SETTLING_STEPS, Descent, DescentOptions, descend, keep_going
-from ..least_squares._parameters import existing_coefficients, parameters_of
+from ..least_squares._parameters import Parameters, blank_parameters, existing_coefficients, parameters_of
 from ..least_squares._rescaling import rescale_to_window
 from ..least_squares._variable_projection import Complete, Eliminated
 from ..problem._solution import History, Solution, StartRow, Status
@@ -157,7 +156,7 @@ class StartTable:
         lowest = self.lowest_cost
         return sum(minimum.cost <= lowest * (1.0 + _SAME_MINIMUM) + self.floor for minimum in self.minima)
 
-    def add_batch(self, descent: Descent, size: int, seconds: float) -> None:
+    def add_batch(self, descent: Descent[Parameters], size: int, seconds: float) -> None:
         """Rows for a batch of starts, most of which were dropped on the way."""
         position = {int(i): k for k, i in enumerate(descent.index)}
         for b in range(size):
@@ -271,7 +270,7 @@ class Search:
                 return
             if inner is not None:
                 first = len(self.table)
-                theta = rescale_to_window(equations.eliminated.rows.X, layers, [p[None] for p in inner], exactly=True)
+                theta = rescale_to_window(equations.eliminated.rows.X, layers, inner, exactly=True)
                 descent = self._descend(theta, name, ())
                 self.table.add_batch(descent, 1, self.seconds)
                 if np.isfinite(descent.cost[0]):
@@ -286,7 +285,7 @@ class Search:
         if self.schedule.batch_size == 1 or not self.eliminates:
             return
         before = copy.deepcopy(self.rng.bit_generator.state)
-        inner = self.equations.core.compress(self.draw_starts(1, 0)[: 2 * self.L - 1])
+        inner = self.equations.core.compress(self.draw_starts(1, 0).inner)
         self.rng.bit_generator.state = before
         began = now()
         with np.errstate(all="ignore"):
@@ -303,15 +302,15 @@ class Search:
     def descend_from(self, theta: Parameters) -> None:
         """Run a batch from its start values."""
         equations, schedule = self.equations, self.schedule
-        first, size = len(self.table), len(theta[0])
+        first, size = len(self.table), len(theta)
         if self.eliminates:
             halvings = schedule.halvings_of_few if size <= FEW_STARTS else schedule.halvings
-            inner = equations.core.compress(theta[: 2 * self.L - 1])
+            inner = equations.core.compress(theta.inner)
             stage = f"starts {first + 1} to {first + size}"
             descent = self._descend(inner, stage, halvings if size > schedule.n_polished else ())
             best = np.argsort(descent.cost, kind="stable")[: schedule.n_polished]
             best = best[np.isfinite(descent.cost[best])]
-            complete = equations.with_last_layer([t[best] for t in descent.theta]) if best.size else []
+            complete = equations.with_last_layer(descent.theta[best]) if best.size else None
             starts = descent.index[best]
         else:
             descent = Descent(theta, np.zeros(size), np.arange(size), 0, np.zeros(size, dtype=bool))
@@ -319,8 +318,8 @@ class Search:
         self.table.add_batch(descent, size, self.seconds)
         if self.eliminates and first == 0 and self.given is not None and not schedule.is_hurried:
             # A last layer with more functions than inputs is not what elimination would find again.
-            self._polish([t[:1] for t in theta], descent, np.array([0]), first)
-        if starts.size:
+            self._polish(theta[:1], descent, np.array([0]), first)
+        if complete is not None:
             self._polish(complete, descent, starts, first)
 
     def _with_better_last_layer(self, theta: Parameters) -> Parameters:
@@ -331,7 +330,7 @@ class Search:
         equations = self.equations
         if equations.fixed is not None:
             return theta
-        fitted = equations.with_last_layer(equations.core.compress(theta[: 2 * self.L - 1]))
+        fitted = equations.with_last_layer(equations.core.compress(theta.inner))
         costs = [float(equations.complete.linearise(one)[0][0]) for one in (theta, fitted)]
         return fitted if costs[1] < costs[0] else theta
 
@@ -339,27 +338,26 @@ class Search:
         """Start values for one batch; the very first one may be given."""
         problem, L, fixed = self.problem, self.L, self.equations.fixed
         coefficients = Normal() if isinstance(self.distribution, Orthonormal) else self.distribution
-        theta = [np.zeros((size, *p.shape[1:])) for p in self.equations.template]
-        for i, p in enumerate(theta[: 2 * L + 1]):  # a linear part begins at 0
-            source = self.distribution if i % 2 == 0 else coefficients
-            own = p[..., :-1] if i % 2 == 0 and i < 2 * L else p
-            own[:] = np.stack([source.draw(self.rng, own.shape[1:]) for _ in range(size)])
-            if i % 2 == 1:  # coefficients past the basis of a function do not exist
-                own *= existing_coefficients(problem.layers[i // 2], p.shape[-1])
+        theta = blank_parameters(problem, size)  # a linear part begins at 0
+        for l, W in enumerate(theta.W):
+            W[:] = np.stack([self.distribution.draw(self.rng, W.shape[1:]) for _ in range(size)])
+            if l < L:
+                c = theta.c[l]
+                c[:] = np.stack([coefficients.draw(self.rng, c.shape[1:]) for _ in range(size)])
+                c *= existing_coefficients(problem.layers[l], c.shape[-1])  # those past a basis do not exist
         if fixed is None:
-            theta[: 2 * L] = rescale_to_window(self.equations.rows.X, problem.layers, theta[: 2 * L], exactly=True)
+            theta = rescale_to_window(self.equations.rows.X, problem.layers, theta, exactly=True)
         if first == 0 and self.given is not None:
-            for p, given in zip(theta, parameters_of(problem, self.given), strict=True):
-                p[0] = given
+            theta[:1] = parameters_of(problem, self.given)
         if problem.F is None:
-            theta[2 * L - 1][..., 0] = 0.0  # nothing determines the constants
+            theta.c[-1][..., 0] = 0.0  # nothing determines the constants
         if fixed is not None:
             fixed.write_into(theta)
         return theta
 
     # Descents
 
-    def _descend(self, inner: Parameters, stage: str, halvings: tuple[int, ...]) -> Descent:
+    def _descend(self, inner: Parameters, stage: str, halvings: tuple[int, ...]) -> Descent[Parameters]:
         """Core coordinates, the last layer eliminated."""
         eliminated = self.equations.eliminated
         descent = descend(
@@ -386,7 +384,9 @@ class Search:
         small = len(cost) <= self.schedule.n_polished
         return bool(small or lowest <= NOISY or alike < _SAME_SHARE * len(cost))
 
-    def _polish(self, theta: Parameters, descent: Descent, starts: ndarray, first: int, name: str = "") -> None:
+    def _polish(
+        self, theta: Parameters, descent: Descent[Parameters], starts: ndarray, first: int, name: str = ""
+    ) -> None:
         """Free all parameters of the best starts of a batch and note where they end."""
         equations, table = self.equations, self.table
         only_cost = self.schedule.is_hurried and self.schedule.stops_at_noise and float(descent.cost.min()) > NOISY
@@ -406,7 +406,7 @@ class Search:
         )
         if polished.cost.min() > equations.floor:
             self._sharpen(equations.complete, polished)
-        thetas = [[t[i : i + 1] for t in polished.theta] for i in range(len(polished.cost))]
+        thetas = [polished.theta[i : i + 1] for i in range(len(polished.cost))]
         exact = [equations.is_exact(float(cost), t) for cost, t in zip(polished.cost, thetas, strict=True)]
         for i, one in enumerate(thetas):
             cost = float(polished.cost[i])
@@ -439,7 +439,7 @@ class Search:
                 seconds=self.seconds,
             )
 
-    def _sharpen(self, residuals: Eliminated | Complete, descent: Descent) -> None:
+    def _sharpen(self, residuals: Eliminated | Complete, descent: Descent[Parameters]) -> None:
         """Go on with the best of a batch, if it is nearly exact, by steps that keep more digits."""
         equations, best = self.equations, int(np.argmin(descent.cost))
         plain = equations.small and residuals.ridge == 0.0 and residuals.free is None
@@ -448,7 +448,7 @@ class Search:
         sharp = descend(
             residuals.linearise_precisely,
             residuals.after_step,
-            [t[best : best + 1] for t in descent.theta],
+            descent.theta[best : best + 1],
             DescentOptions(
                 max_steps=self.schedule.polish_steps,
                 exact=equations.floor,
@@ -458,8 +458,7 @@ class Search:
             deadline=self.polishes_until,
             progress=self.reporter("polishing to rounding", len(self.table)),
         )
-        for all_starts, better in zip(descent.theta, sharp.theta, strict=True):
-            all_starts[best] = better[0]
+        descent.theta[best : best + 1] = sharp.theta
         descent.cost[best], descent.settled[best] = sharp.cost[0], sharp.settled[0]
         descent.steps += sharp.steps
         descent.record.extend(sharp.record[1:])
