@@ -10,8 +10,7 @@ import decouply as dc
 from decouply.bases import LayerBasis
 from decouply.solvers import Problem
 from decouply.solvers.least_squares._derivatives import adjoint, dense_derivatives, directional_derivative, run_chain
-from decouply.solvers.least_squares._parameters import Unknowns, blank_parameters
-from decouply.solvers.least_squares._rescaling import rescale_to_window
+from decouply.solvers.least_squares._parameters import Unknowns, blank_parameters, rescale_to_window
 from decouply.solvers.least_squares._variable_projection import Complete, Eliminated
 from tests.strategies import sampled
 

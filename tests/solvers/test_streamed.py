@@ -9,8 +9,7 @@ import decouply as dc
 from decouply.samples._model_errors import canonical_at
 from decouply.solvers import AbstractSolver, Problem
 from decouply.solvers.least_squares._derivatives import run_chain
-from decouply.solvers.least_squares._parameters import parameters_of
-from decouply.solvers.least_squares._rescaling import balance_parameters, rescale_to_window
+from decouply.solvers.least_squares._parameters import balance_parameters, parameters_of, rescale_to_window
 from decouply.solvers.least_squares._variable_projection import Complete
 from decouply.solvers.problem._prepared_samples import PreparedSamples
 from decouply.solvers.varpro._streamed_gauss_newton import (

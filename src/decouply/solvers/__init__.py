@@ -2,10 +2,9 @@
 
 from ._two_stage import TwoStage
 from .alternating._dreesen import Dreesen
-from .alternating._hollander import Hollander
-from .alternating._iterate import Iterate
 from .alternating._loop import Stopping
-from .alternating._proj_constr import Constr, Proj
+from .alternating._proj_constr import Constr, Hollander, Proj
+from .alternating._sweep import Iterate
 from .alternating._zniyed import Zniyed
 from .problem._problem import Problem
 from .problem._solution import History, LamRow, Solution, StartRow

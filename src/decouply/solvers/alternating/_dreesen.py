@@ -9,10 +9,9 @@ import numpy as np
 
 from ..problem._batched_linalg import combine, outer, solve_normal
 from ..problem._problem import Problem
-from ..problem._sample_weights import weighted_gram
 from ..problem._solution import Solution, Status
 from ..problem._solver import Feature, ProgressCallback
-from ._best_start import solution_of
+from ..problem._weighted_rows import weighted_gram
 from ._block_updates import (
     diagonal_equations,
     input_products,
@@ -22,9 +21,8 @@ from ._block_updates import (
     update_diagonals,
     update_input_factor,
 )
-from ._iterate import Iterate
-from ._loop import AbstractAlternatingSolver, objective_of, run_starts
-from ._sweep import basis_tables, with_residuals
+from ._loop import AbstractAlternatingSolver, objective_of, run_starts, solution_of
+from ._sweep import Iterate, basis_tables, with_residuals
 
 
 @dataclass(frozen=True, kw_only=True)

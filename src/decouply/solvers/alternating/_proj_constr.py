@@ -1,4 +1,7 @@
-"""PROJ-CMPT-L and CONSTR-CMPT-L: Algorithm 1 of the paper with its two ways to update the coefficients c_l."""
+"""PROJ-CMPT-L and CONSTR-CMPT-L: Algorithm 1 of the paper with its two ways to update the coefficients c_l.
+
+The polynomially constrained algorithm of Hollander (2017) is the second one for a single layer and Jacobians only.
+"""
 
 from __future__ import annotations
 
@@ -13,12 +16,16 @@ from ..least_squares._roughness_penalty import check_smoothing
 from ..problem._problem import Problem
 from ..problem._solution import Solution
 from ..problem._solver import Feature, ProgressCallback
-from ._best_start import solution_of
-from ._coefficient_updates import CoefficientUpdate, constrained, projected, projected_weighted
-from ._iterate import Iterate
-from ._loop import AbstractAlternatingSolver, Run, Stopping, objective_of, run_starts
-from ._smoothed_coefficients import Smoother, with_effective_parameters
-from ._sweep import sweep
+from ._coefficient_updates import (
+    CoefficientUpdate,
+    Smoother,
+    constrained,
+    projected,
+    projected_weighted,
+    with_effective_parameters,
+)
+from ._loop import AbstractAlternatingSolver, Run, Stopping, objective_of, run_starts, solution_of
+from ._sweep import Iterate, sweep
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -128,3 +135,22 @@ def run_cmpt(
         return sweep(problem, state, lam, update_c, smoother), lam
 
     return run_starts(problem, start, step, objective_of, lam, stopping, progress)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Hollander(AbstractAlternatingSolver):
+    """Single layer, Jacobians only, direct update of the coefficients; then b = mean of F - W_1 g(W_0 x) is added.
+
+    Parameters
+    ----------
+    start
+        Distribution of the random start values, or a `Decoupling` to start from.
+    stopping
+        When a start ends, and with which of its iterates, see `Stopping`.
+    """
+
+    supports: ClassVar[frozenset[Feature]] = frozenset({"linear", "weights", "Jacobians only"})
+
+    def solve_from(self, problem: Problem, start: Iterate, progress: ProgressCallback) -> Solution:
+        run = run_cmpt(problem, start, 0.0, constrained, None, self.stopping, progress)
+        return solution_of(problem, run, jacobians_only=True)

@@ -12,11 +12,11 @@ from numpy import ndarray
 from ..._support._arguments import as_number
 from ..problem._batched_linalg import combine, outer
 from ..problem._problem import Problem
-from ..problem._sample_weights import weighted_gram
 from ..problem._solution import Solution
 from ..problem._solver import Feature, ProgressCallback
-from ._best_start import solution_of
+from ..problem._weighted_rows import weighted_gram
 from ._block_updates import (
+    RightSide,
     diagonal_equations,
     input_products,
     output_equations,
@@ -24,10 +24,8 @@ from ._block_updates import (
     update_output_factor,
 )
 from ._coefficient_updates import LayerSystem, projected
-from ._iterate import Iterate
-from ._iterative_refinement import RightSide
-from ._loop import AbstractAlternatingSolver, objective_of, run_starts
-from ._sweep import basis_tables, values_without_linear_part, with_linear_part_and_residuals
+from ._loop import AbstractAlternatingSolver, objective_of, run_starts, solution_of
+from ._sweep import Iterate, basis_tables, values_without_linear_part, with_linear_part_and_residuals
 
 _FIRST_LAM, _GROWTH, _EVERY = 1e-6, 10.0, 10  # the schedule of Zniyed et al.: times 10 every 10 steps
 _LARGEST_LAM = 1e6  # past this the Jacobian term is lost in the rounding of the value term

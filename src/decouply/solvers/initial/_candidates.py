@@ -17,8 +17,7 @@ from ...bases import LayerBasis
 from ..least_squares._derivatives import run_chain
 from ..least_squares._fitting_problem import Core, nearest_shared_functions
 from ..least_squares._levenberg_marquardt import DescentOptions, descend
-from ..least_squares._parameters import Parameters
-from ..least_squares._rescaling import rescale_to_window
+from ..least_squares._parameters import Parameters, rescale_to_window
 from ..least_squares._variable_projection import Eliminated
 from ._multivariate_polynomials import n_products
 from ._parallel_gradients import has_enough_equations, slopes_of_arguments

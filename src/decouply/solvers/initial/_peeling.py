@@ -20,8 +20,7 @@ from numpy import ndarray
 from ...bases import LayerBasis
 from ..least_squares._derivatives import carry_back, derivatives_of_coefficients, derivatives_of_weights, samples_last
 from ..least_squares._levenberg_marquardt import Dense, DescentOptions, Tall, descend
-from ..least_squares._parameters import Parameters, existing_coefficients
-from ..least_squares._rescaling import rescale_to_window
+from ..least_squares._parameters import Parameters, existing_coefficients, rescale_to_window
 from ..least_squares._variable_projection import AbstractResiduals, eliminate
 from ..problem._start_distributions import Orthonormal
 from ..problem._weighted_rows import Rows

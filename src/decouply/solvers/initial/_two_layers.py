@@ -19,8 +19,7 @@ from jaxtyping import Bool, Float
 from numpy import ndarray
 
 from ...bases import AbstractBasis, Chebyshev, LayerBasis
-from ..least_squares._parameters import Parameters, existing_coefficients
-from ..least_squares._rescaling import visited_range
+from ..least_squares._parameters import Parameters, existing_coefficients, visited_range
 from ._start_data import StartData
 from ._tensor_decompositions import decompose_paratuck2
 

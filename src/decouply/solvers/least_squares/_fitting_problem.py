@@ -24,15 +24,12 @@ from numpy import ndarray
 
 from ...model._decoupling import Decoupling
 from ...model._functions import Functions
-from ..problem._model_shape import max_derivatives_within
-from ..problem._problem import Problem
-from ..problem._rounding import parameter_rounding
-from ..problem._sample_weights import by_output
-from ..problem._weighted_rows import Rows
+from ..problem._prepared_samples import ROUNDINGS
+from ..problem._problem import Problem, max_derivatives_within
+from ..problem._weighted_rows import Rows, by_output
 from ._derivatives import run_chain
 from ._levenberg_marquardt import Dense
-from ._parameters import Fixed, Parameters, Unknowns, blank_parameters
-from ._rescaling import rescale_to_window
+from ._parameters import Fixed, Parameters, Unknowns, blank_parameters, rescale_to_window
 from ._roughness_penalty import Penalty
 from ._variable_projection import Complete, Eliminated
 
@@ -134,7 +131,11 @@ def meets_rounding(complete: Complete, theta: Parameters, cost: float, floor: fl
         return False
     _, at = complete.linearise(theta)
     assert isinstance(at, Dense)
-    return cost <= parameter_rounding(np.diagonal(at.M[0]), flat)
+    # What rounding of the parameters alone can cause, by the diagonal of the normal matrix: if large terms cancel each
+    # other, a model cannot meet its data better than this.
+    with np.errstate(over="ignore"):
+        rounding = (ROUNDINGS * np.finfo(float).eps) ** 2 * (np.diagonal(at.M[0]) @ flat**2)
+    return cost <= float(rounding)
 
 
 def model_of(problem: Problem, theta: Parameters, X: Float[ndarray, "S k"] | None, fixed: Fixed | None) -> Decoupling:

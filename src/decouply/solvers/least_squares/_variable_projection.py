@@ -30,8 +30,7 @@ from ..problem._batched_linalg import combine
 from ..problem._weighted_rows import Rows
 from ._derivatives import Chain, adjoint, dense_derivatives, directional_derivative, run_chain
 from ._levenberg_marquardt import AbstractLinearisation, Dense, MatrixFree, Preconditioner, Tall, square_weights
-from ._parameters import Parameters, Unknowns
-from ._rescaling import rescale_to_window
+from ._parameters import Parameters, Unknowns, rescale_to_window
 from ._roughness_penalty import Penalty
 
 LinearMap = Callable[[ndarray], ndarray]

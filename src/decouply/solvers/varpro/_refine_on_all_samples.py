@@ -13,8 +13,7 @@ import numpy as np
 
 from ..least_squares._fitting_problem import effective_note, meets_rounding, model_of
 from ..least_squares._levenberg_marquardt import Descent
-from ..least_squares._parameters import Fixed, Parameters, Unknowns, parameters_of
-from ..least_squares._rescaling import balance_parameters
+from ..least_squares._parameters import Fixed, Parameters, Unknowns, balance_parameters, parameters_of
 from ..least_squares._roughness_penalty import Penalty
 from ..least_squares._variable_projection import Complete
 from ..problem._problem import Problem

@@ -23,8 +23,13 @@ from ..initial._candidates import PEELING, applicable_methods, candidate_inner_l
 from ..initial._start_data import Budget, StartData
 from ..least_squares._fitting_problem import FittingProblem
 from ..least_squares._levenberg_marquardt import SETTLING_STEPS, Descent, DescentOptions, descend, keep_going
-from ..least_squares._parameters import Parameters, blank_parameters, existing_coefficients, parameters_of
-from ..least_squares._rescaling import rescale_to_window
+from ..least_squares._parameters import (
+    Parameters,
+    blank_parameters,
+    existing_coefficients,
+    parameters_of,
+    rescale_to_window,
+)
 from ..least_squares._variable_projection import Complete, Eliminated
 from ..problem._solution import History, Solution, StartRow, Status
 from ..problem._solver import ProgressCallback

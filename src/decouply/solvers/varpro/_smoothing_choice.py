@@ -16,8 +16,7 @@ from ...bases import LayerBasis
 from ..least_squares._derivatives import run_chain
 from ..least_squares._fitting_problem import WEIGHT_STEPS, FittingProblem, effective_note
 from ..least_squares._levenberg_marquardt import Dense, DescentOptions, descend
-from ..least_squares._parameters import Parameters
-from ..least_squares._rescaling import rescale_to_window
+from ..least_squares._parameters import Parameters, rescale_to_window
 from ..least_squares._roughness_penalty import FIRST_WEIGHT, Penalty, roughness_orders
 from ..least_squares._variable_projection import Complete
 from ..problem._solution import Solution, Status

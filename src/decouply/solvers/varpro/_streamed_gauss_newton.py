@@ -29,12 +29,10 @@ from ..least_squares._levenberg_marquardt import (
     MatrixFree,
     descend,
 )
-from ..least_squares._parameters import Parameters
-from ..least_squares._rescaling import rescale_to_window
+from ..least_squares._parameters import Parameters, rescale_to_window
 from ..least_squares._variable_projection import AbstractResiduals, Complete
 from ..problem._batched_linalg import combine
-from ..problem._prepared_samples import PreparedSamples
-from ..problem._standard_units import in_units
+from ..problem._prepared_samples import PreparedSamples, in_units
 from ..problem._weighted_rows import RowScaling
 
 _PREDICTION_DAMPING = 1e-8  # of the step whose decrease is predicted

@@ -23,8 +23,7 @@ from ...samples._samples import Samples
 from ..least_squares._fitting_problem import FittingProblem
 from ..least_squares._parameters import Fixed, parameters_of
 from ..least_squares._roughness_penalty import FIRST_WEIGHT, Penalty, check_smoothing
-from ..problem._model_shape import ModelShape
-from ..problem._problem import Problem
+from ..problem._problem import ModelShape, Problem
 from ..problem._solution import Solution
 from ..problem._solver import AbstractSolver, Feature, ProgressCallback
 from ..problem._start_distributions import AbstractStart, Orthonormal
