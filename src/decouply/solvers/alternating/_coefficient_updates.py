@@ -71,8 +71,8 @@ class LayerSystem:
         return np.concatenate([0.0 * one, self.dPhi], axis=-1), np.concatenate([one, self.Phi], axis=-1)
 
     def sizes_behind(self) -> Float[ndarray, "B r"]:
-        """The squared size of the weights behind every function, for a smoother."""
-        return sizes_behind(self.right.W[self.right.l + 1], self.problem)
+        """||W_l[:, j]||^2 behind every function, for a smoother; the objective here is not divided by ||J||^2."""
+        return self.problem.size_J * np.sum(self.right.W[self.right.l + 1] ** 2, axis=1)
 
 
 def projected(system: LayerSystem, lam: float, smoother: Smoother | None = None) -> Float[ndarray, "B r e"]:
@@ -270,11 +270,6 @@ def _with_penalty(
     for i, (P, b) in enumerate(zip(squares, blocks, strict=True)):
         full[:, b, b] += weight[:, i, None, None] * P
     return full
-
-
-def sizes_behind(W: Float[ndarray, "B n r"], problem: Problem) -> Float[ndarray, "B r"]:
-    """||W_l[:, j]||^2 in the units of the objective of alternating solvers, which is not divided by the size of J."""
-    return problem.size_J * np.sum(W**2, axis=1)
 
 
 def with_effective_parameters(problem: Problem, lam: float, solution: Solution, smoother: Smoother) -> Solution:

@@ -234,7 +234,7 @@ def run_starts(
     deadline = deadline_after(stopping.max_seconds)
     B = start.W[0].shape[0]
     active, state = np.arange(B), start
-    kept = _blank(start)
+    kept = start.map(lambda a: np.full_like(a, np.nan))
     objective, kept_lam, since = np.full(B, np.inf), np.full(B, first_lam), np.zeros(B, dtype=int)
     given = objective_of(start, first_lam)
     rated = np.isfinite(given)
@@ -288,29 +288,9 @@ def run_starts(
     return Run(kept, objective, kept_lam, steps, status, seconds, np.array(lams), np.array(record))
 
 
-def _blank(state: Iterate) -> Iterate:
-    return Iterate.unrated(
-        [np.full_like(a, np.nan) for a in state.W],
-        [np.full_like(a, np.nan) for a in state.domain],
-        [np.full_like(a, np.nan) for a in state.C],
-        [np.full_like(a, np.nan) for a in state.G],
-        np.full_like(state.R, np.nan),
-        None if state.A is None else np.full_like(state.A, np.nan),
-    )
-
-
 def _store(kept: Iterate, rows: ndarray, state: Iterate, mask: ndarray) -> None:
-    for old, new in zip(
-        (*kept.W, *kept.domain, *kept.C, *kept.G), (*state.W, *state.domain, *state.C, *state.G), strict=True
-    ):
+    for old, new in zip(kept.arrays(), state.arrays(), strict=True):
         old[rows] = new[mask]
-    if kept.A is not None and state.A is not None:
-        kept.A[rows] = state.A[mask]
-    kept.R[rows], kept.residual_J[rows], kept.residual_F[rows] = (
-        state.R[mask],
-        state.residual_J[mask],
-        state.residual_F[mask],
-    )
 
 
 def solution_of(problem: Problem, run: Run, *, jacobians_only: bool = False) -> Solution:

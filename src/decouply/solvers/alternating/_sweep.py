@@ -11,13 +11,13 @@ other quantity of the sweep is the same number as in the paper.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
-from ...bases import LayerBasis
 from ..problem._batched_linalg import combine, outer
 from ..problem._problem import Problem
 from ..problem._weighted_rows import by_output, weighted_gram, weighted_squares
@@ -76,18 +76,20 @@ class Iterate:
         """Factors whose residuals are not known yet (NaN)."""
         return cls(W, domain, C, G, R, A, np.full(len(R), np.nan), np.full(len(R), np.nan))
 
+    def map(self, f: Callable[[ndarray], ndarray]) -> Iterate:
+        """The same function of every array."""
+        W, domain, C, G = ([f(a) for a in by_layer] for by_layer in (self.W, self.domain, self.C, self.G))
+        A = None if self.A is None else f(self.A)
+        return Iterate(W, domain, C, G, f(self.R), A, f(self.residual_J), f(self.residual_F))
+
     def take(self, rows: ndarray) -> Iterate:
         """The starts with these indices."""
-        return Iterate(
-            [a[rows] for a in self.W],
-            [a[rows] for a in self.domain],
-            [a[rows] for a in self.C],
-            [a[rows] for a in self.G],
-            self.R[rows],
-            None if self.A is None else self.A[rows],
-            self.residual_J[rows],
-            self.residual_F[rows],
-        )
+        return self.map(lambda a: a[rows])
+
+    def arrays(self) -> list[ndarray]:
+        """All arrays, the linear part last if there is one."""
+        found = [*self.W, *self.domain, *self.C, *self.G, self.R, self.residual_J, self.residual_F]
+        return found if self.A is None else [*found, self.A]
 
 
 def sweep(
@@ -134,22 +136,17 @@ def sweep(
 def basis_tables(problem: Problem, l: int, u: Float[ndarray, "B S r"]) -> tuple[ndarray, ndarray, ndarray]:
     """Domains of the functions of a layer, and their basis functions with derivatives in u: the rows of Y_l and X_l."""
     layer = problem.layers[l]
-    domain = visited_domain(u, layer, around_zero=not problem.standard)
+    # The domain is the range of u over the samples, or around 0; [-1, 1] if the basis has one of its own or u vanishes.
+    low, high = u.min(axis=1), u.max(axis=1)
+    if not problem.standard:
+        high = np.abs(u).max(axis=1)
+        low = -high
+    follows = (high - low > _NO_RANGE * np.abs(high)) & ~layer.free_domain
+    middle = np.where(layer.free_domain, 0.0, (low + high) / 2.0)  # arguments that do not vary stay in the middle
+    domain = np.where(follows[..., None], np.stack([low, high], axis=-1), middle[..., None] + np.array([-1.0, 1.0]))
     middle, half = (domain[..., 1] + domain[..., 0]) / 2.0, (domain[..., 1] - domain[..., 0]) / 2.0
     t = (u - middle[:, None, :]) / half[:, None, :]
     return domain, layer.evaluate(t), layer.derivative(t) / half[:, None, :, None]
-
-
-def visited_domain(u: Float[ndarray, "B S r"], layer: LayerBasis, *, around_zero: bool) -> Float[ndarray, "B r 2"]:
-    """The range of u over the samples, or around 0; [-1, 1] if the basis has a domain of its own or u vanishes."""
-    if around_zero:
-        high = np.abs(u).max(axis=1)
-        low = -high
-    else:
-        low, high = u.min(axis=1), u.max(axis=1)
-    follows = (high - low > _NO_RANGE * np.abs(high)) & ~layer.free_domain
-    middle = np.where(layer.free_domain, 0.0, (low + high) / 2.0)  # arguments that do not vary stay in the middle
-    return np.where(follows[..., None], np.stack([low, high], axis=-1), middle[..., None] + np.array([-1.0, 1.0]))
 
 
 def with_linear_part_and_residuals(

@@ -163,16 +163,30 @@ def peel(
         if end.interrupted:
             return None
         for i in np.argsort(end.cost, kind="stable")[:4]:
-            _record_minimum(elite, float(end.cost[i]), end.theta[i : i + 1])
+            # A minimum that is known was found again.
+            cost = float(end.cost[i])
+            same = (known for known in elite if abs(np.log(max(cost, 1e-300) / max(known.cost, 1e-300))) <= _SAME_COST)
+            known = next(same, None) if np.isfinite(cost) else None
+            if known is not None:
+                known.found += 1
+            elif np.isfinite(cost):
+                elite.append(_Minimum(cost, end.theta[i : i + 1]))
         elite.sort(key=lambda minimum: minimum.cost)
         del elite[_ELITE_SIZE:]
         for minimum in [minimum for minimum in elite if minimum.cost <= _COST_NEARLY_MET and not minimum.tried]:
             minimum.tried = True
-            theta, cost = _sharpen(relaxed, minimum.theta, budget)
-            minimum.theta, minimum.cost = theta, cost
-            rest = after(theta) if cost <= _COST_MET else None
+            sharp = descend(
+                relaxed.linearise_precisely,
+                relaxed.after_step,
+                minimum.theta,
+                DescentOptions(max_steps=_RELAXED_STEPS, exact=_COST_MET, to_rounding=True),
+                deadline=budget.deadline,
+                progress=budget.progress,
+            )
+            minimum.theta, minimum.cost = sharp.theta, float(sharp.cost[0])
+            rest = after(minimum.theta) if minimum.cost <= _COST_MET else None
             if rest is not None:
-                return _join(theta, rest)
+                return _join(minimum.theta, rest)
         enough = _MIN_ROUNDS_OF_NOISE if elite and elite[0].cost > _COST_OF_NOISE else _MIN_ROUNDS
         if count >= enough and elite and elite[0].found >= _AGREEING_STARTS:
             best = elite[0].theta
@@ -193,18 +207,6 @@ class _Minimum:
     theta: Parameters
     found: int = 1
     tried: bool = False
-
-
-def _sharpen(relaxed: RelaxedTail, theta: Parameters, budget: Budget) -> tuple[Parameters, float]:
-    end = descend(
-        relaxed.linearise_precisely,
-        relaxed.after_step,
-        theta,
-        DescentOptions(max_steps=_RELAXED_STEPS, exact=_COST_MET, to_rounding=True),
-        deadline=budget.deadline,
-        progress=budget.progress,
-    )
-    return end.theta, float(end.cost[0])
 
 
 def _draw_starts(relaxed: RelaxedTail, elite: list[_Minimum], rng: np.random.Generator) -> Parameters:
@@ -228,14 +230,3 @@ def _draw_starts(relaxed: RelaxedTail, elite: list[_Minimum], rng: np.random.Gen
             child.W[0][:, j], child.b[0][:, j] = new.W[0][:, j], 0.0
         starts[i : i + 1] = child
     return relaxed.rescale_to_window(starts, exactly=True)
-
-
-def _record_minimum(elite: list[_Minimum], cost: float, theta: Parameters) -> None:
-    """Note a minimum, or that it was found again."""
-    if not np.isfinite(cost):
-        return
-    for known in elite:
-        if abs(np.log(max(cost, 1e-300) / max(known.cost, 1e-300))) <= _SAME_COST:
-            known.found += 1
-            return
-    elite.append(_Minimum(cost, theta))

@@ -11,7 +11,6 @@ at a time, so that a grid will do.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -52,7 +51,9 @@ def two_layers(data: StartData, layers: tuple[LayerBasis, ...], rng: np.random.G
     V, b_1 = factors.B, np.zeros(len(factors.B))
     if layers[1].free_domain.any():
         t = data.X @ W.T + b
-        h = _function_values(layer.derivative(t), c) * _row_ratios(W, factors.C)
+        # The rows of W have the directions of those of C, and other lengths.
+        ratio: ndarray = np.einsum("rk,rk->r", W, factors.C) / np.einsum("rk,rk->r", factors.C, factors.C)
+        h = _function_values(layer.derivative(t), c) * ratio
         factor = np.einsum("sr,sr->s", h, factors.h)[:, None]
         slopes = factors.g / np.where(factor != 0.0, factor, 1.0)
         V, b_1, _ = _with_domains(layers[1], V, b_1, _function_values(layer.evaluate(t), c) @ factors.B.T, slopes)
@@ -97,12 +98,6 @@ def _function_values(table: Float[ndarray, "S r d"], c: Float[ndarray, "r d"]) -
     return out
 
 
-def _row_ratios(W: Float[ndarray, "r k"], C: Float[ndarray, "r k"]) -> Float[ndarray, " r"]:
-    """By how much the rows of W are longer than those of C, whose directions they have."""
-    out: ndarray = np.einsum("rk,rk->r", W, C) / np.einsum("rk,rk->r", C, C)
-    return out
-
-
 class DomainFit(NamedTuple):
     """g(t) = sum_k c_k phi_k((t - middle) / half)."""
 
@@ -113,6 +108,8 @@ class DomainFit(NamedTuple):
 
 def fit_domain(basis: AbstractBasis, t: Float[ndarray, " S"], slopes: Float[ndarray, " S"]) -> DomainFit | None:
     """The place and width at which the slopes of the basis functions meet these best; None where nothing is known."""
+    from scipy.optimize import least_squares
+
     low, high = t.min(), t.max()
     if not np.all(np.isfinite(slopes)) or not high > low or not slopes.any():
         return None
@@ -125,23 +122,17 @@ def fit_domain(basis: AbstractBasis, t: Float[ndarray, " S"], slopes: Float[ndar
     def misfit(p: Float[ndarray, "K 2"]) -> Float[ndarray, "K S"]:
         return slopes - _fit_slopes(basis, scaled, slopes, p)[0]
 
+    def one_misfit(p: ndarray) -> ndarray:
+        return misfit(p[None])[0]
+
     grid = np.stack(np.meshgrid(_GRID_MIDDLES, np.log(_GRID_WIDTHS), indexing="ij"), axis=-1).reshape(-1, 2)
     order = np.argsort(np.sum(misfit(grid) ** 2, axis=1), kind="stable")[:_REFINED_CELLS]
-    ends = [_refine_domain(misfit, grid[i]) for i in order]
+    tol = _REFINE_TOLERANCE
+    ends = [least_squares(one_misfit, grid[i], xtol=tol, ftol=tol, gtol=tol).x for i in order]
     best = min(ends, key=lambda end: float(np.sum(misfit(end[None]) ** 2)))
     half = width * float(np.exp(best[1]))
     c = _fit_slopes(basis, scaled, slopes, best[None])[1][0]
     return DomainFit(place + width * float(best[0]), half, c * half * size)
-
-
-def _refine_domain(misfit: Callable[[ndarray], ndarray], p: Float[ndarray, " 2"]) -> Float[ndarray, " 2"]:
-    from scipy.optimize import least_squares
-
-    def residual(p: ndarray) -> ndarray:
-        return misfit(p[None])[0]
-
-    end: ndarray = least_squares(residual, p, xtol=_REFINE_TOLERANCE, ftol=_REFINE_TOLERANCE, gtol=_REFINE_TOLERANCE).x
-    return end
 
 
 def _fit_slopes(

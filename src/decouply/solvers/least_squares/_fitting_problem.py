@@ -25,8 +25,8 @@ from numpy import ndarray
 from ...model._decoupling import Decoupling
 from ...model._functions import Functions
 from ..problem._prepared_samples import ROUNDINGS
-from ..problem._problem import Problem, max_derivatives_within
-from ..problem._weighted_rows import Rows, by_output
+from ..problem._problem import DERIVATIVE_TABLES, Problem
+from ..problem._weighted_rows import MAX_DERIVATIVES, Rows, by_output
 from ._derivatives import run_chain
 from ._levenberg_marquardt import Dense
 from ._parameters import Fixed, Parameters, Unknowns, blank_parameters, rescale_to_window
@@ -36,6 +36,7 @@ from ._variable_projection import Complete, Eliminated
 _SHARED_SWEEPS = 30  # of alternating least squares for functions that all outputs share
 _SHARED = 1e-8  # of a coefficient matrix: what differs between outputs by no more than this is rounding
 _SHARED_RIDGE = 1e-12  # of a unit diagonal
+_DERIVATIVE_SHARE = 0.25  # of a memory limit that the derivatives may take
 WEIGHT_STEPS = 6  # in which weights of roughness settle
 
 
@@ -59,7 +60,9 @@ class FittingProblem:
         self.problem = problem.as_given() if fixed else problem  # given parts are in the units of the user
         self.fixed = Fixed.of(fixed, self.problem) if fixed else None
         problem = self.problem
-        max_derivatives = max_derivatives_within(memory)
+        # So many derivatives are computed at a time that they take their share of memory at most.
+        affordable = _DERIVATIVE_SHARE * memory / (8.0 * DERIVATIVE_TABLES)
+        max_derivatives = int(np.clip(affordable, 1, MAX_DERIVATIVES))
         self.rows = problem.rows(lam, max_derivatives)
         self.floor = problem.prepared.rounding_floor
         self.template = blank_parameters(problem)
@@ -100,10 +103,6 @@ class FittingProblem:
         c_L = np.concatenate([constants, c], axis=-1)
         linear = A[:, o + r * d :].mT if self.problem.linear else None
         return Parameters((*inner.W, W_L), inner.b, (*inner.c, c_L), linear)
-
-    def is_exact(self, cost: float, theta: Parameters) -> bool:
-        """Whether one model meets the data to rounding: of the data, or of its own parameters."""
-        return meets_rounding(self.complete, theta, cost, self.floor)
 
     def errors(self, theta: Parameters) -> tuple[float, float]:
         """Error(J) and Error(F) of one model, from the residual rows."""
@@ -186,17 +185,11 @@ class Core:
 
     def compress(self, inner: Parameters) -> Parameters:
         """Inner layers in core coordinates."""
-        return self._turn_inputs(inner, self.V)
+        return inner if self.V is None else dataclasses.replace(inner, W=(inner.W[0] @ self.V, *inner.W[1:]))
 
     def expand(self, inner: Parameters) -> Parameters:
         """Inner layers of the core as those of all inputs."""
-        return self._turn_inputs(inner, None if self.V is None else self.V.T)
-
-    @staticmethod
-    def _turn_inputs(inner: Parameters, turn: ndarray | None) -> Parameters:
-        if turn is None:
-            return inner
-        return dataclasses.replace(inner, W=(inner.W[0] @ turn, *inner.W[1:]))
+        return inner if self.V is None else dataclasses.replace(inner, W=(inner.W[0] @ self.V.T, *inner.W[1:]))
 
 
 def _leading_singular_vectors(wide: Float[ndarray, "k R"], count: int) -> Float[ndarray, "k c"]:

@@ -52,12 +52,9 @@ class Penalty:
             tuple(_roots(layer, order) for layer in layers), tuple(np.where(mask, weight, 0.0) for mask in wanted)
         )
 
-    def with_weights(self, weights: tuple[Float[ndarray, " _"], ...]) -> Penalty:
-        return dataclasses.replace(self, weights=weights)
-
     def times(self, factor: float) -> Penalty:
         """The same penalty with all weights times a factor."""
-        return self.with_weights(tuple(factor * weights for weights in self.weights))
+        return dataclasses.replace(self, weights=tuple(factor * weights for weights in self.weights))
 
     def with_effect_of(self, theta: Parameters, other: Penalty, of_other: Parameters) -> Penalty:
         """The weights with which all functions of a model count as much as the same functions in other bases did."""
@@ -66,7 +63,7 @@ class Penalty:
             here, there = self._roughness(theta, l), other._roughness(of_other, l)
             ratio = (there + _LEAST_ROUGHNESS) / (here + _LEAST_ROUGHNESS)
             weights.append(np.where(own > 0.0, theirs * ratio, 0.0))
-        return self.with_weights(tuple(weights))
+        return dataclasses.replace(self, weights=tuple(weights))
 
     def _roughness(self, theta: Parameters, l: int) -> Float[ndarray, " r"]:
         """||L_j c_lj||^2 of a single model."""
@@ -163,7 +160,7 @@ class Penalty:
             rough = size * float(c @ P @ c)
             new = noise * max(own, _LEAST_PARAMETERS) / max(rough, _LEAST_ROUGHNESS)
             weights[l][j] = np.clip(new, weight / _LARGEST_WEIGHT_RATIO, weight * _LARGEST_WEIGHT_RATIO)
-        return self.with_weights(tuple(weights)), used
+        return dataclasses.replace(self, weights=tuple(weights)), used
 
     def _square(self, l: int, j: int) -> Float[ndarray, "d d"]:
         root = self.roots[l][j]

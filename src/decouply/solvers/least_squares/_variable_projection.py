@@ -87,14 +87,11 @@ class Eliminated(AbstractResiduals):
 
     def last_layer(self, chain: Chain) -> tuple[ndarray, ndarray, ndarray, ndarray]:
         """Coefficients A (B, p, n), an orthonormal basis Q of the design, residuals (B, R, n) and cost."""
-        return eliminate(self.design(chain), self.rows, self.ridge, self._penalty_rows())
-
-    def _penalty_rows(self) -> Float[ndarray, "K p"] | None:
-        if self.penalty is None:
-            return None
-        rows, o = self.penalty.last_rows(), int(self.rows.values)
-        k = self.rows.X.shape[1] if self.linear else 0
-        return np.pad(rows, ((0, 0), (o, k)))
+        penalty = None
+        if self.penalty is not None:  # constants and the linear part have none
+            k = self.rows.X.shape[1] if self.linear else 0
+            penalty = np.pad(self.penalty.last_rows(), ((0, 0), (int(self.rows.values), k)))
+        return eliminate(self.design(chain), self.rows, self.ridge, penalty)
 
     def coefficients(self, chain: Chain, A: ndarray) -> Float[ndarray, "B r d n"]:
         """Those of the functions of the last layer, among all eliminated ones."""
@@ -265,7 +262,10 @@ class Complete(AbstractResiduals):
             for i in range(n):
                 of_W[:, i, :, i, o:] = P
                 of_A[:, i, :, i, o:] = np.eye(of_A.shape[2], m)[..., None]
-        return rows.weigh(Z, part)
+        Z *= rows.weights[part].T
+        if rows.mixing is not None:
+            Z *= rows.mixing[part].T[:, None]
+        return Z
 
     def linearise(self, theta: Parameters) -> tuple[Float[ndarray, " B"], AbstractLinearisation]:
         flat = self.unknowns.flatten(theta)

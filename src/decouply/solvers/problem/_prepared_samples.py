@@ -107,11 +107,17 @@ class PreparedSamples:
 
     @cached_property
     def _units_and_sizes(self) -> tuple[Units, Sizes]:
-        data, ranges = self.samples.data, self.ranges
-        if self._known_units is not None:
-            _, *squares = data.reduce(sizes_task, self._known_units, ranges.fitted_mean_F)
-            return self._known_units, Sizes(*(float(square[0]) for square in squares))
-        return units_and_sizes(data, ranges, standard=self.standard, every_direction=not self._compress)
+        """The units without compression of the inputs, and the sizes of the data in them."""
+        data, ranges, (_, n, m) = self.samples.data, self.ranges, self.samples.data.shape
+        units = self._known_units
+        if units is None and self.standard:
+            units = standard_units(data, ranges, every_direction=not self._compress)
+        units = units or Units.given(m, n)
+        skew, *squares = data.reduce(sizes_task, units, ranges.fitted_mean_F)
+        if self._known_units is None and self.standard and m <= WHITEN_UP_TO:
+            # An axis and its negative are told apart by the third moment.
+            units = units.rotated(np.diag(np.where(skew < 0.0, -1.0, 1.0)))
+        return units, Sizes(*(float(square[0]) for square in squares))
 
     @property
     def sizes(self) -> Sizes:
@@ -194,6 +200,10 @@ class Ranges:
     mean_F: Float[ndarray, " n"]
     fitted_mean_F: Float[ndarray, " n"]  # the constant that fits F best, also if weights are matrices
 
+    constant_X: Bool[ndarray, " m"]  # inputs that do not vary
+    constant_F: Bool[ndarray, " n"]
+    rounding_floor: float  # relative squared errors up to this are rounding of the data
+
     @classmethod
     def of(cls, data: AbstractData) -> Ranges:
         joins = ("min", "max", "min", "max", "max", "sum", "sum", "sum", "sum", "sum")
@@ -203,29 +213,16 @@ class Ranges:
         names = ("X", "F", "J", "weights")
         known = (True, data.has_values, data.has_jacobians, data.weights_shape is not None)
         largest = {name: float(size) for name, size, there in zip(names, sizes, known, strict=True) if there}
-        return cls(low_X, high_X, low_F, high_F, largest, float(w[0]), *means)
-
-    @property
-    def constant_X(self) -> Bool[ndarray, " m"]:
-        """Inputs that do not vary."""
-        return self.high_X - self.low_X <= _NO_SPREAD * np.maximum(np.abs(self.low_X), np.abs(self.high_X))
-
-    @property
-    def constant_F(self) -> Bool[ndarray, " n"]:
-        """Outputs that do not vary."""
-        return self.high_F - self.low_F <= _NO_SPREAD * np.maximum(np.abs(self.low_F), np.abs(self.high_F))
-
-    @property
-    def rounding_floor(self) -> float:
-        """Relative squared errors up to this are rounding of the data.
-
-        Numbers far from 0 have few digits left for what varies: values of 1e6 +- 1 are known to 1e-10 of their spread.
-        """
-        stretch = 1.0
-        for low, high in ((self.low_X, self.high_X), (self.low_F, self.high_F)):
-            largest, width = np.maximum(np.abs(low), np.abs(high)), high - low
-            stretch = max(stretch, float(np.max(np.divide(largest, width, out=np.ones_like(width), where=width > 0.0))))
-        return max(_EXACT, (ROUNDINGS * stretch * float(np.finfo(float).eps)) ** 2)
+        # Numbers far from 0 have few digits left for what varies: 1e6 +- 1 is known to 1e-10 of its spread.
+        constant, stretch = list[ndarray](), 1.0
+        for low, high in ((low_X, high_X), (low_F, high_F)):
+            size, width = np.maximum(np.abs(low), np.abs(high)), high - low
+            constant.append(width <= _NO_SPREAD * size)
+            stretch = max(stretch, float(np.max(np.divide(size, width, out=np.ones_like(width), where=width > 0.0))))
+        floor = max(_EXACT, (ROUNDINGS * stretch * float(np.finfo(float).eps)) ** 2)
+        constant_X, constant_F = constant
+        total_weight = float(w[0])
+        return cls(low_X, high_X, low_F, high_F, largest, total_weight, *means, constant_X, constant_F, floor)
 
 
 @dataclass(frozen=True)
@@ -237,22 +234,8 @@ class Sizes:
     J: float  # ||J||^2
 
 
-def units_and_sizes(
-    data: AbstractData, ranges: Ranges, *, standard: bool, every_direction: bool
-) -> tuple[Units, Sizes]:
-    """Standard units, or the given ones, and the sizes of the data in them.
-
-    Directions that the function does not depend on are left out unless `every_direction` is asked for.
-    """
-    _, n, m = data.shape
-    units = _standard_units(data, ranges, every_direction=every_direction) if standard else Units.given(m, n)
-    skew, *squares = data.reduce(sizes_task, units, ranges.fitted_mean_F)
-    if standard and m <= WHITEN_UP_TO:  # an axis and its negative are told apart by the third moment
-        units = units.rotated(np.diag(np.where(skew < 0.0, -1.0, 1.0)))
-    return units, Sizes(*(float(square[0]) for square in squares))
-
-
-def _standard_units(data: AbstractData, ranges: Ranges, *, every_direction: bool) -> Units:
+def standard_units(data: AbstractData, ranges: Ranges, *, every_direction: bool) -> Units:
+    """Standard units, without directions that the function does not depend on unless every one is asked for."""
     _, n, m = data.shape
     total, whitens = ranges.total_weight, m <= WHITEN_UP_TO
 

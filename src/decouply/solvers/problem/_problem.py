@@ -17,7 +17,6 @@ import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
-from ..._support._errors import InputError
 from ...bases import LayerBasis
 from ...model._decoupling import Decoupling
 from ...model._functions import Functions
@@ -32,8 +31,7 @@ _NUMBERS_PER_PARAMETER, _MIN_PILOT = 20, 200
 # Tables that live at the same time during a search. Of the size of the eliminated design: itself, with the ridge below
 # it, Q, and the copy of LAPACK. Of the size of the data: the model, the residual, and its copy in another order. Of the
 # derivatives of some samples: themselves, and what is made of them.
-_DESIGN_TABLES, _RESIDUAL_TABLES, _DERIVATIVE_TABLES = 4, 3, 2
-_DERIVATIVE_SHARE = 0.25  # of a memory limit that the derivatives may take
+_DESIGN_TABLES, _RESIDUAL_TABLES, DERIVATIVE_TABLES = 4, 3, 2
 
 
 @dataclass(frozen=True)
@@ -87,7 +85,7 @@ class ModelShape:
     def n_starts_within(self, memory: float, rows: Rows) -> int:
         """How many starts fit into memory side by side on these rows, besides the data; at least one."""
         S, q, n = rows.Y.shape
-        left = memory - 8.0 * (_DERIVATIVE_TABLES * rows.max_derivatives + rows.X.size + _RESIDUAL_TABLES * rows.Y.size)
+        left = memory - 8.0 * (DERIVATIVE_TABLES * rows.max_derivatives + rows.X.size + _RESIDUAL_TABLES * rows.Y.size)
         return int(np.clip(left / self._start_bytes(S, rows.X.shape[1], q, n), 1, 2**31))
 
     def _start_bytes(self, S: int, m: int, q: int, n: int) -> float:
@@ -96,11 +94,6 @@ class ModelShape:
         columns = 1 + len(last.bases) * last.size + m * self.linear
         tables = sum(len(layer.bases) * (3 * layer.size + 2 * m * (l > 0) + 4) for l, layer in enumerate(self.layers))
         return 8.0 * S * (_DESIGN_TABLES * q * columns + _RESIDUAL_TABLES * q * n + tables)
-
-
-def max_derivatives_within(memory: float) -> int:
-    """How many derivatives are computed at a time so that they take their share of memory at most."""
-    return int(np.clip(_DERIVATIVE_SHARE * memory / (8.0 * _DERIVATIVE_TABLES), 1, MAX_DERIVATIVES))
 
 
 @dataclass(frozen=True)
@@ -226,14 +219,6 @@ class Problem:
     def rows(self, lam: float, max_derivatives: int = MAX_DERIVATIVES) -> Rows:
         """All samples as the rows of the least-squares problem."""
         return self.prepared.rows(self.prepared.row_scaling(lam), max_derivatives)
-
-    def needs_arrays(self, name: str) -> None:
-        """Raise for a solver that needs all Jacobians at hand."""
-        if not self.samples.in_memory:
-            raise InputError(
-                f"`samples` must hold J in memory for the solver {name}. Got {len(self.samples)} samples in a store: "
-                "take some, `samples.pilot(...)`, or use dc.VarPro(), dc.Proj() or dc.Constr()."
-            )
 
     def model(
         self,

@@ -111,15 +111,8 @@ class Rows:
         Y[:, 0] *= np.sqrt(factor)
         return dataclasses.replace(self, weights=weights, Y=Y)
 
-    def weigh(self, table: Float[ndarray, "B N n q s"], part: slice = slice(None)) -> Float[ndarray, "B N n q s"]:
-        """Rows of some samples times their weights. The table is used up to save memory: use what is returned."""
-        table *= self.weights[part].T
-        if self.mixing is not None:
-            table *= self.mixing[part].T[:, None]
-        return table
-
     def weigh_rows(self, table: Float[ndarray, "B S q n"]) -> Float[ndarray, "B S q n"]:
-        """The same for one number per row and output."""
+        """A number per row and output, times its weight. The table is used up to save memory: use what is returned."""
         table *= self.weights[:, :, None]
         return table if self.mixing is None else table * self.mixing[:, None]
 

@@ -29,7 +29,7 @@ from ..._support._time_limit import now
 from ...model._decoupling import Decoupling
 from ..initial._candidates import PEELING, applicable_methods, candidate_inner_layers
 from ..initial._start_data import Budget, StartData
-from ..least_squares._fitting_problem import FittingProblem
+from ..least_squares._fitting_problem import FittingProblem, meets_rounding
 from ..least_squares._levenberg_marquardt import Descent, DescentOptions, descend
 from ..least_squares._parameters import (
     Parameters,
@@ -293,7 +293,10 @@ class Search:
         if polished.cost.min() > equations.floor:
             self._sharpen(equations.complete, polished)
         thetas = [polished.theta[i : i + 1] for i in range(len(polished.cost))]
-        exact = [equations.is_exact(float(cost), t) for cost, t in zip(polished.cost, thetas, strict=True)]
+        exact = [
+            meets_rounding(equations.complete, one, float(cost), equations.floor)
+            for cost, one in zip(polished.cost, thetas, strict=True)
+        ]
         for i, one in enumerate(thetas):
             cost = float(polished.cost[i])
             if not np.isfinite(cost):

@@ -27,7 +27,7 @@ from ..problem._problem import ModelShape, Problem
 from ..problem._solution import Solution
 from ..problem._solver import AbstractSolver, Feature, ProgressCallback
 from ..problem._start_distributions import AbstractStart, Orthonormal
-from ._refine_on_all_samples import Refinement
+from ._refine_on_all_samples import Refinement, RefinementOptions, refined_solution
 from ._ridge_choice import solution_with_ridge
 from ._search import Search
 from ._search_schedule import SearchSchedule
@@ -116,7 +116,11 @@ class VarPro(AbstractSolver):
     default_n_starts: ClassVar[int] = 1024
 
     def check(self, problem: Problem) -> None:
-        problem.needs_arrays("VarPro")
+        if not problem.samples.in_memory:
+            raise InputError(
+                f"`samples` must be in memory for VarPro.solve. Got {len(problem.samples)} samples in a store: use "
+                "dc.decouple, or take some, `samples.pilot(...)`."
+            )
         if self.fixed:
             Fixed.of(self.fixed, problem.as_given())
         if isinstance(self.start, Decoupling):
@@ -277,16 +281,15 @@ class VarPro(AbstractSolver):
     def improve_on_subsample(
         self, whole: Problem, problem: Problem, found: Solution, progress: ProgressCallback
     ) -> Solution:
-        return self._refinement(whole, problem, found).on_subsample(progress)
+        if self.fixed or found.smoothing is not None:
+            return found
+        return Refinement(whole, problem, found, self._refinement_options(problem, found), progress).on_subsample()
 
     def refine_on_all(self, whole: Problem, problem: Problem, found: Solution, progress: ProgressCallback) -> Solution:
-        return self._refinement(whole, problem, found).solution(progress)
+        return refined_solution(whole, problem, found, self._refinement_options(problem, found), progress)
 
-    def _refinement(self, whole: Problem, problem: Problem, found: Solution) -> Refinement:
-        return Refinement(
-            whole,
-            problem,
-            found,
+    def _refinement_options(self, problem: Problem, found: Solution) -> RefinementOptions:
+        return RefinementOptions(
             self.fixed,
             self.polish_steps,
             ridge=self._first_ridge,
