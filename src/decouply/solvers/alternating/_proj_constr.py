@@ -1,7 +1,4 @@
-"""PROJ-CMPT-L and CONSTR-CMPT-L: Algorithm 1 of the paper with its two ways to update the coefficients c_l.
-
-The polynomially constrained algorithm of Hollander (2017) is the second one for a single layer and Jacobians only.
-"""
+"""PROJ-CMPT-L and CONSTR-CMPT-L: Algorithm 1 of the paper with its two ways to update the coefficients c_l."""
 
 from __future__ import annotations
 
@@ -135,22 +132,3 @@ def run_cmpt(
         return sweep(problem, state, lam, update_c, smoother), lam
 
     return run_starts(problem, start, step, objective_of, lam, stopping, progress)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Hollander(AbstractAlternatingSolver):
-    """Single layer, Jacobians only, direct update of the coefficients; then b = mean of F - W_1 g(W_0 x) is added.
-
-    Parameters
-    ----------
-    start
-        Distribution of the random start values, or a `Decoupling` to start from.
-    stopping
-        When a start ends, and with which of its iterates, see `Stopping`.
-    """
-
-    supports: ClassVar[frozenset[Feature]] = frozenset({"linear", "weights", "Jacobians only"})
-
-    def solve_from(self, problem: Problem, start: Iterate, progress: ProgressCallback) -> Solution:
-        run = run_cmpt(problem, start, 0.0, constrained, None, self.stopping, progress)
-        return solution_of(problem, run, jacobians_only=True)
