@@ -29,7 +29,7 @@ from ..problem._solution import History, Solution, StartRow, Status
 from ..problem._solver import AbstractSolver, ProgressCallback
 from ..problem._start_distributions import AbstractStart, Uniform
 from ..problem._weighted_rows import by_output, weighted_mean, weighted_sums
-from ._sweep import Iterate, explicit_residual, value_residual
+from ._sweep import Iterate, explicit_residual, map_arrays, value_residual
 
 WhichIterate = Literal["best", "last"]
 _UNREACHED = 1e-9  # share of the bias that no constants give, above which it is not rounding
@@ -234,7 +234,7 @@ def run_starts(
     deadline = deadline_after(stopping.max_seconds)
     B = start.W[0].shape[0]
     active, state = np.arange(B), start
-    kept = start.map(lambda a: np.full_like(a, np.nan))
+    kept = map_arrays(start, lambda a: np.full_like(a, np.nan))
     objective, kept_lam, since = np.full(B, np.inf), np.full(B, first_lam), np.zeros(B, dtype=int)
     given = objective_of(start, first_lam)
     rated = np.isfinite(given)
@@ -289,8 +289,12 @@ def run_starts(
 
 
 def _store(kept: Iterate, rows: ndarray, state: Iterate, mask: ndarray) -> None:
-    for old, new in zip(kept.arrays(), state.arrays(), strict=True):
-        old[rows] = new[mask]
+    """Write some starts of a state over those with these numbers."""
+    for name, old in vars(kept).items():
+        new = getattr(state, name)
+        for a, b in zip(old, new, strict=True) if isinstance(old, list) else [(old, new)]:
+            if a is not None:
+                a[rows] = b[mask]
 
 
 def solution_of(problem: Problem, run: Run, *, jacobians_only: bool = False) -> Solution:

@@ -76,20 +76,16 @@ class Iterate:
         """Factors whose residuals are not known yet (NaN)."""
         return cls(W, domain, C, G, R, A, np.full(len(R), np.nan), np.full(len(R), np.nan))
 
-    def map(self, f: Callable[[ndarray], ndarray]) -> Iterate:
-        """The same function of every array."""
-        W, domain, C, G = ([f(a) for a in by_layer] for by_layer in (self.W, self.domain, self.C, self.G))
-        A = None if self.A is None else f(self.A)
-        return Iterate(W, domain, C, G, f(self.R), A, f(self.residual_J), f(self.residual_F))
-
     def take(self, rows: ndarray) -> Iterate:
         """The starts with these indices."""
-        return self.map(lambda a: a[rows])
+        return map_arrays(self, lambda a: a[rows])
 
-    def arrays(self) -> list[ndarray]:
-        """All arrays, the linear part last if there is one."""
-        found = [*self.W, *self.domain, *self.C, *self.G, self.R, self.residual_J, self.residual_F]
-        return found if self.A is None else [*found, self.A]
+
+def map_arrays(state: Iterate, f: Callable[[ndarray], ndarray]) -> Iterate:
+    """The same function of every array."""
+    W, domain, C, G = ([f(a) for a in by_layer] for by_layer in (state.W, state.domain, state.C, state.G))
+    A = None if state.A is None else f(state.A)
+    return Iterate(W, domain, C, G, f(state.R), A, f(state.residual_J), f(state.residual_F))
 
 
 def sweep(

@@ -59,11 +59,11 @@ class History:
     error_values: Float[ndarray, " t"]
 
     @classmethod
-    def of(cls, objective: Sequence[float], lam: float = float("nan")) -> History:
-        """A history of which only the objective is known, and lam if that is the same all the time."""
+    def of(cls, objective: Sequence[float]) -> History:
+        """A history of which only the objective is known."""
         values = np.asarray(objective, dtype=float)
         unknown = np.full(len(values), np.nan)
-        return cls(np.full(len(values), lam), values, unknown, unknown)
+        return cls(unknown, values, unknown, unknown)
 
     def __len__(self) -> int:
         return len(self.objective)

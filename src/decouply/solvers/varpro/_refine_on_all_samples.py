@@ -17,9 +17,10 @@ from ..least_squares._parameters import Fixed, Parameters, Unknowns, balance_par
 from ..least_squares._roughness_penalty import Penalty
 from ..least_squares._variable_projection import Complete
 from ..problem._problem import Problem
-from ..problem._solution import History, Solution, Status
+from ..problem._solution import Solution, Status
 from ..problem._solver import ProgressCallback
 from ._ridge_choice import RidgeChoice, ridge_note
+from ._start_table import history_of
 from ._streamed_gauss_newton import (
     StreamedResiduals,
     descend_on_all,
@@ -148,7 +149,7 @@ class Refinement:
             found,
             decoupling=model_of(self.pilot, descent.theta, points, self.fixed),
             status=Status.INTERRUPTED if descent.interrupted else status,
-            history=History.of([*found.history.objective.tolist(), *map(float, descent.record)], found.lam),
+            history=history_of([*found.history.objective.tolist(), *map(float, descent.record)], found.lam),
             notes=notes,
             ridge=ridge,
             n_effective=n_effective,

@@ -39,11 +39,11 @@ from ..least_squares._parameters import (
     rescale_to_window,
 )
 from ..least_squares._variable_projection import Complete, Eliminated
-from ..problem._solution import History, Solution, StartRow, Status
+from ..problem._solution import Solution, StartRow, Status
 from ..problem._solver import ProgressCallback
 from ..problem._start_distributions import AbstractStart, Normal, Orthonormal
 from ._search_schedule import SearchSchedule
-from ._start_table import Minimum, StartTable
+from ._start_table import Minimum, StartTable, history_of
 
 GIVEN = "the given start"
 _CLOCK_TICK = 1e-9  # seconds
@@ -377,7 +377,7 @@ class Search:
             self.equations.model(best.theta),
             best.status,
             self.table.lam,
-            History.of(best.record, self.table.lam),
+            history_of(best.record, self.table.lam),
             tuple(self.table.rows),
             notes=self.table.notes(),
             as_is=self.equations.fixed is not None,

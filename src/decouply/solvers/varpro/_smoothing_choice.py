@@ -19,9 +19,9 @@ from ..least_squares._levenberg_marquardt import Dense, DescentOptions, descend
 from ..least_squares._parameters import Parameters, rescale_to_window
 from ..least_squares._roughness_penalty import FIRST_WEIGHT, Penalty, roughness_orders
 from ..least_squares._variable_projection import Complete
-from ..problem._solution import History, Solution, Status
+from ..problem._solution import Solution, Status
 from ._search import Search
-from ._start_table import Minimum
+from ._start_table import Minimum, history_of
 
 _FEW_PHASES = 3  # of models that are only compared, or that begin near their end
 _N_SMOOTHED = 2  # minima that are smoothed in the bases that were asked for ...
@@ -197,7 +197,7 @@ def smoothed_solution(
         decoupling=equations.model(best.theta, with_domain_of_data=False),  # with the knots that were found
         status=Status.INTERRUPTED if search.interrupted else Status.CONVERGED,
         lam=lam * best.factor,
-        history=History.of(origin.record + best.record, lam),
+        history=history_of(origin.record + best.record, lam),
         found_by=origin.found_by,
         notes=(*notes, effective_note(best.n_effective, equations.unknowns.count(best.theta))),
         n_effective=best.n_effective,

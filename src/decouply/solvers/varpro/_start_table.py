@@ -9,7 +9,7 @@ import numpy as np
 
 from ..least_squares._levenberg_marquardt import Descent
 from ..least_squares._parameters import Parameters
-from ..problem._solution import StartRow, Status
+from ..problem._solution import History, StartRow, Status
 from ._search_schedule import SearchSchedule
 
 
@@ -81,3 +81,8 @@ class StartTable:
             f"{reached} of {n} starts reached this minimum: too few to rule out a lower one. Raise `n_starts` or "
             "`max_seconds` to look for it.",
         )
+
+
+def history_of(record: list[float], lam: float) -> History:
+    """The costs of one start on its way, all with the same lam."""
+    return dataclasses.replace(History.of(record), lam=np.full(len(record), lam))

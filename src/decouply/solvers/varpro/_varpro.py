@@ -116,11 +116,7 @@ class VarPro(AbstractSolver):
     default_n_starts: ClassVar[int] = 1024
 
     def check(self, problem: Problem) -> None:
-        if not problem.samples.in_memory:
-            raise InputError(
-                f"`samples` must be in memory for VarPro.solve. Got {len(problem.samples)} samples in a store: use "
-                "dc.decouple, or take some, `samples.pilot(...)`."
-            )
+        problem.needs_arrays("VarPro")
         if self.fixed:
             Fixed.of(self.fixed, problem.as_given())
         if isinstance(self.start, Decoupling):
