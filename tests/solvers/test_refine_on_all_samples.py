@@ -111,11 +111,12 @@ def test_rejected_steps_are_no_sign_of_a_flat_valley():
     at = StreamedResiduals(
         whole.prepared, scaling, part, 1e-6, lambda: None, predicted_decrease=5.0, last_decrease=1e-2, costs=[1.0]
     )
-    assert all(at.is_worth_a_pass([], np.array([1.0])) for _ in range(20))
+    theta = parameters_of(whole, f)
+    assert all(at.is_worth_a_pass(theta, np.array([1.0])) for _ in range(20))
     assert not at.is_settled and at.last_decrease == 1e-2
     for k in range(5):
         at.predicted_decrease = 1e-2
-        wanted = at.is_worth_a_pass([], np.array([1.0 - 1e-6 * (k + 1)]))
+        wanted = at.is_worth_a_pass(theta, np.array([1.0 - 1e-6 * (k + 1)]))
     assert not wanted and at.is_settled
 
 

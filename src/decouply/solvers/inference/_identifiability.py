@@ -278,7 +278,7 @@ def standard_errors(
     """
     model = at.model
     moves = at.unknowns.split(_parameter_spread(at), at.theta)  # the parameters vary like a combination of these (k)
-    dead = at.unknowns.split((at.dead & at.free)[None].astype(float), at.theta).map(lambda part: part > 0.0)
+    dead = at.unknowns.split((at.dead & at.free)[None].astype(float), at.theta)
     dt = at.chain.z[0] @ moves.W[0].mT + moves.b[0][:, None]  # of the arguments of layer 1: (k, S, r_1)
     plain, errors = model.without_inner_constants(), []
     for l, functions in enumerate(plain.g):
@@ -310,8 +310,9 @@ def standard_errors(
         change = change + (d_middle[:, None] + d_input[:, None] * (points - middle)) * slope_there
         change = change - d_output[:, None] * (combine(layer.evaluate(points)[None], c) + functions.constants)
         error = np.sqrt(np.sum(change**2, axis=0))
-        dead_c = dead.c[l][0] & existing_coefficients(layer, dead.c[l].shape[-1])
-        undetermined = (dead.W[l][0].all(axis=-1) & dead.b[l][0]) | dead_c.all(axis=-1)
+        dead_c = (dead.c[l][0] > 0.0) & existing_coefficients(layer, dead.c[l].shape[-1])
+        dead_W = np.all(dead.W[l][0] > 0.0, axis=-1) & (dead.b[l][0] > 0.0)
+        undetermined = dead_W | dead_c.all(axis=-1)
         errors.append(np.where(undetermined, np.inf, error))
         if not last:
             dz = combine(Phi, dc) + slopes * dt
