@@ -102,35 +102,43 @@ class Unknowns:
     def of(cls, layers: tuple[LayerBasis, ...]) -> Unknowns:
         return cls(tuple(bool(layer.free_domain.any()) for layer in layers))
 
-    def _parts(self, theta: Parameters) -> Iterator[tuple[str, ndarray]]:
-        """The arrays of unknowns in their order, by the names of the parts of a model; b_l belongs to W_l."""
+    def _arrays(self, theta: Parameters) -> list[ndarray]:
+        """The arrays of unknowns in their order."""
+        found, L = [], len(self.offsets)
         for l, W in enumerate(theta.W):
-            yield f"W{l}", W
-            if l < len(self.offsets) and self.offsets[l]:
-                yield f"W{l}", theta.b[l]
+            found.append(W)
+            if l < L and self.offsets[l]:
+                found.append(theta.b[l])
             if l < len(theta.c):
-                yield f"g{l + 1}", theta.c[l]
-        if theta.A is not None:
-            yield "A", theta.A
+                found.append(theta.c[l])
+        return found if theta.A is None else [*found, theta.A]
+
+    def _names(self, theta: Parameters) -> list[str]:
+        """The names of the parts of a model that these arrays belong to; b_l belongs to W_l."""
+        found = list[str]()
+        for l in range(len(theta.W)):
+            found += [f"W{l}"] * (1 + (l < len(self.offsets) and self.offsets[l]))
+            found += [f"g{l + 1}"] * (l < len(theta.c))
+        return found if theta.A is None else [*found, "A"]
 
     def first_positions(self, theta: Parameters) -> dict[str, int]:
         """Where each part, "W0" or "g1", begins in a row of all unknowns."""
         found: dict[str, int] = {}
         at = 0
-        for name, part in self._parts(theta):
+        for name, part in zip(self._names(theta), self._arrays(theta), strict=True):
             found.setdefault(name, at)
             at += part[0].size
         return found
 
     def flatten(self, theta: Parameters) -> Float[ndarray, "B N"]:
         """All unknowns of a start in one row."""
-        return np.concatenate([p.reshape(p.shape[0], -1) for _, p in self._parts(theta)], axis=1)
+        return np.concatenate([p.reshape(p.shape[0], -1) for p in self._arrays(theta)], axis=1)
 
     def split(self, flat: Float[ndarray, "B N"], like: Parameters) -> Parameters:
         """The inverse of `flatten`, with 0 in place of what is no unknown."""
         out = like.map(lambda p: np.zeros((flat.shape[0], *p.shape[1:])))
         at = 0
-        for _, part in self._parts(out):
+        for part in self._arrays(out):
             size = part[0].size
             part[...] = flat[:, at : at + size].reshape(part.shape)
             at += size
@@ -141,11 +149,12 @@ class Unknowns:
         return theta.combine(np.add, self.split(step, theta))
 
     def count(self, theta: Parameters) -> int:
-        return sum(int(p[0].size) for _, p in self._parts(theta))
+        return sum(int(p[0].size) for p in self._arrays(theta))
 
     def mask(self, theta: Parameters, held: Collection[str]) -> Bool[ndarray, " N"]:
         """Which unknowns belong to other parts than those that are held, by the names "W0", "g1", ..."""
-        return np.concatenate([np.full(p[0].size, name not in held) for name, p in self._parts(theta)])
+        parts = zip(self._names(theta), self._arrays(theta), strict=True)
+        return np.concatenate([np.full(p[0].size, name not in held) for name, p in parts])
 
 
 def existing_coefficients(layer: LayerBasis, width: int) -> Bool[ndarray, "r e"]:
