@@ -53,7 +53,7 @@ def arguments(samples: dc.Samples) -> tuple:
     layers = tuple(g.layer for g in model.g)
     whole = Problem.build(samples, layers)
     problem = whole.of_pilot(samples.pilot(500))
-    theta = [p[None] for p in parameters_of(problem, model)]
+    theta = parameters_of(problem, model)
     return whole.prepared.row_scaling(1.0), layers, False, theta
 
 

@@ -11,9 +11,8 @@ import decouply as dc
 from decouply.bases import LayerBasis
 from decouply.solvers import Problem
 from decouply.solvers.alternating._coefficient_updates import constrained, projected, projected_weighted
-from decouply.solvers.alternating._iterate import Iterate
 from decouply.solvers.alternating._loop import draw_factors
-from decouply.solvers.alternating._sweep import sweep
+from decouply.solvers.alternating._sweep import Iterate, sweep
 
 UPDATES = {"Proj": projected_weighted, "Proj, plain projection": projected, "Constr": constrained}
 

@@ -24,8 +24,8 @@ from decouply.report._style import COLOURS, new_figure
 from decouply.samples._samples import Samples
 from decouply.solvers import VarPro
 from decouply.solvers.inference._identifiability import identifiability, linearise
-from decouply.solvers.problem._model_shape import ModelShape
 from decouply.solvers.problem._prepared_samples import PreparedSamples
+from decouply.solvers.problem._problem import ModelShape
 from experiments.harness import Content, Experiment, Option, Outcome, Task, column, grid, markdown, matching
 
 PAPER = ("f1", "f2", "f3")

@@ -135,13 +135,13 @@ def test_arrays_stay_read_only_in_copies(again):
 
 def test_a_problem_is_built_with_one_thread(monkeypatch):
     seen = []
-    build = _prepared_samples.units_and_sizes
+    build = _prepared_samples.standard_units
 
     def spy(*args, **options):
         seen.extend(blas_threads())
         return build(*args, **options)
 
-    monkeypatch.setattr(_prepared_samples, "units_and_sizes", spy)
+    monkeypatch.setattr(_prepared_samples, "standard_units", spy)
     with threadpool_limits(2, user_api="blas"):
         dc.decouple(sampled(dc.systems.f1()), (2, 2), (3, 3), n_starts=1, progress=False)
     assert seen and set(seen) == {1}

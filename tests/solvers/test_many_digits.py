@@ -6,7 +6,7 @@ import pytest
 import decouply as dc
 from benchmarks import reference
 from benchmarks.problems import noise_samples, problem_of
-from decouply.solvers.alternating import _iterative_refinement
+from decouply.solvers.alternating import _block_updates
 from decouply.solvers.alternating._coefficient_updates import constrained, projected
 from decouply.solvers.alternating._loop import draw_factors
 from decouply.solvers.alternating._sweep import sweep
@@ -71,5 +71,5 @@ def test_without_refinement_digits_are_lost(many_digits, monkeypatch):
     dims, degrees, method, seed = CASES["PROJ-4"]
     samples = sampled(dc.systems.random_system(dims, degrees, rng=seed), 20, seed=1)
     refined = worst_error(many_digits, samples, dims[1:-1], degrees, method, seed)
-    monkeypatch.setattr(_iterative_refinement, "STEPS", 0)
+    monkeypatch.setattr(_block_updates, "REFINEMENT_STEPS", 0)
     assert worst_error(many_digits, samples, dims[1:-1], degrees, method, seed) > 1e2 * refined

@@ -8,10 +8,12 @@ import decouply as dc
 from decouply.bases import LayerBasis
 from decouply.solvers.least_squares._derivatives import run_chain
 from decouply.solvers.least_squares._levenberg_marquardt import Preconditioner
+from decouply.solvers.least_squares._parameters import Parameters
 from decouply.solvers.least_squares._variable_projection import Complete
 from decouply.solvers.problem._problem import Problem
 
 R, M, N = 2, 4, 3
+SHAPES_OF_TWO_LAYERS = ((R, M), (3, R)), ((R,), (3,)), ((R, 2),)  # of W, b and c before the last functions
 
 
 def setting(degree, known):
@@ -20,7 +22,8 @@ def setting(degree, known):
     given = {"F": rng.normal(size=(20, N)), "J": rng.normal(size=(20, N, M))}
     samples = dc.Samples(X, **{name: given[name] for name in known})
     problem = Problem.build(samples, (LayerBasis.of(dc.Monomial(degree), R),))
-    theta = [rng.normal(size=(1, R, M + 1)), rng.normal(size=(1, R, 1 + degree)), rng.normal(size=(1, N, R))]
+    W, b = (rng.normal(size=(1, R, M)), rng.normal(size=(1, N, R))), (rng.normal(size=(1, R)),)
+    theta = Parameters(W, b, (rng.normal(size=(1, R, 1 + degree)),))
     return problem, theta
 
 
@@ -65,9 +68,10 @@ def test_slopes_are_carried_back_through_all_layers():
     X, J = rng.uniform(-1, 1, (15, M)), rng.normal(size=(15, N, M))
     layers = (LayerBasis.of(dc.Monomial(2), R), LayerBasis.of(dc.Monomial(1), 3))
     problem = Problem.build(dc.Samples(X, J=J), layers)
-    theta = [rng.normal(size=(1, *shape)) for shape in ((R, M + 1), (R, 2), (3, R + 1))]
+    W, b, c = (tuple(rng.normal(size=(1, *shape)) for shape in shapes) for shapes in SHAPES_OF_TWO_LAYERS)
+    theta = Parameters(W, b, c)
     chain = run_chain(problem.layers, theta, problem.X)
     rows, D = problem.rows(1.0), rng.normal(size=(1, 15, N, 3))
-    slopes = np.stack([D[0, s] @ theta[2][0, :, :-1] @ np.diag(chain.a[0][0, s]) for s in range(15)])
+    slopes = np.stack([D[0, s] @ theta.W[1][0] @ np.diag(chain.a[0][0, s]) for s in range(15)])
     K = np.einsum("s,snr,snq->rq", rows.weights[:, 0] ** 2, slopes, slopes)
     assert_allclose(Preconditioner.of(rows, chain, theta, D, 50).K, K, rtol=1e-9)

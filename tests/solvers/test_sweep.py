@@ -10,7 +10,7 @@ from decouply.solvers import Problem
 from decouply.solvers.alternating._coefficient_updates import constrained, projected, projected_weighted
 from decouply.solvers.alternating._loop import draw_factors
 from decouply.solvers.alternating._sweep import explicit_residual, sweep
-from decouply.solvers.problem._standard_units import compressed_units
+from decouply.solvers.problem._prepared_samples import compressed_units
 from tests.strategies import points, random_model, sampled
 
 UPDATES = [projected, projected_weighted, constrained]

@@ -69,7 +69,7 @@ def test_derivatives_match_differences(kind, fixed, simulated):
         return objective.simulate(*objective.model(v)).residuals.ravel()
 
     v, h = objective.start, 1e-6
-    equations = objective.linearise([v[None]])[1].equations
+    equations = objective.linearise(v[None])[1].equations
     Z = np.stack([(residuals(v - h * e) - residuals(v + h * e)) / (2 * h) for e in np.eye(len(v))])
     e = residuals(v)
     assert np.allclose(equations.M[0], Z @ Z.T / e.size, rtol=1e-5, atol=1e-6 * np.abs(Z @ Z.T).max())

@@ -12,7 +12,7 @@ from ..model._decoupling import Decoupling
 from ..model._units import Units
 from ..samples._samples import Samples
 from ..solvers.problem._prepared_samples import PreparedSamples
-from ..solvers.problem._sample_weights import weighted_mean, weighted_squares
+from ..solvers.problem._weighted_rows import weighted_mean, weighted_squares
 
 _BLOCK_ENTRIES = 250_000  # numbers of Jacobians at a time: 2 MB
 

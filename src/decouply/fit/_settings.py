@@ -26,7 +26,7 @@ from ..model._decoupling import Decoupling
 from ..samples._samples import Samples
 from ..solvers import AbstractSolver, Stopping, VarPro
 from ..solvers._shape_constraints import Shapes
-from ..solvers.problem._model_shape import ModelShape
+from ..solvers.problem._problem import ModelShape
 from ..solvers.problem._solver import fixed_parts, with_time_limit
 from ..solvers.problem._start_distributions import MOST_STARTS
 

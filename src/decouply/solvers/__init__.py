@@ -1,12 +1,10 @@
-"""Solvers: one method per file. A new one is a file and an entry of `OWN_SOLVERS`."""
+"""Solvers. A new one is a file and an entry of `OWN_SOLVERS`."""
 
 from ._two_stage import TwoStage
-from .alternating._dreesen import Dreesen
-from .alternating._hollander import Hollander
-from .alternating._iterate import Iterate
 from .alternating._loop import Stopping
 from .alternating._proj_constr import Constr, Proj
-from .alternating._zniyed import Zniyed
+from .alternating._single_layer import Dreesen, Hollander, Zniyed
+from .alternating._sweep import Iterate
 from .problem._problem import Problem
 from .problem._solution import History, LamRow, Solution, StartRow
 from .problem._solver import (

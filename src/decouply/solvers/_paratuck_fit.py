@@ -148,24 +148,19 @@ def _best_factors(
     name, start = ("", None) if method == "als" else _algebraic_start(J, ranks, rng)
     if start is not None:
         best = _improve(J, *start, (0, 0.0) if method == "algebra" else limits, rtol, lambda _: name)
-    if method == "algebra":
-        return _algebraic_answer(best, J, ranks)
-    if best is None or best.error > _EXACT:
-        drawn = _random_starts(J, ranks, n_starts, rng)
-        random = _improve(J, *drawn, limits, rtol, lambda b: f"random start {b + 1}")
+    S, n, m = J.shape
+    if method == "algebra" and best is None:
+        needs = f"{samples_for_paratuck2(*ranks)} slices" if len(ranks) == 2 <= min(ranks) else "ranks of at least 2"
+        raise InputError(
+            f'`method="algebra"` needs one layer, or two with {needs}, and r_1 <= m = {m} and r_L <= n = {n}, in a '
+            f'generic tensor. Got ranks {ranks} and {S} slices: use method="als".'
+        )
+    if best is None or (best.error > _EXACT and method != "algebra"):
+        W = [rng.normal(size=(n_starts, after, before)) for before, after in pairwise((m, *ranks, n))]
+        G = [rng.normal(size=(n_starts, S, r)) for r in ranks]
+        random = _improve(J, W, G, limits, rtol, lambda b: f"random start {b + 1}")
         best = random if best is None or random.error < best.error else best
     return best
-
-
-def _algebraic_answer(found: ParaTuckFit | None, J: ndarray, ranks: tuple[int, ...]) -> ParaTuckFit:
-    if found is not None:
-        return found
-    S, n, m = J.shape
-    needs = "ranks of at least 2" if len(ranks) != 2 or min(ranks) < 2 else f"{samples_for_paratuck2(*ranks)} slices"
-    raise InputError(
-        f'`method="algebra"` needs one layer, or two with {needs}, and r_1 <= m = {m} and r_L <= n = {n}, in a generic '
-        f'tensor. Got ranks {ranks} and {S} slices: use method="als".'
-    )
 
 
 Start = tuple[list[ndarray], list[ndarray]]  # W and G, with a batch axis first
@@ -190,12 +185,6 @@ def _algebraic_start(J: ndarray, ranks: tuple[int, ...], rng: np.random.Generato
         return "", None
     W = [found.C @ V.T, found.B, U @ found.A]
     return "algebraic ParaTuck-2", ([w[None] for w in W], [found.h[None], found.g[None]])
-
-
-def _random_starts(J: ndarray, ranks: tuple[int, ...], count: int, rng: np.random.Generator) -> Start:
-    S, n, m = J.shape
-    W = [rng.normal(size=(count, after, before)) for before, after in pairwise((m, *ranks, n))]
-    return W, [rng.normal(size=(count, S, r)) for r in ranks]
 
 
 def _improve(

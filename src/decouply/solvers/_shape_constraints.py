@@ -22,10 +22,10 @@ from ..bases import LayerBasis
 from ..bases._abstract import SYMMETRIES
 from ..model._decoupling import Decoupling
 from ..model._functions import Functions
-from .least_squares._derivatives import Parameters, Unknowns, run_chain
+from .least_squares._derivatives import run_chain
 from .least_squares._fitting_problem import FittingProblem
 from .least_squares._levenberg_marquardt import Dense
-from .least_squares._parameters import parameters_of
+from .least_squares._parameters import Parameters, Unknowns, parameters_of
 from .least_squares._roughness_penalty import FIRST_WEIGHT, Penalty
 from .problem._problem import Problem
 
@@ -64,7 +64,7 @@ def with_shapes(
     """
     penalty = Penalty.of(problem.layers, FIRST_WEIGHT, everything=False) if smooths else None
     equations = FittingProblem(problem, lam=lam, ridge=0.0, fixed={}, penalty=penalty)
-    theta = [p[None] for p in parameters_of(problem, model)]
+    theta = parameters_of(problem, model)
     before = _misfit(equations, theta)
     spaces = tuple(
         tuple(None if shape is None else basis.shaped(shape) for basis, shape in zip(layer.bases, wishes, strict=True))
@@ -86,7 +86,7 @@ def with_shapes(
 
 def _misfit(equations: FittingProblem, theta: Parameters) -> float:
     """The root of the objective without a penalty: a relative error."""
-    chain = run_chain(equations.problem.layers, theta[: 2 * len(equations.problem.layers) - 1], equations.rows.X)
+    chain = run_chain(equations.problem.layers, theta.inner, equations.rows.X)
     return float(np.sqrt(np.sum(equations.complete.residual(theta, chain) ** 2)))
 
 
@@ -102,8 +102,7 @@ def _note(before: float, after: float) -> str:
 
 def _basis_table(equations: FittingProblem, theta: Parameters, l: int) -> Float[ndarray, "S r d"]:
     """The basis functions of a layer at the samples."""
-    L = len(equations.problem.layers)
-    return run_chain(equations.problem.layers, theta[: 2 * L - 1], equations.rows.X).Phi[l][0]
+    return run_chain(equations.problem.layers, theta.inner, equations.rows.X).Phi[l][0]
 
 
 def _match_functions_to_shapes(
@@ -115,8 +114,8 @@ def _match_functions_to_shapes(
     layer: LayerBasis = equations.problem.layers[l]
     if layer.shared is None or len(set(wishes)) == 1:
         return theta
-    Phi, c = _basis_table(equations, theta, l), theta[2 * l + 1][0, :, -layer.size :]
-    weight = np.linalg.norm(theta[2 * l + 2][0, :, : len(wishes)], axis=0)
+    Phi, c = _basis_table(equations, theta, l), theta.c[l][0, :, -layer.size :]
+    weight = np.linalg.norm(theta.W[l + 1][0], axis=0)
     spaces = {wish: layer.shared.shaped(wish) for wish in set(wishes) if wish is not None}
     cost = np.zeros((len(wishes), len(wishes)))
     for k, wish in enumerate(wishes):
@@ -126,11 +125,10 @@ def _match_functions_to_shapes(
                     _nearest_of_shape(Phi[:, j], sign * c[j], *spaces[wish])[1] for sign in (1.0, -1.0)
                 )
     order = linear_sum_assignment(cost)[1]
-    out = [*theta]
-    out[2 * l], out[2 * l + 1] = theta[2 * l][:, order], theta[2 * l + 1][:, order]
-    following = theta[2 * l + 2].copy()
-    following[..., : len(order)] = following[..., order]
-    out[2 * l + 2] = following
+    out = theta.copy()
+    for own, ordered in ((out.W[l], theta.W[l]), (out.b[l], theta.b[l]), (out.c[l], theta.c[l])):
+        own[:] = ordered[:, order]
+    out.W[l + 1][:] = theta.W[l + 1][..., order]
     return out
 
 
@@ -138,7 +136,7 @@ def _project_functions(
     equations: FittingProblem, theta: Parameters, l: int, spaces: tuple[tuple[ndarray, ndarray] | None, ...]
 ) -> Parameters:
     """Every function of a layer, or its negative, as the nearest one of its shape; means over the samples are kept."""
-    out = [p.copy() for p in theta]
+    out = theta.copy()
     layer, last = equations.problem.layers[l], l == len(equations.problem.layers) - 1
     Phi = _basis_table(equations, theta, l)
     for j, space in enumerate(spaces):
@@ -146,17 +144,17 @@ def _project_functions(
             continue
         size = layer.sizes[j]
         own = slice(int(last), int(last) + size)
-        c = out[2 * l + 1][0, j, own]
+        c = out.c[l][0, j, own]
         tries = [(*_nearest_of_shape(Phi[:, j, :size], sign * c, *space), sign) for sign in (1.0, -1.0)]
         nearest, _, sign = min(tries, key=lambda one: one[1])
         shift = float(np.mean(Phi[:, j, :size] @ (sign * c - nearest)))
-        out[2 * l + 1][0, j] *= sign
-        out[2 * l + 1][0, j, own] = nearest
-        out[2 * l + 2][0, :, j] *= sign
+        out.c[l][0, j] *= sign
+        out.c[l][0, j, own] = nearest
+        out.W[l + 1][0, :, j] *= sign
         if last:
-            out[2 * l + 1][0, j, 0] += shift
+            out.c[l][0, j, 0] += shift
         else:
-            out[2 * l + 2][0, :, -1] += out[2 * l + 2][0, :, j] * shift
+            out.b[l + 1][0] += out.W[l + 1][0, :, j] * shift
     return out
 
 
@@ -238,9 +236,8 @@ def _scale_stiffness(unknowns: Unknowns, theta: Parameters, M: Float[ndarray, "N
     begins, more = unknowns.first_positions(theta), np.zeros_like(M)
     stiff = _SCALE_CURVATURE * float(np.diagonal(M).max(initial=0.0))
     for l in range(len(unknowns.offsets)):
-        W = theta[2 * l][0, :, :-1]
-        for j, w in enumerate(W):
-            at = begins[2 * l] + j * len(w) + np.arange(len(w))
+        for j, w in enumerate(theta.W[l][0]):
+            at = begins[f"W{l}"] + j * len(w) + np.arange(len(w))
             more[np.ix_(at, at)] = stiff * np.outer(w, w) / max(float(w @ w), 1e-300)
     return more
 
@@ -272,10 +269,10 @@ def _shape_map(
     plain = np.ones(N, dtype=bool)
     blocks = []
     for l, layer in enumerate(spaces):
-        e, last = theta[2 * l + 1].shape[2], int(l == L - 1)
+        e, last = theta.c[l].shape[2], int(l == L - 1)
         for j, space in enumerate(layer):
             if space is not None:
-                at = begins[2 * l + 1] + j * e + last + np.arange(len(space[0]))
+                at = begins[f"g{l + 1}"] + j * e + last + np.arange(len(space[0]))
                 plain[at] = False
                 blocks.append((at, *space))
     width = int(plain.sum())
@@ -291,15 +288,15 @@ def _shape_map(
 
 def _remove_rounding(theta: Parameters, spaces: tuple[tuple[tuple[ndarray, ndarray] | None, ...], ...]) -> Parameters:
     """Coefficients written once more as T s: sums of many steps are off by rounding."""
-    out = [p.copy() for p in theta]
+    out = theta.copy()
     for l, layer in enumerate(spaces):
         last = int(l == len(spaces) - 1)
         for j, space in enumerate(layer):
             if space is not None:
                 T, bounded = space
                 own = slice(last, last + len(T))
-                s = np.linalg.lstsq(T, out[2 * l + 1][0, j, own], rcond=None)[0]
-                out[2 * l + 1][0, j, own] = T @ np.where(bounded, np.maximum(s, 0.0), s)
+                s = np.linalg.lstsq(T, out.c[l][0, j, own], rcond=None)[0]
+                out.c[l][0, j, own] = T @ np.where(bounded, np.maximum(s, 0.0), s)
     return out
 
 

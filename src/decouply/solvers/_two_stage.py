@@ -168,7 +168,11 @@ class TwoStage(AbstractSolver):
                     raise
                 break
             # Lines 9 to 11: the next lam, and the metric of this decoupling.
-            value = _loss_of(loss, solution.decoupling)
+            value = loss(solution.decoupling)
+            try:
+                value = float(value)
+            except (TypeError, ValueError) as error:
+                raise InputError(f"`loss` must return a number. Got {short_repr(value)}.") from error
             tried.append((solution, value))
             lam *= self.beta
             if not math.isfinite(value) and best is None:
@@ -191,10 +195,12 @@ class TwoStage(AbstractSolver):
             notes, status = (*notes, OUT_OF_TIME), when_late(status)
         if len(tried) == self.max_runs and best is tried[-1][0]:
             notes = (*notes, f"The loss never got worse: lam was raised {self.max_runs} times, up to `max_runs`.")
+        columns = (f.name for f in dataclasses.fields(History))
+        history = History(*(np.concatenate([getattr(s.history, name) for s, _ in tried]) for name in columns))
         return dataclasses.replace(
             best,
             status=status,
-            history=_joined_history([s.history for s, _ in tried]),
+            history=history,
             starts=tuple(row for s, _ in tried for row in s.starts),
             path=tuple(_lam_row(s, value, s is best) for s, value in tried),
             notes=notes,
@@ -218,19 +224,6 @@ def _sum_of_errors(samples: Samples) -> Loss:
             return float(np.sum(100.0 * np.linalg.norm(F - model(samples.X), axis=0) / unit))
 
     return loss
-
-
-def _loss_of(loss: Loss, model: Decoupling) -> float:
-    value = loss(model)
-    try:
-        return float(value)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"`loss` must return a number. Got {short_repr(value)}.") from error
-
-
-def _joined_history(parts: list[History]) -> History:
-    fields = (f.name for f in dataclasses.fields(History))
-    return History(*(np.concatenate([getattr(part, name) for part in parts]) for name in fields))
 
 
 def _lam_row(solution: Solution, loss: float, chosen: bool) -> LamRow:

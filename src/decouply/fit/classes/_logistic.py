@@ -26,11 +26,10 @@ from ...samples._duplicates import n_copies, without_copies
 from ...samples._model_errors import canonical_at
 from ...samples._samples import Samples
 from ...solvers import VarPro
-from ...solvers.least_squares._derivatives import Parameters
 from ...solvers.least_squares._fitting_problem import model_of
 from ...solvers.least_squares._levenberg_marquardt import DescentOptions, descend
 from ...solvers.least_squares._logistic_deviance import Deviance, log_likelihoods
-from ...solvers.least_squares._parameters import parameters_of
+from ...solvers.least_squares._parameters import Parameters, parameters_of
 from ...solvers.problem._prepared_samples import PreparedSamples
 from ...solvers.problem._problem import Problem
 from .._fit_one_shape import fit_one_shape
@@ -173,7 +172,9 @@ def deviance_without(samples: Samples, model: Decoupling, ridge: float, l: int, 
     if model.ranks[l] == 1:
         return np.nan
     smaller = without_functions(model, l, [j], samples.X).without_inner_constants()
-    return _most_likely(samples, smaller, (ridge,), lambda **_: None, math.inf, steep=1.0, n_before=2 * l + 1).deviance
+    return _most_likely(
+        samples, smaller, (ridge,), lambda **_: None, math.inf, steep=1.0, n_fixed_layers=l + 1
+    ).deviance
 
 
 def null_deviance(samples: Samples) -> float:
@@ -193,11 +194,11 @@ def _most_likely(
     deadline: float,
     *,
     steep: float = _STEEP,
-    n_before: int = 0,
+    n_fixed_layers: int = 0,
 ) -> LogisticFit:
     """Descend from a model of indicators, or of log-odds themselves with `steep` = 1, with larger and larger ridges.
 
-    The first `n_before` of W_0, c_1, W_1, ... stay as they are.
+    The matrices of the first `n_fixed_layers`, and the functions between them, stay as they are.
     """
     layers = tuple(g.layer for g in start.g)
     linear = start.linear is not None
@@ -208,14 +209,15 @@ def _most_likely(
     units = _standardised_units(samples.X, weights, shares)
     problem = Problem(PreparedSamples.in_units(samples, units, standard=True), layers, linear=linear)
     around_mean = units.to_given(_around_mean(units.to_standard(start)))
-    theta = [p[None] for p in parameters_of(problem, around_mean)]
-    theta[2 * len(layers)] = theta[2 * len(layers)] * steep
-    if linear:
-        theta[-1] = theta[-1] * steep
+    theta = parameters_of(problem, around_mean)
+    for part in (theta.W[-1], theta.A):
+        if part is not None:
+            part *= steep
     centre, copies = log_shares(shares), n_copies(samples)
 
     def descended(theta: Parameters, ridge: float, max_steps: int, settles_at: float) -> tuple[Deviance, Parameters]:
-        n_fixed = sum(p.size for p in theta[:n_before])
+        k = n_fixed_layers
+        n_fixed = sum(p.size for p in (*theta.W[:k], *theta.b[:k], *theta.c[: max(k - 1, 0)]))
         cost = Deviance(problem.X, y, weights, copies, centre, layers, linear, ridge, n_fixed)
         ended = descend(
             cost.linearise,

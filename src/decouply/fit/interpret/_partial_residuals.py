@@ -21,7 +21,7 @@ from numpy import ndarray
 
 from ...model._decoupling import Decoupling
 from ...samples._samples import Samples
-from ...solvers.problem._sample_weights import apply_weights, apply_weights_to_values
+from ...solvers.problem._weighted_rows import apply_weights, apply_weights_to_values
 
 _BINS = 1000  # readings that are nearer to each other than this share of their number are averaged
 _ROUNDING = 1e-8  # of the data: noise that is smaller is not told from none

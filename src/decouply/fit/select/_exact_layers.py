@@ -18,7 +18,7 @@ from ...model._decoupling import Decoupling
 from ...samples._duplicates import without_copies
 from ...samples._samples import Samples
 from ...solvers.initial._multivariate_polynomials import Polynomials, box_of, n_products
-from ...solvers.problem._model_shape import ModelShape
+from ...solvers.problem._problem import ModelShape
 from .._settings import layer_bases
 from ._candidates import Shape
 from ._multilinear_ranks import hints_of

@@ -31,8 +31,8 @@ from ...model._decoupling import Decoupling
 from ...samples._duplicates import originals
 from ...samples._samples import Samples
 from ...solvers import AbstractSolver, Problem, VarPro
-from ...solvers.problem._model_shape import ModelShape
 from ...solvers.problem._prepared_samples import PreparedSamples
+from ...solvers.problem._problem import ModelShape
 from ...solvers.problem._solver import smoothing_of, with_start, with_time_limit, without_ridge
 from ...solvers.varpro._search import GIVEN
 from .._fit_one_shape import fit_one_shape

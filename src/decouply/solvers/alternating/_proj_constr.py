@@ -13,12 +13,16 @@ from ..least_squares._roughness_penalty import check_smoothing
 from ..problem._problem import Problem
 from ..problem._solution import Solution
 from ..problem._solver import Feature, ProgressCallback
-from ._best_start import solution_of
-from ._coefficient_updates import CoefficientUpdate, constrained, projected, projected_weighted
-from ._iterate import Iterate
-from ._loop import AbstractAlternatingSolver, Run, Stopping, objective_of, run_starts
-from ._smoothed_coefficients import Smoother, with_effective_parameters
-from ._sweep import sweep
+from ._coefficient_updates import (
+    CoefficientUpdate,
+    Smoother,
+    constrained,
+    projected,
+    projected_weighted,
+    with_effective_parameters,
+)
+from ._loop import AbstractAlternatingSolver, Run, Stopping, objective_of, run_starts, solution_of
+from ._sweep import Iterate, sweep
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,15 +11,19 @@ other quantity of the sweep is the same number as in the paper.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
+
 import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
-from ...bases import LayerBasis
 from ..problem._batched_linalg import combine, outer
 from ..problem._problem import Problem
-from ..problem._sample_weights import by_output, weighted_gram, weighted_squares
+from ..problem._weighted_rows import by_output, weighted_gram, weighted_squares
 from ._block_updates import (
+    ReducedJacobians,
+    RightSide,
     diagonal_equations,
     input_products,
     left_products,
@@ -30,15 +34,58 @@ from ._block_updates import (
     update_input_factor,
     update_output_factor,
 )
-from ._coefficient_updates import CoefficientUpdate, LayerSystem
-from ._iterate import Iterate
-from ._iterative_refinement import ReducedJacobians, RightSide
-from ._smoothed_coefficients import Smoother
+from ._coefficient_updates import CoefficientUpdate, LayerSystem, Smoother
 
 # Below this share of ||J||^2 the objective from Gram matrices has lost too many digits, and J - J_hat is formed.
 _EXPLICIT_BELOW = 1e-6
 _CHUNK_ENTRIES = 2_000_000  # of J - J_hat that are formed at a time
 _NO_RANGE = 1e-13  # of their size: arguments that do not vary
+
+
+@dataclass
+class Iterate:
+    """Factors of B starts after a step; all arrays have the batch axis first.
+
+    They are in the units of the solver: standard ones, or the data's with ``as_given=True``; inputs may be compressed.
+    An iterate is not changed once it has been handed out.
+
+    The functions of layer l live on `domain[l - 1]`; W has the scale of the paper's algorithm (see `_sweep`).
+    `A` is the linear part, where the model has one.
+    `residual_J` and `residual_F` are the weighted squared residuals ||J - J_hat||^2 and ||F - F_hat||^2.
+    """
+
+    W: list[Float[ndarray, "B _ _"]]
+    domain: list[Float[ndarray, "B _ 2"]]
+    C: list[Float[ndarray, "B _ _"]]
+    G: list[Float[ndarray, "B S _"]]
+    R: Float[ndarray, "B S _"]
+    A: Float[ndarray, "B n m"] | None
+    residual_J: Float[ndarray, " B"]
+    residual_F: Float[ndarray, " B"]
+
+    @classmethod
+    def unrated(
+        cls,
+        W: list[ndarray],
+        domain: list[ndarray],
+        C: list[ndarray],
+        G: list[ndarray],
+        R: ndarray,
+        A: ndarray | None = None,
+    ) -> Iterate:
+        """Factors whose residuals are not known yet (NaN)."""
+        return cls(W, domain, C, G, R, A, np.full(len(R), np.nan), np.full(len(R), np.nan))
+
+    def take(self, rows: ndarray) -> Iterate:
+        """The starts with these indices."""
+        return map_arrays(self, lambda a: a[rows])
+
+
+def map_arrays(state: Iterate, f: Callable[[ndarray], ndarray]) -> Iterate:
+    """The same function of every array."""
+    W, domain, C, G = ([f(a) for a in by_layer] for by_layer in (state.W, state.domain, state.C, state.G))
+    A = None if state.A is None else f(state.A)
+    return Iterate(W, domain, C, G, f(state.R), A, f(state.residual_J), f(state.residual_F))
 
 
 def sweep(
@@ -85,22 +132,17 @@ def sweep(
 def basis_tables(problem: Problem, l: int, u: Float[ndarray, "B S r"]) -> tuple[ndarray, ndarray, ndarray]:
     """Domains of the functions of a layer, and their basis functions with derivatives in u: the rows of Y_l and X_l."""
     layer = problem.layers[l]
-    domain = visited_domain(u, layer, around_zero=not problem.standard)
+    # The domain is the range of u over the samples, or around 0; [-1, 1] if the basis has one of its own or u vanishes.
+    low, high = u.min(axis=1), u.max(axis=1)
+    if not problem.standard:
+        high = np.abs(u).max(axis=1)
+        low = -high
+    follows = (high - low > _NO_RANGE * np.abs(high)) & ~layer.free_domain
+    middle = np.where(layer.free_domain, 0.0, (low + high) / 2.0)  # arguments that do not vary stay in the middle
+    domain = np.where(follows[..., None], np.stack([low, high], axis=-1), middle[..., None] + np.array([-1.0, 1.0]))
     middle, half = (domain[..., 1] + domain[..., 0]) / 2.0, (domain[..., 1] - domain[..., 0]) / 2.0
     t = (u - middle[:, None, :]) / half[:, None, :]
     return domain, layer.evaluate(t), layer.derivative(t) / half[:, None, :, None]
-
-
-def visited_domain(u: Float[ndarray, "B S r"], layer: LayerBasis, *, around_zero: bool) -> Float[ndarray, "B r 2"]:
-    """The range of u over the samples, or around 0; [-1, 1] if the basis has a domain of its own or u vanishes."""
-    if around_zero:
-        high = np.abs(u).max(axis=1)
-        low = -high
-    else:
-        low, high = u.min(axis=1), u.max(axis=1)
-    follows = (high - low > _NO_RANGE * np.abs(high)) & ~layer.free_domain
-    middle = np.where(layer.free_domain, 0.0, (low + high) / 2.0)  # arguments that do not vary stay in the middle
-    return np.where(follows[..., None], np.stack([low, high], axis=-1), middle[..., None] + np.array([-1.0, 1.0]))
 
 
 def with_linear_part_and_residuals(

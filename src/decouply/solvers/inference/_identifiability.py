@@ -20,9 +20,9 @@ from ...bases import LayerBasis
 from ...model._decoupling import Decoupling
 from ...samples._portions import Portion, fold
 from ...samples._samples import Samples
-from ..least_squares._derivatives import Chain, Parameters, Unknowns, run_chain
+from ..least_squares._derivatives import Chain, run_chain
 from ..least_squares._fitting_problem import FittingProblem, smoothing_weights_at
-from ..least_squares._parameters import existing_coefficients, parameter_position, parameters_of
+from ..least_squares._parameters import Parameters, Unknowns, existing_coefficients, parameters_of
 from ..least_squares._roughness_penalty import FIRST_WEIGHT, Penalty
 from ..least_squares._variable_projection import Complete
 from ..problem._batched_linalg import combine
@@ -136,14 +136,13 @@ def linearise(
         table = _all_rows(problem, model)
     else:
         problem, table = _triangles(samples, layers, model)
-    theta, L, unknowns = table.theta, model.n_layers, Unknowns.of(problem.layers)
+    theta, unknowns = table.theta, Unknowns.of(problem.layers)
     Z = table.Z
     size = np.linalg.norm(Z, axis=0)
     free = _free_unknowns(problem, theta, unknowns, fixed)
     # The functions of a canonical model have unit scale, so a column times the size of its row of parameters is what
     # that row does to the data. Columns of rounding would look like any other once they are scaled to unit length.
-    rows_of = [np.broadcast_to(np.linalg.norm(p, axis=-1, keepdims=True), p.shape) for p in theta]
-    reach = unknowns.flatten(rows_of)[0]
+    reach = unknowns.flatten(_row_sizes(theta))[0]
     dead = size * np.maximum(reach, 1.0) <= _NEGLIGIBLE_EFFECT * max(1.0, table.size)
     used = free & ~dead
     unit = np.where(used, size, 1.0)
@@ -154,7 +153,7 @@ def linearise(
         scaled = np.concatenate([scaled, np.where(used, _penalty_rows(problem, theta, unknowns), 0.0) / unit])
     left, singular, right = np.linalg.svd(scaled, full_matrices=False)
     left = left[: len(Z)]
-    chain = run_chain(problem.layers, theta[: 2 * L - 1], table.X)
+    chain = run_chain(problem.layers, theta.inner, table.X)
     return Linearisation(
         model,
         samples,
@@ -195,7 +194,7 @@ def _all_rows(problem: Problem, model: Decoupling) -> _Table:
     theta, N = _parameters(problem, model)
     rows = problem.rows(1.0)
     complete = Complete(rows, problem.layers, problem.linear)
-    chain = run_chain(problem.layers, theta[: 2 * model.n_layers - 1], rows.X)
+    chain = run_chain(problem.layers, theta.inner, rows.X)
     Z = complete.derivatives(theta, chain, slice(None))[0].transpose(3, 2, 1, 0).reshape(-1, N)
     residual = complete.residual(theta, chain)[0]
     noise, o = np.empty(residual.shape), int(rows.values)
@@ -233,7 +232,7 @@ def triangles_task(
     """Derivatives of values and of Jacobians as tall tables, squares of their residuals, and their counts."""
     rows = scaling.rows(portion)
     complete = Complete(rows, layers, linear)
-    chain = run_chain(layers, theta[: 2 * len(layers) - 1], rows.X)
+    chain = run_chain(layers, theta.inner, rows.X)
     N, o = Unknowns.of(layers).count(theta), int(rows.values)
     residual = complete.residual(theta, chain)[0]
     of_F, of_J = np.zeros((0, N)), np.zeros((0, N))
@@ -249,7 +248,7 @@ def triangles_task(
 
 def _parameters(problem: Problem, model: Decoupling) -> tuple[Parameters, int]:
     """The parameters of the model as a batch of one, and how many unknowns these are."""
-    theta = [p[None] for p in parameters_of(problem, model)]
+    theta = parameters_of(problem, model)
     count = Unknowns.of(problem.layers).count(theta)
     if count > _MAX_PARAMETERS:
         raise InputError(
@@ -279,15 +278,15 @@ def standard_errors(
     """
     model = at.model
     moves = at.unknowns.split(_parameter_spread(at), at.theta)  # the parameters vary like a combination of these (k)
-    dead = [part > 0.0 for part in at.unknowns.split((at.dead & at.free)[None].astype(float), at.theta)]
-    dt = at.chain.z[0] @ moves[0][..., :-1].mT + moves[0][:, None, :, -1]  # of the arguments of layer 1: (k, S, r_1)
+    dead = at.unknowns.split((at.dead & at.free)[None].astype(float), at.theta)
+    dt = at.chain.z[0] @ moves.W[0].mT + moves.b[0][:, None]  # of the arguments of layer 1: (k, S, r_1)
     plain, errors = model.without_inner_constants(), []
     for l, functions in enumerate(plain.g):
         last = l == model.n_layers - 1
         layer = functions.layer
         Phi, dPhi, ddPhi = at.chain.Phi[l], at.chain.dPhi[l], at.chain.ddPhi[l]
-        c, dc = functions.C[None, :, 1:], moves[2 * l + 1][..., 1:] if last else moves[2 * l + 1]
-        d_constant = moves[2 * l + 1][:, None, :, 0] if last else 0.0
+        c, dc = functions.C[None, :, 1:], moves.c[l][..., 1:] if last else moves.c[l]
+        d_constant = moves.c[l][:, None, :, 0] if last else 0.0
         t, slopes, bends = at.chain.t[l], combine(dPhi, c), combine(ddPhi, c)
         # Change of what the canonical form fixes: the range of the arguments, here its place too, and the size of the
         # slopes.
@@ -311,14 +310,13 @@ def standard_errors(
         change = change + (d_middle[:, None] + d_input[:, None] * (points - middle)) * slope_there
         change = change - d_output[:, None] * (combine(layer.evaluate(points)[None], c) + functions.constants)
         error = np.sqrt(np.sum(change**2, axis=0))
-        undetermined = dead[2 * l][0].all(axis=-1) | (
-            dead[2 * l + 1][0] & existing_coefficients(layer, dead[2 * l + 1].shape[-1])
-        ).all(axis=-1)
+        dead_c = (dead.c[l][0] > 0.0) & existing_coefficients(layer, dead.c[l].shape[-1])
+        dead_W = np.all(dead.W[l][0] > 0.0, axis=-1) & (dead.b[l][0] > 0.0)
+        undetermined = dead_W | dead_c.all(axis=-1)
         errors.append(np.where(undetermined, np.inf, error))
         if not last:
             dz = combine(Phi, dc) + slopes * dt
-            W, dW = at.theta[2 * l + 2][..., :-1], moves[2 * l + 2]
-            dt = dz @ W.mT + at.chain.z[l + 1] @ dW[..., :-1].mT + dW[:, None, :, -1]
+            dt = dz @ at.theta.W[l + 1].mT + at.chain.z[l + 1] @ moves.W[l + 1].mT + moves.b[l + 1][:, None]
     return tuple(errors)
 
 
@@ -343,16 +341,23 @@ def _penalty_rows(problem: Problem, theta: Parameters, unknowns: Unknowns) -> Fl
     return smoothing_weights_at(equations, theta)[0].rows(theta, unknowns)
 
 
+def _row_sizes(theta: Parameters) -> Parameters:
+    """The length of the row of parameters that each one belongs to; b_l is one more column of W_l."""
+    sizes = theta.map(lambda p: np.broadcast_to(np.linalg.norm(p, axis=-1, keepdims=True), p.shape).copy())
+    for W, b, of_W, of_b in zip(theta.W, theta.b, sizes.W, sizes.b, strict=False):
+        of_b[:] = np.sqrt(np.sum(W**2, axis=-1) + b**2)
+        of_W[:] = of_b[..., None]
+    return sizes
+
+
 def _free_unknowns(
     problem: Problem, theta: Parameters, unknowns: Unknowns, fixed: Collection[str]
 ) -> Bool[ndarray, " N"]:
     """Unknowns that exist and were not held."""
-    L = len(problem.layers)
-    held = {parameter_position(name, L) for name in fixed}
-    there = [np.ones(p.shape) for p in theta]
-    for l, layer in enumerate(problem.layers):
-        there[2 * l + 1][:] = existing_coefficients(layer, theta[2 * l + 1].shape[-1])
-    return (unknowns.flatten(there)[0] > 0.0) & unknowns.mask(theta, held)
+    there = theta.map(np.ones_like)
+    for layer, c in zip(problem.layers, there.c, strict=True):
+        c[:] = existing_coefficients(layer, c.shape[-1])
+    return (unknowns.flatten(there)[0] > 0.0) & unknowns.mask(theta, fixed)
 
 
 def _n_ambiguities(model: Decoupling, samples: Samples, fixed: Collection[str]) -> int:

@@ -14,10 +14,10 @@ from math import prod
 import numpy as np
 
 from ...bases import LayerBasis
-from ..least_squares._derivatives import Parameters, run_chain
+from ..least_squares._derivatives import run_chain
 from ..least_squares._fitting_problem import Core, nearest_shared_functions
 from ..least_squares._levenberg_marquardt import DescentOptions, descend
-from ..least_squares._rescaling import rescale_to_window, with_offset
+from ..least_squares._parameters import Parameters, rescale_to_window
 from ..least_squares._variable_projection import Eliminated
 from ._multivariate_polynomials import n_products
 from ._parallel_gradients import has_enough_equations, slopes_of_arguments
@@ -70,11 +70,11 @@ def _total_degree(layers: Layers) -> int:
 def candidate_inner_layers(
     name: str, data: StartData, layers: Layers, rng: np.random.Generator, budget: Budget, rounds: int = MAX_ROUNDS
 ) -> Parameters | None:
-    """[W_0, c_1, W_1, ..., W_(L-1)], matrices with b as their last column; None where this way leads nowhere."""
+    """The inner parameters of one model; None where this way leads nowhere."""
     if name == CPD:
         assert data.J is not None
         W = cpd_directions(data.J, len(layers[0].bases), rng)
-        return None if W is None else [with_offset(W)]
+        return None if W is None else Parameters((W[None],), (np.zeros((1, len(W))),), ())
     if name == PARATUCK:
         return two_layers(data, layers, rng)
     if name == GRADIENTS:
@@ -109,16 +109,14 @@ def _layers_before_last(data: StartData, layers: Layers, rng: np.random.Generato
     inner = _first_that_works(StartData.of(core.rows(rows)), before, rng, budget)
     if inner is None:
         return None
-    batch = rescale_to_window(data.X, before, [p[None] for p in core.expand(inner)], exactly=True)
-    eliminated, chain = Eliminated(rows, before, linear=False), run_chain(before, batch, data.X)
+    inner = rescale_to_window(data.X, before, core.expand(inner), exactly=True)
+    eliminated, chain = Eliminated(rows, before, linear=False), run_chain(before, inner, data.X)
     A, *_ = eliminated.last_layer(chain)
     if not np.all(np.isfinite(A)):
         return None
     c, W, _ = nearest_shared_functions(eliminated.coefficients(chain, A))
-    inner = [*batch, c, with_offset(W[0])[None]]
-    if not all(np.all(np.isfinite(p)) for p in inner):
-        return None
-    return [p[0] for p in _sharpen(data, layers, inner, budget)]
+    inner = Parameters((*inner.W, W), (*inner.b, np.zeros(W.shape[:2])), (*inner.c, c))
+    return _sharpen(data, layers, inner, budget) if inner.is_finite else None
 
 
 def _sharpen(data: StartData, layers: Layers, batch: Parameters, budget: Budget) -> Parameters:

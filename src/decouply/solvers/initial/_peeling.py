@@ -18,16 +18,9 @@ from jaxtyping import Float
 from numpy import ndarray
 
 from ...bases import LayerBasis
-from ..least_squares._derivatives import (
-    Parameters,
-    carry_back,
-    derivatives_of_coefficients,
-    derivatives_of_weights,
-    samples_last,
-)
+from ..least_squares._derivatives import carry_back, derivatives_of_coefficients, derivatives_of_weights, samples_last
 from ..least_squares._levenberg_marquardt import Dense, DescentOptions, Tall, descend
-from ..least_squares._parameters import existing_coefficients
-from ..least_squares._rescaling import rescale_to_window, with_offset
+from ..least_squares._parameters import Parameters, existing_coefficients, rescale_to_window
 from ..least_squares._variable_projection import AbstractResiduals, eliminate
 from ..problem._start_distributions import Orthonormal
 from ..problem._weighted_rows import Rows
@@ -74,9 +67,9 @@ class RelaxedTail(AbstractResiduals):
 
     def _derivatives_and_residuals(self, theta: Parameters) -> tuple[ndarray, ndarray, ndarray, ndarray]:
         """Weighted derivatives (B, N, n, q, S), a basis of the design (B, R, p), residuals (B, R, n) and cost."""
-        rows, W, polynomials = self.rows, theta[0][..., :-1], self.polynomials
+        rows, W, polynomials = self.rows, theta.W[0], self.polynomials
         S, q, n = rows.Y.shape
-        (B, r, m), d = W.shape, theta[1].shape[-1]
+        (B, r, m), d = W.shape, theta.c[0].shape[-1]
         Phi, dPhi, _, z, a, b = self._first_layer(theta)
         P = a[:, :, None] * W[..., None]  # (B, r, m, S)
         tables = polynomials.tables(z, box_of(z))
@@ -99,11 +92,10 @@ class RelaxedTail(AbstractResiduals):
 
     def _first_layer(self, theta: Parameters) -> Sequence[ndarray]:
         """Phi, Phi', Phi'' (B, r, d, S), then z and its first two derivatives (B, r, S)."""
-        W, C = theta
-        t = (W[..., :-1] @ self.rows.X.T + W[..., -1:]).mT
+        t = (theta.W[0] @ self.rows.X.T + theta.b[0][..., None]).mT
         layer = self.layer
         tables = [samples_last(f(t)) for f in (layer.evaluate, layer.derivative, layer.second_derivative)]
-        return *tables, *((C[:, :, None] @ table)[:, :, 0] for table in tables)
+        return *tables, *((theta.c[0][:, :, None] @ table)[:, :, 0] for table in tables)
 
     def _design(self, tables: list[list[ndarray]], G: ndarray, P: ndarray) -> Float[ndarray, "B p R"]:
         rows = self.rows
@@ -119,22 +111,23 @@ class RelaxedTail(AbstractResiduals):
         return design.reshape(B, p, -1)
 
     def after_step(self, theta: Parameters, step: Float[ndarray, "B N"]) -> Parameters:
-        W, C = theta
-        B, r, k = W.shape
-        moves = step[:, : r * (k - 1)].reshape(B, r, k - 1), step[:, r * (k - 1) :].reshape(C.shape)
-        return self.rescale_to_window([np.concatenate([W[..., :-1] + moves[0], W[..., -1:]], axis=-1), C + moves[1]])
+        W, c, end = theta.W[0], theta.c[0], theta.W[0][0].size
+        new = Parameters((W + step[:, :end].reshape(W.shape),), theta.b, (c + step[:, end:].reshape(c.shape),))
+        return self.rescale_to_window(new)
 
     def rescale_to_window(self, theta: Parameters, *, exactly: bool = False) -> Parameters:
         """The same first layers with arguments over the window and values of size 1."""
-        nothing = np.zeros((*theta[1].shape[:2], theta[1].shape[1] + 1))  # what would come next
-        return rescale_to_window(self.rows.X, (self.layer, self.layer), [*theta, nothing], exactly=exactly)[:2]
+        B, r = theta.b[0].shape
+        nothing = Parameters((*theta.W, np.zeros((B, r, r))), (*theta.b, np.zeros((B, r))), theta.c)  # what comes next
+        new = rescale_to_window(self.rows.X, (self.layer, self.layer), nothing, exactly=exactly)
+        return Parameters(new.W[:1], new.b[:1], new.c)
 
     def tail(self, theta: Parameters, more: Float[ndarray, "k r"]) -> tuple[ndarray, ndarray, ndarray]:
         """z (S, r), h(z) (S, n) and its slopes (S, n, r) of one start, at the samples and at `more` places."""
         *_, z, a, _ = self._first_layer(theta)
         polynomials, box = self.polynomials, box_of(z)
         tables = polynomials.tables(z, box)
-        P = a[:, :, None] * theta[0][..., :-1, None]
+        P = a[:, :, None] * theta.W[0][..., None]
         A, *_ = eliminate(self._design(tables, polynomials.slopes(tables), P), self.rows, 0.0, rank_ridge=_RANK_RIDGE)
         places = np.concatenate([z, more.T[None]], axis=-1)
         tables = polynomials.tables(places, box)
@@ -170,22 +163,40 @@ def peel(
         if end.interrupted:
             return None
         for i in np.argsort(end.cost, kind="stable")[:4]:
-            _record_minimum(elite, float(end.cost[i]), [p[i : i + 1] for p in end.theta])
+            # A minimum that is known was found again.
+            cost = float(end.cost[i])
+            same = (known for known in elite if abs(np.log(max(cost, 1e-300) / max(known.cost, 1e-300))) <= _SAME_COST)
+            known = next(same, None) if np.isfinite(cost) else None
+            if known is not None:
+                known.found += 1
+            elif np.isfinite(cost):
+                elite.append(_Minimum(cost, end.theta[i : i + 1]))
         elite.sort(key=lambda minimum: minimum.cost)
         del elite[_ELITE_SIZE:]
         for minimum in [minimum for minimum in elite if minimum.cost <= _COST_NEARLY_MET and not minimum.tried]:
             minimum.tried = True
-            theta, cost = _sharpen(relaxed, minimum.theta, budget)
-            minimum.theta, minimum.cost = theta, cost
-            rest = after(theta) if cost <= _COST_MET else None
+            sharp = descend(
+                relaxed.linearise_precisely,
+                relaxed.after_step,
+                minimum.theta,
+                DescentOptions(max_steps=_RELAXED_STEPS, exact=_COST_MET, to_rounding=True),
+                deadline=budget.deadline,
+                progress=budget.progress,
+            )
+            minimum.theta, minimum.cost = sharp.theta, float(sharp.cost[0])
+            rest = after(minimum.theta) if minimum.cost <= _COST_MET else None
             if rest is not None:
-                return [p[0] for p in theta] + rest
+                return _join(minimum.theta, rest)
         enough = _MIN_ROUNDS_OF_NOISE if elite and elite[0].cost > _COST_OF_NOISE else _MIN_ROUNDS
         if count >= enough and elite and elite[0].found >= _AGREEING_STARTS:
             best = elite[0].theta
             rest = after(best)
-            return None if rest is None else [p[0] for p in best] + rest
+            return None if rest is None else _join(best, rest)
     return None
+
+
+def _join(first: Parameters, rest: Parameters) -> Parameters:
+    return Parameters(first.W + rest.W, first.b + rest.b, first.c + rest.c)
 
 
 @dataclass
@@ -198,53 +209,24 @@ class _Minimum:
     tried: bool = False
 
 
-def _sharpen(relaxed: RelaxedTail, theta: Parameters, budget: Budget) -> tuple[Parameters, float]:
-    end = descend(
-        relaxed.linearise_precisely,
-        relaxed.after_step,
-        theta,
-        DescentOptions(max_steps=_RELAXED_STEPS, exact=_COST_MET, to_rounding=True),
-        deadline=budget.deadline,
-        progress=budget.progress,
-    )
-    return end.theta, float(end.cost[0])
-
-
 def _draw_starts(relaxed: RelaxedTail, elite: list[_Minimum], rng: np.random.Generator) -> Parameters:
     """A batch of starts; once minima are known, three quarters are their children."""
     r, m, d = len(relaxed.layer.bases), relaxed.rows.X.shape[1], relaxed.layer.size
-    W = np.stack([with_offset(Orthonormal().draw(rng, (r, m))) for _ in range(_BATCH_SIZE)])
+    W = np.stack([Orthonormal().draw(rng, (r, m)) for _ in range(_BATCH_SIZE)])
     C = rng.normal(size=(_BATCH_SIZE, r, d)) * existing_coefficients(relaxed.layer, d)
-    for b in range(_BATCH_SIZE * 3 // 4 if elite else 0):
-        parent_W, parent_C = elite[min(int(rng.exponential(1.5)), len(elite) - 1)].theta
-        W[b], C[b] = _vary_minimum(parent_W[0], parent_C[0], W[b], C[b], rng)
-    return relaxed.rescale_to_window([W, C], exactly=True)
-
-
-def _vary_minimum(
-    W: ndarray, C: ndarray, new_W: ndarray, new_C: ndarray, rng: np.random.Generator
-) -> tuple[ndarray, ndarray]:
-    """Directions are often right where functions are not: take new coefficients for all functions, or for one; reflect
-    one function; or take one function with a new direction."""
-    W, C = W.copy(), C.copy()
-    move, j = rng.integers(4), rng.integers(len(C))
-    if move == 0:
-        C = new_C
-    elif move == 1:
-        C[j] = new_C[j]
-    elif move == 2:
-        C[j, ::2] *= -1.0
-    else:
-        W[j], C[j] = new_W[j], new_C[j]
-    return W, C
-
-
-def _record_minimum(elite: list[_Minimum], cost: float, theta: Parameters) -> None:
-    """Note a minimum, or that it was found again."""
-    if not np.isfinite(cost):
-        return
-    for known in elite:
-        if abs(np.log(max(cost, 1e-300) / max(known.cost, 1e-300))) <= _SAME_COST:
-            known.found += 1
-            return
-    elite.append(_Minimum(cost, theta))
+    starts = Parameters((W,), (np.zeros((_BATCH_SIZE, r)),), (C,))
+    for i in range(_BATCH_SIZE * 3 // 4 if elite else 0):
+        # Directions are often right where functions are not: a child takes new coefficients for all functions, or for
+        # one; reflects one function; or takes one function with a new direction.
+        child, new = elite[min(int(rng.exponential(1.5)), len(elite) - 1)].theta.copy(), starts[i : i + 1]
+        move, j = rng.integers(4), rng.integers(r)
+        if move == 0:
+            child.c[0][:] = new.c[0]
+        elif move == 2:
+            child.c[0][:, j, ::2] *= -1.0
+        else:
+            child.c[0][:, j] = new.c[0][:, j]
+        if move == 3:
+            child.W[0][:, j], child.b[0][:, j] = new.W[0][:, j], 0.0
+        starts[i : i + 1] = child
+    return relaxed.rescale_to_window(starts, exactly=True)

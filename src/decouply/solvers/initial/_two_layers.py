@@ -11,7 +11,6 @@ at a time, so that a grid will do.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -19,9 +18,7 @@ from jaxtyping import Bool, Float
 from numpy import ndarray
 
 from ...bases import AbstractBasis, Chebyshev, LayerBasis
-from ..least_squares._derivatives import Parameters
-from ..least_squares._parameters import existing_coefficients
-from ..least_squares._rescaling import absorb_domain, visited_range, with_offset
+from ..least_squares._parameters import Parameters, existing_coefficients, visited_range
 from ._start_data import StartData
 from ._tensor_decompositions import decompose_paratuck2
 
@@ -35,7 +32,7 @@ _MAX_STAND_IN_DEGREE = 16  # largest degree of polynomials in place of functions
 
 
 def two_layers(data: StartData, layers: tuple[LayerBasis, ...], rng: np.random.Generator) -> Parameters | None:
-    """[W_0, c_1, W_1], matrices with b as their last column; None where the algebra fails."""
+    """The inner parameters of one model: W_0, c_1 and W_1; None where the algebra fails."""
     assert data.J is not None
     factors = decompose_paratuck2(data.J, rng)
     if factors is None:
@@ -46,20 +43,22 @@ def two_layers(data: StartData, layers: tuple[LayerBasis, ...], rng: np.random.G
     fitted = LayerBasis.of(Chebyshev(degree), r) if unplaced else layer
     u = data.X @ factors.C.T
     middle, half = (a[0] for a in visited_range(u[None], fitted, exactly=True))
-    W, t = absorb_domain(with_offset(factors.C), middle, half), (u - middle) / half
+    W, b, t = factors.C / half[:, None], -middle / half, (u - middle) / half
     c = _first_coefficients(fitted.derivative(t), factors.h, existing_coefficients(fitted, fitted.size))
     c = c * half[:, None]  # for slopes by t
     if unplaced:
-        W, c = _with_domains(layer, W, t, _function_values(fitted.derivative(t), c))
-    V = with_offset(factors.B)
+        W, b, c = _with_domains(layer, W, b, t, _function_values(fitted.derivative(t), c))
+    V, b_1 = factors.B, np.zeros(len(factors.B))
     if layers[1].free_domain.any():
-        t = data.X @ W[:, :-1].T + W[:, -1]
-        h = _function_values(layer.derivative(t), c) * _row_ratios(W, factors.C)
+        t = data.X @ W.T + b
+        # The rows of W have the directions of those of C, and other lengths.
+        ratio: ndarray = np.einsum("rk,rk->r", W, factors.C) / np.einsum("rk,rk->r", factors.C, factors.C)
+        h = _function_values(layer.derivative(t), c) * ratio
         factor = np.einsum("sr,sr->s", h, factors.h)[:, None]
         slopes = factors.g / np.where(factor != 0.0, factor, 1.0)
-        V, _ = _with_domains(layers[1], V, _function_values(layer.evaluate(t), c) @ factors.B.T, slopes)
-    inner = [W, c, V]
-    return inner if all(np.all(np.isfinite(p)) for p in inner) else None
+        V, b_1, _ = _with_domains(layers[1], V, b_1, _function_values(layer.evaluate(t), c) @ factors.B.T, slopes)
+    inner = Parameters((W[None], V[None]), (b[None], b_1[None]), (c[None],))
+    return inner if inner.is_finite else None
 
 
 def _first_coefficients(
@@ -76,9 +75,13 @@ def _first_coefficients(
 
 
 def _with_domains(
-    layer: LayerBasis, W: Float[ndarray, "r k1"], t: Float[ndarray, "S r"], slopes: Float[ndarray, "S r"]
-) -> tuple[Float[ndarray, "r k1"], Float[ndarray, "r d"]]:
-    """W with domains that meet the slopes g'(t), for functions that have to find theirs, and all coefficients."""
+    layer: LayerBasis,
+    W: Float[ndarray, "r k"],
+    b: Float[ndarray, " r"],
+    t: Float[ndarray, "S r"],
+    slopes: Float[ndarray, "S r"],
+) -> tuple[Float[ndarray, "r k"], Float[ndarray, " r"], Float[ndarray, "r d"]]:
+    """W and b with domains that meet the slopes g'(t), for functions that have to find theirs, and all coefficients."""
     middle, half = np.zeros(len(W)), np.ones(len(W))
     c = np.zeros((len(W), layer.size))
     for j, basis in enumerate(layer.bases):
@@ -87,17 +90,11 @@ def _with_domains(
             c[j, : basis.size] = np.linalg.lstsq(basis.derivative(t[:, j]), slopes[:, j], rcond=None)[0]
         else:
             middle[j], half[j], c[j, : basis.size] = found
-    return absorb_domain(W, middle, half), c
+    return W / half[:, None], (b - middle) / half, c
 
 
 def _function_values(table: Float[ndarray, "S r d"], c: Float[ndarray, "r d"]) -> Float[ndarray, "S r"]:
     out: ndarray = np.einsum("srd,rd->sr", table, c)
-    return out
-
-
-def _row_ratios(W: Float[ndarray, "r k1"], C: Float[ndarray, "r k"]) -> Float[ndarray, " r"]:
-    """By how much the rows of W are longer than those of C, whose directions they have."""
-    out: ndarray = np.einsum("rk,rk->r", W[:, :-1], C) / np.einsum("rk,rk->r", C, C)
     return out
 
 
@@ -111,6 +108,8 @@ class DomainFit(NamedTuple):
 
 def fit_domain(basis: AbstractBasis, t: Float[ndarray, " S"], slopes: Float[ndarray, " S"]) -> DomainFit | None:
     """The place and width at which the slopes of the basis functions meet these best; None where nothing is known."""
+    from scipy.optimize import least_squares
+
     low, high = t.min(), t.max()
     if not np.all(np.isfinite(slopes)) or not high > low or not slopes.any():
         return None
@@ -123,23 +122,17 @@ def fit_domain(basis: AbstractBasis, t: Float[ndarray, " S"], slopes: Float[ndar
     def misfit(p: Float[ndarray, "K 2"]) -> Float[ndarray, "K S"]:
         return slopes - _fit_slopes(basis, scaled, slopes, p)[0]
 
+    def one_misfit(p: ndarray) -> ndarray:
+        return misfit(p[None])[0]
+
     grid = np.stack(np.meshgrid(_GRID_MIDDLES, np.log(_GRID_WIDTHS), indexing="ij"), axis=-1).reshape(-1, 2)
     order = np.argsort(np.sum(misfit(grid) ** 2, axis=1), kind="stable")[:_REFINED_CELLS]
-    ends = [_refine_domain(misfit, grid[i]) for i in order]
+    tol = _REFINE_TOLERANCE
+    ends = [least_squares(one_misfit, grid[i], xtol=tol, ftol=tol, gtol=tol).x for i in order]
     best = min(ends, key=lambda end: float(np.sum(misfit(end[None]) ** 2)))
     half = width * float(np.exp(best[1]))
     c = _fit_slopes(basis, scaled, slopes, best[None])[1][0]
     return DomainFit(place + width * float(best[0]), half, c * half * size)
-
-
-def _refine_domain(misfit: Callable[[ndarray], ndarray], p: Float[ndarray, " 2"]) -> Float[ndarray, " 2"]:
-    from scipy.optimize import least_squares
-
-    def residual(p: ndarray) -> ndarray:
-        return misfit(p[None])[0]
-
-    end: ndarray = least_squares(residual, p, xtol=_REFINE_TOLERANCE, ftol=_REFINE_TOLERANCE, gtol=_REFINE_TOLERANCE).x
-    return end
 
 
 def _fit_slopes(

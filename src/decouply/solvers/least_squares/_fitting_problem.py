@@ -24,21 +24,19 @@ from numpy import ndarray
 
 from ...model._decoupling import Decoupling
 from ...model._functions import Functions
-from ..problem._model_shape import max_derivatives_within
-from ..problem._problem import Problem
-from ..problem._rounding import parameter_rounding
-from ..problem._sample_weights import by_output
-from ..problem._weighted_rows import Rows
-from ._derivatives import Parameters, Unknowns, run_chain
+from ..problem._prepared_samples import ROUNDINGS
+from ..problem._problem import DERIVATIVE_TABLES, Problem
+from ..problem._weighted_rows import MAX_DERIVATIVES, Rows, by_output
+from ._derivatives import run_chain
 from ._levenberg_marquardt import Dense
-from ._parameters import Fixed, blank_parameters, parameter_position
-from ._rescaling import rescale_to_window
+from ._parameters import Fixed, Parameters, Unknowns, blank_parameters, rescale_to_window
 from ._roughness_penalty import Penalty
 from ._variable_projection import Complete, Eliminated
 
 _SHARED_SWEEPS = 30  # of alternating least squares for functions that all outputs share
 _SHARED = 1e-8  # of a coefficient matrix: what differs between outputs by no more than this is rounding
 _SHARED_RIDGE = 1e-12  # of a unit diagonal
+_DERIVATIVE_SHARE = 0.25  # of a memory limit that the derivatives may take
 WEIGHT_STEPS = 6  # in which weights of roughness settle
 
 
@@ -61,17 +59,18 @@ class FittingProblem:
     ) -> None:
         self.problem = problem.as_given() if fixed else problem  # given parts are in the units of the user
         self.fixed = Fixed.of(fixed, self.problem) if fixed else None
-        problem, L = self.problem, len(problem.layers)
-        max_derivatives = max_derivatives_within(memory)
+        problem = self.problem
+        # So many derivatives are computed at a time that they take their share of memory at most.
+        affordable = _DERIVATIVE_SHARE * memory / (8.0 * DERIVATIVE_TABLES)
+        max_derivatives = int(np.clip(affordable, 1, MAX_DERIVATIVES))
         self.rows = problem.rows(lam, max_derivatives)
         self.floor = problem.prepared.rounding_floor
         self.template = blank_parameters(problem)
         self.unknowns = Unknowns.of(problem.layers)
         self.small = self.rows.forms_normal_matrix(self.unknowns.count(self.template))
         self.penalty = penalty if self.small else None  # many unknowns are solved for without a matrix to add it to
-        held = {parameter_position(name, L) for name in fixed}
-        free = self.unknowns.mask(self.template, held) if held else None
-        inner = self.unknowns.mask(self.template[: 2 * L - 1], held) if held else None
+        free = self.unknowns.mask(self.template, fixed) if fixed else None
+        inner = self.unknowns.mask(self.template.inner, fixed) if fixed else None
         searched = self.rows
         if self.rows.mixing is not None:
             by_sample = problem.prepared.with_sample_weights()
@@ -101,17 +100,14 @@ class FittingProblem:
         constants = np.zeros((B, r, 1))
         if self.rows.values:
             constants = np.linalg.pinv(W_L) @ A[:, 0, :, None]
-        linear = [A[:, o + r * d :].mT] if self.problem.linear else []
-        return [*inner, np.concatenate([constants, c], axis=-1), W_L, *linear]
-
-    def is_exact(self, cost: float, theta: Parameters) -> bool:
-        """Whether one model meets the data to rounding: of the data, or of its own parameters."""
-        return meets_rounding(self.complete, theta, cost, self.floor)
+        c_L = np.concatenate([constants, c], axis=-1)
+        linear = A[:, o + r * d :].mT if self.problem.linear else None
+        return Parameters((*inner.W, W_L), inner.b, (*inner.c, c_L), linear)
 
     def errors(self, theta: Parameters) -> tuple[float, float]:
         """Error(J) and Error(F) of one model, from the residual rows."""
         rows, problem = self.rows, self.problem
-        chain = run_chain(problem.layers, theta[: 2 * len(problem.layers) - 1], rows.X)
+        chain = run_chain(problem.layers, theta.inner, rows.X)
         residual = self.complete.residual(theta, chain)[0] / np.where(rows.weights > 0, rows.weights, 1)[..., None]
         weights = problem.weights
         w = np.ones(len(residual)) if weights is None or by_output(weights) else weights
@@ -134,24 +130,25 @@ def meets_rounding(complete: Complete, theta: Parameters, cost: float, floor: fl
         return False
     _, at = complete.linearise(theta)
     assert isinstance(at, Dense)
-    return cost <= parameter_rounding(np.diagonal(at.M[0]), flat)
+    # What rounding of the parameters alone can cause, by the diagonal of the normal matrix: if large terms cancel each
+    # other, a model cannot meet its data better than this.
+    with np.errstate(over="ignore"):
+        rounding = (ROUNDINGS * np.finfo(float).eps) ** 2 * (np.diagonal(at.M[0]) @ flat**2)
+    return cost <= float(rounding)
 
 
 def model_of(problem: Problem, theta: Parameters, X: Float[ndarray, "S k"] | None, fixed: Fixed | None) -> Decoupling:
     """Parameters (a batch of one) as a model of the given data, its domains at the range of the points X, if given."""
-    layers, L = problem.layers, len(problem.layers)
     if fixed is None and X is not None:
-        theta = [*rescale_to_window(X, layers, theta[: 2 * L], exactly=True), *theta[2 * L :]]
-    W, g = [], []
-    for l, layer in enumerate(layers):
-        weights, c = theta[2 * l][0], theta[2 * l + 1][0]
-        C = c if l == L - 1 else np.concatenate([np.zeros((len(c), 1)), c], axis=1)
-        if problem.F is None and fixed is None:
-            C = np.insert(C[:, 1:], 0, 0.0, axis=1)  # Jacobians leave them open
-        W.append(weights[:, :-1])
-        g.append(Functions(layer.bases, C, np.array([-1.0, 1.0]) - weights[:, -1:]))
-    linear: ndarray | None = theta[2 * L + 1][0] if problem.linear else None
-    model = problem.model([*W, theta[2 * L][0]], g, linear)
+        theta = rescale_to_window(X, problem.layers, theta, exactly=True)
+    g = []
+    for layer, b, c in zip(problem.layers, theta.b, theta.c, strict=True):
+        C = np.zeros((len(layer.bases), 1 + layer.size))
+        C[:, 1:] = c[0, :, -layer.size :]
+        if c.shape[2] > layer.size and (problem.F is not None or fixed is not None):  # Jacobians leave constants open
+            C[:, 0] = c[0, :, 0]
+        g.append(Functions(layer.bases, C, np.array([-1.0, 1.0]) - b[0, :, None]))
+    model = problem.model([W[0] for W in theta.W], g, None if theta.A is None else theta.A[0])
     return model if fixed is None else fixed.restore_in(model)
 
 
@@ -188,18 +185,11 @@ class Core:
 
     def compress(self, inner: Parameters) -> Parameters:
         """Inner layers in core coordinates."""
-        return self._turn_inputs(inner, self.V)
+        return inner if self.V is None else dataclasses.replace(inner, W=(inner.W[0] @ self.V, *inner.W[1:]))
 
     def expand(self, inner: Parameters) -> Parameters:
         """Inner layers of the core as those of all inputs."""
-        return self._turn_inputs(inner, None if self.V is None else self.V.T)
-
-    @staticmethod
-    def _turn_inputs(inner: Parameters, turn: ndarray | None) -> Parameters:
-        if turn is None:
-            return list(inner)
-        W = inner[0]
-        return [np.concatenate([W[..., :-1] @ turn, W[..., -1:]], axis=-1), *inner[1:]]
+        return inner if self.V is None else dataclasses.replace(inner, W=(inner.W[0] @ self.V.T, *inner.W[1:]))
 
 
 def _leading_singular_vectors(wide: Float[ndarray, "k R"], count: int) -> Float[ndarray, "k c"]:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import abc
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Generic, TypeVar
 
 import numpy as np
 from jaxtyping import Bool, Float
@@ -20,7 +21,8 @@ from numpy import ndarray
 from ..._support._time_limit import now
 from ..problem._batched_linalg import solve_each
 from ..problem._weighted_rows import Rows
-from ._derivatives import Chain, Parameters
+from ._derivatives import Chain
+from ._parameters import Parameters
 
 _FIRST_DAMPING, _DAMPING_GROWTH = 1e-2, 2.0
 _LEAST_DAMPING, _LARGEST_DAMPING = 1e-14, 1e10
@@ -28,6 +30,7 @@ SETTLING_STEPS = 15  # steps without a relative decrease of `settles_at`: a loca
 _SINGULAR_VALUE_OF_ROUNDING = 1e-13  # of the largest singular value
 _SHARE_OF_EXACT_AT_REST = 1e-6  # of what is exact: who begins there is not moved
 _MAX_PRODUCTS = 12  # of the normal matrix with a vector, for one step: more of them are not worth their time
+Batch = TypeVar("Batch", Parameters, ndarray)
 _DIAGONAL_FLOOR = 1e-12  # of the largest entry of a diagonal, for entries that are nearly 0
 
 
@@ -180,7 +183,7 @@ class Preconditioner:
     ) -> Preconditioner:
         """For one start with slopes `D` of the last layer; `last` is the diagonal of the last unknowns."""
         for l in range(len(chain.a) - 1, -1, -1):
-            D = (D @ before[2 * l + 2][:, None, :, :-1]) * chain.a[l][:, :, None]
+            D = (D @ before.W[l + 1][:, None]) * chain.a[l][:, :, None]
         of_F, of_J = square_weights(rows)
         weight = of_J + of_F * np.mean(rows.X**2)
         flat = (D[0] * np.sqrt(weight)[:, None, None]).reshape(-1, D.shape[-1])
@@ -217,10 +220,10 @@ def square_weights(rows: Rows) -> tuple[Float[ndarray, " S"], Float[ndarray, " S
 
 
 @dataclass
-class Descent:
+class Descent(Generic[Batch]):
     """What became of a batch: parameters and cost of every start that was not dropped, and its index in the batch."""
 
-    theta: Parameters
+    theta: Batch
     cost: Float[ndarray, " B"]
     index: ndarray
     steps: int
@@ -231,7 +234,7 @@ class Descent:
     damping: float = _FIRST_DAMPING  # of the best start, at the end
 
 
-def keep_going(theta: Parameters, cost: ndarray) -> bool:  # noqa: ARG001 (nobody watches)
+def keep_going(theta: Batch, cost: ndarray) -> bool:  # noqa: ARG001 (nobody watches)
     return True
 
 
@@ -256,17 +259,18 @@ class DescentOptions:
 
 
 def descend(
-    linearise: Callable[[Parameters], tuple[ndarray, AbstractLinearisation]],
-    after_step: Callable[[Parameters, ndarray], Parameters],
-    theta: Parameters,
+    linearise: Callable[[Batch], tuple[ndarray, AbstractLinearisation]],
+    after_step: Callable[[Batch, ndarray], Batch],
+    theta: Batch,
     options: DescentOptions,
     *,
     deadline: float,
-    observe: Callable[[Parameters, ndarray], bool] = keep_going,
+    observe: Callable[[Batch, ndarray], bool] = keep_going,
     progress: Callable[[float], None],
-) -> Descent:
+) -> Descent[Batch]:
     """Minimise the cost of every start until one is exact, all have settled, or steps or time are used up.
 
+    `theta` holds the parameters of all starts: by name, or as the rows of one array.
     `deadline` is a time of `now`. `observe` is shown the parameters and costs of all starts after every step, and ends
     the descent by returning False.
     """
@@ -288,7 +292,7 @@ def descend(
             shrunk = damping * np.maximum(1.0 / 3.0, 1.0 - (2.0 * gain - 1.0) ** 3)
             damping = np.clip(np.where(better, shrunk, damping * growth), _LEAST_DAMPING, _LARGEST_DAMPING)
             growth = np.where(better, options.first_growth, _DAMPING_GROWTH * growth)
-            theta = [np.where(better.reshape(-1, *[1] * (t.ndim - 1)), n, t) for t, n in zip(theta, trial, strict=True)]
+            theta = _choose(better, trial, theta)
             cost = np.where(better, new_cost, cost)
             linear = linear.replace_where(better, new_linear)
             record.append(float(cost.min()))
@@ -315,11 +319,20 @@ def descend(
             if settled.all():
                 break
             if not keep.all():
-                theta, linear = [t[keep] for t in theta], linear.take(keep)
+                theta, linear = theta[keep], linear.take(keep)
                 cost, index, damping, growth = cost[keep], index[keep], damping[keep], growth[keep]
                 past, settled = [c[keep] for c in past], settled[keep]
     last = float(damping[np.argmin(cost)])
     return Descent(theta, cost, index, steps, settled, out_of_time, interrupted, record, last)
+
+
+def _choose(better: Bool[ndarray, " B"], new: Batch, old: Batch) -> Batch:
+    """The new parameters where they are better, the old ones elsewhere."""
+
+    def choose(n: ndarray, o: ndarray) -> ndarray:
+        return np.where(better.reshape(-1, *[1] * (o.ndim - 1)), n, o)
+
+    return new.combine(choose, old) if isinstance(new, Parameters) else choose(new, old)
 
 
 def _still_falling(record: list[float]) -> bool:

@@ -20,8 +20,9 @@ from scipy.special import expit, log_expit, log_softmax, softmax
 
 from ...bases import LayerBasis
 from ..problem._weighted_rows import Rows
-from ._derivatives import Parameters, run_chain
+from ._derivatives import run_chain
 from ._levenberg_marquardt import Dense
+from ._parameters import Parameters
 from ._variable_projection import AbstractResiduals, Complete
 
 _LARGEST_SHARE = 0.999  # of a sample that parameters follow: a fit without it says nothing there
@@ -65,7 +66,7 @@ class Deviance(AbstractResiduals):
     def _at(self, theta: Parameters) -> tuple[Float[ndarray, "S n"], Float[ndarray, "S n N"]]:
         """Log-odds of a batch of one, and their derivatives."""
         complete = self._complete
-        chain = run_chain(self.layers, theta[: 2 * len(self.layers) - 1], self.X)
+        chain = run_chain(self.layers, theta.inner, self.X)
         f = self.centre - complete.residual(theta, chain)[0, :, 0]
         Z = complete.derivatives(theta, chain, slice(None))[0, :, :, 0].transpose(2, 1, 0)
         if self.n_fixed:

@@ -26,7 +26,7 @@ from numpy import ndarray
 
 from ..._support._arguments import as_number, is_word
 from ...bases import LayerBasis
-from ._derivatives import Parameters, Unknowns
+from ._parameters import Parameters, Unknowns
 
 FIRST_WEIGHT = 1e-4  # of all functions, before anything is known
 _LARGEST_WEIGHT_RATIO = 1e3  # factor by which a weight may change at a time
@@ -52,12 +52,9 @@ class Penalty:
             tuple(_roots(layer, order) for layer in layers), tuple(np.where(mask, weight, 0.0) for mask in wanted)
         )
 
-    def with_weights(self, weights: tuple[Float[ndarray, " _"], ...]) -> Penalty:
-        return dataclasses.replace(self, weights=weights)
-
     def times(self, factor: float) -> Penalty:
         """The same penalty with all weights times a factor."""
-        return self.with_weights(tuple(factor * weights for weights in self.weights))
+        return dataclasses.replace(self, weights=tuple(factor * weights for weights in self.weights))
 
     def with_effect_of(self, theta: Parameters, other: Penalty, of_other: Parameters) -> Penalty:
         """The weights with which all functions of a model count as much as the same functions in other bases did."""
@@ -66,11 +63,11 @@ class Penalty:
             here, there = self._roughness(theta, l), other._roughness(of_other, l)
             ratio = (there + _LEAST_ROUGHNESS) / (here + _LEAST_ROUGHNESS)
             weights.append(np.where(own > 0.0, theirs * ratio, 0.0))
-        return self.with_weights(tuple(weights))
+        return dataclasses.replace(self, weights=tuple(weights))
 
     def _roughness(self, theta: Parameters, l: int) -> Float[ndarray, " r"]:
         """||L_j c_lj||^2 of a single model."""
-        c = theta[2 * l + 1][0, :, -self.roots[l].shape[2] :]
+        c = theta.c[l][0, :, -self.roots[l].shape[2] :]
         return np.sum((self.roots[l] @ c[..., None]) ** 2, axis=(1, 2))
 
     def last_rows(self) -> Float[ndarray, "K p"]:
@@ -96,7 +93,7 @@ class Penalty:
             if weight == 0.0:
                 continue
             P = self._square(l, j)
-            c, w = theta[2 * l + 1][:, j, -P.shape[0] :], self._column(theta, l, j)
+            c, w = theta.c[l][:, j, -P.shape[0] :], theta.W[l + 1][:, :, j]
             Pc, size = c @ P, np.sum(w**2, axis=1)
             rough = np.sum(c * Pc, axis=1)
             cross = weight * Pc[:, :, None] * w[:, None, :]
@@ -113,21 +110,19 @@ class Penalty:
         found = []
         for l, j, c_at, _ in self._places(theta, unknowns):
             rows = np.zeros((self.roots[l].shape[1], unknowns.count(theta)))
-            size = np.sum(self._column(theta, l, j)[0] ** 2)
+            size = np.sum(theta.W[l + 1][0, :, j] ** 2)
             rows[:, c_at] = np.sqrt(self.weights[l][j] * size) * self.roots[l][j]
             found.append(rows)
         return np.concatenate(found)
 
     def value(self, theta: Parameters) -> Float[ndarray, " B"]:
         """The penalty of all layers that have coefficients in `theta`."""
-        total = np.zeros(len(theta[0]))
-        for l, weights in enumerate(self.weights):
-            if 2 * l + 2 >= len(theta):
-                break
-            for j, weight in enumerate(weights):
+        total = np.zeros(len(theta))
+        for l, behind in enumerate(theta.W[1:]):
+            for j, weight in enumerate(self.weights[l]):
                 P = self._square(l, j)
-                c = theta[2 * l + 1][:, j, -P.shape[0] :]
-                total += weight * np.sum(self._column(theta, l, j) ** 2, axis=1) * np.sum(c * (c @ P), axis=1)
+                c = theta.c[l][:, j, -P.shape[0] :]
+                total += weight * np.sum(behind[:, :, j] ** 2, axis=1) * np.sum(c * (c @ P), axis=1)
         return total
 
     def improve_weights(
@@ -159,34 +154,28 @@ class Penalty:
             if weight == 0.0:
                 continue
             P = self._square(l, j)
-            c = theta[2 * l + 1][0, j, -P.shape[0] :]
-            size = float(np.sum(self._column(theta, l, j) ** 2))
+            c = theta.c[l][0, j, -P.shape[0] :]
+            size = float(np.sum(theta.W[l + 1][:, :, j] ** 2))
             own = self.roots[l].shape[1] - weight * size * float(np.sum(inverse[c_at[:, None], c_at] * P))
             rough = size * float(c @ P @ c)
             new = noise * max(own, _LEAST_PARAMETERS) / max(rough, _LEAST_ROUGHNESS)
             weights[l][j] = np.clip(new, weight / _LARGEST_WEIGHT_RATIO, weight * _LARGEST_WEIGHT_RATIO)
-        return self.with_weights(tuple(weights)), used
+        return dataclasses.replace(self, weights=tuple(weights)), used
 
     def _square(self, l: int, j: int) -> Float[ndarray, "d d"]:
         root = self.roots[l][j]
         return root.T @ root
 
-    def _column(self, theta: Parameters, l: int, j: int) -> Float[ndarray, "B n"]:
-        """What multiplies function j of a layer."""
-        return theta[2 * l + 2][:, :, j]
-
     def _places(self, theta: Parameters, unknowns: Unknowns) -> list[tuple[int, int, ndarray, ndarray]]:
         """Layer, function, and where its coefficients and the weights behind it are among the unknowns."""
         begins = unknowns.first_positions(theta)
         found = []
-        for l, root in enumerate(self.roots):
-            if 2 * l + 2 >= len(theta):
-                break
-            r, _, d = root.shape
-            e, n = theta[2 * l + 1].shape[2], theta[2 * l + 2].shape[1]
+        for l, behind in enumerate(theta.W[1:]):
+            r, _, d = self.roots[l].shape
+            e, n = theta.c[l].shape[2], behind.shape[1]
             for j in range(r):
-                c_at = begins[2 * l + 1] + j * e + (e - d) + np.arange(d)
-                found.append((l, j, c_at, begins[2 * l + 2] + np.arange(n) * r + j))
+                c_at = begins[f"g{l + 1}"] + j * e + (e - d) + np.arange(d)
+                found.append((l, j, c_at, begins[f"W{l + 1}"] + np.arange(n) * r + j))
         return found
 
 

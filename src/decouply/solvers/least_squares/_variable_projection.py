@@ -28,9 +28,9 @@ from numpy import ndarray
 from ...bases import LayerBasis
 from ..problem._batched_linalg import combine
 from ..problem._weighted_rows import Rows
-from ._derivatives import Chain, Parameters, Unknowns, adjoint, dense_derivatives, directional_derivative, run_chain
+from ._derivatives import Chain, adjoint, dense_derivatives, directional_derivative, run_chain
 from ._levenberg_marquardt import AbstractLinearisation, Dense, MatrixFree, Preconditioner, Tall, square_weights
-from ._rescaling import rescale_to_window
+from ._parameters import Parameters, Unknowns, rescale_to_window
 from ._roughness_penalty import Penalty
 
 LinearMap = Callable[[ndarray], ndarray]
@@ -87,14 +87,11 @@ class Eliminated(AbstractResiduals):
 
     def last_layer(self, chain: Chain) -> tuple[ndarray, ndarray, ndarray, ndarray]:
         """Coefficients A (B, p, n), an orthonormal basis Q of the design, residuals (B, R, n) and cost."""
-        return eliminate(self.design(chain), self.rows, self.ridge, self._penalty_rows())
-
-    def _penalty_rows(self) -> Float[ndarray, "K p"] | None:
-        if self.penalty is None:
-            return None
-        rows, o = self.penalty.last_rows(), int(self.rows.values)
-        k = self.rows.X.shape[1] if self.linear else 0
-        return np.pad(rows, ((0, 0), (o, k)))
+        penalty = None
+        if self.penalty is not None:  # constants and the linear part have none
+            k = self.rows.X.shape[1] if self.linear else 0
+            penalty = np.pad(self.penalty.last_rows(), ((0, 0), (int(self.rows.values), k)))
+        return eliminate(self.design(chain), self.rows, self.ridge, penalty)
 
     def coefficients(self, chain: Chain, A: ndarray) -> Float[ndarray, "B r d n"]:
         """Those of the functions of the last layer, among all eliminated ones."""
@@ -205,15 +202,10 @@ class Complete(AbstractResiduals):
     def unknowns(self) -> Unknowns:
         return Unknowns.of(self.layers) if self.sought is None else self.sought
 
-    def _split(self, theta: Parameters) -> tuple[Parameters, ndarray, ndarray, ndarray | None]:
-        """Everything before the last layer, c_L, W_L and A."""
-        L = len(self.layers)
-        return theta[: 2 * L - 1], theta[2 * L - 1], theta[2 * L], theta[2 * L + 1] if self.linear else None
-
     def residual(self, theta: Parameters, chain: Chain) -> Float[ndarray, "B S q n"]:
         """Weighted difference between the data and the model."""
         rows = self.rows
-        _, C, W, A = self._split(theta)
+        C, W, A = theta.c[-1], theta.W[-1], theta.A
         G = combine(chain.dPhi[-1], C[..., 1:])
         model = np.empty((C.shape[0], *rows.Y.shape))
         if rows.values:
@@ -235,7 +227,7 @@ class Complete(AbstractResiduals):
     def derivatives(self, theta: Parameters, chain: Chain, part: slice) -> Float[ndarray, "B N n q s"]:
         """Derivatives of the weighted model rows with respect to all parameters, for some of the samples."""
         rows = self.rows
-        before, C, W, A = self._split(theta)
+        C, W, A = theta.c[-1], theta.W[-1], theta.A
         some = chain.of_samples(part)
         Phi, dPhi, V = (np.moveaxis(table[-1], 1, -1) for table in (some.Phi, some.dPhi, some.V))
         a, b = (combine(t[-1], C[..., 1:]).mT for t in (some.dPhi, some.ddPhi))  # (B, r, S)
@@ -243,7 +235,7 @@ class Complete(AbstractResiduals):
         last, linear = r * e + n * r, n * m if A is not None else 0
         Z = dense_derivatives(
             some,
-            before,
+            theta.inner,
             self.unknowns,
             W[..., None] * a[:, None],
             W[..., None] * b[:, None],
@@ -270,12 +262,15 @@ class Complete(AbstractResiduals):
             for i in range(n):
                 of_W[:, i, :, i, o:] = P
                 of_A[:, i, :, i, o:] = np.eye(of_A.shape[2], m)[..., None]
-        return rows.weigh(Z, part)
+        Z *= rows.weights[part].T
+        if rows.mixing is not None:
+            Z *= rows.mixing[part].T[:, None]
+        return Z
 
     def linearise(self, theta: Parameters) -> tuple[Float[ndarray, " B"], AbstractLinearisation]:
         flat = self.unknowns.flatten(theta)
         if not self.rows.forms_normal_matrix(flat.shape[1]):
-            chain = run_chain(self.layers, self._split(theta)[0], self.rows.X)
+            chain = run_chain(self.layers, theta.inner, self.rows.X)
             residual = self.residual(theta, chain)
             cost = np.einsum("bsqn,bsqn->b", residual, residual) + self.ridge * np.sum(flat**2, axis=1)
             return cost, self._matrix_free(chain, theta, residual)
@@ -287,7 +282,7 @@ class Complete(AbstractResiduals):
 
     def normal(self, theta: Parameters) -> tuple[Float[ndarray, " B"], Float[ndarray, "B N"], Float[ndarray, "B N N"]]:
         """Cost, Z^T residual and Z^T Z, without ridge and penalty: what a portion of the samples adds to them."""
-        chain = run_chain(self.layers, self._split(theta)[0], self.rows.X)
+        chain = run_chain(self.layers, theta.inner, self.rows.X)
         residual = self.residual(theta, chain)
         B, N = len(residual), self.unknowns.count(theta)
         M, g = np.zeros((B, N, N)), np.zeros((B, N))
@@ -299,13 +294,13 @@ class Complete(AbstractResiduals):
 
     def gradient(self, theta: Parameters) -> tuple[Float[ndarray, " B"], Float[ndarray, "B N"]]:
         """Cost and Z^T residual alone, for a part of the time."""
-        chain = run_chain(self.layers, self._split(theta)[0], self.rows.X)
+        chain = run_chain(self.layers, theta.inner, self.rows.X)
         residual = self.residual(theta, chain)
         return np.einsum("bsqn,bsqn->b", residual, residual), self._maps(chain, theta)[1](residual)
 
     def linearise_precisely(self, theta: Parameters) -> tuple[Float[ndarray, " B"], AbstractLinearisation]:
         """`linearise` for one start without ridge or held parts, to more digits."""
-        chain = run_chain(self.layers, self._split(theta)[0], self.rows.X)
+        chain = run_chain(self.layers, theta.inner, self.rows.X)
         residual = self.residual(theta, chain)
         Z = self.derivatives(theta, chain, slice(None))
         tall = residual.transpose(0, 3, 2, 1).reshape(1, -1)
@@ -314,14 +309,15 @@ class Complete(AbstractResiduals):
     def _maps(self, chain: Chain, theta: Parameters) -> tuple[LinearMap, LinearMap]:
         """The derivative of the weighted model rows as a map of unknowns, and its transpose."""
         rows, o = self.rows, int(self.rows.values)
-        before, C, W, A = self._split(theta)
+        C, W, A = theta.c[-1], theta.W[-1], theta.A
         Phi, dPhi, V = chain.Phi[-1], chain.dPhi[-1], chain.V[-1]
         z, a = combine(Phi, C[..., 1:]) + C[:, None, :, 0], combine(dPhi, C[..., 1:])
         b = combine(chain.ddPhi[-1], C[..., 1:]) if rows.jacobians else np.zeros(1)
 
         def forward(flat: ndarray) -> ndarray:
-            inner, dC, dW, dA = self._split(self.unknowns.split(flat, theta))
-            dt, dV = directional_derivative(chain, before, inner)
+            change = self.unknowns.split(flat, theta)
+            dC, dW, dA = change.c[-1], change.W[-1], change.A
+            dt, dV = directional_derivative(chain, theta.inner, change.inner)
             out = np.empty((C.shape[0], *rows.Y.shape))
             if rows.values:
                 dz = a * dt + combine(Phi, dC[..., 1:]) + dC[:, None, :, 0]
@@ -347,36 +343,34 @@ class Complete(AbstractResiduals):
             if rows.jacobians:
                 of_J = w[:, :, o:]  # (B, S, m, n)
                 P_bar = (of_J @ W[:, None]).mT  # (B, S, r, m)
-                inner = np.sum(P_bar * V, axis=-1)
-                t_bar += b * inner
+                along_V = np.sum(P_bar * V, axis=-1)
+                t_bar += b * along_V
                 V_bar += a[..., None] * P_bar
-                dC[..., 1:] += np.einsum("bsr,bsrd->brd", inner, dPhi)
+                dC[..., 1:] += np.einsum("bsr,bsrd->brd", along_V, dPhi)
                 dW += np.sum(of_J.mT @ (a[..., None] * V).mT, axis=1)
-            gradient = [*adjoint(chain, before, t_bar, V_bar), dC, dW]
-            if A is not None:
-                dA = np.zeros_like(A)
-                if rows.values:
-                    dA += w[:, :, 0].mT @ rows.X
-                if rows.jacobians:
-                    dA += w[:, :, o:].sum(axis=1).mT
-                gradient.append(dA)
-            return self.unknowns.flatten(gradient)
+            dA = None if A is None else np.zeros_like(A)
+            if dA is not None and rows.values:
+                dA += w[:, :, 0].mT @ rows.X
+            if dA is not None and rows.jacobians:
+                dA += w[:, :, o:].sum(axis=1).mT
+            inner = adjoint(chain, theta.inner, t_bar, V_bar)
+            return self.unknowns.flatten(Parameters((*inner.W, dW), inner.b, (*inner.c, dC), dA))
 
         return forward, backward
 
     def _matrix_free(self, chain: Chain, theta: Parameters, residual: ndarray) -> MatrixFree:
         rows = self.rows
-        before, C, W, _ = self._split(theta)
+        C, W = theta.c[-1], theta.W[-1]
         forward, backward = self._maps(chain, theta)
         g = backward(residual) - self.ridge * self.unknowns.flatten(theta)
         a = combine(chain.dPhi[-1], C[..., 1:])
         slopes, last = W[:, None] * a[:, :, None], self._diagonal(theta, chain)
-        rough = Preconditioner.of(rows, chain, before, slopes, g.shape[1], last)
+        rough = Preconditioner.of(rows, chain, theta.inner, slopes, g.shape[1], last)
         return MatrixFree(forward, backward, g, self.ridge, self.free, rough)
 
     def _diagonal(self, theta: Parameters, chain: Chain) -> Float[ndarray, " known"]:
         """That of the normal matrix, for the unknowns of the last layer and A of one start."""
-        _, C, W, A = self._split(theta)
+        C, W, A = theta.c[-1], theta.W[-1], theta.A
         z, a = (combine(table, C[..., 1:])[0] for table in (chain.Phi[-1], chain.dPhi[-1]))
         z = z + C[0, :, 0]
         Phi, dPhi, V = chain.Phi[-1][0], chain.dPhi[-1][0], chain.V[-1][0]
@@ -394,11 +388,11 @@ class Complete(AbstractResiduals):
         new = self.unknowns.after_step(theta, step)
         if self.ridge > 0.0 or self.free is not None:
             return new
-        before, C, W, A = self._split(new)
-        *scaled, C = rescale_to_window(self.rows.X, self.layers, [*before, C])
-        size = np.sqrt(np.sum(C[..., 1:] ** 2, axis=-1))
+        new = rescale_to_window(self.rows.X, self.layers, new)
+        size = np.sqrt(np.sum(new.c[-1][..., 1:] ** 2, axis=-1))
         size = np.where((size > 0.0) & np.isfinite(size), size, 1.0)
-        return [*scaled, C / size[..., None], W * size[:, None, :], *([] if A is None else [A])]
+        W, c = (*new.W[:-1], new.W[-1] * size[:, None, :]), (*new.c[:-1], new.c[-1] / size[..., None])
+        return Parameters(W, new.b, c, new.A)
 
 
 def eliminate(

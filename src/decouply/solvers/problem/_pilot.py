@@ -21,10 +21,9 @@ from ...samples._portions import Portion
 from ...samples._samples import Samples
 from ._prepared_samples import PreparedSamples
 from ._problem import Problem
-from ._sample_weights import weighted_squares
 from ._solution import Solution, Status
 from ._solver import AbstractSolver, ProgressCallback, check_problem, out_of_core, with_start
-from ._weighted_rows import RowScaling
+from ._weighted_rows import RowScaling, weighted_squares
 
 _FAR = 1.5  # times the misfit that the pilot leads to expect: the pilot was too small
 _EXACT_MISFIT = 1e-10  # relative squared errors below this are small enough on the pilot and on all samples

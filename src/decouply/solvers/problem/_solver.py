@@ -17,8 +17,7 @@ from ..._support._errors import InputError
 from ...bases import LayerBasis
 from ...model._decoupling import Decoupling
 from ...samples._samples import Samples
-from ._model_shape import ModelShape
-from ._problem import Problem
+from ._problem import ModelShape, Problem
 from ._solution import Solution
 
 # Called with named values now and then: stage (text), done and total (numbers of steps), objective. Alternating solvers

@@ -11,18 +11,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..least_squares._derivatives import Parameters, Unknowns
 from ..least_squares._fitting_problem import effective_note, meets_rounding, model_of
 from ..least_squares._levenberg_marquardt import Descent
-from ..least_squares._parameters import Fixed, parameter_position, parameters_of
-from ..least_squares._rescaling import balance_parameters
+from ..least_squares._parameters import Fixed, Parameters, Unknowns, balance_parameters, parameters_of
 from ..least_squares._roughness_penalty import Penalty
 from ..least_squares._variable_projection import Complete
 from ..problem._problem import Problem
 from ..problem._solution import Solution, Status
 from ..problem._solver import ProgressCallback
 from ._ridge_choice import RidgeChoice, ridge_note
-from ._search import history_of
+from ._start_table import history_of
 from ._streamed_gauss_newton import (
     StreamedResiduals,
     descend_on_all,
@@ -42,63 +40,43 @@ _RIDGE_UP_TO = 1000  # numbers per unknown; more of them average out the noise, 
 
 
 @dataclass(frozen=True)
-class Refinement:
-    """What VarPro does with all samples after a search on a pilot.
+class RefinementOptions:
+    """Parts that are given, the most passes over all samples, the given ridge, and what the data choose."""
 
-    Attributes
-    ----------
-    whole, pilot
-        The problems of all samples and of the pilot, in the same units.
-    found
-        The answer for the pilot.
-    fixed
-        Parts that are given.
-    max_steps
-        Passes over all samples.
-    ridge, chooses_ridge, chooses_weights
-        The given ridge, and whether the data choose one, or weights of roughness.
-    """
-
-    whole: Problem
-    pilot: Problem
-    found: Solution
     fixed: Mapping[str, object]
     max_steps: int
     ridge: float
     chooses_ridge: bool
-    chooses_weights: bool
-
-    def solution(self, progress: ProgressCallback) -> Solution:
-        """Refine until noise decides more than another pass."""
-        try:
-            return _Run(self, progress).solution()
-        except KeyboardInterrupt:
-            note = "Steps over all samples were stopped before the first was made."
-            return dataclasses.replace(self.found, status=Status.INTERRUPTED, notes=(*self.found.notes, note))
-
-    def on_subsample(self, progress: ProgressCallback) -> Solution:
-        """The answer after steps on the subsample alone; as it is if parts of it are given, or smoothed."""
-        if self.fixed or self.found.smoothing is not None:
-            return self.found
-        run = _Run(self, progress)
-        run.subsample.tolerance = _ROUGH_TOLERANCE
-        descent = descend_on_subsample(run.subsample, run.theta, self.max_steps, run.report_step)
-        points = extreme_points(self.whole.prepared, self.whole.layers, descent.theta)
-        return dataclasses.replace(self.found, decoupling=model_of(self.pilot, descent.theta, points, None))
+    chooses_weights: bool  # of roughness
 
 
-class _Run:
+def refined_solution(
+    whole: Problem, pilot: Problem, found: Solution, options: RefinementOptions, progress: ProgressCallback
+) -> Solution:
+    """The answer `found` for a pilot after steps over all samples, until noise decides more than another pass.
+
+    `whole` and `pilot` are in the same units.
+    """
+    try:
+        return Refinement(whole, pilot, found, options, progress).solution()
+    except KeyboardInterrupt:
+        note = "Steps over all samples were stopped before the first was made."
+        return dataclasses.replace(found, status=Status.INTERRUPTED, notes=(*found.notes, note))
+
+
+class Refinement:
     """One refinement: the model it begins with, the residuals of all samples and of a subsample, and passes so far."""
 
-    def __init__(self, refinement: Refinement, progress: ProgressCallback) -> None:
-        self.refinement, self.found, self.progress = refinement, refinement.found, progress
+    def __init__(
+        self, whole: Problem, pilot: Problem, found: Solution, options: RefinementOptions, progress: ProgressCallback
+    ) -> None:
+        self.found, self.options, self.progress = found, options, progress
         self.objective, self.n_steps, self.n_passes = float("nan"), 0, 0
         # Parts that are given are in the units of the user.
-        problems = refinement.whole, refinement.pilot
-        self.whole, self.pilot = (one.as_given() if refinement.fixed else one for one in problems)
+        self.whole, self.pilot = (one.as_given() if options.fixed else one for one in (whole, pilot))
         data, layers, linear = self.whole.prepared, self.whole.layers, self.whole.linear
-        self.theta: Parameters = [p[None] for p in parameters_of(self.pilot, self.found.decoupling)]
-        self.fixed = Fixed.of(refinement.fixed, self.pilot) if refinement.fixed else None
+        self.theta = parameters_of(self.pilot, self.found.decoupling)
+        self.fixed = Fixed.of(options.fixed, self.pilot) if options.fixed else None
         if self.fixed is None:
             self.theta = rescale_to_all_samples(data, layers, self.theta)
         else:
@@ -113,9 +91,8 @@ class _Run:
         drawn = importance_sample(data, scaling, round(min(count, samples.n_samples)))
         subsample = self.whole.of_pilot(drawn).prepared
 
-        held = {parameter_position(name, len(layers)) for name in refinement.fixed}
-        mask = unknowns.mask(self.theta, held) if held else None
-        complete = Complete(subsample.rows(scaling), layers, linear, refinement.ridge, mask, self._first_penalty())
+        mask = unknowns.mask(self.theta, options.fixed) if options.fixed else None
+        complete = Complete(subsample.rows(scaling), layers, linear, options.ridge, mask, self._first_penalty())
         tolerance = stopping_tolerance(self.whole.n_free, samples.n_numbers)
         self.all = StreamedResiduals(data, scaling, complete, tolerance, self.report)
         self.subsample = StreamedResiduals(subsample, scaling, complete, tolerance, self.report)
@@ -125,7 +102,7 @@ class _Run:
         penalty = self.found.smoothing
         if not isinstance(penalty, Penalty):
             return None
-        if not self.refinement.chooses_weights:
+        if not self.options.chooses_weights:
             return penalty
         return penalty.times(min(1.0, self.pilot.samples.n_numbers / self.whole.samples.n_numbers))
 
@@ -140,17 +117,24 @@ class _Run:
 
     # Stages
 
+    def on_subsample(self) -> Solution:
+        """The answer after steps on the subsample alone."""
+        self.subsample.tolerance = _ROUGH_TOLERANCE
+        descent = descend_on_subsample(self.subsample, self.theta, self.options.max_steps, self.report_step)
+        points = extreme_points(self.whole.prepared, self.whole.layers, descent.theta)
+        return dataclasses.replace(self.found, decoupling=model_of(self.pilot, descent.theta, points, None))
+
     def solution(self) -> Solution:
-        found, refinement, complete = self.found, self.refinement, self.all.subsample
+        found, options, complete = self.found, self.options, self.all.subsample
         descent, n_effective = self._descend(complete, self.theta), None
         if complete.penalty is not None:
             descent, n_effective = self._with_new_weights(descent)
         status = Status.CONVERGED if descent.settled[0] else Status.OUT_OF_STEPS
-        if refinement.ridge == 0.0 and self._is_exact(descent):
+        if options.ridge == 0.0 and self._is_exact(descent):
             status = Status.EXACT
-        ridge, ridge_notes = refinement.ridge, tuple[str, ...]()
+        ridge, ridge_notes = options.ridge, tuple[str, ...]()
         few_numbers = self.whole.samples.n_numbers < _RIDGE_UP_TO * self.n_unknowns
-        if refinement.chooses_ridge and few_numbers and status is not Status.EXACT and not descent.interrupted:
+        if options.chooses_ridge and few_numbers and status is not Status.EXACT and not descent.interrupted:
             descent, ridge, ridge_notes = self._with_ridge(descent)
 
         notes = (*found.notes, self._note(descent), *ridge_notes)
@@ -171,29 +155,29 @@ class _Run:
             n_effective=n_effective,
         )
 
-    def _descend(self, complete: Complete, theta: Parameters) -> Descent:
+    def _descend(self, complete: Complete, theta: Parameters) -> Descent[Parameters]:
         """First on the subsample, which costs little, then on all samples."""
         few, everything = (
             StreamedResiduals(one.data, one.scaling, complete, one.tolerance, one.progress)
             for one in (self.subsample, self.all)
         )
-        max_steps = self.refinement.max_steps
+        max_steps = self.options.max_steps
         nearly = descend_on_subsample(few, theta, max_steps, self.report_step)
         descent, passes = descend_on_all(everything, nearly.theta, max_steps, self.report_step, nearly.damping)
         self.n_passes += passes
         descent.interrupted |= nearly.interrupted
         return descent
 
-    def _is_exact(self, descent: Descent) -> bool:
+    def _is_exact(self, descent: Descent[Parameters]) -> bool:
         plain = dataclasses.replace(self.all.subsample, ridge=0.0, free=None, penalty=None)
         return meets_rounding(plain, descent.theta, float(descent.cost[0]), self.whole.prepared.rounding_floor)
 
-    def _with_new_weights(self, descent: Descent) -> tuple[Descent, float]:
+    def _with_new_weights(self, descent: Descent[Parameters]) -> tuple[Descent[Parameters], float]:
         """Rounds with the weights of roughness that all samples ask for; the effective number of parameters."""
         complete, record, n_effective = self.all.subsample, descent.record, 0.0
         penalty, n_numbers = complete.penalty, self.whole.samples.n_numbers
         assert penalty is not None
-        for last in [*[False] * (_SMOOTHING_ROUNDS if self.refinement.chooses_weights else 0), True]:
+        for last in [*[False] * (_SMOOTHING_ROUNDS if self.options.chooses_weights else 0), True]:
             small = (self.all.scaling, complete.layers, complete.linear, descent.theta)
             misfit, _, plain = self.all.data.reduce(normal_task, *small, progress=self.report)
             self.n_passes += 1
@@ -208,7 +192,7 @@ class _Run:
         descent.record = record
         return descent, n_effective
 
-    def _with_ridge(self, plain: Descent) -> tuple[Descent, float, tuple[str, ...]]:
+    def _with_ridge(self, plain: Descent[Parameters]) -> tuple[Descent[Parameters], float, tuple[str, ...]]:
         """The largest ridge that the data allow, as on samples in memory."""
         samples, zero_cost = self.whole.samples, self.whole.prepared.zero_cost(self.all.scaling)
         choice = RidgeChoice(float(plain.cost[0]), samples.n_numbers, self.whole.n_free, zero_cost)
@@ -222,7 +206,7 @@ class _Run:
                 return ridged, ridge, (ridge_note(ridge),)
         return plain, 0.0, ()
 
-    def _note(self, descent: Descent) -> str:
+    def _note(self, descent: Descent[Parameters]) -> str:
         before, after = float(descent.record[0]), float(descent.record[-1])
         count = "1 pass" if self.n_passes == 1 else f"{self.n_passes} passes"
         return (

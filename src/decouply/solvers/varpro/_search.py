@@ -4,6 +4,10 @@ A candidate is read from the data (see `initial`) and polished alone. Random sta
 layer eliminated, the worse half dropped now and then; the best ones get a last layer of rank one per function and are
 polished with all parameters free. New batches are drawn until one start meets the data to rounding, several agree on
 the same minimum, or the budget of starts or seconds is used up.
+
+If there are others to run them, batches run side by side, with the digits of one after the other: start values are
+drawn here, in the order of the batches, and what batches find is looked at in that order. What a batch finds after the
+search has ended is forgotten, and the generator is put back to where it was then.
 """
 
 from __future__ import annotations
@@ -11,177 +15,38 @@ from __future__ import annotations
 import copy
 import dataclasses
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy import ndarray
 
+from ..._support._blas_threads import one_thread
 from ..._support._errors import SolverError
+from ..._support._parallel import n_at_once, run_each
+from ..._support._progress import silent
 from ..._support._time_limit import now
 from ...model._decoupling import Decoupling
 from ..initial._candidates import PEELING, applicable_methods, candidate_inner_layers
 from ..initial._start_data import Budget, StartData
-from ..least_squares._derivatives import Parameters
-from ..least_squares._fitting_problem import FittingProblem
-from ..least_squares._levenberg_marquardt import SETTLING_STEPS, Descent, DescentOptions, descend, keep_going
-from ..least_squares._parameters import existing_coefficients, parameters_of
-from ..least_squares._rescaling import rescale_to_window
+from ..least_squares._fitting_problem import FittingProblem, meets_rounding
+from ..least_squares._levenberg_marquardt import Descent, DescentOptions, descend
+from ..least_squares._parameters import (
+    Parameters,
+    blank_parameters,
+    existing_coefficients,
+    parameters_of,
+    rescale_to_window,
+)
 from ..least_squares._variable_projection import Complete, Eliminated
-from ..problem._solution import History, Solution, StartRow, Status
+from ..problem._solution import Solution, StartRow, Status
 from ..problem._solver import ProgressCallback
 from ..problem._start_distributions import AbstractStart, Normal, Orthonormal
+from ._search_schedule import SearchSchedule
+from ._start_table import Minimum, StartTable, history_of
 
 GIVEN = "the given start"
-FEW_STARTS = 8  # who asks for at most this many is in a hurry
-NOISY = 1e-6  # a cost that noise or a missing function explains
-_NEARLY_EXACT = 1e-9  # a cost from which a start may be exact
-_SHARP_DAMPING = 1e-10  # of steps that begin next to an exact model
-_POLISH_SETTLED = 1e-4  # the share of its cost that a polished start must still lose in `settles_after` steps
-_SAME_COST, _SAME_SHARE = 1e-3, 0.5  # on a pilot a batch ends if this share of it has the lowest cost up to this
-_N_AGREEING = 3  # starts that must reach the same minimum ...
-_SAME_MINIMUM = 1e-6  # ... up to this relative difference
-_LUCKY_CANDIDATES = 4  # candidates that are tried if finding them takes luck ...
-_CANDIDATE_SHARE = 0.8  # ... and the share of the time for descents that this may take
-_MIN_STEPS = 15  # of a batch within the time that is left: fewer starts run side by side if it is short
 _CLOCK_TICK = 1e-9  # seconds
-
-
-@dataclass(frozen=True)
-class SearchSchedule:
-    """The numbers of a search. Those with a default were compared in notes/strategies.md.
-
-    Attributes
-    ----------
-    n_starts, batch_size
-        Random starts in all, and side by side.
-    max_steps, polish_steps
-        Steps of a batch with the last layer eliminated, and of its best starts with all parameters free.
-    max_seconds, descent_share, polish_share
-        Time for everything; shares of it after which no descent, and no polishing, goes on.
-    halvings, halvings_of_few
-        Steps after which the worse half of a batch is dropped, also for a batch of few starts.
-    settles_after
-        Steps without a decrease that counts, after which a start has settled.
-    n_polished
-        Starts of a batch that are polished.
-    min_starts
-        Starts from which agreement counts: the deeper the model, the smaller the share of starts that find the best
-        minimum, and a poor one may be found three times before it.
-    is_hurried
-        Only the cost of the best start is asked for if it is noisy: elimination has found that, nothing is polished.
-    stops_at_noise
-        A ridge or smoothing will follow, so that the lowest of all noisy minima would not be kept anyway.
-    of_pilot
-        What is found goes on over more samples: the search ends as soon as its batches agree.
-    """
-
-    n_starts: int
-    batch_size: int
-    max_steps: int
-    polish_steps: int
-    max_seconds: float
-    descent_share: float = 0.85
-    polish_share: float = 1.0
-    halvings: tuple[int, ...] = (10, 20, 40, 80)
-    halvings_of_few: tuple[int, ...] = (5, 10, 20, 40)
-    settles_after: int = SETTLING_STEPS
-    n_polished: int = 4
-    min_starts: int = 32
-    is_hurried: bool = False
-    stops_at_noise: bool = False
-    of_pilot: bool = False
-
-    def suited_to(self, equations: FittingProblem, memory: float, *, eliminates: bool) -> SearchSchedule:
-        """The schedule for this problem: batches that fit into memory, more starts for deeper models, and so on."""
-        problem, layers = equations.problem, equations.problem.layers
-        changes: dict[str, object] = {"min_starts": self.min_starts * 4 ** (len(layers) - 1)}
-        if self.of_pilot:
-            changes |= {"descent_share": 0.4, "polish_share": 0.5}
-        elif self.stops_at_noise:
-            changes |= {"descent_share": 0.65, "polish_share": 0.75}
-        batch_size = self.batch_size
-        if equations.penalty is not None:
-            # A penalised cost tells early which starts are worth their steps; so there can be more of them.
-            batch_size *= 2
-            changes |= {"halvings": (8, 16, 32, 64), "halvings_of_few": (8, 16, 32, 64)}
-        fitting = problem.shape.n_starts_within(memory, equations.eliminated.rows)
-        changes["batch_size"] = min(batch_size, self.n_starts, fitting) if equations.small else 1
-        # With one layer and one output, elimination has the same minima as all parameters together, so there is little
-        # to polish if noise is expected.
-        plain = len(layers) == 1 and problem.samples.n_outputs == 1 and equations.penalty is None
-        noisy = self.stops_at_noise or equations.complete.ridge > 0.0
-        if 1 < self.n_starts <= FEW_STARTS and plain and noisy and eliminates and not self.of_pilot:
-            changes |= {"is_hurried": True, "settles_after": 6, "n_polished": 2}
-        return dataclasses.replace(self, **changes)  # type: ignore[arg-type]
-
-
-@dataclass(frozen=True)
-class Minimum:
-    """Where a polished start ended."""
-
-    cost: float
-    theta: Parameters
-    record: list[float]
-    status: Status
-    found_by: str
-
-
-@dataclass
-class StartTable:
-    """All starts so far, one row each, and the minima that the polished ones reached."""
-
-    lam: float
-    floor: float  # costs up to this are rounding
-    rows: list[StartRow] = field(default_factory=list)
-    minima: list[Minimum] = field(default_factory=list)
-
-    def __len__(self) -> int:
-        return len(self.rows)
-
-    @property
-    def has_exact_minimum(self) -> bool:
-        """Whether a start meets the data to rounding."""
-        return any(minimum.status is Status.EXACT for minimum in self.minima)
-
-    @property
-    def best(self) -> Minimum:
-        return min(self.minima, key=lambda minimum: minimum.cost)
-
-    @property
-    def lowest_cost(self) -> float:
-        return min((minimum.cost for minimum in self.minima), default=np.inf)
-
-    @property
-    def n_agreeing(self) -> int:
-        """How many polished starts reached the lowest cost, up to rounding."""
-        lowest = self.lowest_cost
-        return sum(minimum.cost <= lowest * (1.0 + _SAME_MINIMUM) + self.floor for minimum in self.minima)
-
-    def add_batch(self, descent: Descent, size: int, seconds: float) -> None:
-        """Rows for a batch of starts, most of which were dropped on the way."""
-        position = {int(i): k for k, i in enumerate(descent.index)}
-        for b in range(size):
-            broken = b in position and not np.isfinite(descent.cost[position[b]])
-            status = Status.NONFINITE if broken else Status.DROPPED
-            # Costs are known once a start has a last layer of its own, that is, when it is polished.
-            nan = float("nan")
-            self.rows.append(StartRow(len(self.rows), self.lam, nan, nan, nan, descent.steps, status, seconds))
-
-    def before(self, first: int) -> StartTable:
-        """An empty table for a batch whose first start has this number; the rows before it are never looked at."""
-        return StartTable(self.lam, self.floor, self.rows[:1] * first)
-
-    def notes(self) -> tuple[str, ...]:
-        """How sure it is that the best minimum is the lowest."""
-        reached, n = self.n_agreeing, len(self.rows)
-        if self.best.status is Status.EXACT:
-            return ()
-        if reached >= _N_AGREEING:
-            return (f"{reached} of {n} starts agree on this minimum.",)
-        return (
-            f"{reached} of {n} starts reached this minimum: too few to rule out a lower one. Raise `n_starts` or "
-            "`max_seconds` to look for it.",
-        )
 
 
 class Search:
@@ -205,49 +70,48 @@ class Search:
         self.eliminates = not last_is_given and not (self.given is not None and schedule.n_starts == 1)
         self.schedule = schedule.suited_to(equations, memory, eliminates=self.eliminates)
         self.began, self.interrupted = now(), False
-        self.table = StartTable(lam, equations.floor)
+        self.table = StartTable(lam, equations.floor, self.schedule)
 
     @property
     def seconds(self) -> float:
         """How long it has taken."""
         return now() - self.began
 
-    @property
-    def descends_until(self) -> float:
-        return self.began + self.schedule.descent_share * self.schedule.max_seconds
+    def time_after(self, share: float) -> float:
+        """The time of `now` at which this share of all seconds is over."""
+        return self.began + share * self.schedule.max_seconds
 
-    @property
-    def polishes_until(self) -> float:
-        return self.began + self.schedule.polish_share * self.schedule.max_seconds
-
-    @property
-    def misfit(self) -> float:
-        """The cost of the best minimum without its ridge; infinite if there is none."""
-        if not self.table.minima:
-            return np.inf
-        size = float(np.sum(self.equations.unknowns.flatten(self.table.best.theta) ** 2))
-        return self.table.best.cost - self.equations.complete.ridge * size
+    def run(self) -> None:
+        """Candidates, then batches of random starts while they are worth their time."""
+        self.try_candidates()
+        if self.should_continue():
+            self.fit_batch_to_time()
+            self.descend_from(self.draw_batch(len(self.table)))
+        while self.should_continue():
+            count = n_at_once()
+            if count > 1:
+                self.run_side_by_side(count)
+            else:
+                self.descend_from(self.draw_batch(len(self.table)))
 
     def should_continue(self) -> bool:
         """Whether another batch is worth its time."""
         table, schedule = self.table, self.schedule
         if not table.rows:
             return True
-        if self.interrupted or now() > self.descends_until or len(table) >= schedule.n_starts:
+        late = now() > self.time_after(schedule.descent_share)
+        if self.interrupted or late or len(table) >= schedule.n_starts or table.has_exact_minimum:
             return False
-        if table.has_exact_minimum:
-            return False
-        if schedule.stops_at_noise and len(table) >= schedule.min_starts and NOISY < table.lowest_cost < np.inf:
+        noisy = schedule.noisy_cost < table.lowest_cost < np.inf
+        if schedule.stops_at_noise and len(table) >= schedule.min_starts and noisy:
             return False
         if schedule.of_pilot and table.n_agreeing == len(table.minima) > schedule.n_polished:
             return False  # more than one batch, or the given start, led to this minimum, and nothing to another
-        return table.n_agreeing < _N_AGREEING or len(table) < schedule.min_starts
-
-    # Candidates
+        return table.n_agreeing < schedule.n_agreeing or len(table) < schedule.min_starts
 
     def try_candidates(self) -> None:
         """Polish what can be read from the data, until that is exact; who gives a ridge does not expect it to be."""
-        equations, layers = self.equations, self.problem.layers
+        equations, layers, schedule = self.equations, self.problem.layers, self.schedule
         if equations.complete.ridge > 0.0 or equations.fixed is not None or self.given is not None:
             return
         if self.problem.linear and self.L > 1:
@@ -255,13 +119,13 @@ class Search:
         data = StartData.of(equations.eliminated.rows)
         if self.problem.linear and data.J is not None:
             data = dataclasses.replace(data, J=data.J - data.J.mean(axis=0))  # A is the same in all slices
-        deadline = self.began + _CANDIDATE_SHARE * (self.descends_until - self.began)
+        deadline = self.time_after(schedule.candidate_share * schedule.descent_share)
         names = [
             name
             for name in applicable_methods(data, layers)
-            for _ in range(_LUCKY_CANDIDATES if name == PEELING else 1)
+            for _ in range(schedule.n_lucky_candidates if name == PEELING else 1)
         ]
-        for name in names[: self.schedule.n_starts]:
+        for name in names[: schedule.n_starts]:
             budget = Budget(deadline, self.reporter(name, len(self.table)))
             try:
                 inner = candidate_inner_layers(name, data, layers, self.rng, budget)
@@ -271,143 +135,168 @@ class Search:
                 return
             if inner is not None:
                 first = len(self.table)
-                theta = rescale_to_window(equations.eliminated.rows.X, layers, [p[None] for p in inner], exactly=True)
-                descent = self._descend(theta, name, ())
+                inner = rescale_to_window(equations.eliminated.rows.X, layers, inner, exactly=True)
+                descent = self._descend(inner, name, ())
                 self.table.add_batch(descent, 1, self.seconds)
                 if np.isfinite(descent.cost[0]):
                     self._polish(equations.with_last_layer(descent.theta), descent, np.array([0]), first, name)
             if self.table.has_exact_minimum or self.interrupted:
                 return
 
-    # Random starts
+    # Batches of random starts
 
     def fit_batch_to_time(self) -> None:
         """Run fewer starts side by side if all of them together would not get far in the time that is left."""
         if self.schedule.batch_size == 1 or not self.eliminates:
             return
         before = copy.deepcopy(self.rng.bit_generator.state)
-        inner = self.equations.core.compress(self.draw_starts(1, 0)[: 2 * self.L - 1])
+        inner = self.equations.core.compress(self.draw_starts(1, 0).inner)
         self.rng.bit_generator.state = before
         began = now()
         with np.errstate(all="ignore"):
             self.equations.eliminated.linearise(inner)
         per_step = max(now() - began, _CLOCK_TICK)
-        affordable = int((self.descends_until - now()) / (_MIN_STEPS * per_step))
+        left = self.time_after(self.schedule.descent_share) - now()
+        affordable = int(left / (self.schedule.min_batch_steps * per_step))
         size = max(1, min(self.schedule.batch_size, affordable))
         self.schedule = dataclasses.replace(self.schedule, batch_size=size)
 
-    def run_batch(self) -> None:
-        first = len(self.table)
-        self.descend_from(self.draw_starts(min(self.schedule.batch_size, self.schedule.n_starts - first), first))
-
-    def descend_from(self, theta: Parameters) -> None:
-        """Run a batch from its start values."""
-        equations, schedule = self.equations, self.schedule
-        first, size = len(self.table), len(theta[0])
-        if self.eliminates:
-            halvings = schedule.halvings_of_few if size <= FEW_STARTS else schedule.halvings
-            inner = equations.core.compress(theta[: 2 * self.L - 1])
-            stage = f"starts {first + 1} to {first + size}"
-            descent = self._descend(inner, stage, halvings if size > schedule.n_polished else ())
-            best = np.argsort(descent.cost, kind="stable")[: schedule.n_polished]
-            best = best[np.isfinite(descent.cost[best])]
-            complete = equations.with_last_layer([t[best] for t in descent.theta]) if best.size else []
-            starts = descent.index[best]
-        else:
-            descent = Descent(theta, np.zeros(size), np.arange(size), 0, np.zeros(size, dtype=bool))
-            starts, complete = np.arange(size), theta if equations.small else self._with_better_last_layer(theta)
-        self.table.add_batch(descent, size, self.seconds)
-        if self.eliminates and first == 0 and self.given is not None and not schedule.is_hurried:
-            # A last layer with more functions than inputs is not what elimination would find again.
-            self._polish([t[:1] for t in theta], descent, np.array([0]), first)
-        if starts.size:
-            self._polish(complete, descent, starts, first)
-
-    def _with_better_last_layer(self, theta: Parameters) -> Parameters:
-        """A given start with many unknowns, or its inner layers in the core with a last layer fitted to the data.
-
-        Conjugate gradients, the only method for so many unknowns, would take most of their steps for the last layer.
-        """
-        equations = self.equations
-        if equations.fixed is not None:
-            return theta
-        fitted = equations.with_last_layer(equations.core.compress(theta[: 2 * self.L - 1]))
-        costs = [float(equations.complete.linearise(one)[0][0]) for one in (theta, fitted)]
-        return fitted if costs[1] < costs[0] else theta
+    def draw_batch(self, first: int) -> Parameters:
+        """Start values of the batch that begins with this start."""
+        return self.draw_starts(min(self.schedule.batch_size, self.schedule.n_starts - first), first)
 
     def draw_starts(self, size: int, first: int) -> Parameters:
-        """Start values for one batch; the very first one may be given."""
-        problem, L, fixed = self.problem, self.L, self.equations.fixed
+        """So many start values; the very first one may be given."""
+        problem, fixed = self.problem, self.equations.fixed
         coefficients = Normal() if isinstance(self.distribution, Orthonormal) else self.distribution
-        theta = [np.zeros((size, *p.shape[1:])) for p in self.equations.template]
-        for i, p in enumerate(theta[: 2 * L + 1]):  # a linear part begins at 0
-            source = self.distribution if i % 2 == 0 else coefficients
-            own = p[..., :-1] if i % 2 == 0 and i < 2 * L else p
-            own[:] = np.stack([source.draw(self.rng, own.shape[1:]) for _ in range(size)])
-            if i % 2 == 1:  # coefficients past the basis of a function do not exist
-                own *= existing_coefficients(problem.layers[i // 2], p.shape[-1])
+        theta = blank_parameters(problem, size)  # a linear part begins at 0
+        for l, W in enumerate(theta.W):
+            W[:] = np.stack([self.distribution.draw(self.rng, W.shape[1:]) for _ in range(size)])
+            if l < self.L:
+                c = theta.c[l]
+                c[:] = np.stack([coefficients.draw(self.rng, c.shape[1:]) for _ in range(size)])
+                c *= existing_coefficients(problem.layers[l], c.shape[-1])  # those past a basis do not exist
         if fixed is None:
-            theta[: 2 * L] = rescale_to_window(self.equations.rows.X, problem.layers, theta[: 2 * L], exactly=True)
+            theta = rescale_to_window(self.equations.rows.X, problem.layers, theta, exactly=True)
         if first == 0 and self.given is not None:
-            for p, given in zip(theta, parameters_of(problem, self.given), strict=True):
-                p[0] = given
+            theta[:1] = parameters_of(problem, self.given)
         if problem.F is None:
-            theta[2 * L - 1][..., 0] = 0.0  # nothing determines the constants
+            theta.c[-1][..., 0] = 0.0  # nothing determines the constants
         if fixed is not None:
             fixed.write_into(theta)
         return theta
 
+    def descend_from(self, theta: Parameters) -> None:
+        """Run a batch from its start values."""
+        equations, schedule = self.equations, self.schedule
+        first, size = len(self.table), len(theta)
+        complete: Parameters | None = theta
+        if self.eliminates:
+            # All of them without the last layer; those that end lowest go on with all parameters.
+            halvings = schedule.halvings_of_few if size <= schedule.few_starts else schedule.halvings
+            inner = equations.core.compress(theta.inner)
+            stage = f"starts {first + 1} to {first + size}"
+            descent = self._descend(inner, stage, halvings if size > schedule.n_polished else ())
+            best = np.argsort(descent.cost, kind="stable")[: schedule.n_polished]
+            best = best[np.isfinite(descent.cost[best])]
+            complete = equations.with_last_layer(descent.theta[best]) if best.size else None
+            starts = descent.index[best]
+        else:
+            starts = np.arange(size)
+            descent = Descent(theta, np.zeros(size), starts, 0, np.zeros(size, dtype=bool))
+            if not equations.small and equations.fixed is None:
+                # Conjugate gradients, the only method for so many unknowns, would take most of their steps for the
+                # last layer. A given start has that of its inner layers in the core, fitted to the data, if it is
+                # better.
+                fitted = equations.with_last_layer(equations.core.compress(theta.inner))
+                costs = [float(equations.complete.linearise(one)[0][0]) for one in (theta, fitted)]
+                complete = fitted if costs[1] < costs[0] else theta
+        self.table.add_batch(descent, size, self.seconds)
+        if self.eliminates and first == 0 and self.given is not None and not schedule.is_hurried:
+            # A last layer with more functions than inputs is not what elimination would find again.
+            self._polish(theta[:1], descent, np.array([0]), first)
+        if complete is not None:
+            self._polish(complete, descent, starts, first)
+
+    def run_side_by_side(self, count: int) -> None:
+        """As many batches at a time as there are others to run them."""
+        elsewhere, first = copy.copy(self), len(self.table)
+        elsewhere.progress, elsewhere.table = silent, self.table.before(1)
+        batches: list[Batch] = []
+        while len(batches) < count and first < self.schedule.n_starts:
+            theta = self.draw_batch(first)
+            state = copy.deepcopy(self.rng.bit_generator.state)
+            batches.append(Batch(elsewhere, first, theta, state, self.seconds))
+            first += len(theta)
+        try:  # tell, and hear of Ctrl-C
+            self.reporter(f"starts {len(self.table) + 1} to {first}", len(self.table))(self.table.lowest_cost)
+        except KeyboardInterrupt:
+            self.interrupted = True
+        for batch, (rows, minima) in zip(batches, run_each(run_in_worker, batches), strict=True):
+            self.table.rows += rows
+            self.table.minima += minima
+            self.rng.bit_generator.state = batch.drawn
+            if not self.should_continue():
+                break
+
     # Descents
 
-    def _descend(self, inner: Parameters, stage: str, halvings: tuple[int, ...]) -> Descent:
+    def _descend(self, inner: Parameters, stage: str, halvings: tuple[int, ...]) -> Descent[Parameters]:
         """Core coordinates, the last layer eliminated."""
-        eliminated = self.equations.eliminated
+        eliminated, schedule = self.equations.eliminated, self.schedule
+
+        def goes_on(_: Parameters, cost: ndarray) -> bool:
+            # On a pilot it decides that half of a batch has found the lowest cost: the rest is polishing.
+            lowest = cost.min()
+            alike = np.count_nonzero(cost <= (1.0 + schedule.same_cost) * lowest)
+            small = not schedule.of_pilot or len(cost) <= schedule.n_polished
+            return bool(small or lowest <= schedule.noisy_cost or alike < schedule.same_share * len(cost))
+
         descent = descend(
             eliminated.linearise,
             eliminated.after_step,
             inner,
             DescentOptions(
-                max_steps=self.schedule.max_steps,
+                max_steps=schedule.max_steps,
                 exact=self.equations.floor,
-                settles_after=self.schedule.settles_after,
+                settles_after=schedule.settles_after,
                 halve_at=halvings,
             ),
-            deadline=self.descends_until,
-            observe=self._batch_disagrees if self.schedule.of_pilot else keep_going,
+            deadline=self.time_after(schedule.descent_share),
+            observe=goes_on,
             progress=self.reporter(stage, len(self.table)),
         )
         self._sharpen(eliminated, descent)
         return descent
 
-    def _batch_disagrees(self, _: Parameters, cost: ndarray) -> bool:
-        """Whether half of a batch has not found the lowest cost yet: on a pilot that decides, the rest is polishing."""
-        lowest = cost.min()
-        alike = np.count_nonzero(cost <= (1.0 + _SAME_COST) * lowest)
-        small = len(cost) <= self.schedule.n_polished
-        return bool(small or lowest <= NOISY or alike < _SAME_SHARE * len(cost))
-
-    def _polish(self, theta: Parameters, descent: Descent, starts: ndarray, first: int, name: str = "") -> None:
+    def _polish(
+        self, theta: Parameters, descent: Descent[Parameters], starts: ndarray, first: int, name: str = ""
+    ) -> None:
         """Free all parameters of the best starts of a batch and note where they end."""
-        equations, table = self.equations, self.table
-        only_cost = self.schedule.is_hurried and self.schedule.stops_at_noise and float(descent.cost.min()) > NOISY
+        equations, table, schedule = self.equations, self.table, self.schedule
+        noisy = float(descent.cost.min()) > schedule.noisy_cost
+        only_cost = schedule.is_hurried and schedule.stops_at_noise and noisy
         polished = descend(
             equations.complete.linearise,
             equations.complete.after_step,
             theta,
             DescentOptions(
-                max_steps=0 if only_cost else self.schedule.polish_steps,
+                max_steps=0 if only_cost else schedule.polish_steps,
                 exact=equations.floor,
-                settles_at=_POLISH_SETTLED,
-                settles_after=self.schedule.settles_after,
+                settles_at=schedule.polish_settles_at,
+                settles_after=schedule.settles_after,
                 to_rounding=True,
             ),
-            deadline=self.polishes_until,
+            deadline=self.time_after(schedule.polish_share),
             progress=self.reporter(name or f"polishing starts {first + 1} to {len(table)}", first),
         )
         if polished.cost.min() > equations.floor:
             self._sharpen(equations.complete, polished)
-        thetas = [[t[i : i + 1] for t in polished.theta] for i in range(len(polished.cost))]
-        exact = [equations.is_exact(float(cost), t) for cost, t in zip(polished.cost, thetas, strict=True)]
+        thetas = [polished.theta[i : i + 1] for i in range(len(polished.cost))]
+        exact = [
+            meets_rounding(equations.complete, one, float(cost), equations.floor)
+            for cost, one in zip(polished.cost, thetas, strict=True)
+        ]
         for i, one in enumerate(thetas):
             cost = float(polished.cost[i])
             if not np.isfinite(cost):
@@ -439,27 +328,27 @@ class Search:
                 seconds=self.seconds,
             )
 
-    def _sharpen(self, residuals: Eliminated | Complete, descent: Descent) -> None:
+    def _sharpen(self, residuals: Eliminated | Complete, descent: Descent[Parameters]) -> None:
         """Go on with the best of a batch, if it is nearly exact, by steps that keep more digits."""
-        equations, best = self.equations, int(np.argmin(descent.cost))
+        equations, schedule, best = self.equations, self.schedule, int(np.argmin(descent.cost))
         plain = equations.small and residuals.ridge == 0.0 and residuals.free is None
-        if not plain or not descent.cost[best] <= _NEARLY_EXACT or descent.out_of_time or self.interrupted:
+        far = not descent.cost[best] <= schedule.nearly_exact
+        if not plain or far or descent.out_of_time or self.interrupted:
             return
         sharp = descend(
             residuals.linearise_precisely,
             residuals.after_step,
-            [t[best : best + 1] for t in descent.theta],
+            descent.theta[best : best + 1],
             DescentOptions(
-                max_steps=self.schedule.polish_steps,
+                max_steps=schedule.polish_steps,
                 exact=equations.floor,
-                first_damping=_SHARP_DAMPING,
+                first_damping=schedule.sharp_damping,
                 to_rounding=True,
             ),
-            deadline=self.polishes_until,
+            deadline=self.time_after(schedule.polish_share),
             progress=self.reporter("polishing to rounding", len(self.table)),
         )
-        for all_starts, better in zip(descent.theta, sharp.theta, strict=True):
-            all_starts[best] = better[0]
+        descent.theta[best : best + 1] = sharp.theta
         descent.cost[best], descent.settled[best] = sharp.cost[0], sharp.settled[0]
         descent.steps += sharp.steps
         descent.record.extend(sharp.record[1:])
@@ -476,13 +365,6 @@ class Search:
                 raise KeyboardInterrupt
 
         return report
-
-    def report_progress(self, stage: str) -> None:
-        """Report, and hear of Ctrl-C, between batches."""
-        try:
-            self.reporter(stage, len(self.table))(self.table.lowest_cost)
-        except KeyboardInterrupt:
-            self.interrupted = True
 
     def solution(self) -> Solution:
         if not self.table.minima:
@@ -503,6 +385,22 @@ class Search:
         )
 
 
-def history_of(record: list[float], lam: float) -> History:
-    """The costs of one start on its way, all with the same lam."""
-    return dataclasses.replace(History.of(record), lam=np.full(len(record), lam))
+@dataclass(frozen=True)
+class Batch:
+    """Starts for another process, which are worth running if those before do not end the search."""
+
+    search: Search
+    first: int
+    theta: Parameters
+    drawn: Any  # the state of the generator afterwards
+    spent: float  # seconds
+
+
+def run_in_worker(batch: Batch) -> tuple[list[StartRow], list[Minimum]]:
+    """What a batch finds, in another process: rows of the table of starts, and minima."""
+    search = copy.copy(batch.search)
+    search.began = now() - batch.spent  # clocks of other processes begin anywhere
+    search.table = batch.search.table.before(batch.first)
+    with one_thread(), np.errstate(all="ignore"):
+        search.descend_from(batch.theta)
+    return search.table.rows[batch.first :], search.table.minima

@@ -13,14 +13,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...bases import LayerBasis
-from ..least_squares._derivatives import Parameters, run_chain
+from ..least_squares._derivatives import run_chain
 from ..least_squares._fitting_problem import WEIGHT_STEPS, FittingProblem, effective_note
 from ..least_squares._levenberg_marquardt import Dense, DescentOptions, descend
-from ..least_squares._rescaling import rescale_to_window
+from ..least_squares._parameters import Parameters, rescale_to_window
 from ..least_squares._roughness_penalty import FIRST_WEIGHT, Penalty, roughness_orders
 from ..least_squares._variable_projection import Complete
 from ..problem._solution import Solution, Status
-from ._search import Minimum, Search, history_of
+from ._search import Search
+from ._start_table import Minimum, history_of
 
 _FEW_PHASES = 3  # of models that are only compared, or that begin near their end
 _N_SMOOTHED = 2  # minima that are smoothed in the bases that were asked for ...
@@ -113,14 +114,13 @@ class SmoothingChoice:
     ) -> Smoothed:
         """Go on from one model in phases; each but the first has new weights, if the data choose them."""
         record, layers = list(before), equations.problem.layers
-        L = len(layers)
         chooses_lam = self.chooses_lam and equations.rows.values and equations.rows.jacobians
         phases = phases if self.chooses_weights else 2
         for phase in range(phases):
             rows = equations.rows if factor == 1.0 else equations.rows.balanced(factor)
             complete = dataclasses.replace(equations.complete, penalty=penalty, rows=rows)
             # Other domains are other knots, which cost a function with kinks much of what it had learned.
-            theta = [*rescale_to_window(rows.X, layers, theta[: 2 * L], exactly=phase < _NEW_DOMAINS), *theta[2 * L :]]
+            theta = rescale_to_window(rows.X, layers, theta, exactly=phase < _NEW_DOMAINS)
             descent = descend(
                 complete.linearise,
                 complete.after_step,
@@ -212,7 +212,7 @@ def _balance_of(complete: Complete, theta: Parameters, factor: float) -> tuple[f
     noise level of its own for each.
     """
     rows = complete.rows
-    residual = complete.residual(theta, run_chain(complete.layers, theta[: 2 * len(complete.layers) - 1], rows.X))[0]
+    residual = complete.residual(theta, run_chain(complete.layers, theta.inner, rows.X))[0]
     of_values, of_slopes = float(np.mean(residual[:, :1] ** 2)), float(np.mean(residual[:, 1:] ** 2))
     if of_values == 0.0 or of_slopes == 0.0:
         return 1.0, float(np.sum(residual**2)) / factor
@@ -223,14 +223,12 @@ def _balance_of(complete: Complete, theta: Parameters, factor: float) -> tuple[f
 
 def in_other_bases(theta: Parameters, old: tuple[LayerBasis, ...], new: tuple[LayerBasis, ...]) -> Parameters:
     """The same models in other bases, constants of inner layers moved on into the arguments behind them."""
-    out = [*theta]
+    b, c = list(theta.b), list(theta.c)
     for l, (before, after) in enumerate(zip(old, new, strict=True)):
-        C = out[2 * l + 1]
         if l == len(old) - 1:
-            out[2 * l + 1] = before.rewritten(C, after)
+            c[l] = before.rewritten(c[l], after)
             break
-        full = before.rewritten(np.concatenate([np.zeros((*C.shape[:-1], 1)), C], axis=-1), after)
-        following = out[2 * l + 2].copy()
-        following[..., -1] += (following[..., :-1] @ full[..., :1])[..., 0]
-        out[2 * l + 1], out[2 * l + 2] = full[..., 1:], following
-    return out
+        full = before.rewritten(np.concatenate([np.zeros((*c[l].shape[:-1], 1)), c[l]], axis=-1), after)
+        b[l + 1] = b[l + 1] + (theta.W[l + 1] @ full[..., :1])[..., 0]
+        c[l] = full[..., 1:]
+    return dataclasses.replace(theta, b=tuple(b), c=tuple(c))

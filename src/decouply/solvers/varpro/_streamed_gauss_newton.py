@@ -21,7 +21,6 @@ from ...bases import LayerBasis
 from ...model._units import Units
 from ...samples._portions import Portion, fold, pick
 from ...samples._samples import Samples
-from ..least_squares._derivatives import Parameters
 from ..least_squares._levenberg_marquardt import (
     AbstractLinearisation,
     Dense,
@@ -30,11 +29,10 @@ from ..least_squares._levenberg_marquardt import (
     MatrixFree,
     descend,
 )
-from ..least_squares._rescaling import rescale_to_window
+from ..least_squares._parameters import Parameters, rescale_to_window
 from ..least_squares._variable_projection import AbstractResiduals, Complete
 from ..problem._batched_linalg import combine
-from ..problem._prepared_samples import PreparedSamples
-from ..problem._standard_units import in_units
+from ..problem._prepared_samples import PreparedSamples, in_units
 from ..problem._weighted_rows import RowScaling
 
 _PREDICTION_DAMPING = 1e-8  # of the step whose decrease is predicted
@@ -132,7 +130,7 @@ class StreamedResiduals(AbstractResiduals):
 
 def descend_on_subsample(
     residuals: StreamedResiduals, theta: Parameters, max_steps: int, report: Callable[[float], None]
-) -> Descent:
+) -> Descent[Parameters]:
     """Steps over samples in memory, which are those of the matrix too: they cost little, and may be many."""
     options = DescentOptions(max_steps=max_steps, exact=residuals.data.rounding_floor)
     return _descend(residuals, theta, options, residuals.has_more_to_gain, report)
@@ -140,7 +138,7 @@ def descend_on_subsample(
 
 def descend_on_all(
     residuals: StreamedResiduals, theta: Parameters, max_steps: int, report: Callable[[float], None], damping: float
-) -> tuple[Descent, int]:
+) -> tuple[Descent[Parameters], int]:
     """Steps over all samples until they predict no decrease that counts, and the number of passes."""
     options = DescentOptions(max_steps, residuals.data.rounding_floor, first_damping=damping, first_growth=_GROWTH)
     descent = _descend(residuals, theta, options, residuals.is_worth_a_pass, report)
@@ -162,7 +160,7 @@ def _descend(
     options: DescentOptions,
     observe: Callable[[Parameters, ndarray], bool],
     report: Callable[[float], None],
-) -> Descent:
+) -> Descent[Parameters]:
     descent = descend(
         residuals.linearise,
         residuals.after_step,
@@ -183,14 +181,13 @@ def stopping_tolerance(n_parameters: int, n_numbers: int) -> float:
 
 def extreme_points(data: PreparedSamples, layers: tuple[LayerBasis, ...], theta: Parameters) -> ndarray:
     """The standard points at which arguments and values of inner functions are extreme: they stand for all."""
-    (points,) = data.reduce(extremes_task, layers, theta[: 2 * len(layers) - 1], join="rows")
+    (points,) = data.reduce(extremes_task, layers, theta.inner, join="rows")
     return points
 
 
 def rescale_to_all_samples(data: PreparedSamples, layers: tuple[LayerBasis, ...], theta: Parameters) -> Parameters:
     """The same model with the arguments of its functions over the window on all samples."""
-    end, points = 2 * len(layers), extreme_points(data, layers, theta)
-    return [*rescale_to_window(points, layers, theta[:end], exactly=True), *theta[end:]]
+    return rescale_to_window(extreme_points(data, layers, theta), layers, theta, exactly=True)
 
 
 def importance_sample(all_samples: PreparedSamples, scaling: RowScaling, count: int, *, key: int = 0) -> Samples:
@@ -243,13 +240,12 @@ def extremes_task(portion: Portion, layers: tuple[LayerBasis, ...], theta: Param
     """The points of a portion where arguments and values of functions are smallest and largest."""
     X = portion.X
     with np.errstate(all="ignore"):
-        z, C, found = X[None], theta[1::2], []
+        z, found = X[None], []
         for l, layer in enumerate(layers):
-            W = theta[2 * l]
-            t = z @ W[..., :-1].mT + W[:, None, :, -1]
+            t = z @ theta.W[l].mT + theta.b[l][:, None]
             found += [np.argmin(t[0], axis=0), np.argmax(t[0], axis=0)]
             if l < len(layers) - 1:
-                z = combine(layer.evaluate(t), C[l])
+                z = combine(layer.evaluate(t), theta.c[l])
                 found += [np.argmin(z[0], axis=0), np.argmax(z[0], axis=0)]
     return (X[np.unique(np.concatenate(found))],)
 

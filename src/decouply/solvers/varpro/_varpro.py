@@ -23,15 +23,14 @@ from ...samples._samples import Samples
 from ..least_squares._fitting_problem import FittingProblem
 from ..least_squares._parameters import Fixed, parameters_of
 from ..least_squares._roughness_penalty import FIRST_WEIGHT, Penalty, check_smoothing
-from ..problem._model_shape import ModelShape
-from ..problem._problem import Problem
+from ..problem._problem import ModelShape, Problem
 from ..problem._solution import Solution
 from ..problem._solver import AbstractSolver, Feature, ProgressCallback
 from ..problem._start_distributions import AbstractStart, Orthonormal
-from ._parallel_batches import run_batches
-from ._refine_on_all_samples import Refinement
-from ._ridge_choice import RidgeChoice, ridge_note
-from ._search import GIVEN, Search, SearchSchedule
+from ._refine_on_all_samples import Refinement, RefinementOptions, refined_solution
+from ._ridge_choice import solution_with_ridge
+from ._search import Search
+from ._search_schedule import SearchSchedule
 from ._smoothing_choice import smoothed_solution
 from ._streamed_gauss_newton import importance_sample
 
@@ -143,13 +142,20 @@ class VarPro(AbstractSolver):
     def solve(
         self, problem: Problem, *, n_starts: int, rng: np.random.Generator, progress: ProgressCallback
     ) -> Solution:
-        search, solution = self._search_without_ridge(problem, n_starts, rng, progress)
+        search, solution = self._search_and_smooth(problem, n_starts, rng, progress)
         ridge_is_due = self._chooses_ridge(problem) and solution.smoothing is None
         if not ridge_is_due or search.table.has_exact_minimum or search.interrupted:
             return solution
-        return self._search_with_ridge(search, solution, problem, n_starts, rng, progress)
+        # One batch for every ridge that is tried, from the answer without one and from random starts.
+        count = max(n_starts // 2, 2) if search.schedule.is_hurried else min(n_starts, self.batch_size)
 
-    def _search_without_ridge(
+        def search_with(ridge: float, seconds: float) -> Search:
+            again = dataclasses.replace(self, ridge=ridge, start=solution.decoupling, max_seconds=seconds)
+            return again._run_search(problem, count, rng, progress)
+
+        return solution_with_ridge(solution, search, search_with)
+
+    def _search_and_smooth(
         self,
         problem: Problem,
         n_starts: int,
@@ -158,14 +164,11 @@ class VarPro(AbstractSolver):
         *,
         of_pilot: bool = False,
     ) -> tuple[Search, Solution]:
-        """The search and its answer, smooth if that is asked for; a ridge is chosen afterwards."""
+        """The search and its answer, smooth if that is asked for."""
         # Functions with many pieces are searched with few of them.
-        fine, penalty = None, self._first_penalty(problem) if self.smoothing == "auto" else None
-        coarse = dataclasses.replace(problem, layers=tuple(layer.coarser() for layer in problem.layers))
-        if penalty is not None and self.given_start is None and coarse.layers != problem.layers:
-            fine = FittingProblem(
-                problem, lam=self._first_lam, ridge=self._first_ridge, fixed=self.fixed, penalty=penalty
-            )
+        fine, coarse = None, dataclasses.replace(problem, layers=tuple(layer.coarser() for layer in problem.layers))
+        if self.smoothing == "auto" and self.given_start is None and coarse.layers != problem.layers:
+            fine = self._equations(problem)
             fine = fine if fine.penalty is not None else None
         search = self._run_search(problem if fine is None else coarse, n_starts, rng, progress, of_pilot=of_pilot)
         if search.equations.penalty is None:
@@ -184,14 +187,7 @@ class VarPro(AbstractSolver):
     ) -> Search:
         """Candidates, then random starts, until one is exact or more are not worth their time."""
         memory = budget(self.memory)
-        equations = FittingProblem(
-            problem,
-            lam=self._first_lam,
-            ridge=self._first_ridge,
-            fixed=self.fixed,
-            penalty=self._first_penalty(problem),
-            memory=memory,
-        )
+        equations = self._equations(problem, memory)
         schedule = SearchSchedule(
             n_starts,
             self.batch_size,
@@ -202,42 +198,8 @@ class VarPro(AbstractSolver):
             of_pilot=of_pilot,
         )
         search = Search(equations, schedule, self.start, self._first_lam, rng, progress, memory)
-        search.try_candidates()
-        run_batches(search)
+        search.run()
         return search
-
-    def _search_with_ridge(
-        self,
-        search: Search,
-        plain: Solution,
-        problem: Problem,
-        n_starts: int,
-        rng: np.random.Generator,
-        progress: ProgressCallback,
-    ) -> Solution:
-        """The largest ridge that is allowed: one batch each, from the answer without one and from random starts."""
-        scaling = problem.prepared.row_scaling(self._first_lam)
-        n_numbers, zero_cost = search.equations.rows.n_numbers, problem.prepared.zero_cost(scaling)
-        choice = RidgeChoice(search.table.best.cost, n_numbers, problem.n_free, zero_cost)
-        count = max(n_starts // 2, 2) if search.schedule.is_hurried else min(n_starts, self.batch_size)
-        for ridge in choice.candidates():
-            left = self.max_seconds - search.seconds
-            if left <= 0.0:
-                note = "There was no time left to choose a ridge: raise `max_seconds`."
-                return dataclasses.replace(plain, notes=(*plain.notes, note))
-            again = dataclasses.replace(self, ridge=ridge, start=plain.decoupling, max_seconds=left)
-            ridged = again._run_search(problem, count, rng, progress)
-            if ridged.misfit <= choice.max_misfit:
-                found = ridged.solution()
-                return dataclasses.replace(
-                    found,
-                    starts=plain.starts,
-                    history=plain.history,
-                    notes=(*plain.notes, ridge_note(ridge)),
-                    found_by=found.found_by if found.found_by != GIVEN else plain.found_by,
-                    ridge=ridge,
-                )
-        return plain
 
     # What the options mean
 
@@ -249,13 +211,15 @@ class VarPro(AbstractSolver):
     def _first_ridge(self) -> float:
         return 0.0 if self.ridge == "auto" else self.ridge
 
-    def _first_penalty(self, problem: Problem) -> Penalty | None:
-        """The penalty that the search begins with; parts that are given, and data as given, have none."""
-        if self.smoothing is None or self.fixed or not problem.standard:
-            return None
-        if self.smoothing == "auto":
-            return Penalty.of(problem.layers, FIRST_WEIGHT, everything=False)
-        return Penalty.of(problem.layers, self.smoothing, everything=True) if self.smoothing > 0.0 else None
+    def _equations(self, problem: Problem, memory: float = np.inf) -> FittingProblem:
+        """The problem with the ridge and the penalty on roughness that the search begins with."""
+        penalty = None
+        # Parts that are given, and data as given, have no penalty.
+        if self.smoothing is not None and self._smooths(problem.layers) and not self.fixed and problem.standard:
+            weight = FIRST_WEIGHT if self.smoothing == "auto" else self.smoothing
+            penalty = Penalty.of(problem.layers, weight, everything=self.smoothing != "auto")
+        lam, ridge = self._first_lam, self._first_ridge
+        return FittingProblem(problem, lam=lam, ridge=ridge, fixed=self.fixed, penalty=penalty, memory=memory)
 
     def _chooses_ridge(self, problem: Problem) -> bool:
         return self.ridge == "auto" and problem.standard and not self.fixed
@@ -308,21 +272,20 @@ class VarPro(AbstractSolver):
         self, problem: Problem, *, n_starts: int, rng: np.random.Generator, progress: ProgressCallback
     ) -> Solution:
         """The search without a ridge, which depends on how many samples there are."""
-        return self._search_without_ridge(problem, n_starts, rng, progress, of_pilot=True)[1]
+        return self._search_and_smooth(problem, n_starts, rng, progress, of_pilot=True)[1]
 
     def improve_on_subsample(
         self, whole: Problem, problem: Problem, found: Solution, progress: ProgressCallback
     ) -> Solution:
-        return self._refinement(whole, problem, found).on_subsample(progress)
+        if self.fixed or found.smoothing is not None:
+            return found
+        return Refinement(whole, problem, found, self._refinement_options(problem, found), progress).on_subsample()
 
     def refine_on_all(self, whole: Problem, problem: Problem, found: Solution, progress: ProgressCallback) -> Solution:
-        return self._refinement(whole, problem, found).solution(progress)
+        return refined_solution(whole, problem, found, self._refinement_options(problem, found), progress)
 
-    def _refinement(self, whole: Problem, problem: Problem, found: Solution) -> Refinement:
-        return Refinement(
-            whole,
-            problem,
-            found,
+    def _refinement_options(self, problem: Problem, found: Solution) -> RefinementOptions:
+        return RefinementOptions(
             self.fixed,
             self.polish_steps,
             ridge=self._first_ridge,

@@ -11,7 +11,6 @@ import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
-from ...solvers.least_squares._derivatives import Parameters
 from ...solvers.least_squares._levenberg_marquardt import AbstractLinearisation, Dense, DescentOptions, descend
 from ..signals._records import Range, RecordBatch
 from ._recursion import Recursion
@@ -147,11 +146,11 @@ class FreeRunObjective:
         result = self.simulate(*self.model(unknowns))
         return math.inf if result is None else math.sqrt(result.mean_square)
 
-    def linearise(self, theta: Parameters) -> tuple[Float[ndarray, " 1"], LazyNormalEquations]:
+    def linearise(self, theta: Float[ndarray, "1 N"]) -> tuple[Float[ndarray, " 1"], LazyNormalEquations]:
         """The cost of one trial, and its normal equations."""
-        step, x0 = self.model(theta[0][0])
+        step, x0 = self.model(theta[0])
         # The step of a singular matrix is not finite. Of a trial that cannot be run no equations are asked for.
-        result = self.simulate(step, x0) if np.isfinite(theta[0]).all() else None
+        result = self.simulate(step, x0) if np.isfinite(theta).all() else None
         if result is None:
             return np.array([np.inf]), LazyNormalEquations(None)
         size, cost = result.residuals.size, result.mean_square
@@ -176,12 +175,12 @@ def fit_free_run(
     progress: Callable[[float], None] = lambda _: None,
 ) -> FitResult:
     """Move the free parameters and the initial states until the free-run error does not fall any more."""
-    start = [objective.start[None]]
+    start = objective.start[None]
     if not np.isfinite(objective.linearise(start)[0][0]):
         return FitResult(objective.parameters.start, objective.x0, math.inf)
     descent = descend(
         objective.linearise,
-        lambda theta, move: [theta[0] + move],
+        lambda theta, move: theta + move,
         start,
         DescentOptions(
             max_steps=max_steps, exact=MEAN_SQUARE_AT_ROUNDING, first_damping=_FIRST_DAMPING, settles_at=settles_at
@@ -189,7 +188,7 @@ def fit_free_run(
         deadline=math.inf,
         progress=progress,
     )
-    step, x0 = objective.model(descent.theta[0][0])
+    step, x0 = objective.model(descent.theta[0])
     return FitResult(step, x0, float(np.sqrt(descent.cost[0])), descent.steps, descent.interrupted)
 
 

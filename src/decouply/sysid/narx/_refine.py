@@ -23,7 +23,6 @@ from ..._support._time_limit import TimeLimit
 from ...model._decoupling import Decoupling
 from ...model._functions import Functions
 from ...model._units import Units
-from ...solvers.least_squares._derivatives import Parameters
 from ...solvers.least_squares._levenberg_marquardt import Dense, DescentOptions, descend
 from ..free_run._fit import MEAN_SQUARE_AT_ROUNDING, FreeRunObjective, LazyNormalEquations
 from ..free_run._step import FreeParameters, StepArrays
@@ -141,7 +140,7 @@ def refine(
 ) -> tuple[Decoupling, tuple[RefineRow, ...]]:
     """The best iterate on the validation records `judged`, and all iterates as rows; see `DecoupledNARX.refine`."""
 
-    def linearise(theta: Parameters) -> tuple[ndarray, LazyNormalEquations]:
+    def linearise(theta: ndarray) -> tuple[ndarray, LazyNormalEquations]:
         cost, trial = fitted.linearise(theta)
         return cost, LazyNormalEquations(lambda: _checked(trial.equations))
 
@@ -156,8 +155,8 @@ def refine(
         watch = _Watch(judged, first, start)
         descent = descend(
             linearise,
-            lambda theta, step: [theta[0] + step],
-            [start[None]],
+            lambda theta, step: theta + step,
+            start[None],
             DescentOptions(max_steps=max_steps, exact=MEAN_SQUARE_AT_ROUNDING),
             deadline=math.inf,
             observe=watch,
@@ -196,11 +195,11 @@ class _Watch:
     def __post_init__(self) -> None:
         self.rows = [self.best]
 
-    def __call__(self, theta: Parameters, cost: ndarray) -> bool:
+    def __call__(self, theta: ndarray, cost: ndarray) -> bool:
         self.steps += 1
         training = float(np.sqrt(cost[0]))
         if training < self.rows[-1].training:
-            self.rows.append(RefineRow(self.steps, training, self.judged.rmse(theta[0][0])))
+            self.rows.append(RefineRow(self.steps, training, self.judged.rmse(theta[0])))
             if self.rows[-1].validation < self.best.validation:
-                self.best, self.unknowns = self.rows[-1], theta[0][0].copy()
+                self.best, self.unknowns = self.rows[-1], theta[0].copy()
         return self.steps - self.best.step < _PATIENCE

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import decouply as dc
-from tests.solvers.test_smoothing import noisy_saturations
+from tests.solvers.test_roughness_penalty import noisy_saturations
 
 SPLINE = dc.Spline(10)
 SOLVERS = [

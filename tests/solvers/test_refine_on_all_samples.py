@@ -9,8 +9,7 @@ import decouply as dc
 from decouply.samples._model_errors import canonical_at
 from decouply.solvers import AbstractSolver, Problem
 from decouply.solvers.least_squares._derivatives import run_chain
-from decouply.solvers.least_squares._parameters import parameters_of
-from decouply.solvers.least_squares._rescaling import balance_parameters, rescale_to_window
+from decouply.solvers.least_squares._parameters import balance_parameters, parameters_of, rescale_to_window
 from decouply.solvers.least_squares._variable_projection import Complete
 from decouply.solvers.problem._prepared_samples import PreparedSamples
 from decouply.solvers.varpro._streamed_gauss_newton import (
@@ -80,7 +79,7 @@ def test_cost_gradient_and_matrix_are_sums_over_portions(ranks, weights):
     layers = tuple(g.layer for g in f.g)
     whole = Problem.build(samples, layers)
     scaling = whole.prepared.row_scaling(0.3)
-    theta = [p[None] for p in parameters_of(whole, f)]
+    theta = parameters_of(whole, f)
     small = (scaling, layers, False, theta)
     cost, g, M = whole.prepared.reduce(normal_task, *small)
     expected, at = Complete(whole.rows(0.3), layers, False).linearise(theta)
@@ -112,11 +111,12 @@ def test_rejected_steps_are_no_sign_of_a_flat_valley():
     at = StreamedResiduals(
         whole.prepared, scaling, part, 1e-6, lambda: None, predicted_decrease=5.0, last_decrease=1e-2, costs=[1.0]
     )
-    assert all(at.is_worth_a_pass([], np.array([1.0])) for _ in range(20))
+    theta = parameters_of(whole, f)
+    assert all(at.is_worth_a_pass(theta, np.array([1.0])) for _ in range(20))
     assert not at.is_settled and at.last_decrease == 1e-2
     for k in range(5):
         at.predicted_decrease = 1e-2
-        wanted = at.is_worth_a_pass([], np.array([1.0 - 1e-6 * (k + 1)]))
+        wanted = at.is_worth_a_pass(theta, np.array([1.0 - 1e-6 * (k + 1)]))
     assert not wanted and at.is_settled
 
 
@@ -124,7 +124,7 @@ def test_the_matrix_of_all_samples_is_formed_where_that_of_a_start_would_not_be(
     f, samples = noisy()
     layers = tuple(g.layer for g in f.g)
     whole = Problem.build(samples, layers)
-    theta = [p[None] for p in parameters_of(whole, f)]
+    theta = parameters_of(whole, f)
     small = (whole.prepared.row_scaling(1.0), layers, False, theta)
     expected = whole.prepared.reduce(normal_task, *small)
     monkeypatch.setattr("decouply.solvers.problem._weighted_rows._MAX_DENSE_PRODUCTS", 1.0)
@@ -136,14 +136,11 @@ def test_extreme_points_stand_for_all_in_windows():
     f, samples = noisy((4, 2, 3, 2), (3, 3))
     layers = tuple(g.layer for g in f.g)
     whole = Problem.build(samples, layers)
-    theta = [p[None] for p in parameters_of(whole, f)]
+    theta = parameters_of(whole, f)
     few = extreme_points(whole.prepared, layers, theta)
     assert len(few) < len(samples)
-    for a, b in zip(
-        rescale_to_window(few, layers, theta[:4], exactly=True),
-        rescale_to_window(whole.X, layers, theta[:4], exactly=True),
-        strict=True,
-    ):
+    by_few, by_all = (rescale_to_window(X, layers, theta, exactly=True) for X in (few, whole.X))
+    for a, b in zip(by_few.arrays(), by_all.arrays(), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-12)
 
 
@@ -151,10 +148,10 @@ def test_balanced_parameters_are_smaller_and_give_the_same_model():
     f, samples = noisy((4, 2, 3, 2), (3, 3))
     layers = tuple(g.layer for g in f.g)
     problem = Problem.build(samples, layers)
-    theta = [p[None] for p in parameters_of(problem, f)]
+    theta = parameters_of(problem, f)
     other = balance_parameters(layers, theta)
     rows = Complete(problem.rows(1.0), layers, False)
-    residuals = [rows.residual(one, run_chain(layers, one[:3], problem.X)) for one in (theta, other)]
+    residuals = [rows.residual(one, run_chain(layers, one.inner, problem.X)) for one in (theta, other)]
     np.testing.assert_allclose(*residuals, atol=1e-11)
     sizes = [np.sum(rows.unknowns.flatten(one) ** 2) for one in (theta, other)]
     assert sizes[1] < sizes[0]

@@ -12,7 +12,7 @@ from benchmarks.problems import noise_samples, problem_of
 from decouply.solvers.alternating._coefficient_updates import constrained, projected, projected_weighted
 from decouply.solvers.alternating._loop import draw_factors
 from decouply.solvers.alternating._sweep import explicit_residual, sweep
-from decouply.solvers.problem._sample_weights import weighted_mean
+from decouply.solvers.problem._weighted_rows import weighted_mean
 from tests.strategies import points, random_model, sampled
 
 from .every import quick_solvers

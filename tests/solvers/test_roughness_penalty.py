@@ -7,25 +7,20 @@ from numpy.testing import assert_allclose
 import decouply as dc
 from decouply.bases import LayerBasis
 from decouply.solvers.inference._identifiability import linearise, standard_errors
-from decouply.solvers.least_squares._derivatives import Unknowns
+from decouply.solvers.least_squares._parameters import Parameters, Unknowns
 from decouply.solvers.least_squares._roughness_penalty import Penalty
 
 LAYERS = (LayerBasis.of((dc.Spline(4), dc.Monomial(3), dc.Spline(5, 2)), 3), LayerBasis.of(dc.Spline(4), 2))
 
 
 def parameters(rng, n=2, m=3, B=2):
-    """W_0, c_1, W_1, c_2 with its constants, W_2; offsets are the last columns of W_0 and W_1."""
+    """Those of two layers; the last coefficients have constants."""
     first, last = LAYERS[0].size, LAYERS[1].size
     c = rng.normal(size=(B, 3, first))
     for j, size in enumerate(LAYERS[0].sizes):
         c[:, j, size:] = 0.0
-    return [
-        rng.normal(size=(B, 3, m + 1)),
-        c,
-        rng.normal(size=(B, 2, 4)),
-        rng.normal(size=(B, 2, 1 + last)),
-        rng.normal(size=(B, n, 2)),
-    ]
+    W = tuple(rng.normal(size=(B, *shape)) for shape in ((3, m), (2, 3), (n, 2)))
+    return Parameters(W, tuple(rng.normal(size=(B, r)) for r in (3, 2)), (c, rng.normal(size=(B, 2, 1 + last))))
 
 
 def test_matrix_and_right_hand_side_are_derivatives_of_the_penalty():
@@ -56,10 +51,9 @@ def test_only_bases_that_ask_for_it_are_smoothed():
 def test_no_scale_can_hide_from_the_penalty():
     penalty, theta = Penalty.of(LAYERS, 0.3, everything=True), parameters(np.random.default_rng(1))
     before = penalty.value(theta)
-    theta[3], theta[4] = 5.0 * theta[3], theta[4] / 5.0
-    theta[1] = 0.1 * theta[1]
-    theta[2] = np.concatenate([10.0 * theta[2][..., :-1], theta[2][..., -1:]], axis=-1)
-    assert_allclose(penalty.value(theta), before, rtol=1e-12)
+    (W_0, W_1, W_2), (c_1, c_2) = theta.W, theta.c
+    scaled = Parameters((W_0, 10.0 * W_1, W_2 / 5.0), theta.b, (0.1 * c_1, 5.0 * c_2))
+    assert_allclose(penalty.value(scaled), before, rtol=1e-12)
 
 
 def noisy_saturations(S=150, seed=0):

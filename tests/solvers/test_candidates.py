@@ -16,6 +16,7 @@ from decouply.solvers.initial._peeling import RelaxedTail
 from decouply.solvers.initial._start_data import Budget, StartData
 from decouply.solvers.initial._tensor_decompositions import decompose_paratuck2, samples_for_paratuck2
 from decouply.solvers.least_squares._fitting_problem import Core
+from decouply.solvers.least_squares._parameters import Parameters
 from tests.strategies import points, sampled
 
 FOREVER = Budget(math.inf, lambda _: None)
@@ -40,9 +41,9 @@ def test_the_core_holds_everything_of_clean_data():
     small = core.rows(rows)
     assert small.X.shape == (40, 2) and small.Y.shape == (40, 3, 3)
     assert np.linalg.norm(small.Y) == pytest.approx(np.linalg.norm(rows.Y), rel=1e-12)
-    inner = [np.random.default_rng(0).normal(size=(1, 2, 3))]
-    assert_allclose(core.compress(core.expand(inner))[0], inner[0])
-    assert_allclose(small.X @ inner[0][0, :, :-1].T, rows.X @ core.expand(inner)[0][0, :, :-1].T)
+    inner = Parameters((np.random.default_rng(0).normal(size=(1, 2, 2)),), (np.zeros((1, 2)),), ())
+    assert_allclose(core.compress(core.expand(inner)).W[0], inner.W[0])
+    assert_allclose(small.X @ inner.W[0][0].T, rows.X @ core.expand(inner).W[0][0].T)
 
 
 def test_a_core_as_large_as_the_data_changes_nothing():
@@ -99,7 +100,8 @@ def test_the_gradient_of_a_relaxed_cost_agrees_with_finite_differences(known):
     data = StartData(samples.X, None if known == "jacobians" else samples.F, None if known == "values" else samples.J)
     relaxed = RelaxedTail(data.rows(), layers_of((2,), (3,))[0], 2)
     rng = np.random.default_rng(0)
-    theta = relaxed.rescale_to_window([rng.normal(size=(2, 2, 4)), rng.normal(size=(2, 2, 3))], exactly=True)
+    W, b, c = (rng.normal(size=shape) for shape in ((2, 2, 3), (2, 2), (2, 2, 3)))
+    theta = relaxed.rescale_to_window(Parameters((W,), (b,), (c,)), exactly=True)
     _, equations = relaxed.linearise(theta)
     for k in range(12):
         step = np.zeros((2, 12))
@@ -107,7 +109,7 @@ def test_the_gradient_of_a_relaxed_cost_agrees_with_finite_differences(known):
         plus, minus = (relaxed.linearise(relaxed.after_step(theta, s * step))[0] for s in (1, -1))
         expected = (plus - minus) / -4e-6
         assert_allclose(equations.g[:, k], expected, rtol=1e-4, atol=1e-6 * np.abs(equations.g).max())
-    one = [p[:1] for p in theta]
+    one = theta[:1]
     cost, precise = relaxed.linearise_precisely(one)
     assert_allclose(cost, relaxed.linearise(one)[0])
     assert_allclose(precise.Z[0] @ precise.residual[0], equations.g[0], atol=1e-9 * np.abs(equations.g).max())
@@ -117,8 +119,8 @@ def test_the_true_first_layer_leaves_nothing_of_the_data_and_its_tail_is_known()
     system = dc.systems.random_system((3, 2, 2, 3), (3, 2), rng=2)
     samples = sampled(system, 30)
     relaxed = RelaxedTail(StartData(samples.X, samples.F, samples.J).rows(), layers_of((2,), (3,))[0], 2)
-    W = np.concatenate([system.W[0], np.zeros((2, 1))], axis=1)[None]
-    theta = relaxed.rescale_to_window([W, system.g[0].C[None, :, 1:]], exactly=True)
+    first = Parameters((system.W[0][None],), (np.zeros((1, 2)),), (system.g[0].C[None, :, 1:],))
+    theta = relaxed.rescale_to_window(first, exactly=True)
     assert relaxed.linearise(theta)[0][0] < 1e-18
     z, h, slopes = relaxed.tail(theta, np.zeros((1, 2)))
     assert_allclose(h[:-1], samples.F, atol=1e-8 * np.abs(samples.F).max())
@@ -149,7 +151,7 @@ def test_inner_layers_are_read_from_clean_data(dims, degrees, jacobians, expecte
     data = data if jacobians else StartData(data.X, data.F, None)
     assert applicable_methods(data, problem.layers)[0] == expected
     inner = candidate_inner_layers(expected, data, problem.layers, np.random.default_rng(0), FOREVER)
-    assert len(inner) == 2 * len(degrees) - 1
+    assert len(inner) == 1 and (len(inner.W), len(inner.c)) == (len(degrees), len(degrees) - 1)
     result = dc.decouple(
         samples if jacobians else dc.Samples(samples.X, F=samples.F), system.ranks, degrees, progress=False
     )

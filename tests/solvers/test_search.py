@@ -5,7 +5,7 @@ import pytest
 from joblib import parallel_config
 
 import decouply as dc
-from decouply.solvers.varpro import _parallel_batches
+from decouply.solvers.varpro import _search
 
 
 @pytest.fixture(scope="module")
@@ -32,8 +32,8 @@ def waves(monkeypatch):
         sizes.append(len(tasks))
         return run_each(work, tasks)
 
-    run_each = _parallel_batches.run_each
-    monkeypatch.setattr(_parallel_batches, "run_each", watched)
+    run_each = _search.run_each
+    monkeypatch.setattr(_search, "run_each", watched)
     return sizes
 
 
@@ -53,7 +53,7 @@ def test_batches_side_by_side_are_those_one_after_the_other(samples, waves):
 def test_what_is_found_after_the_end_is_forgotten(samples, waves, monkeypatch):
     """The search ends after two batches: the generator stands where they left it."""
     ends = lambda search: len(search.table) < 4  # noqa: E731
-    monkeypatch.setattr(_parallel_batches.Search, "should_continue", ends)
+    monkeypatch.setattr(_search.Search, "should_continue", ends)
     alone, rng = searched(samples)
     with parallel_config(backend="threading", n_jobs=3):
         found, other = searched(samples)

@@ -9,15 +9,8 @@ from numpy.testing import assert_allclose
 import decouply as dc
 from decouply.bases import LayerBasis
 from decouply.solvers import Problem
-from decouply.solvers.least_squares._derivatives import (
-    Unknowns,
-    adjoint,
-    dense_derivatives,
-    directional_derivative,
-    run_chain,
-)
-from decouply.solvers.least_squares._parameters import blank_parameters
-from decouply.solvers.least_squares._rescaling import rescale_to_window
+from decouply.solvers.least_squares._derivatives import adjoint, dense_derivatives, directional_derivative, run_chain
+from decouply.solvers.least_squares._parameters import Unknowns, blank_parameters, rescale_to_window
 from decouply.solvers.least_squares._variable_projection import Complete, Eliminated
 from tests.strategies import sampled
 
@@ -28,11 +21,6 @@ CASES = [
     ((3, 2, 2, 2), [dc.Tanh(), dc.Tanh()]),
 ]
 KNOWN = ["both", "values", "jacobians"]
-
-
-def inner(problem, theta):
-    """The parameters before the functions of the last layer."""
-    return theta[: 2 * len(problem.layers) - 1]
 
 
 def setting(dims, bases, known="both", weights=False, linear=False):
@@ -46,7 +34,15 @@ def setting(dims, bases, known="both", weights=False, linear=False):
     layers = tuple(LayerBasis.of(b, r) for b, r in zip(bases, dims[1:-1], strict=True))
     problem = Problem.build(samples, layers, linear=linear)
     rng = np.random.default_rng(0)
-    theta = [rng.normal(size=(3, *p.shape[1:])) for p in blank_parameters(problem)]
+    theta = blank_parameters(problem, 3)
+    for l, W in enumerate(theta.W):
+        if l == len(layers):
+            W[:] = rng.normal(size=W.shape)
+            break
+        drawn = rng.normal(size=(*W.shape[:2], W.shape[2] + 1))
+        W[:], theta.b[l][:], theta.c[l][:] = drawn[..., :-1], drawn[..., -1], rng.normal(size=theta.c[l].shape)
+    if theta.A is not None:
+        theta.A[:] = rng.normal(size=theta.A.shape)
     return problem, theta
 
 
@@ -59,9 +55,9 @@ def test_derivatives_of_all_rows_agree_with_finite_differences(dims, bases, know
 
     def residual(step):
         parts = complete.unknowns.after_step(theta, step)
-        return complete.residual(parts, run_chain(problem.layers, inner(problem, parts), problem.X))
+        return complete.residual(parts, run_chain(problem.layers, parts.inner, problem.X))
 
-    Z = complete.derivatives(theta, run_chain(problem.layers, inner(problem, theta), problem.X), slice(None))
+    Z = complete.derivatives(theta, run_chain(problem.layers, theta.inner, problem.X), slice(None))
     Z = Z.transpose(0, 4, 3, 2, 1)  # (B, S, q, n, N)
     for k in range(complete.unknowns.count(theta)):
         h = np.zeros((3, complete.unknowns.count(theta)))
@@ -76,7 +72,7 @@ def test_derivatives_of_all_rows_agree_with_finite_differences(dims, bases, know
 def test_the_gradient_after_elimination_is_that_of_the_cost(dims, bases, known, linear):
     """Kaufman's approximation drops a part of the Jacobian that is orthogonal to the residual: gradients are exact."""
     problem, theta = setting(dims, bases, known, linear=linear)
-    theta = inner(problem, theta)
+    theta = theta.inner
     reduced = Eliminated(problem.rows(0.3), problem.layers, linear)
     _, equations = reduced.linearise(theta)
     for k in range(0, reduced.unknowns.count(theta), 3):
@@ -90,15 +86,16 @@ def test_the_gradient_after_elimination_is_that_of_the_cost(dims, bases, known, 
 @pytest.mark.parametrize(("dims", "bases"), CASES, ids=str)
 def test_adjoint_is_the_transpose_of_directional(dims, bases):
     problem, theta = setting(dims, bases)
-    theta = inner(problem, theta)
+    theta = theta.inner
     chain = run_chain(problem.layers, theta, problem.X)
     rng = np.random.default_rng(1)
-    direction = [rng.normal(size=t.shape) for t in theta]
+    direction = theta.map(lambda p: rng.normal(size=p.shape))
     dt, dV = directional_derivative(chain, theta, direction)
     t_bar, V_bar = rng.normal(size=dt.shape), rng.normal(size=dV.shape)
     left = np.sum(t_bar * dt, axis=(1, 2)) + np.sum(V_bar * dV, axis=(1, 2, 3))
     gradient = adjoint(chain, theta, t_bar, V_bar)
-    right = sum(np.sum(g * d, axis=(1, 2)) for g, d in zip(gradient, direction, strict=True))
+    pairs = zip(gradient.arrays(), direction.arrays(), strict=True)
+    right = sum(np.sum(g * d, axis=tuple(range(1, g.ndim))) for g, d in pairs)
     assert_allclose(left, right, rtol=1e-9)
 
 
@@ -108,7 +105,7 @@ def test_adjoint_is_the_transpose_of_directional(dims, bases):
 @pytest.mark.parametrize("bases", [[dc.Monomial(3), dc.Chebyshev(2)], [dc.Trigonometric(3), dc.Monomial(2)]], ids=str)
 def test_the_matrix_free_equations_are_the_dense_ones(kind, known, linear, bases, monkeypatch):
     problem, theta = setting((3, 2, 3, 2), bases, known, linear=linear)
-    theta = [t[:1] for t in (inner(problem, theta) if kind is Eliminated else theta)]
+    theta = (theta.inner if kind is Eliminated else theta)[:1]
     residuals = kind(problem.rows(0.3), problem.layers, linear, ridge=1e-3)
     cost, dense = residuals.linearise(theta)
     monkeypatch.setattr("decouply.solvers.problem._weighted_rows._MAX_DENSE_UNKNOWNS", 0)
@@ -126,10 +123,9 @@ def test_arguments_are_brought_onto_the_window_without_changing_the_model(exactl
     bases = [dc.Monomial(3), dc.Trigonometric(2), dc.Chebyshev(2)]
     problem, theta = setting((3, 2, 3, 2, 2), bases)
     complete = Complete(problem.rows(1.0), problem.layers, linear=False)
-    L = len(bases)
-    moved = [*rescale_to_window(problem.X, problem.layers, theta[: 2 * L], exactly=exactly), *theta[2 * L :]]
+    moved = rescale_to_window(problem.X, problem.layers, theta, exactly=exactly)
     assert_allclose(complete.linearise(moved)[0], complete.linearise(theta)[0], rtol=1e-8)
-    chain = run_chain(problem.layers, inner(problem, moved), problem.X)
+    chain = run_chain(problem.layers, moved.inner, problem.X)
     if exactly:
         for l in (0, 2):
             assert_allclose(chain.t[l].max(axis=1), 1.0, rtol=1e-9)
@@ -137,8 +133,8 @@ def test_arguments_are_brought_onto_the_window_without_changing_the_model(exactl
     else:
         assert all(np.abs(chain.t[l]).max() <= 1.05 + 1e-9 for l in (0, 2))
     reduced = Eliminated(problem.rows(1.0), problem.layers, linear=False)
-    before = rescale_to_window(problem.X, problem.layers, inner(problem, theta), exactly=exactly)
-    assert_allclose(reduced.linearise(before)[0], reduced.linearise(inner(problem, theta))[0], rtol=1e-6)
+    before = rescale_to_window(problem.X, problem.layers, theta.inner, exactly=exactly)
+    assert_allclose(reduced.linearise(before)[0], reduced.linearise(theta.inner)[0], rtol=1e-6)
 
 
 def test_unknowns_leave_out_the_places_of_domains_that_follow_the_samples():
@@ -147,14 +143,14 @@ def test_unknowns_leave_out_the_places_of_domains_that_follow_the_samples():
     flat, k = unknowns.flatten(theta), problem.dims[0]
     assert flat.shape[1] == unknowns.count(theta) == k * 2 + 2 * 3 + 2 * 3 + 3 + 3 * 4 + 3 * 2
     back = unknowns.split(flat, theta)
-    assert not back[0][..., -1].any() and np.array_equal(back[2], theta[2])
-    assert np.array_equal(back[0][..., :-1], theta[0][..., :-1])
+    assert not back.b[0].any() and np.array_equal(back.b[1], theta.b[1])
+    assert all(np.array_equal(own, other) for own, other in zip(back.W, theta.W, strict=True))
     assert np.array_equal(unknowns.flatten(unknowns.after_step(theta, flat)), 2 * flat)
 
 
 def test_memory_is_bounded_by_working_on_some_samples_at_a_time():
     problem, theta = setting((3, 2, 3, 2), [dc.Monomial(3), dc.Chebyshev(2)])
-    for kind, parameters in ((Eliminated, inner(problem, theta)), (Complete, theta)):
+    for kind, parameters in ((Eliminated, theta.inner), (Complete, theta)):
         residuals = kind(problem.rows(0.3), problem.layers, linear=False)
         whole = residuals.linearise(parameters)[1]
         one_by_one = dataclasses.replace(residuals, rows=dataclasses.replace(residuals.rows, max_derivatives=1))
@@ -167,7 +163,7 @@ def test_memory_is_bounded_by_working_on_some_samples_at_a_time():
 @pytest.mark.parametrize("known", KNOWN)
 def test_derivatives_with_samples_last_are_those_along_single_parameters(dims, bases, known):
     problem, theta = setting(dims, bases, known)
-    theta, rng = inner(problem, theta), np.random.default_rng(3)
+    theta, rng = theta.inner, np.random.default_rng(3)
     chain, unknowns = run_chain(problem.layers, theta, problem.X), Unknowns.of(problem.layers)
     D, E = rng.normal(size=(2, 3, problem.X.shape[0], dims[-1], dims[-2]))
     values, jacobians = known != "jacobians", known != "values"
