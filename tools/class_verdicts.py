@@ -36,7 +36,7 @@ def verdict(truth, options, n_samples, seed):
     y = rng.uniform(size=n_samples) < 1.0 / (1.0 + np.exp(-TRUTHS[truth](X)))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", dc.DecouplingWarning)
-        return dc.DecouplingClassifier(random_state=0, **options).fit(X, y).quality_.verdict.value
+        return dc.DecouplingClassifier(random_state=0, **options).fit(X, y).quality_.verdict.word
 
 
 if __name__ == "__main__":

@@ -38,10 +38,10 @@ from .fit._decouple import decouple as decouple
 from .fit._result import Result as Result
 from .fit._settings import Settings as Settings
 from .fit.classes._class_quality import ClassQuality as ClassQuality
-from .fit.classes._class_quality import ClassVerdict as ClassVerdict
 from .fit.interpret._recognise import NamedCurve as NamedCurve
 from .fit.interpret._recognise import RecognisedFunction as RecognisedFunction
 from .fit.interpret._recognise import Recognition as Recognition
+from .fit.quality._quality import Grade as Grade
 from .fit.quality._quality import Quality as Quality
 from .fit.quality._quality import Verdict as Verdict
 from .fit.refit._ablation import AblationRow as AblationRow

@@ -61,7 +61,7 @@ def test_rows_that_hardly_change_are_a_time_series(tmp_path):
 def test_fit_with_a_table_alone_says_what_it_found_and_chooses(folder):
     out = run("fit", "data.csv", "--ranks", "1", "--degrees", "3", "--model", "new.safetensors")
     assert "60 rows, 5 columns" in out and "always 7" in out and "text" in out
-    assert "The output is flow, the last column of numbers" in out and "exact" in out
+    assert "The output is flow, the last column of numbers" in out and "Exact" in out
     assert dc.Result.load(folder / "new.safetensors").decoupling.inputs == ("lift", "load")
 
 

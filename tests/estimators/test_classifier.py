@@ -9,6 +9,7 @@ from numpy.testing import assert_allclose
 import decouply as dc
 from decouply.fit.classes import _logistic
 from decouply.solvers.least_squares._logistic_deviance import Deviance, log_likelihoods, probabilities
+from decouply.solvers.least_squares._parameters import Parameters
 
 sklearn = pytest.importorskip("sklearn")
 from sklearn.datasets import load_iris, make_moons  # noqa: E402
@@ -147,7 +148,8 @@ def deviance(n, seed=0):
     weights = rng.uniform(0.5, 1.5, 12)
     X, copies = rng.normal(size=(12, 3)), np.ones(12, dtype=int)
     cost = Deviance(X, y, weights / weights.sum(), copies, rng.normal(size=n), layers, False, 0.05)
-    return cost, [0.5 * rng.normal(size=(1, *shape)) for shape in ((2, 4), (2, 3), (n, 2))]
+    W, c, V = (0.5 * rng.normal(size=(1, *shape)) for shape in ((2, 4), (2, 3), (n, 2)))
+    return cost, Parameters((W[..., :3], V), (W[..., 3],), (c,))
 
 
 @pytest.mark.parametrize("n", [1, 3])
@@ -209,23 +211,23 @@ def drawn(S, seed, odds):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "odds, options, verdict",
+    "odds, options, grade",
     [
         (lambda X: 2 * X[:, 0] - X[:, 1], {}, "NOISE"),
         (lambda X: 3 * np.sin(5 * X[:, 0]) + 2 * X[:, 1], {}, "NOISE"),
         (lambda X: 3 * np.sin(5 * X[:, 0]) + 2 * X[:, 1], {"ranks": 1, "degrees": 1}, "BETTER"),
-        (lambda X: 6 * (X[:, 0] + X[:, 1]) ** 2 - 3, {"ranks": 1, "degrees": 1}, "GUESSING"),
-        (lambda X: 0 * X[:, 0], {}, "GUESSING"),
-        (lambda X: 500 * X[:, 0], {"ranks": 1, "degrees": 1, "ridge": 1e-3}, "SEPARATED"),
-        (lambda X: X[:, 0], {"ranks": 3, "degrees": 5, "ridge": 1e-4, "n_starts": 1}, "OVERFITTED"),
+        (lambda X: 6 * (X[:, 0] + X[:, 1]) ** 2 - 3, {"ranks": 1, "degrees": 1}, "POOR"),
+        (lambda X: 0 * X[:, 0], {}, "POOR"),
+        (lambda X: 500 * X[:, 0], {"ranks": 1, "degrees": 1, "ridge": 1e-3}, "EXACT"),
+        (lambda X: X[:, 0], {"ranks": 3, "degrees": 5, "ridge": 1e-4, "n_starts": 1}, "UNTESTED"),
     ],
 )
-def test_the_verdict_suits_classes(odds, options, verdict):
-    X, y = drawn(100 if verdict == "OVERFITTED" else 400, 3, odds)
+def test_the_verdict_suits_classes(odds, options, grade):
+    X, y = drawn(100 if grade == "UNTESTED" else 400, 3, odds)
     quality = dc.DecouplingClassifier(random_state=0, **options).fit(X, y).quality_
-    assert quality.verdict is dc.ClassVerdict[verdict], quality
+    assert quality.verdict.grade is dc.Grade[grade], quality
     assert quality.confusion.sum() == len(X) and quality.left_out_accuracy <= quality.accuracy + 0.02
-    assert quality.verdict.value in str(quality)
+    assert quality.verdict.word in str(quality)
 
 
 def test_a_page_tells_of_classes(tmp_path):
@@ -300,7 +302,10 @@ def test_copies_of_samples_do_not_change_the_verdict():
     once, often = (
         dc.DecouplingClassifier(random_state=0).fit(np.repeat(X, k, axis=0), np.repeat(y, k)) for k in (1, 3)
     )
-    assert often.quality_.verdict is once.quality_.verdict and often.decoupling_.ranks == once.decoupling_.ranks
+    assert (
+        often.quality_.verdict.grade is once.quality_.verdict.grade
+        and often.decoupling_.ranks == once.decoupling_.ranks
+    )
     np.testing.assert_allclose(often.left_out_deviance_, once.left_out_deviance_, rtol=0.02)
 
 
@@ -311,11 +316,11 @@ def test_chance_is_not_called_better_than_guessing():
     for seed in range(5000, 5008):
         rng = np.random.default_rng([seed, 60])
         X, y = rng.uniform(-1.0, 1.0, (60, 3)), rng.uniform(size=60) < 0.5
-        found.add(dc.DecouplingClassifier(random_state=0).fit(X, y).quality_.verdict)
-    assert found <= {dc.ClassVerdict.GUESSING, dc.ClassVerdict.UNSURE} and dc.ClassVerdict.UNSURE in found
+        found.add(dc.DecouplingClassifier(random_state=0).fit(X, y).quality_.verdict.grade)
+    assert found <= {dc.Grade.POOR, dc.Grade.UNTESTED} and dc.Grade.UNTESTED in found
 
 
 def test_equal_labels_at_levels_are_no_copies():
     X = np.repeat([[0.0, 0.0], [0.0, 1.0], [1.0, 0.0], [1.0, 1.0]], 50, axis=0)
     model = dc.DecouplingClassifier(random_state=0).fit(X, X[:, 0] != X[:, 1])
-    assert model.score(X, X[:, 0] != X[:, 1]) == 1.0 and model.quality_.verdict is dc.ClassVerdict.SEPARATED
+    assert model.score(X, X[:, 0] != X[:, 1]) == 1.0 and model.quality_.verdict.grade is dc.Grade.EXACT

@@ -337,7 +337,7 @@ def test_the_result_is_the_one_of_decouple_and_has_a_page_and_a_second_run(tmp_p
     assert_allclose(result.samples.F[:, 0], y, rtol=0)
     result.report(tmp_path / "r.html")
     page = (tmp_path / "r.html").read_text()
-    assert 'class="verdict exact"' in page or 'class="verdict very-close"' in page
+    assert 'class="verdict exact"' in page or 'class="verdict close"' in page
     assert "flow rate" in page and "power" in page
     monkeypatch.chdir(tmp_path)
     result.samples.save("samples.npz")

@@ -440,7 +440,7 @@ def test_repeated_measurements_are_no_copies():
     X = np.repeat([[0.0, 0.0], [0.0, 1.0], [1.0, 0.0], [1.0, 1.0]], 50, axis=0)
     F = X[:, :1] * X[:, 1:] + 0.1 * rng.normal(size=(200, 1))
     found = dc.select(dc.Samples(X, F=F), 2, 2, progress=False)
-    assert found.result.quality.verdict is dc.Verdict.NOISE and found.result.relative_rmse()[0] < 30.0
+    assert found.result.verdict.grade is dc.Grade.NOISE and found.result.relative_rmse()[0] < 30.0
 
 
 def test_a_fit_that_began_at_a_neighbour_names_it():

@@ -19,7 +19,7 @@ from decouply.cli import main
 from . import dynamics
 from .given import fixed, sampled, system, told_model
 from .golden import Made, case, floored
-from .writers import told_page
+from .writers import drawn
 
 _TIMES = ("seconds", "notes", "model", "report", "picture")  # and names of files
 
@@ -105,7 +105,7 @@ def exports(folder: Path) -> Made:
     said["show"] = _timeless(json.loads(decouple("show /m.safetensors --json", folder)))
     said["shown"] = decouple("show /m.safetensors", folder)
     decouple("report /m.safetensors --file /page.html", folder)
-    page = told_page(folder / "page.html")
+    page = drawn(folder / "page.html")
     return said | {"page": page["drawings"], "flow": page["flow"]}
 
 
@@ -138,7 +138,7 @@ def identify(folder: Path, word: str) -> Made:
     )
     decouple("export /m.safetensors --to c --file /step.c", folder)
     simulated = decouple("simulate /m.safetensors /record.csv --input u --output y --to /run.csv", folder)
-    page = told_page(folder / "page.html")
+    page = drawn(folder / "page.html")
     return {
         "content": content,
         "c": (folder / "step.c").read_text(),

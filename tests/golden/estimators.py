@@ -88,5 +88,5 @@ def classifier(folder: Path, word: str) -> Made:
         "deviance": [quality.deviance, quality.left_out_deviance, quality.null_deviance, quality.explained],
         "predictable": quality.predictable,
         "confusion": quality.confusion,
-        "verdict": quality.verdict.name,
+        "verdict": quality.verdict.grade.name,
     }

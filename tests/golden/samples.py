@@ -109,7 +109,7 @@ def stored_inference(folder: Path) -> Made:
         "unique": [result.identifiability.rank, result.identifiability.n_ambiguities],
         "smallest": result.identifiability.smallest_singular_value,
         "errors": result.uncertainty([-0.5, 0.0, 0.5]),
-        "verdict": result.quality.verdict.name,
+        "verdict": result.verdict.grade.name,
         "slopes": result.relative_slopes,
         "rmse": result.relative_rmse(),
     }

@@ -180,18 +180,16 @@ def _paths(page: str) -> list[float]:
     return [len(numbers), float(np.sum(numbers)), float(np.linalg.norm(numbers))]
 
 
-def told_page(path: Path) -> Made:
+def drawn(path: Path) -> Made:
     page = path.read_text(encoding="utf-8")
-    return {"words": words_of(page), "flow": _flow(page), "drawings": _paths(page)}
+    return {"flow": _flow(page), "drawings": _paths(page)}
 
 
 @case("both", "spline", "constr")
 def pages(folder: Path, word: str) -> Made:
     _result(word).report(folder / "page.html", title="A page")
-    said = told_page(folder / "page.html")
-    return {key: said[key] for key in {"both": ("words", "flow"), "constr": ("words",)}.get(word, ())} | {
-        "drawings": said["drawings"]
-    }
+    page = drawn(folder / "page.html")
+    return page if word == "both" else {"drawings": page["drawings"]}
 
 
 @case("narx", "states")
@@ -203,7 +201,7 @@ def dynamic_pages(folder: Path, word: str) -> Made:
     else:
         u, y = dynamics.spring()
         dynamics.state_space().report(path, u, y)
-    return told_page(path)
+    return {"drawings": drawn(path)["drawings"]}
 
 
 @case("classifier", "regressor", needs=("scikit-learn",))
@@ -216,8 +214,7 @@ def estimator_pages(folder: Path, word: str) -> Made:
         samples = sampled(system(1), 40, noise=0.05)
         model = dc.DecouplingRegressor(2, 2, n_starts=2, random_state=0).fit(samples.X, samples.F)
         model.report(path)
-    said = told_page(path)
-    return {key: said[key] for key in (("words", "drawings") if word == "classifier" else ("drawings",))}
+    return {"drawings": drawn(path)["drawings"]}
 
 
 @case("both", "constr", "spline")

@@ -214,7 +214,7 @@ def test_a_result_comes_back_whole(name, tmp_path):
     assert repr(again) == repr(result) and type(again.solver) is type(result.solver)
     assert len(again.starts) == len(result.starts) and len(again.history) == len(result.history)
     assert again.samples.inputs == result.samples.inputs
-    assert again.quality.verdict is result.quality.verdict
+    assert again.verdict == result.verdict
     again.report(tmp_path / "page.html")
     assert_array_equal(dc.Decoupling.load(tmp_path / "r.safetensors")(X), result.decoupling(X))
 

@@ -52,9 +52,11 @@ _ESTIMATED = "Jacobians were estimated from the values, which costs accuracy: co
         type=ranks_or_auto,
         metavar="N,N,...|auto",
         default="auto",
-        help="Functions per layer, input first: 2,2. With auto they are chosen, as by `decouply select`.",
+        help="Functions per layer, input first: 2,2. With auto the data choose them.",
     ),
-    option("--degrees", help="Degrees per layer, input first: 3,3. May be left out with --ranks auto."),
+    option(
+        "--degrees", help="Degrees of polynomials per layer, input first: 3,3. Left out, the data choose the functions."
+    ),
     "--basis",
     "--linear",
     option("--solver", type=click.Choice(SOLVERS), default="varpro", help="Method of the search."),
@@ -92,7 +94,7 @@ def fit(file: str, given: Given) -> None:
     """Fit a model to the samples in FILE.
 
     Given a table and nothing else, it shows what is in the table, asks which columns are inputs and outputs (without a
-    terminal, the last column is the output), and chooses ranks and degrees.
+    terminal, the last column is the output), and chooses the functions and how many there are.
 
     FILE is a table (.csv, .tsv, .parquet, .npy) whose columns are named by --inputs and --outputs, or an .npz or .mat
     file with arrays X (S, m), F (S, n) and J (S, n, m). F or J may be missing; weights (S,) or (S, n) are
@@ -114,7 +116,8 @@ def fit(file: str, given: Given) -> None:
 
     check_targets(given.model_path, given.report_path)
     auto, solver = given.ranks == "auto", given.solver
-    if not auto and given.degrees is None and isinstance(basis_class(given.basis), type):
+    basis, bound = basis_class(given.basis), solver != "varpro" or given.as_given or given.validation or given.holdout
+    if not auto and given.degrees is None and (isinstance(basis, type) or (basis is None and bound)):
         raise click.MissingParameter(param_hint="'--degrees'", param_type="option")
     if auto and given.n_starts is not None:
         raise click.UsageError("--n-starts must be left out with --ranks auto, which has starts of its own.")
@@ -142,7 +145,7 @@ def fit(file: str, given: Given) -> None:
             samples,
             given.ranks,
             given.degrees,
-            basis=basis_class(given.basis),
+            basis=basis,
             linear=given.linear,
             solver=_solver(solver, own_options, two_stage=wanted and "lam" not in own_options and samples.has_values),
             as_given=given.as_given,

@@ -125,7 +125,12 @@ BASES = (
 
 
 def basis_class(name: str) -> Any:
-    """What is meant by a name on the command line: a class that is given the degrees, or a basis without any."""
+    """What is meant by a name on the command line: a class that is given the degrees, or a basis without any.
+
+    None for "auto": the library chooses.
+    """
+    if name == "auto":
+        return None
     from ..bases import OWN_BASES
     from ..fit._settings import needs_degree
 
@@ -179,9 +184,9 @@ OPTIONS = dict(
         option("--degrees", type=number_list, metavar="N,N,..."),
         option(
             "--basis",
-            type=click.Choice(BASES),
-            default="monomial",
-            help="Basis of the functions. spline, and curves such as tanh, need no --degrees.",
+            type=click.Choice(("auto", *BASES)),
+            default="auto",
+            help="Basis of the functions. auto: polynomials with --degrees, else what the data ask for.",
         ),
         option("--linear", is_flag=True, help="Add a linear part: A x + W_L g_L(...)."),
         # How long it takes

@@ -109,7 +109,7 @@ def result_content(result: Result, validation: Samples | None, notes: Sequence[s
         "relative_rmse_percent": result.relative_rmse() if result.samples.has_values else None,
         "r_squared": result.quality.r_squared if result.samples.has_values else None,
         "noise": result.quality.noise,
-        "verdict": result.quality.verdict.value,
+        "verdict": result.verdict.word,
         "status": result.status.name,
         "reason": result.reason,
         "found_by": result.found_by,
@@ -127,14 +127,11 @@ def result_content(result: Result, validation: Samples | None, notes: Sequence[s
 
 def result_table(result: Result, validation: Samples | None, title: str, notes: Sequence[str] = ()) -> Table:
     """What a person wants to know first; `notes` go before those of the result."""
-    from ..fit.quality._quality import Verdict
-
     table = plain_table(title)
     table.add_column(style="bold", no_wrap=True)
     table.add_column(overflow="fold")
     table.add_row("model", repr(result.decoupling))
-    if (verdict := result.quality.verdict) is not Verdict.UNKNOWN:
-        table.add_row("verdict", verdict.value)
+    table.add_row("verdict", str(result.verdict))
     if result.decoupling.linear is not None:
         table.add_row(
             "linear part", "A x, net of which the functions are" if result.decoupling.n_layers == 1 else "A x"

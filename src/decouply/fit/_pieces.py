@@ -30,10 +30,9 @@ from ._fit_one_shape import fit_one_shape
 from ._relative_errors import Measure
 from ._result import Result
 from ._settings import Settings
+from .quality._noise_tests import CHANCE, lack_of_fit
 
 PIECES = (8, 32, 64)  # that are tried in this order
-_MOST_BINS, _SAMPLES_PER_BIN = 32, 5  # along the argument of a function
-_CHANCE = 0.01  # probability below which residuals are said to depend on the argument of a function
 
 
 @dataclass(frozen=True)
@@ -76,34 +75,6 @@ class Judgement:
         return cls(float(criterion), squares, error * rise, False)
 
 
-def lack_of_fit(result: Result) -> float:
-    """Probability of residuals that depend so much on the argument of a function of the first layer if none does.
-
-    For every function an F test compares the means of the residuals in bins along its argument with their spread within
-    the bins; the smallest probability counts, times the number of functions.
-    """
-    samples = result.samples
-    if samples.F is None or not samples.in_memory:
-        return 1.0
-    F = np.asarray(samples.F)
-    residual = F - result.decoupling.values(samples.X)
-    spread = residual.std(axis=0)
-    residual = (residual - residual.mean(axis=0))[:, spread > 0.0] / spread[spread > 0.0]
-    (S, n), n_bins = residual.shape, min(_MOST_BINS, len(F) // _SAMPLES_PER_BIN)
-    if n_bins < 3 or n == 0:
-        return 1.0
-    import scipy.stats  # takes a third of a second
-
-    u, total, chances = result.decoupling.arguments(samples.X)[0], float(np.sum(residual**2)), []
-    for j in range(u.shape[1]):
-        bins = np.array_split(np.argsort(u[:, j], kind="stable"), n_bins)
-        between = float(sum(len(rows) * np.sum(residual[rows].mean(axis=0) ** 2) for rows in bins))
-        freedom = n * (n_bins - 1), n * (S - n_bins)
-        ratio = between / freedom[0] / (max(total - between, np.finfo(float).tiny) / freedom[1])
-        chances.append(float(scipy.stats.f.sf(ratio, *freedom)))
-    return min(1.0, min(chances) * len(chances))
-
-
 def fit_with_pieces(samples: Samples, settings: Settings, *, progress: bool | Callable[..., None] = True) -> Result:
     """Fit given ranks; splines without a number of pieces get as many as the data can use."""
     if not any(basis.is_open for layer in settings.layers for basis in layer.bases):
@@ -134,7 +105,10 @@ def choose_pieces(
             break
         best = result, judged
         is_open = any(basis.is_open for layer in settings.layers for basis in layer.bases)
-        if not is_open or judged.is_exact or lack_of_fit(result) > _CHANCE:
+        if not is_open or judged.is_exact or samples.F is None:
+            break
+        residual = np.asarray(samples.F) - result.decoupling.values(samples.X)
+        if lack_of_fit(residual, result.decoupling.arguments(samples.X)[0])[0] > CHANCE:
             break
     assert best is not None
     return best

@@ -30,7 +30,7 @@ from ..solvers.inference._identifiability import (
 from ..solvers.problem._solution import Status
 from ._settings import Settings
 from .interpret._recognise import Recognition, recognise
-from .quality._quality import Quality, quality
+from .quality._quality import Quality, Verdict, quality
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -160,13 +160,28 @@ class Result:
         >>> rng = np.random.default_rng(0)
         >>> X = rng.uniform(-1, 1, (200, 2))
         >>> F = (X[:, :1] + X[:, 1:]) ** 3 + 0.3 * rng.normal(size=(200, 1))
-        >>> dc.decouple(dc.Samples(X, F=F), ranks=1, degrees=3).quality.verdict.value
+        >>> dc.decouple(dc.Samples(X, F=F), ranks=1, degrees=3).verdict.word
         'as good as the data allow'
-        >>> dc.decouple(dc.Samples(X, F=F), ranks=1, degrees=1).quality.verdict.value
+        >>> dc.decouple(dc.Samples(X, F=F), ranks=1, degrees=1).verdict.word
         'the data would allow better'
         """
         shown = self.samples.shown
         return quality(self.decoupling, shown, self.linearisation if is_quick(self.decoupling, shown) else None)
+
+    @property
+    def verdict(self) -> Verdict:
+        """How good the model is, in one word and one sentence: that of the worst output.
+
+        Examples
+        --------
+        >>> import decouply as dc, numpy as np
+        >>> rng = np.random.default_rng(0)
+        >>> X = rng.uniform(-1, 1, (200, 2))
+        >>> F = (X[:, :1] + X[:, 1:]) ** 3 + 0.3 * rng.normal(size=(200, 1))
+        >>> print(dc.decouple(dc.Samples(X, F=F), ranks=1, degrees=3).verdict)
+        As good as the data allow. What is left looks like noise with a standard deviation of 0.3 (19 % of the spread).
+        """
+        return self.quality.verdict
 
     def ablation(self, *, max_seconds: float = 20.0, progress: bool | Callable[..., None] = True) -> tuple[Any, ...]:
         """What every function is worth on the fitted samples, see `Decoupling.ablation`."""

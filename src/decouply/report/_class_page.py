@@ -14,7 +14,7 @@ from numpy import ndarray
 
 from .._support._atomic_files import write_text
 from .._support._time_limit import now
-from ..fit.classes._class_quality import ClassQuality, ClassVerdict
+from ..fit.classes._class_quality import ClassQuality
 from ..fit.classes._logistic import deviance_without
 from ..model._decoupling import Decoupling
 from ..samples._samples import Samples
@@ -68,8 +68,7 @@ def class_page(told: Classes, *, title: str) -> str:
         "n_samples": len(samples),
         "classes": told.names,
         "quality": told.quality,
-        "grade": told.quality.verdict.value,
-        "verdict": in_words(told.quality),
+        "verdict": told.quality.verdict,
         "calibration": _calibration(told),
         "ridge": told.ridge,
         "note": told.note,
@@ -90,47 +89,6 @@ def class_page(told: Classes, *, title: str) -> str:
 def odds_names(names: Sequence[str]) -> tuple[str, ...]:
     """What the outputs are called in drawings."""
     return (f"log-odds of {names[1]}",) if len(names) == 2 else tuple(names)
-
-
-def in_words(quality: ClassQuality) -> str:
-    """The verdict, in a few sentences."""
-    right, guess = (f"{100.0 * share:.3g} %" for share in (quality.left_out_accuracy, quality.largest_share))
-    text = [
-        f"Of left-out samples {right} are given the right class; always answering with the most frequent one gives "
-        f"{guess}."
-    ]
-    verdict = quality.verdict
-    if verdict is ClassVerdict.GUESSING:
-        text.append("Probabilities of left-out samples are no better than the shares of the classes.")
-        if quality.predictable > 0.0:
-            text.append("But the inputs do tell classes apart: more functions or higher degrees may find out how.")
-    elif verdict is ClassVerdict.UNSURE:
-        text.append(
-            "Probabilities of left-out samples are better than the shares of the classes, but by less than two "
-            "standard errors: with so few samples that may be chance."
-        )
-    elif verdict is ClassVerdict.OVERFITTED:
-        text.append(
-            f"The deviance rises from {written_number(quality.deviance, 3)} to "
-            f"{written_number(quality.left_out_deviance, 3)} on samples that are left out: fewer functions, lower "
-            "degrees, a larger ridge or more samples would help."
-        )
-    elif verdict is ClassVerdict.BETTER:
-        share = written_number(100.0 * quality.predictable, 2)
-        text.append(
-            f"But the inputs predict a further {share} % of the variance of the classes. More functions, higher "
-            "degrees or another basis may help."
-        )
-    elif verdict is ClassVerdict.NOISE:
-        text.append("Nothing of what the probabilities miss can be predicted from the inputs: it looks like chance.")
-    elif verdict is ClassVerdict.SEPARATED:
-        text.append(
-            "The model tells all samples apart, so how near its probabilities are to 0 and 1 is decided by the ridge, "
-            "not by the data. Check it with samples that were held back."
-        )
-    else:
-        text.append("There are too few samples to tell whether another model would do better.")
-    return " ".join(text)
 
 
 def _losses(told: Classes) -> dict[tuple[int, int], tuple[float, float]]:

@@ -76,13 +76,12 @@ def page(
     x, y = ([name.text for name in side] for side in signal_names(model, inputs, outputs))
     layout = Layout.of_result(result, inputs=inputs, outputs=outputs)
     rows = _sentences.output_rows(result, y)
-    grade, verdict = _sentences.verdict(rows)
     content: dict[str, Any] = {
         "result": result,
         "notes": (*notes, *result.notes),
         "samples": samples,
-        "grade": grade,
-        "verdict": verdict,
+        "verdict": result.verdict,
+        "unseen": _sentences.unseen_in_words(rows),
         "rows": rows,
         "fits": fit_charts(model, samples, y, [row.worst for row in rows]),
         "netted": model is not result.decoupling,

@@ -23,40 +23,6 @@ _NO_SPREAD = 1e-10  # standard deviation over size, below which an output counts
 
 
 @dataclass(frozen=True)
-class Grade:
-    """A word for an error in percent, and the sentence that goes with it."""
-
-    word: str
-    sentence: str
-    below: float
-
-
-GRADES = (
-    Grade("exact", "This is the same function, as far as these samples can tell.", _ROUNDING),
-    Grade("very close", "This is a very close approximation.", 0.1),
-    Grade("close", "This is a close approximation.", 1.0),
-    Grade("rough", "This is a rough approximation.", 10.0),
-    Grade("poor", "This is a poor approximation: do not rely on it.", np.inf),
-)
-
-
-# What is said instead where samples are noisy: an error is then no measure of a model. The word says it all.
-_BESIDE_NOISE = {
-    Verdict.NOISE: Grade(Verdict.NOISE.value, "", np.inf),
-    Verdict.BETTER: Grade(Verdict.BETTER.value, "", np.inf),
-    Verdict.OVERFITTED: Grade(Verdict.OVERFITTED.value, "", np.inf),
-    Verdict.UNTESTED: Grade(Verdict.UNTESTED.value, "", np.inf),
-}
-_SMALL = 1.0  # percent: errors below are small, whatever a better model could do
-_LITTLE = 0.5  # R² below which inputs tell little
-
-
-def grade(percent: float) -> Grade:
-    """The first grade that an error is small enough for; what is not a number is poor."""
-    return next((g for g in GRADES if percent < g.below), GRADES[-1])
-
-
-@dataclass(frozen=True)
 class OutputRow:
     """How well one output is met. Errors are in percent, None where they are not known.
 
@@ -70,7 +36,7 @@ class OutputRow:
         The root mean square of the error of the values, in the units of the output.
     low, high
         The range of the output in the samples.
-    r_squared, left_out, noise, predictable, found
+    r_squared, left_out, noise, verdict
         As in `dc.Quality`; `left_out` is the error on left-out samples in percent.
     """
 
@@ -82,11 +48,10 @@ class OutputRow:
     low: float
     high: float
     constant: bool
-    r_squared: float | None = None
-    left_out: float | None = None
-    noise: float | None = None
-    predictable: float | None = None
-    found: Verdict = Verdict.UNKNOWN
+    r_squared: float | None
+    left_out: float | None
+    noise: float | None
+    verdict: Verdict
 
     @property
     def worst(self) -> float:
@@ -95,18 +60,8 @@ class OutputRow:
         return max(known) if known else self.slopes or 0.0
 
     @property
-    def grade(self) -> Grade:
-        """A word for the output: beside noise where there is some, by its error otherwise."""
-        plain = grade(self.worst)
-        met = plain is GRADES[0] and self.found is not Verdict.UNTESTED
-        if met or (self.found is Verdict.BETTER and self.worst < _SMALL):
-            return plain
-        return _BESIDE_NOISE.get(self.found, plain)
-
-    @property
     def words(self) -> str:
-        word = self.grade.word
-        return f"{word}; it does not vary in the samples" if self.constant else word
+        return f"{self.verdict.word}; it does not vary in the samples" if self.constant else self.verdict.word
 
 
 def output_rows(result: Result, names: Sequence[str]) -> list[OutputRow]:
@@ -128,7 +83,7 @@ def output_rows(result: Result, names: Sequence[str]) -> list[OutputRow]:
         slopes = result.relative_slopes
     q = result.quality
     left_out = 100.0 * np.sqrt(np.maximum(1.0 - q.left_out_r_squared, 0.0))
-    beside = (q.r_squared, left_out, q.noise, q.predictable)
+    beside = (q.r_squared, left_out, q.noise)
     known = samples.F is not None
     percents = [[None] * n if e is None else e.tolist() for e in (fitted, unseen, slopes, typical)]
     ranges = (low.tolist(), high.tolist(), constant.tolist())
@@ -143,69 +98,14 @@ def _unit(F: Float[ndarray, "S n"]) -> tuple[Float[ndarray, " n"], ndarray]:
     return np.where(~constant, spread, np.where(size > 0.0, size, 1.0)), constant
 
 
-def verdict(rows: Sequence[OutputRow]) -> tuple[Grade, str]:
-    """How good the model is: a grade, and a few sentences."""
-    worst = max(rows, key=lambda row: (_SEVERITY.get(row.grade.word, 0), row.worst))
-    found = worst.grade
-    if found is GRADES[0]:
-        if worst.fitted is None:
-            return found, "The slopes of the model are those of the samples, to rounding."
-        steepest = max(rows, key=lambda row: row.slopes or 0.0)
-        if (off := steepest.slopes or 0.0) >= _ROUNDING:
-            of = "" if len(rows) == 1 else f" of {steepest.name}"
-            but = f"The values are met to rounding, but the slopes{of} are off by {percent(off)} of their size."
-            return grade(off), f"{grade(off).sentence} {but}"
-        apart = "" if worst.unseen is None else ", and so do the samples that were kept apart"
-        return found, f"{found.sentence} The fitted samples agree with the model to rounding{apart}."
-    text = [found.sentence] if found.sentence else []
-    name = "The output" if len(rows) == 1 else f"The worst output, {worst.name},"
-    if worst.fitted is None:
-        text.append(f"{name} has slopes that are off by {percent(worst.slopes)} of their size on the fitted samples.")
-        return found, " ".join(text)
-    if worst.fitted < _ROUNDING:
-        text.append(f"{name} agrees with the model to rounding on the fitted samples")
-    else:
-        text.append(f"{name} is off by {percent(worst.fitted)} of its spread on the fitted samples")
-        text[-1] += "" if worst.r_squared is None else f" (R² = {r_squared(worst.r_squared)})"
-    text[-1] += "." if worst.unseen is None else f", and by {percent(worst.unseen)} on samples that were kept apart."
-    text += _beside_noise(worst)
-    if worst.unseen is not None and worst.unseen > 3.0 * max(worst.fitted, _ROUNDING):
-        text.append("It fits what it has seen much better than the rest: more samples or fewer functions would help.")
-    return found, " ".join(text)
-
-
-_SEVERITY = {
-    **{g.word: i for i, g in enumerate(GRADES)},
-    Verdict.NOISE.value: 1,
-    Verdict.BETTER.value: 3,
-    Verdict.OVERFITTED.value: 5,
-    Verdict.UNTESTED.value: 5,
-}
-
-
-def _beside_noise(row: OutputRow) -> list[str]:
-    """What the errors of an output are: noise, or something that a better model would explain."""
-    if row.found is Verdict.NOISE:
-        size = "" if row.noise is None else f" with a standard deviation of about {written_number(row.noise, 2)}"
-        text = [f"Nothing of what is left can be predicted from the inputs: it looks like noise{size}."]
-        if row.r_squared is not None and row.r_squared < _LITTLE:
-            text.append("So these inputs tell little about it, whatever the model.")
-        return text
-    if row.found is Verdict.BETTER and row.predictable is not None:
-        share = written_number(100.0 * row.predictable, 2)
-        more = "More functions, higher degrees or another basis may help."
-        return [f"But {share} % of the variance of what is left can be predicted from the inputs. {more}"]
-    if row.found is Verdict.OVERFITTED and row.left_out is not None:
-        return [
-            f"On samples that are left out it is off by about {percent(row.left_out)}: fewer functions, lower degrees "
-            "or more samples would help."
-        ]
-    if row.found is Verdict.UNTESTED:
-        return [
-            "The model has about as many parameters as there are different samples, so it meets them whatever they "
-            "are: nothing is known about other inputs. Fewer functions, lower degrees or more samples would help."
-        ]
-    return []
+def unseen_in_words(rows: Sequence[OutputRow]) -> str:
+    """How far the worst output is off on samples that were kept apart; nothing if there are none."""
+    apart = [row for row in rows if row.unseen is not None]
+    if not apart:
+        return ""
+    worst = max(apart, key=lambda row: row.unseen or 0.0)
+    name = "" if len(rows) == 1 else f" of {worst.name}"
+    return f"On samples kept apart, values{name} are off by {percent(worst.unseen)} of their spread."
 
 
 def r_squared(value: float | None) -> str:

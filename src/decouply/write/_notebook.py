@@ -13,7 +13,6 @@ from numpy import ndarray
 
 from ..fit._result import Result
 from ..fit.interpret._recognise import Recognition
-from ..fit.quality._quality import Verdict
 from ..model._decoupling import Decoupling
 from ..model._names import Name, as_html, names
 from ..samples._samples import Samples
@@ -58,8 +57,7 @@ def result_html(result: Result) -> str:
         e = [f"{value:.3g}" for value in result.relative_rmse()]
         rows += [("Error(F)", f"{result.error_values:.3g}"), ("e<sub>i</sub> in %", ", ".join(_some(e)))]
         rows.append(("R<sup>2</sup>", ", ".join(_some([f"{value:.4g}" for value in result.quality.r_squared]))))
-    if (verdict := result.quality.verdict) is not Verdict.UNKNOWN:
-        rows.append(("verdict", verdict.value))
+    rows.append(("verdict", as_html(str(result.verdict))))
     rows += _layers(model, curves(model, samples.X, n_points=_N_POINTS))
     rows += [("&lambda;", f"{result.lam:.0e}"), ("stopped", as_html(result.reason))]
     rows += [("found by", as_html(result.found_by))] if result.found_by else []

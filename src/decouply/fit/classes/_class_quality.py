@@ -8,7 +8,6 @@ how much a class that was seen differs from its probability (`_predictable`), wh
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import Enum
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -18,6 +17,7 @@ from ...samples._duplicates import without_copies
 from ...samples._samples import Samples
 from ...solvers.least_squares._logistic_deviance import log_likelihoods, probabilities
 from ..quality._noise_tests import predictable_shares
+from ..quality._quality import Grade, Verdict, percent
 from ._logistic import LogisticFit, log_shares, null_deviance
 
 _GUESSING = 0.98  # times the deviance of the shares alone: a model must get below on left-out samples ...
@@ -26,18 +26,6 @@ _RISE, _BY = 1.5, 0.1  # of the deviance on left-out samples, and that relative 
 _SEPARATED = 0.02  # of samples that may be on the wrong side when left out
 _ROUNDING = 1e-9
 _MUCH = 0.01  # of the variance of the classes that is missed and could be predicted; less is what a ridge does
-
-
-class ClassVerdict(Enum):
-    """What the samples say about a model of classes; the value is how a person reads it."""
-
-    GUESSING = "no better than guessing"
-    UNSURE = "perhaps no better than guessing"
-    OVERFITTED = "fitted to the noise"
-    BETTER = "the data would allow better"
-    NOISE = "as good as the data allow"
-    SEPARATED = "classes are separated"
-    UNKNOWN = "better than guessing"
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,7 +48,7 @@ class ClassQuality:
     confusion : (K, K)
         How many left-out samples of each class (rows) are given each class (columns).
     verdict
-        A `ClassVerdict`.
+        A `Verdict`.
     """
 
     accuracy: float
@@ -71,7 +59,7 @@ class ClassQuality:
     null_deviance: float
     predictable: float
     confusion: Int[ndarray, "K K"]
-    verdict: ClassVerdict
+    verdict: Verdict
 
     @property
     def explained(self) -> float:
@@ -80,7 +68,7 @@ class ClassQuality:
 
     def __str__(self) -> str:
         return (
-            f"{self.verdict.value}: accuracy {self.accuracy:.3g}, {self.left_out_accuracy:.3g} on left-out samples "
+            f"{self.verdict.word}: accuracy {self.accuracy:.3g}, {self.left_out_accuracy:.3g} on left-out samples "
             f"({self.largest_share:.3g} by always answering with the most frequent class)"
         )
 
@@ -104,16 +92,22 @@ def class_quality(found: LogisticFit, samples: Samples) -> ClassQuality:
     accuracy, left = float(weights @ (seen == given)), float(weights @ (seen == apart))
     null = null_deviance(samples)
     sure = _gain(found.left_out[once], samples.F[once], weights[once]) > _SURE
+    most = float(np.bincount(seen, weights, n_classes).max())
+    right = (
+        f"{percent(left)} of left-out samples are given the right class ({percent(most)} by always answering with the "
+        "most frequent one)"
+    )
+    grade, why = _grade(accuracy, left, found.deviance, found.left_out_deviance, null, predictable, sure=sure)
     return ClassQuality(
         accuracy,
         left,
-        float(np.bincount(seen, weights, n_classes).max()),
+        most,
         found.deviance,
         found.left_out_deviance,
         null,
         predictable,
         confusion,
-        _verdict(accuracy, left, found.deviance, found.left_out_deviance, null, predictable, sure=sure),
+        Verdict(grade, f"{right}; {why}."),
     )
 
 
@@ -131,7 +125,7 @@ def _gain(odds: Float[ndarray, "S n"], F: Float[ndarray, "S n"], weights: Float[
     return float(weights @ gain / max(error, np.finfo(float).tiny))
 
 
-def _verdict(
+def _grade(
     accuracy: float,
     left: float,
     deviance: float,
@@ -140,15 +134,20 @@ def _verdict(
     predictable: float,
     *,
     sure: bool,
-) -> ClassVerdict:
+) -> tuple[Grade, str]:
     if accuracy > 1.0 - _ROUNDING and left > 1.0 - _SEPARATED:
-        return ClassVerdict.SEPARATED
+        return Grade.EXACT, "the classes are separated, so the ridge decides how sure the probabilities are"
     if left_out_deviance > max(_RISE * deviance, deviance + _BY * null):
-        return ClassVerdict.OVERFITTED
+        return (
+            Grade.UNTESTED,
+            "their deviance is far higher: use fewer functions or more samples",
+        )
     if left_out_deviance > _GUESSING * null:
-        return ClassVerdict.GUESSING
+        return Grade.POOR, "their probabilities are no better than guessing"
     if predictable >= _MUCH:
-        return ClassVerdict.BETTER
+        return Grade.BETTER, f"the inputs predict a further {percent(predictable)} of the variance: try more functions"
     if not sure:
-        return ClassVerdict.UNSURE
-    return ClassVerdict.UNKNOWN if np.isnan(predictable) else ClassVerdict.NOISE
+        return Grade.UNTESTED, "their probabilities are perhaps no better than guessing"
+    if np.isnan(predictable):
+        return Grade.UNTESTED, "another model may do better"
+    return Grade.NOISE, "what the probabilities miss looks like chance"

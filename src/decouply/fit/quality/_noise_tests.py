@@ -4,6 +4,8 @@ Residuals are predicted from the inputs by smooth functions of any shape (kernel
 (leave one out), and the best of several widths and penalties counts. The same with residuals that are dealt out to the
 samples at random tells what chance achieves; so the answer needs no assumption about the kind of noise.
 
+Along the arguments of the functions of a model, bins see what kernels are too wide for: steps and kinks.
+
 Where inputs repeat, what differs between outputs at equal inputs is noise, and no kernel is needed. Where Jacobians are
 known, the residuals of neighbours must differ by what the residuals of the slopes say, unless they are noise.
 """
@@ -24,7 +26,8 @@ _ADDITIVE_WIDTH = 0.5
 _ADDITIVE_INPUTS = 30
 _PENALTIES = (0.1, 1.0, 10.0, 100.0)
 _LEAST_REPEATED = 8  # degrees of freedom
-_CHANCE = 0.01
+CHANCE = 0.01  # probability below which something is said to be no chance
+_SAMPLES_PER_BIN = 5  # at least, along the argument of a function
 _LESS, _WORSE = 0.5, 50.0  # what kernels must explain of what the model does, and how much more they may leave
 
 
@@ -61,6 +64,34 @@ def predictable_shares(
     share = np.where(left[0] < left[1:-1].min(axis=0), share, 0.0)
     blind = (total - left[-1] < _LESS * (total - size)) | (left[-1] > _WORSE * size)
     return np.where((share == 0.0) & blind, np.nan, share)
+
+
+def lack_of_fit(
+    residual: Float[ndarray, "S n"], u: Float[ndarray, "S r"], *, most_bins: int = 32
+) -> tuple[float, Float[ndarray, " n"]]:
+    """Whether residuals depend on the arguments u of functions.
+
+    For every function an F test compares the means of the residuals in bins along its argument with their spread within
+    the bins. Returns the probability of so much dependence if there is none, and for every output the share of the
+    squares of the residuals that is above what chance would do.
+    """
+    from scipy.special import fdtrc
+
+    S, n = residual.shape
+    n_bins, chance, share = min(most_bins, S // _SAMPLES_PER_BIN), 1.0, np.zeros(n)
+    spread = residual.std(axis=0)
+    varies = spread > 0.0
+    if n_bins < 3 or not varies.any():
+        return chance, share
+    R = (residual - residual.mean(axis=0))[:, varies] / spread[varies]
+    for j in range(u.shape[1]):
+        bins = np.array_split(np.argsort(u[:, j], kind="stable"), n_bins)
+        between = np.sum([len(rows) * R[rows].mean(axis=0) ** 2 for rows in bins], axis=0)
+        within = np.maximum(S - between, np.finfo(float).tiny) / (S - n_bins)
+        ratio = np.mean(between) / (n_bins - 1) / np.mean(within)
+        chance = min(chance, float(fdtrc(len(within) * (n_bins - 1), len(within) * (S - n_bins), ratio)))
+        share[varies] = np.maximum(share[varies], (between - (n_bins - 1) * within) / S)
+    return min(1.0, chance * u.shape[1]), share
 
 
 def agreeing_shares(
@@ -125,4 +156,4 @@ def share_beyond_noise(
         F = (lack / rest) / (noise / n_noise)
         expected = np.where(noise > 0.0, rest / n_noise * noise, 0.0)
         share = np.where(residual > 0.0, np.maximum(lack - expected, 0.0) / residual, 0.0)
-    return np.where(fdtrc(rest, n_noise, F) < _CHANCE, share, 0.0)
+    return np.where(fdtrc(rest, n_noise, F) < CHANCE, share, 0.0)

@@ -1,8 +1,9 @@
-"""How good a model is, seen beside the noise in its samples: could these data give a better one?
+"""How good a model is, seen beside the noise in its samples: one verdict, in one word and one sentence.
 
-Three things are looked at, output by output: what inputs still predict of the residuals (`_predictable`), which is
-misfit and not noise; the residuals against the degrees of freedom that parameters left, which is the size of the noise;
-and the error on samples that are left out, which tells whether the noise itself was fitted.
+Output by output: what inputs, or the arguments of the model's own functions, still predict of the residuals is misfit;
+residuals against the degrees of freedom that parameters left are the size of the noise; errors on samples that are left
+out tell whether the noise itself was fitted, and whether a straight line would do as well. Noise is claimed only with
+evidence: repeated inputs, or a model with few parameters behind which nothing can be predicted.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from numpy import ndarray
 
 from ...model._decoupling import Decoupling
@@ -19,32 +20,52 @@ from ...samples._duplicates import without_copies
 from ...samples._samples import Samples
 from ...solvers.inference._identifiability import Linearisation
 from ...solvers.inference._leave_one_out import leave_one_out
-from ._noise_tests import agreeing_shares, noise_of_repeated, predictable_shares, repeated_places, share_beyond_noise
+from ._noise_tests import (
+    CHANCE,
+    agreeing_shares,
+    lack_of_fit,
+    noise_of_repeated,
+    predictable_shares,
+    repeated_places,
+    share_beyond_noise,
+)
 
 _ROUNDING = 1e-8  # of the spread: residuals that are smaller are none
 _MUCH = 0.1  # of the squares of the residuals: a model that leaves so much could be better
+_SMALL, _CLOSE = 0.01, 0.05  # errors on left-out samples over the spread: what is left does not matter, or hardly
+_POOR = 0.1  # R² on left-out samples: less is hardly more than the mean
+_AS_WELL = 1.02  # times the error of the model on left-out samples: a straight line with no more does as well
 _RISE, _USED = 1.5, 0.3  # of the error on left-out samples, and of the numbers: where both are more, noise was fitted
+_FEW_USED, _FEW_INPUTS, _HALF = 0.25, 3, 0.5  # evidence for noise: few parameters and half explained, or few inputs
+_MOST_BINS = 100  # along the argument of a function
 
 
-class Verdict(Enum):
+class Grade(Enum):
     """What the samples say about a model; the value is how a person reads it."""
 
     EXACT = "exact"
     NOISE = "as good as the data allow"
+    CLOSE = "close"
+    LINE = "a straight line does as well"
     BETTER = "the data would allow better"
-    OVERFITTED = "fitted to the noise"
     UNTESTED = "too few samples to tell"
-    UNKNOWN = "unknown"
+    POOR = "poor"
 
 
-_ORDER = (
-    Verdict.OVERFITTED,
-    Verdict.UNTESTED,
-    Verdict.BETTER,
-    Verdict.UNKNOWN,
-    Verdict.NOISE,
-    Verdict.EXACT,
-)  # worst first
+@dataclass(frozen=True)
+class Verdict:
+    """How good a model is: a grade, and the sentence that goes with it; `str` joins them."""
+
+    grade: Grade
+    sentence: str
+
+    @property
+    def word(self) -> str:
+        """The grade as a person reads it."""
+        return self.grade.value
+
+    def __str__(self) -> str:
+        return f"{self.word.capitalize()}. {self.sentence}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,13 +100,14 @@ class Quality:
 
     @property
     def verdict(self) -> Verdict:
-        """The worst of the outputs."""
-        return min(self.verdicts, key=_ORDER.index)
+        """That of the worst output."""
+        order = list(Grade)
+        return max(self.verdicts, key=lambda verdict: order.index(verdict.grade))
 
     def __str__(self) -> str:
         rows = zip(self.verdicts, self.r_squared, self.left_out_r_squared, self.noise, strict=True)
         return "\n".join(
-            f"{verdict.value}: R² {r:.4g}, {left:.4g} on left-out samples, noise {noise:.3g}"
+            f"{verdict.word}: R² {r:.4g}, {left:.4g} on left-out samples, noise {noise:.3g}"
             for verdict, r, left, noise in rows
         )
 
@@ -94,55 +116,143 @@ def quality(model: Decoupling, samples: Samples, at: Linearisation | None) -> Qu
     """Judge a model by samples in memory; `at` is what is known of its parameters there, if that is known."""
     n, X = model.n_outputs, samples.X
     unknown = np.full(n, np.nan)
+    by_values = samples.F is not None
     if samples.F is not None:
         data, R = samples.F[:, :, None], (samples.F - model.values(X))[:, :, None]
-        spread = samples.F - samples.F.mean(axis=0)
-        total = np.sum(spread**2, axis=0)
-    elif samples.J is not None:
-        data, R = samples.J, samples.J - model.jacobians(X)
-        total = np.sum(data**2, axis=(0, 2))
+        exact, total = _is_rounding(R, data - data.mean(axis=0))
+        if samples.J is not None and exact.all():  # then the slopes decide
+            slopes = samples.J - model.jacobians(X)
+            if not _is_rounding(slopes, samples.J)[0].all():
+                by_values, data, R = False, samples.J, slopes
+                exact, total = _is_rounding(R, data)
     else:
-        return Quality(unknown, unknown, unknown, unknown, (Verdict.UNKNOWN,) * n, repeated=False)
+        assert samples.J is not None
+        data, R = samples.J, samples.J - model.jacobians(X)
+        exact, total = _is_rounding(R, data)
     squares = np.sum(R**2, axis=(0, 2))
     r_squared = _r_squared(squares, total)
-    exact = squares <= _ROUNDING**2 * np.maximum(total, np.finfo(float).tiny)
     used = None if at is None else leave_one_out(at)
-    left = unknown if used is None else _r_squared(squares * used.rise**2, total)
+    rise = np.ones(n) if used is None or (samples.F is not None and not by_values) else used.rise
+    left = unknown if used is None else _r_squared(squares * rise**2, total)
     once = without_copies(samples)
     X, R, data = X[once], R[once], data[once]
     squares = np.sum(R**2, axis=(0, 2))
     freedom = R[:, 0].size * np.ones(n) - (0.0 if used is None else used.used)
     noise = np.sqrt(squares / freedom) if used is not None and np.all(freedom >= 1.0) else unknown
-    place = repeated_places(X) if samples.F is not None else None
+    place = repeated_places(X) if by_values else None
     if place is not None:
         around, n_noise = noise_of_repeated(data[:, :, 0], place)
         noise, share = np.sqrt(around / n_noise), share_beyond_noise(squares, freedom, around, n_noise)
     else:
         share = predictable_shares(X, R, data)
-        if samples.F is not None and samples.J is not None:
+        if by_values and samples.J is not None:
             agreeing = agreeing_shares(X, R[:, :, 0], samples.J[once] - model.jacobians(X))
             share = np.where(agreeing > 0.0, np.fmax(share, agreeing), share)
+        if by_values:
+            chance, along = lack_of_fit(R[:, :, 0], model.arguments(X)[0], most_bins=_MOST_BINS)
+            share = np.where((chance < CHANCE) & (along >= _MUCH), np.fmax(share, along), share)
         noise = noise * np.sqrt(1.0 - np.where(np.isnan(share), 0.0, share))  # what inputs predict is none
     n_used = 0.0 if used is None else used.share * samples.n_samples / len(once)
-    overfitted = np.zeros(n, dtype=bool) if used is None else (used.rise > _RISE) & (n_used > _USED)
-    untested = np.zeros(n, dtype=bool) if used is None else np.isnan(used.rise)
-    verdicts = tuple(
-        _verdict(bool(exact[i]), bool(untested[i]), bool(overfitted[i]), float(share[i])) for i in range(n)
-    )
-    return Quality(r_squared, left, noise, share, verdicts, repeated=place is not None)
+    line = _line_errors(X, data[:, :, 0]) if by_values else unknown
+    names = samples.outputs or tuple(f"y{i + 1}" for i in range(n))
+    facts = [
+        _Facts(
+            name=names[i] if n > 1 else "",
+            slopes=not by_values,
+            exact=bool(exact[i]),
+            left=float(left[i] if used is not None else r_squared[i]),
+            line=float(1.0 - len(once) * line[i] ** 2 / total[i]) if total[i] > 0.0 else np.nan,
+            used=n_used,
+            rise=float(rise[i]),
+            share=float(share[i]),
+            noise=float(noise[i]),
+            spread=float(np.sqrt(total[i] / data[:, 0].size)),
+            few_inputs=X.shape[1] <= _FEW_INPUTS,
+            repeated=place is not None,
+        )
+        for i in range(n)
+    ]
+    return Quality(r_squared, left, noise, share, tuple(one.verdict() for one in facts), repeated=place is not None)
+
+
+def _is_rounding(
+    R: Float[ndarray, "S n k"], data: Float[ndarray, "S n k"]
+) -> tuple[Bool[ndarray, " n"], Float[ndarray, " n"]]:
+    """Whether residuals of an output are rounding, and the squares of what varies in its data."""
+    total = np.sum(data**2, axis=(0, 2))
+    return np.sum(R**2, axis=(0, 2)) <= _ROUNDING**2 * np.maximum(total, np.finfo(float).tiny), total
 
 
 def _r_squared(squares: Float[ndarray, " n"], total: Float[ndarray, " n"]) -> Float[ndarray, " n"]:
     return 1.0 - np.divide(squares, total, out=np.where(squares > 0.0, np.inf, 0.0), where=total > 0.0)
 
 
-def _verdict(exact: bool, untested: bool, overfitted: bool, share: float) -> Verdict:
-    if untested:
-        return Verdict.UNTESTED
-    if exact:
-        return Verdict.EXACT
-    if overfitted:
-        return Verdict.OVERFITTED
-    if np.isnan(share):
-        return Verdict.UNKNOWN
-    return Verdict.BETTER if share >= _MUCH else Verdict.NOISE
+def _line_errors(X: Float[ndarray, "S m"], F: Float[ndarray, "S n"]) -> Float[ndarray, " n"]:
+    """Root mean square errors of a linear model on left-out samples; NaN if the samples are too few."""
+    spread = X.std(axis=0)
+    Q = np.linalg.qr(np.insert((X - X.mean(axis=0)) / np.where(spread > 0.0, spread, 1.0), 0, 1.0, axis=1)).Q
+    own = np.sum(Q**2, axis=1)
+    if len(X) <= X.shape[1] + 2 or own.max() > 1.0 - _ROUNDING:
+        return np.full(F.shape[1], np.nan)
+    return np.sqrt(np.mean(((F - Q @ (Q.T @ F)) / (1.0 - own)[:, None]) ** 2, axis=0))
+
+
+@dataclass(frozen=True)
+class _Facts:
+    """What is known of one output; `left` and `line` are R² on left-out samples, of the model and of a linear one."""
+
+    name: str
+    slopes: bool
+    exact: bool
+    left: float
+    line: float
+    used: float
+    rise: float
+    share: float
+    noise: float
+    spread: float
+    few_inputs: bool
+    repeated: bool
+
+    def verdict(self) -> Verdict:
+        return Verdict(*self._words())
+
+    def _words(self) -> tuple[Grade, str]:
+        of = f" of {self.name}" if self.name else ""
+        if np.isnan(self.rise) or np.isnan(self.left):
+            return (
+                Grade.UNTESTED,
+                "Parameters are about as many as samples: more samples or fewer functions would help.",
+            )
+        if self.exact:
+            return Grade.EXACT, f"The {'slopes' if self.slopes else 'values'}{of} are met to rounding."
+        error, line = (float(np.sqrt(max(1.0 - r, 0.0))) for r in (self.left, self.line))
+        subject = f"{'Slopes' if self.slopes else 'Values'}{of} are off by"
+        off = f"{subject} {percent(error)} of their {'size' if self.slopes else 'spread'} on left-out samples"
+        if self.line >= _POOR and line <= _AS_WELL * error and not self.share >= _MUCH:
+            return Grade.LINE, f"{off}, those of a linear model by {percent(line)}."
+        if self.left < _POOR:
+            more = f"; {percent(self.share)} of that can be predicted: try more functions" * bool(self.share >= _MUCH)
+            return Grade.POOR, f"{off}, hardly less than with the mean alone{more}."
+        if (self.rise > _RISE and self.used > _USED) or np.isnan(self.share):
+            if error < _CLOSE:
+                return Grade.CLOSE, f"{off}; samples are too few to tell what is left."
+            return Grade.UNTESTED, f"{off}: more samples or fewer functions would help."
+        if self.share >= _MUCH:
+            if error < _SMALL:
+                return Grade.CLOSE, f"{off}; some of that can still be predicted."
+            return Grade.BETTER, f"{off}; {percent(self.share)} of that can be predicted: try more functions."
+        if self.repeated or self.few_inputs or (self.left >= _HALF and self.used <= _FEW_USED):
+            size = f" with a standard deviation of {self.noise:.2g}" if np.isfinite(self.noise) else ""
+            if size and self.spread:
+                size += f" ({percent(self.noise / self.spread)} of the {'size' if self.slopes else 'spread'})"
+            return Grade.NOISE, f"What is left{of} looks like noise{size}."
+        if error < _CLOSE:
+            return Grade.CLOSE, f"{off}, too little to tell what is left."
+        grade = Grade.POOR if self.left < _HALF else Grade.UNTESTED
+        return grade, f"{off}; samples are too few to tell noise from misfit."
+
+
+def percent(share: float) -> str:
+    """A share in percent, with two digits or to one percent."""
+    return f"{100.0 * share:.0f} %" if share >= 0.095 else f"{100.0 * share:.2g} %"

@@ -41,6 +41,8 @@ from ._exact_layers import as_polynomial, exact_shapes, true_degrees
 from ._multilinear_ranks import hints_of
 from ._scan import OutOfTimeError
 
+_BOX_POINTS = 500  # corners of the box of the inputs, and as many points inside, where models must stay calm ...
+_ROOM = 1.0  # ... within the range of the samples and so many ranges on either side
 N_STARTS = 8  # of every shape
 MIN_SECONDS = 1e-3  # of a fit
 RANKS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16)  # of one layer, as long as they pay
@@ -68,6 +70,10 @@ class Growth:
         self.prepared = PreparedSamples.of(samples)  # held here, so that all fits share it
         self.measure, self.hints, self.rounding = Measure.of(samples), hints_of(samples), self.prepared.rounding_floor
         self.found: dict[Shape, Candidate] = {}
+        self._calm: dict[Shape, bool] = {}
+        low, high, draws = samples.X.min(axis=0), samples.X.max(axis=0), np.random.default_rng(0)
+        corners = draws.integers(2, size=(_BOX_POINTS, samples.n_inputs))
+        self._box = low + (high - low) * np.vstack([corners, draws.uniform(size=corners.shape)])
         self._draws = np.random.default_rng(seed)
         self._n_numbers = n_distinct_numbers(samples)
 
@@ -187,10 +193,23 @@ class Growth:
         return best
 
     def choice(self) -> Candidate:
-        """The smallest model that none is strongly better than."""
-        lowest = min(c.score for c in self.found.values())
-        close = (c for c in self.found.values() if c.score <= lowest + STRONG_EVIDENCE)
+        """The smallest model that none is strongly better than, of those that stay in range."""
+        calm = [c for c in self.found.values() if c.exact or self._stays_in_range(c)] or list(self.found.values())
+        lowest = min(c.score for c in calm)
+        close = (c for c in calm if c.score <= lowest + STRONG_EVIDENCE)
         return min(close, key=lambda c: (c.n_parameters, c.score))
+
+    def _stays_in_range(self, candidate: Candidate) -> bool:
+        """Whether the values of a model in the box of the inputs, corners included, are like those of the samples."""
+        F = self.samples.F
+        if F is None:
+            return True
+        if candidate.shape not in self._calm:
+            values = candidate.result.decoupling.values(self._box)
+            low, high = np.min(F, axis=0), np.max(F, axis=0)
+            room = _ROOM * (high - low)
+            self._calm[candidate.shape] = bool(np.all((values >= low - room) & (values <= high + room)))
+        return self._calm[candidate.shape]
 
     def allowed_error(self) -> float:
         """No model is refused for its error on left-out samples alone."""
@@ -228,9 +247,12 @@ class Growth:
                 result, judged = choose_pieces(samples, settings, measure, self.rounding, self.report)
         except SolverError:
             return None
+        model = result.decoupling
+        if not judged.is_exact and not any(b.smooths for g in model.g for b in g.layer.bases):
+            model = model.with_outside("linear")  # powers explode in corners that no sample visits
         asked = dataclasses.replace(result.settings, solver=self.solver)
         by = result.found_by if near is None or result.found_by != GIVEN else near.found_by
-        result = dataclasses.replace(result, settings=asked, found_by=by)
+        result = dataclasses.replace(result, decoupling=model, settings=asked, found_by=by)
         found = Candidate(
             result.decoupling.ranks,
             result.decoupling.degrees,
@@ -244,4 +266,5 @@ class Growth:
             judged=judged.criterion,
         )
         self.found[found.shape] = found
+        self._calm.pop(found.shape, None)
         return found
