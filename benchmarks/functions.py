@@ -54,7 +54,7 @@ def _fits() -> str:
     )
 
 
-def _fit(samples: dc.Samples, basis: dc.AbstractBasis) -> dc.Result:
+def _fit(samples: dc.Samples, basis: dc.bases.AbstractBasis) -> dc.Result:
     return dc.decouple(samples, _RANK, basis=basis, n_starts=_FIT_STARTS, progress=False)
 
 

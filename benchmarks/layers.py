@@ -82,7 +82,7 @@ def mlp(*sizes: int, activation: Callable[[], nn.Module] = nn.ReLU) -> nn.Sequen
     return nn.Sequential(*layers[:-1])
 
 
-def fit_layer(part: nn.Module, X: Tensor, rank: int, basis: dc.AbstractBasis | None) -> dc.nn.DecoupledLayer:
+def fit_layer(part: nn.Module, X: Tensor, rank: int, basis: dc.bases.AbstractBasis | None) -> dc.nn.DecoupledLayer:
     last = str(len(list(part.children())) - 1)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", dc.DecouplingWarning)

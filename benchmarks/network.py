@@ -83,7 +83,7 @@ def section(_: Path) -> str:
     )
 
 
-def timed_fit(samples: dc.Samples, solver: dc.AbstractSolver) -> tuple[float, dc.Decoupling]:
+def timed_fit(samples: dc.Samples, solver: dc.solvers.AbstractSolver) -> tuple[float, dc.Decoupling]:
     """Seconds of the processor, and the model."""
     began = time.process_time()
     with by_processor_time():
@@ -91,7 +91,7 @@ def timed_fit(samples: dc.Samples, solver: dc.AbstractSolver) -> tuple[float, dc
     return time.process_time() - began, result.decoupling
 
 
-def peak_memory(samples: dc.Samples, solver: dc.AbstractSolver) -> int:
+def peak_memory(samples: dc.Samples, solver: dc.solvers.AbstractSolver) -> int:
     """Bytes, of a run of its own: being watched takes time."""
     tracemalloc.start()
     dc.decouple(samples, RANK, DEGREE, solver=solver, n_starts=1, progress=False)

@@ -38,7 +38,7 @@ def sweeps(
     problem: Problem, method: str, *, n_starts: int = 1, lam: float = 1e-6, warm_up: int = 2
 ) -> Callable[[], Iterate]:
     """A function that makes one more sweep each time it is called."""
-    state = draw_factors(problem, dc.Uniform(), n_starts, np.random.default_rng(1))
+    state = draw_factors(problem, dc.solvers.Uniform(), n_starts, np.random.default_rng(1))
 
     def one() -> Iterate:
         nonlocal state

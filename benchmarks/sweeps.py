@@ -83,7 +83,9 @@ def against_reference(samples: dc.Samples) -> str:
     problem = problem_of(samples, ranks, (DEGREE, DEGREE))
     rows = []
     for method, name in (("Proj, plain projection", "proj"), ("Constr", "constr")):
-        start = draw_factors(problem, dc.Normal(), 1, np.random.default_rng(2))  # better conditioned than [0.1, 10]
+        start = draw_factors(
+            problem, dc.solvers.Normal(), 1, np.random.default_rng(2)
+        )  # better conditioned than [0.1, 10]
         plain = reference.State([w[0] for w in start.W], [g[0] for g in start.G], start.R[0], [c[0] for c in start.C])
         began = time.perf_counter()
         slow = reference.iteration(samples.J, samples.F, samples.X, plain, [DEGREE, DEGREE], 1e-2, name)

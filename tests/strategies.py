@@ -42,7 +42,7 @@ def sampled(model: dc.Decoupling, S: int = 40, seed: int = 0) -> dc.Samples:
 
 
 @dataclass(frozen=True)
-class Bend(dc.AbstractBasis):
+class Bend(dc.bases.AbstractBasis):
     """tanh(slope t): a basis that is not part of the package and has no writer."""
 
     slope: float

@@ -29,7 +29,7 @@ u_test, y_test = force[1600:], position[1600:]
 # Which size?
 # -----------
 # A scan with validation says how many states and functions the record supports, and why.
-bases = [dc.Monomial(3), dc.Tanh()]
+bases = [dc.Monomial(3), dc.bases.Tanh()]
 suggestion = dc.sysid.suggest(u, y, n_states=(1, 2, 3), functions=bases, n_starts=1, progress=False)
 print(suggestion)
 figure = suggestion.plot()

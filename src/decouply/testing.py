@@ -25,7 +25,7 @@ __all__ = ["check_basis", "check_solver", "is_scale_invariant"]
 
 def check_basis(basis: AbstractBasis) -> None:
     """Raise AssertionError with a sentence unless `basis` keeps its promises on its window."""
-    assert isinstance(basis, AbstractBasis), "A basis must derive from dc.AbstractBasis."
+    assert isinstance(basis, AbstractBasis), "A basis must derive from dc.bases.AbstractBasis."
     d = basis.size
     assert isinstance(d, int) and d >= 1, f"`size` must be a whole number of at least 1. Got {d!r}."
     low, high = basis.window

@@ -11,7 +11,7 @@ from decouply.testing import check_basis, is_scale_invariant
 # Every basis of ours: without fields as it is, else for several values of its first field, a number of functions.
 SPLINES = [dc.Spline(*given) for given in ((4, 1), (5, 2), (3, 5), (6, 3, "parabola"), (6, 3, "constant"))]
 ALL_BASES = [cls(*size) for cls in OWN_BASES for size in ([(1,), (2,), (3,), (6,)] if fields(cls) else [()])] + SPLINES
-POLYNOMIAL = [b for b in ALL_BASES if isinstance(b, dc.AbstractPolynomialBasis)]
+POLYNOMIAL = [b for b in ALL_BASES if isinstance(b, dc.bases.AbstractPolynomialBasis)]
 
 
 @pytest.mark.parametrize("basis", ALL_BASES, ids=repr)
@@ -21,9 +21,9 @@ def test_every_basis_keeps_its_promises(basis):
 
 def test_polynomials_are_scale_invariant_and_waves_are_not():
     assert all(is_scale_invariant(b) for b in POLYNOMIAL)
-    waves = [b for b in ALL_BASES if isinstance(b, dc.Trigonometric | dc.Tanh | dc.Saturation)]
+    waves = [b for b in ALL_BASES if isinstance(b, dc.bases.Trigonometric | dc.bases.Tanh | dc.bases.Saturation)]
     assert waves and not any(is_scale_invariant(b) for b in waves)
-    followed = (dc.AbstractPolynomialBasis, dc.Spline)
+    followed = (dc.bases.AbstractPolynomialBasis, dc.Spline)
     assert [b.free_domain for b in ALL_BASES] == [not isinstance(b, followed) for b in ALL_BASES]
 
 
@@ -38,7 +38,7 @@ def test_chebyshev_and_bernstein_are_what_they_are_called():
     expected = np.cos(3 * np.arccos(u))
     assert_allclose(dc.Chebyshev(3).evaluate(u)[:, 2], expected, atol=1e-14)
     t = (u + 1) / 2
-    assert_allclose(dc.Bernstein(3).evaluate(u)[:, 0], 3 * t * (1 - t) ** 2 - 3 / 8, atol=1e-14)
+    assert_allclose(dc.bases.Bernstein(3).evaluate(u)[:, 0], 3 * t * (1 - t) ** 2 - 3 / 8, atol=1e-14)
 
 
 @pytest.mark.parametrize("basis", ALL_BASES, ids=repr)
@@ -48,11 +48,11 @@ def test_moved_functions_are_the_same_where_the_span_allows_it(basis, scale, shi
     moved = basis.moved(C, np.full(2, scale), np.full(2, shift))
     expected = C[:, :1] + C[:, 1:] @ basis.evaluate(scale * t + shift).T
     found = moved[:, :1] + moved[:, 1:] @ basis.evaluate(t).T
-    turned = (scale, shift) == (-1.0, 0.0) and not isinstance(basis, dc.ReLU | dc.Exponential)
-    waves = isinstance(basis, dc.Trigonometric) and scale == 1.0 and basis.size % 2 == 0
+    turned = (scale, shift) == (-1.0, 0.0) and not isinstance(basis, dc.bases.ReLU | dc.bases.Exponential)
+    waves = isinstance(basis, dc.bases.Trigonometric) and scale == 1.0 and basis.size % 2 == 0
     if basis in POLYNOMIAL or turned or waves:
         assert_allclose(found, expected, atol=1e-12)
-    elif isinstance(basis, dc.Trigonometric | dc.Tanh):
+    elif isinstance(basis, dc.bases.Trigonometric | dc.bases.Tanh):
         assert np.max(np.abs(found - expected)) > 1e-6
 
 
@@ -79,7 +79,7 @@ def test_a_basis_knows_whether_it_has_a_straight_line():
     for basis in ALL_BASES:
         line = basis.line()
         assert (line is not None) == isinstance(
-            basis, dc.AbstractPolynomialBasis | dc.Spline | dc.LeakyReLU | dc.Friction
+            basis, dc.bases.AbstractPolynomialBasis | dc.Spline | dc.bases.LeakyReLU | dc.bases.Friction
         )
         if line is not None:
             assert_allclose(line[0] + basis.evaluate(t) @ line[1:], t, atol=1e-12)
@@ -95,7 +95,7 @@ def test_high_degrees_keep_their_digits():
     same = basis.moved(C, np.array([0.9]), np.array([0.05]))
     found = same[0, 0] + basis.evaluate(t) @ same[0, 1:]
     assert_allclose(found, np.cos(60 * np.arccos(0.9 * t + 0.05)) - 1.0, atol=1e-10)
-    assert np.all(np.isfinite(dc.Bernstein(70).evaluate(t)))
+    assert np.all(np.isfinite(dc.bases.Bernstein(70).evaluate(t)))
 
 
 def test_a_basis_without_a_writer_is_told_apart():
@@ -105,7 +105,7 @@ def test_a_basis_without_a_writer_is_told_apart():
 
 
 @dataclass(frozen=True)
-class Ramp(dc.AbstractBasis):
+class Ramp(dc.bases.AbstractBasis):
     """Piecewise linear functions, max(t - knot, 0): a basis with kinks."""
 
     @property
@@ -128,19 +128,19 @@ def test_a_correct_basis_with_kinks_passes():
 
 
 def test_a_layer_may_mix_bases_and_pads_with_zeros():
-    layer = LayerBasis.of((dc.Monomial(1), dc.Trigonometric(3)), 2)
+    layer = LayerBasis.of((dc.Monomial(1), dc.bases.Trigonometric(3)), 2)
     u = np.linspace(-1, 1, 8).reshape(4, 2)
     table = layer.evaluate(u)
     assert table.shape == (4, 2, 3)
     assert_allclose(table[:, 0, 1:], 0.0)
-    assert_allclose(table[:, 1], dc.Trigonometric(3).evaluate(u[:, 1]))
+    assert_allclose(table[:, 1], dc.bases.Trigonometric(3).evaluate(u[:, 1]))
     assert layer.free_domain.tolist() == [False, True]
     with pytest.raises(dc.InputError, match="one basis per internal function, 3 here"):
         LayerBasis.of(layer.bases, 3)
 
 
 @dataclass(frozen=True)
-class Wrong(dc.AbstractBasis):
+class Wrong(dc.bases.AbstractBasis):
     """Breaks one promise at a time."""
 
     fault: str

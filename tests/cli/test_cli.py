@@ -45,7 +45,7 @@ def test_every_command_has_help(command, tmp_path):
 def test_every_basis_of_ours_can_be_asked_for():
     called = [re.sub(r"(?<=[a-z])(?=[A-Z][a-z])", "-", kind.__name__).lower() for kind in dc.bases.OWN_BASES]
     assert list(BASES) == called
-    assert basis_class("chebyshev") is dc.Chebyshev and basis_class("tanh") == dc.Tanh()
+    assert basis_class("chebyshev") is dc.Chebyshev and basis_class("tanh") == dc.bases.Tanh()
 
 
 @pytest.mark.slow

@@ -68,7 +68,7 @@ def test_functions_of_degree_1_are_logistic_regression():
     assert_allclose(ours.predict_proba(X), theirs.predict_proba(X), atol=1e-4)
 
 
-@pytest.mark.parametrize("basis", [dc.Spline(4), dc.Tanh()])
+@pytest.mark.parametrize("basis", [dc.Spline(4), dc.bases.Tanh()])
 def test_functions_whose_span_depends_on_their_domain_are_taken(basis):
     X, y, _ = ring(200)
     model = dc.DecouplingClassifier(1, basis=basis, ridge=1.0, n_starts=2, random_state=0).fit(X, y)
@@ -225,7 +225,7 @@ def drawn(S, seed, odds):
 def test_the_verdict_suits_classes(odds, options, grade):
     X, y = drawn(100 if grade == "UNTESTED" else 400, 3, odds)
     quality = dc.DecouplingClassifier(random_state=0, **options).fit(X, y).quality_
-    assert quality.verdict.grade is dc.Grade[grade], quality
+    assert quality.verdict.grade is dc.fit.Grade[grade], quality
     assert quality.confusion.sum() == len(X) and quality.left_out_accuracy <= quality.accuracy + 0.02
     assert quality.verdict.word in str(quality)
 
@@ -317,10 +317,10 @@ def test_chance_is_not_called_better_than_guessing():
         rng = np.random.default_rng([seed, 60])
         X, y = rng.uniform(-1.0, 1.0, (60, 3)), rng.uniform(size=60) < 0.5
         found.add(dc.DecouplingClassifier(random_state=0).fit(X, y).quality_.verdict.grade)
-    assert found <= {dc.Grade.POOR, dc.Grade.UNTESTED} and dc.Grade.UNTESTED in found
+    assert found <= {dc.fit.Grade.POOR, dc.fit.Grade.UNTESTED} and dc.fit.Grade.UNTESTED in found
 
 
 def test_equal_labels_at_levels_are_no_copies():
     X = np.repeat([[0.0, 0.0], [0.0, 1.0], [1.0, 0.0], [1.0, 1.0]], 50, axis=0)
     model = dc.DecouplingClassifier(random_state=0).fit(X, X[:, 0] != X[:, 1])
-    assert model.score(X, X[:, 0] != X[:, 1]) == 1.0 and model.quality_.verdict.grade is dc.Grade.EXACT
+    assert model.score(X, X[:, 0] != X[:, 1]) == 1.0 and model.quality_.verdict.grade is dc.fit.Grade.EXACT

@@ -259,7 +259,9 @@ def test_whole_numbers_and_constants_are_taken():
 def test_saturations_are_found_and_saturate(steep):
     X = points(2, 150)
     y = np.tanh(steep * (2 * X[:, 0] - X[:, 1]) + 0.1) + 4
-    model = dc.DecouplingRegressor(1, None, basis=dc.Tanh(), ridge=1e-10, outside="linear", **SEEDED).fit(1000 * X, y)
+    model = dc.DecouplingRegressor(1, None, basis=dc.bases.Tanh(), ridge=1e-10, outside="linear", **SEEDED).fit(
+        1000 * X, y
+    )
     assert model.score(1000 * X, y) > 1 - 1e-6
     far = np.array([[1e6, 0.0], [-1e6, 0.0]])
     assert_allclose(model.predict(far), [5.0, 3.0], atol=0.01)  # no tangents: its domain is no range of the data

@@ -18,7 +18,7 @@ def test_the_default_finds_a_good_two_layer_decoupling_without_touching_its_argu
     before = SAMPLES.J.copy()
     result = dc.decouple(SAMPLES, ranks=(2, 2), degrees=(3, 3), progress=False)
     assert result.error_jacobian < 1e-20 and result.error_values < 1e-20
-    assert result.solver == dc.VarPro() and result.status is dc.Status.EXACT
+    assert result.solver == dc.VarPro() and result.status is dc.solvers.Status.EXACT
     assert_array_equal(SAMPLES.J, before)
 
 

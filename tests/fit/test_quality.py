@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 import decouply as dc
-from decouply import Grade
+from decouply.fit import Grade
 from decouply.fit.quality._noise_tests import predictable_shares
 from decouply.samples._duplicates import n_originals
 from decouply.solvers.inference._leave_one_out import leave_one_out

@@ -69,7 +69,7 @@ def noisy(model, noise, seed=1, points=X):
 
 
 def test_noise_decides_what_can_be_told_apart():
-    model = one_function(dc.Tanh(), [0.0, 1.0], (-1.0, 1.0))
+    model = one_function(dc.bases.Tanh(), [0.0, 1.0], (-1.0, 1.0))
     assert model.recognise(noisy(model, 0.002)).names == ("tanh",)
     best = model.recognise(noisy(model, 3.0))[1, 1].best
     assert best.name == "line"  # most of what is seen is noise
@@ -77,7 +77,7 @@ def test_noise_decides_what_can_be_told_apart():
 
 def test_samples_are_asked_and_not_the_functions():
     """A polynomial cannot be a saturation, but what it leaves of the samples says that it should be one."""
-    truth = one_function(dc.Saturation(), [0.0, 1.0], (-0.8, 0.8))
+    truth = one_function(dc.bases.Saturation(), [0.0, 1.0], (-0.8, 0.8))
     X = np.random.default_rng(4).uniform(-1.0, 1.0, (300, 2))
     result = dc.decouple(noisy(truth, 0.01, points=X), 1, 7, progress=False)
     assert result.recognise().names == ("saturation",)
@@ -100,7 +100,7 @@ def test_readings_are_the_function_and_what_the_samples_leave_over():
 
 
 def test_slopes_alone_are_enough():
-    model = one_function(dc.DeadZone(), [0.0, 1.0], (-0.6, 0.8))
+    model = one_function(dc.bases.DeadZone(), [0.0, 1.0], (-0.6, 0.8))
     samples = dc.Samples(X, J=model.jacobian(X))
     assert model.recognise(samples).names == ("dead zone",)
     both = dc.Samples(X, F=model(X), J=model.jacobian(X), weights=np.ones((len(X), 2)))
@@ -108,7 +108,7 @@ def test_slopes_alone_are_enough():
 
 
 def test_functions_of_two_layers_have_names_of_their_own():
-    inner = dc.Functions((dc.Tanh(), dc.Absolute()), [[0.0, 1.0], [0.0, 1.0]], [[-0.3, 0.3], [-1.0, 1.0]])
+    inner = dc.Functions((dc.bases.Tanh(), dc.bases.Absolute()), [[0.0, 1.0], [0.0, 1.0]], [[-0.3, 0.3], [-1.0, 1.0]])
     outer = dc.Functions(dc.Monomial(2), [[0.0, 0.2, 1.0], [0.1, -0.3, 0.5]])
     model = dc.Decoupling([[[0.7, 0.2], [-0.3, 0.8]], [[0.6, 0.5], [-0.5, 0.8]], np.eye(2)], [inner, outer])
     found = model.recognise(noisy(model, 0.003, seed=2))
@@ -118,7 +118,7 @@ def test_functions_of_two_layers_have_names_of_their_own():
 
 
 def test_with_a_linear_part_straight_lines_belong_to_nobody():
-    model = one_function(dc.ReLU(), [0.0, 1.0], (-1.0, 1.4), linear=[[0.3, 0.2], [0.0, 0.1]])
+    model = one_function(dc.bases.ReLU(), [0.0, 1.0], (-1.0, 1.4), linear=[[0.3, 0.2], [0.0, 0.1]])
     assert model.recognise(X).names == ("|u|",)
     best = model.recognise(X, curves=["ReLU"])[1, 1].best
     assert best.name == "ReLU"
@@ -134,7 +134,7 @@ def test_what_has_no_name_gets_none():
 
 
 def test_many_samples_are_averaged():
-    model = one_function(dc.Gaussian(), [0.0, 1.0], (-0.4, 0.4))
+    model = one_function(dc.bases.Gaussian(), [0.0, 1.0], (-0.4, 0.4))
     points = np.random.default_rng(2).uniform(-1.0, 1.0, (3000, 2))
     samples = noisy(model, 0.02, points=points)
     readings = function_readings(model, points, samples, 4.0, 1e-3)[0].readings
@@ -150,11 +150,11 @@ def test_functions_that_do_not_vary_are_constants():
 
 
 def test_grids_find_the_kink():
-    model = one_function(dc.Absolute(), [0.0, 1.0], (0.137, 2.137))
+    model = one_function(dc.bases.Absolute(), [0.0, 1.0], (0.137, 2.137))
     (e,) = function_readings(model, X, None, 1.0, 1e-3)
     kind = next(k for k in KINDS if k.name == "|u|")
     assert abs(fit_named_curve(kind, e.readings, with_line=False).middle - 1.137) > 0.1  # not among the arguments
-    model = one_function(dc.Absolute(), [0.0, 1.0], (-0.863, 1.137))
+    model = one_function(dc.bases.Absolute(), [0.0, 1.0], (-0.863, 1.137))
     (e,) = function_readings(model, X, None, 1.0, 1e-3)
     assert_allclose(fit_named_curve(kind, e.readings, with_line=False).middle, 0.137, atol=1e-4)
 
@@ -184,10 +184,10 @@ def test_tables_tell_what_speaks_for_a_name():
 )
 def test_wrong_requests_are_refused(where, options, message):
     with pytest.raises(dc.InputError, match=message):
-        one_function(dc.Tanh(), [0.0, 1.0]).recognise(where, **options)
+        one_function(dc.bases.Tanh(), [0.0, 1.0]).recognise(where, **options)
 
 
 def test_places_that_are_not_there_are_refused():
-    found = one_function(dc.Tanh(), [0.0, 1.0]).recognise(X, curves="tanh")
+    found = one_function(dc.bases.Tanh(), [0.0, 1.0]).recognise(X, curves="tanh")
     with pytest.raises(dc.InputError, match=r"must name a function, .* Got \(1, 2\): there are \(1, 1\)"):
         found[1, 2]

@@ -289,7 +289,7 @@ def test_time_and_patience_may_run_out():
 
     choice = dc.select(sampled(TWO), (2, 2), 2, progress=stop_at(2))
     assert len(choice.table) == 2 and "interrupted" in choice.notes[0]
-    assert choice.result.status is dc.Status.INTERRUPTED
+    assert choice.result.status is dc.solvers.Status.INTERRUPTED
     with pytest.raises(KeyboardInterrupt):
         dc.select(sampled(TWO), (3, 3), 3, progress=stop_at(0))
 
@@ -346,7 +346,7 @@ def test_models_of_stored_samples_are_compared_on_some_of_them():
 
 def test_decouple_chooses_ranks_by_itself():
     result = dc.decouple(sampled(ONE), ranks="auto", degrees=3, progress=False)
-    assert result.decoupling.ranks == (2,) and result.status is dc.Status.EXACT
+    assert result.decoupling.ranks == (2,) and result.status is dc.solvers.Status.EXACT
     assert result.notes[0].startswith("Ranks 2 with degrees 3 meet the samples to rounding")
     assert dc.decouple(sampled(ONE), ranks="auto", progress=False).decoupling.degrees == (3,)
     for name, value in (("n_starts", 3), ("validation", sampled(ONE))):
@@ -440,7 +440,7 @@ def test_repeated_measurements_are_no_copies():
     X = np.repeat([[0.0, 0.0], [0.0, 1.0], [1.0, 0.0], [1.0, 1.0]], 50, axis=0)
     F = X[:, :1] * X[:, 1:] + 0.1 * rng.normal(size=(200, 1))
     found = dc.select(dc.Samples(X, F=F), 2, 2, progress=False)
-    assert found.result.verdict.grade is dc.Grade.NOISE and found.result.relative_rmse()[0] < 30.0
+    assert found.result.verdict.grade is dc.fit.Grade.NOISE and found.result.relative_rmse()[0] < 30.0
 
 
 def test_a_fit_that_began_at_a_neighbour_names_it():

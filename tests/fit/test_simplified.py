@@ -25,7 +25,7 @@ def test_a_name_takes_the_place_of_a_spline_and_is_refitted_to_the_samples():
     F = np.clip(X @ [[1.0], [0.5]], -0.7, 0.7)
     result = dc.decouple(dc.Samples(X, F=F), 1, basis=dc.Spline(16), n_starts=4, progress=False)
     simpler = result.simplified(progress=False)
-    assert isinstance(simpler.result, dc.Result) and simpler.decoupling.g[0].basis == dc.Saturation()
+    assert isinstance(simpler.result, dc.Result) and simpler.decoupling.g[0].basis == dc.bases.Saturation()
     assert simpler.changes[0].error > 0.1 > 1e-9 > simpler.changes[-1].error
     assert simpler.changes[0].n_parameters > simpler.changes[-1].n_parameters
     assert_allclose(simpler.decoupling(X), F, atol=1e-10)
@@ -56,7 +56,7 @@ def test_functions_that_do_nothing_are_dropped_with_their_means():
 
 def test_functions_of_inner_layers_are_dropped_into_the_domains_of_the_next():
     inner = dc.Functions(dc.Monomial(2), [[0.0, 1.0, 0.5], [0.7, 0.0, 0.0]])
-    outer = dc.Functions(dc.Tanh(), [[0.0, 1.0], [0.0, 2.0]])
+    outer = dc.Functions(dc.bases.Tanh(), [[0.0, 1.0], [0.0, 2.0]])
     model = dc.Decoupling([np.eye(2), [[1.0, 0.3], [-0.5, 1.0]], np.eye(2)], [inner, outer])
     assert_allclose(without_functions(model, 0, [1], X)(X), model(X), atol=1e-12)
 
@@ -74,7 +74,7 @@ def test_doubles_are_merged(side):
     assert parallel_pairs(model, X) == [(0, 0, 1)]
     assert_allclose(with_merged_pair(model, 0, 0, 1, X)(X), model(X), atol=1e-9)
     simpler = model.simplified(X, progress=False)
-    assert simpler.decoupling.ranks == (1,) and simpler.decoupling.g[0].basis == dc.Tanh()
+    assert simpler.decoupling.ranks == (1,) and simpler.decoupling.g[0].basis == dc.bases.Tanh()
     assert simpler.changes[1].words == "g_1 and g_2 are one function"
     assert_allclose(simpler.decoupling(X), model(X), atol=0.01)
 
@@ -88,7 +88,7 @@ def test_parallel_arguments_are_no_doubles_where_both_are_needed():
 
 def test_merging_inside_keeps_the_layers_behind():
     inner = dc.Functions(dc.Monomial(2), [[0.2, 1.0, 0.5], [0.7, 2.0, 1.0]])
-    outer = dc.Functions(dc.Tanh(), [[0.0, 1.0], [0.0, 2.0]])
+    outer = dc.Functions(dc.bases.Tanh(), [[0.0, 1.0], [0.0, 2.0]])
     model = dc.Decoupling([[[0.5, 0.5], [0.5, 0.5]], [[1.0, 0.3], [-0.5, 1.0]], np.eye(2)], [inner, outer])
     assert_allclose(with_merged_pair(model, 0, 0, 1, X)(X), model(X), atol=1e-9)
 
@@ -96,7 +96,7 @@ def test_merging_inside_keeps_the_layers_behind():
 def test_chosen_names_are_put_in_place_and_the_rest_stays():
     model = of_splines(np.tanh, np.square, W0=[[0.6, 0.4], [0.5, -0.5]], W1=[[1.0, 0.5], [-0.3, 2.0]])
     simpler = model.simplified(X, curves={(1, 2): "|u|"}, progress=False)
-    assert {type(basis) for basis in simpler.decoupling.g[0].layer.bases} == {dc.Absolute, dc.Spline}
+    assert {type(basis) for basis in simpler.decoupling.g[0].layer.bases} == {dc.bases.Absolute, dc.Spline}
     some = model.simplified(X, curves=["parabola"], progress=False)
     assert {type(basis) for basis in some.decoupling.g[0].layer.bases} == {dc.Monomial, dc.Spline}
 
@@ -115,7 +115,7 @@ def test_straight_lines_go_into_the_linear_part():
         lambda u: u - np.clip(u, -0.4, 0.4), W0=[[0.6, 0.4]], W1=[[1.0], [2.0]], linear=[[0.1, 0.2], [0.3, 0.4]]
     )
     simpler = model.simplified(X, progress=False)
-    assert simpler.decoupling.g[0].basis == dc.Saturation()
+    assert simpler.decoupling.g[0].basis == dc.bases.Saturation()
     assert_allclose(simpler.decoupling(X), model(X), atol=0.02)
 
 

@@ -27,7 +27,7 @@ def noisy():
 def test_alternating_solvers_end_when_the_time_is_over(noisy, kind):
     limited = kind(stopping=dc.solvers.Stopping(max_seconds=SHORT))
     result = dc.decouple(noisy, 3, 4, solver=limited, n_starts=4, progress=False)
-    assert result.status is dc.Status.OUT_OF_TIME and len(result.history) == 1
+    assert result.status is dc.solvers.Status.OUT_OF_TIME and len(result.history) == 1
     assert np.isfinite(result.decoupling(noisy.X)).all()
 
 
@@ -52,7 +52,7 @@ def test_two_stages_share_their_time(noisy):
     assert len(result.path) == 1 and "`max_seconds` was reached" in result.notes[-1]
 
 
-class Slow(dc.AbstractSolver):
+class Slow(dc.solvers.AbstractSolver):
     """A method of somebody's own that does not look at the clock, and keeps the best at Ctrl-C if `keeps`."""
 
     def __init__(self, keeps):
@@ -71,21 +71,23 @@ class Slow(dc.AbstractSolver):
                 progress(stage="thinking")
         except KeyboardInterrupt:
             if self.keeps:
-                return dc.Solution(found.decoupling, dc.Status.INTERRUPTED, found.lam, found.history, found.starts)
+                return dc.solvers.Solution(
+                    found.decoupling, dc.solvers.Status.INTERRUPTED, found.lam, found.history, found.starts
+                )
             raise
         raise AssertionError("nobody stopped it")
 
 
 def test_a_solver_that_does_not_look_at_the_clock_is_stopped(noisy):
     result = dc.decouple(noisy, 3, 4, solver=Slow(keeps=True), max_seconds=0.02, progress=False)
-    assert result.status is dc.Status.OUT_OF_TIME
+    assert result.status is dc.solvers.Status.OUT_OF_TIME
     with pytest.raises(dc.SolverError, match="`max_seconds` passed before a first model was found"):
         dc.decouple(noisy, 3, 4, solver=Slow(keeps=False), max_seconds=0.02, progress=False)
 
 
 def test_two_stages_that_ran_out_of_time_do_not_speak_of_ctrl_c(noisy):
     result = dc.decouple(noisy, 2, 3, solver=dc.TwoStage(dc.Proj()), max_seconds=1e-9, progress=False)
-    assert result.status is dc.Status.OUT_OF_TIME
+    assert result.status is dc.solvers.Status.OUT_OF_TIME
     assert any("`max_seconds` was reached" in note for note in result.notes)
     assert not any("Ctrl-C" in note for note in result.notes)
 
@@ -93,15 +95,15 @@ def test_two_stages_that_ran_out_of_time_do_not_speak_of_ctrl_c(noisy):
 def test_a_limit_of_decouple_reaches_the_choice_of_ranks(noisy):
     result = dc.decouple(noisy, "auto", max_seconds=SHORT, progress=False)
     assert "`max_seconds` = 0.0001 was reached" in result.notes[1]
-    assert result.status is dc.Status.OUT_OF_TIME and "before the search was over" in result.reason
+    assert result.status is dc.solvers.Status.OUT_OF_TIME and "before the search was over" in result.reason
     shaped = dc.decouple(noisy, "auto", basis=dc.Spline(4), shapes="increasing", max_seconds=SHORT, progress=False)
-    assert shaped.status is dc.Status.OUT_OF_TIME
+    assert shaped.status is dc.solvers.Status.OUT_OF_TIME
 
 
 def test_a_quick_choice_of_ranks_that_ran_out_of_time_says_so(noisy):
     with pytest.warns(dc.DecouplingWarning, match="`max_seconds` was reached"):
         result = dc.DecouplingRegressor(ranks="auto", max_seconds=SHORT).fit(noisy.X, noisy.F).result_
-    assert result.status is dc.Status.OUT_OF_TIME and any("was reached" in note for note in result.notes)
+    assert result.status is dc.solvers.Status.OUT_OF_TIME and any("was reached" in note for note in result.notes)
 
 
 def test_factors_of_a_tensor_take_a_limit():

@@ -132,8 +132,8 @@ def states(folder: Path, word: str) -> Made:
         return _told_states(model)
     options: dict[str, Any] = {
         "cubic": {},
-        "tanh": {"functions": [dc.Tanh()]},
-        "state": {"functions": [dc.Monomial(3), dc.sysid.StateFunction(dc.Tanh())]},
+        "tanh": {"functions": [dc.bases.Tanh()]},
+        "state": {"functions": [dc.Monomial(3), dc.sysid.StateFunction(dc.bases.Tanh())]},
         "spline": {"functions": [dc.Spline(3)]},
         "oversample": {"oversample": 2},
         "no-feedback": {"feedback": False, "n_states": 2},
@@ -212,7 +212,7 @@ def polynomial_states(folder: Path) -> Made:
 @case()
 def written_states(folder: Path) -> Made:
     """Files and sources of a state space."""
-    model = state_space(functions=[dc.Monomial(3), dc.Tanh()]).canonical().with_names(["force"], ["place"])
+    model = state_space(functions=[dc.Monomial(3), dc.bases.Tanh()]).canonical().with_names(["force"], ["place"])
     model.save(folder / "model.safetensors")
     again = dc.sysid.DecoupledStateSpace.load(folder / "model.safetensors")
     small = state_space(functions=[dc.Monomial(3)])

@@ -15,7 +15,7 @@ from .golden import Made, case, floored
 from .solvers import bent, decoupled
 
 
-def _selected(selection: dc.Selection) -> Made:
+def _selected(selection: dc.fit.Selection) -> Made:
     rows = [[*row.ranks, *row.degrees, row.n_parameters, row.pareto, row.chosen] for row in selection.table]
     errors = [[row.error, row.spread, row.training_error, row.score] for row in selection.table]
     return told_model(selection.result.decoupling) | {
@@ -54,7 +54,7 @@ def automatic_ranks(folder: Path, word: str) -> Made:
     options: dict[str, Any] = {"progress": False, "max_seconds": LONG, "solver": solver(max_steps=10), "degrees": 2}
     f = system(1)
     if word == "shaped":
-        options |= {"degrees": 3, "basis": dc.Bernstein, "shapes": "increasing"}
+        options |= {"degrees": 3, "basis": dc.bases.Bernstein, "shapes": "increasing"}
         return told(dc.decouple(bent(30), "auto", **options))
     return told(dc.decouple(sampled(f, 40, kinds="F" if word == "values" else "FJ", noise=0.03), "auto", **options))
 
@@ -131,7 +131,7 @@ def ablation(folder: Path, word: str) -> Made:
     return {"rows": [[row.layer, row.index, row.error, row.error_without, row.refitted] for row in rows]}
 
 
-def _named(recognition: dc.Recognition) -> Made:
+def _named(recognition: dc.fit.Recognition) -> Made:
     return {
         "names": recognition.names,
         "sentences": recognition.sentences(),
@@ -147,7 +147,7 @@ def recognise(folder: Path, word: str) -> Made:
     if word == "polynomial":
         return _named(_asked("both").recognise())
     if word == "points":
-        g = dc.Functions(dc.Saturation(), [[0.0, 1.0]], domain=(-1.4, 1.4))
+        g = dc.Functions(dc.bases.Saturation(), [[0.0, 1.0]], domain=(-1.4, 1.4))
         return _named(dc.Decoupling([[[1.0, 0.5]], [[2.0]]], [g]).recognise(points(2, 80), progress=False))
     result = decoupled(bent(60, noise=0.01), 2, None, basis=dc.Spline(6), n_starts=1)
     if word == "some":

@@ -107,8 +107,8 @@ def varpro_options(folder: Path, word: str) -> Made:
     f = system(2)
     options: dict[str, Any] = {
         "lam": {"lam": 0.01},
-        "normal": {"start": dc.Normal(0.5)},
-        "uniform": {"start": dc.Uniform()},
+        "normal": {"start": dc.solvers.Normal(0.5)},
+        "uniform": {"start": dc.solvers.Uniform()},
         "batch": {"batch_size": 2},
         "start": {"start": f.scaled(1, [1.1, 0.9], [1.0, 1.2])},
         "start-alone": {"start": f.scaled(1, [1.1, 0.9], [1.0, 1.2])},
@@ -157,19 +157,19 @@ def bent(S: int = 40, noise: float = 0.03) -> dc.Samples:
 
 @case(*POLYNOMIALS)
 def polynomials(folder: Path, word: str) -> Made:
-    return told(decoupled(bent(), 2, 3, basis=getattr(dc, word)))
+    return told(decoupled(bent(), 2, 3, basis=getattr(dc.bases, word)))
 
 
 @case(*CURVES)
 def curves(folder: Path, word: str) -> Made:
-    return told(decoupled(bent(30), 2, None, basis=getattr(dc, word)(), n_starts=2))
+    return told(decoupled(bent(30), 2, None, basis=getattr(dc.bases, word)(), n_starts=2))
 
 
 @case("mixed", "layers", "fixed-degree")
 def several_bases(folder: Path, word: str) -> Made:
     basis: Any = {
-        "mixed": [(dc.Tanh(), dc.Monomial(2))],
-        "layers": [dc.Chebyshev(2), dc.Tanh()],
+        "mixed": [(dc.bases.Tanh(), dc.Monomial(2))],
+        "layers": [dc.Chebyshev(2), dc.bases.Tanh()],
         "fixed-degree": dc.Chebyshev(3),
     }[word]
     return told(decoupled(bent(), (2, 2) if word == "layers" else 2, None, basis=basis))
@@ -199,7 +199,7 @@ def shapes(folder: Path, word: str) -> Made:
 @case("bernstein", "list", "layers", "odd-monomial", "varpro-J")
 def shapes_of(folder: Path, word: str) -> Made:
     if word == "bernstein":
-        return told(decoupled(bent(), 2, 4, basis=dc.Bernstein, shapes="increasing", n_starts=2))
+        return told(decoupled(bent(), 2, 4, basis=dc.bases.Bernstein, shapes="increasing", n_starts=2))
     if word == "list":
         return told(decoupled(bent(), 2, None, basis=dc.Spline(4), shapes=["increasing", "convex"], n_starts=2))
     if word == "layers":

@@ -36,11 +36,11 @@ def _model(word: str) -> dc.Decoupling:
         return dc.Decoupling(W, [g], linear=[[0.1, 0.0], [-1.0, 2.0]], offset=[0.5, -3.0], **names)
     if word == "mixed":
         C = [[0.1, 1.0, 0.5], [0.2, 1.5, 0.0]]
-        return dc.Decoupling(W, [dc.Functions((dc.Monomial(2), dc.Tanh()), C, outside="constant")])
+        return dc.Decoupling(W, [dc.Functions((dc.Monomial(2), dc.bases.Tanh()), C, outside="constant")])
     basis: Any = {
-        **{name: getattr(dc, name)() for name in CURVES},
-        **{name: getattr(dc, name)(3) for name in ("Monomial", "ScaledMonomial", "Bernstein", "Chebyshev")},
-        "Trigonometric": dc.Trigonometric(2),
+        **{name: getattr(dc.bases, name)() for name in CURVES},
+        **{name: getattr(dc.bases, name)(3) for name in ("Monomial", "ScaledMonomial", "Bernstein", "Chebyshev")},
+        "Trigonometric": dc.bases.Trigonometric(2),
         "Spline": dc.Spline(3),
         "Parabola": dc.Spline(2, degree=2, tails="parabola"),
     }[word]

@@ -50,7 +50,7 @@ def test_parameters_are_counted_as_in_the_paper():
 
 @pytest.mark.parametrize(("middle", "count"), [(0.0, 5), (1e-16, 5), (1e-9, 6)])
 def test_a_middle_that_was_found_is_a_parameter_unless_it_is_rounding(middle, count):
-    saturation = dc.Functions(dc.Saturation(), [[0.0, 1.0]], domain=(middle - 1.0, middle + 1.0))
+    saturation = dc.Functions(dc.bases.Saturation(), [[0.0, 1.0]], domain=(middle - 1.0, middle + 1.0))
     assert dc.Decoupling([[[1.0, 2.0]], [[1.0]]], [saturation]).n_parameters == count
 
 
@@ -76,7 +76,9 @@ def test_inner_constants_can_always_be_moved_to_the_last_layer(dims, seed):
     assert_allclose(moved(X), model(X), rtol=1e-7, atol=1e-7 * (1 + np.abs(model(X)).max()))
 
 
-@pytest.mark.parametrize("basis", [dc.Trigonometric(1), dc.Trigonometric(4), dc.Tanh(), dc.Chebyshev(3)], ids=repr)
+@pytest.mark.parametrize(
+    "basis", [dc.bases.Trigonometric(1), dc.bases.Trigonometric(4), dc.bases.Tanh(), dc.Chebyshev(3)], ids=repr
+)
 def test_constants_move_through_layers_of_any_basis(basis):
     rng = np.random.default_rng(0)
     g = [dc.Functions(basis, rng.normal(size=(r, 1 + basis.size)), domain=(-2.0, 1.0)) for r in (2, 3, 1)]
@@ -89,7 +91,7 @@ def test_constants_move_through_layers_of_any_basis(basis):
 
 
 def test_only_polynomials_can_be_written_around_zero():
-    g = dc.Functions(dc.Trigonometric(1), [[0.1, 1.0]], domain=(0.0, 2.0))
+    g = dc.Functions(dc.bases.Trigonometric(1), [[0.1, 1.0]], domain=(0.0, 2.0))
     with pytest.raises(dc.InputError, match="`domain` must stay as it is for functions of Trigonometric"):
         dc.Decoupling([[[1.0]], [[1.0]]], [g]).around_zero()
 

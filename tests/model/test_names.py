@@ -41,7 +41,9 @@ HOSTILE = [
     *("coding: unicode_escape \\u000aopen('x')", "coding", "coding !"),
 ]
 MODEL = dc.systems.random_system((2, 2, 1), (2,), rng=0)
-WAVE = dc.Decoupling([np.eye(2), [[1.0, -2.0]]], [dc.Functions(dc.Trigonometric(3), np.arange(8.0).reshape(2, 4))])
+WAVE = dc.Decoupling(
+    [np.eye(2), [[1.0, -2.0]]], [dc.Functions(dc.bases.Trigonometric(3), np.arange(8.0).reshape(2, 4))]
+)
 
 
 def short(name):

@@ -47,7 +47,7 @@ def test_a_frozen_layer_is_the_same_function(options):
 
 
 def test_other_bases_stay_as_they_are_and_the_network_too():
-    wave = dc.nn.DecoupledLayer.of_sizes((5, 4, 2), basis=dc.Trigonometric(2))
+    wave = dc.nn.DecoupledLayer.of_sizes((5, 4, 2), basis=dc.bases.Trigonometric(2))
     net = nn.Sequential(nn.Linear(5, 5), dc.nn.DecoupledLayer.of_sizes((5, 4, 5)), wave)
     before = copy.deepcopy(net.state_dict())
     fast = dc.nn.freeze(net)

@@ -36,17 +36,17 @@ MODELS = {
     ),
     "chebyshev": one_layer(dc.Chebyshev(3), 3),
     "chebyshev of high degree": one_layer(dc.Chebyshev(12), 12, (-3.0, 3.0)),
-    "bernstein of high degree": one_layer(dc.Bernstein(9), 9, (-3.0, 3.0)),
+    "bernstein of high degree": one_layer(dc.bases.Bernstein(9), 9, (-3.0, 3.0)),
     "monomials of high degree": one_layer(dc.Monomial(9), 9, (-3.0, 3.0)),
-    "tanh": one_layer(dc.Tanh(), 1),
+    "tanh": one_layer(dc.bases.Tanh(), 1),
     "linear part and offset": one_layer(
-        dc.ScaledMonomial(3), 3, linear=RNG.normal(size=(2, 4)), offset=RNG.normal(size=2)
+        dc.bases.ScaledMonomial(3), 3, linear=RNG.normal(size=(2, 4)), offset=RNG.normal(size=2)
     ),
     "mixed": dc.Decoupling(
         [np.eye(3, 4), np.eye(2, 3)],
         [
             dc.Functions(
-                (dc.Trigonometric(4), dc.Bernstein(3), dc.Trigonometric(4)),
+                (dc.bases.Trigonometric(4), dc.bases.Bernstein(3), dc.bases.Trigonometric(4)),
                 [[1, 2, 3, -1, 0.5], [0, 1, -2, 3, 0], [0, 1, 0, 0, 2]],
                 [[-1, 1], [-0.5, 0.2], [0, 1]],
             )
@@ -186,7 +186,7 @@ def test_the_onnx_file_of_a_layer_computes_what_the_layer_does_everywhere(name, 
 
 
 def test_a_basis_of_your_own_becomes_a_layer_if_it_can_write_itself():
-    class Bump(dc.AbstractBasis):
+    class Bump(dc.bases.AbstractBasis):
         """exp(-|t|) clipped, with a table of numbers, to use all operations."""
 
         size = property(lambda self: 2)
@@ -216,7 +216,7 @@ def test_a_basis_of_your_own_becomes_a_layer_if_it_can_write_itself():
 def test_bad_layers_are_refused():
     model = MODELS["one layer"]
 
-    class Odd(dc.AbstractBasis):
+    class Odd(dc.bases.AbstractBasis):
         size = property(lambda self: 1)
 
         def evaluate(self, t):
@@ -249,7 +249,7 @@ def test_all_methods_take_whatever_comes_before_the_last_axis(name):
     assert layer.jacobian(flat[0]).shape == (layer.n_outputs, layer.n_inputs)
 
 
-@pytest.mark.parametrize("basis", [None, dc.Spline(5), dc.Tanh()], ids=repr)
+@pytest.mark.parametrize("basis", [None, dc.Spline(5), dc.bases.Tanh()], ids=repr)
 def test_a_layer_is_built_from_sizes_and_loads_weights(basis, tmp_path):
     options = {"basis": basis, "linear": True, "offset": True}
     trained = dc.nn.DecoupledLayer.of_sizes((6, 4, 5, 2), (3, 2), rng=1, **options)

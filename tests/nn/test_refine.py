@@ -135,7 +135,7 @@ def test_domains_follow_the_data_and_tails_are_kept(start):
 
 
 def test_linear_part_offset_and_free_domains_are_trained_too():
-    g = dc.Functions(dc.Tanh(), np.tile([0.1, 1.0], (4, 1)))
+    g = dc.Functions(dc.bases.Tanh(), np.tile([0.1, 1.0], (4, 1)))
     rng = np.random.default_rng(0)
     W = rng.normal(size=(4, 6)), rng.normal(size=(3, 4))
     begun = dc.nn.DecoupledLayer(dc.Decoupling(W, [g], linear=rng.normal(size=(3, 6)), offset=rng.normal(size=3)))

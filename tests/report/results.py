@@ -13,7 +13,7 @@ F2 = dc.systems.f2()
 
 
 @dataclass(frozen=True)
-class Bend(dc.AbstractBasis):
+class Bend(dc.bases.AbstractBasis):
     """A basis that has no formula."""
 
     size: int = 2
@@ -80,12 +80,12 @@ def constant_input():
 
 def waves():
     model = dc.Decoupling(
-        [np.eye(2), [[1.0, -2.0]]], [dc.Functions(dc.Trigonometric(4), np.arange(10.0).reshape(2, 5))]
+        [np.eye(2), [[1.0, -2.0]]], [dc.Functions(dc.bases.Trigonometric(4), np.arange(10.0).reshape(2, 5))]
     )
     return dc.decouple(
         sampled(model),
         2,
-        basis=dc.Trigonometric(4),
+        basis=dc.bases.Trigonometric(4),
         solver=dc.Constr(stopping=dc.solvers.Stopping(max_steps=8)),
         **QUICK,
     )
@@ -129,8 +129,8 @@ def constant_tails():
 def saturations():
     """tanh with centres and slopes of their own, and constants inside."""
     g = [
-        dc.Functions(dc.Tanh(), [[0.0, 1.0], [0.3, -2.0]], domain=[(0.5, 1.5), (-1.0, 0.0)]),
-        dc.Functions(dc.Tanh(), [[0.1, 1.0], [0.0, 2.0]], domain=[(-1.0, 0.5), (0.0, 2.0)]),
+        dc.Functions(dc.bases.Tanh(), [[0.0, 1.0], [0.3, -2.0]], domain=[(0.5, 1.5), (-1.0, 0.0)]),
+        dc.Functions(dc.bases.Tanh(), [[0.1, 1.0], [0.0, 2.0]], domain=[(-1.0, 0.5), (0.0, 2.0)]),
     ]
     model = dc.Decoupling([[[1.0, 2.0], [0.5, -1.0]], [[1.0, 0.4], [-1.0, 0.2]], np.eye(2)], g)
     return replace(one_layer(), decoupling=model, samples=sampled(model))

@@ -122,7 +122,7 @@ def test_single_parts_and_several_kinds_are_told_in_whole_sentences():
     one = plain(page(given(dc.Decoupling([[[1.0]], [[2.0]]], [SQUARE]), dc.Samples(X, F=2 * X**2)), title="t"))
     assert "Mix the input into 1 weighted sum, and bend it by a function: a polynomial of degree 2." in one
     assert "Mix the results into the output." in one
-    g = dc.Functions((dc.Monomial(2), dc.Trigonometric(2)), [[0.0, 1.0, 1.0], [0.0, 1.0, 1.0]])
+    g = dc.Functions((dc.Monomial(2), dc.bases.Trigonometric(2)), [[0.0, 1.0, 1.0], [0.0, 1.0, 1.0]])
     model = dc.Decoupling([np.eye(2), np.eye(2)], [g])
     assert "by a function of its own: functions of several kinds." in plain(
         page(given(model, sampled(model)), title="t")
@@ -311,7 +311,7 @@ def test_steps_do_not_double_with_every_degree():
 
 
 def test_a_basis_that_is_its_argument_alone_has_a_step():
-    class Same(dc.AbstractBasis):
+    class Same(dc.bases.AbstractBasis):
         size = 1
 
         def evaluate(self, t):
@@ -372,12 +372,12 @@ def test_starts_are_counted_by_the_objective_they_reached():
 
 def test_the_verdict_speaks_of_the_worst_output_and_of_samples_kept_apart():
     result = MAKERS["two_layers"]()
-    assert result.verdict.grade is dc.Grade.EXACT
+    assert result.verdict.grade is dc.fit.Grade.EXACT
     W = [w.copy() for w in result.decoupling.W]
     W[-1][1] *= 1.05
     rough = dataclasses.replace(result, decoupling=dc.Decoupling(W, result.decoupling.g))
     rows = output_rows(rough, ["a", "b", "c"])
-    assert rough.verdict.grade is not dc.Grade.EXACT and "of y2 are off by" in rough.verdict.sentence
+    assert rough.verdict.grade is not dc.fit.Grade.EXACT and "of y2 are off by" in rough.verdict.sentence
     assert "On samples kept apart, values of b are off by" in unseen_in_words(rows)
     assert_allclose([row.fitted for row in rows], rough.relative_rmse(), rtol=1e-9, atol=1e-9)
     assert_allclose([row.unseen for row in rows], rough.relative_rmse(result.settings.validation), rtol=1e-9, atol=1e-9)
@@ -390,7 +390,7 @@ def test_slopes_that_are_off_are_told_where_values_are_exact():
     J = s.J.copy()
     J[:, 1] *= 1.05
     verdict = dataclasses.replace(result, samples=dc.Samples(s.X, F=s.F, J=J)).verdict
-    assert verdict.grade is dc.Grade.BETTER and "Slopes of y2 are off by 4.8 % of their size" in verdict.sentence
+    assert verdict.grade is dc.fit.Grade.BETTER and "Slopes of y2 are off by 4.8 % of their size" in verdict.sentence
 
 
 def test_an_output_that_does_not_vary_is_judged_by_its_size():
@@ -422,7 +422,10 @@ def test_curves_are_told_in_words(function, words):
 
 
 def test_starts_share_a_row_where_their_objectives_are_alike():
-    near, far = (dc.StartRow(k, 1.0, o, np.nan, o, 5, dc.Status.CONVERGED, 0.1) for k, o in enumerate((2.649, 2.9)))
+    near, far = (
+        dc.solvers.StartRow(k, 1.0, o, np.nan, o, 5, dc.solvers.Status.CONVERGED, 0.1)
+        for k, o in enumerate((2.649, 2.9))
+    )
     rows = [far, dataclasses.replace(near, start=2, objective=2.651), near]  # 2.6 and 2.7, rounded to two digits
     (group,) = starts_by_lam(rows)
     assert [(level.objective, level.count) for level in group.levels] == [(2.649, 2), (2.9, 1)]
@@ -493,6 +496,6 @@ def test_straight_lines_that_cancel_are_drawn_as_a_linear_part():
 def test_every_verdict_has_its_colour():
     """What is not good is orange; a new verdict must be put on one side or the other."""
     css = (files("decouply.report") / "templates" / "report.css").read_text()
-    good = {dc.Grade.EXACT, dc.Grade.NOISE, dc.Grade.CLOSE}
-    warned = {grade for grade in dc.Grade if f".{grade.name.lower()}," in css or f".{grade.name.lower()})" in css}
-    assert warned == set(dc.Grade) - good
+    good = {dc.fit.Grade.EXACT, dc.fit.Grade.NOISE, dc.fit.Grade.CLOSE}
+    warned = {grade for grade in dc.fit.Grade if f".{grade.name.lower()}," in css or f".{grade.name.lower()})" in css}
+    assert warned == set(dc.fit.Grade) - good

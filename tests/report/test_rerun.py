@@ -11,7 +11,7 @@ from tests.strategies import sampled
 F2 = dc.systems.f2()
 PLAIN = sampled(F2, 30)
 SAMPLES = dc.Samples(PLAIN.X, F=PLAIN.F, J=PLAIN.J, inputs=["a", "b", "class"], outputs=["y1", "y2", "y3"])
-QUICK = dc.Constr(stopping=dc.solvers.Stopping(max_steps=5), start=dc.Uniform(0.2, 3.0))
+QUICK = dc.Constr(stopping=dc.solvers.Stopping(max_steps=5), start=dc.solvers.Uniform(0.2, 3.0))
 CALLS = {
     "seed": {"ranks": (2, 2), "degrees": (3, 3), "solver": QUICK, "rng": 3},
     "two stages": {
@@ -32,7 +32,7 @@ CALLS = {
     "as given": {"ranks": (2, 2), "degrees": (3, 3), "as_given": True, "solver": QUICK},
     "bases": {
         "ranks": (2, 1),
-        "basis": (dc.Chebyshev(2), (dc.Trigonometric(2),)),
+        "basis": (dc.Chebyshev(2), (dc.bases.Trigonometric(2),)),
         "solver": dc.VarPro(max_steps=3, polish_steps=1, lam=2.0),
         "n_starts": 4,
     },

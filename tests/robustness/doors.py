@@ -79,9 +79,9 @@ def _doors() -> Iterator[Door]:
     yield Door(
         "Samples.from_batches", dc.Samples.from_batches, {"batches": [{"X": X, "F": MODEL(X)}], "progress": False}
     )
-    for basis in (dc.Monomial, dc.ScaledMonomial, dc.Chebyshev, dc.Bernstein):
+    for basis in (dc.Monomial, dc.bases.ScaledMonomial, dc.Chebyshev, dc.bases.Bernstein):
         yield Door(basis.__name__, basis, {"degree": 3})
-    yield Door("Trigonometric", dc.Trigonometric, {"count": 3})
+    yield Door("Trigonometric", dc.bases.Trigonometric, {"count": 3})
     yield Door("Spline", dc.Spline, {"pieces": 4, "degree": 3, "tails": "linear"})
     C = MODEL.g[0].C
     yield Door("Functions", dc.Functions, {"basis": dc.Monomial(3), "C": C, "domain": (-1.0, 1.0), "outside": "extend"})
@@ -102,7 +102,7 @@ def _doors() -> Iterator[Door]:
     yield Door("Functions.with_coefficients", MODEL.g[0].with_coefficients, {"C": C})
     quick = {"samples": SAMPLES, "max_seconds": 0.2, "progress": False}
     yield Door("Decoupling.ablation", MODEL.ablation, quick, own=("progress",))
-    slow = {"X": X, "tolerance": 0.1, "curves": [dc.Tanh()], "progress": False}
+    slow = {"X": X, "tolerance": 0.1, "curves": [dc.bases.Tanh()], "progress": False}
     yield Door("Decoupling.recognise", MODEL.recognise, slow, own=("progress",))
     yield Door("Decoupling.save_onnx", MODEL.save_onnx, {"path": None, "dtype": "float32", "opset": 17}, path="m.onnx")
     yield Door("Decoupling.net_of_linear", MODEL.net_of_linear, {"X": X})
@@ -126,7 +126,7 @@ def _doors() -> Iterator[Door]:
         few = {} if solver is dc.VarPro else {"stopping": dc.solvers.Stopping(max_steps=3)}
         options = {"max_steps": 3} if solver is dc.VarPro else few
         options |= {"lam": 1.0} if "lam" in solver.__dataclass_fields__ else {}
-        options |= {"start": dc.Normal()} if "start" in solver.__dataclass_fields__ else {}
+        options |= {"start": dc.solvers.Normal()} if "start" in solver.__dataclass_fields__ else {}
         yield Door(solver.__name__, solver, options)
         more = {"max_steps": 2, "max_seconds": 1.0} if solver is dc.VarPro else few
         arguments = _quick(solver=solver(**more))
@@ -134,8 +134,8 @@ def _doors() -> Iterator[Door]:
     yield Door("Stopping", dc.solvers.Stopping, {"min_steps": 1, "max_steps": 3, "patience": 2, "max_seconds": 1.0})
     yield Door("VarPro, more", dc.VarPro, {"ridge": 0.0, "smoothing": 0.1, "pilot": 5, "memory": 1e9, "fixed": {}})
     yield Door("TwoStage", dc.TwoStage, {"solver": dc.Proj(), "lam": 1.0, "beta": 10.0, "loss": None, "max_runs": 2})
-    yield Door("Uniform", dc.Uniform, {"low": 0.1, "high": 1.0})
-    yield Door("Normal", dc.Normal, {"scale": 1.0})
+    yield Door("Uniform", dc.solvers.Uniform, {"low": 0.1, "high": 1.0})
+    yield Door("Normal", dc.solvers.Normal, {"scale": 1.0})
     quick = dc.VarPro(max_steps=2, polish_steps=2, max_seconds=1.0)
     more = {"basis": dc.Monomial, "linear": False, "as_given": False, "validation": None, "rng": 0, "shapes": None}
     yield Door("decouple", dc.decouple, _quick(solver=quick, **more), own=("progress",))

@@ -72,7 +72,7 @@ PIECES = (
 )
 MODEL = dc.Decoupling(
     [np.array([[1.0, -0.5], [0.3, 2.0]]), np.array([[1.0, 2.0], [-1.0, 0.5]])],
-    [dc.Functions(dc.Trigonometric(3), np.arange(8.0).reshape(2, 4))],
+    [dc.Functions(dc.bases.Trigonometric(3), np.arange(8.0).reshape(2, 4))],
     linear=[[0.5, 1.0], [2.0, -1.0]],
 )
 X = np.random.default_rng(0).uniform(-1.0, 1.0, (12, 2))

@@ -63,7 +63,7 @@ def test_counts_that_fill_the_memory_are_refused():
     with pytest.raises(dc.InputError, match="at most 100000"):
         dc.decouple(dc.Samples(X, F=MODEL(X)), 10**9, 3)
     with pytest.raises(dc.InputError, match="`degree` must be a whole number of at most 1000"):
-        dc.Bernstein(1100)
+        dc.bases.Bernstein(1100)
     with pytest.raises(dc.InputError, match="must fit into memory"):
         dc.Samples(np.broadcast_to(1.0, (10**6, 10**6)), F=np.ones(10**6))
 

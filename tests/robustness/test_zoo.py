@@ -38,7 +38,7 @@ def test_terms_that_cancel_are_told():
     X, F, J = PROBLEMS["one far off"](rng)
     with pytest.warns(dc.DecouplingWarning, match="Large terms may cancel each other"):
         options = {"solver": SOLVERS["Constr"](), "n_starts": 2, "progress": False}
-        result = dc.decouple(dc.Samples(X, F=F, J=J), 2, basis=dc.Trigonometric(3), **options)
+        result = dc.decouple(dc.Samples(X, F=F, J=J), 2, basis=dc.bases.Trigonometric(3), **options)
     assert any("cancel" in note for note in result.notes)
 
 
@@ -63,11 +63,11 @@ def test_the_canonical_form_of_ill_conditioned_models_is_the_same_function(seed,
     assert np.all(np.abs(model.canonical(X)(X) - model(X)) <= 1e-7 * terms.max(axis=0))
 
 
-@pytest.mark.parametrize("basis", [dc.Chebyshev(60), dc.Bernstein(60), dc.Bernstein(70)], ids=repr)
+@pytest.mark.parametrize("basis", [dc.Chebyshev(60), dc.bases.Bernstein(60), dc.bases.Bernstein(70)], ids=repr)
 def test_high_degrees_are_fitted_to_rounding(basis):
     x = np.random.default_rng(0).uniform(-1, 1, (400, 1))
     result = dc.decouple(dc.Samples(x, F=np.sin(8 * x)), 1, basis=basis, progress=False)
-    assert result.error_values < 1e-12 and result.status is dc.Status.EXACT
+    assert result.error_values < 1e-12 and result.status is dc.solvers.Status.EXACT
 
 
 class Stops:
@@ -89,4 +89,4 @@ def test_a_callback_that_raises_keyboard_interrupt_interrupts(solver):
     method = methods.get(solver) or getattr(dc, solver)
     stops = Stops()
     result = dc.decouple(dc.Samples(X, F=F, J=J), 2, 3, solver=method(), progress=stops)
-    assert result.status is dc.Status.INTERRUPTED and stops.calls <= 7 and np.isfinite(result.error_values)
+    assert result.status is dc.solvers.Status.INTERRUPTED and stops.calls <= 7 and np.isfinite(result.error_values)

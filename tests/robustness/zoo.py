@@ -104,16 +104,19 @@ PROBLEMS: dict[str, Callable[[Rng], Data]] = {
     "Jacobians only": _with(lambda X, F, J, rng: (X, None, J)),
     "values only, far": lambda rng: (*_moved(rng, 1e8, 1.0)[:2], None),
 }
-SOLVERS: dict[str, Callable[[], dc.AbstractSolver]] = {
+SOLVERS: dict[str, Callable[[], dc.solvers.AbstractSolver]] = {
     "VarPro": lambda: dc.VarPro(max_steps=30, polish_steps=60, max_seconds=3.0, batch_size=4),
     **{kind.__name__: partial(quick, kind, 25) for kind in ALTERNATING},
     "TwoStage": lambda: dc.TwoStage(quick(dc.Proj, 10), max_runs=3),
 }
-BASES: dict[str, dc.AbstractBasis] = {
+BASES: dict[str, dc.bases.AbstractBasis] = {
     repr(basis): basis
     for basis in (
-        *(kind(3) for kind in (dc.Monomial, dc.ScaledMonomial, dc.Bernstein, dc.Chebyshev, dc.Trigonometric)),
-        *(dc.Chebyshev(12), dc.Spline(4), dc.Tanh(), dc.Absolute()),
+        *(
+            kind(3)
+            for kind in (dc.Monomial, dc.bases.ScaledMonomial, dc.bases.Bernstein, dc.Chebyshev, dc.bases.Trigonometric)
+        ),
+        *(dc.Chebyshev(12), dc.Spline(4), dc.bases.Tanh(), dc.bases.Absolute()),
     )
 }
 
@@ -170,7 +173,7 @@ def _judged(said: str, result: dc.Result, told: tuple[float, float]) -> Outcome:
         worse = result.ridge == 0.0 and result.n_effective is None and standard > 1.1 * row + _ROUNDINGS * floor
         if worse and not any("cancel" in note for note in result.notes):
             return Outcome("false table", said, f"{name}: the start had {row:.3g}, the model has {standard:.3g}")
-        if result.status is dc.Status.EXACT and standard > _ROUNDINGS * floor:
+        if result.status is dc.solvers.Status.EXACT and standard > _ROUNDINGS * floor:
             return Outcome("false status", said, f"EXACT, but the error of {name} is {standard:.3g}")
     return Outcome(FINE, said)
 

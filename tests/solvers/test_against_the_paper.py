@@ -19,7 +19,7 @@ CASES = [((3, 2, 4), (3,)), ((4, 3, 2, 3), (3, 2)), ((3, 2, 2, 2, 3), (3, 2, 2))
 @pytest.mark.parametrize(
     ("dims", "degrees", "start"),
     # Positive starts make the products of three and more factors nearly singular: there both sides lose digits.
-    [(*case, dc.Normal()) for case in CASES] + [(*case, dc.Uniform(0.1, 10)) for case in CASES[:2]],
+    [(*case, dc.solvers.Normal()) for case in CASES] + [(*case, dc.solvers.Uniform(0.1, 10)) for case in CASES[:2]],
     ids=str,
 )
 def test_one_iteration_gives_the_same_factors(method, dims, degrees, start):
@@ -40,7 +40,7 @@ def test_one_iteration_gives_the_same_factors(method, dims, degrees, start):
 def test_more_functions_than_outputs_give_the_same_factors_too(method):
     samples = noise_samples(2, 5, 60)
     problem = problem_of(samples, (4,), (3,))
-    state = draw_factors(problem, dc.Normal(), 1, np.random.default_rng(4))
+    state = draw_factors(problem, dc.solvers.Normal(), 1, np.random.default_rng(4))
     plain = reference.State([w[0] for w in state.W], [g[0] for g in state.G], state.R[0], [c[0] for c in state.C])
     slow = reference.iteration(samples.J, samples.F, samples.X, plain, [3], 1e-2, method)
     fast = sweep(problem, state, 1e-2, UPDATES[method])

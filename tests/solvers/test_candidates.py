@@ -155,14 +155,14 @@ def test_inner_layers_are_read_from_clean_data(dims, degrees, jacobians, expecte
     result = dc.decouple(
         samples if jacobians else dc.Samples(samples.X, F=samples.F), system.ranks, degrees, progress=False
     )
-    assert result.found_by == expected and result.status is dc.Status.EXACT and len(result.starts) == 1
+    assert result.found_by == expected and result.status is dc.solvers.Status.EXACT and len(result.starts) == 1
     assert f"by {expected}" in repr(result)
 
 
 def test_there_is_no_way_where_bases_or_ranks_do_not_allow_one():
     X = points(2, 30)
     data = StartData(X, np.zeros((30, 2)), np.zeros((30, 2, 2)))
-    tanh = tuple(LayerBasis.of(dc.Tanh(), 2) for _ in range(3))
+    tanh = tuple(LayerBasis.of(dc.bases.Tanh(), 2) for _ in range(3))
     assert applicable_methods(data, tanh) == []
     assert applicable_methods(data, layers_of((3,), (3,))) == []
     assert applicable_methods(StartData(X, data.F, None), layers_of((2,), (3,))) == []

@@ -17,8 +17,8 @@ from tests.strategies import sampled
 CASES = [
     ((3, 2, 3), [dc.Monomial(3)]),
     ((3, 2, 3, 2), [dc.Monomial(3), dc.Chebyshev(2)]),
-    ((2, 3, 2, 2, 3), [dc.Bernstein(2), dc.Trigonometric(3), dc.Monomial(2)]),
-    ((3, 2, 2, 2), [dc.Tanh(), dc.Tanh()]),
+    ((2, 3, 2, 2, 3), [dc.bases.Bernstein(2), dc.bases.Trigonometric(3), dc.Monomial(2)]),
+    ((3, 2, 2, 2), [dc.bases.Tanh(), dc.bases.Tanh()]),
 ]
 KNOWN = ["both", "values", "jacobians"]
 
@@ -102,7 +102,9 @@ def test_adjoint_is_the_transpose_of_directional(dims, bases):
 @pytest.mark.parametrize("kind", [Eliminated, Complete])
 @pytest.mark.parametrize("known", KNOWN)
 @pytest.mark.parametrize("linear", [False, True])
-@pytest.mark.parametrize("bases", [[dc.Monomial(3), dc.Chebyshev(2)], [dc.Trigonometric(3), dc.Monomial(2)]], ids=str)
+@pytest.mark.parametrize(
+    "bases", [[dc.Monomial(3), dc.Chebyshev(2)], [dc.bases.Trigonometric(3), dc.Monomial(2)]], ids=str
+)
 def test_the_matrix_free_equations_are_the_dense_ones(kind, known, linear, bases, monkeypatch):
     problem, theta = setting((3, 2, 3, 2), bases, known, linear=linear)
     theta = (theta.inner if kind is Eliminated else theta)[:1]
@@ -120,7 +122,7 @@ def test_the_matrix_free_equations_are_the_dense_ones(kind, known, linear, bases
 
 @pytest.mark.parametrize("exactly", [False, True])
 def test_arguments_are_brought_onto_the_window_without_changing_the_model(exactly):
-    bases = [dc.Monomial(3), dc.Trigonometric(2), dc.Chebyshev(2)]
+    bases = [dc.Monomial(3), dc.bases.Trigonometric(2), dc.Chebyshev(2)]
     problem, theta = setting((3, 2, 3, 2, 2), bases)
     complete = Complete(problem.rows(1.0), problem.layers, linear=False)
     moved = rescale_to_window(problem.X, problem.layers, theta, exactly=exactly)
@@ -138,7 +140,7 @@ def test_arguments_are_brought_onto_the_window_without_changing_the_model(exactl
 
 
 def test_unknowns_leave_out_the_places_of_domains_that_follow_the_samples():
-    problem, theta = setting((3, 2, 3, 2), [dc.Monomial(3), dc.Trigonometric(3)])
+    problem, theta = setting((3, 2, 3, 2), [dc.Monomial(3), dc.bases.Trigonometric(3)])
     unknowns = Unknowns.of(problem.layers)
     flat, k = unknowns.flatten(theta), problem.dims[0]
     assert flat.shape[1] == unknowns.count(theta) == k * 2 + 2 * 3 + 2 * 3 + 3 + 3 * 4 + 3 * 2

@@ -49,7 +49,7 @@ def test_varpro_recovers_what_it_recovers_in_other_units(name, change):
     # Inputs of 1e6 half-ranges are known to 1e-10 of their range.
     limit = (30.0 * max(change.get("by", 0.0), 1.0) * 2.3e-16) ** 2 * 1e4 + 1e-20
     for result in found:
-        assert result.status is dc.Status.EXACT
+        assert result.status is dc.solvers.Status.EXACT
         assert result.error_jacobian < limit
     # The path is the same: the same starts, the same number of steps.
     assert len(found[0].starts) == len(found[1].starts)
@@ -135,14 +135,14 @@ def test_high_degrees_are_fitted_wherever_the_inputs_lie(interval):
 
 
 @pytest.mark.parametrize("seed", [0, 13, 16])
-@pytest.mark.parametrize("basis", [dc.Tanh(), dc.Trigonometric(3)], ids=repr)
+@pytest.mark.parametrize("basis", [dc.bases.Tanh(), dc.bases.Trigonometric(3)], ids=repr)
 def test_inner_constants_are_not_lost_where_the_basis_cannot_absorb_them(basis, seed):
     rng = np.random.default_rng(seed)
     g = [dc.Functions(basis, rng.normal(size=(2, 1 + basis.size))) for _ in range(2)]
     truth = dc.Decoupling(rng.normal(size=(3, 2, 2)), g)
     X = np.random.default_rng(100 + seed).uniform(-1, 1, (100, 2))
     result = dc.decouple(dc.Samples(X, F=truth(X), J=truth.jacobian(X)), (2, 2), basis=basis, rng=0, progress=False)
-    assert result.status is dc.Status.EXACT and result.error_jacobian < 1e-18
+    assert result.status is dc.solvers.Status.EXACT and result.error_jacobian < 1e-18
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -33,7 +33,7 @@ def many_digits(monkeypatch):
 def worst_error(many_digits, samples, ranks, degrees, method, seed):
     """The largest error of any factor, relative to its largest entry, after one sweep from entries in [0.1, 10]."""
     problem = problem_of(samples, ranks, degrees)
-    start = draw_factors(problem, dc.Uniform(0.1, 10), 1, np.random.default_rng(seed))
+    start = draw_factors(problem, dc.solvers.Uniform(0.1, 10), 1, np.random.default_rng(seed))
     fast = sweep(problem, start, LAM, UPDATES[method])
     state = reference.State(
         *([many_digits(a[0]) for a in factors] for factors in (start.W, start.G)),

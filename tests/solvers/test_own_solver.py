@@ -27,7 +27,7 @@ def test_a_solver_of_ones_own_finds_an_easy_model_in_any_units(solver):
     F = np.tanh((X[:, :1] - 5e3) / 1e3 + 1e3 * X[:, 1:]) + 7.0
     result = dc.decouple(dc.Samples(X, F=F, inputs=["a", "b"]), 1, 7, solver=solver, progress=False)
     assert result.relative_rmse()[0] < 5.0
-    assert result.decoupling.inputs == ("a", "b") and result.status is dc.Status.FITTED
+    assert result.decoupling.inputs == ("a", "b") and result.status is dc.solvers.Status.FITTED
     assert len(result.history) == 1 and np.isnan(result.history.lam[0])
 
 

@@ -97,5 +97,5 @@ def test_null_vectors_are_those_of_the_singular_value_decomposition():
 def test_deep_systems_are_recovered_without_a_random_start(dims, S):
     system = dc.systems.random_system(dims, (2,) * (len(dims) - 2), rng=6)
     result = dc.decouple(sampled(system, S), system.ranks, system.degrees, progress=False)
-    assert result.status is dc.Status.EXACT and result.found_by == "parallel gradients"
+    assert result.status is dc.solvers.Status.EXACT and result.found_by == "parallel gradients"
     assert 1.0 - dc.factor_match(system, result.decoupling, points(dims[0], 100)) < 1e-6

@@ -193,7 +193,7 @@ def test_exact_data_are_met_to_rounding(tmp_path):
     _, samples = noisy(noise=0.0)
     store = samples.to_zarr(tmp_path / "data.zarr", progress=False)
     result = dc.decouple(store, 2, 3, n_starts=8, progress=False)
-    assert result.status is dc.Status.EXACT and result.error_jacobian < 1e-18
+    assert result.status is dc.solvers.Status.EXACT and result.error_jacobian < 1e-18
 
 
 @pytest.mark.slow
@@ -303,4 +303,4 @@ def test_ctrl_c_keeps_the_best(stored):
             raise KeyboardInterrupt
 
     result = dc.decouple(stored[1], 2, 3, n_starts=8, progress=stop)
-    assert result.status is dc.Status.INTERRUPTED and result.error_jacobian < 0.5
+    assert result.status is dc.solvers.Status.INTERRUPTED and result.error_jacobian < 0.5

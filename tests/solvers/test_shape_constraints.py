@@ -59,7 +59,7 @@ def test_functions_bend_one_way_in_both_layers():
 
 def test_bernstein_polynomials_rise_too():
     samples, _ = noisy_saturations()
-    (table,) = slopes(fitted(samples, "increasing", basis=dc.Bernstein(9)).decoupling)
+    (table,) = slopes(fitted(samples, "increasing", basis=dc.bases.Bernstein(9)).decoupling)
     assert np.min(table) >= -1e-9 * np.abs(table).max()
 
 
@@ -111,7 +111,7 @@ def test_an_impossible_wish_is_told_with_its_price():
         (3, dc.Spline(4), "`shapes` must be a word"),
         ("increasing", dc.Monomial(3), "`shapes` must be asked of a basis that can guarantee them"),
         ("nonnegative", dc.Monomial(3), "`shapes` must be asked of a basis that can guarantee them"),
-        ("odd", dc.Exponential(), "`shapes` must be possible"),
+        ("odd", dc.bases.Exponential(), "`shapes` must be possible"),
     ],
 )
 def test_wrong_shapes_are_refused(shapes, basis, message):
@@ -123,7 +123,7 @@ def test_wrong_shapes_are_refused(shapes, basis, message):
 def test_shapes_hold_in_a_model_whose_ranks_were_chosen():
     X = np.random.default_rng(1).uniform(-1, 1, (60, 2))
     samples = dc.Samples(X, F=(X @ [[1.0], [0.5]]) ** 3 @ [[1.0, -0.4]])
-    result = dc.decouple(samples, "auto", 3, basis=dc.Bernstein, shapes="increasing", progress=False)
+    result = dc.decouple(samples, "auto", 3, basis=dc.bases.Bernstein, shapes="increasing", progress=False)
     g = result.decoupling.g[0]
     slopes = g.slopes(np.linspace(g.domain[:, 0], g.domain[:, 1], 300))
     assert result.settings.shapes == "increasing" and np.all(slopes * np.sign(slopes.sum(axis=0)) >= -1e-9)

@@ -25,7 +25,7 @@ FEW_STEPS = quick_solvers(50, "layers", kinds=ALTERNATING)
 F1_LAYER = dc.systems.random_system((5, 4, 5), (3,), rng=11)
 
 
-class Broken(dc.AbstractStart):
+class Broken(dc.solvers.AbstractStart):
     """NaN for the first `n_bad` starts."""
 
     def __init__(self, n_bad, draws_per_start):
@@ -36,7 +36,7 @@ class Broken(dc.AbstractStart):
         return np.full(shape, np.nan) if self.left >= 0 else rng.uniform(0.1, 10, shape)
 
 
-class Zeros(dc.AbstractStart):
+class Zeros(dc.solvers.AbstractStart):
     def draw(self, rng, shape):
         return np.zeros(shape)
 
@@ -136,13 +136,13 @@ def test_a_start_ends_after_max_iterations():
         progress=False,
     )
     assert all(row.steps == 12 for row in result.starts)
-    assert result.status is dc.Status.OUT_OF_STEPS and "max_steps" in result.reason
+    assert result.status is dc.solvers.Status.OUT_OF_STEPS and "max_steps" in result.reason
 
 
 def test_a_start_ends_when_the_objective_has_not_decreased_for_patience_iterations():
     solver = dc.Proj(stopping=dc.solvers.Stopping(max_steps=400, patience=7, min_steps=0))
     result = dc.decouple(sampled(dc.systems.f1()), (2, 2), (5, 2), solver=solver, n_starts=1, progress=False)
-    assert result.status is dc.Status.STALLED and "patience" in result.reason
+    assert result.status is dc.solvers.Status.STALLED and "patience" in result.reason
     objective = result.history.objective
     assert np.argmin(objective) == len(objective) - 1 - 7
 
@@ -198,12 +198,12 @@ def test_of_starts_that_become_non_finite_the_last_finite_iterate_is_kept():
         return state, 0.0
 
     problem = problem_of(sampled(dc.systems.f1()), (2, 2), (5, 2))
-    start = draw_factors(problem, dc.Uniform(), 2, np.random.default_rng(0))
+    start = draw_factors(problem, dc.solvers.Uniform(), 2, np.random.default_rng(0))
     for which, kept in (("best", 11.0), ("last", 13.0)):
         stopping = dc.solvers.Stopping(min_steps=1, max_steps=9, patience=9, iterate=which)
         run = run_starts(problem, start, overflow, objective_of, 0.0, stopping, lambda **_: None)
         assert run.objective.tolist() == run.kept.residual_J.tolist() == [kept, kept]
-        assert set(run.status) == {dc.Status.NONFINITE} and run.steps.tolist() == [4, 4]
+        assert set(run.status) == {dc.solvers.Status.NONFINITE} and run.steps.tolist() == [4, 4]
 
 
 # Starts
@@ -212,7 +212,7 @@ def test_of_starts_that_become_non_finite_the_last_finite_iterate_is_kept():
 def test_starts_that_become_non_finite_are_marked_and_dropped():
     solver = dc.Constr(stopping=dc.solvers.Stopping(max_steps=20), start=Broken(2, draws_per_start=6))
     result = dc.decouple(sampled(dc.systems.f2()), (2, 2), (3, 3), solver=solver, n_starts=5, progress=False)
-    assert [row.status is dc.Status.NONFINITE for row in result.starts] == [True, True, False, False, False]
+    assert [row.status is dc.solvers.Status.NONFINITE for row in result.starts] == [True, True, False, False, False]
     assert np.isfinite(result.error_jacobian)
 
 
@@ -319,7 +319,9 @@ def test_a_loss_that_is_not_a_number_ends_the_path_or_is_an_error():
     ids=repr,
 )
 @pytest.mark.parametrize(
-    "basis", [dc.Monomial, dc.ScaledMonomial, dc.Bernstein, dc.Chebyshev, dc.Trigonometric], ids=lambda b: b.__name__
+    "basis",
+    [dc.Monomial, dc.bases.ScaledMonomial, dc.bases.Bernstein, dc.Chebyshev, dc.bases.Trigonometric],
+    ids=lambda b: b.__name__,
 )
 def test_every_basis_works_in_every_layer(solver, basis):
     samples = sampled(dc.systems.f2())
@@ -330,7 +332,7 @@ def test_every_basis_works_in_every_layer(solver, basis):
 
 def test_polynomial_bases_of_equal_degree_reach_the_same_model():
     samples = sampled(F1_LAYER, 60)
-    for basis in (dc.Monomial, dc.ScaledMonomial, dc.Bernstein, dc.Chebyshev):
+    for basis in (dc.Monomial, dc.bases.ScaledMonomial, dc.bases.Bernstein, dc.Chebyshev):
         result = dc.decouple(samples, 4, 3, basis=basis, progress=False)
         assert dc.factor_match(result.decoupling, F1_LAYER) > 1 - 1e-8
 
@@ -339,7 +341,7 @@ def test_a_users_own_basis_and_one_basis_per_function_work_everywhere():
     rng = np.random.default_rng(0)
     truth = dc.Decoupling(rng.normal(size=(2, 3, 3)), [dc.Functions(Bend(1.0), rng.normal(size=(3, 2)))])
     samples = sampled(truth, 80)
-    solver = dc.Constr(stopping=dc.solvers.Stopping(max_steps=300), start=dc.Normal())
+    solver = dc.Constr(stopping=dc.solvers.Stopping(max_steps=300), start=dc.solvers.Normal())
     result = dc.decouple(samples, 3, basis=Bend(1.0), solver=solver, n_starts=16, progress=False)
     assert result.error_jacobian < 0.02
     mixed = dc.decouple(
@@ -361,8 +363,8 @@ def test_a_users_own_basis_and_one_basis_per_function_work_everywhere():
             "`max_steps` must be a whole number of at least 1",
         ),
         (lambda: dc.Zniyed(stopping=dc.solvers.Stopping(patience=0)), "`patience`"),
-        (lambda: dc.Uniform(2.0, 1.0), "`low` must be below `high`"),
-        (lambda: dc.Normal(0.0), "`scale` must be a number above 0"),
+        (lambda: dc.solvers.Uniform(2.0, 1.0), "`low` must be below `high`"),
+        (lambda: dc.solvers.Normal(0.0), "`scale` must be a number above 0"),
         (lambda: dc.TwoStage(dc.TwoStage(dc.Proj())), "`solver` must be a solver"),
         (lambda: dc.TwoStage(dc.Proj(), beta=1.0), "`beta` must be a number above 1"),
         (lambda: dc.TwoStage(dc.Proj(), lam=0.0), "`lam` must be a number above 0"),
@@ -417,10 +419,10 @@ def test_a_warm_start_is_never_made_worse(method):
 def test_exact_means_that_everything_known_is_met():
     samples = sampled(F1_LAYER, 60)
     result = dc.decouple(samples, 4, 3, solver=dc.Constr(lam=0.0), progress=False)
-    assert result.status is dc.Status.JACOBIANS_EXACT and "constants are 0" in result.notes[0]
+    assert result.status is dc.solvers.Status.JACOBIANS_EXACT and "constants are 0" in result.notes[0]
     X = points(3, 60)
     waves = dc.Samples.from_function(lambda Z: np.tanh(2 * Z @ np.array([[1.0, 2, 0], [0, 1, 1], [1, 0, 1]])), X)
-    assert dc.decouple(waves, 3, 1, solver=dc.Dreesen(), progress=False).status is not dc.Status.EXACT
+    assert dc.decouple(waves, 3, 1, solver=dc.Dreesen(), progress=False).status is not dc.solvers.Status.EXACT
 
 
 def test_the_table_of_starts_tells_the_lam_of_its_own_best_iterate_and_unknown_errors_are_nan():

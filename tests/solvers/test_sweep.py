@@ -33,7 +33,7 @@ def test_residuals_are_those_of_the_model(update):
     system = dc.systems.f3()
     samples = sampled(system)
     problem = problem_of(samples, (2, 2), (2, 2))
-    state = draw_factors(problem, dc.Normal(), 3, np.random.default_rng(0))
+    state = draw_factors(problem, dc.solvers.Normal(), 3, np.random.default_rng(0))
     for _ in range(4):
         state = sweep(problem, state, 1e-2, update)
     assert_allclose(state.residual_J, explicit_residual(problem, state), rtol=1e-9)
@@ -51,7 +51,7 @@ def test_the_direct_coefficient_update_is_a_minimum_of_the_objective():
     """No other coefficients of the last layer, with the arguments u fixed, do better before W_L is updated."""
     samples = sampled(dc.systems.f2())
     problem = problem_of(samples, (2,), (3,))
-    state = draw_factors(problem, dc.Normal(), 1, np.random.default_rng(0))
+    state = draw_factors(problem, dc.solvers.Normal(), 1, np.random.default_rng(0))
     seen = {}
 
     def spy(system, lam, smoother):
@@ -96,7 +96,7 @@ def test_a_weight_of_two_is_a_sample_given_twice(update):
 @pytest.mark.parametrize("update", UPDATES)
 def test_a_start_does_not_depend_on_how_many_there_are(update):
     problem = problem_of(sampled(dc.systems.f2()), (2, 2), (3, 3))
-    one, many = (draw_factors(problem, dc.Uniform(), n, np.random.default_rng(3)) for n in (1, 9))
+    one, many = (draw_factors(problem, dc.solvers.Uniform(), n, np.random.default_rng(3)) for n in (1, 9))
     for _ in range(5):
         one, many = (sweep(problem, state, 1e-6, update) for state in (one, many))
     assert_allclose(one.residual_J[0], many.residual_J[0], rtol=1e-6)
@@ -127,11 +127,11 @@ def test_only_small_row_spaces_are_compressed(n_rows, rank, found):
 
 
 def test_bases_may_differ_within_a_layer():
-    layers = (LayerBasis.of((dc.Monomial(2), dc.Trigonometric(3)), 2), LayerBasis.of(dc.Chebyshev(3), 2))
+    layers = (LayerBasis.of((dc.Monomial(2), dc.bases.Trigonometric(3)), 2), LayerBasis.of(dc.Chebyshev(3), 2))
     samples = sampled(dc.systems.f2())
     problem = Problem.build(samples, layers)
     for update in UPDATES:
-        state = draw_factors(problem, dc.Normal(), 2, np.random.default_rng(0))
+        state = draw_factors(problem, dc.solvers.Normal(), 2, np.random.default_rng(0))
         for _ in range(5):
             state = sweep(problem, state, 1e-2, update)
         assert np.all(np.isfinite(state.residual_J))

@@ -9,7 +9,9 @@ from decouply.solvers.initial._two_layers import fit_domain
 
 
 @pytest.mark.parametrize(
-    "basis", [dc.Tanh(), dc.Trigonometric(3), dc.Gaussian(), dc.Sigmoid(), dc.Exponential()], ids=repr
+    "basis",
+    [dc.bases.Tanh(), dc.bases.Trigonometric(3), dc.bases.Gaussian(), dc.bases.Sigmoid(), dc.bases.Exponential()],
+    ids=repr,
 )
 def test_slopes_tell_where_a_curve_lies(basis):
     rng = np.random.default_rng(3)
@@ -23,6 +25,6 @@ def test_slopes_tell_where_a_curve_lies(basis):
 
 def test_arguments_or_slopes_that_tell_nothing_give_nothing():
     t = np.linspace(-1.0, 1.0, 20)
-    assert fit_domain(dc.Tanh(), np.zeros(20), np.ones(20)) is None
-    assert fit_domain(dc.Tanh(), t, np.zeros(20)) is None
-    assert fit_domain(dc.Tanh(), t, np.full(20, np.nan)) is None
+    assert fit_domain(dc.bases.Tanh(), np.zeros(20), np.ones(20)) is None
+    assert fit_domain(dc.bases.Tanh(), t, np.zeros(20)) is None
+    assert fit_domain(dc.bases.Tanh(), t, np.full(20, np.nan)) is None

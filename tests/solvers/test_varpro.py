@@ -31,7 +31,7 @@ def test_it_keeps_the_promises_of_a_solver():
 def test_the_systems_of_the_paper_are_recovered_exactly(make):
     system = make()
     result = recover(system, sampled(system, 30, seed=8))
-    assert result.status is dc.Status.EXACT
+    assert result.status is dc.solvers.Status.EXACT
     assert fresh_error(system, result) <= 1e-6
     assert dc.factor_match(system, result.decoupling) >= 1 - 1e-8
     assert result.identifiability.locally_unique
@@ -71,7 +71,7 @@ def test_jacobians_alone_leave_constants_open():
     assert_allclose(difference, np.broadcast_to(difference[0], difference.shape), rtol=0, atol=1e-9 * size)
 
 
-@pytest.mark.parametrize("basis", [dc.Chebyshev, dc.Bernstein, dc.ScaledMonomial])
+@pytest.mark.parametrize("basis", [dc.Chebyshev, dc.bases.Bernstein, dc.bases.ScaledMonomial])
 def test_other_polynomial_bases_recover_the_same_system(basis):
     result = recover(F2, sampled(F2, 30, seed=5), basis=basis)
     assert fresh_error(F2, result) <= 1e-6
@@ -82,9 +82,13 @@ def test_bases_without_scale_invariance_and_mixed_ones_work():
     rng = np.random.default_rng(0)
     truth = dc.Decoupling(rng.normal(size=(2, 3, 3)), [dc.Functions(Bend(1.0), rng.normal(size=(3, 2)))])
     result = dc.decouple(sampled(truth, 80), 3, basis=Bend(1.0), progress=False)
-    assert result.status is dc.Status.EXACT
+    assert result.status is dc.solvers.Status.EXACT
     mixed = dc.decouple(
-        sampled(F2), (2, 2), basis=[(dc.Monomial(2), dc.Trigonometric(3)), dc.Monomial(3)], n_starts=32, progress=False
+        sampled(F2),
+        (2, 2),
+        basis=[(dc.Monomial(2), dc.bases.Trigonometric(3)), dc.Monomial(3)],
+        n_starts=32,
+        progress=False,
     )
     assert mixed.error_jacobian < 0.1
 
@@ -119,7 +123,7 @@ def test_a_warm_start_is_polished():
     result = recover(F2, samples, solver=dc.VarPro(start=rough.decoupling), n_starts=1)
     assert result.error_jacobian <= rough.error_jacobian
     near = dc.Decoupling([w * 1.01 for w in F2.W], F2.g)
-    assert recover(F2, samples, solver=dc.VarPro(start=near), n_starts=1).status is dc.Status.EXACT
+    assert recover(F2, samples, solver=dc.VarPro(start=near), n_starts=1).status is dc.solvers.Status.EXACT
 
 
 @pytest.mark.slow
@@ -153,8 +157,12 @@ def test_budgets_are_kept_and_the_table_tells_what_became_of_every_start():
     solver = dc.VarPro(batch_size=8, max_steps=20, polish_steps=5)
     result = dc.decouple(noisy, (3, 2), (3, 4), solver=solver, n_starts=20, progress=False)
     assert len(result.starts) == 20
-    assert {row.status for row in result.starts} <= {dc.Status.DROPPED, dc.Status.CONVERGED, dc.Status.OUT_OF_STEPS}
-    assert result.status is dc.Status.OUT_OF_STEPS and "max_steps" in result.reason
+    assert {row.status for row in result.starts} <= {
+        dc.solvers.Status.DROPPED,
+        dc.solvers.Status.CONVERGED,
+        dc.solvers.Status.OUT_OF_STEPS,
+    }
+    assert result.status is dc.solvers.Status.OUT_OF_STEPS and "max_steps" in result.reason
     quick = dc.decouple(
         noisy, (3, 2), (3, 4), solver=dc.VarPro(batch_size=4, max_steps=5, max_seconds=1e-6), progress=False
     )
@@ -166,7 +174,7 @@ def test_agreement_of_several_starts_ends_the_search():
     X = rng.uniform(-1, 1, (60, 2))
     samples = dc.Samples.from_function(lambda Z: np.exp(Z @ np.array([[1.0, 0.5], [-0.5, 1.0]])), X)
     result = dc.decouple(samples, 2, 3, progress=False)
-    assert result.status is dc.Status.CONVERGED and len(result.starts) < 1024
+    assert result.status is dc.solvers.Status.CONVERGED and len(result.starts) < 1024
     assert any("agree on this minimum" in note for note in result.notes)
 
 
@@ -190,10 +198,10 @@ def test_noise_costs_no_more_than_it_must():
 def test_models_that_are_too_large_or_too_small_say_so():
     samples = sampled(F2, 60)
     small = dc.decouple(samples, (1, 1), (3, 3), n_starts=32, progress=False)
-    assert small.status is dc.Status.CONVERGED and small.error_jacobian > 1e-6
+    assert small.status is dc.solvers.Status.CONVERGED and small.error_jacobian > 1e-6
     large = dc.decouple(samples, (3, 3), (3, 3), n_starts=32, progress=False)
     assert np.isfinite(large.error_jacobian)
-    if large.status is dc.Status.EXACT:  # one of many, or with functions that cancel in the outputs
+    if large.status is dc.solvers.Status.EXACT:  # one of many, or with functions that cancel in the outputs
         narrow = np.linalg.matrix_rank(large.decoupling.W[-1], rtol=1e-8) < 3
         assert narrow or not large.identifiability.locally_unique
 
@@ -329,7 +337,11 @@ def test_fixed_parts_stay_as_they_are_and_are_not_uncertain():
 def test_the_table_of_starts_agrees_with_the_result():
     samples = sampled(F2, 30)
     exact = recover(F2, samples)
-    assert {row.status for row in exact.starts} <= {dc.Status.EXACT, dc.Status.DROPPED, dc.Status.CONVERGED}
+    assert {row.status for row in exact.starts} <= {
+        dc.solvers.Status.EXACT,
+        dc.solvers.Status.DROPPED,
+        dc.solvers.Status.CONVERGED,
+    }
     noisy = dc.Samples(
         samples.X, F=samples.F, J=samples.J * (1 + 1e-2 * np.random.default_rng(0).normal(size=samples.J.shape))
     )
@@ -346,7 +358,7 @@ def test_a_rounding_floor_far_above_zero_is_recognised():
         F2.W, [F2.g[0], dc.Functions(dc.Monomial(3), F2.g[1].C + np.array([[1e10, 0, 0, 0], [-1e10, 0, 0, 0]]))]
     )
     result = recover(shifted, sampled(shifted, 30))
-    assert result.status is dc.Status.EXACT and len(result.starts) < 512
+    assert result.status is dc.solvers.Status.EXACT and len(result.starts) < 512
 
 
 @pytest.mark.parametrize("n_starts", [1, 4])
@@ -401,6 +413,6 @@ def test_few_starts_for_noisy_values_settle_soon_and_as_low():
     samples = dc.Samples(X, F=(X[:, 0] + X[:, 1]) ** 2 + 0.3 * rng.normal(size=200))
     few, more = (dc.decouple(samples, 1, 3, n_starts=n, rng=0, progress=False) for n in (8, 32))
     polished = [row for row in few.starts if np.isfinite(row.objective)]
-    assert {row.status for row in polished} == {few.status} == {dc.Status.CONVERGED}
+    assert {row.status for row in polished} == {few.status} == {dc.solvers.Status.CONVERGED}
     assert max(row.steps for row in few.starts) <= 15 < max(row.steps for row in more.starts)
     assert_allclose(few.relative_rmse(), more.relative_rmse(), rtol=1e-3)

@@ -43,7 +43,7 @@ def noisy(system, S=40, seed=0):
 
 def swept(samples, update, ranks, lam=1e-2, n_sweeps=2, model=None):
     problem = problem_of(samples, ranks, (3,) * len(ranks))
-    state = draw_factors(problem, dc.Normal() if model is None else model, 1, np.random.default_rng(5))
+    state = draw_factors(problem, dc.solvers.Normal() if model is None else model, 1, np.random.default_rng(5))
     for _ in range(n_sweeps):
         state = sweep(problem, state, lam, update)
     return state
@@ -165,7 +165,7 @@ def dense_sweep(samples, state, lam, method):
 def test_one_sweep_gives_the_factors_of_dense_least_squares(method, rank):
     samples = weighted(noise_samples(3, 4, 30), random_weights(30, 3))
     problem = problem_of(samples, (rank,), (3,))
-    state = draw_factors(problem, dc.Normal(), 1, np.random.default_rng(4))
+    state = draw_factors(problem, dc.solvers.Normal(), 1, np.random.default_rng(4))
     fast = sweep(problem, state, 1e-2, UPDATES[method])
     for ours, theirs in zip((*fast.W, *fast.G, fast.R), dense_sweep(samples, state, 1e-2, method), strict=True):
         assert_allclose(ours[0], theirs, rtol=0, atol=1e-8 * np.abs(theirs).max())
@@ -175,7 +175,7 @@ def test_one_sweep_gives_the_factors_of_dense_least_squares(method, rank):
 def test_residuals_are_those_of_the_definition(ranks):
     samples = weighted(noise_samples(3, 4, 30), random_weights(30, 3))
     problem = problem_of(samples, ranks, (3,) * len(ranks))
-    state = draw_factors(problem, dc.Normal(), 2, np.random.default_rng(4))
+    state = draw_factors(problem, dc.solvers.Normal(), 2, np.random.default_rng(4))
     for _ in range(2):
         state = sweep(problem, state, 0.3, constrained)
     assert_allclose(state.residual_J, explicit_residual(problem, state), rtol=1e-9)
@@ -193,7 +193,7 @@ def test_the_inner_factor_is_a_minimum():
     """With its coefficients held, no other W_1 of two layers does better at the moment it is updated."""
     samples = weighted(noise_samples(3, 4, 30), random_weights(30, 3))
     problem = problem_of(samples, (2, 2), (3, 3))
-    state = draw_factors(problem, dc.Normal(), 1, np.random.default_rng(4))
+    state = draw_factors(problem, dc.solvers.Normal(), 1, np.random.default_rng(4))
     after = sweep(problem, state, 1e-2, constrained)
     best = dataclasses.replace(after, W=[after.W[0], after.W[1], state.W[2]], G=[after.G[0], state.G[1]])
     rng = np.random.default_rng(0)
@@ -260,7 +260,7 @@ def test_exact_systems_are_found_whatever_the_weights():
     system = dc.systems.f2()
     samples = weighted(sampled(system, 30), random_weights(30, 3))
     result = dc.decouple(samples, (2, 2), (3, 3), progress=False)
-    assert result.status is dc.Status.EXACT and dc.factor_match(result.decoupling, system) > 1 - 1e-8
+    assert result.status is dc.solvers.Status.EXACT and dc.factor_match(result.decoupling, system) > 1 - 1e-8
     assert result.identifiability.locally_unique
     assert all(np.all(np.isfinite(e)) for e in result.uncertainty())
 
@@ -293,7 +293,7 @@ def test_a_start_that_fails_does_not_stop_the_others(method):
     for weights in (random_weights(40, 3), np.ones((40, 3))):
         solver.start.left = 12
         result = dc.decouple(weighted(samples, weights), (2, 2), (3, 3), solver=solver, n_starts=4, progress=False)
-        assert [row.status is dc.Status.NONFINITE for row in result.starts] == [True, True, False, False]
+        assert [row.status is dc.solvers.Status.NONFINITE for row in result.starts] == [True, True, False, False]
 
 
 # Refused

@@ -52,7 +52,7 @@ def test_solvers_return_the_best_until_then(solver):
     done = run(f"""
         result = dc.decouple(samples, (2, 2), (3, 3), solver={solver}, progress=press())
         assert 5 <= len(seen) < 12, len(seen)
-        assert result.status is dc.Status.INTERRUPTED and "Ctrl-C" in result.reason
+        assert result.status is dc.solvers.Status.INTERRUPTED and "Ctrl-C" in result.reason
         assert np.isfinite(result.error_values)
         assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
     """)

@@ -97,14 +97,16 @@ def test_two_layers_and_other_bases(pair):
     deep = narx.decouple((2, 2), (3, 1), n_samples=80, solver=dc.VarPro(max_seconds=5), progress=False)
     assert deep.decoupling.n_layers == 2
     assert np.allclose(deep.simulate(u, y[:2]), step_by_step(deep, u, y), atol=1e-9)
-    waves = narx.decouple(2, 4, basis=dc.Trigonometric, n_samples=80, solver=dc.VarPro(max_seconds=5), progress=False)
+    waves = narx.decouple(
+        2, 4, basis=dc.bases.Trigonometric, n_samples=80, solver=dc.VarPro(max_seconds=5), progress=False
+    )
     assert np.allclose(waves.simulate(u, y[:2]), step_by_step(waves, u, y), atol=1e-9)
     with pytest.raises(dc.InputError, match='`outside` must be "extend" for functions of Trigonometric'):
         waves.with_outside("constant")
 
 
 def test_a_basis_of_ones_own_can_be_simulated():
-    class Arctan(dc.AbstractBasis):
+    class Arctan(dc.bases.AbstractBasis):
         size = property(lambda self: 2)
 
         def evaluate(self, t):

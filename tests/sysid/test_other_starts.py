@@ -61,7 +61,7 @@ def test_polynomials_of_states_are_fitted_and_decoupled():
 def test_starts_of_another_shape_are_named(record, narx):
     for model, message in (
         (dc.sysid.DecoupledStateSpace(2, [dc.Monomial(3)]), "must have 2 states.* Got 3 states"),
-        (dc.sysid.DecoupledStateSpace(3, [dc.Tanh()]), "the functions .*Tanh"),
+        (dc.sysid.DecoupledStateSpace(3, [dc.bases.Tanh()]), "the functions .*Tanh"),
         (dc.sysid.DecoupledStateSpace(3, [dc.Monomial(3)], feedback=False), "needs `feedback`"),
     ):
         with pytest.raises(dc.InputError, match=message):
@@ -80,7 +80,7 @@ def test_a_narx_model_has_a_linear_bypass_and_a_tanh():
     for t in range(2, 150):
         y[t] = 0.9 * y[t - 1] - 0.2 * y[t - 2] + 0.5 * u[t - 1] - 0.3 * np.tanh(2.0 * y[t - 1])
     model = dc.sysid.PolynomialNARX(n_u=1, n_y=2, degree=3).fit(u, y)
-    model = model.decouple(1, basis=[dc.Tanh()], linear=True, n_samples=60, n_starts=2, progress=False)
+    model = model.decouple(1, basis=[dc.bases.Tanh()], linear=True, n_samples=60, n_starts=2, progress=False)
     refined = model.refine(u, y, max_steps=5, progress=False)
     assert refined.decoupling.linear is not None
     for some in (model, refined):

@@ -12,9 +12,16 @@ from decouply.sysid.free_run._step import StepArrays
 from .systems import noisy
 
 BASES = [
-    *(dc.Monomial(1), dc.Monomial(3), dc.Monomial(90), dc.Chebyshev(1), dc.Chebyshev(4), dc.Bernstein(3)),
-    *(dc.Spline(5), dc.Spline(3, degree=2, tails="parabola"), dc.Trigonometric(3)),
-    *(dc.Tanh(), dc.Sigmoid(), dc.Saturation(), dc.DeadZone(), dc.ReLU(), dc.Friction()),
+    *(dc.Monomial(1), dc.Monomial(3), dc.Monomial(90), dc.Chebyshev(1), dc.Chebyshev(4), dc.bases.Bernstein(3)),
+    *(dc.Spline(5), dc.Spline(3, degree=2, tails="parabola"), dc.bases.Trigonometric(3)),
+    *(
+        dc.bases.Tanh(),
+        dc.bases.Sigmoid(),
+        dc.bases.Saturation(),
+        dc.bases.DeadZone(),
+        dc.bases.ReLU(),
+        dc.bases.Friction(),
+    ),
 ]
 
 
@@ -43,7 +50,7 @@ def test_the_loop_is_one_step_after_the_other(basis, outside):
 
 
 def test_models_of_one_shape_share_a_loop():
-    one, two = (StepArrays.of(random_step([dc.Spline(4), dc.Tanh()], "linear", seed)) for seed in (0, 1))
+    one, two = (StepArrays.of(random_step([dc.Spline(4), dc.bases.Tanh()], "linear", seed)) for seed in (0, 1))
     before = _recursion.compiled_loop.cache_info().misses
     first = Recursion(one, 2, {})
     Recursion(two, 2, {})

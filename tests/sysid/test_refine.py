@@ -28,12 +28,12 @@ def some_model(kind):
         model = dc.systems.random_system((6, 3, 2, 2), (3, 3), rng=2)
         g = [dc.Functions(g.basis, g.C, (-0.3, 1.2), "linear") for g in model.g]
         return model.with_parts(g=g)
-    g = [dc.Functions(dc.Tanh(), rng.normal(size=(3, 2)), [[-1, 2], [0, 1], [-1, 0.5]])]
+    g = [dc.Functions(dc.bases.Tanh(), rng.normal(size=(3, 2)), [[-1, 2], [0, 1], [-1, 0.5]])]
     W = [rng.normal(size=(3, 6)), rng.normal(size=(2, 3))]
     if kind == "mixed":
         C = np.zeros((3, 4))
         C[:2], C[2, :2] = rng.normal(size=(2, 4)), rng.normal(size=2)
-        bases = (dc.Monomial(3), dc.Chebyshev(3), dc.Tanh())
+        bases = (dc.Monomial(3), dc.Chebyshev(3), dc.bases.Tanh())
         g = [dc.Functions(bases, C, (-0.5, 1.5), "constant")]
     return dc.Decoupling(W, g, linear=rng.normal(size=(2, 6)), offset=[1.0, -2.0] if kind == "mixed" else None)
 

@@ -34,7 +34,7 @@ def fitted():
     return dc.sysid.DecoupledStateSpace(1, [dc.Monomial(3)], feedthrough=False).fit(u, y, n_starts=2, progress=False)
 
 
-MIXED = (LayerBasis((dc.Monomial(3), dc.Tanh())),)
+MIXED = (LayerBasis((dc.Monomial(3), dc.bases.Tanh())),)
 
 
 def structure(n, layers, **options):
@@ -59,7 +59,7 @@ def random_step(seed=0, n=2, m=2, p=2, layers=MIXED):
     [
         MIXED,
         (LayerBasis((dc.Spline(3), dc.Spline(3))),),
-        (LayerBasis((dc.Tanh(), dc.Tanh())), LayerBasis((dc.Monomial(2),))),
+        (LayerBasis((dc.bases.Tanh(), dc.bases.Tanh())), LayerBasis((dc.Monomial(2),))),
     ],
     ids=["mixed", "splines", "two layers"],
 )
@@ -163,7 +163,7 @@ def test_the_canonical_form_is_the_same_model_with_fewer_numbers(fitted):
     assert_allclose(np.abs(canonical.step.W[0]).max(), 1.0)
 
 
-@pytest.mark.parametrize("bases", [(dc.Tanh(),), (dc.Monomial(3),), (dc.Monomial(3), dc.Tanh())], ids=repr)
+@pytest.mark.parametrize("bases", [(dc.bases.Tanh(),), (dc.Monomial(3),), (dc.Monomial(3), dc.bases.Tanh())], ids=repr)
 def test_the_canonical_count_is_the_rank_of_the_equations(bases):
     layers = (LayerBasis(bases),)
     step, free = random_step(seed=3, m=1, p=1, layers=layers)
@@ -192,14 +192,14 @@ def test_several_records_inputs_and_outputs():
             rows.append([3.0 + x[0], 100.0 * x[1]])
             x = np.array([0.6 * x[0] - 0.2 * np.tanh(2 * x[1]) + a, 0.5 * x[1] + 0.3 * x[0] + b])
         y.append(np.array(rows))
-    model = dc.sysid.DecoupledStateSpace(2, [dc.Tanh()]).fit(u, y, n_starts=2, progress=False)
+    model = dc.sysid.DecoupledStateSpace(2, [dc.bases.Tanh()]).fit(u, y, n_starts=2, progress=False)
     assert model.fitted.x0.shape == (2, 2)
     assert_allclose(model.simulate(u[1], y[1][:20]), y[1], atol=1e-4)
 
 
 def test_state_functions_see_states_and_act_on_states_alone():
     u, y = duffing(250)
-    model = dc.sysid.DecoupledStateSpace(2, [dc.Monomial(3), dc.sysid.StateFunction(dc.Tanh())])
+    model = dc.sysid.DecoupledStateSpace(2, [dc.Monomial(3), dc.sysid.StateFunction(dc.bases.Tanh())])
     step = model.fit(u, y, n_starts=1, progress=False).step
     assert step.W[0][1, 2] == 0.0
     assert step.W[1][2, 1] == 0.0
@@ -214,7 +214,7 @@ def test_a_wiener_hammerstein_model_has_no_feedback_around_its_function():
     for t in range(1, 1500):
         a[t] = 0.8 * a[t - 1] + 0.2 * u[t - 1]
         b[t] = 0.4 * b[t - 1] + np.tanh(3 * a[t - 1])
-    model = dc.sysid.DecoupledStateSpace(2, [dc.Tanh()], feedback=False).fit(u, b, n_starts=3, progress=False)
+    model = dc.sysid.DecoupledStateSpace(2, [dc.bases.Tanh()], feedback=False).fit(u, b, n_starts=3, progress=False)
     assert model.fitted.rmse[0] < 1e-3 * b.std()
     poles = np.sort(np.abs(model.linear().poles))
     assert_allclose(poles, [0.4, 0.8], atol=1e-2)
@@ -322,7 +322,8 @@ def test_states_that_no_output_sees_are_counted_and_shown(tmp_path):
 def test_the_same_seed_gives_the_same_model():
     u, y = duffing(200)
     first, second = (
-        dc.sysid.DecoupledStateSpace(2, [dc.Tanh()]).fit(u, y, n_starts=2, rng=4, progress=False) for _ in range(2)
+        dc.sysid.DecoupledStateSpace(2, [dc.bases.Tanh()]).fit(u, y, n_starts=2, rng=4, progress=False)
+        for _ in range(2)
     )
     assert first.starts == second.starts
     assert np.array_equal(first.step.linear, second.step.linear)
@@ -337,7 +338,7 @@ def test_ctrl_c_keeps_the_best_until_then():
         if values.get("stage", "").startswith("start 2"):
             raise KeyboardInterrupt
 
-    model = dc.sysid.DecoupledStateSpace(2, [dc.Tanh()])
+    model = dc.sysid.DecoupledStateSpace(2, [dc.bases.Tanh()])
     with pytest.warns(dc.DecouplingWarning, match="Stopped by Ctrl-C"):
         model = model.fit(u, y, n_starts=3, progress=stop)
     assert [row.start for row in model.starts] == ["linear", "physical", "random 1"]
@@ -346,7 +347,7 @@ def test_ctrl_c_keeps_the_best_until_then():
 
 def test_a_limit_of_time_keeps_the_best_until_then():
     u, y = duffing(400)
-    model = dc.sysid.DecoupledStateSpace(2, [dc.Tanh()])
+    model = dc.sysid.DecoupledStateSpace(2, [dc.bases.Tanh()])
     with pytest.warns(dc.DecouplingWarning, match="`max_seconds` was reached"):
         model = model.fit(u, y, n_starts=3, max_seconds=1e-6, progress=False)
     assert [row.start for row in model.starts] == ["linear", "physical"]
@@ -371,7 +372,7 @@ def test_functions_that_stay_constant_outside_keep_a_simulation_finite(fitted):
     [
         (lambda: dc.sysid.DecoupledStateSpace(0), "`n_states` must be a whole number"),
         (lambda: dc.sysid.DecoupledStateSpace(2, [3]), "`functions` must be a list with one basis"),
-        (lambda: dc.sysid.DecoupledStateSpace(2, [dc.Tanh()], ranks=2), "without `ranks`"),
+        (lambda: dc.sysid.DecoupledStateSpace(2, [dc.bases.Tanh()], ranks=2), "without `ranks`"),
         (lambda: dc.sysid.DecoupledStateSpace(1, feedback=False), "at least 2 without feedback"),
         (lambda: dc.sysid.DecoupledStateSpace(2).step, "must be fitted first"),
     ],
@@ -396,7 +397,7 @@ def test_bad_options_are_named(make, message):
 def test_bad_records_are_named(change, message):
     u, y = change(*duffing(300))
     with pytest.raises(dc.InputError, match=message):
-        dc.sysid.DecoupledStateSpace(2, [dc.Tanh()]).fit(u, y, n_starts=1, progress=False)
+        dc.sysid.DecoupledStateSpace(2, [dc.bases.Tanh()]).fit(u, y, n_starts=1, progress=False)
 
 
 def test_a_fit_returns_another_model_and_changes_nothing():
@@ -437,7 +438,7 @@ def test_an_unstable_system_is_fitted_in_windows_or_named():
     for t in range(1, 400):
         y[t] = 1.02 * y[t - 1] + 0.1 * u[t - 1]
     windows = dc.sysid.SearchOptions(window=50)
-    model = dc.sysid.DecoupledStateSpace(1, [dc.Tanh()]).fit(u, y, n_starts=1, search=windows, progress=False)
+    model = dc.sysid.DecoupledStateSpace(1, [dc.bases.Tanh()]).fit(u, y, n_starts=1, search=windows, progress=False)
     assert np.isfinite(model.fitted.rmse).all()
 
 
@@ -477,7 +478,7 @@ def friction(n=1500, seed=0):
 
 
 def test_an_output_that_adds_up_has_a_pole_at_exactly_one_and_does_not_drift():
-    model = dc.sysid.DecoupledStateSpace(2, [dc.sysid.StateFunction(dc.Tanh())], integrating=True)
+    model = dc.sysid.DecoupledStateSpace(2, [dc.sysid.StateFunction(dc.bases.Tanh())], integrating=True)
     model = model.fit(*friction(), n_starts=1, progress=False)
     assert model.linear().poles[0] == 1.0
     assert_allclose(model.linear().C[0, 1], 0.0)
@@ -492,7 +493,7 @@ def test_the_canonical_count_of_integrating_models_is_the_rank_of_their_equation
     linear = StepArrays.of_linear(
         np.array([[1.0, 0.1], [0.0, 0.9]]), np.array([[0.1], [1.0]]), np.eye(1, 2), np.zeros((1, 1))
     )
-    layers, arguments = (LayerBasis((dc.Tanh(),)),), np.ones(3, dtype=bool)
+    layers, arguments = (LayerBasis((dc.bases.Tanh(),)),), np.ones(3, dtype=bool)
     points = rng.standard_normal((50, 3))
     step = initial_model(linear, 2, layers, points, rng, deterministic=True, arguments=arguments)
     step = replace(step, W=(step.W[0], np.array([[0.02], [-0.3], [0.0]])))
@@ -506,10 +507,10 @@ def test_the_canonical_count_of_integrating_models_is_the_rank_of_their_equation
 
 
 def test_functions_written_in_a_finer_basis_are_the_same():
-    layers = (LayerBasis((dc.Spline(4), dc.Tanh())),)
+    layers = (LayerBasis((dc.Spline(4), dc.bases.Tanh())),)
     step, _ = random_step(layers=layers)
     points = np.random.default_rng(5).standard_normal((200, 4))
-    other = in_other_bases(step, (LayerBasis((dc.Spline(8), dc.Tanh())),), points)
+    other = in_other_bases(step, (LayerBasis((dc.Spline(8), dc.bases.Tanh())),), points)
     inside = np.clip(points, -0.4, 0.4)
     assert_allclose(other.values(inside), step.values(inside), atol=2e-3)
     assert other.g[0].layer.bases[0] == dc.Spline(8)
@@ -550,7 +551,7 @@ def test_parallel_branches_between_linear_blocks_are_found():
         a[t] = 0.85 * a[t - 1] + 0.3 * u[t - 1]
         b[t] = 0.2 * b[t - 1] + 0.8 * u[t - 1]
         y[t] = 0.6 * y[t - 1] + np.tanh(2 * a[t - 1]) + 0.5 * np.tanh(2 * b[t - 1] - 1)
-    model = dc.sysid.DecoupledStateSpace(3, [dc.Tanh(), dc.Tanh()], feedback=False)
+    model = dc.sysid.DecoupledStateSpace(3, [dc.bases.Tanh(), dc.bases.Tanh()], feedback=False)
     model = model.fit(u, y, n_starts=1, progress=False)
     assert model.fitted.n_front == 2
     assert_allclose(np.sort(model.linear().poles.real), [0.2, 0.6, 0.85], atol=1e-3)

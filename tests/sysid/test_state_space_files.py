@@ -16,7 +16,7 @@ def record():
 
 @pytest.fixture(scope="module")
 def model(record):
-    functions = [dc.Monomial(3), dc.sysid.StateFunction(dc.Tanh())]
+    functions = [dc.Monomial(3), dc.sysid.StateFunction(dc.bases.Tanh())]
     return dc.sysid.DecoupledStateSpace(2, functions).fit(*record, n_starts=1, progress=False)
 
 

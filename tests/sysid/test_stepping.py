@@ -105,7 +105,7 @@ def test_a_step_is_written_in_two_languages_and_not_for_oversampled_models(narx)
                 narx.step_source(language, name=wrong)
     assert "void end(" in narx.step_source("c", name="end") and "= int(" in narx.step_source("matlab", name="int")
     with pytest.raises(dc.InputError, match="`oversample` must be 1"):
-        dc.sysid.DecoupledStateSpace(1, functions=[dc.Tanh()], oversample=2).step_source()
+        dc.sysid.DecoupledStateSpace(1, functions=[dc.bases.Tanh()], oversample=2).step_source()
 
 
 def test_narx_models_come_back_from_files(narx, tmp_path):

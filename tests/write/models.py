@@ -61,8 +61,10 @@ def every_kind(cls):
 
 def mixed_models():
     """Layers of several bases at once: all but the curves, and two of these."""
-    kinds = [*(cls for cls in OWN_BASES if cls not in CURVES), dc.Tanh, dc.DeadZone]
-    bases = tuple(own_basis(cls, size) for size in (3, 2) for cls in kinds if size == 3 or cls is dc.Trigonometric)
+    kinds = [*(cls for cls in OWN_BASES if cls not in CURVES), dc.bases.Tanh, dc.bases.DeadZone]
+    bases = tuple(
+        own_basis(cls, size) for size in (3, 2) for cls in kinds if size == 3 or cls is dc.bases.Trigonometric
+    )
     for outside in OUTSIDES:
         yield random_model([bases, bases[::-1]], outside, linear=True, offset=True, seed=4)
 

@@ -9,7 +9,7 @@ from tests.write.models import points, random_model
 
 
 def test_curves_run_over_the_range_that_the_points_visit():
-    model = random_model([(dc.Monomial(3), dc.Tanh()), (dc.Chebyshev(2),)], "linear")
+    model = random_model([(dc.Monomial(3), dc.bases.Tanh()), (dc.Chebyshev(2),)], "linear")
     for layer, g, u in zip(curves(model, points()), model.g, model.inner_inputs(points()), strict=True):
         for j, curve in enumerate(layer):
             assert (curve.u[0], curve.u[-1]) == (u[:, j].min(), u[:, j].max())
@@ -18,7 +18,7 @@ def test_curves_run_over_the_range_that_the_points_visit():
 
 
 def test_curves_run_over_the_domains_without_points():
-    model = random_model([(dc.Monomial(3), dc.Tanh())], "constant")
+    model = random_model([(dc.Monomial(3), dc.bases.Tanh())], "constant")
     for j, curve in enumerate(curves(model)[0]):
         assert (curve.u[0], curve.u[-1]) == pytest.approx(tuple(model.g[0].domain[j]), rel=1e-14)
         assert curve.parts.beyond == () == curve.parts.ends
@@ -57,4 +57,4 @@ def test_domains_that_say_nothing_are_not_marked():
     assert domains(dc.Monomial(2), (-1.0, 1.0), "extend") is None  # nobody gave one
     assert domains(dc.Monomial(2), (-1.0, 1.0), "linear") == (-1.0, 1.0)
     assert domains(dc.Monomial(2), (0.0, 1.0), "extend") == (0.0, 1.0)
-    assert domains(dc.Tanh(), (0.0, 1.0), "extend") is None  # slope and centre, no range
+    assert domains(dc.bases.Tanh(), (0.0, 1.0), "extend") is None  # slope and centre, no range

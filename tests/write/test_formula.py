@@ -16,13 +16,15 @@ from tests.write.test_model_file import Bend
 MODELS = [
     dc.systems.f1(),
     dc.systems.random_system((3, 2, 3, 2), (3, 2), rng=1),
-    dc.Decoupling([np.eye(2), [[1.0, -2.0]]], [dc.Functions(dc.Trigonometric(5), np.arange(12.0).reshape(2, 6) - 4)]),
+    dc.Decoupling(
+        [np.eye(2), [[1.0, -2.0]]], [dc.Functions(dc.bases.Trigonometric(5), np.arange(12.0).reshape(2, 6) - 4)]
+    ),
     dc.Decoupling([np.eye(2), [[1.0, -2.0]]], [dc.Functions(dc.Chebyshev(4), np.arange(10.0).reshape(2, 5) - 4)]),
     dc.Decoupling(
-        [np.eye(2), [[1e-7, 3e12]]], [dc.Functions((dc.Monomial(1), dc.Bernstein(2)), [[1, 2, 0], [0, 0, -1e-5]])]
+        [np.eye(2), [[1e-7, 3e12]]], [dc.Functions((dc.Monomial(1), dc.bases.Bernstein(2)), [[1, 2, 0], [0, 0, -1e-5]])]
     ),
     dc.Decoupling([np.eye(2), [[1.0, 0.0], [0.0, 0.0]]], [dc.Functions(dc.Monomial(2), [[-0.0, 0, 1], [0, 0, 2]])]),
-    dc.Decoupling([np.eye(2), [[1.0, 2.0]]], [dc.Functions(dc.Trigonometric(2), [[3.0, 0, 0], [0.0, 0, 0]])]),
+    dc.Decoupling([np.eye(2), [[1.0, 2.0]]], [dc.Functions(dc.bases.Trigonometric(2), [[3.0, 0, 0], [0.0, 0, 0]])]),
 ]
 
 
@@ -112,7 +114,9 @@ def test_the_middle_of_a_domain_is_taken_from_the_argument():
         "z1 = 0.5 u1 + u1^2  for -2 <= u1 <= 2, constant beyond",
         "force = 3 z1 + 0.2 x1 - 0.5 x2 + 4",
     ]
-    waves = dc.Functions((dc.Trigonometric(3), dc.Tanh()), [[1, 0, 1, 2], [0, 3, 0, 0]], domain=[[-0.5, 0.5], [4, 8]])
+    waves = dc.Functions(
+        (dc.bases.Trigonometric(3), dc.bases.Tanh()), [[1, 0, 1, 2], [0, 3, 0, 0]], domain=[[-0.5, 0.5], [4, 8]]
+    )
     model = dc.Decoupling([np.eye(2), np.eye(2)], [waves])
     assert model.formula().splitlines()[1:4] == [
         "u2 = x2 - 6",
@@ -154,7 +158,7 @@ def test_a_basis_without_a_writer_gives_one_message():
 
 
 @dataclass(frozen=True)
-class Bump(dc.AbstractBasis):
+class Bump(dc.bases.AbstractBasis):
     """exp(-t^2) and |t|, and a hat: what bases of users may be made of."""
 
     size = 3

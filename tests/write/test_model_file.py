@@ -15,7 +15,7 @@ from tests.report.results import MAKERS
 from tests.strategies import Bend
 from tests.write.models import OUTSIDES, own_basis, points, random_model
 
-ALL = [*(own_basis(cls, 3) for cls in OWN_BASES), (dc.Monomial(3), dc.Tanh())]
+ALL = [*(own_basis(cls, 3) for cls in OWN_BASES), (dc.Monomial(3), dc.bases.Tanh())]
 
 
 @pytest.mark.parametrize("outside", OUTSIDES)
@@ -188,11 +188,11 @@ def test_a_failed_save_leaves_the_old_file_and_nothing_else(tmp_path):
 
 def test_a_basis_of_your_own_needs_a_name_of_its_own(tmp_path):
     """A file with another Tanh would open with ours."""
-    Tanh = dataclasses.make_dataclass("Tanh", [], bases=(dc.Absolute,), frozen=True)
+    Tanh = dataclasses.make_dataclass("Tanh", [], bases=(dc.bases.Absolute,), frozen=True)
     model = dc.Decoupling([[[1.0]], [[1.0]]], [dc.Functions(Tanh(), [[0.0, 1.0]])])
-    with pytest.raises(dc.InputError, match=r"Got a class Tanh beside dc.Tanh: .* Rename the class"):
+    with pytest.raises(dc.InputError, match=r"Got a class Tanh beside dc.bases.Tanh: .* Rename the class"):
         model.save(tmp_path / "m.safetensors")
-    ours = model.with_parts(g=[dc.Functions(dc.Tanh(), [[0.0, 1.0]])])
+    ours = model.with_parts(g=[dc.Functions(dc.bases.Tanh(), [[0.0, 1.0]])])
     ours.save(tmp_path / "m.safetensors")
     with pytest.raises(dc.InputError, match="Rename the class"):
         dc.Decoupling.load(tmp_path / "m.safetensors", bases=[Tanh])

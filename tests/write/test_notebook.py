@@ -53,7 +53,7 @@ def test_samples_of_jacobians_have_no_outputs_to_show():
 
 
 def test_a_model_shows_its_functions_over_their_domains():
-    model = everything([(dc.Monomial(3), dc.Trigonometric(2))], "linear")
+    model = everything([(dc.Monomial(3), dc.bases.Trigonometric(2))], "linear")
     html = model._repr_html_()
     assert f"Decoupling 3-2-2, {model.n_parameters} parameters" in html and "over the domains" in html
     assert "Monomial(degree=3), Trigonometric(count=2); tangents beyond the domains" in html
@@ -67,10 +67,10 @@ def test_a_model_shows_its_functions_over_their_domains():
 
 
 def test_a_model_shows_its_linear_part_its_offset_and_its_names():
-    plain = everything([(dc.Tanh(),)])
+    plain = everything([(dc.bases.Tanh(),)])
     assert "linear" not in plain._repr_html_() and "inputs" not in plain._repr_html_()
     names = (["<b>", "wind\nspeed", "c"], ["p", "q"])
-    model = everything([(dc.Tanh(),)], linear=True, offset=True, names=names)
+    model = everything([(dc.bases.Tanh(),)], linear=True, offset=True, names=names)
     html = model._repr_html_()
     parsed(html)
     assert "2 &times; 3, a linear part" in html and f"{model.offset[0]:.3g}, {model.offset[1]:.3g}" in html
@@ -129,7 +129,7 @@ def test_large_ones_stay_small():
 
 
 def test_what_users_write_is_escaped(result):
-    class Odd(dc.AbstractBasis):
+    class Odd(dc.bases.AbstractBasis):
         size = 1
 
         def evaluate(self, u):

@@ -117,7 +117,7 @@ def test_layers_of_all_bases_are_computed_in_groups(dtype, tmp_path):
         model.save_onnx(path, dtype=dtype)
         onnx.checker.check_model(onnx.load(path), full_check=True)
         assert relative_error(run(path, X, dtype), model(X)) < 10 * TOLERANCES[dtype]
-    shared = models.random_model([(dc.Monomial(2), dc.Tanh()) * 3], linear=True)
+    shared = models.random_model([(dc.Monomial(2), dc.bases.Tanh()) * 3], linear=True)
     shared.save_onnx(path, dtype=dtype)
     assert relative_error(run(path, X, dtype), shared(X)) < TOLERANCES[dtype]
     counted = Counter(node.op_type for node in onnx.load(path).graph.node)
@@ -127,14 +127,14 @@ def test_layers_of_all_bases_are_computed_in_groups(dtype, tmp_path):
 
 @pytest.mark.parametrize("outside", ["linear", "constant"])
 def test_functions_are_right_far_beyond_their_domains(outside, tmp_path):
-    model = models.random_model([(dc.Chebyshev(5), dc.Tanh())], outside)
+    model = models.random_model([(dc.Chebyshev(5), dc.bases.Tanh())], outside)
     model.save_onnx(tmp_path / "m.onnx", dtype="float64")
     X = 1e14 * models.points()
     assert relative_error(run(tmp_path / "m.onnx", X, "float64"), model(X)) < 1e-12
 
 
 @pytest.mark.parametrize(("degree", "dtype", "tolerance"), [(40, "float64", 1e-12), (25, "float32", 1e-4)])
-@pytest.mark.parametrize("cls", [dc.Chebyshev, dc.Bernstein])
+@pytest.mark.parametrize("cls", [dc.Chebyshev, dc.bases.Bernstein])
 def test_high_degrees_lose_no_digits(cls, degree, dtype, tolerance, tmp_path):
     g = dc.Functions(cls(degree), np.random.default_rng(0).normal(size=(2, 1 + degree)), domain=(-2.0, 2.0))
     model = dc.Decoupling([np.eye(2), np.eye(2)], [g])

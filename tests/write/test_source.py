@@ -86,7 +86,7 @@ def test_c_computes_layers_of_all_bases(tmp_path):
 
 
 @pytest.mark.parametrize("degree", [25, 40, 60])
-@pytest.mark.parametrize("cls", [dc.Chebyshev, dc.Bernstein])
+@pytest.mark.parametrize("cls", [dc.Chebyshev, dc.bases.Bernstein])
 def test_high_degrees_lose_no_digits_on_the_domain(cls, degree, tmp_path):
     g = dc.Functions(cls(degree), np.random.default_rng(degree).normal(size=(2, 1 + degree)), domain=(299.0, 302.5))
     model = dc.Decoupling([np.eye(2), np.eye(2)], [g])
@@ -105,7 +105,7 @@ def test_monomials_of_any_degree_can_be_compiled():
 @pytest.mark.parametrize("outside", ["linear", "constant"])
 def test_functions_are_right_far_beyond_their_domains(outside, tmp_path):
     """Clipping by sums of absolute values would lose all digits here."""
-    model = random_model([(dc.Chebyshev(5), dc.Tanh())], outside)
+    model = random_model([(dc.Chebyshev(5), dc.bases.Tanh())], outside)
     X = points() * 1e14
     assert error(of_python(model)(X), model, X) < 1e-13
     if GCC:
@@ -133,7 +133,7 @@ def test_sources_import_only_what_they_need():
             needed = IMPORTED.get(cls.__name__)
             source = model.formula("python")
             assert source.startswith(f"from numpy import {needed}\n\ndef f(" if needed else "def f(")
-            assert ("#include <math.h>" in model.formula("c")) == (needed is not None or cls is dc.Absolute)
+            assert ("#include <math.h>" in model.formula("c")) == (needed is not None or cls is dc.bases.Absolute)
 
 
 def test_simple_models_have_simple_sources():
@@ -153,7 +153,7 @@ def test_simple_models_have_simple_sources():
 
 def test_constants_are_arrays_where_the_inputs_are():
     zero = dc.Decoupling(
-        [[[0.0]], [[0.0], [2.0]]], [dc.Functions(dc.Trigonometric(2), [[3.0, 0.0, 0.0]])], offset=[0.0, 1.0]
+        [[[0.0]], [[0.0], [2.0]]], [dc.Functions(dc.bases.Trigonometric(2), [[3.0, 0.0, 0.0]])], offset=[0.0, 1.0]
     )
     X = np.zeros((4, 1))
     assert error(of_python(zero)(X), zero, X) == 0.0
@@ -167,7 +167,7 @@ def test_inputs_are_kept_until_all_outputs_are_known():
 
 def test_names_of_the_model_become_identifiers_and_are_told():
     names = (["a b", "a_b", "lambda"], ["50 %", "tanh"])
-    model = random_model([(dc.Tanh(),)], linear=True, names=names)
+    model = random_model([(dc.bases.Tanh(),)], linear=True, names=names)
     source = model.formula("python")
     assert source.splitlines()[:5] == [
         "# coding: utf-8",
@@ -222,7 +222,7 @@ def test_compilers_do_not_stumble_over_names(tmp_path):
 
 
 def test_rounded_sources_are_near_the_model():
-    model = random_model([(dc.Chebyshev(4), dc.Trigonometric(2))], "linear", linear=True)
+    model = random_model([(dc.Chebyshev(4), dc.bases.Trigonometric(2))], "linear", linear=True)
     shift = np.array([5e4, 0.0, 0.0])
     far = model.with_parts(g=[model.g[0].shifted(-model.W[0] @ shift)], linear=None)
     X = points() + shift
@@ -234,7 +234,7 @@ def test_rounded_sources_are_near_the_model():
 
 def test_coefficients_that_cannot_be_written_are_refused():
     with np.errstate(over="ignore"):
-        model = dc.Decoupling([[[1.0]], [[1.0]]], [dc.Functions(dc.Bernstein(40), np.full((1, 41), 1e300))])
+        model = dc.Decoupling([[[1.0]], [[1.0]]], [dc.Functions(dc.bases.Bernstein(40), np.full((1, 41), 1e300))])
         for kind in ("python", "c", "sympy"):
             with pytest.raises(dc.InputError, match=r"coefficients that can be written as numbers. Got -?inf"):
                 model.formula(kind)

@@ -34,7 +34,7 @@ def test_expressions_of_a_layer_of_all_bases():
         assert error(model, points(3)) < 1e-14
 
 
-@pytest.mark.parametrize("cls", [dc.Chebyshev, dc.Bernstein])
+@pytest.mark.parametrize("cls", [dc.Chebyshev, dc.bases.Bernstein])
 def test_high_degrees_are_exact(cls):
     g = dc.Functions(cls(40), np.random.default_rng(0).normal(size=(1, 41)), domain=(299.0, 302.5))
     model = dc.Decoupling([[[1.0]], [[1.0]]], [g])

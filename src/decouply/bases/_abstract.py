@@ -79,7 +79,7 @@ class AbstractBasis(abc.ABC):
         """
         raise InputError(
             f"`{type(self).__name__}` must have a method `expression` for its models to be written as formulas, source "
-            "code, ONNX or PyTorch. It has none: see dc.AbstractBasis.expression."
+            "code, ONNX or PyTorch. It has none: see dc.bases.AbstractBasis.expression."
         )
 
     @property
@@ -214,8 +214,8 @@ def differences(size: int, shape: str) -> Float[ndarray, "k d"]:
 
 def _no_shapes(basis: AbstractBasis, shape: str) -> str:
     return (
-        f'`shapes` must be asked of a basis that can guarantee them: dc.Spline or dc.Bernstein. Got "{shape}" for '
-        f"{basis!r}."
+        "`shapes` must be asked of a basis that can guarantee them: dc.Spline or dc.bases.Bernstein. "
+        f'Got "{shape}" for {basis!r}.'
     )
 
 
@@ -247,7 +247,7 @@ class LayerBasis:
             if not isinstance(item, AbstractBasis):
                 raise InputError(
                     "`basis` must be a basis such as dc.Monomial(3), or one basis per internal function. "
-                    f"Got {short_repr(item)}; your own class must derive from dc.AbstractBasis."
+                    f"Got {short_repr(item)}; your own class must derive from dc.bases.AbstractBasis."
                 )
         if len(bases) != rank:
             raise InputError(f"`basis` must hold one basis per internal function, {rank} here. Got {len(bases)}.")

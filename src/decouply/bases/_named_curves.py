@@ -76,7 +76,7 @@ class Tanh(AbstractCurve):
     """phi_1(t) = tanh t. A domain [a, b] puts the centre at (a + b) / 2 and the slope there at 2 / (b - a).
 
     >>> import decouply as dc, numpy as np
-    >>> g = dc.Functions(dc.Tanh(), [[0.0, 1.0]], domain=(2.0, 4.0))
+    >>> g = dc.Functions(dc.bases.Tanh(), [[0.0, 1.0]], domain=(2.0, 4.0))
     >>> g(np.array([[3.0]])), g.derivative(np.array([[3.0]]))
     (array([[0.]]), array([[1.]]))
     """
@@ -257,7 +257,7 @@ class Trigonometric(AbstractBasis):
     """The first `count` of cos t, sin t, cos 2t, sin 2t, ...
 
     >>> import decouply as dc, numpy as np
-    >>> dc.Trigonometric(3).evaluate(np.array([0.0]))
+    >>> dc.bases.Trigonometric(3).evaluate(np.array([0.0]))
     array([[1., 0., 1.]])
     """
 

@@ -76,7 +76,7 @@ class DecouplingRegressor(DecouplingEstimator, RegressorMixin, BaseEstimator):  
         holds for y. Without such bounds, functions go on along
         their tangents ("linear"), follow their formulas ("extend"), which grow like powers, or keep their value at the
         end ("constant"), which spoils sums of functions that cancel each other. Functions that have no such range, such
-        as dc.Tanh(), follow their formulas.
+        as dc.bases.Tanh(), follow their formulas.
     solver
         The method; by default `dc.VarPro(ridge=ridge)`.
     n_starts

@@ -1,1 +1,24 @@
-"""From samples to a model: `decouple`, `select`, and what they return."""
+"""From samples to a model: `decouple`, `select`, and the records of what they return."""
+
+from ._settings import Settings
+from .classes._class_quality import ClassQuality
+from .interpret._recognise import NamedCurve, RecognisedFunction, Recognition
+from .quality._quality import Grade, Quality, Verdict
+from .refit._ablation import AblationRow
+from .refit._simplify import Change, Simplified
+from .select._select import Selection
+
+__all__ = [
+    "AblationRow",
+    "Change",
+    "ClassQuality",
+    "Grade",
+    "NamedCurve",
+    "Quality",
+    "RecognisedFunction",
+    "Recognition",
+    "Selection",
+    "Settings",
+    "Simplified",
+    "Verdict",
+]

@@ -76,7 +76,7 @@ def decouple(
     progress
         True shows a bar on a terminal once two seconds have passed; or give a callable that takes named values: `stage`
         (text, may be missing), `done`, `total`, `objective`, and from alternating solvers the raw factors after every
-        step as `iterate` (a `dc.Iterate`) with the numbers of their `starts`.
+        step as `iterate` (a `dc.solvers.Iterate`) with the numbers of their `starts`.
     max_seconds
         About so many seconds are searched, with any solver, and the best so far is returned. Left out, it is what the
         solver has: 60 for `VarPro`, no limit for alternating solvers, 120 with ranks="auto".
@@ -84,7 +84,7 @@ def decouple(
         What functions must look like: "increasing", "decreasing", "convex", "concave", "odd" or "even" (about the
         middle of their domains, up to a constant), "nonnegative". One word for all functions; a list with a word or
         None for each function of one layer; or a list with one such entry per layer. Functions of a layer that share a
-        basis are matched with the list. Guaranteed, for `dc.Spline` and `dc.Bernstein`, and for symmetries of any
+        basis are matched with the list. Guaranteed, for `dc.Spline` and `dc.bases.Bernstein`, and for symmetries of any
         basis; a note gives the price in error. With ranks="auto" it is one word, for the model that was chosen without.
 
     Examples

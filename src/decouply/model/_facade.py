@@ -64,7 +64,7 @@ class AbstractModelFacade:
         Examples
         --------
         >>> import decouply as dc, numpy as np
-        >>> g = dc.Functions(dc.Saturation(), [[0.0, 1.0]], domain=(-1.4, 1.4))
+        >>> g = dc.Functions(dc.bases.Saturation(), [[0.0, 1.0]], domain=(-1.4, 1.4))
         >>> model = dc.Decoupling([[[1.0, 0.5]], [[2.0]]], [g])
         >>> model.recognise(np.random.default_rng(0).uniform(-1, 1, (200, 2))).sentences()
         ('g_1 is a saturation at u = ±0.7',)

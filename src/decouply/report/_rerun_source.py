@@ -90,10 +90,9 @@ class _Writer:
         return name
 
     def _class(self, kind: type) -> str:
-        if getattr(dc, kind.__name__, None) is kind:
-            return f"dc.{kind.__name__}"
-        if getattr(dc.solvers, kind.__name__, None) is kind:
-            return f"dc.solvers.{kind.__name__}"
+        for room, path in ((dc, "dc"), (dc.bases, "dc.bases"), (dc.solvers, "dc.solvers")):
+            if getattr(room, kind.__name__, None) is kind:
+                return f"{path}.{kind.__name__}"
         if kind.__name__ not in self.open:
             self.open.append(kind.__name__)
         return kind.__name__

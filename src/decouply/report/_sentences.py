@@ -37,7 +37,7 @@ class OutputRow:
     low, high
         The range of the output in the samples.
     r_squared, left_out, noise, verdict
-        As in `dc.Quality`; `left_out` is the error on left-out samples in percent.
+        As in `dc.fit.Quality`; `left_out` is the error on left-out samples in percent.
     """
 
     name: str

@@ -1,12 +1,14 @@
 """Solvers. A new one is a file and an entry of `OWN_SOLVERS`."""
 
+from ._paratuck_fit import ParaTuckFit
 from ._two_stage import TwoStage
 from .alternating._loop import Stopping
 from .alternating._proj_constr import Constr, Proj
 from .alternating._single_layer import Dreesen, Hollander, Zniyed
 from .alternating._sweep import Iterate
+from .inference._identifiability import Identifiability
 from .problem._problem import Problem
-from .problem._solution import History, LamRow, Solution, StartRow
+from .problem._solution import History, LamRow, Solution, StartRow, Status
 from .problem._solver import (
     AbstractSolver,
     ChecksProblem,
@@ -40,16 +42,19 @@ __all__ = [
     "HasTimeLimit",
     "History",
     "Hollander",
+    "Identifiability",
     "Iterate",
     "LamRow",
     "Normal",
     "Orthonormal",
     "OutOfCore",
+    "ParaTuckFit",
     "Problem",
     "Proj",
     "Solution",
     "StartRow",
     "StartsAt",
+    "Status",
     "Stopping",
     "TwoStage",
     "Uniform",

@@ -64,7 +64,7 @@ class DecoupledLayer(nn.Module):
             if not basis.writable:
                 raise InputError(
                     f"`model` must have bases that can write themselves to become a layer. {type(basis).__name__} has "
-                    "no method `expression`: see dc.AbstractBasis.expression."
+                    "no method `expression`: see dc.bases.AbstractBasis.expression."
                 )
         model = model.without_inner_constants()
         self.outside = tuple(g.outside for g in model.g)

@@ -155,7 +155,7 @@ class AbstractAlternatingSolver(AbstractSolver):
     def __post_init__(self) -> None:
         if not isinstance(self.start, AbstractStart | Decoupling):
             raise InputError(
-                "`start` must be a distribution such as dc.Uniform(0.1, 10) or a Decoupling. "
+                "`start` must be a distribution such as dc.solvers.Uniform(0.1, 10) or a Decoupling. "
                 f"Got {short_repr(self.start)}."
             )
         if not isinstance(self.stopping, Stopping):
@@ -309,7 +309,7 @@ def solution_of(problem: Problem, run: Run, *, jacobians_only: bool = False) -> 
     if not good.any():
         raise SolverError(
             f"All {len(good)} starts became NaN or infinite. Scale inputs and outputs to about [-1, 1], lower the "
-            "degrees, or try other starts: another `rng`, more `n_starts`, or `start=dc.Normal()`."
+            "degrees, or try other starts: another `rng`, more `n_starts`, or `start=dc.solvers.Normal()`."
         )
     winner = int(np.argmin(np.where(good, run.objective, np.inf)))
     size_J = problem.size_J or 1.0

@@ -370,7 +370,7 @@ class Search:
         if not self.table.minima:
             raise SolverError(
                 f"All {len(self.table)} starts became NaN or infinite. Scale the inputs to about [-1, 1], lower the "
-                "degrees, or try other starts: another `rng`, more `n_starts`, or `start=dc.Normal()`."
+                "degrees, or try other starts: another `rng`, more `n_starts`, or `start=dc.solvers.Normal()`."
             )
         best = self.table.best
         return Solution(

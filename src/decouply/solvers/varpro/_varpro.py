@@ -107,7 +107,8 @@ class VarPro(AbstractSolver):
             raise InputError(f"`fixed` must be a dictionary such as {{'W0': W0}}. Got {short_repr(self.fixed)}.")
         if not isinstance(self.start, AbstractStart | Decoupling):
             raise InputError(
-                f"`start` must be a distribution such as dc.Normal() or a Decoupling. Got {short_repr(self.start)}."
+                "`start` must be a distribution such as dc.solvers.Normal() or a Decoupling. "
+                f"Got {short_repr(self.start)}."
             )
 
     supports: ClassVar[frozenset[Feature]] = frozenset(

@@ -34,7 +34,7 @@ class StateFunction:
 
     def __post_init__(self) -> None:
         if not isinstance(self.basis, AbstractBasis):
-            raise InputError(f"`basis` must be a basis such as dc.Tanh(). Got {short_repr(self.basis)}.")
+            raise InputError(f"`basis` must be a basis such as dc.bases.Tanh(). Got {short_repr(self.basis)}.")
 
 
 @dataclass(frozen=True)
@@ -161,7 +161,7 @@ def read_layers(
         listed = list(functions) if isinstance(functions, Sequence) and not isinstance(functions, str) else []
         if not listed or not all(isinstance(f, AbstractBasis | StateFunction) for f in listed):
             raise InputError(
-                "`functions` must be a list with one basis per function, such as [dc.Monomial(3), dc.Tanh()]. "
+                "`functions` must be a list with one basis per function, such as [dc.Monomial(3), dc.bases.Tanh()]. "
                 f"Got {short_repr(functions)}."
             )
         state_only = tuple(isinstance(f, StateFunction) for f in listed)
