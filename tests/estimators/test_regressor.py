@@ -506,7 +506,8 @@ def test_combinations_that_no_sample_has_are_not_predicted_far_beyond_y():
     new = rng.uniform(X.min(), X.max(), size=(200, 5))
     half = 0.5 * np.ptp(y)
     bounded, free = (
-        dc.DecouplingRegressor(2, outside=outside).fit(X, y).predict(new) for outside in ("bounded", "linear")
+        dc.DecouplingRegressor(2, 3, outside=outside, **SEEDED).fit(X, y).predict(new)
+        for outside in ("bounded", "linear")
     )
     assert free.min() < y.min() - 2.0 * half
     assert bounded.min() == pytest.approx(y.min() - half) and bounded.max() <= y.max() + half

@@ -26,6 +26,7 @@ from ..samples._samples import Samples
 from ..solvers.inference._identifiability import is_quick
 from ..solvers.inference._leave_one_out import leave_one_out
 from ..solvers.problem._prepared_samples import PreparedSamples
+from ..solvers.problem._solution import Status
 from ._fit_one_shape import fit_one_shape
 from ._relative_errors import Measure
 from ._result import Result
@@ -105,7 +106,7 @@ def choose_pieces(
             break
         best = result, judged
         is_open = any(basis.is_open for layer in settings.layers for basis in layer.bases)
-        if not is_open or judged.is_exact or samples.F is None:
+        if not is_open or judged.is_exact or samples.F is None or result.status is Status.INTERRUPTED:
             break
         residual = np.asarray(samples.F) - result.decoupling.values(samples.X)
         if lack_of_fit(residual, result.decoupling.arguments(samples.X)[0])[0] > CHANCE:

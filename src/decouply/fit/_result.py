@@ -179,7 +179,7 @@ class Result:
         >>> X = rng.uniform(-1, 1, (200, 2))
         >>> F = (X[:, :1] + X[:, 1:]) ** 3 + 0.3 * rng.normal(size=(200, 1))
         >>> print(dc.decouple(dc.Samples(X, F=F), ranks=1, degrees=3).verdict)
-        As good as the data allow. What is left looks like noise with a standard deviation of 0.3 (19 % of the spread).
+        As good as the data allow. What is left looks like noise with a standard deviation of 0.29 (18 % of the spread).
         """
         return self.quality.verdict
 

@@ -93,7 +93,7 @@ class Growth:
 
     def _fit_freely(self) -> None:
         """Models of one layer, and of two if one needs many functions."""
-        self._fit(min(self.samples.n_inputs, self.samples.n_outputs), Monomial(1))
+        self._fit_lines()
         best = self._grow(Spline(), RANKS[:_SCOUTED])
         if best is None:  # too few samples for splines
             self._grow(Monomial(_DEGREES[0]), RANKS)
@@ -108,6 +108,10 @@ class Growth:
             two = self._grow(Monomial(_FIRST_DEGREE), RANKS_OF_TWO, n_layers=2)
             if two is not None and not two.exact and two.score < self.choice().score + STRONG_EVIDENCE:
                 self._fit(two.ranks, Monomial(_DEGREES[-1]), near=two.result)
+
+    def _fit_lines(self) -> None:
+        """A linear model, which every other one has to beat."""
+        self._fit(min(self.samples.n_inputs, self.samples.n_outputs), Monomial(1))
 
     def _choose_functions(self, layers: tuple[LayerBasis, ...]) -> None:
         """Polynomials that are exact, or splines or polynomials, for ranks that are given."""
@@ -146,6 +150,9 @@ class Growth:
                     found = fit_one_shape(exact, settings, progress=self.report)
             except SolverError:
                 continue
+            if found.status is Status.INTERRUPTED:
+                self._fit_lines()  # something to return
+                raise KeyboardInterrupt
             if found.status is Status.EXACT:
                 lower = [Monomial(d) for d in true_degrees(found.decoupling)]
                 self._fit(shape, lower, near=found, n_starts=1)
@@ -267,4 +274,6 @@ class Growth:
         )
         self.found[found.shape] = found
         self._calm.pop(found.shape, None)
+        if result.status is Status.INTERRUPTED:
+            raise KeyboardInterrupt
         return found

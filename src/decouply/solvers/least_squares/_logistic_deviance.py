@@ -16,7 +16,6 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float, Int
 from numpy import ndarray
-from scipy.special import expit, log_expit, log_softmax, softmax
 
 from ...bases import LayerBasis
 from ..problem._weighted_rows import Rows
@@ -30,14 +29,18 @@ _LARGEST_SHARE = 0.999  # of a sample that parameters follow: a fit without it s
 
 def probabilities(f: Float[ndarray, "S n"]) -> Float[ndarray, "S n"]:
     """Those of the second of two classes (n = 1), or of all classes."""
-    return expit(f) if f.shape[1] == 1 else softmax(f, axis=1)
+    from scipy import special
+
+    return special.expit(f) if f.shape[1] == 1 else special.softmax(f, axis=1)
 
 
 def log_likelihoods(f: Float[ndarray, "S n"], y: Float[ndarray, "S n"]) -> Float[ndarray, " S"]:
     """log p_s(y_s); `y` is 0 or 1 for two classes, and a 1 among zeros for more."""
+    from scipy import special
+
     if f.shape[1] == 1:
-        return log_expit(np.where(y > 0.5, f, -f))[:, 0]
-    return np.sum(y * log_softmax(f, axis=1), axis=1)
+        return special.log_expit(np.where(y > 0.5, f, -f))[:, 0]
+    return np.sum(y * special.log_softmax(f, axis=1), axis=1)
 
 
 @dataclass(frozen=True)
