@@ -146,6 +146,25 @@ def _network(seed: int) -> Any:
     return compose.TransformedTargetRegressor(search, transformer=preprocessing.StandardScaler())
 
 
+class _GaussianProcess:
+    """A length for each input and the noise, chosen by the likelihood from two starts."""
+
+    def __init__(self, seed: int) -> None:
+        self.seed = seed
+
+    def fit(self, X: ndarray, y: ndarray) -> Any:
+        process, preprocessing, pipeline = _sklearn("gaussian_process", "preprocessing", "pipeline")
+        noise = process.kernels.WhiteKernel(1e-4, (1e-12, 10.0))
+        kernel = process.kernels.ConstantKernel() * process.kernels.RBF(np.ones(X.shape[1])) + noise
+        options = {"normalize_y": True, "n_restarts_optimizer": 1, "random_state": self.seed}
+        regressor = process.GaussianProcessRegressor(kernel, **options)
+        return pipeline.make_pipeline(preprocessing.StandardScaler(), regressor).fit(X, y)
+
+
+def _ebm(seed: int) -> Any:
+    return importlib.import_module("interpret.glassbox").ExplainableBoostingRegressor(random_state=seed, n_jobs=1)
+
+
 class _Gam:
     """pyGAM: a smooth curve for each input, its smoothness chosen by generalised cross-validation."""
 
@@ -207,6 +226,8 @@ METHODS: dict[str, tuple[Callable[[int], Any], str]] = {  # what makes an estima
     "MLP": (_network, "sklearn"),
     "GAM": (lambda _: _Gam(), "pygam"),
     "KAN": (_Kan, "kan"),
+    "Gaussian process": (_GaussianProcess, "sklearn"),
+    "EBM": (_ebm, "interpret"),
 }
 
 

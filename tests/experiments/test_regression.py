@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 pytest.importorskip("sklearn")
-from experiments.regression import regression
+from experiments.regression import regression, tables
 from experiments.regression.regression import SETS, houses
 
 
@@ -51,3 +51,37 @@ def test_all_sets_are_there_without_a_network_and_houses_are_like_houses():
     X, price = houses(0)
     assert 0.005 < np.mean(price == 5.0) < 0.2  # cut off, as in the original
     assert np.corrcoef(X[:, 0], price)[0, 1] > 0.5  # income matters most
+
+
+def test_formulas_have_their_known_values():
+    """Minima that are known, and values in the middle of the box."""
+    at = {name: f for name, (f, _) in tables.FORMULAS.items()}
+    assert at["Rosenbrock"](np.array([[0.5, 0.5]]))[0] == pytest.approx(0.0)
+    lowest = np.array([[(np.pi + 5) / 7.5 - 1, 2.275 / 7.5 - 1]])
+    assert at["Branin"](lowest)[0] == pytest.approx(0.397887, abs=1e-6)
+    middle = {name: float(f(np.zeros((1, m)))[0]) for name, (f, m) in tables.FORMULAS.items()}
+    assert middle["borehole"] == pytest.approx(70.87, abs=0.02) and middle["piston"] == pytest.approx(0.4644, abs=1e-3)
+    assert middle["wing weight"] == pytest.approx(267.62, abs=0.02)
+
+
+def test_a_first_call_is_compared_with_fits_that_know_more():
+    def run(method, number, error, ranks=None):
+        facts = {"part": "tables", "name": "tables", "run": number, "functions": 2, "seconds": 1.0}
+        return facts | {"method": method, "errors": [error], "ranks": ranks}
+
+    runs = [run(tables.BEST_TOLD, 0, 1.0), run(tables.BEST_TOLD, 1, 2.0)]
+    runs += [run(tables.OURS, 0, 1.5, [2]), run(tables.OURS, 1, 6.0, [3]), run("ridge", 0, 9.0), run("ridge", 1, None)]
+    lines = tables.table({"runs": runs}).splitlines()
+    assert lines[4] == "| decoupling | 2.25 | 3.00 | 1 of 2 | 1 of 2 | 1.0 s | 1.0 s |"
+    assert lines[5].startswith("| ridge | inf | inf | 0 of 2 | |")
+
+
+@pytest.mark.parametrize("part", ["tables", "formulas", "curves"])
+def test_draws_of_a_part_are_what_they_say(part):
+    name = {"tables": "tables", "formulas": "piston", "curves": "step"}[part]
+    drawn = tables.draw(part, name, 0, seed=0)
+    assert drawn.truth.shape == (len(drawn.fresh), drawn.samples.n_outputs)
+    assert (drawn.noise > 0.0) == (part != "formulas")
+    for method in ("ridge",) if part != "curves" else ():
+        outcome = tables.work(method, part, name, 0, 0)
+        assert len(outcome["errors"]) == drawn.samples.n_outputs and 0.0 < outcome["errors"][0] < 150.0

@@ -36,7 +36,8 @@ _SMALL, _CLOSE = 0.01, 0.05  # errors on left-out samples over the spread: what 
 _POOR = 0.1  # R² on left-out samples: less is hardly more than the mean
 _AS_WELL = 1.02  # times the error of the model on left-out samples: a straight line with no more does as well
 _RISE, _USED = 1.5, 0.3  # of the error on left-out samples, and of the numbers: where both are more, noise was fitted
-_FEW_USED, _FEW_INPUTS, _HALF = 0.25, 3, 0.5  # evidence for noise: few parameters and half explained, or few inputs
+_FEW_INPUTS, _PER_INPUT = 3, 50  # evidence for noise: few inputs, or many samples for each ...
+_FEW_USED, _HALF = 0.25, 0.5  # ... and a model that explains half with few parameters
 _MOST_BINS = 100  # along the argument of a function
 
 
@@ -168,6 +169,7 @@ def quality(model: Decoupling, samples: Samples, at: Linearisation | None) -> Qu
             noise=float(noise[i]),
             spread=float(np.sqrt(total[i] / data[:, 0].size)),
             few_inputs=X.shape[1] <= _FEW_INPUTS,
+            many_samples=len(X) >= _PER_INPUT * X.shape[1],
             repeated=place is not None,
         )
         for i in range(n)
@@ -212,6 +214,7 @@ class _Facts:
     noise: float
     spread: float
     few_inputs: bool
+    many_samples: bool
     repeated: bool
 
     def verdict(self) -> Verdict:
@@ -242,7 +245,8 @@ class _Facts:
             if error < _SMALL:
                 return Grade.CLOSE, f"{off}; some of that can still be predicted."
             return Grade.BETTER, f"{off}; {percent(self.share)} of that can be predicted: try more functions."
-        if self.repeated or self.few_inputs or (self.left >= _HALF and self.used <= _FEW_USED):
+        explains = self.many_samples and self.left >= _HALF and self.used <= _FEW_USED
+        if self.repeated or self.few_inputs or explains:
             size = f" with a standard deviation of {self.noise:.2g}" if np.isfinite(self.noise) else ""
             if size and self.spread:
                 size += f" ({percent(self.noise / self.spread)} of the {'size' if self.slopes else 'spread'})"
