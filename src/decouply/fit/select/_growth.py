@@ -42,7 +42,7 @@ from ._multilinear_ranks import hints_of
 from ._scan import OutOfTimeError
 
 _BOX_POINTS = 500  # corners of the box of the inputs, and as many points inside, where models must stay calm ...
-_ROOM = 1.0  # ... within the range of the samples and so many ranges on either side
+_ROOM = 1.0  # ... within the range of the samples and so many ranges on either side, sqrt(m) times in corners
 N_STARTS = 8  # of every shape
 MIN_SECONDS = 1e-3  # of a fit
 RANKS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16)  # of one layer, as long as they pay
@@ -74,6 +74,8 @@ class Growth:
         low, high, draws = samples.X.min(axis=0), samples.X.max(axis=0), np.random.default_rng(0)
         corners = draws.integers(2, size=(_BOX_POINTS, samples.n_inputs))
         self._box = low + (high - low) * np.vstack([corners, draws.uniform(size=corners.shape)])
+        # A sum of m inputs is sqrt(m) times as large in a corner as at samples.
+        self._reach = np.repeat([[samples.n_inputs**0.5], [1.0]], _BOX_POINTS, axis=0)
         self._draws = np.random.default_rng(seed)
         self._n_numbers = n_distinct_numbers(samples)
 
@@ -214,7 +216,7 @@ class Growth:
         if candidate.shape not in self._calm:
             values = candidate.result.decoupling.values(self._box)
             low, high = np.min(F, axis=0), np.max(F, axis=0)
-            room = _ROOM * (high - low)
+            room = _ROOM * self._reach * (high - low)
             self._calm[candidate.shape] = bool(np.all((values >= low - room) & (values <= high + room)))
         return self._calm[candidate.shape]
 
