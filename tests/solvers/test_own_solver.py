@@ -1,4 +1,4 @@
-"""The example of docs/own-solver.md, run."""
+"""The example of docs/how-to/own-solver.md, run."""
 
 import re
 from pathlib import Path
@@ -10,7 +10,7 @@ import decouply as dc
 from decouply.solvers.problem import _solver as contract
 from decouply.testing import check_solver
 
-PAGE = Path(__file__).parents[2] / "docs" / "own-solver.md"
+PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "own-solver.md"
 
 
 @pytest.fixture

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 import decouply as dc
-from decouply.solvers.inference._identifiability import linearise, standard_errors
+from decouply.solvers.inference._linearisation import linearise
+from decouply.solvers.inference._uncertainty import Uncertainty
 from decouply.solvers.varpro._ridge_choice import RidgeChoice
 from tests.strategies import points, sampled
 
@@ -77,7 +78,7 @@ def test_pure_noise_gives_a_finite_model():
 @pytest.mark.slow
 def test_a_ridge_makes_functions_less_uncertain():
     result = fitted(noisy(F2, 5e-2))
-    plain = standard_errors(linearise(result.decoupling, result.samples))
+    plain = Uncertainty(linearise(result.decoupling, result.samples)).of_functions()
     assert np.sum(result.uncertainty()[0]) <= np.sum(plain[0])
 
 

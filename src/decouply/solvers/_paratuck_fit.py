@@ -1,4 +1,4 @@
-r"""ParaTuck-L without functions: the factors of a tensor alone, by algebra where possible, and by least squares.
+r"""ParaTuck-L without functions: the factors of a tensor alone, by algebra if possible, and by least squares.
 
 This is what decoupling adds functions to: the diagonals G are free here, a row for every slice.
 """
@@ -43,14 +43,24 @@ class ParaTuckFit:
 
     Attributes
     ----------
-    paratuck
+    paratuck : ParaTuck
         The factors.
-    error
+    error : float
         ||J - J_hat||^2 / ||J||^2.
-    found_by
-        "CPD", "algebraic ParaTuck-2" or "random start 3": where the sweeps of least squares began.
-    n_steps
+    found_by : str
+        "CPD", "algebraic ParaTuck-2" or "random start 3": the start of the sweeps of least squares.
+    n_steps : int
         How many sweeps were made.
+
+    Examples
+    --------
+    >>> import decouply as dc, numpy as np
+    >>> system = dc.systems.random_system((3, 2, 3), (3,), rng=0)
+    >>> X = np.random.default_rng(0).uniform(-1, 1, (40, 3))
+    >>> samples = dc.Samples(X, F=system(X), J=system.jacobian(X))
+    >>> fit = dc.paratuck(samples.J, 2)
+    >>> fit.paratuck.ranks, bool(fit.error < 1e-20)
+    ((2,), True)
     """
 
     paratuck: ParaTuck
@@ -75,12 +85,12 @@ def paratuck(
 ) -> ParaTuckFit:
     """Decompose a tensor into ParaTuck-L factors, without internal functions.
 
-    One layer (a CPD) and two layers begin with an algebraic solution, where ranks and slices suffice: exact for exact
+    One layer (a CPD) and two layers begin with an algebraic solution, if ranks and slices suffice: exact for exact
     data. Random starts follow unless that was exact. All are improved by alternating least squares. With
     ``method="algebra"`` the algebraic solution is the answer, as it is: CPD by generalised eigenvectors, or algebraic
     ParaTuck-2.
 
-    The factors are not unique. Components of a layer can be permuted, and scaled in W_(l-1), G^(l) and W_l; for L >= 2
+    The factors are not unique. Components of a layer can be permuted, and scaled in W_(l-1), G^(l) and W_l. For L >= 2
     every slice can besides move a factor between the rows of two G's: ``G[0][s] * a, G[1][s] / a``. So columns of a
     single G mean something only relative to each other at one slice, and only constraints such as functions of one
     argument tie the slices together. For L >= 3 there may be more freedom than that.
@@ -89,21 +99,26 @@ def paratuck(
     ----------
     J : (S, n, m)
         The tensor, slices first.
-    ranks
+    ranks : int or sequence of int
         (r_1, ..., r_L), from input to output, or one number for one layer.
-    method
-        "auto" is algebra and then least squares; "algebra" is algebra alone, for one or two layers; "als" is
+    method : str
+        "auto" is algebra and then least squares. "algebra" is algebra alone, for one or two layers. "als" is
         alternating least squares from random starts alone.
-    n_starts
+    n_starts : int
         Random starts, if the algebraic one is impossible or not exact.
-    max_steps
+    max_steps : int
         Sweeps of alternating least squares.
-    rtol
+    rtol : float
         A start ends when the relative decrease of its error in one sweep is below this.
-    max_seconds
-        Sweeps end after so many seconds, with the best so far; None is no limit.
-    rng
+    max_seconds : float, optional
+        Sweeps end after this many seconds, with the best so far. None is no limit.
+    rng : int or numpy Generator
         Seed or generator.
+
+    Returns
+    -------
+    ParaTuckFit
+        The factors, their error and how they were found.
 
     Examples
     --------
@@ -167,7 +182,7 @@ Start = tuple[list[ndarray], list[ndarray]]  # W and G, with a batch axis first
 
 
 def _algebraic_start(J: ndarray, ranks: tuple[int, ...], rng: np.random.Generator) -> tuple[str, Start | None]:
-    """The start that algebra gives, None where ranks or slices do not allow it."""
+    """The start that algebra gives, None if ranks or slices do not allow it."""
     S, n, m = J.shape
     if len(ranks) > 2 or ranks[0] > m or ranks[-1] > n:
         return "", None

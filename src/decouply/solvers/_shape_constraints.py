@@ -1,10 +1,9 @@
 r"""Functions that must rise, fall, bend one way or be symmetric: the nearest ones that do, then the best ones that do.
 
-A basis writes all coefficients of a shape as c = T s, with s >= 0 where the shape asks for it
-(`AbstractBasis.shaped`), so a shape is guaranteed and not only wished for. A model that a solver has found is brought
-there function by function, in the way that changes its values at the samples least. Then all parameters go on together
-by projected Gauss-Newton steps: unknowns that stand at 0 and would become negative are held, the others take a damped
-step, and what becomes negative is put to 0.
+A basis writes all coefficients of a shape as c = T s (`AbstractBasis.shaped`), with s >= 0 if the shape asks for it. So
+a shape is guaranteed. A model that a solver has found is brought there function by function, in the way that changes
+its values at the samples least. Then all parameters go on together by projected Gauss-Newton steps. Unknowns that stand
+at 0 and would become negative are held. The others take a damped step, and what becomes negative is put to 0.
 """
 
 from __future__ import annotations
@@ -57,9 +56,9 @@ def with_shapes(
     deadline: float,
     progress: Callable[..., None],
 ) -> ConstrainedModel:
-    """The best model near `model` whose functions have the shapes, smoothed as VarPro does where `smooths`.
+    """The best model near `model` whose functions have the shapes, smoothed as VarPro does if `smooths`.
 
-    Where functions of a layer share a basis they have no order of their own, and are matched with the shapes. After
+    The order of functions that share a basis is arbitrary, so they are matched with the shapes. After
     `deadline`, a time of `now`, no further step is taken; the shapes are kept all the same.
     """
     penalty = Penalty.of(problem.layers, FIRST_WEIGHT, everything=False) if smooths else None
@@ -180,7 +179,7 @@ def _descend_projected(
     deadline: float,
     progress: Callable[..., None],
 ) -> tuple[Parameters, float]:
-    """Projected Gauss-Newton steps, in phases with new weights of roughness where there is a penalty."""
+    """Projected Gauss-Newton steps, in phases with new weights of roughness if there is a penalty."""
     penalty, used = equations.penalty, 0.0
     T, bounded = _shape_map(unknowns, theta, spaces)
     for phase in range(_MAX_PHASES if penalty is not None else 1):
@@ -287,7 +286,7 @@ def _shape_map(
 
 
 def _remove_rounding(theta: Parameters, spaces: tuple[tuple[tuple[ndarray, ndarray] | None, ...], ...]) -> Parameters:
-    """Coefficients written once more as T s: sums of many steps are off by rounding."""
+    """Coefficients written once more as T s: sums of many steps have errors of rounding."""
     out = theta.copy()
     for l, layer in enumerate(spaces):
         last = int(l == len(spaces) - 1)
@@ -304,7 +303,7 @@ def _remove_rounding(theta: Parameters, spaces: tuple[tuple[tuple[ndarray, ndarr
 
 
 def _continue_linearly(model: Decoupling, shapes: Shapes) -> Decoupling:
-    """Beyond their domains functions of a layer with shapes go on along their tangents, which keeps every shape.
+    """Beyond their domains functions of a layer with shapes continue linearly, which keeps every shape.
 
     A function whose domain was found is defined beyond it too, so that a layer with such a one stays as it is.
     """

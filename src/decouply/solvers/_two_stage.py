@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .._support._arguments import as_count, as_number
+from .._support._arguments import as_count, as_number, settle_numbers
 from .._support._errors import InputError, SolverError, short_repr
 from .._support._interrupts import INTERRUPTED
 from .._support._time_limit import OUT_OF_TIME, deadline_after, now
@@ -44,19 +44,30 @@ class TwoStage(AbstractSolver):
 
     Parameters
     ----------
-    solver
-        The inner solver; every value of lam starts it afresh with start values of its own. Its own lam is not used.
-    lam
+    solver : AbstractSolver
+        The inner solver; every value of lam starts it afresh with separate start values. Its own lam is not used.
+    lam : float
         First weight of the value term.
-    beta
+    beta : float
         Factor from one weight to the next.
-    loss
+    loss : Loss, optional
         Callable on a `Decoupling`, lower is better. By default the sum of the relative errors e_i on the validation
         samples, or on the fitted samples where none are given.
-    max_runs
-        At most so many values of lam are tried.
-    max_seconds
-        All values of lam together take about so many seconds; None is no limit but those of `solver` for each.
+    max_runs : int
+        At most this many values of lam are tried.
+    max_seconds : float, optional
+        All values of lam together take about this many seconds; None is no limit but those of `solver` for each.
+
+    Examples
+    --------
+    >>> import decouply as dc, numpy as np
+    >>> system = dc.systems.random_system((3, 2, 3), (3,), rng=0)
+    >>> X = np.random.default_rng(0).uniform(-1, 1, (40, 3))
+    >>> samples = dc.Samples(X, F=system(X), J=system.jacobian(X))
+    >>> solver = dc.TwoStage(dc.Proj(), max_runs=2)
+    >>> result = dc.decouple(samples, ranks=2, degrees=3, solver=solver, n_starts=2)
+    >>> len(result.path)
+    2
     """
 
     solver: AbstractSolver
@@ -75,6 +86,7 @@ class TwoStage(AbstractSolver):
             )
         as_number("lam", self.lam, above=True)
         as_number("beta", self.beta, least=1.0, above=True)
+        settle_numbers(self, "lam", "beta")
         as_count("max_runs", self.max_runs)
         if self.max_seconds is not None:
             as_number("max_seconds", self.max_seconds, above=True)
@@ -87,7 +99,7 @@ class TwoStage(AbstractSolver):
 
     @property
     def supports(self) -> frozenset[Feature]:
-        """What the inner solver does, with values: lam is their weight. Every lam has starts of its own."""
+        """What the inner solver does, with values: lam is their weight. Every lam has separate starts."""
         return self.solver.supports - {"Jacobians only", "many starts"}
 
     def check(self, problem: Problem) -> None:
@@ -129,7 +141,7 @@ class TwoStage(AbstractSolver):
         return self._out_of_core(found.lam).improve_on_subsample(whole, problem, found, progress)
 
     def refine_on_all(self, whole: Problem, problem: Problem, found: Solution, progress: ProgressCallback) -> Solution:
-        """The inner solver goes on with the lam that was chosen on the pilot."""
+        """The inner solver goes on with the lam that was chosen on the subsample."""
         ended = self._out_of_core(found.lam).refine_on_all(whole, problem, found, progress)
         return dataclasses.replace(ended, starts=found.starts, path=found.path)
 

@@ -7,19 +7,19 @@ everything to the left and B_s (r x m) everything to the right. The updates neve
 
 so that J is touched twice per sweep (from three layers on three times, see below) and no Kronecker
 product is ever formed. M_s are the weights: besides K they enter through the products A_s^T M_s A_s, called AA, and
-through the equations of W_L. `A`, `AA` and `N` may have one sample instead of S where they are the same for all.
+through the equations of W_L. `A`, `AA` and `N` may have one sample instead of S if they are the same for all.
 
 The matrices M of the appendix of the paper are never formed either; their Gram matrices are
 
-    M_W^(0)T M_W^(0) = sum_s P_s^T M_s P_s                     with P_s = A_s D_s,
-    M_W^(l)T M_W^(l) = sum_s (P_s^T M_s P_s) x (D_s N_s D_s)   for 0 < l < L,
-    M_W^(L) M_W^(L)T = sum_s D_s N_s D_s,
-    M_G^(l,s)T M_G^(l,s) = (A_s^T M_s A_s) o N_s.
+    `M_W^(0)T M_W^(0) = sum_s P_s^T M_s P_s                     with P_s = A_s D_s,`
+    `M_W^(l)T M_W^(l) = sum_s (P_s^T M_s P_s) x (D_s N_s D_s)   for 0 < l < L,`
+    `M_W^(L) M_W^(L)T = sum_s D_s N_s D_s,`
+    `M_G^(l,s)T M_G^(l,s) = (A_s^T M_s A_s) o N_s.`
 
 Digits that normal equations lose with three and more layers, brought back.
 
 Around a layer every slice reads A_s D_s B_s. From positive start values the products A_s and B_s of many matrices are
-nearly of rank one, and normal equations square their condition number: single factors then differ from exact arithmetic
+nearly of rank one, and normal equations square their condition number. Single factors then differ from exact arithmetic
 in the sixth digit and worse. The equations are still good enough to solve with: steps of refinement
 
     x <- x + H^{-1} rhs(J - J_hat)
@@ -27,7 +27,7 @@ in the sixth digit and worse. The equations are still good enough to solve with:
 with the residual of the data themselves give what QR would (corrected seminormal equations, Björck 1987). With one or
 two layers there is next to nothing to bring back, and nothing is done.
 
-Every B_s ends in W_0 = R^T Q^T, Q with orthonormal columns, so that J_s Q is all a residual needs: J is met once per
+Every B_s ends in W_0 = R^T Q^T, Q with orthonormal columns, so that J_s Q is all a residual needs. J is met once per
 sweep, and the steps cost no more with many inputs than with few.
 """
 

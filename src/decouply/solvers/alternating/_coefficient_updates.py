@@ -12,7 +12,7 @@ P_j = L_j^T L_j from its basis. Weights are found anew in every update, by a few
 
     weight_j  <-  noise x effective parameters of function j / c_j^T P_j c_j,
 
-so that nothing has to be remembered between sweeps and no scale of a factor matters; a number in place of "auto" is
+so that nothing has to be remembered between sweeps and no scale of a factor matters. A number in place of "auto" is
 multiplied by the squared size of the weights behind the function, as in VarPro.
 """
 
@@ -86,7 +86,7 @@ def projected_weighted(system: LayerSystem, lam: float, smoother: Smoother | Non
     """PROJ with the projection measured by the objective.
 
     An error in G_sj counts ||a_sj||^2 ||b_sj||^2 times, one in R_sj w_j^T M_s w_j times: the diagonals of the normal
-    equations. A plain projection treats a sample at which the objective hardly feels G_sj, where its least-squares
+    equations. A plain projection treats a sample at which the objective hardly feels G_sj, if its least-squares
     value is mostly noise, like any other.
     """
     weights, W_L = system.problem.weights, system.W_L
@@ -164,7 +164,7 @@ def constrained(system: LayerSystem, lam: float, smoother: Smoother | None = Non
 
 
 def smallest_constants(c: Float[ndarray, "B r e"], W_L: Float[ndarray, "B n r"]) -> Float[ndarray, "B r e"]:
-    """The same outputs with the smallest constants, which are not unique where functions outnumber outputs."""
+    """The same outputs with the smallest constants, which are not unique if functions outnumber outputs."""
     n, r = W_L.shape[1:]
     if r <= n:
         return c
@@ -175,7 +175,7 @@ def smallest_constants(c: Float[ndarray, "B r e"], W_L: Float[ndarray, "B n r"])
 def least_squares_values(
     F: Float[ndarray, "*B S n"], W_L: Float[ndarray, "B n r"], root: Float[ndarray, "S *outputs"] | None
 ) -> Float[ndarray, "B S r"]:
-    """R that minimises the weighted ||F - R W_L^T||^2, the smallest one where the weighted outputs leave it open."""
+    """R that minimises the weighted ||F - R W_L^T||^2, the smallest one if the weighted outputs leave it open."""
     n, r = W_L.shape[1:]
     if root is not None and by_output(root):
         X = apply_weights(W_L[:, None], root)  # (B, S, n, r)
@@ -204,7 +204,7 @@ class Smoother:
     def of(
         cls, layers: tuple[LayerBasis, ...], smoothing: float | Literal["auto"] | None, *, standard: bool
     ) -> Smoother | None:
-        """None where nothing is smoothed: no basis asks for it, or the data are taken as given."""
+        """None if nothing is smoothed: no basis asks for it, or the data are taken as given."""
         if smoothing is None or smoothing == 0.0 or not standard:
             return None
         penalty = Penalty.of(layers, 1.0, everything=smoothing != "auto")
@@ -253,7 +253,7 @@ class Smoother:
         return solve_normal(_with_penalty(gram, weight, squares, blocks), rhs[..., None])[..., 0]
 
     def _square(self, l: int, j: int, width: int) -> Float[ndarray, "e e"]:
-        """P of one function, with a row of zeros for a constant where there is one among the unknowns."""
+        """P of one function, with a row of zeros for a constant if there is one among the unknowns."""
         root = self.penalty.roots[l][j]
         P = root.T @ root
         return np.pad(P, ((width - len(P), 0), (width - len(P), 0)))
@@ -273,7 +273,7 @@ def _with_penalty(
 
 
 def with_effective_parameters(problem: Problem, lam: float, solution: Solution, smoother: Smoother) -> Solution:
-    """The answer of an alternating solver with its effective number of parameters, where the model is small enough."""
+    """The answer of an alternating solver with its effective number of parameters, if the model is small enough."""
     values = 0.0 if problem.F is None else float(np.sum((problem.F - problem.F.mean(axis=0)) ** 2))
     share = lam * values / (problem.size_J or 1.0) or _WEIGHT_OF_NO_VALUES  # lam of VarPro, whose terms have size 1
     weight = FIRST_WEIGHT if smoother.smoothing == "auto" else smoother.smoothing

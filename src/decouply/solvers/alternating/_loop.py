@@ -104,12 +104,12 @@ class Stopping:
 
     Parameters
     ----------
-    min_steps, max_steps, patience
+    min_steps, max_steps, patience : int
         A start ends after `max_steps`, or, past `min_steps`, after `patience` steps without a decrease below the
         lowest objective so far.
-    max_seconds
+    max_seconds : float, optional
         All starts end after the step in which this time is over, with the best so far; None is no limit.
-    iterate
+    iterate : WhichIterate
         Which iterate of a start is the answer: the "best" by the objective, or the "last", as in the paper. Updates
         that are not exact may raise the objective, so the two differ.
 
@@ -141,9 +141,9 @@ class AbstractAlternatingSolver(AbstractSolver):
 
     Parameters
     ----------
-    start
+    start : start or Decoupling
         Distribution of the random start values, or a `Decoupling` to start from.
-    stopping
+    stopping : Stopping
         When a start ends, and with which of its iterates.
     """
 

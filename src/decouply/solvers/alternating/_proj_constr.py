@@ -7,7 +7,7 @@ import dataclasses
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from ..._support._arguments import as_number
+from ..._support._arguments import as_number, settle_numbers
 from ..._support._errors import InputError, short_repr
 from ..least_squares._roughness_penalty import check_smoothing
 from ..problem._problem import Problem
@@ -37,6 +37,7 @@ class _AbstractCMPT(AbstractAlternatingSolver):
     def __post_init__(self) -> None:
         super().__post_init__()
         as_number("lam", self.lam)
+        settle_numbers(self, "lam")
         check_smoothing(self.smoothing)
 
     @property
@@ -65,18 +66,28 @@ class Proj(_AbstractCMPT):
 
     Parameters
     ----------
-    lam
+    lam : float
         Weight of the value term.
-    weighted_projection
+    weighted_projection : bool
         Whether the projection weighs each sample by how much the objective feels it there. False is the projection
-        as printed in the paper; True gave much smaller errors on the paper's systems (notes/findings.md).
-    start
+        as printed in the paper. True gave much smaller errors on the paper's systems (notes/findings.md).
+    start : start or Decoupling
         Distribution of the random start values, or a `Decoupling` to start from.
-    stopping
+    stopping : Stopping
         When a start ends, and with which of its iterates, see `Stopping`.
-    smoothing
+    smoothing : float or "auto", optional
         How the roughness of functions is held down, as in `VarPro`: "auto" for bases that ask for it, with weights
-        found anew in every update; a number for functions of any basis; None for none.
+        found anew in every update. A number for functions of any basis. None for none.
+
+    Examples
+    --------
+    >>> import decouply as dc, numpy as np
+    >>> system = dc.systems.random_system((3, 2, 3), (3,), rng=0)
+    >>> X = np.random.default_rng(0).uniform(-1, 1, (40, 3))
+    >>> samples = dc.Samples(X, F=system(X), J=system.jacobian(X))
+    >>> result = dc.decouple(samples, ranks=2, degrees=3, solver=dc.Proj(), n_starts=2)
+    >>> result.decoupling.ranks, len(result.starts)
+    ((2,), 2)
     """
 
     weighted_projection: bool = True
@@ -101,15 +112,25 @@ class Constr(_AbstractCMPT):
 
     Parameters
     ----------
-    lam
+    lam : float
         Weight of the value term.
-    start
+    start : start or Decoupling
         Distribution of the random start values, or a `Decoupling` to start from.
-    stopping
+    stopping : Stopping
         When a start ends, and with which of its iterates, see `Stopping`.
-    smoothing
+    smoothing : float or "auto", optional
         How the roughness of functions is held down, as in `VarPro`: "auto" for bases that ask for it, with weights
-        found anew in every update; a number for functions of any basis; None for none.
+        found anew in every update. A number for functions of any basis. None for none.
+
+    Examples
+    --------
+    >>> import decouply as dc, numpy as np
+    >>> system = dc.systems.random_system((3, 2, 3), (3,), rng=0)
+    >>> X = np.random.default_rng(0).uniform(-1, 1, (40, 3))
+    >>> samples = dc.Samples(X, F=system(X), J=system.jacobian(X))
+    >>> result = dc.decouple(samples, ranks=2, degrees=3, solver=dc.Constr(), n_starts=2)
+    >>> result.decoupling.ranks, len(result.starts)
+    ((2,), 2)
     """
 
     @property

@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
-from ..._support._arguments import as_number
+from ..._support._arguments import as_number, settle_numbers
 from ..problem._batched_linalg import combine, outer, solve_normal
 from ..problem._problem import Problem
 from ..problem._solution import Solution, Status
@@ -44,16 +44,26 @@ _LARGEST_LAM = 1e6  # past this the Jacobian term is lost in the rounding of the
 class Dreesen(AbstractAlternatingSolver):
     """Single layer: unconstrained CPD of J, then basis functions fitted to each column of G against u and integrated.
 
-    The history shows the CPD; the start is chosen, and errors are told, by the fitted model. Constants come from the
-    mean of the values, as in `Hollander`. No update of a CPD raises its objective, so that the last iterate is the best
-    one.
+    The history shows the CPD; the start is chosen, and errors are computed, by the fitted model. Constants come from
+    the mean of the values, as in `Hollander`. No update of a CPD raises its objective, so that the last iterate is the
+    best one.
 
     Parameters
     ----------
-    start
+    start : start or Decoupling
         Distribution of the random start values, or a `Decoupling` to start from.
-    stopping
+    stopping : Stopping
         When a start ends, see `Stopping`.
+
+    Examples
+    --------
+    >>> import decouply as dc, numpy as np
+    >>> system = dc.systems.random_system((3, 2, 3), (3,), rng=0)
+    >>> X = np.random.default_rng(0).uniform(-1, 1, (40, 3))
+    >>> samples = dc.Samples(X, F=system(X), J=system.jacobian(X))
+    >>> result = dc.decouple(samples, ranks=2, degrees=3, solver=dc.Dreesen(), n_starts=2)
+    >>> result.decoupling.ranks, len(result.starts)
+    ((2,), 2)
     """
 
     supports: ClassVar[frozenset[Feature]] = frozenset({"weights", "Jacobians only"})
@@ -103,10 +113,20 @@ class Hollander(AbstractAlternatingSolver):
 
     Parameters
     ----------
-    start
+    start : start or Decoupling
         Distribution of the random start values, or a `Decoupling` to start from.
-    stopping
+    stopping : Stopping
         When a start ends, and with which of its iterates, see `Stopping`.
+
+    Examples
+    --------
+    >>> import decouply as dc, numpy as np
+    >>> system = dc.systems.random_system((3, 2, 3), (3,), rng=0)
+    >>> X = np.random.default_rng(0).uniform(-1, 1, (40, 3))
+    >>> samples = dc.Samples(X, F=system(X), J=system.jacobian(X))
+    >>> result = dc.decouple(samples, ranks=2, degrees=3, solver=dc.Hollander(), n_starts=2)
+    >>> result.decoupling.ranks, len(result.starts)
+    ((2,), 2)
     """
 
     supports: ClassVar[frozenset[Feature]] = frozenset({"linear", "weights", "Jacobians only"})
@@ -122,13 +142,23 @@ class Zniyed(AbstractAlternatingSolver):
 
     Parameters
     ----------
-    lam
+    lam : float, optional
         Fixed weight of the value term. None follows the original schedule: 1e-6, times 10 every 10 steps (up to
-        1e6); iterates are then compared by Error(J) + Error(F), since the objective itself changes with lam.
-    start
+        1e6). Iterates are then compared by Error(J) + Error(F), since the objective itself changes with lam.
+    start : start or Decoupling
         Distribution of the random start values, or a `Decoupling` to start from.
-    stopping
+    stopping : Stopping
         When a start ends, and with which of its iterates, see `Stopping`.
+
+    Examples
+    --------
+    >>> import decouply as dc, numpy as np
+    >>> system = dc.systems.random_system((3, 2, 3), (3,), rng=0)
+    >>> X = np.random.default_rng(0).uniform(-1, 1, (40, 3))
+    >>> samples = dc.Samples(X, F=system(X), J=system.jacobian(X))
+    >>> result = dc.decouple(samples, ranks=2, degrees=3, solver=dc.Zniyed(), n_starts=2)
+    >>> result.decoupling.ranks, len(result.starts)
+    ((2,), 2)
     """
 
     lam: float | None = None
@@ -139,6 +169,7 @@ class Zniyed(AbstractAlternatingSolver):
         super().__post_init__()
         if self.lam is not None:
             as_number("lam", self.lam)
+            settle_numbers(self, "lam")
 
     def with_lam(self, lam: float) -> Zniyed:
         return dataclasses.replace(self, lam=lam)

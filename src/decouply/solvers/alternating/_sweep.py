@@ -3,9 +3,9 @@ r"""One iteration of Algorithm 1 of the paper, CMPT-L, for a batch of starts: W_
 With matrices and `lstsq`, the same iteration is written down in benchmarks/reference.py: read that first. Here the
 least-squares problems are solved by their normal equations, which `_block_updates` forms without Kronecker products.
 
-The factors keep the paper's scale throughout. Only the coefficients are held in another one: functions live on the
+The factors keep the paper's scale throughout. Only the coefficients are held in another one. Functions live on the
 range of u over the samples, so that compositions of high degree neither overflow nor lose their low-order terms. For
-data as given that range is [-a, a] with a the largest |u|: polynomials that vanish at 0 are the same then, and every
+data as given that range is [-a, a] with a the largest |u|. Polynomials that vanish at 0 are the same then, and every
 other quantity of the sweep is the same number as in the paper.
 """
 
@@ -46,12 +46,26 @@ _NO_RANGE = 1e-13  # of their size: arguments that do not vary
 class Iterate:
     """Factors of B starts after a step; all arrays have the batch axis first.
 
-    They are in the units of the solver: standard ones, or the data's with ``as_given=True``; inputs may be compressed.
+    They are in the units of the solver: standard ones, or the data's with ``as_given=True``. Inputs may be compressed.
     An iterate is not changed once it has been handed out.
 
     The functions of layer l live on `domain[l - 1]`; W has the scale of the paper's algorithm (see `_sweep`).
-    `A` is the linear part, where the model has one.
+    `A` is the linear part, if the model has one.
     `residual_J` and `residual_F` are the weighted squared residuals ||J - J_hat||^2 and ||F - F_hat||^2.
+
+    Examples
+    --------
+    >>> import decouply as dc, numpy as np
+    >>> system = dc.systems.random_system((3, 2, 3), (3,), rng=0)
+    >>> X = np.random.default_rng(0).uniform(-1, 1, (40, 3))
+    >>> samples = dc.Samples(X, F=system(X), J=system.jacobian(X))
+    >>> shapes = []
+    >>> def watch(**values):
+    ...     if "iterate" in values:
+    ...         shapes.append(values["iterate"].W[0].shape)
+    >>> result = dc.decouple(samples, 2, 3, solver=dc.Proj(), n_starts=2, progress=watch)
+    >>> shapes[0]  # starts, functions, inputs
+    (2, 2, 2)
     """
 
     W: list[Float[ndarray, "B _ _"]]
@@ -191,7 +205,7 @@ def with_residuals(problem: Problem, state: Iterate, gram_J: ndarray, rhs_J: nda
 
 
 def value_residual(problem: Problem, state: Iterate) -> Float[ndarray, " B"]:
-    """||F - F_hat||^2; 0 where no values are known."""
+    """||F - F_hat||^2; 0 if no values are known."""
     if problem.F is None:
         return np.zeros(len(state.R))
     F = values_without_linear_part(problem, state.A)

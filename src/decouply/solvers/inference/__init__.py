@@ -1,1 +1,1 @@
-"""What the data determine: identifiability, standard errors, errors on left-out samples."""
+"""What the data determine: identifiability, standard errors, errors on validation samples."""

@@ -1,8 +1,8 @@
 r"""What a model would leave of each sample if that had not been fitted, without fitting it again.
 
-With derivatives Z of all data and the hat matrix :math:`H = Z Z^+` (ridge and roughness included), a fit without sample
-s leaves :math:`(I - H_{ss})^{-1} r_s` there, to first order: :math:`r_s` is what the fit to all samples leaves, and
-:math:`H_{ss}` the block of the rows of that sample. Copies of a sample are left out with it.
+Z are the derivatives of all data, and :math:`H = Z Z^+` is the hat matrix, ridge and roughness included. A fit without
+sample s leaves :math:`(I - H_{ss})^{-1} r_s` there, to first order. Here :math:`r_s` is the residual of the fit to all
+samples, and :math:`H_{ss}` the block of the rows of that sample. Copies of a sample are left out with it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from jaxtyping import Bool, Float, Int
 from numpy import ndarray
 
 from ...samples._duplicates import originals
-from ._identifiability import Linearisation
+from ._linearisation import Linearisation
 
 _LARGEST_SHARE = 0.999  # of a sample that parameters follow: a fit without it says nothing there
 _MIN_SHARE_PREDICTED = 0.9  # of the samples: where fits say something about fewer, nothing is known
@@ -29,8 +29,8 @@ class LeaveOneOut:
     used
         Degrees of freedom that the values of the output lost to the parameters, or its Jacobians without values.
     rise
-        How many times larger the root mean square error is on samples that are left out; NaN where too few of these
-        are told anything by the others, as with more parameters than numbers.
+        How many times larger the root mean square error is on samples that are left out. NaN if too few of these
+        can be predicted from the others, as with more parameters than numbers.
     share
         Of all numbers, values and Jacobians, the share of degrees of freedom that went into parameters.
     """

@@ -1,10 +1,10 @@
 r"""Starts that need little luck or none: inner layers read from the data.
 
-One layer is a canonical polyadic decomposition and two layers are a ParaTuck-2: both by eigenvalue problems. Where all
+One layer is a canonical polyadic decomposition and two layers are a ParaTuck-2: both by eigenvalue problems. If all
 inner layers are polynomials, the arguments of the last layer are found by linear algebra with their slopes (see
-`_parallel_gradients`): what is left is a problem of one layer less. Where that takes too many samples, and where only
-values are known, the first layer is found with everything after it relaxed to one polynomial (see `_peeling`), which
-has slopes too.
+`_parallel_gradients`). A problem of one layer less remains. If that takes too many samples, or only values are known,
+everything after the first layer is relaxed to one polynomial (see `_peeling`). The first layer is found with it, and
+the polynomial has slopes too.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def _total_degree(layers: Layers) -> int:
 def candidate_inner_layers(
     name: str, data: StartData, layers: Layers, rng: np.random.Generator, budget: Budget, rounds: int = MAX_ROUNDS
 ) -> Parameters | None:
-    """The inner parameters of one model; None where this way leads nowhere."""
+    """The inner parameters of one model; None if this way leads nowhere."""
     if name == CPD:
         assert data.J is not None
         W = cpd_directions(data.J, len(layers[0].bases), rng)
@@ -120,7 +120,7 @@ def _layers_before_last(data: StartData, layers: Layers, rng: np.random.Generato
 
 
 def _sharpen(data: StartData, layers: Layers, batch: Parameters, budget: Budget) -> Parameters:
-    """Steps that keep many digits, on data in which every sample counts; only where they are nearly met."""
+    """Steps that keep many digits, on data in which every sample counts; only if they are nearly met."""
     eliminated = Eliminated(data.rows(), layers, linear=False)
     end = descend(
         eliminated.linearise_precisely,

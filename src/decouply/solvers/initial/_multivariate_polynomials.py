@@ -14,7 +14,7 @@ from numpy import ndarray
 
 
 def n_products(n_variables: int, degree: int) -> int:
-    """Polynomials of so many variables up to a total degree have so many coefficients."""
+    """Polynomials of this many variables up to a total degree have this many coefficients."""
     return comb(n_variables + degree, degree)
 
 

@@ -1,4 +1,4 @@
-r"""The arguments of the last layer by linear algebra, where everything before it is a polynomial.
+r"""The arguments of the last layer by linear algebra, if everything before it is a polynomial.
 
 Let K = W_L^-1. Then sum_i K_ji f_i = g_j(u_j), so that at every point the gradient of the sum is parallel to that of
 u_j, whatever the function g_j is:
@@ -6,7 +6,7 @@ u_j, whatever the function g_j is:
     sum_i K_ji (grad f_i ^ grad u_j) = 0,                    a ^ b = a b^T - b a^T.
 
 u_j is a polynomial of x whose total degree is the product of the degrees of the layers before. The equations are linear
-in the products of K_ji and the coefficients of u_j; no other polynomials of this degree solve them than sums of these
+in the products of K_ji and the coefficients of u_j. No other polynomials of this degree solve them than sums of these
 products, one for each function, and an eigenvalue problem tells them apart (as in `_tensor_decompositions`).
 
 That takes as many equations as there are products. Two functions need only as many as a polynomial has coefficients:
@@ -141,7 +141,7 @@ class Parallel:
         return sorted(out, key=lambda one: one.size)
 
     def search_roots(self) -> list[Singular]:
-        """Singular combinations from random ones; fewer than there are functions where they do not stand out."""
+        """Singular combinations from random ones; fewer than there are functions if they do not stand out."""
         roots: list[Singular] = []
         for count in range(_SEARCH_ROUNDS):
             guesses = self.rng.normal(size=(_TRIED_PER_FUNCTION * self.n_functions, self.n_functions))
@@ -185,7 +185,7 @@ def has_enough_equations(n_samples: int, n_inputs: int, n_functions: int, degree
 def slopes_of_arguments(
     X: Float[ndarray, "S m"], J: Float[ndarray, "S r m"], degree: int, rng: np.random.Generator, budget: Budget
 ) -> Float[ndarray, "S r m"] | None:
-    """The gradients of u_1, ..., u_r at all samples, each up to a factor; None where they are not found.
+    """The gradients of u_1, ..., u_r at all samples, each up to a factor; None if they are not found.
 
     There are as many outputs as functions.
     """
@@ -232,7 +232,7 @@ def _subset(
 
 
 def _equations_per_sample(m: int, r: int) -> int:
-    """Sums of r products a ^ b with given a have so many free entries."""
+    """Sums of r products a ^ b with given a have this many free entries."""
     return comb(m, 2) - comb(max(m - r, 0), 2)
 
 
@@ -247,7 +247,7 @@ def _wedges(J: Float[ndarray, "S r m"], slopes: Float[ndarray, "p m S"]) -> Floa
 
 
 def _product_rows(blocks: Float[ndarray, "r E p"], rng: np.random.Generator) -> Iterator[Float[ndarray, " r"]]:
-    """Rows of K: the null space of all equations, told apart into products."""
+    """Rows of K: the null space of all equations, separated into products."""
     r, E, p = blocks.shape
     null = null_vectors(blocks.transpose(1, 0, 2).reshape(E, r * p), r, rng).T.reshape(r, r, p)
     K = cpd_directions(null.transpose(2, 0, 1), r, rng)

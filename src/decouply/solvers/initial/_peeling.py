@@ -2,9 +2,9 @@ r"""Peeling: the first layer of a deep model, with everything after it relaxed t
 
     f(x) = h(g_1(W_0 x)),      h_i(z) = sum_p A_pi Phi_p(z)
 
-with all products Phi_p of Chebyshev polynomials up to a total degree, over the box that the samples visit. What is left
-to find is W_0 and c_1: far fewer unknowns than the whole model has, and far fewer poor minima. h is known explicitly
-afterwards, with its slopes, wherever one wants to look.
+with all products Phi_p of Chebyshev polynomials up to a total degree, over the box that the samples visit. The unknowns
+are W_0 and c_1: far fewer than the whole model has, with far fewer poor minima. Afterwards h is known explicitly, with
+its slopes.
 """
 
 from __future__ import annotations
@@ -145,8 +145,8 @@ def peel(
 ) -> Parameters | None:
     """Rounds of relaxed searches: new starts and children of good minima, until a first layer leads on.
 
-    `after` finds the layers that come after a first one, where that is possible.
-    Where the best minimum is found again and again but does not meet the data, these are noisy, and it is taken.
+    `after` finds the layers that come after a first one, if that is possible.
+    If the best minimum is found again and again but does not meet the data, these are noisy, and it is taken.
     """
     elite: list[_Minimum] = []
     for count in range(1, rounds + 1):
@@ -201,7 +201,7 @@ def _join(first: Parameters, rest: Parameters) -> Parameters:
 
 @dataclass
 class _Minimum:
-    """Where relaxed starts have ended, how often, and whether it was followed."""
+    """The points where relaxed starts have ended, how often, and whether it was followed."""
 
     cost: float
     theta: Parameters

@@ -9,8 +9,8 @@ invertible. In t = A^-1 T_s C^-1 every 2 x 2 cross-ratio is the same in all slic
     B_il B_jk t_ik t_jl = B_ik B_jl t_il t_jk,
 
 so all slices lie on C(r_1, 2) C(r_2, 2) quadrics. These are the null space of the table of all products of two entries
-of a slice. Their parts that are symmetric in rows and in columns span {a_i a_j} x {c_k c_l}, i < j and k < l, where a_i
-are the rows of A^-1 and c_k the columns of C^-1; what is orthogonal to all a_i a_j is the span of the squares of the
+of a slice. Let a_i be the rows of A^-1 and c_k the columns of C^-1. The parts that are symmetric in rows and in columns
+span {a_i a_j} x {c_k c_l}, i < j and k < l. What is orthogonal to all a_i a_j is the span of the squares of the
 columns of A, and two elements of it have these columns as generalised eigenvectors. The same holds for the rows of C.
 Then B follows from the cross-ratios, and g_s and h_s from one matrix of rank one per slice.
 """
@@ -28,9 +28,9 @@ _NEGLIGIBLE_PRODUCT = 1e-12  # of the largest entry of B: says nothing about the
 
 
 def cpd_directions(J: Float[ndarray, "S n m"], rank: int, rng: np.random.Generator) -> Float[ndarray, "r m"] | None:
-    """Rows of W_0, if the Jacobians are W_1 D_s W_0 with at most min(n, m) functions; None where that is impossible.
+    """Rows of W_0, if the Jacobians are W_1 D_s W_0 with at most min(n, m) functions; None if that is impossible.
 
-    Two random combinations of the slices, reduced to r x r by the leading singular vectors, are A D B and A D' B; the
+    Two random combinations of the slices, reduced to r x r by the leading singular vectors, are A D B and A D' B. The
     eigenvectors of their quotient are the columns of B^-1.
     """
     S, n, m = J.shape
@@ -51,7 +51,7 @@ def cpd_directions(J: Float[ndarray, "S n m"], rank: int, rng: np.random.Generat
 
 
 class Factors(NamedTuple):
-    """T_s = A diag(g_s) B diag(h_s) C up to rounding, or to noise."""
+    """T_s = A diag(g_s) B diag(h_s) C up to machine precision, or to noise."""
 
     A: Float[ndarray, "r2 r2"]
     g: Float[ndarray, "S r2"]
@@ -71,7 +71,7 @@ def samples_for_paratuck2(r1: int, r2: int) -> int:
 
 
 def decompose_paratuck2(T: Float[ndarray, "S r2 r1"], rng: np.random.Generator) -> Factors | None:
-    """The factors of a generic ParaTuck-2 tensor; None where ranks or slices do not suffice, or algebra fails."""
+    """The factors of a generic ParaTuck-2 tensor; None if ranks or slices do not suffice, or algebra fails."""
     S, r2, r1 = T.shape
     if min(r1, r2) < 2 or samples_for_paratuck2(r1, r2) > S:
         return None

@@ -2,11 +2,11 @@ r"""Two layers from their Jacobians: directions by an algebraic ParaTuck-2, then
 
 The algebra leaves the slopes h of the first layer open up to one factor per sample, so that their coefficients are one
 null vector. That needs domains. Functions that have none yet are polynomials at first, whose slopes tell where the
-domains are; with the first layer known, the slopes of the second tell the same of its own.
+domains are. With the first layer known, the slopes of the second tell its domains.
 
-A curve such as tanh sits somewhere on its arguments and has some width there. Where slopes are known, sums of its basis
-functions are fitted to them with many middles and widths, and the best ones are refined: one function of one variable
-at a time, so that a grid will do.
+A curve such as tanh sits somewhere on its arguments and has some width there. If slopes are known, sums of its basis
+functions are fitted to them with many middles and widths, and the best ones are refined. It is one function of one
+variable at a time, so that a grid will do.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _MAX_STAND_IN_DEGREE = 16  # largest degree of polynomials in place of functions
 
 
 def two_layers(data: StartData, layers: tuple[LayerBasis, ...], rng: np.random.Generator) -> Parameters | None:
-    """The inner parameters of one model: W_0, c_1 and W_1; None where the algebra fails."""
+    """The inner parameters of one model: W_0, c_1 and W_1. None if the algebra fails."""
     assert data.J is not None
     factors = decompose_paratuck2(data.J, rng)
     if factors is None:
@@ -107,7 +107,7 @@ class DomainFit(NamedTuple):
 
 
 def fit_domain(basis: AbstractBasis, t: Float[ndarray, " S"], slopes: Float[ndarray, " S"]) -> DomainFit | None:
-    """The place and width at which the slopes of the basis functions meet these best; None where nothing is known."""
+    """The place and width at which the slopes of the basis functions meet these best; None if nothing is known."""
     from scipy.optimize import least_squares
 
     low, high = t.min(), t.max()

@@ -5,12 +5,12 @@ does to its inputs t_L is left open: it enters through its slopes and curvatures
 
     D_ij = d f_i / d t_j   and   E_ij = d^2 f_i / d t_j^2          (n x r_L each, at every sample).
 
-Going back from there, with a = g', b = g'' and V = d t / d x of a layer, Q = D W and H = T W belong to the values z of
-the layer before, whose own carriers are D <- Q o a and T <- (Q o b) x V + H o a. Then (see `theory` in the docs)
+Go back from there, with a = g', b = g'' and V = d t / d x of a layer. Then Q = D W and H = T W belong to the values z
+of the layer before. Its carriers are D <- Q o a and T <- (Q o b) x V + H o a. Then (see `theory` in the docs)
 
-    d f_i  / d W[r, q] = D_ir z_q              d J_ij / d W[r, q] = T_ijr z_q + D_ir P_qj
-    d f_i  / d b[r]    = D_ir                  d J_ij / d b[r]    = T_ijr
-    d f_i  / d c[r, k] = Q_ir phi_k            d J_ij / d c[r, k] = Q_ir phi'_k V_rj + H_ijr phi_k
+    `d f_i  / d W[r, q] = D_ir z_q              d J_ij / d W[r, q] = T_ijr z_q + D_ir P_qj`
+    `d f_i  / d b[r]    = D_ir                  d J_ij / d b[r]    = T_ijr`
+    `d f_i  / d c[r, k] = Q_ir phi_k            d J_ij / d c[r, k] = Q_ir phi'_k V_rj + H_ijr phi_k`
 
 with z and P = d z / d x what enters W. Rows are the value first, then the inputs.
 """
@@ -88,8 +88,8 @@ def dense_derivatives(
 ) -> Float[ndarray, "B N n q S"]:
     """Derivatives of the rows (values, then Jacobians, as asked for) by all inner parameters, as one array.
 
-    Samples are the last axis here, and in the carriers D (B, r, n, S) and T (B, r, n, m, S): innermost loops over
-    samples are long, those over functions or coefficients are not, which is two to three times faster. Room is left for
+    Samples are the last axis here, and in the carriers D (B, r, n, S) and T (B, r, n, m, S). Innermost loops over
+    samples are long, which is two to three times faster. Room is left for
     `more` unknowns at the end.
     """
     L, W = len(chain.t), theta.W

@@ -1,15 +1,15 @@
 r"""A problem as VarPro solves it: its rows, its core, and its residuals with the last layer eliminated and without.
 
 Core coordinates: r_1 inputs and r_L outputs hold all there is to find. The rows of all Jacobians lie in the span of the
-rows of W_0, and the columns of J and F in that of the columns of W_L. With the leading right singular vectors V of the
-stacked J and the leading left ones U of [F, J], the problem of x V, F U and U^T J V has the same inner layers, with
-W_0 V in place of W_0. Where data are noisy the core leaves out what no model of these ranks can follow; answers are
+rows of W_0, and the columns of J and F in that of the columns of W_L. V are the leading right singular vectors of the
+stacked J, and U the leading left ones of [F, J]. The problem of x V, F U and U^T J V has the same inner layers, with
+W_0 V in place of W_0. If data are noisy the core leaves out what no model of these ranks can follow; answers are
 polished with all data.
 
-The last layer: eliminating it gives every output a function of its own of each argument; a decoupling has one function
+The last layer: eliminating it gives every output a separate function of each argument. A decoupling has one function
 per argument, shared by all outputs: coefficients W_ij c_jk instead of A_jki. The nearest product in the norm of the
-coefficients may be far from the data where basis functions are nearly dependent, so it is only the first guess;
-alternating least squares over the outputs' own equations improve it.
+coefficients may be far from the data if basis functions are nearly dependent, so it is only the first guess.
+Alternating least squares over the outputs' own equations improve it.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ WEIGHT_STEPS = 6  # in which weights of roughness settle
 class FittingProblem:
     """The problem without its last layer in core coordinates (`eliminated`), and with all its parameters (`complete`).
 
-    Elimination needs one design matrix for all outputs. Where weights differ between outputs, the search is made with
+    Elimination needs one design matrix for all outputs. If weights differ between outputs, the search is made with
     one factor per sample, the mean of the diagonal of M_s, and the polish with the weights themselves.
     """
 
@@ -86,7 +86,7 @@ class FittingProblem:
         self.complete = Complete(self.rows, problem.layers, problem.linear, ridge, free, self.penalty)
 
     def with_last_layer(self, core_inner: Parameters) -> Parameters:
-        """Append c_L and W_L: one function per argument where elimination had one for every output."""
+        """Append c_L and W_L: one function per argument if elimination had one for every output."""
         inner = self.core.expand(core_inner)
         chain = run_chain(self.problem.layers, inner, self.rows.X)
         A, *_ = self._of_all_data.last_layer(chain)
@@ -122,7 +122,7 @@ class FittingProblem:
 
 
 def meets_rounding(complete: Complete, theta: Parameters, cost: float, floor: float) -> bool:
-    """Whether the cost of one model is explained by rounding: of the data (`floor`), or of its own parameters."""
+    """Whether rounding explains the cost of one model: that of the data (`floor`), or of its parameters."""
     if cost <= floor:
         return True
     flat = complete.unknowns.flatten(theta)[0]
@@ -161,7 +161,7 @@ class Core:
 
     @classmethod
     def of(cls, rows: Rows, n_inputs: int, n_outputs: int) -> Core:
-        """The core of so many inputs and outputs, where that is fewer than there are."""
+        """The core of this many inputs and outputs, if that is fewer than there are."""
         m, n = rows.X.shape[1], rows.Y.shape[2]
         V = U = None
         if rows.jacobians and n_inputs < m:
@@ -201,7 +201,7 @@ def _leading_singular_vectors(wide: Float[ndarray, "k R"], count: int) -> Float[
 def nearest_shared_functions(
     free: Float[ndarray, "B r d n"],
 ) -> tuple[Float[ndarray, "B r d"], Float[ndarray, "B n r"], bool]:
-    """Coefficients and weights of the nearest products, and whether the outputs share their functions to rounding."""
+    """Coefficients and weights of the nearest products, and whether the outputs share their functions exactly."""
     U, sizes, Vt = np.linalg.svd(free)
     c = U[..., 0] * np.sqrt(sizes[..., :1])
     W = (Vt[:, :, 0] * np.sqrt(sizes[..., :1])).mT

@@ -1,10 +1,9 @@
 """Levenberg-Marquardt for a batch of starts, each with its own damping; the worst ones are dropped on the way.
 
-Few unknowns are solved for by their normal matrix, or by the QR of their derivatives where digits count. Many unknowns
-are solved for by conjugate gradients, which a rough inverse of the normal matrix makes short: a row of Jacobians is
-D_s W_0 with the slopes D_s of all behind W_0, so that W_0, by far the most of the unknowns, has the normal matrix
-K kron I with K = sum_s w_s^2 D_s^T D_s, but for how slopes change with W_0. All else is scaled by its diagonal, or by
-the mean of that of K where it is not known.
+Few unknowns are solved for by their normal matrix, or by the QR of their derivatives if digits count. Many unknowns are
+solved for by conjugate gradients, which a rough inverse of the normal matrix makes short. A row of Jacobians is D_s W_0
+with the slopes D_s of all behind W_0. So W_0, by far the most of the unknowns, has nearly the normal matrix K kron I
+with K = sum_s w_s^2 D_s^T D_s. All else is scaled by its diagonal, or by the mean of that of K if it is not known.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ class AbstractLinearisation(abc.ABC):
 
     @abc.abstractmethod
     def replace_where(self, better: ndarray, other: AbstractLinearisation) -> AbstractLinearisation:
-        """The equations of `other` where `better`, ours elsewhere."""
+        """The equations of `other` if `better`, ours elsewhere."""
 
     @abc.abstractmethod
     def take(self, keep: ndarray) -> AbstractLinearisation:
@@ -214,7 +213,7 @@ class Preconditioner:
 
 
 def square_weights(rows: Rows) -> tuple[Float[ndarray, " S"], Float[ndarray, " S"]]:
-    """Squared weights of the values and, on average, of the Jacobian entries of every sample; 0 where not known."""
+    """Squared weights of the values and, on average, of the Jacobian entries of every sample; 0 if not known."""
     squares, o, none = rows.weights**2, int(rows.values), np.zeros(len(rows.weights))
     return (squares[:, 0] if rows.values else none), (squares[:, o:].mean(axis=1) if rows.jacobians else none)
 
@@ -327,7 +326,7 @@ def descend(
 
 
 def _choose(better: Bool[ndarray, " B"], new: Batch, old: Batch) -> Batch:
-    """The new parameters where they are better, the old ones elsewhere."""
+    """The new parameters if they are better, the old ones elsewhere."""
 
     def choose(n: ndarray, o: ndarray) -> ndarray:
         return np.where(better.reshape(-1, *[1] * (o.ndim - 1)), n, o)

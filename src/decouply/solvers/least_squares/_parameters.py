@@ -1,8 +1,8 @@
 r"""The parameters of models by name: W, b, c and A of a batch, which of them are unknowns, and which are given.
 
 The same model can be written with other parameters. Arguments of all functions are brought over the window, so that the
-samples fill it. The smallest parameters are what a ridge would lead to by many small steps along a curved valley:
-values of a function may be divided by a factor that the next matrix is multiplied by, and arguments of polynomials by
+samples fill it. A ridge would lead to the smallest parameters by many small steps along a curved valley. Values of a
+function may be divided by a factor that the next matrix is multiplied by. Arguments of polynomials may be divided by
 one that their coefficients take up.
 """
 
@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
+from math import prod
 
 import numpy as np
 from jaxtyping import Bool, Float
@@ -122,7 +123,7 @@ class Unknowns:
         return found if theta.A is None else [*found, "A"]
 
     def first_positions(self, theta: Parameters) -> dict[str, int]:
-        """Where each part, "W0" or "g1", begins in a row of all unknowns."""
+        """The place where each part, "W0" or "g1", begins in a row of all unknowns."""
         found: dict[str, int] = {}
         at = 0
         for name, part in zip(self._names(theta), self._arrays(theta), strict=True):
@@ -139,7 +140,7 @@ class Unknowns:
         out = like.map(lambda p: np.zeros((flat.shape[0], *p.shape[1:])))
         at = 0
         for part in self._arrays(out):
-            size = part[0].size
+            size = prod(part.shape[1:])
             part[...] = flat[:, at : at + size].reshape(part.shape)
             at += size
         return out
@@ -164,7 +165,7 @@ def existing_coefficients(layer: LayerBasis, width: int) -> Bool[ndarray, "r e"]
 
 
 def blank_parameters(problem: Problem, size: int = 1) -> Parameters:
-    """Zeros of the right shapes for so many models."""
+    """Zeros of the right shapes for this many models."""
     *ranks, n = problem.dims[1:]
     widths = [layer.size for layer in problem.layers]
     widths[-1] += 1  # constants
@@ -314,7 +315,7 @@ def rescale_to_window(
 def visited_range(
     t: Float[ndarray, "B S r"], layer: LayerBasis, *, exactly: bool
 ) -> tuple[Float[ndarray, "B r"], Float[ndarray, "B r"]]:
-    """Middle and half width of the range of the arguments; 0 and 1 where they are to stay as they are."""
+    """Middle and half width of the range of the arguments; 0 and 1 if they are to stay as they are."""
     low, high = t.min(axis=1), t.max(axis=1)
     middle, half = (high + low) / 2.0, (high - low) / 2.0
     stays = (
@@ -346,7 +347,7 @@ def balance_parameters(layers: tuple[LayerBasis, ...], theta: Parameters) -> Par
 
 
 def _scale_arguments(layer: LayerBasis, theta: Parameters, l: int) -> None:
-    """The best of many factors for the arguments of each function, where its basis takes them up exactly."""
+    """The best of many factors for the arguments of each function, if its basis takes them up exactly."""
     if layer.free_domain.any() or any(basis.polynomial_degree is None for basis in layer.bases):
         return
     W, b, C = theta.W[l], theta.b[l], theta.c[l]

@@ -6,7 +6,7 @@ The penalty on function j of layer l is
 
 with L_j a root of the roughness of its basis (`AbstractBasis.roughness`) and W_l the matrix behind it. It does not
 change when a factor moves from c to W, so there is no scale to hide in. For an eliminated last layer, whose outputs
-have coefficients of their own, it is the sum over outputs.
+have separate coefficients, it is the sum over outputs.
 
 Weights follow restricted maximum likelihood by the step of Fellner and Schall,
 
@@ -44,7 +44,7 @@ class Penalty:
 
     @classmethod
     def of(cls, layers: tuple[LayerBasis, ...], weight: float, *, everything: bool, order: int = 2) -> Penalty | None:
-        """The same weight for all functions whose basis asks to be smoothed, or for all; None where there are none."""
+        """The same weight for all functions whose basis asks to be smoothed, or for all; None if there are none."""
         wanted = [np.array([everything or basis.smooths for basis in layer.bases]) for layer in layers]
         if not any(mask.any() for mask in wanted):
             return None

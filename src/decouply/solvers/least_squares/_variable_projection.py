@@ -8,10 +8,10 @@ residuals add up to the scale-free objective
 all norms weighted like the samples. Weights that differ between outputs mix the columns of a sample by a square root of
 its M_s.
 
-`Eliminated` has everything before the last layer as unknowns. For given t_L every output is linear in coefficients of
-its own over {1, phi_k(t_Lj)}, and over x where the model has a linear part, with one design matrix for all outputs: one
-QR removes them (variable projection with Kaufman's derivative); that needs one weight per sample, the same for all
-outputs. `Complete` has all parameters as unknowns, W_L, c_L with its constants and A included, and takes any weights.
+`Eliminated` has everything before the last layer as unknowns. For given t_L every output is linear in its coefficients
+over {1, phi_k(t_Lj)}, and over x if the model has a linear part, with one design matrix for all outputs. One QR removes
+them (variable projection with Kaufman's derivative). That needs one weight per sample, the same for all outputs.
+`Complete` has all parameters as unknowns, W_L, c_L with its constants and A included, and takes any weights.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class Eliminated(AbstractResiduals):
         return Unknowns.of(self.layers)
 
     def design(self, chain: Chain) -> Float[ndarray, "B p R"]:
-        """Columns, here as rows: the constant (where values are known), phi_k(t_Lj) by function, then x if asked for.
+        """Columns, here as rows: the constant (if values are known), phi_k(t_Lj) by function, then x if asked for.
 
         Samples are the last axis: R counts values or inputs first, then samples.
         """
@@ -188,7 +188,7 @@ class Eliminated(AbstractResiduals):
 
 @dataclass(frozen=True)
 class Complete(AbstractResiduals):
-    """Unknowns W_0, c_1, W_1, ..., c_L, W_L, where c_L alone has its constants, and A if the model has one."""
+    """Unknowns W_0, c_1, W_1, ..., c_L, W_L, if c_L alone has its constants, and A if the model has one."""
 
     rows: Rows
     layers: tuple[LayerBasis, ...]

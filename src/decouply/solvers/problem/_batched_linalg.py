@@ -2,7 +2,7 @@
 
 NumPy's batched `solve` raises for the whole batch when one matrix is singular, and loops over LAPACK calls that cost
 more than the arithmetic of a 2 x 2 system. Here every matrix is first scaled to unit diagonal, which makes one small
-ridge right for all of them, and tiny systems are eliminated with the batch as the fast axis.
+ridge right for all of them. Tiny systems are eliminated with the batch as the fast axis.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from numpy import ndarray
 
 # Relative to the unit diagonal: just above the rounding of a Gram matrix, so that it only acts on singular ones.
 RIDGE = 1e-14
+_SHORT_ROWS = 8  # basis functions up to which a sum over them in strides is faster than one per row
 _SHORT_SUMS = 4  # up to this many outputs a sum of outer products is faster than a product per sample
 _TINY_SIZE = 4  # up to this size elimination in NumPy beats LAPACK on the batches met here
 
@@ -54,7 +55,7 @@ def _eliminate(M: ndarray, b: ndarray) -> ndarray:
 
 
 def solve_each(M: Float[ndarray, "*batch p p"], b: Float[ndarray, "*batch p k"]) -> Float[ndarray, "*batch p k"]:
-    """Solve M x = b by LAPACK; x is NaN where M is exactly singular."""
+    """Solve M x = b by LAPACK; x is NaN if M is exactly singular."""
     try:
         return np.linalg.solve(M, b)
     except np.linalg.LinAlgError:  # one singular matrix stops all: solve the others one by one
@@ -99,6 +100,8 @@ def sum_samples(T: Float[ndarray, "B S *shape"]) -> Float[ndarray, "B *shape"]:
 
 def combine(Phi: Float[ndarray, "#B S r d"], c: Float[ndarray, "#B r d"]) -> Float[ndarray, "#B S r"]:
     """sum_k c_jk phi_k(u_j)."""
+    if Phi.shape[-1] > _SHORT_ROWS:
+        return np.einsum("bsrd,brd->bsr", Phi, c)
     total = Phi[..., 0] * c[:, None, :, 0]
     for k in range(1, Phi.shape[-1]):
         total += Phi[..., k] * c[:, None, :, k]

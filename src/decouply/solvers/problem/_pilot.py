@@ -1,8 +1,8 @@
-"""Any solver on samples of any size: all of them at once if it can, otherwise a pilot first.
+"""Any solver on samples of any size: all of them at once if it can, otherwise a subsample first.
 
-A pilot that was too small shows in the misfit of its answer on all samples: if that is far larger, per number, than the
-misfit on the pilot, and steps on a larger subsample do not mend it, the pilot grows fourfold, and the search begins
-again at that answer.
+A subsample that was too small shows in the misfit of its answer on all samples: per number it is far larger than on the
+subsample. If steps on a larger subsample do not mend it, the subsample grows fourfold, and the search begins again at
+that answer.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def _solve_by_pilot(
     rng: np.random.Generator,
     progress: ProgressCallback,
 ) -> Solution:
-    """A pilot, as large as it must be, and then all samples."""
+    """A subsample, as large as it must be, and then all samples."""
     samples, n_free = whole.samples, whole.n_free
     size = min(size, samples.n_samples)
     notes: list[str] = []
@@ -93,7 +93,7 @@ def _solve_by_pilot(
 
 
 def _is_far(whole: Problem, solution: Solution, found: Solution, pilot: Samples, progress: ProgressCallback) -> bool:
-    """Whether the misfit of a solution on all samples is far above what the answer `found` on the pilot promises."""
+    """Whether the misfit on all samples is far above what the answer `found` on the subsample promises."""
     lam = found.lam if whole.samples.has_values else 1.0
     small = whole.units, whole.prepared.row_scaling(lam)
 

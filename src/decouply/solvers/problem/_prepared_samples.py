@@ -5,9 +5,9 @@ So the fits of a scan share what they need of their samples, and nothing stays i
 
 Standard units are the coordinates in which solvers work, so that answers do not depend on units, origin and axes.
 Inputs are centred, and whitened if they are few and their correlations allow it, so that the objective measures J times
-the spread of the inputs; otherwise each input is divided by its standard deviation. Outputs are centred and divided by
-their standard deviations. The axes of whitened inputs are the directions along which the function varies most, in
-decreasing order: for x -> A x + b the standard inputs, and with them the start values, are the same.
+the standard deviation of the inputs. Otherwise each input is divided by its standard deviation. Outputs are centred and
+divided by their standard deviations. The axes of whitened inputs are the directions along which the function varies
+most, in decreasing order. For x -> A x + b the standard inputs, and with them the start values, are the same.
 
 Everything is a reduction over portions of the samples, of which data in memory have one or a few. Singular values come
 from triangles: a QR of tall tables, portion by portion, keeps them to the same digits.
@@ -41,6 +41,7 @@ from ._weighted_rows import (
 _shared: WeakKeyDictionary[Samples, dict[tuple[bool, bool], ref[PreparedSamples]]] = WeakKeyDictionary()
 WHITEN_UP_TO = 64  # inputs
 _EXACT = 1e-20  # a relative squared error: ten digits, for data that fill their range
+ROUNDING = 1e-8  # of the spread: residuals that are smaller are none
 ROUNDINGS = 30.0  # errors of this many roundings of one number are expected
 _CORRELATED = 1e-3  # if the ratio of smallest to largest singular value is below, inputs are scaled one by one
 _NO_SPREAD = 1e-13  # of the largest entry of a column: it is constant
@@ -66,7 +67,7 @@ class PreparedSamples:
 
     @classmethod
     def of(cls, samples: Samples, *, standard: bool = True, compress: bool = True) -> PreparedSamples:
-        """The samples in units of their own, shared by all who ask while anybody holds them.
+        """The samples in their units, shared by all who ask while anybody holds them.
 
         With `compress`, inputs are compressed if that loses nothing, and directions without any slope are left out.
         """
@@ -202,7 +203,8 @@ class Ranges:
 
     constant_X: Bool[ndarray, " m"]  # inputs that do not vary
     constant_F: Bool[ndarray, " n"]
-    rounding_floor: float  # relative squared errors up to this are rounding of the data
+    rounding_floor: float  # relative squared errors up to this are rounding of the data ...
+    slope_floor: float  # ... and of Jacobians, which know nothing of how far from 0 the values are
 
     @classmethod
     def of(cls, data: AbstractData) -> Ranges:
@@ -214,15 +216,18 @@ class Ranges:
         known = (True, data.has_values, data.has_jacobians, data.weights_shape is not None)
         largest = {name: float(size) for name, size, there in zip(names, sizes, known, strict=True) if there}
         # Numbers far from 0 have few digits left for what varies: 1e6 +- 1 is known to 1e-10 of its spread.
-        constant, stretch = list[ndarray](), 1.0
+        constant, stretch, floors = list[ndarray](), 1.0, list[float]()
         for low, high in ((low_X, high_X), (low_F, high_F)):
             size, width = np.maximum(np.abs(low), np.abs(high)), high - low
             constant.append(width <= _NO_SPREAD * size)
             stretch = max(stretch, float(np.max(np.divide(size, width, out=np.ones_like(width), where=width > 0.0))))
-        floor = max(_EXACT, (ROUNDINGS * stretch * float(np.finfo(float).eps)) ** 2)
+            floors.append(max(_EXACT, (ROUNDINGS * stretch * float(np.finfo(float).eps)) ** 2))
+        of_slopes, floor = floors
         constant_X, constant_F = constant
         total_weight = float(w[0])
-        return cls(low_X, high_X, low_F, high_F, largest, total_weight, *means, constant_X, constant_F, floor)
+        return cls(
+            low_X, high_X, low_F, high_F, largest, total_weight, *means, constant_X, constant_F, floor, of_slopes
+        )
 
 
 @dataclass(frozen=True)
@@ -348,7 +353,7 @@ def spread_task(portion: Portion, centre: ndarray, y_centre: ndarray, whitens: b
 
 
 def slope_power_task(portion: Portion, back: ndarray) -> tuple[ndarray]:
-    """Squares of the Jacobians of each output, times the spread of the inputs."""
+    """Squares of the Jacobians of each output, times the standard deviation of the inputs."""
     assert portion.J is not None
     return (np.einsum("s,snk->n", _factors(portion), (portion.J @ back.T) ** 2),)
 

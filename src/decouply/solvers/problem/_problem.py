@@ -1,7 +1,7 @@
 r"""The coupled problem: minimise ||J - A - PT_L||^2 + lam ||F - X A^T - R W_L^T||^2, sample s weighted by M_s.
 
-A problem is the samples in the form solvers want them, together with the shape of the model to be found: how many
-parameters it has, and how many samples and bytes a search for them takes. Solvers work in standard units (see
+A problem is the samples in the form solvers want them, together with the shape of the model to be found. It knows how
+many parameters that has, and how many samples and bytes a search for them takes. Solvers work in standard units (see
 `_prepared_samples`); the paper's algorithms as printed take the data as given. Samples in a store make a problem too:
 its arrays are not at hand, but every sum over its samples is.
 """
@@ -103,14 +103,24 @@ class Problem:
 
     Attributes
     ----------
-    prepared
+    prepared : PreparedSamples
         The samples with their units and sizes.
-    layers
+    layers : tuple of LayerBasis
         The bases of every layer.
-    validation
+    validation : Samples or None
         Samples that the model is not fitted to.
-    linear
+    linear : bool
         Whether the model has a linear part A x.
+
+    Examples
+    --------
+    >>> import decouply as dc, numpy as np
+    >>> X = np.random.default_rng(0).uniform(-1, 1, (60, 2))
+    >>> samples = dc.Samples(X, F=(X @ [[1.0], [2.0]]) ** 3)
+    >>> layer = dc.bases.LayerBasis.of(dc.Monomial(3), 1)
+    >>> problem = dc.solvers.Problem.build(samples, (layer,))
+    >>> problem.samples.n_samples
+    60
     """
 
     prepared: PreparedSamples

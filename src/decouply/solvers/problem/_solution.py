@@ -17,7 +17,19 @@ from ...model._decoupling import Decoupling
 
 
 class Status(Enum):
-    """Why a solver stopped. The value of each member is the sentence that the user reads."""
+    """Why a solver stopped. The value of each member is the sentence that the user reads.
+
+    Examples
+    --------
+    >>> import decouply as dc, numpy as np
+    >>> X = np.random.default_rng(0).uniform(-1, 1, (60, 2))
+    >>> samples = dc.Samples(X, F=(X @ [[1.0], [2.0]]) ** 3)
+    >>> result = dc.decouple(samples, ranks=1, degrees=3)
+    >>> result.status.name
+    'EXACT'
+    >>> result.status.value
+    'The model meets the samples to rounding: there is nothing left to improve.'
+    """
 
     EXACT = "The model meets the samples to rounding: there is nothing left to improve."
     JACOBIANS_EXACT = "The Jacobians are met to rounding; the values are not, and this method does not fit them."
@@ -50,7 +62,14 @@ class History:
     """What happened to the returned start, one entry per iteration over all values of lam in turn.
 
     For `VarPro` it is the best cost of the batch that the result comes from, first with the last layer eliminated and
-    then with all parameters; it does not look at the two errors on the way (NaN).
+    then with all parameters. It does not look at the two errors on the way (NaN).
+
+    Examples
+    --------
+    >>> import decouply as dc
+    >>> history = dc.solvers.History.of([1.0, 0.1, 0.01])
+    >>> len(history), float(history.objective[-1])
+    (3, 0.01)
     """
 
     lam: Float[ndarray, " t"]
@@ -81,7 +100,17 @@ class StartRow:
 
     Errors are weighted like the samples and measured in standard units, unless the data were taken as given.
     NaN stands for what is not known: values that a solver does not look at, starts that were dropped early. `build`
-    makes the model of the start, where the solver kept its factors.
+    makes the model of the start, if the solver kept its factors.
+
+    Examples
+    --------
+    >>> import decouply as dc, numpy as np
+    >>> X = np.random.default_rng(0).uniform(-1, 1, (60, 2))
+    >>> samples = dc.Samples(X, F=(X @ [[1.0], [2.0]]) ** 3)
+    >>> result = dc.decouple(samples, ranks=1, degrees=3)
+    >>> row = result.starts[0]
+    >>> row.start, row.lam
+    (0, 1.0)
     """
 
     start: int
@@ -96,7 +125,7 @@ class StartRow:
 
     @property
     def decoupling(self) -> Decoupling | None:
-        """The model that this start ended with, built when asked for; None where it was not kept, as in `VarPro`."""
+        """The model that this start ended with, built when asked for; None if it was not kept, as in `VarPro`."""
         return None if self.build is None else self.build()
 
     def record(self) -> dict[str, Any]:
@@ -107,7 +136,19 @@ class StartRow:
 
 @dataclass(frozen=True)
 class LamRow:
-    """One value of lam that was tried by `TwoStage`."""
+    """One value of lam that was tried by `TwoStage`.
+
+    Examples
+    --------
+    >>> import decouply as dc, numpy as np
+    >>> system = dc.systems.random_system((3, 2, 3), (3,), rng=0)
+    >>> X = np.random.default_rng(0).uniform(-1, 1, (40, 3))
+    >>> samples = dc.Samples(X, F=system(X), J=system.jacobian(X))
+    >>> solver = dc.TwoStage(dc.Proj(), max_runs=2)
+    >>> result = dc.decouple(samples, ranks=2, degrees=3, solver=solver, n_starts=2)
+    >>> sum(row.chosen for row in result.path)
+    1
+    """
 
     lam: float
     loss: float
@@ -120,7 +161,17 @@ class LamRow:
 
 @dataclass(frozen=True)
 class Solution:
-    """A solver's answer, in the user's coordinates."""
+    """A solver's answer, in the user's coordinates.
+
+    Examples
+    --------
+    >>> import decouply as dc
+    >>> model = dc.systems.f1()
+    >>> history = dc.solvers.History.of([1.0, 0.1])
+    >>> solution = dc.solvers.Solution(model, dc.solvers.Status.CONVERGED, 1.0, history, ())
+    >>> solution.decoupling.n_parameters, len(solution.history)
+    (28, 2)
+    """
 
     decoupling: Decoupling
     status: Status

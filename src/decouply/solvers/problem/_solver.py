@@ -32,6 +32,14 @@ class AbstractSolver(abc.ABC):
 
     Give the three members and `dc.decouple(..., solver=yours)` works; `decouply.testing.check_solver` tries it out.
     What a method can do besides it says by further members, see the protocols of `decouply.solvers`.
+
+    Examples
+    --------
+    >>> import decouply as dc
+    >>> isinstance(dc.VarPro(), dc.solvers.AbstractSolver)
+    True
+    >>> dc.VarPro().default_n_starts
+    1024
     """
 
     @property
@@ -40,8 +48,8 @@ class AbstractSolver(abc.ABC):
         """What the method takes beyond one layer and unweighted samples of both values and Jacobians.
 
         "layers" (more than one), "linear" (a model with a linear part), "weights" (samples with weights),
-        "values only", "Jacobians only". Whatever is not in the set is refused before `solve` is called. "many starts"
-        says that a search ends by itself as soon as more starts are not worth their time.
+        "values only", "Jacobians only". Whatever is not in the set is refused before `solve` is called. With "many
+        starts" a search ends by itself as soon as more starts are not worth their time.
         """
 
     @property
@@ -192,17 +200,17 @@ class HasRidge(Protocol):
     """A method that chooses a penalty on its parameters."""
 
     def without_ridge(self) -> AbstractSolver:
-        """The same method without a penalty of its own choice."""
+        """The same method without a penalty that it chooses."""
 
 
 def without_ridge(solver: AbstractSolver) -> AbstractSolver:
-    """The same method without a penalty of its own choice, for fits that are compared by their misfit."""
+    """The same method without a penalty that it chooses, for fits that are compared by their misfit."""
     return solver.without_ridge() if isinstance(solver, HasRidge) else solver
 
 
 @runtime_checkable
 class OutOfCore(Protocol):
-    """A method that fits samples of any size: it solves a pilot of them, and refines that on all."""
+    """A method that fits samples of any size: it solves a subsample of them, and refines that on all."""
 
     def pilot_size(self, samples: Samples, layers: tuple[LayerBasis, ...], *, linear: bool) -> int | None:
         """How many samples to begin with; None to take all of them at once."""
@@ -213,25 +221,25 @@ class OutOfCore(Protocol):
     def solve_pilot(
         self, problem: Problem, *, n_starts: int, rng: np.random.Generator, progress: ProgressCallback
     ) -> Solution:
-        """The answer for a pilot."""
+        """The answer for a subsample."""
 
     def improve_on_subsample(
         self, whole: Problem, problem: Problem, found: Solution, progress: ProgressCallback
     ) -> Solution:
-        """The answer `found` for a pilot after steps on a larger subsample; asked before a pilot grows."""
+        """The answer `found` for a subsample after steps on a larger subsample; asked before a subsample grows."""
 
     def refine_on_all(self, whole: Problem, problem: Problem, found: Solution, progress: ProgressCallback) -> Solution:
-        """The answer for all samples, from the answer `found` for a pilot, the samples of `problem`."""
+        """The answer for all samples, from the answer `found` for a subsample, the samples of `problem`."""
 
 
 def out_of_core(solver: AbstractSolver) -> OutOfCore:
-    """The solver itself if it can fit samples of any size, else one that returns its answer for a pilot."""
+    """The solver itself if it can fit samples of any size, else one that returns its answer for a subsample."""
     return solver if isinstance(solver, OutOfCore) else _PilotOnly(solver)
 
 
 @dataclasses.dataclass(frozen=True)
 class _PilotOnly:
-    """A solver for samples in memory: of others it solves a pilot, and says so."""
+    """A solver for samples in memory: of others it solves a subsample, and says so."""
 
     solver: AbstractSolver
 

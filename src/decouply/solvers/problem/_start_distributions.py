@@ -15,7 +15,17 @@ MOST_STARTS = 1_000_000  # more is a slip: their random numbers alone would take
 
 
 class AbstractStart(abc.ABC):
-    """A distribution of start values. Subclass it to use your own."""
+    """A distribution of start values. Subclass it to use your own.
+
+    Examples
+    --------
+    >>> import decouply as dc, numpy as np
+    >>> class Ones(dc.solvers.AbstractStart):
+    ...     def draw(self, rng, shape):
+    ...         return np.ones(shape)
+    >>> Ones().draw(np.random.default_rng(0), (1, 2))
+    array([[1., 1.]])
+    """
 
     @abc.abstractmethod
     def draw(self, rng: np.random.Generator, shape: tuple[int, ...]) -> ndarray:
@@ -24,7 +34,15 @@ class AbstractStart(abc.ABC):
 
 @dataclass(frozen=True)
 class Uniform(AbstractStart):
-    """Entries uniform between `low` and `high`; the paper's choice is 0.1 to 10."""
+    """Entries uniform between `low` and `high`; the paper's choice is 0.1 to 10.
+
+    Examples
+    --------
+    >>> import decouply as dc
+    >>> start = dc.solvers.Uniform(low=1.0, high=2.0)
+    >>> dc.Proj(start=start).start
+    Uniform(low=1.0, high=2.0)
+    """
 
     low: float = 0.1
     high: float = 10.0
@@ -41,7 +59,15 @@ class Uniform(AbstractStart):
 
 @dataclass(frozen=True)
 class Normal(AbstractStart):
-    """Entries normal with mean 0."""
+    """Entries normal with mean 0.
+
+    Examples
+    --------
+    >>> import decouply as dc, numpy as np
+    >>> start = dc.solvers.Normal(scale=0.5)
+    >>> start.draw(np.random.default_rng(0), (2, 2)).shape
+    (2, 2)
+    """
 
     scale: float = 1.0
 
@@ -54,7 +80,16 @@ class Normal(AbstractStart):
 
 @dataclass(frozen=True)
 class Orthonormal(AbstractStart):
-    """Matrices with orthonormal rows or columns, whichever are fewer, in random directions."""
+    """Matrices with orthonormal rows or columns, whichever are fewer, in random directions.
+
+    Examples
+    --------
+    >>> import decouply as dc, numpy as np
+    >>> Q = dc.solvers.Orthonormal().draw(np.random.default_rng(0), (3, 2))
+    >>> (Q.T @ Q).round(6) + 0.0
+    array([[1., 0.],
+           [0., 1.]])
+    """
 
     def draw(self, rng: np.random.Generator, shape: tuple[int, ...]) -> ndarray:
         tall = rng.normal(size=(max(shape), min(shape)))

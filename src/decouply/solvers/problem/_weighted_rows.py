@@ -92,7 +92,7 @@ def sample_factors(weights: Weights | None) -> Float[ndarray, " S"] | None:
 class Rows:
     """The weighted right-hand side: values first (if known), then Jacobians (if known), for every sample.
 
-    `weights` are the factors of rows; `mixing` holds the roots of the weights, (S, n), where outputs differ.
+    `weights` are the factors of rows; `mixing` holds the roots of the weights, (S, n), if outputs differ.
     `max_derivatives` bounds the number of derivatives that are computed at a time.
     """
 

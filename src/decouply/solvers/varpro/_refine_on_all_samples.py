@@ -1,4 +1,4 @@
-"""From the answer of VarPro for a pilot to the one for all samples: steps over all, then a ridge if it is due.
+"""From the answer of VarPro for a subsample to the one for all samples: steps over all, then a ridge if it is due.
 
 Smoothed functions take rounds of steps, each with the weights of roughness that all samples ask for.
 """
@@ -53,7 +53,7 @@ class RefinementOptions:
 def refined_solution(
     whole: Problem, pilot: Problem, found: Solution, options: RefinementOptions, progress: ProgressCallback
 ) -> Solution:
-    """The answer `found` for a pilot after steps over all samples, until noise decides more than another pass.
+    """The answer `found` for a subsample after steps over all samples, until noise decides more than another pass.
 
     `whole` and `pilot` are in the same units.
     """
@@ -98,7 +98,7 @@ class Refinement:
         self.subsample = StreamedResiduals(subsample, scaling, complete, tolerance, self.report)
 
     def _first_penalty(self) -> Penalty | None:
-        """That of the pilot; relative to the misfit of all, roughness counts the less the more samples there are."""
+        """That of the subsample: beside more samples, roughness counts less."""
         penalty = self.found.smoothing
         if not isinstance(penalty, Penalty):
             return None

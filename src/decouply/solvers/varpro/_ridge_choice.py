@@ -1,11 +1,11 @@
 r"""A ridge chosen from the misfit: what keeps a model from following noise.
 
 If data are noisy, the lowest minimum lies below the truth: it follows the noise, with large weights that cancel each
-other at the samples and nowhere else. A ridge of 30 c / N, with c the cost without a ridge and N the numbers that are
-fitted, was the best of those compared (docs/recovery.md): restricted maximum likelihood and generalised
-cross-validation, which look at one minimum at a time, choose too little. The more numbers, the smaller it is. It is
-taken only if the data allow it: the true model has the misfit N / (N - p) times that of a fit of p parameters, so a
-ridge that raises the misfit much above that distorts the model, and a third of it is tried.
+other at the samples and nowhere else. The ridge is 30 c / N, with c the cost without a ridge and N the numbers that are
+fitted. It was the best of those compared (docs/benchmarks/exact-recovery.md). Restricted maximum likelihood and
+generalised cross-validation look at one minimum at a time, and choose too little. The more numbers, the smaller it is.
+It is taken only if the data allow it: the true model has N / (N - p) times the misfit of a fit of p parameters. A ridge
+that raises the misfit much above that distorts the model, and a third of it is tried.
 """
 
 from __future__ import annotations
@@ -63,13 +63,13 @@ class RidgeChoice:
 
 def ridge_note(ridge: float) -> str:
     """What the user reads of the ridge that was chosen."""
-    return f"A ridge of {ridge:.1e}, chosen from the misfit, holds weights small; ridge=0 switches it off."
+    return f"A small penalty (ridge {ridge:.1e}, chosen from the misfit) keeps the weights moderate."
 
 
 def solution_with_ridge(plain: Solution, search: Search, search_with: Callable[[float, float], Search]) -> Solution:
     """The answer with the largest ridge that the data allow; the plain one, of `search`, if they allow none.
 
-    `search_with` searches with a given ridge for so many seconds.
+    `search_with` searches with a given ridge for this many seconds.
     """
     problem, rows = search.problem, search.equations.rows
     zero_cost = problem.prepared.zero_cost(problem.prepared.row_scaling(plain.lam))

@@ -1,13 +1,13 @@
 """The search of VarPro: candidates, then batches of random starts, and what they have found so far.
 
 A candidate is read from the data (see `initial`) and polished alone. Random starts descend in batches with the last
-layer eliminated, the worse half dropped now and then; the best ones get a last layer of rank one per function and are
-polished with all parameters free. New batches are drawn until one start meets the data to rounding, several agree on
-the same minimum, or the budget of starts or seconds is used up.
+layer eliminated, the worse half dropped now and then. The best ones get a last layer of rank one per function and are
+polished with all parameters free. New batches are drawn until one start meets the data to machine precision, several
+agree on the same minimum, or the budget of starts or seconds is used up.
 
-If there are others to run them, batches run side by side, with the digits of one after the other: start values are
-drawn here, in the order of the batches, and what batches find is looked at in that order. What a batch finds after the
-search has ended is forgotten, and the generator is put back to where it was then.
+If there are others to run them, batches run side by side, with the digits of one after the other. Start values are
+drawn here, in the order of the batches, and results are looked at in that order. What a batch finds after the
+search has ended is forgotten, and the generator is put back to its state then.
 """
 
 from __future__ import annotations
@@ -121,9 +121,7 @@ class Search:
             data = dataclasses.replace(data, J=data.J - data.J.mean(axis=0))  # A is the same in all slices
         deadline = self.time_after(schedule.candidate_share * schedule.descent_share)
         names = [
-            name
-            for name in applicable_methods(data, layers)
-            for _ in range(schedule.n_lucky_candidates if name == PEELING else 1)
+            name for name in applicable_methods(data, layers) for _ in range(schedule.n_lucky if name == PEELING else 1)
         ]
         for name in names[: schedule.n_starts]:
             budget = Budget(deadline, self.reporter(name, len(self.table)))
@@ -166,7 +164,7 @@ class Search:
         return self.draw_starts(min(self.schedule.batch_size, self.schedule.n_starts - first), first)
 
     def draw_starts(self, size: int, first: int) -> Parameters:
-        """So many start values; the very first one may be given."""
+        """This many start values; the very first one may be given."""
         problem, fixed = self.problem, self.equations.fixed
         coefficients = Normal() if isinstance(self.distribution, Orthonormal) else self.distribution
         theta = blank_parameters(problem, size)  # a linear part begins at 0
@@ -272,7 +270,7 @@ class Search:
     def _polish(
         self, theta: Parameters, descent: Descent[Parameters], starts: ndarray, first: int, name: str = ""
     ) -> None:
-        """Free all parameters of the best starts of a batch and note where they end."""
+        """Free all parameters of the best starts of a batch and note if they end."""
         equations, table, schedule = self.equations, self.table, self.schedule
         noisy = float(descent.cost.min()) > schedule.noisy_cost
         only_cost = schedule.is_hurried and schedule.stops_at_noise and noisy

@@ -46,7 +46,11 @@ class SearchSchedule:
     min_starts: int = 32  # before agreement counts: a poor minimum may be found three times before the best one
     same_cost: float = 1e-3  # a batch of a pilot ends if half of it has the lowest cost up to this:
     same_share: float = 0.5  # the rest is polishing
-    n_lucky_candidates: int = 4  # of the same method if finding one takes luck
+    n_lucky_candidates: int = 4  # of the same method if finding one takes luck: none for who is in a hurry
+
+    @property
+    def n_lucky(self) -> int:
+        return 0 if self.n_starts <= self.few_starts else self.n_lucky_candidates
 
     def suited_to(self, equations: FittingProblem, memory: float, *, eliminates: bool) -> SearchSchedule:
         """The schedule for this problem: batches that fit into memory, more starts for deeper models, and so on."""

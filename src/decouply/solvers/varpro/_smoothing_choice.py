@@ -1,7 +1,7 @@
 """The stage after a search with smoothing: phases of steps, each with new domains and new weights of the penalty.
 
-The search is made with few functions of each basis if it has many. The best minima are smoothed in those, the best of
-them are written in the bases that were asked for and smoothed again, and the kinds of roughness are compared at last.
+The search is made with few functions of each basis if it has many. The best minima are smoothed in those. The best of
+them are then written in the bases that were asked for and smoothed again. The kinds of roughness are compared at last.
 """
 
 from __future__ import annotations
@@ -28,7 +28,9 @@ _N_SMOOTHED = 2  # minima that are smoothed in the bases that were asked for ...
 _N_COMPARED = 4  # ... and in those of a search with fewer functions
 _NEW_DOMAINS = 2  # phases that begin with domains at the visited range; later ones keep those that nearly are
 _MAX_FACTOR = 1e3  # of the values, against Jacobians
-_PHASE_STEPS = 25  # of a phase, within which weights stay as they are
+_PHASE_STEPS = 25  # of a phase, within which weights stay as they are ...
+_PHASE_SETTLES_AFTER = 4  # ... and which ends after so many steps that gained next to nothing
+_SAME_COST = 1e-3  # relative difference of minima that are one and the same
 
 
 @dataclass(frozen=True)
@@ -90,7 +92,7 @@ class SmoothingChoice:
         assert penalty is not None
         count, phases = (_N_SMOOTHED, WEIGHT_STEPS) if self.fine is None else (_N_COMPARED, _FEW_PHASES)
         found: list[tuple[Smoothed, Minimum]] = []
-        for minimum in sorted(minima, key=lambda one: one.cost)[:count]:
+        for minimum in _different(minima)[:count]:
             found.append((self.smooth(self.coarse, penalty, minimum.theta, phases=phases), minimum))
             if found[-1][0].interrupted:
                 break
@@ -125,7 +127,7 @@ class SmoothingChoice:
                 complete.linearise,
                 complete.after_step,
                 theta,
-                DescentOptions(max_steps=_PHASE_STEPS, exact=equations.floor),
+                DescentOptions(_PHASE_STEPS, equations.floor, settles_after=_PHASE_SETTLES_AFTER),
                 deadline=self.deadline,
                 progress=self.progress,
             )
@@ -170,6 +172,15 @@ class SmoothingChoice:
             )
             best = min(best, tried, key=lambda one: one.score)
         return best
+
+
+def _different(minima: list[Minimum]) -> list[Minimum]:
+    """Minima by their costs; of those that several starts have reached, one."""
+    found: list[Minimum] = []
+    for one in sorted(minima, key=lambda minimum: minimum.cost):
+        if not found or one.cost > (1.0 + _SAME_COST) * found[-1].cost:
+            found.append(one)
+    return found
 
 
 def smoothed_solution(

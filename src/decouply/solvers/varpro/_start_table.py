@@ -15,7 +15,7 @@ from ._search_schedule import SearchSchedule
 
 @dataclass(frozen=True)
 class Minimum:
-    """Where a polished start ended."""
+    """The place where a polished start ended."""
 
     cost: float
     theta: Parameters
@@ -39,7 +39,7 @@ class StartTable:
 
     @property
     def has_exact_minimum(self) -> bool:
-        """Whether a start meets the data to rounding."""
+        """Whether a start meets the data to machine precision."""
         return any(minimum.status is Status.EXACT for minimum in self.minima)
 
     @property
@@ -52,7 +52,7 @@ class StartTable:
 
     @property
     def n_agreeing(self) -> int:
-        """How many polished starts reached the lowest cost, up to rounding."""
+        """How many polished starts reached the lowest cost, up to machine precision."""
         highest = self.lowest_cost * (1.0 + self.schedule.same_minimum) + self.floor
         return sum(minimum.cost <= highest for minimum in self.minima)
 

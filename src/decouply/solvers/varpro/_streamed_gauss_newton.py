@@ -1,10 +1,10 @@
-r"""Gauss-Newton over all samples, wherever they are, from a model that a pilot has led to.
+r"""Gauss-Newton over all samples, wherever they are, from a model that a subsample has led to.
 
-Cost and gradient are sums over all samples: one pass. The normal matrix is a mean that a subsample gives well enough:
-with a thousand numbers per unknown it is right to a few percent, and each pass then leaves a few percent of the
+Cost and gradient are sums over all samples: one pass. The normal matrix is a mean that a subsample gives well enough.
+With a thousand numbers per unknown it is right to a few percent, and each pass then leaves a few percent of the
 distance to the minimum (see `importance_sample`). Steps are taken by Levenberg and Marquardt's
 method, with acceptance on the cost of all samples. As soon as steps leave much of the predicted decrease, the matrix is
-summed over all samples, once: its difference from the matrix of the subsample corrects the latter from then on.
+summed over all samples, once. Its difference from the matrix of the subsample corrects the latter from then on.
 """
 
 from __future__ import annotations
@@ -194,11 +194,11 @@ def importance_sample(all_samples: PreparedSamples, scaling: RowScaling, count: 
     """About `count` samples, in memory, that stand for all: large ones are drawn more often, and count less.
 
     Costs are sums of squares, of which few large samples may hold most: polynomials of high degree are large in few
-    corners only. Drawn by their size, and weighted by one over the chance of being drawn, samples give the cost of all
-    on average, with far less left to luck than samples drawn regardless of it.
+    corners only. Samples are drawn by their size, and weighted by one over the chance of being drawn. They give the
+    cost of all on average, with a far smaller variance than samples drawn regardless of size.
 
-    Every sample has a share q of the drawing and a random number u; those with the smallest u / q are taken, and the
-    next one of these tells the chances (priority sampling). Only where few samples hold nearly all may it be fewer.
+    Every sample has a share q of the drawing and a random number u. Those with the smallest u / q are taken, and the
+    next one of these tells the chances (priority sampling). Only if few samples hold nearly all may it be fewer.
     """
     samples, S = all_samples.samples, all_samples.samples.n_samples
     total = all_samples.zero_cost(scaling)
@@ -237,7 +237,7 @@ def normal_task(
 
 
 def extremes_task(portion: Portion, layers: tuple[LayerBasis, ...], theta: Parameters) -> tuple[ndarray]:
-    """The points of a portion where arguments and values of functions are smallest and largest."""
+    """The points of a portion with the smallest and largest arguments and values of functions."""
     X = portion.X
     with np.errstate(all="ignore"):
         z, found = X[None], []

@@ -1,7 +1,7 @@
 r"""VarPro: Gauss-Newton on the true constrained problem, with the last layer eliminated.
 
 Alternating schemes ignore that the inputs of later layers depend on earlier factors, and stall. Here all of it is
-differentiated. Candidates that can be read from the data come first; where none of them is exact, random starts are
+differentiated. Candidates that can be read from the data come first; if none of them is exact, random starts are
 searched; the best of both are polished with all parameters free.
 """
 
@@ -14,7 +14,7 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from ..._support._arguments import as_count, as_number, is_word
+from ..._support._arguments import as_count, as_number, is_word, settle_numbers
 from ..._support._errors import InputError, short_repr
 from ..._support._memory import budget
 from ...bases import LayerBasis
@@ -40,41 +40,50 @@ _PILOTS_AT_ONCE, _NUMBERS_AT_ONCE = 8, 40_000
 
 @dataclass(frozen=True, kw_only=True)
 class VarPro(AbstractSolver):
-    """Variable projection: finds exact decouplings where alternating solvers stall. Takes values, Jacobians or both.
+    """Variable projection: finds exact decouplings if alternating solvers stall. Takes values, Jacobians or both.
 
     Parameters
     ----------
-    lam
+    lam : float or "auto"
         Weight of the values. Scale-free: both terms are divided by the size of their data. Without Jacobians, or
-        without values, it has no effect. "auto" is 1; where functions are smoothed, it is then chosen such that
+        without values, it has no effect. "auto" is 1. If functions are smoothed, it is then chosen such that
         values and Jacobians count by how well each of them can be met.
-    ridge
-        Penalty on the squared size of all weights and coefficients. "auto" chooses it from the misfit, where the fit is
-        not exact, and the result says so; 0 switches it off. It is off for data as given and for fixed parts, whose
+    ridge : float or "auto"
+        Penalty on the squared size of all weights and coefficients. "auto" chooses it from the misfit if the fit is not
+        exact, and the result says so. 0 switches it off. It is off for data as given and for fixed parts, whose
         units a penalty would depend on.
-    smoothing
+    smoothing : float or "auto", optional
         Weight of the roughness of the functions. "auto" chooses one for each function by restricted maximum likelihood,
-        for bases that ask for it (`dc.Spline`); a number is the same for all functions of any basis; None is none.
-    max_steps, polish_steps
+        for bases that ask for it (`dc.Spline`). A number is the same for all functions of any basis. None is none.
+    max_steps, polish_steps : int
         Steps of a batch with the last layer eliminated, and of its best starts with all parameters free.
-    batch_size
+    batch_size : int
         Starts that are run side by side.
-    max_seconds
+    max_seconds : float
         All of it ends after about so long: two thirds are for the search, the rest for polishing and for the choice of
-        a ridge or of smoothing. A result that was cut off by it depends on the speed of the machine. With a pilot, half
-        is for the search there; passes over all samples are limited by `polish_steps`.
-    pilot
+        a ridge or of smoothing. A result that was cut off by it depends on the speed of the machine. With a subsample,
+        half is for the search there. Passes over all samples are limited by `polish_steps`.
+    pilot : int or "auto", optional
         How many samples are searched. With "auto" all are, unless they are stored or there are many more than a search
-        needs; then some are drawn at random, and what they lead to is refined by Gauss-Newton steps over all. The
+        needs. Then some are drawn at random, and what they lead to is refined by Gauss-Newton steps over all. The
         result says so. None searches all samples, which must be in memory.
-    memory
-        Bytes that a search may use besides the samples; by default half of what is free. Fewer starts run side by side
-        where it is short, and a pilot is taken where one start alone would need more.
-    start
+    memory : float, optional
+        Bytes that a search may use besides the samples. By default half of what is free. Fewer starts run side by side
+        where it is short, and a subsample is taken if one start alone would need more.
+    start : start or Decoupling
         Distribution of the random start values, or a `Decoupling` to start from: it comes first in the first batch, and
         is polished as it is besides. With a single start it is polished only.
-    fixed
+    fixed : dict
         Parts that are given and stay as they are: matrices by the names "W0", "W1", ..., `Functions` by "g1", "g2", ...
+
+    Examples
+    --------
+    >>> import decouply as dc, numpy as np
+    >>> X = np.random.default_rng(0).uniform(-1, 1, (60, 2))
+    >>> samples = dc.Samples(X, F=(X @ [[1.0], [2.0]]) ** 3)
+    >>> result = dc.decouple(samples, ranks=1, degrees=3, solver=dc.VarPro(ridge=0.0))
+    >>> result.verdict.word
+    'exact'
     """
 
     lam: float | Literal["auto"] = "auto"
@@ -103,6 +112,7 @@ class VarPro(AbstractSolver):
             as_count("pilot", self.pilot)
         if self.memory is not None:
             as_number("memory", self.memory, above=True)
+        settle_numbers(self, "lam", "ridge", "smoothing", "max_seconds", "memory")
         if not isinstance(self.fixed, Mapping):
             raise InputError(f"`fixed` must be a dictionary such as {{'W0': W0}}. Got {short_repr(self.fixed)}.")
         if not isinstance(self.start, AbstractStart | Decoupling):

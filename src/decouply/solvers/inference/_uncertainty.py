@@ -1,0 +1,196 @@
+r"""How well the data determine functions and predictions: standard errors by the delta method.
+
+The parameters vary like Z^+ times the noise. Noise is independent, of one size for the values and one for the Jacobians
+of every output. Both come from the residuals and the degrees of freedom that the parameters left. A penalty counts as
+prior knowledge, so that its bias is part of the error. The rows of roughness have the noise of the data, as in Bayesian
+intervals of penalised splines. Those of a ridge say that parameters have the size that the fit gave them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from jaxtyping import Float
+from numpy import ndarray
+
+from ..._support._arguments import as_number
+from ..._support._blas_threads import one_thread
+from ..._support._errors import InputError, short_repr
+from ..._support._progress import silent
+from ...model._decoupling import Decoupling
+from ...model._functions import Functions
+from ...samples._model_errors import canonical_at
+from ...samples._samples import Samples
+from ..least_squares._derivatives import run_chain
+from ..least_squares._parameters import parameters_of
+from ..problem._problem import Problem
+from ..varpro._varpro import VarPro
+from ._canonical_moves import canonical_moves, function_ranges, value_moves
+from ._identifiability import undetermined_functions
+from ._linearisation import Linearisation
+
+_FEWEST_OF_GROUP = 3.0  # degrees of freedom of a group, with fewer of which its noise is that of all
+
+
+@dataclass(frozen=True)
+class Uncertainty:
+    """What is known of the errors of a fit, from its linearisation; `other` is the same fit without a ridge."""
+
+    at: Linearisation
+    other: Decoupling | None = None
+
+    @cached_property
+    def freedom(self) -> float:
+        """Degrees of freedom that the parameters left; at least one."""
+        return max(float(self.at.residuals.counts.sum() - np.sum(self._shares)), 1.0)
+
+    @cached_property
+    def _shares(self) -> Float[ndarray, " G"]:
+        """Degrees of freedom of every group that went into parameters."""
+        residuals = self.at.residuals
+        own = np.sum(self.at.left[:, : self.at.rank] ** 2, axis=1)
+        return np.bincount(residuals.group, weights=own, minlength=len(residuals.counts))
+
+    @cached_property
+    def noise(self) -> Float[ndarray, " G"]:
+        """The variance of the noise of every group."""
+        residuals = self.at.residuals
+        freedom = residuals.counts - self._shares
+        pooled = residuals.squares.sum() / self.freedom
+        return np.where(freedom >= _FEWEST_OF_GROUP, residuals.squares / np.maximum(freedom, 1.0), pooled)
+
+    @cached_property
+    def spread(self) -> Float[ndarray, "k N"]:
+        """A square root of the covariance of the parameters, in the scale of the columns of the table."""
+        at = self.at
+        rank = at.rank
+        rows = [at.left[:, :rank] * np.sqrt(self.noise[at.residuals.group])[:, None]]
+        if len(at.left_of_penalties):
+            known = np.full(len(at.left_of_penalties), self.at.residuals.squares.sum() / self.freedom)
+            if at.ridge > 0.0:
+                theta = at.unknowns.flatten(at.theta)[0]
+                used = at.free & ~at.dead
+                size = float(np.mean(theta[used] ** 2)) if used.any() else 1.0
+                known[: len(theta)] = max(at.ridge * size, known[0])
+            rows.append(at.left_of_penalties[:, :rank] * np.sqrt(known)[:, None])
+        triangle = np.linalg.qr(np.concatenate(rows) / at.singular[:rank], mode="r")
+        return triangle @ at.right[:rank]
+
+    def of_functions(self, u: list[Float[ndarray, "_ _"]] | None = None) -> tuple[Float[ndarray, "_ _"], ...]:
+        """Standard errors of all functions, at one array (p, r_l) of arguments per layer, or where the samples lie.
+
+        The same function of another fit is comparable if three numbers agree: the range of its arguments, the root
+        mean square of its slopes and its mean over the samples. Functions that the data do not determine have
+        infinite errors.
+        """
+        at = self.at
+        # The linearisation may have the model in another writing: arguments and values times these factors.
+        theta, layers = parameters_of(at.problem, at.model), at.problem.layers
+        as_given = function_ranges(layers, theta, run_chain(layers, theta.inner, at.chain.z[0][0]))
+        here = function_ranges(layers, at.theta, at.chain)
+        wider, larger = (
+            [
+                np.divide(a[i], b[i], out=np.ones_like(a[i]), where=b[i] > 0.0)
+                for a, b in zip(here, as_given, strict=True)
+            ]
+            for i in range(2)
+        )
+        points = None
+        if u is not None:
+            plain = at.model.without_inner_constants()
+            points = [w * (p - g.middle) / g.half_width for w, p, g in zip(wider, u, plain.g, strict=True)]
+        moved = canonical_moves(at, at.moves(self.spread), points)
+        unknown = undetermined_functions(at)
+        errors = [np.sqrt(np.sum(layer.curves**2, axis=0)) / size for layer, size in zip(moved, larger, strict=True)]
+        if self.other is not None:
+            apart = distances_of_functions(at.model, self.other, at.samples.shown.X)
+            errors = [np.hypot(error, distance) for error, distance in zip(errors, apart, strict=True)]
+        return tuple(np.where(open_, np.inf, error) for open_, error in zip(unknown, errors, strict=True))
+
+    def of_values(self, X: Float[ndarray, "S m"]) -> Float[ndarray, "S n"]:
+        """Standard errors of the outputs at the points X, without noise."""
+        return np.sqrt(np.sum(value_moves(self.at, self.at.moves(self.spread), X) ** 2, axis=0))
+
+    @property
+    def noise_of_values(self) -> Float[ndarray, " n"]:
+        """The standard deviation of the noise of every output, for samples of weight 1; NaN without values."""
+        at = self.at
+        n = at.model.n_outputs
+        if not len(at.residuals.of_values):
+            return np.full(n, np.nan)
+        factor = at.problem.prepared.row_scaling(1.0).factor_F
+        return np.sqrt(self.noise[at.residuals.of_values]) / factor * at.problem.units.y_scale
+
+
+def fit_without_ridge(model: Decoupling, samples: Samples, fixed: Collection[str]) -> Decoupling | None:
+    """The end of Gauss-Newton steps without a ridge from a model. None for parts that are held, which have no ridge."""
+    if fixed:
+        return None
+    problem = Problem.build(samples, tuple(g.layer for g in model.g), linear=model.linear is not None)
+    solver = VarPro(start=model, ridge=0.0)
+    with one_thread():
+        solution = solver.solve(problem, n_starts=1, rng=np.random.default_rng(0), progress=silent)
+    return canonical_at(solution.decoupling, samples)
+
+
+def distances_of_functions(
+    model: Decoupling, other: Decoupling, X: Float[ndarray, "S m"]
+) -> list[Float[ndarray, " _"]]:
+    """How far the functions of a model are from those of another fit in its writing: root mean squares over points."""
+    from scipy.optimize import linear_sum_assignment
+
+    found = []
+    own, others = (list(zip(one.g, one.arguments(X), strict=True)) for one in (model, other))
+    for (g, u), (h, v) in zip(own, others, strict=True):
+        t, s = _over_window(u), _over_window(v)
+        spread = np.sqrt(np.outer(np.mean(_centre(t) ** 2, axis=0), np.mean(_centre(s) ** 2, axis=0)))
+        alike = _centre(t).T @ _centre(s) / len(t) / np.where(spread > 0.0, spread, 1.0)
+        rows, columns = linear_sum_assignment(-np.abs(alike))
+        # The functions of the other model at the same places of the range, in the order and with the sign of these.
+        places = np.empty_like(v)
+        places[:, columns] = np.where(alike[rows, columns] < 0.0, -1.0, 1.0) * t[:, rows]
+        half, middle = np.ptp(v, axis=0) / 2.0, (v.max(axis=0) + v.min(axis=0)) / 2.0
+        theirs = _centre(h.values(middle + half * places)) * _inverse(_size(h, v))
+        ours = _centre(g.values(u))
+        size = _size(g, u)
+        distance = np.empty(g.rank)
+        for j, k in zip(rows, columns, strict=True):
+            same = np.sign(ours[:, j] @ theirs[:, k]) * size[j] * theirs[:, k]
+            distance[j] = np.sqrt(np.mean((ours[:, j] - same) ** 2))
+        found.append(distance)
+    return found
+
+
+def sizes_of_functions(model: Decoupling, X: Float[ndarray, "S m"]) -> list[Float[ndarray, " _"]]:
+    """How far the values of functions go over half of the range of their arguments, by their slopes at the points."""
+    return [_size(g, u) for g, u in zip(model.g, model.arguments(X), strict=True)]
+
+
+def _over_window(u: Float[ndarray, "S r"]) -> Float[ndarray, "S r"]:
+    return (u - (u.max(axis=0) + u.min(axis=0)) / 2.0) * _inverse(np.ptp(u, axis=0) / 2.0)
+
+
+def _centre(values: Float[ndarray, "S r"]) -> Float[ndarray, "S r"]:
+    return values - values.mean(axis=0)
+
+
+def _size(g: Functions, u: Float[ndarray, "S r"]) -> Float[ndarray, " r"]:
+    """How far the values of functions go over half of their range, by their slopes."""
+    return np.sqrt(np.mean(g.slopes(u) ** 2, axis=0)) * np.ptp(u, axis=0) / 2.0
+
+
+def _inverse(size: Float[ndarray, " r"]) -> Float[ndarray, " r"]:
+    return np.divide(1.0, size, out=np.zeros_like(size), where=size > 0.0)
+
+
+def t_quantile(level: float, freedom: float) -> float:
+    """How many standard errors to either side hold this share of all errors."""
+    from scipy.stats import t
+
+    share = as_number("level", level, above=True)
+    if share >= 1.0:
+        raise InputError(f"`level` must be a probability below 1, such as 0.95. Got {short_repr(level)}.")
+    return float(t.ppf((1.0 + share) / 2.0, freedom))
