@@ -13,6 +13,7 @@ from ._support._errors import MissingExtraError as MissingExtraError
 from ._support._errors import ModelFileError as ModelFileError
 from ._support._errors import SampleFileError as SampleFileError
 from ._support._errors import SolverError as SolverError
+from .bases import Activation as Activation
 from .bases import Chebyshev as Chebyshev
 from .bases import Monomial as Monomial
 from .bases import Spline as Spline
@@ -41,5 +42,6 @@ from .solvers import TwoStage as TwoStage
 from .solvers import VarPro as VarPro
 from .solvers import Zniyed as Zniyed
 from .solvers._paratuck_fit import paratuck as paratuck
+from .solvers.inference._generic_rank import identifiable as identifiable
 
 __version__: str

@@ -28,7 +28,21 @@ _RESTARTS = 30
 
 
 def f1() -> Decoupling:
-    """The paper's system f1: two inputs, two outputs, ranks (2, 2), degrees (5, 2)."""
+    """The paper's system f1: two inputs, two outputs, ranks (2, 2), degrees (5, 2).
+
+    Returns
+    -------
+    Decoupling
+        The system itself, with its weights and functions.
+
+    Examples
+    --------
+    >>> import decouply as dc, numpy as np
+    >>> dc.systems.f1()
+    Decoupling(2 inputs → 2 polynomials of degree 5 → 2 polynomials of degree 2 → 2 outputs, 28 parameters)
+    >>> dc.systems.f1()(np.array([[0.5, -0.5]])).shape
+    (1, 2)
+    """
     return _system(
         [[[1.72, -0.73], [-1.26, -1.18]], [[0.87, -0.99], [-1.42, 0.9]], [[1.61, -1.9], [-0.03, 0.11]]],
         [
@@ -39,7 +53,19 @@ def f1() -> Decoupling:
 
 
 def f2() -> Decoupling:
-    """The paper's system f2: three inputs, three outputs, ranks (2, 2), degrees (3, 3)."""
+    """The paper's system f2: three inputs, three outputs, ranks (2, 2), degrees (3, 3).
+
+    Returns
+    -------
+    Decoupling
+        The system itself, with its weights and functions.
+
+    Examples
+    --------
+    >>> import decouply as dc
+    >>> dc.systems.f2()
+    Decoupling(3 inputs → 2 polynomials of degree 3 → 2 polynomials of degree 3 → 3 outputs, 30 parameters)
+    """
     return _system(
         [
             [[1.08, 1.71, 0.44], [-1.4, -0.04, -0.49]],
@@ -51,7 +77,19 @@ def f2() -> Decoupling:
 
 
 def f3() -> Decoupling:
-    """The paper's system f3: four inputs, three outputs, ranks (3, 2), degrees (3, 4)."""
+    """The paper's system f3: four inputs, three outputs, ranks (3, 2), degrees (3, 4).
+
+    Returns
+    -------
+    Decoupling
+        The system itself, with its weights and functions.
+
+    Examples
+    --------
+    >>> import decouply as dc
+    >>> dc.systems.f3()
+    Decoupling(4 inputs → 3 polynomials of degree 3 → 2 polynomials of degree 4 → 3 outputs, 43 parameters)
+    """
     return _system(
         [
             [[-1.43, 0.06, 0.76, 1.43], [0.59, 0.33, 0.84, -0.99], [1.6, -0.23, -1.92, 1.84]],
@@ -76,24 +114,29 @@ def random_system(
 
     Entries of the first and last linear layer are uniform in [-2, 2], of the others in [-1.5, 1.5]; coefficients are
     uniform in [-3, 3]; inner constants are 0. The cosine between any two columns of a linear layer stays below 0.5.
-    Where so many columns do not fit into so few dimensions, the bound is put on the rows instead.
+    If this many columns do not fit into so few dimensions, the bound is put on the rows instead.
 
     Parameters
     ----------
-    dims
+    dims : tuple of int
         Widths (m, r_1, ..., r_L, n) from input to output.
-    degrees
+    degrees : tuple of int
         (d_1, ..., d_L).
-    angles
-        "signed" bounds the cosine itself, as the paper's formula is printed: columns that point in opposite directions
-        pass, and W_1 of f1 has a cosine of -0.96. "absolute" bounds its absolute value, so that no two functions see
-        nearly the same line; three lines in a plane already do not fit.
+    angles : tuple of float
+        "signed" bounds the cosine itself, as the paper's formula is printed. Columns that point in opposite directions
+        pass, and W_1 of f1 has a cosine of -0.96. With "absolute" the bound is on the absolute value, so that no two
+        functions see nearly the same line. Three lines in a plane already do not fit.
+
+    Returns
+    -------
+    Decoupling
+        A system with known weights and functions.
 
     Examples
     --------
     >>> import decouply as dc
     >>> dc.systems.random_system((4, 3, 3, 4), (3, 3), rng=1)
-    Decoupling(L=2, 4-3-3-4, degrees 3-3, 54 parameters)
+    Decoupling(4 inputs → 3 polynomials of degree 3 → 3 polynomials of degree 3 → 4 outputs, 54 parameters)
     """
     widths, powers = as_counts("dims", dims, most=_WIDEST), as_counts("degrees", degrees, most=_MOST)
     if len(widths) != len(powers) + 2:
@@ -153,7 +196,7 @@ def _spread_columns(rng: np.random.Generator, rows: int, columns: int, bound: fl
 
 
 def _collinearity(W: ndarray, angles: Angles) -> float:
-    """The largest (absolute) cosine between two columns; -1 where there is one column."""
+    """The largest (absolute) cosine between two columns; -1 if there is one column."""
     directions = W / np.linalg.norm(W, axis=0)
     cosines = directions.T @ directions
     if angles == "absolute":

@@ -22,10 +22,12 @@ from .systems import random_system
 
 __all__ = ["check_basis", "check_solver", "is_scale_invariant"]
 
+_NO_BASIS = "A basis must derive from dc.bases.AbstractBasis."
+
 
 def check_basis(basis: AbstractBasis) -> None:
     """Raise AssertionError with a sentence unless `basis` keeps its promises on its window."""
-    assert isinstance(basis, AbstractBasis), "A basis must derive from dc.bases.AbstractBasis."
+    assert isinstance(basis, AbstractBasis), _NO_BASIS
     d = basis.size
     assert isinstance(d, int) and d >= 1, f"`size` must be a whole number of at least 1. Got {d!r}."
     low, high = basis.window
@@ -59,6 +61,7 @@ def is_scale_invariant(basis: AbstractBasis) -> bool:
 
     The paper's algorithms as printed ask this of a basis.
     """
+    assert isinstance(basis, AbstractBasis), _NO_BASIS
     t = np.cos(np.pi * np.linspace(0.0, 1.0, 20 * basis.size + 1))
     plain = basis.evaluate(t)
     for a in (-1.0, 0.5, -0.7):

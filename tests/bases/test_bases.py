@@ -1,4 +1,5 @@
 from dataclasses import dataclass, fields
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -6,11 +7,18 @@ from numpy.testing import assert_allclose
 
 import decouply as dc
 from decouply.bases import OWN_BASES, ArrayAlgebra, LayerBasis
+from decouply.bases._activation import ActivationName
 from decouply.testing import check_basis, is_scale_invariant
 
 # Every basis of ours: without fields as it is, else for several values of its first field, a number of functions.
 SPLINES = [dc.Spline(*given) for given in ((4, 1), (5, 2), (3, 5), (6, 3, "parabola"), (6, 3, "constant"))]
-ALL_BASES = [cls(*size) for cls in OWN_BASES for size in ([(1,), (2,), (3,), (6,)] if fields(cls) else [()])] + SPLINES
+ACTIVATIONS = [dc.Activation(name, hinges) for name in get_args(ActivationName) for hinges in (0, 1, 4)]
+SIZED = [cls for cls in OWN_BASES if fields(cls) and cls is not dc.Activation]
+ALL_BASES = [
+    *(cls(*size) for cls in OWN_BASES for size in ([(1,), (2,), (3,), (6,)] if cls in SIZED else [()])),
+    *SPLINES,
+    *ACTIVATIONS,
+]
 POLYNOMIAL = [b for b in ALL_BASES if isinstance(b, dc.bases.AbstractPolynomialBasis)]
 
 
@@ -48,7 +56,8 @@ def test_moved_functions_are_the_same_where_the_span_allows_it(basis, scale, shi
     moved = basis.moved(C, np.full(2, scale), np.full(2, shift))
     expected = C[:, :1] + C[:, 1:] @ basis.evaluate(scale * t + shift).T
     found = moved[:, :1] + moved[:, 1:] @ basis.evaluate(t).T
-    turned = (scale, shift) == (-1.0, 0.0) and not isinstance(basis, dc.bases.ReLU | dc.bases.Exponential)
+    one_way = dc.bases.ReLU | dc.bases.Exponential | dc.Activation
+    turned = (scale, shift) == (-1.0, 0.0) and not isinstance(basis, one_way)
     waves = isinstance(basis, dc.bases.Trigonometric) and scale == 1.0 and basis.size % 2 == 0
     if basis in POLYNOMIAL or turned or waves:
         assert_allclose(found, expected, atol=1e-12)
@@ -80,7 +89,7 @@ def test_a_basis_knows_whether_it_has_a_straight_line():
         line = basis.line()
         assert (line is not None) == isinstance(
             basis, dc.bases.AbstractPolynomialBasis | dc.Spline | dc.bases.LeakyReLU | dc.bases.Friction
-        )
+        ) or getattr(basis, "hinges", 0) > 0
         if line is not None:
             assert_allclose(line[0] + basis.evaluate(t) @ line[1:], t, atol=1e-12)
 
@@ -179,7 +188,7 @@ def test_a_basis_that_breaks_a_promise_is_found_out(fault, message):
         check_basis(Wrong(fault))
 
 
-@pytest.mark.parametrize("make", [cls for cls in OWN_BASES if fields(cls)])
+@pytest.mark.parametrize("make", SIZED)
 @pytest.mark.parametrize("degree", [0, -1])
 def test_degrees_must_be_whole_and_positive(make, degree):
     with pytest.raises(dc.InputError, match="whole number of at least 1"):

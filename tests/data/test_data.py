@@ -12,7 +12,7 @@ import pytest
 from scipy.io import savemat
 
 import decouply as dc
-from decouply.data import _benchmarks, _downloads
+from decouply.data import _benchmarks, _downloads, _images
 from decouply.data._downloads import RemoteFile, Source, fetch
 
 
@@ -96,6 +96,12 @@ def test_the_next_address_is_tried_and_archives_are_opened(server, home):
     for part in ("404", "another checksum", "not the expected archive", "b.bin is not in it", "no connection"):
         assert part in message
     assert "DECOUPLY_DATA" in message and not (home / "b.bin").exists()
+
+
+def test_files_are_fetched_over_https():
+    files = [*_images.MNIST, *_images.FASHION_MNIST]
+    files += [file for file in vars(_benchmarks).values() if isinstance(file, RemoteFile)]
+    assert len(files) == 13 and all(source.url.startswith("https://") for file in files for source in file.sources)
 
 
 def test_a_folder_that_cannot_be_written_is_told(server, tmp_path, monkeypatch):

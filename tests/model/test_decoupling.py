@@ -131,7 +131,8 @@ def test_models_do_not_change_and_do_not_share_memory_with_their_arguments():
 
 def test_short_and_html_representations_tell_the_shape():
     model = dc.systems.f2()
-    assert repr(model) == "Decoupling(L=2, 3-2-2-3, degrees 3-3, 30 parameters)"
+    words = "3 inputs → 2 polynomials of degree 3 → 2 polynomials of degree 3 → 3 outputs, 30 parameters"
+    assert str(model) == words and repr(model) == f"Decoupling({words})"
     assert "<table>" in model._repr_html_() and "Monomial(degree=3)" in model._repr_html_()
 
 

@@ -20,6 +20,13 @@ def path_terms(f):
     return {path: f.W[-1][:, path[-1]][None, :, None] * term for path, term in terms.items()}
 
 
+@pytest.mark.parametrize("size", [1e160, 1e-160])
+def test_sizes_whose_squares_no_float_holds_match(size):
+    f = dc.systems.f1().factors(np.eye(2))
+    large = dc.ParaTuck([size * W for W in f.W], f.G)
+    assert dc.factor_match(large, large) == pytest.approx(1.0)
+
+
 def test_the_value_is_that_of_the_path_terms():
     a, b = random_paratuck([3, 2, 2, 3], 4, 0), random_paratuck([3, 2, 2, 3], 4, 1)
     t_a, t_b = path_terms(a), path_terms(b)

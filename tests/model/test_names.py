@@ -130,7 +130,7 @@ def test_source_has_the_same_tree_whatever_the_names(model, name):
         source = written_formula(model, "python", inputs, outputs)
         assert shape(source) == shape(plain) and not hidden(source)
         kinds = [type(node) for node in ast.parse(source).body]
-        assert kinds == [ast.ImportFrom] * (model is WAVE) + [ast.FunctionDef]
+        assert kinds == [ast.ImportFrom] * (model is WAVE) + 2 * [ast.FunctionDef]
         # Saved to a file, too: no name declares the coding that the file is read by.
         coding, _ = tokenize.detect_encoding(io.BytesIO(source.encode()).readline)
         assert coding == "utf-8" and ast.parse(source.encode())
@@ -243,11 +243,11 @@ def test_columns_of_a_file_never_become_code_nor_codes(ending, tmp_path):
     assert code == 0, err
     assert not hidden(out + err) and not hidden((tmp_path / "r.html").read_text())
     source = out[out.index("# coding") : out.index("Report: ")]
-    assert [type(node) for node in ast.parse(source).body] == [ast.FunctionDef]
+    assert [type(node) for node in ast.parse(source).body] == 2 * [ast.FunctionDef]
     code, out, err = run(["fit", file.name, *options, "python", "--json"], tmp_path)
     content = json.loads(out)
     model = ast.parse(content["formula"])
-    assert [(type(node), node.name) for node in model.body] == [(ast.FunctionDef, "f")]
+    assert [(type(node), node.name) for node in model.body] == [(ast.FunctionDef, "f"), (ast.FunctionDef, "f_jacobian")]
     assert content["inputs"] == list(COLUMNS)[:2]
     assert ast.parse(source).body[0].args.args[0].arg == model.body[0].args.args[0].arg == "a_open_x"
 

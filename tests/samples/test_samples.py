@@ -23,6 +23,24 @@ def smooth_jacobian(Z):
     return np.moveaxis(np.array(rows), 2, 0)
 
 
+@pytest.mark.parametrize("kind", [bool, np.uint8])
+def test_functions_with_values_of_another_type_are_sampled_as_numbers(kind):
+    X = np.linspace(-1.0, 1.0, 12).reshape(6, 2)
+    samples = dc.Samples.from_function(lambda x: (x[:, :1] + x[:, 1:] > 0.05).astype(kind), X, jac="central")
+    assert set(samples.F.ravel()) == {0.0, 1.0} and not samples.J.any()
+
+
+@pytest.mark.parametrize("dtype", ["Float64", "Int64", "double[pyarrow]"])
+def test_frames_of_types_that_may_miss_entries_are_taken_if_none_is_missing(dtype):
+    pandas = pytest.importorskip("pandas")
+    pytest.importorskip("pyarrow")
+    frame = pandas.DataFrame(np.arange(12.0).reshape(6, 2), columns=["a", "b"]).astype(dtype)
+    assert_allclose(dc.Samples(frame, F=frame["a"].astype(dtype)).X, np.arange(12.0).reshape(6, 2))
+    frame.iloc[2, 0] = None
+    with pytest.raises(dc.InputError, match="`X` must"):
+        dc.Samples(frame, F=frame["b"])
+
+
 def test_samples_are_read_only_copies():
     given = X.copy()
     samples = dc.Samples(given, F=np.ones((5, 1)))
@@ -117,7 +135,7 @@ def test_matrices_as_weights_are_refused_with_a_way_out():
 
 def test_files_that_are_not_samples_give_clear_errors(tmp_path):
     path = tmp_path / "s.npz"
-    with pytest.raises(dc.SampleFileError, match="no such file"):
+    with pytest.raises(dc.SampleFileError, match="File not found"):
         dc.Samples.load(path)
     dc.Samples(X, F=smooth(X)).save(path)
     content = path.read_bytes()

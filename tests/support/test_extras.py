@@ -51,7 +51,7 @@ def test_names_that_need_a_missing_extra_are_not_listed_and_tell_it_when_asked_f
 
 def test_every_extra_that_is_named_can_be_installed():
     """In all messages of the package and all pages."""
-    files = [*(ROOT / "src").rglob("*.py"), *(ROOT / "docs").glob("*.md"), ROOT / "README.md"]
+    files = [*(ROOT / "src").rglob("*.py"), *(ROOT / "docs").rglob("*.md"), ROOT / "README.md"]
     text = "\n".join(file.read_text() for file in files)
     named = set(re.findall(r'"\.\[(\w+)\]"', text)) | set(re.findall(r'needed\([^,)]+, "(\w+)"', text))
     assert named >= {"torch", "sklearn", "parquet", "sympy", "jax"} and named <= {*KNOWN_EXTRAS}

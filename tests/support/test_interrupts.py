@@ -113,7 +113,7 @@ def test_the_command_line_saves_what_it_has(tmp_path):
         main()
     """)
     assert done.returncode == 130 and "Stopped." in done.stderr and "Traceback" not in done.stderr, done.stderr
-    assert "Error(F)" in done.stdout
+    assert "Model: model.safetensors" in done.stdout
     assert dc.Decoupling.load(tmp_path / "model.safetensors").ranks == (2, 2)
 
 

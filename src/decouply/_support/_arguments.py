@@ -32,6 +32,8 @@ def read_array(rule: str, value: Any) -> ndarray:
         value = value.data
     try:
         given = np.asarray(_detached(value))
+        if given.dtype.kind == "O" and _holds_numbers(value):
+            given = value.to_numpy(dtype=np.float64)
         if given.dtype.name.startswith(_SHORT_FLOATS):
             given = given.astype(np.float64)
     except Exception as error:  # whatever a foreign object does when it is asked for its numbers
@@ -47,7 +49,15 @@ def _detached(value: Any) -> Any:
     return tensor.double() if tensor.is_floating_point() else tensor
 
 
+def _holds_numbers(value: Any) -> bool:
+    """Whether a data frame or series has columns of numbers only, in types of its own that may have missing entries."""
+    kinds: Any = getattr(value, "dtypes", None) if hasattr(value, "to_numpy") else None
+    listed = kinds if hasattr(kinds, "__len__") else [kinds]
+    return all(getattr(kind, "kind", "O") in "fiub" for kind in listed)
+
+
 _LARGEST = 2**63 - 1  # nothing is counted beyond, and Python writes no numbers of thousands of digits into messages
+_LONGEST_NAME = 255  # bytes, in the file systems that are in use
 _LAYERS = 1000  # more numbers than a model has layers
 
 
@@ -114,6 +124,14 @@ def as_number(name: str, value: Any, *, least: float = 0.0, above: bool = False)
     return number
 
 
+def settle_numbers(record: object, *names: str) -> None:
+    """Make floats of those fields of a frozen record that are numbers of other kinds, such as fractions."""
+    for name in names:
+        value = getattr(record, name)
+        if isinstance(value, Real) and not isinstance(value, Integral | float):
+            object.__setattr__(record, name, float(value))
+
+
 def as_counts(name: str, value: Any, *, least: int = 1, most: int = _LARGEST) -> tuple[int, ...]:
     """Accept one whole number or a non-empty sequence of them."""
     if isinstance(value, Integral) and not isinstance(value, bool):
@@ -140,17 +158,22 @@ def is_word(value: Any, words: Collection[str]) -> bool:
 
 
 def missing(path: Path) -> str:
-    """Why there is nothing to read at a path, in a sentence."""
+    """A message for a path at which there is nothing to read."""
     if str(path) == "-":
-        return "Standard input is not read: write it to a file first."
-    return "It is a directory." if path.is_dir() else "There is no such file."
+        return "Standard input is not read. Write it to a file first."
+    return f"`{path}` is a directory. Give a file." if path.is_dir() else f"File not found: {path}"
 
 
 def as_path(name: str, value: Any) -> Path:
     """Accept a text or an object of `pathlib` that names a place for files."""
     try:
         if isinstance(value, str | os.PathLike) and b"\0" not in os.fsencode(value):
-            return Path(value)
+            path = Path(value)
+            if any(len(os.fsencode(part)) > _LONGEST_NAME for part in path.parts):
+                raise InputError(f"`{name}` must consist of names of at most {_LONGEST_NAME} bytes. Got a longer one.")
+            return path
+    except InputError:
+        raise
     except Exception as error:  # of somebody's own path
         raise InputError(f"`{name}` must be a path. It cannot be read as one: {short_repr(error)}.") from error
     raise InputError(f'`{name}` must be a path, such as "model.safetensors". Got {short_repr(value)}.')

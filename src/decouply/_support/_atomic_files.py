@@ -14,6 +14,8 @@ from typing import IO
 from ._arguments import as_path
 from ._errors import InputError
 
+_LONGEST_BEGINNING = 48  # letters of the name of a file in that of its draft
+
 
 def check_target(path: str | os.PathLike[str]) -> Path:
     """Complain about a place that no file can be written to, before any work is done for it."""
@@ -33,7 +35,7 @@ def replace_file(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
     """A binary stream whose content takes the place of `path` when the block ends without an error."""
     target = check_target(path)
     _forget_drafts(target)
-    draft = target.with_name(f".{target.name}.{os.getpid()}.{secrets.token_hex(4)}")
+    draft = target.with_name(f".{_beginning(target)}.{os.getpid()}.{secrets.token_hex(4)}")
     try:
         with named(target), _opened(draft, target) as stream:
             yield stream
@@ -67,10 +69,15 @@ def named(path: str | os.PathLike[str]) -> Iterator[None]:
 
 def _forget_drafts(target: Path) -> None:
     """Remove what processes that were killed while they wrote this file have left beside it."""
-    for draft in target.parent.glob(f".{glob.escape(target.name)}.*.*"):
-        pid = draft.name.removeprefix(f".{target.name}.").split(".")[0]
+    for draft in target.parent.glob(f".{glob.escape(_beginning(target))}.*.*"):
+        pid = draft.name.removeprefix(f".{_beginning(target)}.").split(".")[0]
         if pid.isdigit() and not _is_alive(int(pid)):
             draft.unlink(missing_ok=True)
+
+
+def _beginning(target: Path) -> str:
+    """A name, cut so that a file system takes it with more behind it."""
+    return target.name[:_LONGEST_BEGINNING]
 
 
 def _is_alive(pid: int) -> bool:

@@ -43,5 +43,5 @@ def one_thread() -> Iterator[None]:
 
 @functools.lru_cache(maxsize=1)
 def _controller(_modules: int) -> ThreadpoolController:
-    """Looks through all loaded libraries, which is slow: again only where modules were imported since."""
+    """Looks through all loaded libraries, which is slow: again only if modules were imported since."""
     return ThreadpoolController()

@@ -16,35 +16,104 @@ from contextvars import ContextVar
 
 
 class DecouplingError(Exception):
-    """Base of every error raised on purpose by this package."""
+    """Base of every error raised on purpose by this package.
+
+    Examples
+    --------
+    >>> import decouply as dc
+    >>> issubclass(dc.InputError, dc.DecouplingError)
+    True
+    """
 
 
 class InputError(DecouplingError, ValueError):
-    """An argument breaks a rule that is stated in the message."""
+    """An argument breaks a rule that is stated in the message.
+
+    Examples
+    --------
+    >>> import decouply as dc
+    >>> try:
+    ...     dc.Samples([[0.0], [1.0]], F=[[1.0]])
+    ... except dc.InputError as error:
+    ...     print(error)
+    `F` must have shape (2, n): one row per row of `X`. Got (1, 1).
+    """
 
 
 class ModelFileError(DecouplingError, ValueError):
-    """A file cannot be read as a model."""
+    """A file cannot be read as a model.
+
+    Examples
+    --------
+    >>> import decouply as dc
+    >>> try:
+    ...     dc.Decoupling.load("nowhere.safetensors")
+    ... except dc.ModelFileError as error:
+    ...     print(type(error).__name__)
+    ModelFileError
+    """
 
 
 class SampleFileError(DecouplingError, ValueError):
-    """A file cannot be read as samples."""
+    """A file cannot be read as samples.
+
+    Examples
+    --------
+    >>> import decouply as dc
+    >>> try:
+    ...     dc.Samples.load("nowhere.csv", outputs="y")
+    ... except dc.SampleFileError as error:
+    ...     print(type(error).__name__)
+    SampleFileError
+    """
 
 
 class DataError(DecouplingError, RuntimeError):
-    """A data set is not there, cannot be downloaded, or is damaged."""
+    """A data set is not there, cannot be downloaded, or is damaged.
+
+    Examples
+    --------
+    >>> import decouply as dc
+    >>> issubclass(dc.DataError, RuntimeError)
+    True
+    """
 
 
 class MissingExtraError(DecouplingError, ImportError):
-    """A package is needed that only an extra installs; the message names the command."""
+    """A package is needed that only an extra installs; the message names the command.
+
+    Examples
+    --------
+    >>> import decouply as dc
+    >>> issubclass(dc.MissingExtraError, ImportError)
+    True
+    """
 
 
 class SolverError(DecouplingError, RuntimeError):
-    """No start of a solver gave a usable answer."""
+    """No start of a solver gave a usable answer.
+
+    Examples
+    --------
+    >>> import decouply as dc
+    >>> issubclass(dc.SolverError, RuntimeError)
+    True
+    """
 
 
 class DecouplingWarning(UserWarning):
-    """Something the user should know, although a result is returned."""
+    """Something the user should know, although a result is returned.
+
+    Examples
+    --------
+    >>> import decouply as dc
+    >>> import warnings
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("ignore", dc.DecouplingWarning)
+    ...     basis = dc.Spline(8)
+    >>> basis.n_pieces
+    8
+    """
 
 
 _silent: ContextVar[bool] = ContextVar("silent", default=False)
@@ -80,7 +149,7 @@ _CODES = re.compile("[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\u
 
 
 def short_repr(value: object) -> str:
-    """`value` as messages show it: its `repr`, cut where it is long; its type where that fails."""
+    """`value` as messages show it: its `repr`, cut if it is long. Its type if that fails."""
     if isinstance(value, str | bytes | bytearray) and len(value) > _LONGEST:
         value = value[:_LONGEST]
     try:
@@ -91,5 +160,5 @@ def short_repr(value: object) -> str:
 
 
 def pluralised(count: int, noun: str) -> str:
-    """A number of things in words, such as 1 state or 2 states."""
+    """A number with its noun, such as 1 state or 2 states."""
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

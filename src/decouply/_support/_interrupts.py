@@ -1,7 +1,7 @@
 """Ctrl-C: words instead of a traceback while the command starts, and later one that keeps what is finished.
 
-The first lines run before everything else that takes long to import. They are of use to the command `decouply` alone:
-in other programs nothing happens.
+The first lines run before everything else that takes long to import. They are of use to the command `decouply`, and
+to `python -m experiments`: in other programs nothing happens.
 """
 # ruff: noqa: E402 (Ctrl-C is answered before `signal` and others are imported)
 
@@ -18,8 +18,11 @@ def _stop(*_: object) -> None:
 
 
 def is_command() -> bool:
-    """Whether this process is the command `decouply`."""
-    return os.path.splitext(os.path.basename(sys.argv[0] if sys.argv else ""))[0] == "decouply"  # noqa: PTH119, PTH122
+    """Whether this process is the command `decouply`, or `python -m experiments`."""
+    folder, file = os.path.split(sys.argv[0] if sys.argv else "")
+    if file == "__main__.py":
+        return os.path.basename(folder) == "experiments"  # noqa: PTH119
+    return os.path.splitext(file)[0] == "decouply"  # noqa: PTH122
 
 
 if is_command() and _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler:

@@ -59,7 +59,7 @@ def file_limit() -> float:
 
 
 def check_declared(source: str, n_bytes: float, error: type[Exception]) -> None:
-    """Raise where a file declares more than `file_limit`."""
+    """Raise if a file declares more than `file_limit`."""
     limit = file_limit()
     if n_bytes > limit:
         raise error(

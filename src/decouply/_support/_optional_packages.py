@@ -57,7 +57,7 @@ def _install_line(extra: str, root: str) -> str:
 def guarded(lazy: _Lazy, extras: Mapping[str, tuple[str, str]]) -> _Lazy:
     """The lazy names of the package, some of which need an extra.
 
-    Asked for by name, these give an error that names the extra. Where it is missing they are not listed, so that
+    Asked for by name, these give an error that names the extra. If it is missing they are not listed, so that
     whatever goes through all names, such as `help` and ``import *``, meets no error.
 
     Parameters

@@ -1,4 +1,4 @@
-"""Independent work: here, in the processes that joblib is told to use, or on the workers of a Dask cluster.
+"""Independent work: here, in the processes that joblib uses, or on the workers of a Dask cluster.
 
 Whoever made a ``distributed.Client`` gets work sent there; it is found without importing Dask, and checked once.
 
@@ -78,7 +78,7 @@ Outcome = TypeVar("Outcome")
 
 
 def n_at_once() -> int:
-    """How many tasks others would run at a time: workers of an active client, or `joblib.parallel_config`; else 1."""
+    """How many tasks others would run at a time: workers of an active client, or `joblib.parallel_config`. Else 1."""
     if _inside_a_task():
         return 1
     client = active_client()

@@ -13,6 +13,7 @@ from ._errors import InputError, short_repr
 from ._interrupts import stoppable
 
 _QUIET_SECONDS = 2.0
+_BAR_WIDTH = 16  # letters: most of a line of 80 is for what is going on
 _BETWEEN_LINES = (5.0, 60.0)  # at first, and after a while: who reads the log of a night wants few of them
 
 
@@ -47,9 +48,9 @@ def silent(**values: Any) -> None:
 
 
 @contextmanager
-def shown_on_stderr(title: str) -> Iterator[Callable[..., None]]:
-    """What a whole command reports to: a bar on a terminal, lines elsewhere."""
-    shown_as = LateBar(title) if sys.stderr.isatty() else PlainLines(title)
+def shown_on_stderr(title: str, limit: float | None = None) -> Iterator[Callable[..., None]]:
+    """What a whole command reports to: a bar on a terminal, lines elsewhere. `limit` is the most seconds it takes."""
+    shown_as = LateBar(title, limit) if sys.stderr.isatty() else PlainLines(title)
     try:
         yield shown_as
     finally:
@@ -100,10 +101,14 @@ def _in_words(title: str, values: dict[str, Any]) -> str:
 
 
 class LateBar:
-    """A rich progress bar that appears once the work has taken two seconds, even if nothing is reported for long."""
+    """A rich progress bar that appears once the work has taken two seconds, even if nothing is reported for long.
 
-    def __init__(self, title: str) -> None:
+    The bar comes first and the text after it on the same line, cut at the edge of the terminal.
+    """
+
+    def __init__(self, title: str, limit: float | None = None) -> None:
         self._title = title
+        self._limit = limit
         self._began = time.monotonic()
         self._values: dict[str, Any] = {}
         self._closed = False
@@ -131,17 +136,28 @@ class LateBar:
 
     def _appear(self) -> None:
         from rich.console import Console
-        from rich.progress import Progress
+        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+        from rich.table import Column
 
         with self._lock:
             if self._closed or self._bar is not None:
                 return
-            self._bar = Progress(console=Console(stderr=True), transient=True)
+            console = Console(stderr=True)
+            if self._limit is not None:
+                console.print(f"Up to {self._limit:.0f} s. Ctrl-C stops the search and keeps the best model so far.")
+            self._bar = Progress(
+                BarColumn(_BAR_WIDTH),
+                TimeElapsedColumn(),
+                TextColumn("{task.description}", table_column=Column(no_wrap=True, overflow="ellipsis"), markup=False),
+                console=console,
+                transient=True,
+            )
             self._bar.start()
             self._task = self._bar.add_task(self._title, total=None)
-            self._show()
+            if self._values:
+                self._show()
 
     def _show(self) -> None:
         values = self._values
-        text = _in_words(self._title, values)
+        text = _in_words(self._title, values).removeprefix(f"{self._title}, ")
         self._bar.update(self._task, completed=values.get("done", 0), total=values.get("total"), description=text)

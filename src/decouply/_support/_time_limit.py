@@ -1,4 +1,4 @@
-"""A limit of time ends a search as Ctrl-C does: where progress is reported, with the best so far.
+"""A limit of time ends a search as Ctrl-C does: when progress is reported, with the best so far.
 
 Its clock is that on the wall, or that of the processor for experiments.
 """
@@ -56,7 +56,7 @@ class TimeLimit:
 
     @property
     def reason(self) -> str:
-        """Why a search was ended, in words."""
+        """Why a search was ended, as a sentence."""
         return OUT_OF_TIME if self._over else INTERRUPTED
 
     def __call__(self, **values: Any) -> None:

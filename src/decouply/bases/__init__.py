@@ -1,6 +1,7 @@
-"""Bases for internal functions, all with the members of `AbstractBasis`: polynomials, splines, and named curves."""
+"""Bases for internal functions, all with the members of `AbstractBasis`: polynomials, splines, curves with names."""
 
 from ._abstract import AbstractBasis, LayerBasis
+from ._activation import Activation
 from ._algebra import AbstractAlgebra, ArrayAlgebra
 from ._named_curves import (
     CURVES,
@@ -29,6 +30,7 @@ OWN_BASES: tuple[type[AbstractBasis], ...] = (
     Trigonometric,
     Spline,
     *CURVES,
+    Activation,
 )
 
 __all__ = [
@@ -38,6 +40,7 @@ __all__ = [
     "AbstractAlgebra",
     "AbstractBasis",
     "AbstractPolynomialBasis",
+    "Activation",
     "ArrayAlgebra",
     "Bernstein",
     "Chebyshev",

@@ -38,6 +38,14 @@ class AbstractBasis(abc.ABC):
     Write your own by giving the four members that are abstract; `decouply.testing.check_basis` tells whether they
     agree with each other. Give `expression` too and models that use it can be written as formulas, source code, ONNX
     and PyTorch. Make it a frozen dataclass with simple fields and they can be saved and loaded.
+
+    Examples
+    --------
+    >>> import decouply as dc
+    >>> isinstance(dc.Spline(8), dc.bases.AbstractBasis)
+    True
+    >>> [kind.__name__ for kind in dc.bases.OWN_BASES[:3]]
+    ['Monomial', 'ScaledMonomial', 'Bernstein']
     """
 
     window: ClassVar[tuple[float, float]] = (-1.0, 1.0)
@@ -69,7 +77,7 @@ class AbstractBasis(abc.ABC):
 
     @property
     def polynomial_degree(self) -> int | None:
-        """d where the functions and the constant span all polynomials of degree d; None where they do not."""
+        """d if the functions and the constant span all polynomials of degree d; None if they do not."""
         return None
 
     def expression(self, algebra: AbstractAlgebra[Any], t: Any, c: Any) -> Any:  # noqa: ARG002
@@ -97,7 +105,7 @@ class AbstractBasis(abc.ABC):
     def moved(
         self, C: Float[ndarray, "*batch e"], scale: Float[ndarray, "*batch"], shift: Float[ndarray, "*batch"]
     ) -> Float[ndarray, "*batch e"]:
-        """Coefficients, constant first, of t -> g(scale t + shift): exact where the span allows it, else the nearest.
+        """Coefficients, constant first, of t -> g(scale t + shift): exact if the span allows it, else the nearest.
 
         The functions are compared at Chebyshev points of the window.
         """
@@ -117,14 +125,14 @@ class AbstractBasis(abc.ABC):
             return _comparison(self)
 
     def line(self) -> Float[ndarray, " e"] | None:
-        """Coefficients, constant first, of the function t; None where the basis has no straight line."""
+        """Coefficients, constant first, of the function t; None if the basis has no straight line."""
         nodes, table = self.comparison()
         fitted = np.linalg.lstsq(table, nodes, rcond=None)[0]
         return fitted if np.max(np.abs(table @ fitted - nodes)) <= _SAME else None
 
     @property
     def knots(self) -> Float[ndarray, " k"]:
-        """Where the pieces of a basis in pieces meet, on the window; none for other bases. Drawings mark them."""
+        """The places where the pieces of a basis meet, on the window; none for other bases. Drawings mark them."""
         return np.zeros(0)
 
     @property
@@ -133,16 +141,21 @@ class AbstractBasis(abc.ABC):
         return False
 
     @property
+    def is_activation(self) -> bool:
+        """Whether functions of this basis begin as an activation, so that they can be trained like a network."""
+        return False
+
+    @property
     def is_open(self) -> bool:
         """Whether the data choose how many pieces functions of this basis have."""
         return False
 
     def with_pieces(self, pieces: int) -> AbstractBasis:  # noqa: ARG002
-        """The basis with so many pieces, if their number is open; itself otherwise."""
+        """The basis with this many pieces, if their number is open; itself otherwise."""
         return self
 
     def coarser(self) -> AbstractBasis:
-        """A basis of fewer functions to search with before this one takes over; itself where none is better."""
+        """A basis of fewer functions to search with before this one takes over; itself if none is better."""
         return self
 
     @property
@@ -159,7 +172,7 @@ class AbstractBasis(abc.ABC):
     def shape_rows(self, shape: str) -> Float[ndarray, "k d"]:
         """Rows that must not be negative times c for g to have this shape.
 
-        Where the basis `guarantees_shapes`, that is enough for the whole window; elsewhere the rows are slopes or bends
+        If the basis `guarantees_shapes`, that is enough for the whole window; elsewhere the rows are slopes or bends
         at points that cover it.
         """
         order, sign = order_and_sign(shape)
@@ -176,7 +189,7 @@ class AbstractBasis(abc.ABC):
         raise InputError(_no_shapes(self, "nonnegative"))
 
     def shaped(self, shape: str) -> tuple[Float[ndarray, "d q"], Bool[ndarray, " q"]]:
-        """All functions of a shape: T and a mask, such that c = T s with s >= 0 where the mask is True.
+        """All functions of a shape: T and a mask, such that c = T s with s >= 0 if the mask is True.
 
         "odd" and "even" are meant about the middle of the domain, and up to the constant. "nonnegative" is a matter of
         the constant alone.
@@ -299,7 +312,7 @@ class LayerBasis:
         return LayerBasis(tuple(basis.coarser() for basis in self.bases))
 
     def rewritten(self, C: Float[ndarray, "*batch r e"], other: LayerBasis) -> Float[ndarray, "*batch r k"]:
-        """Coefficients, constant first, of the same functions in other bases: exact where their span allows it."""
+        """Coefficients, constant first, of the same functions in other bases: exact if their span allows it."""
         out = np.zeros((*C.shape[:-1], 1 + other.size))
         for j, (old, new) in enumerate(zip(self.bases, other.bases, strict=True)):
             nodes, table = new.comparison()

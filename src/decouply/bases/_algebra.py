@@ -1,8 +1,8 @@
 """The arithmetic that a basis writes itself with: one formula, many languages.
 
 A basis says once how its functions are computed (`AbstractBasis.expression`). Text, LaTeX, Python, C, SymPy, ONNX and
-PyTorch are algebras: each gives these operations a meaning of its own. Numbers may be arrays with one entry per
-function where the algebra computes all functions of a layer at once.
+PyTorch are algebras: each gives these operations its own meaning. Numbers may be arrays with one entry per
+function if the algebra computes all functions of a layer at once.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Piece:
     low, high
         Ends of the piece; the first low and the last high may be infinite.
     origin
-        The end at which the pieces before or behind are met: low, or high where low is infinite.
+        The end at which the pieces before or behind are met: low, or high if low is infinite.
     powers
         Numbers, or arrays with one per function.
     """
@@ -41,7 +41,7 @@ class Piece:
 
 
 def at_origins(start: Any, pieces: Sequence[Piece]) -> list[Any]:
-    """The value of a continuous function at the origin of each piece, where it has the value `start` at the first."""
+    """The value of a continuous function at the origin of each piece, if it has the value `start` at the first."""
     values, reached = [], start
     for piece in pieces:
         values.append(reached)
@@ -52,7 +52,15 @@ def at_origins(start: Any, pieces: Sequence[Piece]) -> list[Any]:
 
 
 class AbstractAlgebra(abc.ABC, Generic[E]):
-    """What can be done with expressions."""
+    """What can be done with expressions.
+
+    Examples
+    --------
+    >>> import decouply as dc, numpy as np
+    >>> algebra = dc.bases.ArrayAlgebra()
+    >>> algebra.polynomial([1.0, 0.0, 2.0], np.array([0.0, 3.0]))
+    array([ 1., 19.])
+    """
 
     for_reading: ClassVar[bool] = False  # whether people read the outcome, who expect powers of a variable
 
@@ -76,10 +84,14 @@ class AbstractAlgebra(abc.ABC, Generic[E]):
     def clip(self, argument: E, low: float, high: float) -> E:
         """The argument, moved into [low, high]."""
 
+    def activation(self, name: str, argument: E) -> E | None:  # noqa: ARG002
+        """An activation of neural networks, in the language's own way; None if it has none."""
+        return None
+
     def pieces(self, start: Any, pieces: Sequence[Piece], argument: E) -> E:
         """A continuous function piece by piece, with the value `start` at the first finite end.
 
-        Each piece adds what it rises by up to the argument, which is exact without asking where the argument is.
+        Each piece adds what it rises by up to the argument, which is exact wherever the argument is.
         """
         terms = [self.number(start)]
         for piece in pieces:

@@ -33,7 +33,7 @@ _LOST = 1e-4  # of the size of a function: what hinges may lose in single precis
 
 
 def in_powers(basis: AbstractBasis) -> Float[ndarray, "e e"] | None:
-    """Matrix P that turns coefficients c into those of powers of t, c P; None where there is none, or many powers.
+    """Matrix P that turns coefficients c into those of powers of t, c P; None if there is none, or many powers.
 
     A power costs one step, and recurrences several. But with many powers single precision loses its digits.
     """
@@ -67,7 +67,7 @@ class Monic:
     powers
         c_1, ..., c_{d-1}, one row per power.
     tails
-        The numbers p and q, if the functions go on along their tangents.
+        The numbers p and q, if the functions continue linearly.
     """
 
     scale: Float[ndarray, " r"]
@@ -112,7 +112,7 @@ class InPieces:
 
 
 def in_pieces(basis: AbstractBasis) -> InPieces | None:
-    """The pieces that a basis writes itself in; None where it writes something else."""
+    """The pieces that a basis writes itself in; None if it writes something else."""
     recorder = _Recorder()
     if not basis.writable or basis.expression(recorder, recorder, np.eye(1 + basis.size)) is not recorder:
         return None
@@ -132,7 +132,7 @@ class Hinges:
     Attributes
     ----------
     knots
-        Where derivatives jump, in an order that puts those with the same powers side by side.
+        The places where derivatives jump, in an order that puts those with the same powers side by side.
     jumps
         For each power k that occurs: the first knot that has it, and the numbers c_{ik} of that one and of those that
         follow, one row for each.
@@ -153,7 +153,7 @@ class Hinges:
 def in_hinges(
     ends: Float[ndarray, " k"], origins: Float[ndarray, " p"], table: Float[ndarray, "p r q"], rounding: float
 ) -> Hinges | None:
-    """Functions in pieces as sums of hinges; None where single precision would lose too much, or a tail is no line.
+    """Functions in pieces as sums of hinges; None if single precision would lose too much, or a tail is no line.
 
     Jumps below `rounding`, relative to what a function does within a piece, are none.
     """

@@ -90,7 +90,15 @@ class Tanh(AbstractCurve):
 
 @dataclass(frozen=True)
 class Sigmoid(AbstractCurve):
-    """phi_1(t) = 1 / (1 + exp(-t)) - 1/2, which is tanh(t / 2) / 2."""
+    """phi_1(t) = 1 / (1 + exp(-t)) - 1/2, which is tanh(t / 2) / 2.
+
+    Examples
+    --------
+    >>> import decouply as dc, numpy as np
+    >>> basis = dc.bases.Sigmoid()
+    >>> basis.evaluate(np.array([-2.0, 0.0, 2.0])).ravel().round(3)
+    array([-0.381,  0.   ,  0.381])
+    """
 
     words = "multiples of a sigmoid"
     phi = (
@@ -108,7 +116,15 @@ class Sigmoid(AbstractCurve):
 
 @dataclass(frozen=True)
 class Saturation(AbstractCurve):
-    """phi_1(t) = 2 t between -1/2 and 1/2, and -1 or 1 beyond: a line that meets its limits."""
+    """phi_1(t) = 2 t between -1/2 and 1/2, and -1 or 1 beyond: a line that meets its limits.
+
+    Examples
+    --------
+    >>> import decouply as dc, numpy as np
+    >>> basis = dc.bases.Saturation()
+    >>> basis.evaluate(np.array([-2.0, 0.0, 2.0])).ravel().round(3)
+    array([-1.,  0.,  1.])
+    """
 
     words = "saturations"
     phi = (
@@ -125,7 +141,15 @@ class Saturation(AbstractCurve):
 
 @dataclass(frozen=True)
 class DeadZone(AbstractCurve):
-    """phi_1(t) = 0 between -1/2 and 1/2, and t -+ 1/2 beyond: nothing happens until something does."""
+    """phi_1(t) = 0 between -1/2 and 1/2, and t -+ 1/2 beyond: nothing happens until something does.
+
+    Examples
+    --------
+    >>> import decouply as dc, numpy as np
+    >>> basis = dc.bases.DeadZone()
+    >>> basis.evaluate(np.array([-2.0, 0.0, 2.0])).ravel().round(3)
+    array([-1.5,  0. ,  1.5])
+    """
 
     words = "dead zones"
     phi = ((lambda t: t - np.clip(t, -_KINK, _KINK), lambda t: np.where(np.abs(t) > _KINK, 1.0, 0.0), np.zeros_like),)
@@ -136,7 +160,15 @@ class DeadZone(AbstractCurve):
 
 @dataclass(frozen=True)
 class Absolute(AbstractCurve):
-    """phi_1(t) = abs(t)."""
+    """phi_1(t) = abs(t).
+
+    Examples
+    --------
+    >>> import decouply as dc, numpy as np
+    >>> basis = dc.bases.Absolute()
+    >>> basis.evaluate(np.array([-2.0, 0.0, 2.0])).ravel().round(3)
+    array([2., 0., 2.])
+    """
 
     words = "multiples of |u|"
     phi = ((np.abs, np.sign, np.zeros_like),)
@@ -147,7 +179,15 @@ class Absolute(AbstractCurve):
 
 @dataclass(frozen=True)
 class ReLU(AbstractCurve):
-    """phi_1(t) = max(t, 0)."""
+    """phi_1(t) = max(t, 0).
+
+    Examples
+    --------
+    >>> import decouply as dc, numpy as np
+    >>> basis = dc.bases.ReLU()
+    >>> basis.evaluate(np.array([-2.0, 0.0, 2.0])).ravel().round(3)
+    array([0., 0., 2.])
+    """
 
     words = "ReLUs"
     phi = ((lambda t: np.maximum(t, 0.0), lambda t: np.where(t > 0.0, 1.0, 0.0), np.zeros_like),)
@@ -158,7 +198,15 @@ class ReLU(AbstractCurve):
 
 @dataclass(frozen=True)
 class Exponential(AbstractCurve):
-    """phi_1(t) = exp(t) - 1."""
+    """phi_1(t) = exp(t) - 1.
+
+    Examples
+    --------
+    >>> import decouply as dc, numpy as np
+    >>> basis = dc.bases.Exponential()
+    >>> basis.evaluate(np.array([-2.0, 0.0, 2.0])).ravel().round(3)
+    array([-0.865,  0.   ,  6.389])
+    """
 
     words = "multiples of exp"
     phi = ((np.expm1, np.exp, np.exp),)
@@ -169,7 +217,15 @@ class Exponential(AbstractCurve):
 
 @dataclass(frozen=True)
 class Logarithm(AbstractCurve):
-    """phi_1(t) = log(1 + t) for t >= 0, and its mirror image -log(1 - t) below: it goes on for ever both ways."""
+    """phi_1(t) = log(1 + t) for t >= 0, and its mirror image -log(1 - t) below: it goes on for ever both ways.
+
+    Examples
+    --------
+    >>> import decouply as dc, numpy as np
+    >>> basis = dc.bases.Logarithm()
+    >>> basis.evaluate(np.array([-0.5, 0.0, 0.5])).ravel().round(3)
+    array([-0.405,  0.   ,  0.405])
+    """
 
     words = "multiples of log"
     phi = (
@@ -193,7 +249,15 @@ class Logarithm(AbstractCurve):
 
 @dataclass(frozen=True)
 class Gaussian(AbstractCurve):
-    """phi_1(t) = exp(-t^2) - 1."""
+    """phi_1(t) = exp(-t^2) - 1.
+
+    Examples
+    --------
+    >>> import decouply as dc, numpy as np
+    >>> basis = dc.bases.Gaussian()
+    >>> basis.evaluate(np.array([-2.0, 1.0, 2.0])).ravel().round(3)
+    array([-0.982, -0.632, -0.982])
+    """
 
     words = "Gaussian bells"
     phi = (
@@ -211,7 +275,15 @@ class Gaussian(AbstractCurve):
 
 @dataclass(frozen=True)
 class Rational(AbstractCurve):
-    """phi_1(t) = t / (1 + t^2): rises, turns and fades."""
+    """phi_1(t) = t / (1 + t^2): rises, turns and fades.
+
+    Examples
+    --------
+    >>> import decouply as dc, numpy as np
+    >>> basis = dc.bases.Rational()
+    >>> basis.evaluate(np.array([-2.0, 0.0, 2.0])).ravel().round(3)
+    array([-0.4,  0. ,  0.4])
+    """
 
     words = "rational functions"
     phi = (
@@ -229,7 +301,17 @@ class Rational(AbstractCurve):
 
 @dataclass(frozen=True)
 class Friction(AbstractCurve):
-    """tanh t and t: dry friction, nearly a sign, and viscous friction beside it."""
+    """tanh t and t: dry friction, nearly a sign, and viscous friction beside it.
+
+    Examples
+    --------
+    >>> import decouply as dc, numpy as np
+    >>> basis = dc.bases.Friction()
+    >>> basis.evaluate(np.array([-2.0, 0.0, 2.0])).round(3)
+    array([[-0.964, -2.   ],
+           [ 0.   ,  0.   ],
+           [ 0.964,  2.   ]])
+    """
 
     words = "dry and viscous friction"
     phi = (_TANH, (lambda t: t, np.ones_like, np.zeros_like))
@@ -240,7 +322,17 @@ class Friction(AbstractCurve):
 
 @dataclass(frozen=True)
 class LeakyReLU(AbstractCurve):
-    """max(t, 0) and min(t, 0): one slope on each side of a kink."""
+    """max(t, 0) and min(t, 0): one slope on each side of a kink.
+
+    Examples
+    --------
+    >>> import decouply as dc, numpy as np
+    >>> basis = dc.bases.LeakyReLU()
+    >>> basis.evaluate(np.array([-2.0, 0.0, 2.0])).round(3)
+    array([[ 0., -2.],
+           [ 0.,  0.],
+           [ 2.,  0.]])
+    """
 
     words = "lines with a kink"
     phi = (

@@ -23,7 +23,18 @@ from ._algebra import AbstractAlgebra
 
 
 class AbstractPolynomialBasis(AbstractBasis):
-    """A basis of the polynomials of degree <= d that vanish at t = 0, so that the constant of g is its value there."""
+    """A basis of the polynomials of degree <= d that vanish at t = 0, so that the constant of g is its value there.
+
+    Examples
+    --------
+    >>> import decouply as dc
+    >>> basis = dc.bases.Bernstein(2)
+    >>> isinstance(basis, dc.bases.AbstractPolynomialBasis), basis.polynomial_degree
+    (True, 2)
+    >>> basis.to_monomials()
+    array([[ 0.  , -0.5 ],
+           [ 0.5 ,  0.25]])
+    """
 
     @property
     def in_words(self) -> str:
@@ -104,7 +115,15 @@ class Monomial(AbstractPolynomialsOfDegree):
 
 @dataclass(frozen=True)
 class ScaledMonomial(AbstractPolynomialsOfDegree):
-    """phi_k(t) = t^k / k, with derivatives t^(k-1) of like size on the window."""
+    """phi_k(t) = t^k / k, with derivatives t^(k-1) of like size on the window.
+
+    Examples
+    --------
+    >>> import decouply as dc, numpy as np
+    >>> dc.bases.ScaledMonomial(3).evaluate(np.array([0.5, 1.0])).round(3)
+    array([[0.5  , 0.125, 0.042],
+           [1.   , 0.5  , 0.333]])
+    """
 
     def evaluate(self, t: Float[ndarray, "*shape"]) -> Float[ndarray, "*shape d"]:
         return Monomial(self.degree).evaluate(t) * self._factors()
@@ -124,7 +143,15 @@ class ScaledMonomial(AbstractPolynomialsOfDegree):
 
 @dataclass(frozen=True)
 class Chebyshev(AbstractPolynomialsOfDegree):
-    """phi_k(t) = T_k(t) - T_k(0): the constant is left to the model, where there is one place for it."""
+    """phi_k(t) = T_k(t) - T_k(0): the constant is left to the model, which has one place for it.
+
+    Examples
+    --------
+    >>> import decouply as dc, numpy as np
+    >>> dc.Chebyshev(3).evaluate(np.array([-1.0, 0.5]))
+    array([[-1. ,  2. , -1. ],
+           [ 0.5,  0.5, -1. ]])
+    """
 
     def evaluate(self, t: Float[ndarray, "*shape"]) -> Float[ndarray, "*shape d"]:
         table = np.empty((*t.shape, self.degree))
@@ -194,6 +221,14 @@ class Bernstein(AbstractPolynomialsOfDegree):
     """phi_k(t) = B_k(s) - B_k(1/2), with s = (t + 1) / 2 and B_k(s) = binom(d, k) s^k (1 - s)^(d - k).
 
     B_0 is left out: the B_k add up to 1, so the constant and B_1, ..., B_d span all polynomials of degree d.
+
+    Examples
+    --------
+    >>> import decouply as dc, numpy as np
+    >>> dc.bases.Bernstein(2).evaluate(np.array([-1.0, 0.0, 1.0]))
+    array([[-0.5 , -0.25],
+           [ 0.  ,  0.  ],
+           [-0.5 ,  0.75]])
     """
 
     largest_degree: ClassVar[int] = 1000  # beyond, binomials are no floats
@@ -211,7 +246,7 @@ class Bernstein(AbstractPolynomialsOfDegree):
         return _difference(slope, self.degree)[..., 1:] / 4.0
 
     def shape_rows(self, shape: str) -> Float[ndarray, "k d"]:
-        """Differences of the coefficients: where none is negative, no slope (or bend) is, on the window."""
+        """Differences of the coefficients: if none is negative, no slope (or bend) is, on the window."""
         return differences(self.degree, shape)
 
     @property

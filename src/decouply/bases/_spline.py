@@ -1,14 +1,14 @@
 r"""B-splines with equal pieces on the window: functions of any shape, from smooth to kinked.
 
-The B-splines of the window add up to 1, so that one of them can be left out beside the constant; the others are shifted
-to vanish at t = 0, as in every basis. Beyond the window a spline goes on along its tangents, along parabolas that end
+The B-splines of the window add up to 1, so that one of them can be left out beside the constant. The others are shifted
+to vanish at t = 0, as in every basis. Beyond the window a spline continues linearly, along parabolas that end
 in straight lines, or at its last values.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, cached_property
 from typing import Any, Literal
 
 import numpy as np
@@ -32,15 +32,15 @@ class Spline(AbstractBasis):
 
     Parameters
     ----------
-    pieces
-        Polynomials side by side; there are `pieces + degree - 1` functions. Left out, a fit takes as many as the data
+    pieces : int, optional
+        Polynomials side by side. There are `pieces + degree - 1` functions. Left out, a fit takes as many as the data
         can use (and what is not fitted has 8).
-    degree
+    degree : int
         3 for smooth curves, 1 for kinked ones such as ReLU, dead zones and absolute values.
-    tails
-        Beyond the domain: along the tangents at its ends ("linear"); along parabolas with the same curvature for a
-        tenth of its width (in whole pieces, at least one) and then straight on ("parabola"), which suits smooth curves;
-        or at the last values ("constant").
+    tails : "linear", "parabola" or "constant"
+        Beyond the domain: along the tangents at its ends ("linear"). Along parabolas with the same curvature for a
+        tenth of its width (in whole pieces, at least one) and then straight on ("parabola"), which suits smooth curves.
+        Or at the last values ("constant").
 
     Examples
     --------
@@ -82,10 +82,8 @@ class Spline(AbstractBasis):
 
     @property
     def in_words(self) -> str:
-        kind = {1: "straight lines", 2: "parabolas", 3: "cubics"}.get(
-            self.degree, f"polynomials of degree {self.degree}"
-        )
-        return f"splines of {self.n_pieces} {kind}"
+        kind = {1: "straight ", 2: "parabolic ", 3: ""}.get(self.degree, f"degree-{self.degree} ")
+        return f"splines of {self.n_pieces} {kind}pieces"
 
     @property
     def smooths(self) -> bool:
@@ -97,12 +95,17 @@ class Spline(AbstractBasis):
 
     @property
     def knots(self) -> Float[ndarray, " k"]:
-        """Where pieces meet, with both ends of the window."""
+        """The places where pieces meet, with both ends of the window."""
         return np.linspace(*self.window, self.n_pieces + 1)
+
+    @cached_property
+    def _at_zero(self) -> Float[ndarray, " e"]:
+        """All B-splines at 0: evaluation subtracts them."""
+        return self._table(np.zeros(1), 0)[0]
 
     def evaluate(self, t: Float[ndarray, "*shape"]) -> Float[ndarray, "*shape d"]:
         table = self._table(t, 0)
-        table -= self._table(np.zeros(1), 0)[0]  # in place: the table is large
+        table -= self._at_zero  # in place: the table is large
         return table[..., 1:]
 
     def derivative(self, t: Float[ndarray, "*shape"]) -> Float[ndarray, "*shape d"]:
@@ -121,7 +124,7 @@ class Spline(AbstractBasis):
         return np.diff(np.eye(1 + self.size), n=order, axis=0)[:, 1:]
 
     def shape_rows(self, shape: str) -> Float[ndarray, "k d"]:
-        """Differences of the coefficients: where none is negative, no slope (or bend) of the spline is."""
+        """Differences of the coefficients: if none is negative, no slope (or bend) of the spline is."""
         return differences(self.size, shape)
 
     @property
@@ -130,13 +133,12 @@ class Spline(AbstractBasis):
 
     def least_value(self, c: Float[ndarray, " d"]) -> float:
         """The least coefficient: a spline runs between the least and the largest of all its coefficients."""
-        return float(min(0.0, c.min()) - self._table(np.zeros(1), 0)[0, 1:] @ c)
+        return float(min(0.0, c.min()) - self._at_zero[1:] @ c)
 
     def expression(self, algebra: AbstractAlgebra[Any], t: Any, c: Any) -> Any:
         """Piece by piece, with more pieces for the tails."""
         local, knots, h = _local(self.degree), self.knots, 2.0 / self.n_pieces
-        at_zero = self._table(np.zeros(1), 0)[0]
-        first = c[..., 0] + self._combined(c, self._table(np.array([-1.0]), 0)[0] - at_zero)
+        first = c[..., 0] + self._combined(c, self._table(np.array([-1.0]), 0)[0] - self._at_zero)
         pieces = []
         for i in range(self.n_pieces):
             powers = []
@@ -191,7 +193,7 @@ class Spline(AbstractBasis):
             piece = np.clip(share.astype(np.int64), 0, self.n_pieces - 1)
         share = share - piece
         few = _pieces(self.degree, share, order) / h**order
-        beyond = (t - inside)[..., None] / h
+        beyond = (t - inside) / h
         if self.tails == "constant":
             few = np.where(np.abs(beyond) > 0.0, 0.0, few) if order else few
         elif np.any(beyond):
@@ -206,8 +208,8 @@ class Spline(AbstractBasis):
         table = np.zeros((*np.shape(t), 1 + self.size))
         flat = table.reshape(-1)
         start = np.arange(piece.size) * table.shape[-1] + piece.reshape(-1)
-        for k in range(self.degree + 1):
-            flat[start + k] = few[..., k].reshape(-1)
+        for k, values in enumerate(few):
+            flat[start + k] = values.reshape(-1)
         return table
 
 
@@ -224,15 +226,14 @@ def _local(degree: int) -> Float[ndarray, "k q"]:
     return np.array(rows)
 
 
-def _pieces(degree: int, share: Float[ndarray, "*shape"], order: int) -> Float[ndarray, "*shape k"]:
+def _pieces(degree: int, share: Float[ndarray, "*shape"], order: int) -> Float[ndarray, "k *shape"]:
     """The B-splines of a piece, or their derivatives, at shares of it."""
-    powers = _local(degree)
+    coefficients = _local(degree)
     for _ in range(order):
-        powers = powers[:, 1:] * np.arange(1, powers.shape[1]) if powers.shape[1] > 1 else np.zeros_like(powers)
-    found = np.empty((*np.shape(share), degree + 1))
-    for k in range(degree + 1):
-        value = np.full(np.shape(share), powers[k, -1])
-        for a in powers[k, -2::-1]:
-            value = value * share + a
-        found[..., k] = value
-    return found
+        q = coefficients.shape[1]
+        coefficients = coefficients[:, 1:] * np.arange(1, q) if q > 1 else np.zeros_like(coefficients)
+    powers = np.empty((coefficients.shape[1], share.size))
+    powers[0] = 1.0
+    for q in range(1, len(powers)):
+        np.multiply(powers[q - 1], share.reshape(-1), out=powers[q])
+    return (coefficients @ powers).reshape(-1, *np.shape(share))

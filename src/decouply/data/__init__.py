@@ -1,6 +1,7 @@
 """Public data sets, downloaded once, checked always, cut as their official splits say."""
 
 from ._benchmarks import Benchmark, Record, Silverbox, cascaded_tanks, emps, silverbox, wiener_hammerstein
+from ._design_tables import airfoil, b777_engine
 from ._images import ImageData, Images, fashion_mnist, mnist
 
 __all__ = [
@@ -9,6 +10,8 @@ __all__ = [
     "Images",
     "Record",
     "Silverbox",
+    "airfoil",
+    "b777_engine",
     "cascaded_tanks",
     "emps",
     "fashion_mnist",

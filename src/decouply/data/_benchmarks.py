@@ -11,7 +11,8 @@ import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
-from .._support._errors import DataError, InputError
+from .._support._arguments import as_array, as_count, as_number, read_array
+from .._support._errors import DataError, InputError, short_repr
 from ._downloads import RemoteFile, Source, fetch
 
 _RAW = "https://raw.githubusercontent.com"
@@ -28,7 +29,7 @@ SILVERBOX = RemoteFile(
 WIENER_HAMMERSTEIN = RemoteFile(
     "wiener-hammerstein-2009/WienerHammerBenchMark.mat",
     "096e6128687efb664d146d28fc17db4c5a94f247c4b3a2e451319be1efb25ae2",
-    (Source("http://www.ee.kth.se/~hjalmars/ifac_tc11_benchmarks/2009_wienerhammerstein/WienerHammerBenchMark.mat"),),
+    (Source("https://www.ee.kth.se/~hjalmars/ifac_tc11_benchmarks/2009_wienerhammerstein/WienerHammerBenchMark.mat"),),
 )
 CASCADED_TANKS = RemoteFile(
     "cascaded-tanks/dataBenchmark.mat",
@@ -61,6 +62,14 @@ class Record:
 
     ``u, y = record`` works. The first `n_init` outputs of a test record may be used to start a simulation, and do not
     count in its score.
+
+    Examples
+    --------
+    >>> import decouply as dc, numpy as np
+    >>> record = dc.data.Record("pump", u=np.zeros(3), y=np.ones(3), sampling_time=0.1)
+    >>> u, y = record
+    >>> y
+    array([1., 1., 1.])
     """
 
     name: str
@@ -70,12 +79,16 @@ class Record:
     n_init: int = 0
 
     def __post_init__(self) -> None:
+        if not isinstance(self.name, str):
+            raise InputError(f"`name` must be a text. Got {short_repr(self.name)}.")
         for name in ("u", "y"):
-            value = np.array(getattr(self, name), dtype=np.float64)
-            if value.ndim != 1 or value.size == 0:
-                raise InputError(f"`{name}` must be a vector with at least one entry. Got shape {value.shape}.")
+            value = np.array(as_array(name, getattr(self, name), ("T",)))
+            if value.size == 0:
+                raise InputError(f"`{name}` must be a vector with at least one entry. Got none.")
             object.__setattr__(self, name, value)
-        if len(self.u) != len(self.y) or not 0 <= self.n_init < len(self.y):
+        object.__setattr__(self, "sampling_time", as_number("sampling_time", self.sampling_time, above=True))
+        object.__setattr__(self, "n_init", as_count("n_init", self.n_init, least=0))
+        if len(self.u) != len(self.y) or self.n_init >= len(self.y):
             raise InputError(
                 f"`u` and `y` must have the same length, above `n_init`. Got {len(self.u)}, {len(self.y)} and "
                 f"{self.n_init}."
@@ -107,27 +120,35 @@ class Record:
 
     def rmse(self, y_hat: object) -> float:
         """Root mean square error of simulated outputs, in units of y, without the initial window."""
-        return float(np.sqrt(np.mean(self._error(y_hat) ** 2)))
+        error = self._error(y_hat)
+        return _norm(error / np.sqrt(len(error)))
 
     def relative_rmse(self, y_hat: object) -> float:
         """The same in percent of the standard deviation of y."""
         scored = self.y[self.n_init :]
-        spread = np.linalg.norm(scored - scored.mean())
+        scale = float(np.max(np.abs(scored))) or 1.0
+        spread = _norm(scored / scale - np.mean(scored / scale))
         if spread == 0.0:
             raise InputError("`y` must vary for an error relative to its spread. It is constant.")
-        return float(100.0 * np.linalg.norm(self._error(y_hat)) / spread)
+        return 100.0 * _norm(self._error(y_hat) / scale) / spread
 
     def _error(self, y_hat: object) -> Float[ndarray, " _"]:
-        try:
-            given = np.asarray(y_hat, dtype=float)
-        except (TypeError, ValueError) as error:
-            raise InputError(f"`y_hat` must be an array of real numbers: {error}.") from error
+        given = read_array("`y_hat` must be an array of real numbers", y_hat)
+        if given.dtype.kind not in "fiu":
+            raise InputError(f"`y_hat` must be an array of real numbers. Got entries of type {given.dtype}.")
         if given.size != self.y.size:
             raise InputError(f"`y_hat` must hold {self.y.size} outputs, like the record. Got shape {given.shape}.")
-        return (self.y - given.reshape(self.y.shape))[self.n_init :]
+        with np.errstate(over="ignore", invalid="ignore"):  # simulations may diverge
+            return (self.y - given.astype(float).reshape(self.y.shape))[self.n_init :]
 
     def __repr__(self) -> str:
         return f"Record({self.name!r}, {len(self)} samples every {self.sampling_time:.6g} s, n_init={self.n_init})"
+
+
+def _norm(x: Float[ndarray, " k"]) -> float:
+    """The Euclidean norm, also if its square is too large for a float."""
+    largest = float(np.max(np.abs(x), initial=0.0))
+    return largest * float(np.linalg.norm(x / largest)) if 0.0 < largest < np.inf else largest
 
 
 @dataclass(frozen=True)
@@ -136,14 +157,21 @@ class Silverbox:
 
     Attributes
     ----------
-    train
+    train : Record
         Random-phase odd multisines.
-    multisine
+    multisine : Record
         Test: two further realisations of the same.
-    arrow
+    arrow : Record
         Test: noise whose amplitude grows beyond that of the training data.
-    arrow_no_extrapolation
+    arrow_no_extrapolation : Record
         Test: the part of `arrow` that stays within it. It is a prefix of `arrow`, not an independent record.
+
+    Examples
+    --------
+    >>> import decouply as dc, numpy as np
+    >>> record = dc.data.Record("short", u=np.zeros(3), y=np.ones(3), sampling_time=0.1)
+    >>> dc.data.Silverbox(record, record, record, record).train.name
+    'short'
     """
 
     train: Record
@@ -158,7 +186,15 @@ class Silverbox:
 
 @dataclass(frozen=True)
 class Benchmark:
-    """One record to learn from and one to be judged on."""
+    """One record to learn from and one to be judged on.
+
+    Examples
+    --------
+    >>> import decouply as dc, numpy as np
+    >>> record = dc.data.Record("short", u=np.zeros(3), y=np.ones(3), sampling_time=0.1)
+    >>> dc.data.Benchmark(train=record, test=record).test.y
+    array([1., 1., 1.])
+    """
 
     train: Record
     test: Record
@@ -167,11 +203,18 @@ class Benchmark:
 def silverbox() -> Silverbox:
     """The Silverbox benchmark, by the official split; nothing is subtracted from the signals.
 
+    Returns
+    -------
+    Silverbox
+        The training record and three test records.
+
     Examples
     --------
     >>> import decouply as dc
     >>> d = dc.data.silverbox()  # doctest: +SKIP
     >>> u, y = d.train  # doctest: +SKIP
+    >>> len(u)  # doctest: +SKIP
+    65062
     """
     u, y = _columns(fetch(SILVERBOX), "V1", "V2")
     dt = 2**14 / 1e7
@@ -188,7 +231,20 @@ def silverbox() -> Silverbox:
 
 
 def wiener_hammerstein() -> Benchmark:
-    """The Wiener-Hammerstein benchmark of 2009 (Schoukens, Suykens and Ljung): filter, diode, filter; in volts."""
+    """The Wiener-Hammerstein benchmark of 2009 (Schoukens, Suykens and Ljung): filter, diode, filter. In volts.
+
+    Returns
+    -------
+    Benchmark
+        A record to learn from, and one to be judged on.
+
+    Examples
+    --------
+    >>> import decouply as dc
+    >>> d = dc.data.wiener_hammerstein()  # doctest: +SKIP
+    >>> len(d.train.u), len(d.test.u)  # doctest: +SKIP
+    (100000, 78800)
+    """
     u, y = _columns(fetch(WIENER_HAMMERSTEIN), "uBenchMark", "yBenchMark")
     dt = 1.0 / 51200.0
     return Benchmark(
@@ -198,7 +254,20 @@ def wiener_hammerstein() -> Benchmark:
 
 
 def cascaded_tanks() -> Benchmark:
-    """Cascaded water tanks with overflow (Schoukens, Mattsson, Wigren and Noël), in volts, every 4 s."""
+    """Cascaded water tanks with overflow (Schoukens, Mattsson, Wigren and Noël), in volts, every 4 s.
+
+    Returns
+    -------
+    Benchmark
+        A record to learn from, and one to be judged on.
+
+    Examples
+    --------
+    >>> import decouply as dc
+    >>> d = dc.data.cascaded_tanks()  # doctest: +SKIP
+    >>> d.train.y.shape  # doctest: +SKIP
+    (1024,)
+    """
     u, y, u_test, y_test = _columns(fetch(CASCADED_TANKS), "uEst", "yEst", "uVal", "yVal")
     return Benchmark(
         Record("Cascaded tanks, training", u, y, 4.0), Record("Cascaded tanks, test", u_test, y_test, 4.0, 50)
@@ -206,7 +275,20 @@ def cascaded_tanks() -> Benchmark:
 
 
 def emps() -> Benchmark:
-    """EMPS, a linear drive with friction in closed loop (Janot, Gautier and Brunot): motor command to position in m."""
+    """EMPS, a linear drive with friction in closed loop (Janot, Gautier and Brunot): motor command to position in m.
+
+    Returns
+    -------
+    Benchmark
+        A record to learn from, and one to be judged on.
+
+    Examples
+    --------
+    >>> import decouply as dc
+    >>> d = dc.data.emps()  # doctest: +SKIP
+    >>> d.train.sampling_time  # doctest: +SKIP
+    0.001
+    """
     records = []
     for file, name, n_init in ((EMPS_TRAIN, "training", 0), (EMPS_TEST, "test", 20)):
         u, y = _columns(fetch(file), "vir", "qm")

@@ -1,4 +1,4 @@
-"""Files of public data sets: where they are kept, where they come from, and how they are checked.
+"""Files of public data sets: the folder they are kept in, the place they come from, and how they are checked.
 
 Files lie in the folder named by the environment variable DECOUPLY_DATA, or in the user's cache directory. What is
 missing there is downloaded; whatever is there is compared with its checksum before it is read.
@@ -38,7 +38,7 @@ class RemoteFile:
     Attributes
     ----------
     path
-        Where it lies under the data folder.
+        Its place under the data folder.
     sha256
         Checksum of its bytes. It does not matter which address they came from.
     sources

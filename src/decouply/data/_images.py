@@ -1,7 +1,7 @@
 """Images of ten classes, 28 by 28 pixels: handwritten digits (MNIST) and articles of clothing (Fashion-MNIST).
 
-They come in idx files: two zero bytes, one byte for the type, one for the number of axes, then the length of each axis
-as an unsigned 32-bit integer, big endian. The entries follow, last axis fastest, often packed with gzip.
+They come in idx files: two zero bytes, one byte for the type, and one for the number of axes. Then comes the length of
+each axis as an unsigned 32-bit integer, big endian. The entries follow, last axis fastest, often packed with gzip.
 """
 
 from __future__ import annotations
@@ -89,8 +89,8 @@ MNIST = _remote_files(
 FASHION_MNIST = _remote_files(
     "fashion-mnist",
     (
-        "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com",
-        "https://raw.githubusercontent.com/zalandoresearch/fashion-mnist/master/data/fashion",
+        "https://raw.githubusercontent.com/zalandoresearch/fashion-mnist/b2617bb6d3ffa2e429640350f613e3291e10b141"
+        "/data/fashion",
     ),
     (
         "3aede38d61863908ad78613f6a32ed271626dd12800ba2636569512369268a84",
@@ -113,6 +113,14 @@ class Images:
         Grey values 0, ..., 255, as the files hold them.
     labels : (N,)
         Whole numbers, 0, ..., 9 in the data sets of this package.
+
+    Examples
+    --------
+    >>> import decouply as dc, numpy as np
+    >>> part = dc.data.Images(np.zeros((2, 28, 28), dtype=np.uint8), np.array([3, 7]))
+    >>> images, labels = part
+    >>> images.shape, labels
+    ((2, 28, 28), array([3, 7]))
     """
 
     images: UInt8[ndarray, "N 28 28"]
@@ -144,7 +152,15 @@ class Images:
 
 @dataclass(frozen=True)
 class ImageData:
-    """Images to learn from and images to be judged on."""
+    """Images to learn from and images to be judged on.
+
+    Examples
+    --------
+    >>> import decouply as dc, numpy as np
+    >>> part = dc.data.Images(np.zeros((2, 28, 28), dtype=np.uint8), np.array([3, 7]))
+    >>> dc.data.ImageData(train=part, test=part).train.labels
+    array([3, 7])
+    """
 
     train: Images
     test: Images
@@ -155,11 +171,18 @@ def mnist() -> ImageData:
 
     There is no official validation set; the usual choice is the last 5000 or 10 000 training images.
 
+    Returns
+    -------
+    ImageData
+        60 000 images to learn from and 10 000 to be judged on.
+
     Examples
     --------
     >>> import decouply as dc
     >>> d = dc.data.mnist()  # doctest: +SKIP
     >>> X = d.train.images.reshape(-1, 784) / 255.0  # doctest: +SKIP
+    >>> X.shape  # doctest: +SKIP
+    (60000, 784)
     """
     return _image_data(MNIST)
 
@@ -168,6 +191,18 @@ def fashion_mnist() -> ImageData:
     """Fashion-MNIST: articles of clothing (Xiao, Rasul and Vollgraf 2017), in the format and split of MNIST.
 
     Classes 0, ..., 9: T-shirt or top, trouser, pullover, dress, coat, sandal, shirt, sneaker, bag, ankle boot.
+
+    Returns
+    -------
+    ImageData
+        60 000 images to learn from and 10 000 to be judged on.
+
+    Examples
+    --------
+    >>> import decouply as dc
+    >>> d = dc.data.fashion_mnist()  # doctest: +SKIP
+    >>> d.train.images.shape  # doctest: +SKIP
+    (60000, 28, 28)
     """
     return _image_data(FASHION_MNIST)
 

@@ -165,7 +165,8 @@ def canonical_form_for(model: Decoupling, visits: Visits) -> Decoupling:
         alpha = _argument_scales(model.W[l], model.g[l], visits.low[l], visits.high[l])
         model = model.scaled(l + 1, alpha, np.ones_like(alpha))
         size = np.sqrt(visits.squares[l] / visits.count) / np.abs(alpha)
-        model = model.scaled(l + 1, np.ones_like(alpha), _value_scales(model.g[l], size))
+        after = model.W[-1] if l == model.n_layers - 1 else None
+        model = model.scaled(l + 1, np.ones_like(alpha), _value_scales(model.g[l], size, after))
         if model.g[l].layer.shared is not None:  # whoever gave each function its own basis gave them an order too
             model = model.permuted(l + 1, visits.order(l))
     # Constants of the last layer: in the offset if there is one, else the smallest that give the same outputs.
@@ -179,7 +180,7 @@ def canonical_form_for(model: Decoupling, visits: Visits) -> Decoupling:
 def _argument_scales(
     W: Float[ndarray, "r k"], functions: Functions, low: Float[ndarray, " r"], high: Float[ndarray, " r"]
 ) -> Float[ndarray, " r"]:
-    """What gives arguments a range of length 2, and the largest entry of each row of W a positive sign where it can."""
+    """What gives arguments a range of length 2, and the largest entry of each row of W a positive sign if it can."""
     half = (high - low) / 2.0
     sign = np.sign(W[np.arange(len(W)), np.argmax(np.abs(W), axis=1)])
     sign = np.where((sign < 0.0) & functions.turns_around, -1.0, 1.0)
@@ -187,16 +188,21 @@ def _argument_scales(
     return np.where(alive, sign / np.where(alive, half, 1.0), 1.0)
 
 
-def _value_scales(functions: Functions, size: Float[ndarray, " r"]) -> Float[ndarray, " r"]:
-    """What gives slopes of root mean square `size` the size 1, and the largest coefficient a positive sign."""
-    C = functions.C[:, 1:]
-    largest = np.sign(C[np.arange(len(C)), np.argmax(np.abs(C), axis=1)])
-    lives = (size > _TINY) & (largest != 0.0)  # coefficients may vanish where slopes are tiny
-    return np.where(lives, largest / np.where(lives, size, 1.0), 1.0)
+def _value_scales(
+    functions: Functions, size: Float[ndarray, " r"], after: Float[ndarray, "n r"] | None
+) -> Float[ndarray, " r"]:
+    """What gives slopes of root mean square `size` the size 1, and the largest outgoing weight a positive sign.
+
+    Without weights `after` it is the largest coefficient: signs of inner weights are those of the next arguments too.
+    """
+    signed = functions.C[:, 1:].T if after is None else after
+    largest = np.sign(signed[np.argmax(np.abs(signed), axis=0), np.arange(functions.rank)])
+    lives = (size > _TINY) & np.any(functions.C[:, 1:], axis=1)  # coefficients may vanish where slopes are tiny
+    return np.where(lives, np.where(largest < 0.0, -1.0, 1.0) / np.where(lives, size, 1.0), 1.0)
 
 
 def _smallest_constants(W: Float[ndarray, "n r"], constants: Float[ndarray, " r"]) -> Float[ndarray, " r"]:
-    """The smallest constants of the last layer that give the same outputs; those given where rounding is in the way."""
+    """The smallest constants of the last layer that give the same outputs; those given if rounding is in the way."""
     wanted = W @ constants
     size = np.linalg.norm(W, axis=1)  # outputs may have very different units
     size = np.where(size > 0.0, size, 1.0)
@@ -211,7 +217,7 @@ def _smallest_constants(W: Float[ndarray, "n r"], constants: Float[ndarray, " r"
 def resize_model(
     model: Decoupling, layers: tuple[LayerBasis, ...], X: Float[ndarray, "S m"], rng: np.random.Generator
 ) -> Decoupling:
-    """The model with other layers: coefficients fitted to its functions where the points X lie.
+    """The model with other layers: coefficients fitted to its functions on the range of the points X.
 
     A layer that shrinks keeps the functions that carry most; one that grows gets functions of random directions and
     small weight.

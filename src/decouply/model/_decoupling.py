@@ -60,7 +60,7 @@ class Decoupling(ReadOnlyArrays, AbstractModelFacade):
     >>> model([[1.0, 1.0]])
     array([[ 9., -9.]])
     >>> model
-    Decoupling(L=1, 2-1-2, degree 2, 7 parameters)
+    Decoupling(2 inputs → 1 polynomial of degree 2 → 2 outputs, 7 parameters)
     """
 
     W: tuple[Float[ndarray, "_ _"], ...]
@@ -131,15 +131,15 @@ class Decoupling(ReadOnlyArrays, AbstractModelFacade):
 
     @property
     def degrees(self) -> tuple[int, ...]:
-        """(d_1, ..., d_L): basis functions per internal function; the largest where a layer mixes bases."""
+        """(d_1, ..., d_L): basis functions per internal function. The largest if a layer mixes bases."""
         return tuple(g.degree for g in self.g)
 
     @property
     def n_parameters(self) -> int:
         """All weights and coefficients, the constants of the last layer or the offset, and the linear part.
 
-        The middle of a domain counts where it was found (see `AbstractBasis.free_domain`) and is not 0 to rounding.
-        Other domains say where the functions were fitted, and change nothing that coefficients could not.
+        The middle of a domain counts if it was found (see `AbstractBasis.free_domain`) and is not 0 to machine
+        precision. Other domains say where the functions were fitted, and change nothing that coefficients could not.
         """
         n_weights = sum(w.size for w in self.W)
         n_coefficients = sum(sum(g.layer.sizes) for g in self.g)
@@ -239,11 +239,12 @@ class Decoupling(ReadOnlyArrays, AbstractModelFacade):
     def canonical(self, X: object) -> Decoupling:
         """The same function with the trivial ambiguities fixed at the points X.
 
-        Within each layer the arguments u_j run over a range of length 2 on X and the largest entry of each row of
-        W_(l-1) is positive (where the basis allows that); the functions have derivatives of root mean square 1 over X
-        and a positive largest coefficient; components of one basis are ordered by their share of the Jacobian, largest
-        first. Inner constants are moved into the domains of the next layer; those of the last layer are the smallest
-        ones that give the same function. With a linear part, the functions of a single layer are net of their trends.
+        Within each layer the arguments u_j run over a range of length 2 on X. The largest entry of each row of
+        W_(l-1) is positive, if the basis allows that. The functions have derivatives of root mean square 1 over X
+        and a positive largest outgoing weight (coefficient, in inner layers). Components of one basis are ordered by
+        their share of the Jacobian, largest first. Inner constants are moved into the domains of the next layer; those
+        of the last layer are the smallest ones that give the same function. With a linear part, the functions of a
+        single layer are net of their trends.
         """
         from ._canonical_form import canonical_form
 
@@ -329,9 +330,13 @@ class Decoupling(ReadOnlyArrays, AbstractModelFacade):
 
         return load_model(path, bases)
 
-    def __repr__(self) -> str:
-        dims, degrees = (
-            "-".join(map(str, numbers)) for numbers in ((self.n_inputs, *self.ranks, self.n_outputs), self.degrees)
+    def __str__(self) -> str:
+        first, last = (
+            f"{n} {side if n == 1 else side + 's'}"
+            for n, side in ((self.n_inputs, "input"), (self.n_outputs, "output"))
         )
-        word = "degree" if self.n_layers == 1 else "degrees"
-        return f"Decoupling(L={self.n_layers}, {dims}, {word} {degrees}, {self.n_parameters} parameters)"
+        way = " → ".join([first, *(g.in_words for g in self.g), last])
+        return f"{way}{', a linear part' if self.linear is not None else ''}, {self.n_parameters} parameters"
+
+    def __repr__(self) -> str:
+        return f"Decoupling({self})"

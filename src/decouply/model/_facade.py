@@ -29,37 +29,37 @@ class AbstractModelFacade:
         max_seconds: float | None = None,
         progress: bool | Callable[..., None] = True,
     ) -> Any:
-        r"""Name the internal functions: for each the simplest curve that the data cannot tell from it.
+        r"""Name the internal functions: for each the simplest curve that the data cannot distinguish from it.
 
-        Constant, line, parabola, cubic (odd or not), polynomials of degree 4 and 5, tanh, saturation, dead zone, \|u\|,
-        ReLU, leaky ReLU, friction, sine, exponential, logarithm, Gaussian and a rational function are fitted to every
-        function and ranked by misfit and number of parameters. A sigmoid is a tanh. Names that are no better than a
-        smooth curve of any shape are not given.
+        Polynomials up to degree 5, tanh, saturation, dead zone, \|u\|, ReLU, leaky ReLU, friction, sine, exponential,
+        logarithm, Gaussian and a rational function compete. Misfit and number of parameters rank them. A sigmoid is a
+        tanh. Names that are no better than a smooth curve of any shape are not given.
 
         Parameters
         ----------
         X : (S, m), or `Samples`
-            Where the functions are looked at. With samples that hold values or Jacobians these are what curves are
-            compared with, and the noise in them is what curves may be off by; with points, the functions themselves.
-        curves
-            Names to choose from; all of them by default.
-        tolerance
-            What a curve may be off by at single points whatever the samples say, as a share of the spread of the
-            function: 0.002 by default, and 0.02 where there are points only.
-        max_seconds
-            After about so long no more kinds are tried; functions that were not reached have no name. None is no limit.
-        progress
+            The points where the functions are looked at. With samples that hold values or Jacobians these are what
+            curves are compared with, and the noise in them is what curves may be off by. With points, the functions
+            themselves.
+        curves : sequence of str, optional
+            Names to choose from. All of them by default.
+        tolerance : float, optional
+            What a curve may be off by at single points whatever the samples say, as a share of the standard deviation
+            of the function: 0.002 by default, and 0.02 if there are points only.
+        max_seconds : float, optional
+            After about so long no more kinds are tried. Functions that were not reached have no name. None is no limit.
+        progress : bool or callable
             As in `decouple`.
 
         Returns
         -------
         Recognition
-            A table of names with what speaks for them; ``recognition[1, 2].best`` is the curve of g_1,2.
+            A table of names with the evidence for them. ``recognition[1, 2].best`` is the curve of g_1,2.
 
         Notes
         -----
-        With a linear part and a single layer, straight lines can move between the functions and the linear part: \|u\|
-        and ReLU, saturation and dead zone are then the same, and the first of each is named.
+        With a linear part and a single layer, straight lines can move between the functions and the linear part. Then
+        \|u\| and ReLU, or saturation and dead zone, are the same, and the first of each is named.
 
         Examples
         --------
@@ -78,18 +78,18 @@ class AbstractModelFacade:
     ) -> tuple[Any, ...]:
         """What every function is worth: the error of the model without it.
 
-        Sizes of contributions mislead where these cancel each other. Here the other functions of the layer, of the same
+        Sizes of contributions mislead if these cancel each other. Here the other functions of the layer, of the same
         arguments, and all that follows are fitted again. Returns one row per function, layer by layer, with `layer`,
         `index` (from 1), `error`, `error_without` (both in percent) and `refitted`: whether the time was enough for
         that.
 
         Parameters
         ----------
-        samples
+        samples : Samples
             What the model was fitted to.
-        max_seconds
+        max_seconds : float
             Time for all functions together.
-        progress
+        progress : bool or callable
             As for `dc.decouple`.
         """
         from ..fit.refit._ablation import ablation
@@ -112,18 +112,18 @@ class AbstractModelFacade:
         ----------
         X : (S, m), or `Samples`
             What the simpler model is fitted to: values and Jacobians of the samples, or this model at the points.
-        curves
+        curves : dict or sequence of str, optional
             Which function becomes what, such as ``{(1, 2): "saturation"}`` for g_1,2; or names to choose from. By
             default every function becomes what `recognise` calls it, and one without a name stays as it is.
-        prune
-            Whether functions that do nothing are dropped and functions that double each other merged, where that is
+        prune : bool
+            Whether functions that do nothing are dropped and functions that double each other merged, if that is
             worth the parameters that it saves.
-        tolerance
+        tolerance : float, optional
             As in `recognise`.
-        max_seconds
+        max_seconds : float, optional
             After about so long nothing more is tried, and the best so far is returned. None is no limit but one minute
             for every fit.
-        progress
+        progress : bool or callable
             As in `decouple`.
 
         Returns
@@ -156,24 +156,30 @@ class AbstractModelFacade:
         inputs: Collection[str] | None = None,
         outputs: Collection[str] | None = None,
         digits: int | None = None,
+        exact: bool = False,
     ) -> Any:
         """The model written out, layer by layer.
 
         Parameters
         ----------
-        kind
-            "text", "html" and "latex" for reading; "python", the source of a function f of the inputs that takes
-            numbers or arrays and returns a tuple; "c", the source of ``void f(const double *x, double *y)`` in C99;
-            "matlab", the source of ``y = f(x)`` of a vector, for MATLAB and Octave; "sympy", a tuple of expressions.
-            The sources compute functions by the recurrence of their basis, so that high degrees lose no digits. The
-            others write polynomials in powers of their argument, less the middle of the domain, whatever their basis.
-        inputs, outputs
-            Names of the variables; by default those of the model, and x1, x2, ... and y1, y2, ... where it has none.
-            For "python" and "sympy" they must be Python names; names of the model are changed into such.
-        digits
+        kind : "text", "html", "latex", "python", "c", "matlab" or "sympy"
+            "text", "html" and "latex" for reading, "sympy" for a tuple of expressions. The others are source code with
+            the Jacobian in closed form. With "python", functions f and f_jacobian of the inputs take numbers or arrays
+            and return a tuple, of rows for the Jacobian. With "c", ``void f(const double *x, double *y)`` and
+            ``void f_jacobian(const double *x, double *J)`` in C99, with J row by row. With "matlab", ``[y, J] = f(x)``
+            of a vector, for MATLAB and Octave. The sources compute functions by the recurrence of their basis, so that
+            high degrees lose no digits.
+        inputs, outputs : sequence of str, optional
+            Names of the variables. By default those of the model, and x1, x2, ... and y1, y2, ... if it has none.
+            For "python" and "sympy" they must be Python names. Names of the model are changed into such.
+        digits : int, optional
             Significant digits of the coefficients. By default 4 for reading, and all of them otherwise. Arguments
-            whose domain is far from 0 get as many more as that distance takes. Rounded sums leave out terms with
-            coefficients below 1e-15 of their largest.
+            whose domain is far from 0 get as many more as that distance takes.
+        exact : bool
+            For reading, the numbers that the model holds, with every digit. By default signs and scales are easy to
+            read. The largest weight of a function is positive, and that of its argument is 1 if numbers stay near 1.
+            Polynomials are powers of u, or of u minus the middle of the domain if their terms would cancel. Terms that
+            the digits do not show are left out.
 
         Examples
         --------
@@ -181,18 +187,17 @@ class AbstractModelFacade:
         >>> square = dc.Functions(dc.Monomial(2), [[0.0, 0.5, 1.0]])
         >>> print(dc.Decoupling([[[1.0, 2.0]], [[3.0]]], [square]).formula())
         u1 = x1 + 2 x2
-        z1 = 0.5 u1 + u1^2
-        y1 = 3 z1
+        y1 = 1.5 u1 + 3 u1^2
         >>> square = dc.Functions(dc.Monomial(2), [[0.0, 0.5, 1.0]], domain=(300.0, 302.0), outside="linear")
         >>> model = dc.Decoupling([[[1.0, 2.0]], [[3.0]]], [square], linear=[[0.0, 0.2]], offset=[4.0])
         >>> print(model.formula(inputs=["a", "b"]))
         u1 = a + 2 b - 301
-        z1 = 0.5 u1 + u1^2  for -1 <= u1 <= 1, its tangents beyond
-        y1 = 3 z1 + 0.2 b + 4
+        z1 = 1.5 u1 + 3 u1^2  for -1 <= u1 <= 1, its tangents beyond
+        y1 = z1 + 0.2 b + 4
         """
         from ..write._formula import formula
 
-        return formula(self, kind, inputs=inputs, outputs=outputs, digits=digits)
+        return formula(self, kind, inputs=inputs, outputs=outputs, digits=digits, exact=exact)
 
     def plot(
         self: Any,
@@ -205,13 +210,37 @@ class AbstractModelFacade:
         """Draw the network as a block diagram, with its functions over the range that the points X visit.
 
         It is `Result.plot` for a model without a result, and so without bands.
+
+        Returns
+        -------
+        matplotlib.figure.Figure
+
+        Examples
+        --------
+        >>> import decouply as dc, numpy as np
+        >>> model, X = dc.systems.f1(), np.random.default_rng(0).uniform(-1, 1, (20, 2))
+        >>> len(model.plot(X).axes)
+        1
         """
         from ..report import Layout, draw_diagram
 
         return draw_diagram(Layout.of(self, X, inputs=inputs, outputs=outputs), dark=dark)
 
     def plot_functions(self: Any, X: object, *, dark: bool = False) -> Figure:
-        """Draw the internal functions over the range that the points X visit; ticks mark the points."""
+        """Draw the internal functions over the range that the points X visit; ticks mark the points.
+
+        Returns
+        -------
+        matplotlib.figure.Figure
+            One panel per function.
+
+        Examples
+        --------
+        >>> import decouply as dc, numpy as np
+        >>> model, X = dc.systems.f1(), np.random.default_rng(0).uniform(-1, 1, (20, 2))
+        >>> len(model.plot_functions(X).axes)
+        4
+        """
         from ..report import plot_functions
 
         return plot_functions(self, as_some_points("X", X, self.n_inputs), dark=dark)
@@ -229,20 +258,23 @@ class AbstractModelFacade:
         dtype: Literal["float32", "float64"] = "float32",
         input_name: str = "x",
         output_name: str = "y",
+        jacobian_name: str | None = None,
         opset: int = 17,
     ) -> None:
         """Write an ONNX file of MatMul, Mul and Add, for any number of points.
 
-        Cos, Sin and Tanh come in where a basis needs them, Clip where functions are not extended beyond their domains,
-        and Concat where a layer has several bases. Functions are computed by the recurrence of their basis.
+        Cos, Sin and Tanh come in if a basis needs them, Clip if functions are not extended beyond their domains,
+        and Concat if a layer has several bases. Functions are computed by the recurrence of their basis.
 
         Parameters
         ----------
-        dtype
+        dtype : "float32" or "float64"
             Type of input, output and arithmetic.
-        input_name, output_name
+        input_name, output_name : str
             What the points (S, m) and the values (S, n) are called in the graph.
-        opset
+        jacobian_name : str, optional
+            What the Jacobians (S, n, m) are called, as a second output. Without a name the graph does not compute them.
+        opset : int
             Version of the operators. Raise it if a program asks for a newer one.
 
         Examples
@@ -252,7 +284,31 @@ class AbstractModelFacade:
         """
         from ..write._onnx import save_onnx
 
-        save_onnx(self, path, dtype=dtype, input_name=input_name, output_name=output_name, opset=opset)
+        save_onnx(
+            self,
+            path,
+            dtype=dtype,
+            input_name=input_name,
+            output_name=output_name,
+            jacobian_name=jacobian_name,
+            opset=opset,
+        )
+
+    def save_fmu(self: Any, path: str | os.PathLike[str]) -> None:
+        """Write an FMU, which Simulink, Modelica tools and FMPy import: FMI 2.0, co-simulation and model exchange.
+
+        It holds the C sources, the Jacobian as directional derivatives, and a binary for this platform if there is a C
+        compiler. Names such as "speed [rpm]" become a name and a unit. Inputs start in the middle of the range that the
+        model was fitted to.
+
+        Examples
+        --------
+        >>> import decouply as dc
+        >>> dc.systems.f1().save_fmu("f1.fmu")  # doctest: +SKIP
+        """
+        from ..write._fmu import save_fmu
+
+        save_fmu(self, path)
 
     def _repr_html_(self: Any) -> str:
         from ..write._notebook import decoupling_html

@@ -39,10 +39,15 @@ def factor_match(a: Decoupling | ParaTuck, b: Decoupling | ParaTuck, X: object =
 
     Parameters
     ----------
-    a, b
+    a, b : Decoupling or ParaTuck
         Of the same kind and dimensions.
     X : (S, m), optional
         Points where two decouplings are compared; by default 100 fixed points in [-1, 1]^m.
+
+    Returns
+    -------
+    float
+        1 if the factors are the same, 0 if they have nothing in common.
 
     Examples
     --------
@@ -64,16 +69,26 @@ class FactorComparison:
 
     Attributes
     ----------
-    match
+    match : float
         `factor_match` of the two.
-    order
+    order : tuple of arrays (r_l,)
         Per layer: function ``order[l][j]`` of b belongs to function j of a.
-    components
+    components : tuple of arrays (r_l,)
         Per layer and function of a: 2 <t_a, t_b> / (||t_a||^2 + ||t_b||^2) over the terms of all paths through the
-        pair, 1 where they are the same. It needs no choice of signs or scales.
-    share
-        Per layer and function of a: the part of ||t_a||^2 that runs through it, so that a poor match of a function that
-        hardly counts can be told from one that does.
+        pair, 1 if they are the same. It needs no choice of signs or scales.
+    share : tuple of arrays (r_l,)
+        Per layer and function of a: the part of ||t_a||^2 that runs through it. A poor match of a function with a small
+        share matters little.
+
+    Examples
+    --------
+    >>> import decouply as dc
+    >>> model = dc.systems.f1()
+    >>> comparison = dc.compare_factors(model, model.permuted(1, [1, 0]))
+    >>> round(comparison.match, 6)
+    1.0
+    >>> comparison.order
+    (array([1, 0]), array([0, 1]))
     """
 
     match: float
@@ -91,6 +106,11 @@ class FactorComparison:
 
 def compare_factors(a: Decoupling | ParaTuck, b: Decoupling | ParaTuck, X: object = None) -> FactorComparison:
     """Match the internal functions of two decouplings or factor sets, one by one; parameters as in `factor_match`.
+
+    Returns
+    -------
+    FactorComparison
+        The match, and which component of `b` belongs to which of `a`.
 
     Examples
     --------
@@ -122,7 +142,17 @@ def _comparable(a: Decoupling | ParaTuck, b: Decoupling | ParaTuck, X: object) -
         raise InputError(f"`a` and `b` must have the same dimensions. Got {first!r} and {second!r}.")
     if first.n_samples != second.n_samples:
         raise InputError(f"`a` and `b` must have the same number of samples. Got {first!r} and {second!r}.")
-    return first, second
+    # All products are of one factor from each layer: in units of the largest entry, no square overflows.
+    W, G = (
+        [_in_common_units(*pair) for pair in zip(*of, strict=True)] for of in ((first.W, second.W), (first.G, second.G))
+    )
+    one, other = (ParaTuck([w[k] for w in W], [g[k] for g in G]) for k in (0, 1))
+    return one, other
+
+
+def _in_common_units(a: ndarray, b: ndarray) -> tuple[ndarray, ndarray]:
+    largest = max(np.max(np.abs(a), initial=0.0), np.max(np.abs(b), initial=0.0)) or 1.0
+    return a / largest, b / largest
 
 
 def _factors(a: Decoupling | ParaTuck, b: Decoupling | ParaTuck, X: object) -> tuple[ParaTuck, ParaTuck]:
@@ -147,7 +177,7 @@ def _factors(a: Decoupling | ParaTuck, b: Decoupling | ParaTuck, X: object) -> t
 def _best_order(a: ParaTuck, b: ParaTuck) -> tuple[float, list[ndarray]]:
     """Largest inner product of the path terms over one permutation per layer, and these permutations.
 
-    With the others fixed, one layer is an assignment problem. All permutations of the other layers are tried where
+    With the others fixed, one layer is an assignment problem. All permutations of the other layers are tried if
     they are few, which gives the optimum; otherwise layers are solved in turn from several starting points.
     """
     largest = int(np.argmax(a.ranks))

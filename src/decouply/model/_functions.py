@@ -5,6 +5,7 @@ r"""One layer of univariate functions, each on its domain [a_j, b_j].
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -21,6 +22,7 @@ from ..bases import AbstractBasis, LayerBasis
 Outside = Literal["extend", "linear", "constant"]
 OUTSIDE: tuple[Outside, ...] = ("extend", "linear", "constant")
 _SAME_FUNCTION = 1e-9  # of the largest value: what a function may change by when it is written in other coefficients
+_PLURAL = re.compile(r"\b(polynomial|spline|sum|multiple|saturation|zone|ReLU|bell|function|line|combination)s\b")
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,15 +31,15 @@ class Functions(ReadOnlyArrays):
 
     Parameters
     ----------
-    basis
+    basis : AbstractBasis or tuple of AbstractBasis
         One basis for all functions, or a tuple with one for each.
     C : (r, 1 + d)
         Coefficients, constant first. With one basis per function, d is the largest size and the coefficients past a
         function's own size must be 0.
     domain : (2,) or (r, 2)
         The interval [a, b] that is mapped to the window [-1, 1] of the basis, for all functions or for each.
-    outside
-        What functions do beyond their domain: their formula goes on ("extend"), they go on along their tangents
+    outside : "extend", "linear" or "constant"
+        What functions do beyond their domain: their formula goes on ("extend"), they continue linearly
         ("linear"), or they keep the value at the end ("constant").
 
     Examples
@@ -104,8 +106,15 @@ class Functions(ReadOnlyArrays):
 
     @property
     def basis(self) -> AbstractBasis | tuple[AbstractBasis, ...]:
-        """The basis of all functions, or one for each where they differ."""
+        """The basis of all functions, or one for each if they differ."""
         return self.layer.shared or self.layer.bases
+
+    @property
+    def in_words(self) -> str:
+        """How many functions of which kind: "2 splines of 8 pieces"."""
+        shared = self.layer.shared
+        kind = "functions of several kinds" if shared is None else shared.in_words
+        return f"{self.rank} {kind}" if self.rank > 1 else "1 " + _PLURAL.sub(r"\1", kind, count=1)
 
     @property
     def constants(self) -> Float[ndarray, " r"]:

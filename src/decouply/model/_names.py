@@ -21,6 +21,7 @@ STAND_IN = "\ufffd"  # for what cannot be shown
 _LONGEST = 80  # letters of a label, and of a Python name made from another
 RESERVED = ("f", "cos", "sin", "tanh", "exp", "log", "abs")  # in Python source
 _BREAKS = re.compile("[\t\n\v\f\r\x1c-\x1e\x85\u2028\u2029]+")
+_UNIT = re.compile(r"(?P<name>.*\S)\s+\[(?P<unit>[^\[\]]*\S[^\[\]]*)\]")
 # Other control codes, marks that turn writing around or cannot be seen, and halves of surrogate pairs.
 _HIDDEN = re.compile(
     "[\x00-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\ud800-\udfff"
@@ -82,7 +83,7 @@ def names(argument: str, given: Any, letter: str, size: int) -> tuple[Name, ...]
 
 
 def as_names(argument: str, given: Any, size: int) -> tuple[str, ...] | None:
-    """Check names of `size` variables that a model or samples carry; None where there are none."""
+    """Check names of `size` variables that a model or samples carry; None if there are none."""
     return None if given is None else tuple(name.given for name in names(argument, given, "", size))
 
 
@@ -115,6 +116,12 @@ def label(name: str) -> str:
     return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
 
 
+def name_and_unit(name: str) -> tuple[str, str]:
+    """The two parts of a name such as "speed [rpm]"; without brackets at its end, behind a blank, there is no unit."""
+    found = _UNIT.fullmatch(label(name))
+    return (found["name"], found["unit"].strip()) if found else (label(name), "")
+
+
 def one_line(text: str) -> str:
     """Line breaks and tabs become blanks, and what cannot be shown a sign that can."""
     return _HIDDEN.sub(STAND_IN, _BREAKS.sub(" ", text))
@@ -143,7 +150,7 @@ def as_c_comment(name: str) -> str:
 
 
 def labels(given: Collection[str]) -> list[str]:
-    """Labels, numbered where they have become the same."""
+    """Labels, numbered if they have become the same."""
     found: dict[str, None] = {}
     for text in map(label, given):
         numbered = (f"{text} ({i})" for i in count(2))

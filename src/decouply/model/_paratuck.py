@@ -1,7 +1,7 @@
 r"""ParaTuck-L: a third-order tensor whose slices are :math:`W_L D_L^{(s)} W_{L-1} \cdots D_1^{(s)} W_0`.
 
-The trivial ambiguities (other factors of the same tensor) are operations here: permutations and two free diagonal
-scalings per layer (the third one is their inverse), and, for L >= 2, one scaling per slice and layer.
+The trivial ambiguities (other factors of the same tensor) are operations here: permutations, and two free
+diagonal scalings per layer (the third one is their inverse). For L >= 2 there is one scaling per slice and layer.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ class ParaTuck(ReadOnlyArrays):
 
         Parameters
         ----------
-        cp
+        cp : CP tensor
             A `tensorly.CPTensor`, or a pair (weights, factors): r numbers or None, and three matrices of r columns.
 
         Examples

@@ -2,9 +2,9 @@ r"""Inputs and outputs in other units: what is done to data before a solver sees
 
     x' = (x - centre) T,      f' = (f - y_centre) / y_scale
 
-turn samples into standard ones. A model of standard data becomes one of the given data exactly: W_0 takes up T, the
-domains of the first layer the centre, W_L the scales, and the constants of the last layer, or an offset, the centre of
-the outputs. Data, models and validation all go through the same object.
+turn samples into standard ones. A model of standard data becomes one of the given data exactly. W_0 takes up T, the
+domains of the first layer the centre, and W_L the scales. The constants of the last layer, or an offset, take up the
+centre of the outputs. Data, models and validation all go through the same object.
 """
 
 from __future__ import annotations
@@ -26,6 +26,15 @@ class Units:
 
     `T` (m, k) maps centred inputs to standard ones and `back` (k, m) maps these back: x = centre + x' back. With k < m
     the function must not depend on what `T` leaves out.
+
+    Examples
+    --------
+    >>> import decouply as dc, numpy as np
+    >>> units = dc.Units.given(n_inputs=2, n_outputs=1)
+    >>> units.are_given
+    True
+    >>> units.points(np.array([[1.0, 2.0]]))
+    array([[1., 2.]])
     """
 
     centre: Float[ndarray, " m"]

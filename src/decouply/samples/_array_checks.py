@@ -113,7 +113,7 @@ def check_all_outputs_count(weights: Float[ndarray, "S *outputs"] | None) -> Non
 
 
 def as_array_names(arrays: Any) -> dict[str, str] | None:
-    """What the arrays X, F, J and weights are called in a file, where the user says so."""
+    """What the arrays X, F, J and weights are called in a file, if the user says so."""
     if arrays is None:
         return None
     found = dict(arrays) if isinstance(arrays, Mapping) else {}

@@ -1,7 +1,7 @@
 """Samples that are there more than once.
 
 A copy tells nothing new: a fit without it is judged by what it has seen, and parameters are not determined by it.
-Measurements that were repeated are no copies: their outputs differ. Nor are equal outputs where inputs take few levels,
+Measurements that were repeated are no copies: their outputs differ. Nor are equal outputs if inputs take few levels,
 as in designed experiments and categories, since new samples will have the same levels.
 """
 

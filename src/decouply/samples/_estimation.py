@@ -5,9 +5,9 @@ Around each point x_s a polynomial of degree 1 or 2 is fitted to the values at i
     min_p  sum_j w_j ||f_j - p(x_j - x_s)||^2,   w_j = (1 - (d_j / h_s)^3)^3,
 
 with distances d_j in units of the standard deviations of the inputs and h_s the distance of the next neighbour. The
-linear terms of p are the Jacobian. How many neighbours serve best depends on noise and curvature, and is found by
-leaving out one point at a time: for linear smoothers the error at a left-out point is (f_s - p_s(0)) / (1 - l_s), where
-l_s is the weight of f_s in p_s(0).
+linear terms of p are the Jacobian. How many neighbours serve best depends on noise and curvature. It is found by
+leaving out one point at a time. For linear smoothers the error at a validation point is (f_s - p_s(0)) / (1 - l_s), if
+(1 - l_s) with the weight of f_s in p_s(0).
 """
 
 from __future__ import annotations
@@ -44,13 +44,18 @@ def estimate_jacobians(
 
     Parameters
     ----------
-    samples
+    samples : Samples
         Points with values; the more points per volume, the better. Weights are kept, and not used here.
-    degree
-        Of the local polynomials. By default 2 where there are enough points for it, and 1 otherwise.
-    neighbours
-        Points that each polynomial is fitted to, its centre included; by default the number that predicts left-out
+    degree : 1 or 2, optional
+        Of the local polynomials. By default 2 if there are enough points for it, and 1 otherwise.
+    neighbours : int, optional
+        Points that each polynomial is fitted to, its centre included; by default the number that predicts validation
         values best.
+
+    Returns
+    -------
+    Samples
+        The same samples with Jacobians.
 
     Examples
     --------
@@ -100,14 +105,14 @@ def _spread(data: Float[ndarray, "S k"]) -> Float[ndarray, " k"]:
 
 @dataclass(frozen=True)
 class LocalFit:
-    """Jacobians G, and the mean squared error at left-out points."""
+    """Jacobians G, and the mean squared error at validation points."""
 
     error: float
     G: Float[ndarray, "S n m"]
 
 
 def _best_fit(X: Float[ndarray, "S m"], F: Float[ndarray, "S n"], degree: int, counts: list[int]) -> LocalFit | int:
-    """The fit that predicts left-out values best; or, where no number of neighbours determines one, a point where."""
+    """The fit that predicts validation values best; or, if no number of neighbours determines one, none."""
     from scipy.spatial import cKDTree
 
     found = cKDTree(X).query(X, k=min(counts[-1] + 1, len(X)))

@@ -1,6 +1,6 @@
 """What a model does at samples, wherever they are: its errors as defined in the paper, and its canonical form.
 
-Both are sums over portions. Data without a size to compare with, all zeros, are compared with 1: what is left is then
+Both are sums over portions. Data without a size to compare with, all zeros, are compared with 1: the residual is then
 the mean square itself, and no error is infinite.
 """
 
@@ -97,12 +97,38 @@ _NO_SPREAD = 1e-13  # of the size of a column: it is constant
 
 
 def error_jacobian(J: object, J_hat: object) -> float:
-    """The relative squared error ||J - J_hat||^2 / ||J||^2; where J is 0, the mean square of J_hat."""
+    """The relative squared error ||J - J_hat||^2 / ||J||^2; if J is 0, the mean square of J_hat.
+
+    Returns
+    -------
+    float
+        0 if the Jacobians agree.
+
+    Examples
+    --------
+    >>> import decouply as dc, numpy as np
+    >>> J = np.ones((4, 2, 3))
+    >>> round(dc.error_jacobian(J, 0.9 * J), 6)
+    0.01
+    """
     return _relative_square(*_pair("J", J, J_hat, ("S", "n", "m")))
 
 
 def error_values(F: object, F_hat: object) -> float:
-    """The relative squared error ||F - F_hat||^2 / ||F||^2; where F is 0, the mean square of F_hat."""
+    """The relative squared error ||F - F_hat||^2 / ||F||^2; if F is 0, the mean square of F_hat.
+
+    Returns
+    -------
+    float
+        0 if the values agree.
+
+    Examples
+    --------
+    >>> import decouply as dc, numpy as np
+    >>> F = np.ones((4, 2))
+    >>> round(dc.error_values(F, 0.9 * F), 6)
+    0.01
+    """
     return _relative_square(*_pair("F", F, F_hat, ("S", "n")))
 
 
@@ -110,7 +136,19 @@ def relative_rmse(F: object, F_hat: object) -> Float[ndarray, " n"]:
     """The error e_i of every output in percent: 100 sqrt(sum (f_i - f_hat_i)^2 / sum (f_i - mean f_i)^2).
 
     An output that is constant over the samples has no spread to compare with: it is compared with its size, and with 1
-    where it is 0.
+    if it is 0.
+
+    Returns
+    -------
+    array (n,)
+        One number per output, in percent.
+
+    Examples
+    --------
+    >>> import decouply as dc, numpy as np
+    >>> F = np.array([[0.0], [1.0], [2.0]])
+    >>> dc.relative_rmse(F, F + 0.1).round(2)
+    array([12.25])
     """
     values, fitted = _pair("F", F, F_hat, ("S", "n"))
     with np.errstate(over="ignore", invalid="ignore"):
@@ -146,12 +184,12 @@ def _unit(largest: ndarray | np.floating) -> ndarray:
 
 
 def ratio(off: ndarray | np.floating, size: ndarray | np.floating, count: int) -> ndarray:
-    """Squares that are left, relative to those that were there, or to 1 for each of `count` where these are 0."""
+    """Squares that are left, relative to those that were there, or to 1 for each of `count` if these are 0."""
     return np.asarray(off / np.where(size > 0.0, size, count))
 
 
 def percents(off: ndarray, spread: ndarray, size: ndarray, count: int) -> ndarray:
-    """e_i from sums of squares over `count` samples: what is left, what varies, and all of it."""
+    """e_i from sums of squares over `count` samples: the residual, what varies, and all of it."""
     return 100.0 * np.sqrt(ratio(off, np.where(spread > _NO_SPREAD**2 * size, spread, size), count))
 
 

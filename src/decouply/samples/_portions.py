@@ -1,4 +1,4 @@
-r"""Where samples are, and the one way to look at all of them: a reduction over portions.
+r"""The place where samples are, and the one way to look at all of them: a reduction over portions.
 
 Every quantity that a solver needs from the data is a sum (or a maximum, or a triangle by QR) over samples of something
 small. A task is a pure function at module level, ``task(portion, *small)``, that returns a tuple of small arrays;
@@ -41,7 +41,7 @@ class Portion:
         return len(self.X)
 
     def blocks(self, size: int) -> Iterator[Portion]:
-        """The same samples, so many at a time: work whose tables stay near the processor is faster."""
+        """The same samples, this many at a time: work whose tables stay near the processor is faster."""
         for first in range(0, len(self), size):
             rows = slice(first, first + size)
             F, J, weights = (None if a is None else a[rows] for a in (self.F, self.J, self.weights))
@@ -52,7 +52,7 @@ class Portion:
 class AbstractData(ReadOnlyArrays, abc.ABC):
     """Samples, wherever they are kept: in memory, in a store, or in the collections of a cluster.
 
-    The fields are arrays, or what stands for them and has a shape and a type; None where something is not known.
+    The fields are arrays, or what stands for them and has a shape and a type; None if something is not known.
     """
 
     points: Any
@@ -69,7 +69,7 @@ class AbstractData(ReadOnlyArrays, abc.ABC):
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """The type of the Jacobians where they are kept, or of the values where there are none."""
+        """The type of the Jacobians if they are kept, or of the values if there are none."""
         return np.dtype((self.given_values if self.jacobians is None else self.jacobians).dtype)
 
     @property
@@ -82,7 +82,7 @@ class AbstractData(ReadOnlyArrays, abc.ABC):
 
     @property
     def weights_shape(self) -> tuple[int, ...] | None:
-        """That of the weights of one sample: () or (n,); None without weights."""
+        """That of the weights of one sample: () or (n,). None without weights."""
         return None if self.factors is None else tuple(self.factors.shape[1:])
 
     @property
@@ -119,7 +119,7 @@ class AbstractData(ReadOnlyArrays, abc.ABC):
     @property
     @abc.abstractmethod
     def place(self) -> str:
-        """Where the samples are, in a word or two."""
+        """The place of the samples, in a word or two."""
 
     @abc.abstractmethod
     def spans(self) -> Sequence[tuple[int, int]]:
@@ -143,9 +143,9 @@ class AbstractData(ReadOnlyArrays, abc.ABC):
         task
             A function at module level: ``task(portion, *small)`` gives a tuple of arrays.
         small
-            What it needs besides; it is sent along with every task.
+            What it needs besides. It is sent along with every task.
         join
-            How the arrays are joined: "sum", "max" or "min"; "qr", triangles of tall tables; "rows", one after the
+            How the arrays are joined: "sum", "max" or "min". "qr", triangles of tall tables. "rows", one after the
             other. One word for all arrays, or one for each.
         progress
             Called between portions; Ctrl-C is raised there.
@@ -238,7 +238,7 @@ def pick(portion: Portion, rows: ndarray) -> tuple[ndarray, ndarray, ndarray, nd
 
 
 def even_spans(n_samples: int, per_sample: int, chunk: int = 1) -> list[tuple[int, int]]:
-    """Portions of about 4 MB that begin where chunks begin; larger chunks are portions, up to 32 times that."""
+    """Portions of about 4 MB that begin with chunks; larger chunks are portions, up to 32 times that."""
     step = max(1, PORTION_ENTRIES // max(1, per_sample))
     if chunk > step and chunk * per_sample <= 32 * PORTION_ENTRIES:
         step = chunk

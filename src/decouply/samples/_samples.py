@@ -37,10 +37,10 @@ class Samples(AbstractNamedData):
     J : (S, n, m), optional
         Jacobians at the points, at least one of `F` and `J` must be given.
     weights : (S,) or (S, n), optional
-        What the squared residuals of each sample are multiplied by, in both terms of the objective: one positive factor
-        per sample, or one factor of at least 0 per sample and output.
+        Factors of the squared residuals in both terms of the objective: one positive number per sample, or one number
+        of at least 0 per sample and output.
     inputs, outputs : optional
-        Names of the m inputs and n outputs; by default those of the columns where `X` and `F` are data frames. They
+        Names of the m inputs and n outputs. By default those of the columns if `X` and `F` are data frames. They
         travel to models, formulas, plots, pages and files.
 
     Examples
@@ -108,7 +108,7 @@ class Samples(AbstractNamedData):
         return Samples(some.X, F=some.F, J=some.J, weights=some.weights, inputs=self.inputs, outputs=self.outputs)
 
     def pilot(self, count: int, *, rng: int | np.random.Generator = 0) -> Samples:
-        """So many samples, drawn at random and in their order, in memory; all of them where there are no more."""
+        """This many samples, drawn at random and in their order, in memory; all of them if there are no more."""
         size = min(as_count("count", count), self.n_samples)
         if size == self.n_samples and self.in_memory:
             return self
@@ -116,7 +116,7 @@ class Samples(AbstractNamedData):
 
     @cached_property
     def shown(self) -> Samples:
-        """What pictures and pages draw: these samples, or some of them in memory where they are in a store."""
+        """What pictures and pages draw: these samples, or some of them in memory if they are in a store."""
         return self if self.in_memory else self.pilot(_SAMPLES_DRAWN)
 
     def split(self, fraction: float, *, rng: int | np.random.Generator = 0) -> tuple[Samples, Samples]:
@@ -142,10 +142,11 @@ class Samples(AbstractNamedData):
 
         Parameters
         ----------
-        jac
-            A function that maps (S, m) to (S, n, m); "complex-step" (exact to rounding, needs an `f` that is analytic
-            and accepts complex numbers); or "central" differences (about ten digits). By default the complex step is
-            tried, checked against central differences, and given up for them when the two disagree.
+        jac : callable or "finite-differences", optional
+            A function that maps (S, m) to (S, n, m), or "complex-step", or "central". The complex step is exact to
+            machine precision and needs an analytic `f` that accepts complex numbers. Central differences have about ten
+            digits. By default the complex step is tried, checked against central differences, and given up for them
+            when the two disagree.
 
         Examples
         --------
@@ -172,15 +173,15 @@ class Samples(AbstractNamedData):
             np.savez_compressed(stream, **content)
 
     def to_zarr(
-        self, path: str | os.PathLike[str], *, dtype: Any = np.float64, progress: bool | Callable[..., None] = True
+        self, path: str | os.PathLike[str], *, dtype: Any = "float64", progress: bool | Callable[..., None] = True
     ) -> Samples:
         """Write a Zarr store a portion at a time, and return the samples of that store.
 
         Parameters
         ----------
-        path
+        path : path
             A directory that is not there yet, or an address that fsspec knows, such as ``s3://bucket/data.zarr``.
-        dtype
+        dtype : NumPy type
             float64, or float32 for half the room and seven digits; what is computed from them is float64.
         """
         from .stores._zarr import store_samples
@@ -204,11 +205,11 @@ class Samples(AbstractNamedData):
 
         Parameters
         ----------
-        path
+        path : path
             A directory, or an address that fsspec knows, such as ``s3://bucket/data.zarr``.
-        arrays
+        arrays : dict, optional
             What X, F, J and weights are called in the group, such as ``{"X": "points", "J": "T"}``.
-        inputs, outputs
+        inputs, outputs : sequence of str, optional
             Names of the variables; by default those that `to_zarr` wrote.
 
         Examples
@@ -276,7 +277,7 @@ class Samples(AbstractNamedData):
         batches: Iterable[Any],
         *,
         store: str | os.PathLike[str] | None = None,
-        dtype: Any = np.float64,
+        dtype: Any = "float64",
         inputs: Collection[str] | None = None,
         outputs: Collection[str] | None = None,
         progress: bool | Callable[..., None] = True,
@@ -285,11 +286,11 @@ class Samples(AbstractNamedData):
 
         Parameters
         ----------
-        batches
+        batches : iterable of dict or Samples
             Tuples (X, F) or (X, F, J), with None for what is not known, or `Samples`; of any length each.
-        store
-            Where the store is made; by default a temporary directory, which is removed when the program ends.
-        dtype
+        store : path, optional
+            The folder of the store; by default a temporary directory, which is removed when the program ends.
+        dtype : NumPy type
             float64, or float32 for half the room and seven digits.
 
         Examples
@@ -311,7 +312,7 @@ class Samples(AbstractNamedData):
 
         Parameters
         ----------
-        f
+        f : callable
             A function of one point, from (m,) to (n,) or to a number; or one of many points, from (S, m) to (S, n).
             Arrays that it holds in float32 keep their seven digits. JAX's own settings stay as they are.
 
@@ -326,14 +327,36 @@ class Samples(AbstractNamedData):
         return sample_jax(f, X)
 
     @classmethod
+    def from_onnx(cls, path: str | os.PathLike[str], X: object) -> Samples:
+        """Sample a network in an ONNX file: values and exact Jacobians, in float64. Extras `onnx` and `jax`.
+
+        Parameters
+        ----------
+        path : path
+            A file whose graph has one input, of shape (points, ...), and whose first output is what is sampled. Its
+            operators are those of dense networks: matrices, activations, norms, and changes of shape.
+        X : (S, m)
+            Points; inputs of more than one axis are flattened.
+
+        Examples
+        --------
+        >>> import decouply as dc, numpy as np
+        >>> X = np.random.default_rng(0).uniform(-1, 1, (200, 3))
+        >>> dc.Samples.from_onnx("network.onnx", X)  # doctest: +SKIP
+        """
+        from .readers._onnx_graph import sample_onnx
+
+        return sample_onnx(path, X)
+
+    @classmethod
     def from_sympy(cls, expressions: object, symbols: object, X: object) -> Samples:
         """Sample SymPy expressions: values and Jacobians from symbolic derivatives.
 
         Parameters
         ----------
-        expressions
+        expressions : sequence of expressions
             One expression, or a list or matrix of n expressions: the outputs.
-        symbols
+        symbols : sequence of symbols
             The inputs, in the order of the columns of `X`. They stand for real numbers.
 
         Examples
@@ -353,8 +376,8 @@ class Samples(AbstractNamedData):
 
         Parameters
         ----------
-        kernels
-            ``[h_0, h_1, ..., h_D]``: h_0 holds one constant per output, h_d has shape (n, m, ..., m) with d lags; for
+        kernels : sequence of arrays
+            ``[h_0, h_1, ..., h_D]``: h_0 holds one constant per output, h_d has shape (n, m, ..., m) with d lags. For
             one output the first axis may be left out. Kernels need not be symmetric.
         X : (S, m)
             Points: rows of lagged inputs u(t), u(t - 1), ..., u(t - m + 1), measured or drawn.
@@ -386,24 +409,25 @@ class Samples(AbstractNamedData):
     ) -> Samples:
         """Read a file: arrays X, F, J and weights of an .npz or .mat file, or named columns of any kind of file.
 
-        The kind is told by the ending: .npz, .npy, .csv, .tsv, .parquet or .mat; a store, .zarr, is opened and
+        The ending tells the kind: .npz, .npy, .csv, .tsv, .parquet or .mat. A store, .zarr, is opened and
         read in portions (see `from_zarr`). A text file may have commas,
         semicolons or tabs between its columns. Columns without names are numbered from 1.
 
         Parameters
         ----------
-        inputs, outputs
-            Names of columns (of arrays, for .npz and .mat). Where only one of the two is given, the other columns make
-            up the other one. Of the arrays X and F they choose columns, by number, or by name where the file has names.
-        jacobians
+        inputs, outputs : str or sequence of str or int, optional
+            Names of columns (of arrays, for .npz and .mat). If only one of the two is given, the other columns make
+            up the other one. Of the arrays X and F they choose columns, by number, or by name if the file has names.
+        jacobians : bool, optional
             Columns named ``dy/dx1`` (or ``dy_dx1``) hold the derivative of output ``y`` by input ``x1``. By default
-            they are used if they are all there; True asks for them, False leaves them.
-        drop_missing
+            they are used if they are all there. True asks for them, False leaves them.
+        drop_missing : bool
             Leave out rows with missing or infinite numbers instead of refusing the file.
-        order
-            Which axis of the arrays of an .npz or .mat file is the sample: "samples", the first, or "matlab", the last:
-            X (m, S), F (n, S), J (n, m, S). A .mat file whose shapes fit both, as with n = m, is refused without it.
-        arrays
+        order : "samples" or "matlab", optional
+            Which axis of the arrays of an .npz or .mat file counts samples: "samples", the first, or "matlab", the
+            last. In MATLAB's order the shapes are X (m, S), F (n, S), J (n, m, S). A .mat file whose shapes fit both,
+            as with n = m, is refused without it.
+        arrays : dict, optional
             What X, F, J and weights are called in an .npz or .mat file, such as ``{"X": "points", "J": "T"}``.
 
         Examples

@@ -385,7 +385,7 @@ def test_other_kinds_of_content_are_refused_with_what_was_found(tmp_path):
     (tmp_path / "data.xlsx").write_bytes(b"PK\x03\x04 not really")
     with pytest.raises(dc.SampleFileError, match=r"named \.zarr, .*Its ending is '\.xlsx'"):
         dc.Samples.load(tmp_path / "data.xlsx", outputs="y")
-    with pytest.raises(dc.SampleFileError, match="It is a directory"):
+    with pytest.raises(dc.SampleFileError, match="is a directory"):
         dc.Samples.load(tmp_path)
 
 

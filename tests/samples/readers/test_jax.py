@@ -84,6 +84,7 @@ def test_a_function_that_casts_to_single_precision_is_told_about():
         (lambda x: x[:0], "no outputs"),
         (lambda x: x if x[0] > 0 else -x, "for .3,.: TracerBoolConversionError"),
         (lambda x: np.sin(np.asarray(x)), "TracerArrayConversionError"),
+        (np.sin, "TracerArrayConversionError"),  # JAX alone would end the interpreter
         (lambda x: x.no_such_thing, "AttributeError"),
         (lambda x: jnp.log(x), r"finite values.*NaN or infinity at \d+ of 20 points, the first is X\[0\]"),
         (lambda x: jnp.sqrt(jnp.abs(x - X[4])), r"finite derivatives.*1 of 20 points, the first is X\[4\]"),

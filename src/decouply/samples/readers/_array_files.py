@@ -1,6 +1,6 @@
 """Files of arrays: NumPy's .npz and .npy, and MATLAB's .mat up to version 7.
 
-The header of a NumPy file is believed only once it fits the file: NumPy makes room for what a header declares before it
+The header of a NumPy file is believed only once it fits the file. NumPy makes room for what a header declares before it
 reads anything, and takes members of an archive that are no arrays for bytes.
 
 A damaged .mat file can end the process that reads it inside SciPy's reader, and one that declares huge arrays can use
@@ -41,6 +41,7 @@ _READERS: dict[tuple[int, int], Callable[..., Any]] = {
 _LEAST_MEMORY = 4 * 2**30  # bytes of address space, SciPy included ...
 _TIMES = 40  # ... and for every byte of the file: zeros compress well
 _SECONDS = 120.0
+_MOST_FILLED = 500_000_000  # bytes of a sparse matrix with its zeros
 
 _CHILD = """
 import json, sys
@@ -56,7 +57,12 @@ try:
     for name, value in loadmat(sys.argv[1]).items():
         if name.startswith("__"):
             continue
-        array = np.asarray(value.toarray() if hasattr(value, "toarray") else value)
+        if hasattr(value, "toarray"):
+            filled = 8e-9 * value.shape[0] * value.shape[1]
+            if filled > 1e-9 * int(sys.argv[4]):
+                raise ValueError(f"the sparse matrix {name[:50]} of shape {value.shape} takes {filled:.3g} GB in full")
+            value = value.toarray()
+        array = np.asarray(value)
         key = f"a{len(told['names'])}"
         told["names"].append(name)
         if array.dtype.hasobject or array.dtype.names is not None:
@@ -168,7 +174,7 @@ def _child_report(path: Path, arrays: Path, rule: str) -> dict[str, Any]:
         limit = _LEAST_MEMORY + _TIMES * path.stat().st_size
     except OSError as error:
         raise SampleFileError(f"{rule}. It cannot be read: {error}.") from error
-    command = [sys.executable, "-I", "-c", _CHILD, str(path.absolute()), str(arrays), str(limit)]
+    command = [sys.executable, "-I", "-c", _CHILD, str(path.absolute()), str(arrays), str(limit), str(_MOST_FILLED)]
     quiet = os.environ | {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
     try:
         done = subprocess.run(command, capture_output=True, env=quiet, timeout=_SECONDS, check=False)

@@ -1,7 +1,7 @@
 """Samples from a file of any kind that we know, told by the ending of its name: tables by their columns, and arrays.
 
-Arrays called X, F, J and weights are samples as they are. Where columns are named instead, every name is that of a
-column of X or F, by what the texts in `input_names` and `output_names` say or by number; or else that of an array: one
+Arrays called X, F, J and weights are samples as they are. If columns are named instead, every name is that of a
+column of X or F, by what the texts in `input_names` and `output_names` say or by number. Or else that of an array: one
 number per sample, or a matrix whose columns are called `name1`, `name2`, ...
 
 Samples are the first axis of arrays, as everywhere in this package, or the last, as in MATLAB:
@@ -63,7 +63,7 @@ def read_samples(
     arrays: Mapping[str, str] | None = None,
     in_time: bool = False,
 ) -> Reading:
-    """Samples and what there is to know about them; see `Samples.load`. `in_time` where rows follow one another."""
+    """Samples and what there is to know about them; see `Samples.load`. `in_time` if rows follow one another."""
     for argument, flag in (("jacobians", jacobians), ("drop_missing", drop_missing)):
         if flag is not None and not isinstance(flag, bool):
             raise InputError(f"`{argument}` must be True or False. Got {short_repr(flag)}.")
@@ -77,7 +77,7 @@ def read_samples(
                 raise InputError(f"`{argument}` must be left out for the store {path}, which has arrays X, F and J.")
         return Reading(open_zarr(path, theirs, None, None))
     if not file.is_file():
-        raise SampleFileError(f"`{file}` must be a file with samples ({KINDS}). {missing(file)}")
+        raise SampleFileError(missing(file))
     ending = file.suffix.lower()
     for argument, value in (("order", order), ("arrays", arrays)):
         if value is not None and ending not in (".npz", ".mat"):
@@ -108,17 +108,16 @@ def read_samples(
 def read_columns(path: str | os.PathLike[str], argument: str, names: Any) -> Float[ndarray, "S k"]:
     """Columns of a file that need not hold anything else, in the order of their names.
 
-    Where an archive of samples has no such arrays, they are columns of X, as for `read_samples`.
+    If an archive of samples has no such arrays, they are columns of X, as for `read_samples`.
     """
     file = as_path("path", path)
     table = open_table(file) if file.is_file() else None
     if table is None:
         ending = file.suffix.lower()
-        if ending not in (".npy", ".npz", ".mat") or not file.is_file():
-            raise SampleFileError(
-                f"`{file}` must be a .csv, .tsv, .parquet, .npz, .npy or .mat file. "
-                + ("It is none." if file.is_file() else missing(file))
-            )
+        if not file.is_file():
+            raise SampleFileError(missing(file))
+        if ending not in (".npy", ".npz", ".mat"):
+            raise SampleFileError(f"`{file}` must be a .csv, .tsv, .parquet, .npz, .npy or .mat file. It is none.")
         found = read_npy(file) if ending == ".npy" else _archive(file, ending, False)
         table = ArraysTable(file, found)
         X = found.get("X")
@@ -258,7 +257,7 @@ def samples_of_arrays(
 
 
 def samples_first(path: Path, parts: Mapping[str, ndarray], order: Order | None) -> dict[str, ndarray]:
-    """The arrays of samples with samples first; without an order, only where their shapes leave no doubt."""
+    """The arrays of samples with samples first; without an order, only if their shapes leave no doubt."""
     if order is None:
         if path.suffix.lower() != ".mat":
             return dict(parts)
@@ -290,7 +289,7 @@ def _samples_axis_first(parts: Mapping[str, ndarray]) -> dict[str, ndarray]:
 
 
 def _with_lost_axes(parts: Mapping[str, ndarray]) -> dict[str, ndarray]:
-    """MATLAB drops the last axis of J where there is one input, and has no vectors."""
+    """MATLAB drops the last axis of J if there is one input, and has no vectors."""
     parts = dict(parts)
     X, J, weights = parts["X"], parts.get("J"), parts.get("weights")
     if J is not None and J.ndim == 2 and X.ndim == 2 and X.shape[1] == 1:
@@ -301,7 +300,7 @@ def _with_lost_axes(parts: Mapping[str, ndarray]) -> dict[str, ndarray]:
 
 
 def _are_samples(parts: Mapping[str, ndarray], fewest: int = 1) -> bool:
-    """Whether these are numbers of so many samples or more, whose shapes fit together."""
+    """Whether these are numbers of this many samples or more, whose shapes fit together."""
     shapes = {name: array.shape for name, array in parts.items()}
     if any(array.dtype.kind not in "fiub" for array in parts.values()) or what_does_not_fit(shapes):
         return False
@@ -310,7 +309,7 @@ def _are_samples(parts: Mapping[str, ndarray], fewest: int = 1) -> bool:
 
 
 class ArraysTable(AbstractTable):
-    """Arrays as columns: a vector is one column, and a matrix is one for each of its own."""
+    """Arrays as columns: a vector is one column, and a matrix is one for each of its columns."""
 
     def __init__(self, path: Path, arrays: Mapping[str, ndarray], *, notes: tuple[str, ...] = ()) -> None:
         super().__init__(path)

@@ -67,6 +67,8 @@ def _values(f: VectorFunction, X: ndarray) -> ndarray:
     values = np.array(
         read_array("`f` must map an array of shape (S, m) to one of shape (S, n)", f(X))
     )  # f may use it again
+    if values.dtype.kind in "biu":  # differences of these are none, or wrap around
+        values = values.astype(np.float64)
     if values.ndim != 2 or values.shape[0] != X.shape[0]:
         raise InputError(
             f"`f` must map an array of shape (S, m) to one of shape (S, n). Got {values.shape} for {X.shape}."
@@ -199,7 +201,7 @@ def _as_expressions(sympy: Any, expressions: Any, symbols: tuple[Any, ...]) -> l
     for e in given:
         try:
             outputs.append(sympy.sympify(e, strict=True))
-        except (sympy.SympifyError, AttributeError) as error:
+        except (sympy.SympifyError, AttributeError, TypeError, ValueError) as error:
             raise InputError(
                 f"{rule}. Got {short_repr(e)}: texts are not read as formulas, use sympy.sympify."
             ) from error
@@ -272,9 +274,9 @@ def _per_point(jax: Any, f: Callable[..., Any], m: int) -> tuple[Callable[..., A
     """The function as one from (m,) to (n,), whichever of the two kinds it is."""
     rule = f"`f` must map one point ({m},) to (n,), or points (S, {m}) to (S, n)"
     complaints = []
-    for shape, of_one in (((m,), f), ((1, m), lambda x: f(x[None])[0])):
-        try:
-            found = jax.eval_shape(f, jax.ShapeDtypeStruct(shape, np.float64))
+    for shape, of_one in (((m,), lambda x: f(x)), ((1, m), lambda x: f(x[None])[0])):
+        try:  # `f` in a function of ours: JAX itself ends the interpreter if it is given a ufunc of NumPy
+            found = jax.eval_shape(lambda x: f(x), jax.ShapeDtypeStruct(shape, np.float64))
         except Exception as error:  # whatever a user's function does when it meets an array of another shape
             complaints.append(f"for {shape}: {type(error).__name__}: {str(error).strip().splitlines()[0]}")
             continue

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -53,7 +54,7 @@ class AbstractTable(abc.ABC):
     Attributes
     ----------
     names
-        The columns; an empty text where one has no name.
+        The columns; an empty text if one has no name.
     notes
         What the user should know about how the file was read.
     row_word
@@ -74,7 +75,11 @@ class AbstractTable(abc.ABC):
 
     @abc.abstractmethod
     def read(self, columns: Sequence[int]) -> tuple[Float[ndarray, "S k"], Int[ndarray, " S"]]:
-        """The numbers of these columns, NaN where they are missing, and the position of each row in the file."""
+        """The numbers of these columns, NaN if they are missing, and the position of each row in the file."""
+
+    def texts(self, column: int) -> list[str]:  # noqa: ARG002
+        """The first cells of a column as they are written; none for files that hold no text."""
+        return []
 
 
 def samples_of(
@@ -86,7 +91,7 @@ def samples_of(
     drop_missing: bool,
     in_time: bool = False,
 ) -> Reading:
-    """Samples of the named columns; `in_time` where rows follow one another, so that none can be left out."""
+    """Samples of the named columns; `in_time` if rows follow one another, so that none can be left out."""
     x, y, entries, notes = roles(table, inputs, outputs, jacobians=jacobians)
     places = _places(table)
     columns = [places[name][0] for name in (*x, *y)] + entries
@@ -142,7 +147,7 @@ def columns_of(table: AbstractTable, argument: str, given: Any) -> Float[ndarray
 def _as_names(table: AbstractTable, argument: str, given: Any) -> tuple[str, ...] | None:
     """Names of columns, or their numbers, as texts.
 
-    c1 or column1, as models call them, is column 1 where columns have numbers only.
+    c1 or column1, as models call them, is column 1 if columns have numbers only.
     """
     if given is None:
         return None
@@ -159,7 +164,7 @@ def _as_names(table: AbstractTable, argument: str, given: Any) -> tuple[str, ...
 
 
 def _places(table: AbstractTable) -> dict[str, list[int]]:
-    """Where the columns of every name are: tables may have very many."""
+    """The places of the columns of every name: tables may have very many."""
     places: dict[str, list[int]] = {}
     for i, name in enumerate(table.names):
         places.setdefault(name, []).append(i)
@@ -215,7 +220,7 @@ def _check_roles(table: AbstractTable, x: tuple[str, ...], y: tuple[str, ...]) -
 
 
 def _jacobian_columns(table: AbstractTable, x: tuple[str, ...], y: tuple[str, ...], wanted: bool | None) -> list[int]:
-    """Where the derivatives are: all of them, output by output, or none."""
+    """The places of the derivatives: all of them, output by output, or none."""
     if wanted is False:
         return []
     places, taken = _places(table), {*x, *y}
@@ -252,7 +257,7 @@ def _complete_rows(
 def check_gaps(
     source: str, whole: Bool[ndarray, " S"], positions: Int[ndarray, " S"], word: str, *, drop: bool, in_time: bool
 ) -> list[str]:
-    """Rows that are not `whole` are refused, or left out with a note where the user wants that."""
+    """Rows that are not `whole` are refused, or left out with a note if the user wants that."""
     n_bad = len(whole) - int(np.count_nonzero(whole))
     if n_bad == 0:
         return []
@@ -283,7 +288,7 @@ _LEAST_ROWS = 30
 
 @dataclass(frozen=True)
 class Column:
-    """One column: `missing` counts cells without a number; `why` says why a text cannot be read as numbers."""
+    """One column: `missing` counts cells without a number. `why` says why a text cannot be read as numbers."""
 
     name: str
     kind: Kind
@@ -292,6 +297,7 @@ class Column:
     high: float = float("nan")
     smooth: float = 0.0
     why: str = ""
+    rises: bool = True
 
     @property
     def words(self) -> str:
@@ -309,7 +315,7 @@ class Column:
 class Look:
     """All columns of a table.
 
-    `series` says why rows look like a time series; empty where they do not.
+    `series` says why rows look like a time series; empty if they do not.
     """
 
     n_rows: int
@@ -335,7 +341,7 @@ def look(table: AbstractTable) -> Look:
             values = table.read([j])[0][:, 0]
         except SampleFileError as error:
             kind: Kind = "time" if _is_date(str(error)) or _TIME.fullmatch(name) else "text"
-            columns.append(Column(name, kind, why=str(error)))
+            columns.append(Column(name, kind, why=str(error), rises=_dates_rise(table.texts(j))))
             continue
         n_rows = max(n_rows, len(values))
         columns.append(_column(name, values))
@@ -366,8 +372,17 @@ def _is_date(message: str) -> bool:
     return True
 
 
+def _dates_rise(texts: list[str]) -> bool:
+    """Whether dates do not jump back, as far as they can be read as dates."""
+    try:
+        dates = [datetime.fromisoformat(text.strip()) for text in texts if text.strip()]
+        return all(a <= b for a, b in pairwise(dates))
+    except (ValueError, TypeError):  # other formats, or zones on some of them
+        return True
+
+
 def _series(columns: list[Column], n_rows: int) -> str:
-    times = [c.name for c in columns if c.kind == "time"]
+    times = [c.name for c in columns if c.kind == "time" and c.rises]
     if times:
         return f"column `{times[0]}` holds times"
     numbers = [c for c in columns if c.kind == "number"]

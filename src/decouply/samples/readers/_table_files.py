@@ -1,4 +1,4 @@
-"""Files of tables: text, with commas, semicolons or tabs between values and maybe a line of names; and Parquet.
+"""Files of tables: text, with commas, semicolons or tabs between values and maybe a line of names. And Parquet.
 
 Parquet is read by pyarrow, which is imported when such a file is opened.
 """
@@ -24,6 +24,8 @@ from ._table import AbstractTable
 
 _DELIMITERS = ("\t", ";", ",")  # in this order: decimal commas are found in files with the other two
 _HEAD = 20  # lines that the delimiter is chosen by
+_MOST_COLUMNS = 100_000
+_TEXTS = 10_000  # cells that are looked at to see whether dates rise
 _LONGEST_LINE = 50_000_000  # letters
 _MOST_CELLS = 500_000  # of rows that are converted at a time
 _CHUNK = 20_000  # rows that are converted at a time
@@ -54,6 +56,8 @@ class CsvTable(AbstractTable):
             delimiter, lines = said[1], lines[1:]
         if not lines:
             raise SampleFileError(f"{self.source} must be a table of numbers. It has one line, about the delimiter.")
+        if max(lines[0].count(d) for d in (delimiter or "", *_DELIMITERS) if d) >= _MOST_COLUMNS:
+            raise SampleFileError(f"{self.source} must have at most {_MOST_COLUMNS} columns. Its first line has more.")
         self._delimiter = _guess_delimiter(lines) if delimiter is None else delimiter
         try:
             first = _split_line(lines[0], self._delimiter)
@@ -62,8 +66,8 @@ class CsvTable(AbstractTable):
         self._has_header = not _holds_numbers(first)
         if self._has_header:
             self.names = tuple(first)
-        elif comments and len(commented := _split_line(comments[-1].lstrip("# "), self._delimiter)) == len(first):
-            self.names = tuple(commented)
+        elif comments and _n_cells(named := comments[-1].lstrip("# "), self._delimiter) == len(first):
+            self.names = tuple(_split_line(named, self._delimiter))
         else:
             self.names = tuple(str(i + 1) for i in range(len(first)))
             self.notes = (f"{self.source} has no line of names: its columns are numbered from 1.",)
@@ -89,6 +93,15 @@ class CsvTable(AbstractTable):
                 positions += lines
         values = np.concatenate(parts) if parts else np.empty((0, len(columns)))
         return values, np.array(positions, dtype=np.int64)
+
+    def texts(self, column: int) -> list[str]:
+        with self._open() as stream:
+            for _ in range(self._n_before):
+                stream.readline()
+            rows = self._rows(stream)
+            if self._has_header:
+                next(rows, None)
+            return [row[column] for _, row in islice(rows, _TEXTS)]
 
     def _open(self) -> IO[str]:
         return self.path.open(encoding="utf-8-sig", newline="")
@@ -124,10 +137,11 @@ class CsvTable(AbstractTable):
     def _rows(self, stream: IO[str]) -> Iterator[tuple[int, list[str]]]:
         """Rows of as many cells as there are names, with the line that each one ends at.
 
-        More cells are fine where they are empty: some programs end every line of numbers with a delimiter.
+        More cells are fine if they are empty: some programs end every line of numbers with a delimiter.
         """
         width = len(self.names)
-        reader = csv.reader(stream, delimiter=self._delimiter, strict=True, skipinitialspace=True)
+        lines = ("\n" if line.startswith("#") else line for line in stream)  # comments may be as long as they like
+        reader = csv.reader(lines, delimiter=self._delimiter, strict=True, skipinitialspace=True)
         before = self._n_before
         try:
             for row in reader:
@@ -188,7 +202,7 @@ def _n_cells(line: str, delimiter: str) -> int:
     try:
         return len(_split_line(line, delimiter))
     except csv.Error:  # a cell that is too long: another delimiter cuts it
-        return 1
+        return 0
 
 
 def _split_line(line: str, delimiter: str) -> list[str]:

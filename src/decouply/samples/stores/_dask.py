@@ -85,13 +85,17 @@ def checked_portion(first: int, X: Any, F: Any, J: Any, weights: Any) -> Portion
 def samples_of_dask(X: Any, F: Any, J: Any, weights: Any, inputs: Any, outputs: Any) -> Samples:
     """Samples of collections; see `Samples.from_dask`."""
     array = needed("dask.array", "cluster", "Samples.from_dask")
-    given = {name: a for name, a in (("X", X), ("F", F), ("J", J), ("weights", weights)) if a is not None}
+    given = {"X": X} | {name: a for name, a in (("F", F), ("J", J), ("weights", weights)) if a is not None}
     for name, a in given.items():
         if not isinstance(a, array.Array):
             raise InputError(
                 f"`{name}` must be a dask.array. Got {type(a).__name__}: use dc.Samples(...) for arrays in memory, or "
                 "`.to_dask_array(lengths=True)` of a data frame."
             )
+        if a.dtype.kind not in "fiub":
+            raise InputError(f"`{name}` must hold real numbers. Got entries of type {a.dtype}.")
+        if a.ndim == 0:
+            raise InputError(f"`{name}` must have one row per sample. Got a single number.")
         if any(np.isnan(length) for length in a.chunks[0]):
             raise InputError(f"`{name}` must know how long its chunks are: call `{name}.compute_chunk_sizes()` first.")
     check_stored_shapes({name: a.shape for name, a in given.items()}, "the collections")

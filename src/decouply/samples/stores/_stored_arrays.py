@@ -41,7 +41,7 @@ class AbstractStoredArray(abc.ABC):
     shape, dtype
         As they are there.
     chunk
-        Samples that are read together; 1 where any number is as good.
+        Samples that are read together; 1 if any number is as good.
     """
 
     path: str
@@ -178,7 +178,7 @@ def cannot_reach(path: str, error: ImportError) -> InputError:
 
 @contextlib.contextmanager
 def readable(rule: str, kind: type[DecouplingError] = DataError) -> Iterator[None]:
-    """Whatever damaged bytes make a reader of others do is told as what it is: a file that cannot be read."""
+    """Whatever a foreign reader does with damaged bytes, the message says that the file cannot be read."""
     try:
         yield
     except (DecouplingError, ImportError):

@@ -1,8 +1,8 @@
 """Zarr stores: a group with the arrays X, F, J and weights, chunked by samples.
 
-A store that we write says so when it is complete. Zarr reads a chunk that is missing as zeros, so that a store that is
-being written, or has lost a file, would look like data: the chunks are counted when it is opened. Batches that come one
-after the other, from a generator or a queue, are written in one pass and bounded memory.
+A store that we write says so when it is complete. Zarr reads a chunk that is missing as zeros. A store that is being
+written, or has lost a file, would then look like data. So the chunks are counted when it is opened. Batches that come
+one after the other, from a generator or a queue, are written in one pass and bounded memory.
 """
 
 from __future__ import annotations
@@ -138,11 +138,14 @@ def write_zarr(
     names: tuple[tuple[str, ...] | None, tuple[str, ...] | None],
     progress: Callable[..., None] = lambda **_: None,
 ) -> str:
-    """Write portions one after the other into a new store; it grows where their number is not known."""
+    """Write portions one after the other into a new store; it grows if their number is not known."""
     place = as_path("path", path, "a new Zarr store")
     zarr = needed("zarr", "zarr", "A Zarr store")
-    kind = np.dtype(dtype)
-    if kind not in (np.dtype(np.float32), np.dtype(np.float64)):
+    try:
+        kind = np.dtype(dtype)
+    except (TypeError, ValueError, SyntaxError):
+        kind = np.dtype(object)
+    if dtype is None or kind not in (np.dtype(np.float32), np.dtype(np.float64)):
         raise InputError(f"`dtype` must be np.float32 or np.float64. Got {short_repr(dtype)}.")
     try:
         group = zarr.open_group(place, mode="w-")
