@@ -61,6 +61,25 @@ def test_the_runtime_computes_polynomials_by_few_operators(name, dtype, tmp_path
     assert [p.name for p in tmp_path.iterdir()] == ["m.onnx"]
 
 
+@pytest.mark.parametrize("dtype", TOLERANCES)
+@pytest.mark.parametrize("cls", OWN_BASES, ids=lambda cls: cls.__name__)
+def test_jacobians_are_a_second_output_on_request(cls, dtype, tmp_path):
+    path, X = tmp_path / "m.onnx", models.points().astype(dtype).astype(float)
+    few = list(models.every_kind(cls))[:: 3 if cls is not dc.Spline else 5]
+    for model in [*few, *([next(iter(models.mixed_models()))] if cls is dc.Monomial else [])]:
+        model.save_onnx(path, dtype=dtype, jacobian_name="J")
+        onnx.checker.check_model(onnx.load(path), full_check=True)
+        J = run(path, X, dtype, "J")
+        assert J.shape == (len(X), 2, 3)
+        assert relative_error(J, model.jacobian(X)) < 30 * TOLERANCES[dtype]
+        assert relative_error(run(path, X, dtype), model(X)) < 30 * TOLERANCES[dtype]
+
+
+def test_names_of_outputs_differ(tmp_path):
+    with pytest.raises(dc.InputError, match="`output_name` and `jacobian_name` must differ"):
+        MODELS["f1"].save_onnx(tmp_path / "m.onnx", jacobian_name="y")
+
+
 NEEDED = {
     "Trigonometric": {"Cos", "Sin"},
     "Absolute": {"Abs"},
@@ -68,7 +87,7 @@ NEEDED = {
     "Logarithm": {"Clip", "Log"},
     **{name: {"Tanh"} for name in ("Tanh", "Sigmoid", "Friction")},
     **{name: {"Exp"} for name in ("Exponential", "Gaussian")},
-    **{name: {"Clip"} for name in ("Spline", "Saturation", "DeadZone", "ReLU", "LeakyReLU")},
+    **{name: {"Clip"} for name in ("Spline", "Saturation", "DeadZone", "ReLU", "LeakyReLU", "Activation")},
 }
 
 
@@ -174,7 +193,7 @@ def test_places_and_models_that_cannot_be_written_are_refused(tmp_path):
         (model, {"opset": 999}, "`opset` must be one of 13, "),
         (model, {"input_name": ""}, "`input_name` must be a name"),
         (model, {"output_name": "a/b"}, "`output_name` must be a name without a slash"),
-        (model, {"input_name": "y"}, "must differ. Got 'y' for both"),
+        (model, {"input_name": "y"}, "must differ. Got 'y', 'y'"),
     ]:
         with pytest.raises(dc.InputError, match=message):
             given.save_onnx(path, **arguments)

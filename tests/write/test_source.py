@@ -1,12 +1,12 @@
-"""Source code in Python and C computes the model, to the last digits."""
+"""Source code in Python and C computes the model and its Jacobian, to the last digits."""
 
 import ast
 import ctypes
 import io
+import re
 import shutil
 import subprocess
 import tokenize
-from functools import partial
 
 import numpy as np
 import pytest
@@ -18,36 +18,52 @@ from tests.write.models import OUTSIDES, every_kind, is_inside, mixed_models, ow
 
 GCC = shutil.which("gcc")
 needs_gcc = pytest.mark.skipif(GCC is None, reason="needs gcc to compile the C source: install it")
-FLAGS = ["-std=c99", "-pedantic", "-Wall", "-Wextra", "-Werror", "-Wno-unused-variable", "-shared", "-fPIC"]
+FLAGS = ["-std=c99", "-pedantic", "-Wall", "-Wextra", "-Werror"]
 
 
 def of_python(model):
-    f = compiled(model.formula("python"))
-    return lambda X: np.stack(f(*X.T), axis=1)
+    """Values and Jacobians of the Python source, for rows of an array."""
+    space = {}
+    exec(model.formula("python"), space)
+    return lambda X: (
+        np.stack(space["f"](*X.T), axis=1),
+        np.moveaxis(np.array([[np.broadcast_to(e, len(X)) for e in row] for row in space["f_jacobian"](*X.T)]), -1, 0),
+    )
 
 
 def of_c(sources, folder, shape=(3, 2)):
-    """The functions of C sources, on the rows of an array; what goes in and what comes out share their memory."""
-    (folder / "all.c").write_text("".join(s.replace("void f(", f"void f{i}(") for i, s in enumerate(sources)))
-    done = subprocess.run([GCC, *FLAGS, "all.c", "-o", "all.so", "-lm"], cwd=folder, capture_output=True, text=True)
+    """The same of C sources; what goes in and what comes out share their memory."""
+    numbered = (re.sub(r"void f(?=_jacobian\(|\()", f"void f{i}", s) for i, s in enumerate(sources))
+    (folder / "all.c").write_text("".join(numbered))
+    command = [GCC, *FLAGS, "-shared", "-fPIC", "all.c", "-o", "all.so", "-lm"]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     library = ctypes.CDLL(str(folder / "all.so"))
     m, n = shape
 
-    def values(i, X):
+    def computed(name, X, size):
         found = []
         for x in X:
-            memory = (ctypes.c_double * max(m, n))(*x)
-            library[f"f{i}"](memory, memory)
-            found.append(memory[:n])
+            memory = (ctypes.c_double * max(m, size))(*x)
+            library[name](memory, memory)
+            found.append(memory[:size])
         return np.array(found)
 
-    return [partial(values, i) for i in range(len(sources))]
+    return [
+        lambda X, i=i: (computed(f"f{i}", X, n), computed(f"f{i}_jacobian", X, n * m).reshape(-1, n, m))
+        for i in range(len(sources))
+    ]
 
 
 def c_errors(models, folder, X, shape=(3, 2)):
     functions = of_c([model.formula("c") for model in models], folder, shape)
-    return [error(f(X), model, X) for f, model in zip(functions, models, strict=True)]
+    return [errors(f(X), model, X) for f, model in zip(functions, models, strict=True)]
+
+
+def errors(found, model, X):
+    """The larger error of values and Jacobians."""
+    slopes = np.max(np.abs(found[1] - model.jacobian(X))) / max(np.max(np.abs(model.jacobian(X))), 1e-300)
+    return max(error(found[0], model, X), slopes)
 
 
 def error(values, model, X):
@@ -64,14 +80,14 @@ def test_the_models_of_these_tests_go_inside_and_outside_the_domains():
 def test_python_computes_the_model_on_arrays_and_numbers(cls):
     X = points()
     for model in every_kind(cls):
+        assert errors(of_python(model)(X), model, X) < 3e-14
         f = compiled(model.formula("python"))
-        assert error(np.stack(f(*X.T), axis=1), model, X) < 3e-14
         assert error([f(*x) for x in X[:5].tolist()], model, X[:5]) < 1e-14
 
 
 def test_python_computes_layers_of_all_bases():
     for model in mixed_models():
-        assert error(of_python(model)(points()), model, points()) < 1e-13
+        assert errors(of_python(model)(points()), model, points()) < 1e-12
 
 
 @needs_gcc
@@ -91,7 +107,7 @@ def test_high_degrees_lose_no_digits_on_the_domain(cls, degree, tmp_path):
     g = dc.Functions(cls(degree), np.random.default_rng(degree).normal(size=(2, 1 + degree)), domain=(299.0, 302.5))
     model = dc.Decoupling([np.eye(2), np.eye(2)], [g])
     X = np.random.default_rng(0).uniform(299.0, 302.5, (200, 2))
-    assert error(of_python(model)(X), model, X) < 1e-12
+    assert errors(of_python(model)(X), model, X) < 1e-12
     if GCC:
         assert max(c_errors([model], tmp_path, X, (2, 2))) < 1e-12
 
@@ -99,7 +115,7 @@ def test_high_degrees_lose_no_digits_on_the_domain(cls, degree, tmp_path):
 def test_monomials_of_any_degree_can_be_compiled():
     model = dc.Decoupling([[[1.0]], [[1.0]]], [dc.Functions(dc.Monomial(250), np.ones((1, 251)))])
     X = np.linspace(-1.0, 1.0, 9)[:, None]
-    assert error(of_python(model)(X), model, X) < 1e-14
+    assert errors(of_python(model)(X), model, X) < 1e-14
 
 
 @pytest.mark.parametrize("outside", ["linear", "constant"])
@@ -107,7 +123,7 @@ def test_functions_are_right_far_beyond_their_domains(outside, tmp_path):
     """Clipping by sums of absolute values would lose all digits here."""
     model = random_model([(dc.Chebyshev(5), dc.bases.Tanh())], outside)
     X = points() * 1e14
-    assert error(of_python(model)(X), model, X) < 1e-13
+    assert errors(of_python(model)(X), model, X) < 1e-13
     if GCC:
         assert max(c_errors([model], tmp_path, X)) < 1e-13
 
@@ -116,6 +132,50 @@ def test_what_is_not_a_number_stays_so():
     for outside in OUTSIDES:
         f = compiled(random_model([(dc.Chebyshev(3),)], outside).formula("python"))
         assert np.isnan(f(np.nan, 0.0, 0.0)).all()
+
+
+@pytest.mark.parametrize("outside", OUTSIDES)
+def test_slopes_at_the_ends_of_domains_are_those_of_the_model(outside, tmp_path):
+    C = [[0.3, 1.0, -0.5, 0.2], [0.1, -1.0, 2.0, 0.7]]
+    model = dc.Decoupling([np.eye(2), [[1.0, 2.0]]], [dc.Functions(dc.Chebyshev(3), C, outside=outside)])
+    X = np.array([[-1.0, 1.0], [1.0, -1.0], [1.0, 0.25], [-1.5, 1.0]])
+    assert errors(of_python(model)(X), model, X) < 1e-14
+    if GCC:
+        assert max(c_errors([model], tmp_path, X, (2, 1))) < 1e-14
+
+
+@needs_gcc
+def test_sanitizers_find_nothing(tmp_path):
+    model = random_model([(dc.Spline(4), dc.bases.Tanh()), (dc.Chebyshev(3),)], "constant", linear=True, offset=True)
+    X = points(4)
+    main = """
+    #include <stdio.h>
+    int main(void) {
+        static const double X[4][3] = { %s };
+        for (int s = 0; s < 4; s++) {
+            double y[2], J[6];
+            f(X[s], y); f_jacobian(X[s], J);
+            for (int i = 0; i < 2; i++) printf("%%.17g ", y[i]);
+            for (int i = 0; i < 6; i++) printf("%%.17g ", J[i]);
+        }
+        return 0;
+    }
+    """
+    rows = ", ".join("{" + ", ".join(map(repr, row)) + "}" for row in X.tolist())
+    (tmp_path / "m.c").write_text(model.formula("c") + main % rows)
+    command = [GCC, *FLAGS, "-fsanitize=address,undefined", "-fno-sanitize-recover", "m.c", "-o", "m", "-lm"]
+    subprocess.run(command, cwd=tmp_path, check=True)
+    done = subprocess.run(["./m"], cwd=tmp_path, check=True, capture_output=True, text=True)
+    found = np.array(done.stdout.split(), float).reshape(4, 8)
+    assert errors((found[:, :2], found[:, 2:].reshape(4, 2, 3)), model, X) < 1e-13
+
+
+def test_c_computes_one_piece_of_a_spline_alone():
+    """In brackets within brackets, which compare the argument as often as a number of pieces can be halved."""
+    g = dc.Functions(dc.Spline(16), np.random.default_rng(0).normal(size=(1, 1 + dc.Spline(16).size)))
+    (line,) = re.findall(r"double z1 = .*", dc.Decoupling([[[1.0]], [[1.0]]], [g]).formula("c"))
+    depths = np.cumsum([(c == "(") - (c == ")") for c in line])
+    assert line.count("?") == 17 and max(depths) < 12
 
 
 IMPORTED = {
@@ -148,6 +208,19 @@ def test_simple_models_have_simple_sources():
         "    z2 = 1.0 + t2*(0.5 + t2*(-2.0))",
         "    y1 = z1 - z2 + 0.2*x2 + 4.0",
         "    return y1,",
+        "",
+        "",
+        "def f_jacobian(x1, x2):",
+        "    u1 = x1",
+        "    u2 = x2",
+        "    g1 = u1 + u1",
+        "    t2 = (u2 - 301.0)/1.0",
+        "    g2 = 0.5 + t2*(-2.0) + t2*(-2.0)",
+        "    a1_1 = g1",
+        "    a1_2 = -g2",
+        "    J1_1 = a1_1",
+        "    J1_2 = a1_2 + 0.2",
+        "    return (J1_1, J1_2),",
     ]
 
 
@@ -156,7 +229,7 @@ def test_constants_are_arrays_where_the_inputs_are():
         [[[0.0]], [[0.0], [2.0]]], [dc.Functions(dc.bases.Trigonometric(2), [[3.0, 0.0, 0.0]])], offset=[0.0, 1.0]
     )
     X = np.zeros((4, 1))
-    assert error(of_python(zero)(X), zero, X) == 0.0
+    assert errors(of_python(zero)(X), zero, X) == 0.0
 
 
 def test_inputs_are_kept_until_all_outputs_are_known():
@@ -177,7 +250,7 @@ def test_names_of_the_model_become_identifiers_and_are_told():
         "# v_50: 50 %",
     ]
     assert "def f(a_b, a_b_, lambda_):" in source and "return v_50, tanh_" in source
-    assert error(of_python(model)(points()), model, points()) < 1e-14
+    assert errors(of_python(model)(points()), model, points()) < 1e-14
     with pytest.raises(dc.InputError, match="Python names for this, other than f, cos, sin, tanh, exp, log, abs"):
         model.formula("python", inputs=names[0])
 
@@ -199,7 +272,7 @@ def test_names_of_the_model_never_become_python_code():
         "b1",
     ):
         source = plain.with_names([name, "b", f"{name}!"], ["p", name]).formula("python")
-        assert [type(node) for node in ast.parse(source.encode()).body] == [ast.FunctionDef]
+        assert [type(node) for node in ast.parse(source.encode()).body] == 2 * [ast.FunctionDef]
         assert tokenize.detect_encoding(io.BytesIO(source.encode()).readline)[0] == "utf-8"
         assert source.replace("\n", "").isprintable()
         found = np.stack(compiled(source)(*points().T), axis=1)

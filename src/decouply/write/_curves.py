@@ -13,14 +13,15 @@ import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
+from .._support._errors import InputError
 from ..model._decoupling import Decoupling
 from ..model._functions import Functions
 
 Line = tuple[Float[ndarray, " _"], Float[ndarray, " _"]]  # u and g(u)
 Domain = tuple[float, float]
 Grids = list[Float[ndarray, "k _"]]
-# Standard errors of all functions on one grid per layer, such as `_inference.standard_errors` computes them.
-Errors = Callable[[Grids], tuple[Float[ndarray, "k _"], ...]]
+# Half-widths of 95 % bands of all functions on one grid per layer, such as `Result.bands` gives them.
+Bands = Callable[[Grids], tuple[Float[ndarray, "k _"], ...]]
 
 _WIDEST_BAND = 1.0  # heights of the curve, above and below it: a wider band would leave nothing of the curve to see
 _TAILS = 0.08  # of the range: what is drawn of the tails of splines on either side
@@ -29,7 +30,7 @@ _SAME = 1e-6  # of what is drawn: ends of a domain that are so near to those of 
 
 @dataclass(frozen=True, eq=False)
 class Parts:
-    """A curve cut at the ends of the domain; `inside` is empty where all of it lies beyond."""
+    """A curve cut at the ends of the domain; `inside` is empty if all of it lies beyond."""
 
     inside: tuple[Line, ...]
     beyond: tuple[Line, ...]
@@ -40,9 +41,9 @@ class Parts:
 class Curve:
     """One internal function over the range that its arguments visit.
 
-    `band` is two standard errors, to be added to and taken from `values`; None where they are not known. `domain` is
-    that of the function; None where it says nothing about a drawing, see `marked_domains`. `knots` are where the
-    pieces of a spline meet.
+    `values` plus and minus `band` hold the function with 95 % probability; None if that is not known. `domain` is that
+    of the function; None if it says nothing about a drawing, see `marked_domains`. The pieces of a spline meet
+    at `knots`.
     """
 
     u: Float[ndarray, " k"]
@@ -62,7 +63,7 @@ class Curve:
 
     @property
     def limits(self) -> tuple[float, float]:
-        """The ends of what a drawing shows: the curve with its band, where that is not too wide; never the same."""
+        """The ends of what a drawing shows: the curve with its band, if that is not too wide. Never the same."""
         low, high = float(np.min(self.values)), float(np.max(self.values))
         room = _WIDEST_BAND * (high - low)
         if room <= 1e-9 * max(abs(low), abs(high)):  # a constant, whatever its rounding does
@@ -91,7 +92,7 @@ class Curve:
 Curves = tuple[tuple[Curve, ...], ...]  # layer by layer
 
 
-def curves(model: Decoupling, X: object = None, *, n_points: int = 60, errors: Errors | None = None) -> Curves:
+def curves(model: Decoupling, X: object = None, *, n_points: int = 60, bands: Bands | None = None) -> Curves:
     """The curves of all functions, each over the range that the points X visit, or over its domain without points.
 
     A range that is a single number is widened a little, so that there is something to see, and so is that of splines,
@@ -102,25 +103,33 @@ def curves(model: Decoupling, X: object = None, *, n_points: int = 60, errors: E
     else:
         ranges = [_visited_range(g, u) for g, u in zip(model.g, model.inner_inputs(X), strict=True)]
     grids: Grids = [np.linspace(low, high, n_points) for low, high in ranges]
-    known = None if errors is None else errors(grids)
+    known = None if bands is None else bands(grids)
     found = []
     for l, (functions, grid) in enumerate(zip(model.g, grids, strict=True)):
-        values, domains = functions.values(grid), marked_domains(functions)
-        bands = [None if known is None else 2 * known[l][:, j] for j in range(functions.rank)]
-        bands = [band if band is not None and np.all(np.isfinite(band)) else None for band in bands]
+        with np.errstate(all="ignore"):
+            values, domains = functions.values(grid), marked_domains(functions)
+        own = [None if known is None else known[l][:, j] for j in range(functions.rank)]
+        own = [band if band is not None and np.all(np.isfinite(band)) else None for band in own]
         places = zip(functions.layer.bases, functions.middle, functions.half_width, strict=True)
         knots = [tuple((middle + half * basis.knots).tolist()) for basis, middle, half in places]
         found.append(
-            tuple(Curve(grid[:, j], values[:, j], bands[j], domain, knots[j]) for j, domain in enumerate(domains))
+            tuple(Curve(grid[:, j], values[:, j], own[j], domain, knots[j]) for j, domain in enumerate(domains))
         )
     return tuple(found)
 
 
-def marked_domains(functions: Functions) -> tuple[Domain | None, ...]:
-    """The domains that a drawing marks: where functions were fitted, or where their tails begin.
+def refuse_infinite(drawn: Curves) -> None:
+    """Say what cannot be drawn."""
+    for l, layer in enumerate(drawn, start=1):
+        if not all(np.all(np.isfinite(curve.values)) for curve in layer):
+            raise InputError(f"`X` must hold points at which the functions are finite. Those of layer {l} are not.")
 
-    None where a domain says neither, because the formula goes on outside: for bases that find their domains, and for
-    domains that are the window itself, which functions have when nobody gives them one. Splines have pieces there.
+
+def marked_domains(functions: Functions) -> tuple[Domain | None, ...]:
+    """The domains that a drawing marks: the range on which functions were fitted, or where their tails begin.
+
+    None if a domain says neither, because the formula goes on outside. This holds for bases that find their
+    domains, and for domains that are the window itself, the default. Splines have pieces there.
     """
     found: list[Domain | None] = []
     for basis, (low, high) in zip(functions.layer.bases, functions.domain.tolist(), strict=True):

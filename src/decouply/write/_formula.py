@@ -1,7 +1,7 @@
 r"""Formulas of a decoupling: the door to all kinds of them, and those for people, as text, HTML and LaTeX.
 
 For people polynomials are sums of powers of u, with the half-width of the domain in their coefficients, whatever their
-basis; other functions have it in their argument: cos(2 u1). What functions do beyond their domain is said beside them.
+basis. Other functions have it in their argument: cos(2 u1). What functions do beyond their domain is said beside them.
 """
 
 from __future__ import annotations
@@ -12,13 +12,15 @@ from typing import Any, ClassVar, Literal, final
 
 import numpy as np
 
-from .._support._arguments import is_word
+from .._support._arguments import as_count, as_flag, is_word
 from .._support._errors import InputError, short_repr
 from ..bases import AbstractAlgebra
 from ..bases._algebra import Piece, at_origins
 from ..model._decoupling import Decoupling
 from ..model._names import RESERVED, Name, is_python_name, label, names, python_names
-from ._equations import NOISE, Equation, Linear, Shown, equations, rounding
+from ..samples._samples import Samples
+from ._equations import MOST_DIGITS, NOISE, Equation, Linear, Shown, equations, rounding
+from ._readable import equations_for_data, readable_equations
 from ._source import c_source, matlab_source, python_source
 from ._sympy import sympy_expressions
 
@@ -26,6 +28,7 @@ Kind = Literal["text", "html", "latex", "python", "c", "matlab", "sympy"]
 READ = ("text", "html", "latex")
 KINDS = (*READ, "python", "c", "matlab", "sympy")
 _DIGITS = 4  # for reading
+_MOST_POINTS = 2000  # at which formulas are tried
 Combination = tuple[tuple[float, str], ...]  # coefficients and what they multiply; the factor of a constant is empty
 _BEYOND = {"linear": "its tangents beyond", "constant": "constant beyond"}
 
@@ -37,28 +40,42 @@ def formula(
     inputs: Collection[str] | None = None,
     outputs: Collection[str] | None = None,
     digits: int | None = None,
+    exact: bool = False,
+    samples: Samples | None = None,
+    jacobian: bool = True,
 ) -> Any:
-    """Write `model` out; see `Decoupling.formula`."""
+    """Write `model` out; see `Decoupling.formula`. With samples, digits and terms are those that they can tell.
+
+    Without `jacobian`, source code computes the values alone.
+    """
     if not is_word(kind, KINDS):
         raise InputError(f"`kind` must be one of {', '.join(KINDS)}. Got {short_repr(kind)}.")
     x = names("inputs", model.inputs if inputs is None else inputs, "x", model.n_inputs)
     y = names("outputs", model.outputs if outputs is None else outputs, "y", model.n_outputs)
     if kind in READ:
-        markup, shown = _MARKUPS[kind], rounding(_DIGITS if digits is None else digits)
-        found = equations(model, x, y, shifted=True, rounded=True)
+        markup, places = _MARKUPS[kind], _DIGITS if digits is None else as_count("digits", digits, most=MOST_DIGITS)
+        shown = rounding(None if as_flag("exact", exact) else places)
+        if exact:
+            found = equations(model, x, y, shifted=True, rounded=False)
+        elif samples is None or samples.F is None:
+            found = readable_equations(model, x, y, places)
+        else:
+            some = slice(0, _MOST_POINTS)
+            places, found = equations_for_data(model, x, y, samples.X[some], np.asarray(samples.F)[some])
+            shown = rounding(places)
         lines = [markup.line % _equation(e, markup, shown) for e in found]
         return markup.page % markup.between_lines.join(lines)
     written, rounded = rounding(digits), digits is not None
     if kind == "c":
-        return c_source(model, x, y, written, rounded=rounded)
+        return c_source(model, x, y, written, rounded=rounded, jacobian=jacobian)
     if kind == "matlab":
-        return matlab_source(model, x, y, written, rounded=rounded)
+        return matlab_source(model, x, y, written, rounded=rounded, jacobian=jacobian)
     x_names, y_names = _python_names(x, given=inputs is not None), _python_names(y, given=outputs is not None)
     if kind == "sympy":
         return sympy_expressions(model, x_names, y_names, written, rounded=rounded)
     pairs = zip((*x_names, *y_names), (*x, *y), strict=True)
     said = [(new.python, old.given) for new, old in pairs if new is not old and old.given != new.python]
-    return python_source(model, x_names, y_names, written, rounded=rounded, said=said)
+    return python_source(model, x_names, y_names, written, rounded=rounded, jacobian=jacobian, said=said)
 
 
 def _python_names(called: tuple[Name, ...], *, given: bool) -> tuple[Name, ...]:
@@ -88,7 +105,7 @@ def _equation(e: Equation, markup: _Markup, shown: Shown) -> str:
     if e.outside == "extend":
         return equation
     # Where the equation holds, and what the function does beyond.
-    low, high = (algebra.written(algebra.number(end)) for end in (-e.half, e.half))
+    low, high = (algebra.written(algebra.number(end)) for end in e.limits)
     return equation + markup.remark % (low, argument, high, _BEYOND[e.outside])
 
 
@@ -146,12 +163,12 @@ class ReadingAlgebra(AbstractAlgebra[Combination]):
         return ((1.0, self.markup.piecewise(rows, name)),)
 
     def _end(self, end: float, argument: Combination) -> str | None:
-        """An end of a piece, in terms of the variable where the argument is a multiple of one."""
+        """An end of a piece, in terms of the variable if the argument is a multiple of one."""
         scale = argument[0][0] if len(argument) == 1 and argument[0][0] > 0.0 else 1.0
         return self.written(self.number(end / scale)) if np.isfinite(end) else None
 
     def polynomial(self, coefficients: Sequence[Any], argument: Combination) -> Combination:
-        """Powers; coefficients that are nothing but rounding, where the argument is about 1, are left out."""
+        """Powers; coefficients that are nothing but rounding, if the argument is about 1, are left out."""
         scale, factor = argument[0] if len(argument) == 1 else (1.0, self._held(argument))
         least = NOISE * max(abs(float(a)) for a in coefficients)
         terms = []

@@ -1,10 +1,10 @@
 """Model files, and files of results: records with a JSON description of the bases. No code is ever run on loading.
 
 Version 2 holds, for a model of L layers, the arrays W0, ..., WL, C1, ..., CL and domain1, ..., domainL, with `linear`
-and `offset` where there are such parts. The metadata are texts: format, version, and JSON in bases, outside, inputs and
+and `offset` if there are such parts. The metadata are texts: format, version, and JSON in bases, outside, inputs and
 outputs. Version 1 had no domains: some bases had a radius or a scale instead.
 
-The file of a result is that of its model, with the record of its making and, if wanted, its samples beside it, so that
+The file of a result is that of its model, with the record of the fit and, if wanted, its samples, so that
 `Decoupling.load` reads it as the model alone. A note says what has no place in a file: start values that were objects,
 solvers of the user's own.
 """
@@ -22,7 +22,7 @@ import numpy as np
 from .._support._arguments import as_flag
 from .._support._errors import InputError, ModelFileError, short_repr
 from ..bases import OWN_BASES, AbstractBasis
-from ..fit._result import Result
+from ..fit._result import Alternative, Result
 from ..fit._settings import Settings
 from ..model._decoupling import Decoupling
 from ..model._functions import Functions
@@ -171,6 +171,7 @@ def result_record(result: Result, *, samples: bool) -> Record:
         "ridge": result.ridge,
         "n_effective": result.n_effective,
         "starts": [row.record() for row in result.starts],
+        "alternatives": [dataclasses.asdict(row) for row in result.alternatives],
         "path": [dataclasses.asdict(row) for row in result.path],
         "settings": result.settings.to_json(),
     }
@@ -179,7 +180,14 @@ def result_record(result: Result, *, samples: bool) -> Record:
 
 def load_result(path: str | os.PathLike[str], samples: Samples | None, bases: Sequence[type[AbstractBasis]]) -> Result:
     """Read a result; see `Result.load`."""
+    if samples is not None and not isinstance(samples, Samples):
+        raise InputError(f"`samples` must be dc.Samples. Got {type(samples).__name__}.")
     model, record, _ = load_with_model(path, bases)
+    if samples is not None and (samples.n_inputs, samples.n_outputs) != (model.n_inputs, model.n_outputs):
+        raise InputError(
+            f"`samples` must have {model.n_inputs} inputs and {model.n_outputs} outputs, like the model. Got "
+            f"{samples.n_inputs} and {samples.n_outputs}."
+        )
     if _KEY not in record:
         raise ModelFileError(
             f"`{path}` must hold a result, written by Result.save. It holds a model: read it with dc.Decoupling.load."
@@ -197,6 +205,8 @@ def result_of(record: Record, model: Decoupling, samples: Samples | None) -> Res
     """The result of a record, which holds its samples where none are given."""
     about, held, apart = record[_KEY], record.inside(_KEY).arrays, record.inside(f"{_KEY}.validation").arrays
     data = _samples(held, model) if samples is None else samples
+    if data.n_outputs != model.n_outputs:
+        raise ValueError(f"samples of {data.n_outputs} outputs for a model of {model.n_outputs}")
     validation = _samples(apart, model) if apart else None
     settings = Settings.from_json(about["settings"], model, validation)
     own = about["settings"]["solver"] is not None and settings.solver is None
@@ -215,6 +225,7 @@ def result_of(record: Record, model: Decoupling, samples: Samples | None) -> Res
         about["found_by"],
         float(about["ridge"]),
         about["n_effective"],
+        tuple(Alternative(**_numbers(row)) for row in about.get("alternatives", ())),
     )
 
 

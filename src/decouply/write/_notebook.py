@@ -48,7 +48,7 @@ def decoupling_html(model: Decoupling) -> str:
 
 
 def result_html(result: Result) -> str:
-    """How good the model is, its functions where the samples lie, and what the user should know."""
+    """How good the model is, its functions over the samples, and what the user should know."""
     model, samples = result.decoupling, result.samples.shown
     rows = []
     if samples.J is not None:
@@ -66,7 +66,7 @@ def result_html(result: Result) -> str:
 
 
 def recognition_html(recognition: Recognition) -> str:
-    """Every function with its best names and what speaks for them."""
+    """Every function with its best names and the evidence for them."""
     head = ("function", "name", "off", "parameters", "score")
     lines = ["".join(f"<th>{cell}</th>" for cell in head)]
     for function in recognition:

@@ -1,10 +1,10 @@
 r"""A decoupling as an ONNX graph, written without PyTorch.
 
-Rows of the input are samples, so a layer reads t_l = z_(l-1) V_l^T + s_l and z_l = g_l(t_l), where V_l and s_l are
-W_(l-1) with the domains of the functions in them. Functions that share a basis are computed at once. In front of few
-outputs polynomials are powers, and splines hinges, whose coefficients are part of the matrix that follows: numbers per
+Rows of the input are samples, so a layer reads t_l = z_(l-1) V_l^T + s_l and z_l = g_l(t_l). V_l and s_l are W_(l-1)
+with the domains of the functions in them. Functions that share a basis are computed at once. In front of few outputs
+polynomials are powers, and splines hinges, whose coefficients are part of the matrix that follows. Numbers per
 function, multiplied row by row, would take longer than all the rest. Otherwise Horner's rule or the recurrence of the
-basis writes them, with Cos, Sin, Tanh, Exp, Abs and Clip where they are needed.
+basis writes them, with Cos, Sin, Tanh, Exp, Abs and Clip if they are needed.
 """
 
 from __future__ import annotations
@@ -23,12 +23,13 @@ from .._support._arguments import as_count, is_word
 from .._support._atomic_files import check_target, replace_file
 from .._support._errors import InputError, short_repr
 from .._support._optional_packages import needed
-from ..bases import AbstractAlgebra, LayerBasis
+from ..bases import AbstractAlgebra, AbstractBasis, LayerBasis
 from ..bases._fast_forms import Hinges, Monic, goes_on, in_hinges, in_monic, in_pieces, in_powers
 from ..model._decoupling import Decoupling
-from ..model._functions import Functions
+from ..model._functions import Functions, Outside
 from ..model._names import one_line
 from ._equations import function
+from ._trees import Call, Clip, Number, Product, Sum, Variable, Within, in_order, slope
 
 Dtype = Literal["float32", "float64"]
 _DTYPES = ("float32", "float64")
@@ -43,12 +44,13 @@ def save_onnx(
     dtype: Dtype = "float32",
     input_name: str = "x",
     output_name: str = "y",
+    jacobian_name: str | None = None,
     opset: int = 17,
 ) -> None:
     """Write `model` as an ONNX file; see `Decoupling.save_onnx`."""
     if not is_word(dtype, _DTYPES):
         raise InputError(f'`dtype` must be "float32" or "float64". Got {short_repr(dtype)}.')
-    names = _checked_names(input_name, output_name)
+    names = _checked_names(input_name=input_name, output_name=output_name, jacobian_name=jacobian_name)
     check_target(path)
     onnx, *_ = (needed(module, "onnx", "`save_onnx`") for module in ("onnx", "onnx.helper", "onnx.numpy_helper"))
     newest = onnx.defs.onnx_opset_version()
@@ -62,35 +64,55 @@ def save_onnx(
         stream.write(content)
 
 
-def _checked_names(input_name: Any, output_name: Any) -> tuple[str, str]:
-    for argument, name in (("input_name", input_name), ("output_name", output_name)):
+def _checked_names(**given: Any) -> tuple[str, ...]:
+    """Names of what goes in and comes out; an output that is not wanted has none."""
+    wanted = {argument: name for argument, name in given.items() if argument != "jacobian_name" or name is not None}
+    for argument, name in wanted.items():
         if not isinstance(name, str) or not name.strip() or "/" in name or one_line(name) != name:
             raise InputError(
                 f"`{argument}` must be a name without a slash, which names inside the graph have, and without line "
                 f"breaks or other control codes. Got {short_repr(name)}."
             )
-    if input_name == output_name:
-        raise InputError(f"`input_name` and `output_name` must differ. Got {input_name!r} for both.")
-    return input_name, output_name
+    if len(set(wanted.values())) < len(wanted):
+        listed = [f"`{argument}`" for argument in wanted]
+        raise InputError(
+            f"{', '.join(listed[:-1])} and {listed[-1]} must differ. Got {', '.join(map(repr, wanted.values()))}."
+        )
+    return tuple(wanted.values())
 
 
-def _content(model: Decoupling, names: tuple[str, str], opset: int, graph: _Graph) -> Any:  # an onnx.ModelProto
-    x, y = names
+def _content(model: Decoupling, names: tuple[str, ...], opset: int, graph: _Graph) -> Any:  # an onnx.ModelProto
+    x, y, *J = names
     terms, constant = [_Term(x, np.ones((1, model.n_inputs)), np.arange(model.n_inputs))], np.zeros(model.n_inputs)
+    chain = ""  # du_1/dx, then D_1 W_0, then W_1 D_1 W_0, ..., as (S, r, m)
+    order = np.arange(model.n_inputs)  # of the functions in it
     for l, (W, g) in enumerate(zip(model.W[:-1], model.g, strict=True), start=1):
         graph.place = f"{l}"
         few = model.W[l].shape[0] <= _FEW_OUTPUTS
-        behind, more = [], np.zeros(g.rank)
-        for rows in _groups(g):
+        behind, more, slopes, groups = [], np.zeros(g.rank), [], _groups(g)
+        for rows in groups:
             middle, half = g.middle[rows], g.half_width[rows]
             t = graph.mapped(terms, W[rows] / half[:, None], (W[rows] @ constant - middle) / half)
             own, more[rows] = _functions(graph, t, g, rows, few)
             behind += own
+            if J:
+                basis = g.layer.bases[rows[0]]
+                slopes.append(graph.slopes(basis, t, g.C[rows, : 1 + basis.size], g.outside))
         terms, constant = behind, more
+        if J:
+            here = np.concatenate(groups)
+            weights = W[np.ix_(here, order)] / g.half_width[here, None]
+            chain = graph.scaled_rows(graph.concat(slopes), graph.times(weights, chain))
+            order = here
     graph.place = f"{model.n_layers + 1}"
     bias = model.W[-1] @ constant + (0.0 if model.offset is None else model.offset)
     straight = None if model.linear is None else graph.matmul(x, model.linear)
     graph.call_last(y, graph.mapped(terms, model.W[-1], bias, straight))
+    if J:
+        jacobian = graph.times(model.W[-1][:, order], chain)
+        if model.linear is not None:
+            jacobian = graph.sum([jacobian, graph.number(model.linear)])
+        graph.call_last(J[0], jacobian)
     return graph.model(model, names, opset)
 
 
@@ -188,6 +210,44 @@ class _Graph(AbstractAlgebra[str]):
         ends = [self.number(end) if np.isfinite(end) else "" for end in (low, high)]
         return self._node("Clip", argument, *(ends if ends[1] else ends[:1]))
 
+    # Jacobians
+
+    def slopes(self, basis: AbstractBasis, t: str, C: np.ndarray, outside: Outside) -> str:
+        """g'(t) in units of t, of functions that share a basis."""
+        tree = slope(basis, Variable(t), C, outside)
+        written: dict[int, str] = {}
+        for node in in_order(tree):
+            inside = [written[id(part)] for part in node.parts]
+            if isinstance(node, Number):
+                written[id(node)] = self.number(node.value)
+            elif isinstance(node, Variable):
+                written[id(node)] = node.text
+            elif isinstance(node, Sum | Product):
+                written[id(node)] = self.sum(inside) if isinstance(node, Sum) else self.product(inside)
+            elif isinstance(node, Call):
+                written[id(node)] = self.apply(node.function, *inside)
+            elif isinstance(node, Clip):
+                written[id(node)] = self.clip(inside[0], node.low, node.high)
+            else:
+                assert isinstance(node, Within)  # pieces are sums of clipped ones here
+                written[id(node)] = self._within(inside[0], node.low, node.high)
+        nothing = self.product([self.number(np.zeros(len(C))), t])  # a slope that is constant has one row only
+        return self.sum([written[id(tree)], nothing])
+
+    def _within(self, argument: str, low: float, high: float) -> str:
+        pairs = ((low, "GreaterOrEqual"), (high, "Less"))
+        asked = [self._node(operator, argument, self.number(end)) for end, operator in pairs if np.isfinite(end)]
+        inside = asked[0] if len(asked) == 1 else self._node("And", *asked)
+        return self._node("Cast", inside, to=self._onnx.helper.np_dtype_to_tensor_dtype(self._dtype))
+
+    def scaled_rows(self, slopes: str, matrices: str) -> str:
+        """diag(slopes) times matrices, one for each sample or one for all."""
+        return self._node("Mul", self._node("Unsqueeze", slopes, self._whole_number(2)), matrices)
+
+    def times(self, W: np.ndarray, matrices: str) -> str:
+        """W times matrices, or W itself if there are none."""
+        return self._node("MatMul", self.number(W), matrices) if matrices else self.number(W)
+
     # What else graphs have
 
     def powers(self, s: str, t: str, form: Monic) -> list[tuple[str, np.ndarray]]:
@@ -267,17 +327,17 @@ class _Graph(AbstractAlgebra[str]):
         assert list(last.output) == [output]
         last.output[0] = last.name = name
 
-    def model(self, model: Decoupling, names: tuple[str, str], opset: int) -> Any:
+    def model(self, model: Decoupling, names: tuple[str, ...], opset: int) -> Any:
         """All that was collected, with its description."""
         from .. import __version__
 
         helper = self._onnx.helper
         code = helper.np_dtype_to_tensor_dtype(self._dtype)
-        given, taken = (
-            [helper.make_tensor_value_info(name, code, ["S", size])]
-            for name, size in zip(names, (model.n_inputs, model.n_outputs), strict=True)
+        shapes = (["S", model.n_inputs], ["S", model.n_outputs], ["S", model.n_outputs, model.n_inputs])
+        given, *taken = (
+            helper.make_tensor_value_info(name, code, shape) for name, shape in zip(names, shapes, strict=False)
         )
-        graph = helper.make_graph(self._nodes, "decoupling", given, taken, initializer=list(self._constants.values()))
+        graph = helper.make_graph(self._nodes, "decoupling", [given], taken, initializer=list(self._constants.values()))
         imports = [helper.make_opsetid("", opset)]
         return helper.make_model(
             graph,

@@ -17,7 +17,7 @@ import numpy as np
 
 from .._support._arguments import as_path, missing, plain
 from .._support._atomic_files import replace_file
-from .._support._errors import DecouplingError, ModelFileError
+from .._support._errors import DecouplingError, ModelFileError, short_repr
 
 _FORMER_KINDS = {"decouply": "decoupling"}  # what files said before the package had its present name
 _READERS = {  # what a file says it is, and who reads it
@@ -26,6 +26,46 @@ _READERS = {  # what a file says it is, and who reads it
     "polynomial NARX": "dc.sysid.PolynomialNARX.load",
     "linear state space": "dc.sysid.LinearStateSpace.load",
 }
+
+# What the texts of all kinds of files hold, by the last part of their names: a type, [each of a list], {key: form}, a
+# tuple of forms of which one must fit. Whole numbers are at least 0, and no number is NaN or infinite. Keys are looked
+# for by whoever reads them; what is not named here is read by nobody.
+_ERROR = (float, None)  # infinite ones have no word in JSON
+_FORMS: dict[str, Any] = {
+    "bases": [[{"name": str, "fields": {}}]],
+    "outside": [str],
+    "inputs": ([str], None),
+    "outputs": ([str], None),
+    "result": {
+        "status": str,
+        "lam": float,
+        "notes": [str],
+        "seconds": float,
+        "found_by": str,
+        "ridge": float,
+        "n_effective": (float, None),
+        "alternatives": [{"model": str, "n_parameters": int, "error": _ERROR, "chosen": bool}],
+        "path": [{}],
+        "starts": [{"start": int, "steps": int, "status": str, "objective": _ERROR, "seconds": float}],
+        "settings": {
+            "linear": bool,
+            "as_given": bool,
+            "fixed": [str],
+            "max_seconds": (float, None),
+            "solver": ({"name": str, "fields": {}}, None),
+        },
+    },
+    "structure": {"n_states": int, "oversample": int, "state_only": [bool], "feedback": bool, "feedthrough": bool},
+    "canonical": bool,
+    "about": {"n_free": int, "n_front": (int, None), "flat": bool, "oversample": int},
+    "starts": [{"start": str, "training": _ERROR, "validation": _ERROR, "steps": int, "chosen": bool}],
+    "lags": {"n_u": int, "n_y": int, "n_inputs": int, "n_outputs": int},
+    "flat": bool,
+    "degree": int,
+    "refinement": [{"step": int, "training": _ERROR, "validation": _ERROR, "chosen": bool}],
+}
+_MAY_BE_INFINITE = ("error_jacobian", "error_values", "objective", "lam", "rmse", "linear_rmse")  # arrays
+_LARGEST_COUNT = 2**63 - 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,7 +101,7 @@ class Record:
         return json.loads(self.texts[key])
 
     def get(self, key: str) -> Any:
-        """What a text says, or None where there is none."""
+        """What a text says, or None if there is none."""
         return json.loads(self.texts.get(key, "null"))
 
     def __contains__(self, key: str) -> bool:
@@ -89,7 +129,7 @@ def read_record(path: str | os.PathLike[str], kind: str, writer: str, versions: 
     file = as_path("path", path)
     wanted = f"`{file}` must be a model file written by {writer}."
     if not file.is_file():
-        raise ModelFileError(f"{wanted} {missing(file)}")
+        raise ModelFileError(missing(file))
     try:
         with safe_open(file, framework="numpy") as content:
             texts = content.metadata() or {}
@@ -108,7 +148,54 @@ def read_record(path: str | os.PathLike[str], kind: str, writer: str, versions: 
             f"`{file}` must have format version {' or '.join(versions)}. Got {texts.get('version')}: update the "
             "package."
         )
+    with described_by(file, "a model"):
+        _check_record(arrays, texts)
     return Record(arrays, texts, str(file))
+
+
+def _check_record(arrays: Mapping[str, np.ndarray], texts: Mapping[str, str]) -> None:
+    """One look at all that a file holds, before any of it is used."""
+    for name, array in arrays.items():
+        if array.dtype.kind != "f" or array.size == 0:
+            raise ValueError(f"{short_repr(name)} holds {array.size} entries of type {array.dtype}, not floats")
+        if name.rpartition(".")[2] not in _MAY_BE_INFINITE and not np.isfinite(array).all():
+            raise ValueError(f"{short_repr(name)} holds NaN or infinity")
+    for name, text in texts.items():
+        form = _FORMS.get(name.rpartition(".")[2], ())
+        if form != ():
+            _check_form(json.loads(text, parse_constant=_refuse_constant), form, name)
+
+
+def _refuse_constant(word: str) -> None:
+    raise ValueError(f"it holds {word}, which is no number")
+
+
+def _check_form(value: Any, form: Any, name: str) -> None:
+    """Raise unless a value out of JSON has a form as in `_FORMS`."""
+    if not _fits(value, form):
+        raise ValueError(f"{short_repr(name)} is {short_repr(value)}")
+    if isinstance(form, list):
+        for item in value:
+            _check_form(item, form[0], name)
+    elif isinstance(form, dict):
+        for key, inner in form.items():
+            if key in value:
+                _check_form(value[key], inner, f"{name}.{key}")
+    elif isinstance(form, tuple) and value is not None:
+        _check_form(value, form[0], name)
+
+
+def _fits(value: Any, form: Any) -> bool:
+    """Whether a value is of the kind that a form names, whatever is inside."""
+    if form is None:
+        return value is None
+    if isinstance(form, tuple):
+        return any(_fits(value, one) for one in form)
+    if isinstance(form, list | dict):
+        return isinstance(value, type(form))
+    if form is int:
+        return type(value) is int and 0 <= value <= _LARGEST_COUNT
+    return type(value) in ((int, float) if form is float else (form,))
 
 
 def with_infinities(row: dict[str, Any]) -> dict[str, Any]:
@@ -118,10 +205,18 @@ def with_infinities(row: dict[str, Any]) -> dict[str, Any]:
 
 @contextmanager
 def described_by(path: str | os.PathLike[str], what: str) -> Iterator[None]:
-    """Say that a file does not describe `what`, where its parts are missing, of the wrong kind or of other sizes."""
+    """Say that a file does not describe `what`, if its parts are missing, of the wrong kind or of other sizes."""
     try:
         yield
     except ModelFileError:
         raise
-    except (KeyError, TypeError, ValueError, IndexError, AttributeError, RecursionError, DecouplingError) as error:
+    except (
+        LookupError,
+        TypeError,
+        ValueError,
+        ArithmeticError,
+        AttributeError,
+        RecursionError,
+        DecouplingError,
+    ) as error:
         raise ModelFileError(f"`{path}` must describe {what}. Its parts do not fit together: {error}") from error

@@ -1,7 +1,7 @@
 """Dynamic models as source code: a function that carries the state from one sample to the next.
 
 For C99, ``void step(double *state, const double *u, double *y)``: it computes the outputs y of this sample and
-overwrites the state; an S-function or a C Caller block of Simulink can call it. For MATLAB and Octave, ``[state, y] =
+overwrites the state. An S-function or a C Caller block of Simulink can call it. For MATLAB and Octave, ``[state, y] =
 step(state, u)``, which fits a MATLAB Function block. Its name must not be a word of the language.
 """
 
@@ -61,7 +61,7 @@ def as_function_name(given: object, language: Language) -> str:
 
 
 def what_is_wrong(name: str, language: Language) -> str:
-    """Why a function cannot have this name, in words; empty if it can."""
+    """Why a function cannot have this name, as a sentence; empty if it can."""
     if not _NAME.fullmatch(name):
         return "it is no name"
     if name in _WORDS[language].split():
@@ -93,7 +93,7 @@ def step_source(step: Decoupling, n_states: int, language: Language, name: str) 
             "end",
             "",
         ]
-        return "\n".join([*lines, formula(step, "matlab")])
+        return "\n".join([*lines, formula(step, "matlab", jacobian=False)])
     lines = [
         "",
         f"/* {what} */",
@@ -107,4 +107,4 @@ def step_source(step: Decoupling, n_states: int, language: Language, name: str) 
         f"    for (int i = 0; i < {p}; i++) y[i] = out[{n} + i];",
         "}",
     ]
-    return formula(step, "c").replace("void f(", "static void f(") + "\n".join(lines) + "\n"
+    return formula(step, "c", jacobian=False).replace("void f(", "static void f(") + "\n".join(lines) + "\n"
