@@ -26,7 +26,7 @@ def test_a_saturation_and_a_parabola_are_two_functions_of_their_own_shape():
             [0.4, 1],
         ]
 
-    result = dc.decouple(rows(f, 300, noise=0.02), **QUIET)
+    result = dc.decouple(rows(f, 150, noise=0.02), **QUIET)
     assert result.decoupling.ranks == (2,) and result.verdict.grade is Grade.NOISE
     fresh = np.random.default_rng(1).uniform(-1, 1, (1000, 2))
     assert np.all(dc.relative_rmse(f(fresh), result.decoupling(fresh)) < 2.0)
@@ -63,11 +63,41 @@ def test_no_model_explodes_in_the_corners_of_the_box():
 
 def test_a_kink_gets_more_pieces_than_a_parabola():
     def pieces(f, noise):
-        result = dc.decouple(rows(f, 400, 1, noise), 1, basis=dc.Spline(), **QUIET)
+        result = dc.decouple(rows(f, 150, 1, noise), 1, basis=dc.Spline(), **QUIET)
         return result.decoupling.g[0].layer.bases[0].pieces
 
     assert pieces(lambda X: np.sign(X), 0.05) > pieces(lambda X: X**2, 0.05) == 8
-    assert dc.decouple(rows(lambda X: np.sign(X)), 1, basis=dc.Spline(16), **QUIET).settings.basis == dc.Spline(16)
+    assert dc.decouple(rows(lambda X: np.sign(X), 40), 1, basis=dc.Spline(16), **QUIET).settings.basis == dc.Spline(16)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"ranks": 50}, "`ranks` must not be above the number of different samples, 40"),
+        ({"ranks": 0}, "`ranks\\[0\\]`"),
+    ],
+)
+def test_ranks_that_no_data_could_tell_are_named(options, message):
+    with pytest.raises(dc.InputError, match=message):
+        dc.decouple(rows(lambda X: X[:, 0] ** 2, 40), **options, **QUIET)
+
+
+def test_constant_and_double_inputs_leave_the_rest_as_it_is():
+    X = np.random.default_rng(0).uniform(-1, 1, (40, 2))
+    X = np.column_stack([X[:, 0], np.full(40, 2.0), X[:, 0], X[:, 1]])
+    result = dc.decouple(dc.Samples(X, F=(X[:, :1] + X[:, 3:]) ** 2), **QUIET)
+    assert np.all(result.relative_rmse() < 1e-3)
+
+
+def test_a_few_rows_have_a_model_that_is_not_praised():
+    result = dc.decouple(rows(lambda X: np.sin(3 * X[:, 0]), 4, noise=0.1), **QUIET)
+    assert result.verdict.grade is Grade.UNTESTED
+
+
+def test_the_estimator_grows_as_the_default_call_does():
+    samples = rows(lambda X: (X @ [0.6, 0.4]) ** 2, 40)
+    model = dc.DecouplingRegressor().fit(samples.X, samples.F)
+    assert model.decoupling_.ranks == (1,) and model.result_.settings.solver == dc.VarPro()
 
 
 def test_pieces_stop_growing_when_the_criterion_rises(monkeypatch):

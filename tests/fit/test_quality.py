@@ -6,11 +6,12 @@ from numpy.testing import assert_allclose
 
 import decouply as dc
 from decouply.fit import Grade
-from decouply.fit.quality._noise_tests import predictable_shares
+from decouply.fit.quality._noise_tests import local_shares, predictable_shares, telling_pairs
 from decouply.samples._duplicates import n_originals
 from decouply.solvers.inference._leave_one_out import leave_one_out
 
 QUICK = {"n_starts": 2, "progress": False}
+ALONG_X = dc.VarPro(fixed={"W0": np.ones((1, 1))}, max_steps=5, polish_steps=5)
 RNG = np.random.default_rng(0)
 X = RNG.uniform(-1, 1, (120, 2))
 CUBIC = (X[:, :1] + X[:, 1:]) ** 3
@@ -57,6 +58,44 @@ def test_chance_predicts_nothing_and_a_pattern_is_found():
     noise, pattern = RNG.normal(size=(120, 1, 1)), np.sin(4 * X[:, :1, None])
     assert predictable_shares(X, noise, noise + pattern)[0] == 0.0
     assert predictable_shares(X, pattern + 0.1 * noise, noise + pattern)[0] > 0.8
+
+
+def test_neighbours_see_what_kernels_are_too_wide_for():
+    """Steps along an argument of the model, and waves along a direction that nobody knows."""
+    rng = np.random.default_rng(2)
+    X = rng.uniform(-1.0, 1.0, (1000, 3))
+    noise, u = 0.3 * rng.normal(size=(1000, 1)), X @ [[1.0], [0.5], [0.0]]
+    step = np.where(np.abs(u - 0.2) < 0.05, np.sign(u - 0.2), 0.0)
+    wave = np.sin(20.0 * (X @ [[0.2], [-1.0], [0.6]]))
+    for misfit in (step, wave):
+        true = np.sum(misfit**2) / np.sum((misfit + noise) ** 2)
+        assert 0.6 * true < local_shares(X, misfit + noise, u)[0] < 1.3 * true
+    assert local_shares(X, wave, u[:, :0])[0] > 0.8
+
+
+@pytest.mark.parametrize("deviation", [lambda x: 1.0 + 0.0 * x, lambda x: np.where(x > 0.8, 10.0, 1.0), np.exp])
+def test_noise_that_changes_its_size_is_noise(deviation):
+    for seed in range(5):
+        rng = np.random.default_rng(seed)
+        X = rng.uniform(-1.0, 1.0, (300, 2))
+        assert local_shares(X, deviation(X[:, :1]) * rng.normal(size=(300, 1)), X)[0] == 0.0
+
+
+def test_what_is_left_in_one_place_is_not_called_noise():
+    """Ten of four hundred residuals hold nearly all of the squares: nobody can tell by their signs."""
+    rng = np.random.default_rng(0)
+    x = rng.uniform(-1.0, 1.0, (400, 1))
+    F = np.sign(x - 0.3) + np.sign(x + 0.4) + 0.03 * rng.normal(size=x.shape)
+    result = dc.decouple(dc.Samples(x, F=F), 1, basis=dc.Spline(40), solver=ALONG_X, **QUICK)
+    assert telling_pairs(F - result.decoupling(x), x)[0] < 20.0 < telling_pairs(rng.normal(size=x.shape), x)[0]
+    assert result.verdict.grade is not Grade.NOISE
+
+
+def test_a_spline_that_smooths_a_step_could_be_better():
+    rng = np.random.default_rng(0)
+    x = rng.uniform(-1.0, 1.0, (1000, 1))
+    result = dc.decouple(dc.Samples(x, F=np.sign(x) + 0.1 * rng.normal(size=x.shape)), 1, basis=dc.Spline(16), **QUICK)
+    assert result.verdict.grade is Grade.BETTER and result.quality.noise[0] < 0.15
 
 
 def test_jacobians_alone_are_judged_by_their_residuals():
@@ -146,3 +185,14 @@ def test_rounded_measurements_are_no_levels():
     assert n_originals(samples) == len(np.unique(X, axis=0))
     grid = np.stack(np.meshgrid(*3 * [[0.0, 1.0, 2.0]]), axis=-1).reshape(-1, 3)
     assert n_originals(dc.Samples(np.repeat(grid, 3, axis=0), F=np.ones((81, 1)))) == 81
+
+
+@pytest.mark.parametrize("offset", [0.0, 1e9, 1e12])
+@pytest.mark.parametrize("solver", [None, dc.Constr()])
+def test_a_status_of_exact_and_a_verdict_of_exact_are_one(offset, solver):
+    """Values far from 0 are known to few digits of their spread, Jacobians to all of theirs."""
+    model = dc.systems.random_system((2, 2, 2), (3,), rng=0)
+    samples = dc.Samples(X, F=model(X) + offset, J=model.jacobian(X))
+    result = dc.decouple(samples, 2, 3, solver=solver, **QUICK)
+    assert (result.status.name == "EXACT") == (result.verdict.grade is Grade.EXACT)
+    assert result.verdict.grade in (Grade.EXACT, Grade.CLOSE)

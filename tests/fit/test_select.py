@@ -14,7 +14,8 @@ from decouply.fit.select._candidates import Limits
 from decouply.fit.select._multilinear_ranks import hints_of
 from decouply.fit.select._scan import Scan
 from decouply.model._canonical_form import resize_model
-from decouply.solvers.inference._identifiability import identifiability, linearise
+from decouply.solvers.inference._identifiability import identifiability
+from decouply.solvers.inference._linearisation import linearise
 from decouply.solvers.problem._prepared_samples import PreparedSamples
 from tests.cli.test_cli import decouple
 from tests.strategies import points, random_model, sampled, seeds
@@ -373,10 +374,10 @@ def test_the_command_line_selects_and_fits(tmp_path):
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("select missing.npz", "no such file"),
+        ("select missing.npz", "File not found: missing.npz"),
         ("select s.npz --max-ranks 2,x", "not a list of whole numbers"),
         ("select s.npz --max-ranks 0", "at least 1"),
-        ("select s.npz --n-folds 99", "`n_folds` must not be above the number of samples"),
+        ("select s.npz --n-folds 99", "--n-folds must not be above the number of samples"),
         ("select s.npz --plot p.txt", "must end in .png"),
         ("select s.npz --plot s.npz", "must end in .png"),
         ("fit s.npz --ranks auto --n-starts 4", "--n-starts must be left out"),

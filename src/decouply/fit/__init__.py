@@ -1,7 +1,9 @@
 """From samples to a model: `decouple`, `select`, and the records of what they return."""
 
+from ._result import Alternative
 from ._settings import Settings
 from .classes._class_quality import ClassQuality
+from .interpret._importances import Importances
 from .interpret._recognise import NamedCurve, RecognisedFunction, Recognition
 from .quality._quality import Grade, Quality, Verdict
 from .refit._ablation import AblationRow
@@ -10,9 +12,11 @@ from .select._select import Selection
 
 __all__ = [
     "AblationRow",
+    "Alternative",
     "Change",
     "ClassQuality",
     "Grade",
+    "Importances",
     "NamedCurve",
     "Quality",
     "RecognisedFunction",

@@ -40,61 +40,69 @@ def decouple(
     max_seconds: float | None = None,
     shapes: Any = None,
 ) -> Result:
-    """Write a sampled function as layers of univariate functions.
+    """Write a sampled function as layers of functions of one variable.
 
     The model is W_L g_L(W_(L-1) g_(L-1)(... W_1 g_1(W_0 x))).
 
     Parameters
     ----------
-    samples
-        Points with values, Jacobians or both.
-    ranks
-        (r_1, ..., r_L): number of internal functions per layer, from input to output. With "auto" they are chosen:
-        with `degrees` or a basis class by `dc.select`, otherwise together with the functions. The first note has the
-        reason.
-    degrees
+    samples : Samples
+        Points X (S, m) with values F (S, n), Jacobians J (S, n, m), or both.
+    ranks : int, sequence of int or "auto"
+        (r_1, ..., r_L): number of functions per layer, from input to output. With "auto" the data choose it, and the
+        first note of the result says why.
+    degrees : int or sequence of int, optional
         (d_1, ..., d_L): degrees of polynomials, one per layer. With neither `degrees` nor `basis`, the data choose the
         functions: polynomials if these are exact or need fewer parameters, otherwise splines.
-    basis
-        A basis such as `dc.Spline()` for all layers; a basis class that is given the degrees, such as `dc.Chebyshev`;
-        or a sequence with one entry per layer, each a basis or a tuple with one basis per internal function.
-    linear
-        Whether the model has a linear part besides: A x + W_L g_L(...).
-    solver
-        The method; by default `VarPro()`.
-    as_given
-        Solvers work in standard units: inputs and outputs centred and scaled by their spreads, the objective measured
-        there, functions on the range that the samples visit. True takes the data as they are, with functions around
-        0: the paper's algorithms as printed.
-    n_starts
-        Number of random starts; the best is kept. Alternating solvers run all of them (8 if left out), `VarPro` at
-        most so many (1024 if left out): it stops when one meets the data to rounding or several agree.
-    validation
+    basis : basis, basis class or sequence, optional
+        A basis such as `dc.Spline()` for all layers, or a class such as `dc.Chebyshev`, which gets the degrees. A
+        sequence has one entry per layer, each a basis or a tuple with one basis per function.
+    linear : bool
+        Add a linear part: A x + W_L g_L(...).
+    solver : AbstractSolver, optional
+        The method; by default `dc.VarPro()`.
+    as_given : bool
+        Take the data as they are, with functions around 0, for the paper's algorithms as printed. By default solvers
+        work in standard units: inputs and outputs centred and scaled.
+    n_starts : int, optional
+        Number of random starts. Alternating solvers run 8 by default. `VarPro` runs up to 1024, and stops when one is
+        exact or several agree.
+    validation : Samples, optional
         Samples on which `TwoStage` judges each value of lam.
-    rng
-        Seed or generator: the same seed gives the same result.
-    progress
-        True shows a bar on a terminal once two seconds have passed; or give a callable that takes named values: `stage`
-        (text, may be missing), `done`, `total`, `objective`, and from alternating solvers the raw factors after every
-        step as `iterate` (a `dc.solvers.Iterate`) with the numbers of their `starts`.
-    max_seconds
-        About so many seconds are searched, with any solver, and the best so far is returned. Left out, it is what the
-        solver has: 60 for `VarPro`, no limit for alternating solvers, 120 with ranks="auto".
-    shapes
-        What functions must look like: "increasing", "decreasing", "convex", "concave", "odd" or "even" (about the
-        middle of their domains, up to a constant), "nonnegative". One word for all functions; a list with a word or
-        None for each function of one layer; or a list with one such entry per layer. Functions of a layer that share a
-        basis are matched with the list. Guaranteed, for `dc.Spline` and `dc.bases.Bernstein`, and for symmetries of any
-        basis; a note gives the price in error. With ranks="auto" it is one word, for the model that was chosen without.
+    rng : int or numpy Generator
+        The same seed gives the same result.
+    progress : bool or callable
+        True shows a bar on a terminal after two seconds. A callable gets named values: `stage`, `done`, `total` and
+        `objective`. Alternating solvers also give `iterate` (a `dc.solvers.Iterate`) and `starts`.
+    max_seconds : float, optional
+        Approximate time limit; the search then returns the best model so far. By default 120 with ranks="auto", 60 for
+        `VarPro`, and none for alternating solvers.
+    shapes : str or sequence, optional
+        Guaranteed shapes of functions: "increasing", "decreasing", "convex", "concave", "odd", "even" or
+        "nonnegative". Give one word for all functions, a list with a word or None for each function of a layer, or a
+        list of such lists. Splines and `dc.bases.Bernstein` take all words, other bases "odd" and "even".
+
+    Returns
+    -------
+    Result
+        The model (`decoupling`), its errors, a `verdict`, and how the search went. Print it, `plot` it, `report` it.
+
+    See Also
+    --------
+    select : compare ranks and degrees by cross-validation.
+    DecouplingRegressor : the same for pipelines of scikit-learn.
 
     Examples
     --------
     >>> import decouply as dc, numpy as np
-    >>> f = dc.systems.random_system((3, 2, 3), (3,), rng=3)
-    >>> X = np.random.default_rng(0).uniform(-1, 1, (50, 3))
-    >>> result = dc.decouple(dc.Samples(X, F=f(X), J=f.jacobian(X)), ranks=2, degrees=3)
-    >>> bool(result.error_jacobian < 1e-20)
-    True
+    >>> X = np.random.default_rng(0).uniform(-1, 1, (60, 2))
+    >>> samples = dc.Samples(X, F=(X @ [[1.0], [2.0]]) ** 3, inputs=["speed", "load"], outputs=["force"])
+    >>> result = dc.decouple(samples, ranks=1, degrees=3)
+    >>> print(result.verdict)
+    Exact. The values are met to rounding.
+    >>> print(result.formula())
+    u1 = speed + 2 load
+    force = u1^3
     """
     if isinstance(ranks, str) and ranks == "auto":
         for name, value in (

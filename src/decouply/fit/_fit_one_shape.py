@@ -21,8 +21,10 @@ from ..samples._model_errors import canonical_at
 from ..samples._samples import Samples
 from ..solvers import Problem, Solution, StartRow
 from ..solvers._shape_constraints import with_shapes
+from ..solvers.inference._generic_rank import identifiability_of_shape
 from ..solvers.problem._pilot import prepare_solve
-from ..solvers.problem._prepared_samples import PreparedSamples
+from ..solvers.problem._prepared_samples import ROUNDING, PreparedSamples
+from ..solvers.problem._problem import ModelShape
 from ..solvers.problem._solution import Status
 from ..solvers.problem._solver import smoothing_of
 from ._relative_errors import Measure
@@ -53,6 +55,8 @@ def fit_one_shape(samples: Samples, settings: Settings, *, progress: bool | Call
     notes = _identifiability_notes(samples, settings)
     for note in notes:
         warn(note, stacklevel=3)
+    if not notes and (free := _free_functions_note(samples, settings)):
+        notes = (free,)
 
     with progress_callback(progress, "Decoupling") as report, one_thread():
         until = now() + settings.seconds
@@ -82,7 +86,7 @@ def fit_one_shape(samples: Samples, settings: Settings, *, progress: bool | Call
         starts = _corrected_rows(starts, row, errors, samples, rounding)
     return Result(
         decoupling=model,
-        status=_checked_status(solution.status, errors, samples, rounding),
+        status=_checked_status(solution.status, errors, samples, rounding, _OTHER_UNITS * known.ranges.slope_floor),
         lam=solution.lam,
         history=solution.history,
         starts=starts,
@@ -176,6 +180,18 @@ def _identifiability_notes(samples: Samples, settings: Settings) -> tuple[str, .
     return tuple(notes)
 
 
+def _free_functions_note(samples: Samples, settings: Settings) -> str:
+    """Which functions no data determine in a model of this shape; empty if there are none or nothing is known."""
+    shape = ModelShape.of(samples, settings.layers, linear=settings.linear)
+    found = None if settings.fixed else identifiability_of_shape(shape)
+    if found is None or found.locally_unique or not found.free:
+        return ""
+    return (
+        f"Even exact data leave models of this shape open: {found.in_words}, without a change of the fit. Lower "
+        "`ranks` or raise `degrees`; `result.identifiability` says which functions are determined."
+    )
+
+
 # The solver's answer
 
 
@@ -193,11 +209,18 @@ def _solve_in_time(solve: Callable[..., Solution], limit: TimeLimit, **options: 
     return dataclasses.replace(solution, status=Status.OUT_OF_TIME, notes=notes)
 
 
-def _checked_status(status: Status, errors: tuple[float, ...], samples: Samples, rounding: float) -> Status:
-    """EXACT only if the model, as it is written down, meets everything that is known, whatever the solver looked at."""
+def _checked_status(
+    status: Status, errors: tuple[float, ...], samples: Samples, rounding: float, of_slopes: float
+) -> Status:
+    """EXACT only if the model, as it is written down, meets everything that is known, whatever the solver looked at.
+
+    Values far from 0 are known to fewer digits of their standard deviation; Jacobians are not, and are met to
+    `ROUNDING` at least.
+    """
     if status is not Status.EXACT or not errors:
         return status
-    met = [error <= rounding for error in errors]
+    floors = [max(of_slopes, ROUNDING**2)] * samples.has_jacobians + [rounding] * samples.has_values
+    met = [error <= floor for error, floor in zip(errors, floors, strict=True)]
     if all(met):
         return status
     values_missed = samples.has_jacobians and samples.has_values and met[0]
@@ -205,7 +228,7 @@ def _checked_status(status: Status, errors: tuple[float, ...], samples: Samples,
 
 
 def _winning_row(solution: Solution, errors: tuple[float, ...], samples: Samples) -> StartRow | None:
-    """The start that the model comes from, where its errors and those of the model mean the same."""
+    """The start that the model comes from, if its errors and those of the model mean the same."""
     rows = [row for row in solution.starts if row.lam == solution.lam and np.isfinite(row.objective)]
     penalised = solution.ridge > 0.0 or solution.n_effective is not None
     if not errors or not rows or penalised or samples.weights is not None:
@@ -234,7 +257,7 @@ def _cancellation_notes(row: StartRow, errors: tuple[float, ...], samples: Sampl
 def _corrected_rows(
     starts: tuple[StartRow, ...], row: StartRow, errors: tuple[float, ...], samples: Samples, rounding: float
 ) -> tuple[StartRow, ...]:
-    """The table of starts, with the errors of the model where it is further off than its start: digits were lost."""
+    """The table of starts, with the errors of the model if it is further off than its start: digits were lost."""
     known = zip(_solver_errors(row, samples).items(), errors, strict=False)
     worse: dict[str, Any] = {name: error for (name, was), error in known if error > _OTHER_SUMMATION * was + rounding}
     corrected = dataclasses.replace(row, **worse)

@@ -1,13 +1,14 @@
 r"""How many pieces a spline has if nobody says so, and the criterion that chooses.
 
-More pieces are tried if the residuals of a fit still depend on the arguments u of its own functions (a lack-of-fit test
-in bins of u), which happens where functions bend sharper than their pieces can. Models are compared by Schwarz's
+More pieces are tried if the residuals of a fit still depend on the arguments u of its functions, by a lack-of-fit test
+in bins of u. This happens if functions bend sharper than their pieces can. Models are compared by Schwarz's
 criterion with McQuarrie's correction for few samples, on the values:
 
     N log(e) + p log(N) N / (N - p - 2),
 
-with N values, their mean squared error e relative to the spread, and p the degrees of freedom that the *values* lost to
-the parameters. Jacobians share in the parameters, so that they do not count as more evidence than they are.
+with N values, their mean squared error e relative to the standard deviation, and p the degrees of freedom that the
+*values* lost to the parameters. Jacobians share in the parameters, so that they do not count as more evidence than they
+are.
 """
 
 from __future__ import annotations
@@ -18,22 +19,28 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from .._support._arguments import as_generator
 from .._support._errors import silenced
 from .._support._time_limit import now
-from ..bases import LayerBasis
+from ..bases import AbstractBasis, LayerBasis
+from ..model._canonical_form import resize_model
 from ..samples._duplicates import n_originals
 from ..samples._samples import Samples
-from ..solvers.inference._identifiability import is_quick
 from ..solvers.inference._leave_one_out import leave_one_out
+from ..solvers.inference._linearisation import is_quick
 from ..solvers.problem._prepared_samples import PreparedSamples
 from ..solvers.problem._solution import Status
+from ..solvers.problem._solver import with_start
 from ._fit_one_shape import fit_one_shape
 from ._relative_errors import Measure
 from ._result import Result
 from ._settings import Settings
 from .quality._noise_tests import CHANCE, lack_of_fit
 
-PIECES = (8, 32, 64)  # that are tried in this order
+PIECES = (8, 32, 64)  # that are tried in this order ...
+_SHARE = 0.5  # of the number of samples: more pieces than that are not tried
+_STEPS = 10  # from fewer pieces to more, before smoothing
+MANY = 100  # ... from the second on, if there are as many samples: smoothing decides, and a search has 8 in any case
 
 
 @dataclass(frozen=True)
@@ -81,7 +88,13 @@ def fit_with_pieces(samples: Samples, settings: Settings, *, progress: bool | Ca
     if not any(basis.is_open for layer in settings.layers for basis in layer.bases):
         return fit_one_shape(samples, settings, progress=progress)
     known = PreparedSamples.of(samples)  # held here, so that all fits share it
-    return choose_pieces(samples, settings, Measure.of(samples), known.rounding_floor, progress)[0]
+    measure, rounding, began = Measure.of(samples), known.rounding_floor, now()
+    best, judged = choose_pieces(samples, settings, measure, rounding, progress)
+    left = settings.seconds - (now() - began)
+    if judged.is_exact or best.status is Status.INTERRUPTED or left <= 0.0:
+        return best
+    fewer = _refit(samples, settings, best, PIECES[0], left, progress)
+    return fewer if Judgement.of(fewer, measure, rounding).criterion < judged.criterion else best
 
 
 def choose_pieces(
@@ -90,17 +103,15 @@ def choose_pieces(
     """Fit with more pieces as long as the residuals ask for them and the criterion falls."""
     deadline = now() + settings.seconds
     best: tuple[Result, Judgement] | None = None
-    for pieces in PIECES:
-        layers = tuple(LayerBasis(tuple(b.with_pieces(pieces) for b in layer.bases)) for layer in settings.layers)
-        asked = dataclasses.replace(settings, degrees=None, basis=[layer.bases for layer in layers])
+    for pieces in PIECES[1:] if samples.n_samples >= MANY else PIECES:
         if best is None:
+            asked = dataclasses.replace(settings, degrees=None, basis=_with_pieces(settings, pieces))
             result = fit_one_shape(samples, asked, progress=progress)
         else:
-            left = None if settings.max_seconds is None else deadline - now()
-            if (left is not None and left <= 0.0) or pieces * len(layers[0].bases) > samples.n_numbers:
+            left = deadline - now()
+            if left <= 0.0 or not has_room(samples, pieces * len(settings.layers[0].bases)):
                 break
-            with silenced():
-                result = fit_one_shape(samples, dataclasses.replace(asked, max_seconds=left), progress=progress)
+            result = _refit(samples, settings, best[0], pieces, left, progress)
         judged = Judgement.of(result, measure, rounding)
         if best is not None and judged.criterion >= best[1].criterion:
             break
@@ -113,3 +124,37 @@ def choose_pieces(
             break
     assert best is not None
     return best
+
+
+def has_room(samples: Samples, n_pieces: int) -> bool:
+    """Whether this many pieces of all functions together are worth a try."""
+    return n_pieces <= max(_SHARE * samples.n_samples, PIECES[1])
+
+
+def _with_pieces(settings: Settings, pieces: int) -> list[tuple[AbstractBasis, ...]]:
+    return [tuple(basis.with_pieces(pieces) for basis in layer.bases) for layer in settings.layers]
+
+
+def _refit(
+    samples: Samples,
+    settings: Settings,
+    best: Result,
+    pieces: int,
+    seconds: float,
+    progress: bool | Callable[..., None],
+) -> Result:
+    """A fit with this many pieces that begins at one with others, if the solver can."""
+    bases = _with_pieces(settings, pieces)
+    limit = None if settings.max_seconds is None else seconds
+    asked = dataclasses.replace(settings, degrees=None, basis=bases, max_seconds=limit)
+    start = resize_model(best.decoupling, tuple(map(LayerBasis, bases)), samples.X, as_generator(0))
+    there = with_start(settings.method, start, max_steps=_STEPS)
+    if there is not None:
+        asked = dataclasses.replace(asked, solver=there, n_starts=1)
+    with silenced():
+        result = fit_one_shape(samples, asked, progress=progress)
+    if there is None:
+        return result
+    asked = dataclasses.replace(result.settings, solver=best.settings.solver, n_starts=best.settings.n_starts)
+    seconds = best.seconds + result.seconds
+    return dataclasses.replace(result, settings=asked, starts=best.starts, found_by=best.found_by, seconds=seconds)

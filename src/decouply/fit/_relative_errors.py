@@ -21,7 +21,7 @@ _BLOCK_ENTRIES = 250_000  # numbers of Jacobians at a time: 2 MB
 class Measure:
     """Relative squared errors in standard units, weighted like the samples.
 
-    Those of Jacobians are relative to their size, those of values to their spread.
+    Those of Jacobians are relative to their size, those of values to their standard deviation.
     """
 
     units: Units
@@ -48,7 +48,7 @@ class Measure:
         return float(np.sqrt(np.mean(self.squares(model, samples))))
 
     def squares(self, model: Decoupling, samples: Samples) -> tuple[float, ...]:
-        """One number per term; infinite where the model is not a number."""
+        """One number per term; infinite if the model is not a number."""
         sums = []
         with np.errstate(all="ignore"):
             if samples.J is not None:

@@ -6,36 +6,52 @@ import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
-from .._support._arguments import as_array, as_flag
+from .._support._arguments import as_array, as_count, as_flag, as_generator, as_number, as_points
 from .._support._errors import InputError
+from .._support._progress import progress_callback
+from .._support._time_limit import now
 from ..bases import AbstractBasis
 from ..model._decoupling import Decoupling
 from ..samples._model_errors import jacobian_squares, ratio, relative_rmse_at, value_squares
 from ..samples._samples import Samples
 from ..solvers import AbstractSolver, History, LamRow, StartRow
-from ..solvers.inference._identifiability import (
-    Identifiability,
-    Linearisation,
-    identifiability,
-    is_quick,
-    linearise,
-    standard_errors,
-)
+from ..solvers.inference._identifiability import Identifiability, identifiability
+from ..solvers.inference._linearisation import Linearisation, is_quick, linearise
+from ..solvers.inference._other_solutions import find_other_solutions
+from ..solvers.inference._uncertainty import Uncertainty, fit_without_ridge, t_quantile
 from ..solvers.problem._solution import Status
 from ._settings import Settings
-from .interpret._recognise import Recognition, recognise
-from .quality._quality import Quality, Verdict, quality
+from .interpret._importances import Importances, importances
+from .interpret._recognise import LEAST_POINTS, NamedCurve, Recognition, recognise, symbol
+from .quality._quality import MUCH, Grade, Quality, Verdict, percent, quality
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+_MOST_NAMED = 24  # functions that are recognised unasked, at up to half a second each
+LEVEL = 0.95  # of the bands that are drawn
 _FARTHEST = 1e20  # arguments at which standard errors are asked for
+
+
+@dataclass(frozen=True)
+class Alternative:
+    """A model that was tried on the way, described in short, and its error on validation samples in percent.
+
+    >>> import decouply as dc
+    >>> dc.fit.Alternative("2 inputs → 1 polynomial of degree 3 → 1 output", 7, 1.5, chosen=True).n_parameters
+    7
+    """
+
+    model: str
+    n_parameters: int
+    error: float
+    chosen: bool
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,31 +60,45 @@ class Result:
 
     Attributes
     ----------
-    decoupling
+    decoupling : Decoupling
         The model, in canonical form: unit scales on the samples, most important functions first.
-    status
+    status : Status
         Why the chosen start stopped; `reason` is the sentence.
-    lam
+    lam : float
         The weight of the value term that the model was found with.
-    history
+    history : History
         Objective, Error(J) and Error(F) of the chosen starts, iteration by iteration.
-    starts
+    starts : tuple of StartRow
         One row per start and value of lam.
-    path
+    path : tuple of LamRow
         One row per value of lam that `TwoStage` tried, empty otherwise.
-    notes
+    notes : tuple of str
         What the user should know about this result, in sentences.
-    samples, settings
+    samples, settings : Samples, Settings
         What it was made from: `decouple` called with these again gives the same model.
-    seconds
+    seconds : float
         How long it took.
-    found_by
-        The way that led to the model, such as "algebraic ParaTuck-2" or "random start 17"; empty where a solver knows
+    found_by : str
+        The way that led to the model, such as "algebraic ParaTuck-2" or "random start 17"; empty if a solver knows
         only one.
-    ridge
-        The penalty on squared parameters that the solver chose, in standard units; 0 where it chose none.
-    n_effective
-        The effective number of parameters where functions were smoothed: what the data decide, and no penalty.
+    ridge : float
+        The penalty on squared parameters that the solver chose, in standard units; 0 if it chose none.
+    n_effective : float or None
+        The effective number of parameters if functions were smoothed: what the data decide, and no penalty.
+    alternatives : tuple of Alternative
+        If the shape was chosen: the smallest models of every error that were tried, smallest first.
+
+    Examples
+    --------
+    >>> import decouply as dc, numpy as np
+    >>> X = np.random.default_rng(0).uniform(-1, 1, (60, 3))
+    >>> samples = dc.Samples(X, F=(X[:, :1] + 2 * X[:, 1:2]) ** 3, inputs=["speed", "load", "temperature"])
+    >>> result = dc.decouple(samples, ranks=1, degrees=3)
+    >>> print(result)
+    Exact. The values are met to rounding.
+    3 inputs → 1 polynomial of degree 3 → 1 output, 8 parameters
+    Functions: g_1 is an odd cubic.
+    Inputs: load 93 %, speed 51 % of the variance; without visible effect: temperature.
     """
 
     decoupling: Decoupling
@@ -84,6 +114,7 @@ class Result:
     found_by: str = ""
     ridge: float = 0.0
     n_effective: float | None = None
+    alternatives: tuple[Alternative, ...] = ()
 
     @property
     def solver(self) -> AbstractSolver:
@@ -92,14 +123,14 @@ class Result:
 
     @property
     def reason(self) -> str:
-        """Why the chosen start stopped, in words."""
+        """Why the chosen start stopped, as a sentence."""
         return self.status.value
 
     @property
     def error_jacobian(self) -> float:
         """||J - J_hat||^2 / ||J||^2 on the fitted samples, computed from the model; NaN without Jacobians.
 
-        Where J is 0 it is the mean square of J_hat.
+        If J is 0 it is the mean square of J_hat.
         """
         if not self.samples.has_jacobians:
             return float("nan")
@@ -127,7 +158,7 @@ class Result:
     def error_values(self) -> float:
         """||F - F_hat||^2 / ||F||^2 on the fitted samples, computed from the model; NaN without values.
 
-        Where F is 0 it is the mean square of F_hat.
+        If F is 0 it is the mean square of F_hat.
         """
         if not self.samples.has_values:
             return float("nan")
@@ -188,23 +219,120 @@ class Result:
         return self.decoupling.ablation(self.samples.shown, max_seconds=max_seconds, progress=progress)
 
     @cached_property
+    def importances(self) -> Importances:
+        """How much the outputs hang on each input and on each function; inputs without visible effect are named.
+
+        Examples
+        --------
+        >>> import decouply as dc, numpy as np
+        >>> X = np.random.default_rng(0).uniform(-1, 1, (200, 3))
+        >>> samples = dc.Samples(X, F=(X[:, :1] + 2 * X[:, 1:2]) ** 3)
+        >>> print(dc.decouple(samples, 1, 3, rng=0, progress=False).importances.idle)
+        ('x3',)
+        """
+        return importances(self.decoupling, self.samples.shown)
+
+    @cached_property
     def identifiability(self) -> Identifiability:
-        """Whether the model is locally unique: rank of the derivatives of all data with respect to all parameters."""
+        """Which functions the data determine, and whether another model near this one would fit as well.
+
+        Examples
+        --------
+        >>> import decouply as dc, numpy as np
+        >>> system = dc.systems.random_system((2, 3, 2), (2,), rng=0)
+        >>> X = np.random.default_rng(0).uniform(-1, 1, (40, 2))
+        >>> samples = dc.Samples(X, F=system(X), J=system.jacobian(X))
+        >>> dc.decouple(samples, 3, 2, progress=False).identifiability.in_words
+        'g_1, g_2 and g_3 can be mixed'
+        """
         if not self.samples.in_memory:
             return identifiability(linearise(self.decoupling, self.samples, self.settings.fixed))
-        penalised = self.ridge > 0.0 or self.n_effective is not None
-        return identifiability(self.linearisation.unpenalised() if penalised else self.linearisation)
+        return identifiability(self.linearisation)
 
-    def uncertainty(self, u: object = None) -> tuple[Float[ndarray, "_ _"], ...]:
+    def other_solutions(
+        self,
+        n: int = 1,
+        *,
+        max_seconds: float = 20.0,
+        rng: int | np.random.Generator = 0,
+        progress: bool | Callable[..., None] = True,
+    ) -> tuple[Decoupling, ...]:
+        """Look for other models of this shape, up to `n`, that fit the samples as well but have other functions.
+
+        A model that is locally unique can have others far away. They are looked for from random starts, so that finding
+        none proves nothing.
+
+        Examples
+        --------
+        >>> import decouply as dc, numpy as np
+        >>> X = np.linspace(-1, 1, 60)[:, None]
+        >>> samples = dc.Samples(X, F=np.cos(6 * np.arccos(X)))  # T_6, which is T_2(T_3) and T_3(T_2)
+        >>> result = dc.decouple(samples, (1, 1), (3, 3), progress=False)
+        >>> result.identifiability.locally_unique, len(result.other_solutions(progress=False))
+        (True, 1)
+        """
+        as_count("n", n)
+        as_number("max_seconds", max_seconds, above=True)
+        if not self.samples.in_memory:
+            raise InputError(
+                "`samples` must be in memory to look for other solutions. Got stored ones: fit some of them, "
+                "`samples.pilot(10_000)`."
+            )
+        with progress_callback(progress, "Other solutions") as report:
+            return find_other_solutions(
+                self.decoupling, self.samples, n, self.ridge, as_generator(rng), now() + max_seconds, report
+            )
+
+    def uncertainty(self, u: object = None, *, level: float | None = None) -> tuple[Float[ndarray, "_ _"], ...]:
         """Standard errors of the internal functions from the residuals, one array (len(u), r_l) per layer.
 
         They are taken at the numbers `u`, the same for every function, or where the samples lie when `u` is left out.
+        With a level such as 0.95 they become the half-widths of bands that hold the function at a place with that
+        probability. They are infinite for functions that the data do not determine, see `identifiability`, and for all
+        functions if the residuals are not noise, see `verdict`.
         """
         points = None if u is None else as_array("u", u, ("k",))
         if points is not None and np.max(np.abs(points), initial=0.0) > _FARTHEST:
             raise InputError(f"`u` must lie within ±{_FARTHEST:g}: functions are powers of it. Got larger numbers.")
-        at = self.linearisation if self.samples.in_memory else self._linearise(self.decoupling, self.samples)
-        return standard_errors(at, points)
+        at = self._linearise_for_errors(self.decoupling, self.samples)
+        grids = None if points is None else [np.repeat(points[:, None], r, axis=1) for r in self.decoupling.ranks]
+        return self._errors_of_functions(at, grids, level)
+
+    def _errors_of_functions(
+        self, at: Linearisation, grids: list[ndarray] | None, level: float | None
+    ) -> tuple[Float[ndarray, "_ _"], ...]:
+        known = Uncertainty(at, self._without_ridge)
+        factor = np.inf if self._leaves_more_than_noise else 1.0 if level is None else t_quantile(level, known.freedom)
+        return tuple(np.where(error > 0.0, factor * error, 0.0) for error in known.of_functions(grids))
+
+    @cached_property
+    def _without_ridge(self) -> Decoupling | None:
+        """The model that a fit without the ridge ends in, begun at this one; None if there was no ridge."""
+        if self.ridge == 0.0 or not self.samples.in_memory:
+            return None
+        return fit_without_ridge(self.decoupling, self.samples, self.settings.fixed)
+
+    @property
+    def _leaves_more_than_noise(self) -> bool:
+        """Whether the inputs predict so much of the residuals that these say nothing of errors."""
+        weights = self.samples.weights
+        told_apart = weights is not None and weights.ndim > 1  # residuals are looked at without weights
+        if told_apart or not self.samples.in_memory or not is_quick(self.decoupling, self.samples):
+            return False
+        missed = np.array([one.grade is not Grade.EXACT for one in self.quality.verdicts])
+        return bool(np.any(missed & (self.quality.predictable >= MUCH)))
+
+    def uncertainty_at(self, X: object, *, noise: bool = True, level: float | None = None) -> Float[ndarray, "S n"]:
+        """Standard deviations of new measurements at the points X from the model, one column per output.
+
+        Without `noise`, standard errors of the model there. With a level such as 0.95, half-widths of intervals that
+        hold the measurement, or the function, with that probability.
+        """
+        points = as_points("X", X, self.decoupling.n_inputs)
+        known = Uncertainty(self._linearise_for_errors(self.decoupling, self.samples))
+        own = known.noise_of_values if as_flag("noise", noise) else np.zeros(self.decoupling.n_outputs)
+        factor = 1.0 if level is None else t_quantile(level, known.freedom)
+        return factor * np.sqrt(known.of_values(points) ** 2 + own**2)
 
     @cached_property
     def linearisation(self) -> Linearisation:
@@ -218,16 +346,26 @@ class Result:
         smoothed = self.n_effective is not None
         return linearise(model, samples, self.settings.fixed, self.ridge, smoothed=smoothed)
 
-    def band_errors(self, model: Decoupling | None = None) -> Callable[[list[ndarray]], tuple[ndarray, ...]] | None:
-        """How to compute standard errors on grids, one per layer; None if that is out of reach or takes too long.
+    def _linearise_for_errors(self, model: Decoupling, samples: Samples) -> Linearisation:
+        """In the writing that the ridge led to, if there was one."""
+        if self.ridge > 0.0:
+            return linearise(model, samples, self.settings.fixed, self.ridge, balanced=True)
+        if model is self.decoupling and samples.in_memory:
+            return self.linearisation
+        return self._linearise(model, samples)
+
+    def bands(self, model: Decoupling | None = None) -> Callable[[list[ndarray]], tuple[ndarray, ...]] | None:
+        """How to compute 95 % bands on grids, one per layer; None if that is out of reach or takes too long.
 
         They are those of the functions of the model, or of another way to write it.
         """
+        if model is not None and not isinstance(model, Decoupling):
+            raise InputError(f"`model` must be a dc.Decoupling. Got {type(model).__name__}.")
         shown = self.samples.shown
         if not is_quick(self.decoupling if model is None else model, shown):
             return None
-        at = self.linearisation if model is None else self._linearise(model, shown)
-        return lambda grids: standard_errors(at, grids)
+        at = self._linearise_for_errors(self.decoupling if model is None else model, shown)
+        return lambda grids: self._errors_of_functions(at, grids, LEVEL)
 
     def recognise(
         self,
@@ -248,6 +386,13 @@ class Result:
         """
         by_default = curves is None and tolerance is None and max_seconds is None
         return self._recognition if by_default else self._recognise(curves, tolerance, max_seconds)
+
+    @property
+    def named_curves(self) -> dict[tuple[int, int], NamedCurve]:
+        """Curves that functions are recognised as, by layer and place from 1; none if that would take long."""
+        if sum(self.decoupling.ranks) > _MOST_NAMED or self.samples.n_samples < LEAST_POINTS:
+            return {}
+        return {(f.layer, f.index): f.best for f in self.recognise() if f.best is not None}
 
     @cached_property
     def _recognition(self) -> Recognition:
@@ -270,6 +415,31 @@ class Result:
         """Curves that have names in place of functions, refitted to the samples, see `Decoupling.simplified`."""
         return self.decoupling.simplified(self.samples.shown, curves=curves, **options)
 
+    def formula(
+        self,
+        kind: Literal["text", "html", "latex", "python", "c", "matlab", "sympy"] = "text",
+        *,
+        inputs: Collection[str] | None = None,
+        outputs: Collection[str] | None = None,
+        exact: bool = False,
+    ) -> Any:
+        """The model written out, for reading with as many digits as the samples can tell; see `Decoupling.formula`.
+
+        Numbers are rounded, and terms left out, as long as that does not raise the error by more than 2 %. With
+        ``exact=True``, and in source code, every digit is there.
+
+        Examples
+        --------
+        >>> import decouply as dc, numpy as np
+        >>> X = np.random.default_rng(0).uniform(-1, 1, (100, 2))
+        >>> print(dc.decouple(dc.Samples(X, F=(X @ [[1.0], [2.0]]) ** 3), progress=False).formula())
+        u1 = x1 + 2 x2
+        y1 = u1^3
+        """
+        from ..write._formula import formula
+
+        return formula(self.decoupling, kind, inputs=inputs, outputs=outputs, exact=exact, samples=self.samples.shown)
+
     def plot(
         self,
         *,
@@ -286,45 +456,104 @@ class Result:
 
         Parameters
         ----------
-        inputs, outputs
+        inputs, outputs : sequence of str, optional
             Names of the variables; by default those of the samples, or x1, x2, ... and y1, y2, ...
-        bands
-            Shade two standard errors, where they are known: not with stored Jacobians, nor for very large models.
-        dark
+        bands : bool
+            Shade bands that hold a function at a place with 95 % probability, if the data determine it and the model is
+            not very large. There are none with stored samples.
+        dark : bool
             Light lines on black paper, here and in the other pictures.
+
+        Returns
+        -------
+        matplotlib.figure.Figure
+            Save it with `savefig`.
 
         Examples
         --------
         >>> import decouply as dc, numpy as np
-        >>> system, X = dc.systems.f1(), np.random.default_rng(0).uniform(-1, 1, (60, 2))
-        >>> result = dc.decouple(dc.Samples(X, F=system(X), J=system.jacobian(X)), (2, 2), (3, 3), progress=False)
-        >>> result.plot(inputs=["pressure", "flow"]).savefig("network.pdf")  # doctest: +SKIP
+        >>> X = np.random.default_rng(0).uniform(-1, 1, (60, 2))
+        >>> samples = dc.Samples(X, F=(X @ [[1.0], [2.0]]) ** 3)
+        >>> result = dc.decouple(samples, ranks=1, degrees=3)
+        >>> figure = result.plot(inputs=["speed", "load"])
+        >>> figure.savefig("network.pdf")  # doctest: +SKIP
+        >>> len(figure.axes)
+        1
         """
         from ..report import Layout, draw_diagram
 
-        return draw_diagram(Layout.of_result(self, inputs=inputs, outputs=outputs, bands=bands), dark=dark)
+        layout = Layout.of_result(self, inputs=inputs, outputs=outputs, bands=bands)
+        return draw_diagram(layout, named=self.named_curves, dark=dark)
 
     def plot_functions(self, *, bands: bool = True, dark: bool = False) -> Figure:
-        """Draw the internal functions over the range that the samples visit, with bands of two standard errors.
+        """Draw the internal functions over the range that the samples visit, with 95 % bands.
 
-        Ticks mark the samples. There are no bands with stored Jacobians, nor for very large models.
+        A broad line is the curve that a function is recognised as. Ticks mark the samples. There are no bands with
+        stored Jacobians, nor for very large models.
+
+        Returns
+        -------
+        matplotlib.figure.Figure
+            One panel per function.
+
+        Examples
+        --------
+        >>> import decouply as dc, numpy as np
+        >>> X = np.random.default_rng(0).uniform(-1, 1, (60, 2))
+        >>> samples = dc.Samples(X, F=(X @ [[1.0], [2.0]]) ** 3)
+        >>> result = dc.decouple(samples, ranks=1, degrees=3)
+        >>> figure = result.plot_functions()
+        >>> figure.savefig("functions.png")  # doctest: +SKIP
+        >>> len(figure.axes)
+        1
         """
         from ..report import plot_functions
 
-        errors = self.band_errors() if as_flag("bands", bands) else None
-        return plot_functions(self.decoupling, self.samples.shown.X, errors=errors, dark=dark)
+        known = self.bands() if as_flag("bands", bands) else None
+        return plot_functions(self.decoupling, self.samples.shown.X, bands=known, named=self.named_curves, dark=dark)
 
     def plot_history(self, *, dark: bool = False) -> Figure:
         """Draw objective, Error(J) and Error(F) of the chosen start, iteration by iteration and for every lam in turn.
 
         `VarPro` looks at the objective only.
+
+        Returns
+        -------
+        matplotlib.figure.Figure
+
+        Examples
+        --------
+        >>> import decouply as dc, numpy as np
+        >>> X = np.random.default_rng(0).uniform(-1, 1, (60, 2))
+        >>> samples = dc.Samples(X, F=(X @ [[1.0], [2.0]]) ** 3)
+        >>> result = dc.decouple(samples, ranks=1, degrees=3)
+        >>> figure = result.plot_history()
+        >>> figure.savefig("history.png")  # doctest: +SKIP
+        >>> len(figure.axes)
+        1
         """
         from ..report import plot_history
 
         return plot_history(self, dark=dark)
 
     def plot_starts(self, *, dark: bool = False) -> Figure:
-        """Draw how many starts reach which objective, one line per value of lam."""
+        """Draw how many starts reach which objective, one line per value of lam.
+
+        Returns
+        -------
+        matplotlib.figure.Figure
+
+        Examples
+        --------
+        >>> import decouply as dc, numpy as np
+        >>> X = np.random.default_rng(0).uniform(-1, 1, (60, 2))
+        >>> samples = dc.Samples(X, F=(X @ [[1.0], [2.0]]) ** 3)
+        >>> result = dc.decouple(samples, ranks=1, degrees=3)
+        >>> figure = result.plot_starts()
+        >>> figure.savefig("starts.png")  # doctest: +SKIP
+        >>> len(figure.axes)
+        1
+        """
         from ..report import plot_starts
 
         return plot_starts(self, dark=dark)
@@ -332,9 +561,25 @@ class Result:
     def plot_fit(
         self, samples: Samples | None = None, *, outputs: Collection[str] | None = None, dark: bool = False
     ) -> Figure:
-        """Draw true against decoupled values, with residuals, on the given samples or on the fitted ones.
+        """Draw predicted against measured values, with residuals, on the given samples or on the fitted ones.
 
-        Each output has a panel with its e_i; of more than twelve outputs the worst twelve are shown.
+        Each output has a panel with its error; of more than twelve outputs the worst twelve are shown.
+
+        Returns
+        -------
+        matplotlib.figure.Figure
+            Two panels per output: predictions and residuals.
+
+        Examples
+        --------
+        >>> import decouply as dc, numpy as np
+        >>> X = np.random.default_rng(0).uniform(-1, 1, (60, 2))
+        >>> samples = dc.Samples(X, F=(X @ [[1.0], [2.0]]) ** 3)
+        >>> result = dc.decouple(samples, ranks=1, degrees=3)
+        >>> figure = result.plot_fit()
+        >>> figure.savefig("fit.png")  # doctest: +SKIP
+        >>> len(figure.axes)
+        2
         """
         from ..report import plot_fit
 
@@ -351,13 +596,12 @@ class Result:
     ) -> None:
         """Write a page for people: one HTML file that needs no network.
 
-        It tells what was asked, what was found and how good that is, draws the functions and the way that signals take
-        through them, and gives the formula and the call to run it again.
+        It has the verdict, the network with its functions, what matters, the formula, and the call to run it again.
 
         Parameters
         ----------
-        inputs, outputs
-            Names of the variables; by default those of the samples, or x1, x2, ... and y1, y2, ...
+        inputs, outputs : sequence of str, optional
+            Names of the variables. By default those of the samples, or x1, x2, ... and y1, y2, ...
         """
         from ..report import write_report
 
@@ -381,10 +625,34 @@ class Result:
         samples: Samples | None = None,
         bases: Sequence[type[AbstractBasis]] = (),
     ) -> Result:
-        """Read what `save` wrote; `samples` where they were not saved, `bases` for basis classes of your own."""
+        """Read what `save` wrote; `samples` if they were not saved, `bases` for basis classes of your own."""
         from ..write._model_file import load_result
 
         return load_result(path, samples, bases)
+
+    @property
+    def size_in_words(self) -> str:
+        """What the model consists of: inputs, functions, outputs and parameters."""
+        effective = "" if self.n_effective is None else f" ({self.n_effective:.0f} effective)"
+        return f"{self.decoupling}{effective}"
+
+    def __str__(self) -> str:
+        """One screen: the verdict, the model and its error, its functions by name, and which inputs matter."""
+        lines = [str(self.verdict), self.size_in_words]
+        seen, unseen = (
+            np.sqrt(np.maximum(1.0 - r, 0.0)) for r in (self.quality.r_squared, self.quality.left_out_r_squared)
+        )
+        what = "the spread" if self.samples.has_values else "the size of the slopes"
+        left_out = f", {percent(unseen.max())} on left-out samples" if np.isfinite(unseen).all() else ""
+        if self.verdict.grade is not Grade.EXACT:
+            lines.append(f"Error: {percent(seen.max())} of {what}{left_out}; R² {self.quality.r_squared.min():.4g}.")
+        if named := self.named_curves:
+            count = self.decoupling.n_layers
+            lines.append(f"Functions: {'; '.join(f'{symbol(*at, count)} is {c.words}' for at, c in named.items())}.")
+        lines.append(f"Inputs: {self.importances.in_words}.")
+        if not self.verdict.is_good:
+            lines += [f"Note: {note}" for note in self.notes]
+        return "\n".join(lines)
 
     def __repr__(self) -> str:
         errors = [f"Error(J) {self.error_jacobian:.2e}"] if self.samples.has_jacobians else []

@@ -1,7 +1,7 @@
 """What `decouple` was asked, beside the samples: one object from the arguments of a call to the file of its result.
 
-It knows the bases of every layer and the shape of every function, counts the parameters of the model that is asked for,
-and writes and reads itself.
+It knows the bases of every layer and the shape of every function. It counts the parameters of the model, and writes and
+reads itself.
 """
 
 from __future__ import annotations
@@ -41,22 +41,31 @@ class Settings:
 
     Attributes
     ----------
-    ranks, degrees, basis, shapes
+    ranks, degrees, basis, shapes : int, sequence or None
         As they were given.
-    linear
+    linear : bool
         Whether the model has a linear part.
-    solver
+    solver : AbstractSolver or None
         As it was given; None for the default, `VarPro()`.
-    as_given
+    as_given : bool
         Whether the solver worked on the data as given.
-    n_starts
+    n_starts : int or None
         The number of starts that was allowed. In a result it is a number even if the user left it to the solver.
-    validation
+    validation : Samples or None
         The validation samples, if there were any.
-    rng
+    rng : int or numpy Generator
         The seed. If the user gave a generator, a result has a copy of it from before the first random number.
-    max_seconds
+    max_seconds : float or None
         The time limit of the fit, if there was one.
+
+    Examples
+    --------
+    >>> import decouply as dc, numpy as np
+    >>> X = np.random.default_rng(0).uniform(-1, 1, (60, 2))
+    >>> samples = dc.Samples(X, F=(X @ [[1.0], [2.0]]) ** 3)
+    >>> result = dc.decouple(samples, ranks=1, degrees=3)
+    >>> result.settings.ranks, result.settings.degrees
+    (1, 3)
     """
 
     ranks: Any
@@ -249,7 +258,7 @@ def layer_bases(ranks: Any, degrees: Any, basis: Any) -> tuple[LayerBasis, ...]:
 
 
 def needs_degree(basis: type[AbstractBasis]) -> bool:
-    """Whether a class cannot make a basis without being told a degree."""
+    """Whether a class needs a degree to make a basis."""
     fields = inspect.signature(basis).parameters.values()
     return any(field.default is field.empty for field in fields)
 
@@ -265,7 +274,7 @@ def _make_basis(basis: Callable[[int], AbstractBasis], degree: int) -> AbstractB
 
 
 def layer_shapes(shapes: Any, layers: tuple[LayerBasis, ...]) -> Shapes | None:
-    """A word or None for every function, layer by layer; None where nothing is asked for.
+    """A word or None for every function, layer by layer; None if nothing is asked for.
 
     One word holds for all functions. Else there is one entry per function of a single layer, or one per layer, each a
     word, None or one entry per function.

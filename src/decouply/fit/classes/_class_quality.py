@@ -1,8 +1,9 @@
 """How good a model of classes is: is it better than guessing, and could these samples give a better one?
 
-Three things are looked at: the likelihood of left-out samples beside that of the shares of the classes alone; the same
-likelihood beside that of the fitted samples, which tells whether chance was fitted; and whether inputs still predict by
-how much a class that was seen differs from its probability (`_predictable`), which a better model would explain.
+Three things are looked at: the likelihood of validation samples beside that of the shares of the classes alone. The
+same likelihood beside that of the fitted samples, which tells whether chance was fitted. And whether inputs still
+predict by how much a class that was seen differs from its probability (`_predictable`), which a better model would
+explain.
 """
 
 from __future__ import annotations
@@ -30,25 +31,34 @@ _MUCH = 0.01  # of the variance of the classes that is missed and could be predi
 
 @dataclass(frozen=True, eq=False)
 class ClassQuality:
-    """How well classes are told apart.
+    """How well classes are distinguished.
 
     Attributes
     ----------
-    accuracy, left_out_accuracy
+    accuracy, left_out_accuracy : float
         The share of samples whose class is the most probable one: of all samples, and of samples that are left out, to
         first order.
-    largest_share
+    largest_share : float
         The accuracy of always answering with the most frequent class.
-    deviance, left_out_deviance, null_deviance
-        Means of -2 log p of the class that was seen: on the samples, on left-out samples, and with the shares of the
+    deviance, left_out_deviance, null_deviance : float
+        Means of -2 log p of the class that was seen: on the samples, on validation samples, and with the shares of the
         classes as probabilities.
-    predictable
-        Of the variance of the classes (indicators, 0 or 1), the share that the model misses and inputs still predict;
-        0 where chance would do as well, NaN where samples are too few to tell.
+    predictable : float
+        Of the variance of the classes (indicators, 0 or 1), the share that the model misses and inputs still predict.
+        0 if chance would do as well, NaN if samples are too few to tell.
     confusion : (K, K)
-        How many left-out samples of each class (rows) are given each class (columns).
-    verdict
+        How many validation samples of each class (rows) are given each class (columns).
+    verdict : Verdict
         A `Verdict`.
+
+    Examples
+    --------
+    >>> import decouply as dc, numpy as np
+    >>> X = np.random.default_rng(0).normal(size=(80, 2))
+    >>> y = X[:, 0] + 0.5 * X[:, 1] > 0
+    >>> model = dc.DecouplingClassifier(ranks=1, degrees=1, ridge=1.0, n_starts=1).fit(X, y)
+    >>> bool(model.quality_.accuracy > 0.95)
+    True
     """
 
     accuracy: float
@@ -63,7 +73,7 @@ class ClassQuality:
 
     @property
     def explained(self) -> float:
-        """The share of the deviance of guessing that the model takes away on left-out samples: 0 is guessing."""
+        """The share of the deviance of guessing that the model takes away on validation samples: 0 is guessing."""
         return 1.0 - self.left_out_deviance / self.null_deviance
 
     def __str__(self) -> str:

@@ -1,7 +1,7 @@
 """A model of log-odds: a shape, its ridge and its parameters.
 
 Least squares to indicators of the classes give a start for every shape. Likelihood takes over from there, with a ridge
-that grows step by step; errors on left-out samples, to first order, choose the shape and the ridge.
+that grows step by step; validation errors, to first order, choose the shape and the ridge.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class LogisticFit:
     ridge
         The penalty on squared parameters, beside -2 log p of all samples.
     deviance, left_out_deviance
-        Means of -2 log p of the class that was seen: on the samples, and on left-out samples.
+        Means of -2 log p of the class that was seen: on the samples, and on validation samples.
     left_out
         Log-odds of every sample by a fit without it, to first order.
     note
@@ -178,7 +178,7 @@ def deviance_without(samples: Samples, model: Decoupling, ridge: float, l: int, 
 
 
 def null_deviance(samples: Samples) -> float:
-    """The mean of -2 log p where every sample is given the shares of the classes."""
+    """The mean of -2 log p if every sample is given the shares of the classes."""
     assert samples.F is not None
     weights = np.ones(len(samples)) if samples.weights is None else samples.weights
     shares = weights @ samples.F / weights.sum()
@@ -246,7 +246,7 @@ def _most_likely(
 def _around_mean(model: Decoupling) -> Decoupling:
     """The same model of standardised inputs on domains with their middle at 0, as far as its bases allow that.
 
-    What a ridge does must not depend on where the functions of a start happen to have their middle.
+    What a ridge does must not depend on if the functions of a start happen to have their middle.
     """
     for l in range(model.n_layers):
         model = model.without_inner_constants()

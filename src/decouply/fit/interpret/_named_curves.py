@@ -51,7 +51,7 @@ class Kind:
     Attributes
     ----------
     places, widths
-        Ranges of the middle and of the half-width of the domain, where the readings lie in [-1, 1]. A single number is
+        Ranges of the middle and of the half-width of the domain; the readings lie in [-1, 1]. A single number is
         not searched, and no parameter.
     kinks
         Places of its kinks, for t on the window: all of them must be among the readings.
@@ -66,7 +66,7 @@ class Kind:
     words
         What it is, for people, with places for numbers.
     beside_line
-        The kind that it cannot be told from where a straight line may be added.
+        The kind that it cannot be distinguished from where a straight line may be added.
     """
 
     name: str
@@ -95,7 +95,7 @@ class Kind:
 
 @dataclass(frozen=True, eq=False)
 class Fitted:
-    """The best curve of a kind: c_0 + sum_k c_k phi_k(t) + slope u, on a domain of u, or of -u where it is `turned`."""
+    """The best curve of a kind: c_0 + sum_k c_k phi_k(t) + slope u, on a domain of u, or of -u if it is `turned`."""
 
     kind: Kind
     c: Float[ndarray, " e"]
@@ -213,7 +213,7 @@ KINDS: tuple[Kind, ...] = (
 
 
 def fit_named_curve(kind: Kind, readings: Readings, *, with_line: bool) -> Fitted | None:
-    """The curve of this kind that is nearest to the readings; None where no domain is allowed."""
+    """The curve of this kind that is nearest to the readings; None if no domain is allowed."""
     scale = _Scale.of(readings)
     table = _Table.of(scale, readings)
     if kind.odd:  # around u = 0
@@ -302,7 +302,7 @@ class _Table:
 
 
 def _best_domain(kind: Kind, table: _Table, turned: bool, *, with_line: bool) -> tuple[float, float, float]:
-    """The smallest misfit, and the place and the width of the domain where it is.
+    """The smallest misfit, and the place and the width of the domain there.
 
     The best points of a first grid are zoomed in to, all at once: finer grids around each of them, row by row.
     """
@@ -345,7 +345,7 @@ def _misfits(
 def _columns(
     kind: Kind, table: _Table, m: ndarray, s: ndarray, turned: bool, *, with_line: bool
 ) -> tuple[Float[ndarray, "B k e"], bool]:
-    """The constant, the basis functions and, where it is wanted and not there already, a line."""
+    """The constant, the basis functions and, if it is wanted and not there already, a line."""
     sign = -1.0 if turned else 1.0
     m, s = _domain(kind, m, s)
     t = (sign * table.tau - m[:, None]) / s[:, None]
@@ -367,7 +367,7 @@ def _domain(kind: Kind, m: ndarray, s: ndarray) -> tuple[ndarray, ndarray]:
 
 
 def _derivatives(basis: AbstractBasis, t: ndarray, order: ndarray) -> ndarray:
-    """Values where the order is 0, and derivatives in t where it is 1."""
+    """Values if the order is 0, and derivatives in t if it is 1."""
     if not order.any():
         return basis.evaluate(t)
     return np.where((order == 1)[:, None], basis.derivative(t), basis.evaluate(t))

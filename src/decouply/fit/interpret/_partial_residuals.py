@@ -6,7 +6,7 @@ that one function,
 
 .. math:: r_s = g(u_s) + D_s^T (f_s - \hat f_s) / \|D_s\|^2,
 
-each with the variance of the noise over :math:`\|D_s\|^2`. Jacobians give readings of its slope in the same way, where
+each with the variance of the noise over :math:`\|D_s\|^2`. Jacobians give readings of its slope in the same way, if
 the function is in the last layer or there are no values. (In earlier layers they depend on its values too.)
 """
 
@@ -37,7 +37,7 @@ class Readings:
     Attributes
     ----------
     u, target, variance
-        Where they were taken, what they say, and how far off they are expected to be, squared.
+        The points where they were taken, what they say, and their expected squared error.
     order
         0 for values and 1 for slopes.
     count
@@ -53,7 +53,7 @@ class Readings:
 
 @dataclass(frozen=True, eq=False)
 class FunctionReadings:
-    """One function of a model: where it was visited, its values there, and what the samples say of it."""
+    """One function of a model: the points where it was visited, its values there, and what the samples say of it."""
 
     layer: int
     index: int
@@ -72,8 +72,8 @@ def function_readings(
 ) -> list[FunctionReadings]:
     """Readings of all functions, layer by layer.
 
-    Without samples a function itself is what is read. `tolerance`, a share of the spread of a function, is what
-    readings are off by at least.
+    Without samples a function itself is what is read. `tolerance`, a share of the standard deviation of a function, is
+    what readings have errors of at least.
     """
     u = model.arguments(X)
     ways = _output_directions(model, u)
@@ -178,7 +178,7 @@ def _join_readings(parts: list[Part]) -> Readings:
 
 
 def _average_neighbours(part: Part) -> Part:
-    """At most so many readings, each the weighted mean of neighbours."""
+    """At most this many readings, each the weighted mean of neighbours."""
     u, target, variance, order = part
     if len(u) <= _BINS:
         return part

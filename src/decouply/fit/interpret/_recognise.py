@@ -1,4 +1,4 @@
-r"""Names for curves: for every function of a model the simplest curve that its samples cannot be told from.
+r"""Names for curves: for every function of a model the simplest curve that its samples cannot be distinguished from.
 
 Every kind of curve is fitted to what the samples say of a function (see `_evidence`) and scored by
 
@@ -41,21 +41,32 @@ class NamedCurve:
 
     Attributes
     ----------
-    name, words
+    name, words : str
         What it is, for programs and for people: "saturation" and "a saturation at u = ±0.7".
-    off
-        How far it is from the function: root mean square over the samples, as a share of the spread of the function.
-    n_parameters
+    off : float
+        How far it is from the function: root mean square over the samples, as a share of the standard deviation of the
+        function.
+    n_parameters : int
         Coefficients, and the numbers that say where the curve is and how wide.
-    score
+    score : float
         Misfit plus parameters times the logarithm of the number of readings, less the same for a smooth curve of any
         shape. Below 0 the name is worth having; the lower the better.
-    basis, c, domain
+    basis, c, domain : basis, array, tuple
         The curve c_0 + sum_k c_k phi_k(t) of one of our bases, as `Functions` have them.
-    turned
+    turned : bool
         Whether it is a curve of -u rather than of u.
-    slope
+    slope : float
         Of a straight line besides, which the linear part of the model can take.
+
+    Examples
+    --------
+    >>> import decouply as dc, numpy as np
+    >>> X = np.random.default_rng(0).uniform(-1, 1, (60, 2))
+    >>> samples = dc.Samples(X, F=(X @ [[1.0], [2.0]]) ** 3)
+    >>> result = dc.decouple(samples, ranks=1, degrees=3)
+    >>> curve = result.recognise().functions[0].best
+    >>> curve.words
+    'an odd cubic'
     """
 
     name: str
@@ -82,12 +93,22 @@ class RecognisedFunction:
 
     Attributes
     ----------
-    layer, index
+    layer, index : int
         l and j, from 1.
-    candidates
+    candidates : tuple of NamedCurve
         The best curve of every kind that was tried, the best score first.
-    out_of_time
+    out_of_time : bool
         Whether `max_seconds` was reached before all kinds were tried.
+
+    Examples
+    --------
+    >>> import decouply as dc, numpy as np
+    >>> X = np.random.default_rng(0).uniform(-1, 1, (60, 2))
+    >>> samples = dc.Samples(X, F=(X @ [[1.0], [2.0]]) ** 3)
+    >>> result = dc.decouple(samples, ranks=1, degrees=3)
+    >>> function = result.recognise().functions[0]
+    >>> function.layer, function.index, function.best.name
+    (1, 1, 'odd cubic')
     """
 
     layer: int
@@ -97,13 +118,13 @@ class RecognisedFunction:
 
     @property
     def best(self) -> NamedCurve | None:
-        """The curve that earns its name; None where a smooth curve of any shape does better."""
+        """The curve that earns its name; None if a smooth curve of any shape does better."""
         first = self.candidates[0] if self.candidates else None
         return first if first is not None and first.score <= _AS_GOOD else None
 
     @property
     def name(self) -> str:
-        """The name of the best curve, empty where there is none."""
+        """The name of the best curve, empty if there is none."""
         return "" if self.best is None else self.best.name
 
     @property
@@ -120,10 +141,19 @@ class Recognition:
 
     Attributes
     ----------
-    functions
+    functions : tuple of RecognisedFunction
         One entry per function, layer by layer; `recognition[l, j]` is that of g_lj, counted from 1.
-    n_layers
+    n_layers : int
         The number of layers.
+
+    Examples
+    --------
+    >>> import decouply as dc, numpy as np
+    >>> X = np.random.default_rng(0).uniform(-1, 1, (60, 2))
+    >>> samples = dc.Samples(X, F=(X @ [[1.0], [2.0]]) ** 3)
+    >>> result = dc.decouple(samples, ranks=1, degrees=3)
+    >>> result.recognise().names
+    ('odd cubic',)
     """
 
     functions: tuple[RecognisedFunction, ...]
@@ -131,7 +161,7 @@ class Recognition:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The name of every function, empty where it has none."""
+        """The name of every function, empty if it has none."""
         return tuple(function.name for function in self.functions)
 
     def __iter__(self) -> Iterator[RecognisedFunction]:
@@ -154,7 +184,7 @@ class Recognition:
         return tuple(f"{self.symbol(f)} is {f.words}" for f in self.functions)
 
     def symbol(self, function: RecognisedFunction) -> str:
-        """g_2, or g_1,2 where there are several layers."""
+        """g_2, or g_1,2 if there are several layers."""
         return symbol(function.layer, function.index, self.n_layers)
 
     def __repr__(self) -> str:
@@ -166,7 +196,7 @@ class Recognition:
         return "\n".join("  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip() for row in rows)
 
     def rows(self, function: RecognisedFunction) -> list[tuple[str, str, str, str]]:
-        """The first names of a function for a table: words, how far off, parameters, score."""
+        """The first names of a function for a table: words, error, parameters, score."""
         shown = [
             (c.words, f"{100.0 * c.off:.2g} %", str(c.n_parameters), f"{c.score:.1f}")
             for c in function.candidates[:_SHOWN]
@@ -184,7 +214,7 @@ class Recognition:
 
 
 def symbol(layer: int, index: int, n_layers: int) -> str:
-    """What a function is called: g_2, or g_1,2 where there are several layers."""
+    """What a function is called: g_2, or g_1,2 if there are several layers."""
     return f"g_{layer},{index}" if n_layers > 1 else f"g_{index}"
 
 
@@ -201,7 +231,7 @@ def recognise(
 ) -> Recognition:
     """Names of the functions of a model; see `Decoupling.recognise`.
 
-    `n_parameters` is what noise is estimated with: the effective number where functions were smoothed. Curves that are
+    `n_parameters` is what noise is estimated with: the effective number if functions were smoothed. Curves that are
     `chosen` for functions, by layer and index from 1, are tried whatever the time.
     """
     kinds = _kinds(curves)

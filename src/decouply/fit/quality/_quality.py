@@ -1,7 +1,7 @@
 """How good a model is, seen beside the noise in its samples: one verdict, in one word and one sentence.
 
-Output by output: what inputs, or the arguments of the model's own functions, still predict of the residuals is misfit;
-residuals against the degrees of freedom that parameters left are the size of the noise; errors on samples that are left
+Output by output: what inputs, or the arguments of the model's own functions, still predict of the residuals is misfit.
+Residuals against the degrees of freedom that parameters left are the size of the noise. Errors on samples that are left
 out tell whether the noise itself was fitted, and whether a straight line would do as well. Noise is claimed only with
 evidence: repeated inputs, or a model with few parameters behind which nothing can be predicted.
 """
@@ -18,31 +18,41 @@ from numpy import ndarray
 from ...model._decoupling import Decoupling
 from ...samples._duplicates import without_copies
 from ...samples._samples import Samples
-from ...solvers.inference._identifiability import Linearisation
 from ...solvers.inference._leave_one_out import leave_one_out
+from ...solvers.inference._linearisation import Linearisation
+from ...solvers.problem._prepared_samples import ROUNDING, ROUNDINGS
 from ._noise_tests import (
-    CHANCE,
     agreeing_shares,
-    lack_of_fit,
+    local_shares,
     noise_of_repeated,
     predictable_shares,
     repeated_places,
     share_beyond_noise,
+    telling_pairs,
 )
 
-_ROUNDING = 1e-8  # of the spread: residuals that are smaller are none
-_MUCH = 0.1  # of the squares of the residuals: a model that leaves so much could be better
+MUCH = 0.1  # of the squares of the residuals: a model that leaves so much could be better
 _SMALL, _CLOSE = 0.01, 0.05  # errors on left-out samples over the spread: what is left does not matter, or hardly
 _POOR = 0.1  # R² on left-out samples: less is hardly more than the mean
 _AS_WELL = 1.02  # times the error of the model on left-out samples: a straight line with no more does as well
 _RISE, _USED = 1.5, 0.3  # of the error on left-out samples, and of the numbers: where both are more, noise was fitted
-_FEW_INPUTS, _PER_INPUT = 3, 50  # evidence for noise: few inputs, or many samples for each ...
-_FEW_USED, _HALF = 0.25, 0.5  # ... and a model that explains half with few parameters
-_MOST_BINS = 100  # along the argument of a function
+_HALF = 0.5  # R² on left-out samples of a model that is not poor
+# Evidence for noise: few inputs and samples that lie densely, or many samples and a model with few parameters behind
+# which little is left; a function in a direction that nobody found looks like noise.
+_FEW_INPUTS, _PER_INPUT, _DENSE = 3, 50, 100  # inputs, and samples for each
+_FEW_USED, _MOST, _NEARLY_ALL = 0.25, 0.75, 0.9  # parameters per sample, and R² on left-out samples
+_FEWEST_PAIRS = 25  # of neighbours that carry what is left: of fewer, chance may deal the signs
 
 
 class Grade(Enum):
-    """What the samples say about a model; the value is how a person reads it."""
+    """What the samples say about a model; the value is how a person reads it.
+
+    Examples
+    --------
+    >>> import decouply as dc
+    >>> [grade.value for grade in dc.fit.Grade][:2]
+    ['exact', 'as good as the data allow']
+    """
 
     EXACT = "exact"
     NOISE = "as good as the data allow"
@@ -55,7 +65,17 @@ class Grade(Enum):
 
 @dataclass(frozen=True)
 class Verdict:
-    """How good a model is: a grade, and the sentence that goes with it; `str` joins them."""
+    """How good a model is: a grade, and the sentence that goes with it. `str` joins them.
+
+    Examples
+    --------
+    >>> import decouply as dc
+    >>> verdict = dc.fit.Verdict(dc.fit.Grade.EXACT, "The model meets every value.")
+    >>> print(verdict)
+    Exact. The model meets every value.
+    >>> verdict.word, verdict.is_good
+    ('exact', True)
+    """
 
     grade: Grade
     sentence: str
@@ -65,31 +85,47 @@ class Verdict:
         """The grade as a person reads it."""
         return self.grade.value
 
+    @property
+    def is_good(self) -> bool:
+        """Whether the model can be used: how the search went matters to nobody then."""
+        return self.grade in (Grade.EXACT, Grade.NOISE, Grade.CLOSE, Grade.LINE)
+
     def __str__(self) -> str:
         return f"{self.word.capitalize()}. {self.sentence}"
 
 
 @dataclass(frozen=True, eq=False)
 class Quality:
-    """What is left of the samples, and what that is: noise, or something that a better model would explain.
+    """The residual of the samples, and what that is: noise, or something that a better model would explain.
 
-    All are arrays with one entry per output; NaN where something is not known.
+    All are arrays with one entry per output; NaN if something is not known.
 
     Attributes
     ----------
-    r_squared
+    r_squared : array (n,)
         1 less the squared error over the variance: 1 is perfect, 0 as good as the mean.
-    left_out_r_squared
-        The same on left-out samples, each predicted by a fit to all others (copies left out with it), to first order.
-    noise
+    left_out_r_squared : array (n,)
+        The same on validation samples, each predicted by a fit to all others (copies left out with it), to first order.
+    noise : array (n,)
         The standard deviation of the noise, in the units of the output: from repeated samples where inputs repeat,
         otherwise from residuals and degrees of freedom, without what inputs predict.
-    predictable
-        The share of the squares of the residuals that inputs predict; 0 where chance would do as well.
-    verdicts
+    predictable : array (n,)
+        The share of the squares of the residuals that inputs predict; 0 if chance would do as well.
+    verdicts : tuple of Verdict
         One `Verdict` per output.
-    repeated
+    repeated : bool
         Whether inputs repeat with other outputs, so that noise is known without a model.
+
+    Examples
+    --------
+    >>> import decouply as dc, numpy as np
+    >>> X = np.random.default_rng(0).uniform(-1, 1, (60, 2))
+    >>> samples = dc.Samples(X, F=(X @ [[1.0], [2.0]]) ** 3)
+    >>> result = dc.decouple(samples, ranks=1, degrees=3)
+    >>> result.quality.r_squared.round(6)
+    array([1.])
+    >>> result.quality.verdicts[0].word
+    'exact'
     """
 
     r_squared: Float[ndarray, " n"]
@@ -101,9 +137,10 @@ class Quality:
 
     @property
     def verdict(self) -> Verdict:
-        """That of the worst output."""
-        order = list(Grade)
-        return max(self.verdicts, key=lambda verdict: order.index(verdict.grade))
+        """That of the worst output: the worst grade, and of these the largest error."""
+        order, left = list(Grade), np.nan_to_num(self.left_out_r_squared)
+        worst = max(range(len(left)), key=lambda i: (order.index(self.verdicts[i].grade), -left[i]))
+        return self.verdicts[worst]
 
     def __str__(self) -> str:
         rows = zip(self.verdicts, self.r_squared, self.left_out_r_squared, self.noise, strict=True)
@@ -120,7 +157,7 @@ def quality(model: Decoupling, samples: Samples, at: Linearisation | None) -> Qu
     by_values = samples.F is not None
     if samples.F is not None:
         data, R = samples.F[:, :, None], (samples.F - model.values(X))[:, :, None]
-        exact, total = _is_rounding(R, data - data.mean(axis=0))
+        exact, total = _is_rounding(R, data - data.mean(axis=0), np.max(np.abs(data), axis=(0, 2)))
         if samples.J is not None and exact.all():  # then the slopes decide
             slopes = samples.J - model.jacobians(X)
             if not _is_rounding(slopes, samples.J)[0].all():
@@ -140,7 +177,7 @@ def quality(model: Decoupling, samples: Samples, at: Linearisation | None) -> Qu
     squares = np.sum(R**2, axis=(0, 2))
     freedom = R[:, 0].size * np.ones(n) - (0.0 if used is None else used.used)
     noise = np.sqrt(squares / freedom) if used is not None and np.all(freedom >= 1.0) else unknown
-    place = repeated_places(X) if by_values else None
+    place, pairs = repeated_places(X) if by_values else None, np.full(n, np.inf)
     if place is not None:
         around, n_noise = noise_of_repeated(data[:, :, 0], place)
         noise, share = np.sqrt(around / n_noise), share_beyond_noise(squares, freedom, around, n_noise)
@@ -150,8 +187,10 @@ def quality(model: Decoupling, samples: Samples, at: Linearisation | None) -> Qu
             agreeing = agreeing_shares(X, R[:, :, 0], samples.J[once] - model.jacobians(X))
             share = np.where(agreeing > 0.0, np.fmax(share, agreeing), share)
         if by_values:
-            chance, along = lack_of_fit(R[:, :, 0], model.arguments(X)[0], most_bins=_MOST_BINS)
-            share = np.where((chance < CHANCE) & (along >= _MUCH), np.fmax(share, along), share)
+            u, open_question = np.hstack(model.arguments(X)), ~exact & ~(share >= MUCH)
+            pairs, local = telling_pairs(R[:, :, 0], u), np.zeros(n)
+            local[open_question] = local_shares(X, R[:, open_question, 0], u)
+            share = np.where(local >= MUCH, np.fmax(share, local), share)
         noise = noise * np.sqrt(1.0 - np.where(np.isnan(share), 0.0, share))  # what inputs predict is none
     n_used = 0.0 if used is None else used.share * samples.n_samples / len(once)
     line = _line_errors(X, data[:, :, 0]) if by_values else unknown
@@ -169,7 +208,9 @@ def quality(model: Decoupling, samples: Samples, at: Linearisation | None) -> Qu
             noise=float(noise[i]),
             spread=float(np.sqrt(total[i] / data[:, 0].size)),
             few_inputs=X.shape[1] <= _FEW_INPUTS,
+            few_pairs=bool(pairs[i] < _FEWEST_PAIRS),
             many_samples=len(X) >= _PER_INPUT * X.shape[1],
+            dense=X.shape[1] == 1 or len(X) >= _DENSE * X.shape[1],
             repeated=place is not None,
         )
         for i in range(n)
@@ -178,11 +219,17 @@ def quality(model: Decoupling, samples: Samples, at: Linearisation | None) -> Qu
 
 
 def _is_rounding(
-    R: Float[ndarray, "S n k"], data: Float[ndarray, "S n k"]
+    R: Float[ndarray, "S n k"], data: Float[ndarray, "S n k"], largest: Float[ndarray, " n"] | float = 0.0
 ) -> tuple[Bool[ndarray, " n"], Float[ndarray, " n"]]:
-    """Whether residuals of an output are rounding, and the squares of what varies in its data."""
+    """Whether residuals of an output are rounding, and the squares of what varies in its data.
+
+    Data that are as large as `largest` are not known better than to machine precision of that, however little they
+    vary.
+    """
     total = np.sum(data**2, axis=(0, 2))
-    return np.sum(R**2, axis=(0, 2)) <= _ROUNDING**2 * np.maximum(total, np.finfo(float).tiny), total
+    of_numbers = len(R) * (ROUNDINGS * np.finfo(float).eps * largest) ** 2
+    limit = np.maximum(ROUNDING**2 * np.maximum(total, np.finfo(float).tiny), of_numbers)
+    return np.sum(R**2, axis=(0, 2)) <= limit, total
 
 
 def _r_squared(squares: Float[ndarray, " n"], total: Float[ndarray, " n"]) -> Float[ndarray, " n"]:
@@ -190,18 +237,18 @@ def _r_squared(squares: Float[ndarray, " n"], total: Float[ndarray, " n"]) -> Fl
 
 
 def _line_errors(X: Float[ndarray, "S m"], F: Float[ndarray, "S n"]) -> Float[ndarray, " n"]:
-    """Root mean square errors of a linear model on left-out samples; NaN if the samples are too few."""
+    """Root mean square errors of a linear model on validation samples; NaN if the samples are too few."""
     spread = X.std(axis=0)
     Q = np.linalg.qr(np.insert((X - X.mean(axis=0)) / np.where(spread > 0.0, spread, 1.0), 0, 1.0, axis=1)).Q
     own = np.sum(Q**2, axis=1)
-    if len(X) <= X.shape[1] + 2 or own.max() > 1.0 - _ROUNDING:
+    if len(X) <= X.shape[1] + 2 or own.max() > 1.0 - ROUNDING:
         return np.full(F.shape[1], np.nan)
     return np.sqrt(np.mean(((F - Q @ (Q.T @ F)) / (1.0 - own)[:, None]) ** 2, axis=0))
 
 
 @dataclass(frozen=True)
 class _Facts:
-    """What is known of one output; `left` and `line` are R² on left-out samples, of the model and of a linear one."""
+    """What is known of one output; `left` and `line` are R² on validation samples, of the model and of a linear one."""
 
     name: str
     slopes: bool
@@ -214,7 +261,9 @@ class _Facts:
     noise: float
     spread: float
     few_inputs: bool
+    few_pairs: bool
     many_samples: bool
+    dense: bool
     repeated: bool
 
     def verdict(self) -> Verdict:
@@ -232,21 +281,22 @@ class _Facts:
         error, line = (float(np.sqrt(max(1.0 - r, 0.0))) for r in (self.left, self.line))
         subject = f"{'Slopes' if self.slopes else 'Values'}{of} are off by"
         off = f"{subject} {percent(error)} of their {'size' if self.slopes else 'spread'} on left-out samples"
-        if self.line >= _POOR and line <= _AS_WELL * error and not self.share >= _MUCH:
+        if self.line >= _POOR and line <= _AS_WELL * error and not self.share >= MUCH:
             return Grade.LINE, f"{off}, those of a linear model by {percent(line)}."
         if self.left < _POOR:
-            more = f"; {percent(self.share)} of that can be predicted: try more functions" * bool(self.share >= _MUCH)
+            more = f"; {percent(self.share)} of that can be predicted: try more functions" * bool(self.share >= MUCH)
             return Grade.POOR, f"{off}, hardly less than with the mean alone{more}."
         if (self.rise > _RISE and self.used > _USED) or np.isnan(self.share):
             if error < _CLOSE:
                 return Grade.CLOSE, f"{off}; samples are too few to tell what is left."
             return Grade.UNTESTED, f"{off}: more samples or fewer functions would help."
-        if self.share >= _MUCH:
+        if self.share >= MUCH:
             if error < _SMALL:
                 return Grade.CLOSE, f"{off}; some of that can still be predicted."
             return Grade.BETTER, f"{off}; {percent(self.share)} of that can be predicted: try more functions."
-        explains = self.many_samples and self.left >= _HALF and self.used <= _FEW_USED
-        if self.repeated or self.few_inputs or explains:
+        seen = self.few_inputs and (self.dense or self.left >= _NEARLY_ALL)
+        explains = self.many_samples and self.left >= (_MOST if self.dense else _NEARLY_ALL) and self.used <= _FEW_USED
+        if self.repeated or ((seen or explains) and not self.few_pairs):
             size = f" with a standard deviation of {self.noise:.2g}" if np.isfinite(self.noise) else ""
             if size and self.spread:
                 size += f" ({percent(self.noise / self.spread)} of the {'size' if self.slopes else 'spread'})"

@@ -33,14 +33,24 @@ class AblationRow:
 
     Attributes
     ----------
-    layer, index
+    layer, index : int
         Its place, from 1.
-    error
+    error : float
         The error of the whole model: root of the relative squared error of values and Jacobians, in percent.
-    error_without
+    error_without : float
         The error without it, after the rest of its layer and all that follows was fitted again.
-    refitted
+    refitted : bool
         Whether there was time for that; otherwise the function was only replaced by its mean.
+
+    Examples
+    --------
+    >>> import decouply as dc, numpy as np
+    >>> system = dc.systems.random_system((3, 2, 3), (3,), rng=0)
+    >>> X = np.random.default_rng(0).uniform(-1, 1, (40, 3))
+    >>> samples = dc.Samples(X, F=system(X), J=system.jacobian(X))
+    >>> result = dc.decouple(samples, ranks=2, degrees=3)
+    >>> [(row.layer, row.index) for row in result.ablation()]
+    [(1, 1), (1, 2)]
     """
 
     layer: int
@@ -95,7 +105,7 @@ def _error_without(
 
 
 def _error_of_the_rest(measure: Measure, model: Decoupling, samples: Samples) -> float:
-    """The error of the best linear part alone, or of the best constant where the model has none."""
+    """The error of the best linear part alone, or of the best constant if the model has none."""
     S = len(samples.X)
     straight = model.linear is not None
     squares = []

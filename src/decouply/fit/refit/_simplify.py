@@ -1,11 +1,12 @@
 r"""Fewer functions: without those that do nothing, and one in place of two that double each other.
 
-Two functions of a layer double each other where one argument is a multiple of the other, up to a shift, and what both
-bring to the next layer, :math:`w_i g_i(u_i) + w_j g_j(u_j)`, is one function of that argument times one vector.
+Two functions of a layer double each other under two conditions. One argument is a multiple of the other, up to a shift,
+and what both bring to the next layer, :math:`w_i g_i(u_i) + w_j g_j(u_j)`, is one function of that argument times one
+vector.
 
 A model made simpler: functions that do nothing dropped, doubles merged, the rest given the curves that they are.
 
-Whatever is changed, the parameters that are left are refitted, and the change of the error is told.
+Whatever is changed, the parameters that remain are refitted, and the change of the error is reported.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
-from ..._support._arguments import as_some_points, is_word
+from ..._support._arguments import as_number, as_some_points, is_word
 from ..._support._errors import InputError, short_repr
 from ..._support._progress import progress_callback
 from ..._support._time_limit import OUT_OF_TIME, deadline_after, now
@@ -98,6 +99,7 @@ def _with_constant(model: Decoupling, l: int, constant: Float[ndarray, " q"]) ->
 
 _NAMING = 0.7  # of the time that is left: the rest is for the last fit
 _LEAST_SECONDS = 0.05
+_ANY_ERROR = 1e6  # relative: larger tolerances allow no more
 Place = tuple[int, int]  # layer and index of a function, from 1
 
 
@@ -107,12 +109,21 @@ class Change:
 
     Attributes
     ----------
-    words
+    words : str
         What it was, such as "g_1 is a saturation at u = ±0.7".
-    error
+    error : float
         The error after it: root of the relative squared error of values and Jacobians, in percent.
-    n_parameters
+    n_parameters : int
         The parameters of the model after it.
+
+    Examples
+    --------
+    >>> import decouply as dc, numpy as np
+    >>> X = np.random.default_rng(0).uniform(-1, 1, (60, 2))
+    >>> samples = dc.Samples(X, F=(X @ [[1.0], [2.0]]) ** 3)
+    >>> result = dc.decouple(samples, ranks=1, degrees=3)
+    >>> [change.n_parameters for change in result.simplified().changes]
+    [7, 7]
     """
 
     words: str
@@ -126,12 +137,24 @@ class Simplified:
 
     Attributes
     ----------
-    result
+    result : Result
         The last fit: a `Result` like that of `decouple`.
-    changes
+    changes : tuple of Change
         What was done, with the error after every step; the first row is the model as it was.
-    notes
+    notes : tuple of str
         What the user should know, in sentences.
+
+    Examples
+    --------
+    >>> import decouply as dc, numpy as np
+    >>> X = np.random.default_rng(0).uniform(-1, 1, (60, 2))
+    >>> samples = dc.Samples(X, F=(X @ [[1.0], [2.0]]) ** 3)
+    >>> result = dc.decouple(samples, ranks=1, degrees=3)
+    >>> simple = result.simplified()
+    >>> simple.result.decoupling.n_parameters
+    7
+    >>> simple.notes
+    ()
     """
 
     result: Result
@@ -168,7 +191,11 @@ def simplified(
     deadline = deadline_after(max_seconds)
     with progress_callback(progress, "Simplifying") as report:
         samples, known = _samples(model, where)
-        least = TOLERANCES[not known] if tolerance is None else tolerance
+        least = (
+            TOLERANCES[not known]
+            if tolerance is None
+            else min(as_number("tolerance", tolerance, above=True), _ANY_ERROR)
+        )
         way = _Simplification(samples, least, deadline, report)
         way.record("as it was", model, None)
         if prune and chosen is None:
@@ -223,7 +250,7 @@ class _Simplification:
         return self.result.decoupling
 
     def record(self, words: str, model: Decoupling, used: float | None) -> None:
-        """Note a step; `used` is the number of effective parameters where functions were smoothed."""
+        """Note a step; `used` is the number of effective parameters if functions were smoothed."""
         error = 100.0 * self.measure.error(model, self.samples)
         self.changes.append(Change(words, error, model.n_parameters))
         self.used = model.n_parameters if used is None else used

@@ -4,11 +4,11 @@ One shape that was fitted, and the criterion by which shapes are compared.
 
 Shapes are compared by the Bayesian information criterion of the fits to all samples,
 
-    sum_t N_t log(e_t) + p log(N),
+    sum_t N_t log(e_t) + p log(N).
 
-where e_t is the relative squared error of the values or the Jacobians, N_t how many numbers these are, N their sum and
-p the number of free parameters, or the effective number where functions were smoothed. Errors at rounding count as
-equal, so that the smallest of the exact shapes wins.
+Here e_t is the relative squared error of the values or the Jacobians, N_t the count of these numbers, and N their sum.
+The number of free parameters is p, or the effective number if functions were smoothed. Errors at machine precision
+count as equal, so that the smallest of the exact shapes wins.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ class Candidate:
 
     @property
     def n_parameters(self) -> int:
-        """All parameters; where functions were smoothed, those that the data decide."""
+        """All parameters; if functions were smoothed, those that the data decide."""
         effective = self.result.n_effective
         return self.result.decoupling.n_parameters if effective is None else round(effective)
 
@@ -118,7 +118,7 @@ class Candidate:
 
     @property
     def error(self) -> float:
-        """On left-out samples: the root mean square of the folds."""
+        """On validation samples: the root mean square of the folds."""
         return float(np.sqrt(np.mean(self.fold_errors**2)))
 
     @property
@@ -148,6 +148,6 @@ def better(a: Candidate | None, b: Candidate | None) -> Candidate | None:
 
 
 def criterion(squares: tuple[float, ...], counts: tuple[float, ...], n_free: float, rounding: float) -> float:
-    """The Bayesian information criterion of relative squared errors; those at rounding count as equal."""
+    """The Bayesian information criterion of relative squared errors; those at machine precision count as equal."""
     fit = sum(N * np.log(max(e, rounding)) for N, e in zip(counts, squares, strict=True))
     return float(fit + n_free * np.log(sum(counts)))

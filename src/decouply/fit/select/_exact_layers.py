@@ -1,4 +1,4 @@
-r"""Layers of polynomials that meet samples to rounding, if there are any.
+r"""Layers of polynomials that meet samples to machine precision, if there are any.
 
 A decoupling with degrees d_1, ..., d_L is a polynomial of total degree D = d_1 ... d_L in its inputs. A linear least
 squares problem finds D, as long as there are more numbers than such polynomials have coefficients. That leaves few

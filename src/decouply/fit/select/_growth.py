@@ -2,11 +2,12 @@ r"""The first answer: which functions, how many, in about the time of a few fits
 
 Candidates come in this order, and each is fitted only as long as it can still win:
 
-1. If the values are a polynomial in all inputs to rounding, the layers of polynomials that meet them exactly.
+1. If the values are a polynomial in all inputs to machine precision, the layers of polynomials that meet them exactly.
 2. A straight line: a linear model.
-3. One layer of splines that the data smooth, with one function more as long as the criterion of `_pieces` falls.
-4. Polynomials in place of these splines, and with more functions as long as that pays.
-5. Two layers of polynomials, if one layer needs many functions.
+3. One layer of splines that the data smooth, with one function more as long as the criterion of `_pieces` falls, then
+   with fewer or more pieces.
+4. Polynomials in place of these splines.
+5. If one layer needs many functions, two layers of polynomials, and more functions of the better kind in one layer.
 6. If Jacobians are given, the best of these fitted to the values alone, from there: with many samples the values know
    better, and Jacobians were worth the start.
 """
@@ -32,7 +33,7 @@ from ...solvers.problem._solution import Status
 from ...solvers.problem._solver import with_start
 from ...solvers.varpro._search import GIVEN
 from .._fit_one_shape import fit_one_shape
-from .._pieces import choose_pieces
+from .._pieces import MANY, PIECES, choose_pieces, has_room
 from .._relative_errors import Measure
 from .._result import Result
 from .._settings import Settings, layer_bases
@@ -43,15 +44,19 @@ from ._scan import OutOfTimeError
 
 _BOX_POINTS = 500  # corners of the box of the inputs, and as many points inside, where models must stay calm ...
 _ROOM = 1.0  # ... within the range of the samples and so many ranges on either side, sqrt(m) times in corners
-N_STARTS = 8  # of every shape
+N_STARTS = 8  # of every shape; from a model of the same ranks there is one
+_STEPS, _STEPS_AT_END = 60, 120  # of a search and of its best starts: what will win is seen by then
 MIN_SECONDS = 1e-3  # of a fit
 RANKS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16)  # of one layer, as long as they pay
-RANKS_OF_TWO = (2, 3, 4, 6)  # of two layers
+_RANKS_OF_SPLINES = RANKS[:-3]  # more of them take long, and polynomials or two layers do as well
+RANKS_OF_TWO = (2, 4, 6)  # of two layers
 _SCOUTED = 4  # of these ranks are splines; if polynomials are better then, larger ranks are polynomials only
 _SMALL_RANK = 3  # up to here one rank that brings nothing ends the growth; beyond, two in a row
 _EXACT_SECONDS = 2.0  # for one shape that may meet the samples to rounding
 _FIRST_DEGREE = 3  # of polynomials that are asked for without a degree
 _DEGREES = (2, 3, 4, 5)  # of polynomials that are tried in place of splines
+_HOPELESS = 10.0 * STRONG_EVIDENCE  # against more functions: still more are not tried
+_AS_GOOD = 1.01  # times the lowest error on left-out samples: the smallest of these is taken
 _NUMBERS_PER_PARAMETER = 1.2  # at least, of the search with few pieces
 
 
@@ -65,10 +70,12 @@ class Growth:
         seed = settings.rng if isinstance(settings.rng, int) else int(as_generator(settings.rng).integers(2**31))
         self.samples, self.limits, self.report = samples, limits, report
         self.settings = dataclasses.replace(settings, rng=seed)
-        self.solver = VarPro() if settings.solver is None else settings.solver
+        self.asked = VarPro() if settings.solver is None else settings.solver
+        self.solver = _solver(_STEPS) if settings.solver is None else settings.solver
         self.deadline = now() + settings.seconds
         self.prepared = PreparedSamples.of(samples)  # held here, so that all fits share it
         self.measure, self.hints, self.rounding = Measure.of(samples), hints_of(samples), self.prepared.rounding_floor
+        self.spline = Spline(PIECES[samples.n_samples >= MANY])
         self.found: dict[Shape, Candidate] = {}
         self._calm: dict[Shape, bool] = {}
         low, high, draws = samples.X.min(axis=0), samples.X.max(axis=0), np.random.default_rng(0)
@@ -90,26 +97,37 @@ class Growth:
         if self._find_exact_layers():
             return
         self._fit_freely()
+        self._finish(self.choice())
         if self.samples.has_jacobians and self.samples.has_values:
             self._fit_values_alone(self.choice())
 
     def _fit_freely(self) -> None:
         """Models of one layer, and of two if one needs many functions."""
         self._fit_lines()
-        best = self._grow(Spline(), RANKS[:_SCOUTED])
+        best = self._grow(self.spline, RANKS[:_SCOUTED])
         if best is None:  # too few samples for splines
             self._grow(Monomial(_DEGREES[0]), RANKS)
             return
-        polynomial = self._best_polynomial(best)
         grows = best.ranks[0] == RANKS[_SCOUTED - 1] and not best.exact
-        if polynomial is not None and polynomial.score < best.score:
+        # A function that is missing looks like a lack of pieces: more of them have to wait.
+        best = self._with_other_pieces(best, PIECES[:-1] if grows else PIECES)
+        polynomial = self._best_polynomial(best)
+        is_polynomial = polynomial is not None and polynomial.score < best.score
+        two = self._grow_two_layers() if grows else None
+        if polynomial is not None and is_polynomial:
             self._grow(Monomial(polynomial.degrees[0]), RANKS, polynomial)
-        elif grows:
-            self._best_polynomial(self._grow(Spline(), RANKS, best) or best)
-        if self.choice().ranks[0] > _SMALL_RANK and not self.choice().exact:
-            two = self._grow(Monomial(_FIRST_DEGREE), RANKS_OF_TWO, n_layers=2)
-            if two is not None and not two.exact and two.score < self.choice().score + STRONG_EVIDENCE:
-                self._fit(two.ranks, Monomial(_DEGREES[-1]), near=two.result)
+        elif grows and (two is None or best.score < two.score + _HOPELESS):
+            larger = self._grow(self.spline, _RANKS_OF_SPLINES, best)
+            if larger is not None and larger is not best:
+                self._best_polynomial(self._with_other_pieces(larger))
+
+    def _grow_two_layers(self) -> Candidate | None:
+        """The best two layers of polynomials."""
+        two = self._grow(Monomial(_FIRST_DEGREE), RANKS_OF_TWO, n_layers=2)
+        if two is None or two.exact:
+            return two
+        higher = self._fit(two.ranks, Monomial(_DEGREES[-1]), near=two.result)
+        return two if higher is None or two.score <= higher.score else higher
 
     def _fit_lines(self) -> None:
         """A linear model, which every other one has to beat."""
@@ -119,9 +137,9 @@ class Growth:
         """Polynomials that are exact, or splines or polynomials, for ranks that are given."""
         ranks = tuple(len(layer.bases) for layer in layers)
         if not self._find_exact_layers(ranks):
-            splines = self._fit(ranks, Spline())
+            splines = self._fit(ranks, self.spline)
             if splines is not None:
-                self._best_polynomial(splines)
+                self._best_polynomial(self._with_other_pieces(splines))
 
     def _grow_as_asked(self) -> None:
         """More functions of the basis that is given, or of polynomials of the degree that is given."""
@@ -136,7 +154,7 @@ class Growth:
             self._grow(basis, RANKS)
 
     def _find_exact_layers(self, ranks: tuple[int, ...] | None = None) -> bool:
-        """Layers of polynomials that meet the samples to rounding, of given ranks or of those that may suit."""
+        """Layers of polynomials that meet the samples to machine precision, of given or suitable ranks."""
         known = as_polynomial(self.samples, self.rounding)
         if known is None and not self.samples.has_jacobians:
             return False
@@ -168,6 +186,33 @@ class Growth:
         tried = [self._fit(near.ranks, Monomial(degree), near=near.result) for degree in _DEGREES]
         return min((c for c in tried if c is not None), key=lambda c: c.score, default=None)
 
+    def _with_other_pieces(self, best: Candidate, tried: tuple[int, ...] = PIECES) -> Candidate:
+        """The same functions with as few pieces as do, or with more if fewer do not."""
+        for pieces in tried:
+            if best.exact or not has_room(self.samples, pieces * best.ranks[0]):
+                break
+            found = None
+            if pieces != self.spline.pieces:
+                found = self._fit(best.ranks, Spline(pieces), near=best.result, n_starts=1)
+            if found is not None and found.score < best.score:
+                best = found
+                if pieces < self.spline.n_pieces:
+                    break
+        return best
+
+    def _finish(self, best: Candidate) -> None:
+        """More steps for a model that was still getting better after those of a scan."""
+        if best.result.status is Status.OUT_OF_STEPS and self.settings.solver is None:
+            self.solver = _solver(_STEPS_AT_END)
+            self._refit(best)
+
+    def _refit(self, best: Candidate, samples: Samples | None = None) -> None:
+        """The shape of a model, fitted from there; kept if it is better."""
+        bases = [g.layer.bases for g in best.result.decoupling.g]
+        found = self._fit(best.ranks, bases, near=best.result, n_starts=1, samples=samples)
+        if found is not None and found.score >= best.score:
+            self.found[best.shape] = best
+
     def _fit_values_alone(self, best: Candidate) -> None:
         """The shape of a model, fitted from there to values without Jacobians."""
         alone = Samples(
@@ -177,10 +222,7 @@ class Growth:
             inputs=self.samples.inputs,
             outputs=self.samples.outputs,
         )
-        bases = [g.layer.bases for g in best.result.decoupling.g]
-        found = self._fit(best.ranks, bases, near=best.result, n_starts=1, samples=alone)
-        if found is not None and found.score >= best.score:
-            self.found[best.shape] = best
+        self._refit(best, alone)
 
     def _grow(
         self, basis: Any, ranks: tuple[int, ...], best: Candidate | None = None, *, n_layers: int = 1
@@ -197,16 +239,23 @@ class Growth:
                 best, idle = larger, 0
             else:
                 idle += 1
-            if best.exact or idle == 1 + (rank > _SMALL_RANK or n_layers > 1):
+            again = (rank > _SMALL_RANK or n_layers > 1) and larger.score < best.score + _HOPELESS
+            if best.exact or idle == 1 + again:
                 break
         return best
 
     def choice(self) -> Candidate:
-        """The smallest model that none is strongly better than, of those that stay in range."""
+        """Of the models that stay in range, the smallest that none is strongly better than, with the best functions."""
         calm = [c for c in self.found.values() if c.exact or self._stays_in_range(c)] or list(self.found.values())
         lowest = min(c.score for c in calm)
         close = (c for c in calm if c.score <= lowest + STRONG_EVIDENCE)
-        return min(close, key=lambda c: (c.n_parameters, c.score))
+        smallest = min(close, key=lambda c: (c.n_parameters, c.score))
+        # The criterion knows how many functions there are, errors on left-out samples of which kind they are.
+        alike = [c for c in calm if c.ranks == smallest.ranks and c.score <= smallest.score + _HOPELESS]
+        least = min(c.error for c in alike)
+        if smallest.exact or not np.isfinite(least):
+            return smallest
+        return min((c for c in alike if c.error <= _AS_GOOD * least), key=lambda c: (c.n_parameters, c.score))
 
     def _stays_in_range(self, candidate: Candidate) -> bool:
         """Whether the values of a model in the box of the inputs, corners included, are like those of the samples."""
@@ -221,7 +270,7 @@ class Growth:
         return self._calm[candidate.shape]
 
     def allowed_error(self) -> float:
-        """No model is refused for its error on left-out samples alone."""
+        """No model is refused for its error on validation samples alone."""
         return np.inf
 
     def _fit(
@@ -243,11 +292,12 @@ class Growth:
         if self.found and _NUMBERS_PER_PARAMETER * searched.n_free(samples) > self._n_numbers:
             return None
         count, method = n_starts or settings.n_starts or N_STARTS, self.solver
-        if near is not None and not any(basis.is_open for layer in settings.layers for basis in layer.bases):
-            start = resize_model(near.decoupling, settings.layers, samples.X, self._draws)
-            method = with_start(self.solver, start) or self.solver
-            same = near.decoupling.ranks == start.ranks
-            count = n_starts or (max(count // 4, 1) if same else count)
+        layers = settings.layers
+        is_same = near is not None and near.decoupling.ranks == tuple(len(layer.bases) for layer in layers)
+        # More functions of many pieces are searched with few pieces, for which a start would have to be as coarse.
+        if near is not None and (is_same or layers == searched.layers):
+            method = with_start(self.solver, resize_model(near.decoupling, layers, samples.X, self._draws)) or method
+            count = 1 if is_same else count
         limit = None if settings.max_seconds is None else max(seconds, MIN_SECONDS)
         settings = dataclasses.replace(settings, solver=method, n_starts=count, max_seconds=limit)
         try:
@@ -259,7 +309,7 @@ class Growth:
         model = result.decoupling
         if not judged.is_exact and not any(b.smooths for g in model.g for b in g.layer.bases):
             model = model.with_outside("linear")  # powers explode in corners that no sample visits
-        asked = dataclasses.replace(result.settings, solver=self.solver)
+        asked = dataclasses.replace(result.settings, solver=self.asked)
         by = result.found_by if near is None or result.found_by != GIVEN else near.found_by
         result = dataclasses.replace(result, decoupling=model, settings=asked, found_by=by)
         found = Candidate(
@@ -279,3 +329,7 @@ class Growth:
         if result.status is Status.INTERRUPTED:
             raise KeyboardInterrupt
         return found
+
+
+def _solver(steps: int) -> VarPro:
+    return VarPro(max_steps=steps, polish_steps=steps)

@@ -1,9 +1,9 @@
 r"""What the Jacobians tell about ranks before anything is fitted: singular values of their unfoldings.
 
-J_s = W_L D_L^(s) ... D_1^(s) W_0, so all rows of all Jacobians lie in the row space of W_0, all columns in the column
-space of W_L, no single Jacobian has a rank above the narrowest layer, and with one layer all of them are combinations
-of r_1 matrices. Every number is a lower bound; where a rank is below the number of inputs or outputs, it is usually the
-rank of the layer.
+J_s = W_L D_L^(s) ... D_1^(s) W_0, so all rows of all Jacobians lie in the row space of W_0, and all columns in the
+column space of W_L. No single Jacobian has a rank above the narrowest layer. With one layer all of them are
+combinations of r_1 matrices. Every number is a lower bound; if a rank is below the number of inputs or outputs, it is
+usually the rank of the layer.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ class Unfolding:
 
 @dataclass(frozen=True)
 class Hints:
-    """Lower bounds of ranks from the singular values of unfoldings; empty where there are no Jacobians."""
+    """Lower bounds of ranks from the singular values of unfoldings; empty if there are no Jacobians."""
 
     unfoldings: tuple[Unfolding, ...]
 
     def least_ranks(self, n_layers: int) -> tuple[int, ...] | None:
-        """The smallest ranks of a model with so many layers that these singular values allow."""
+        """The smallest ranks of a model with this many layers that these singular values allow."""
         if not self.unfoldings:
             return None
         rows, columns, slices, single = (unfolding.rank for unfolding in self.unfoldings)

@@ -1,11 +1,11 @@
 """Fits of many shapes of a model, one leading to the next.
 
-A shape is ranks and degrees. Each is fitted to all samples and, from there, to all but one fold at a time; what is left
+A shape is ranks and degrees. Each is fitted to all samples and, from there, to all but one fold at a time; the residual
 out gives the cross-validated error. The choice is the smallest shape within 6 of the lowest criterion (see
 `_candidate`), a difference that is commonly called strong evidence.
 
 The search starts at the ranks that singular values suggest. For these, degrees grow until one shape is exact or the
-limit is reached, and those of the best one shrink as far as that is better; then every rank is tried one larger and one
+limit is reached, and those of the best one shrink as far as that is better. Then every rank is tried one larger and one
 smaller, and the best neighbour is the next place to stand. Fits start from the neighbour they come from, and from
 random values besides.
 """
@@ -105,7 +105,7 @@ class Scan:
                 self.fit(c.ranks, c.degrees, start=inner, n_starts=1)
 
     def choice(self) -> Candidate:
-        """The smallest shape that none is strongly better than, of those that predict left-out samples well enough."""
+        """The smallest shape that predicts validation samples well and that none is strongly better than."""
         eligible = self.eligible()
         lowest = min(c.score for c in eligible)
         return min(
@@ -113,18 +113,18 @@ class Scan:
         )
 
     def eligible(self) -> list[Candidate]:
-        """Shapes that predict left-out samples well enough, and have fewer parameters than there are numbers."""
+        """Shapes that predict validation samples well enough, and have fewer parameters than there are numbers."""
         allowed = self.allowed_error()
         good = [c for c in self.found.values() if c.error <= allowed]
         return [c for c in good if c.n_free < sum(self.counts)] or good
 
     def allowed_error(self) -> float:
-        """Left-out errors above this tell of too many parameters for the samples."""
+        """Validation errors above this tell of too many parameters for the samples."""
         best = max(min(c.error for c in self.found.values()), float(np.sqrt(self.rounding)))
         return max(min(_VETO_RATIO * best, _POOR_ERROR), _GOOD_RATIO * best)
 
     def first_ranks(self, L: int) -> tuple[int, ...]:
-        """Ranks that the singular values suggest, as far as the samples determine so many parameters.
+        """Ranks that the singular values suggest, as far as the samples determine this many parameters.
 
         Two functions per layer where there are no singular values.
         """
@@ -278,7 +278,7 @@ class Scan:
     def _hopeless(self, ranks: tuple[int, ...], degrees: tuple[int, ...]) -> bool:
         """Whether a shape would be strongly worse than the best even with the misfit of a larger one that contains it.
 
-        Where functions are smoothed, larger shapes do not use all of their parameters, and tell nothing.
+        If functions are smoothed, larger shapes do not use all of their parameters, and tell nothing.
         """
         around = [
             c
@@ -297,7 +297,7 @@ class Scan:
         best = ""
         if self.found:
             c = self.choice()
-            best = f" (best so far: ranks {in_words(c.ranks)}, off by {percent(c.error)} on left-out samples)"
+            best = f" (best so far: {percent(c.error)} with ranks {in_words(c.ranks)})"
         return f"ranks {in_words(ranks)}, degrees {in_words(degrees)}{best}"
 
     def _fit_model(

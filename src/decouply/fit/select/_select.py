@@ -26,7 +26,7 @@ from ...solvers.problem._prepared_samples import PreparedSamples
 from ...solvers.problem._solution import Status, when_late
 from ...solvers.problem._solver import check_problem, fixed_parts, given_start, smoothing_of, with_start
 from .._fit_one_shape import check_range, fit_one_shape
-from .._result import Result
+from .._result import Alternative, Result
 from .._settings import Settings, layer_bases
 from ._candidates import Candidate, Limits, in_words, percent
 from ._growth import Growth
@@ -53,15 +53,15 @@ class SelectionRow:
 
     Attributes
     ----------
-    error, spread
-        Error on left-out samples, the root mean square over the folds, and the standard deviation between folds.
-    training_error
+    error, spread : float
+        Error on validation samples, the root mean square over the folds, and the standard deviation between folds.
+    training_error : float
         Error of the fit to all samples.
-    score
+    score : float
         What the choice goes by, lower is better: training errors and number of parameters in one.
-    pareto
-        Whether no other shape has both fewer parameters and a smaller error on left-out samples.
-    decoupling
+    pareto : bool
+        Whether no other shape has both fewer parameters and a smaller error on validation samples.
+    decoupling : Decoupling
         The fit to all samples.
     """
 
@@ -84,19 +84,30 @@ class Selection:
 
     Attributes
     ----------
-    ranks, degrees
+    ranks, degrees : tuple of int
         The recommended shape.
-    reason
-        Why, in words.
-    table
+    reason : str
+        Why, as a sentence.
+    table : tuple of SelectionRow
         One row per shape that was tried, smallest first.
-    hints
+    hints : Hints
         Singular values of the unfoldings of the Jacobians, with the ranks they suggest.
-    result
-        The fit of the recommended shape to all samples, as `decouple` returns it. Its status is INTERRUPTED where the
+    result : Result
+        The fit of the recommended shape to all samples, as `decouple` returns it. Its status is INTERRUPTED if the
         scan was stopped by Ctrl-C.
-    notes
+    notes : tuple of str
         What the user should know about the scan, in sentences.
+
+    Examples
+    --------
+    >>> import decouply as dc, numpy as np
+    >>> X = np.random.default_rng(0).uniform(-1, 1, (60, 2))
+    >>> samples = dc.Samples(X, F=(X @ [[1.0], [2.0]]) ** 3)
+    >>> selection = dc.select(samples, max_ranks=1, max_degrees=4)
+    >>> selection.ranks, selection.degrees
+    ((1,), (3,))
+    >>> [row.n_parameters for row in selection.table]
+    [6, 7, 8]
     """
 
     ranks: tuple[int, ...]
@@ -115,7 +126,7 @@ class Selection:
         return next(row for row in self.table if row.chosen)
 
     def plot(self, *, dark: bool = False) -> Figure:
-        """Draw the error on left-out samples against the number of parameters, with the Pareto front and the choice."""
+        """Draw the validation error against the number of parameters, with the Pareto front and the choice."""
         from ...report import plot_selection
 
         return plot_selection(self, dark=dark)
@@ -132,7 +143,8 @@ class Selection:
         widths = [max(len(line[i]) for line in cells) for i in range(len(COLUMNS))]
         lines = ["  ".join(cell.rjust(w) for cell, w in zip(line, widths, strict=True)).rstrip() for line in cells]
         words = [textwrap.fill(text, _WIDTH) for text in (self.reason, *self.notes)]
-        return "\n".join([*lines, "", *words, "", "Singular values:", str(self.hints)])
+        hints = ["", "Singular values:", str(self.hints)] if self.hints.unfoldings else []
+        return "\n".join([*lines, "", *words, *hints])
 
     def _repr_html_(self) -> str:
         head = "".join(f"<th>{escape(name)}</th>" for name in COLUMNS)
@@ -141,7 +153,8 @@ class Selection:
             tag = "th" if row.chosen else "td"
             body += "<tr>" + "".join(f"<{tag}>{escape(cell)}</{tag}>" for cell in row_cells(row)) + "</tr>"
         words = "".join(f"<p>{escape(text)}</p>" for text in (self.reason, *self.notes))
-        return f"<table><tr>{head}</tr>{body}</table>{words}<pre>{escape(str(self.hints))}</pre>"
+        hints = f"<pre>{escape(str(self.hints))}</pre>" if self.hints.unfoldings else ""
+        return f"<table><tr>{head}</tr>{body}</table>{words}{hints}"
 
 
 COLUMNS = ("ranks", "degrees", "parameters", "left-out error", "spread", "fitted error", "score", "seconds", "")
@@ -181,40 +194,50 @@ def select(
 
     Parameters
     ----------
-    samples
+    samples : Samples
         Points with values, Jacobians or both.
-    max_ranks
+    max_ranks : int or sequence of int
         The largest ranks (r_1, ..., r_L), from input to output. Models with fewer layers are tried as well, with up to
         the largest of these numbers per layer.
-    max_degrees
+    max_degrees : int or sequence of int
         The largest degree, or one per layer.
-    degrees
+    degrees : int or sequence of int, optional
         Degrees (d_1, ..., d_L) that are known: only ranks of models with these L layers are tried.
-    n_folds
+    n_folds : int
         Into how many parts the samples are cut for cross-validation.
-    basis
+    basis : basis, basis class or sequence, optional
         A basis class that is given the degrees, `dc.Monomial` if it is left out, or one basis for all layers, whose
         size is the degree.
-    linear
+    linear : bool
         Whether the models have a linear part besides.
-    solver
-        The method; by default `VarPro()`, which starts every fit at the one before. Others start anew each time.
-    rng
+    solver : AbstractSolver, optional
+        The method. By default `VarPro()`, which starts every fit at the one before. Others start anew each time.
+    rng : int or numpy Generator
         Seed or generator: the same seed gives the same choice, unless `max_seconds` cuts the scan short.
-    progress
-        True shows a bar on a terminal once two seconds have passed; or give a callable that takes named values.
-    max_seconds
+    progress : bool or callable
+        True shows a bar on a terminal once two seconds have passed. Or give a callable that takes named values.
+    max_seconds : float, optional
         Approximate time limit in seconds: the scan then returns the best shape so far, as it does when it is
-        interrupted (Ctrl-C). By default 120 seconds; with effort="quick" the limits of the solver.
-    effort
-        "quick" takes about as long as a few fits, and chooses the functions as well if neither `basis` nor `degrees`
-        are given: polynomials that are exact, a straight line, or one layer of splines or polynomials. Errors on
-        left-out samples are estimated to first order. It is what `dc.decouple(samples)` and `DecouplingRegressor` do.
+        interrupted (Ctrl-C). By default 120 seconds. With effort="quick" the limits of the solver.
+    effort : "thorough" or "quick"
+        "quick" takes about as long as a few fits. If neither `basis` nor `degrees` are given, it chooses the
+        functions as well: exact polynomials, a straight line, or one layer of splines or polynomials. Errors on
+        validation samples are estimated to first order. It is what `dc.decouple(samples)` and `DecouplingRegressor` do.
+
+    Returns
+    -------
+    Selection
+        The recommended `ranks` and `degrees`, the `reason`, a `table` of all sizes that were tried, and the `result` of
+        the recommended one. Print it or `plot` it.
+
+    See Also
+    --------
+    decouple : fit one size, or let the data choose in one call.
 
     Notes
     -----
-    Errors are relative: the root of the mean of ||J - J_hat||^2 / ||J||^2 and ||F - F_hat||^2 / ||F - mean F||^2, as
-    far as these are known, in percent and weighted like the samples.
+    Errors are relative, in percent, and weighted like the samples. They are the root of the mean of ||J - J_hat||^2 /
+    ||J||^2 and ||F - F_hat||^2 / ||F - mean F||^2, as far as these are known.
 
     Examples
     --------
@@ -292,7 +315,13 @@ def choose_functions(samples: Samples, settings: Settings, *, progress: bool | C
                 f"`degrees` must be given with `{name}`, since polynomials and splines are compared without it: one "
                 f"number per layer, such as (3, 3). Got None and {name}={short_repr(value)}."
             )
-    limits = limits_of(settings.ranks, MAX_DEGREE, None, None)
+    ranks = as_counts("ranks", settings.ranks, most=MOST_FUNCTIONS)
+    if isinstance(samples, Samples) and max(ranks) > max(n_originals(samples), 1):
+        raise InputError(
+            f"`ranks` must not be above the number of different samples, {n_originals(samples)}. Got "
+            f"{short_repr(settings.ranks)}: leave `ranks` out, and the data choose the number of functions."
+        )
+    limits = Limits(ranks, (MAX_DEGREE,) * len(ranks), fixed_degrees=False)
     return select_shape(samples, settings, limits, effort="quick", progress=progress).result
 
 
@@ -425,14 +454,25 @@ def _selection(scan: Scan | Growth, notes: list[str], seconds: float, ended: Sta
         status=_status(chosen.result.status, ended),
         notes=(reason, *notes, *chosen.result.notes),
         seconds=seconds,
+        alternatives=_alternatives(rows),
     )
     return Selection(
         chosen.ranks, chosen.degrees, reason, rows, scan.hints, result, tuple(notes), len(scan.folds), seconds
     )
 
 
+def _alternatives(rows: tuple[SelectionRow, ...]) -> tuple[Alternative, ...]:
+    """The chosen model and those of which no smaller one has a smaller error, smallest first."""
+    found: list[Alternative] = []
+    for row in sorted(rows, key=lambda row: (row.decoupling.n_parameters, row.error)):
+        if row.chosen or not found or row.error < min(one.error for one in found):
+            words = str(row.decoupling).rpartition(",")[0]
+            found.append(Alternative(words, row.decoupling.n_parameters, row.error, row.chosen))
+    return tuple(found)
+
+
 def _pareto(candidates: list[Candidate]) -> list[Candidate]:
-    """Candidates, which come smallest first, with a smaller left-out error than all smaller ones; rounding is equal."""
+    """Candidates, smallest first, with a smaller validation error than all smaller ones; rounding is equal."""
     front: list[Candidate] = []
     for c in sorted(candidates, key=lambda c: (c.n_parameters, c.error)):
         least = np.sqrt(c.rounding)
