@@ -74,12 +74,12 @@ def test_fit_writes_a_model_that_show_can_read(folder):
     names = {"inputs": ["speed", "load", "<b>"], "outputs": list("abc")}
     dc.Samples(s.X, F=s.F, J=s.J, **names).save(folder / "samples.npz")
     fit = decouple(
-        "fit samples.npz --ranks 2,2 --degrees 3,3 --set max_steps=20 --holdout 0.2 --seed 3 "
+        "fit samples.npz --ranks 2,2 --degrees 3,3 --set max_steps=20 --holdout 0.2 --seed 3 --details "
         "--model m.safetensors --report r.html --inputs speed,load,<b> --outputs a,b,c",
         cwd=folder,
     )
     assert fit.returncode == 0, fit.stderr
-    assert "Error(J)" in fit.stdout and "e_i, validation samples" in fit.stdout
+    assert "Error(J)" in fit.stdout and "Error on validation samples" in fit.stdout
     page = (folder / "r.html").read_text()
     assert page.startswith("<!DOCTYPE html>") and "Decoupling of samples.npz" in page
     assert "decouply fit samples.npz --ranks 2,2 --degrees 3,3" in page and "6 samples were kept apart" in page
@@ -105,7 +105,7 @@ def test_fit_speaks_json_with_every_solver(solver, folder):
 def test_demo_prints_a_table_and_says_where_its_report_is(tmp_path):
     done = decouple("demo", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert "e_i, validation samples" in done.stdout and "As good as the data allow" in done.stdout
+    assert "Error on validation samples" in done.stdout and "As good as the data allow" in done.stdout
     assert str(tmp_path / "demo-report.html") in done.stdout.replace("\n", "")
     page = (tmp_path / "demo-report.html").read_text()
     assert "decouply demo" in page and "rng=0" in page and "kept apart" in page
@@ -120,7 +120,7 @@ GOOD = "--ranks 2,2 --degrees 3,3"
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        (f"fit missing.npz {GOOD}", "no such file"),
+        (f"fit missing.npz {GOOD}", "File not found: missing.npz"),
         (f"fit cut.npz {GOOD}", "cannot be read"),
         (f"fit text.npz {GOOD}", "cannot be read"),
         (f"fit nan.npz {GOOD}", "finite"),
@@ -137,8 +137,8 @@ GOOD = "--ranks 2,2 --degrees 3,3"
         (f"fit samples.npz {GOOD} --model no/m.safetensors", "does not exist"),
         (f"fit samples.npz {GOOD} --holdout 0.5 --validation samples.npz", "not both"),
         (f"fit samples.npz {GOOD} --n-starts 0", "Invalid value"),
-        (f"fit samples.npz {GOOD} --report r.html --inputs a,b", "`inputs` must choose among the 3 columns of X"),
-        ("show missing.safetensors", "no such file"),
+        (f"fit samples.npz {GOOD} --report r.html --inputs a,b", "--inputs must choose among the 3 columns of X"),
+        ("show missing.safetensors", "File not found: missing.safetensors"),
         ("show text.npz", "damaged or of another kind"),
         ("nonsense", "No such command"),
         ("demo --report no/report.html", "does not exist"),

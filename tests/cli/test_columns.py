@@ -109,7 +109,7 @@ def test_inputs_far_from_0_are_fitted_without_a_word(folder):
     assert done.returncode == 0, done.stderr
     content = json.loads(done.stdout)
     assert content["error_values"] < 1e-20
-    assert len(content["notes"]) == 1 and not any("hard to fit" in note for note in content["notes"])
+    assert len(content["notes"]) == 2 and not any("hard to fit" in note for note in content["notes"])
 
 
 @pytest.mark.slow

@@ -7,7 +7,9 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
+from decouply.cli._columns import chosen_signals
 from decouply.cli._main import decouply
+from decouply.cli._options import Given
 
 
 @pytest.fixture
@@ -28,29 +30,61 @@ def call(*arguments):
 @pytest.mark.slow
 def test_a_record_becomes_a_model_a_page_and_a_simulation(record, tmp_path):
     model, page = tmp_path / "m.safetensors", tmp_path / "page.html"
-    options = ("--input", "u", "--output", "y", "--states", 1, "--functions", "cubic", "--n-starts", 1)
+    options = ("--inputs", "u", "--outputs", "y", "--states", 1, "--functions", "cubic", "--n-starts", 1)
     out = call("identify", record, *options, "--model", model, "--report", page, "--json", "--quiet")
     assert out.exit_code == 0, out.output
     found = json.loads(out.stdout)
     assert found["rmse"][0] < 1e-6 < found["linear_rmse"][0]
     assert "Identified model" in page.read_text(encoding="utf-8")
-    out = call("simulate", model, record, "--input", "u", "--output", "y", "--to", tmp_path / "out.csv")
+    out = call("simulate", model, record, "--inputs", "u", "--outputs", "y", "--to", tmp_path / "out.csv")
     assert out.exit_code == 0, out.output
     simulated = np.loadtxt(tmp_path / "out.csv", skiprows=1)
     np.testing.assert_allclose(simulated, np.loadtxt(record, delimiter=",", skiprows=1)[:, 1], atol=1e-6)
     alone = tmp_path / "u.csv"
     np.savetxt(alone, np.zeros(5), header="u", comments="")
-    out = call("simulate", model, alone, "--input", "u")
+    out = call("simulate", model, alone, "--inputs", "u")
     assert out.exit_code == 0, out.output
     assert out.stdout.splitlines()[0] == "y_hat"
     assert len(out.stdout.splitlines()) == 6
+
+
+def test_without_further_options_the_model_is_one_to_trust(record, tmp_path):
+    out = call(
+        "identify",
+        record,
+        "--inputs",
+        "u",
+        "--outputs",
+        "y",
+        "--states",
+        1,
+        "--functions",
+        "cubic",
+        "--json",
+        "--quiet",
+    )
+    assert out.exit_code == 0, out.output
+    found = json.loads(out.stdout)
+    assert found["is_bounded"] and found["reason"].startswith("1 state and the functions monomial")
+    assert [row["functions"] for row in found["tried"]] == ["", "", "monomial"]
+    assert found["tried"][-1]["note"] == "chosen" and found["rmse"][0] < 1e-6
+
+
+def test_a_free_run_that_diverges_is_no_gap_in_the_record(record, monkeypatch):
+    from decouply.sysid import DecoupledStateSpace
+
+    monkeypatch.setattr(DecoupledStateSpace, "simulate", lambda self, u, y_init: np.full((len(u), 1), np.nan))
+    out = call("identify", record, "--inputs", "u", "--outputs", "y", *SMALL[:-1])
+    assert out.exit_code == 0, out.output
+    assert "diverges on the record that it was fitted to" in out.output and "gap" not in out.output
+    assert "Fit (%)" not in out.output
 
 
 @pytest.mark.slow
 def test_what_takes_long_says_how_far_it_is_where_there_is_no_terminal(record, tmp_path, monkeypatch):
     monkeypatch.setattr("decouply._support._progress._QUIET_SECONDS", 0.001)
     monkeypatch.setattr("decouply._support._progress._BETWEEN_LINES", (0.001, 0.001))
-    model, columns = tmp_path / "m.safetensors", ("--input", "u", "--output", "y")
+    model, columns = tmp_path / "m.safetensors", ("--inputs", "u", "--outputs", "y")
     out = call("identify", record, *columns, "--functions", "cubic", "--n-starts", 3, "--model", model)
     assert out.exit_code == 0, out.output
     assert "Identifying, 1 state and 1 function (0 s)" in out.stderr
@@ -67,10 +101,10 @@ def test_what_takes_long_says_how_far_it_is_where_there_is_no_terminal(record, t
 
 
 def test_wrong_options_are_named(record):
-    out = call("identify", record, "--input", "u", "--output", "y", "--functions", "cubic,magic")
+    out = call("identify", record, "--inputs", "u", "--outputs", "y", "--functions", "cubic,magic")
     assert out.exit_code == 2
     assert "'magic' is not one of" in out.output
-    out = call("identify", record, "--input", "u", "--output", "y", "--narx", "--states", 2)
+    out = call("identify", record, "--inputs", "u", "--outputs", "y", "--narx", "--states", 2)
     assert out.exit_code == 2
     assert "leave --states out" in out.output
 
@@ -79,13 +113,13 @@ def test_wrong_options_are_named(record):
 def test_columns_keep_their_names_and_are_found_by_them(record, tmp_path):
     table, model = tmp_path / "named.csv", tmp_path / "m.safetensors"
     table.write_text(record.read_text().replace("u,y", "valve,level"))
-    options = ("--input", "valve", "--output", "level", "--states", 1, "--functions", "spline", "--n-starts", 1)
+    options = ("--inputs", "valve", "--outputs", "level", "--states", 1, "--functions", "spline", "--n-starts", 1)
     out = call("identify", table, *options, "--model", model)
     assert out.exit_code == 0, out.output
     assert "The error of the free run is" in out.output
     assert "level =" in out.output
     page = tmp_path / "run.html"
-    out = call("simulate", model, table, "--output", "level", "--to", tmp_path / "out.csv", "--report", page)
+    out = call("simulate", model, table, "--outputs", "level", "--to", tmp_path / "out.csv", "--report", page)
     assert out.exit_code == 0, out.output
     assert "error of level (RMSE)" in page.read_text(encoding="utf-8")
     out = call("simulate", model, table)
@@ -93,27 +127,27 @@ def test_columns_keep_their_names_and_are_found_by_them(record, tmp_path):
     assert out.stdout.splitlines()[0] == "level_hat"
     out = call("simulate", model, table, "--report", page)
     assert out.exit_code == 2
-    assert "name them by --output" in out.output
+    assert "name them by --outputs" in out.output
 
 
 @pytest.mark.slow
 def test_a_narx_model_is_identified_simulated_and_shown(record, tmp_path):
     model, page, run = (tmp_path / name for name in ("n.safetensors", "page.html", "run.html"))
-    out = call("identify", record, "--input", "u", "--output", "y", "--narx", "--model", model, "--report", page)
+    out = call("identify", record, "--inputs", "u", "--outputs", "y", "--narx", "--model", model, "--report", page)
     assert out.exit_code == 0, out.output
     text = page.read_text(encoding="utf-8")
     assert "a linear model with 1 past input and 2 past outputs" in text
     assert "Poles of the linear part" in text
-    columns = ("--input", "u", "--output", "y")
+    columns = ("--inputs", "u", "--outputs", "y")
     out = call("simulate", model, record, *columns, "--to", tmp_path / "out.csv", "--report", run)
     assert out.exit_code == 0, out.output
     simulated = np.loadtxt(tmp_path / "out.csv", skiprows=1)
     np.testing.assert_allclose(simulated, np.loadtxt(record, delimiter=",", skiprows=1)[:, 1], atol=0.05)
     assert run.exists()
-    out = call("simulate", model, record, "--input", "u")
+    out = call("simulate", model, record, "--inputs", "u")
     assert out.exit_code == 2
     assert "begins with measured outputs" in out.output
-    out = call("simulate", model, record, "--output", "y")  # another column might be called u by chance
+    out = call("simulate", model, record, "--outputs", "y")  # another column might be called u by chance
     assert out.exit_code == 2
     assert "does not keep the names" in out.output
 
@@ -122,10 +156,21 @@ def test_held_back_data_choose_the_functions_that_nobody_names(record):
     rows = np.loadtxt(record, delimiter=",", skiprows=1)
     rows[:, 1] += 0.01 * np.random.default_rng(1).standard_normal(len(rows))
     np.savetxt(record, rows, delimiter=",", header="u,y", comments="")
-    out = call("identify", record, "--input", "u", "--output", "y", "--states", 1, "--n-starts", 1, "--json", "--quiet")
+    out = call(
+        "identify", record, "--inputs", "u", "--outputs", "y", "--states", 1, "--n-starts", 1, "--json", "--quiet"
+    )
     assert out.exit_code == 0, out.output
     reason = json.loads(out.stdout)["reason"]
     assert reason.startswith("Functions: cubic; ") and "% with cubic,state-tanh" in reason
+
+
+def test_columns_are_asked_for_on_a_terminal_and_chosen_with_a_note_elsewhere(record, monkeypatch, capsys):
+    given = Given(inputs=None, outputs=None, quiet=False, as_json=False)
+    assert chosen_signals(str(record), given) == (("u",), ("y",))
+    assert "The output is y, the inputs are u." in capsys.readouterr().err
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True)
+    monkeypatch.setattr("decouply.cli._columns._asked", lambda question, *_: ("u",) if "Output" in question else ("y",))
+    assert chosen_signals(str(record), given) == (("y",), ("u",))
 
 
 SMALL = ("--states", 1, "--functions", "cubic", "--n-starts", 1, "--quiet")
@@ -134,12 +179,12 @@ SMALL = ("--states", 1, "--functions", "cubic", "--n-starts", 1, "--quiet")
 def test_a_file_without_names_is_found_again_by_the_numbers_of_its_columns(record, tmp_path):
     table, model = tmp_path / "bare.csv", tmp_path / "m.safetensors"
     table.write_text("".join(record.read_text().splitlines(keepends=True)[1:]))
-    out = call("identify", table, "--input", 1, "--output", 2, *SMALL, "--model", model)
+    out = call("identify", table, "--inputs", 1, "--outputs", 2, *SMALL, "--model", model)
     assert out.exit_code == 0, out.output
-    for columns in ((), ("--output", "c2"), ("--input", "1", "--output", "2")):
+    for columns in ((), ("--outputs", "c2"), ("--inputs", "1", "--outputs", "2")):
         out = call("simulate", model, table, *columns, "--to", tmp_path / "out.csv")
         assert out.exit_code == 0, out.output
-    out = call("simulate", model, table, "--output", "c3")
+    out = call("simulate", model, table, "--outputs", "c3")
     assert out.exit_code != 0
     assert "must name columns" in str(out.exception)
 
@@ -151,7 +196,7 @@ def test_inputs_alone_are_read_from_files_of_arrays(record, ending, tmp_path):
     u, y = np.loadtxt(record, delimiter=",", skiprows=1).T
     table, model = tmp_path / f"record.{ending}", tmp_path / "m.safetensors"
     np.savez(table, u=u, y=y) if ending == "npz" else savemat(table, {"u": u, "y": y})
-    out = call("identify", table, "--input", "u", "--output", "y", *SMALL, "--model", model)
+    out = call("identify", table, "--inputs", "u", "--outputs", "y", *SMALL, "--model", model)
     assert out.exit_code == 0, out.output
     out = call("simulate", model, table)
     assert out.exit_code == 0, out.output
@@ -162,25 +207,25 @@ def test_inputs_alone_are_the_columns_of_stored_samples(record, tmp_path):
     u, y = np.loadtxt(record, delimiter=",", skiprows=1).T
     table, model = tmp_path / "samples.npz", tmp_path / "m.safetensors"
     np.savez(table, X=u[:, None], F=y[:, None])
-    assert call("identify", table, "--input", "1", "--output", "1", *SMALL, "--model", model).exit_code == 0
-    assert call("simulate", model, table).stdout == call("simulate", model, record, "--input", "u").stdout
+    assert call("identify", table, "--inputs", "1", "--outputs", "1", *SMALL, "--model", model).exit_code == 0
+    assert call("simulate", model, table).stdout == call("simulate", model, record, "--inputs", "u").stdout
     (tmp_path / "notes.pdf").write_text("no table")
     assert "It is none" in str(call("simulate", model, tmp_path / "notes.pdf").exception)
 
 
 def test_a_gap_in_a_record_is_to_be_filled_or_cut(record, tmp_path):
     model, lines = tmp_path / "m.safetensors", record.read_text().splitlines()
-    assert call("identify", record, "--input", "u", "--output", "y", *SMALL, "--model", model).exit_code == 0
+    assert call("identify", record, "--inputs", "u", "--outputs", "y", *SMALL, "--model", model).exit_code == 0
     lines[7] = "," + lines[7].split(",")[1]
     record.write_text("\n".join(lines))
-    for out in (call("identify", record, "--input", "u", "--output", "y"), call("simulate", model, record)):
+    for out in (call("identify", record, "--inputs", "u", "--outputs", "y"), call("simulate", model, record)):
         assert out.exit_code != 0
         assert "line 8" in str(out.exception) and "fill the gap, or cut the record there" in str(out.exception)
 
 
 def test_the_page_of_a_run_begins_with_as_many_outputs_as_asked(record, tmp_path):
     model, page = tmp_path / "m.safetensors", tmp_path / "page.html"
-    columns = ("--input", "u", "--output", "y")
+    columns = ("--inputs", "u", "--outputs", "y")
     assert call("identify", record, *columns, *SMALL, "--model", model).exit_code == 0
     out = call("simulate", model, record, *columns, "--n-init", 20, "--report", page)
     assert out.exit_code == 0, out.output
@@ -194,19 +239,19 @@ def test_the_page_of_a_run_begins_with_as_many_outputs_as_asked(record, tmp_path
 
 def test_a_matlab_function_has_the_name_of_its_file(record, tmp_path):
     model = tmp_path / "my-model.safetensors"
-    assert call("identify", record, "--input", "u", "--output", "y", *SMALL, "--model", model).exit_code == 0
-    assert call("export", model, "--to", "matlab").exit_code == 0
+    assert call("identify", record, "--inputs", "u", "--outputs", "y", *SMALL, "--model", model).exit_code == 0
+    assert call("export", model, "--format", "matlab").exit_code == 0
     assert "function [state, y] = my_model(state, u)" in (tmp_path / "my_model.m").read_text()
-    out = call("export", model, "--to", "matlab", "--file", tmp_path / "my-pump.m")
+    out = call("export", model, "--format", "matlab", "--to", tmp_path / "my-pump.m")
     assert out.exit_code == 2
     assert "must have the name of a function" in out.output
 
 
 def test_outputs_that_a_model_is_given_are_not_scored(record, tmp_path):
     model, first = tmp_path / "n.safetensors", tmp_path / "first.csv"
-    assert call("identify", record, "--input", "u", "--output", "y", "--narx", "--model", model).exit_code == 0
+    assert call("identify", record, "--inputs", "u", "--outputs", "y", "--narx", "--model", model).exit_code == 0
     first.write_text("".join(record.read_text().splitlines(keepends=True)[:51]))
-    run = ("simulate", model, first, "--input", "u", "--output", "y", "--to", tmp_path / "out.csv")
+    run = ("simulate", model, first, "--inputs", "u", "--outputs", "y", "--to", tmp_path / "out.csv")
     assert "Fit (%)" in call(*run).output  # a quarter is given
     for n_init, told in ((49, "49 of 50 outputs"), (50, "50 of 50 outputs"), (99, "50 of 50 outputs")):
         out = call(*run, "--n-init", n_init)
@@ -223,7 +268,7 @@ def test_outputs_that_a_model_is_given_are_not_scored(record, tmp_path):
     ],
 )
 def test_options_of_state_space_models_are_not_ignored_by_narx(record, option, told):
-    out = call("identify", record, "--input", "u", "--output", "y", "--narx", *option)
+    out = call("identify", record, "--inputs", "u", "--outputs", "y", "--narx", *option)
     assert out.exit_code == 2
     assert told in out.output
 
@@ -235,9 +280,9 @@ def test_outputs_are_taken_in_the_order_of_the_model(tmp_path):
         y[t] = [0.5 * y[t - 1, 0] + u[t - 1], 0.8 * y[t - 1, 1] - u[t - 1] ** 3]
     file, model = tmp_path / "two.csv", tmp_path / "m.safetensors"
     np.savetxt(file, np.column_stack([u, y]), delimiter=",", header="u,a,b", comments="")
-    asked = ("--input", "u", "--output", "a,b", "--states", "2", "--functions", "cubic", "--n-starts", "1")
+    asked = ("--inputs", "u", "--outputs", "a,b", "--states", "2", "--functions", "cubic", "--n-starts", "1")
     assert call("identify", file, *asked, "--model", model).exit_code == 0
-    texts = [call("simulate", model, file, "--output", order).stdout for order in ("a,b", "b,a")]
+    texts = [call("simulate", model, file, "--outputs", order).stdout for order in ("a,b", "b,a")]
     assert texts[0] == texts[1] and texts[0].startswith("a_hat,b_hat")
 
 

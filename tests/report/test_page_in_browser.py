@@ -150,7 +150,7 @@ def test_pointing_at_a_function_or_moving_by_keys_reads_its_values(open_page):
     function = result.decoupling.g[0]
     at = np.full((1, function.rank), number(u))
     assert number(value) == pytest.approx(function(at)[0, 0], abs=2e-3)
-    assert number(band) == pytest.approx(2 * result.uncertainty(at[0])[0][0, 0], rel=0.02)
+    assert number(band) == pytest.approx(result.uncertainty(at[0], level=0.95)[0][0, 0], rel=0.02)
     assert find(driver, ".card .cross").is_displayed()
     ActionChains(driver).move_to_element(find(driver, "h1")).perform()
     assert card.find_element("css selector", ".reading").text == at_rest

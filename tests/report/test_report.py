@@ -34,7 +34,7 @@ def result():
 def noisy():
     samples, rng = sampled(dc.systems.f1()), np.random.default_rng(0)
     F = samples.F + 0.02 * samples.F.std(axis=0) * rng.normal(size=samples.F.shape)
-    return dc.decouple(dc.Samples(samples.X, F=F, J=samples.J), (2, 2), (3, 3), progress=False)
+    return dc.decouple(dc.Samples(samples.X, F=F, J=samples.J), (2, 2), (5, 2), progress=False)
 
 
 PICTURES = ("plot", "plot_functions", "plot_history", "plot_starts", "plot_fit")
@@ -137,9 +137,9 @@ def test_curves_of_the_diagram_are_the_functions(noisy):
 
 def test_bands_are_drawn_where_they_are_known_and_wanted(noisy):
     assert len(noisy.plot().axes[0].collections) == 5  # four functions and the key
-    assert "two standard errors" in texts(noisy.plot())
+    assert "95 % band" in texts(noisy.plot())
     assert not noisy.plot(bands=False).axes[0].collections
-    assert "two standard errors" not in texts(noisy.plot(bands=False))
+    assert "95 % band" not in texts(noisy.plot(bands=False))
     assert all(len(ax.collections) == 1 for ax in noisy.plot_functions().axes)
     assert not any(ax.collections for ax in noisy.plot_functions(bands=False).axes)
 
@@ -150,9 +150,9 @@ def test_a_band_wider_than_its_curve_is_cut_off_and_leaves_the_curve_to_see(nois
     def errors(grids):
         return tuple(np.full_like(grid, 1e6) for grid in grids)
 
-    for ax, j in zip(plot_functions(model, X, errors=errors).axes[:2], (0, 1), strict=True):
+    for ax, j in zip(plot_functions(model, X, bands=errors).axes[:2], (0, 1), strict=True):
         assert np.ptp(ax.get_ylim()) < 3.5 * np.ptp(ax.lines[0].get_ydata()), j
-    layout = Layout.of(model, X, errors=errors)
+    layout = Layout.of(model, X, bands=errors)
     ax = draw_diagram(layout).axes[0]
     for node in (node for node in layout.nodes if node.curve is not None):
         assert np.ptp(lines(ax)[node.label].get_ydata()) > node.height / 4
@@ -186,7 +186,7 @@ def test_large_models_are_cut_to_what_fits_a_page():
     assert len([gid for gid in lines(figure.axes[0]) if gid.startswith("W0")]) <= 144
     assert max(figure.get_size_inches()) < 15
     wide = dc.systems.random_system((4, 50, 2), (2,), rng=0).plot_functions(points(4))
-    assert sum(ax.axison for ax in wide.axes) == 36 and wide.axes[-1].get_title() == "layer 1, function 36 of 50"
+    assert sum(ax.axison for ax in wide.axes) == 36 and wide.axes[-1].get_title() == "$g_{36}$ of 50"
     assert max(wide.get_size_inches()) < 15
 
 
@@ -254,7 +254,7 @@ def test_every_function_has_a_panel():
     system = dc.systems.f3()
     figure = system.plot_functions(points(4))
     shown = [ax for ax in figure.axes if ax.axison]
-    expected = [f"layer {l}, function {j}" for l, r in ((1, 3), (2, 2)) for j in range(1, r + 1)]
+    expected = [f"$g_{{{l},{j}}}$" for l, r in ((1, 3), (2, 2)) for j in range(1, r + 1)]
     assert [ax.get_title() for ax in shown] == expected
     u = system.inner_inputs(points(4))[1]
     x, y = shown[3].lines[0].get_data()
@@ -333,7 +333,7 @@ def test_the_fit_shows_true_against_decoupled_values(noisy):
         truth, fitted = noisy.samples.F[:, i], noisy.decoupling(noisy.samples.X)[:, i]
         assert np.array_equal(top.lines[1].get_data(), (truth, fitted))
         assert np.array_equal(bottom.lines[1].get_data(), (truth, fitted - truth))
-        assert top.get_title() == f"{['a', '$b'][i]}: e = {e[i]:.3g} %"
+        assert top.get_title() == f"{['a', '$b'][i]}: error {e[i]:.3g} %"
     new = sampled(dc.systems.f1(), seed=5)
     assert f"{noisy.relative_rmse(new)[0]:.3g} %" in noisy.plot_fit(new).axes[0].get_title()
 

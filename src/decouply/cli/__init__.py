@@ -8,7 +8,7 @@ from .._support._interrupts import hand_over
 
 
 def main() -> None:
-    """Run the command line. Ctrl-C is answered in words from the first moment on."""
+    """Run the command line. From the first moment on, Ctrl-C gives a message."""
     try:
         from ._main import main as run
 

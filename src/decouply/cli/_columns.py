@@ -1,6 +1,6 @@
 """Which columns of a file are inputs, outputs and Jacobians.
 
-Of a table of which it is told nothing, `decouply fit` looks at all columns, says what it sees, and asks.
+If no option names columns of a table, `decouply fit` lists all columns and asks which ones to use.
 """
 
 from __future__ import annotations
@@ -36,35 +36,83 @@ def read_columns(file: str, given: Given) -> Reading:
 
 def chosen_columns(file: str, *, silent: bool) -> Chosen:
     """Inputs and outputs of a table, and what to say of the choice; None for files that hold the arrays X, F and J."""
+    found = _looked_at(file)
+    if found is None:
+        return None, None, ()
+    usable = found.usable
+    if not silent:
+        _show(found, file)
+    if not silent and sys.stdin.isatty():
+        inputs, outputs = _ask(usable)
+        return inputs, outputs, _series_note(found, file, inputs, outputs)
+    inputs, outputs = usable[:-1], usable[-1:]
+    return inputs, outputs, (_choice_note(found, inputs, outputs), *_series_note(found, file, inputs, outputs))
+
+
+def chosen_signals(file: str, given: Given) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Inputs and outputs of a record; those that the options do not name are asked for, or chosen with a note."""
+    inputs, outputs = given.inputs, given.outputs
+    if inputs is not None and outputs is not None:
+        return inputs, outputs
+    found = _looked_at(file)
+    if found is None:
+        raise click.UsageError(f"{file} holds arrays. Name its signals with --inputs and --outputs.")
+    silent = given.quiet or given.as_json
+    if inputs is None and outputs is None and not silent:
+        _show(found, file)
+        if sys.stdin.isatty():
+            return _ask(found.usable)
+    if outputs is None:
+        rest = tuple(name for name in found.usable if name not in (inputs or ()))
+        outputs = rest if inputs is not None else rest[-1:]
+    if inputs is None:
+        inputs = tuple(name for name in found.usable if name not in outputs)
+    if not given.quiet:
+        from ._output import say
+
+        say(_choice_note(found, inputs, outputs), err=True)
+    return inputs, outputs
+
+
+def _looked_at(file: str) -> Look | None:
+    """What is in a table; None for files of arrays."""
     from .._support._errors import InputError
     from ..samples.readers._by_extension import open_table
     from ..samples.readers._table import look
 
     table = open_table(Path(file)) if Path(file).is_file() else None
     if table is None:
-        return None, None, ()
+        return None
     found = look(table)
-    usable = found.usable
-    others = [f"{label(column.name)} ({column.words})" for column in found.columns if column.kind != "number"]
-    left_out = f"; left out: {_listed(others)}" if others else ""
-    if len(usable) < 2:
+    if len(found.usable) < 2:
         why = next((column.why for column in found.columns if column.why), "")
+        if "decimal comma" in why:
+            raise InputError(why)
         raise InputError(
             f"`{file}` must have at least two columns of numbers that vary, an input and an output. It has "
-            f"{_listed(usable) or 'none'}{left_out}. {' '.join((why, *table.notes))}".rstrip()
+            f"{_listed(found.usable) or 'none'}{_left_out(found)}. {' '.join((why, *table.notes))}".rstrip()
         )
-    if not silent:
-        _show(found, file)
-    if not silent and sys.stdin.isatty():
-        outputs = _asked("Outputs, separated by commas", (usable[-1],), usable)
-        inputs = _asked("Inputs", tuple(n for n in usable if n not in outputs), usable)
-        return inputs, outputs, _series_note(found, file, inputs, outputs)
-    inputs, outputs = usable[:-1], usable[-1:]
-    note = (
-        f"The output is {_listed(outputs)}, the last column of numbers that vary, and the inputs are "
-        f"{_listed(inputs)}{left_out}; choose others with --inputs and --outputs."
+    return found
+
+
+def _left_out(found: Look) -> str:
+    others = [f"{label(column.name)} ({column.words})" for column in found.columns if column.kind != "number"]
+    return f"; left out: {_listed(others)}" if others else ""
+
+
+def _choice_note(found: Look, inputs: tuple[str, ...], outputs: tuple[str, ...]) -> str:
+    word = "outputs are" if len(outputs) > 1 else "output is"
+    return (
+        f"The {word} {_listed(outputs)}, the inputs are {_listed(inputs)}{_left_out(found)}. Choose others with "
+        "--inputs and --outputs."
     )
-    return inputs, outputs, (note, *_series_note(found, file, inputs, outputs))
+
+
+def _ask(usable: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Inputs and outputs, as a person answers."""
+    outputs = _asked("Outputs, separated by commas", (usable[-1],), usable)
+    inputs = _asked("Inputs", tuple(n for n in usable if n not in outputs), usable)
+    return inputs, outputs
 
 
 def _listed(names: Sequence[str]) -> str:
@@ -108,8 +156,8 @@ def _series_note(found: Look, file: str, inputs: tuple[str, ...], outputs: tuple
     if not found.series:
         return ()
     return (
-        f"The rows look like a time series: {found.series}. This model has no memory; for one that has, run: decouply "
-        f"identify {file} --input {','.join(inputs)} --output {','.join(outputs)}",
+        f"The rows look like a time series: {found.series}. A model of `decouply fit` has no memory. For a dynamic "
+        f"model, run: decouply identify {file} --inputs {','.join(inputs)} --outputs {','.join(outputs)}",
     )
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import click
 
-from ._options import FileName, Given, NameList, check_targets, option, options
+from ._options import FileName, Given, NameList, SectionCommand, check_targets, option, options
 
 
-@click.command(short_help="Replace parts of a PyTorch program by decouplings.")
+@click.command(cls=SectionCommand, short_help="Replace parts of a PyTorch program by decouplings.")
 @click.argument("program", type=FileName())
 @options(
     option("--parts", type=NameList(), required=True, help="Modules by name or pattern, such as blocks.*.mlp."),
@@ -22,7 +22,7 @@ from ._options import FileName, Given, NameList, check_targets, option, options
     ),
     option("--steps", type=int, default=6000, help="Training steps for each part."),
     option("--to target", type=FileName(".pt2"), help="Write the smaller program here."),
-    option("--max-seconds", help="Take the best so far after about so long."),
+    option("--max-seconds", help="Stop after about this many seconds with the best parts so far."),
     option("--seed", type=int),
     "--quiet",
 )
@@ -65,7 +65,7 @@ def compress(program: str, given: Given) -> None:
         raise SampleFileError(
             f"`{given.data}` must be an array in a .npy file. It holds several: save one with np.save."
         )
-    with shown_progress("Compressing", quiet=given.quiet) as progress:
+    with shown_progress("Compressing", quiet=given.quiet, limit=given.max_seconds) as progress:
         found = load_program(program)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", FutureWarning)  # torch's own, about what runs programs

@@ -6,20 +6,21 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ._options import ON_SCREEN, Given, check_targets, command_line, option, options
+from ._options import ON_SCREEN, Given, SectionCommand, check_targets, command_line, option, options
 
 if TYPE_CHECKING:
     from numpy import ndarray
 
-_STORY = """\
-A centrifugal pump was run at 120 points of its map, at 900 to 1500 rpm and 0 to 60 m³/h. Head and power were measured
-with noise of 0.3 m and 0.05 kW. Which curves are behind it? Three functions of one variable each:"""
+_STORY = (
+    "A centrifugal pump ran at 120 points of its map, at 900 to 1500 rpm and 0 to 60 m³/h. Head and power are measured "
+    "with noise of 0.3 m and 0.05 kW. Which curves are behind them? Three functions of one variable each:"
+)
 
 
 def pump_map(X: ndarray) -> ndarray:
     """Head (m) and shaft power (kW) from speed (rpm) and flow (m³/h), by the affinity laws.
 
-    At 1450 rpm: 32 m without flow, falling with its square; power that rises with flow and with the cube of the speed.
+    At 1450 rpm: 32 m without flow, falling with its square. Power that rises with flow and with the cube of the speed.
     """
     import numpy as np
 
@@ -29,9 +30,10 @@ def pump_map(X: ndarray) -> ndarray:
     return np.stack([head, power], axis=1)
 
 
-@click.command(short_help="Find the curves behind the map of a pump.")
+@click.command(cls=SectionCommand, short_help="Find the curves behind the map of a pump.")
 @options(
     option("--report report_path", default="demo-report.html", help="Write the HTML report here."),
+    "--details",
     *ON_SCREEN,
 )
 def demo(given: Given) -> None:
@@ -43,7 +45,17 @@ def demo(given: Given) -> None:
     import decouply as dc
 
     from ..report import write_report
-    from ._output import print_json, print_table, result_content, result_table, say, shown_progress
+    from ._output import (
+        print_json,
+        print_table,
+        result_content,
+        result_table,
+        say,
+        say_lines,
+        say_next,
+        say_result,
+        shown_progress,
+    )
 
     check_targets(given.report_path)
     rng = np.random.default_rng(given.seed)
@@ -58,6 +70,9 @@ def demo(given: Given) -> None:
     if given.as_json:
         print_json(result_content(result, validation) | {"report": given.report_path})
     elif not given.quiet:
-        click.echo(_STORY)
-        print_table(result_table(result, validation, "The map of a pump"))
-        say(f"Report, to open in a browser: {Path(given.report_path).resolve()}")
+        say_lines(_STORY)
+        say_result(result, validation, "")
+        if given.details:
+            print_table(result_table(result, validation))
+        say(f"Report: {Path(given.report_path).resolve()}")
+        say_next("open the report in a browser", "decouply fit YOUR-TABLE.csv")

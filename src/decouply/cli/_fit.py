@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,10 +13,10 @@ import click
 from ._columns import FORMULAS, chosen_columns, read_columns, written_formula
 from ._options import (
     COLUMNS,
-    ON_SCREEN,
     PICTURE,
     FileName,
     Given,
+    SectionCommand,
     basis_class,
     check_targets,
     command_line,
@@ -23,6 +24,7 @@ from ._options import (
     option,
     options,
     ranks_or_auto,
+    section,
 )
 
 if TYPE_CHECKING:
@@ -40,79 +42,105 @@ _VALUES_ONLY = "The file has values only, and this solver needs Jacobians: add -
 _ESTIMATED = "Jacobians were estimated from the values, which costs accuracy: compare with varpro on values only."
 
 
-@click.command(short_help="Fit a model to the samples in a file.")
+@click.command(cls=SectionCommand, short_help="Fit a model to a table or to samples.")
 @click.argument("file", type=FileName())
 @options(
-    *COLUMNS,
-    option(
-        "--estimate-jacobians", is_flag=True, help="Estimate Jacobians from the values, for solvers that need them."
+    *section(
+        "Data",
+        *COLUMNS,
+        option(
+            "--estimate-jacobians", is_flag=True, help="Estimate Jacobians from the values, for solvers that need them."
+        ),
+        option("--validation", type=FileName(), help="Another file with the same columns, for choosing lam."),
+        option(
+            "--holdout",
+            type=click.FloatRange(0, 1, min_open=True, max_open=True),
+            help="Hold back this share of the samples for choosing lam.",
+        ),
     ),
-    option(
-        "--ranks",
-        type=ranks_or_auto,
-        metavar="N,N,...|auto",
-        default="auto",
-        help="Functions per layer, input first: 2,2. With auto the data choose them.",
+    *section(
+        "Model",
+        option(
+            "--ranks",
+            type=ranks_or_auto,
+            metavar="N,N,...",
+            default="auto",
+            help="Functions per layer, input first: 2,2. Without it the data choose them.",
+        ),
+        option(
+            "--degrees",
+            help="Degrees of polynomials per layer, input first: 3,3. Without it the data choose the functions.",
+        ),
+        "--basis",
+        "--linear",
     ),
-    option(
-        "--degrees", help="Degrees of polynomials per layer, input first: 3,3. Left out, the data choose the functions."
+    *section(
+        "Search",
+        option(
+            "--max-seconds",
+            help="Stop after about this many seconds with the best model so far, as Ctrl-C does. By default 120 "
+            "without --ranks, otherwise 60 for varpro only.",
+        ),
+        option("--n-starts", help="Random starts. By default 8, for varpro up to 1024."),
+        "--seed",
     ),
-    "--basis",
-    "--linear",
-    option("--solver", type=click.Choice(SOLVERS), default="varpro", help="Method of the search."),
-    option(
-        "--set solver_options",
-        multiple=True,
-        metavar="KEY=VALUE",
-        help="An option of the solver, such as lam=0.1, max_steps=50 or patience=20; may be repeated.",
+    *section(
+        "Output",
+        "--model model_path",
+        "--report report_path",
+        option("--formula", type=click.Choice(FORMULAS), help="Print the formula of the model."),
+        "--details",
+        "--json as_json",
+        "--quiet",
     ),
-    option(
-        "--two-stage/--no-two-stage",
-        default=None,
-        help="Choose lam in two stages, or use the solver's default. By default constr, proj and zniyed choose.",
+    *section(
+        "Expert",
+        option("--solver", type=click.Choice(SOLVERS), default="varpro", help="Method of the search."),
+        option(
+            "--set solver_options",
+            multiple=True,
+            metavar="KEY=VALUE",
+            help="An option of the solver, such as lam=0.1, max_steps=50 or patience=20; may be repeated.",
+        ),
+        option(
+            "--two-stage/--no-two-stage",
+            default=None,
+            help="Choose lam in two stages, or use the solver's default. By default constr, proj and zniyed choose.",
+        ),
+        option("--as-given", is_flag=True, help="Do not standardise the data: the paper's algorithms as printed."),
+        "--scheduler",
     ),
-    option("--n-starts", help="Random starts. By default 8, for varpro up to 1024."),
-    option(
-        "--max-seconds",
-        help="Stop after about this many seconds with the best model so far. By default 120 with --ranks auto, "
-        "otherwise 60 for varpro only.",
-    ),
-    option("--as-given", is_flag=True, help="Do not standardise the data: the paper's algorithms as printed."),
-    option("--validation", help="Another file with the same columns, for choosing lam."),
-    option(
-        "--holdout",
-        type=click.FloatRange(0, 1, min_open=True, max_open=True),
-        help="Hold back this share of the samples for choosing lam.",
-    ),
-    "--model model_path",
-    "--report report_path",
-    "--scheduler",
-    option("--formula", type=click.Choice(FORMULAS), help="Print the formula of the model."),
-    *ON_SCREEN,
 )
 def fit(file: str, given: Given) -> None:
     """Fit a model to the samples in FILE.
 
-    Given a table and nothing else, it shows what is in the table, asks which columns are inputs and outputs (without a
-    terminal, the last column is the output), and chooses the functions and how many there are.
+    Without options, the command lists the columns of a table and asks which are inputs and outputs. In a script it
+    takes the last column as the output. The data then choose the functions and their number.
 
-    FILE is a table (.csv, .tsv, .parquet, .npy) whose columns are named by --inputs and --outputs, or an .npz or .mat
-    file with arrays X (S, m), F (S, n) and J (S, n, m). F or J may be missing; weights (S,) or (S, n) are
-    used if they are there. A .zarr store with these arrays is read in portions. In a table, columns
-    dy/dx1, dy/dx2, ... hold the Jacobian of y; without them, values alone are fitted.
+    FILE is a table (.csv, .tsv, .parquet, .npy), or an .npz or .mat file with arrays X (S, m), F (S, n) and
+    J (S, n, m). F or J may be missing. The command uses weights (S,) or (S, n) if the file has them. It reads a .zarr
+    store with these arrays in portions. In a table, columns dy/dx1, dy/dx2, ... hold the Jacobian of y.
 
     \b
-    Examples:
-      decouply fit data.csv
-      decouply fit data.csv --inputs x1,x2 --outputs y --ranks 2 --degrees 3 --formula text
-      decouply fit samples.npz --ranks 2,2 --degrees 3,3 --model model.safetensors --report report.html
-      decouply fit samples.npz --ranks 2 --degrees 3 --solver proj --set patience=20 --set lam=0.1
-      decouply fit data.zarr --ranks 3 --degrees 3 --scheduler tcp://10.0.0.1:8786
+    decouply fit data.csv --inputs x1,x2 --outputs y --formula text
+    decouply fit samples.npz --ranks 2,2 --degrees 3,3 --report report.html
+    decouply fit samples.npz --ranks 2 --degrees 3 --solver proj --set lam=0.1
     """
     import decouply as dc
 
+    from ..fit.select._select import SECONDS
     from ..solvers.problem._solution import Status
-    from ._output import print_json, print_table, result_content, result_table, say, say_paths, shown_progress
+    from ._output import (
+        print_json,
+        print_table,
+        result_content,
+        result_table,
+        say,
+        say_next,
+        say_paths,
+        say_result,
+        shown_progress,
+    )
 
     check_targets(given.model_path, given.report_path)
     auto, solver = given.ranks == "auto", given.solver
@@ -129,7 +157,8 @@ def fit(file: str, given: Given) -> None:
         given.inputs, given.outputs, told = chosen_columns(file, silent=given.quiet or given.as_json)
         for note in () if given.quiet else told:
             say(note, err=True)
-    with shown_progress("Decoupling", quiet=given.quiet) as progress:
+    limit = SECONDS if auto and given.max_seconds is None else given.max_seconds
+    with shown_progress("Decoupling", quiet=given.quiet, limit=limit) as progress:
         reading = read_columns(file, given)
         samples, notes = reading.samples, (*told, *reading.notes)
         judged = None if given.validation is None else read_columns(given.validation, given).samples
@@ -170,12 +199,23 @@ def fit(file: str, given: Given) -> None:
         written_to = {"formula": written, "model": given.model_path, "report": given.report_path}
         print_json(result_content(result, judged, notes) | written_to)
     elif not given.quiet:
-        print_table(result_table(result, judged, f"Decoupling of {file}", [note for note in notes if note not in told]))
+        say_result(result, judged, f"Decoupling of {file}", [note for note in notes if note not in told])
         if written is not None:
             say(written)
+        if given.details:
+            print_table(result_table(result, judged))
         say_paths(Model=given.model_path, Report=given.report_path)
+        say_next(*_next_commands(given))
     if result.status is Status.INTERRUPTED:
         raise KeyboardInterrupt  # the exit code is that of a stopped command, whatever was saved
+
+
+def _next_commands(given: Given) -> tuple[str, ...]:
+    """What can be done with a model that was fitted."""
+    if given.model_path is None:
+        return ("add --model model.safetensors to keep the model, --report page.html for a page",)
+    model = shlex.quote(given.model_path)
+    return (f"decouply plot {model}", f"decouply predict {model} new.csv")
 
 
 def _solver_class(name: str) -> Any:
@@ -220,53 +260,64 @@ def _solver(name: str, chosen: dict[str, Any], *, two_stage: bool) -> AbstractSo
     return dc.TwoStage(solver) if two_stage else solver
 
 
-@click.command(short_help="Recommend ranks and degrees.")
+@click.command(cls=SectionCommand, short_help="Compare ranks and degrees, and recommend some.")
 @click.argument("file", type=FileName())
 @options(
-    *COLUMNS,
-    option(
-        "--max-ranks",
-        type=number_list,
-        metavar="N,N,...",
-        default="4,4",
-        help="Largest ranks per layer, input first. Fewer layers are tried too.",
+    *section("Data", *COLUMNS),
+    *section(
+        "Model",
+        option(
+            "--max-ranks",
+            type=number_list,
+            metavar="N,N,...",
+            default="4,4",
+            help="Largest ranks per layer, input first. Fewer layers are tried too.",
+        ),
+        option(
+            "--max-degrees",
+            type=number_list,
+            metavar="N,N,...",
+            default="5",
+            help="Largest degree, or one per layer.",
+        ),
+        option("--degrees", help="Degrees per layer, if you know them."),
+        "--basis",
+        "--linear",
     ),
-    option(
-        "--max-degrees", type=number_list, metavar="N[,N,...]", default="5", help="Largest degree, or one per layer."
+    *section(
+        "Search",
+        option("--n-folds", type=click.IntRange(min=2), default=5, help="Parts for cross-validation."),
+        option("--max-seconds", default=120),
+        "--seed",
     ),
-    option("--degrees", help="Degrees per layer, if they are known."),
-    option("--n-folds", type=click.IntRange(min=2), default=5, help="Parts for cross-validation."),
-    "--basis",
-    "--linear",
-    option(
-        "--max-seconds",
-        default=120,
-        help="Stop after about this many seconds with the best model so far, as Ctrl-C does.",
+    *section(
+        "Output",
+        "--model model_path",
+        option("--plot", type=PICTURE, help="Draw errors against numbers of parameters here (.png, .svg or .pdf)."),
+        option("--all show_all", is_flag=True, help="Print every size that was tried, with its score and time."),
+        "--json as_json",
+        "--quiet",
     ),
-    "--model model_path",
-    option("--plot", type=PICTURE, help="Draw errors against numbers of parameters here (.png, .svg or .pdf)."),
-    "--scheduler",
-    *ON_SCREEN,
+    *section("Expert", "--scheduler"),
 )
 def select(file: str, given: Given) -> None:
     """Recommend ranks and degrees for the samples in FILE.
 
-    FILE and its columns are as for `decouply fit`. Shapes are compared by their errors on left-out samples, beginning
-    with the ranks that singular values of the Jacobians suggest.
+    FILE and its columns are as for `decouply fit`. The command compares sizes by cross-validation, beginning with the
+    ranks that singular values of the Jacobians suggest.
 
     \b
-    Examples:
-      decouply select data.csv --inputs x1,x2 --outputs y --max-ranks 4
-      decouply select samples.npz --max-ranks 4,4 --max-degrees 4 --plot pareto.png
+    decouply select data.csv --inputs x1,x2 --outputs y --max-ranks 4
+    decouply select samples.npz --max-ranks 4,4 --max-degrees 4 --plot pareto.png
     """
     import decouply as dc
 
     from .._support._atomic_files import replace_file
     from ..solvers.problem._solution import Status
-    from ._output import by_options, print_json, print_table, say, say_paths, shown_progress
+    from ._output import by_options, print_json, print_table, say, say_lines, say_next, say_paths, shown_progress
 
     check_targets(given.plot, given.model_path)
-    with shown_progress("Selecting", quiet=given.quiet) as progress:
+    with shown_progress("Selecting", quiet=given.quiet, limit=given.max_seconds) as progress:
         reading = read_columns(file, given)
         selection = dc.select(
             reading.samples,
@@ -291,9 +342,13 @@ def select(file: str, given: Given) -> None:
     if given.as_json:
         print_json(_selection_content(selection) | {"notes": notes, "picture": given.plot, "model": given.model_path})
     elif not given.quiet:
-        print_table(_selection_table(selection, f"Shapes tried for {file}"))
-        say("\n".join([*map(by_options, (selection.reason, *notes)), "Singular values:", str(selection.hints)]))
+        print_table(_selection_table(selection, f"Sizes for {file}", show_all=given.show_all))
+        say_lines("\n".join(map(by_options, (selection.reason, *notes))))
+        if selection.hints.unfoldings:
+            say(f"Singular values:\n{selection.hints}")
         say_paths(Picture=given.plot, Model=given.model_path)
+        sizes = [",".join(map(str, size)) for size in (selection.ranks, selection.degrees)]
+        say_next(f"decouply fit {shlex.quote(file)} --ranks {sizes[0]} --degrees {sizes[1]}")
     if selection.result.status is Status.INTERRUPTED:
         raise KeyboardInterrupt  # the exit code is that of a stopped command, whatever was saved
 
@@ -313,16 +368,29 @@ def _selection_content(selection: Selection) -> dict[str, Any]:
     }
 
 
-def _selection_table(selection: Selection, title: str) -> Table:
+def _selection_table(selection: Selection, title: str, *, show_all: bool) -> Table:
+    """The sizes that no smaller one beats, or all; each with its error on validation samples and on fitted ones."""
     from rich.table import Table
     from rich.text import Text
 
-    from ..fit.select._select import COLUMNS, row_cells
     from ..model._names import printable
 
     table = Table(title=Text(printable(title)), title_justify="left")
-    for name in COLUMNS:
-        table.add_column(name, justify="right", no_wrap=True)
+    more = ("score", "seconds") if show_all else ()
+    for name in ("ranks", "degrees", "parameters", "left-out error", "fitted error", *more, ""):
+        table.add_column(name, justify="right")
     for row in selection.table:
-        table.add_row(*row_cells(row), style="bold" if row.chosen else None)
+        if not (show_all or row.pareto or row.chosen):
+            continue
+        told = (f"{row.score:.0f}", f"{row.seconds:.1f}") if show_all else ()
+        table.add_row(
+            ",".join(map(str, row.ranks)),
+            ",".join(map(str, row.degrees)),
+            str(row.n_parameters),
+            f"{row.error:.2g} ± {row.spread:.1g} %",
+            f"{row.training_error:.2g} %",
+            *told,
+            "chosen" if row.chosen else "Pareto" if show_all and row.pareto else "",
+            style="bold" if row.chosen else None,
+        )
     return table

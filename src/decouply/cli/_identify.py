@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import shlex
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -10,13 +11,27 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from .._support._errors import InputError, pluralised
+from ._columns import chosen_signals
 from ._model_commands import load_any
-from ._options import ON_SCREEN, FileName, Given, basis_class, check_targets, command_line, name_list, option, options
+from ._options import (
+    FileName,
+    Given,
+    SectionCommand,
+    basis_class,
+    check_targets,
+    command_line,
+    name_list,
+    option,
+    options,
+    section,
+)
 
 if TYPE_CHECKING:
     from ..samples._samples import Samples
 
 _NARX_RANK = 2  # unless functions are named
+_OF_ONE_SEARCH = ("oversample", "no_feedback", "integrating", "window", "n_starts")  # options of a model asked for
+_SECONDS = 30.0  # that a model is looked for, unless the user says how long
 _LEAST_SECONDS = 1e-3  # of a stage, if the time was used up before
 _TRIED: tuple[tuple[str, ...], ...] = (("cubic", "state-tanh"), ("cubic",))  # where the user names no functions
 _FUNCTIONS = ("cubic", "quintic", "spline", "tanh", "sigmoid", "saturation", "dead-zone", "relu", "friction")
@@ -34,48 +49,59 @@ def function_list(text: str) -> tuple[str, ...]:
     return names
 
 
-@click.command(short_help="Fit a dynamic model to a record.")
+@click.command(cls=SectionCommand, short_help="Fit a dynamic model to a record over time.")
 @click.argument("file", type=FileName())
 @options(
-    option("--input inputs", required=True),
-    option("--output outputs", required=True),
-    option("--states", type=click.IntRange(min=1), help="Number of states. By default it is chosen."),
-    option(
-        "--narx",
-        is_flag=True,
-        help="Fit a polynomial NARX model instead, and decouple it into as many cubics as --functions names, or two.",
+    *section("Data", "--inputs", "--outputs"),
+    *section(
+        "Model",
+        option("--states", type=click.IntRange(min=1), help="Number of states. Without it the data choose."),
+        option(
+            "--functions",
+            type=function_list,
+            metavar="NAME,...",
+            help=f"Internal functions: {', '.join(_FUNCTIONS)}; state-tanh is a tanh of the state alone. By default "
+            "held-back data choose among several lists.",
+        ),
+        option("--no-feedback", is_flag=True, help="Put the functions between two linear blocks (Wiener-Hammerstein)."),
+        option("--integrating", is_flag=True, help="Outputs integrate something, as a position integrates a velocity."),
+        option("--oversample", type=click.IntRange(min=1), default=1, help="Steps of the model per sample."),
+        option(
+            "--narx",
+            is_flag=True,
+            help="Fit a polynomial NARX model and decouple it into as many cubics as --functions names, or two.",
+        ),
     ),
-    option(
-        "--functions",
-        type=function_list,
-        metavar="NAME,...",
-        help=f"Internal functions: {', '.join(_FUNCTIONS)}; state-tanh is a tanh of the state alone. By default "
-        f"held-back data choose among {' and '.join(','.join(names) for names in _TRIED)}.",
+    *section(
+        "Search",
+        "--max-seconds",
+        option("--n-starts", default=5, help="Number of starts."),
+        option("--window", type=click.IntRange(min=2), help="Fit windows of this many samples first."),
+        "--seed",
     ),
-    option("--oversample", type=click.IntRange(min=1), default=1, help="Steps of the model per sample."),
-    option("--no-feedback", is_flag=True, help="Put the functions between two linear blocks (Wiener-Hammerstein)."),
-    option("--integrating", is_flag=True, help="Outputs integrate something, as a position integrates a velocity."),
-    option("--window", type=click.IntRange(min=2), help="Fit windows of this many samples first."),
-    option("--n-starts", default=5, help="Number of starts."),
-    "--max-seconds",
-    "--model model_path",
-    option("--report report_path", help="Write a report here."),
-    *ON_SCREEN,
+    *section("Output", "--model model_path", "--report report_path", "--json as_json", "--quiet"),
 )
 def identify(file: str, given: Given) -> None:
     """Identify a dynamic model from the record in FILE (.csv, .tsv, .parquet, .npz or .mat), one row per sample.
 
+    Without --inputs and --outputs, the command lists the columns and asks which ones to use. In a script it takes the
+    last column as the output.
+
     \b
-    decouply identify data.csv --input u --output y --states 2 --report page.html --model model.safetensors
+    decouply identify record.csv --inputs u --outputs y --report page.html --model model.safetensors
     """
+    import numpy as np
+
+    from .._support._errors import silenced
     from ..sysid import percent_fit
     from ..sysid.free_run._dynamic_model import default_n_init
-    from ._output import print_json, say, shown_progress
+    from ._output import print_json, say, say_lines, say_next, say_paths, shown_progress
 
     if given.narx:
         _refuse_options_of_state_spaces(given.functions)
     check_targets(given.model_path, given.report_path)
-    with shown_progress("Identifying", quiet=given.quiet) as progress:
+    given.inputs, given.outputs = chosen_signals(file, given)
+    with shown_progress("Identifying", quiet=given.quiet, limit=given.max_seconds) as progress:
         record = _read(file, given.inputs, given.outputs)
         u, y = record.X, record.F
         assert y is not None  # columns of outputs were named
@@ -86,31 +112,60 @@ def identify(file: str, given: Given) -> None:
         if given.report_path is not None:
             model.report(given.report_path, u, y, title="Identified model", command=command_line())
         k = default_n_init(len(y), model.n_states)  # outputs that are given, and not scored
-        found = {"model": repr(model), **about, "percent_fit": percent_fit(y[k:], model.simulate(u, y[:k])[k:])}
+        with silenced():  # that the run escapes is said below
+            y_hat = model.simulate(u, y[:k])[k:]
+        found = {"model": repr(model), **about}
+        if np.isfinite(y_hat).all():
+            found["percent_fit"] = percent_fit(y[k:], y_hat)
+        else:
+            found["warning"] = (
+                "The free run of this model diverges on the record that it was fitted to. Leave out --narx, or all "
+                "options of the search: models that diverge are then refused."
+            )
         if not given.narx:
             found["starts"] = [dataclasses.asdict(row) for row in model.starts]
         found["formula"] = model.formula()
     if given.as_json:
         print_json(found)
     elif not given.quiet:
-        for key in ("reason", "model", "verdict"):
-            if found.get(key):
-                say(found[key])
-        for key, label in (("rmse", "Error"), ("linear_rmse", "Error of the linear model"), ("percent_fit", "Fit (%)")):
-            if key in found:
-                say(f"{label}: {', '.join(f'{value:.4g}' for value in found[key])}")
+        say_lines("\n".join(found[key] for key in ("verdict", "model", "reason", "warning") if found.get(key)))
+        for i, name in enumerate(given.outputs):
+            fit = f"{name}: "
+            fit += (
+                f"fit {found['percent_fit'][i]:.3g} % on this record" if "percent_fit" in found else "the run diverges"
+            )
+            if "rmse" in found:
+                fit += f", RMSE {found['rmse'][i]:.3g}; a linear model has RMSE {found['linear_rmse'][i]:.3g}"
+            say(fit)
         say(found["formula"])
+        say_paths(Model=given.model_path, Report=given.report_path)
+        say_next(*_next_commands(file, given))
+
+
+def _next_commands(file: str, given: Given) -> tuple[str, ...]:
+    """What can be done with a model that was identified."""
+    if given.model_path is None:
+        return ("add --model model.safetensors to keep the model, --report page.html for a page",)
+    model = shlex.quote(given.model_path)
+    return (
+        f"decouply simulate {model} {shlex.quote(file)} --outputs {shlex.quote(','.join(given.outputs))} --to run.csv",
+        f"decouply export {model} --format c",
+    )
 
 
 def _refuse_options_of_state_spaces(functions: tuple[str, ...] | None) -> None:
     """NARX models do not have them: they are refused, not ignored."""
-    context = click.get_current_context()
-    on_command_line = click.core.ParameterSource.COMMANDLINE
-    for name in ("states", "oversample", "no_feedback", "integrating", "window", "n_starts"):
-        if context.get_parameter_source(name) is on_command_line:
+    for name in ("states", *_OF_ONE_SEARCH):
+        if _asks_for(name):
             raise click.UsageError(f"--narx has no {name.replace('_', ' ')}: leave --{name.replace('_', '-')} out.")
     if functions is not None and set(functions) != {"cubic"}:
         raise click.UsageError("--narx has cubics only: --functions cubic,cubic asks for two.")
+
+
+def _asks_for(*names: str) -> bool:
+    """Whether one of these options stands on the command line."""
+    context = click.get_current_context()
+    return any(context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE for name in names)
 
 
 def _read(file: str, inputs: tuple[str, ...], outputs: tuple[str, ...]) -> Samples:
@@ -130,11 +185,20 @@ def _basis(name: str) -> Any:
 
 
 def _state_space(record: Samples, given: Given, progress: Callable[..., None]) -> tuple[Any, dict[str, Any]]:
-    """The state-space model with the best functions, of the suggested size unless one was asked for."""
-    from ..sysid import SearchOptions, suggest
+    """The best model that `identify` can vouch for, or one as the options ask for."""
+    from ..sysid import SearchOptions, identify, suggest
     from ..sysid.state_space._order_selection import fit_with_best_functions
 
     u, y = record.X, record.F
+    if not _asks_for(*_OF_ONE_SEARCH):
+        seconds = _SECONDS if given.max_seconds is None else given.max_seconds
+        wanted = None if given.functions is None else [_basis(name) for name in given.functions]
+        found = identify(
+            u, y, n_states=given.states, functions=wanted, max_seconds=seconds, rng=given.seed, progress=progress
+        )
+        model = found.model.with_names(record.inputs, record.outputs)
+        tried = {"tried": [dataclasses.asdict(row) for row in found.tried], "is_bounded": found.is_bounded}
+        return model, _about(model) | {"reason": found.verdict} | tried
     lists = _TRIED if given.functions is None else (given.functions,)
     reasons, n_states = [], given.states
     limit, began = given.max_seconds, time.monotonic()
@@ -154,10 +218,14 @@ def _state_space(record: Samples, given: Given, progress: Callable[..., None]) -
     model, reason = fit_with_best_functions(u, y, n_states, bases, options=options, **fit)
     reasons += [reason] if len(bases) > 1 else []
     model = model.with_names(record.inputs, record.outputs)
-    return model, {
+    return model, _about(model) | {"reason": " ".join(reasons) or None}
+
+
+def _about(model: Any) -> dict[str, Any]:
+    """What is said of a state-space model."""
+    return {
         "verdict": model.dynamics().verdict,
-        "n_states": n_states,
-        "reason": " ".join(reasons) or None,
+        "n_states": model.n_states,
         "parameters": {"canonical": model.n_canonical, "free": model.n_parameters},
         "rmse": model.fitted.rmse,
         "linear_rmse": model.fitted.linear_rmse,
@@ -178,16 +246,16 @@ def _narx(record: Samples, given: Given, progress: Callable[..., None]) -> tuple
     return model, {"parameters": {"free": model.n_parameters}}
 
 
-@click.command(short_help="Run a dynamic model on new inputs.")
+@click.command(cls=SectionCommand, short_help="Run a dynamic model on new inputs.")
 @click.argument("model", type=FileName())
 @click.argument("file", type=FileName())
 @options(
     option(
-        "--input inputs",
+        "--inputs",
         help="Input columns. By default those with the names used in training; NARX files do not keep names.",
     ),
     option(
-        "--output outputs",
+        "--outputs",
         help="Measured outputs: the initial state is found from the first of them, the fit to the others is printed.",
     ),
     option(
@@ -196,13 +264,13 @@ def _narx(record: Samples, given: Given, progress: Callable[..., None]) -> tuple
         help="Number of outputs from which the initial state is found. By default 50, or a quarter of a shorter "
         "record.",
     ),
-    option("--to target", type=FileName(".csv"), help="Write the outputs here."),
-    option("--report report_path", help="Write a page about this run; needs --output."),
+    option("--to target", type=FileName(".csv"), help="Write the outputs here instead of printing them."),
+    option("--report report_path", help="Write a page about this run; needs --outputs."),
 )
 def simulate(model: str, file: str, given: Given) -> None:
     """Run MODEL, written by `decouply identify`, on the inputs in FILE, and print its outputs as CSV or write them.
 
-    This is a free run: the model sees its own outputs, not the measured ones.
+    This is a simulation: the model sees its own outputs, not the measured ones.
 
     \b
     decouply simulate model.safetensors input.csv
@@ -217,21 +285,21 @@ def simulate(model: str, file: str, given: Given) -> None:
 
     inputs, outputs, target, report_path = given.inputs, given.outputs, given.target, given.report_path
     if report_path is not None and outputs is None:
-        raise click.UsageError("--report compares with measured outputs: name them by --output.")
+        raise click.UsageError("--report compares with measured outputs: name them by --outputs.")
     check_targets(target, report_path)
     found = load_any(model)
     if not hasattr(found, "simulate"):
         raise InputError(
-            f"`{model}` must hold a model with memory, written by `decouply identify`. It holds a map without one: use "
-            "`decouply predict`."
+            f"`{model}` is a model without memory, and `decouply simulate` takes models of `decouply identify`. Use "
+            f"`decouply predict {model} {file}`."
         )
     of_u, of_y = found.channel_names or (None, None)
     if inputs is None and of_u is None:
-        raise click.UsageError("A NARX file does not keep the names of columns: name the inputs by --input.")
+        raise click.UsageError("A NARX file does not keep the names of columns: name the inputs by --inputs.")
     inputs = of_u if inputs is None else _in_order(inputs, of_u)
     outputs = None if outputs is None else _in_order(outputs, of_y)
     assert inputs is not None
-    for hint, names, own in (("--input", inputs, of_u), ("--output", outputs, of_y)):
+    for hint, names, own in (("--inputs", inputs, of_u), ("--outputs", outputs, of_y)):
         if names is not None and own is not None and len(names) != len(own):
             raise click.BadParameter(
                 f"must name {pluralised(len(own), 'column')}, as in training ({', '.join(own)}). "
@@ -239,11 +307,11 @@ def simulate(model: str, file: str, given: Given) -> None:
                 param_hint=hint,
             )
     if outputs is None and of_y is None:
-        raise click.UsageError("A NARX model begins with measured outputs: name them by --output.")
+        raise click.UsageError("A NARX model begins with measured outputs: name them by --outputs.")
     measured, k = None, 0
     with shown_progress("Running the model"):
         if outputs is None:
-            u = read_columns(file, "--input", inputs)
+            u = read_columns(file, "--inputs", inputs)
             y_hat = found.simulate(u)
         else:
             record = _read(file, inputs, outputs)
@@ -265,7 +333,7 @@ def simulate(model: str, file: str, given: Given) -> None:
         click.echo(text, nl=False)
     else:
         write_text(target, text)
-        say(f"Written: {target}, {pluralised(len(columns), 'sample')}.")
+        say(f"Predictions: {target}, {pluralised(len(columns), 'sample')}")
     if measured is not None and np.isfinite(columns).all():
         if k + 2 > len(columns):
             told = (
@@ -275,8 +343,10 @@ def simulate(model: str, file: str, given: Given) -> None:
         else:
             told = f"Fit (%): {', '.join(f'{f:.4g}' for f in percent_fit(measured[k:], columns[k:]))}"
         click.echo(told, err=target is None)
+    if report_path is not None:
+        say(f"Report: {report_path}", err=target is None)
 
 
 def _in_order(asked: tuple[str, ...], own: tuple[str, ...] | None) -> tuple[str, ...]:
-    """Columns in the order in which the model has them, where it knows their names."""
+    """Columns in the order in which the model has them, if it knows their names."""
     return own if own is not None and sorted(own) == sorted(asked) else asked

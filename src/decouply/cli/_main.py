@@ -19,17 +19,26 @@ from ._demo import demo
 from ._fit import fit, select
 from ._identify import identify, simulate
 from ._model_commands import export, plot, predict, report, show
+from ._options import SectionGroup
 from ._output import say
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.group(cls=SectionGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(package_name="decouply")
 def decouply() -> None:
-    """Write multivariate functions as layers of univariate ones: f(x) = W_L g_L(... g_1(W_0 x))."""
+    """Find the curves inside a table, a record or a network.
+
+    \b
+    decouply fit data.csv --report page.html
+    decouply identify record.csv --inputs u --outputs y --model model.safetensors
+    """
 
 
-for command in (demo, fit, select, predict, show, plot, report, export, identify, simulate, compress):
-    decouply.add_command(command)
+decouply.add_section("Fit", fit, select, identify)
+decouply.add_section("Use a model", predict, simulate, export)
+decouply.add_section("Look at a model", report, plot, show)
+decouply.add_section("Networks", compress)
+decouply.add_section("Try", demo)
 
 
 def main(group: click.Group = decouply) -> None:
@@ -59,7 +68,7 @@ def main(group: click.Group = decouply) -> None:
 
 
 def _stop(_: int, frame: FrameType | None) -> None:
-    """To be ended is to be stopped by Ctrl-C, also where Ctrl-C itself is ignored, as in the background of a script."""
+    """To be ended is to be stopped by Ctrl-C, also if Ctrl-C itself is ignored, as in the background of a script."""
     press = signal.getsignal(signal.SIGINT)
     if not callable(press):
         raise KeyboardInterrupt

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 
 from .._support._errors import InputError, ModelFileError, SampleFileError, pluralised
-from ._options import PAGE, PICTURE, FileName, NameList, check_targets, command_line
+from ._options import PAGE, PICTURE, FileName, Given, SectionCommand, check_targets, command_line, option, options
 
 _BEYOND = {
     "extend": "",
@@ -17,7 +18,7 @@ _BEYOND = {
 }
 
 
-@click.command(short_help="Print what is in a model file.")
+@click.command(cls=SectionCommand, short_help="Print the numbers in a model file.")
 @click.argument("model", type=FileName())
 @click.option("--json", "as_json", is_flag=True, help="Print weights and coefficients as JSON.")
 def show(model: str, as_json: bool) -> None:
@@ -43,37 +44,61 @@ def show(model: str, as_json: bool) -> None:
     for side, names in (("Inputs", decoupling.inputs), ("Outputs", decoupling.outputs)):
         if names is not None:
             say(f"{side}: {', '.join(map(label, names))}")
+    heads = [names_of("inputs", decoupling.inputs, "x", decoupling.n_inputs)]
+    heads += [_function_names(l + 1, g.rank, decoupling.n_layers) for l, g in enumerate(decoupling.g)]
+    heads.append(names_of("outputs", decoupling.outputs, "y", decoupling.n_outputs))
     for l, W in enumerate(decoupling.W):
-        print_table(_matrix(f"W_{l}, {W.shape[0]} x {W.shape[1]}", W))
+        print_table(_matrix(f"W_{l}, {W.shape[0]} x {W.shape[1]}", W, heads[l], heads[l + 1]))
         if l < decoupling.n_layers:
             g = decoupling.g[l]
-            title = (
-                f"g_{l + 1}, {pluralised(g.rank, 'function')} in {g.basis!r}: domain, then coefficients, constant first"
-            )
-            print_table(_matrix(title + _BEYOND[g.outside], np.column_stack([g.domain, g.C])))
+            title = f"g_{l + 1}, {pluralised(g.rank, 'function')} in {g.basis!r}{_BEYOND[g.outside]}"
+            columns = ("from", "to", *(f"c{i}" for i in range(g.C.shape[1])))
+            print_table(_matrix(title, np.column_stack([g.domain, g.C]), columns, heads[l + 1]))
     if decoupling.linear is not None:
-        print_table(_matrix(f"A, {decoupling.n_outputs} x {decoupling.n_inputs}: the linear part", decoupling.linear))
+        title = f"A, {decoupling.n_outputs} x {decoupling.n_inputs}: the linear part"
+        print_table(_matrix(title, decoupling.linear, heads[0], heads[-1]))
     if decoupling.offset is not None:
-        print_table(_matrix("b: constants of the outputs", decoupling.offset[None]))
+        print_table(_matrix("b: constants of the outputs", decoupling.offset[None], heads[-1], ("",)))
 
 
-def _matrix(title: str, values: Any) -> Any:
-    from ._output import plain_table
+def names_of(which: str, given: Sequence[str] | None, letter: str, count: int) -> tuple[str, ...]:
+    """Labels of inputs or outputs."""
+    from ..model._names import names
+
+    return tuple(name.text for name in names(which, given, letter, count))
+
+
+def _function_names(layer: int, rank: int, n_layers: int) -> tuple[str, ...]:
+    """What pages and formulas call the functions of a layer."""
+    from ..fit.interpret._recognise import symbol
+
+    return tuple(symbol(layer, j + 1, n_layers) for j in range(rank))
+
+
+def _matrix(title: str, values: Any, columns: Sequence[str], rows: Sequence[str]) -> Any:
+    from rich.table import Table
+    from rich.text import Text
+
+    from ..model._names import printable
 
     shown = 12
-    table = plain_table(title)
-    for row in values[:shown]:
+    table = Table(title=Text(printable(title)), title_justify="left")
+    table.add_column("", style="bold")
+    for name in [*columns[:shown], *(["..."] if len(columns) > shown else [])]:
+        table.add_column(Text(printable(name)), justify="right")
+    for name, row in zip(rows[:shown], values[:shown], strict=True):
         cells = [f"{value + 0.0:.4g}" for value in row[:shown]]
-        table.add_row(*cells, *(["..."] if len(row) > shown else []))
+        table.add_row(Text(printable(name)), *cells, *(["..."] if len(row) > shown else []))
     if len(values) > shown:
         table.add_row(f"... {len(values) - shown} more rows")
     return table
 
 
-_ENDINGS = {"onnx": ".onnx", "c": ".c", "python": ".py", "matlab": ".m", "latex": ".tex"}
+_DIGITS = 6  # of predictions
+_ENDINGS = {"onnx": ".onnx", "c": ".c", "python": ".py", "matlab": ".m", "latex": ".tex", "fmu": ".fmu"}
 _NO_SAMPLES = (
-    "`{model}` must hold its samples for this. It holds the model alone: write it with `decouply fit --model`, or with "
-    "Result.save."
+    "`{model}` holds a model without its samples, which pages and pictures need. Write it with `decouply fit --model`, "
+    "or with Result.save."
 )
 
 
@@ -96,15 +121,18 @@ def model_of(found: Any) -> Any:
     return found if isinstance(found, dc.Decoupling) else found.decoupling
 
 
-@click.command(short_help="Predict outputs for new rows.")
+@click.command(cls=SectionCommand, short_help="Predict outputs for the rows of a table.")
 @click.argument("model", type=FileName())
 @click.argument("file", type=FileName())
-@click.option("--inputs", type=NameList(), help="Input columns, in the order of the model.")
-@click.option("--to", "target", type=FileName(".csv"), help="Write the outputs here instead of printing them.")
-def predict(model: str, file: str, inputs: tuple[str, ...] | None, target: str | None) -> None:
-    """Print the outputs of MODEL for the rows of FILE (.csv, .tsv or .parquet), as CSV.
+@options(
+    option("--inputs", help="Input columns, in the order of the model. By default those with its names."),
+    option("--to target", type=FileName(".csv"), help="Write the table here instead of printing it."),
+    option("--only", is_flag=True, help="Leave the input columns out."),
+)
+def predict(model: str, file: str, given: Given) -> None:
+    """Print the inputs and the predicted outputs of MODEL for the rows of FILE (.csv, .tsv or .parquet), as CSV.
 
-    Columns are found by the names of the model's inputs.
+    Predictions have six digits, and `_predicted` after the name of the output.
 
     \b
     decouply predict model.safetensors new.csv --to predicted.csv
@@ -117,17 +145,21 @@ def predict(model: str, file: str, inputs: tuple[str, ...] | None, target: str |
     from ..samples.readers._by_extension import open_table
     from ._output import csv_text, say, shown_progress
 
+    inputs, target = given.inputs, given.target
     check_targets(target)
     found = load_any(model)
     if hasattr(found, "simulate"):
         raise InputError(
-            f"`{model}` must hold a map without memory. It holds a dynamic model: use `decouply simulate`."
+            f"`{model}` is a dynamic model, and `decouply predict` takes models without memory. Use `decouply simulate "
+            f"{model} {file}`."
         )
     f = model_of(found)
     table = open_table(Path(file)) if Path(file).is_file() else None
     if table is None:
-        why = "It is none." if Path(file).is_file() else missing(Path(file))
-        raise SampleFileError(f"`{file}` must be a .csv, .tsv or .parquet file. {why}")
+        is_there = Path(file).is_file()
+        raise SampleFileError(
+            f"`{file}` must be a .csv, .tsv or .parquet file. It is none." if is_there else missing(Path(file))
+        )
     wanted = inputs or f.inputs or (table.names if len(table.names) == f.n_inputs else ())
     if len(wanted) != f.n_inputs or any(name not in table.names for name in wanted):
         raise InputError(
@@ -139,12 +171,15 @@ def predict(model: str, file: str, inputs: tuple[str, ...] | None, target: str |
         rows = np.full((len(X), f.n_outputs), np.nan)
         whole = np.isfinite(X).all(axis=1)
         rows[whole] = f(X[whole])
-        text = csv_text((name.text for name in names("outputs", f.outputs, "y", f.n_outputs)), rows.tolist())
+        head = [f"{name.text}_predicted" for name in names("outputs", f.outputs, "y", f.n_outputs)]
+        if not given.only:
+            head, rows = [*wanted, *head], np.column_stack([X, rows])
+        text = csv_text(head, rows.tolist(), _DIGITS)
     if target is None:
         click.echo(text, nl=False)
     else:
         write_text(target, text)
-        say(f"Written: {target}, {pluralised(len(rows), 'row')}.")
+        say(f"Predictions: {target}, {pluralised(len(rows), 'row')}")
     for note in _notes(f, X[whole], len(X)):
         say(note, err=True)
 
@@ -168,41 +203,54 @@ def _notes(f: Any, X: Any, n_rows: int) -> list[str]:
     return found
 
 
-@click.command(short_help="Write a model as ONNX, C, Python, MATLAB or LaTeX.")
+@click.command(cls=SectionCommand, short_help="Write a model as ONNX, C, Python, MATLAB, LaTeX or FMU.")
 @click.argument("model", type=FileName())
-@click.option("--to", "kind", type=click.Choice(list(_ENDINGS)), required=True, help="Format.")
-@click.option(
-    "--file", "target", type=FileName(), help="Write here. By default beside MODEL, with the ending of the format."
+@options(
+    option("--format kind", type=click.Choice(list(_ENDINGS)), required=True, help="What to write."),
+    option("--to target", help="Write here. By default beside MODEL, with the ending of the format."),
+    option("--sampling-time", type=float, help="Seconds per step of a dynamic model, for an FMU. By default 1."),
 )
-def export(model: str, kind: str, target: str | None) -> None:
-    """Write MODEL as ONNX, C99, Python, MATLAB or LaTeX.
+def export(model: str, given: Given) -> None:
+    """Write MODEL as ONNX, C99, Python, MATLAB or LaTeX, or as an FMU for simulation programs.
 
     Dynamic models become C or MATLAB code with a function step(state, u) that runs them sample by sample, for example
     in Simulink.
 
     \b
-    decouply export model.safetensors --to c
+    decouply export model.safetensors --format c
     """
     from .._support._atomic_files import write_text
     from ._output import say
 
-    path = str(_beside(Path(model), kind)) if target is None else target
+    kind = given.kind
+    path = str(_beside(Path(model), kind)) if given.target is None else given.target
     if not path.lower().endswith(_ENDINGS[kind]):
-        raise click.BadParameter(f"{path!r} must end in {_ENDINGS[kind]}.", param_hint="--file")
+        raise click.BadParameter(f"{path!r} must end in {_ENDINGS[kind]}.", param_hint="--to")
     check_targets(path)
     found = load_any(model)
     steps = getattr(found, "step_source", None)
     if kind == "onnx":
         model_of(found).save_onnx(path)
+    elif kind == "fmu":
+        _save_fmu(found, path, given.sampling_time)
     elif kind == "matlab":
         name = _function_name(path, may_be_f=steps is None)
-        source = model_of(found).formula(kind).replace("function y = f(x)", f"function y = {name}(x)", 1)
+        source = model_of(found).formula(kind).replace("[y, J] = f(x)", f"[y, J] = {name}(x)", 1)
         write_text(path, source if steps is None else steps(kind, name=name))
     elif kind == "c" and steps is not None:
         write_text(path, steps(kind))
     else:
         write_text(path, model_of(found).formula(kind))
     say(f"Written: {path}")
+
+
+def _save_fmu(found: Any, path: str, sampling_time: float | None) -> None:
+    if hasattr(found, "simulate"):
+        found.save_fmu(path, **({} if sampling_time is None else {"sampling_time": sampling_time}))
+    elif sampling_time is not None:
+        raise click.BadParameter("the model has no memory, and so no sampling time.", param_hint="--sampling-time")
+    else:
+        model_of(found).save_fmu(path)
 
 
 def _beside(model: Path, kind: str) -> Path:
@@ -223,32 +271,35 @@ def _function_name(path: str, *, may_be_f: bool) -> str:
         raise click.BadParameter(
             f"{path!r} must have the name of a function, which MATLAB finds by its file: a letter, then letters, "
             f"digits and underscores. {name!r} cannot be used, {wrong}: take {near_function_name(name, 'matlab')}.m.",
-            param_hint="--file",
+            param_hint="--to",
         )
     return name
 
 
-@click.command(short_help="Draw a model.")
+@click.command(cls=SectionCommand, short_help="Draw a model.")
 @click.argument("model", type=FileName())
-@click.option(
-    "--what",
-    type=click.Choice(["network", "functions", "fit", "history"]),
-    default="network",
-    show_default=True,
-    help="Which picture.",
+@options(
+    option(
+        "--what",
+        type=click.Choice(["network", "functions", "fit", "history"]),
+        default="network",
+        help="Which picture.",
+    ),
+    option("--to target", type=PICTURE, help="Write here. By default beside MODEL, as MODEL-network.png and so on."),
+    option("--dark", is_flag=True, help="For a dark page."),
 )
-@click.option("--file", "target", type=PICTURE, help="Write here. By default beside MODEL, as .png.")
-@click.option("--dark", is_flag=True, help="For a dark page.")
-def plot(model: str, what: str, target: str | None, dark: bool) -> None:
+def plot(model: str, given: Given) -> None:
     """Draw MODEL: its network, its functions, the fit, or the objective step by step.
 
     \b
-    decouply plot model.safetensors --what functions --file functions.svg
+    decouply plot model.safetensors --what functions --to functions.svg
     """
     from .._support._atomic_files import replace_file
     from ._output import say, shown_progress
 
-    path = str(Path(model).with_suffix(".png")) if target is None else target
+    what = given.what
+    beside = Path(model).with_name(f"{Path(model).stem}-{what}.png")
+    path = str(beside) if given.target is None else given.target
     check_targets(path)
     found = load_any(model)
     name = {"network": "plot", "functions": "plot_functions", "fit": "plot_fit", "history": "plot_history"}[what]
@@ -261,16 +312,16 @@ def plot(model: str, what: str, target: str | None, dark: bool) -> None:
     if draw is None or found is model_of(found):
         raise InputError(_NO_SAMPLES.format(model=model))
     with shown_progress("Drawing"):
-        figure = draw(dark=dark)
+        figure = draw(dark=given.dark)
         with replace_file(path) as stream:
             figure.savefig(stream, format=Path(path).suffix.lower().lstrip("."), dpi=150)
-    say(f"Written: {path}")
+    say(f"Picture: {path}")
 
 
-@click.command(short_help="Write a page about a model, for a browser.")
+@click.command(cls=SectionCommand, short_help="Write a page about a model, for a browser.")
 @click.argument("model", type=FileName())
-@click.option("--file", "target", type=PAGE, help="Write here. By default beside MODEL, as .html.")
-def report(model: str, target: str | None) -> None:
+@options(option("--to target", type=PAGE, help="Write here. By default beside MODEL, as .html."))
+def report(model: str, given: Given) -> None:
     """Write a page about MODEL for a browser: picture, verdict, functions, formula.
 
     \b
@@ -280,7 +331,7 @@ def report(model: str, target: str | None) -> None:
     from ..sysid import AbstractDynamicModel
     from ._output import say, shown_progress
 
-    path = str(Path(model).with_suffix(".html")) if target is None else target
+    path = str(Path(model).with_suffix(".html")) if given.target is None else given.target
     check_targets(path)
     found = load_any(model)
     if found is model_of(found):
@@ -289,8 +340,8 @@ def report(model: str, target: str | None) -> None:
         outputs = ",".join(found.channel_names[1]) if found.channel_names else "y"
         raise InputError(
             f"`{model}` must be run on a record for a page, since it does not keep one: decouply simulate {model} "
-            f"record.csv --output {outputs} --report page.html."
+            f"record.csv --outputs {outputs} --report page.html."
         )
     with shown_progress("Writing the page"):
         write_report(found, path, title=f"Decoupling of {Path(model).name}", command=command_line())
-    say(f"Written: {path}")
+    say(f"Report: {path}")

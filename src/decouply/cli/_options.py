@@ -6,6 +6,7 @@ A command lists its options by name, and says what it means otherwise by one of 
 from __future__ import annotations
 
 import functools
+import re
 import shlex
 import sys
 from collections.abc import Callable
@@ -16,9 +17,68 @@ from typing import Any, Literal
 import click
 from click.shell_completion import CompletionItem
 
-Command = Callable[..., None]
 Entry = str | tuple[str, dict[str, Any]]  # the name of an option, and what is said otherwise of it
 Given = SimpleNamespace  # the values of the options of one command, by their names
+
+
+# How help is laid out
+
+
+class SectionOption(click.Option):
+    """An option that help shows under a heading."""
+
+    def __init__(self, *args: Any, section: str = "Options", **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.section = section
+
+
+class SectionCommand(click.Command):
+    """A command whose help lists options under headings, and whose errors call arguments by its options."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        from .._support._errors import DecouplingError
+
+        try:
+            return super().invoke(ctx)
+        except DecouplingError as error:
+            error.args = (by_options(str(error), ctx), *error.args[1:])
+            raise
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        sections: dict[str, list[tuple[str, str]]] = {}
+        for param in self.get_params(ctx):
+            record = param.get_help_record(ctx) if isinstance(param, click.Option) else None
+            if record is not None:
+                sections.setdefault(getattr(param, "section", "Options"), []).append(record)
+        general = sections.pop("Options", [])
+        for title, records in (*sections.items(), ("Options", general)):
+            with formatter.section(title):
+                formatter.write_dl(records)
+
+
+class SectionGroup(click.Group):
+    """A group whose help lists commands under headings."""
+
+    command_class = SectionCommand
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.sections: dict[str, list[str]] = {}
+
+    def add_section(self, title: str, *commands: click.Command) -> None:
+        """Add commands that help lists under this heading, in this order."""
+        self.sections[title] = [command.name for command in commands if command.name is not None]
+        for command in commands:
+            self.add_command(command)
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 (the interface of click)
+        return [name for names in self.sections.values() for name in names]
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        width = max(len(name) for name in self.list_commands(ctx))
+        for title, names in self.sections.items():
+            with formatter.section(title):
+                formatter.write_dl([(f"{name:{width}}", self.commands[name].get_short_help_str()) for name in names])
 
 
 # Types of values
@@ -121,6 +181,7 @@ PAGE, PICTURE = FileName(".html", ".htm"), FileName(".png", ".svg", ".pdf")
 BASES = (
     "monomial", "scaled-monomial", "bernstein", "chebyshev", "trigonometric", "spline", "tanh", "sigmoid", "saturation",
     "dead-zone", "absolute", "relu", "leaky-relu", "friction", "exponential", "logarithm", "gaussian", "rational",
+    "activation",
 )  # fmt: skip
 
 
@@ -156,9 +217,9 @@ OPTIONS = dict(
     [
         # What is read
         option(
-            "--inputs", type=NameList(), help="Input columns by name, or by number where they have none: x1,x2 or 1,2."
+            "--inputs", type=NameList(), help="Input columns by name, or by number if they have none: x1,x2 or 1,2."
         ),
-        option("--outputs", type=NameList(), help="Output columns by name, or by number where they have none: y or 3."),
+        option("--outputs", type=NameList(), help="Output columns by name, or by number if they have none: y or 3."),
         option(
             "--jacobians/--no-jacobians",
             default=None,
@@ -170,23 +231,15 @@ OPTIONS = dict(
             type=click.Choice(["samples", "matlab"]),
             help="Which axis of .npz and .mat arrays counts samples: the first, or the last as in MATLAB.",
         ),
-        option(
-            "--input inputs",
-            type=NameList(),
-            help="Input columns, by name, or by number where the file has no header.",
-        ),
-        option(
-            "--output outputs",
-            type=NameList(),
-            help="Output columns, by name, or by number where the file has no header.",
-        ),
         # What is fitted
         option("--degrees", type=number_list, metavar="N,N,..."),
         option(
             "--basis",
             type=click.Choice(("auto", *BASES)),
             default="auto",
-            help="Basis of the functions. auto: polynomials with --degrees, else what the data ask for.",
+            metavar="NAME",
+            help="Basis of the functions: auto (polynomials with --degrees, otherwise the data choose), "
+            f"{', '.join(BASES)}.",
         ),
         option("--linear", is_flag=True, help="Add a linear part: A x + W_L g_L(...)."),
         # How long it takes
@@ -194,7 +247,7 @@ OPTIONS = dict(
         option(
             "--max-seconds",
             type=click.FloatRange(min=0, min_open=True),
-            help="Stop after about this many seconds with the best model so far.",
+            help="Stop after about this many seconds with the best model so far, as Ctrl-C does.",
         ),
         option(
             "--scheduler",
@@ -209,6 +262,8 @@ OPTIONS = dict(
         # What is written and printed
         option("--model model_path", type=FileName(".safetensors"), help="Write the model here (.safetensors)."),
         option("--report report_path", type=PAGE, help="Write an HTML report here."),
+        option("--to target", type=FileName(), help="Write here."),
+        option("--details", is_flag=True, help="Print starts, errors and notes as well."),
         option("--json as_json", is_flag=True, help="Print the result as JSON."),
         option("--quiet", is_flag=True, help="Print nothing but errors."),
     ]
@@ -217,19 +272,29 @@ COLUMNS = ("--inputs", "--outputs", "--jacobians/--no-jacobians", "--drop-missin
 ON_SCREEN = ("--seed", "--json as_json", "--quiet")
 
 
-def add_options(command: Command, *entries: Entry) -> Command:
+def section(title: str, *entries: Entry) -> list[Entry]:
+    """Options that help shows under this heading."""
+    return [option(name, **settings, section=title) for name, settings in map(_as_option, entries)]
+
+
+def _as_option(entry: Entry) -> tuple[str, dict[str, Any]]:
+    return option(entry) if isinstance(entry, str) else entry
+
+
+def add_options(command: Callable[..., None], *entries: Entry) -> Callable[..., None]:
     """A command with these options, in this order."""
     for entry in reversed(entries):
-        name, otherwise = option(entry) if isinstance(entry, str) else entry
+        name, otherwise = _as_option(entry)
         settings = OPTIONS.get(name, {}) | otherwise
-        command = click.option(*name.split(), show_default=settings.get("default") is not None, **settings)(command)
+        shown = settings.get("default") not in (None, "auto")
+        command = click.option(*name.split(), cls=SectionOption, show_default=shown, **settings)(command)
     return command
 
 
-def options(*entries: Entry) -> Callable[[Command], Command]:
+def options(*entries: Entry) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Options that reach a command as one record `given`; its arguments reach it as they are."""
 
-    def add(command: Command) -> Command:
+    def add(command: Callable[..., None]) -> Callable[..., None]:
         @functools.wraps(command)
         def with_record(**values: Any) -> None:
             parameters = click.get_current_context().command.params
@@ -242,6 +307,24 @@ def options(*entries: Entry) -> Callable[[Command], Command]:
 
 
 # What commands do with them
+
+
+def by_options(text: str, context: click.Context | None) -> str:
+    """A sentence of the library in which arguments are called by the options of a command.
+
+    An argument that only another command has is called by the option there.
+    """
+    if context is None:
+        return text
+    called: dict[str, str] = {}
+    group = context.parent.command if context.parent is not None else None
+    for command in (context.command, *(group.commands.values() if isinstance(group, click.Group) else ())):
+        for p in command.params:
+            if isinstance(p, click.Option) and p.name is not None:
+                where = "" if command is context.command else f" of `decouply {command.name}`"
+                called.setdefault(p.name, p.opts[0] + where)
+    called["rng"] = called.get("seed", "`rng`")
+    return re.sub(r"`(\w+)`", lambda found: called.get(found[1], found[0]), text)
 
 
 def command_line() -> str:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-import re
+import shutil
+import sys
+import textwrap
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -32,6 +34,13 @@ def say(text: str, *, err: bool = False) -> None:
     click.echo(printable(text), err=err)
 
 
+def say_lines(text: str) -> None:
+    """Sentences for a person, line by line; on a terminal, lines break between words."""
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else sys.maxsize
+    for line in text.splitlines():
+        say("\n".join(textwrap.wrap(line, width, subsequent_indent="  ", break_on_hyphens=False)) or "")
+
+
 def say_paths(**paths: str | None) -> None:
     """Name the files that were written, by what they hold."""
     for name, path in paths.items():
@@ -39,29 +48,33 @@ def say_paths(**paths: str | None) -> None:
             say(f"{name}: {path}")
 
 
+def say_next(*commands: str) -> None:
+    """Commands that a person may want to run next."""
+    for i, command in enumerate(commands):
+        say(f"{'      ' if i else 'Next: '}{command}")
+
+
 def by_options(text: str) -> str:
-    """A sentence of the library in which arguments that the running command has as options are called by these."""
-    context = click.get_current_context(silent=True)
-    given = (
-        {} if context is None else {p.name: p.opts[0] for p in context.command.params if isinstance(p, click.Option)}
-    )
-    return re.sub(r"`(\w+)`", lambda found: given.get(found[1], found[0]), text)
+    """A sentence of the library in which arguments are called by the options of the running command."""
+    from ._options import by_options as called
+
+    return called(text, click.get_current_context(silent=True))
 
 
 @contextmanager
-def shown_progress(title: str, *, quiet: bool = False) -> Iterator[Callable[..., None]]:
-    """What a command reports to while it works: a bar on a terminal, lines elsewhere, nothing where that was asked for.
+def shown_progress(title: str, *, quiet: bool = False, limit: float | None = None) -> Iterator[Callable[..., None]]:
+    """What a command reports to while it works: a bar on a terminal, lines elsewhere, nothing with --quiet.
 
-    Tables are printed after the block, where no bar is in their way.
+    A search that ends after `limit` seconds says so. Tables are printed after the block, when the bar is gone.
     """
     if quiet:
         yield silent
     else:
-        with shown_on_stderr(title) as report:
+        with shown_on_stderr(title, limit) as report:
             yield report
 
 
-def csv_text(names: Iterable[str], rows: Iterable[Iterable[float]]) -> str:
+def csv_text(names: Iterable[str], rows: Iterable[Iterable[float]], digits: int = 17) -> str:
     """A table as CSV, in which NaN is empty; names are labels, since it may be printed."""
     import csv
     import io
@@ -69,7 +82,10 @@ def csv_text(names: Iterable[str], rows: Iterable[Iterable[float]]) -> str:
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
     writer.writerow(label(name) for name in names)
-    writer.writerows(["" if value != value else repr(value) for value in row] for row in rows)
+    writer.writerows(
+        ["" if value != value else f"{value:.{digits}g}" if digits < 17 else repr(value) for value in row]
+        for row in rows
+    )
     return stream.getvalue()
 
 
@@ -125,16 +141,24 @@ def result_content(result: Result, validation: Samples | None, notes: Sequence[s
     return content
 
 
-def result_table(result: Result, validation: Samples | None, title: str, notes: Sequence[str] = ()) -> Table:
-    """What a person wants to know first; `notes` go before those of the result."""
-    table = plain_table(title)
+def say_result(result: Result, validation: Samples | None, title: str, notes: Sequence[str] = ()) -> None:
+    """What a person wants to know first: the words of `print(result)`, and what was read."""
+    lines = [title, *by_options(str(result)).splitlines()]
+    if validation is not None and validation.F is not None:
+        lines.append(f"Error on validation samples: {_percents(result.relative_rmse(validation))} of the spread.")
+    if result.status.name in ("OUT_OF_TIME", "INTERRUPTED"):
+        lines.append(by_options(result.reason))
+    say_lines("\n".join([*lines, *(f"Note: {by_options(note)}" for note in notes)]))
+
+
+def result_table(result: Result, validation: Samples | None) -> Table:
+    """All that is known of a fit: errors in every unit, starts, uniqueness and notes."""
+    table = plain_table("Details")
     table.add_column(style="bold", no_wrap=True)
     table.add_column(overflow="fold")
-    table.add_row("model", repr(result.decoupling))
-    table.add_row("verdict", str(result.verdict))
     if result.decoupling.linear is not None:
         table.add_row(
-            "linear part", "A x, net of which the functions are" if result.decoupling.n_layers == 1 else "A x"
+            "linear part", "A x, which the functions do not contain" if result.decoupling.n_layers == 1 else "A x"
         )
     if result.samples.has_jacobians:
         table.add_row("Error(J)", f"{result.error_jacobian:.3g}")
@@ -153,7 +177,7 @@ def result_table(result: Result, validation: Samples | None, title: str, notes: 
         table.add_row("found by", result.found_by)
     if result.decoupling.n_parameters <= 1000:
         table.add_row("unique", str(result.identifiability))
-    for note in (*notes, *result.notes):
+    for note in result.notes:
         table.add_row("note", printable(by_options(note)))
     table.add_row("time", f"{result.seconds:.2f} s")
     return table

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from contextlib import nullcontext
-from typing import Any
+from typing import Any, Literal, no_type_check
 
 import numpy as np
 from jaxtyping import Float
@@ -48,30 +49,31 @@ class DecouplingClassifier(DecouplingEstimator, ClassifierMixin, BaseEstimator):
 
     Parameters
     ----------
-    ranks
-        (r_1, ..., r_L): number of internal functions per layer, from input to output; a number means one layer. With
-        "auto", one layer of up to four functions is chosen by the likelihood of left-out samples; `note_` says why.
-    degrees
+    ranks : int, tuple of int or "auto", default="auto"
+        (r_1, ..., r_L): number of internal functions per layer, from input to output. A number means one layer. With
+        "auto", one layer of up to four functions is chosen by the likelihood of validation samples. `note_` says why.
+    degrees : int, tuple of int or None, default=None
         (d_1, ..., d_L): number of basis functions per layer. Left out, they are what `basis` fixes, or 3 in every
-        layer; with "auto" they are chosen together with the ranks.
-    basis
+        layer. With "auto" they are chosen together with the ranks.
+    basis : basis, basis class or sequence, default=None
         A basis class, a basis, or a sequence with one entry per layer, as for `dc.decouple`.
-    linear
+    linear : bool, default=False
         Whether log-odds have a linear part besides.
-    outside
+    outside : {"bounded", "linear", "constant", "extend"}, default="bounded"
         What happens beyond the range that X visits, see `DecouplingRegressor`.
-    n_starts
-        Number of random starts for each shape; by default 8.
-    ridge
+    n_starts : int or None, default=None
+        Number of random starts for each shape. By default 8.
+    ridge : float or "auto", default="auto"
         Penalty on the squared size of all weights and coefficients, in standard units: what 1 / C is in scikit-learn's
-        LogisticRegression. With "auto" it is chosen from 1 to 30 by the likelihood of left-out samples.
-    max_seconds
-        A fit ends after about so many seconds, with the best so far; None is no limit but that of the solver.
-    random_state
-        Seed, `numpy.random.RandomState` or None, as in scikit-learn.
-    n_jobs
+        LogisticRegression. With "auto" it is chosen from 1 to 30 by the likelihood of validation samples.
+    max_seconds : float or None, default=None
+        A fit ends after about this many seconds, with the best so far. None is no limit but that of the solver.
+    random_state : int, RandomState or None, default=None
+        Seed or `numpy.random.RandomState`, as in scikit-learn. None is 0, so that a fit can be repeated. `numpy.random`
+        itself stands for NumPy's global generator, which nothing else touches.
+    n_jobs : int or None, default=None
         Processes for batches of starts, as in scikit-learn. The result does not depend on it.
-    verbose
+    verbose : bool, default=False
         Whether a bar is shown on a terminal.
 
     Attributes
@@ -84,12 +86,13 @@ class DecouplingClassifier(DecouplingEstimator, ClassifierMixin, BaseEstimator):
     ridge_ : float
         The penalty that was used.
     deviance_, left_out_deviance_ : float
-        Mean of -2 log p of the class that was seen, on the samples and, to first order, on left-out samples.
+        Mean of -2 log p of the class that was seen, on the samples and, to first order, on validation samples.
     quality_ : ClassQuality
-        How well classes are told apart, on left-out samples too, and a `verdict`: as good as the data allow, or not.
+        How well classes are distinguished, on validation samples too, and a `verdict`: as good as the data allow, or
+        not.
     note_ : str
-        What was compared where something was chosen.
-    n_features_in_, feature_names_in_
+        What was compared if something was chosen.
+    n_features_in_, feature_names_in_ : int, array of str
         As in scikit-learn.
 
     Examples
@@ -105,20 +108,21 @@ class DecouplingClassifier(DecouplingEstimator, ClassifierMixin, BaseEstimator):
     ((1,), True)
     """
 
+    @no_type_check  # scikit-learn builds estimators with any values, and `fit` refuses them
     def __init__(
         self,
-        ranks: Any = "auto",
-        degrees: Any = None,
+        ranks: int | Sequence[int] | Literal["auto"] = "auto",
+        degrees: int | Sequence[int] | None = None,
         *,
-        basis: Any = Monomial,
-        linear: Any = False,
-        outside: Any = BOUNDED,
-        n_starts: Any = None,
-        ridge: Any = "auto",
-        max_seconds: Any = None,
-        random_state: Any = None,
-        n_jobs: Any = None,
-        verbose: Any = False,
+        basis: Any = None,
+        linear: bool = False,
+        outside: str = BOUNDED,
+        n_starts: int | None = None,
+        ridge: float | Literal["auto"] = "auto",
+        max_seconds: float | None = None,
+        random_state: int | np.random.RandomState | None = None,
+        n_jobs: int | None = None,
+        verbose: bool = False,
     ) -> None:
         self.ranks = ranks
         self.degrees = degrees
@@ -145,6 +149,10 @@ class DecouplingClassifier(DecouplingEstimator, ClassifierMixin, BaseEstimator):
             What the log-likelihood of each sample is multiplied by.
         """
         X, y = validate_arrays(self, X, y, dtype=np.float64, ensure_min_samples=2, order="C")
+        if y.dtype.kind == "O" and len({type(label) for label in y.ravel().tolist()}) > 1:
+            raise InputError(
+                "`y` must hold labels of one kind, numbers or texts, and none that are missing. Got several kinds."
+            )
         check_classification_targets(y)
         outside = as_outside(self.outside)
         self.classes_, which = np.unique(y, return_inverse=True)
@@ -159,7 +167,12 @@ class DecouplingClassifier(DecouplingEstimator, ClassifierMixin, BaseEstimator):
             samples = with_sample_weights(samples, as_weights(sample_weight, X))
             self._check_all_seen(samples)
         with nullcontext() if self.n_jobs is None else parallel_config(n_jobs=self.n_jobs):
-            found = fit_logistic(samples, self._settings(), ridge=self._ridge(), progress=bool(self.verbose))
+            found = fit_logistic(
+                samples,
+                self._settings(Monomial if self.basis is None else self.basis),
+                ridge=self._ridge(),
+                progress=bool(self.verbose),
+            )
         if OUT_OF_TIME in found.note:
             warn(OUT_OF_TIME)
         self._range = Bounds.around(samples.X, bounded=outside == BOUNDED)
@@ -218,7 +231,7 @@ class DecouplingClassifier(DecouplingEstimator, ClassifierMixin, BaseEstimator):
 
     @property
     def quality_(self) -> ClassQuality:
-        """How well classes are told apart, computed when it is first asked for."""
+        """How well classes are distinguished, computed when it is first asked for."""
         check_is_fitted(self)
         if self._quality is None:
             self._quality = class_quality(self._found, self._samples)

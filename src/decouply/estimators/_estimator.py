@@ -1,11 +1,11 @@
 """What the estimators share: parameters as settings, data as scikit-learn checks them, predictions beyond the data.
 
-Functions that keep their last value ("constant") are bounded one by one, and that is a trap: where large functions
-cancel each other, one that stops before the others leaves what it should have cancelled. So by default ("bounded")
-functions go on along their tangents, which keeps such sums together, and inputs stop: what lies beyond the range of the
-training samples by more than half of it counts as half of it. The same holds for what a regressor predicts: each input
-may be within its range, but a combination of them that no sample has can take a sum of functions anywhere. Models that
-predict left-out samples very well are trusted within the bounds of the inputs, and follow their formulas.
+Functions that keep their last value ("constant") are bounded one by one, and that is a trap. If large functions cancel
+each other, one that stops before the others leaves what it should have cancelled. So by default ("bounded") functions
+continue linearly, which keeps such sums together, and inputs are clipped half a range beyond the training range. The
+same holds for predictions of a regressor. Each input may be within its range, while no sample has their combination,
+and a sum of functions can be anything there. Models that predict validation samples very well are trusted within the
+bounds of the inputs, and follow their formulas.
 """
 
 from __future__ import annotations
@@ -43,24 +43,29 @@ class DecouplingEstimator:
     degrees: Any
     basis: Any
     linear: Any
+    outside: Any
+    solver: Any
     n_starts: Any
+    ridge: Any
     max_seconds: Any
     random_state: Any
+    n_jobs: Any
+    verbose: Any
 
-    def _settings(self) -> Settings:
-        """What is asked for; ranks are None if they are to be chosen, together with degrees that are None."""
+    def _settings(self, basis: Any) -> Settings:
+        """What is asked for, with functions in a basis; ranks and degrees are None if the data choose them."""
         chosen, degrees = is_word(self.ranks, ("auto",)), self.degrees
         if chosen and degrees is not None:
             degrees = max(as_counts("degrees", degrees))
-        if not chosen and degrees is None and isinstance(self.basis, type) and needs_degree(self.basis):
+        if not chosen and degrees is None and isinstance(basis, type) and needs_degree(basis):
             degrees = (DEGREE,) * np.size(self.ranks)
         return Settings(
             None if chosen else self.ranks,
             degrees,
-            self.basis,
+            basis,
             self.linear,
             n_starts=self.n_starts,
-            rng=int(check_random_state(self.random_state).randint(2**31)),
+            rng=int(check_random_state(0 if self.random_state is None else self.random_state).randint(2**31)),
             max_seconds=self.max_seconds,
         )
 
@@ -103,7 +108,7 @@ def as_targets(y: ndarray) -> ndarray:
 
 
 def with_sample_weights(samples: Samples, weights: Float[ndarray, " S"]) -> Samples:
-    """Samples with their weights; those with weight 0 are left out: they must not count in any way."""
+    """Samples with their weights. Those with weight 0 are left out: they must not count in any way."""
     kept = weights > 0.0
     if np.count_nonzero(kept) < 2:
         raise InputError(

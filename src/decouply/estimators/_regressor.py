@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 import os
+from collections.abc import Sequence
 from contextlib import nullcontext
-from typing import Any
+from typing import Any, Literal, no_type_check
 
 import numpy as np
 from jaxtyping import Float
 from joblib import parallel_config
 from numpy import ndarray
 
-from .._support._arguments import is_word, read_array
+from .._support._arguments import as_flag, is_word, read_array
 from .._support._errors import InputError, warn
 from .._support._optional_packages import needed
 from .._support._time_limit import OUT_OF_TIME
@@ -26,6 +27,7 @@ from ..model._names import column_names, usable_names
 from ..samples._duplicates import n_distinct_numbers
 from ..samples._samples import Samples
 from ..solvers import AbstractSolver, VarPro
+from ..solvers.inference._linearisation import is_quick
 from ..solvers.problem._solution import Status
 from ..solvers.problem._solver import fixed_parts, given_start, with_start
 
@@ -55,45 +57,44 @@ class DecouplingRegressor(DecouplingEstimator, RegressorMixin, BaseEstimator):  
     """Regression by layers of univariate functions that can be read.
 
     The model is y = W_L g_L(W_(L-1) ... g_1(W_0 x)). It needs values only; Jacobians of y with respect to X help
-    where they are known. Data need not be scaled first.
+    if they are known. Data need not be scaled first.
 
     Parameters
     ----------
-    ranks
-        (r_1, ..., r_L): number of internal functions per layer, from input to output; a number means one layer. With
-        "auto" they are chosen at every fit, as by `dc.decouple`; the first note of `result_` says why.
-    degrees
+    ranks : int, tuple of int or "auto", default="auto"
+        (r_1, ..., r_L): number of internal functions per layer, from input to output. A number means one layer. With
+        "auto" they are chosen at every fit, as by `dc.decouple`. The first note of `result_` says why.
+    degrees : int, tuple of int or None, default=None
         (d_1, ..., d_L): degrees of polynomials, one per layer. With neither `degrees` nor `basis` the data choose the
         functions: polynomials if these are exact or need fewer parameters, otherwise splines.
-    basis
+    basis : basis, basis class or sequence, default=None
         A basis class, a basis, or a sequence with one entry per layer, as for `dc.decouple`.
-    linear
+    linear : bool, default=False
         Whether the model has a linear part besides: y = A x + W_L g_L(...).
-    outside
-        What happens beyond the range that X visits. By default predictions are bounded: functions go on along their
-        tangents (where the fit is nearly exact, by their formulas), and an input that lies outside the range of its
-        column by more than half of that range counts as if it were there; where the fit is not nearly exact, the same
-        holds for y. Without such bounds, functions go on along
-        their tangents ("linear"), follow their formulas ("extend"), which grow like powers, or keep their value at the
-        end ("constant"), which spoils sums of functions that cancel each other. Functions that have no such range, such
-        as dc.bases.Tanh(), follow their formulas.
-    solver
-        The method; by default `dc.VarPro(ridge=ridge)`.
-    n_starts
-        Number of random starts; by default 32, or what a solver of your own does; with ranks="auto" 8 for each rank.
-    ridge
+    outside : {"bounded", "linear", "constant", "extend"}, default="bounded"
+        What happens beyond the training range. With "bounded", functions continue linearly, and inputs and predictions
+        are clipped half a range beyond the training range. A nearly exact fit follows its formulas instead, and only
+        inputs are clipped. With "linear" functions continue linearly, with "extend" they follow their formulas, and
+        with "constant" they keep their last value, all without clipping. Functions without a range, such as
+        dc.bases.Tanh(), follow their formulas.
+    solver : solver or None, default=None
+        The method. By default `dc.VarPro(ridge=ridge)`.
+    n_starts : int or None, default=None
+        Number of random starts. By default 32, or what your own solver does. With ranks="auto" 8 for each rank.
+    ridge : float or "auto", default="auto"
         Penalty on the squared size of all weights and coefficients, for the default solver only. With "auto" it follows
-        the noise, in about twice the time of a number such as 1e-6, which is next to none and is taken where there are
-        fewer than two numbers for every parameter.
-    max_seconds
-        A fit ends after about so many seconds, with the best so far and a warning; None is no limit but that of the
+        the noise, which takes about twice as long as a number. With fewer than two numbers per parameter it is 1e-6,
+        next to none.
+    max_seconds : float or None, default=None
+        A fit ends after about this many seconds, with the best so far and a warning. None is no limit but that of the
         solver.
-    random_state
-        Seed, `numpy.random.RandomState` or None, as in scikit-learn.
-    n_jobs
+    random_state : int, RandomState or None, default=None
+        Seed or `numpy.random.RandomState`, as in scikit-learn. None is 0, so that a fit can be repeated. `numpy.random`
+        itself stands for NumPy's global generator, which nothing else touches.
+    n_jobs : int or None, default=None
         Processes for independent work (batches of starts, folds with ranks="auto"), as in scikit-learn: None is one,
-        or what `joblib.parallel_config` says; -1 is all. The result does not depend on it.
-    verbose
+        or what `joblib.parallel_config` says. -1 is all. The result does not depend on it.
+    verbose : bool, default=False
         Whether a bar is shown on a terminal.
 
     Attributes
@@ -103,7 +104,9 @@ class DecouplingRegressor(DecouplingEstimator, RegressorMixin, BaseEstimator):  
         names of the columns of X.
     result_ : Result
         How it was found, as `dc.decouple` returned it: `decoupling_` with formulas that go on beyond the range of X.
-    n_features_in_, feature_names_in_
+    feature_importances_ : ndarray (m,)
+        Shares of the inputs that add up to 1. `result_.importances` has them for every output.
+    n_features_in_, feature_names_in_ : int, array of str
         As in scikit-learn.
 
     Examples
@@ -118,21 +121,22 @@ class DecouplingRegressor(DecouplingEstimator, RegressorMixin, BaseEstimator):  
 
     _seen: tuple[ndarray, ndarray]  # of `partial_fit`
 
+    @no_type_check  # scikit-learn builds estimators with any values, and `fit` refuses them
     def __init__(
         self,
-        ranks: Any = "auto",
-        degrees: Any = None,
+        ranks: int | Sequence[int] | Literal["auto"] = "auto",
+        degrees: int | Sequence[int] | None = None,
         *,
         basis: Any = None,
-        linear: Any = False,
-        outside: Any = BOUNDED,
-        solver: Any = None,
-        n_starts: Any = None,
-        ridge: Any = "auto",
-        max_seconds: Any = None,
-        random_state: Any = None,
-        n_jobs: Any = None,
-        verbose: Any = False,
+        linear: bool = False,
+        outside: str = BOUNDED,
+        solver: AbstractSolver | None = None,
+        n_starts: int | None = None,
+        ridge: float | Literal["auto"] = "auto",
+        max_seconds: float | None = None,
+        random_state: int | np.random.RandomState | None = None,
+        n_jobs: int | None = None,
+        verbose: bool = False,
     ) -> None:
         self.ranks = ranks
         self.degrees = degrees
@@ -178,12 +182,14 @@ class DecouplingRegressor(DecouplingEstimator, RegressorMixin, BaseEstimator):  
     def _fit_samples(self, y: Any, samples: Samples, start: Decoupling | None) -> None:
         """Fit to samples, from a model if one is known."""
         outside = as_outside(self.outside)
-        settings = self._settings()
+        settings = self._settings(self.basis)
         chosen = settings.ranks is None and start is None
         if settings.ranks is None and start is not None:  # one more batch keeps the ranks of those before
             bases = [g.layer.bases for g in start.g]
             settings = dataclasses.replace(settings, ranks=start.ranks, degrees=None, basis=bases)
-        solver = self._default_solver(samples, settings, start) if self.solver is None else self.solver
+        solver = self.solver
+        if solver is None and not (chosen and is_word(self.ridge, ("auto",))):  # a choice has ways of its own
+            solver = self._default_solver(samples, settings, start)
         if start is not None:
             solver = with_start(solver, start) or solver
         settings = dataclasses.replace(settings, solver=solver)
@@ -211,12 +217,12 @@ class DecouplingRegressor(DecouplingEstimator, RegressorMixin, BaseEstimator):  
 
     @property
     def _is_exact(self) -> bool:
-        """Whether left-out samples are predicted very well: never better than those that were fitted."""
+        """Whether validation samples are predicted very well: never better than those that were fitted."""
         fitted = (self.result_.relative_rmse() / 100.0) ** 2
         return bool(np.all(fitted < _EXACT)) and bool(np.all(1.0 - self.result_.quality.left_out_r_squared < _EXACT))
 
     def _select(self, samples: Samples, settings: Settings) -> Result:
-        """A fit of ranks that left-out samples choose."""
+        """A fit of ranks that validation samples choose."""
         solver = settings.solver
         if isinstance(solver, AbstractSolver) and (fixed_parts(solver) or given_start(solver) is not None):
             raise InputError('`ranks` must be given where the solver has fixed parts or a start. Got "auto".')
@@ -264,21 +270,34 @@ class DecouplingRegressor(DecouplingEstimator, RegressorMixin, BaseEstimator):  
     def predict(self, X: Any, return_std: bool = False) -> Any:
         """Outputs at X (S, m): of shape (S,) if y was so, (S, n) otherwise.
 
-        With `return_std`, standard deviations of the same shape as well: of what y differs by at new points like those
-        of the fit, noise included, from the errors on left-out samples. They are the same at all points, and NaN where
-        they are not known, as with about as many parameters as samples.
+        With `return_std`, standard deviations of the same shape as well: of what y differs by at these points, noise
+        included. Leave-one-out errors give the noise, and the uncertainty of the model at X is added to it.
+        They are NaN if they are not known, as with about as many parameters as samples.
         """
         check_is_fitted(self)
         X = validate_arrays(self, X, reset=False, dtype=np.float64)
         F = self._values.within(self.decoupling_(self._range.within(X)))
         values = F[:, 0] if self._flat else F
-        if not return_std:
+        if not as_flag("return_std", return_std):
             return values
         fitted = self.result_.samples.F
         assert fitted is not None  # outputs are what a regressor is fitted to
         spread = np.std(fitted, axis=0)
-        std = spread * np.sqrt(np.maximum(1.0 - self.result_.quality.left_out_r_squared, 0.0))
-        return values, np.broadcast_to(std[0] if self._flat else std, values.shape).copy()
+        result = self.result_
+        squares = spread**2 * np.maximum(1.0 - result.quality.left_out_r_squared, 0.0)
+        if np.isfinite(squares).all() and is_quick(result.decoupling, result.samples):
+            # What left-out samples are missed by is noise besides the uncertainty of the model there.
+            here, there = (result.uncertainty_at(at, noise=False) for at in (self._range.within(X), result.samples.X))
+            residual = np.mean((np.asarray(fitted) - result.decoupling.values(result.samples.X)) ** 2, axis=0)
+            squares = np.maximum(squares - np.mean(there**2, axis=0), residual) + here**2
+        std = np.sqrt(squares)
+        std = np.broadcast_to(std, F.shape)
+        return values, (std[:, 0] if self._flat else std).copy()
+
+    @property
+    def feature_importances_(self) -> Float[ndarray, " m"]:
+        check_is_fitted(self)
+        return self.result_.importances.of_inputs
 
     def plot(self, *, dark: bool = False) -> Any:
         """Draw the network with the names of the columns; see `Result.plot`."""
@@ -291,7 +310,7 @@ class DecouplingRegressor(DecouplingEstimator, RegressorMixin, BaseEstimator):  
         self.result_.report(path, title=title)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """R^2 of the predictions at X: 1 is perfect, 0 as good as the mean of y; the mean over several outputs."""
+        """R^2 of the predictions at X: 1 is perfect, 0 as good as the mean of y. The mean over several outputs."""
         return float(super().score(X, y, sample_weight))
 
     def __sklearn_tags__(self) -> Any:

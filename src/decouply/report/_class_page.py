@@ -1,4 +1,4 @@
-"""The page of a model of classes: log-odds, a verdict that suits them, mixed-up classes and calibration."""
+"""The page of a model of classes: log-odds, a verdict that suits them, a confusion matrix and calibration."""
 
 from __future__ import annotations
 

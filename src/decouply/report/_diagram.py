@@ -7,6 +7,7 @@ lines are large contributions. A linear part is a box below the functions, with 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from itertools import pairwise
 from typing import Any
 
@@ -15,6 +16,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyBboxPatch
 
+from ..fit.interpret._recognise import NamedCurve
 from ..write._curves import Curve
 from ._layout import FONT_SIZE, Bypass, Edge, Layout, Node, text_width
 from ._style import Look, house_style, new_figure
@@ -25,10 +27,13 @@ _SMALL, _TINY = 8.0, 6.5  # sizes of type
 _WEIGHTS_UP_TO = 16  # edges of a layer; more numbers than these would cover each other
 _CROWD = 48  # edges of a layer; among more the weak ones step back
 _DASHES = (0, (4, 2.2))
+_ALONG = np.linspace(0.0, 1.0, 40)
 
 
-def draw_diagram(layout: Layout, *, dark: bool = False) -> Figure:
-    """Draw what was laid out."""
+def draw_diagram(
+    layout: Layout, *, named: Mapping[tuple[int, int], NamedCurve] | None = None, dark: bool = False
+) -> Figure:
+    """Draw what was laid out; functions that are `named`, by layer and place from 1, have their names above."""
     with house_style(dark=dark) as look:
         key = _key_lines(layout)
         height = _HEADER + layout.height + _LINE * len(key) + 6.0
@@ -41,7 +46,8 @@ def draw_diagram(layout: Layout, *, dark: bool = False) -> Figure:
             _draw_edge(ax, layout, edge, look, crowded=edge.layer in crowded)
         for node in layout.nodes:
             if node.curve is not None:
-                _draw_function(ax, node, node.curve, look)
+                name = (named or {}).get((node.layer, node.index + 1))
+                _draw_function(ax, node, node.curve, "" if name is None else f": {name.name}", look)
             else:
                 _draw_end(ax, layout, node, look)
         if layout.bypass is not None:
@@ -53,11 +59,9 @@ def draw_diagram(layout: Layout, *, dark: bool = False) -> Figure:
 
 
 def _draw_edge(ax: Axes, layout: Layout, edge: Edge, look: Look, *, crowded: bool) -> None:
-    (x0, x1), (y0, y1) = _ends(layout, edge)
     negative = edge.weight < 0.0
     ax.plot(
-        (x0, x1),
-        (y0, y1),
+        *_bend(*_ends(layout, edge), _ALONG),
         color=look.colours[int(negative)],
         linestyle=_DASHES if negative else "-",
         linewidth=0.5 + (1.3 if crowded else 2.3) * edge.share,
@@ -67,6 +71,11 @@ def _draw_edge(ax: Axes, layout: Layout, edge: Edge, look: Look, *, crowded: boo
         gid=f"W{edge.layer}-{layout.nodes[edge.target].index}-{layout.nodes[edge.source].index}",
         zorder=1.0,
     )
+
+
+def _bend(x: tuple[float, float], y: tuple[float, float], t: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """A line that leaves and arrives level, as on the page."""
+    return x[0] + t * (x[1] - x[0]), y[0] + (3.0 * t**2 - 2.0 * t**3) * (y[1] - y[0])
 
 
 def _ends(layout: Layout, edge: Edge) -> tuple[tuple[float, float], tuple[float, float]]:
@@ -81,8 +90,7 @@ def _draw_bypass(ax: Axes, layout: Layout, bypass: Bypass, look: Look) -> None:
         for strand in strands:
             node = layout.nodes[strand.node]
             ax.plot(
-                (node.x, end),
-                (node.y, bypass.y),
+                *_bend((node.x, end), (node.y, bypass.y), _ALONG),
                 color=look.faint,
                 linewidth=0.5 + 2.3 * strand.share,
                 alpha=0.35 + 0.6 * strand.share,
@@ -110,7 +118,7 @@ def _draw_box(ax: Axes, left: float, top: float, width: float, height: float, lo
     )
 
 
-def _draw_function(ax: Axes, node: Node, curve: Curve, look: Look) -> None:
+def _draw_function(ax: Axes, node: Node, curve: Curve, named: str, look: Look) -> None:
     left, top = node.x - node.width / 2, node.y - node.height / 2
     _draw_box(ax, left, top, node.width, node.height, look)
     low, high = curve.limits
@@ -131,7 +139,7 @@ def _draw_function(ax: Axes, node: Node, curve: Curve, look: Look) -> None:
         upper, lower = (down(np.clip(curve.values + side * curve.band, low, high)) for side in (1.0, -1.0))
         ax.fill_between(across(curve.u), upper, lower, color=look.ink, alpha=0.22, linewidth=0, zorder=2.2)
     cut = curve.parts
-    line: dict[str, Any] = {"color": look.ink, "linewidth": 1.5, "zorder": 2.3}
+    line: dict[str, Any] = {"color": look.colours[0], "linewidth": 1.5, "zorder": 2.3}
     for u, values in cut.inside:
         ax.plot(across(u), down(values), gid=node.label, **line)
     for u, values in cut.beyond:
@@ -139,7 +147,7 @@ def _draw_function(ax: Axes, node: Node, curve: Curve, look: Look) -> None:
     for end in across(np.array(cut.ends)).tolist():
         bottom = top + node.height
         ax.plot((end, end), (bottom - 6.0, bottom), color=look.ink, linewidth=1.0, gid=f"{node.label}-end", zorder=2.4)
-    ax.text(node.x, top - 2, f"${node.symbol}$", size=FONT_SIZE, ha="center", va="bottom")
+    ax.text(node.x, top - 2, f"${node.symbol}${named}", size=FONT_SIZE, ha="center", va="bottom")
     for x, align, value in ((left, "left", u0), (left + node.width, "right", u1)):
         ax.text(x, top + node.height + 2, _number(value, digits=3), size=_TINY, color=look.faint, ha=align, va="top")
 
@@ -158,13 +166,13 @@ def _draw_end(ax: Axes, layout: Layout, node: Node, look: Look) -> None:
 
 
 def _write_weights(ax: Axes, layout: Layout, look: Look) -> None:
-    """Numbers on the edges of layers that have few, each where other edges are far, or not at all."""
+    """Numbers on the edges of layers that have few, each at a place where other edges are far, or not at all."""
     for layer in {edge.layer for edge in layout.edges}:
         edges = [edge for edge in layout.edges if edge.layer == layer]
         if len(edges) > _WEIGHTS_UP_TO:
             continue
         t = np.linspace(0.15, 0.85, 29)
-        heights = np.array([y0 + t * (y1 - y0) for _, (y0, y1) in (_ends(layout, edge) for edge in edges)])
+        heights = np.array([_bend(*_ends(layout, edge), t)[1] for edge in edges])
         x0, x1 = _ends(layout, edges[0])[0]
         x = x0 + t * (x1 - x0)
         taken: list[tuple[float, float, float]] = []
@@ -222,7 +230,7 @@ def _key_lines(layout: Layout) -> list[list[_Item]]:
     if any(node.curve is not None and node.curve.parts.beyond for node in layout.nodes):
         items.append(("beyond", "outside the domain"))
     if any(node.curve is not None and _visible_band(node.curve) for node in layout.nodes):
-        items.append(("band", "two standard errors"))
+        items.append(("band", "95 % band"))
     if layout.n_left_out:
         n = layout.n_left_out
         items.append((None, f"{n} negligible edge{'s' if n > 1 else ''} left out"))

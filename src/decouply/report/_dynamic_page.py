@@ -15,6 +15,7 @@ from numpy import ndarray
 
 from .._support._atomic_files import write_text
 from ..model._decoupling import Decoupling
+from ..model._names import label
 from ._figures import plot_functions
 from ._page import render_page
 from ._style import house_style, new_figure
@@ -34,7 +35,7 @@ class Dynamics:
     time
         Sample numbers, or times.
     y, y_hat, y_linear : (T, outputs)
-        Measured outputs, the free run of the model, and that of the linear model with as many states.
+        Measured outputs, the simulation of the model, and that of the linear model with as many states.
     step, points
         One step (x, u) -> (x+, y), and points (x, u) along the training records.
     poles, moving
@@ -93,7 +94,7 @@ def _response(shown: Dynamics, parts: Sequence[slice], *, dark: bool = False) ->
                 below.plot(t[thin], (y - y_linear)[thin], color=look.faint, linewidth=0.7, label="linear model")
                 below.plot(t[thin], (y - y_hat)[thin], color=look.colours[1], linewidth=0.8, label="model")
                 if column == 0:
-                    above.set_ylabel(shown.names[o])
+                    above.set_ylabel(label(shown.names[o]), parse_math=False)
                     below.set_ylabel("error")
                 if o == 0 and part != slice(None):
                     above.legend(frameon=False, fontsize=7)
@@ -110,14 +111,14 @@ def plot_spectra(shown: Dynamics, *, dark: bool = False) -> Figure:
         figure = new_figure(6.0, 2.4 * p)
         axes = figure.subplots(p, 1, squeeze=False)[:, 0]
         for o, ax in enumerate(axes):
-            for signal, colour, label in (
+            for signal, colour, what in (
                 (shown.y, look.ink, "output"),
                 (shown.y - shown.y_linear, look.faint, "error of the linear model"),
                 (shown.y - shown.y_hat, look.colours[1], "error of the model"),
             ):
                 frequency, size = _spectrum(signal[:, o])
-                ax.semilogy(frequency, size, color=colour, linewidth=0.9, label=label)
-            ax.set_ylabel(shown.names[o])
+                ax.semilogy(frequency, size, color=colour, linewidth=0.9, label=what)
+            ax.set_ylabel(label(shown.names[o]), parse_math=False)
         axes[0].legend(frameon=False, fontsize=7)
         axes[-1].set_xlabel("cycles per sample")
     return figure

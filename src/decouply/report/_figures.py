@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from itertools import pairwise
 from typing import Any
 
@@ -15,11 +15,12 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 from numpy import ndarray
 
 from ..fit._result import Result
+from ..fit.interpret._recognise import NamedCurve
 from ..fit.select._candidates import in_words
 from ..fit.select._select import Selection, SelectionRow
 from ..model._decoupling import Decoupling
 from ..samples._samples import Samples
-from ..write._curves import Curve, Errors, curves
+from ..write._curves import Bands, Curve, curves, refuse_infinite
 from ._layout import short, signal_names, text_width
 from ._style import MARKERS, STYLES, Look, house_style, new_figure
 
@@ -28,15 +29,25 @@ _MOST_FUNCTIONS = 36  # of one layer
 _MOST_PANELS = 12  # outputs
 _PANEL_WIDTH = 2.5  # inches
 _MOST_POINTS = 3000  # of one panel
+_NAMED = "#E69F00"  # as on the page
 _ROUNDING = 1e-32  # objectives below this are all the same
 
 
-def plot_functions(model: Decoupling, X: ndarray, *, errors: Errors | None = None, dark: bool = False) -> Figure:
-    """Every internal function over the range that the points X visit; ticks at the bottom mark where they lie.
+def plot_functions(
+    model: Decoupling,
+    X: ndarray,
+    *,
+    bands: Bands | None = None,
+    named: Mapping[tuple[int, int], NamedCurve] | None = None,
+    dark: bool = False,
+) -> Figure:
+    """Every internal function over the range that the points X visit; ticks at the bottom mark the points.
 
-    With `errors`, two standard errors to either side are shaded. What lies outside the domain of a function is dashed.
+    `bands` are shaded, to either side. Broad lines are curves that functions are named by.
+    What lies outside the domain of a function is dashed.
     """
-    drawn = curves(model, X, n_points=200, errors=errors)
+    drawn = curves(model, X, n_points=200, bands=bands)
+    refuse_infinite(drawn)
     shown = [layer[:_MOST_FUNCTIONS] for layer in drawn]
     columns = min(_PER_ROW, max(len(layer) for layer in shown))
     rows = [math.ceil(len(layer) / columns) for layer in shown]
@@ -50,8 +61,12 @@ def plot_functions(model: Decoupling, X: ndarray, *, errors: Errors | None = Non
                     ax.set_axis_off()
                     continue
                 _draw_curve(ax, layer[j], u[:, j], look.colours[l % len(look.colours)], look)
-                ax.set_title(f"layer {l + 1}, function {j + 1}", fontsize=8)
-                ax.set_xlabel(f"$u_{{{l + 1},{j + 1}}}$")
+                subscript = f"{l + 1},{j + 1}" if model.n_layers > 1 else f"{j + 1}"
+                name = (named or {}).get((l + 1, j + 1))
+                if name is not None:
+                    ax.plot(layer[j].u, name(layer[j].u), color=_NAMED, linewidth=5.0, alpha=0.5, zorder=1.5)
+                ax.set_title(f"$g_{{{subscript}}}$" + ("" if name is None else f": {name.name}"), fontsize=8)
+                ax.set_xlabel(f"$u_{{{subscript}}}$")
             if len(layer) < len(drawn[l]):
                 panels[-1].set_title(f"{panels[-1].get_title()} of {len(drawn[l])}", fontsize=8)
     return figure
@@ -80,9 +95,9 @@ def _draw_curve(ax: Axes, curve: Curve, u: Float[ndarray, " S"], colour: str, lo
 
 
 def plot_history(result: Result, *, dark: bool = False) -> Figure:
-    """The objective, and Error(J) and Error(F) where the solver looks at them, iteration by iteration.
+    """The objective, and Error(J) and Error(F) if the solver looks at them, iteration by iteration.
 
-    Each value of lam is a stage of its own, named above; what it is worth is not to be compared with other stages'.
+    Each value of lam is a separate stage, named above. Do not compare objectives between stages.
     """
     history = result.history
     errors = [("Error(J)", history.error_jacobian, 0, "-"), ("Error(F)", history.error_values, 1, "--")]
@@ -127,7 +142,7 @@ def _stages(lam: Float[ndarray, " t"]) -> list[tuple[int, int]]:
 def _draw_stages(
     ax: Axes, stages: list[tuple[int, int]], values: Float[ndarray, " t"], colour: str, style: str, name: str
 ) -> None:
-    """One line per stage. Values of 0 are drawn where rounding begins: a logarithm has no room for them."""
+    """One line per stage. Values of 0 are drawn if rounding begins: a logarithm has no room for them."""
     ax.set_yscale("log")
     floor = np.where(values >= 0.0, np.maximum(values, _ROUNDING), np.nan)
     for i, (first, end) in enumerate(stages):
@@ -144,7 +159,7 @@ def _draw_stages(
 
 
 def _name_stages(ax: Axes, result: Result, stages: list[tuple[int, int]]) -> None:
-    """The values of lam above their stages, upright where they are short; the chosen one is bold."""
+    """The values of lam above their stages, upright if they are short; the chosen one is bold."""
     total = stages[-1][1]
     upright = any(end - first < 0.12 * total for first, end in stages)
     rows = {float(row.lam): row.chosen for row in result.path}
@@ -224,7 +239,7 @@ def plot_starts(result: Result, *, dark: bool = False) -> Figure:
 def plot_fit(
     model: Decoupling, samples: Samples, e: Float[ndarray, " n"], *, outputs: Collection[str] | None, dark: bool = False
 ) -> Figure:
-    """True against decoupled values, one panel per output, with e_i above and the residuals below.
+    """Predicted against measured values, one square per output, with its error above and the residuals below.
 
     Of more than twelve outputs the worst twelve are shown, of very many samples some.
     """
@@ -249,9 +264,9 @@ def plot_fit(
             title = _fit_title(written[i].text, float(e[i]), varies=bool(np.ptp(truth[:, i]) > 0.0))
             top.set_title(title, fontsize=9, parse_math=False)
             if k % columns == 0:
-                top.set_ylabel("decoupled")
+                top.set_ylabel("predicted")
                 bottom.set_ylabel("residual")
-            bottom.set_xlabel("true")
+            bottom.set_xlabel("measured")
         if len(shown) < len(e):
             figure.suptitle(f"the worst {len(shown)} of {len(e)} outputs", fontsize=9)
     return figure
@@ -265,6 +280,9 @@ def _draw_fit(top: Axes, bottom: Axes, truth: Float[ndarray, " s"], fitted: Floa
     top.plot(truth, fitted, "o", **dots)
     bottom.axhline(0.0, color=look.faint, linewidth=1.0, zorder=1.5)
     bottom.plot(truth, fitted - truth, "o", **dots)
+    spread = 2.0 * float(np.std(fitted - truth))
+    bottom.axhspan(-spread, spread, color=look.faint, alpha=0.25, linewidth=0.0, zorder=1.0)
+    top.set_box_aspect(1.0)
     bottom.sharex(top)
     top.tick_params(labelbottom=False)
     for ax, count in ((top, 5), (bottom, 3)):
@@ -275,7 +293,7 @@ def _draw_fit(top: Axes, bottom: Axes, truth: Float[ndarray, " s"], fitted: Floa
 
 def _fit_title(name: str, e: float, *, varies: bool) -> str:
     """In two lines where one would run into the next panel."""
-    far = f"e = {e:.3g} %" if varies else f"it does not vary, e = {e:.3g} % of its size"
+    far = f"error {e:.3g} %" if varies else f"it does not vary, error {e:.3g} % of its size"
     title = f"{short(name)}: {far}"
     return title if text_width(title) < 72 * _PANEL_WIDTH else f"{short(name)}\n{far}"
 
@@ -284,9 +302,9 @@ _LEAST = 1e-10  # percent; what is below is rounding and drawn there
 
 
 def plot_selection(selection: Selection, *, dark: bool = False) -> Figure:
-    """Errors on left-out samples against numbers of parameters: one point per shape, the Pareto front, the choice.
+    """Errors on validation samples against numbers of parameters: one point per shape, the Pareto front, the choice.
 
-    Beside it the singular values of the unfoldings, where there are Jacobians.
+    Beside it the singular values of the unfoldings, if there are Jacobians.
     """
     unfoldings = selection.hints.unfoldings
     with house_style(dark=dark) as look:

@@ -1,4 +1,4 @@
-"""The geometry of the block diagram: where everything goes, for every kind of drawing.
+"""The geometry of the block diagram: the place of everything, for every kind of drawing.
 
 Columns from left to right: the inputs, the functions of layer 1, ..., the functions of layer L, the outputs. A linear
 part is a box below the functions, which runs past them all. Lengths are in points of 1/72 inch, x to the right and y
@@ -20,7 +20,7 @@ from .._support._arguments import as_flag, as_some_points
 from ..fit._result import Result
 from ..model._decoupling import Decoupling
 from ..model._names import Name, names
-from ..write._curves import Curve, Errors, curves
+from ..write._curves import Bands, Curve, curves, refuse_infinite
 
 FONT_SIZE = 9.0  # of the labels; the room that names take is reckoned with it
 _SHOWN = 12  # nodes of a column
@@ -50,7 +50,7 @@ class Node:
     index
         Its place in the model, from 0; for "more" the number of nodes that it stands for.
     label, name
-        The text to write, shortened where it is long, and all of it.
+        The text to write, shortened if it is long, and all of it.
     x, y
         The centre.
     width, height
@@ -79,8 +79,8 @@ class Edge:
     """One entry of W[layer]; it runs from ``nodes[source]`` to ``nodes[target]``.
 
     `share` is its strength, 1 for the strongest of its layer. The strength of the entries of one row is |weight| times
-    the standard deviation of the source over the samples, divided by the root sum of squares over that row: what the
-    source brings to the target, whatever units either is in. It does not change when functions are scaled. At the
+    the standard deviation of the source over the samples, divided by the root sum of squares over that row. It is the
+    contribution of the source to the target, whatever the units. It does not change when functions are scaled. At the
     outputs, the linear part counts as one more source.
     """
 
@@ -138,7 +138,7 @@ class Layout:
         *,
         inputs: Collection[str] | None = None,
         outputs: Collection[str] | None = None,
-        errors: Errors | None = None,
+        bands: Bands | None = None,
     ) -> Layout:
         """Lay out a model with the ranges and spreads that it has at the points X (S, m), of which S >= 1.
 
@@ -149,7 +149,8 @@ class Layout:
         columns = [x, *(_function_names(model, l) for l in range(model.n_layers)), y]
         spreads = _spreads(model, points)
         shown = [_most_important(importance) for importance in _importances(model, points, spreads)]
-        drawn = curves(model, points, errors=errors)
+        drawn = curves(model, points, bands=bands)
+        refuse_infinite(drawn)
         nodes, width, height = _node_positions(columns, shown, drawn)
         shares = _shares(model, points, spreads)
         edges, n_left_out = _edges(model, nodes, shares)
@@ -168,18 +169,18 @@ class Layout:
         outputs: Collection[str] | None = None,
         bands: bool = True,
     ) -> Layout:
-        """Lay out what `decouple` returned, over its samples, with bands where they can be had quickly."""
+        """Lay out what `decouple` returned, over its samples, with bands if they can be had quickly."""
         model, samples = shown_model(result), result.samples.shown
         rewritten = None if model is result.decoupling else model
-        errors = result.band_errors(rewritten) if as_flag("bands", bands) else None
-        return cls.of(model, samples.X, inputs=inputs, outputs=outputs, errors=errors)
+        known = result.bands(rewritten) if as_flag("bands", bands) else None
+        return cls.of(model, samples.X, inputs=inputs, outputs=outputs, bands=known)
 
 
 def shown_model(result: Result) -> Decoupling:
     """What a drawing shows: the model, net of straight lines where these cancel each other.
 
-    Functions of nearly the same argument often hold large straight lines that add up to little. In a linear part of
-    their own these say what they do, and what is left of the functions are their bends.
+    Functions of nearly the same argument often hold large straight lines that add up to little. A separate linear
+    part shows the slopes, and the functions keep their bends.
     """
     model, X = result.decoupling, result.samples.shown.X
     if model.n_layers != 1 or model.linear is not None or result.settings.fixed or len(X) < 2:

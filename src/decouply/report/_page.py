@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import base64
+import csv
+import io
 import os
+import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -15,13 +19,16 @@ from markupsafe import Markup, escape
 from .. import __version__
 from .._support._arguments import plain
 from .._support._atomic_files import write_text
-from .._support._errors import InputError, short_repr
+from .._support._errors import InputError, short_repr, silenced
 from ..fit._result import Result
-from ..fit.interpret._recognise import LEAST_POINTS, NamedCurve, symbol
+from ..fit.interpret._recognise import NamedCurve, symbol
 from ..fit.refit._simplify import parallel_pairs
 from ..model._decoupling import Decoupling
 from ..model._names import printable
-from ..solvers.inference._identifiability import is_quick
+from ..samples._duplicates import n_originals
+from ..samples._samples import Samples
+from ..solvers.inference._linearisation import is_quick
+from ..write._formula import formula
 from . import _sentences
 from ._layout import Layout, Node, shown_model, signal_names
 from ._page_charts import fit_charts, history_chart, starts_by_lam
@@ -34,9 +41,14 @@ _HISTORY = (62.0, 10.0, 560.0, 160.0)
 _NOISE = 1e-12  # of the largest contribution to the linear part
 _MOST_WEIGHED, _SECONDS_TO_WEIGH = 12, 60.0  # functions whose loss is measured, and the time for it
 _MOST_TO_WEIGH = 500_000  # numbers times parameters, beyond which that would take too long
-_MOST_NAMED = 24  # functions that are recognised, at up to half a second each
 SLIDERS = 8  # inputs that have a slider each; of more, one at a time is chosen
 _LARGEST_PAGE = 990_000  # bytes
+_LARGEST_DOWNLOAD = 200_000  # bytes of a file in the page
+_SECONDS_TO_SIMPLIFY = 2.0
+_MOST_EFFECTS = 6  # outputs with a curve for every input
+_EFFECT_POINTS = 30
+_MOST_TERMS = 4  # of a sum in words
+_WEAK = 0.02  # of the strongest term of a sum: it is left out in words
 _LONGEST: dict[Literal["html", "latex", "python"], int] = {
     "html": 40_000,
     "latex": 60_000,
@@ -56,7 +68,7 @@ def write_report(
 ) -> None:
     """Render the page and put it at `path`.
 
-    `inputs` and `outputs` are names, by default those of the samples, or x1, x2, ... and y1, y2, ...; `command` is the
+    `inputs` and `outputs` are names, by default those of the samples, or x1, x2, ... and y1, y2, .... `command` is the
     line of a shell that made the result, if one did, and `notes` are sentences to go before those of the result.
     """
     write_text(path, page(result, title=title, inputs=inputs, outputs=outputs, command=command, notes=notes))
@@ -73,13 +85,22 @@ def page(
 ) -> str:
     """The text of the page."""
     model, samples = shown_model(result), result.samples.shown
+    good = result.verdict.is_good
     x, y = ([name.text for name in side] for side in signal_names(model, inputs, outputs))
     layout = Layout.of_result(result, inputs=inputs, outputs=outputs)
     rows = _sentences.output_rows(result, y)
     content: dict[str, Any] = {
         "result": result,
-        "notes": (*notes, *result.notes),
+        "facts": _sentences.facts(result),
+        "remarks": notes if good else (*notes, *result.notes),
+        "notes": result.notes if good else (),
         "samples": samples,
+        "copies": samples.n_samples - n_originals(samples),
+        "columns": _columns(samples, (x, y)),
+        "importances": result.importances,
+        "inputs_by_effect": np.argsort(-result.importances.of_inputs, kind="stable").tolist(),
+        "effects": _effects(model, samples.X),
+        "downloads": _downloads(result, (x, y)),
         "verdict": result.verdict,
         "unseen": _sentences.unseen_in_words(rows),
         "rows": rows,
@@ -96,13 +117,14 @@ def page(
         "code": "result.decoupling",
         "measure": "error",
         "written": _sentences.percent,
-        "formulas": formulas_of(model, inputs, outputs),
+        "formulas": formulas_of(model, inputs, outputs, samples),
+        "simpler": _simpler(result, inputs, outputs),
         "starts": starts_by_lam(result.starts),
         "history": history_chart(result, *_HISTORY),
         "again": how_to_run_again(result),
         "command": command,
     }
-    content |= model_content(model, samples.X, layout, (x, y), _names(result), _losses(result))
+    content |= model_content(model, samples.X, layout, (x, y), result.named_curves, _losses(result))
     return render_page("report.html.j2", title, content)
 
 
@@ -115,7 +137,7 @@ def model_content(
     losses: dict[tuple[int, int], tuple[float, float]],
 ) -> dict[str, Any]:
     """What pages of static models share: the diagram, its functions, and what the sliders need."""
-    cards = function_cards(model, X, layout, curves, losses)
+    cards = function_cards(model, X, layout, curves, losses, names[0])
     frames = {(card.node.layer, card.node.index): (card.small, card.large) for card in cards}
     return {
         "model": model,
@@ -140,14 +162,14 @@ def render_page(template: str, title: str, content: dict[str, Any]) -> str:
     }
     text = printable(environment().get_template(template).render(content))
     if len(text.encode()) > _LARGEST_PAGE:  # many wide layers: the drawings stay, what can be had from the model goes
-        without = content | {"flow": None, "formulas": {"names": True} | dict.fromkeys(_LONGEST)}
+        without = content | {"flow": None, "downloads": {}, "formulas": {"names": True} | dict.fromkeys(_LONGEST)}
         text = printable(environment().get_template(template).render(without))
     return text
 
 
 @dataclass(frozen=True)
 class Card:
-    """One function on the page: in the small frame of the diagram and in a large one of its own."""
+    """One function on the page: in the small frame of the diagram and in a large one."""
 
     node: Node
     subscript: str
@@ -164,6 +186,8 @@ class Card:
     named: str  # the curve that has a name, over the function
     name: str  # in words, such as "a saturation at u = ±0.7"; empty where there is none
     off: float  # how far it is from the function, in percent of the spread of that
+    title: str  # the same in a word, such as "saturation"
+    mixture: str  # the sum that goes into it
     words: str
     share: float  # of the effect of its layer
     loss: tuple[float, float] | None  # the error with it and without it, in percent; None where it was not measured
@@ -187,19 +211,13 @@ def _doubles(model: Decoupling, X: np.ndarray) -> list[str]:
     ]
 
 
-def _names(result: Result) -> dict[tuple[int, int], NamedCurve]:
-    """Curves that functions are recognised as, by layer and place from 1; none where there are too many to look at."""
-    if sum(result.decoupling.ranks) > _MOST_NAMED or result.samples.n_samples < LEAST_POINTS:
-        return {}
-    return {(f.layer, f.index): f.best for f in result.recognise() if f.best is not None}
-
-
 def function_cards(
     model: Decoupling,
     X: np.ndarray,
     layout: Layout,
     names: dict[tuple[int, int], NamedCurve],
     losses: dict[tuple[int, int], tuple[float, float]],
+    inputs: list[str],
 ) -> list[Card]:
     u, importance = model.inner_inputs(X), model.importance(X)
     found = []
@@ -230,12 +248,88 @@ def function_cards(
                 "" if name is None else large.line_of(node.curve.u, name(node.curve.u)),
                 "" if name is None else name.words,
                 0.0 if name is None else 100.0 * name.off,
+                "" if name is None else name.name,
+                _mixture(model, X, node, inputs),
                 _sentences.shape_in_words(node.curve),
                 float(effects[node.index] / (np.sum(effects) or 1.0)),
                 losses.get((node.layer, node.index + 1)),
             )
         )
     return found
+
+
+def _mixture(model: Decoupling, X: np.ndarray, node: Node, inputs: list[str]) -> str:
+    """The sum that goes into a function, its strongest terms first."""
+    l, weights = node.layer - 1, model.W[node.layer - 1][node.index]
+    entering = X if l == 0 else model.g[l - 1].values(model.arguments(X)[l - 1])
+    names = inputs if l == 0 else [symbol(l, j + 1, model.n_layers) for j in range(model.ranks[l - 1])]
+    brought = np.abs(weights) * (np.std(entering, axis=0) if len(X) > 1 else 1.0)
+    order = [int(j) for j in np.argsort(-brought, kind="stable") if brought[j] > _WEAK * np.max(brought)]
+    terms = [(weights[j], names[j]) for j in order[:_MOST_TERMS]] or [(0.0, names[0])]
+    words = [
+        f"{'− ' if w < 0 else '+ ' if k else ''}{written_number(abs(w), 3)} {name}" for k, (w, name) in enumerate(terms)
+    ]
+    return " ".join(words) + " + …" * (len(order) > _MOST_TERMS)
+
+
+def _columns(samples: Samples, names: tuple[list[str], list[str]]) -> list[dict[str, Any]]:
+    """Every column of the data: its name, range, mean and spread."""
+    parts = [(names[0], samples.X)] + ([] if samples.F is None else [(names[1], np.asarray(samples.F))])
+    return [
+        {"name": name, "low": v.min(), "high": v.max(), "mean": v.mean(), "spread": v.std()}
+        for some, table in parts
+        for name, v in zip(some, table.T, strict=True)
+    ]
+
+
+def _effects(model: Decoupling, X: np.ndarray) -> list[list[str]]:
+    """A small curve for every output and input: the output while the input moves and the others rest at their mean."""
+    values = []
+    for i in range(model.n_inputs):
+        moved = np.tile(X.mean(axis=0), (_EFFECT_POINTS, 1))
+        moved[:, i] = np.linspace(X[:, i].min(), X[:, i].max(), _EFFECT_POINTS)
+        values.append(model.values(moved))
+    found = []
+    for k in range(min(model.n_outputs, _MOST_EFFECTS)):
+        low, high = min(v[:, k].min() for v in values), max(v[:, k].max() for v in values)
+        across = np.linspace(1.0, 59.0, _EFFECT_POINTS)
+        down = [19.0 - 18.0 * (v[:, k] - low) / ((high - low) or 1.0) for v in values]
+        found.append(["M" + "L".join(f"{a:.0f} {d:.1f}" for a, d in zip(across, line, strict=True)) for line in down])
+    return found
+
+
+def _downloads(result: Result, names: tuple[list[str], list[str]]) -> dict[str, str]:
+    """Files that a reader may want, in base 64: predictions beside what was given, and the formula in C."""
+    model, samples = result.decoupling, result.samples.shown
+    found, F = {}, None if samples.F is None else np.asarray(samples.F)
+    head = [*names[0], *(names[1] if F is not None else ()), *(f"{name} (model)" for name in names[1])]
+    table = np.column_stack([samples.X, *([] if F is None else [F]), model(samples.X)])
+    if table.size * 12 < _LARGEST_DOWNLOAD:
+        text = io.StringIO()
+        csv.writer(text).writerows([head, *table.tolist()])
+        found["predictions.csv"] = text.getvalue()
+    if all(basis.writable for g in model.g for basis in g.layer.bases) and 60 * model.n_parameters < _LARGEST_DOWNLOAD:
+        x, y = (
+            [f"{letter}{i + 1}" for i in range(size)]
+            for letter, size in (("x", model.n_inputs), ("y", model.n_outputs))
+        )
+        found["model.c"] = model.formula("c", inputs=x, outputs=y)
+    return {
+        name: base64.b64encode(text.encode()).decode() for name, text in found.items() if len(text) < _LARGEST_DOWNLOAD
+    }
+
+
+def _simpler(result: Result, inputs: Collection[str] | None, outputs: Collection[str] | None) -> dict[str, Any]:
+    """The formula with named curves in place of splines, if there are some, and what that costs."""
+    smoothed = any(basis.smooths for g in result.decoupling.g for basis in g.layer.bases)
+    if not smoothed or not result.named_curves:
+        return {}
+    with silenced():
+        found = result.simplified(max_seconds=_SECONDS_TO_SIMPLIFY, progress=False)
+    if not all(basis.writable and not basis.smooths for g in found.decoupling.g for basis in g.layer.bases):
+        return {}
+    text = found.result.formula("html", inputs=inputs, outputs=outputs)
+    return {"html": Markup(text), "before": found.changes[0], "after": found.changes[-1]}
 
 
 def linear_table(model: Decoupling, X: np.ndarray) -> np.ndarray | None:
@@ -246,8 +340,13 @@ def linear_table(model: Decoupling, X: np.ndarray) -> np.ndarray | None:
     return np.where(brought > _NOISE * np.max(brought), model.linear, 0.0)
 
 
-def formulas_of(model: Decoupling, inputs: Collection[str] | None, outputs: Collection[str] | None) -> dict[str, Any]:
-    """The formula of each kind; None for those that are too long, and nothing where the basis has no formula."""
+def formulas_of(
+    model: Decoupling,
+    inputs: Collection[str] | None,
+    outputs: Collection[str] | None,
+    samples: Samples | None = None,
+) -> dict[str, Any]:
+    """The formula of each kind; None for those that are too long, and nothing if the basis has no formula."""
     if not all(basis.writable for g in model.g for basis in g.layer.bases):
         return {}
     found: dict[str, Any] = {"names": True}
@@ -259,14 +358,15 @@ def formulas_of(model: Decoupling, inputs: Collection[str] | None, outputs: Coll
         "inputs": [f"x{i + 1}" for i in range(model.n_inputs)],
         "outputs": [f"y{i + 1}" for i in range(model.n_outputs)],
     }
+    of_jacobian = model.n_inputs * model.n_outputs * min(model.ranks)  # products that Python code has besides
     for kind, longest in _LONGEST.items():
-        if 5 * model.n_parameters > longest:  # no need to write it out to know
+        if 5 * (model.n_parameters + of_jacobian * (kind == "python")) > longest:  # no need to write it out to know
             found[kind] = None
             continue
         try:
-            text: str = model.formula(kind, **called)
+            text: str = formula(model, kind, samples=samples, **called)
         except InputError:  # names that are no Python names
-            text = model.formula(kind, **plain_names)
+            text = formula(model, kind, samples=samples, **plain_names)
             found["names"] = False
         found[kind] = text if len(text) <= longest else None
     if found["html"] is not None:
@@ -285,6 +385,7 @@ def environment() -> Environment:
         "distance": _sentences.distance,
         "many": _many,
         "ticks": _ticks,
+        "functions": _functions,
         "r_squared": _sentences.r_squared,
         "share": lambda value: f"{value:.1f} %",
     }
@@ -306,6 +407,14 @@ def _ticks(text: str) -> Markup:
     """A sentence with `names` in backticks, as HTML."""
     parts = [escape(part) for part in text.split("`")]
     return Markup("").join(Markup("<code>{}</code>").format(p) if i % 2 else p for i, p in enumerate(parts))
+
+
+def _functions(text: str) -> Markup:
+    """A sentence with functions such as g_2 or g_1,2, as HTML."""
+    parts = re.split(r"\bg_(\d+(?:,\d+)?)", text)
+    return Markup("").join(
+        Markup("<i>g</i><sub>{}</sub>").format(p) if i % 2 else escape(p) for i, p in enumerate(parts)
+    )
 
 
 def _many(n: int, one: str, many: str | None = None) -> str:

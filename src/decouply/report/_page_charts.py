@@ -146,7 +146,7 @@ class HistoryChart:
 
 
 def history_chart(result: Result, left: float, top: float, width: float, height: float) -> HistoryChart | None:
-    """The objective of the chosen start over the steps; None where there is nothing to draw."""
+    """The objective of the chosen start over the steps; None if there is nothing to draw."""
     history = result.history
     good = np.isfinite(history.objective) & (history.objective > 0.0)
     iteration = np.flatnonzero(good)

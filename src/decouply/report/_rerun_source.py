@@ -98,7 +98,7 @@ class _Writer:
         return kind.__name__
 
     def _fields(self, value: Any) -> list[str]:
-        """Arguments without a default by place, the others by name where they differ from it."""
+        """Arguments without a default by place, the others by name if they differ from it."""
         found = []
         for field in dataclasses.fields(value):
             given = getattr(value, field.name)
@@ -116,7 +116,7 @@ def _is_table(value: Any) -> bool:
 
 
 def _random(rng: int | np.random.Generator) -> tuple[str, list[str], str]:
-    """What to pass as rng, the lines before it, and a sentence where there is something to know."""
+    """What to pass as rng, the lines before it, and a sentence if there is something to know."""
     if not isinstance(rng, np.random.Generator):
         return str(int(rng)), [], ""
     state = rng.bit_generator.state

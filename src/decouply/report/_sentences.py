@@ -1,14 +1,16 @@
-"""What was asked, what was found and how good it is, in words for someone who has not met the method before."""
+"""What was asked, what was found and how good it is, as a sentence for someone who has not met the method before."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import date
 
 import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
+from .. import __version__
 from ..fit._result import Result
 from ..fit.quality._quality import Verdict
 from ..model._decoupling import Decoupling
@@ -24,12 +26,13 @@ _NO_SPREAD = 1e-10  # standard deviation over size, below which an output counts
 
 @dataclass(frozen=True)
 class OutputRow:
-    """How well one output is met. Errors are in percent, None where they are not known.
+    """How well one output is met. Errors are in percent, None if they are not known.
 
     Attributes
     ----------
     fitted, unseen
-        Of the values, on the fitted samples and on those kept apart, relative to the spread of the output.
+        Of the values, on the fitted samples and on those kept for validation, relative to the standard deviation of the
+        output.
     slopes
         Of the Jacobians, relative to their size.
     typical
@@ -37,7 +40,7 @@ class OutputRow:
     low, high
         The range of the output in the samples.
     r_squared, left_out, noise, verdict
-        As in `dc.fit.Quality`; `left_out` is the error on left-out samples in percent.
+        As in `dc.fit.Quality`; `left_out` is the error on validation samples in percent.
     """
 
     name: str
@@ -92,14 +95,25 @@ def output_rows(result: Result, names: Sequence[str]) -> list[OutputRow]:
 
 
 def _unit(F: Float[ndarray, "S n"]) -> tuple[Float[ndarray, " n"], ndarray]:
-    """What errors are compared with: the spread of an output, its size where it does not vary, 1 where it is 0."""
+    """What errors are relative to: the standard deviation of an output, its size if that is 0, or 1."""
     size, spread = np.sqrt(np.mean(F**2, axis=0)), np.std(F, axis=0)
     constant = spread <= _NO_SPREAD * size
     return np.where(~constant, spread, np.where(size > 0.0, size, 1.0)), constant
 
 
+def facts(result: Result) -> list[str]:
+    """What a reader wants to know of a page before anything else."""
+    seed = result.settings.rng
+    return [
+        f"{result.samples.n_samples} rows",
+        result.size_in_words,
+        *([f"seed {seed}"] if isinstance(seed, int) else []),
+        f"decouply {__version__}, {date.today().isoformat()}",
+    ]
+
+
 def unseen_in_words(rows: Sequence[OutputRow]) -> str:
-    """How far the worst output is off on samples that were kept apart; nothing if there are none."""
+    """How far the worst output is off on samples that were kept for validation; nothing if there are none."""
     apart = [row for row in rows if row.unseen is not None]
     if not apart:
         return ""
@@ -126,7 +140,7 @@ def percent(value: float | None) -> str:
 
 
 def distance(value: float) -> str:
-    """How far a named curve is from a function, in percent of the spread of that."""
+    """How far a named curve is from a function, in percent of the standard deviation of that."""
     return "exactly" if value < _ROUNDING else f"off by {percent(value)} of its spread"
 
 
@@ -162,7 +176,7 @@ def data_in_words(samples: Samples) -> str:
 
 
 def apart_in_words(result: Result) -> str:
-    """What the samples that were kept apart were used for, if there were any."""
+    """What the samples that were kept for validation were used for, if there were any."""
     validation = result.settings.validation
     if validation is None:
         return ""

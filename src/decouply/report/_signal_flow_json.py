@@ -8,9 +8,9 @@ Functions are steps that the script carries out one after the other. An expressi
 that begins with the argument t. Every operation adds a number to the list, so what is used twice is computed once. A
 step is the name of the operation, then places or numbers:
 
-    ["number", 2.0]   ["sum", 1, 3]   ["product", 0, 1]   ["cos", 2]   ["clip", 0, -1.0, 1.0]
-    ["polynomial", 0, a_0, a_1, ...]
-    ["table", 0, first, last, v_0, ...]: straight lines between values at equal distances, from `first` to `last`
+    `["number", 2.0]   ["sum", 1, 3]   ["product", 0, 1]   ["cos", 2]   ["clip", 0, -1.0, 1.0]`
+    `["polynomial", 0, a_0, a_1, ...]`
+    `["table", 0, first, last, v_0, ...]: straight lines between values at equal distances, from `first` to `last``
 """
 
 from __future__ import annotations
@@ -127,11 +127,9 @@ def signal_flow(
         "start": (model.W[0] @ base).tolist(),
         "weights": [_round_numbers(W, digits) for W in (*model.W[1:-1], model.W[-1][seen])],
         "functions": [[f | {"steps": _rounded_steps(f["steps"], digits)} for f in layer] for layer in functions],
-        "straight": _straight(model, base, movable, seen, digits)
-        | {"targets": [strand.node for strand in layout.bypass.targets] if layout.bypass else []},
+        "straight": _straight(model, base, movable, seen, digits),
         "outputs": [names[1][i] for i in seen],
         "nodes": [_node(node, movable, seen, frames) for node in layout.nodes],
-        "edges": [{"source": e.source, "target": e.target, "weight": e.weight} for e in layout.edges],
     }
 
 
@@ -146,7 +144,7 @@ def _straight(model: Decoupling, base: ndarray, movable: list[int], seen: list[i
 def _functions(g: Functions, u: ndarray) -> list[dict[str, Any]]:
     """Each function: the range that the samples visit, its domain, steps from t to the value, and slopes of its tails.
 
-    `tails` are slopes in t at both ends of the domain, from where the function goes on in straight lines; None where
+    `tails` are slopes in t at both ends of the domain, from where the function goes on in straight lines; None if
     its formula goes on.
     """
     slopes = g.slopes(g.domain.T) * g.half_width if g.outside == "linear" else np.zeros((2, g.rank))
@@ -187,7 +185,7 @@ def _node(
 
 
 def _round_numbers(values: ndarray, digits: int) -> Any:
-    """Lists of numbers with so many significant digits."""
+    """Lists of numbers with this many significant digits."""
     if values.ndim == 2:
         return [_round_numbers(row, digits) for row in values]
     return [float(f"{value:.{digits}g}") for value in values]

@@ -1,4 +1,4 @@
-"""One look for all figures: colours that colour-blind people tell apart, on white or on black paper."""
+"""One look for all figures: colours that colour-blind people distinguish, on white or on black paper."""
 
 from __future__ import annotations
 
@@ -87,5 +87,5 @@ def house_style(*, dark: bool = False) -> Iterator[Look]:
 
 
 def new_figure(width: float, height: float, *, constrained: bool = True) -> Figure:
-    """A figure of its own: no window, no global state."""
+    """A separate figure: no window, no global state."""
     return Picture(figsize=(width, height), layout="constrained" if constrained else None)

@@ -56,7 +56,7 @@ class Frame:
         return "M" + "L".join(_points(self.x(x), self.y(np.clip(v, self.v_low, self.v_high)))) + "Z"
 
     def rug(self, u: Float[ndarray, " S"], length: float) -> str:
-        """Short strokes from the lower edge up, one for every sample that has a place of its own."""
+        """Short strokes from the lower edge up, one for every sample at a separate place."""
         return self._upright(np.unique(np.round(self.x(u))), length)
 
     def strokes(self, u: Sequence[float], length: float) -> str:
@@ -69,7 +69,7 @@ class Frame:
         return "".join(f"M{place:.4g} {self.top:g}v{length:g}" for place in x)
 
     def line_of(self, u: Float[ndarray, " k"], v: Float[ndarray, " k"]) -> str:
-        """A curve as a path, held at the edges where it leaves the frame."""
+        """A curve as a path, held at the edges if it leaves the frame."""
         return self.lines([(u, np.clip(v, self.v_low, self.v_high))])
 
     def _upright(self, x: Float[ndarray, " k"], length: float) -> str:
@@ -77,7 +77,7 @@ class Frame:
         return "".join(f"M{place:.4g} {bottom:g}v{-length:g}" for place in x)
 
     def zero(self) -> float | None:
-        """Where v = 0 is, if it is inside."""
+        """The place of v = 0, if it is inside."""
         return float(self.y(np.zeros(1))[0]) if self.v_low < 0.0 < self.v_high else None
 
     def u_ticks(self, *, whole: bool = False) -> list[tuple[float, str]]:

@@ -118,21 +118,6 @@
       }
       group.querySelector(".value").textContent = shown(value, 3);
     });
-    // A line is as thick as its part of what arrives at its end now.
-    const brought = flow.edges.map((edge) => edge.weight * leaving(flow.nodes[edge.source]));
-    const most = flow.nodes.map(() => 0);
-    flow.edges.forEach((edge, i) => (most[edge.target] = Math.max(most[edge.target], Math.abs(brought[i]))));
-    const { targets } = flow.straight;
-    const added = targets.map((node) => point.straight[flow.nodes[node].index]);
-    targets.forEach((node, i) => (most[node] = Math.max(most[node], Math.abs(added[i]))));
-    const thick = (path, part) => (path.style.strokeWidth = (0.5 + 3.5 * (part || 0)).toFixed(2));
-    flow.edges.forEach((edge, i) => {
-      const path = byId(`edge-${i}`);
-      thick(path, Math.abs(brought[i]) / most[edge.target]);
-      path.classList.toggle("minus", brought[i] < 0);
-      path.classList.toggle("plus", brought[i] >= 0);
-    });
-    targets.forEach((node, i) => thick(byId(`from-straight-${i}`), Math.abs(added[i]) / most[node]));
     point.y.forEach((value, i) => {
       const output = byId(`output-${i}`);
       if (output) output.textContent = shown(value);
