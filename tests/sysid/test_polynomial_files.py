@@ -76,7 +76,7 @@ def test_files_of_others_name_their_reader(states, tmp_path):
     ).save(path)
     with pytest.raises(dc.ModelFileError, match=r"read it with dc\.sysid\.DecoupledStateSpace\.load"):
         PolynomialStateSpace.load(path)
-    with pytest.raises(dc.ModelFileError, match="There is no such file"):
+    with pytest.raises(dc.ModelFileError, match="File not found"):
         LinearStateSpace.load(tmp_path / "none.safetensors")
 
 

@@ -7,6 +7,8 @@ from .narx._narx import AbstractNARX
 from .narx._polynomial import PolynomialNARX
 from .signals._residual_tests import ResidualTests, noise_floor, percent_fit, residual_tests
 from .state_space._decoupled import DecoupledStateSpace
+from .state_space._identification import Identification, TriedModel
+from .state_space._model_race import identify
 from .state_space._order_selection import SuggestedRow, Suggestion, suggest
 from .state_space._polynomial import PolynomialStateSpace
 from .state_space._search import SearchOptions, StateSpaceFit, StateSpaceStart
@@ -17,6 +19,7 @@ __all__ = [
     "AbstractNARX",
     "DecoupledNARX",
     "DecoupledStateSpace",
+    "Identification",
     "LinearStateSpace",
     "PolynomialNARX",
     "PolynomialStateSpace",
@@ -27,6 +30,8 @@ __all__ = [
     "StateSpaceStart",
     "SuggestedRow",
     "Suggestion",
+    "TriedModel",
+    "identify",
     "load_dynamic_model",
     "noise_floor",
     "percent_fit",

@@ -1,1 +1,1 @@
-"""Simulation of a state space, its sensitivities, and the fit to a free run."""
+"""Simulation of a state space, its sensitivities, and the fit to a simulation."""

@@ -13,10 +13,11 @@ from jaxtyping import Float
 from numpy import ndarray
 
 from ..._support._arguments import as_count
-from ..._support._errors import InputError, ModelFileError, silenced
+from ..._support._errors import InputError, ModelFileError, short_repr, silenced
 from ...bases import AbstractBasis
 from ...model._decoupling import Decoupling
 from ...model._functions import Functions, Outside
+from ...write._fmu import save_fmu
 from ...write._formula import Kind
 from ...write._model_file import Known, load_with_model, save_model
 from ...write._record_file import Record, described_by
@@ -45,19 +46,19 @@ class PageContent:
 
     Attributes
     ----------
-    step, points
+    step, points : Decoupling
         One step (x, u) -> (x+, y), and points (x, u) along the training records.
-    simulate, simulate_linear
+    simulate, simulate_linear : Simulation
         The model, and the linear model that it is compared with.
-    facts
+    facts : sequence of tuple
         (label, value) at the top of the table of numbers.
-    linear_name
+    linear_name : str
         What the linear model is called in a sentence.
-    starts
+    starts : sequence of tuple
         (name, training error in percent, validation error in percent, steps, whether it was chosen).
-    init_sentence
+    init_sentence : str
         How a run begins, with the place {first} for the outputs that do not count.
-    how
+    how : str
         How the model was found.
     """
 
@@ -77,6 +78,17 @@ class AbstractDynamicModel(abc.ABC):
 
     To add one, write a file with a class that derives from this one and has the members below, and add a line to
     `sysid/__init__.py`. Formulas, source code, ONNX, files, the page and both commands, `identify` apart, then know it.
+
+    Examples
+    --------
+    >>> import decouply as dc, numpy as np
+    >>> u = np.random.default_rng(0).uniform(-1, 1, 200)
+    >>> y = np.zeros(200)
+    >>> for t in range(1, 200):
+    ...     y[t] = 0.5 * y[t - 1] + np.tanh(3 * u[t - 1])
+    >>> model = dc.sysid.DecoupledStateSpace(1, [dc.bases.Tanh()], feedthrough=False).fit(u, y, n_starts=1)
+    >>> isinstance(model, dc.sysid.AbstractDynamicModel), model.n_states
+    (True, 1)
     """
 
     kinds: ClassVar[list[type[AbstractDynamicModel]]] = []  # all classes of models that files may hold
@@ -167,17 +179,35 @@ class AbstractDynamicModel(abc.ABC):
         """A function ``step(state, u)`` in C99 or MATLAB that runs the model sample by sample.
 
         C: ``void step(double *state, const double *u, double *y)``, which computes the outputs and overwrites the
-        states; MATLAB and Octave: ``[state, y] = step(state, u)``. Simulink takes either. States are those of `step`:
+        states. MATLAB and Octave: ``[state, y] = step(state, u)``. Simulink takes either. States are those of `step`:
         of a NARX model u(t-1), ..., u(t-n_u), y(t-1), ..., y(t-n_y). `name` is what the function is called: in MATLAB
         that of its file.
         """
+        self._check_causal()
+        written_in = as_language(language)
+        return step_source(self.step, self.n_states, written_in, as_function_name(name, written_in))
+
+    def save_fmu(self, path: str | os.PathLike[str], *, sampling_time: float = 1.0) -> None:
+        """Write an FMU, which Simulink, Modelica tools and FMPy import: FMI 2.0, co-simulation and model exchange.
+
+        It makes one step of the model every `sampling_time` seconds and holds inputs in between. Initial states are
+        parameters, by default those of `initial_states`. It holds the C sources, and a binary for this platform if
+        there is a C compiler.
+        """
+        self._check_causal()
+        save_fmu(self.step, path, states=self.initial_states, sampling_time=sampling_time)
+
+    @property
+    def initial_states(self) -> Float[ndarray, " n"]:
+        """The states of `step` that a run begins with unless they are given: 0."""
+        return np.zeros(self.n_states)
+
+    def _check_causal(self) -> None:
         if not self.is_causal:
             raise InputError(
                 "`oversample` must be 1 to run a model sample by sample: in between, inputs are interpolated from "
                 "later ones. Got more."
             )
-        written_in = as_language(language)
-        return step_source(self.step, self.n_states, written_in, as_function_name(name, written_in))
 
     def save_onnx(self, path: str | os.PathLike[str], **options: Any) -> None:
         """Write `decoupling` as ONNX; options as for `Decoupling.save_onnx`."""
@@ -186,7 +216,7 @@ class AbstractDynamicModel(abc.ABC):
     # On a record
 
     def dynamics(self, u: object = None, y: object = None, n_init: int | None = None) -> Dynamics:
-        """The free run over a record beside that of a linear model, with errors, residuals and a verdict.
+        """The simulation over a record beside that of a linear model, with errors, residuals and a verdict.
 
         By default it is the first training record, if the model keeps it. The run begins with the first `n_init`
         outputs, by default 50 or a quarter of the record.
@@ -257,7 +287,7 @@ class AbstractDynamicModel(abc.ABC):
         )
 
     def plot_response(self, u: object = None, y: object = None, *, dark: bool = False) -> Figure:
-        """Draw the free run against measured outputs, with a zoom and errors; records as for `dynamics`."""
+        """Draw the simulation against measured outputs, with a zoom and errors; records as for `dynamics`."""
         from ...report import plot_response
 
         return plot_response(self.dynamics(u, y), dark=dark)
@@ -272,15 +302,39 @@ class AbstractDynamicModel(abc.ABC):
         title: str | None = None,
         command: str | None = None,
     ) -> None:
-        """Write a page about the free run on a record; `u`, `y` and `n_init` as for `dynamics`."""
+        """Write a page about the simulation on a record; `u`, `y` and `n_init` as for `dynamics`."""
         from ...report import write_dynamic_report
 
+        if command is not None and not isinstance(command, str):
+            raise InputError(f"`command` must be a text. Got {short_repr(command)}.")
         shown = self.dynamics(u, y, n_init)
-        write_dynamic_report(shown, path, title=title or self.page_title, formula=self.formula(), command=command)
+        write_dynamic_report(
+            shown, path, title=self.page_title if title is None else title, formula=self.formula(), command=command
+        )
 
 
 def load_dynamic_model(path: str | os.PathLike[str]) -> AbstractDynamicModel | None:
-    """The dynamic model that a file holds, of any kind; None if it holds something else."""
+    """The dynamic model that a file holds, of any kind; None if it holds something else.
+
+    Returns
+    -------
+    AbstractDynamicModel or None
+        The model; None if the file holds something else.
+
+    Examples
+    --------
+    >>> import decouply as dc, numpy as np
+    >>> import pathlib, tempfile
+    >>> u = np.random.default_rng(0).uniform(-1, 1, 200)
+    >>> y = np.zeros(200)
+    >>> for t in range(1, 200):
+    ...     y[t] = 0.5 * y[t - 1] + np.tanh(3 * u[t - 1])
+    >>> model = dc.sysid.DecoupledStateSpace(1, [dc.bases.Tanh()], feedthrough=False).fit(u, y, n_starts=1)
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "model.safetensors"
+    >>> model.save(path)
+    >>> dc.sysid.load_dynamic_model(path)
+    DecoupledStateSpace(1 state, 1 function, 8 parameters)
+    """
     for kind in AbstractDynamicModel.kinds:
         try:
             return kind.load(path)
@@ -313,5 +367,5 @@ def with_visited_domains(model: Decoupling, points: Float[ndarray, "S m"], outsi
 
 
 def default_n_init(n_samples: int, n_states: int) -> int:
-    """How many outputs a free run begins with unless it is said: 50, or a quarter of a shorter record."""
+    """How many outputs a simulation begins with by default: 50, or a quarter of a shorter record."""
     return min(_INITIAL_OUTPUTS, max(n_states, n_samples // 4))

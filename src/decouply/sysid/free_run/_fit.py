@@ -1,4 +1,4 @@
-r"""Levenberg-Marquardt on the free-run error of a state-space model, with the initial states of all records free."""
+r"""Levenberg-Marquardt on the simulation error of a state-space model, with the initial states of all records free."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ from ...solvers.least_squares._levenberg_marquardt import AbstractLinearisation,
 from ..signals._records import Range, RecordBatch
 from ._recursion import Recursion
 from ._simulation import SimulationResult, normal_equations, simulate
-from ._step import FreeParameters, StepArrays
+from ._step import FreeParameters, StepArrays, spectral_radius
 
 MEAN_SQUARE_AT_ROUNDING = 1e-28  # of errors in units of the training standard deviation
 _FIRST_DAMPING = 1e-3
+_STABILITY_MARGIN = 1e-4  # of poles from the unit circle: a response that dies out within 10 000 samples
 _LEAST_VARIANCE = 1e-10  # of the sum of all variances: states that never moved may still move a little
 _INITIAL_STATE_STEPS, _INITIAL_STATE_SETTLES_AT = 30, 1e-6  # a nearly linear problem of few unknowns
 
@@ -46,7 +47,7 @@ class LazyNormalEquations(AbstractLinearisation):
 
 @dataclass(frozen=True, eq=False)
 class FitResult:
-    """Where a descent has ended: one step of the model, the initial state of every record, and the error."""
+    """The point where a descent has ended: one step of the model, the initial state of every record, and the error."""
 
     step: StepArrays
     x0: Float[ndarray, "records n"]
@@ -106,6 +107,8 @@ class FreeRunObjective:
         States at all times, for errors one step ahead; without them the model runs freely.
     limits
         A run whose outputs leave these is rejected.
+    stable
+        A model whose linear part has a pole on the unit circle or outside is rejected.
     """
 
     parameters: FreeParameters
@@ -115,6 +118,7 @@ class FreeRunObjective:
     prior: InitialStatePrior | None = None
     measured_states: Float[ndarray, "T n"] | None = None
     limits: Range | None = None
+    stable: bool = False
 
     @cached_property
     def recursion(self) -> Recursion:
@@ -132,7 +136,9 @@ class FreeRunObjective:
         return self.parameters.step(unknowns[:P]), self.x0 if self.known_x0 else unknowns[P:].reshape(self.x0.shape)
 
     def simulate(self, step: StepArrays, x0: Float[ndarray, "records n"]) -> SimulationResult | None:
-        """What a model does on the records; None if it leaves the limits."""
+        """What a model does on the records; None if it is not allowed or leaves the limits."""
+        if self.stable and spectral_radius(step, x0.shape[1]) >= 1.0 - _STABILITY_MARGIN:
+            return None
         if self.measured_states is not None:
             return SimulationResult.at(step, self.batch, self.measured_states)
         result = simulate(step, self.batch, x0, self.recursion)
@@ -174,7 +180,7 @@ def fit_free_run(
     settles_at: float = 1e-3,
     progress: Callable[[float], None] = lambda _: None,
 ) -> FitResult:
-    """Move the free parameters and the initial states until the free-run error does not fall any more."""
+    """Move the free parameters and the initial states until the simulation error does not fall any more."""
     start = objective.start[None]
     if not np.isfinite(objective.linearise(start)[0][0]):
         return FitResult(objective.parameters.start, objective.x0, math.inf)

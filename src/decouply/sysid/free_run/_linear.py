@@ -1,9 +1,9 @@
 r"""Linear state-space models: x+ = A x + B u + c_x, y = C x + D u + c_y.
 
-Subspace identification gives A and C without iterations: rows of past and future signals are stacked, and what the past
-says about future outputs, beyond what future inputs do, has the observability matrix as its column space (MOESP with
-past inputs and outputs; Verhaegen 1994). B, D, the constants and the initial states then enter the outputs linearly. A
-descent on the free-run error follows.
+Subspace identification gives A and C without iterations (MOESP with past inputs and outputs, Verhaegen 1994). Rows of
+past and future signals are stacked. What the past says about future outputs, beyond what future inputs do, has the
+observability matrix as its column space. B, D, the constants and the initial states then enter the outputs linearly. A
+descent on the simulation error follows.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ import numpy as np
 from jaxtyping import Complex, Float
 from numpy import ndarray
 
-from ..._support._errors import InputError, ModelFileError, pluralised
+from ..._support._arguments import as_array, as_count, as_number, read_array
+from ..._support._errors import InputError, ModelFileError, pluralised, short_repr
 from ..._support._optional_packages import needed
 from ...model._decoupling import Decoupling
 from ...write._record_file import Record, read_record, write_record
@@ -38,10 +39,18 @@ class LinearStateSpace:
 
     Attributes
     ----------
-    A, B, C, D
+    A, B, C, D : arrays (n, n), (n, n_u), (n_y, n), (n_y, n_u)
         The matrices, (n, n), (n, inputs), (outputs, n) and (outputs, inputs).
-    c_x, c_y
+    c_x, c_y : arrays (n,), (n_y,)
         Constants of the state and of the output.
+
+    Examples
+    --------
+    >>> import decouply as dc, numpy as np
+    >>> A, B, C, D = (np.array([[number]]) for number in (0.5, 1.0, 2.0, 0.0))
+    >>> model = dc.sysid.LinearStateSpace(A, B, C, D, c_x=np.zeros(1), c_y=np.zeros(1))
+    >>> model.A
+    array([[0.5]])
     """
 
     A: Float[ndarray, "n n"]
@@ -51,11 +60,25 @@ class LinearStateSpace:
     c_x: Float[ndarray, " n"]
     c_y: Float[ndarray, " outputs"]
 
+    def __post_init__(self) -> None:
+        for name in ("A", "B", "C", "D", "c_x", "c_y"):
+            axes = ("n",) if name.startswith("c_") else ("n", "m")
+            object.__setattr__(self, name, as_array(name, getattr(self, name), axes))
+        n, m, p = len(self.A), self.B.shape[1], len(self.C)
+        sizes = {"A": (n, n), "B": (n, m), "C": (p, n), "D": (p, m), "c_x": (n,), "c_y": (p,)}
+        for name, shape in sizes.items():
+            if getattr(self, name).shape != shape or 0 in shape:
+                raise InputError(
+                    f"`{name}` must have shape {shape}, with {pluralised(n, 'state')}, {pluralised(m, 'input')} and "
+                    f"{pluralised(p, 'output')}, at least one of each. Got {getattr(self, name).shape}."
+                )
+
     @classmethod
     def of(cls, step: Decoupling, n: int) -> LinearStateSpace:
         """The linear part of one step (x, u) -> (x+, y)."""
-        assert step.linear is not None
-        assert step.offset is not None
+        if not isinstance(step, Decoupling) or step.linear is None or step.offset is None:
+            raise InputError(f"`step` must be a Decoupling with a linear part and an offset. Got {short_repr(step)}.")
+        n = as_count("n", n, most=min(step.n_inputs, step.n_outputs) - 1)
         F, c = step.linear, step.offset
         return cls(F[:n, :n], F[:n, n:], F[n:, :n], F[n:, n:], c[:n], c[n:])
 
@@ -72,13 +95,23 @@ class LinearStateSpace:
 
     def frequency_response(self, frequencies: object) -> Complex[ndarray, "k outputs inputs"]:
         """C (z I - A)^-1 B + D at z = exp(2 pi i f), with frequencies f in cycles per sample, 0 to 1/2."""
-        z = np.exp(2j * np.pi * np.atleast_1d(np.asarray(frequencies, dtype=float)))
-        I = np.eye(len(self.A))
-        return np.stack([self.C @ np.linalg.solve(v * I - self.A, self.B.astype(complex)) + self.D for v in z])
+        given = read_array("`frequencies` must be numbers", frequencies)
+        f = as_array("frequencies", np.atleast_1d(given), ("k",))
+        if f.size == 0:
+            raise InputError("`frequencies` must hold at least one number. Got none.")
+        z, I = np.exp(2j * np.pi * f), np.eye(len(self.A))
+        try:
+            return np.stack([self.C @ np.linalg.solve(v * I - self.A, self.B.astype(complex)) + self.D for v in z])
+        except np.linalg.LinAlgError as error:
+            raise InputError(
+                "`frequencies` must not meet a pole on the unit circle: the response is infinite."
+            ) from error
 
     def to_control(self, dt: float | bool = True) -> Any:
         """The matrices as a `control.StateSpace` of python-control; `dt` is the time between samples."""
         control = needed("control", "control", "LinearStateSpace.to_control")
+        if not isinstance(dt, bool) and dt is not None:
+            dt = as_number("dt", dt)
         return control.ss(self.A, self.B, self.C, self.D, dt)
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -90,11 +123,9 @@ class LinearStateSpace:
         """Read what `save` wrote."""
         record = read_record(path, _KIND, "LinearStateSpace.save", (str(_VERSION),))
         try:
-            model = cls(**record.arrays)
-            np.block([[model.A, model.B, model.c_x[:, None]], [model.C, model.D, model.c_y[:, None]]])
-        except (TypeError, ValueError, IndexError) as error:
+            return cls(**record.arrays)
+        except (TypeError, InputError) as error:
             raise ModelFileError(f"`{path}` must hold matrices that fit together: {error}") from error
-        return model
 
     def __repr__(self) -> str:
         n, m, p = len(self.A), self.B.shape[1], len(self.C)
@@ -105,7 +136,7 @@ class LinearStateSpace:
 def fit_linear(
     batch: RecordBatch, interpolated: RecordBatch, n: int, *, feedthrough: bool, n_integrators: int = 0
 ) -> FitResult:
-    """The linear model with the smallest free-run error that a descent from the subspace model finds.
+    """The linear model with the smallest simulation error that a descent from the subspace model finds.
 
     Its states have unit variance. `interpolated` holds outputs as often as inputs, for the subspace step. Integrators,
     one per output, are the first states, and the outputs.
@@ -172,7 +203,7 @@ def integrating_subspace(
 
 
 def block_rows(u: tuple[Float[ndarray, "_ inputs"], ...], y: tuple[Float[ndarray, "_ outputs"], ...], n: int) -> int:
-    """How many samples of past and future are looked at; fewer where the records are short."""
+    """How many samples of past and future are looked at; fewer if the records are short."""
     channels = u[0].shape[1] + y[0].shape[1]
     longest = max(len(a) for a in u)
     k = min(max(2 * n, 15), longest // (4 * channels + 2))

@@ -28,7 +28,7 @@ compiled_loop = lru_cache(maxsize=_SHAPES_KEPT)(compiled)
 
 
 class Recursion:
-    """The free run of all models of one shape.
+    """The simulation of all models of one shape.
 
     Parameters
     ----------
@@ -37,7 +37,7 @@ class Recursion:
     n
         The number of states.
     free
-        Entries of `step` that may move: a mask by the name of a part, as in `FreeParameters`. Where nothing moves, a
+        Entries of `step` that may move: a mask by the name of a part, as in `FreeParameters`. If nothing moves, a
         weight that is 0 is left out.
     """
 

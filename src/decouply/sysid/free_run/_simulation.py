@@ -1,4 +1,4 @@
-r"""The free run of a state-space model over whole records, and the exact derivatives of its errors.
+r"""The simulation of a state-space model over whole records, and the exact derivatives of its errors.
 
 With (x(t+1), y(t)) = f(x(t), u(t), theta), the sensitivities s(t) = d x(t) / d theta obey
 
@@ -29,7 +29,7 @@ _LARGEST_STATE = 1e6  # in units of the training standard deviation: only unstab
 
 @dataclass(frozen=True, eq=False)
 class SimulationResult:
-    """A run over all records: (x, u) at all times, and outputs and their errors where they were measured."""
+    """A run over all records: (x, u) at all times, and outputs and their errors if they were measured."""
 
     points: Float[ndarray, "T m"]
     y: Float[ndarray, "S outputs"]
@@ -37,7 +37,7 @@ class SimulationResult:
 
     @classmethod
     def at(cls, step: StepArrays, batch: RecordBatch, states: Float[ndarray, "T n"]) -> SimulationResult:
-        """With these states at all times: those of a free run, or measured ones for predictions one step ahead."""
+        """With these states at all times: those of a simulation, or measured ones for predictions one step ahead."""
         points = np.concatenate([states, batch.all_u], axis=1)
         y = step.values(points[batch.measured_times])[:, states.shape[1] :]
         return cls(points, y, batch.all_y - y)
@@ -149,7 +149,7 @@ def normal_equations(
 
 
 def one_step_corrections(step: StepArrays, n: int, run: SimulationResult, window: int) -> Float[ndarray, "T outputs"]:
-    """What the outputs of a free run change by when its state meets the `window` outputs before best, to first order.
+    """What the outputs of a simulation change by when its state meets the `window` outputs before best, to first order.
 
     Along the run, d x(t+1) = F(t) d x(t) and d y(t) = H(t) d x(t). For every t the change of x(t - window) that
     explains the residuals from there to t - 1 best is carried on to t.

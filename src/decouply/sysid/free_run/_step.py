@@ -3,8 +3,9 @@ r"""One step (x, u) -> (x+, y) of a state-space model as arrays that nobody chec
     (x+, y) = A z + b + W_L g_L(... g_1(W_0 z)),      z = (x, u)
 
 A fit tries hundreds of models. A `Decoupling`, which checks its parts, is made of the last one. The numbers that a fit
-may move are entries of the parts of a step, which are named "linear", "offset", "W0", "g1", "middle1", "W1", ...: A, B,
-C, D are the linear part, W_0 = [V, V_u], W_L = [W_x; W_y]. One step is differentiated with respect to them here.
+may move are entries of the parts of a step, named "linear", "offset", "W0", "g1", "middle1", "W1", ... The linear part
+is A, B, C, D. The weights are W_0 = [V, V_u] and W_L = [W_x, W_y]. One step is differentiated with respect to them
+here.
 """
 
 from __future__ import annotations
@@ -123,7 +124,7 @@ class StepArrays:
         return StepArrays(tuple(W), g, Q @ self.linear @ P, Q @ offset)
 
     def in_states(self, T: Float[ndarray, "n n"], centre: Float[ndarray, " n"] | None = None) -> StepArrays:
-        """The same model with the state x' where x = T x' + centre."""
+        """The same model with the state x' if x = T x' + centre."""
         n = len(T)
         P, Q, c, d = np.eye(self.n_inputs), np.eye(self.n_outputs), None, None
         P[:n, :n], Q[:n, :n] = T, np.linalg.inv(T)
@@ -167,6 +168,11 @@ def whitening(X: Float[ndarray, "T n"]) -> Float[ndarray, "n n"]:
     """T such that x' = T^-1 x has unit covariance over the rows of X."""
     spread, axes = np.linalg.eigh(np.atleast_2d(np.cov(X.T)))
     return axes * np.sqrt(np.maximum(spread, _LEAST_VARIANCE * spread.max()))
+
+
+def spectral_radius(step: StepArrays, n: int) -> float:
+    """The size of the largest pole of the linear part."""
+    return float(np.abs(np.linalg.eigvals(step.linear[:n, :n])).max())
 
 
 DerivativeColumn = tuple[tuple[int, ...] | None, Float[ndarray, "_ T"]]  # of all rows of (x+, y), or the same of some

@@ -41,15 +41,27 @@ class DecoupledNARX(AbstractNARX, AbstractDynamicModel):
 
     Attributes
     ----------
-    result
+    result : Result
         What `dc.decouple` returned: the decoupling of the polynomial, with its samples and its errors on them. It is
         the record of that fit and stays as it is when the model is refined.
-    decoupling
+    decoupling : Decoupling
         The map from regressors to outputs, as measured: that of `result`, until `refine` or `with_outside` changes it.
-    training
+    training : record
         Lags, regressors and ranges of the records that the polynomial was fitted to.
-    refinement
+    refinement : tuple of RefineRow
         One row per step of `refine`; empty before.
+
+    Examples
+    --------
+    >>> import decouply as dc, numpy as np
+    >>> u = np.random.default_rng(0).uniform(-1, 1, 200)
+    >>> y = np.zeros(200)
+    >>> for t in range(1, 200):
+    ...     y[t] = 0.5 * y[t - 1] + u[t] - 0.2 * y[t - 1] ** 3
+    >>> model = dc.sysid.PolynomialNARX(n_u=0, n_y=1, degree=3).fit(u, y)
+    >>> decoupled = model.decouple(ranks=1, linear=True)
+    >>> decoupled.decoupling.ranks, decoupled.lags.names
+    ((1,), ('u(t)', 'y(t-1)'))
     """
 
     result: Result
@@ -66,7 +78,7 @@ class DecoupledNARX(AbstractNARX, AbstractDynamicModel):
 
     @property
     def limits(self) -> Range:
-        """Ten times the range of the training outputs; none where no function goes on beyond its domain."""
+        """Ten times the range of the training outputs; none if no function goes on beyond its domain."""
         if any(g.outside == "extend" for g in self.decoupling.g):
             return self.training.y.believable
         largest = np.full(self.lags.n_outputs, _LARGEST)
@@ -116,9 +128,9 @@ class DecoupledNARX(AbstractNARX, AbstractDynamicModel):
     # Other models
 
     def with_outside(self, outside: Outside) -> DecoupledNARX:
-        """The same model where the training regressors have been, and beyond what `outside` says; see `dc.Functions`.
+        """The same model on the range of the training regressors, and beyond what `outside` says; see `dc.Functions`.
 
-        Polynomials grow without bounds, and so may a free run whose input is larger than any in training. With
+        Polynomials grow without bounds, and so may a simulation whose input is larger than any in training. With
         "constant" the outputs are bounded, whatever the input is; a linear part must be stable for that. With "linear"
         the model becomes piecewise linear far away, which most often stays finite and means more.
 
@@ -142,24 +154,24 @@ class DecoupledNARX(AbstractNARX, AbstractDynamicModel):
     ) -> DecoupledNARX:
         """Fit all weights and coefficients to the records themselves, and return the better model.
 
-        Levenberg-Marquardt steps with exact derivatives of the free-run simulation (or of the one-step predictions).
+        Levenberg-Marquardt steps with exact derivatives of the simulation (or of the one-step predictions).
         Of all iterates the one with the smallest error on the validation record is kept, also on Ctrl-C. Parts that
         the solver held fixed stay as they are.
 
         Parameters
         ----------
-        u, y
+        u, y : array (T, n_u), array (T, n_y), or lists of them
             One record, or lists of records.
-        on
-            "simulation": the error of the free run; "prediction": of one step ahead.
-        validation
-            The share of the longest record that is held back at its end, or a record (u, y) of its own.
-        max_steps
-            At most so many steps; it stops earlier when neither training nor validation get better.
-        max_seconds
+        on : "simulation" or "prediction"
+            "simulation": the error of the simulation. "prediction": of one step ahead.
+        validation : tuple (u, y), optional
+            The share of the longest record that is held back at its end, or a separate record (u, y).
+        max_steps : int
+            At most this many steps. It stops earlier when neither training nor validation get better.
+        max_seconds : float, optional
             Ends it in time, with the best so far. No limit by default.
-        n_init
-            Measured outputs that each simulation begins with; by default the longest lag.
+        n_init : int, optional
+            Measured outputs that each simulation begins with. By default the longest lag.
         """
         if not is_word(on, ("simulation", "prediction")):
             raise InputError(f'`on` must be "simulation" or "prediction". Got {short_repr(on)}.')
@@ -205,7 +217,7 @@ class DecoupledNARX(AbstractNARX, AbstractDynamicModel):
     def plot(self, *, dark: bool = False) -> Figure:
         """Draw the block diagram from u(t), u(t-1), ..., y(t-1), ... to y(t), as measured.
 
-        Bands of two standard errors belong to the fit to the polynomial: after `refine` there are none.
+        Bands of 95 % belong to the fit to the polynomial: after `refine` there are none.
         """
         if self._is_as_fitted:
             return self.result.plot(dark=dark)

@@ -1,6 +1,6 @@
 """NARX models: y(t) = f(x(t)) with x(t) = (u(t), ..., u(t - n_u), y(t - 1), ..., y(t - n_y)).
 
-They predict one step ahead from measured outputs, or run freely on their own past outputs. For a free run a model is
+They predict one step ahead from measured outputs, or run freely on their own past outputs. For a simulation a model is
 written out once as straight-line arithmetic on Python floats and compiled. Past inputs and outputs are the states of
 the model: `as_state_space` writes one step of it.
 """
@@ -54,7 +54,7 @@ class Lags:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """u(t), u(t-1), ..., y(t-1), ...; channels are numbered where there are several."""
+        """u(t), u(t-1), ..., y(t-1), ...; channels are numbered if there are several."""
         past_u = [(t, i) for t in range(self.n_u + 1) for i in range(self.n_inputs)]
         past_y = [(t, i) for t in range(1, self.n_y + 1) for i in range(self.n_outputs)]
         return tuple(
@@ -177,6 +177,8 @@ class Training:
         sizes = (arrays["X"].shape[1], len(training.u.low), len(training.y.low))
         if sizes != (lags.n_regressors, lags.n_inputs, lags.n_outputs):
             raise ValueError("arrays of other sizes than the lags ask for")
+        if not all(np.all(of.low < of.high) for of in (training.u, training.y)):
+            raise ValueError("ranges of signals that do not vary")
         return training
 
     @property
@@ -191,7 +193,19 @@ class Training:
 
 
 class AbstractNARX(abc.ABC):
-    """y(t) = f(x(t)) with x(t) = (u(t), ..., u(t - n_u), y(t - 1), ..., y(t - n_y))."""
+    """y(t) = f(x(t)) with x(t) = (u(t), ..., u(t - n_u), y(t - 1), ..., y(t - n_y)).
+
+    Examples
+    --------
+    >>> import decouply as dc, numpy as np
+    >>> u = np.random.default_rng(0).uniform(-1, 1, 200)
+    >>> y = np.zeros(200)
+    >>> for t in range(1, 200):
+    ...     y[t] = 0.5 * y[t - 1] + u[t] - 0.2 * y[t - 1] ** 3
+    >>> model = dc.sysid.PolynomialNARX(n_u=0, n_y=1, degree=3).fit(u, y)
+    >>> isinstance(model, dc.sysid.AbstractNARX), model.lags.names
+    (True, ('u(t)', 'y(t-1)'))
+    """
 
     @property
     @abc.abstractmethod
@@ -290,7 +304,8 @@ class AbstractNARX(abc.ABC):
 def step_of(model: Decoupling) -> Step:
     """A decoupling as a fast function of numbers; bases that cannot be written out are evaluated as they are."""
     if all(basis.writable for g in model.g for basis in g.layer.bases):
-        return compiled(formula(model.with_names(None, None), "python"))  # names of users have no place in it
+        plain = model.with_names(None, None)  # names of users have no place in the source
+        return compiled(formula(plain, "python", jacobian=False))
     return lambda *x: model.values(np.array([x]))[0].tolist()
 
 

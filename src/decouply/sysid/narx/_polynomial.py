@@ -49,11 +49,11 @@ class PolynomialNARX(AbstractNARX):
 
     Parameters
     ----------
-    n_u
+    n_u : int
         Past inputs that enter besides u(t).
-    n_y
+    n_y : int
         Past outputs that enter.
-    degree
+    degree : int
         Largest total degree of a monomial.
 
     Examples
@@ -246,7 +246,7 @@ class PolynomialNARX(AbstractNARX):
         ranks: int | Sequence[int] | Literal["auto"],
         degrees: int | Sequence[int] | None = None,
         *,
-        basis: Any = Monomial,
+        basis: Any = None,
         linear: bool = False,
         solver: AbstractSolver | None = None,
         as_given: bool = False,
@@ -260,17 +260,18 @@ class PolynomialNARX(AbstractNARX):
 
         Parameters
         ----------
-        ranks, degrees, basis, linear, solver, as_given, n_starts, max_seconds, rng, progress
-            As for `dc.decouple`; a single layer has by default the degree of the polynomial. The default solver is
-            `VarPro(lam=100, ridge=1e-9)` with 64 starts: values count more than Jacobians, since they are what is
-            predicted, and the ridge keeps nearly parallel functions from growing large with opposite signs. With
+        ranks, degrees, basis, linear, solver, as_given, n_starts, max_seconds, rng, progress : see `dc.decouple`
+            As for `dc.decouple`. A single layer has by default the degree of the polynomial. The default solver is
+            `VarPro(lam=100, ridge=1e-9)` with 64 starts. Values count more than Jacobians, since they are what is
+            predicted. The ridge keeps nearly parallel functions from growing large with opposite signs. With
             "auto" there is none: it would hide which shape is exact.
-        n_samples
-            Training regressors that are drawn without replacement; by default 200, or all where there are fewer. The
-            others are kept apart: they judge lam in `TwoStage`, and the model in its report.
+        n_samples : int, optional
+            Training regressors that are drawn without replacement. By default 200, or all if there are fewer. The
+            others are kept for validation: they judge lam in `TwoStage`, and the model in its report.
         """
         from ._decoupled import DecoupledNARX
 
+        basis = Monomial if basis is None else basis
         training = self.trained_on
         X, chosen = training.X, np.zeros(len(training.X), dtype=bool)
         count = min(_SAMPLES, len(X)) if n_samples is None else as_count("n_samples", n_samples, least=2)

@@ -98,7 +98,7 @@ class NARXInStandardUnits:
         return FreeParameters(step, free, repeated_outputs(lags))
 
     def objective(self, signals: Signals, n_init: int, limits: Range, *, simulated: bool) -> FreeRunObjective:
-        """The error after the first `n_init` outputs of every record: of the free run, or one step ahead."""
+        """The error after the first `n_init` outputs of every record: of the simulation, or one step ahead."""
         lags, units = self.training.lags, self.units
         u, y = [units.inputs(a) for a in signals.u], [units.outputs(b) for b in signals.y]
         states = [lags.regressors(a, b, n_init)[:, lags.n_inputs :] for a, b in zip(u, y, strict=True)]

@@ -197,6 +197,8 @@ def warn_of_escape(name: str, stopped: int, n_steps: int, limits: Range) -> None
     )
 
 
+_BLOCKS, _SHORTEST_BLOCK = 10, 60  # that a record is cut into; an initial state is found from some samples of one
+_HELD_BACK = 0.25  # of a record that is too short for blocks
 _MIRRORED_SAMPLES = 200  # at both ends of a record before its spectrum is extended: the ends would ring without them
 
 
@@ -226,7 +228,7 @@ class RecordBatch:
 
     @cached_property
     def offsets(self) -> Int[ndarray, " records"]:
-        """Where each record begins among all inputs."""
+        """The place where each record begins among all inputs."""
         return np.cumsum([0] + [len(u) for u in self.u[:-1]])
 
     @cached_property
@@ -273,6 +275,43 @@ class RecordBatch:
                 u.append(a[i * self.oversample : j * self.oversample])
                 y.append(b[i:j])
         return RecordBatch(tuple(u), tuple(y), self.oversample)
+
+
+def parted(batch: RecordBatch) -> tuple[RecordBatch, RecordBatch]:
+    """Records to fit and records that judge: the last part, and the part in which signals are largest.
+
+    Short records are cut once.
+    """
+    total = sum(len(y) for y in batch.y)
+    length = max(total // _BLOCKS, _SHORTEST_BLOCK)
+    blocks: list[tuple[int, int, int]] = []  # record, begin, end
+    for k, y in enumerate(batch.y):
+        cuts = np.linspace(0, len(y), max(1, round(len(y) / length)) + 1).round().astype(int).tolist()
+        blocks += [(k, a, b) for a, b in pairwise(cuts)]
+    if len(blocks) < _BLOCKS // 2:
+        k = int(np.argmax([len(y) for y in batch.y]))
+        cut = round((1.0 - _HELD_BACK) * len(batch.y[k]))
+        blocks = [(i, 0, len(y)) for i, y in enumerate(batch.y) if i != k] + [(k, 0, cut), (k, cut, len(batch.y[k]))]
+        held = {len(blocks) - 1}
+    else:
+        sizes = [
+            max(float(np.abs(batch.y[k][a:b]).max(axis=0).sum() + np.abs(batch.u[k][a:b]).max(axis=0).sum()), 0.0)
+            for k, a, b in blocks
+        ]
+        held = {len(blocks) - 1, int(np.argmax(sizes[:-1]))}
+    joined: list[tuple[int, int, int]] = []
+    for i, (k, a, b) in enumerate(blocks):
+        if i in held:
+            continue
+        if joined and joined[-1][0] == k and joined[-1][2] == a:
+            joined[-1] = (k, joined[-1][1], b)
+        else:
+            joined.append((k, a, b))
+
+    def batch_of(parts: list[tuple[int, int, int]]) -> RecordBatch:
+        return RecordBatch(tuple(batch.u[k][a:b] for k, a, b in parts), tuple(batch.y[k][a:b] for k, a, b in parts))
+
+    return batch_of(joined), batch_of([blocks[i] for i in sorted(held)])
 
 
 @dataclass(frozen=True, eq=False)

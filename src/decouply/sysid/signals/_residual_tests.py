@@ -23,6 +23,11 @@ def percent_fit(y: object, y_hat: object) -> Float[ndarray, " outputs"]:
     >>> import decouply as dc, numpy as np
     >>> dc.sysid.percent_fit(np.array([0.0, 1.0, 2.0]), np.array([0.0, 1.0, 2.0]))
     array([100.])
+
+    Returns
+    -------
+    array (n_y,)
+        One number per output, in percent.
     """
     a, b = as_signal("y", y), as_signal("y_hat", y_hat)
     if a.shape != b.shape:
@@ -34,10 +39,23 @@ def percent_fit(y: object, y_hat: object) -> Float[ndarray, " outputs"]:
 
 
 def noise_floor(u: object, y: object, period: int | None = None) -> Float[ndarray, " outputs"] | None:
-    """The standard deviation of the noise of each output, from repeated periods; None where the input does not repeat.
+    """The standard deviation of the noise of each output, from repeated periods; None if the input does not repeat.
 
     What differs between periods of the same input, once the system has settled, cannot be explained by any model. The
     first period is left out when there are three or more, since it holds the transient.
+
+    Returns
+    -------
+    array (n_y,) or None
+        One standard deviation per output; None if the input does not repeat.
+
+    Examples
+    --------
+    >>> import decouply as dc, numpy as np
+    >>> u = np.tile(np.random.default_rng(0).normal(size=50), 4)
+    >>> y = u**2 + 0.1 * np.repeat([1.0, -1.0, 1.0, -1.0], 50)
+    >>> dc.sysid.noise_floor(u, y).round(3)
+    array([0.115])
     """
     inputs, outputs = as_signal("u", u), as_signal("y", y)
     if len(inputs) != len(outputs):
@@ -77,8 +95,16 @@ class ResidualTests:
     cross : (lags + 1, outputs, inputs)
         Correlation of the residual at t with the input at t - k, k = 0, 1, ...: outside the band the model misses
         something that the input explains.
-    band
+    band : float
         Half the width of the 99 % band.
+
+    Examples
+    --------
+    >>> import decouply as dc, numpy as np
+    >>> u = np.random.default_rng(0).normal(size=500)
+    >>> tests = dc.sysid.residual_tests(u, np.sin(np.arange(500) / 10))
+    >>> tests.is_white, tests.auto.shape
+    (False, (25, 1))
     """
 
     auto: Float[ndarray, "lags outputs"]
@@ -110,7 +136,21 @@ class ResidualTests:
 
 
 def residual_tests(u: object, e: object, lags: int = 25) -> ResidualTests:
-    """Test residuals e = y - y_hat of a free run against themselves and the inputs."""
+    """Test residuals e = y - y_hat of a simulation against themselves and the inputs.
+
+    Returns
+    -------
+    ResidualTests
+        Correlations, and whether they look like those of noise.
+
+    Examples
+    --------
+    >>> import decouply as dc, numpy as np
+    >>> u, e = np.random.default_rng(0).normal(size=(2, 500))
+    >>> tests = dc.sysid.residual_tests(u, e)
+    >>> tests.is_white
+    True
+    """
     inputs, errors = as_signal("u", u), as_signal("e", e)
     k = as_count("lags", lags)
     if len(inputs) != len(errors) or len(errors) <= 2 * k:

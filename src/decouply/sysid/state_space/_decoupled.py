@@ -1,4 +1,4 @@
-r"""Decoupled state space: linear dynamics plus a decoupling, fitted to the free run.
+r"""Decoupled state space: linear dynamics plus a decoupling, fitted to the simulation.
 
     x(t+1) = A x(t) + B u(t) + W_x g(V x(t) + V_u u(t)),      y(t) = C x(t) + D u(t) + c_y + W_y g(...)
 
@@ -47,7 +47,7 @@ _VALIDATION_SAMPLES_PER_STATE = 4  # the initial state is found from some, the o
 
 @dataclass(frozen=True, eq=False, init=False, repr=False)
 class DecoupledStateSpace(AbstractDynamicModel):
-    """A state-space model of linear dynamics plus a decoupling, fitted to the free run.
+    """A state-space model of linear dynamics plus a decoupling, fitted to the simulation.
 
     x+ = A x + B u + W_x g(V x + V_u u), y = C x + D u + c_y + W_y g(V x + V_u u).
 
@@ -55,24 +55,27 @@ class DecoupledStateSpace(AbstractDynamicModel):
 
     Parameters
     ----------
-    n_states
+    n_states : int
         The number n of states.
-    functions
+    functions : sequence of bases, optional
         The internal functions of one layer: a basis for each, or `StateFunction` of one.
-    ranks, degrees, basis
+    ranks, degrees, basis : optional
         Instead of `functions`: as for `dc.decouple`, for one or more layers. By default two polynomials of degree 3.
-    oversample
+    oversample : int
         Steps of the recursion per sample. Inputs in between are interpolated with limited bandwidth, which looks ahead:
         with more than 1 the model is not causal.
-    feedback
+    feedback : bool
         Without it, functions stand between two linear blocks (Wiener-Hammerstein): the starts are the ways to share
         out the poles between them.
-    feedthrough
+    feedthrough : bool
         Without it, the input and the functions do not reach the output at once: D = 0 and W_y = 0.
-    integrating
-        Every output adds up what the other states give, as a position adds up a velocity: it is a state of its own with
-        a pole at exactly 1, and training begins where the first outputs say. Where such a pole and the first velocity
-        are left to a fit, outputs drift away.
+    integrating : bool
+        Every output adds up what the other states give, as a position adds up a velocity. It is a state with
+        a pole at exactly 1, and training begins at the state that the first outputs show. If such a pole and the first
+        velocity are left to a fit, outputs drift away.
+    stable : bool
+        Every bounded input has a bounded output. Polynomials and splines become constant beyond the training data,
+        other functions must be bounded, and all poles of A stay inside the unit circle.
 
     Examples
     --------
@@ -102,15 +105,18 @@ class DecoupledStateSpace(AbstractDynamicModel):
         *,
         ranks: int | Sequence[int] | None = None,
         degrees: int | Sequence[int] | None = None,
-        basis: Any = Monomial,
+        basis: Any = None,
         oversample: int = 1,
         feedback: bool = True,
         feedthrough: bool = True,
         integrating: bool = False,
+        stable: bool = False,
     ) -> None:
         as_count("n_states", n_states)
-        layers, state_only = read_layers(functions, ranks, degrees, basis)
-        structure = StateSpaceStructure(n_states, layers, state_only, oversample, feedback, feedthrough, integrating)
+        layers, state_only = read_layers(functions, ranks, degrees, Monomial if basis is None else basis)
+        structure = StateSpaceStructure(
+            n_states, layers, state_only, oversample, feedback, feedthrough, integrating, stable=stable
+        )
         self.__dict__.update(structure=structure, record=None, is_canonical=False)
 
     @classmethod
@@ -136,23 +142,23 @@ class DecoupledStateSpace(AbstractDynamicModel):
         rng: int | np.random.Generator = 0,
         progress: bool | Callable[..., None] = True,
     ) -> DecoupledStateSpace:
-        """Fit the free run of one record, or of lists of records, and return the fitted model.
+        """Fit the simulation of one record, or of lists of records, and return the fitted model.
 
         A linear model comes first, then every start on the beginning of the records; the start with the smallest error
         on the validation record is finished on all data. Ctrl-C keeps the best so far.
 
         Parameters
         ----------
-        u, y
+        u, y : array (T, n_u), array (T, n_y), or lists of them
             Records of shape (T,) or (T, channels), or lists of them.
-        n_starts
+        n_starts : int
             The first start is deterministic: functions of the outputs of the linear model and of their changes. The
             others are random. Without feedback, a third as many for each way to share out the poles.
-        validation
-            The share of the longest record that is held back at its end, or a record (u, y) of its own.
-        search
+        validation : tuple (u, y), optional
+            The share of the longest record that is held back at its end, or a separate record (u, y).
+        search : SearchOptions, optional
             `SearchOptions`: another model to begin with, windows for multiple shooting, the number of steps.
-        max_seconds
+        max_seconds : float, optional
             Ends the fit in time, with the best so far: starts that were not reached are left out, and the chosen one is
             not finished. No limit by default.
         """
@@ -219,6 +225,11 @@ class DecoupledStateSpace(AbstractDynamicModel):
     def decoupling(self) -> Decoupling:
         """The same as `step`."""
         return self.step
+
+    @property
+    def initial_states(self) -> Float[ndarray, " n"]:
+        """The states that the first training record begins with."""
+        return self.fitted.x0[0]
 
     @property
     def is_causal(self) -> bool:
@@ -292,7 +303,7 @@ class DecoupledStateSpace(AbstractDynamicModel):
         return self.of(self.structure, self.fitted.with_names(*names), is_canonical=self.is_canonical)
 
     def with_outside(self, outside: Outside) -> DecoupledStateSpace:
-        """The same model where the training data have been, and beyond what `outside` says; see `dc.Functions`."""
+        """The same model on the range of the training data, and beyond what `outside` says; see `dc.Functions`."""
         step = with_visited_domains(self.step, self.fitted.points, outside)
         return self.of(self.structure, replace(self.fitted, step=step), is_canonical=self.is_canonical)
 
@@ -306,8 +317,8 @@ class DecoupledStateSpace(AbstractDynamicModel):
         u : (T,) or (T, inputs)
             Inputs, from the time of the first entry of `y_init` on.
         y_init : (k,) or (k, outputs), optional
-            The first measured outputs, at least as many as states; 50 are common. Without them the run begins where
-            the first training record did.
+            The first measured outputs, at least as many as states; 50 are common. Without them the run begins at the
+            state of the first training record.
 
         Returns
         -------
@@ -359,10 +370,10 @@ class DecoupledStateSpace(AbstractDynamicModel):
     def predict_one_step(self, u: object, y: object, *, window: int | None = None) -> ndarray:
         """Predict every y(t) from u up to t and the measured outputs before t.
 
-        The model has no noise model of its own. The state at each time is that of the free run, corrected so that the
+        The model has no noise model. The state at each time is that of the simulation, corrected so that the
         last `window` outputs are met best, to first order; by default twice as many as states. Fewer follow
         disturbances of the state, more average noise of the measurement. The first outputs, which have no such past,
-        are those of the free run.
+        are those of the simulation.
         """
         fitted, n = self.fitted, self.n_states
         if not self.is_causal:

@@ -1,4 +1,4 @@
-"""Where the search for a decoupled state-space model begins: a linear model, and functions that have no weight yet."""
+"""The start of the search for a decoupled state-space model: a linear model, and functions that have no weight yet."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from numpy import ndarray
 from ...bases import LayerBasis
 from ...model._functions import Functions
 from ..free_run._fit import FreeRunObjective, fit_free_run
+from ..free_run._linear import stabilised
 from ..free_run._simulation import simulate
 from ..free_run._step import FreeParameters, StepArrays
 from ..signals._records import RecordBatch
@@ -27,6 +28,9 @@ _NEARLY_REAL = 0.15  # radians per sample: such pairs of poles become two real o
 _POLE_DISTANCE = 0.05  # how far apart these are moved, relative to their size
 _SLOWEST_POLE = 0.99
 _REFIT_STEPS = 30
+_LEAST_TURNS, _FASTEST_TURN = 1.2, 2.0  # revolutions of an angle in the record, and radians per sample on average
+_N_RATES, _TURNING_LAGS = 200, 3
+_TURNING_SHARE = 0.05  # of what a linear model leaves, below which an output is not taken for an angle
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,6 +97,10 @@ def _candidate(
     arguments = np.ones(points.shape[1], dtype=bool)
     if front is not None:
         arguments[:n] = front
+    if structure.stable:
+        F = linear.linear.copy()
+        F[:n, :n] = stabilised(F[:n, :n])
+        linear = replace(linear, linear=F)
     step = initial_model(linear, n, structure.layers, points, rng, deterministic=deterministic, arguments=arguments)
     free = structure.free_entries(step, front)
     if state_only.any():  # without inputs, and centred
@@ -140,8 +148,45 @@ def initial_model(
     return replace(linear, W=tuple(W), g=tuple(g))
 
 
+def turning_rate(batch: RecordBatch) -> float | None:
+    """The a for which sin(a y) and cos(a y) explain most of what a linear model leaves of y(t+1), if y turns so.
+
+    An angle that counts revolutions gives itself away: forces repeat with it. None if that explains little, or if the
+    output does not get around once. A descent would not find the rate: the error has a minimum for every wave.
+    """
+    y = batch.all_y[:, 0]
+    rates = np.geomspace(_LEAST_TURNS * 2.0 * np.pi / np.ptp(y), _FASTEST_TURN / np.abs(np.diff(y)).mean(), _N_RATES)
+    explained, total = np.zeros(len(rates)), 0.0
+    for u, z in zip(batch.u, batch.y, strict=True):
+        n, T = _TURNING_LAGS, len(z)
+        if 4 * n * (u.shape[1] + 1) >= T:
+            continue
+        lags = [s[n - i : T - i] for s in (z[:, :1], u) for i in range(n + 1)][1:]
+        Q = np.linalg.qr(np.concatenate([np.ones((T - n, 1)), *lags], axis=1))[0]
+        left = z[n:, 0] - Q @ (Q.T @ z[n:, 0])
+        total += left @ left
+        for i, rate in enumerate(rates):
+            waves = np.stack([np.cos(rate * z[n - 1 : -1, 0]), np.sin(rate * z[n - 1 : -1, 0])], axis=1)
+            q = np.linalg.qr(waves - Q @ (Q.T @ waves))[0]
+            explained[i] += np.sum((q.T @ left) ** 2)
+    best = int(np.argmax(explained))
+    return float(rates[best]) if explained[best] > _TURNING_SHARE * total > 0.0 else None
+
+
+def with_rate(step: StepArrays, n: int, rate: float) -> StepArrays:
+    """The same start with its first function a wave of the first output, `rate` radians per unit."""
+    W0, g = step.W[0].copy(), step.g[0]
+    W0[0] = 0.0
+    W0[0, :n] = step.linear[n, :n]
+    domain = g.domain.copy()
+    domain[0] = -1.0 / rate, 1.0 / rate
+    return replace(
+        step, W=(W0, *step.W[1:]), g=(Functions.unchecked(g.layer, g.C, domain, g.outside), *step.g[1:])
+    )  # fmt: skip
+
+
 def physical_directions(linear: Float[ndarray, "outputs m"], n: int, rank: int) -> Float[ndarray, "k m"]:
-    """What functions may be of, by physics: the outputs of the linear model and their changes; at most `rank` rows.
+    """What functions may be of, by physics: the outputs of the linear model and their changes. At most `rank` rows.
 
     With x the state, the output is C x and its change C (A - I) x: position and velocity of an oscillator. If the
     first states integrate, changes come first: friction is of a velocity.

@@ -1,6 +1,6 @@
-"""Which state-space model suits a record: sizes and lists of functions are fitted, and held-back data choose.
+"""Which state-space model suits a record: sizes and lists of functions are fitted, and validation data choose.
 
-Of two models the larger one must lower the error on held-back data by a tenth.
+Of two models the larger one must lower the error on validation data by a tenth.
 """
 
 from __future__ import annotations
@@ -29,7 +29,20 @@ _SAMPLES = 4096  # of the longest record that sizes are tried on
 
 @dataclass(frozen=True)
 class SuggestedRow:
-    """One size: free-run errors as a share of the spread of y."""
+    """One size: simulation errors as a share of the standard deviation of y.
+
+    Examples
+    --------
+    >>> import decouply as dc, numpy as np
+    >>> u = np.random.default_rng(0).uniform(-1, 1, 200)
+    >>> y = np.zeros(200)
+    >>> for t in range(1, 200):
+    ...     y[t] = 0.5 * y[t - 1] + np.tanh(3 * u[t - 1])
+    >>> found = dc.sysid.suggest(u, y, n_states=(1,), functions=[dc.bases.Tanh()], n_starts=1)
+    >>> row = found.rows[1]
+    >>> row.n_states, row.n_functions
+    (1, 1)
+    """
 
     n_states: int
     n_functions: int
@@ -45,10 +58,21 @@ class Suggestion:
 
     Attributes
     ----------
-    rows
+    rows : tuple of SuggestedRow
         One per size; no functions is the linear model.
-    reason
+    reason : str
         A sentence.
+
+    Examples
+    --------
+    >>> import decouply as dc, numpy as np
+    >>> u = np.random.default_rng(0).uniform(-1, 1, 200)
+    >>> y = np.zeros(200)
+    >>> for t in range(1, 200):
+    ...     y[t] = 0.5 * y[t - 1] + np.tanh(3 * u[t - 1])
+    >>> found = dc.sysid.suggest(u, y, n_states=(1,), functions=[dc.bases.Tanh()], n_starts=1)
+    >>> [row.n_functions for row in found.rows]
+    [0, 1]
     """
 
     rows: tuple[SuggestedRow, ...]
@@ -106,8 +130,24 @@ def suggest(
     """Try state-space models of several sizes on the beginning of a record, and suggest the smallest good one.
 
     For every number of states: the linear model, and models with the first one, two, ... of `functions`. A larger model
-    is suggested only where it lowers the error on held-back data by a tenth or more. After `max_seconds` no further
+    is suggested only if it lowers the error on validation data by a tenth or more. After `max_seconds` no further
     size is tried, and the reason says so; the first one is always finished.
+
+    Returns
+    -------
+    Suggestion
+        The sizes that were tried, and the smallest good one.
+
+    Examples
+    --------
+    >>> import decouply as dc, numpy as np
+    >>> u = np.random.default_rng(0).uniform(-1, 1, 200)
+    >>> y = np.zeros(200)
+    >>> for t in range(1, 200):
+    ...     y[t] = 0.5 * y[t - 1] + np.tanh(3 * u[t - 1])
+    >>> found = dc.sysid.suggest(u, y, n_states=(1,), functions=[dc.bases.Tanh()], n_starts=1)
+    >>> found.chosen.n_states
+    1
     """
     signals = Signals.read(u, y)
     longest = int(np.argmax([len(record) for record in signals.u]))
@@ -180,7 +220,7 @@ def fit_with_best_functions(
     options: Mapping[str, Any],
     **fit: Any,
 ) -> tuple[DecoupledStateSpace, str]:
-    """The model with the list whose start was best on held-back data, and the reason in one sentence.
+    """The model with the list whose start was best on validation data, and the reason in one sentence.
 
     `options` are those of `DecoupledStateSpace`, `fit` those of its `fit`.
     """

@@ -3,8 +3,8 @@ r"""Polynomial state space (PNLSS), and its decoupling: the way of the literatur
     x(t+1) = A x + B u + E m(x, u),      y(t) = C x + D u + c_y + F m(x, u)
 
 with m all monomials of degree 2 and more. Powers of enough linear forms in general position span all polynomials of
-their degree, so that this is a decoupled state space with many functions whose directions stay where they are: the
-same engine fits it.
+their degree. So this is a decoupled state space with many functions whose directions stay fixed, and the same engine
+fits it.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from typing import Any
 import numpy as np
 from numpy import ndarray
 
-from ..._support._arguments import as_count, as_generator
+from ..._support._arguments import as_count, as_flag, as_generator
 from ..._support._blas_threads import one_thread
-from ..._support._errors import InputError, ModelFileError, pluralised
+from ..._support._errors import InputError, ModelFileError, pluralised, short_repr
 from ...bases import Monomial
 from ...fit._decouple import decouple
 from ...samples._samples import Samples
@@ -43,11 +43,11 @@ class PolynomialStateSpace:
 
     Parameters
     ----------
-    n_states
+    n_states : int
         The number n of states.
-    degree
+    degree : int
         2 or 3.
-    feedthrough
+    feedthrough : bool
         Without it, the input and the monomials do not reach the output at once: D = 0 and F = 0.
 
     Examples
@@ -70,8 +70,9 @@ class PolynomialStateSpace:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "n_states", as_count("n_states", self.n_states))
-        if self.degree not in (2, 3):
-            raise InputError(f"`degree` must be 2 or 3. Got {self.degree!r}.")
+        if not isinstance(self.degree, int) or self.degree not in (2, 3):
+            raise InputError(f"`degree` must be 2 or 3. Got {short_repr(self.degree)}.")
+        object.__setattr__(self, "feedthrough", as_flag("feedthrough", self.feedthrough))
 
     def fit(
         self,
@@ -84,7 +85,7 @@ class PolynomialStateSpace:
         rng: int | np.random.Generator = 0,
         progress: bool | Callable[..., None] = True,
     ) -> PolynomialStateSpace:
-        """Fit the free run; options as for `DecoupledStateSpace.fit`. Returns the fitted model."""
+        """Fit the simulation; options as for `DecoupledStateSpace.fit`. Returns the fitted model."""
         m = self.n_states + Signals.read(u, y).n_inputs
         layers, state_only = read_layers(_powers(m, self.degree), None, None, None)
         structure = StateSpaceStructure(

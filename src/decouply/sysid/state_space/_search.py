@@ -44,18 +44,29 @@ _UNITS = ("u_mean", "u_size", "y_mean", "y_size")
 
 @dataclass(frozen=True)
 class StateSpaceStart:
-    """One start: free-run errors on training and validation records, relative to the standard deviation of y.
+    """One start: simulation errors on training and validation records, relative to the standard deviation of y.
 
     Attributes
     ----------
-    start
+    start : str
         "linear" for the linear model, "physical", "random 1", ...; of a Wiener-Hammerstein model with its poles.
-    training, validation
+    training, validation : float
         Root mean square errors; infinite if the model is unstable.
-    steps
+    steps : int
         Levenberg-Marquardt steps.
-    chosen
+    chosen : bool
         Whether this one was finished on all training data.
+
+    Examples
+    --------
+    >>> import decouply as dc, numpy as np
+    >>> u = np.random.default_rng(0).uniform(-1, 1, 200)
+    >>> y = np.zeros(200)
+    >>> for t in range(1, 200):
+    ...     y[t] = 0.5 * y[t - 1] + np.tanh(3 * u[t - 1])
+    >>> model = dc.sysid.DecoupledStateSpace(1, [dc.bases.Tanh()], feedthrough=False).fit(u, y, n_starts=1)
+    >>> len([row for row in model.starts if row.chosen])
+    1
     """
 
     start: str
@@ -71,16 +82,22 @@ class SearchOptions:
 
     Attributes
     ----------
-    start
-        A model to begin with beside the other starts: a dynamic model with as many states and the same functions, such
-        as another `DecoupledStateSpace`, or a `DecoupledNARX`, whose states are past inputs and outputs.
-    window
-        Begin with windows of so many samples, each with an initial state of its own (multiple shooting), if a free run
-        over whole records drifts or is unstable; windows then grow to whole records, as far as the model can be run
-        over them.
-    max_steps
-        Steps of the chosen start on the first 16384 samples of long records, before all data are used; fewer are taken
+    start : model, optional
+        A model to begin with beside the other starts: a dynamic model with as many states and the same functions. It
+        is another `DecoupledStateSpace`, or a `DecoupledNARX`, whose states are past inputs and outputs.
+    window : int or None
+        Begin with windows of this many samples, each with its initial state (multiple shooting), if a
+        simulation over whole records drifts or is unstable. Windows then grow to whole records, as far as the model can
+        be run over them.
+    max_steps : int
+        Steps of the chosen start on the first 16384 samples of long records, before all data are used. Fewer are taken
         if the error settles earlier.
+
+    Examples
+    --------
+    >>> import decouply as dc
+    >>> dc.sysid.SearchOptions(window=200).window
+    200
     """
 
     start: Any = None
@@ -99,22 +116,33 @@ class StateSpaceFit:
 
     Attributes
     ----------
-    step
+    step : Decoupling
         One step (x, u) -> (x+, y) in measured units.
-    linear
+    linear : Decoupling
         The linear model with as many states that was fitted to the same data, in measured units.
-    starts
+    starts : tuple of StateSpaceStart
         One row per start, the linear model first.
     x0 : (records, n)
         Initial states of the training records.
-    rmse, linear_rmse
-        Free-run errors on all training records in units of y, one per output.
+    rmse, linear_rmse : array (outputs,)
+        Simulation errors on all training records in units of y, one per output.
     points : (k, n + inputs)
         (x, u) along the training records, thinned out.
-    n_free
+    n_free : int
         Numbers that the fit was free to move, initial states not counted.
-    n_front
+    n_front : int or None
         Without feedback, the states in front of the functions.
+
+    Examples
+    --------
+    >>> import decouply as dc, numpy as np
+    >>> u = np.random.default_rng(0).uniform(-1, 1, 200)
+    >>> y = np.zeros(200)
+    >>> for t in range(1, 200):
+    ...     y[t] = 0.5 * y[t - 1] + np.tanh(3 * u[t - 1])
+    >>> model = dc.sysid.DecoupledStateSpace(1, [dc.bases.Tanh()], feedthrough=False).fit(u, y, n_starts=1)
+    >>> bool(model.fitted.rmse[0] < model.fitted.linear_rmse[0])
+    True
     """
 
     step: Decoupling
@@ -145,6 +173,17 @@ class StateSpaceFit:
     def of_record(cls, step: Decoupling, record: Record) -> StateSpaceFit:
         """The inverse of `file_record`."""
         arrays, about = record.arrays, record["about"]
+        k, n = arrays["x0"].shape
+        m, p = step.n_inputs - n, step.n_outputs - n
+        sizes: dict[str, tuple[int, ...]] = {"x0": (k, n), "points": (len(arrays["points"]), n + m)}
+        sizes |= {"linear": (n + p, n + m), "linear_offset": (n + p,)}
+        sizes |= dict.fromkeys(("rmse", "linear_rmse", "spread", "low", "high", "y_mean", "y_size"), (p,))
+        sizes |= dict.fromkeys(("u_mean", "u_size"), (m,))
+        for name, size in sizes.items():
+            if arrays[name].shape != size:
+                raise ValueError(f"{name} has shape {arrays[name].shape}, not {size}")
+        if step.linear is None or step.offset is None or about["oversample"] < 1:
+            raise ValueError("its step has no linear part, or no length")
         found: dict[str, Any] = {name: arrays[name] for name in _ARRAYS} | {name: about[name] for name in _NUMBERS}
         W = [np.zeros_like(step.W[0]), *step.W[1:-1], np.zeros_like(step.W[-1])]
         return cls(
@@ -182,15 +221,9 @@ def search(
     training, validation, everything = (units.batch(records) for records in (*split, signals))
 
     def objective(candidate: Candidate, step: StepArrays, batch: RecordBatch, x0: ndarray) -> FreeRunObjective:
-        return FreeRunObjective(candidate.parameters(step), batch, x0, known_x0=n_integrators > 0)
-
-    def initial_states(fit: FitResult, batch: RecordBatch) -> Float[ndarray, "records n"]:
-        # Those that the fit has found, or those that fit other records best. Of models that integrate they are those
-        # that fit the first outputs: free to fit the whole of a record, a velocity at the beginning would make up for
-        # drift.
-        if n_integrators:
-            return fit_initial_states(fit.step, n, _first_outputs(batch, n), prior=_white_prior(fit)).x0
-        return fit.x0 if len(fit.x0) == len(batch) else fit_initial_states(fit.step, n, batch).x0
+        return FreeRunObjective(
+            candidate.parameters(step), batch, x0, known_x0=n_integrators > 0, stable=structure.stable
+        )
 
     def progress(stage: str, done: int) -> Callable[[float], None]:
         return lambda cost: report(stage=stage, done=done, total=len(starts) + 1, objective=math.sqrt(cost))
@@ -215,7 +248,7 @@ def search(
             "records in which the outputs stay within bounds."
         )
     part = part.windows(options.window)
-    x0 = initial_states(base, part)
+    x0 = initial_states(base, part, n_integrators)
     starts = [(c, x0) for c in candidates(structure.coarse, base.step, run.points, n_starts, rng)]
     if (given := options.start) is not None:
         step = given if n_integrators else _with_white_states(given, n, part)
@@ -259,7 +292,7 @@ def search(
         if batch.oversample > oversample:
             oversample = batch.oversample
             fit = replace(fit, step=fit.step.in_smaller_steps(n, oversample))
-        x0, step = initial_states(fit, batch), fit.step
+        x0, step = initial_states(fit, batch, n_integrators), fit.step
         if final and step.layers != structure.layers:  # the bases that were asked for, on all that is visited
             run = simulate(step, batch, x0)
             step = step if run is None else in_other_bases(step, structure.layers, run.points)
@@ -296,13 +329,25 @@ def _stages(
 
 
 def validation_error(fit: FitResult, batch: RecordBatch) -> float:
-    """Root mean square error of a free run whose initial state was found from the beginning of each record."""
+    """Root mean square error of a simulation whose initial state was found from the beginning of each record."""
     if not math.isfinite(fit.rmse):
         return math.inf
     n = fit.x0.shape[1]
     x0 = fit_initial_states(fit.step, n, _first_outputs(batch, n), prior=_white_prior(fit)).x0
     run = simulate(fit.step, batch, x0)
     return math.inf if run is None else math.sqrt(run.mean_square)
+
+
+def initial_states(fit: FitResult, batch: RecordBatch, n_integrators: int) -> Float[ndarray, "records n"]:
+    """Those that the fit has found, or those that fit other records best.
+
+    Of models that integrate they are those that fit the first outputs: free to fit the whole of a record, a velocity at
+    the beginning would make up for drift.
+    """
+    n = fit.x0.shape[1]
+    if n_integrators:
+        return fit_initial_states(fit.step, n, _first_outputs(batch, n), prior=_white_prior(fit)).x0
+    return fit.x0 if len(fit.x0) == len(batch) else fit_initial_states(fit.step, n, batch).x0
 
 
 def _first_outputs(batch: RecordBatch, n: int) -> RecordBatch:

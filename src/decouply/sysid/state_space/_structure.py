@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from jaxtyping import Bool, Float
@@ -12,11 +12,13 @@ from numpy import ndarray
 
 from ..._support._arguments import as_count
 from ..._support._errors import InputError, short_repr
-from ...bases import AbstractBasis, LayerBasis
+from ...bases import AbstractBasis, LayerBasis, Spline
 from ...fit._settings import layer_bases
 from ...model._decoupling import Decoupling
 from ..free_run._step import StepArrays
 
+Tails = Literal["linear", "constant"]
+_FAR, _FARTHER, _SAME_SIZE = 1e3, 1e6, 2.0  # in half domains: a bounded function has about the same size there
 _INTEGRATES = 1e-2  # distance of a pole from 1 below which constants of the state are free: they add up over time
 _NO_LINE = 1e-9  # coefficients of a straight line that are nothing but rounding
 _DEPENDENT = 1e-9  # of its length: a row that is no farther from those before depends on them
@@ -24,10 +26,16 @@ _DEPENDENT = 1e-9  # of its length: a row that is no farther from those before d
 
 @dataclass(frozen=True)
 class StateFunction:
-    """A function of the state alone that acts on the state alone, centred where the training data are on average.
+    """A function of the state alone that acts on the state alone, centred at the mean of the training data.
 
-    It has fewer numbers than a function of states and inputs that also reaches the output, and extrapolates better
-    if the physics are such: friction of a velocity, a spring of a position.
+    It has fewer numbers than a function of states and inputs that also reaches the output. It extrapolates better
+    if the physics are such, as with friction of a velocity or a spring of a position.
+
+    Examples
+    --------
+    >>> import decouply as dc
+    >>> dc.sysid.StateFunction(dc.bases.Tanh())
+    StateFunction(basis=Tanh())
     """
 
     basis: AbstractBasis
@@ -47,6 +55,8 @@ class StateSpaceStructure:
         Functions of the first layer that depend on states alone, are centred, and act on states alone.
     fixed_functions
         Only the weights of functions on states and outputs move, not the functions themselves.
+    stable
+        Every bounded input has a bounded output: functions are bounded, and all poles of A inside the unit circle.
     """
 
     n_states: int
@@ -57,16 +67,25 @@ class StateSpaceStructure:
     feedthrough: bool = True
     integrating: bool = False
     fixed_functions: bool = False
+    stable: bool = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "n_states", as_count("n_states", self.n_states))
         object.__setattr__(self, "oversample", as_count("oversample", self.oversample))
-        for name in ("feedback", "feedthrough", "integrating"):
+        for name in ("feedback", "feedthrough", "integrating", "stable"):
             object.__setattr__(self, name, bool(getattr(self, name)))
         if not self.feedback and self.n_states < 2:
             raise InputError("`n_states` must be at least 2 without feedback: one for each linear block. Got 1.")
         if self.integrating and not self.feedback:
             raise InputError("`integrating` must go with `feedback`. Got a model without it.")
+        if self.stable:
+            if self.integrating:
+                raise InputError("`stable` must be False with `integrating`: an integrator is not stable. Got True.")
+            layers = tuple(LayerBasis(tuple(ended(b, "constant") for b in layer.bases)) for layer in self.layers)
+            object.__setattr__(self, "layers", layers)
+            for basis in layers[-1].bases:
+                if not is_bounded(basis):
+                    raise InputError(f"`functions` must be bounded for a `stable` model. Got {short_repr(basis)}.")
 
     @property
     def coarse(self) -> StateSpaceStructure:
@@ -118,8 +137,8 @@ class StateSpaceStructure:
     def n_redundant(self, n_outputs: int, n_front: int | None) -> int:
         """How many of the numbers that a fit may move other coordinates and scales could fix.
 
-        n^2 by the coordinates of the state, those of two blocks of states, or those of the states beside integrators;
-        one per function with several coefficients, whose size is that of its weights too; and one more if a scale of
+        n^2 by the coordinates of the state, those of two blocks of states, or those of the states beside integrators.
+        One per function with several coefficients, whose size is that of its weights too; and one more if a scale of
         the argument changes coefficients only.
         """
         n, k = self.n_states, self.n_integrators(n_outputs)
@@ -171,7 +190,7 @@ def read_layers(
 
 
 def canonical_form(step: Decoupling, n: int, *, feedback: bool) -> tuple[Decoupling, Float[ndarray, "n n"]]:
-    """The same step with states that are outputs and their successors, and T where the old state is T times the new.
+    """The same step with states that are outputs and their successors, and T if the old state is T times the new.
 
     Without feedback the states keep their coordinates: others would mix the two linear blocks.
     """
@@ -206,3 +225,18 @@ def _observability_rows(step: Decoupling, n: int) -> Float[ndarray, "n n"]:
             "lower `n_states`."
         )
     return np.array(rows)
+
+
+def ended(basis: AbstractBasis, tails: Tails) -> AbstractBasis:
+    """The basis whose functions have these tails, for polynomials and splines."""
+    if isinstance(basis, Spline):
+        return replace(basis, tails=tails)
+    degree = basis.polynomial_degree
+    return basis if degree is None else Spline(1, degree, tails)
+
+
+def is_bounded(basis: AbstractBasis) -> bool:
+    """Whether no function of a basis grows without end."""
+    with np.errstate(all="ignore"):
+        near, far = (np.abs(basis.evaluate(np.array([-t, t]))).max() for t in (_FAR, _FARTHER))
+    return bool(far <= _SAME_SIZE * near)

@@ -1,0 +1,461 @@
+"""Dynamic models of many kinds, compared in simulation on data that none of them was fitted to.
+
+A kind is a number of states and a list of functions. Validation data are the last part of the record and the part in
+which the signals are largest, so that a model must reach beyond what it was fitted to.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy import ndarray
+
+from ..._support._arguments import as_counts, as_flag, as_generator, as_number
+from ..._support._blas_threads import one_thread
+from ..._support._errors import InputError, pluralised
+from ..._support._progress import progress_callback
+from ..._support._time_limit import TimeLimit, now
+from ...bases import AbstractBasis, LayerBasis, Monomial, Spline, Tanh, Trigonometric
+from ..free_run._fit import FitResult, FreeRunObjective, fit_free_run
+from ..free_run._linear import fit_linear
+from ..free_run._simulation import simulate
+from ..free_run._step import StepArrays
+from ..signals._records import RecordBatch, Signals, SignalUnits, parted
+from ._boundedness import LARGER, escape, with_tails
+from ._decoupled import DecoupledStateSpace
+from ._identification import End, Identification, Kind
+from ._initial_models import Candidate, candidates, turning_rate, with_rate
+from ._search import StateSpaceStart, in_measured_units, initial_states, validation_error
+from ._structure import StateFunction, StateSpaceStructure, Tails, read_layers
+
+_ORDERS = (1, 2, 3, 4, 5, 6)  # of linear models
+_SCAN_SHARE = 0.65  # of the time; the rest is for the best
+_SCAN_SAMPLES = 8192  # outputs that a model is tried on
+_SCAN_STEPS, _LAST_STEPS = 40, 80  # of a trial, and of the best ones
+_SCAN_SETTLES_AT, _LAST_SETTLES_AT = 1e-3, 1e-4
+_CLEARLY_BETTER = 0.95  # a model with more parameters must lower the error on held-back data to this share
+_WINDOWS, _OTHER_RATE, _MOST_OF_ANGLES = (30, 100, 400), 0.01, 3  # of models of angles: samples, rates, states
+_FINALISTS, _MOST_RESTARTS = 3, 6
+_INTEGRATES = 0.02  # distance of the slowest pole from 1 below which a model with an integrator is tried
+_FIRST_LISTS = ("tanh, tanh", "cubic, cubic", "cubic, state-tanh")
+_SECOND_LISTS = ("spline, spline", "tanh, tanh, tanh", "cubic, state-tanh, state-tanh", "spline, state-tanh", "wave")
+_BASES: dict[str, AbstractBasis] = {
+    "cubic": Monomial(3),
+    "tanh": Tanh(),
+    "spline": Spline(8),
+    "wave": Trigonometric(2),
+}
+
+
+def identify(
+    u: object,
+    y: object,
+    *,
+    n_states: Any = None,
+    functions: Any = None,
+    stable: bool = False,
+    max_seconds: float | None = 30.0,
+    rng: int | np.random.Generator = 0,
+    progress: bool | Callable[..., None] = True,
+) -> Identification:
+    """Find a dynamic model for one record, or for lists of records: the best one whose simulation can be trusted.
+
+    Linear models of several orders come first. Then models with functions of several kinds are compared in simulation
+    on data that were held back. The best one is fitted to all data and tried on larger inputs. If no model is clearly
+    better than the linear one, that is the answer.
+
+    Parameters
+    ----------
+    u, y : array (T,) or (T, channels), or lists of them
+        Inputs and outputs.
+    n_states : int or sequence of int, optional
+        A number of states, or several; chosen from the data by default.
+    functions : sequence of bases, optional
+        A list of functions as for `DecoupledStateSpace`, if only these are to be tried; an empty one for linear models.
+    stable : bool
+        Only models that have a bounded output for every bounded input: a linear part with all poles inside the unit
+        circle, and bounded functions. Otherwise such a model is the second choice, if the best one diverges.
+    max_seconds : float, optional
+        About the time that it takes at most, or None for no limit. Ctrl-C ends it early, with the best so far.
+
+    Returns
+    -------
+    Identification
+        The model, a verdict, and the other models that were tried.
+
+    Examples
+    --------
+    >>> import decouply as dc, numpy as np
+    >>> u = np.random.default_rng(0).uniform(-1, 1, 600)
+    >>> y = np.zeros(600)
+    >>> for t in range(1, 600):
+    ...     y[t] = 0.7 * y[t - 1] - 0.1 * y[t - 1] ** 3 + u[t - 1]
+    >>> found = dc.sysid.identify(u, y, n_states=1, functions=[dc.Monomial(3)], progress=False)
+    >>> bool(np.allclose(found.simulate(u, y[:20]), y, atol=1e-4)), found.is_bounded
+    (True, True)
+    """
+    signals = Signals.read(u, y)
+    units = SignalUnits.of(signals, 1)
+    orders = _ORDERS if n_states is None else as_counts("n_states", n_states)
+    only_linear = functions is not None and len(functions) == 0
+    given = None if functions is None or only_linear else read_layers(functions, None, None, Monomial)
+    limit = None if max_seconds is None else as_number("max_seconds", max_seconds, above=True)
+    with progress_callback(progress, "Identifying") as report, one_thread(), np.errstate(all="ignore"):
+        began = now()
+        race = Race(signals, units, as_generator(rng), given, stable=as_flag("stable", stable))
+        race.run(
+            orders, only_linear=only_linear, report=TimeLimit(report, None if limit is None else _SCAN_SHARE * limit)
+        )
+        left = None if limit is None else max(limit - (now() - began), 1e-3)
+        return race.finish(TimeLimit(report, left))
+
+
+class Race:
+    """Kinds of models for some records; `run` tries them, and `finish` makes the best one that can be trusted."""
+
+    def __init__(
+        self,
+        signals: Signals,
+        units: SignalUnits,
+        rng: np.random.Generator,
+        given: tuple[tuple[LayerBasis, ...], tuple[bool, ...]] | None,
+        *,
+        stable: bool,
+    ) -> None:
+        self.signals, self.units, self.rng, self.given, self.stable = signals, units, rng, given, stable
+        self.everything = units.batch(signals)
+        self.training, self.held = parted(self.everything)
+        self.part = self.training.first_samples(_SCAN_SAMPLES)
+        self.linear: list[Kind] = []
+        self.kinds: list[Kind] = []
+        self.feedthrough, self.integrating, self.interrupted = True, False, False
+        self._bases: dict[tuple[int, bool], FitResult] = {}
+
+    # Trials
+
+    def run(self, orders: tuple[int, ...], *, only_linear: bool, report: TimeLimit) -> None:
+        """Try linear models, then functions of several kinds, until the time is up."""
+        try:
+            self._try_linear(orders, report)
+            if only_linear:
+                return
+            if self.given is None:
+                self._try_angle(orders, report)
+            lists = list(_FIRST_LISTS) if self.given is None else [""]
+            best = self.best_linear.structure.n_states
+            wanted = [n for n in orders if n in (best, best + 1, best + 2)] if len(orders) > 1 else list(orders)
+            if len(orders) > 1 and best > 2:
+                wanted.insert(1, best - 1)
+            for n in wanted[:3]:
+                for words in lists:
+                    self._try(n, words, report)
+            if self.given is None and (leaders := self.ranking()):
+                best_orders = tuple(dict.fromkeys(kind.structure.n_states for kind in leaders))[:2]
+                for n in best_orders:
+                    for words in _SECOND_LISTS:
+                        self._try(n, words, report)
+            for kind in self.ranking()[:_FINALISTS]:
+                self._longer(kind, report)
+            for _ in range(_MOST_RESTARTS):
+                if not (leaders := self.ranking()) or leaders[0].agreement[0] > 2:
+                    break
+                self._start(leaders[0], report)
+                self._longer(leaders[0], report)
+        except KeyboardInterrupt:
+            self.interrupted = not report.is_over
+
+    def _try_linear(self, orders: tuple[int, ...], report: TimeLimit) -> None:
+        """Linear models of growing order, until two more states do not help."""
+        for n in orders:
+            report(stage=f"linear model with {pluralised(n, 'state')}", done=0, total=None)
+            try:
+                self._add_linear(n, feedthrough=True)
+            except InputError:
+                if not self.linear:
+                    raise
+                break  # the record is too short for more states
+            best = min(self.linear, key=lambda kind: kind.error)
+            if len(orders) > 1 and n >= best.structure.n_states + 2:
+                break
+        n, p = self.best_linear.structure.n_states, self.signals.n_outputs
+        without = self._add_linear(n, feedthrough=False)
+        self.feedthrough = without.error * _CLEARLY_BETTER > self.best_linear.error
+        self.linear.remove(without) if self.feedthrough else None
+        poles = np.linalg.eigvals(self.best_linear.best.fit.step.linear[:n, :n])
+        if max(n, 2) > p and np.abs(poles - 1.0).min() < _INTEGRATES and not self.stable:
+            drifting = self.best_linear.error
+            with_integrator = self._add_linear(max(n, 2), feedthrough=False, integrating=True)
+            if with_integrator.error < drifting:
+                self.integrating, self.feedthrough = True, False
+            else:
+                self.linear.remove(with_integrator)
+
+    def _add_linear(self, n: int, *, feedthrough: bool, integrating: bool = False) -> Kind:
+        layers = (LayerBasis((Monomial(1),)),)
+        structure = StateSpaceStructure(n, layers, (False,), feedthrough=feedthrough, integrating=integrating)
+        kind = Kind("", structure)
+        k = structure.n_integrators(self.signals.n_outputs)
+        fit = fit_linear(self.part, self.part, n, feedthrough=feedthrough, n_integrators=k)
+        free = structure.free_entries(fit.step)
+        free = {name: mask if name in ("linear", "offset") else np.zeros_like(mask) for name, mask in free.items()}
+        kind.ends.append(End(fit, Candidate("linear", fit.step, free), validation_error(fit, self.held)))
+        self.linear.append(kind)
+        return kind
+
+    @property
+    def best_linear(self) -> Kind:
+        return self._smallest_good(self.linear)
+
+    def _base(self, structure: StateSpaceStructure) -> FitResult:
+        """The linear model that functions are added to."""
+        n, k = structure.n_states, structure.n_integrators(self.signals.n_outputs)
+        if (n, k > 0) not in self._bases:
+            fit = fit_linear(self.part, self.part, n, feedthrough=structure.feedthrough, n_integrators=k)
+            self._bases[n, k > 0] = fit
+        return self._bases[n, k > 0]
+
+    def _try_angle(self, orders: tuple[int, ...], report: TimeLimit) -> None:
+        """An output that counts revolutions: it integrates, and a force repeats with it."""
+        rate = turning_rate(self.training) if self.signals.n_outputs == 1 and not self.stable else None
+        for n in orders if rate is not None else ():
+            if 2 <= n <= _MOST_OF_ANGLES:
+                layers, state_only = functions_called("wave")
+                structure = StateSpaceStructure(n, layers, state_only, feedthrough=False, integrating=True)
+                self.kinds.append(Kind("wave of the angle", structure, rate))
+                self._start(self.kinds[-1], report)
+
+    def _try(self, n: int, words: str, report: TimeLimit) -> None:
+        layers, state_only = self.given or functions_called(words)
+        if n <= self.signals.n_outputs and self.integrating:
+            return
+        structure = StateSpaceStructure(
+            n, layers, state_only, feedthrough=self.feedthrough, integrating=self.integrating, stable=self.stable
+        )
+        words = words or ", ".join(type(basis).__name__.lower() for layer in layers for basis in layer.bases)
+        kind = Kind(words, structure)
+        self.kinds.append(kind)
+        self._start(kind, report)
+
+    def _start(self, kind: Kind, report: TimeLimit) -> None:
+        """One more start of a kind: the first is deterministic, the others are random."""
+        structure, n = kind.structure, kind.structure.n_states
+        try:
+            base = self._base(structure)
+        except InputError:  # too short for so many states
+            self.kinds.remove(kind)
+            return
+        run = simulate(base.step, self.part, base.x0)
+        if run is None:
+            return
+        *_, candidate = candidates(structure, base.step, run.points, 1 if not kind.ends else 2, self.rng)
+        fit = replace(base, step=candidate.step)
+        if kind.rate is not None:  # a free run that misses a revolution is far off for good: short windows first
+            other = 1.0 if not kind.ends else 1.0 + _OTHER_RATE * self.rng.standard_normal()
+            fit = replace(fit, step=with_rate(candidate.step, n, other * kind.rate))
+        for window in (None,) if kind.rate is None else _WINDOWS:
+            part = self.part.windows(window)
+            x0 = initial_states(fit if window else base, part, structure.n_integrators(self.signals.n_outputs))
+            fit = self._fit(kind, candidate, fit.step, part, x0, _SCAN_STEPS, _SCAN_SETTLES_AT, report)
+        self._keep(kind, fit, candidate)
+
+    def _longer(self, kind: Kind, report: TimeLimit) -> None:
+        """Take the newest start of a kind, or its only one, to the end."""
+        end, batch = kind.ends[-1], self.training
+        if not math.isfinite(end.error):
+            return
+        x0 = initial_states(end.fit, batch, kind.structure.n_integrators(self.signals.n_outputs))
+        fit = self._fit(kind, end.candidate, end.fit.step, batch, x0, _LAST_STEPS, _LAST_SETTLES_AT, report)
+        if math.isfinite(fit.rmse):
+            _, where = self._with_tails(kind, fit, batch)
+            kind.ends.pop()
+            self._keep(kind, fit, end.candidate, where)
+
+    def _fit(
+        self,
+        kind: Kind,
+        candidate: Candidate,
+        step: StepArrays,
+        batch: RecordBatch,
+        x0: ndarray,
+        max_steps: int,
+        settles_at: float,
+        report: TimeLimit,
+    ) -> FitResult:
+        best = min((k.error for k in (*self.kinds, *self.linear)), default=math.inf)
+        size = pluralised(kind.structure.n_states, "state")
+        stage = f"{size}, {kind.words or 'linear'} (best so far: {100 * best:.3g} %)"
+        done = len(self.kinds)
+        objective = FreeRunObjective(
+            candidate.parameters(step), batch, x0, known_x0=kind.structure.integrating, stable=kind.structure.stable
+        )
+        return fit_free_run(
+            objective, max_steps=max_steps, settles_at=settles_at,
+            progress=lambda cost: report(stage=stage, done=done, total=None, objective=math.sqrt(cost)),
+        )  # fmt: skip
+
+    def _keep(self, kind: Kind, fit: FitResult, candidate: Candidate, escapes_on: str | None = None) -> None:
+        """One more end of a kind; if the time was up, the trials are over."""
+        kind.ends.append(End(fit, candidate, validation_error(fit, self.held), escapes_on))
+        if fit.interrupted:
+            raise KeyboardInterrupt
+
+    # The choice
+
+    def ranking(self, *, bounded: bool = True) -> list[Kind]:
+        """Kinds with functions that are clearly better than the best linear model, the best first.
+
+        Those that run away on larger inputs are left out unless `bounded` is False.
+        """
+        least = self.best_linear.error * _CLEARLY_BETTER
+        left = [kind for kind in self.kinds if kind.error < least and not (bounded and kind.best.escapes_on)]
+        ranked = []
+        while left:
+            ranked.append(self._smallest_good(left))
+            left.remove(ranked[-1])
+        return ranked
+
+    def _smallest_good(self, kinds: list[Kind]) -> Kind:
+        """The smallest kind that no larger one is clearly better than."""
+        by_size = sorted(kinds, key=lambda kind: kind.n_parameters(self.signals.n_outputs))
+        best = by_size[0]
+        for kind in by_size[1:]:
+            if kind.error < _CLEARLY_BETTER * best.error:
+                best = kind
+        return best
+
+    def finish(self, report: TimeLimit) -> Identification:
+        """The best kind that does not diverge, fitted to all data, and what is to be said of it."""
+        refused: list[Kind] = []
+        for kind in self.ranking(bounded=False):
+            end = self._bounded(kind, report)
+            if end is not None:
+                chosen, fit, structure = end
+                return self._outcome(chosen, fit, structure, None, refused)
+            refused.append(kind)
+        kind = self.best_linear
+        fit = self._on_everything(kind, report)
+        return self._outcome(kind, fit, kind.structure, self._escape(kind, fit), refused)
+
+    def _outcome(
+        self, kind: Kind, fit: FitResult, structure: StateSpaceStructure, where: str | None, refused: list[Kind]
+    ) -> Identification:
+        kind.note = "chosen"
+        rows = tuple(kind.row(self.signals.n_outputs) for kind in (*self.linear, *self.kinds) if kind.ends)
+        verdict = self._verdict(kind, where, refused)
+        return Identification(self._model(kind, fit, structure), rows, verdict, where is None, kind.agreement)
+
+    def _bounded(self, kind: Kind, report: TimeLimit) -> tuple[Kind, FitResult, StateSpaceStructure] | None:
+        """A kind on all data with tails that keep it bounded, or one that is by design; None if linear is better."""
+        fit = self._on_everything(kind, report)
+        if fit.rmse > _CLEARLY_BETTER * max(self.best_linear.best.fit.rmse, self.best_linear.error):
+            kind.note = "no better than linear on all data"
+            return None
+        ended, where = self._with_tails(kind, fit, self.everything)
+        if ended is not None:
+            return kind, ended, replace(kind.structure, layers=ended.step.layers)
+        kind.note = f"diverges on {where}"
+        return None if kind.structure.stable else self._bounded_by_design(kind, report)
+
+    def _with_tails(self, kind: Kind, fit: FitResult, batch: RecordBatch) -> tuple[FitResult | None, str | None]:
+        """A fit to these records with tails that keep it bounded, or on which input it runs away with all of them."""
+        run, where = simulate(fit.step, batch, fit.x0), None
+        if run is None:
+            return None, "the record itself"
+        tails: tuple[Tails, ...] = () if kind.structure.stable else ("linear", "constant")
+        for end in [replace(fit, step=with_tails(fit.step, run.points, some)) for some in tails] or [fit]:
+            where = self._escape(kind, end)
+            if where is None:
+                return end, None
+        return None, where
+
+    def _bounded_by_design(self, kind: Kind, report: TimeLimit) -> tuple[Kind, FitResult, StateSpaceStructure] | None:
+        """The same kind with a stable linear part and bounded functions, if none that is bounded anyway is better."""
+        stable = Kind(f"{kind.words}, stable", replace(kind.structure, stable=True))
+        try:
+            self._start(stable, report)
+            self._longer(stable, report)
+        except KeyboardInterrupt:
+            pass
+        bounded = min((kind.error for kind in self.ranking()), default=_CLEARLY_BETTER * self.best_linear.error)
+        if not stable.error < bounded:
+            return None
+        self.kinds.append(stable)
+        return self._bounded(stable, report)
+
+    def _on_everything(self, kind: Kind, report: TimeLimit) -> FitResult:
+        """The best end of a kind, continued on all data."""
+        fit, candidate = kind.best.fit, kind.best.candidate
+        k = kind.structure.n_integrators(self.signals.n_outputs)
+        x0 = initial_states(fit, self.everything, k)
+        longer = self._fit(kind, candidate, fit.step, self.everything, x0, _LAST_STEPS, _LAST_SETTLES_AT, report)
+        return longer if math.isfinite(longer.rmse) else replace(fit, x0=x0)
+
+    def _escape(self, kind: Kind, fit: FitResult) -> str | None:
+        n = fit.x0.shape[1]
+        return escape(fit.step, n, fit.x0[0], self.units, self.signals, self.rng, long=not kind.structure.integrating)
+
+    def _model(self, kind: Kind, fit: FitResult, structure: StateSpaceStructure) -> DecoupledStateSpace:
+        best = kind.best
+        linear = fit if not kind.words else self._base(structure)
+        rows = [StateSpaceStart("linear", linear.rmse, validation_error(linear, self.held), linear.steps)]
+        for i, end in enumerate(kind.ends if kind.words else ()):
+            steps, training = end.fit.steps, end.fit.rmse
+            rows.append(StateSpaceStart(f"start {i + 1}", training, end.error, steps, chosen=end is best))
+        record = in_measured_units(fit, linear, self.units, self.signals, tuple(rows))
+        count = best.candidate.parameters(best.fit.step).count
+        return DecoupledStateSpace.of(structure, replace(record, n_free=count))
+
+    def _verdict(self, kind: Kind, where: str | None, refused: list[Kind]) -> str:
+        n, linear = kind.structure.n_states, self.best_linear
+        sentences = []
+        if kind is linear:
+            reason = (
+                "no model with functions is clearly better on held-back data" if self.kinds else "no other was tried"
+            )
+            if refused:
+                reason = "models with functions diverge or are no better on all data"
+            sentences.append(
+                f"A linear model with {pluralised(n, 'state')} is the answer: {reason}. It leaves "
+                f"{100 * kind.error:.3g} % of the signal there."
+            )
+        else:
+            sentences.append(
+                f"{pluralised(n, 'state')} and the functions {kind.words}: the free run leaves "
+                f"{100 * kind.error:.3g} % of the signal on held-back data, the best linear model "
+                f"{100 * linear.error:.3g} %."
+            )
+            alike, count = kind.agreement
+            if count > 1 and alike < 2:
+                sentences.append(f"The {count} starts do not agree: a longer search may find a better model.")
+            elif count > 1:
+                sentences.append(f"{alike} of {count} starts agree within 5 %.")
+        if where is not None:
+            sentences.append(f"Its free run diverges on {where}: do not use it for long runs.")
+        elif kind.structure.stable:
+            sentences.append("Every bounded input has a bounded output, by design.")
+        else:
+            sentences.append(f"The free run stays bounded, also on inputs {LARGER:g} times as large.")
+        if kind.structure.integrating:
+            sentences.append("The output adds up the input, so that errors add up too.")
+        for i in range(self.signals.n_inputs):
+            if len(np.unique(np.concatenate(self.signals.u)[:, i])) == 2:
+                name = f"u[:, {i}]" if self.signals.n_inputs > 1 else "u"
+                sentences.append(
+                    f"`{name}` has only two values, which say nothing about curves of the input: record more levels."
+                )
+        if self.interrupted:
+            sentences.append("The search was interrupted.")
+        return " ".join(sentences)
+
+
+def functions_called(words: str) -> tuple[tuple[LayerBasis, ...], tuple[bool, ...]]:
+    """One layer of functions by their names: "cubic, state-tanh" is a cubic and a tanh of the state alone."""
+    found: list[Any] = []
+    for name in words.split(", "):
+        basis = _BASES[name.removeprefix("state-")]
+        found.append(StateFunction(basis) if name.startswith("state-") else basis)
+    return read_layers(found, None, None, Monomial)
