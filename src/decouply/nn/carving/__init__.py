@@ -1,1 +1,1 @@
-"""A part of a network: where it is, what reaches it, its values and Jacobians."""
+"""A part of a network: its place, what reaches it, its values and Jacobians."""

@@ -1,7 +1,7 @@
 """Cutting a part out of a network: a copy of the network in which the part is one module with one input.
 
-Names of children of one `nn.Sequential` are cut there; a single name is cut as it is; any other pair of names is found
-in the graph that `torch.fx` traces, where everything from the first to the last module must hang on one tensor. A cut
+Names of children of one `nn.Sequential` are cut there; a single name is cut as it is. Any other pair of names is found
+in the graph that `torch.fx` traces. There everything from the first to the last module must hang on one tensor. A cut
 counts only if the copy still computes what the network does.
 """
 

@@ -17,17 +17,18 @@ import torch
 from torch import Tensor
 
 from ..._support._arguments import as_count
-from ..._support._errors import InputError
+from ..._support._errors import InputError, short_repr
 from ._jacobian_sampling import as_inputs
 
 _SAMPLES_PER_CLASS = 20
 _SAMPLES_OF_NUMBERS = 200  # where outputs are no classes
+_MAX_DRAWN = 20_000  # inputs of a distribution
 _MAX_NUMBERS = 2**28  # kept of a loader, in single precision: a gigabyte
 
 
 @dataclass(frozen=True)
 class DataSplit:
-    """Inputs of the network to fit and to judge by; the labels of the first, where there are any."""
+    """Inputs of the network to fit and to judge by; the labels of the first, if there are any."""
 
     fitted: Tensor
     judged: Tensor
@@ -52,7 +53,9 @@ def split_data(
     if not isinstance(validation, Real):
         return DataSplit(inputs, network_inputs("validation", validation, rng, report), classes, True)
     if isinstance(validation, bool) or not 0.0 <= float(validation) < 1.0:
-        raise InputError(f"`validation` must be a share of `data` from 0 to below 1, or inputs. Got {validation!r}.")
+        raise InputError(
+            f"`validation` must be a share of `data` from 0 to below 1, or inputs. Got {short_repr(validation)}."
+        )
     count = min(len(inputs) - 1, int(np.ceil(float(validation) * len(inputs))))
     if count <= 0:
         return DataSplit(inputs, inputs, classes, False)
@@ -64,7 +67,9 @@ def split_data(
 def network_inputs(
     name: str, data: Any, rng: np.random.Generator, report: Callable[..., None] = lambda **_: None
 ) -> Tensor:
-    """All inputs of an array, or those of a loader: all of them as far as they fit, then a fair draw of all."""
+    """All inputs of an array, some of a distribution, or those of a loader as far as they fit, drawn fairly."""
+    if hasattr(data, "rvs") or (callable(data) and not isinstance(data, Iterable)):
+        return as_network_inputs(name, _drawn_inputs(name, data, rng))
     if isinstance(data, Mapping) or (isinstance(data, list | tuple) and data and isinstance(data[0], Mapping)):
         _inputs_of_batch(name, data if isinstance(data, Mapping) else data[0])
     if isinstance(data, Tensor | list | tuple) or hasattr(data, "__array__") or not isinstance(data, Iterable):
@@ -99,6 +104,20 @@ def network_inputs(
     if count == 0:
         raise InputError(f"`{name}` must yield batches of inputs. The loader yields nothing.")
     return kept[:count]
+
+
+def _drawn_inputs(name: str, data: Any, rng: np.random.Generator) -> Any:
+    """Inputs of a distribution of SciPy, or of a function that draws them."""
+    if hasattr(data, "rvs"):
+        drawn = np.asarray(data.rvs(size=_MAX_DRAWN, random_state=rng), dtype=np.float32)
+    else:
+        drawn = data(_MAX_DRAWN, rng)
+    if not hasattr(drawn, "shape") or len(drawn.shape) < 2 or len(drawn) != _MAX_DRAWN:
+        got = f"shape {tuple(drawn.shape)}" if hasattr(drawn, "shape") else type(drawn).__name__
+        raise InputError(
+            f"`{name}` must draw as many inputs as it is asked for, one per row: {_MAX_DRAWN} here. Got {got}."
+        )
+    return drawn
 
 
 def as_network_inputs(name: str, X: Any) -> Tensor:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 import zipfile
+import zlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from torch import Tensor, nn
 from ..._support._atomic_files import replace_file
 from ..._support._errors import InputError
 from ._jacobian_sampling import first_line
+from ._program_file import UnsafeProgramError, checked_archive
 
 
 @dataclass(frozen=True)
@@ -43,10 +45,16 @@ def load_program(path: str | os.PathLike[str]) -> Program:
     with Path(path).open("rb") as stream:  # torch prints pages about files that are not there, or not its own
         if not zipfile.is_zipfile(stream):
             raise InputError(f"{rule}. It is none.")
+        try:
+            archive = checked_archive(stream)
+        except UnsafeProgramError as error:
+            raise InputError(f"{rule}, and nothing that could run as code. Refused because {error}.") from error
+        except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
+            raise InputError(f"{rule}. It is damaged: {first_line(error)}") from error
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            program = torch.export.load(path)
+            program = torch.export.load(archive)
             network = torch.export.unflatten(program)
     except Exception as error:  # whatever torch finds in a file that is none of its own
         raise InputError(f"{rule}. {type(error).__name__}: {first_line(error)}") from error

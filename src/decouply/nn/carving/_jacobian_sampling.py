@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.func import jacfwd, jacrev, vmap
 
 from ..._support._arguments import as_count
-from ..._support._errors import InputError
+from ..._support._errors import InputError, short_repr
 from ..._support._progress import progress_callback
 from ...samples._samples import Samples
 
@@ -37,24 +37,29 @@ def sample(
 
     Parameters
     ----------
-    module
+    module : Module
         A function of one tensor, from (S, ...) to (S, n), each sample by itself. It is copied first: its parameters,
         gradients, precision and training mode stay as they are. The copy is in evaluation mode.
     X : (S, ...)
         Array or tensor of real numbers. Points of more than one axis are flattened in the samples.
-    chunk_size
-        Samples whose Jacobians are computed at once; by default so many that the widest module inside makes a few
+    chunk_size : int, optional
+        Samples whose Jacobians are computed at once; by default this many that the widest module inside makes a few
         million numbers.
-    store
+    store : path, optional
         The path of a Zarr store for more samples than fit into memory: it is written a chunk at a time and stays,
         `dc.Samples.from_zarr(path)` opens it again. By default samples are kept in memory.
-    device
-        Where to compute; by default where the module is, or the CPU where that device has no float64.
+    device : str or device, optional
+        Where to compute; by default the device of the module, or the CPU if that device has no float64.
+
+    Returns
+    -------
+    Samples
+        Points with values and Jacobians of the module.
 
     Examples
     --------
-    >>> import decouply as dc, torch  # doctest: +SKIP
-    >>> dc.nn.sample(torch.nn.Linear(3, 2), torch.zeros(5, 3))  # doctest: +SKIP
+    >>> import decouply as dc, torch
+    >>> dc.nn.sample(torch.nn.Linear(3, 2), torch.zeros(5, 3))
     Samples(S=5, m=3, n=2: values and Jacobians)
     """
     return sample_module("module", module, as_inputs("X", X), chunk_size, store, device, progress)
@@ -180,7 +185,9 @@ def as_device(device: Any) -> torch.device:
         wanted = torch.device(device)
         torch.zeros(1, device=wanted).cpu()
     except (RuntimeError, AssertionError, TypeError) as error:  # NotImplementedError, of "meta", is a RuntimeError
-        raise InputError(f"`device` must be a device of this machine. Got {device!r}: {first_line(error)}") from error
+        raise InputError(
+            f"`device` must be a device of this machine. Got {short_repr(device)}: {first_line(error)}"
+        ) from error
     return wanted
 
 
@@ -204,7 +211,7 @@ def twin_of(module: Any, name: str) -> nn.Module:
 
 
 def values_of(module: nn.Module, points: Tensor, name: str = "part") -> Tensor:
-    """Outputs (S, n) of a module, with a plain word where it is not a function of one tensor to one tensor."""
+    """Outputs (S, n) of a module, with a plain word if it is not a function of one tensor to one tensor."""
     try:
         with torch.no_grad():
             values = module(points.clone())  # for modules that work in place

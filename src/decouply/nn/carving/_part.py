@@ -14,9 +14,11 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor, fx, nn
 
-from ..._support._errors import InputError
+from ..._support._errors import InputError, short_repr
+from ...bases import Activation
+from ...bases._activation import ActivationName
 from ..layer._quantisation import count_parameters
 from ._carve import Carved, PartName, carve, is_within, outputs_of
 from ._jacobian_sampling import batch_for, check_finite, chunks, first_line
@@ -27,6 +29,15 @@ Parts = str | tuple[str, str] | list[str | tuple[str, str]] | Filter
 _MAX_NAMES = 30  # of modules in a message
 _MAX_VECTOR_NUMBERS = 2**27  # of inputs and outputs of a part that are kept
 _MAX_OUTPUT_NUMBERS = 2**27  # of outputs of the network that are kept
+_ACTIVATIONS: dict[str, ActivationName] = {  # of modules, and functions that begin like them
+    **dict.fromkeys(("ReLU", "LeakyReLU", "PReLU", "ReLU6", "ELU", "CELU", "SELU"), "relu"),
+    **dict.fromkeys(("SiLU", "Mish", "Hardswish"), "silu"),
+    **dict.fromkeys(("Tanh", "Hardtanh", "Softsign"), "tanh"),
+    **dict.fromkeys(("Sigmoid", "Hardsigmoid"), "sigmoid"),
+    "GELU": "gelu",
+    "Softplus": "softplus",
+}
+_CALLED = {name.lower(): kind for name, kind in _ACTIVATIONS.items()} | {"leaky_relu": "relu"}  # as functions
 _N_PROBED = 8  # inputs at which the receptive field of a part is found
 
 
@@ -51,18 +62,20 @@ def part_names(model: nn.Module, parts: Any) -> list[PartName]:
         if isinstance(one, str):
             matches: list[PartName] = [name for name in modules if _matches(name, one)]
             if not matches:
-                raise InputError(f"`parts` must name submodules of the network: {some}. Nothing matches {one!r}.")
+                raise InputError(
+                    f"`parts` must name submodules of the network: {some}. Nothing matches {short_repr(one)}."
+                )
         elif isinstance(one, tuple) and len(one) == 2 and all(isinstance(name, str) for name in one):
             for name in one:
                 if name not in modules:
-                    raise InputError(f"`parts` must name submodules of the network: {some}. Got {name!r}.")
+                    raise InputError(f"`parts` must name submodules of the network: {some}. Got {short_repr(name)}.")
             if any(is_within(a, b) for a, b in (one, one[::-1])):
                 raise InputError(f"`parts` must name modules beside each other. Of {one}, one lies within the other.")
             matches = [one[0] if one[0] == one[1] else one]
         else:
             raise InputError(
                 "`parts` must be names or patterns such as blocks.*.mlp, a pair of the first and the last module, a "
-                f"list of these, or a function of name and module. Got {one!r}."
+                f"list of these, or a function of name and module. Got {short_repr(one)}."
             )
         found += [match for match in matches if match not in found]
     if not found:
@@ -161,12 +174,25 @@ def cut_part(
     return Part(title, carved, field, function, inputs, values, arrays, n_positions, outputs)
 
 
+def activations_of(part: nn.Module) -> list[Activation]:
+    """Bases that begin as an activation of the part, and as GELU: each plain, and with a line and a hinge."""
+    names = [name for module in part.modules() if (name := _ACTIVATIONS.get(type(module).__name__))]
+    operators = (kind for module in part.modules() for kind in getattr(module, "operators", ()))  # of an ONNX file
+    names += [name for kind in operators if (name := _CALLED.get(kind.lower()))]
+    if isinstance(traced := next((m for m in part.modules() if isinstance(m, fx.GraphModule)), None), fx.GraphModule):
+        called = (getattr(node.target, "__name__", str(node.target)) for node in traced.graph.nodes)
+        names += [name for word in called if (name := _CALLED.get(word))]
+    most_often: ActivationName = max(dict.fromkeys(names), key=names.count, default="gelu")
+    kinds: dict[ActivationName, None] = dict.fromkeys((most_often, "gelu"))
+    return [Activation(name, hinges) for name in kinds for hinges in (0, 1)]
+
+
 def collect_vectors(
     carved: Carved, field: AbstractReceptiveField, data: Tensor, rng: np.random.Generator
 ) -> tuple[Tensor, Tensor, int, Tensor | None]:
     """Run the network once: inputs (N, m) and values (N, n) of the part, vectors per input, outputs of the network.
 
-    Vectors are all there are, or a random draw of what fits into memory; outputs are None where they do not fit.
+    Vectors are all there are, or a random draw of what fits into memory; outputs are None if they do not fit.
     """
     batch_size = batch_for(data)
     inputs: list[Tensor] = []

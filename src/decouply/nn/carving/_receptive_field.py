@@ -1,7 +1,7 @@
 """What one output of a part depends on: the whole sample, one token, or one pixel with its neighbours.
 
 A part that treats every token (a `Linear` on the last axis) or every pixel (a convolution) alike is one function of a
-vector, used many times: tokens and pixels are samples. That is seen from the part itself: one token or pixel is moved,
+vector, used many times. Tokens and pixels are samples. That is seen from the part itself: one token or pixel is moved,
 and only what hangs on it may move.
 """
 
@@ -15,7 +15,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-from ..._support._errors import InputError
+from ..._support._errors import InputError, short_repr
 from ..layer._decoupled_layer import OnPatches
 from ._jacobian_sampling import first_line
 
@@ -78,7 +78,7 @@ class WholeSample(AbstractReceptiveField):
 
 @dataclass(frozen=True)
 class EachToken(AbstractReceptiveField):
-    """The vector on the last axis, alike for all positions of arrays with so many axes."""
+    """The vector on the last axis, alike for all positions of arrays with this many axes."""
 
     n_axes: int
 
@@ -294,4 +294,4 @@ def _dependence_box(part: nn.Module, x: Tensor, at: tuple[int, int]) -> list[tup
 
 def check_axis(axis: Any) -> None:
     if axis not in AXES or isinstance(axis, bool):
-        raise InputError(f'`axis` must be "auto", "all", -1 (tokens) or 1 (pixels). Got {axis!r}.')
+        raise InputError(f'`axis` must be "auto", "all", -1 (tokens) or 1 (pixels). Got {short_repr(axis)}.')

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -13,12 +14,13 @@ import torch
 from torch import nn
 
 from ..._support._arguments import as_counts, as_generator
-from ..._support._errors import DecouplingWarning, InputError
+from ..._support._errors import DecouplingWarning, InputError, short_repr
 from ..._support._progress import progress_callback
 from ...fit._result import Result
 from ...model._decoupling import Decoupling
 from ..carving._data_split import split_data
 from ..carving._jacobian_sampling import twin_of
+from ..carving._onnx_network import OnnxNetwork
 from ..carving._part import Parts, cut_part, part_names, sort_by_calls
 from ..layer._decoupled_layer import DecoupledLayer
 from ..layer._quantisation import count_parameters
@@ -26,7 +28,7 @@ from ..training._network_training import labelled_inputs
 from ._evaluation import Agreement, CompressionReport, Task, infer_task, score_of
 from ._options import Budget, Evaluation, Fitting, Training, checked_options
 from ._pipeline import LATENCY_BATCH, CompressionRun, StageClock
-from ._rank_search import fewest_functions, ranks_within
+from ._rank_search import fewest_functions, sizes_within
 
 _AUTO_DROP = 0.01  # of the score, accepted by ranks="auto" where nothing else is asked for
 
@@ -37,16 +39,28 @@ class Compression:
 
     Attributes
     ----------
-    model
+    model : Module
         A copy of the network with decouplings in the place of the parts, in evaluation mode.
-    report
+    report : CompressionReport
         Before and after; print it.
-    layers
+    layers : dict of str to DecoupledLayer
         The new modules inside `model`, by the names of the parts.
-    results
+    results : dict of str to Result
         How the decouplings were found, before they were refined, by the same names: `dc.decouple` with the samples,
-        solver and settings gives one again. None if the start was random. The default solver holds the score and
-        the network, so that a pickle needs a score that can be one.
+        solver and settings gives one again. None if the start was random, or if a layer that was trained like a network
+        is nearer. The default solver holds the score and the network, so that a pickle needs a score that can be one.
+
+    Examples
+    --------
+    >>> import decouply as dc, torch
+    >>> _ = torch.manual_seed(0)
+    >>> net = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.Tanh(), torch.nn.Linear(8, 2))
+    >>> _ = torch.nn.init.ones_(net[0].weight)  # one direction
+    >>> X = torch.randn(80, 8)
+    >>> how = dict(training=dc.nn.Training(refine=False), evaluation=dc.nn.Evaluation(validation=X))
+    >>> out = dc.nn.compress(net, "0", X, ranks=1, degrees=1, **how)
+    >>> list(out.layers), out.decoupling.ranks
+    (['0'], (1,))
     """
 
     model: nn.Module = field(repr=False)
@@ -77,11 +91,11 @@ class Compression:
 
 
 def compress(
-    model: nn.Module,
-    parts: Parts,
+    model: nn.Module | str | os.PathLike[str],
+    parts: Parts | None,
     data: object,
     ranks: int | Sequence[int] | Literal["auto"] = "auto",
-    degrees: int | Sequence[int] = 4,
+    degrees: int | Sequence[int] | None = None,
     *,
     budget: Budget | None = None,
     task: Task | None = None,
@@ -95,57 +109,76 @@ def compress(
 
     Parameters
     ----------
-    model
-        A network that is a function of one tensor; the work is done on the device that it is on. One in half precision
-        or bfloat16 is compressed in float32, and returned in float32.
-    parts
-        What is replaced: the name of a submodule or a pattern such as "blocks.*.mlp", in which a star stands for one
-        step of the path; the names of a first and a last module, replaced with all between; a list of these; or a
+    model : Module or str
+        A network that is a function of one tensor, or the name of an ONNX file of one; the work is done on the device
+        that it is on. One in half precision or bfloat16 is compressed in float32, and returned in float32.
+    parts : None, str, type, callable or sequence of them
+        What is replaced: None for the whole network (`Compression.layer` is then all of it, and its `save_onnx` writes
+        the new file). The name of a submodule or a pattern such as "blocks.*.mlp", in which a star stands for one
+        step of the path. The names of a first and a last module, replaced with all between. A list of these. Or a
         function of name and module that chooses modules. Each part must be a function of one tensor. Parts are
         replaced in the order in which the network calls them; each is fitted to what it is given by those that are
-        replaced already. A module with a forward method of its own that is cut between two names becomes a
+        replaced already. A module with its own forward method that is cut between two names becomes a
         `torch.fx.GraphModule`, without other methods of its class.
-    data
+    data : array (S, ...)
         Inputs of the *network*, without labels; the more the better. A DataLoader is read once, and a gigabyte of its
-        inputs kept at most, drawn at random.
-    ranks
-        Internal functions per layer, for every part, or "auto": the fewest, in one layer, whose drop of the score is
-        acceptable (`Evaluation.max_drop`), found by growing and halving. The score of the network decides here, not
-        the errors that `dc.select` goes by.
-    degrees
-        Degree of the internal functions, or one per layer.
-    budget
+        inputs kept at most, drawn at random. A distribution of `scipy.stats` (such as a normal one with a mean and a
+        covariance), or a function of a number and a generator, is asked for 20 000 inputs.
+    ranks : int, sequence of int or "auto"
+        Internal functions per layer, for every part, or "auto": the fewest whose drop of the score is
+        acceptable (`Evaluation.max_drop`), found by growing and halving. They lie in one layer, or cost as much in
+        several. The score of the network decides here, not the errors that `dc.select` goes by.
+    degrees : int or sequence of int, optional
+        Degree of the internal functions, or one per layer, if they are to be polynomials. Left out, functions begin as
+        the activations of the part, and are trained like a network; see `Fitting.basis`.
+    budget : Budget, optional
         Instead of `ranks`, what all parts together may cost, allocated by each part's effect on the network.
-    task
+    task : "classification" or "regression", optional
         "classification" (the largest output counts) or "regression" (all outputs count). By default it is a
-        classification if labels are given or the network ends in probabilities, and a regression otherwise; the
+        classification if labels are given or the network ends in probabilities, and a regression otherwise. The
         report says which, and why.
-    fitting
+    fitting : Fitting, optional
         How a part becomes a layer: start, solver, basis, samples.
-    training
+    training : Training, optional
         How layers are trained, and to how many bits they are rounded.
-    evaluation
+    evaluation : Evaluation, optional
         How the network is judged: score, accepted drop, held out inputs.
-    rng
+    rng : int or numpy Generator
         Seed or generator: the same seed gives the same result.
-    progress
-        True shows a bar on a terminal once two seconds have passed; or give a callable that takes named values. Ctrl-C
+    progress : bool or callable
+        True shows a bar on a terminal once two seconds have passed. Or give a callable that takes named values. Ctrl-C
         ends the stage it is pressed in and leaves out those that follow, and parts that were not reached.
+
+    Returns
+    -------
+    Compression
+        The smaller network, and a report of what it costs.
 
     Examples
     --------
-    >>> import decouply as dc, torch  # doctest: +SKIP
-    >>> net = torch.nn.Sequential(*(torch.nn.Linear(9, 9) for _ in range(5)))  # doctest: +SKIP
-    >>> out = dc.nn.compress(net, parts=("2", "4"), data=torch.randn(500, 9), ranks=4)  # doctest: +SKIP
-    >>> out.model, print(out.report)  # doctest: +SKIP
+    >>> import decouply as dc, torch
+    >>> _ = torch.manual_seed(0)
+    >>> net = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.Tanh(), torch.nn.Linear(8, 2))
+    >>> _ = torch.nn.init.ones_(net[0].weight)  # one direction
+    >>> X = torch.randn(80, 8)
+    >>> how = dict(training=dc.nn.Training(refine=False), evaluation=dc.nn.Evaluation(validation=X))
+    >>> out = dc.nn.compress(net, "0", X, ranks=1, degrees=1, **how)
+    >>> out.report.parts[0].name, out.report.parts[0].ranks
+    ('0', (1,))
+    >>> out.model(torch.zeros(4, 8)).shape
+    torch.Size([4, 2])
     """
     generator = as_generator(rng)
     fitting = checked_options("fitting", fitting, Fitting)
     training = checked_options("training", training, Training)
     evaluation = checked_options("evaluation", evaluation, Evaluation)
-    network, short_types = _network_copy(model)
-    names = part_names(model, parts)
-    powers, given_ranks = as_counts("degrees", degrees), _given_ranks(ranks, budget, len(names))
+    network, short_types = _network_copy(OnnxNetwork.read(model) if isinstance(model, str | os.PathLike) else model)
+    if parts is None:
+        network, parts = nn.Sequential(network), "0"
+        model = network
+    names = part_names(model if isinstance(model, nn.Module) else network, parts)  # a hint knows the modules given
+    powers = None if degrees is None else as_counts("degrees", degrees)
+    given_ranks = _given_ranks(ranks, budget, len(names))
     max_drop = evaluation.max_drop
     if given_ranks is None and budget is None and max_drop is None:
         max_drop = _AUTO_DROP
@@ -173,7 +206,7 @@ def compress(
             network, names, first, split, decision, score, powers, fitting, training, short_types, generator, clock
         )
         if budget is not None:
-            found = run.replace_parts(ranks_within(run, budget))
+            found = run.replace_parts(sizes_within(run, budget))
         elif given_ranks is not None:
             found = run.replace_parts([given_ranks] * len(names))
         else:
@@ -226,14 +259,16 @@ def _given_ranks(ranks: Any, budget: Any, n_parts: int) -> tuple[int, ...] | Non
     """Ranks that are asked for; None if they are to be found."""
     if budget is not None:
         if not isinstance(budget, Budget):
-            raise InputError(f"`budget` must be dc.nn.Budget(parameters=0.25) or one like it. Got {budget!r}.")
+            raise InputError(
+                f"`budget` must be dc.nn.Budget(parameters=0.25) or one like it. Got {short_repr(budget)}."
+            )
         if not isinstance(ranks, str):
             raise InputError("`ranks` must be left out with `budget`, from which they follow.")
         return None
     if not isinstance(ranks, str):
         return as_counts("ranks", ranks)
     if ranks != "auto":
-        raise InputError(f'`ranks` must be numbers or "auto". Got {ranks!r}.')
+        raise InputError(f'`ranks` must be numbers or "auto". Got {short_repr(ranks)}.')
     if n_parts > 1:
         raise InputError(
             f'`ranks` must be numbers for several parts, or give budget=dc.nn.Budget(parameters=0.25). Got "auto" for '

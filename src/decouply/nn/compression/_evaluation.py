@@ -17,7 +17,7 @@ from jaxtyping import Float
 from numpy import ndarray
 from torch import Tensor, nn
 
-from ..._support._errors import InputError
+from ..._support._errors import InputError, short_repr
 from ...model._decoupling import Decoupling
 from ...model._functions import Outside
 from ..carving._carve import ACTIVATIONS, Carved, outputs_of
@@ -38,7 +38,7 @@ _MAX_SHARE_OUTSIDE = 0.05  # share of inner inputs; of S samples, a share of 2 /
 
 @dataclass(frozen=True)
 class Decision:
-    """The task, and why it is taken for that."""
+    """The task, and the reason for it."""
 
     task: Task
     reason: str
@@ -51,7 +51,7 @@ class Decision:
 def infer_task(task: Task | None, network: nn.Module, outputs: Tensor | None, *, labelled: bool) -> Decision:
     """What the user says, or what labels and the end of the network say; otherwise outputs are numbers."""
     if task is not None and task not in ("classification", "regression"):
-        raise InputError(f'`task` must be "classification", "regression" or None. Got {task!r}.')
+        raise InputError(f'`task` must be "classification", "regression" or None. Got {short_repr(task)}.')
     if task == "classification" and outputs is not None and in_rows(outputs).shape[1] == 1:
         raise InputError('`task` must be "regression" for one output: it is always the largest. Got "classification".')
     if task is not None:
@@ -129,8 +129,8 @@ class NetworkLoss:
 
 
 def relative_error(got: Tensor, truth: Tensor) -> float:
-    """Root mean square of the errors, each output in units of its spread; 0 where it is met, in its own units where
-    it does not vary.
+    """Root mean square of the errors, each output in units of its standard deviation; 0 if it is met, in its own units
+    if it does not vary.
     """
     got, truth = (values.double().reshape(len(values), -1) for values in (got, truth))
     spread = (truth - truth.mean(dim=0)).pow(2).mean(dim=0).sqrt()
@@ -144,7 +144,7 @@ def score_of(score: Score, network: nn.Module) -> float:
     try:
         return float(value.detach() if isinstance(value, Tensor) else value)
     except (TypeError, ValueError, RuntimeError) as error:
-        got = f"a tensor of shape {tuple(value.shape)}" if isinstance(value, Tensor) else repr(value)
+        got = f"a tensor of shape {tuple(value.shape)}" if isinstance(value, Tensor) else short_repr(value)
         raise InputError(f"`score` must return a number. Got {got}.") from error
 
 
@@ -162,26 +162,49 @@ def outputs_on(network: nn.Module, inputs: Tensor) -> Tensor:
 
 
 @dataclass(frozen=True)
+class Tried:
+    """Functions that were trained in the place of a part, and how far they are from it at inputs held out for this."""
+
+    functions: str
+    distance: float
+
+
+@dataclass(frozen=True)
 class PartReport:
     """What changed in one part.
 
     Attributes
     ----------
-    name
+    name : str
         Of the part.
-    receptive_field
+    receptive_field : str
         What one of its outputs depends on: the whole sample, each token, some pixels.
-    ranks
+    ranks : tuple of int
         Internal functions per layer.
-    parameters, multiply_adds, stored_bytes, latency
+    parameters, multiply_adds, stored_bytes, latency : tuple (before, after)
         Before and after. Multiply-adds and seconds are those of one input of the network and of a batch, after
-        `dc.nn.freeze`; multiply-adds are None where a module is not known to us.
-    relative_error
-        Of the part's values, root mean square in units of the spread of each.
-    outside
+        `dc.nn.freeze`; multiply-adds are None if a module is not known to us.
+    relative_error : float
+        Of the part's values, root mean square in units of the standard deviation of each.
+    outside : float
         Share of the inner inputs that lie outside the range the functions were fitted on.
-    lam
-        Weight of the values that the solver chose; NaN where the start was random.
+    lam : float
+        Weight of the values that the solver chose; NaN if the start was random.
+    tried : tuple
+        Functions that were trained to the end, those that were taken first; none if only one kind was asked for.
+
+    Examples
+    --------
+    >>> import decouply as dc, torch
+    >>> _ = torch.manual_seed(0)
+    >>> net = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.Tanh(), torch.nn.Linear(8, 2))
+    >>> _ = torch.nn.init.ones_(net[0].weight)  # one direction
+    >>> X = torch.randn(80, 8)
+    >>> how = dict(training=dc.nn.Training(refine=False), evaluation=dc.nn.Evaluation(validation=X))
+    >>> out = dc.nn.compress(net, "0", X, ranks=1, degrees=1, **how)
+    >>> part = out.report.parts[0]
+    >>> part.name, part.ranks
+    ('0', (1,))
     """
 
     name: str
@@ -194,6 +217,7 @@ class PartReport:
     relative_error: float
     outside: float
     lam: float
+    tried: tuple[Tried, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -202,22 +226,34 @@ class CompressionReport:
 
     Attributes
     ----------
-    parts
+    parts : tuple of PartReport
         One row per part.
-    network_parameters
+    network_parameters : tuple (before, after)
         Of the whole network, before and after.
-    latency_batch
+    latency_batch : int
         Inputs of the batch that times were taken with.
-    score
+    score : tuple (before, after)
         Of the whole network, before and after; higher is better.
-    score_name
+    score_name : str
         What it is.
-    task
+    task : str
         Whether the network was taken for a classification or a regression, and why.
-    n_held_out
-        Inputs that were not fitted, on which score, errors and ranges were measured; 0 where they are those fitted.
-    max_drop
+    n_held_out : int
+        Inputs that were not fitted, on which score, errors and ranges were measured; 0 if they are those fitted.
+    max_drop : float or None
         The drop of the score that was accepted, if one was named.
+
+    Examples
+    --------
+    >>> import decouply as dc, torch
+    >>> _ = torch.manual_seed(0)
+    >>> net = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.Tanh(), torch.nn.Linear(8, 2))
+    >>> _ = torch.nn.init.ones_(net[0].weight)  # one direction
+    >>> X = torch.randn(80, 8)
+    >>> how = dict(training=dc.nn.Training(refine=False), evaluation=dc.nn.Evaluation(validation=X))
+    >>> out = dc.nn.compress(net, "0", X, ranks=1, degrees=1, **how)
+    >>> len(out.report.parts), out.report.task.task
+    (1, 'regression')
     """
 
     parts: tuple[PartReport, ...]
@@ -241,9 +277,9 @@ class CompressionReport:
 
     @property
     def multiply_adds(self) -> tuple[int | None, int]:
-        """Of all parts per input of the network; None where a module is not known to us.
+        """Of all parts per input of the network; None if a module is not known to us.
 
-        One multiplication per function that goes on along its tangents is counted.
+        One multiplication per function that continues linearly is counted.
         """
         return self._total("multiply_adds")
 
@@ -323,6 +359,10 @@ class CompressionReport:
         ]
         if not math.isnan(self.lam):
             rows.append(("lam", f"{self.lam:.0e}"))
+        for p in self.parts:
+            if p.tried:
+                title = f"functions{f' of {p.name}' if several else ''}"
+                rows += [(title if k == 0 else "", text) for k, text in enumerate(_in_sentences(p.tried))]
         lines = _align_columns(rows)
         if several:
             table = [("part", "of", "functions", "parameters", "error")]
@@ -336,13 +376,20 @@ class CompressionReport:
         return "\n".join([*lines, *(f"Warning: {text}" for text in self.warnings)])
 
 
+def _in_sentences(tried: Sequence[Tried]) -> list[str]:
+    """What was taken, and what else was trained to the end."""
+    best, *others = tried
+    taken = f"{best.functions}, {best.distance:.3g} from the part at inputs held out"
+    return [taken, *(f"not taken: {one.functions}, {one.distance:.3g} from it" for one in others)]
+
+
 def _align_columns(rows: Sequence[tuple[str, ...]]) -> list[str]:
     widths = [max(len(row[k]) for row in rows) for k in range(len(rows[0]) - 1)]
     return ["  ".join([*(f"{text:<{w}}" for text, w in zip(row, widths, strict=False)), row[-1]]) for row in rows]
 
 
 def multiply_adds(module: nn.Module, x: Tensor) -> int | None:
-    """Multiplications of one sample through linear and convolution layers; None where other layers have weights."""
+    """Multiplications of one sample through linear and convolution layers; None if other layers have weights."""
     if isinstance(module, DecoupledLayer):
         tails = sum(r for r, outside in zip(module.ranks, module.outside, strict=True) if outside == "linear")
         functions = sum(r * d for r, d in zip(module.ranks, module.degrees, strict=True))

@@ -9,7 +9,7 @@ from dataclasses import dataclass, fields
 from typing import Any, Literal
 
 from ..._support._arguments import as_count, as_number
-from ..._support._errors import InputError
+from ..._support._errors import InputError, short_repr
 from ...bases import AbstractBasis
 from ...model._functions import OUTSIDE, Outside
 from ...solvers import AbstractSolver
@@ -28,35 +28,41 @@ class Fitting:
 
     Parameters
     ----------
-    start
-        "decoupling": from values and Jacobians of the part; "random": random directions, without Jacobians.
-    solver
+    start : "auto", "decoupling" or "random"
+        "decoupling": from values and Jacobians of the part. "random": random directions, without Jacobians. "auto"
+        trains functions that begin as activations like a network (see `basis`). Other functions start from a
+        decoupling.
+    solver : AbstractSolver, optional
         By default the paper's two stages around PROJ, 15 to 50 steps, with lam chosen by the score. Any solver takes
         the data as they are (`dc.decouple(..., as_given=True)`).
-    basis
-        Basis of the functions, such as `dc.Spline(8)`, instead of powers.
-    outside
+    basis : AbstractBasis, optional
+        Basis of the functions, such as `dc.Spline(8)`, instead of powers. Left out, without `degrees`, functions begin
+        as the activations of the part: `dc.Activation` with one hinge and without, in layers as wide as asked for. With
+        a budget one, two and (for few inputs) three layers compete, and for few samples a decoupling. The layer that is
+        nearest to the part at inputs that are held out is taken; a plain network is always among them.
+    outside : "bounded", "extend", "linear" or "constant"
         What the functions do beyond the range of what they were fitted on: continue linearly ("linear"), keep the
         value at the end ("constant"), or follow their formulas and explode ("extend").
-    n_samples
-        Inputs at which Jacobians are taken; by default 20 per class, or 200 for a regression.
-    labels
-        Classes of `data`, to sample each equally often; by default the classes that the network itself gives.
-    axis
-        What one output of a part depends on: everything it is given ("all"), its own token, the vector on the last
-        axis (-1), or a pixel with its neighbours (1). "auto" perturbs one token or pixel and sees which outputs
-        change. Tokens and pixels are samples then, and the new module works on arrays of any number of them.
-    logits
+    n_samples : int, optional
+        Inputs at which Jacobians are taken. By default 20 per class, or 200 for a regression.
+    labels : array, optional
+        Classes of `data`, to sample each equally often. By default the classes that the network itself gives.
+    axis : Axis
+        What one output of a part depends on: everything it is given ("all"), its own token, the vector on the last axis
+        (-1), or a pixel with its neighbours (1). With "auto" the library perturbs one token or pixel and sees which
+        outputs change. Tokens and pixels are samples then, and the new module works on arrays of any number of them.
+    logits : bool
         Whether a sigmoid or softmax at the end of a part is left outside: through a saturated one the Jacobian loses
         its information.
 
     Examples
     --------
-    >>> import decouply as dc  # doctest: +SKIP
-    >>> dc.nn.Fitting(start="random", basis=dc.Spline(8))  # doctest: +SKIP
+    >>> import decouply as dc
+    >>> dc.nn.Fitting(start="random", basis=dc.Spline(8)).basis.n_pieces
+    8
     """
 
-    start: Literal["decoupling", "random"] = "decoupling"
+    start: Literal["auto", "decoupling", "random"] = "auto"
     solver: AbstractSolver | None = None
     basis: AbstractBasis | None = None
     outside: Outside = "linear"
@@ -67,18 +73,19 @@ class Fitting:
 
     def __post_init__(self) -> None:
         check_axis(self.axis)
-        if self.start not in ("decoupling", "random"):
-            raise InputError(f'`start` must be "random" or "decoupling". Got {self.start!r}.')
+        if self.start not in ("auto", "decoupling", "random"):
+            raise InputError(f'`start` must be "auto", "random" or "decoupling". Got {short_repr(self.start)}.')
         if self.solver is not None and not isinstance(self.solver, AbstractSolver):
             raise InputError(
-                f"`solver` must be a solver such as dc.Constr() or dc.TwoStage(dc.Proj()). Got {self.solver!r}."
+                f"`solver` must be a solver such as dc.Constr() or dc.TwoStage(dc.Proj()). Got "
+                f"{short_repr(self.solver)}."
             )
         if self.start == "random" and self.solver is not None:
             raise InputError('`solver` must be left out with start="random", which uses none.')
         if self.basis is not None and not isinstance(self.basis, AbstractBasis):
-            raise InputError(f"`basis` must be a basis such as dc.Spline(8). Got {self.basis!r}.")
+            raise InputError(f"`basis` must be a basis such as dc.Spline(8). Got {short_repr(self.basis)}.")
         if self.outside not in OUTSIDE:
-            raise InputError(f"`outside` must be one of {', '.join(OUTSIDE)}. Got {self.outside!r}.")
+            raise InputError(f"`outside` must be one of {', '.join(OUTSIDE)}. Got {short_repr(self.outside)}.")
         if self.n_samples is not None:
             as_count("n_samples", self.n_samples)
 
@@ -89,26 +96,27 @@ class Training:
 
     Parameters
     ----------
-    refine
-        Whether and how each new layer is trained, without labels, on the part of `data` that is not held out: to match
-        the classes of its part ("kl") or the values ("squared"). True matches classes if a classification gets its
-        classes from the part, and values otherwise.
-    joint
-        How all new layers are trained together at the end, without labels, to what the network returned; by default
+    refine : bool, Loss or Distil
+        Whether and how each new layer is trained, without labels, on the part of `data` that is not held out. It
+        matches the classes of its part ("kl") or the values ("squared"). True matches classes if a classification gets
+        its classes from the part, and values otherwise.
+    joint : bool or Distil, optional
+        How all new layers are trained together at the end, without labels, to what the network returned. By default
         a short training if there are several. False leaves it out.
-    fine_tune
+    fine_tune : FineTune, optional
         Training with labels at the end.
-    quantize
-        Bits to which weights and coefficients of the new layers are rounded; `dc.nn.pack` stores them so. A layer that
-        `refine` trains last is trained as it will be stored; others are rounded at the end.
-    max_seconds
-        Approximate time limit of all training; layers that are trained less are less good. With ranks="auto" no more
+    quantize : int, optional
+        Bits to which weights and coefficients of the new layers are rounded. `dc.nn.pack` stores them so. A layer that
+        `refine` trains last is trained as it will be stored. Others are rounded at the end.
+    max_seconds : float, optional
+        Approximate time limit of all training. Layers that are trained less are less good. With ranks="auto" no more
         ranks are tried after that time, by default five minutes: the best so far is returned, with a warning.
 
     Examples
     --------
-    >>> import decouply as dc  # doctest: +SKIP
-    >>> dc.nn.Training(refine=dc.nn.Distil(max_steps=1000), quantize=8)  # doctest: +SKIP
+    >>> import decouply as dc
+    >>> dc.nn.Training(refine=dc.nn.Distil(max_steps=1000), quantize=8).quantize
+    8
     """
 
     refine: bool | Loss | Distil = True
@@ -121,10 +129,10 @@ class Training:
         check_bits(self.quantize)
         if not isinstance(self.refine, bool | Distil) and self.refine not in LOSSES:
             raise InputError(
-                f'`refine` must be dc.nn.Distil(...), True, False, "kl" or "squared". Got {self.refine!r}.'
+                f'`refine` must be dc.nn.Distil(...), True, False, "kl" or "squared". Got {short_repr(self.refine)}.'
             )
         if self.joint is not None and not isinstance(self.joint, bool | Distil):
-            raise InputError(f"`joint` must be dc.nn.Distil(...), True, False or None. Got {self.joint!r}.")
+            raise InputError(f"`joint` must be dc.nn.Distil(...), True, False or None. Got {short_repr(self.joint)}.")
         if self.fine_tune is not None and not isinstance(self.fine_tune, FineTune):
             raise InputError(
                 f"`fine_tune` must be dc.nn.FineTune(inputs, labels). Got {type(self.fine_tune).__name__}."
@@ -134,13 +142,13 @@ class Training:
 
     @property
     def of_one_layer(self) -> Distil | None:
-        """How one layer is trained, if it is; the loss is None where it follows from the task."""
+        """How one layer is trained, if it is; the loss is None if it follows from the task."""
         if isinstance(self.refine, bool):
             return USUAL if self.refine else None
         return self.refine if isinstance(self.refine, Distil) else dataclasses.replace(USUAL, loss=self.refine)
 
     def of_all_layers(self, n_parts: int, *, outputs_known: bool) -> Distil | None:
-        """How all layers are trained together, if they are: by default where there are several."""
+        """How all layers are trained together, if they are: by default if there are several."""
         if self.joint is None:
             return SHORT if n_parts > 1 and outputs_known else None
         if self.joint is False:
@@ -159,19 +167,20 @@ class Evaluation:
 
     Parameters
     ----------
-    score
+    score : Score, optional
         Called with a network in evaluation mode, higher is better, such as its accuracy. By default the share of held
         out inputs whose class stays the same, or, for a regression, one minus the relative error.
-    max_drop
+    max_drop : float, optional
         What drop of the score you accept; by default 0.01 for ranks="auto", and any drop otherwise.
-    validation
+    validation : tuple of arrays, optional
         The share of `data` that is held out, or inputs for this purpose. The score, the errors and the ranges in the
         report are measured there, and ranks and lam chosen.
 
     Examples
     --------
-    >>> import decouply as dc  # doctest: +SKIP
-    >>> dc.nn.Evaluation(score=accuracy, max_drop=0.005)  # doctest: +SKIP
+    >>> import decouply as dc
+    >>> dc.nn.Evaluation(max_drop=0.005).max_drop
+    0.005
     """
 
     score: Score | None = None
@@ -180,7 +189,9 @@ class Evaluation:
 
     def __post_init__(self) -> None:
         if self.score is not None and not callable(self.score):
-            raise InputError(f"`score` must be a function of a network, such as its accuracy. Got {self.score!r}.")
+            raise InputError(
+                f"`score` must be a function of a network, such as its accuracy. Got {short_repr(self.score)}."
+            )
         if self.max_drop is not None:
             as_number("max_drop", self.max_drop)
 
@@ -191,17 +202,18 @@ class Budget:
 
     Parameters
     ----------
-    parameters
+    parameters : float, optional
         Parameters.
-    macs
+    macs : float, optional
         Multiply-adds per input of the network.
-    bytes
+    bytes : float, optional
         Stored size; with `quantize`, of what is stored then.
 
     Examples
     --------
-    >>> import decouply as dc  # doctest: +SKIP
-    >>> dc.nn.Budget(parameters=0.25), dc.nn.Budget(bytes=4096)  # doctest: +SKIP
+    >>> import decouply as dc
+    >>> dc.nn.Budget(parameters=0.25).parameters, dc.nn.Budget(bytes=4096).bytes
+    (0.25, 4096)
     """
 
     parameters: float | None = None
@@ -216,7 +228,7 @@ class Budget:
             )
         (name, value), *_ = given.items()
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
-            raise InputError(f"`{name}` of a budget must be a number above 0. Got {value!r}.")
+            raise InputError(f"`{name}` of a budget must be a number above 0. Got {short_repr(value)}.")
 
     @property
     def unit(self) -> str:
@@ -237,7 +249,7 @@ class Budget:
 
 
 def checked_options(name: str, options: Any, kind: type) -> Any:
-    """Options of this kind; the usual ones where none are given."""
+    """Options of this kind; the usual ones if none are given."""
     if options is not None and not isinstance(options, kind):
-        raise InputError(f"`{name}` must be dc.nn.{kind.__name__}(...). Got {options!r}.")
+        raise InputError(f"`{name}` must be dc.nn.{kind.__name__}(...). Got {short_repr(options)}.")
     return kind() if options is None else options

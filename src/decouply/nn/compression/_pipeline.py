@@ -1,4 +1,4 @@
-"""One run of `compress`: carve, sample, fit, train and place, part after part; then finish and measure.
+"""One run of `compress`: carve, sample, fit, train and place, part after part. Then finish and measure.
 
 Each part is replaced in the network in which those before it are replaced already.
 """
@@ -9,7 +9,7 @@ import dataclasses
 import time
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from ..._support._errors import DecouplingWarning
+from ..._support._errors import DecouplingWarning, InputError
 from ..._support._interrupts import INTERRUPTED
 from ...bases import AbstractBasis, Monomial
 from ...fit._decouple import decouple
@@ -28,11 +28,12 @@ from ...solvers.problem._solver import with_loss
 from ..carving._carve import Carved, PartName
 from ..carving._data_split import DataSplit, class_balanced_indices
 from ..carving._jacobian_sampling import chunks, sample_module, values_of
-from ..carving._part import Part, collect_vectors, cut_part
+from ..carving._part import Part, activations_of, collect_vectors, cut_part
 from ..layer._decoupled_layer import DecoupledLayer
 from ..layer._frozen import freeze
 from ..layer._quantisation import count_parameters, n_bytes, pack, stored_bytes, unpack
 from ..layer._random_layer import fit_basis, random_layer
+from ..training._candidates import Lesson, Plan, Trained, lesson_of, plan_within, train_best
 from ..training._distillation import FEW_INPUTS, Distil, Loss, mixup_inputs, refine
 from ..training._network_training import distil_jointly, train_with_labels
 from ._evaluation import (
@@ -40,6 +41,7 @@ from ._evaluation import (
     NetworkLoss,
     PartReport,
     Score,
+    Tried,
     latency,
     multiply_adds,
     relative_error,
@@ -51,6 +53,12 @@ LATENCY_BATCH = 256  # vectors
 MAX_START_INPUTS = 20_000  # vectors from which a random layer takes its ranges and its outputs
 _SEARCH_SECONDS = 300.0  # after which no more ranks are tried, where nothing else is asked for
 _VALUES_BATCH = 2048  # vectors
+_DEGREE = 4  # of polynomials, where nothing else is asked for
+_MANY_INPUTS = 64  # behind more of them, a third layer is not tried
+_NUMBERS_OF_A_HINGE = 4  # three coefficients and a middle: a function with one hinge
+_ROUNDING_RATE = 0.25  # times the usual rate: the layer is trained already
+
+Size = tuple[int, ...] | int  # functions per layer, or parameters that layers of any number may have together
 
 
 class StageClock:
@@ -66,7 +74,7 @@ class StageClock:
         self.stopped = False
 
     def reserve_stages(self, n_stages: int) -> None:
-        """Share the time that is left among so many stages of training."""
+        """Share the time that is left among this many stages of training."""
         self._stages_left = max(1, n_stages)
 
     def limit(self, how: Distil) -> Distil:
@@ -100,6 +108,7 @@ class ReplacedPart:
 
     part: Part
     result: Result | None
+    tried: tuple[Tried, ...] = ()
 
     def layer(self, network: nn.Module) -> DecoupledLayer:
         """The new layer inside a network."""
@@ -145,12 +154,27 @@ class CompressionRun:
     split: DataSplit
     task: Decision
     score: Score
-    degrees: tuple[int, ...]
+    degrees: tuple[int, ...] | None
     fitting: Fitting
     training: Training
     short_types: frozenset[torch.dtype]
     rng: np.random.Generator
     clock: StageClock
+    families: dict[str, Trained] = field(default_factory=dict)  # what won, where other sizes of a part are tried later
+
+    @property
+    def like_networks(self) -> bool:
+        """Whether layers are trained like networks: functions begin as activations, and no other start is asked for."""
+        fitting = self.fitting
+        chosen = fitting.basis.is_activation if fitting.basis is not None else self.degrees is None
+        return chosen and fitting.start == "auto" and fitting.solver is None and self.training.of_one_layer is not None
+
+    @property
+    def n_coefficients(self) -> int:
+        """Numbers of one function of the first layer, without its constant."""
+        if self.like_networks:
+            return _NUMBERS_OF_A_HINGE
+        return self._degrees_of((1,))[0] if self.fitting.basis is None else self.fitting.basis.size
 
     @property
     def dtype(self) -> torch.dtype:
@@ -228,7 +252,8 @@ class CompressionRun:
         return random_layer(sizes, bases, X, F, self.fitting.outside, rng, self.dtype).to(self.device)
 
     def _degrees_of(self, ranks: tuple[int, ...]) -> tuple[int, ...]:
-        return self.degrees * len(ranks) if len(self.degrees) == 1 else self.degrees
+        degrees = (_DEGREE,) if self.degrees is None else self.degrees
+        return degrees * len(ranks) if len(degrees) == 1 else degrees
 
     def train(self, part: Part, layer: DecoupledLayer) -> DecoupledLayer:
         """Train a layer to do what its part does, without labels."""
@@ -248,8 +273,105 @@ class CompressionRun:
             progress=self.clock.stage(f"refining {part.name}"),
         )
 
+    # A layer that is trained like a network
+
+    def train_like_network(self, part: Part, size: Size) -> tuple[DecoupledLayer, Result | None, tuple[Tried, ...]]:
+        """The layer of this size that is nearest to the part at inputs that were held out, and what else was tried."""
+        options = self.training.of_one_layer
+        assert options is not None
+        loss = self.loss(part)
+        how = dataclasses.replace(options, loss=loss, mixup=options.mixup if part.field.exact else 0.0)
+        generator = torch.Generator().manual_seed(int(self.rng.integers(2**63 - 1)))
+        like = next(part.function.parameters())
+
+        def ask(inputs: Tensor) -> Tensor:
+            return values_of(part.function, inputs.to(like)).to(self.device, self.dtype)
+
+        inputs, values = (some.to(self.device, self.dtype) for some in (part.inputs, part.values))
+        how = dataclasses.replace(how, weights=self._output_weights(part, how))
+        lesson = lesson_of(inputs, values, ask, how, generator, in_classes=loss == "kl")
+        few = len(part.inputs) < FEW_INPUTS and self.fitting.basis is None
+        limited = self.clock.limit(how)
+        progress = self.clock.stage(f"training {part.name}")
+        report = progress if callable(progress) else lambda **_: None
+        won = self.families.get(part.name)
+        plans = self._plans(part, size, won)
+        if won is not None:
+            limited = dataclasses.replace(limited, rate=won.rate)
+        found = train_best(plans, lesson, limited, generator, report)
+        self.families.setdefault(part.name, found[0])
+        tried = [(Tried(one.plan.in_words, one.distance), one.layer, None) for one in found]
+        if few and not self.clock.stopped:
+            tried.append(self._from_decoupling(part, size, lesson, how))
+        best = min(tried, key=lambda one: one[0].distance)
+        rows = {row.functions: row for row, *_ in sorted(tried, key=lambda one: -one[0].distance)}
+        layer, result = best[1], best[2]
+        if self.training.quantize is not None and self.joint is None and self.training.fine_tune is None:
+            layer = self._round(part, layer, how)
+        return layer, result, (best[0], *(row for row in reversed(rows.values()) if row is not best[0]))
+
+    def _plans(self, part: Part, size: Size, won: Trained | None) -> list[Plan]:
+        """Plans of a size: the widths that are asked for, or as many functions as the parameters allow."""
+        m, n = part.inputs.shape[1], part.values.shape[1]
+        bases: list[Any] = [self.fitting.basis] if self.fitting.basis is not None else activations_of(part.function)
+        if won is not None:
+            plan = (
+                plan_within(m, n, int(size), len(won.plan.sizes) - 2, won.plan.basis) if isinstance(size, int) else None
+            )
+            return [plan or Plan((m, *won.plan.sizes[1:-1], n), won.plan.basis)]
+        if not isinstance(size, int):
+            return [Plan((m, *size, n), basis) for basis in bases]
+        depths = (1, 2) if m > _MANY_INPUTS else (1, 2, 3)
+        plans = [plan_within(m, n, size, L, basis) for L in depths for basis in bases]
+        return [plan for plan in plans if plan is not None and min(plan.sizes[1:-1]) > 1] or [
+            Plan((m, 1, n), basis) for basis in bases[:1]
+        ]
+
+    def _from_decoupling(self, part: Part, size: Size, lesson: Lesson, how: Distil) -> Any:
+        """A decoupling of values and Jacobians, trained on the inputs that the others were trained on."""
+        m, n = part.inputs.shape[1], part.values.shape[1]
+        ranks = size if not isinstance(size, int) else (max(1, (size - n) // (m + n + self.n_coefficients)),)
+        layer, result = self.fit(part, self.sample(part), ranks)
+        given = lesson.inputs.inputs[: lesson.inputs.n_given]
+        with warnings.catch_warnings():  # that it went astray, which its distance tells as well
+            warnings.simplefilter("ignore", DecouplingWarning)
+            progress = self.clock.stage(f"refining {part.name}")
+            layer = refine(layer, part.function, given, self.clock.limit(how), rng=self.rng, progress=progress)
+        X, F = lesson.held_out
+        with torch.no_grad():
+            far = float(lesson.of_values(layer(X), F))
+        words = f"{' and '.join(map(str, ranks))} polynomials of degree {self._degrees_of((1,))[0]} from a decoupling"
+        return Tried(words, far if np.isfinite(far) else np.inf), layer, result
+
+    def _round(self, part: Part, layer: DecoupledLayer, how: Distil) -> DecoupledLayer:
+        """Train on, with numbers as they will be stored."""
+        options = self.clock.limit(dataclasses.replace(how, rate=_ROUNDING_RATE * how.rate))
+        return refine(
+            layer,
+            part.function,
+            part.inputs,
+            options,
+            values=part.values,
+            n_bits=self.training.quantize,
+            rng=self.rng,
+            progress=self.clock.stage(f"rounding {part.name}"),
+        )
+
+    def _output_weights(self, part: Part, how: Distil) -> tuple[float, ...] | None:
+        """Weights of outputs: as asked, and in units of the spread of each where these are what the network returns."""
+        if how.loss == "kl":
+            return None
+        squares = part.values.var(dim=0).clamp_min(1e-12 * float(part.values.var(dim=0).max()) + 1e-30)
+        alike = self.outputs is not None and self.outputs.shape == part.values.shape
+        own = (squares.mean() / squares) if alike else torch.ones_like(squares)
+        if how.weights is not None:
+            if len(how.weights) != len(own):
+                raise InputError(f"`weights` must be {len(own)} numbers, one per output. Got {len(how.weights)}.")
+            own = own * torch.tensor(how.weights)
+        return tuple(own.tolist())
+
     def loss(self, part: Part) -> Loss:
-        """What training matches: the classes, where the largest output of the part is the largest of the network."""
+        """What training matches: the classes, if the largest output of the part is the largest of the network."""
         options = self.training.of_one_layer
         if options is not None and options.loss is not None:
             return options.loss
@@ -260,16 +382,23 @@ class CompressionRun:
 
     # All parts
 
-    def replace_parts(self, ranks: Sequence[tuple[int, ...]]) -> Candidate:
+    def replace_part(self, part: Part, size: Size, samples: Samples | None = None) -> tuple[nn.Module, ReplacedPart]:
+        """The network with a layer in the place of one part, trained by itself."""
+        if self.like_networks:
+            layer, result, tried = self.train_like_network(part, size)
+            return part.place(layer), ReplacedPart(part, result, tried)
+        assert not isinstance(size, int)
+        layer, result = self.fit(part, self.sample(part) if samples is None else samples, size)
+        return part.place(self.train(part, layer)), ReplacedPart(part, result)
+
+    def replace_parts(self, ranks: Sequence[Size]) -> Candidate:
         """Replace every part in its turn; after Ctrl-C those that were not reached stay as they are."""
         network, replaced = self.network, []
         for k, (name, own) in enumerate(zip(self.names, ranks, strict=True)):
             self.clock.reserve_stages(len(self.names) - k + (self.joint is not None))
             part = self.carve(network, name)
-            samples = self.sample(part)
-            layer, result = self.fit(part, samples, own)
-            network = part.place(self.train(part, layer))
-            replaced.append(ReplacedPart(part, result))
+            network, new = self.replace_part(part, own)
+            replaced.append(new)
             if self.clock.stopped:
                 break
         return self.finish(network, replaced)
@@ -320,6 +449,7 @@ class CompressionRun:
             relative_error=relative_error(got, wanted),
             outside=_share_outside(layer, fresh),
             lam=float("nan") if replaced.result is None else replaced.result.lam,
+            tried=replaced.tried,
         )
 
 
@@ -331,7 +461,7 @@ def _share_outside(layer: DecoupledLayer, vectors: Tensor) -> float:
         for l in range(layer.n_layers):
             u = z @ layer.W[l].T
             low, high = layer.domain(l).unbind(1)
-            total += int(((u < low) | (u > high)).sum())
+            total += int(((u < low) | (u > high)).sum()) if layer.domain_follows(l) else 0
             count += u.numel()
             z = layer.functions(l, u)
     return total / count

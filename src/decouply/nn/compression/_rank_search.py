@@ -19,7 +19,7 @@ from ..layer._quantisation import count_parameters, stored_bytes
 from ..training._distillation import Distil, refine
 from ._evaluation import multiply_adds, outputs_on, relative_error
 from ._options import Budget
-from ._pipeline import MAX_START_INPUTS, Candidate, CompressionRun, ReplacedPart
+from ._pipeline import MAX_START_INPUTS, Candidate, CompressionRun, Size
 
 _GROWTH = 1.5  # of the number of functions from one attempt to the next, until the score is good enough
 _TRIAL_STEPS = 300  # of a training that measures how sensitive the network is to a part
@@ -30,21 +30,22 @@ _BYTES_PER_FLOAT = 4
 def fewest_functions(run: CompressionRun, before: float, max_drop: float) -> Candidate:
     """The fewest functions, in one layer, whose drop is acceptable, or the best that is smaller than the part."""
     part = run.first
-    m, n, d = part.inputs.shape[1], part.values.shape[1], _n_coefficients(run)
+    m, n, d = part.inputs.shape[1], part.values.shape[1], run.n_coefficients
     allowed = count_parameters(part.function)
-    has_offset = run.fitting.start == "random"  # instead of a constant per function
+    has_offset = run.fitting.start == "random" or run.like_networks  # instead of a constant per function
     most = (allowed - 1 - n) // (m + n + d) if has_offset else (allowed - 1) // (m + n + d + 1)
     if most < 1:
         raise InputError(
             f"`parts` must be larger: {part.name} has {allowed} parameters, fewer than any decoupling with {m} inputs "
             f"and {n} outputs. There is nothing to save."
         )
-    samples = run.sample(part)
+    samples = None if run.like_networks else run.sample(part)
 
     def evaluate_rank(rank: int) -> Candidate:
-        layer, result = run.fit(part, samples, (rank,))
-        network = part.place(run.train(part, layer))
-        found = run.finish(network, [ReplacedPart(part, result)])
+        # What one layer of so many functions costs, activations may spend on several.
+        size: Size = n + rank * (m + n + d) if run.like_networks else (rank,)
+        network, new = run.replace_part(part, size, samples)
+        found = run.finish(network, [new])
         run.clock.best_summary = f"{rank} functions score {found.score:.4g}"
         return found
 
@@ -74,14 +75,14 @@ def fewest_functions(run: CompressionRun, before: float, max_drop: float) -> Can
     return found
 
 
-def ranks_within(run: CompressionRun, budget: Budget) -> list[tuple[int, ...]]:
-    """Ranks within a budget, by the error that a short trial replacement of each part causes in the network."""
+def sizes_within(run: CompressionRun, budget: Budget) -> list[Size]:
+    """Sizes within a budget, by the error that a short trial replacement of each part causes in the network."""
     parts = [run.carve(run.network, name) for name in run.names]
     prices: list[Price] = []
     before: list[float | None] = []
     for part in parts:
         n_parameters = count_parameters(part.function)
-        sizes = part.inputs.shape[1], part.values.shape[1], _n_coefficients(run)
+        sizes = part.inputs.shape[1], part.values.shape[1], run.n_coefficients
         prices.append(price_of(part.name, budget.unit, sizes, n_parameters, part.n_positions, run.training.quantize))
         if budget.unit == "parameters":
             before.append(n_parameters)
@@ -91,8 +92,17 @@ def ranks_within(run: CompressionRun, budget: Budget) -> list[tuple[int, ...]]:
             before.append(stored_bytes(part.carved.part, run.short_types))
     total = budget.allows(before)
     ranks = allocate_ranks(prices, total, [1.0] * len(parts))  # complains before the trials
+
+    def sizes_of(ranks: list[int]) -> list[Size]:
+        if not run.like_networks:
+            return [(r,) for r in ranks]
+        if len(parts) == 1 and budget.unit == "parameters":
+            return [int(total)]
+        ends = [(part.inputs.shape[1], part.values.shape[1]) for part in parts]
+        return [n + r * (m + n + run.n_coefficients) for r, (m, n) in zip(ranks, ends, strict=True)]
+
     if len(parts) == 1:
-        return [(r,) for r in ranks]
+        return sizes_of(ranks)
     # The squared relative error of the network's outputs with a layer that is trained for a moment, part by part.
     some = run.split.fitted[:_TRIAL_INPUTS]
     wanted = outputs_on(run.network, some)
@@ -108,7 +118,7 @@ def ranks_within(run: CompressionRun, budget: Budget) -> list[tuple[int, ...]]:
         layer = refine(layer, part.function, part.inputs, how, values=part.values, rng=rng, progress=False)
         error = relative_error(outputs_on(part.place(layer), some), wanted)
         sensitivities.append(rank * max(error**2, 1e-12))
-    return [(r,) for r in allocate_ranks(prices, total, sensitivities)]
+    return sizes_of(allocate_ranks(prices, total, sensitivities))
 
 
 @dataclass(frozen=True)
@@ -127,7 +137,7 @@ class Price:
 def price_of(
     name: str, unit: str, sizes: tuple[int, int, int], before: int, n_positions: int, n_bits: int | None
 ) -> Price:
-    """The price of functions of d parameters between m inputs and n outputs, for a part with so many parameters."""
+    """The price of functions of d parameters between m inputs and n outputs, for a part with this many parameters."""
     m, n, d = sizes
     fixed, each = n, m + n + d
     most = max(1, (before - 1 - fixed) // each)
@@ -162,8 +172,3 @@ def allocate_ranks(prices: Sequence[Price], total: float, sensitivities: Sequenc
         best = max(gains, key=lambda gain: gain[0])[1]
         ranks[best] += 1
         spent += prices[best].each
-
-
-def _n_coefficients(run: CompressionRun) -> int:
-    """Coefficients of one function, without its constant."""
-    return run.degrees[0] if run.fitting.basis is None else run.fitting.basis.size

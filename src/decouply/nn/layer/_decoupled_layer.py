@@ -21,8 +21,8 @@ from numpy import ndarray
 from torch import Tensor, nn
 from torch.func import vjp
 
-from ..._support._arguments import as_counts, as_generator
-from ..._support._errors import InputError
+from ..._support._arguments import as_counts, as_flag, as_generator
+from ..._support._errors import InputError, short_repr
 from ...bases import AbstractBasis, LayerBasis, Monomial
 from ...bases._fast_forms import goes_on, in_pieces, in_powers
 from ...model._decoupling import Decoupling
@@ -36,21 +36,22 @@ class DecoupledLayer(nn.Module):
     """A decoupling as a PyTorch layer.
 
     It computes A x + W_L g_L(... g_1(W_0 x)) on the last axis of its input, whatever comes before it. The domains
-    of the functions stay as they are in training, unless `set_range` moves them; where a basis has a free domain,
+    of the functions stay as they are in training, unless `set_range` moves them; if a basis has a free domain,
     the middles are trained too.
 
     Parameters
     ----------
-    model
+    model : Decoupling
         The decoupling, of bases that can write themselves. It says what functions do beyond their domains:
         ``model.with_outside("linear")`` keeps polynomials from exploding there.
-    dtype
-        torch.float32 or torch.float64.
+    dtype : dtype
+        torch.float32 or torch.float64. What overflows it is infinite or NaN, without a warning, as in all of PyTorch.
 
     Examples
     --------
-    >>> import decouply as dc, torch  # doctest: +SKIP
-    >>> dc.nn.DecoupledLayer(dc.systems.f1().with_outside("linear"))(torch.zeros(5, 2)).shape  # doctest: +SKIP
+    >>> import decouply as dc, torch
+    >>> layer = dc.nn.DecoupledLayer(dc.systems.f1().with_outside("linear"))
+    >>> layer(torch.zeros(5, 2)).shape
     torch.Size([5, 2])
     """
 
@@ -58,8 +59,10 @@ class DecoupledLayer(nn.Module):
         super().__init__()
         if not isinstance(model, Decoupling):
             raise InputError(f"`model` must be a dc.Decoupling. Got {type(model).__name__}.")
-        if dtype not in (torch.float32, torch.float64):
-            raise InputError(f"`dtype` must be torch.float32 or torch.float64. Got {dtype}: other types lose too much.")
+        if not isinstance(dtype, torch.dtype) or dtype not in (torch.float32, torch.float64):
+            raise InputError(
+                f"`dtype` must be torch.float32 or torch.float64. Got {short_repr(dtype)}: other types lose too much."
+            )
         for basis in (basis for g in model.g for basis in g.layer.bases):
             if not basis.writable:
                 raise InputError(
@@ -135,12 +138,15 @@ class DecoupledLayer(nn.Module):
         powers = powers * (len(dims) - 2) if len(powers) == 1 else powers
         if len(powers) != len(dims) - 2:
             raise InputError(f"`degrees` must be one number, or {len(dims) - 2}, one per layer. Got {powers}.")
+        if basis is not None and not isinstance(basis, AbstractBasis):
+            raise InputError(f"`basis` must be a basis such as dc.Spline(8). Got {short_repr(basis)}.")
         g = []
         for r, d in zip(dims[1:-1], powers, strict=True):
             own = Monomial(d) if basis is None else basis
             g.append(Functions(own, rng.normal(size=(r, 1 + own.size)) / own.size, (-2.0, 2.0), outside))
         W = [rng.normal(size=(b, a)) / np.sqrt(a) for a, b in pairwise(dims)]
-        A, b = np.zeros((dims[-1], dims[0])) if linear else None, np.zeros(dims[-1]) if offset else None
+        A = np.zeros((dims[-1], dims[0])) if as_flag("linear", linear) else None
+        b = np.zeros(dims[-1]) if as_flag("offset", offset) else None
         return cls(Decoupling(W, g, linear=A, offset=b), dtype=dtype)
 
     @property
@@ -159,7 +165,7 @@ class DecoupledLayer(nn.Module):
 
     @property
     def offset(self) -> Tensor | None:
-        """What is added at the end, if the functions of the last layer have no constants of their own."""
+        """What is added at the end, if the functions of the last layer have no constants."""
         return _as_tensor(self.maps[-1].bias) if self._has_offset else None
 
     @property
@@ -217,8 +223,8 @@ class DecoupledLayer(nn.Module):
         return slopes * ((t >= -1.0) & (t <= 1.0)) if self.outside[l] == "constant" else slopes
 
     def form(self, l: int) -> Tensor | tuple[Tensor, Tensor, Tensor] | None:
-        """How the functions of a layer can be written on the window: powers (r, 1 + d), constants first; or knots,
-        origins and a table of pieces, tails included; None where they can be neither.
+        """How the functions of a layer can be written on the window: powers (r, 1 + d), constants first. Or knots,
+        origins and a table of pieces, tails included; None if they can be neither.
         """
         C = self._coefficients(l)
         if (P := getattr(self, f"powers_{l + 1}")) is not None:
@@ -236,6 +242,15 @@ class DecoupledLayer(nn.Module):
         """The domains (r, 2) of the functions of layer l = 0, ..., L - 1."""
         middle, half_width = self._of("middle", l).detach(), self._of("half_width", l)
         return torch.stack([middle - half_width, middle + half_width], dim=1)
+
+    def domain_follows(self, l: int) -> bool:
+        """Whether the domains of a layer are the range of its arguments; others say where a curve has its place."""
+        return not self._layers[l].free_domain.any()
+
+    def activation(self, l: int) -> AbstractBasis | None:
+        """The basis of a layer whose functions are all sums of activations that follow their formulas; else None."""
+        shared = self._layers[l].shared
+        return shared if shared is not None and shared.is_activation and self._extended[l] else None
 
     def set_range(self, x: Tensor) -> None:
         """Move the domains to the range of the points x (..., m), as they pass through the layer now.

@@ -18,9 +18,10 @@ from torch import Tensor, nn
 from torch.nn.functional import conv2d
 
 from ..._support._errors import InputError
+from ...bases._activation import REACH
 from ...bases._fast_forms import Hinges, in_hinges, in_monic
 from ._decoupled_layer import DecoupledLayer, OnPatches
-from ._torch_algebra import horner_in_pieces
+from ._torch_algebra import TensorAlgebra, horner_in_pieces
 
 _MAX_HINGE_SAMPLES = 256  # samples up to which hinges are faster than a table
 _MAX_HINGE_OUTPUTS = 32  # outputs up to which a matrix for all hinges is
@@ -29,13 +30,20 @@ _MAX_HINGE_OUTPUTS = 32  # outputs up to which a matrix for all hinges is
 def freeze(model: Any) -> nn.Module:
     """A copy of a network in evaluation mode whose decoupled layers are made for use: faster, and not to be trained.
 
-    Layers of bases that are neither polynomials nor in equal pieces stay as they are, and so do splines within
-    convolutions.
+    Layers of bases that are neither polynomials nor activations nor in equal pieces stay as they are, and so do splines
+    within convolutions.
+
+    Returns
+    -------
+    Module
+        A copy for use, without gradients.
 
     Examples
     --------
-    >>> import decouply as dc, torch  # doctest: +SKIP
-    >>> fast = dc.nn.freeze(out.model)  # doctest: +SKIP
+    >>> import decouply as dc, torch
+    >>> layer = dc.nn.DecoupledLayer(dc.systems.f1().with_outside("linear"))
+    >>> dc.nn.freeze(layer)(torch.zeros(5, 2)).shape
+    torch.Size([5, 2])
     """
     if not isinstance(model, nn.Module):
         raise InputError(f"`model` must be a torch.nn.Module. Got {type(model).__name__}.")
@@ -109,7 +117,7 @@ class FrozenPatches(nn.Module):
 
 
 class _Powers(nn.Module):
-    """Monic polynomials of t (..., r, N), clipped to the window where they have tails, and straight on beyond it."""
+    """Monic polynomials of t (..., r, N), clipped to the window if they have tails, and straight on beyond it."""
 
     def __init__(self, powers: Tensor, tails: tuple[Tensor, Tensor] | None, *, clipped: bool) -> None:
         super().__init__()
@@ -138,11 +146,35 @@ class _Powers(nn.Module):
         return torch.addmm(b, self.forward(t).t(), W)
 
 
+class _Activations(nn.Module):
+    """Sums of activations, of arguments in their own units."""
+
+    def __init__(self, basis: Any, C: Tensor) -> None:  # an `Activation`
+        super().__init__()
+        self.basis, self.n_curves = basis, C.shape[1]
+        for k, c in enumerate(C.t()):
+            self.register_buffer(f"c_{k}", c[:, None].contiguous())
+
+    def forward(self, v: Tensor) -> Tensor:
+        own: Any = self._buffers
+        curves = self.basis.curves_of(TensorAlgebra(v), v)
+        if self.n_curves == 0:
+            return curves[0]  # its coefficient is in the matrix behind it
+        value = curves[0] * own["c_0"]
+        for k in range(1, self.n_curves):
+            value = torch.addcmul(value, curves[k], own[f"c_{k}"])
+        return value
+
+    def map_values(self, v: Tensor, W: Tensor, b: Tensor) -> Tensor:
+        """g(v)^T W + b, with samples as rows."""
+        return torch.addmm(b, self.forward(v).t(), W)
+
+
 class _Splines(nn.Module):
     """A table of polynomials on pieces of equal width; arguments are counted in pieces from the left tail on.
 
-    The piece of an argument is then its whole part, and no knot is searched for. The polynomials are written in what is
-    left, between 0 and 1; that of the left tail is moved to begin one piece further out.
+    The piece of an argument is then its whole part, and no knot is searched for. The polynomials are written in the
+    residual, between 0 and 1; that of the left tail is moved to begin one piece further out.
     """
 
     def __init__(self, table: Tensor, hinges: Hinges | None) -> None:
@@ -188,7 +220,7 @@ class _Splines(nn.Module):
 
 @torch.no_grad()
 def _freeze_module(module: DecoupledLayer | OnPatches) -> nn.Module:
-    """The same module for use; a copy where its functions have none of the forms."""
+    """The same module for use; a copy if its functions have none of the forms."""
     layer = module.function if isinstance(module, OnPatches) else module
     if not isinstance(layer, DecoupledLayer):
         return copy.deepcopy(module).eval()
@@ -224,6 +256,13 @@ class _Own:
 def _functions(layer: DecoupledLayer, l: int) -> _Own | None:
     low, high = layer.domain(l).unbind(1)
     middle, half_width = (low + high) / 2.0, (high - low) / 2.0
+    if (basis := layer.activation(l)) is not None:
+        coefficients = layer._coefficients(l)
+        constant, C = coefficients[:, :1], coefficients[:, 1 : 1 + basis.size]
+        alone = basis.size == 1
+        per, scale = REACH / half_width, C[:, 0] if alone else torch.ones_like(middle)
+        functions = _Activations(basis, C[:, :0] if alone else C)
+        return _Own(functions, per[:, None], -middle * per, scale.detach(), constant[:, 0].detach())
     kind = layer.form(l)
     if kind is None:
         return None

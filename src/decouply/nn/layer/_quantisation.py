@@ -3,8 +3,8 @@
 Rows of the matrices, and the coefficients of a function but for its constant, are whole numbers times one scale per
 row; scales, constants and domains have 16 bits.
 
-In training, numbers are rounded in every pass, and the gradient of a rounded number is taken as that of the number
-itself (a "straight-through" estimate): numbers move between the steps of their scale until the rounded layer is good.
+In training, numbers are rounded in every pass. The gradient of a rounded number is taken as that of the number itself
+(a "straight-through" estimate). So numbers move between the steps of their scale until the rounded layer is good.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from ..._support._errors import InputError
+from ..._support._errors import InputError, short_repr
 from ._decoupled_layer import DecoupledLayer
 
 _SCALE_TYPE = torch.float16
@@ -25,20 +25,28 @@ _SCALE_TYPE = torch.float16
 
 def check_bits(n_bits: Any, name: str = "quantize") -> None:
     if n_bits is not None and (not isinstance(n_bits, int | np.integer) or n_bits not in range(2, 9)):
-        raise InputError(f"`{name}` must be a number of bits from 2 to 8, or None. Got {n_bits!r}.")
+        raise InputError(f"`{name}` must be a number of bits from 2 to 8, or None. Got {short_repr(n_bits)}.")
 
 
 def pack(layer: DecoupledLayer, n_bits: int = 8) -> dict[str, Tensor]:
     """The numbers of a layer in few bits, to be written by torch.save and read by `unpack`.
 
+    Returns
+    -------
+    dict of str to Tensor
+        What `torch.save` writes.
+
     Examples
     --------
-    >>> import decouply as dc, torch  # doctest: +SKIP
-    >>> torch.save(dc.nn.pack(out.layer), "part.pt")  # doctest: +SKIP
-    >>> layer = dc.nn.DecoupledLayer.of_sizes((80, 10, 10))  # doctest: +SKIP
-    >>> dc.nn.unpack(layer, torch.load("part.pt", weights_only=True))  # doctest: +SKIP
+    >>> import decouply as dc
+    >>> layer = dc.nn.DecoupledLayer(dc.systems.f1().with_outside("linear"))
+    >>> packed = dc.nn.pack(layer, n_bits=8)
+    >>> int(packed["n_bits"])
+    8
     """
     check_bits(n_bits, "n_bits")
+    if not isinstance(layer, DecoupledLayer):
+        raise InputError(f"`layer` must be a dc.nn.DecoupledLayer. Got {type(layer).__name__}.")
     packed = {"n_bits": torch.tensor(n_bits, dtype=torch.uint8)}
     for name, tensor in _stored_tensors(layer).items():
         if tensor.ndim < 2:
@@ -52,9 +60,24 @@ def pack(layer: DecoupledLayer, n_bits: int = 8) -> dict[str, Tensor]:
 
 
 def unpack(layer: DecoupledLayer, packed: Mapping[str, Tensor]) -> None:
-    """Put packed numbers into a layer of the same sizes."""
+    """Put packed numbers into a layer of the same sizes.
+
+    Examples
+    --------
+    >>> import decouply as dc, torch
+    >>> layer = dc.nn.DecoupledLayer(dc.systems.f1().with_outside("linear"))
+    >>> dc.nn.unpack(layer, dc.nn.pack(layer))
+    >>> layer(torch.zeros(5, 2)).shape
+    torch.Size([5, 2])
+    """
+    if not isinstance(layer, DecoupledLayer) or not isinstance(packed, Mapping):
+        raise InputError(
+            f"`layer` must be a dc.nn.DecoupledLayer and `packed` what dc.nn.pack returned. Got "
+            f"{type(layer).__name__} and {type(packed).__name__}."
+        )
     try:
         n_bits = int(packed["n_bits"])
+        check_bits(n_bits, "packed")
         with torch.no_grad():
             for name, tensor in _stored_tensors(layer).items():
                 if tensor.ndim < 2:
@@ -64,7 +87,7 @@ def unpack(layer: DecoupledLayer, packed: Mapping[str, Tensor]) -> None:
                 bits = joined.reshape(tensor.numel(), n_bits).astype(np.int64) << np.arange(n_bits)
                 codes = torch.from_numpy(bits.sum(axis=1) - 2 ** (n_bits - 1)).reshape(tensor.shape)
                 tensor.copy_(codes.to(tensor) * packed[f"{name}.scale"].to(tensor)[:, None])
-    except (KeyError, RuntimeError, ValueError) as error:
+    except (KeyError, RuntimeError, ValueError, TypeError, AttributeError, IndexError) as error:
         raise InputError(f"`packed` must come from a layer of the same sizes. It does not fit: {error}") from error
 
 
@@ -79,7 +102,7 @@ def count_parameters(module: nn.Module) -> int:
 def stored_bytes(module: nn.Module, short: Collection[torch.dtype] = ()) -> int:
     """Bytes of all numbers that a module stores.
 
-    Where it is a copy in float32 of one with `short` floats, tensors that these hold exactly count as what they were.
+    If it is a copy in float32 of one with `short` floats, tensors that these hold exactly count as what they were.
     """
 
     def size(tensor: Tensor) -> int:
@@ -92,7 +115,7 @@ def stored_bytes(module: nn.Module, short: Collection[torch.dtype] = ()) -> int:
 
 
 def round_rows(tensor: Tensor, n_bits: int) -> tuple[Tensor, Tensor]:
-    """Whole numbers of so many bits, and one scale per row in 16 bits."""
+    """Whole numbers of this many bits, and one scale per row in 16 bits."""
     most = 2 ** (n_bits - 1) - 1
     rows = tensor.detach().flatten(1)
     limits = torch.finfo(_SCALE_TYPE)

@@ -1,7 +1,7 @@
 """A layer to train that knows nothing of Jacobians: random directions, and outputs fitted by least squares.
 
 Each function begins as a smooth hinge, x / (1 + exp(-1.7 x)), at a random place among its inputs and in either
-direction: what hidden units are, and something to bend from.
+direction. Hidden units are of this kind.
 """
 
 from __future__ import annotations

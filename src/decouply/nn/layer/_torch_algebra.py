@@ -5,21 +5,30 @@ Coefficients are parameters, one tensor (r,) per basis function, so that gradien
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import reduce
+from collections.abc import Callable, Sequence
+from functools import partial, reduce
 from operator import add, mul
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from ...bases import AbstractAlgebra, AbstractBasis
 from ...bases._algebra import Piece, at_origins
 
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {  # of `dc.Activation`
+    "relu": torch.relu,
+    "gelu": partial(nn.functional.gelu, approximate="tanh"),
+    "silu": nn.functional.silu,
+    "tanh": torch.tanh,
+    "sigmoid": torch.sigmoid,
+    "softplus": nn.functional.softplus,
+}
+
 
 def values_on_window(basis: AbstractBasis, t: Tensor, C: Tensor) -> Tensor:
     """g_j(t_j), for coefficients (r, 1 + d) and arguments (..., r) on the window."""
-    value: Tensor = basis.expression(_Tensors(t), t, C)
+    value: Tensor = basis.expression(TensorAlgebra(t), t, C)
     return value
 
 
@@ -52,7 +61,7 @@ def horner_in_pieces(v: Tensor, powers: tuple[Tensor, ...]) -> Tensor:
     return value
 
 
-class _Tensors(AbstractAlgebra[Any]):
+class TensorAlgebra(AbstractAlgebra[Any]):
     """Expressions are tensors of the kind of `like`, or plain numbers."""
 
     def __init__(self, like: Tensor) -> None:
@@ -72,6 +81,9 @@ class _Tensors(AbstractAlgebra[Any]):
 
     def clip(self, argument: Any, low: float, high: float) -> Any:
         return argument.clamp(low, high)
+
+    def activation(self, name: str, argument: Any) -> Any:
+        return ACTIVATIONS[name](argument)
 
     def pieces(self, start: Any, pieces: Sequence[Piece], argument: Any) -> Any:
         """The polynomial of the piece in which each argument is: fast, and with one slope at a knot."""

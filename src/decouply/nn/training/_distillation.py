@@ -14,7 +14,7 @@ import dataclasses
 import math
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -24,7 +24,7 @@ from torch import Tensor, nn
 from torch.nn.functional import kl_div, mse_loss
 
 from ..._support._arguments import as_count, as_generator, as_number
-from ..._support._errors import DecouplingWarning, InputError
+from ..._support._errors import DecouplingWarning, InputError, short_repr
 from ..._support._interrupts import INTERRUPTED
 from ..._support._progress import progress_callback
 from ...model._decoupling import Decoupling
@@ -53,17 +53,26 @@ class Distil:
 
     Parameters
     ----------
-    max_steps, rate
+    max_steps, rate : int, float
         Steps of Adam and its largest rate, which rises over the first tenth of the steps and then falls to 0.
-    loss
+    loss : str or callable, optional
         "kl" (the divergence of the classes) or "squared" (the error of the values); None takes what fits the task.
-    batch_size
+    batch_size : int
         Inputs per step: of the part if one part is trained, of the network if all are trained together.
-    mixup
+    mixup : float, optional
         Share of each batch that is made of the inputs given, by exchanging coordinates between two of them: by default
         1 for fewer than 2000 inputs and 0.25 for more. All layers together are trained on the inputs given only.
-    max_seconds
+    max_seconds : float, optional
         Ends the training earlier; the rate then falls to 0 by that time.
+    weights : array (n,), optional
+        How much the squared error of each output counts: one number per output. By default all count alike, and if
+        `compress` replaces the end of a regression network, each in units of its standard deviation.
+
+    Examples
+    --------
+    >>> import decouply as dc
+    >>> dc.nn.Distil(max_steps=500).max_steps
+    500
     """
 
     max_steps: int = 6000
@@ -72,15 +81,24 @@ class Distil:
     batch_size: int = 512
     mixup: float | None = None
     max_seconds: float | None = None
+    weights: Sequence[float] | None = None
 
     def __post_init__(self) -> None:
+        if self.weights is not None:
+            given = np.asarray(self.weights)
+            good = given.ndim == 1 and len(given) > 0 and given.dtype.kind in "iuf" and np.all(np.isfinite(given))
+            if not good or given.min() < 0 or given.max() <= 0:
+                raise InputError(
+                    f"`weights` must be numbers of at least 0, one per output and not all 0. Got {self.weights!r}."
+                )
+            object.__setattr__(self, "weights", tuple(float(w) for w in given))
         as_count("max_steps", self.max_steps)
         as_count("batch_size", self.batch_size)
         as_number("rate", self.rate, above=True)
         if self.loss is not None and self.loss not in LOSSES:
-            raise InputError(f'`loss` must be "kl", "squared" or None. Got {self.loss!r}.')
+            raise InputError(f'`loss` must be "kl", "squared" or None. Got {short_repr(self.loss)}.')
         if self.mixup is not None and as_number("mixup", self.mixup) > 1.0:
-            raise InputError(f"`mixup` must be a share between 0 and 1. Got {self.mixup!r}.")
+            raise InputError(f"`mixup` must be a share between 0 and 1. Got {short_repr(self.mixup)}.")
         if self.max_seconds is not None:
             as_number("max_seconds", self.max_seconds, above=True)
 
@@ -150,6 +168,12 @@ class Clock:
         return max(share, (time.monotonic() - self._began) / max(self._seconds, 1e-9))
 
 
+def rate_at(done: float) -> float:
+    """Share of the largest rate after this share of the training: it rises over the first tenth, then falls to 0."""
+    falling = min(1.0, (done - _WARM_UP) / (1.0 - _WARM_UP))
+    return done / _WARM_UP if done < _WARM_UP else 0.5 * (1.0 + math.cos(math.pi * falling))
+
+
 def take_steps(
     optimiser: torch.optim.Optimizer,
     loss: Callable[[int], Tensor],
@@ -166,8 +190,7 @@ def take_steps(
         for t in range(clock.max_steps):
             if (done := clock.done(t + 0.5)) >= 1.0:
                 break
-            falling = min(1.0, (done - _WARM_UP) / (1.0 - _WARM_UP))
-            now = done / _WARM_UP if done < _WARM_UP else 0.5 * (1.0 + math.cos(math.pi * falling))
+            now = rate_at(done)
             for group, top in zip(optimiser.param_groups, tops, strict=True):
                 group["lr"] = now * top
             optimiser.zero_grad()
@@ -197,27 +220,41 @@ def refine(
 
     Parameters
     ----------
-    model
-        Where training begins. The functions of a `Decoupling` continue linearly beyond the range of X, unless they all
-        have outside="constant"; a layer stays as it is in this, and is trained on the device it is on.
-    part
+    model : Decoupling or DecoupledLayer
+        The model that training begins with. The functions of a `Decoupling` continue linearly beyond the range of X,
+        unless they all have outside="constant". A layer keeps its functions and its device.
+    part : Module
         The part of the network, to logits (S, n).
     X : (S, m) or (S, ...)
         Inputs of the part.
-    how
+    how : Distil, optional
         Steps, rate and loss, "kl" unless given. If the layer ends worse than it began, training begins again with a
         quarter of the rate, unless there is a limit of time.
     values : (S, n)
         What the part gives at X, if that is known already: the part is then asked at mixed inputs only.
-    n_bits
+    n_bits : int, optional
         Bits, 2 to 8, in which the layer will be stored by `dc.nn.pack`. The last three fifths of the training then see
         the rounded numbers, and the layer that is returned has them: so 4 or 5 bits lose little.
-    rng
+    rng : int or numpy Generator
         Seed or generator.
+
+    Returns
+    -------
+    DecoupledLayer
+        The trained layer.
+
+    Examples
+    --------
+    >>> import decouply as dc, torch
+    >>> part = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.Tanh())
+    >>> model = dc.systems.f1().with_outside("linear")
+    >>> layer = dc.nn.refine(model, part, torch.zeros(8, 2), dc.nn.Distil(max_steps=5))
+    >>> type(layer).__name__
+    'DecoupledLayer'
     """
     check_bits(n_bits, "n_bits")
     if how is not None and not isinstance(how, Distil):
-        raise InputError(f"`how` must be dc.nn.Distil(...). Got {how!r}.")
+        raise InputError(f"`how` must be dc.nn.Distil(...). Got {short_repr(how)}.")
     how = Distil() if how is None else how
     points = as_inputs("X", X)
     generator = torch.Generator().manual_seed(int(as_generator(rng).integers(2**63 - 1)))
@@ -236,7 +273,7 @@ def refine(
     check_finite("part", inputs.values.cpu().numpy())
     if initial.n_outputs != inputs.values.shape[1]:
         raise InputError(f"`model` must have {inputs.values.shape[1]} outputs, like `part`. Got {initial.n_outputs}.")
-    distance: Callable[[Tensor, Tensor], Tensor] = mse_loss
+    distance = squared_error(how.weights, inputs.values)
     if how.loss != "squared":
         if initial.n_outputs == 1:
             raise InputError(
@@ -294,6 +331,16 @@ def refine(
             stacklevel=2,
         )
     return untrained
+
+
+def squared_error(weights: Sequence[float] | None, values: Tensor) -> Callable[[Tensor, Tensor], Tensor]:
+    """The mean squared error, with a weight for each output."""
+    if weights is None:
+        return mse_loss
+    if len(weights) != values.shape[1]:
+        raise InputError(f"`weights` must be {values.shape[1]} numbers, one per output. Got {len(weights)}.")
+    own = values.new_tensor(weights)
+    return lambda got, wanted: ((got - wanted).pow(2) * own).mean()
 
 
 def divergence(logits: Tensor, wanted: Tensor) -> Tensor:

@@ -120,12 +120,19 @@ class FineTune:
 
     Parameters
     ----------
-    inputs, labels
+    inputs, labels : array
         Inputs of the network and their classes, (N, ...) and (N,).
-    max_steps, batch_size, rate
+    max_steps, batch_size, rate : int
         Steps of Adam, inputs per step, and its largest rate, which falls to 0.
-    whole
+    whole : bool
         Whether the rest of the network is trained as well, as far as its parameters ask for gradients.
+
+    Examples
+    --------
+    >>> import decouply as dc, torch
+    >>> how = dc.nn.FineTune(torch.zeros(8, 2), torch.zeros(8, dtype=torch.long), max_steps=500)
+    >>> how.max_steps
+    500
     """
 
     inputs: Any
