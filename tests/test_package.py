@@ -13,7 +13,7 @@ import pytest
 import decouply as dc
 
 ROOT = Path(__file__).parents[1]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PROJECT = (ROOT / "pyproject.toml").read_text()
 CONTRACT = {
     *("data", "sysid"),
     *("Samples", "Monomial", "Chebyshev", "Spline", "bases", "fit", "solvers"),
@@ -36,7 +36,7 @@ def test_the_public_names_are_there():
 
 def test_every_public_name_is_on_the_page_of_the_api_with_a_sentence():
     pytest.importorskip("torch")
-    listed = set(re.findall(r"^   (\w[\w.]*)$", (ROOT / "docs" / "api.rst").read_text(), flags=re.M))
+    listed = set(re.findall(r"^   (\w[\w.]*)$", (ROOT / "docs" / "reference" / "api.rst").read_text(), flags=re.M))
     public = {name: getattr(dc, name) for name in dc.__all__}
     kinds = {f"bases.{basis.__name__}": basis for basis in dc.bases.OWN_BASES}
     public |= {name: basis for name, basis in kinds.items() if basis not in public.values()}
@@ -56,19 +56,21 @@ def test_importing_prints_nothing_and_loads_no_edge():
     assert not loaded & {"matplotlib", "jinja2", "torch", "sklearn", "scipy", "rich", "click", "joblib"}
 
 
-def blocks():
-    for page in PAGES:
-        for i, block in enumerate(re.findall(r"```python\n(.*?)```", page.read_text(), flags=re.S)):
-            yield pytest.param(block, id=f"{page.name}-{i}")
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("block", list(blocks()))
-def test_examples_in_the_texts_run_as_printed(block, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    lines = [line for line in block.splitlines() if line.strip()]
-    assert len(lines) <= 20
-    exec(compile(block, "example", "exec"), {})
+def test_importing_loads_what_security_md_lists():
+    (row,) = re.findall(r"^\| what is loaded \|.*$", (ROOT / "SECURITY.md").read_text(), flags=re.M)
+    by_import, by_fit = (set(re.findall(r"`(\w+)`", part)) for part in row.split("Everything")[0].split(";"))
+    fit = "X = np.eye(9)[:, :2] + [[k] for k in range(9)]; dc.decouple(dc.Samples(X, F=X**2), 1, 2, progress=False)"
+    done = python(
+        "import sys; before = set(sys.modules); import decouply as dc; first = set(sys.modules) - before\n"
+        f"import numpy as np; {fit}; print(*first); print(*set(sys.modules) - before)"
+    )
+    first, later = ({name.partition(".")[0] for name in line.split()} for line in done.stdout.splitlines())
+    ours = set(sys.stdlib_module_names) | {"decouply"}
+    assert first - ours == by_import
+    required = {
+        name.replace("-", "_") for name in re.findall(r'^  "([\w-]+)>=', PROJECT.split("[project.opt")[0], re.M)
+    }
+    assert later & required == by_import | by_fit
 
 
 @pytest.mark.slow
@@ -78,6 +80,26 @@ def test_wrong_types_are_refused_with_the_rule_where_nobody_checks_annotations()
         "dc.systems.f1().formula('prose')": "one of text, html, latex, python, c, matlab, sympy. Got 'prose'",
         "narx.decouple(1, n_starts=4).refine(v, v, on='phase')": '`on` must be "simulation" or "prediction"',
         "dc.data.Record('r', X[:, 0], X[:9, 0], 0.1)": "same length",
+        "dc.data.Record('r', 'u', v, 0.1)": "`u` must be a real array of shape (T,)",
+        "dc.data.Record('r', v, v, None)": "`sampling_time` must be a number above 0",
+        "dc.data.Record('r', v, v, 0.1, 'few')": "`n_init` must be a whole number",
+        "dc.data.Record(None, v, v, 0.1)": "`name` must be a text",
+        "dc.sysid.LinearStateSpace(W, W[:, :1], W[:1], [[1, 2]], v[:2], v[:1])": "`D` must have shape (1, 1), with",
+        "dc.sysid.LinearStateSpace(W, W * 1j, W, W, v[:2], v[:2])": "`B` must be a real array",
+        "dc.sysid.LinearStateSpace(W, W, W, W, v[:2], v[:2] * np.nan)": "`c_y` must hold finite",
+        "dc.sysid.LinearStateSpace(W, W, W, W, v[:2], v[:2]).frequency_response('low')": "`frequencies` must be",
+        "dc.sysid.LinearStateSpace(W, W, W, W, v[:2], v[:2]).frequency_response(0)": "must not meet a pole",
+        "dc.sysid.LinearStateSpace(W, W, W, W, v[:2], v[:2]).to_control('fast')": "`dt` must be a number",
+        "dc.sysid.LinearStateSpace.of(dc.systems.f1(), 1)": "`step` must be a Decoupling with a linear part",
+        "dc.Result.load('result.safetensors', samples=X)": "`samples` must be dc.Samples. Got ndarray",
+        "s.to_zarr('s.zarr', dtype='auto')": "`dtype` must be np.float32 or np.float64. Got 'auto'",
+        "dc.Samples.from_batches([{'X': X, 'F': X}], dtype=None)": "`dtype` must be np.float32 or np.float64",
+        "dc.Samples.from_dask(da.ones(()), da.ones(()))": "`X` must have one row per sample. Got a single number",
+        "dc.Samples.from_dask(da.ones((4, 2)), 1j * da.ones((4, 2)))": "`F` must hold real numbers. Got entries of",
+        "dc.nn.DecoupledLayer.of_sizes((2, 2, 2), basis='spline')": "`basis` must be a basis such as",
+        "dc.nn.unpack(dc.nn.DecoupledLayer.of_sizes((2, 2, 2)), 0)": "`packed` what dc.nn.pack returned",
+        "dc.DecouplingClassifier().fit(X, np.array([None, 'a'] * 10, object))": "labels of one kind",
+        "dc.systems.f1().save('m' * 300)": "names of at most 255 bytes",
         "dc.Monomial(2.5)": "`degree` must be a whole number of at least 1. Got 2.5",
         "dc.Monomial('3')": "whole number",
         "dc.bases.Bernstein(True)": "whole number",
@@ -102,9 +124,9 @@ def test_wrong_types_are_refused_with_the_rule_where_nobody_checks_annotations()
         "dc.sysid.DecoupledStateSpace(1, [dc.Monomial(3)]).fit(v, v, search=3)": "`search` must be",
         "dc.nn.Fitting(basis=4)": "`basis` must be a basis",
         "dc.nn.compress(net, '', X, training=3)": "`training` must be dc.nn.Training",
-        "dc.nn.compress(net, None, X)": "`parts` must be names or patterns",
+        "dc.nn.compress(net, 3, X)": "`parts` must be names or patterns",
         "dc.nn.compress(net, '0', X, task='ranking')": '`task` must be "classification"',
-        "dc.nn.Fitting(start='warm')": '`start` must be "random"',
+        "dc.nn.Fitting(start='warm')": '`start` must be "auto"',
         "dc.nn.Distil(loss='mse')": '`loss` must be "kl"',
         "dc.select(s, n_folds=2.5)": "`n_folds` must be a whole number",
         "dc.select(s, max_seconds='long')": "`max_seconds` must be a number",
@@ -140,7 +162,7 @@ def test_wrong_types_are_refused_with_the_rule_where_nobody_checks_annotations()
         "dc.Proj(weighted_projection='no')": "True or False",
     }
     code = f"""
-import json, numpy as np, decouply as dc
+import json, numpy as np, decouply as dc, dask.array as da
 from torch import nn; net = nn.Sequential(nn.Linear(2, 2))
 X = np.random.default_rng(0).uniform(size=(20, 2)); W = np.eye(2)
 s = dc.Samples(X, F=X, J=np.broadcast_to(np.eye(2), (20, 2, 2)))

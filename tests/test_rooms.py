@@ -9,11 +9,11 @@ PACKAGE = Path(__file__).parents[1] / "src" / "decouply"
 # From the lowest to the highest; rooms in one tuple do not know each other.
 ORDER = (
     ("_support",),
-    ("data",),
     ("bases",),
     ("model",),
     ("systems",),
     ("samples",),
+    ("data",),
     ("solvers",),
     ("fit",),
     ("testing",),
@@ -31,7 +31,7 @@ INSIDE = {
 }
 LEVEL = {room: level for level, rooms in enumerate(ORDER) for room in rooms}
 LEVEL["__version__"] = -1  # of the package itself, known everywhere
-ONLY_SUPPORT = ("data",)  # may use nothing else
+MAY_USE = {"data": ("_support", "samples")}  # and nothing else
 # Methods of one line that call up, so that people find them on the object in their hands.
 FACADES = {
     ("model/_facade.py", "AbstractModelFacade", "ablation"),
@@ -42,9 +42,11 @@ FACADES = {
     ("model/_facade.py", "AbstractModelFacade", "plot_functions"),
     ("model/_facade.py", "AbstractModelFacade", "save"),
     ("model/_facade.py", "AbstractModelFacade", "save_onnx"),
+    ("model/_facade.py", "AbstractModelFacade", "save_fmu"),
     ("model/_decoupling.py", "Decoupling", "load"),
     ("model/_facade.py", "AbstractModelFacade", "_repr_html_"),
     ("samples/_samples.py", "Samples", "_repr_html_"),
+    ("fit/_result.py", "Result", "formula"),
     ("fit/_result.py", "Result", "plot"),
     ("fit/_result.py", "Result", "plot_functions"),
     ("fit/_result.py", "Result", "plot_history"),
@@ -100,7 +102,7 @@ def calls_up(path, module):
     own, room = path.parts[0].removesuffix(".py"), module[0]
     if own == room:
         return False
-    return LEVEL[room] >= LEVEL[own] or (own in ONLY_SUPPORT and room not in ("_support", "__version__"))
+    return LEVEL[room] >= LEVEL[own] or room not in (*MAY_USE.get(own, (room,)), "__version__")
 
 
 def calls_up_inside(path, module):

@@ -12,7 +12,14 @@ torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 
 from decouply.nn.training._distillation import divergence  # noqa: E402
-from experiments.networks import jacobian_start, other_methods, students, trained_networks, vision_transformer  # noqa: E402
+from experiments.networks import (  # noqa: E402
+    jacobian_start,
+    other_methods,
+    scientific_networks,
+    students,
+    trained_networks,
+    vision_transformer,
+)
 from experiments.networks.baselines import n_parameters  # noqa: E402
 from experiments.networks.other_methods import (  # noqa: E402
     divergences,
@@ -140,3 +147,31 @@ def test_all_blocks_of_a_transformer(tmp_path, monkeypatch):
     assert rows["original, 8 bits", "none"]["runs"][0]["score"] == pytest.approx(table["score"], abs=5.0)
     vision_transformer.VISION_TRANSFORMER.write(table, tmp_path)
     assert "| narrow GELU | joint | **" in (tmp_path / "vision-transformer.md").read_text()
+
+
+def test_a_mirrored_airfoil_is_mirrored_back_and_networks_are_told_side_by_side():
+    torch.manual_seed(0)
+    at = scientific_networks.Mirrored(nn.Linear(25, 198))
+    x = torch.randn(3, 25)
+    assert torch.equal(at.flip(at.flip(x)), x)
+    with torch.no_grad():
+        turned = at(at.flip(x))[..., at.outputs] * at.out_signs
+        assert torch.allclose(turned, at(x), atol=1e-6)
+    runs = [
+        {"case": "QLKNN", "method": method, "size": size, "run": 0, "n": size - 3, "error": 10.0 + size / 1000}
+        | {"seconds": 2.0, "taken": f"{method} of {size}"}
+        for method in (scientific_networks.STUDENT, scientific_networks.OURS)
+        for size in scientific_networks.SIZES["QLKNN"]
+    ]
+    content = {"runs": runs, "n_runs": 1, "steps": 10, "inputs": 100, "seed": 0}
+    assert "| ours | 3690 | **13.7** | ours of 3693 | 2 |" in scientific_networks.table(content)
+    assert len(scientific_networks.figure(content).axes) == 1
+
+
+def test_a_student_of_a_whole_network_has_the_size_that_was_asked_for():
+    X = torch.randn(200, 10, generator=torch.Generator().manual_seed(0)) + 3.0
+    Y = torch.stack([X[:, 0] * X[:, 1], 100.0 * X[:, 2]], dim=1)
+    student, words = scientific_networks._student("QLKNN", X, Y, 400, 30, 0)
+    assert 300 < sum(p.numel() for p in student.parameters()) <= 400 and "rate" in words
+    with torch.no_grad():
+        assert (student(X) - Y).pow(2).mean(0)[1] < Y.var(0)[1]

@@ -7,7 +7,15 @@ import numpy as np
 from numpy.testing import assert_allclose
 
 import decouply as dc
-from experiments.solver import estimated_jacobians, rank_selection, recovery, recovery_by_depth, units
+from experiments.solver import (
+    coverage,
+    estimated_jacobians,
+    rank_selection,
+    recovery,
+    recovery_by_depth,
+    uniqueness,
+    units,
+)
 
 QUICK = dc.VarPro(max_steps=60, polish_steps=40)
 
@@ -83,3 +91,17 @@ def test_estimated_jacobians_cost_accuracy():
         for way in ("values only, VarPro", "estimated J, TwoStage(Proj)")
     )
     assert exact["error"] < 2.0 < estimated["error"] and estimated["error_of_jacobians"] > 5.0
+
+
+def test_coverage_compares_with_the_truth():
+    run = coverage.work(coverage.CASES[0].name, 0, 1)
+    assert run["banded"] == 1.0 and 0.5 < run["functions"] <= 1.0 and 0.8 < run["predictions"] <= 1.0
+    text = coverage.table({"runs": [{"case": coverage.CASES[0].name, **run}], "seed": 1})
+    assert f"| {coverage.CASES[0].name} | 1 | {run['functions']:.3f} | 100 % |" in text
+
+
+def test_the_table_of_shapes_says_where_uniqueness_ends():
+    shapes = [{"m": 2, "n": 2, "ranks": [r], "degrees": [2]} for r in (2, 3)]
+    runs = [shape | uniqueness.work(**shape, seed=0) for shape in shapes]
+    assert [run["unique"] for run in runs] == [True, False]
+    assert "| 2 | 2 | 2 | 0 |" in uniqueness.table({"runs": runs})

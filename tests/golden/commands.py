@@ -99,12 +99,12 @@ def exports(folder: Path) -> Made:
     )
     said: dict[str, Any] = {"formula": printed[printed.index("\\begin") : printed.index("Model:")]}
     for kind, ending in (("c", "c"), ("python", "py"), ("matlab", "m"), ("latex", "tex")):
-        decouple(f"export /m.safetensors --to {kind} --file /model.{ending}", folder)
+        decouple(f"export /m.safetensors --format {kind} --to /model.{ending}", folder)
         said[kind] = (folder / f"model.{ending}").read_text(encoding="utf-8")
     said["predicted"] = decouple("predict /m.safetensors /data.csv", folder)[:400]
     said["show"] = _timeless(json.loads(decouple("show /m.safetensors --json", folder)))
     said["shown"] = decouple("show /m.safetensors", folder)
-    decouple("report /m.safetensors --file /page.html", folder)
+    decouple("report /m.safetensors --to /page.html", folder)
     page = drawn(folder / "page.html")
     return said | {"page": page["drawings"], "flow": page["flow"]}
 
@@ -134,10 +134,10 @@ def identify(folder: Path, word: str) -> Made:
     }[word]
     files = "--model /m.safetensors --report /page.html"
     content = _timeless(
-        json.loads(decouple(f"identify /record.csv --input u --output y {options} --json {files}", folder))
+        json.loads(decouple(f"identify /record.csv --inputs u --outputs y {options} --json {files}", folder))
     )
-    decouple("export /m.safetensors --to c --file /step.c", folder)
-    simulated = decouple("simulate /m.safetensors /record.csv --input u --output y --to /run.csv", folder)
+    decouple("export /m.safetensors --format c --to /step.c", folder)
+    simulated = decouple("simulate /m.safetensors /record.csv --inputs u --outputs y --to /run.csv", folder)
     page = drawn(folder / "page.html")
     return {
         "content": content,

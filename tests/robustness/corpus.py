@@ -56,6 +56,13 @@ def _mat(path: Path) -> None:
     savemat(path, {"X": X, "F": SAMPLES.F})
 
 
+def _sparse(path: Path) -> None:
+    from scipy.io import savemat
+    from scipy.sparse import eye_array
+
+    savemat(path, {"X": eye_array(20_000, format="csc"), "F": X})
+
+
 def _npy(path: Path) -> None:
     np.save(path, np.rec.fromarrays(np.hstack([X, SAMPLES.F]).T, names=list("abcd")))
 
@@ -146,6 +153,10 @@ def _special() -> Iterator[tuple[str, str, bytes]]:
     yield "npz, a promise", "npz", _archive({"X.npy": zeros, "F.npy": zeros})
     yield "csv, one long line", "csv", b"a," * 300_000 + b"b\n"
     yield "csv, one long cell", "csv", b"a,b\n" + b"1" * 1_000_000 + b",2\n"
+    yield "csv, a long remark", "csv", b"a,b,c,d\n1,2,3,4\n2,1,3,4\n# " + b"x" * 200_000 + b"\n3,2,1,0\n"
+    yield "csv, a long remark before numbers", "csv", b"# " + b"x" * 200_000 + b"\n1,2,3,4\n2,1,3,4\n3,2,1,0\n"
+    yield "csv, 10^6 columns", "csv", (b"1," * 1_000_000 + b"1\n") * 3
+    yield "mat, a sparse matrix", "mat", _written(_sparse, "s.mat")
     yield "csv, quotes that never end", "csv", b'a,b,c,d\n"' + b"1,2\n" * 100_000
     yield "csv, numbers of many digits", "csv", b"a,b,c,d\n" + b"9" * 100_000 + b",1,1,1\n"
     yield "csv, zeros", "csv", bytes(1_000_000)

@@ -16,6 +16,7 @@ import numpy as np
 import decouply as dc
 from tests.robustness.outcome import FINE, Outcome
 
+_ROOT = Path(__file__).parents[2]  # where `python -m experiments` is found
 _LATEST = 4.0  # seconds after the start
 _IMPORTS = 0.7
 _WRITES = """
@@ -71,10 +72,12 @@ def _killed_writer(folder: Path, after: float, trial: str) -> Outcome:
     """The file is whole, and drafts go with the next write."""
     path = folder / "model.safetensors"
     dc.systems.f1().save(path)
-    process = subprocess.Popen([sys.executable, "-c", _WRITES, str(path)])
+    process = subprocess.Popen([sys.executable, "-c", _WRITES, str(path)], process_group=0)
     time.sleep(after)
     process.kill()
     process.wait()
+    if not _group_ends(process.pid):
+        return Outcome("orphan", trial)
     try:
         dc.Decoupling.load(path).save(path)
     except dc.DecouplingError as error:
@@ -136,7 +139,7 @@ def _group_lives(group: int) -> bool:
 
 
 def signals(count: int, seed: int) -> Iterator[Outcome]:
-    """`decouply fit` that gets Ctrl-C or SIGTERM, and every fifth time a command with workers.
+    """`decouply fit` that gets Ctrl-C or SIGTERM, and every fifth time a command with workers, or an experiment.
 
     There is no traceback, nobody is left behind, and a model is whole where there is one.
     """
@@ -154,7 +157,11 @@ def signals(count: int, seed: int) -> Iterator[Outcome]:
             # Half of them while modules are still being imported.
             after = float(rng.uniform(0.0, _IMPORTS if i % 4 < 2 else _LATEST))
             trial = f"{number.name} after {after:.3f} s"
-            if i % 5 == 4:
+            if i % 10 == 4:
+                with tempfile.TemporaryDirectory() as place:
+                    own = [sys.executable, "-m", "experiments", "units", "--jobs", "2", "--directory", place]
+                    yield _signalled(own, model, number, after, f"{trial}, experiments")
+            elif i % 5 == 4:
                 with tempfile.TemporaryDirectory() as place:
                     working = [*_working_command(Path(place)), place, "0.1"]
                     yield _signalled(working, model, number, after, f"{trial}, with workers")
@@ -165,7 +172,13 @@ def signals(count: int, seed: int) -> Iterator[Outcome]:
 def _signalled(command: list[str], model: Path, number: signal.Signals, after: float, trial: str) -> Outcome:
     model.unlink(missing_ok=True)
     process = subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=_interruptible, process_group=0
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=_interruptible,
+        process_group=0,
+        cwd=_ROOT,
     )
     time.sleep(after)
     process.send_signal(number)
@@ -189,5 +202,5 @@ def _signalled(command: list[str], model: Path, number: signal.Signals, after: f
 
 
 def _is_ours(said: str) -> bool:
-    """Whether our code had begun: before that, the traceback is the interpreter's own."""
-    return "/decouply/" in said
+    """Whether our first lines had run: before that, the traceback is the interpreter's own."""
+    return ("/decouply/" in said or "/experiments/" in said) and "import _interrupts" not in said

@@ -8,6 +8,7 @@ from decouply._support._memory import LIMIT_VARIABLE
 from decouply.samples.readers._table_files import ParquetTable
 from tests.robustness.corpus import SPECIAL, WHOLE, damaged, read
 from tests.robustness.outcome import FINE
+from tests.robustness.run import fuzz
 
 
 @pytest.mark.parametrize("name", SPECIAL)
@@ -22,6 +23,10 @@ def test_damaged_files(ending, tmp_path):
     for i in range(40):
         outcome = read(tmp_path / f"file.{ending}", damaged(whole, rng), str(i))
         assert outcome.verdict == FINE, outcome
+
+
+def test_model_files_with_one_part_changed():
+    fuzz("models", count=400, seed=3)
 
 
 @pytest.mark.parametrize("ending", WHOLE)
@@ -57,6 +62,19 @@ def test_very_many_columns_are_looked_up_and_not_searched(tmp_path):
     found = dc.Samples.load(path, outputs="y", jacobians=False)
     assert found.n_inputs == n and found.inputs[:2] == ("x0", "x1")  # and not the derivative
     assert dc.Samples.load(path, inputs=[f"x{i}" for i in range(n)], jacobians=False).outputs == ("y",)
+
+
+def test_remarks_may_be_long_and_columns_many_but_not_too_many(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_bytes(SPECIAL["csv, a long remark"][1])
+    assert dc.Samples.load(path, outputs="d").n_samples == 3
+    path.write_bytes(SPECIAL["csv, 10^6 columns"][1])
+    with pytest.raises(dc.SampleFileError, match="at most 100000 columns"):
+        dc.Samples.load(path)
+    path = tmp_path / "s.mat"
+    path.write_bytes(SPECIAL["mat, a sparse matrix"][1])
+    with pytest.raises(dc.SampleFileError, match=r"sparse matrix X of shape \(20000, 20000\) takes 3.2 GB"):
+        dc.Samples.load(path)
 
 
 def test_names_of_a_parquet_file_are_listed_once(tmp_path):

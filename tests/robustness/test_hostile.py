@@ -1,5 +1,7 @@
 """Hostile arguments: refused in words of ours, never by an error or a warning of somebody else's."""
 
+import importlib
+
 import jaxtyping
 import numpy as np
 import pytest
@@ -9,10 +11,11 @@ from hypothesis import strategies as st
 import decouply as dc
 from decouply._support._errors import short_repr
 from decouply.samples.readers._by_extension import _listed
-from tests.robustness.doors import ARGUMENTS, DOORS, MODEL, X, knock
+from tests.robustness.doors import ARGUMENTS, DOORS, MODEL, STATES, X, knock
 from tests.robustness.hostile import HOSTILE, TEXTS, EvilRepr
 from tests.robustness.outcome import FINE
-from tests.robustness.run import fuzz
+from tests.robustness.public_names import strategies
+from tests.robustness.run import ROOT, fuzz
 
 
 @settings(max_examples=100)
@@ -27,7 +30,68 @@ def test_every_door_takes_or_refuses_every_argument(tmp_path_factory, where, val
 
 
 def test_calls_without_the_checks_of_tests():
-    fuzz("calls", count=500, seed=11)
+    fuzz("calls", count=300, seed=11)
+
+
+def test_every_public_name_has_a_strategy():
+    """A new one needs good arguments, or a reason, in tests/robustness/public_names.py."""
+    made, missing = strategies()
+    assert not missing
+    names = {door.name.split(",")[0] for door in (*DOORS, *made)}
+    assert {"Samples", "decouple", "Decoupling.simplified", "DecoupledStateSpace.report", "compress"} <= names
+
+
+@pytest.mark.parametrize("name", ["Decoupling.with_parts", "Result.simplified", "LinearStateSpace.save", "pack"])
+def test_good_arguments_are_good(name, tmp_path):
+    door = next(door for door in strategies()[0] if door.name == name)
+    door.call(**(door.good | ({} if door.path is None else {"path": tmp_path / door.path})))
+
+
+FOUND = [  # by long runs, and mended
+    ("pack", {"layer": "set"}),
+    ("Record.rmse", {"y_hat": "EvilArray"}),
+    ("Record.relative_rmse", {"y_hat": "complex"}),
+    ("DecoupledNARX.report", {"command": "bools"}),
+    ("DecoupledStateSpace.report", {"title": "fields"}),
+    ("PolynomialStateSpace", {"feedthrough": "(2,) 0"}),
+    ("DecoupledLayer", {"dtype": "(2, 0)"}),
+    ("DecoupledLayer.of_sizes", {"offset": "complex tensor"}),
+    ("Result.bands", {"model": "'abc'"}),
+    ("compress", {"parts": "EvilRepr"}),
+    ("Decoupling.plot_functions", {"X": "(8, 2) 1e300"}),
+    ("Samples.from_sympy", {"expressions": "class"}),
+    ("DecouplingRegressor.predict", {"return_std": "matrix"}),
+]
+
+
+@pytest.mark.parametrize(("name", "hostile"), FOUND, ids=[name for name, _ in FOUND])
+def test_what_long_runs_found_is_refused_in_words(name, hostile, tmp_path):
+    door = next(door for door in strategies()[0] if door.name == name)
+    try:
+        outcome = knock(door, hostile, tmp_path)
+    except jaxtyping.TypeCheckError:
+        return
+    assert outcome.verdict == FINE or "TypeCheck" in outcome.detail, outcome
+
+
+def test_signals_may_be_named_by_half_of_a_pair(tmp_path):
+    STATES.with_names(["\ud800"], ["$\udcff"]).report(tmp_path / "page.html", title="\ud800")
+    assert "\ud800" not in (tmp_path / "page.html").read_text()
+
+
+def test_the_page_shows_the_last_run_of_every_part(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "tools")
+    tool = importlib.import_module("fuzz")
+    monkeypatch.setattr(tool, "PAGE", tmp_path / "page.md")
+    tool.PAGE.write_text(f"before\n{tool._BEGIN}\n\n{tool.HEADER}\n\n{tool._END}\nafter\n")
+    for name, trials in (
+        ("files", "9 special and damaged files"),
+        ("calls", "3 hostile calls"),
+        ("calls", "7 hostile calls"),
+    ):
+        tool.keep(name, {"trials": trials, "seed": "1", "looked for": "x", "found": "0"})
+    rows = "| 7 hostile calls | 1 | x | 0 |\n| 9 special and damaged files | 1 | x | 0 |"
+    assert tool.PAGE.read_text() == f"before\n{tool._BEGIN}\n\n{tool.HEADER}\n{rows}\n\n{tool._END}\nafter\n"
 
 
 def test_hostile_paths_write_nothing_where_the_tests_run(tmp_path, monkeypatch):

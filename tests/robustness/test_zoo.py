@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 import decouply as dc
 from tests.robustness.outcome import FINE
+from tests.robustness.truths import judged, truth
 from tests.robustness.zoo import BASES, PROBLEMS, SOLVERS, fitted
 from tests.strategies import seeds
 
@@ -68,6 +69,13 @@ def test_high_degrees_are_fitted_to_rounding(basis):
     x = np.random.default_rng(0).uniform(-1, 1, (400, 1))
     result = dc.decouple(dc.Samples(x, F=np.sin(8 * x)), 1, basis=basis, progress=False)
     assert result.error_values < 1e-12 and result.status is dc.solvers.Status.EXACT
+
+
+@pytest.mark.parametrize("number", [17, 29, 40, 48])
+def test_verdicts_of_known_functions_are_true(number):
+    """Some were called noise: steps in one place, waves along directions that no search found."""
+    outcome = judged(truth(np.random.default_rng([1, number])), str(number))
+    assert outcome.verdict == FINE, outcome
 
 
 class Stops:
