@@ -11,7 +11,7 @@ from docutils import nodes
 import decouply
 
 project = "decouply"
-author = "The decoupling developers"
+author = "The decouply developers"
 copyright = f"2026, {author}"  # noqa: A001 (Sphinx wants this name)
 release = decouply.__version__
 extensions = [
@@ -25,7 +25,10 @@ extensions = [
 ]
 myst_enable_extensions = ["dollarmath"]
 myst_heading_anchors = 3
-exclude_patterns = ["_build", "*/*.md"]  # tables in folders are parts of other pages
+# Tables that commands write lie beside their numbers; other pages include them.
+_here = Path(__file__).parent
+_tables = [path.with_suffix(".md").relative_to(_here).as_posix() for path in _here.glob("*/*.json")]
+exclude_patterns = ["_build", "speed/*.md", *_tables]
 
 
 def own_figures(block, block_vars, gallery_conf):  # noqa: ARG001 (Sphinx-Gallery gives all three)
@@ -62,6 +65,7 @@ sphinx_gallery_conf = {
     "image_scrapers": ("matplotlib", own_figures),
     "examples_dirs": "../examples/gallery",
     "gallery_dirs": "gallery",
+    "subsection_order": [f"../examples/gallery/{subject}" for subject in ("tables", "exact", "dynamics", "networks")],
     "within_subsection_order": "FileNameSortKey",
     "remove_config_comments": True,
     "filename_pattern": pages_to_run(),
@@ -75,8 +79,14 @@ html_theme = "pydata_sphinx_theme"
 html_title = "decouply"
 html_static_path = ["_static"]
 html_css_files = ["pages.css"]
-html_theme_options = {"show_toc_level": 2, "navigation_with_keys": False, "header_links_before_dropdown": 3}
-html_sidebars = {"**": []}
+html_show_sourcelink = False
+html_theme_options = {
+    "pygments_dark_style": "github-dark",
+    "show_toc_level": 2,
+    "navigation_with_keys": False,
+    "header_links_before_dropdown": 5,
+    "navigation_depth": 3,
+}
 html_context = {"default_mode": "auto"}  # dark where the reader's system is
 numpydoc_show_class_members = False
 autodoc_typehints = "none"
@@ -84,11 +94,26 @@ autosummary_generate = True
 
 
 def executed_notebooks(app):
-    """Notebooks to download, with their outputs: the gallery's tutorial, and the page with the rest of it."""
+    """Notebooks to download, with their outputs: the tutorials that are quick to run."""
     here = Path(app.srcdir)
-    for source in (here / "tutorial.md", here / "gallery" / "plot_a_tutorial.ipynb"):
+    for source in (here / "start" / "function.md", here / "gallery" / "tables" / "plot_a_tutorial.ipynb"):
         tool = here.parent / "tools" / "notebooks.py"
         subprocess.run([sys.executable, tool, source, source.with_suffix(".ipynb")], check=True)
+
+
+def command_line_reference(app):
+    """The help of every command, as a page."""
+    import click
+
+    from decouply.cli._main import decouply as group
+
+    context = click.Context(group, info_name="decouply", terminal_width=100)
+    parts = ["# Command line", "[The command line](../how-to/command-line.md) shows how to use it."]
+    for name in ["", *group.list_commands(context)]:
+        command = group.get_command(context, name) if name else group
+        of_command = click.Context(command, info_name=f"decouply {name}".strip(), terminal_width=100)
+        parts += [f"## decouply {name}".rstrip(), f"```text\n{command.get_help(of_command)}\n```"]
+    (Path(app.srcdir) / "reference" / "command-line.md").write_text("\n\n".join(parts) + "\n", encoding="utf-8")
 
 
 def mark_tables_of_words(app, doctree, docname):  # noqa: ARG001 (Sphinx gives all three)
@@ -102,5 +127,6 @@ def mark_tables_of_words(app, doctree, docname):  # noqa: ARG001 (Sphinx gives a
 
 def setup(app):
     """Notebooks are made after the gallery was built."""
+    app.connect("builder-inited", command_line_reference)
     app.connect("builder-inited", executed_notebooks, priority=900)
     app.connect("doctree-resolved", mark_tables_of_words)

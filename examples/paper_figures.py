@@ -1,6 +1,6 @@
-"""The drawings of the paper in their own form, for docs/paper.md: decouplings, ParaTuck-L, the two networks.
+"""The drawings of the paper in their own form, for docs/benchmarks/paper.md: decouplings, ParaTuck-L, the two networks.
 
-python examples/paper_figures.py docs/paper
+python examples/paper_figures.py docs/benchmarks/paper
 """
 
 import sys
@@ -89,7 +89,7 @@ def paratuck(diagonals, sizes):
 
 
 def cube(ax, x, y, width, height, text, size, *, diagonal=False):
-    """A tensor: a box with depth; with a diagonal line for diagonal slices."""
+    """A tensor as a box with depth, with a diagonal line for diagonal slices."""
     colour, depth, low = ORANGE if diagonal else BLUE, 2.6, y - height / 2
     top = [(x, low + height), (x + depth, low + height + depth), (x + width + depth, low + height + depth)]
     side = [(x + width, low), (x + width + depth, low + depth), (x + width + depth, low + height + depth)]
@@ -147,4 +147,4 @@ def main(directory):
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1] if len(sys.argv) > 1 else "docs/paper"))
+    main(Path(sys.argv[1] if len(sys.argv) > 1 else "docs/benchmarks/paper"))

@@ -1,7 +1,8 @@
-"""The long form of tests/robustness: many trials from one seed, and the table that docs/reliability.md shows.
+"""The long form of tests/robustness: many trials from one seed, and the table that it prints.
 
 python tools/fuzz.py                        all parts, with the counts of the table
 python tools/fuzz.py calls --count 500      one part
+python tools/fuzz.py calls --page           ... whose row then stands on the page
 """
 
 from __future__ import annotations
@@ -24,6 +25,9 @@ for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
     os.environ.setdefault(variable, "1")  # trials are small
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+PAGE = Path(__file__).parents[1] / "docs" / "reference" / "reliability.md"
+HEADER = "| trials | seed | looked for | found |\n|---|---|---|---|"
+_BEGIN, _END = "<!-- begin: python tools/fuzz.py --page -->", "<!-- end -->"
 _SHOWN = 20  # failures that are listed
 _MEMORY = 12 * 1024**3  # bytes: libraries reserve several that they do not use
 
@@ -40,12 +44,18 @@ class Part:
 
 PARTS = {
     "calls": Part(
-        "doors:hostile_calls", 10_000, "hostile calls", "raw errors, hangs, silent non-finite, NumPy warnings"
+        "public_names:hostile_calls", 20_000, "hostile calls", "raw errors, hangs, silent non-finite, NumPy warnings"
     ),
     "fits": Part("zoo:fits", 1_000, "fits of the zoo", "false statuses and tables, errors wrong by 1 %, raw, warnings"),
+    "truths": Part(
+        "truths:verdicts", 200, "known functions with known noise", "misfit called noise, noise called misfit"
+    ),
     "files": Part("corpus:files", 1_000, "special and damaged files", "raw errors, hangs, over 3 s, over 1.5 GB"),
+    "models": Part("model_files:damaged_models", 2_000, "model files with one part changed", "raw errors"),
     "names": Part("names:names", 1_000, "sets of hostile names, each for one writer", "escapes, hidden codes, raw"),
-    "kills": Part("ended:kills", 100, "writers and commands killed by -9", "lost files and tasks, drafts, orphans"),
+    "kills": Part(
+        "ended:kills", 100, "writers and commands killed by SIGKILL", "lost files and tasks, drafts, orphans"
+    ),
     "signals": Part(
         "ended:signals", 100, "commands that got Ctrl-C or SIGTERM", "tracebacks, hangs, orphans, lost models"
     ),
@@ -57,6 +67,7 @@ def main() -> int:
     parser.add_argument("parts", nargs="*", metavar="part", help=f"{', '.join(PARTS)}; all of them by default")
     parser.add_argument("--seed", type=int, default=int(time.strftime("%Y%m%d")), help="that of the day by default")
     parser.add_argument("--count", type=int, help="trials per part, instead of those of the table")
+    parser.add_argument("--page", action="store_true", help=f"write what was found into {PAGE.name}")
     options = parser.parse_args()
     unknown = set(options.parts) - set(PARTS)
     if unknown:
@@ -67,9 +78,29 @@ def main() -> int:
         row, bad = run(PARTS[name], options.count or PARTS[name].count, options.seed)
         rows.append(row)
         failures += bad
-    print(f"\nSeed {options.seed}\n\n| trials | looked for | found | seconds |\n|---|---|---|---|")
-    print("\n".join(rows))
+        if options.page:
+            keep(name, row)
+    print("\n".join([HEADER, *map(line, rows)]))
     return int(failures > 0)
+
+
+def line(row: dict[str, str]) -> str:
+    """A row of the table."""
+    return f"| {' | '.join(row.values())} |"
+
+
+def keep(name: str, row: dict[str, str]) -> None:
+    """Put the row of a part into the page, in the order of the parts, beside those that stand there."""
+    before, _, rest = PAGE.read_text(encoding="utf-8").partition(_BEGIN)
+    table, _, after = rest.partition(_END)
+    if not after:
+        raise SystemExit(f"{PAGE.name} must hold {_BEGIN} and {_END} around the table.")
+    known = {PARTS[part].trials: part for part in PARTS}
+    old = [one for one in table.splitlines() if one.startswith("| ") and one != HEADER.splitlines()[0]]
+    lines = {next(part for trials, part in known.items() if trials in one): one for one in old}
+    lines[name] = line(row)
+    whole = "\n".join([HEADER, *(lines[part] for part in PARTS if part in lines)])
+    PAGE.write_text(f"{before}{_BEGIN}\n\n{whole}\n\n{_END}{after}", encoding="utf-8")
 
 
 def bounded() -> None:
@@ -81,10 +112,10 @@ def bounded() -> None:
         resource.setrlimit(resource.RLIMIT_AS, (most if hard == resource.RLIM_INFINITY else min(most, hard), hard))
 
 
-def run(part: Part, count: int, seed: int) -> tuple[str, int]:
+def run(part: Part, count: int, seed: int) -> tuple[dict[str, str], int]:
     """One row of the table, and how many trials went wrong."""
     module, function = part.where.split(":")
-    began, done, shown = time.perf_counter(), 0, 0
+    done = shown = 0
     wrong: Counter[str] = Counter()
     for outcome in getattr(importlib.import_module(f"tests.robustness.{module}"), function)(count, seed):
         done += 1
@@ -95,8 +126,8 @@ def run(part: Part, count: int, seed: int) -> tuple[str, int]:
         if sys.stderr.isatty():
             print(f"\r{part.trials}: {done} of {count}", end="", file=sys.stderr, flush=True)
     found = ", ".join(f"{number} {verdict}" for verdict, number in sorted(wrong.items())) or "0"
-    seconds = time.perf_counter() - began
-    return f"| {done} {part.trials} | {part.wrong} | {found} | {seconds:.0f} |", sum(wrong.values())
+    row = {"trials": f"{done} {part.trials}", "seed": str(seed), "looked for": part.wrong, "found": found}
+    return row, sum(wrong.values())
 
 
 if __name__ == "__main__":
