@@ -1,45 +1,48 @@
-"""Run all measurements, each into a file of its own in docs/benchmarks, and write the page of them: `make bench`.
+"""Run all measurements, each into a file in docs/speed, which docs/benchmarks/speed.md includes: `make bench`.
 
-`python -m benchmarks --only network` measures some of them anew; the page keeps the others as they were.
+`python -m benchmarks --only network` measures some of them anew and leaves the other files as they are.
 """
 
 from __future__ import annotations
 
 import argparse
+import re
 from pathlib import Path
 
-import numpy as np
 from threadpoolctl import threadpool_limits
 
 from . import auto, free_run, functions, layers, network, scale, slowdown, sweeps
 
+_TARGET = re.compile(r"[≤≥] [\d.e-]+, (?:met|\*\*missed)")
 MODULES = (sweeps, functions, free_run, network, layers, scale, slowdown, auto)
-HEADER = """# Benchmarks
-
-Written by `make bench`: do not edit. Every section is measured in one run with one BLAS thread (NumPy {numpy}); times
-are the best of several repeats, and what counts are the ratios: seconds depend on the machine and on what else it does.
-`python -m benchmarks --only network` measures one section anew; the names are those of the modules."""
 
 
 def main() -> None:
     modules = {module.__name__.rpartition(".")[2]: module for module in MODULES}
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--output", default="docs", help="directory for benchmarks.md and the folder beside it")
+    parser.add_argument("--output", default="docs/speed", help="directory for the tables")
     parser.add_argument("--only", nargs="+", choices=modules, help="measure these")
     asked = parser.parse_args()
     directory = Path(asked.output)
-    parts = directory / "benchmarks"
-    parts.mkdir(parents=True, exist_ok=True)
+    directory.mkdir(parents=True, exist_ok=True)
     with threadpool_limits(1):
         for name in asked.only or modules:
             print(f"{name} ...", flush=True)
             text = modules[name].section(directory)
-            (parts / f"{name}.md").write_text(text + "\n", encoding="utf-8")
             print(text, flush=True)
-    measured = [name for name in modules if (parts / f"{name}.md").exists()]
-    pieces = [f"```{{include}} benchmarks/{name}.md\n```" for name in measured]
-    page = "\n\n".join([HEADER.format(numpy=np.__version__), *pieces])
-    (directory / "benchmarks.md").write_text(page + "\n", encoding="utf-8")
+            (directory / f"{name}.md").write_text(without_targets(text) + "\n", encoding="utf-8")
+
+
+def without_targets(text: str) -> str:
+    """A section without the columns that compare with our targets, which are printed for us alone."""
+    lines = text.split("\n")
+    for header, line in enumerate(lines):
+        if line.startswith("|---"):
+            end = next((i for i in range(header, len(lines)) if not lines[i].startswith("|")), len(lines))
+            cells = [line.strip("|").split("|") for line in lines[header - 1 : end]]
+            kept = [i for i in range(len(cells[0])) if not any(_TARGET.search(row[i]) for row in cells[2:])]
+            lines[header - 1 : end] = ["|" + "|".join(row[i] for i in kept) + "|" for row in cells]
+    return re.sub(r" \([≤≥] [\d.]+, \S+\)", "", "\n".join(lines))
 
 
 if __name__ == "__main__":

@@ -68,4 +68,4 @@ def fit_seconds(X: ndarray, y: ndarray) -> tuple[float, float]:
 
 
 if __name__ == "__main__":
-    print(section(Path("docs")))
+    print(section(Path("docs/speed")))

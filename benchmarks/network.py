@@ -76,9 +76,7 @@ def section(_: Path) -> str:
     return (
         f"## VarPro on a network-sized problem: {'-'.join(map(str, WIDTHS))}, S = {S}, r = {RANK}, degree {DEGREE}\n\n"
         "Values and Jacobians of a random ReLU network; the objective is the scale-free one with λ = 1. All start from "
-        "the same decoupling. Times are those of the processor. VarPro is to reach within ten seconds what it reached "
-        f"in 78 when it was first measured, {FIRST_EDITION[0]} and {FIRST_EDITION[1]}; `max_seconds` leaves room for "
-        "the polish and the choice of a ridge. The last target is in units of 2 GiB.\n\n"
+        "the same decoupling. Times are those of the processor.\n\n"
         + table(["network", "method", "objective", "target", "time", "target", "peak memory", "target"], rows)
     )
 

@@ -1,8 +1,9 @@
 """The method of the paper, to be read: PROJ-CMPT-L and CONSTR-CMPT-L with every matrix M built and `lstsq` called.
 
-This file is part of the documentation (docs/theory.md) and the oracle of the tests: the fast solvers must give the same
-factors. It is slow on purpose. One start, the paper's scale, no compression; samples first, as everywhere in the
-package. `vec` is column-major, as in the paper. Arrays may hold numbers of many digits, if `lstsq` takes them.
+This file is part of the documentation (docs/understand/tensor-view.md) and the oracle of the tests: the fast solvers
+must give the same factors. It is slow on purpose. One start, the paper's scale, no compression; samples first, as
+everywhere in the package. `vec` is column-major, as in the paper. Arrays may hold numbers of many digits, if `lstsq`
+takes them.
 
 Lists count from 0: `W[l]` is W_l, while `G[l]`, `C[l]` and the argument `l` belong to layer l + 1.
 """

@@ -1,6 +1,6 @@
 """Data of any size: VarPro with a pilot and passes over everything, the estimator, limits of memory.
 
-python -m benchmarks.scale          # prints the section that `make bench` puts into docs/benchmarks.md
+python -m benchmarks.scale          # prints the section that `make bench` puts into docs/benchmarks/speed.md
 """
 
 from __future__ import annotations
@@ -204,7 +204,7 @@ if __name__ == "__main__":
     from threadpoolctl import threadpool_limits
 
     if len(sys.argv) == 1:
-        print(section(Path("docs")))
+        print(section(Path("docs/speed")))
         sys.exit()
     what, *rest = json.loads(sys.argv[1])
     rest = [tuple(map(tuple, item)) if isinstance(item, list) else item for item in rest]

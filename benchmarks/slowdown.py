@@ -93,4 +93,4 @@ def section(_: Path, before: str = BEFORE) -> str:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--before", default=BEFORE, help="a commit or tag")
-    print(section(Path("docs"), parser.parse_args().before))
+    print(section(Path("docs/speed"), parser.parse_args().before))

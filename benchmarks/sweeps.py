@@ -193,7 +193,7 @@ def growth(directory: Path) -> str:
                 ax.set_xlabel(LABELS[symbol])
                 ax.set_ylabel(f"{method}: ms per iteration")
                 ax.legend(frameon=False, fontsize=7)
-        figure.savefig(directory / "benchmarks-growth.png", dpi=120)
+        figure.savefig(directory / "growth.png", dpi=120)
     header = [
         "method",
         "L",
@@ -206,7 +206,7 @@ def growth(directory: Path) -> str:
     return (
         "## Growth with the size of the problem\n\nPoints are times, lines are straight: time = offset + slope × size. "
         "A fitted exponent below 1 means that a part of the time does not grow; with m, only the two products with J "
-        "do. Rank 8 and degree 3 in every layer.\n\n![Time per iteration](benchmarks-growth.png)\n\n"
+        "do. Rank 8 and degree 3 in every layer.\n\n![Time per iteration](../speed/growth.png)\n\n"
         + table(header, rows)
     )
 

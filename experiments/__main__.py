@@ -3,7 +3,10 @@
 Names and one-line helps are read from the source, so that a list needs no imports, and an experiment only its own.
 """
 
+# ruff: noqa: I001 (Ctrl-C is answered before others are imported)
 from __future__ import annotations
+
+from decouply._support._interrupts import hand_over
 
 import importlib
 import json
@@ -100,4 +103,5 @@ def pages() -> None:
 
 
 if __name__ == "__main__":
+    hand_over()
     main(experiments)

@@ -1,4 +1,4 @@
-"""Compare our models with other packages on measured systems and write docs/peers.md: `make peers`.
+"""Compare our models with other packages on measured systems and write docs/peers/peers.md: `make peers`.
 
 Every peer gets an environment of its own below .venv-peers, made on first use. One that cannot be installed or run
 gets a row that says so. Rows are kept in peers.json beside the page: with ``--only NAME`` one peer (or "state space" or
@@ -31,7 +31,7 @@ Rows = dict[str, dict[str, list[Row]]]  # by contest and by who wrote them
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.peers", description=__doc__)
-    parser.add_argument("--output", default="docs", help="directory for peers.md and peers.json")
+    parser.add_argument("--output", default="docs/peers", help="directory for peers.md and peers.json")
     parser.add_argument("--only", choices=[*OURS, *(peer.name for peer in PEERS)], help="run one, keep other rows")
     parser.add_argument("--on", choices=list(CONTESTS), help="run on one data set, keep other rows")
     arguments = parser.parse_args()

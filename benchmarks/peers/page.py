@@ -1,4 +1,4 @@
-"""docs/peers.md: a table per data set and how to read it."""
+"""docs/peers/peers.md, a part of docs/benchmarks/dynamic-systems.md: a table per data set and how to read it."""
 
 from __future__ import annotations
 
@@ -9,22 +9,10 @@ import numpy as np
 
 import decouply as dc
 
-from ..machine import table
+from ..problems import table
 from .exchange import CONTESTS, Contest, Row
 from .ours import NOTE
 from .roster import PEERS
-
-INTRODUCTION = """# Dynamic systems: other packages
-
-Written by `make peers` (`python -m benchmarks.peers --output docs`): do not edit. `--only` and `--on` run a part and
-keep the other rows.
-
-Our models and those of other packages on [nonlinear benchmarks](https://www.nonlinearbenchmark.org) with their official
-splits. Scored is the root mean square error of the free-run simulation. The first 50 outputs of a test may be used to
-find an initial state and are not scored; a package is not even given the others. *Parameters* are the numbers that
-training sets, redundant ones included, initial states not; in brackets, for our state-space models, those of the
-canonical form. Seconds are processor time of fitting with one thread, compilation included. On the Silverbox the arrow
-grows beyond the amplitude of the training data; without extrapolation it is cut where it does."""
 
 
 def page(rows: dict[str, list[Row]]) -> str:
@@ -39,14 +27,10 @@ def page(rows: dict[str, list[Row]]) -> str:
             tables += [f"## {contest.title}", results(contest, found) + _footnote(found), reading(contest, found)]
     return "\n\n".join(
         [
-            INTRODUCTION,
             *tables,
-            f"decouply {dc.__version__} with NumPy {np.__version__}, Python {platform.python_version()}; "
-            "the others below.",
+            f"Measured with decouply {dc.__version__}, NumPy {np.__version__} and Python {platform.python_version()}.",
             "## How each was used",
             "\n".join(notes),
-            "## What is compared",
-            EXPLANATION,
         ]
     )
 
@@ -89,21 +73,11 @@ def reading(contest: Contest, rows: list[Row]) -> str:
     sentences = [f"Our best model is *{best.model.removeprefix('decoupling: ')}* ({_counts(best)} parameters)."]
     for i, test in enumerate(contest.tests):
         better = [row for row in valid if not row.ours and row.rmse[i] < best.rmse[i]]
-        names = "; ".join(f"{row.model} ({row.rmse[i]:.3f} {contest.unit})" for row in better)
-        title, error = test.replace("_", " "), f"{best.rmse[i]:.3f} {contest.unit}"
-        sentences.append(f"On the test *{title}* it has {error}; better: {names or 'none'}.")
+        names = ", ".join(f"{row.model} ({row.rmse[i]:.3f} {contest.unit})" for row in better)
+        rank = f"Models with a lower error: {names}." if names else "No model tested has a lower error."
+        sentences.append(f"Its error on *{test.replace('_', ' ')}* is {best.rmse[i]:.3f} {contest.unit}. {rank}")
     return " ".join(sentences)
 
 
 def _counts(row: Row) -> str:
     return f"{row.n_parameters}" + (f" ({row.n_minimal})" if row.n_minimal else "")
-
-
-EXPLANATION = (
-    "Sizes of our state-space models were chosen by held-back training data; "
-    "those of others in part with test errors in view and in part not at all. So small differences mean little. "
-    "Polynomials fitted one step ahead, by us or with terms chosen by FROLS, end at nearly the same error; models "
-    "fitted to the free run are about twice as good. The packages have other aims beside the error of a free run: "
-    "SysIdentPy finds terms that can be read, jax-sysid has observers and constraints, freq-statespace works from "
-    "periodic data in the frequency domain."
-)

@@ -12,11 +12,9 @@ the processor, on one thread, tuning included.
 
 from __future__ import annotations
 
-import importlib
 import importlib.util
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,6 +23,7 @@ from numpy import ndarray
 
 from decouply._support._blas_threads import one_thread
 from decouply.bases import Monomial, Spline
+from decouply.data import airfoil, b777_engine
 from decouply.fit._decouple import decouple
 from decouply.fit._result import Result
 from decouply.samples._samples import Samples
@@ -161,24 +160,10 @@ def draw(part: str, name: str, run: int, seed: int) -> Drawn:
 
 
 def _design(name: str, rng: np.random.Generator) -> Drawn:
-    X, F, J = _engine() if name.startswith("engine") else _airfoils()
-    order, rows = rng.permutation(len(X)), DESIGNS[name]
-    train, test = order[:rows], order[rows:]
-    return Drawn(Samples(X[train], F=F[train], J=J[train]), X[test], F[test])
-
-
-def _engine() -> tuple[ndarray, ndarray, ndarray]:
-    """Thrust and fuel consumption of an engine over Mach number, height and throttle."""
-    folder = Path(importlib.import_module("smt.examples.b777_engine").__file__ or "").parent
-    X, F, J = (np.loadtxt(folder / f"b777_engine_{part}.dat") for part in ("inputs", "outputs", "derivs"))
-    return X.reshape(-1, 3), F.reshape(-1, 2), J.reshape(-1, 2, 3)
-
-
-def _airfoils() -> tuple[ndarray, ndarray, ndarray]:
-    """Drag of airfoils over 14 modes of their shape, Mach number and angle of attack."""
-    folder = Path(importlib.import_module("smt.examples").__file__ or "").parent / "airfoil_parameters"
-    table, J = (np.loadtxt(folder / f"{part}.csv", delimiter=";") for part in ("cd_x_y", "cd_dy"))
-    return table[:, :-1], table[:, -1:], J[:, None, :]
+    table = b777_engine() if name.startswith("engine") else airfoil()
+    order, rows = rng.permutation(len(table)), DESIGNS[name]
+    test = table.take(order[rows:])
+    return Drawn(table.take(order[:rows]), test.X, np.asarray(test.F))
 
 
 # The experiment

@@ -23,7 +23,8 @@ from decouply.model._decoupling import Decoupling
 from decouply.report._style import COLOURS, new_figure
 from decouply.samples._samples import Samples
 from decouply.solvers import VarPro
-from decouply.solvers.inference._identifiability import identifiability, linearise
+from decouply.solvers.inference._identifiability import identifiability
+from decouply.solvers.inference._linearisation import linearise
 from decouply.solvers.problem._prepared_samples import PreparedSamples
 from decouply.solvers.problem._problem import ModelShape
 from experiments.harness import Content, Experiment, Option, Outcome, Task, column, grid, markdown, matching

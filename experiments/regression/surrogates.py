@@ -1,0 +1,314 @@
+"""Surrogates of simulators from values, or from values and Jacobians, beside what design engineers use.
+
+Data are the engine and the airfoils of `dc.data`, and test functions of the field, without noise. Training samples are
+drawn at random; errors are root mean squares on other samples, as shares of the standard deviation of each output.
+"decouply" is the default call. The others see standardised data, one output at a time if they take no more, and choose
+their options from a small grid: on a held-out quarter of the training samples, or as in `regression`. Needs the extras
+sklearn and smt; JENN is measured if it is installed. Times are processor seconds of the whole choice, and of one
+prediction in the exported C code.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import importlib
+import importlib.util
+import io
+import shutil
+import subprocess
+import tempfile
+import time
+import warnings
+from collections.abc import Callable, Sequence
+from importlib.metadata import version
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy import ndarray
+
+from decouply._support._blas_threads import one_thread
+from decouply.data import airfoil, b777_engine
+from decouply.fit._decouple import decouple
+from decouply.model._decoupling import Decoupling
+from decouply.samples._samples import Samples
+from experiments.harness import Content, Experiment, Option, Outcome, Task, column, grid, markdown, matching
+from experiments.regression import regression
+from experiments.regression.tables import FORMULAS
+
+_TESTED = 2000  # fresh samples, at most
+_HELD_OUT = 0.25  # of the training samples, on which options are chosen
+_MOST_OF_A_PROCESS = 1000  # samples, beyond which a Gaussian process takes minutes
+_TIMED = 200_000  # evaluations in C
+_FASTEST_OF = 5
+
+Predict = Callable[[ndarray], ndarray]
+Fit = Callable[..., Predict]  # of X, F and J in standard units, and options
+
+
+def _robot_arm(x: ndarray) -> ndarray:
+    angles, lengths = np.cumsum(np.pi * (x[:, :4] + 1.0), axis=1), (x[:, 4:] + 1.0) / 2.0
+    return np.hypot(np.sum(lengths * np.cos(angles), axis=1), np.sum(lengths * np.sin(angles), axis=1))
+
+
+_FUNCTIONS = {name: f for name, f in FORMULAS.items() if name != "Friedman"} | {"robot arm": (_robot_arm, 8)}
+PROBLEMS = ("engine", "airfoil", *_FUNCTIONS)
+SIZES = (40, 100, 400)
+
+
+# Others
+
+
+def _jenn(X: ndarray, F: ndarray, J: ndarray | None, seed: int, width: int, decay: float) -> Predict:
+    network = importlib.import_module("jenn").NeuralNet([X.shape[1], width, width, F.shape[1]])
+    slopes = None if J is None else J.transpose(1, 2, 0)
+    options = {"lambd": decay, "alpha": 0.05, "max_iter": 1000, "random_state": seed, "is_backtracking": False}
+    network.fit(X.T, F.T, slopes, **options)
+    return lambda Z: np.asarray(network.predict(Z.T)).T
+
+
+def _of_smt(name: str) -> Fit:
+    def fit(X: ndarray, F: ndarray, J: ndarray | None, seed: int, **options: Any) -> Predict:
+        models = importlib.import_module("smt.surrogate_models")
+        parts = []
+        for i in range(F.shape[1]):
+            quiet: dict[str, Any] = {"print_global": False, "seed": seed}
+            more = {"xlimits": np.stack([X.min(axis=0), X.max(axis=0)], axis=1)} if name == "GEKPLS" else {}
+            one = getattr(models, name)(**quiet, **more, **options)
+            one.set_training_values(X, F[:, i : i + 1])
+            for j in range(X.shape[1] if J is not None else 0):
+                assert J is not None
+                one.set_training_derivatives(X, J[:, i, j : j + 1], j)
+            one.train()
+            parts.append(one)
+        return lambda Z: np.concatenate([one.predict_values(Z) for one in parts], axis=1)
+
+    return fit
+
+
+def _of_regression(name: str) -> Fit:
+    """Estimators that choose their options themselves."""
+
+    def fit(X: ndarray, F: ndarray, J: ndarray | None, seed: int) -> Predict:  # noqa: ARG001 (values alone)
+        fitted = [regression.METHODS[name][0](seed).fit(X, y) for y in F.T]
+        return lambda Z: np.stack([one.predict(Z) for one in fitted], axis=1)
+
+    return fit
+
+
+def _polynomial(X: ndarray, F: ndarray, J: ndarray | None, seed: int, degree: int) -> Predict:  # noqa: ARG001
+    preprocessing, linear, pipeline = (
+        importlib.import_module(f"sklearn.{part}") for part in ("preprocessing", "linear_model", "pipeline")
+    )
+    ridge = linear.RidgeCV(alphas=np.logspace(-9, 3, 25))
+    chain = pipeline.make_pipeline(preprocessing.PolynomialFeatures(degree), ridge).fit(X, F)
+    return lambda Z: chain.predict(Z).reshape(len(Z), -1)
+
+
+_WIDE = ({"width": 6, "decay": 0.0}, {"width": 12, "decay": 0.0}, {"width": 12, "decay": 0.01})
+_GENN = [{"hidden_layer_sizes": sizes, "lambd": decay} for sizes, decay in product(([6, 6], [12, 12]), (0.0, 0.01))]
+# How a method is fitted, its options, whether it is fitted with Jacobians, and the package that it is from.
+OTHERS: dict[str, tuple[Fit, Sequence[dict[str, Any]], tuple[bool, ...], str]] = {
+    "JENN": (_jenn, _WIDE, (True, False), "jenn"),
+    "GENN": (_of_smt("GENN"), _GENN, (True,), "smt"),
+    "GEKPLS": (_of_smt("GEKPLS"), ({"n_comp": 2}, {"n_comp": 3}), (True,), "smt"),
+    "KRG": (_of_smt("KRG"), ({"corr": "squar_exp"}, {"corr": "matern52"}), (False,), "smt"),
+    "Gaussian process": (_of_regression("Gaussian process"), ({},), (False,), "scikit-learn"),
+    "MLP": (_of_regression("MLP"), ({},), (False,), "scikit-learn"),
+    "boosting": (_of_regression("boosting"), ({},), (False,), "scikit-learn"),
+    "polynomial ridge": (_polynomial, ({"degree": 2}, {"degree": 3}), (False,), "scikit-learn"),
+}
+METHODS = ("decouply", *OTHERS)
+
+
+# The work
+
+
+def tasks(
+    *, seed: int, n_splits: int, problems: Sequence[str] = (), methods: Sequence[str] = (), sizes: Sequence[int] = SIZES
+) -> list[Task]:
+    every = grid(
+        split=range(n_splits),
+        problem=tuple(problems) or PROBLEMS,
+        size=tuple(sizes),
+        method=tuple(methods) or METHODS,
+        jacobians=(True, False),
+        seed=seed,
+    )
+    return [task for task in every if task["method"] == "decouply" or task["jacobians"] in OTHERS[task["method"]][2]]
+
+
+def work(split: int, problem: str, size: int, method: str, jacobians: bool, seed: int) -> Outcome:
+    """The error of every output, as a share of its standard deviation, and what the fit took."""
+    if method != "decouply" and importlib.util.find_spec(_module(method)) is None:
+        return {"errors": None, "why": "not installed"}
+    if method in ("Gaussian process", "KRG", "GEKPLS") and size > _MOST_OF_A_PROCESS:
+        return {"errors": None, "why": "too many samples"}
+    train, fresh = _data(problem, size, np.random.default_rng([seed, split, sum(problem.encode())]))
+    train = train if jacobians else Samples(train.X, F=train.F)
+    began = time.process_time()
+    with one_thread(), warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
+        warnings.simplefilter("ignore")  # of searches that did not converge
+        try:
+            found = _ours(train, split) if method == "decouply" else _other(train, method, split)
+        except (np.linalg.LinAlgError, ValueError, LookupError) as error:  # of other packages, on few samples
+            return {"errors": None, "why": f"{type(error).__name__}"}
+    seconds = time.process_time() - began
+    began = time.process_time()
+    values = found(fresh.X)
+    predicting = (time.process_time() - began) / len(values)
+    F = np.asarray(fresh.F)
+    more = in_c(found) if isinstance(found, Decoupling) else {}
+    errors = np.sqrt(np.mean((values - F) ** 2, axis=0)) / F.std(axis=0)
+    return {"errors": errors, "seconds": seconds, "per_sample": predicting, **more}
+
+
+def _module(method: str) -> str:
+    return {"scikit-learn": "sklearn"}.get(OTHERS[method][3], OTHERS[method][3])
+
+
+def _data(problem: str, size: int, rng: np.random.Generator) -> tuple[Samples, Samples]:
+    if problem in _FUNCTIONS:
+        f, m = _FUNCTIONS[problem]
+        drawn = Samples.from_function(
+            lambda X: f(X)[:, None], rng.uniform(-1.0, 1.0, (size + _TESTED, m)), jac="central"
+        )
+        return drawn.take(np.arange(size)), drawn.take(np.arange(size, size + _TESTED))
+    table = b777_engine() if problem == "engine" else airfoil()
+    order = rng.permutation(len(table))
+    rest = order[size : size + _TESTED] if size < len(order) else order
+    return table.take(order[:size]), table.take(rest)
+
+
+def _ours(train: Samples, split: int) -> Decoupling:
+    return decouple(train, rng=split, progress=False).decoupling
+
+
+def _other(train: Samples, method: str, seed: int) -> Predict:
+    """The best of a few options on held-out samples, fitted again to all."""
+    fit, options, *_ = OTHERS[method]
+    F = np.asarray(train.F)
+    x, y = (train.X.mean(axis=0), train.X.std(axis=0)), (F.mean(axis=0), F.std(axis=0))
+    X, Y = (train.X - x[0]) / x[1], (F - y[0]) / y[1]
+    J = None if train.J is None else np.asarray(train.J) * x[1] / y[1][:, None]
+    order = np.random.default_rng(seed).permutation(len(X))
+    held, rest = np.split(order, [round(_HELD_OUT * len(X))])
+
+    def held_out_error(chosen: dict[str, Any]) -> float:
+        predict = fit(X[rest], Y[rest], None if J is None else J[rest], seed, **chosen)
+        return float(np.nan_to_num(np.mean((predict(X[held]) - Y[held]) ** 2), nan=np.inf))
+
+    best = min(options, key=held_out_error) if len(options) > 1 else options[0]
+    predict = fit(X, Y, J, seed, **best)
+    return lambda Z: predict((Z - x[0]) / x[1]) * y[1] + y[0]
+
+
+def in_c(model: Decoupling) -> dict[str, Any]:
+    """Parameters, and size and nanoseconds of the exported C code, if there is a compiler."""
+    source = model.formula("c")
+    found: dict[str, Any] = {"n_parameters": model.n_parameters, "c_bytes": len(source), "c_ns": None}
+    compiler = shutil.which("cc")
+    if compiler is None:
+        return found
+    # Each evaluation waits for the one before, so that none can be left out.
+    loop = f"""
+    double repeat(const double *x, long count) {{
+        double in[{model.n_inputs}], out[{model.n_outputs}], sum = 0.0;
+        for (int i = 0; i < {model.n_inputs}; i++) in[i] = x[i];
+        for (long k = 0; k < count; k++) {{ f(in, out); in[0] = x[0] + 0.0 * out[0]; sum += out[0]; }}
+        return sum;
+    }}
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "model.c"
+        path.write_text(source + loop, encoding="utf-8")
+        library = path.with_suffix(".so")
+        subprocess.run([compiler, "-O2", "-shared", "-fPIC", str(path), "-o", str(library), "-lm"], check=True)
+        repeat = ctypes.CDLL(str(library)).repeat
+        repeat.restype = ctypes.c_double
+        middle = np.linalg.lstsq(model.W[0], model.g[0].middle, rcond=None)[0]
+        x = (ctypes.c_double * model.n_inputs)(*middle)
+        times = []
+        for _ in range(_FASTEST_OF):
+            began = time.process_time()
+            repeat(x, ctypes.c_long(_TIMED))
+            times.append(time.process_time() - began)
+    return found | {"c_ns": 1e9 * min(times) / _TIMED}
+
+
+# The tables
+
+
+def content(
+    runs: list[Task],
+    *,
+    seed: int,
+    n_splits: int,
+    problems: Sequence[str] = (),
+    methods: Sequence[str] = (),
+    sizes: Sequence[int] = SIZES,
+) -> Content:
+    versions = {}
+    for _, _, _, package in OTHERS.values():
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            versions[package] = version(package)
+    chosen = {"problems": problems or PROBLEMS, "methods": methods or METHODS, "sizes": sizes}
+    return {"seed": seed, "n_splits": n_splits, **chosen, "versions": versions, "runs": runs}
+
+
+def table(content: Content) -> str:
+    """Median errors in percent, for each problem and size, with Jacobians and without; times; and our exported code."""
+    blocks = []
+    for jacobians in (True, False):
+        some = matching(content["runs"], jacobians=jacobians)
+        shown = [method for method in content["methods"] if matching(some, method=method)]
+        rows = []
+        for problem, size in product(content["problems"], content["sizes"]):
+            cells = [_cell(matching(some, problem=problem, size=size, method=method)) for method in shown]
+            rows.append([f"{problem}, {size}", *cells])
+        spent = [_seconds(matching(some, method=method)) for method in shown]
+        blocks += [f"**Values{' and Jacobians' if jacobians else ' alone'}**, error of each output in percent"]
+        blocks += [markdown(["", *shown], [*rows, ["*median time of a fit*", *spent]])]
+    blocks += ["**decouply in C**", markdown(["", "parameters", "C source", "one evaluation"], _code_rows(content))]
+    used = ", ".join(f"{name} {number}" for name, number in content["versions"].items())
+    return "\n\n".join([*blocks, f"Versions: {used}."])
+
+
+def _cell(runs: list[Task]) -> str:
+    errors = [run["errors"] for run in runs if run["errors"] is not None]
+    if not errors:
+        return next((run["why"] for run in runs), "")
+    each = np.median(np.array(errors, dtype=float), axis=0)
+    return " / ".join(f"{100.0 * error:.2g}" for error in each)
+
+
+def _seconds(runs: list[Task]) -> str:
+    spent = [run["seconds"] for run in runs if run["errors"] is not None]
+    return f"{np.median(spent):.1f} s" if spent else ""
+
+
+def _code_rows(content: Content) -> list[list[str]]:
+    rows = []
+    for problem, size in product(content["problems"], content["sizes"]):
+        runs = [r for r in matching(content["runs"], problem=problem, size=size, method="decouply") if r["errors"]]
+        if runs:
+            numbers, sizes = np.median(column(runs, "n_parameters")), np.median(column(runs, "c_bytes"))
+            timed = [run["c_ns"] for run in runs if run["c_ns"] is not None]
+            speed = f"{np.median(timed):.0f} ns" if timed else ""
+            rows.append([f"{problem}, {size}", f"{numbers:.0f}", f"{sizes / 1000:.1f} kB", speed])
+    return rows
+
+
+SURROGATES = Experiment.of(
+    globals(),
+    "surrogates",
+    "Surrogates with and without Jacobians, ours beside those of design engineers.",
+    options=(
+        Option("n_splits", 5, "Splits."),
+        Option("problems", (), "Problems; all by default."),
+        Option("methods", (), "Methods; all by default."),
+    ),
+    quick={"n_splits": 1, "problems": ("engine", "borehole"), "sizes": (40, 100)},
+)

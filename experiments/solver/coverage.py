@@ -1,0 +1,230 @@
+"""Whether bands are true: how often 95 % bands hold the function that made the data, and intervals a new measurement.
+
+Every run has new points and new noise. A function is compared with its own in the true system at the arguments of all
+samples, both written with arguments over the same range, slopes of the same size and the same mean. Functions without a
+band are counted apart.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+from numpy import ndarray
+from scipy.optimize import linear_sum_assignment
+
+from decouply import systems
+from decouply.bases import Spline, Tanh, Trigonometric
+from decouply.estimators._regressor import DecouplingRegressor
+from decouply.fit._decouple import decouple
+from decouply.fit._result import Result
+from decouply.model._decoupling import Decoupling
+from decouply.model._functions import Functions
+from decouply.samples._samples import Samples
+from decouply.solvers import VarPro
+from experiments.harness import Content, Experiment, Option, Outcome, Task, column, grid, markdown, matching
+
+LEVEL = 0.95
+_N_FRESH = 200
+
+
+@dataclass(frozen=True)
+class Case:
+    """A kind of system, and how it is fitted; noise is relative to the root mean square of what it is added to."""
+
+    name: str
+    make: Callable[[np.random.Generator], Decoupling]
+    n_samples: int
+    noise: float
+    jacobians: bool
+    asked: dict[str, Any]
+    exact: bool = True  # whether the true system is one of those that are fitted
+
+
+def _random(dims: tuple[int, ...], degrees: tuple[int, ...]) -> Callable[[np.random.Generator], Decoupling]:
+    return lambda rng: systems.random_system(dims, degrees, rng=rng)
+
+
+def _bends(rng: np.random.Generator) -> Decoupling:
+    """A tanh and a wave of three inputs."""
+    g = Functions((Tanh(), Trigonometric(2)), [[0.0, 1.0, 0.0], [0.0, 0.6, 0.8]], domain=(-0.5, 0.5))
+    angle = rng.uniform(0.0, 0.5)
+    W0 = np.array([[np.cos(angle), np.sin(angle), 0.3], [-0.3, np.cos(angle), -np.sin(angle)]])
+    return Decoupling([W0, rng.uniform(0.7, 1.5, (1, 2))], [g])
+
+
+def _two_bends(rng: np.random.Generator) -> Decoupling:
+    """Two layers of such curves."""
+    first = Functions((Tanh(), Trigonometric(2)), [[0.0, 1.0, 0.0], [0.0, 0.4, 0.5]], domain=(-0.8, 0.8))
+    second = Functions((Trigonometric(2), Tanh()), [[0.0, 0.5, 0.6], [0.0, 1.0, 0.0]], domain=(-1.0, 1.0))
+    W1 = np.array([[1.0, 0.6], [-0.5, 1.0]]) + rng.uniform(-0.1, 0.1, (2, 2))
+    W0 = np.array([[1.0, 0.2], [-0.3, 0.9]]) + rng.uniform(-0.1, 0.1, (2, 2))
+    return Decoupling([W0, W1, np.array([[1.0, 0.4], [-0.3, 1.0]])], [first, second])
+
+
+def _steep(rng: np.random.Generator) -> Decoupling:
+    """A steep step, which quintics do not follow, and a wave."""
+    g = Functions((Tanh(), Trigonometric(2)), [[0.0, 1.0, 0.0], [0.0, 0.6, 0.8]], domain=(-0.15, 0.15))
+    return Decoupling([rng.normal(size=(2, 2)) + 2 * np.eye(2), np.array([[1.0, 0.5], [0.3, 1.0]])], [g])
+
+
+CASES = (
+    Case("one layer of cubics, 3-2-3", _random((3, 2, 3), (3,)), 40, 0.01, True, {"ranks": 2, "degrees": 3}),
+    Case("the same, values only", _random((3, 2, 3), (3,)), 60, 0.05, False, {"ranks": 2, "degrees": 3}),
+    Case("one output, 2-2-1", _random((2, 2, 1), (3,)), 100, 0.1, False, {"ranks": 2, "degrees": 3}),
+    Case("splines, one output", _bends, 300, 0.1, False, {"ranks": 2, "basis": Spline(12)}),
+    Case("splines, Jacobians too", _bends, 100, 0.1, True, {"ranks": 2, "basis": Spline(12)}),
+    Case("two layers, f2", lambda _: systems.f2(), 30, 0.01, True, {"ranks": (2, 2), "degrees": (3, 3)}),
+    Case("f2, values only", lambda _: systems.f2(), 100, 0.01, False, {"ranks": (2, 2), "degrees": (3, 3)}),
+    Case("f3", lambda _: systems.f3(), 60, 0.01, True, {"ranks": (3, 2), "degrees": (3, 4)}),
+    Case("two layers of splines", _two_bends, 200, 0.02, True, {"ranks": (2, 2), "basis": Spline(8)}),
+    Case("quintics for steep curves", _steep, 200, 0.02, False, {"ranks": 2, "degrees": 5}, exact=False),
+)
+PREDICTED = "predictions of DecouplingRegressor, 50 samples"
+
+
+def tasks(*, seed: int, n_runs: int) -> list[Task]:
+    return grid(case=(*(case.name for case in CASES), PREDICTED), run=range(n_runs), seed=seed)
+
+
+def work(case: str, run: int, seed: int) -> Outcome:
+    """One data set of a case."""
+    if case == PREDICTED:
+        return _regressor(np.random.default_rng([seed, len(CASES), run]))
+    about = next(one for one in CASES if one.name == case)
+    rng = np.random.default_rng([seed, CASES.index(about), run])
+    truth = about.make(rng)
+    X, fresh = (rng.uniform(-1.0, 1.0, (count, truth.n_inputs)) for count in (about.n_samples, _N_FRESH))
+    F, J = truth(X), truth.jacobian(X)
+    level = about.noise * np.sqrt(np.mean(F**2, axis=0))
+    noisy = F + level * rng.normal(size=F.shape)
+    of_J = J + about.noise * np.sqrt(np.mean(J**2)) * rng.normal(size=J.shape) if about.jacobians else None
+    samples = Samples(X, F=noisy, J=of_J)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        # Searches for polynomials begin at the truth: this is about bands, not about searches.
+        known = (
+            {"solver": VarPro(start=truth), "n_starts": 1}
+            if "degrees" in about.asked and about.exact
+            else {"n_starts": 8}
+        )
+        result = decouple(samples, **about.asked, **known, rng=rng, progress=False)
+    new = truth(fresh) + level * rng.normal(size=(_N_FRESH, truth.n_outputs))
+    off = np.abs(new - result.decoupling(fresh))
+    return {
+        **coverage_of_functions(truth, result),
+        "predictions": float(np.mean(off <= result.uncertainty_at(fresh, level=LEVEL))),
+        "values": float(
+            np.mean(
+                np.abs(truth(fresh) - result.decoupling(fresh))
+                <= result.uncertainty_at(fresh, noise=False, level=LEVEL)
+            )
+        ),
+        "ridge": result.ridge,
+    }
+
+
+def coverage_of_functions(truth: Decoupling, result: Result) -> Outcome:
+    """The share of function values at samples that bands hold, and the share of functions that have a band."""
+    model, X = result.decoupling, result.samples.X
+    bands, true, found = result.uncertainty(level=LEVEL), _Curves(truth, X), _Curves(model, X)
+    held, has_band, widths, distances = [], [], [], []
+    for l in range(model.n_layers):
+        for j, k, sign in true.pairs(found, l):
+            half = bands[l][:, j] / found.size[l][j]
+            has_band.append(bool(np.all(np.isfinite(half))))
+            if not has_band[-1]:
+                continue
+            own, wanted = found.values(l, j), true.values(l, k, sign * found.t[l][:, j])
+            wanted = wanted if own @ wanted > 0.0 else -wanted
+            held.append(float(np.mean(np.abs(own - wanted) <= half)))
+            widths.append(float(np.sqrt(np.mean(half**2))))
+            distances.append(float(np.sqrt(np.mean((own - wanted) ** 2))))
+    return {
+        "functions": float(np.mean(held)) if held else None,
+        "each": held,
+        "banded": float(np.mean(has_band)),
+        "widths": widths,
+        "distances": distances,
+    }
+
+
+class _Curves:
+    """Functions of a model in a writing that scales and constants do not change."""
+
+    def __init__(self, model: Decoupling, X: Float[ndarray, "S m"]) -> None:
+        self.model = model
+        u = model.arguments(X)
+        self.middle = [(a.max(axis=0) + a.min(axis=0)) / 2.0 for a in u]
+        self.half = [np.ptp(a, axis=0) / 2.0 for a in u]
+        self.t = [(a - middle) / half for a, middle, half in zip(u, self.middle, self.half, strict=True)]
+        slopes = [g.slopes(a) for g, a in zip(model.g, u, strict=True)]
+        self.size = [np.sqrt(np.mean(s**2, axis=0)) * half for s, half in zip(slopes, self.half, strict=True)]
+        self.means = [g.values(a).mean(axis=0) for g, a in zip(model.g, u, strict=True)]
+
+    def values(self, l: int, j: int, t: Float[ndarray, " k"] | None = None) -> Float[ndarray, " k"]:
+        """Those of one function at places of the range from -1 to 1, or at the samples."""
+        at = self.t[l][:, j] if t is None else t
+        u = self.middle[l] + self.half[l] * at[:, None]
+        return (self.model.g[l].values(u)[:, j] - self.means[l][j]) / self.size[l][j]
+
+    def pairs(self, other: _Curves, l: int) -> list[tuple[int, int, float]]:
+        """Functions of the other model with those of this one whose arguments agree best, and the sign of these."""
+        correlation = np.corrcoef(other.t[l].T, self.t[l].T)[: other.t[l].shape[1], other.t[l].shape[1] :]
+        rows, columns = linear_sum_assignment(-np.abs(correlation))
+        return [(int(j), int(k), float(np.sign(correlation[j, k]))) for j, k in zip(rows, columns, strict=True)]
+
+
+def _regressor(rng: np.random.Generator) -> Outcome:
+    """Intervals of predictions from 50 samples."""
+    truth = systems.random_system((3, 2, 1), (3,), rng=rng)
+    X, fresh = (rng.uniform(-1.0, 1.0, (count, 3)) for count in (50, _N_FRESH))
+    y, new = truth(X)[:, 0], truth(fresh)[:, 0]
+    noise = 0.1 * np.std(y)
+    y, new = y + noise * rng.normal(size=50), new + noise * rng.normal(size=_N_FRESH)
+    model = DecouplingRegressor(2, 3, random_state=0).fit(X, y)
+    values, std = model.predict(fresh, return_std=True)
+    held = np.abs(new - values) <= 1.96 * std
+    return {"predictions": float(np.mean(held)), "values": None, "functions": None, "banded": 0.0}
+
+
+def table(content: Content) -> str:
+    """Coverage of functions, of the model's values and of new measurements."""
+    rows = []
+    for name in (*(case.name for case in CASES), PREDICTED):
+        runs = matching(content["runs"], case=name)
+        if not runs:
+            continue
+        functions = [run["functions"] for run in runs if run["functions"] is not None]
+        values = [run["values"] for run in runs if run["values"] is not None]
+        rows.append(
+            [
+                name,
+                str(len(runs)),
+                f"{np.mean(functions):.3f}" if functions else "–",
+                f"{100.0 * np.mean(column(runs, 'banded')):.0f} %",
+                f"{np.mean(values):.3f}" if values else "–",
+                f"{np.mean(column(runs, 'predictions')):.3f}",
+            ]
+        )
+    intro = (
+        f"Shares of {100.0 * LEVEL:.0f} % bands and intervals that hold what they should (seed {content['seed']}): the "
+        f"values of functions at all samples, the outputs of the true system at {_N_FRESH} fresh points, and new "
+        "measurements there. *With a band* counts functions: one that the data do not determine has none, nor has any "
+        "if the residuals are not noise."
+    )
+    head = ["system", "data sets", "functions", "with a band", "outputs", "new measurements"]
+    return "\n\n".join([intro, markdown(head, rows)])
+
+
+COVERAGE = Experiment.of(
+    globals(),
+    "coverage",
+    "How often 95 % bands hold the true functions, and intervals new measurements.",
+    options=(Option("n_runs", 200, "Data sets per system."),),
+    quick={"n_runs": 4},
+)
