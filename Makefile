@@ -10,7 +10,7 @@ TESTS := $(addprefix tests/,bases model samples solvers fit write report data su
 EXTRAS := onnx,parquet,sklearn,sympy,test
 PYTHONS := 3.11 3.12 3.13
 
-.PHONY: demo test check test-oldest test-pythons test-arithmetic lint paper bench peers fuzz docs clean
+.PHONY: demo test check test-oldest test-pythons test-arithmetic lint paper bench peers fuzz hashes docs clean
 
 demo: $(VENV)/.installed
 	$(BIN)/decouply demo --report demo-report.html
@@ -37,6 +37,8 @@ test-arithmetic: $(VENV)/.installed-dev
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
+	$(BIN)/python tools/prose.py
+	$(BIN)/python tools/prose.py src
 	$(BIN)/mypy
 
 # Table 1, the Silverbox figure and both networks, into results/; resumes. QUICK=1: reduced forms, within ten minutes.
@@ -45,20 +47,24 @@ paper: $(VENV)/.installed-dev
 
 # Speed alone.
 bench: $(VENV)/.installed-dev
-	$(BIN)/python -m benchmarks --output docs
+	$(BIN)/python -m benchmarks --output docs/speed
 
 fuzz: DAY = $(or $(SEED),$(shell date +%Y%m%d))
-# The long form of tests/robustness, with the seed of the day: the table of docs/reliability.md. SEED=1 repeats one.
+# The long form of tests/robustness, with the seed of the day. SEED=1 repeats one.
 fuzz: $(VENV)/.installed-dev
-	@$(BIN)/python tools/fuzz.py --seed $(DAY); found=$$?; tools/fuzz_readers.sh $(DAY) && exit $$found
+	@$(BIN)/python tools/fuzz.py --page --seed $(DAY); found=$$?; tools/fuzz_readers.sh $(DAY) && exit $$found
+
+# The pins of constraints.txt with checksums, for those who install with --require-hashes.
+hashes: $(VENV)/.installed
+	@$(BIN)/python tools/hashes.py
 
 # Makes an environment for each of the other packages.
 peers: $(VENV)/.installed-dev
-	$(BIN)/python -m benchmarks.peers --output docs
+	$(BIN)/python -m benchmarks.peers --output docs/peers
 
 # Pages of names that are gone would be warned about.
 docs: $(VENV)/.installed-docs
-	@rm -rf docs/api
+	@rm -rf docs/reference/api
 	$(BIN)/sphinx-build -q -W --keep-going -b html docs docs/_build/html
 	@$(BIN)/python tools/check_offline.py docs/_build/html
 	@echo "Open docs/_build/html/index.html"
