@@ -1,6 +1,7 @@
 """Imports point down: every room knows only the rooms below it, and so does every room inside a room."""
 
 import ast
+import re
 from pathlib import Path
 
 import pytest
@@ -187,3 +188,18 @@ def test_no_two_files_know_each_other():
     for name in sorted(graph):
         visit(name, ())
     assert not cycles
+
+
+def test_functions_of_many_parameters_are_those_that_the_rules_name():
+    rules = (PACKAGE.parents[1] / "CONTRIBUTING.md").read_text()
+    (rule,) = (line for line in rules.splitlines() if line.startswith("- Functions have at most eight parameters."))
+    named = set(re.findall(r"`(?:\w+\.)?(\w+)`", rule))
+    found = set()
+    for file in PACKAGE.rglob("*.py"):
+        for owner in ast.walk(ast.parse(file.read_text())):
+            for function in getattr(owner, "body", ()) if isinstance(owner, ast.Module | ast.ClassDef) else ():
+                if isinstance(function, ast.FunctionDef):
+                    given = [a.arg for a in (*function.args.args, *function.args.kwonlyargs)]
+                    if len(given) - (given[:1] in (["self"], ["cls"])) > 8:
+                        found.add(owner.name if function.name == "__init__" else function.name)
+    assert found == named

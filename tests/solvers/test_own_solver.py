@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import decouply as dc
+from decouply.fit._fit_one_shape import _PATIENCE
 from decouply.solvers.problem import _solver as contract
 from decouply.testing import check_solver
 
@@ -79,6 +80,10 @@ def test_the_package_does_without_what_a_solver_cannot_do(solver):
         assert function(solver, argument) is solver
     assert contract.without_ridge(solver) is solver and not contract.fixed_parts(solver)
     assert contract.smoothing_of(solver) is None and not contract.uses_validation(solver)
+
+
+def test_the_page_says_how_long_a_limit_of_time_waits():
+    assert f"after {_PATIENCE:g} times that limit" in PAGE.read_text()
 
 
 @pytest.mark.parametrize(
