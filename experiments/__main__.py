@@ -20,6 +20,7 @@ from decouply._support._atomic_files import write_text
 from decouply._support._errors import DataError, MissingExtraError
 from decouply._support._optional_packages import needed
 from decouply.cli._main import main
+from experiments.code_version import what_changed
 from experiments.harness import Experiment
 
 _HERE = Path(__file__).parent
@@ -53,6 +54,12 @@ def stored_results() -> dict[str, Path]:
     return {name: path for name in declarations() for path in _STORED.glob(f"*/{name}.json")}
 
 
+def stale_results() -> dict[str, str]:
+    """What has changed since each of these was made; nothing for those that this code made."""
+    stored = {name: json.loads(path.read_text(encoding="utf-8")) for name, path in stored_results().items()}
+    return {name: what_changed(content.get("code"), declarations()[name][0]) for name, content in stored.items()}
+
+
 class _Commands(click.Group):
     """The experiments, imported when they are asked for."""
 
@@ -68,7 +75,7 @@ class _Commands(click.Group):
         with formatter.section("Experiments"):
             formatter.write_dl([(name, about) for name, (_, about) in declarations().items()])
         with formatter.section("Several at once"):
-            formatter.write_dl([(str(one.name), str(one.short_help)) for one in (paper, pages)])
+            formatter.write_dl([(str(one.name), str(one.short_help)) for one in (paper, pages, stale)])
 
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
@@ -100,6 +107,13 @@ def pages() -> None:
     """Write docs/*/NAME.md again from docs/*/NAME.json, after a change to what tables look like."""
     for name, path in stored_results().items():
         write_text(path.with_suffix(".md"), experiment(name).table(json.loads(path.read_text(encoding="utf-8"))) + "\n")
+
+
+@experiments.command(short_help="Which stored results were made by other code than this.")
+def stale() -> None:
+    """Tell for every result in docs/ which rooms of the package have changed since it was made."""
+    for name, changed in stale_results().items():
+        click.echo(f"{name}: {changed or 'made by this code'}")
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
 An experiment is a list of tasks and the work that one of them takes. A task is a dictionary of simple values that
 names everything its outcome depends on; its outcome is a dictionary as well. Each finished run is one line of
 NAME-runs.jsonl, so that a stopped experiment resumes where it was. From all runs come NAME.json, and from that alone
-NAME.md and NAME.png: tables can be made again without running anything.
+NAME.md and NAME.png: tables can be made again without running anything. Both files say which code made the numbers.
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ from decouply._support._progress import progress_callback
 from decouply.cli._options import ON_SCREEN, add_options
 from decouply.cli._output import print_json, shown_progress
 from decouply.report._style import house_style
+from experiments.code_version import code_version
 from experiments.interrupts import deferred, whole_or_nothing
 
 Task = dict[str, Any]
@@ -146,14 +147,16 @@ class Experiment:
         tasks = self.tasks(**options)
         needs_folder = "folder" in inspect.signature(self.work).parameters
         work = partial(self.work, folder=str(folder)) if needs_folder else self.work
-        outcomes = run_all(tasks, work, store=self.store(folder), n_jobs=n_jobs, progress=progress)
+        store, code = self.store(folder), code_version(self.work.__module__)
+        outcomes = run_all(tasks, work, store=store, n_jobs=n_jobs, code=code, progress=progress)
         runs = [task | outcome for task, outcome in zip(tasks, outcomes, strict=True)]
         for run in runs:
             run.pop("seed", None)
+        made_by = {"code": _code_of(tasks, store)}
         if self.content is not None:
-            return dict(plain(self.content(runs, **options, **facts)))
+            return dict(plain(self.content(runs, **options, **facts) | made_by))
         declared = {name: options[name] for name in ("seed", *(option.name for option in self.options))}
-        return dict(plain(declared | facts | {"runs": runs}))
+        return dict(plain(declared | facts | {"runs": runs} | made_by))
 
     def write(self, content: Content, folder: Path) -> None:
         """NAME.json, NAME.md and, if there is a picture, NAME.png."""
@@ -275,13 +278,15 @@ def run_all(
     *,
     store: Path,
     n_jobs: int,
+    code: Mapping[str, str] | None = None,
     progress: Callable[..., None] = lambda **_: None,
 ) -> list[Outcome]:
     """The outcome of every task; those that `store` already has from this version of the package are not run again.
 
-    Numbers in outcomes that are not finite come back as None. A run that is interrupted is not stored, whatever it has
-    found by then. If another process works on the same store, this one waits for it and goes on with what is missing
-    then. With an active client of a Dask cluster its workers do the work, as many at a time as there are.
+    `code` is noted beside every new outcome. Numbers in outcomes that are not finite come back as None. A run that is
+    interrupted is not stored, whatever it has found by then. If another process works on the same store, this one waits
+    for it and goes on with what is missing then. With an active client of a Dask cluster its workers do the work, as
+    many at a time as there are.
     """
     from joblib import Parallel, delayed
 
@@ -305,8 +310,9 @@ def run_all(
                 for n, (task, outcome) in enumerate(results, start=n_done + 1):
                     key = _key(task)
                     known[key] = outcome
+                    row = {"task": json.loads(key), "outcome": outcome} | ({"code": dict(code)} if code else {})
                     with named(store), store.open("a", encoding="utf-8") as stream:
-                        stream.write(json.dumps({"task": json.loads(key), "outcome": outcome}) + "\n")
+                        stream.write(json.dumps(row) + "\n")
                     progress(done=n, total=len(tasks))
             except BaseException:
                 _kill_workers()  # nobody waits for what they are at
@@ -330,23 +336,39 @@ def _key(task: Task) -> str:
     return json.dumps(plain(task) | {"version": __version__}, sort_keys=True)
 
 
+def _code_of(tasks: Sequence[Task], store: Path) -> dict[str, str]:
+    """The code that made all these runs, room by room; "several" or "unknown" for rooms without just one."""
+    rows = _stored_rows(store)
+    codes = [rows.get(_key(task), {}).get("code", {}) for task in tasks]
+    found = {}
+    for room in dict.fromkeys(room for code in codes for room in code):
+        digests = {code.get(room, "unknown") for code in codes}
+        found[room] = digests.pop() if len(digests) == 1 else "several"
+    return found
+
+
 def _stored_outcomes(store: Path) -> dict[str, Outcome]:
     """Finished runs; a line cut short by a crash is left out and run again."""
-    known: dict[str, Outcome] = {}
-    if not store.is_file():
-        return known
-    text = store.read_text(encoding="utf-8", errors="replace")
-    if text and not text.endswith("\n"):
+    text = store.read_bytes() if store.is_file() else b""
+    if text and not text.endswith(b"\n"):
         with store.open("a", encoding="utf-8") as stream:
             stream.write("\n")
-    for line in text.splitlines():
+    return {key: row["outcome"] for key, row in _stored_rows(store).items()}
+
+
+def _stored_rows(store: Path) -> dict[str, dict[str, Any]]:
+    """Lines that are whole, by the keys of their tasks."""
+    known = dict[str, dict[str, Any]]()
+    if not store.is_file():
+        return known
+    for line in store.read_text(encoding="utf-8", errors="replace").splitlines():
         try:
             row = json.loads(line)
             key, outcome = json.dumps(row["task"], sort_keys=True), row["outcome"]
         except (ValueError, KeyError, TypeError):
             continue
         if isinstance(outcome, dict) and outcome:
-            known[key] = outcome
+            known[key] = row
     return known
 
 

@@ -12,8 +12,10 @@ from click.testing import CliRunner
 
 import decouply as dc
 from decouply.report._style import new_figure
-from experiments.__main__ import declarations, experiments, stored_results
+from experiments import code_version
+from experiments.__main__ import declarations, experiments, stale_results, stored_results
 from experiments.__main__ import experiment as experiment_called
+from experiments.code_version import what_changed
 from experiments.harness import Experiment, Option, column, markdown, matching, run_all
 
 
@@ -52,6 +54,42 @@ def test_tables_in_the_documentation_are_made_from_the_stored_numbers(name):
     path = stored_results()[name]
     content = json.loads(path.read_text(encoding="utf-8"))
     assert path.with_suffix(".md").read_text(encoding="utf-8") == experiment_called(name).table(content) + "\n"
+
+
+# The code that made them
+
+
+def test_a_result_knows_the_rooms_whose_code_has_changed(tmp_path, monkeypatch):
+    for room in (*code_version._EVERY_FIT, "nn"):
+        file = tmp_path / room if room.endswith(".py") else tmp_path / room / "_a.py"
+        file.parent.mkdir(exist_ok=True)
+        file.write_text('def f():\n    """Two."""\n    return 2\n')
+    monkeypatch.setattr(code_version, "_PACKAGE", tmp_path)
+    monkeypatch.setattr(code_version, "_digest", code_version._digest.__wrapped__)
+    solver, network = "experiments.solver.units", "experiments.paper.network_compression"
+    made_by = {module: code_version.code_version(module) for module in (solver, network)}
+    assert what_changed(None, solver) and "nn" in made_by[network] and "nn" not in made_by[solver]
+    (tmp_path / "nn" / "_a.py").write_text('def f():\n\n    """Three."""\n    return 2  # so far\n')
+    (tmp_path / "fit" / "_a.py").write_text('def f():\n    """Two."""\n    return 3\n')
+    assert [what_changed(made_by[module], module) for module in (solver, network)] == ["fit", "fit"]
+    (tmp_path / "nn" / "_b.py").write_text("")
+    assert [what_changed(made_by[module], module) for module in (solver, network)] == ["fit", "fit, nn"]
+
+
+def test_stored_results_are_compared_with_the_present_code(monkeypatch, tmp_path):
+    content = CUBES.run(tmp_path, seed=1)
+    assert content["code"] == code_version.code_version(__name__) and not what_changed(content["code"], __name__)
+    first, *others = CUBES.store(tmp_path).read_text().splitlines()
+    older = json.loads(first)
+    older["code"]["fit"] = "other"
+    CUBES.store(tmp_path).write_text("\n".join([json.dumps(older), *others]))
+    assert what_changed(CUBES.run(tmp_path, seed=1)["code"], __name__) == "fit"
+    changed = {name: reason for name, reason in stale_results().items() if reason}
+    assert changed.keys() <= stored_results().keys()
+    if changed:
+        pytest.skip(
+            f"stored results that other code made: {', '.join(changed)}; `python -m experiments stale` says more"
+        )
 
 
 # Runs
