@@ -26,7 +26,8 @@ ORDER = (
 # Inside a room, the same: files that lie in the room itself come after its rooms.
 INSIDE = {
     "solvers": (("problem",), ("least_squares",), ("initial",), ("alternating",), ("varpro",), ("inference",)),
-    "fit": (("quality", "interpret"), ("",), ("select", "refit"), ("classes", "_decouple")),  # "" is the room itself
+    # "" is the room itself.
+    "fit": (("quality", "interpret"), ("",), ("select", "_simplification"), ("_classification", "_decouple")),
     "sysid": (("signals",), ("free_run",), ("narx", "state_space")),
     "nn": (("layer",), ("carving",), ("training",), ("compression",)),
 }

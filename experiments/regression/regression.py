@@ -24,7 +24,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 from numpy import ndarray
 
-from decouply._support._blas_threads import one_thread
+from decouply._support._machine import one_thread
 from decouply._support._optional_packages import needed
 from decouply.report._style import new_figure
 from experiments.harness import Content, Experiment, Option, Outcome, Task, column, grid, markdown, matching

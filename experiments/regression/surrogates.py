@@ -29,7 +29,7 @@ from typing import Any
 import numpy as np
 from numpy import ndarray
 
-from decouply._support._blas_threads import one_thread
+from decouply._support._machine import one_thread
 from decouply.data import airfoil, b777_engine
 from decouply.fit._decouple import decouple
 from decouply.model._decoupling import Decoupling

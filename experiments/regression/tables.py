@@ -21,7 +21,7 @@ import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
-from decouply._support._blas_threads import one_thread
+from decouply._support._machine import one_thread
 from decouply.bases import Monomial, Spline
 from decouply.data import airfoil, b777_engine
 from decouply.fit._decouple import decouple

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from decouply._support._blas_threads import one_thread
+from decouply._support._machine import one_thread
 from decouply.bases import Monomial
 from decouply.fit._decouple import decouple
 from decouply.fit.quality._quality import Grade

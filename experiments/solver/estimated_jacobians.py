@@ -11,7 +11,7 @@ import time
 import numpy as np
 
 from decouply import systems
-from decouply._support._blas_threads import one_thread
+from decouply._support._machine import one_thread
 from decouply.fit._decouple import decouple
 from decouply.samples._estimation import estimate_jacobians
 from decouply.samples._model_errors import error_jacobian, relative_rmse

@@ -7,7 +7,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 import decouply as dc
-from decouply.fit.classes import _logistic
+from decouply.fit import _classification
 from decouply.solvers.least_squares._logistic_deviance import Deviance, log_likelihoods, probabilities
 from decouply.solvers.least_squares._parameters import Parameters
 
@@ -253,7 +253,7 @@ def test_a_page_tells_of_classes(tmp_path):
 
 
 def test_what_a_function_is_worth_is_measured_by_fitting_the_rest_again():
-    from decouply.fit.classes._logistic import deviance_without, null_deviance
+    from decouply.fit._classification import deviance_without, null_deviance
 
     X, y = drawn(500, 1, lambda X: 6 * (X[:, 0] + X[:, 1]) ** 2 - 3)
     one = dc.DecouplingClassifier(1, 2, random_state=0).fit(X, y)
@@ -269,7 +269,7 @@ def test_what_a_function_is_worth_is_measured_by_fitting_the_rest_again():
 
 
 def test_a_function_that_matters_more_is_worth_more():
-    from decouply.fit.classes._logistic import deviance_without
+    from decouply.fit._classification import deviance_without
 
     X, y = drawn(500, 1, lambda X: 12 * X[:, 0] ** 2 - 3 * X[:, 1] ** 2 - 2)
     model = dc.DecouplingClassifier(2, 2, ridge=1.0, random_state=0).fit(X, y)
@@ -283,14 +283,14 @@ def test_functions_that_the_ridge_made_zero_are_dropped(monkeypatch):
     X = points(3, 300)
     y = np.random.default_rng(0).uniform(size=300) < 1 / (1 + np.exp(-4 * X[:, 0]))
     shape, found = ((2,), (3,)), {}
-    likely = _logistic._most_likely
+    likely = _classification._most_likely
 
     def prepared(samples, start, *args):
         one = likely(samples, start, *args)
         found[start.ranks, start.degrees] = one.decoupling
         return dataclasses.replace(one, left_out_deviance=0.5 if (start.ranks, start.degrees) == shape else 1.0)
 
-    monkeypatch.setattr(_logistic, "_most_likely", prepared)
+    monkeypatch.setattr(_classification, "_most_likely", prepared)
     model = dc.DecouplingClassifier(ridge=10.0, random_state=0).fit(X, y)
     assert found[shape].ranks == (2,) and model.decoupling_.ranks == (1,)
     assert "The ridge made 1 of 2 functions zero; dropped." in model.note_

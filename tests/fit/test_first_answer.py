@@ -5,7 +5,7 @@ import pytest
 
 import decouply as dc
 from decouply.fit import Grade, _pieces
-from decouply.fit.select._exact_layers import as_polynomial, exact_shapes, true_degrees
+from decouply.fit.select._rank_hints import as_polynomial, exact_shapes, true_degrees
 from experiments.regression.tables import CURVES, draw
 from experiments.regression.verdicts import KINDS, is_right, work
 

@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose
 import decouply as dc
 from decouply.fit._settings import Settings, layer_bases
 from decouply.fit.select._candidates import Limits
-from decouply.fit.select._multilinear_ranks import hints_of
+from decouply.fit.select._rank_hints import hints_of
 from decouply.fit.select._scan import Scan
 from decouply.model._canonical_form import resize_model
 from decouply.solvers.inference._identifiability import identifiability

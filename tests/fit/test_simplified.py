@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 import decouply as dc
-from decouply.fit.refit._simplify import parallel_pairs, with_merged_pair, without_functions
+from decouply.fit._simplification import parallel_pairs, with_merged_pair, without_functions
 
 X = np.random.default_rng(0).uniform(-1.0, 1.0, (150, 2))
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import decouply as dc
-from decouply._support._memory import LIMIT_VARIABLE
+from decouply._support._machine import LIMIT_VARIABLE
 from decouply.samples.readers._table_files import ParquetTable
 from tests.robustness.corpus import SPECIAL, WHOLE, damaged, read
 from tests.robustness.outcome import FINE

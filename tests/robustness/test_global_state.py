@@ -15,8 +15,8 @@ import scipy.linalg  # noqa: F401 (brings a BLAS of its own, which the first fit
 from threadpoolctl import threadpool_info, threadpool_limits
 
 import decouply as dc
-from decouply._support._blas_threads import one_thread
 from decouply._support._errors import _silent, as_errors, silenced, warn
+from decouply._support._machine import one_thread
 from decouply.report._style import house_style
 from decouply.solvers.problem import _prepared_samples
 from tests.strategies import sampled

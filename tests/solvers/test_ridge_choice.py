@@ -6,7 +6,7 @@ import pytest
 import decouply as dc
 from decouply.solvers.inference._linearisation import linearise
 from decouply.solvers.inference._uncertainty import Uncertainty
-from decouply.solvers.varpro._ridge_choice import RidgeChoice
+from decouply.solvers.varpro._penalty_choice import RidgeChoice
 from tests.strategies import points, sampled
 
 F2 = dc.systems.f2()

@@ -18,8 +18,7 @@ from .._support._errors import InputError, short_repr, warn
 from .._support._optional_packages import needed
 from .._support._time_limit import OUT_OF_TIME
 from ..bases import Monomial
-from ..fit.classes._class_quality import ClassQuality, class_quality
-from ..fit.classes._logistic import fit_logistic
+from ..fit._classification import ClassQuality, class_quality, fit_logistic
 from ..model._names import usable_names
 from ..samples._samples import Samples
 

@@ -1,13 +1,12 @@
 """From samples to a model: `decouple`, `select`, and the records of what they return."""
 
+from ._classification import ClassQuality
 from ._result import Alternative
 from ._settings import Settings
-from .classes._class_quality import ClassQuality
+from ._simplification import AblationRow, Change, Simplified
 from .interpret._importances import Importances
 from .interpret._recognise import NamedCurve, RecognisedFunction, Recognition
 from .quality._quality import Grade, Quality, Verdict
-from .refit._ablation import AblationRow
-from .refit._simplify import Change, Simplified
 from .select._select import Selection
 
 __all__ = [

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from .._support._arguments import as_generator
-from .._support._blas_threads import one_thread
 from .._support._errors import InputError, SolverError, warn
 from .._support._interrupts import INTERRUPTED
+from .._support._machine import one_thread
 from .._support._progress import progress_callback
 from .._support._time_limit import OUT_OF_TIME, TimeLimit, now
 from ..samples._array_checks import check_all_outputs_count

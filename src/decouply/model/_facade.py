@@ -92,7 +92,7 @@ class AbstractModelFacade:
         progress : bool or callable
             As for `dc.decouple`.
         """
-        from ..fit.refit._ablation import ablation
+        from ..fit._simplification import ablation
 
         return ablation(self, samples, max_seconds=max_seconds, progress=progress)
 
@@ -141,7 +141,7 @@ class AbstractModelFacade:
         >>> simpler.g[0].basis, simpler.n_parameters
         (Saturation(), 5)
         """
-        from ..fit.refit._simplify import simplified
+        from ..fit._simplification import simplified
 
         return simplified(
             self, X, curves=curves, prune=prune, tolerance=tolerance, max_seconds=max_seconds, progress=progress

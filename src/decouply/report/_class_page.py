@@ -14,8 +14,7 @@ from numpy import ndarray
 
 from .._support._atomic_files import write_text
 from .._support._time_limit import now
-from ..fit.classes._class_quality import ClassQuality
-from ..fit.classes._logistic import deviance_without
+from ..fit._classification import ClassQuality, deviance_without
 from ..model._decoupling import Decoupling
 from ..samples._samples import Samples
 from ..solvers.least_squares._logistic_deviance import probabilities

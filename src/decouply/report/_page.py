@@ -21,8 +21,8 @@ from .._support._arguments import plain
 from .._support._atomic_files import write_text
 from .._support._errors import InputError, short_repr, silenced
 from ..fit._result import Result
+from ..fit._simplification import parallel_pairs
 from ..fit.interpret._recognise import NamedCurve, symbol
-from ..fit.refit._simplify import parallel_pairs
 from ..model._decoupling import Decoupling
 from ..model._names import printable
 from ..samples._duplicates import n_originals

@@ -21,8 +21,8 @@ from jaxtyping import Float, Int
 from numpy import ndarray
 
 from .._support._arguments import as_count
-from .._support._blas_threads import one_thread
 from .._support._errors import InputError, short_repr
+from .._support._machine import one_thread
 from ._samples import Samples
 
 _GROWTH = (1.5, 2.0, 3.0, 4.5, 7.0, 10.0, 15.0)  # neighbours that are tried, in numbers of coefficients

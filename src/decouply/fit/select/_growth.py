@@ -38,8 +38,7 @@ from .._relative_errors import Measure
 from .._result import Result
 from .._settings import Settings, layer_bases
 from ._candidates import STRONG_EVIDENCE, Candidate, Limits, Shape
-from ._exact_layers import as_polynomial, exact_shapes, true_degrees
-from ._multilinear_ranks import hints_of
+from ._rank_hints import as_polynomial, exact_shapes, hints_of, true_degrees
 from ._scan import OutOfTimeError
 
 _BOX_POINTS = 500  # corners of the box of the inputs, and as many points inside, where models must stay calm ...

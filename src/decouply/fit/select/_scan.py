@@ -21,8 +21,8 @@ import numpy as np
 from numpy import ndarray
 
 from ..._support._arguments import as_generator
-from ..._support._blas_threads import one_thread
 from ..._support._errors import SolverError, silenced
+from ..._support._machine import one_thread
 from ..._support._parallel import run_each
 from ..._support._progress import silent
 from ..._support._time_limit import now
@@ -40,7 +40,7 @@ from .._relative_errors import Measure
 from .._result import Result
 from .._settings import Settings, layer_bases
 from ._candidates import STRONG_EVIDENCE, Candidate, Limits, Shape, better, criterion, in_words, percent
-from ._multilinear_ranks import hints_of
+from ._rank_hints import hints_of
 
 _N_STARTS, _N_STARTS_SMALLER, _N_STARTS_CHOICE = 16, 8, 32  # in general, from a larger shape, and of the best shape
 

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from ..._support._arguments import as_count, as_counts, as_generator, is_word
-from ..._support._blas_threads import one_thread
 from ..._support._errors import InputError, SolverError, short_repr
+from ..._support._machine import one_thread
 from ..._support._progress import progress_callback
 from ...bases import AbstractBasis, Monomial
 from ...bases._abstract import MOST_FUNCTIONS
@@ -30,7 +30,7 @@ from .._result import Alternative, Result
 from .._settings import Settings, layer_bases
 from ._candidates import Candidate, Limits, in_words, percent
 from ._growth import Growth
-from ._multilinear_ranks import Hints
+from ._rank_hints import Hints
 from ._scan import OutOfTimeError, Scan
 
 if TYPE_CHECKING:

@@ -24,7 +24,7 @@ import numpy as np
 from numpy import ndarray
 
 from ..._support._errors import SampleFileError
-from ..._support._memory import check_declared
+from ..._support._machine import check_declared
 from ...model._names import label
 from ..stores._stored_arrays import readable
 

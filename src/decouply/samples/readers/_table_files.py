@@ -17,7 +17,7 @@ from jaxtyping import Float, Int
 from numpy import ndarray
 
 from ..._support._errors import SampleFileError
-from ..._support._memory import check_declared
+from ..._support._machine import check_declared
 from ..._support._optional_packages import needed
 from ...model._names import label
 from ._table import AbstractTable

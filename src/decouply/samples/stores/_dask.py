@@ -64,7 +64,7 @@ class DaskData(AbstractData):
 def _work_on_blocks(
     first: int, X: Any, F: Any, J: Any, weights: Any, task: Task, small: tuple[Any, ...], join: Join
 ) -> tuple[ndarray, ...]:
-    from ..._support._blas_threads import one_thread
+    from ..._support._machine import one_thread
 
     with one_thread(), np.errstate(all="ignore"):
         return fold([task(checked_portion(first, X, F, J, weights), *small)], join)

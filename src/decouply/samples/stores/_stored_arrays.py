@@ -106,7 +106,7 @@ class StoredData(AbstractData):
 
 def work_on_one_thread(data: AbstractData, group: Any, task: Task, small: Any, join: Any) -> tuple[ndarray, ...]:
     """`work_on` with the threads of BLAS that it has everywhere, so that the digits are the same."""
-    from ..._support._blas_threads import one_thread
+    from ..._support._machine import one_thread
 
     with one_thread(), np.errstate(all="ignore"):
         return work_on(data, group, task, small, join)

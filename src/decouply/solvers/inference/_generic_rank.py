@@ -15,8 +15,8 @@ from jaxtyping import Float
 from numpy import ndarray
 
 from ..._support._arguments import as_count
-from ..._support._blas_threads import one_thread
 from ..._support._errors import InputError
+from ..._support._machine import one_thread
 from ...bases import Chebyshev, LayerBasis
 from ...model._decoupling import Decoupling
 from ...model._functions import Functions

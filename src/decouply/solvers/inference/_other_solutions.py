@@ -9,8 +9,8 @@ import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
-from ..._support._blas_threads import one_thread
 from ..._support._errors import SolverError
+from ..._support._machine import one_thread
 from ..._support._time_limit import now
 from ...model._decoupling import Decoupling
 from ...samples._model_errors import canonical_at

@@ -17,8 +17,8 @@ from jaxtyping import Float
 from numpy import ndarray
 
 from ..._support._arguments import as_number
-from ..._support._blas_threads import one_thread
 from ..._support._errors import InputError, short_repr
+from ..._support._machine import one_thread
 from ..._support._progress import silent
 from ...model._decoupling import Decoupling
 from ...model._functions import Functions

@@ -19,8 +19,8 @@ from ..least_squares._variable_projection import Complete
 from ..problem._problem import Problem
 from ..problem._solution import Solution, Status
 from ..problem._solver import ProgressCallback
-from ._ridge_choice import RidgeChoice, ridge_note
-from ._start_table import history_of
+from ._penalty_choice import RidgeChoice, ridge_note
+from ._search import history_of
 from ._streamed_gauss_newton import (
     StreamedResiduals,
     descend_on_all,

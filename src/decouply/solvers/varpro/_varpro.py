@@ -16,7 +16,7 @@ import numpy as np
 
 from ..._support._arguments import as_count, as_number, is_word, settle_numbers
 from ..._support._errors import InputError, short_repr
-from ..._support._memory import budget
+from ..._support._machine import budget
 from ...bases import LayerBasis
 from ...model._decoupling import Decoupling
 from ...samples._samples import Samples
@@ -27,11 +27,10 @@ from ..problem._problem import ModelShape, Problem
 from ..problem._solution import Solution
 from ..problem._solver import AbstractSolver, Feature, ProgressCallback
 from ..problem._start_distributions import AbstractStart, Orthonormal
+from ._penalty_choice import smoothed_solution, solution_with_ridge
 from ._refine_on_all_samples import Refinement, RefinementOptions, refined_solution
-from ._ridge_choice import solution_with_ridge
 from ._search import Search
 from ._search_schedule import SearchSchedule
-from ._smoothing_choice import smoothed_solution
 from ._streamed_gauss_newton import importance_sample
 
 # Samples in memory are searched all at once up to so many times a pilot, and up to so many numbers.

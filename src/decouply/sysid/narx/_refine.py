@@ -17,8 +17,8 @@ import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
-from ..._support._blas_threads import one_thread
 from ..._support._errors import DecouplingWarning, SolverError
+from ..._support._machine import one_thread
 from ..._support._time_limit import TimeLimit
 from ...model._decoupling import Decoupling
 from ...model._functions import Functions

@@ -17,8 +17,8 @@ from jaxtyping import Float
 from numpy import ndarray
 
 from ..._support._arguments import as_count, as_generator
-from ..._support._blas_threads import one_thread
 from ..._support._errors import InputError, SolverError, pluralised
+from ..._support._machine import one_thread
 from ..._support._progress import progress_callback
 from ..._support._time_limit import TimeLimit
 from ...bases import Monomial

@@ -15,8 +15,8 @@ import numpy as np
 from numpy import ndarray
 
 from ..._support._arguments import as_counts, as_flag, as_generator, as_number
-from ..._support._blas_threads import one_thread
 from ..._support._errors import InputError, pluralised
+from ..._support._machine import one_thread
 from ..._support._progress import progress_callback
 from ..._support._time_limit import TimeLimit, now
 from ...bases import AbstractBasis, LayerBasis, Monomial, Spline, Tanh, Trigonometric

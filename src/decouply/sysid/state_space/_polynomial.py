@@ -19,8 +19,8 @@ import numpy as np
 from numpy import ndarray
 
 from ..._support._arguments import as_count, as_flag, as_generator
-from ..._support._blas_threads import one_thread
 from ..._support._errors import InputError, ModelFileError, pluralised, short_repr
+from ..._support._machine import one_thread
 from ...bases import Monomial
 from ...fit._decouple import decouple
 from ...samples._samples import Samples

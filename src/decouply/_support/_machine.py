@@ -1,14 +1,28 @@
-"""How much memory there is to work with."""
+"""What there is to work with: one thread of BLAS inside solvers, and how much memory.
+
+More threads change the rounding, and with it the path of a start: the same seed must give the same result however many
+cores there are. On small problems they are also slower, by orders of magnitude on a busy machine.
+"""
 
 from __future__ import annotations
 
+import functools
 import os
-from contextlib import suppress
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
+
+from threadpoolctl import ThreadpoolController
 
 from ._arguments import as_number
 from ._errors import InputError, short_repr
 
+_lock = threading.Lock()
+_inside = 0  # threads of ours that are in the section; the number of BLAS threads belongs to the whole process
+_limit: Any = None
 LIMIT_VARIABLE = "DECOUPLY_MAX_FILE_BYTES"
 _LARGEST_FILE = 4 * 1024**3  # bytes
 
@@ -18,6 +32,39 @@ _LIMITS = (  # of a container: what it may take and what it has, in the two vers
     ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"),
     ("/sys/fs/cgroup/memory/memory.limit_in_bytes", "/sys/fs/cgroup/memory/memory.usage_in_bytes"),
 )
+
+
+# One BLAS thread
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """A context in which BLAS uses one thread; the last of several threads to leave it puts back what was before."""
+    # SciPy brings a BLAS of its own. Solvers import it where they need it: a library that comes inside has all threads.
+    import scipy.linalg  # noqa: F401
+
+    global _inside, _limit
+    with _lock:
+        if _inside == 0:
+            _limit = _controller(len(sys.modules)).limit(limits=1)
+        _inside += 1
+    try:
+        yield
+    finally:
+        with _lock:
+            _inside -= 1
+            if _inside == 0:
+                _limit.restore_original_limits()
+                _limit = None
+
+
+@functools.lru_cache(maxsize=1)
+def _controller(_modules: int) -> ThreadpoolController:
+    """Looks through all loaded libraries, which is slow: again only if modules were imported since."""
+    return ThreadpoolController()
+
+
+# Memory
 
 
 def budget(memory: float | None) -> float:

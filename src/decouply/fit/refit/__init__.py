@@ -1,1 +1,0 @@
-"""Models fitted again: without a function, or with simpler ones."""
