@@ -39,6 +39,7 @@ from experiments.regression import regression
 from experiments.regression.tables import FORMULAS
 
 _TESTED = 2000  # fresh samples, at most
+_KEPT = 0.2  # of a table, at most, for testing if all the rest is for training
 _HELD_OUT = 0.25  # of the training samples, on which options are chosen
 _MOST_OF_A_PROCESS = 1000  # samples, beyond which a Gaussian process takes minutes
 _TIMED = 200_000  # evaluations in C
@@ -55,7 +56,9 @@ def _robot_arm(x: ndarray) -> ndarray:
 
 _FUNCTIONS = {name: f for name, f in FORMULAS.items() if name != "Friedman"} | {"robot arm": (_robot_arm, 8)}
 PROBLEMS = ("engine", "airfoil", *_FUNCTIONS)
-SIZES = (40, 100, 400)
+SIZES = (40, 100, 400, "all")
+_OF_FUNCTIONS = 100  # samples
+_LEVEL = 1.1  # times the smallest error of a row
 
 
 # Others
@@ -127,7 +130,12 @@ METHODS = ("decouply", *OTHERS)
 
 
 def tasks(
-    *, seed: int, n_splits: int, problems: Sequence[str] = (), methods: Sequence[str] = (), sizes: Sequence[int] = SIZES
+    *,
+    seed: int,
+    n_splits: int,
+    problems: Sequence[str] = (),
+    methods: Sequence[str] = (),
+    sizes: Sequence[int | str] = SIZES,
 ) -> list[Task]:
     every = grid(
         split=range(n_splits),
@@ -137,16 +145,21 @@ def tasks(
         jacobians=(True, False),
         seed=seed,
     )
-    return [task for task in every if task["method"] == "decouply" or task["jacobians"] in OTHERS[task["method"]][2]]
+    return [
+        task
+        for task in every
+        if (task["method"] == "decouply" or task["jacobians"] in OTHERS[task["method"]][2])
+        and (task["problem"] not in _FUNCTIONS or task["size"] == _OF_FUNCTIONS)
+    ]
 
 
-def work(split: int, problem: str, size: int, method: str, jacobians: bool, seed: int) -> Outcome:
+def work(split: int, problem: str, size: int | str, method: str, jacobians: bool, seed: int) -> Outcome:
     """The error of every output, as a share of its standard deviation, and what the fit took."""
     if method != "decouply" and importlib.util.find_spec(_module(method)) is None:
         return {"errors": None, "why": "not installed"}
-    if method in ("Gaussian process", "KRG", "GEKPLS") and size > _MOST_OF_A_PROCESS:
-        return {"errors": None, "why": "too many samples"}
     train, fresh = _data(problem, size, np.random.default_rng([seed, split, sum(problem.encode())]))
+    if method in ("Gaussian process", "KRG", "GEKPLS") and len(train) > _MOST_OF_A_PROCESS:
+        return {"errors": None, "why": "too many samples"}
     train = train if jacobians else Samples(train.X, F=train.F)
     began = time.process_time()
     with one_thread(), warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
@@ -169,8 +182,10 @@ def _module(method: str) -> str:
     return {"scikit-learn": "sklearn"}.get(OTHERS[method][3], OTHERS[method][3])
 
 
-def _data(problem: str, size: int, rng: np.random.Generator) -> tuple[Samples, Samples]:
+def _data(problem: str, size: int | str, rng: np.random.Generator) -> tuple[Samples, Samples]:
+    """Training and fresh samples; all of a table leaves a few for testing."""
     if problem in _FUNCTIONS:
+        size = int(size)
         f, m = _FUNCTIONS[problem]
         drawn = Samples.from_function(
             lambda X: f(X)[:, None], rng.uniform(-1.0, 1.0, (size + _TESTED, m)), jac="central"
@@ -178,8 +193,8 @@ def _data(problem: str, size: int, rng: np.random.Generator) -> tuple[Samples, S
         return drawn.take(np.arange(size)), drawn.take(np.arange(size, size + _TESTED))
     table = b777_engine() if problem == "engine" else airfoil()
     order = rng.permutation(len(table))
-    rest = order[size : size + _TESTED] if size < len(order) else order
-    return table.take(order[:size]), table.take(rest)
+    n = len(order) - min(_TESTED, round(_KEPT * len(order))) if size == "all" else int(size)
+    return table.take(order[:n]), table.take(order[n : n + _TESTED])
 
 
 def _ours(train: Samples, split: int) -> Decoupling:
@@ -248,7 +263,7 @@ def content(
     n_splits: int,
     problems: Sequence[str] = (),
     methods: Sequence[str] = (),
-    sizes: Sequence[int] = SIZES,
+    sizes: Sequence[int | str] = SIZES,
 ) -> Content:
     versions = {}
     for _, _, _, package in OTHERS.values():
@@ -264,29 +279,52 @@ def table(content: Content) -> str:
     for jacobians in (True, False):
         some = matching(content["runs"], jacobians=jacobians)
         shown = [method for method in content["methods"] if matching(some, method=method)]
-        rows = []
+        rows, level = [], dict.fromkeys(shown, 0)
         for problem, size in product(content["problems"], content["sizes"]):
-            cells = [_cell(matching(some, problem=problem, size=size, method=method)) for method in shown]
+            if not (here := matching(some, problem=problem, size=size)):
+                continue
+            median = {method: _median(matching(here, method=method)) for method in shown}
+            mean = {method: np.exp(np.mean(np.log(e))) for method, e in median.items() if e is not None}
+            best = [method for method in mean if mean[method] <= _LEVEL * min(mean.values())]
+            level |= {method: level[method] + 1 for method in best}
+            cells = [_cell(matching(here, method=method), median[method], method in best) for method in shown]
             rows.append([f"{problem}, {size}", *cells])
-        spent = [_seconds(matching(some, method=method)) for method in shown]
+        rows.append(["best or level", *(f"{level[method]} of {len(rows)}" for method in shown)])
+        rows += [
+            [told, *(_spent(matching(some, method=method), key, unit) for method in shown)]
+            for told, key, unit in _TIMES
+        ]
         blocks += [f"**Values{' and Jacobians' if jacobians else ' alone'}**, error of each output in percent"]
-        blocks += [markdown(["", *shown], [*rows, ["*median time of a fit*", *spent]])]
+        blocks += [markdown(["", *shown], rows)]
     blocks += ["**decouply in C**", markdown(["", "parameters", "C source", "one evaluation"], _code_rows(content))]
     used = ", ".join(f"{name} {number}" for name, number in content["versions"].items())
-    return "\n\n".join([*blocks, f"Versions: {used}."])
+    counted = f"Medians of {content['n_splits']} splits (seed {content['seed']})."
+    first = f"{counted} **Bold**: the smallest error, or within 10 % of it."
+    return "\n\n".join([first, *blocks, f"Versions: {used}."])
 
 
-def _cell(runs: list[Task]) -> str:
+_TIMES = (
+    ("median time of a fit", "seconds", (1.0, "s")),
+    ("... of predicting 1000 samples", "per_sample", (1e6, "ms")),
+)
+
+
+def _median(runs: list[Task]) -> ndarray | None:
+    """The error of each output."""
     errors = [run["errors"] for run in runs if run["errors"] is not None]
-    if not errors:
+    return np.median(np.array(errors, dtype=float), axis=0) if errors else None
+
+
+def _cell(runs: list[Task], each: ndarray | None, best: bool) -> str:
+    if each is None:
         return next((run["why"] for run in runs), "")
-    each = np.median(np.array(errors, dtype=float), axis=0)
-    return " / ".join(f"{100.0 * error:.2g}" for error in each)
+    numbers = " / ".join(f"{100.0 * error:.2g}" for error in each)
+    return f"**{numbers}**" if best else numbers
 
 
-def _seconds(runs: list[Task]) -> str:
-    spent = [run["seconds"] for run in runs if run["errors"] is not None]
-    return f"{np.median(spent):.1f} s" if spent else ""
+def _spent(runs: list[Task], key: str, unit: tuple[float, str]) -> str:
+    spent = [unit[0] * run[key] for run in runs if run["errors"] is not None]
+    return f"{np.median(spent):.2g} {unit[1]}" if spent else ""
 
 
 def _code_rows(content: Content) -> list[list[str]]:

@@ -13,7 +13,7 @@ from experiments.regression import surrogates
 
 def test_a_small_table_has_errors_times_and_code(tmp_path, monkeypatch):
     monkeypatch.setattr(surrogates, "_ours", lambda train, split: dc.decouple(train, 1, 3, progress=False).decoupling)
-    options = {"n_splits": 1, "problems": ["Branin"], "methods": ["decouply", "polynomial ridge"], "sizes": (40,)}
+    options = {"n_splits": 1, "problems": ["Branin"], "methods": ["decouply", "polynomial ridge"], "sizes": (100,)}
     found = surrogates.SURROGATES.run(tmp_path, **options)
     tried = [(run["method"], run["jacobians"]) for run in found["runs"]]
     assert sorted(tried) == [("decouply", False), ("decouply", True), ("polynomial ridge", False)]
@@ -22,7 +22,7 @@ def test_a_small_table_has_errors_times_and_code(tmp_path, monkeypatch):
     assert ours["n_parameters"] > 3 and ours["c_bytes"] > 100
     assert (ours["c_ns"] is None) == (shutil.which("cc") is None)
     text = surrogates.table(found)
-    assert "| Branin, 40 |" in text and "**Values alone**" in text and "scikit-learn" in text
+    assert "| Branin, 100 |" in text and "**Values alone**" in text and "scikit-learn" in text
 
 
 def test_a_package_that_is_missing_is_said(monkeypatch):
