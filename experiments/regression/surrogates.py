@@ -42,6 +42,8 @@ _TESTED = 2000  # fresh samples, at most
 _KEPT = 0.2  # of a table, at most, for testing if all the rest is for training
 _HELD_OUT = 0.25  # of the training samples, on which options are chosen
 _MOST_OF_A_PROCESS = 1000  # samples, beyond which a Gaussian process takes minutes
+_STARTS = 2  # of the likelihood of a process, as in `regression`
+_MOST_OF_KRIGING = 2000  # numbers in inputs: it searches a length for each without derivatives
 _TIMED = 200_000  # evaluations in C
 _FASTEST_OF = 5
 
@@ -78,6 +80,7 @@ def _of_smt(name: str) -> Fit:
         parts = []
         for i in range(F.shape[1]):
             quiet: dict[str, Any] = {"print_global": False, "seed": seed}
+            quiet |= {"n_start": _STARTS} if name in ("KRG", "GEKPLS") else {}
             more = {"xlimits": np.stack([X.min(axis=0), X.max(axis=0)], axis=1)} if name == "GEKPLS" else {}
             one = getattr(models, name)(**quiet, **more, **options)
             one.set_training_values(X, F[:, i : i + 1])
@@ -112,11 +115,12 @@ def _polynomial(X: ndarray, F: ndarray, J: ndarray | None, seed: int, degree: in
 
 _WIDE = ({"width": 6, "decay": 0.0}, {"width": 12, "decay": 0.0}, {"width": 12, "decay": 0.01})
 _GENN = [{"hidden_layer_sizes": sizes, "lambd": decay} for sizes, decay in product(([6, 6], [12, 12]), (0.0, 0.01))]
+_GEKPLS = [{"n_comp": n, "nugget": nugget} for n, nugget in product((2, 3), (1e-13, 1e-6))]
 # How a method is fitted, its options, whether it is fitted with Jacobians, and the package that it is from.
 OTHERS: dict[str, tuple[Fit, Sequence[dict[str, Any]], tuple[bool, ...], str]] = {
     "JENN": (_jenn, _WIDE, (True, False), "jenn"),
     "GENN": (_of_smt("GENN"), _GENN, (True,), "smt"),
-    "GEKPLS": (_of_smt("GEKPLS"), ({"n_comp": 2}, {"n_comp": 3}), (True,), "smt"),
+    "GEKPLS": (_of_smt("GEKPLS"), _GEKPLS, (True,), "smt"),
     "KRG": (_of_smt("KRG"), ({"corr": "squar_exp"}, {"corr": "matern52"}), (False,), "smt"),
     "Gaussian process": (_of_regression("Gaussian process"), ({},), (False,), "scikit-learn"),
     "MLP": (_of_regression("MLP"), ({},), (False,), "scikit-learn"),
@@ -160,6 +164,8 @@ def work(split: int, problem: str, size: int | str, method: str, jacobians: bool
     train, fresh = _data(problem, size, np.random.default_rng([seed, split, sum(problem.encode())]))
     if method in ("Gaussian process", "KRG", "GEKPLS") and len(train) > _MOST_OF_A_PROCESS:
         return {"errors": None, "why": "too many samples"}
+    if method == "KRG" and train.X.size > _MOST_OF_KRIGING:
+        return {"errors": None, "why": "over minutes"}
     train = train if jacobians else Samples(train.X, F=train.F)
     began = time.process_time()
     with one_thread(), warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
@@ -212,7 +218,10 @@ def _other(train: Samples, method: str, seed: int) -> Predict:
     held, rest = np.split(order, [round(_HELD_OUT * len(X))])
 
     def held_out_error(chosen: dict[str, Any]) -> float:
-        predict = fit(X[rest], Y[rest], None if J is None else J[rest], seed, **chosen)
+        try:
+            predict = fit(X[rest], Y[rest], None if J is None else J[rest], seed, **chosen)
+        except (np.linalg.LinAlgError, ValueError):  # singular matrices
+            return np.inf
         return float(np.nan_to_num(np.mean((predict(X[held]) - Y[held]) ** 2), nan=np.inf))
 
     best = min(options, key=held_out_error) if len(options) > 1 else options[0]

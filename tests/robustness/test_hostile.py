@@ -61,6 +61,11 @@ FOUND = [  # by long runs, and mended
     ("Decoupling.plot_functions", {"X": "(8, 2) 1e300"}),
     ("Samples.from_sympy", {"expressions": "class"}),
     ("DecouplingRegressor.predict", {"return_std": "matrix"}),
+    ("Decoupling.simplified", {"prune": "raw bytes"}),
+    ("PolynomialNARX.decouple", {"as_given": "numbers as objects"}),
+    ("LinearStateSpace.frequency_response", {"frequencies": "1e+308"}),
+    ("identifiable", {"ranks": "EvilArray"}),
+    ("Record.of", {"data": "EvilAttributes"}),
 ]
 
 

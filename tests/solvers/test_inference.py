@@ -72,7 +72,7 @@ def test_shapes_are_known_before_anything_is_measured(shape, unique):
 def test_wrong_questions_about_shapes_are_answered_with_a_way_out():
     with pytest.raises(dc.InputError, match="one entry per layer, 2 here"):
         dc.identifiable(2, 2, (2, 2), (3, 3, 3))
-    with pytest.raises(dc.InputError, match="at least one layer"):
+    with pytest.raises(dc.InputError, match="one per layer"):
         dc.identifiable(2, 2, ())
     with pytest.raises(dc.InputError, match="at most 400 parameters"):
         dc.identifiable(40, 40, 20, 3)

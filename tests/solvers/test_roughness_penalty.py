@@ -57,6 +57,17 @@ def test_no_scale_can_hide_from_the_penalty():
     assert_allclose(penalty.value(scaled), before, rtol=1e-12)
 
 
+def test_functions_that_have_vanished_leave_weights_finite():
+    """The inverse of their numbers in the Gauss-Newton matrix, which are below 1e-300, would overflow."""
+    penalty, theta = Penalty.of(LAYERS, 0.3, everything=True), parameters(np.random.default_rng(2), B=1)
+    W = (*theta.W[:2], 1e-159 * theta.W[2])
+    gone, unknowns = Parameters(W, theta.b, theta.c), Unknowns.of(LAYERS)
+    A = np.random.default_rng(3).normal(size=(unknowns.count(gone),) * 2)
+    plain = 1e-310 * A @ A.T
+    better, used = penalty.improve_weights(plain, 1.0, 60, gone, unknowns)
+    assert np.isfinite(used) and all(np.isfinite(w).all() for w in better.weights)
+
+
 def noisy_saturations(S=150, seed=0):
     rng = np.random.default_rng(seed)
     X = rng.uniform(-1, 1, (S, 3))

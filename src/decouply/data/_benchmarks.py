@@ -101,7 +101,7 @@ class Record:
         try:
             window = getattr(data, "state_initialization_window_length", None)
             return cls(str(data.name), data.u, data.y, float(data.sampling_time), int(window or 0))
-        except (AttributeError, TypeError, ValueError) as error:
+        except Exception as error:  # whatever a foreign object does when it is asked for its parts
             raise InputError(
                 f"`data` must be a record of nonlinear_benchmarks with one input, one output and a sampling time. Got "
                 f"{type(data).__name__}: {error}."

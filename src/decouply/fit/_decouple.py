@@ -108,7 +108,7 @@ def decouple(
         for name, value in (
             ("n_starts", n_starts),
             ("validation", validation),
-            ("as_given", as_given or None),
+            ("as_given", None if as_given is False else as_given),
         ):
             if value is not None:
                 raise InputError(

@@ -43,8 +43,8 @@ _NO_VALUES = "Only Jacobians were given: they leave the constants of the last la
 def fit_one_shape(samples: Samples, settings: Settings, *, progress: bool | Callable[..., None] = True) -> Result:
     """`decouple` with ranks that are known."""
     began = time.perf_counter()
-    known = check_samples(samples, standard=not settings.as_given)  # held here, so that all who ask for it share it
     settings.check()
+    known = check_samples(samples, standard=not settings.as_given)  # held here, so that all who ask for it share it
     _check_together(samples, settings)
     method, layers, wishes, linear = settings.method, settings.layers, settings.wishes, settings.linear
     record, generator, standard = settings.recorded(), as_generator(settings.rng), not settings.as_given

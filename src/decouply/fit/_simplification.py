@@ -20,7 +20,7 @@ import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
-from .._support._arguments import as_number, as_some_points, is_word
+from .._support._arguments import as_flag, as_number, as_some_points, is_word
 from .._support._errors import InputError, SolverError, short_repr, silenced
 from .._support._progress import progress_callback
 from .._support._time_limit import OUT_OF_TIME, deadline_after, now
@@ -191,6 +191,7 @@ def simplified(
     progress: bool | Callable[..., None] = True,
 ) -> Simplified:
     """A simpler model; see `Decoupling.simplified`."""
+    prune = as_flag("prune", prune)
     chosen = dict(curves) if isinstance(curves, Mapping) else None
     names = None if isinstance(curves, Mapping) else curves
     _check_names(chosen or {})

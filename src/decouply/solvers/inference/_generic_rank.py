@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
-from ..._support._arguments import as_count
+from ..._support._arguments import as_count, as_counts
 from ..._support._errors import InputError
 from ..._support._machine import one_thread
 from ...bases import Chebyshev, LayerBasis
@@ -56,12 +56,8 @@ def identifiable(m: int, n: int, ranks: Any, degrees: Any = 3) -> Identifiabilit
     >>> dc.identifiable(2, 2, 3, 2).in_words
     'g_1, g_2 and g_3 can be mixed'
     """
-    widths = [as_count("ranks", r) for r in np.atleast_1d(np.asarray(ranks, dtype=object)).tolist()]
-    powers = [as_count("degrees", d) for d in np.atleast_1d(np.asarray(degrees, dtype=object)).tolist()]
-    if not widths:
-        raise InputError("`ranks` must have at least one layer. Got none.")
-    if len(powers) == 1:
-        powers *= len(widths)
+    widths, powers = as_counts("ranks", ranks), as_counts("degrees", degrees)
+    powers = powers * len(widths) if len(powers) == 1 else powers
     if len(powers) != len(widths):
         raise InputError(f"`degrees` must have one entry per layer, {len(widths)} here. Got {len(powers)}.")
     layers = tuple(LayerBasis.of(Chebyshev(d), r) for r, d in zip(widths, powers, strict=True))

@@ -32,6 +32,7 @@ FIRST_WEIGHT = 1e-4  # of all functions, before anything is known
 _LARGEST_WEIGHT_RATIO = 1e3  # factor by which a weight may change at a time
 _LEAST_PARAMETERS = 1e-3
 _LEAST_ROUGHNESS = 1e-30
+_LEAST_DIAGONAL = 1e-200  # of a Gauss-Newton matrix, as a share of the largest number there
 _SINGULAR_VALUE_OF_ROUNDING = 1e-10  # singular values of a scaled Gauss-Newton matrix below this share count as 0
 
 
@@ -140,7 +141,8 @@ class Penalty:
         M = plain[None].copy()
         self.add(M, np.zeros(M.shape[:2]), np.zeros(1), theta, unknowns)
         M = M[0]
-        scale = 1.0 / np.sqrt(np.maximum(np.diagonal(M), 1e-300))
+        diagonal = np.diagonal(M)  # of a function that has vanished it is 0, and the inverse must not overflow
+        scale = 1.0 / np.sqrt(np.maximum(diagonal, _LEAST_DIAGONAL * (diagonal.max() or 1.0)))
         inverse = (
             np.linalg.pinv(M * scale[:, None] * scale, rcond=_SINGULAR_VALUE_OF_ROUNDING, hermitian=True)
             * scale[:, None]

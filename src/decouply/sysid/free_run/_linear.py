@@ -99,7 +99,7 @@ class LinearStateSpace:
         f = as_array("frequencies", np.atleast_1d(given), ("k",))
         if f.size == 0:
             raise InputError("`frequencies` must hold at least one number. Got none.")
-        z, I = np.exp(2j * np.pi * f), np.eye(len(self.A))
+        z, I = np.exp(2j * np.pi * np.fmod(f, 1.0)), np.eye(len(self.A))
         try:
             return np.stack([self.C @ np.linalg.solve(v * I - self.A, self.B.astype(complex)) + self.D for v in z])
         except np.linalg.LinAlgError as error:
