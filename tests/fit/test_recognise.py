@@ -75,6 +75,15 @@ def test_noise_decides_what_can_be_told_apart():
     assert best.name == "line"  # most of what is seen is noise
 
 
+def test_a_polynomial_has_the_name_until_another_curve_clearly_wins():
+    wave = one_function(dc.bases.Trigonometric(2), [0.0, 0.5, 1.0], (-0.8, 0.8))
+    noisy_one = wave.recognise(noisy(wave, 0.1))[1, 1]
+    scores = {curve.name: curve.score for curve in noisy_one.candidates}
+    assert noisy_one.name == "cubic" and scores["sine"] < scores["cubic"]
+    assert repr(noisy_one) == "layer 1, function 1: a cubic"
+    assert wave.recognise(noisy(wave, 0.001)).names == ("sine",)
+
+
 def test_samples_are_asked_and_not_the_functions():
     """A polynomial cannot be a saturation, but what it leaves of the samples says that it should be one."""
     truth = one_function(dc.bases.Saturation(), [0.0, 1.0], (-0.8, 0.8))

@@ -5,7 +5,8 @@ Every kind of curve is fitted to what the samples say of a function (see `_evide
     misfit + parameters x log(number of readings),
 
 the misfit being a sum of squares over the variance of the noise: the Bayesian information criterion. A smooth curve of
-any shape is scored in the same way, and what is not better than that gets no name.
+any shape is scored in the same way, and what is not better than that gets no name. A polynomial is called one unless
+another curve is clearly better, or needs fewer parameters.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from ..._support._arguments import as_number, as_some_points, is_word
 from ..._support._errors import InputError, short_repr
 from ..._support._progress import progress_callback
 from ..._support._time_limit import deadline_after, now
-from ...bases import AbstractBasis
+from ...bases import AbstractBasis, Monomial
 from ...model._decoupling import Decoupling
 from ...samples._samples import Samples
 from ._named_curves import KINDS, Fitted, Kind, fit_named_curve, smooth_reference
@@ -31,6 +32,7 @@ from ._partial_residuals import FunctionReadings, function_readings
 # off by where there are no samples. Splines round off kinks by more than the first.
 TOLERANCES = (2e-3, 2e-2)
 LEAST_POINTS = 8
+_CLEARLY = 6.0  # a difference of scores that is strong evidence
 _AS_GOOD = 0.5  # a line and the smoothest of all curves are the same up to rounding
 _SHOWN = 3  # names of a function in a table
 
@@ -96,7 +98,8 @@ class RecognisedFunction:
     layer, index : int
         l and j, from 1.
     candidates : tuple of NamedCurve
-        The best curve of every kind that was tried, the best score first.
+        The best curve of every kind that was tried, by score; first of all the polynomial that no other kind clearly
+        beats, if there is one.
     out_of_time : bool
         Whether `max_seconds` was reached before all kinds were tried.
 
@@ -126,6 +129,9 @@ class RecognisedFunction:
     def name(self) -> str:
         """The name of the best curve, empty if there is none."""
         return "" if self.best is None else self.best.name
+
+    def __repr__(self) -> str:
+        return f"layer {self.layer}, function {self.index}: {self.words}"
 
     @property
     def words(self) -> str:
@@ -288,7 +294,24 @@ def _recognise_function(
         fitted = fit_named_curve(kind, e.readings, with_line=with_line)
         if fitted is not None:
             found.append(_named_curve(fitted, e, fitted.misfit + kind.n_parameters * np.log(n) - reference))
-    return RecognisedFunction(e.layer, e.index, tuple(sorted(found, key=lambda c: c.score)), late)
+    return RecognisedFunction(e.layer, e.index, tuple(_in_order(found)), late)
+
+
+def _in_order(found: list[NamedCurve]) -> list[NamedCurve]:
+    """By score, but a polynomial comes before what is hardly better and has no fewer parameters."""
+    by_score = sorted(found, key=lambda curve: curve.score)
+    if not by_score:
+        return by_score
+    best = by_score[0]
+    level = [
+        curve
+        for curve in by_score
+        if isinstance(curve.basis, Monomial)
+        and curve.score < best.score + _CLEARLY
+        and curve.n_parameters <= best.n_parameters
+    ]
+    first = min(level, key=lambda curve: (curve.basis.size, curve.score), default=best)
+    return [first, *(curve for curve in by_score if curve is not first)]
 
 
 def _named_curve(fitted: Fitted, e: FunctionReadings, score: float) -> NamedCurve:
