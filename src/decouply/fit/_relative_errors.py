@@ -32,7 +32,9 @@ class Measure:
     def of(cls, samples: Samples, *, standard: bool = True) -> Measure:
         """Of the samples in standard units, or in those that they have."""
         units = PreparedSamples.of(samples, standard=standard).full_units
-        share = _observed_share(samples.weights)
+        weights = samples.weights
+        # The share of the numbers that weights let count.
+        share = 1.0 if weights is None or weights.ndim == 1 else float(np.mean(weights > 0.0))
         sizes, counts = [], []
         if samples.J is not None:
             sizes.append(_jacobian_square(units, samples, None) or 1.0)
@@ -72,8 +74,3 @@ def _jacobian_square(units: Units, samples: Samples, model: Decoupling | None) -
         weights = None if samples.weights is None else samples.weights[rows]
         total += float(weighted_squares(units.jacobians(left)[None], weights)[0])
     return total
-
-
-def _observed_share(weights: Float[ndarray, "S *outputs"] | None) -> float:
-    """Share of the numbers that weights let count."""
-    return 1.0 if weights is None or weights.ndim == 1 else float(np.mean(weights > 0.0))

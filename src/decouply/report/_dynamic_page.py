@@ -175,7 +175,9 @@ def write_dynamic_report(
     shown: Dynamics, path: str | os.PathLike[str], *, title: str, formula: str, command: str | None = None
 ) -> None:
     """Render the page and put it at `path`: one file, no scripts, no network."""
-    functions = plot_functions(_net(shown), shown.points)
+    # Linear trends of the curves of one layer belong to the linear part.
+    curved = shown.step.net_of_linear(shown.points) if shown.step.n_layers == 1 else shown.step
+    functions = plot_functions(curved, shown.points)
     content = {
         "zoomed": min(_ZOOM, len(shown.y)),
         "shown": shown,
@@ -189,11 +191,6 @@ def write_dynamic_report(
         "residuals": [_svg(_correlations(shown, which)) for which in (_AUTO, _CROSS)],
     }
     write_text(path, render_page("dynamic.html.j2", title, content))
-
-
-def _net(shown: Dynamics) -> Decoupling:
-    """Curves net of their linear trends, where the model has one layer: those belong to the linear part."""
-    return shown.step.net_of_linear(shown.points) if shown.step.n_layers == 1 else shown.step
 
 
 def _svg(figure: Figure) -> Markup:

@@ -74,7 +74,7 @@ class _Writer:
             return repr(value)
         if isinstance(value, Integral | Real):
             return repr(int(value) if isinstance(value, Integral) else float(value))
-        if isinstance(value, tuple | list | np.ndarray) and not _is_table(value):
+        if isinstance(value, tuple | list) or (isinstance(value, np.ndarray) and value.ndim == 1):
             items = [self.source(item, f"{name}{i + 1}") for i, item in enumerate(value)]
             return f"({', '.join(items)}{',' if len(items) == 1 else ''})"
         if isinstance(value, dict):
@@ -109,10 +109,6 @@ class _Writer:
             if repr(given) != repr(usual):
                 found.append(f"{field.name}={self.source(given, field.name)}")
         return found
-
-
-def _is_table(value: Any) -> bool:
-    return isinstance(value, np.ndarray) and value.ndim != 1
 
 
 def _random(rng: int | np.random.Generator) -> tuple[str, list[str], str]:

@@ -74,7 +74,10 @@ def with_shapes(
         theta = _project_functions(equations, theta, l, spaces[l])
     n_effective = None
     if equations.small:
-        unknowns = _sought_unknowns(problem.layers, shapes)
+        # With symmetric functions the places they are symmetric about are sought, too.
+        symmetric = [any(wish in SYMMETRIES for wish in wishes) for wishes in shapes]
+        offsets = Unknowns.of(problem.layers).offsets
+        unknowns = Unknowns(tuple(a or b for a, b in zip(offsets, symmetric, strict=True)))
         theta, n_effective = _descend_projected(equations, theta, spaces, unknowns, deadline, progress)
     after = _misfit(equations, theta)
     answer = _raise_to_nonnegative(
@@ -221,13 +224,6 @@ def _descend_projected(
         if now() > deadline:
             break
     return _remove_rounding(theta, spaces), used
-
-
-def _sought_unknowns(layers: tuple[LayerBasis, ...], shapes: Shapes) -> Unknowns:
-    """What is to be found: for layers with symmetric functions also the places they are symmetric about."""
-    plain = Unknowns.of(layers)
-    symmetric = [any(wish in SYMMETRIES for wish in wishes) for wishes in shapes]
-    return Unknowns(tuple(a or b for a, b in zip(plain.offsets, symmetric, strict=True)))
 
 
 def _scale_stiffness(unknowns: Unknowns, theta: Parameters, M: Float[ndarray, "N N"]) -> Float[ndarray, "N N"]:

@@ -216,7 +216,7 @@ def result_of(record: Record, model: Decoupling, samples: Samples | None) -> Res
         Status[about["status"]],
         float(about["lam"]),
         History(*(held[f"history.{name}"] for name in _HISTORY)),
-        tuple(_start_row(row) for row in about["starts"]),
+        tuple(StartRow(**(_numbers(row) | {"status": Status[row["status"]]})) for row in about["starts"]),
         tuple(LamRow(**_numbers(row)) for row in about["path"]),
         notes,
         data,
@@ -232,11 +232,6 @@ def result_of(record: Record, model: Decoupling, samples: Samples | None) -> Res
 def _samples(held: Mapping[str, np.ndarray], model: Decoupling) -> Samples:
     known = {name: held.get(name) for name in _DATA[1:]}
     return Samples(held["X"], **known, inputs=model.inputs, outputs=model.outputs)
-
-
-def _start_row(row: dict[str, Any]) -> StartRow:
-    values = _numbers(row)
-    return StartRow(**(values | {"status": Status[row["status"]]}))
 
 
 def _numbers(row: dict[str, Any]) -> dict[str, Any]:

@@ -88,7 +88,7 @@ def function_readings(
             size = float(np.abs(values[:, j]).max(initial=_TINY))
             floor = tolerance * max(float(np.std(values[:, j])), _NO_SPREAD * size)
             if known is None:
-                parts = [_readings_of_function(u[l][:, j], values[:, j], floor)]
+                parts = [(u[l][:, j], values[:, j], np.full(len(values), floor**2), 0)]
             else:
                 parts = known.readings(ways[l][..., j], V[:, j], u[l][:, j], values[:, j], slopes[:, j], floor, last)
             found.append(FunctionReadings(l + 1, j + 1, u[l][:, j], values[:, j], _join_readings(parts)))
@@ -164,10 +164,6 @@ def _size(data: Any) -> Any:
     """Root mean squares over the samples, never 0."""
     size = np.sqrt(np.mean(np.asarray(data) ** 2, axis=0))
     return np.where(size > 0.0, size, 1.0)
-
-
-def _readings_of_function(u: Float[ndarray, " S"], values: Float[ndarray, " S"], floor: float) -> Part:
-    return u, values, np.full(len(u), floor**2), 0
 
 
 def _join_readings(parts: list[Part]) -> Readings:

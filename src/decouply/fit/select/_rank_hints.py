@@ -170,7 +170,10 @@ def exact_shapes(samples: Samples, degree: int | None, ranks: tuple[int, ...] | 
         for degrees in _factors(degree, L):
             extra = product(range(more + 1), repeat=L) if degree is not None else [(0,) * L]
             shapes += [(tuple(r + k for r, k in zip(least, ks, strict=True)), degrees) for ks in extra]
-    sizes = {shape: _n_parameters(samples, shape) for shape in shapes}
+    sizes = {
+        shape: ModelShape.of(samples, layer_bases(*shape, Monomial), linear=False).n_free(values=True)
+        for shape in shapes
+    }
     return sorted((s for s in shapes if sizes[s] < samples.n_numbers), key=sizes.__getitem__)[:_MOST_SHAPES]
 
 
@@ -183,10 +186,6 @@ def _factors(degree: int | None, L: int) -> Iterator[tuple[int, ...]]:
     else:
         for d in (d for d in range(2, degree // 2 + 1) if degree % d == 0):
             yield from ((d, *rest) for rest in _factors(degree // d, L - 1))
-
-
-def _n_parameters(samples: Samples, shape: Shape) -> int:
-    return ModelShape.of(samples, layer_bases(*shape, Monomial), linear=False).n_free(values=True)
 
 
 def true_degrees(model: Decoupling) -> tuple[int, ...]:

@@ -207,7 +207,7 @@ def slopes_of_arguments(
     basis = np.linalg.qr(table.reshape(p, -1).T)[0].T.reshape(p, m, S)
     told_basis = basis[..., told]
     parallel = Parallel(*_subset(unit, told_basis, ceil(_EQUATIONS_PER_UNKNOWN * p / (m - 1)), rng), rng, budget)
-    lifted = r * p / _equations_per_sample(m, r)
+    lifted = r * p / (comb(m, 2) - comb(max(m - r, 0), 2))  # free entries of sums of r products a ^ b with given a
     try:
         if r == 2:
             found = parallel.roots_near(_pencil_rows(_wedges(parallel.J, parallel.slopes), rng))
@@ -229,11 +229,6 @@ def _subset(
     """So many of the samples, if there are more."""
     used = rng.permutation(len(J))[:count]
     return J[used], slopes[..., used]
-
-
-def _equations_per_sample(m: int, r: int) -> int:
-    """Sums of r products a ^ b with given a have this many free entries."""
-    return comb(m, 2) - comb(max(m - r, 0), 2)
 
 
 def _wedges(J: Float[ndarray, "S r m"], slopes: Float[ndarray, "p m S"]) -> Float[ndarray, "r E p"]:

@@ -304,7 +304,8 @@ def descend(
                 break
             if not wanted:
                 break
-            if cost.min() <= options.exact and not (options.to_rounding and _still_falling(record)):
+            halved = len(record) <= 3 or record[-1] < 0.5 * record[-4]  # within three steps
+            if cost.min() <= options.exact and not (options.to_rounding and halved):
                 break
             out_of_time = now() > deadline
             if out_of_time:
@@ -332,8 +333,3 @@ def _choose(better: Bool[ndarray, " B"], new: Batch, old: Batch) -> Batch:
         return np.where(better.reshape(-1, *[1] * (o.ndim - 1)), n, o)
 
     return new.combine(choose, old) if isinstance(new, Parameters) else choose(new, old)
-
-
-def _still_falling(record: list[float]) -> bool:
-    """Whether the best cost has halved within the last three steps."""
-    return len(record) <= 3 or record[-1] < 0.5 * record[-4]

@@ -199,10 +199,6 @@ class DecoupledNARX(AbstractNARX, AbstractDynamicModel):
 
     # For people
 
-    @property
-    def _is_as_fitted(self) -> bool:
-        return self.decoupling is self.result.decoupling
-
     def file_record(self) -> Record:
         result = (model_record(self.result.decoupling) | result_record(self.result, samples=True)).under("result")
         rows = Record.of({}, refinement=[dataclasses.asdict(row) for row in self.refinement])
@@ -219,7 +215,7 @@ class DecoupledNARX(AbstractNARX, AbstractDynamicModel):
 
         Bands of 95 % belong to the fit to the polynomial: after `refine` there are none.
         """
-        if self._is_as_fitted:
+        if self.decoupling is self.result.decoupling:
             return self.result.plot(dark=dark)
         return self.decoupling.plot(self.result.samples.X, dark=dark)
 
