@@ -20,7 +20,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks  # noqa: E402
 from tests.strategies import points  # noqa: E402
 
 CHOSEN = dc.DecouplingClassifier(degrees=2, n_starts=1)
-SMALL = dc.DecouplingClassifier(ranks=2, degrees=1, n_starts=2, ridge=1.0)
+SMALL = dc.DecouplingClassifier(ranks=2, degrees=1, n_starts=1, ridge=1.0)
 
 
 def copies_count_once(estimator):

@@ -132,8 +132,7 @@ def test_terms_of_rounding_are_no_degree():
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_verdicts_are_true(kind):
-    for run in range(2):
-        assert all(work(kind, run, seed=3)["right"])
+    assert all(work(kind, 0, seed=3)["right"])
 
 
 def test_what_makes_a_word_right():

@@ -407,10 +407,9 @@ def test_shapes_that_cannot_win_are_not_fitted(monkeypatch):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", [0, 4])
-def test_few_noisy_rows_do_not_choose_a_shape_that_fits_their_noise(seed):
+def test_few_noisy_rows_do_not_choose_a_shape_that_fits_their_noise():
     """Three functions of degree 5 have the best criterion there, and errors on left-out samples of 66 to 200 %."""
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(4)
     X = rng.uniform(-1.0, 1.0, (300, 3))
     y = (X @ [1.0, 2.0, -1.0]) ** 2 + 0.3 * rng.normal(size=300)
     found = dc.select(dc.Samples(X[:30], F=y[:30, None]), max_ranks=3, max_degrees=5, progress=False)
@@ -423,7 +422,8 @@ def test_copies_of_samples_do_not_change_the_choice():
     X = rng.uniform(-1.0, 1.0, (30, 2))
     F = (X[:, :1] + X[:, 1:]) ** 2 + 0.1 * rng.normal(size=(30, 1))
     once, often = (
-        dc.select(dc.Samples(np.repeat(X, k, axis=0), F=np.repeat(F, k, axis=0)), 2, 3, progress=False) for k in (1, 3)
+        dc.select(dc.Samples(np.repeat(X, k, axis=0), F=np.repeat(F, k, axis=0)), 2, 3, solver=QUICK, progress=False)
+        for k in (1, 3)
     )
     assert (often.ranks, often.degrees) == (once.ranks, once.degrees)
     assert {(row.ranks, row.degrees) for row in often.table} == {(row.ranks, row.degrees) for row in once.table}
