@@ -1,0 +1,27 @@
+"""The command line without a process of its own: for what ends before anything is computed."""
+
+import io
+import signal
+import subprocess
+import sys
+import warnings
+from contextlib import chdir, redirect_stderr, redirect_stdout
+from unittest import mock
+
+from decouply.cli._main import main
+
+
+def run_here(words, cwd):
+    """What `decouply` with these words prints and returns in a folder, as of a process."""
+    out, err, code = io.StringIO(), io.StringIO(), 0
+    ended = signal.getsignal(signal.SIGTERM)
+    with warnings.catch_warnings(), chdir(cwd), redirect_stdout(out), redirect_stderr(err):
+        warnings.simplefilter("default")
+        with mock.patch.object(sys, "argv", ["decouply", *words]):
+            try:
+                main()
+            except SystemExit as end:
+                code = end.code
+            finally:
+                signal.signal(signal.SIGTERM, ended)
+    return subprocess.CompletedProcess(words, code, out.getvalue(), err.getvalue())

@@ -10,7 +10,9 @@ import numpy as np
 import pytest
 
 import decouply as dc
+from decouply.cli._main import decouply
 from decouply.cli._options import BASES, basis_class
+from tests.cli import run_here
 from tests.strategies import sampled
 
 
@@ -27,18 +29,9 @@ def folder(tmp_path):
     return tmp_path
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
-        "",
-        "demo",
-        "fit",
-        "select",
-        "show",
-    ],
-)
+@pytest.mark.parametrize("command", [[], *([name] for name in decouply.commands)], ids=" ".join)
 def test_every_command_has_help(command, tmp_path):
-    done = decouple(f"{command} --help", cwd=tmp_path)
+    done = run_here([*command, "--help"], cwd=tmp_path)
     assert done.returncode == 0 and "Usage" in done.stdout
 
 
@@ -58,7 +51,7 @@ def test_saturations_are_fitted(folder):
 def test_zero_has_no_sign(tmp_path):
     square = dc.Functions(dc.Monomial(2), [[-0.0, 0.0, 1.0]])
     dc.Decoupling([[[1.0]], [[2.0]]], [square]).save(tmp_path / "m.safetensors")
-    done = decouple("show m.safetensors", cwd=tmp_path)
+    done = run_here(["show", "m.safetensors"], cwd=tmp_path)
     assert done.returncode == 0 and "-0" not in done.stdout
 
 
@@ -116,7 +109,6 @@ def test_demo_prints_a_table_and_says_where_its_report_is(tmp_path):
 GOOD = "--ranks 2,2 --degrees 3,3"
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("line", "message"),
     [
@@ -151,7 +143,7 @@ def test_mistakes_give_one_message_exit_code_2_and_no_file(line, message, folder
     np.savez(folder / "nan.npz", X=[[np.nan, 0.0]], F=[[1.0]])
     np.savez(folder / "one.npz", X=[[1.0, 0.0, 0.0]], F=[[1.0]], J=[[[1.0, 0.0, 0.0]]])
     before = sorted(p.name for p in folder.iterdir())
-    done = decouple(line, cwd=folder)
+    done = run_here(line.split(), cwd=folder)
     assert done.returncode == 2
     assert message in done.stderr and "Traceback" not in done.stderr
     assert sorted(p.name for p in folder.iterdir()) == before
@@ -190,7 +182,7 @@ def test_letters_that_a_pipe_does_not_take_are_replaced(folder):
 def test_files_are_not_written_over_each_other(folder):
     before = (folder / "samples.npz").read_bytes()
     for line in (f"fit samples.npz {GOOD} --model samples.npz", f"fit samples.npz {GOOD} --model a.onnx"):
-        done = decouple(line, cwd=folder)
+        done = run_here(line.split(), cwd=folder)
         assert done.returncode == 2 and "must end in .safetensors" in done.stderr
     assert (folder / "samples.npz").read_bytes() == before and not (folder / "a.onnx").exists()
 

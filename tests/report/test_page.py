@@ -110,9 +110,9 @@ def test_the_page_says_what_was_asked_and_found():
 @pytest.mark.slow
 def test_every_way_to_end_has_words():
     result = MAKERS["one_layer"]()
-    for status in Status:
-        rows = (dataclasses.replace(result.starts[0], status=status),)
-        assert "how they ended" in plain(page(dataclasses.replace(result, starts=rows), title="t"))
+    row = result.starts[0]
+    rows = tuple(dataclasses.replace(row, start=k, status=status) for k, status in enumerate(Status))
+    assert "how they ended" in plain(page(dataclasses.replace(result, starts=rows), title="t"))
     words = plain(page(MAKERS["interrupted"](), title="t"))
     assert "stopped by Ctrl-C" in words and "This run was stopped by Ctrl-C" in words
 
