@@ -17,9 +17,9 @@ from decouply.solvers.alternating._sweep import Iterate, sweep
 UPDATES = {"Proj": projected_weighted, "Proj, plain projection": projected, "Constr": constrained}
 
 
-def noise_samples(n: int, m: int, S: int, seed: int = 0) -> dc.Samples:
+def noise_samples(n: int, m: int, S: int) -> dc.Samples:
     """Samples of nothing in particular: a full-rank tensor, so that no compression helps."""
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(0)
     return dc.Samples(rng.uniform(-1, 1, (S, m)), F=rng.normal(size=(S, n)), J=rng.normal(size=(S, n, m)))
 
 
@@ -34,18 +34,16 @@ def problem_of(samples: dc.Samples, ranks: tuple[int, ...], degrees: tuple[int, 
     return Problem.build(samples, layers, standard=False)
 
 
-def sweeps(
-    problem: Problem, method: str, *, n_starts: int = 1, lam: float = 1e-6, warm_up: int = 2
-) -> Callable[[], Iterate]:
+def sweeps(problem: Problem, method: str, *, n_starts: int = 1) -> Callable[[], Iterate]:
     """A function that makes one more sweep each time it is called."""
     state = draw_factors(problem, dc.solvers.Uniform(), n_starts, np.random.default_rng(1))
 
     def one() -> Iterate:
         nonlocal state
-        state = sweep(problem, state, lam, UPDATES[method])
+        state = sweep(problem, state, 1e-6, UPDATES[method])
         return state
 
-    for _ in range(warm_up):
+    for _ in range(2):  # to warm up
         one()
     return one
 

@@ -29,7 +29,7 @@ def n_parameters(dims: Sequence[int]) -> int:
     return sum((a + 1) * b for a, b in pairwise(dims))
 
 
-def widths(ends: tuple[int, int], size: int, n_hidden: int = 1) -> tuple[int, ...]:
+def widths(ends: tuple[int, int], size: int, n_hidden: int) -> tuple[int, ...]:
     """Widths of the largest dense network with hidden layers of one width that has at most `size` parameters."""
     width = 1
     while n_parameters((ends[0], *[width + 1] * n_hidden, ends[1])) <= size:

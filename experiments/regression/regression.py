@@ -57,23 +57,23 @@ def _friedman(number: int, seed: int) -> tuple[ndarray, ndarray]:
     return X, y
 
 
-def houses(seed: int, n_samples: int = N_HOUSES) -> tuple[Float[ndarray, "S 8"], Float[ndarray, " S"]]:
+def houses(seed: int) -> tuple[Float[ndarray, "S 8"], Float[ndarray, " S"]]:
     """Prices of districts along a coast, in the manner of the California data, which need a download.
 
     Inputs: income, age, rooms, bedrooms, people, people per household, latitude, longitude. Prices rise with income,
     and saturate, fall with the distance from the coast and from two cities, and are cut off at 5, as in the original.
     """
     rng = np.random.default_rng(seed)
-    income = np.exp(rng.normal(1.25, 0.47, n_samples)).clip(0.5, 15.0)
-    age = rng.uniform(1.0, 52.0, n_samples)
-    rooms = (3.5 + 0.45 * income + rng.gamma(2.0, 0.4, n_samples)).clip(1.0, 15.0)
-    bedrooms = rooms / 5.0 + rng.normal(0.0, 0.1, n_samples)
-    people = np.exp(rng.normal(7.0, 0.7, n_samples))
-    household = rng.gamma(9.0, 0.33, n_samples).clip(1.0, 8.0)
-    in_south = rng.uniform(size=n_samples) < 0.55
-    latitude = np.where(in_south, rng.normal(34.0, 0.6, n_samples), rng.normal(37.8, 0.9, n_samples))
+    income = np.exp(rng.normal(1.25, 0.47, N_HOUSES)).clip(0.5, 15.0)
+    age = rng.uniform(1.0, 52.0, N_HOUSES)
+    rooms = (3.5 + 0.45 * income + rng.gamma(2.0, 0.4, N_HOUSES)).clip(1.0, 15.0)
+    bedrooms = rooms / 5.0 + rng.normal(0.0, 0.1, N_HOUSES)
+    people = np.exp(rng.normal(7.0, 0.7, N_HOUSES))
+    household = rng.gamma(9.0, 0.33, N_HOUSES).clip(1.0, 8.0)
+    in_south = rng.uniform(size=N_HOUSES) < 0.55
+    latitude = np.where(in_south, rng.normal(34.0, 0.6, N_HOUSES), rng.normal(37.8, 0.9, N_HOUSES))
     coast = -117.0 - 0.85 * (latitude - 32.5)
-    longitude = coast + rng.gamma(1.2, 0.8, n_samples)
+    longitude = coast + rng.gamma(1.2, 0.8, N_HOUSES)
     to_city = np.minimum(np.hypot(latitude - 34.05, longitude + 118.25), np.hypot(latitude - 37.78, longitude + 122.0))
     price = (
         0.35
@@ -83,7 +83,7 @@ def houses(seed: int, n_samples: int = N_HOUSES) -> tuple[Float[ndarray, "S 8"],
         - 0.25 * (household - 2.0)
         + 0.004 * age
     )
-    price *= np.exp(rng.normal(0.0, 0.15, n_samples))
+    price *= np.exp(rng.normal(0.0, 0.15, N_HOUSES))
     X = np.stack([income, age, rooms, bedrooms, people, household, latitude, longitude], axis=1)
     return X, price.clip(0.15, 5.0)
 

@@ -132,7 +132,7 @@ def settle_numbers(record: object, *names: str) -> None:
             object.__setattr__(record, name, float(value))
 
 
-def as_counts(name: str, value: Any, *, least: int = 1, most: int = _LARGEST) -> tuple[int, ...]:
+def as_counts(name: str, value: Any, *, most: int = _LARGEST) -> tuple[int, ...]:
     """Accept one whole number or a non-empty sequence of them."""
     if isinstance(value, Integral) and not isinstance(value, bool):
         value = (value,)
@@ -142,7 +142,7 @@ def as_counts(name: str, value: Any, *, least: int = 1, most: int = _LARGEST) ->
         raise InputError(
             f"`{name}` must be a tuple of whole numbers, one per layer, such as (2, 2). Got {short_repr(value)}."
         )
-    return tuple(as_count(f"{name}[{i}]", item, least=least, most=most) for i, item in enumerate(listed))
+    return tuple(as_count(f"{name}[{i}]", item, most=most) for i, item in enumerate(listed))
 
 
 def as_flag(name: str, value: Any) -> bool:

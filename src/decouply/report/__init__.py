@@ -2,7 +2,7 @@
 
 from ._class_page import Classes, write_class_report
 from ._diagram import draw_diagram
-from ._dynamic_page import Dynamics, plot_poles, plot_residuals, plot_response, plot_spectra, write_dynamic_report
+from ._dynamic_page import Dynamics, plot_residuals, plot_response, write_dynamic_report
 from ._figures import plot_fit, plot_functions, plot_history, plot_selection, plot_starts
 from ._layout import Layout
 from ._page import write_report
@@ -15,11 +15,9 @@ __all__ = [
     "plot_fit",
     "plot_functions",
     "plot_history",
-    "plot_poles",
     "plot_residuals",
     "plot_response",
     "plot_selection",
-    "plot_spectra",
     "plot_starts",
     "write_class_report",
     "write_dynamic_report",

@@ -104,10 +104,10 @@ def _response(shown: Dynamics, parts: Sequence[slice], *, dark: bool = False) ->
     return figure
 
 
-def plot_spectra(shown: Dynamics, *, dark: bool = False) -> Figure:
+def _plot_spectra(shown: Dynamics) -> Figure:
     """Spectra of the output and of the errors of the model and of the linear model."""
     p = shown.y.shape[1]
-    with house_style(dark=dark) as look:
+    with house_style() as look:
         figure = new_figure(6.0, 2.4 * p)
         axes = figure.subplots(p, 1, squeeze=False)[:, 0]
         for o, ax in enumerate(axes):
@@ -133,9 +133,9 @@ def _spectrum(signal: Float[ndarray, " T"]) -> tuple[ndarray, ndarray]:
     return np.linspace(0.0, 0.5, len(bands)), np.sqrt([max(float(b.mean()), 1e-300) for b in bands])
 
 
-def plot_poles(shown: Dynamics, *, dark: bool = False) -> Figure:
+def _plot_poles(shown: Dynamics) -> Figure:
     """Poles of the linear part, and of the model linearised along its run, inside the unit circle."""
-    with house_style(dark=dark) as look:
+    with house_style() as look:
         figure = new_figure(3.6, 3.4)
         ax = figure.subplots()
         angle = np.linspace(0.0, 2.0 * np.pi, 200)
@@ -185,9 +185,9 @@ def write_dynamic_report(
         "command": command,
         "response": _svg(_response(shown, [slice(None)])),
         "zoom": _svg(_response(shown, [_zoom(shown)])),
-        "spectra": _svg(plot_spectra(shown)),
+        "spectra": _svg(_plot_spectra(shown)),
         "functions": _svg(functions),
-        "poles": _svg(plot_poles(shown)),
+        "poles": _svg(_plot_poles(shown)),
         "residuals": [_svg(_correlations(shown, which)) for which in (_AUTO, _CROSS)],
     }
     write_text(path, render_page("dynamic.html.j2", title, content))

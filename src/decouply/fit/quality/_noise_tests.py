@@ -31,6 +31,7 @@ _PENALTIES = (0.1, 1.0, 10.0, 100.0)
 _LEAST_REPEATED = 8  # degrees of freedom
 CHANCE = 0.01  # probability below which something is said to be no chance
 _SAMPLES_PER_BIN = 5  # at least, along the argument of a function
+_MOST_BINS = 32
 _DIRECTIONS = 1000  # at random: in three dimensions every direction has one within some three degrees
 _AT_ONCE = 100  # of these
 _STEPS, _FIRST_STEP, _SHRINK = 150, 0.2, 0.97  # from the best of these to one nearby that explains more
@@ -73,9 +74,7 @@ def predictable_shares(
     return np.where((share == 0.0) & blind, np.nan, share)
 
 
-def lack_of_fit(
-    residual: Float[ndarray, "S n"], u: Float[ndarray, "S r"], *, most_bins: int = 32
-) -> tuple[float, Float[ndarray, " n"]]:
+def lack_of_fit(residual: Float[ndarray, "S n"], u: Float[ndarray, "S r"]) -> tuple[float, Float[ndarray, " n"]]:
     """Whether residuals depend on the arguments u of functions.
 
     For every function an F test compares the means of the residuals in bins along its argument with their standard
@@ -85,7 +84,7 @@ def lack_of_fit(
     from scipy.special import fdtrc
 
     S, n = residual.shape
-    n_bins, chance, share = min(most_bins, S // _SAMPLES_PER_BIN), 1.0, np.zeros(n)
+    n_bins, chance, share = min(_MOST_BINS, S // _SAMPLES_PER_BIN), 1.0, np.zeros(n)
     spread = residual.std(axis=0)
     varies = spread > 0.0
     if n_bins < 3 or not varies.any():

@@ -45,7 +45,7 @@ class DataSplit:
 
 
 def split_data(
-    data: Any, labels: Any, validation: Any, rng: np.random.Generator, report: Callable[..., None] = lambda **_: None
+    data: Any, labels: Any, validation: Any, rng: np.random.Generator, report: Callable[..., None]
 ) -> DataSplit:
     """Hold out a share of the inputs, or take those given; a share of 0 judges by the inputs that were fitted."""
     inputs = network_inputs("data", data, rng, report)

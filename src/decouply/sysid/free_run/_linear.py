@@ -215,13 +215,13 @@ def block_rows(u: tuple[Float[ndarray, "_ inputs"], ...], y: tuple[Float[ndarray
     return k
 
 
-def stabilised(A: Float[ndarray, "n n"], largest: float = _LARGEST_POLE) -> Float[ndarray, "n n"]:
-    """A with its poles no farther out than `largest`."""
+def stabilised(A: Float[ndarray, "n n"]) -> Float[ndarray, "n n"]:
+    """A with its poles no farther out than the largest that we take for stable."""
     poles, V = np.linalg.eig(A)
     size = np.abs(poles)
-    if np.all(size <= largest):
+    if np.all(size <= _LARGEST_POLE):
         return A
-    inside = np.where(size > largest, poles * largest / np.maximum(size, largest), poles)
+    inside = np.where(size > _LARGEST_POLE, poles * _LARGEST_POLE / np.maximum(size, _LARGEST_POLE), poles)
     return np.real((V * inside) @ np.linalg.pinv(V))
 
 
