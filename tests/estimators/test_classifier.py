@@ -313,7 +313,7 @@ def test_copies_of_samples_do_not_change_the_verdict():
 def test_chance_is_not_called_better_than_guessing():
     """The best of several shapes is a little better than guessing on its own left-out samples, by chance."""
     found = set()
-    for seed in range(5000, 5008):
+    for seed in range(5000, 5003):
         rng = np.random.default_rng([seed, 60])
         X, y = rng.uniform(-1.0, 1.0, (60, 3)), rng.uniform(size=60) < 0.5
         found.add(dc.DecouplingClassifier(random_state=0).fit(X, y).quality_.verdict.grade)
