@@ -114,7 +114,7 @@ def test_starts_that_do_not_agree_are_told(monkeypatch):
     )
     monkeypatch.setattr(_model_race, "_MOST_RESTARTS", 2)
     found = identify(*duffing(400), **CUBIC)
-    assert found.agreement == (1, 3) and "The 3 starts do not agree" in found.verdict
+    assert found.agreement == (1, 4) and "The 4 starts do not agree" in found.verdict
 
 
 # Boundedness

@@ -58,16 +58,20 @@ class TriedModel:
 
 @dataclass(frozen=True, eq=False)
 class End:
-    """The end of a start: its error on validation data, and the input on which it runs away, if there is one."""
+    """The end of a start: its error on validation data, and the input on which it runs away, if there is one.
+
+    Only one that was taken to the end has been tried on such inputs.
+    """
 
     fit: FitResult
     candidate: Candidate
     error: float
     escapes_on: str | None = None
+    is_finished: bool = False
 
     @property
-    def rank(self) -> tuple[bool, float]:
-        return self.escapes_on is not None, self.error
+    def rank(self) -> tuple[bool, bool, float]:
+        return not self.is_finished, self.escapes_on is not None, self.error
 
 
 @dataclass(eq=False)
@@ -82,7 +86,7 @@ class Kind:
 
     @property
     def best(self) -> End:
-        """The best end that stays bounded, or the best of all if none does."""
+        """The best end that stays bounded, or the best of all if none does; unfinished ones come last."""
         return min(self.ends, key=lambda end: end.rank)
 
     @property

@@ -12,7 +12,7 @@ from numpy import ndarray
 
 from ...bases import LayerBasis
 from ...model._functions import Functions
-from ..free_run._fit import FreeRunObjective, fit_free_run
+from ..free_run._fit import FitResult, FreeRunObjective, fit_free_run
 from ..free_run._linear import stabilised
 from ..free_run._simulation import simulate
 from ..free_run._step import FreeParameters, StepArrays
@@ -27,6 +27,7 @@ _NODES_PER_COEFFICIENT = 20  # at which functions are written in another basis
 _NEARLY_REAL = 0.15  # radians per sample: such pairs of poles become two real ones
 _POLE_DISTANCE = 0.05  # how far apart these are moved, relative to their size
 _SLOWEST_POLE = 0.99
+_LAG = 0.5  # pole of an input through a lag, the middle of 0 and 1
 _REFIT_STEPS = 30
 _LEAST_TURNS, _FASTEST_TURN = 1.2, 2.0  # revolutions of an angle in the record, and radians per sample on average
 _N_RATES, _TURNING_LAGS = 200, 3
@@ -146,6 +147,19 @@ def initial_model(
             W.append(rng.standard_normal((len(layers[l + 1].bases), len(layer.bases))))
     W.append(np.zeros((linear.n_outputs, len(layers[-1].bases))))
     return replace(linear, W=tuple(W), g=tuple(g))
+
+
+def with_lagged_input(fit: FitResult) -> FitResult:
+    """The same linear model with one more state: the inputs through a lag, which reach nothing else yet."""
+    step, n, p = fit.step, fit.x0.shape[1], fit.step.n_outputs - fit.x0.shape[1]
+    linear = np.insert(np.insert(step.linear, n, 0.0, axis=0), n, 0.0, axis=1)
+    linear[n, n] = _LAG
+    linear[n, n + 1 :] = 1.0 - _LAG
+    larger = StepArrays.of_linear(
+        linear[: n + 1, : n + 1], linear[: n + 1, n + 1 :], linear[-p:, : n + 1], linear[-p:, n + 1 :]
+    )
+    larger = replace(larger, offset=np.insert(step.offset, n, 0.0))
+    return replace(fit, step=larger, x0=np.pad(fit.x0, ((0, 0), (0, 1))))
 
 
 def turning_rate(batch: RecordBatch) -> float | None:

@@ -28,21 +28,29 @@ from ..signals._records import RecordBatch, Signals, SignalUnits, parted
 from ._boundedness import LARGER, escape, with_tails
 from ._decoupled import DecoupledStateSpace
 from ._identification import End, Identification, Kind
-from ._initial_models import Candidate, candidates, turning_rate, with_rate
+from ._initial_models import Candidate, candidates, turning_rate, with_lagged_input, with_rate
 from ._search import StateSpaceStart, in_measured_units, initial_states, validation_error
 from ._structure import StateFunction, StateSpaceStructure, Tails, read_layers
 
 _ORDERS = (1, 2, 3, 4, 5, 6)  # of linear models
 _SCAN_SHARE = 0.65  # of the time; the rest is for the best
 _SCAN_SAMPLES = 8192  # outputs that a model is tried on
-_SCAN_STEPS, _LAST_STEPS = 40, 80  # of a trial, and of the best ones
+_SCAN_STEPS, _LAST_STEPS = 100, 80  # of a trial, and of the best ones
 _SCAN_SETTLES_AT, _LAST_SETTLES_AT = 1e-3, 1e-4
-_CLEARLY_BETTER = 0.95  # a model with more parameters must lower the error on held-back data to this share
+_CLEARLY_BETTER = 0.95  # functions, or a direct path, must lower the linear model's error on held-back data to this
+_BETTER = 0.98  # and more parameters that of a model with functions: near the noise, misfit hides in a few percent
 _WINDOWS, _OTHER_RATE, _MOST_OF_ANGLES = (30, 100, 400), 0.01, 3  # of models of angles: samples, rates, states
-_FINALISTS, _MOST_RESTARTS = 3, 6
+_SECOND_CHANCES, _FINALISTS, _MOST_RESTARTS = 8, 3, 6  # kinds with two starts, kinds with more, and how many more
 _INTEGRATES = 0.02  # distance of the slowest pole from 1 below which a model with an integrator is tried
 _FIRST_LISTS = ("tanh, tanh", "cubic, cubic", "cubic, state-tanh")
-_SECOND_LISTS = ("spline, spline", "tanh, tanh, tanh", "cubic, state-tanh, state-tanh", "spline, state-tanh", "wave")
+_SECOND_LISTS = (
+    "cubic, cubic, cubic",
+    "spline, spline",
+    "tanh, tanh, tanh",
+    "cubic, state-tanh, state-tanh",
+    "spline, state-tanh",
+    "wave",
+)
 _BASES: dict[str, AbstractBasis] = {
     "cubic": Monomial(3),
     "tanh": Tanh(),
@@ -133,7 +141,7 @@ class Race:
         self.linear: list[Kind] = []
         self.kinds: list[Kind] = []
         self.feedthrough, self.integrating, self.interrupted = True, False, False
-        self._bases: dict[tuple[int, bool], FitResult] = {}
+        self._bases: dict[tuple[int, bool], list[FitResult]] = {}
 
     # Trials
 
@@ -158,13 +166,16 @@ class Race:
                 for n in best_orders:
                     for words in _SECOND_LISTS:
                         self._try(n, words, report)
+            for kind in sorted(self.kinds, key=lambda kind: kind.error)[:_SECOND_CHANCES]:
+                self._start(kind, report)
             for kind in self.ranking()[:_FINALISTS]:
-                self._longer(kind, report)
+                self._longer(kind, kind.best, report)
             for _ in range(_MOST_RESTARTS):
                 if not (leaders := self.ranking()) or leaders[0].agreement[0] > 2:
                     break
-                self._start(leaders[0], report)
-                self._longer(leaders[0], report)
+                for kind in leaders[:_FINALISTS]:
+                    self._start(kind, report)
+                    self._longer(kind, kind.ends[-1], report)
         except KeyboardInterrupt:
             self.interrupted = not report.is_over
 
@@ -210,12 +221,18 @@ class Race:
     def best_linear(self) -> Kind:
         return self._smallest_good(self.linear)
 
-    def _base(self, structure: StateSpaceStructure) -> FitResult:
-        """The linear model that functions are added to."""
-        n, k = structure.n_states, structure.n_integrators(self.signals.n_outputs)
+    def _linear_starts(self, n: int, structure: StateSpaceStructure) -> list[FitResult]:
+        """Linear models that functions are added to, the one with the smaller error on held-back data first.
+
+        One was fitted with n states. Its last pole may be a slow drift that is not in the system, and a descent does
+        not leave it. The other one is the best with a state fewer, and an input through a lag that nothing uses yet.
+        """
+        k = structure.n_integrators(self.signals.n_outputs)
         if (n, k > 0) not in self._bases:
-            fit = fit_linear(self.part, self.part, n, feedthrough=structure.feedthrough, n_integrators=k)
-            self._bases[n, k > 0] = fit
+            found = [fit_linear(self.part, self.part, n, feedthrough=structure.feedthrough, n_integrators=k)]
+            if n > max(1, 2 * k):
+                found.append(with_lagged_input(self._linear_starts(n - 1, structure)[0]))
+            self._bases[n, k > 0] = sorted(found, key=lambda fit: validation_error(fit, self.held))
         return self._bases[n, k > 0]
 
     def _try_angle(self, orders: tuple[int, ...], report: TimeLimit) -> None:
@@ -241,20 +258,21 @@ class Race:
         self._start(kind, report)
 
     def _start(self, kind: Kind, report: TimeLimit) -> None:
-        """One more start of a kind: the first is deterministic, the others are random."""
-        structure, n = kind.structure, kind.structure.n_states
+        """One more start of a kind: from each linear model a deterministic one, then random ones."""
+        structure, n, count = kind.structure, kind.structure.n_states, len(kind.ends)
         try:
-            base = self._base(structure)
+            linear = self._linear_starts(n, structure)
+            base = linear[count % len(linear)]
         except InputError:  # too short for so many states
             self.kinds.remove(kind)
             return
         run = simulate(base.step, self.part, base.x0)
         if run is None:
             return
-        *_, candidate = candidates(structure, base.step, run.points, 1 if not kind.ends else 2, self.rng)
+        *_, candidate = candidates(structure, base.step, run.points, 1 if count < len(linear) else 2, self.rng)
         fit = replace(base, step=candidate.step)
         if kind.rate is not None:  # a free run that misses a revolution is far off for good: short windows first
-            other = 1.0 if not kind.ends else 1.0 + _OTHER_RATE * self.rng.standard_normal()
+            other = 1.0 if count < len(linear) else 1.0 + _OTHER_RATE * self.rng.standard_normal()
             fit = replace(fit, step=with_rate(candidate.step, n, other * kind.rate))
         for window in (None,) if kind.rate is None else _WINDOWS:
             part = self.part.windows(window)
@@ -262,17 +280,17 @@ class Race:
             fit = self._fit(kind, candidate, fit.step, part, x0, _SCAN_STEPS, _SCAN_SETTLES_AT, report)
         self._keep(kind, fit, candidate)
 
-    def _longer(self, kind: Kind, report: TimeLimit) -> None:
-        """Take the newest start of a kind, or its only one, to the end."""
-        end, batch = kind.ends[-1], self.training
+    def _longer(self, kind: Kind, end: End, report: TimeLimit) -> None:
+        """Take one start of a kind to the end."""
+        batch = self.training
         if not math.isfinite(end.error):
             return
         x0 = initial_states(end.fit, batch, kind.structure.n_integrators(self.signals.n_outputs))
         fit = self._fit(kind, end.candidate, end.fit.step, batch, x0, _LAST_STEPS, _LAST_SETTLES_AT, report)
         if math.isfinite(fit.rmse):
             _, where = self._with_tails(kind, fit, batch)
-            kind.ends.pop()
-            self._keep(kind, fit, end.candidate, where)
+            kind.ends.remove(end)
+            self._keep(kind, fit, end.candidate, where, is_finished=True)
 
     def _fit(
         self,
@@ -297,9 +315,17 @@ class Race:
             progress=lambda cost: report(stage=stage, done=done, total=None, objective=math.sqrt(cost)),
         )  # fmt: skip
 
-    def _keep(self, kind: Kind, fit: FitResult, candidate: Candidate, escapes_on: str | None = None) -> None:
+    def _keep(
+        self,
+        kind: Kind,
+        fit: FitResult,
+        candidate: Candidate,
+        escapes_on: str | None = None,
+        *,
+        is_finished: bool = False,
+    ) -> None:
         """One more end of a kind; if the time was up, the trials are over."""
-        kind.ends.append(End(fit, candidate, validation_error(fit, self.held), escapes_on))
+        kind.ends.append(End(fit, candidate, validation_error(fit, self.held), escapes_on, is_finished))
         if fit.interrupted:
             raise KeyboardInterrupt
 
@@ -323,7 +349,7 @@ class Race:
         by_size = sorted(kinds, key=lambda kind: kind.n_parameters(self.signals.n_outputs))
         best = by_size[0]
         for kind in by_size[1:]:
-            if kind.error < _CLEARLY_BETTER * best.error:
+            if kind.error < (_BETTER if kind.words else _CLEARLY_BETTER) * best.error:
                 best = kind
         return best
 
@@ -377,7 +403,7 @@ class Race:
         stable = Kind(f"{kind.words}, stable", replace(kind.structure, stable=True))
         try:
             self._start(stable, report)
-            self._longer(stable, report)
+            self._longer(stable, stable.ends[-1], report)
         except KeyboardInterrupt:
             pass
         bounded = min((kind.error for kind in self.ranking()), default=_CLEARLY_BETTER * self.best_linear.error)
@@ -400,7 +426,7 @@ class Race:
 
     def _model(self, kind: Kind, fit: FitResult, structure: StateSpaceStructure) -> DecoupledStateSpace:
         best = kind.best
-        linear = fit if not kind.words else self._base(structure)
+        linear = fit if not kind.words else self._linear_starts(structure.n_states, structure)[0]
         rows = [StateSpaceStart("linear", linear.rmse, validation_error(linear, self.held), linear.steps)]
         for i, end in enumerate(kind.ends if kind.words else ()):
             steps, training = end.fit.steps, end.fit.rmse
