@@ -117,6 +117,28 @@ def test_starts_that_do_not_agree_are_told(monkeypatch):
     assert found.agreement == (1, 4) and "The 4 starts do not agree" in found.verdict
 
 
+def test_a_model_that_is_worse_than_linear_on_one_held_back_part_is_not_taken(monkeypatch):
+    # On single parts of the held-back data every model with functions is made out to be bad.
+    real = _model_race.validation_error
+
+    def error(fit, batch):
+        return 9.0 if len(batch) == 1 and np.any(fit.step.W[-1]) else real(fit, batch)
+
+    monkeypatch.setattr(_model_race, "validation_error", error)
+    monkeypatch.setattr(_model_race, "_MOST_RESTARTS", 0)
+    found = identify(*duffing(600), **CUBIC)
+    assert not np.any(found.model.step.W[-1]) and "no better on all data" in found.verdict
+    assert "worse than linear on a part of the held-back data" in [row.note for row in found.tried]
+
+
+def test_models_that_differ_on_larger_inputs_are_told(monkeypatch):
+    answers = iter([1.0, 2.0, 3.0, 4.0] * 50)
+    monkeypatch.setattr(_model_race, "larger_response", lambda *_: np.sin(np.arange(50.0))[:, None] * next(answers))
+    monkeypatch.setattr(_model_race, "_AS_GOOD", 1e15)  # exact models differ by rounding alone
+    found = identify(*duffing(400), n_states=(2, 3), functions=[Monomial(3)], progress=False)
+    assert "% of the signal: record larger inputs before you rely on it" in found.verdict
+
+
 # Boundedness
 
 

@@ -22,8 +22,9 @@ from numpy import ndarray
 from ...bases import LayerBasis, Spline
 from ...model._functions import Functions
 from ..free_run._recursion import Recursion
+from ..free_run._simulation import simulate
 from ..free_run._step import StepArrays
-from ..signals._records import Range, Signals, SignalUnits
+from ..signals._records import Range, RecordBatch, Signals, SignalUnits
 from ._initial_models import in_other_bases
 from ._structure import Tails, ended
 
@@ -75,6 +76,15 @@ def escape(
         if not np.all((y >= low) & (y <= high)):
             return name
     return None
+
+
+def larger_response(
+    step: StepArrays, x0: Float[ndarray, " n"], units: SignalUnits, signals: Signals
+) -> Float[ndarray, "T outputs"] | None:
+    """The outputs for `LARGER` times the first training input, in standard units; None if the run leaves all bounds."""
+    u, n = LARGER * units.inputs(signals.u[0]), len(x0)
+    run = simulate(step, RecordBatch((u,), (np.zeros((len(u), step.n_outputs - n)),)), x0[None])
+    return None if run is None else run.y
 
 
 def with_tails(step: StepArrays, points: Float[ndarray, "T m"], tails: Tails) -> StepArrays:

@@ -60,7 +60,7 @@ class TriedModel:
 class End:
     """The end of a start: its error on validation data, and the input on which it runs away, if there is one.
 
-    Only one that was taken to the end has been tried on such inputs.
+    Only one that was taken to the end has been tried on such inputs. `larger` is its answer to one of them.
     """
 
     fit: FitResult
@@ -68,6 +68,7 @@ class End:
     error: float
     escapes_on: str | None = None
     is_finished: bool = False
+    larger: ndarray | None = None
 
     @property
     def rank(self) -> tuple[bool, bool, float]:

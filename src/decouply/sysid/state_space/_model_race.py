@@ -25,7 +25,7 @@ from ..free_run._linear import fit_linear
 from ..free_run._simulation import simulate
 from ..free_run._step import StepArrays
 from ..signals._records import RecordBatch, Signals, SignalUnits, parted
-from ._boundedness import LARGER, escape, with_tails
+from ._boundedness import LARGER, escape, larger_response, with_tails
 from ._decoupled import DecoupledStateSpace
 from ._identification import End, Identification, Kind
 from ._initial_models import Candidate, candidates, turning_rate, with_lagged_input, with_rate
@@ -40,6 +40,7 @@ _SCAN_SETTLES_AT, _LAST_SETTLES_AT = 1e-3, 1e-4
 _CLEARLY_BETTER = 0.95  # functions, or a direct path, must lower the linear model's error on held-back data to this
 _BETTER = 0.98  # and more parameters that of a model with functions: near the noise, misfit hides in a few percent
 _WINDOWS, _OTHER_RATE, _MOST_OF_ANGLES = (30, 100, 400), 0.01, 3  # of models of angles: samples, rates, states
+_AS_GOOD, _DIFFERS = 1.5, 0.2  # error relative to the chosen model's, and differences on larger inputs that are told
 _SECOND_CHANCES, _FINALISTS, _MOST_RESTARTS = 8, 3, 6  # kinds with two starts, kinds with more, and how many more
 _INTEGRATES = 0.02  # distance of the slowest pole from 1 below which a model with an integrator is tried
 _FIRST_LISTS = ("tanh, tanh", "cubic, cubic", "cubic, state-tanh")
@@ -278,7 +279,7 @@ class Race:
             part = self.part.windows(window)
             x0 = initial_states(fit if window else base, part, structure.n_integrators(self.signals.n_outputs))
             fit = self._fit(kind, candidate, fit.step, part, x0, _SCAN_STEPS, _SCAN_SETTLES_AT, report)
-        self._keep(kind, fit, candidate)
+        self._keep(kind, End(fit, candidate, validation_error(fit, self.held)))
 
     def _longer(self, kind: Kind, end: End, report: TimeLimit) -> None:
         """Take one start of a kind to the end."""
@@ -288,9 +289,10 @@ class Race:
         x0 = initial_states(end.fit, batch, kind.structure.n_integrators(self.signals.n_outputs))
         fit = self._fit(kind, end.candidate, end.fit.step, batch, x0, _LAST_STEPS, _LAST_SETTLES_AT, report)
         if math.isfinite(fit.rmse):
-            _, where = self._with_tails(kind, fit, batch)
+            ended, where = self._with_tails(kind, fit, batch)
+            larger = None if ended is None else larger_response(ended.step, ended.x0[0], self.units, self.signals)
             kind.ends.remove(end)
-            self._keep(kind, fit, end.candidate, where, is_finished=True)
+            self._keep(kind, End(fit, end.candidate, validation_error(fit, self.held), where, True, larger))
 
     def _fit(
         self,
@@ -315,18 +317,10 @@ class Race:
             progress=lambda cost: report(stage=stage, done=done, total=None, objective=math.sqrt(cost)),
         )  # fmt: skip
 
-    def _keep(
-        self,
-        kind: Kind,
-        fit: FitResult,
-        candidate: Candidate,
-        escapes_on: str | None = None,
-        *,
-        is_finished: bool = False,
-    ) -> None:
+    def _keep(self, kind: Kind, end: End) -> None:
         """One more end of a kind; if the time was up, the trials are over."""
-        kind.ends.append(End(fit, candidate, validation_error(fit, self.held), escapes_on, is_finished))
-        if fit.interrupted:
+        kind.ends.append(end)
+        if end.fit.interrupted:
             raise KeyboardInterrupt
 
     # The choice
@@ -376,6 +370,11 @@ class Race:
 
     def _bounded(self, kind: Kind, report: TimeLimit) -> tuple[Kind, FitResult, StateSpaceStructure] | None:
         """A kind on all data with tails that keep it bounded, or one that is by design; None if linear is better."""
+        for u, y in zip(self.held.u, self.held.y, strict=True):  # one of them is louder than all training data
+            part = RecordBatch((u,), (y,))
+            if validation_error(kind.best.fit, part) > validation_error(self.best_linear.best.fit, part):
+                kind.note = "worse than linear on a part of the held-back data"
+                return None
         fit = self._on_everything(kind, report)
         if fit.rmse > _CLEARLY_BETTER * max(self.best_linear.best.fit.rmse, self.best_linear.error):
             kind.note = "no better than linear on all data"
@@ -435,6 +434,15 @@ class Race:
         count = best.candidate.parameters(best.fit.step).count
         return DecoupledStateSpace.of(structure, replace(record, n_free=count))
 
+    def _difference_on_larger_input(self, kind: Kind) -> float:
+        """By how much the next best models differ from this one on larger inputs, as a share of its signal."""
+        mine = kind.best.larger
+        others = [other.best.larger for other in self.ranking() if other.error < _AS_GOOD * kind.error]
+        sizes = [
+            float(np.sqrt(np.mean((y - mine) ** 2)) / mine.std()) for y in others if y is not None and mine is not None
+        ]
+        return max(sizes, default=0.0)
+
     def _verdict(self, kind: Kind, where: str | None, refused: list[Kind]) -> str:
         n, linear = kind.structure.n_states, self.best_linear
         sentences = []
@@ -465,6 +473,11 @@ class Race:
             sentences.append("Every bounded input has a bounded output, by design.")
         else:
             sentences.append(f"The free run stays bounded, also on inputs {LARGER:g} times as large.")
+        if (differs := self._difference_on_larger_input(kind)) > _DIFFERS:
+            sentences.append(
+                f"Models that fit as well differ there by {100 * differs:.2g} % of the signal: record larger inputs "
+                "before you rely on it."
+            )
         if kind.structure.integrating:
             sentences.append("The output adds up the input, so that errors add up too.")
         for i in range(self.signals.n_inputs):
