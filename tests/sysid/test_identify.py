@@ -9,11 +9,14 @@ import pytest
 import decouply as dc
 from decouply.bases import Monomial, Spline, Tanh
 from decouply.sysid import DecoupledStateSpace, StateFunction, identify
+from decouply.sysid.free_run._fit import FitResult
 from decouply.sysid.free_run._recursion import Recursion
+from decouply.sysid.free_run._simulation import simulate
 from decouply.sysid.free_run._step import StepArrays, spectral_radius
 from decouply.sysid.signals._records import RecordBatch, Signals, SignalUnits, parted
 from decouply.sysid.state_space import _model_race
 from decouply.sysid.state_space._boundedness import escape, trial_inputs, with_tails
+from decouply.sysid.state_space._dead_time import dead_time, with_late_inputs
 from decouply.sysid.state_space._structure import is_bounded
 
 from .systems import duffing
@@ -96,6 +99,12 @@ def test_a_linear_model_that_diverges_says_so(monkeypatch):
     assert not found.is_bounded and "diverges on the training input: do not use it for long runs" in found.verdict
 
 
+def test_errors_at_rounding_ask_for_no_functions():
+    u, _ = linear_record()
+    found = identify(u, u, n_states=1, functions=[Monomial(3)], progress=False)
+    assert "A linear model with 1 state is the answer" in found.verdict and not np.any(found.model.step.W[-1])
+
+
 def test_an_empty_list_of_functions_asks_for_linear_models():
     found = identify(*linear_record(), n_states=(1, 2), functions=[], progress=False)
     assert "no other was tried" in found.verdict and not any(row.functions for row in found.tried)
@@ -137,6 +146,39 @@ def test_models_that_differ_on_larger_inputs_are_told(monkeypatch):
     monkeypatch.setattr(_model_race, "_AS_GOOD", 1e15)  # exact models differ by rounding alone
     found = identify(*duffing(400), n_states=(2, 3), functions=[Monomial(3)], progress=False)
     assert "% of the signal: record larger inputs before you rely on it" in found.verdict
+
+
+@pytest.mark.parametrize("n_inputs", [1, 2])
+def test_a_long_delay_is_kept_in_states_of_its_own(n_inputs, tmp_path):
+    u, y = linear_record(500)
+    inputs = np.stack([u, u**2], axis=1)[:, :n_inputs]
+    late = np.concatenate([np.zeros(12), y[:-12]])
+    assert dead_time(Signals.read(u, y)) == 0
+    found = identify(inputs, late, n_states=1, functions=[], progress=False)
+    assert "after a delay of 12 samples, which it includes" in found.verdict
+    assert found.model.n_states == 1 + 12 * n_inputs
+    assert found.model.n_canonical == 2 + n_inputs  # a pole, an offset, and gains
+    assert np.sqrt(np.mean((found.simulate(inputs, late[:50]) - late) ** 2)) < 0.03
+    found.save(tmp_path / "m.safetensors")
+    again = DecoupledStateSpace.load(tmp_path / "m.safetensors")
+    assert again.n_canonical == found.model.n_canonical
+    np.testing.assert_array_equal(again.simulate(inputs), found.simulate(inputs))
+
+
+def test_a_delay_changes_nothing_but_the_time_of_inputs():
+    rng, n, d = np.random.default_rng(4), 2, 3
+    A, B, C, D = (rng.uniform(-0.5, 0.5, shape) for shape in ((n, n), (n, 2), (1, n), (1, 2)))
+    linear = StepArrays.of_linear(A, B, C, D)
+    W = rng.standard_normal((1, n + 2)), rng.standard_normal((n + 1, 1))
+    g = (dc.Functions(Tanh(), [[0.0, 1.0]]),)
+    step = StepArrays(W, g, linear.linear, rng.standard_normal(n + 1))
+    later = with_late_inputs(FitResult(step, np.zeros((1, n)), 0.0), d).step
+    u = rng.standard_normal((40, 2))
+
+    def outputs(step, u):
+        return simulate(step, RecordBatch((u,), (np.zeros((len(u), 1)),)), np.zeros((1, step.n_inputs - 2))).y
+
+    np.testing.assert_allclose(outputs(later, u), outputs(step, np.concatenate([np.zeros((d, 2)), u[:-d]])), atol=1e-12)
 
 
 # Boundedness

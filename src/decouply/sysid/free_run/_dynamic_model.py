@@ -368,4 +368,4 @@ def with_visited_domains(model: Decoupling, points: Float[ndarray, "S m"], outsi
 
 def default_n_init(n_samples: int, n_states: int) -> int:
     """How many outputs a simulation begins with by default: 50, or a quarter of a shorter record."""
-    return min(_INITIAL_OUTPUTS, max(n_states, n_samples // 4))
+    return max(n_states, min(_INITIAL_OUTPUTS, n_samples // 4))

@@ -209,8 +209,8 @@ def block_rows(u: tuple[Float[ndarray, "_ inputs"], ...], y: tuple[Float[ndarray
     k = min(max(2 * n, 15), longest // (4 * channels + 2))
     if k <= n:
         raise InputError(
-            f"`u` and `y` must hold a record of at least {(n + 1) * (4 * channels + 2)} samples for {n} states. Got "
-            f"{longest}: give longer records, or lower `n_states`."
+            f"`u` and `y` must hold a record of at least {(n + 1) * (4 * channels + 2)} samples for "
+            f"{pluralised(n, 'state')}. Got {longest}: give longer records, or lower `n_states`."
         )
     return k
 

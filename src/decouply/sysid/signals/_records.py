@@ -89,6 +89,12 @@ class Signals:
         first = y[0] if _several(y) else y
         return cls(inputs, outputs, np.ndim(first) == 1)
 
+    def without_delay(self, delay: int) -> Signals:
+        """Every output beside the input `delay` samples before it."""
+        if delay == 0:
+            return self
+        return Signals(tuple(u[:-delay] for u in self.u), tuple(y[delay:] for y in self.y), self.flat)
+
     @property
     def n_inputs(self) -> int:
         return int(self.u[0].shape[1])

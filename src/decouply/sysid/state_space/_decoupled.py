@@ -403,6 +403,8 @@ class DecoupledStateSpace(AbstractDynamicModel):
     def file_record(self) -> Record:
         structure = self.structure
         options = {f.name: getattr(structure, f.name) for f in fields(structure) if f.name not in _OF_FIT}
+        if not structure.n_delayed:
+            del options["n_delayed"]  # earlier versions read such files
         return self.fitted.file_record() | Record.of({}, structure=options, canonical=self.is_canonical)
 
     @classmethod

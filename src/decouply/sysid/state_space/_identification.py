@@ -14,6 +14,7 @@ from ._decoupled import DecoupledStateSpace
 from ._initial_models import Candidate
 from ._structure import StateSpaceStructure
 
+AT_ROUNDING = 1e-10  # errors below this share of the signal are equal
 _AGREE = 1.05  # starts that end within this factor of the best have found the same
 
 
@@ -98,7 +99,7 @@ class Kind:
     def agreement(self) -> tuple[int, int]:
         """How many starts have ended near the best of them, and how many there were."""
         errors = [end.error for end in self.ends]
-        return sum(error <= _AGREE * min(errors) for error in errors), len(errors)
+        return sum(error <= max(_AGREE * min(errors), AT_ROUNDING) for error in errors), len(errors)
 
     def n_parameters(self, n_outputs: int) -> int:
         return self.best.candidate.parameters(self.best.fit.step).count - self.structure.n_redundant(n_outputs, None)

@@ -19,18 +19,19 @@ from ..._support._errors import InputError, pluralised
 from ..._support._machine import one_thread
 from ..._support._progress import progress_callback
 from ..._support._time_limit import TimeLimit, now
-from ...bases import AbstractBasis, LayerBasis, Monomial, Spline, Tanh, Trigonometric
+from ...bases import LayerBasis, Monomial
 from ..free_run._fit import FitResult, FreeRunObjective, fit_free_run
 from ..free_run._linear import fit_linear
 from ..free_run._simulation import simulate
 from ..free_run._step import StepArrays
 from ..signals._records import RecordBatch, Signals, SignalUnits, parted
 from ._boundedness import LARGER, escape, larger_response, with_tails
+from ._dead_time import dead_time, with_late_inputs
 from ._decoupled import DecoupledStateSpace
-from ._identification import End, Identification, Kind
+from ._identification import AT_ROUNDING, End, Identification, Kind
 from ._initial_models import Candidate, candidates, turning_rate, with_lagged_input, with_rate
 from ._search import StateSpaceStart, in_measured_units, initial_states, validation_error
-from ._structure import StateFunction, StateSpaceStructure, Tails, read_layers
+from ._structure import StateSpaceStructure, Tails, functions_called, read_layers
 
 _ORDERS = (1, 2, 3, 4, 5, 6)  # of linear models
 _SCAN_SHARE = 0.65  # of the time; the rest is for the best
@@ -52,12 +53,6 @@ _SECOND_LISTS = (
     "spline, state-tanh",
     "wave",
 )
-_BASES: dict[str, AbstractBasis] = {
-    "cubic": Monomial(3),
-    "tanh": Tanh(),
-    "spline": Spline(8),
-    "wave": Trigonometric(2),
-}
 
 
 def identify(
@@ -108,35 +103,39 @@ def identify(
     (True, True)
     """
     signals = Signals.read(u, y)
-    units = SignalUnits.of(signals, 1)
+    SignalUnits.of(signals, 1)  # an error if something does not vary
     orders = _ORDERS if n_states is None else as_counts("n_states", n_states)
     only_linear = functions is not None and len(functions) == 0
     given = None if functions is None or only_linear else read_layers(functions, None, None, Monomial)
     limit = None if max_seconds is None else as_number("max_seconds", max_seconds, above=True)
     with progress_callback(progress, "Identifying") as report, one_thread(), np.errstate(all="ignore"):
         began = now()
-        race = Race(signals, units, as_generator(rng), given, stable=as_flag("stable", stable))
-        race.run(
-            orders, only_linear=only_linear, report=TimeLimit(report, None if limit is None else _SCAN_SHARE * limit)
-        )
+        race = Race(signals, as_generator(rng), given, stable=as_flag("stable", stable), delay=dead_time(signals))
+        scan = TimeLimit(report, None if limit is None else _SCAN_SHARE * limit)
+        race.run(orders, only_linear=only_linear, report=scan)
         left = None if limit is None else max(limit - (now() - began), 1e-3)
         return race.finish(TimeLimit(report, left))
 
 
 class Race:
-    """Kinds of models for some records; `run` tries them, and `finish` makes the best one that can be trusted."""
+    """Kinds of models for some records; `run` tries them, and `finish` makes the best one that can be trusted.
+
+    With a `delay` inputs are that many samples late in all trials, and the model that is made keeps them meanwhile.
+    """
 
     def __init__(
         self,
-        signals: Signals,
-        units: SignalUnits,
+        measured: Signals,
         rng: np.random.Generator,
         given: tuple[tuple[LayerBasis, ...], tuple[bool, ...]] | None,
         *,
         stable: bool,
+        delay: int = 0,
     ) -> None:
-        self.signals, self.units, self.rng, self.given, self.stable = signals, units, rng, given, stable
-        self.everything = units.batch(signals)
+        self.measured, self.rng, self.given, self.stable, self.delay = measured, rng, given, stable, delay
+        self.signals = measured.without_delay(delay)
+        self.units = SignalUnits.of(self.signals, 1)
+        self.everything = self.units.batch(self.signals)
         self.training, self.held = parted(self.everything)
         self.part = self.training.first_samples(_SCAN_SAMPLES)
         self.linear: list[Kind] = []
@@ -183,12 +182,13 @@ class Race:
     def _try_linear(self, orders: tuple[int, ...], report: TimeLimit) -> None:
         """Linear models of growing order, until two more states do not help."""
         for n in orders:
-            report(stage=f"linear model with {pluralised(n, 'state')}", done=0, total=None)
+            if self.linear:  # whatever the time limit, there is one
+                report(stage=f"linear model with {pluralised(n, 'state')}", done=0, total=None)
             try:
                 self._add_linear(n, feedthrough=True)
-            except InputError:
+            except InputError as error:
                 if not self.linear:
-                    raise
+                    raise InputError(f"{error} The other samples of the record are held back.") from error
                 break  # the record is too short for more states
             best = min(self.linear, key=lambda kind: kind.error)
             if len(orders) > 1 and n >= best.structure.n_states + 2:
@@ -330,7 +330,7 @@ class Race:
 
         Those that run away on larger inputs are left out unless `bounded` is False.
         """
-        least = self.best_linear.error * _CLEARLY_BETTER
+        least = self.best_linear.error * _CLEARLY_BETTER if self.best_linear.error > AT_ROUNDING else 0.0
         left = [kind for kind in self.kinds if kind.error < least and not (bounded and kind.best.escapes_on)]
         ranked = []
         while left:
@@ -430,8 +430,12 @@ class Race:
         for i, end in enumerate(kind.ends if kind.words else ()):
             steps, training = end.fit.steps, end.fit.rmse
             rows.append(StateSpaceStart(f"start {i + 1}", training, end.error, steps, chosen=end is best))
-        record = in_measured_units(fit, linear, self.units, self.signals, tuple(rows))
         count = best.candidate.parameters(best.fit.step).count
+        if self.delay:
+            n_delayed = self.delay * self.signals.n_inputs
+            structure = replace(structure, n_states=structure.n_states + n_delayed, n_delayed=n_delayed)
+            fit, linear = (with_late_inputs(some, self.delay) for some in (fit, linear))
+        record = in_measured_units(fit, linear, self.units, self.measured, tuple(rows))
         return DecoupledStateSpace.of(structure, replace(record, n_free=count))
 
     def _difference_on_larger_input(self, kind: Kind) -> float:
@@ -478,6 +482,8 @@ class Race:
                 f"Models that fit as well differ there by {100 * differs:.2g} % of the signal: record larger inputs "
                 "before you rely on it."
             )
+        if self.delay:
+            sentences.append(f"The output follows the input after a delay of {self.delay} samples, which it includes.")
         if kind.structure.integrating:
             sentences.append("The output adds up the input, so that errors add up too.")
         for i in range(self.signals.n_inputs):
@@ -489,12 +495,3 @@ class Race:
         if self.interrupted:
             sentences.append("The search was interrupted.")
         return " ".join(sentences)
-
-
-def functions_called(words: str) -> tuple[tuple[LayerBasis, ...], tuple[bool, ...]]:
-    """One layer of functions by their names: "cubic, state-tanh" is a cubic and a tanh of the state alone."""
-    found: list[Any] = []
-    for name in words.split(", "):
-        basis = _BASES[name.removeprefix("state-")]
-        found.append(StateFunction(basis) if name.startswith("state-") else basis)
-    return read_layers(found, None, None, Monomial)

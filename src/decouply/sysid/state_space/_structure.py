@@ -12,7 +12,7 @@ from numpy import ndarray
 
 from ..._support._arguments import as_count
 from ..._support._errors import InputError, short_repr
-from ...bases import AbstractBasis, LayerBasis, Spline
+from ...bases import AbstractBasis, LayerBasis, Monomial, Spline, Tanh, Trigonometric
 from ...fit._settings import layer_bases
 from ...model._decoupling import Decoupling
 from ..free_run._step import StepArrays
@@ -22,6 +22,14 @@ _FAR, _FARTHER, _SAME_SIZE = 1e3, 1e6, 2.0  # in half domains: a bounded functio
 _INTEGRATES = 1e-2  # distance of a pole from 1 below which constants of the state are free: they add up over time
 _NO_LINE = 1e-9  # coefficients of a straight line that are nothing but rounding
 _DEPENDENT = 1e-9  # of its length: a row that is no farther from those before depends on them
+
+
+_BASES: dict[str, AbstractBasis] = {
+    "cubic": Monomial(3),
+    "tanh": Tanh(),
+    "spline": Spline(8),
+    "wave": Trigonometric(2),
+}
 
 
 @dataclass(frozen=True)
@@ -57,6 +65,8 @@ class StateSpaceStructure:
         Only the weights of functions on states and outputs move, not the functions themselves.
     stable
         Every bounded input has a bounded output: functions are bounded, and all poles of A inside the unit circle.
+    n_delayed
+        The last states, which keep past inputs and belong to a delay: nothing of them was fitted.
     """
 
     n_states: int
@@ -68,6 +78,7 @@ class StateSpaceStructure:
     integrating: bool = False
     fixed_functions: bool = False
     stable: bool = False
+    n_delayed: int = 0
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "n_states", as_count("n_states", self.n_states))
@@ -141,7 +152,7 @@ class StateSpaceStructure:
         One per function with several coefficients, whose size is that of its weights too; and one more if a scale of
         the argument changes coefficients only.
         """
-        n, k = self.n_states, self.n_integrators(n_outputs)
+        n, k = self.n_states - self.n_delayed, self.n_integrators(n_outputs)
         of_state = (n - k) ** 2 if n_front is None else n_front**2 + (n - n_front) ** 2
         bases = [basis for layer in self.layers for basis in layer.bases]
         return of_state + sum((basis.size > 1) + absorbs_scale(basis) for basis in bases)
@@ -187,6 +198,15 @@ def read_layers(
         return (LayerBasis(tuple(f.basis if isinstance(f, StateFunction) else f for f in listed)),), state_only
     layers = layer_bases(2 if ranks is None else ranks, 3 if ranks is None and degrees is None else degrees, basis)
     return layers, (False,) * len(layers[0].bases)
+
+
+def functions_called(words: str) -> tuple[tuple[LayerBasis, ...], tuple[bool, ...]]:
+    """One layer of functions by their names: "cubic, state-tanh" is a cubic and a tanh of the state alone."""
+    found: list[Any] = []
+    for name in words.split(", "):
+        basis = _BASES[name.removeprefix("state-")]
+        found.append(StateFunction(basis) if name.startswith("state-") else basis)
+    return read_layers(found, None, None, Monomial)
 
 
 def canonical_form(step: Decoupling, n: int, *, feedback: bool) -> tuple[Decoupling, Float[ndarray, "n n"]]:
