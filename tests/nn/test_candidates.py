@@ -15,6 +15,7 @@ from decouply.nn.compression import _pipeline
 from decouply.nn.training import _candidates
 from decouply.nn.training._candidates import Lesson, Plan, lesson_of, plan_within, train_best
 from decouply.nn.training._distillation import TrainingInputs
+from tests.samples.readers import test_onnx_graph as onnx_graphs
 
 pytestmark = pytest.mark.filterwarnings("ignore:The values of the part are off")  # trained for a moment only
 GELU, PLAIN = dc.Activation("gelu"), dc.Activation("gelu", hinges=0)
@@ -257,6 +258,19 @@ def test_a_whole_network_goes_from_an_onnx_file_to_an_onnx_file(onnx_file, tmp_p
     (found,) = onnxruntime.InferenceSession(tmp_path / "out.onnx").run(None, {"x": X[:50]})
     with torch.no_grad():
         assert np.allclose(found, out.model(torch.tensor(X[:50])).numpy(), rtol=1e-4, atol=1e-3)
+
+
+def test_operators_of_onnx_files_are_those_of_the_standard(tmp_path):
+    X, path = onnx_graphs.X, tmp_path / "m.onnx"
+    left_out = {"Asinh", "Expand"}
+    for name, (attributes, tensors) in onnx_graphs.ONE_OPERATOR.items():
+        if name not in left_out:
+            network = OnnxNetwork.read(onnx_graphs.write(path, [(name, ["x", *tensors], attributes)], tensors))
+            found = network(torch.tensor(X[:1])).numpy().reshape(1, -1)
+            assert np.allclose(found, onnx_graphs.reference(path, X[:1]), rtol=1e-6), name
+    nodes = [("Constant", [], {"value_float": 2.0}), ("Less", ["x", "n0"], {}), ("Where", ["n1", "x", "n0"], {})]
+    network = OnnxNetwork.read(onnx_graphs.write(path, nodes))
+    assert torch.equal(network(torch.tensor([[1.0, 3.0]])), torch.tensor([[1.0, 2.0]]))
 
 
 def test_what_cannot_be_differentiated_in_an_onnx_file_is_named(onnx_file):

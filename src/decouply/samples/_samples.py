@@ -333,7 +333,7 @@ class Samples(AbstractNamedData):
         Parameters
         ----------
         path : path
-            A file whose graph has one input, of shape (points, ...), and whose first output is what is sampled. Its
+            A file whose graph has one input, of shape (points, ...), and whose outputs are sampled side by side. Its
             operators are those of dense networks: matrices, activations, norms, and changes of shape.
         X : (S, m)
             Points; inputs of more than one axis are flattened.

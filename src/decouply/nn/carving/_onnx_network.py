@@ -9,8 +9,10 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Mapping, Sequence
+from functools import reduce
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -38,7 +40,10 @@ class OnnxNetwork(nn.Module):
         onnx = needed("onnx", "onnx", "an ONNX network")
         helper = needed("onnx.numpy_helper", "onnx", "an ONNX network")
         try:
-            graph = onnx.load(file).graph
+            model = onnx.load(file)
+            if model.functions:
+                model = needed("onnx.inliner", "onnx", "an ONNX network").inline_local_functions(model)
+            graph = model.graph
         except Exception as error:  # of protobuf, whose kinds differ from version to version
             raise InputError(f"`model` must name an ONNX file. {file} cannot be read as one: {error}.") from error
         held = {tensor.name: helper.to_array(tensor) for tensor in graph.initializer}
@@ -46,9 +51,13 @@ class OnnxNetwork(nn.Module):
         for node in graph.node:
             given = {a.name: onnx.helper.get_attribute_value(a) for a in node.attribute}
             if node.op_type == "Constant":
-                held[node.output[0]] = helper.to_array(given["value"])
+                ((kind, value),) = given.items()
+                real = np.float32 if "float" in kind else None
+                held[node.output[0]] = helper.to_array(value) if kind == "value" else np.array(value, dtype=real)
             else:
-                nodes.append((node.op_type, list(node.input), list(node.output), given))
+                nodes.append(
+                    (node.op_type, list(node.input), list(node.output), given | {"n_outputs": len(node.output)})
+                )
         unknown = sorted({kind for kind, *_ in nodes} - set(_OPERATORS))
         if unknown:
             some = ", ".join(unknown[:_MOST_NAMED])
@@ -127,10 +136,9 @@ def _axes(inputs: Inputs, given: Given) -> list[int]:
 
 
 def _unsqueeze(inputs: Inputs, given: Given) -> Tensor:
-    x = inputs[0]
-    for axis in sorted(_axes(inputs, given)):
-        x = x.unsqueeze(axis)
-    return x
+    x, axes = inputs[0], _axes(inputs, given)
+    n_axes = x.ndim + len(axes)
+    return reduce(Tensor.unsqueeze, sorted(axis % n_axes for axis in axes), x)
 
 
 def _squeeze(inputs: Inputs, given: Given) -> Tensor:
@@ -143,8 +151,8 @@ def _slice(inputs: Inputs, _: Given) -> Tensor:
     axes = more[0].tolist() if more and more[0] is not None else range(len(starts))
     steps = more[1].tolist() if len(more) > 1 and more[1] is not None else [1] * len(starts)
     for axis, first, last, step in zip(axes, starts.tolist(), ends.tolist(), steps, strict=True):
-        size = x.shape[axis]
-        x = x.index_select(axis, torch.arange(size, device=x.device)[slice(first, min(last, size), step)])
+        kept = range(x.shape[axis])[first:last:step]
+        x = x.index_select(axis, torch.tensor(kept, dtype=torch.int64, device=x.device))
     return x
 
 
@@ -172,6 +180,29 @@ def _reduce(how: Callable[..., Tensor]) -> Callable[[Inputs, Given], Tensor]:
     return reduced
 
 
+def _split(inputs: Inputs, given: Given) -> tuple[Tensor, ...]:
+    x, axis = inputs[0], given.get("axis", 0)
+    sizes = given.get("split") if len(inputs) < 2 or inputs[1] is None else inputs[1].tolist()
+    return torch.split(x, math.ceil(x.shape[axis] / given["n_outputs"]) if sizes is None else list(sizes), dim=axis)
+
+
+def _batch_normalization(inputs: Inputs, given: Given) -> Tensor:
+    x, scale, bias, mean, variance = inputs
+    return nn.functional.batch_norm(x, mean, variance, scale, bias, eps=given.get("epsilon", 1e-5))
+
+
+def _layer_normalization(inputs: Inputs, given: Given) -> Tensor:
+    x, scale, bias = (*inputs, None)[:3]
+    shape = x.shape[given.get("axis", -1) :]
+    value = nn.functional.layer_norm(x, shape, eps=given.get("epsilon", 1e-5)) * scale
+    return value if bias is None else value + bias
+
+
+def _folded(function: Callable[[Tensor, Tensor], Tensor]) -> Callable[[Inputs, Given], Tensor]:
+    """A function of two tensors, of any number of them."""
+    return lambda inputs, _: reduce(function, inputs)
+
+
 def _of_one(function: Callable[[Tensor], Tensor]) -> Callable[[Inputs, Given], Tensor]:
     return lambda inputs, _: function(inputs[0])
 
@@ -183,12 +214,22 @@ def _of_two(function: Callable[[Any, Any], Tensor]) -> Callable[[Inputs, Given],
 _OPERATORS: dict[str, Callable[[Inputs, Given], Any]] = {
     **{name: _of_one(getattr(torch, name.lower())) for name in ("Relu", "Tanh", "Sigmoid", "Erf", "Exp", "Log")},
     **{name: _of_one(getattr(torch, name.lower())) for name in ("Sqrt", "Abs", "Neg", "Reciprocal", "Sin", "Cos")},
+    **{name: _of_one(getattr(torch, name.lower())) for name in ("Tan", "Asin", "Acos", "Atan", "Sinh", "Cosh", "Sign")},
     "Identity": _of_one(lambda x: x),
     "Dropout": _of_one(lambda x: x),
     "Cast": _of_one(lambda x: x),  # from one kind of float to another
     "Softplus": _of_one(nn.functional.softplus),
     "Elu": lambda inputs, given: nn.functional.elu(inputs[0], given.get("alpha", 1.0)),
     "LeakyRelu": lambda inputs, given: nn.functional.leaky_relu(inputs[0], given.get("alpha", 0.01)),
+    "Selu": lambda inputs, given: (
+        given.get("gamma", 1.0507009873554805) * nn.functional.elu(inputs[0], given.get("alpha", 1.6732632423543772))
+    ),
+    "Celu": lambda inputs, given: nn.functional.celu(inputs[0], given.get("alpha", 1.0)),
+    "PRelu": lambda inputs, _: torch.where(inputs[0] > 0.0, inputs[0], inputs[1] * inputs[0]),
+    "Softsign": _of_one(nn.functional.softsign),
+    "HardSigmoid": lambda inputs, given: (given.get("alpha", 0.2) * inputs[0] + given.get("beta", 0.5)).clamp(0.0, 1.0),
+    "HardSwish": _of_one(nn.functional.hardswish),
+    "Mish": _of_one(nn.functional.mish),
     "Gelu": _gelu,
     "Softmax": _softmax,
     "LogSoftmax": lambda inputs, given: inputs[0].log_softmax(given.get("axis", -1)),
@@ -200,16 +241,31 @@ _OPERATORS: dict[str, Callable[[Inputs, Given], Any]] = {
     "Mul": _of_two(torch.mul),
     "Div": _of_two(torch.div),
     "Pow": _of_two(torch.pow),
-    "Min": _of_two(torch.minimum),
-    "Max": _of_two(torch.maximum),
+    "Mod": _of_two(torch.remainder),
+    "Min": _folded(torch.minimum),
+    "Max": _folded(torch.maximum),
+    "Sum": _folded(torch.add),
+    "Mean": lambda inputs, _: reduce(torch.add, inputs) / len(inputs),
+    "Greater": _of_two(torch.gt),
+    "GreaterOrEqual": _of_two(torch.ge),
+    "Less": _of_two(torch.lt),
+    "LessOrEqual": _of_two(torch.le),
+    "Equal": _of_two(torch.eq),
+    "Where": lambda inputs, _: torch.where(*inputs),
+    "BatchNormalization": _batch_normalization,
+    "LayerNormalization": _layer_normalization,
     "Concat": lambda inputs, given: torch.cat(list(inputs), dim=given["axis"]),
     "Reshape": _reshape,
     "Flatten": _flatten,
     "Transpose": lambda inputs, given: inputs[0].permute(*given.get("perm", range(inputs[0].ndim)[::-1])),
     "Unsqueeze": _unsqueeze,
     "Squeeze": _squeeze,
+    "Shape": lambda inputs, given: torch.tensor(inputs[0].shape)[given.get("start", 0) : given.get("end")],
+    "Split": _split,
     "Slice": _slice,
     "Gather": _gather,
     "ReduceMean": _reduce(torch.mean),
     "ReduceSum": _reduce(torch.sum),
+    "ReduceMax": _reduce(torch.amax),
+    "ReduceMin": _reduce(torch.amin),
 }

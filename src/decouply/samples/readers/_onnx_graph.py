@@ -51,7 +51,7 @@ def sample_onnx(path: str | os.PathLike[str], X: object) -> Samples:
 
 
 def _function(onnx: Any, jax: Any, model: Any, file: Any) -> Callable[[Any], Any]:
-    """The first output of a graph as a function of one point (m,)."""
+    """The outputs of a graph side by side, as a function of one point (m,)."""
     graph = model.graph
     constants = {tensor.name: _in_float64(onnx.numpy_helper.to_array(tensor)) for tensor in graph.initializer}
     inputs = [value for value in graph.input if value.name not in constants]
@@ -65,7 +65,8 @@ def _function(onnx: Any, jax: Any, model: Any, file: Any) -> Callable[[Any], Any
     if len(dims) > 1 and not all(dims[1:]):
         raise InputError(f"`{file}` must have an input whose shape is fixed but for the points. Got {dims}.")
     version = max((entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx")), default=1)
-    steps = [(node, _attributes(onnx, node) | {"version": version}) for node in graph.node]
+    shared = {"version": version}
+    steps = [(node, _attributes(onnx, node) | shared | {"n_outputs": len(node.output)}) for node in graph.node]
 
     def f(x: Any) -> Any:
         if dims and len(dims) > 1 and x.shape != (math.prod(one),):
@@ -77,7 +78,7 @@ def _function(onnx: Any, jax: Any, model: Any, file: Any) -> Callable[[Any], Any
             result = _OPERATORS[node.op_type](jax.numpy if varies else np, given, attributes)
             several = result if isinstance(result, tuple) else (result,)
             values.update(zip(node.output, several, strict=False))
-        return values[graph.output[0].name].reshape(-1)
+        return jax.numpy.concatenate([values[output.name].reshape(-1) for output in graph.output])
 
     return f
 
@@ -160,9 +161,9 @@ def _slice(xp: Any, given: list[Any], k: Attributes) -> Any:
 def _split(xp: Any, given: list[Any], k: Attributes) -> Any:
     x, axis = given[0], k.get("axis", 0)
     sizes = given[1] if len(given) > 1 and given[1] is not None else k.get("split")
-    if sizes is None:
-        return tuple(xp.array_split(x, k["num_outputs"], axis=axis))
-    return tuple(xp.split(x, np.cumsum(sizes)[:-1].tolist(), axis=axis))
+    each = math.ceil(x.shape[axis] / k["n_outputs"])  # the last may be smaller
+    ends = np.arange(1, k["n_outputs"]) * each if sizes is None else np.cumsum(sizes)[:-1]
+    return tuple(xp.split(x, ends.tolist(), axis=axis))
 
 
 def _softmax(xp: Any, given: list[Any], k: Attributes) -> Any:
@@ -269,6 +270,12 @@ _OPERATORS: dict[str, Operator] = {
         * xp.where(a[0] > 0.0, a[0], k.get("alpha", 1.6732632423543772) * xp.expm1(xp.minimum(a[0], 0.0)))
     ),
     "Softplus": lambda xp, a, k: xp.logaddexp(a[0], 0.0),
+    "Celu": lambda xp, a, k: (
+        xp.maximum(a[0], 0.0) + k.get("alpha", 1.0) * xp.expm1(xp.minimum(a[0], 0.0) / k.get("alpha", 1.0))
+    ),
+    "Mish": lambda xp, a, k: a[0] * xp.tanh(xp.logaddexp(a[0], 0.0)),
+    "HardSwish": lambda xp, a, k: a[0] * xp.clip(a[0] / 6.0 + 0.5, 0.0, 1.0),
+    "Mod": lambda xp, a, k: xp.mod(*a),
     "Softsign": lambda xp, a, k: a[0] / (1.0 + xp.abs(a[0])),
     "HardSigmoid": lambda xp, a, k: xp.clip(k.get("alpha", 0.2) * a[0] + k.get("beta", 0.5), 0.0, 1.0),
     "Clip": _clip,
