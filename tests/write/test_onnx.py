@@ -12,6 +12,7 @@ import pytest
 
 import decouply as dc
 from decouply.bases import OWN_BASES
+from decouply.bases._activation import ACTIVATION_NAMES
 from tests.strategies import points, random_model
 from tests.write import models
 from tests.write.test_model_file import Bend
@@ -142,6 +143,29 @@ def test_layers_of_all_bases_are_computed_in_groups(dtype, tmp_path):
     counted = Counter(node.op_type for node in onnx.load(path).graph.node)
     products = counted["MatMul"] + counted["Gemm"]
     assert counted["Tanh"] == counted["Concat"] == 1 and products == 4  # two groups, outputs, linear part
+
+
+@pytest.mark.parametrize(("dtype", "opset"), [("float32", None), ("float64", None), ("float64", 13)])
+@pytest.mark.parametrize("name", ACTIVATION_NAMES)
+def test_activations_are_operators_of_their_own(name, dtype, opset, tmp_path):
+    path, X = tmp_path / "m.onnx", models.points().astype(dtype).astype(float)
+    own = ["Sigmoid", "Mul"] if name == "silu" else [name.capitalize()]
+    written_out = name in ("gelu", "softplus") and dtype == "float64"
+    for hinges in (0, 2):
+        basis = dc.Activation(name, hinges)
+        model = models.random_model([(basis,) * 4, (basis,) * 2], offset=True)
+        dead = dc.Functions(basis, model.g[0].C * (np.arange(1 + basis.size) != 1), model.g[0].domain)
+        for one in (model, dc.Decoupling(model.W, [dead, model.g[1]])):  # nothing can be divided by 0
+            one.save_onnx(path, dtype=dtype, opset=opset)
+            content = onnx.load(path)
+            onnx.checker.check_model(content, full_check=True)
+            assert relative_error(run(path, X, dtype), one(X)) < 10 * TOLERANCES[dtype]
+        if hinges == 0 and not written_out:
+            model.save_onnx(path, dtype=dtype, opset=opset)
+            assert [node.op_type for node in onnx.load(path).graph.node] == ["Gemm", *own, "Gemm", *own, "Gemm"]
+    read = {name for node in content.graph.node for name in node.input}
+    assert {tensor.name for tensor in content.graph.initializer} <= read
+    assert content.opset_import[0].version == (opset or (20 if name == "gelu" and not written_out else 17))
 
 
 @pytest.mark.parametrize("outside", ["linear", "constant"])

@@ -95,17 +95,24 @@ class Activation(AbstractCurve):
 
     def curves_of(self, algebra: AbstractAlgebra[Any], v: Any) -> tuple[Any, ...]:
         """The functions of v = 4 t, written with the arithmetic of `algebra`."""
-        own = self._written(algebra, v, 0.0)
-        return (own, v, *(self._written(algebra, v, place) for place in self.places)) if self.hinges else (own,)
+        curves = zip(self.moved_curves_of(algebra, v), self.moved_by, strict=True)
+        return tuple(algebra.sum([curve, algebra.number(-by)]) if by else curve for curve, by in curves)
 
-    def _written(self, algebra: AbstractAlgebra[Any], v: Any, place: float) -> Any:
-        """a(v - place), less its value at v = 0."""
-        at = algebra.sum([v, algebra.number(-place)]) if place else v
+    def moved_curves_of(self, algebra: AbstractAlgebra[Any], v: Any) -> tuple[Any, ...]:
+        """The same, with their values at 0, which are `moved_by`: a(v), v, a(v - s_1), ..."""
+        moved = [algebra.sum([v, algebra.number(-place)]) for place in self.places]
+        own, *others = [self._written(algebra, at) for at in (v, *moved)]
+        return (own, v, *others) if self.hinges else (own,)
+
+    @property
+    def moved_by(self) -> tuple[float, ...]:
+        """Values at 0 of `moved_curves_of`."""
+        own, *others = (float(_at(self.name, -place)) for place in (0.0, *self.places))
+        return (own, 0.0, *others) if self.hinges else (own,)
+
+    def _written(self, algebra: AbstractAlgebra[Any], at: Any) -> Any:
         value = algebra.activation(self.name, at)
-        if value is None:
-            value = _formula(self.name, algebra, at)
-        at_zero = _at(self.name, -place)
-        return algebra.sum([value, algebra.number(-at_zero)]) if at_zero else value
+        return _formula(self.name, algebra, at) if value is None else value
 
 
 def _formula(name: str, algebra: AbstractAlgebra[Any], t: Any) -> Any:

@@ -259,12 +259,12 @@ class AbstractModelFacade:
         input_name: str = "x",
         output_name: str = "y",
         jacobian_name: str | None = None,
-        opset: int = 17,
+        opset: int | None = None,
     ) -> None:
         """Write an ONNX file of MatMul, Mul and Add, for any number of points.
 
-        Cos, Sin and Tanh come in if a basis needs them, Clip if functions are not extended beyond their domains,
-        and Concat if a layer has several bases. Functions are computed by the recurrence of their basis.
+        Cos, Sin, Tanh and activations come in if a basis needs them, Clip if functions are not extended beyond their
+        domains, and Concat if a layer has several bases. Functions are computed by the recurrence of their basis.
 
         Parameters
         ----------
@@ -274,8 +274,9 @@ class AbstractModelFacade:
             What the points (S, m) and the values (S, n) are called in the graph.
         jacobian_name : str, optional
             What the Jacobians (S, n, m) are called, as a second output. Without a name the graph does not compute them.
-        opset : int
-            Version of the operators. Raise it if a program asks for a newer one.
+        opset : int, optional
+            Version of the operators: by default 17, or 20 if the model has GELUs, which are operators from there on.
+            Name it if a program asks for another one.
 
         Examples
         --------

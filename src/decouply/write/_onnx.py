@@ -24,6 +24,7 @@ from .._support._atomic_files import check_target, replace_file
 from .._support._errors import InputError, short_repr
 from .._support._optional_packages import needed
 from ..bases import AbstractAlgebra, AbstractBasis, LayerBasis
+from ..bases._activation import REACH
 from ..bases._fast_forms import Hinges, Monic, goes_on, in_hinges, in_monic, in_pieces, in_powers
 from ..model._decoupling import Decoupling
 from ..model._functions import Functions, Outside
@@ -33,7 +34,9 @@ from ._trees import Call, Clip, Number, Product, Sum, Variable, Within, in_order
 
 Dtype = Literal["float32", "float64"]
 _DTYPES = ("float32", "float64")
-_OLDEST_OPSET = 13
+_OLDEST_OPSET, _USUAL_OPSET = 13, 17
+_OPSET_OF_GELU = 20
+_SMALL_LEAD = 1e-6  # share of the largest coefficient below which nothing is divided by it
 _FEW_OUTPUTS = 32  # up to which a matrix for all powers is faster than Horner's rule
 
 
@@ -45,7 +48,7 @@ def save_onnx(
     input_name: str = "x",
     output_name: str = "y",
     jacobian_name: str | None = None,
-    opset: int = 17,
+    opset: int | None = None,
 ) -> None:
     """Write `model` as an ONNX file; see `Decoupling.save_onnx`."""
     if not is_word(dtype, _DTYPES):
@@ -54,12 +57,12 @@ def save_onnx(
     check_target(path)
     onnx, *_ = (needed(module, "onnx", "`save_onnx`") for module in ("onnx", "onnx.helper", "onnx.numpy_helper"))
     newest = onnx.defs.onnx_opset_version()
-    if not _OLDEST_OPSET <= as_count("opset", opset) <= newest:
+    if opset is not None and not _OLDEST_OPSET <= as_count("opset", opset) <= newest:
         raise InputError(
             f"`opset` must be one of {_OLDEST_OPSET}, ..., {newest}, as far as the installed onnx knows. Got "
             f"{short_repr(opset)}."
         )
-    content = _content(model, names, int(opset), _Graph(onnx, dtype)).SerializeToString()
+    content = _content(model, names, _Graph(onnx, dtype, opset)).SerializeToString()
     with replace_file(path) as stream:
         stream.write(content)
 
@@ -81,7 +84,7 @@ def _checked_names(**given: Any) -> tuple[str, ...]:
     return tuple(wanted.values())
 
 
-def _content(model: Decoupling, names: tuple[str, ...], opset: int, graph: _Graph) -> Any:  # an onnx.ModelProto
+def _content(model: Decoupling, names: tuple[str, ...], graph: _Graph) -> Any:  # an onnx.ModelProto
     x, y, *J = names
     terms, constant = [_Term(x, np.ones((1, model.n_inputs)), np.arange(model.n_inputs))], np.zeros(model.n_inputs)
     chain = ""  # du_1/dx, then D_1 W_0, then W_1 D_1 W_0, ..., as (S, r, m)
@@ -92,8 +95,10 @@ def _content(model: Decoupling, names: tuple[str, ...], opset: int, graph: _Grap
         behind, more, slopes, groups = [], np.zeros(g.rank), [], _groups(g)
         for rows in groups:
             middle, half = g.middle[rows], g.half_width[rows]
+            as_in_networks = g.layer.bases[rows[0]].is_activation and g.outside == "extend" and not J
+            half = half / REACH if as_in_networks else half
             t = graph.mapped(terms, W[rows] / half[:, None], (W[rows] @ constant - middle) / half)
-            own, more[rows] = _functions(graph, t, g, rows, few)
+            own, more[rows] = _activations(graph, t, g, rows) if as_in_networks else _functions(graph, t, g, rows, few)
             behind += own
             if J:
                 basis = g.layer.bases[rows[0]]
@@ -113,7 +118,7 @@ def _content(model: Decoupling, names: tuple[str, ...], opset: int, graph: _Grap
         if model.linear is not None:
             jacobian = graph.sum([jacobian, graph.number(model.linear)])
         graph.call_last(J[0], jacobian)
-    return graph.model(model, names, opset)
+    return graph.model(model, names)
 
 
 def _groups(g: Functions) -> list[np.ndarray]:
@@ -163,14 +168,29 @@ def _functions(graph: _Graph, t: str, g: Functions, rows: np.ndarray, few: bool)
     return [_Term(value, np.ones((1, len(rows))), rows)], np.zeros(len(rows))
 
 
+def _activations(graph: _Graph, v: str, g: Functions, rows: np.ndarray) -> tuple[list[_Term], np.ndarray]:
+    """The same for activations of v = 4 t: c_1 (a(v) + c_2 / c_1 v + ...), in which c_1 goes into the matrix behind."""
+    basis: Any = g.layer.bases[rows[0]]
+    c = g.C[rows, 1 : 1 + basis.size]
+    lead = c[:, 0]
+    if np.any(np.abs(lead) <= _SMALL_LEAD * np.max(np.abs(c), axis=1)):
+        lead = np.ones_like(lead)
+    first, *others = basis.moved_curves_of(graph, v)
+    factors = (c / lead[:, None]).T
+    value = first if np.all(factors[0] == 1.0) else graph.product([first, graph.number(factors[0])])
+    for curve, factor in zip(others, factors[1:], strict=True):
+        value = graph.sum([value, graph.product([curve, graph.number(factor)])])
+    return [_Term(value, lead[None], rows)], g.C[rows, 0] - c @ basis.moved_by
+
+
 class _Graph(AbstractAlgebra[str]):
     """Nodes and constants, collected in the order in which they are computed: expressions are names of tensors.
 
     Our own names have a slash in them: "1/n3" is a node of the first layer and "1/c2" a constant.
     """
 
-    def __init__(self, onnx: Any, dtype: Dtype) -> None:
-        self.place = ""
+    def __init__(self, onnx: Any, dtype: Dtype, opset: int | None) -> None:
+        self.place, self._opset = "", opset
         self._onnx = onnx
         self._dtype = np.dtype(dtype)
         self.precision = float(np.finfo(self._dtype).eps)
@@ -209,6 +229,16 @@ class _Graph(AbstractAlgebra[str]):
         """Clip, with an end that is infinite left out."""
         ends = [self.number(end) if np.isfinite(end) else "" for end in (low, high)]
         return self._node("Clip", argument, *(ends if ends[1] else ends[:1]))
+
+    def activation(self, name: str, argument: str) -> str | None:
+        if name == "silu":
+            return self.product([argument, self._node("Sigmoid", argument)])
+        if name in ("gelu", "softplus") and self._dtype != np.float32:
+            return None  # ONNX Runtime has them in single precision only
+        if name == "gelu":
+            is_known = (self._opset or self._onnx.defs.onnx_opset_version()) >= _OPSET_OF_GELU
+            return self._node("Gelu", argument, approximate="tanh") if is_known else None
+        return self._node(name.capitalize(), argument)
 
     # Jacobians
 
@@ -327,7 +357,7 @@ class _Graph(AbstractAlgebra[str]):
         assert list(last.output) == [output]
         last.output[0] = last.name = name
 
-    def model(self, model: Decoupling, names: tuple[str, ...], opset: int) -> Any:
+    def model(self, model: Decoupling, names: tuple[str, ...]) -> Any:
         """All that was collected, with its description."""
         from .. import __version__
 
@@ -337,8 +367,11 @@ class _Graph(AbstractAlgebra[str]):
         given, *taken = (
             helper.make_tensor_value_info(name, code, shape) for name, shape in zip(names, shapes, strict=False)
         )
-        graph = helper.make_graph(self._nodes, "decoupling", [given], taken, initializer=list(self._constants.values()))
-        imports = [helper.make_opsetid("", opset)]
+        read = {name for node in self._nodes for name in node.input}
+        constants = [constant for constant in self._constants.values() if constant.name in read]
+        graph = helper.make_graph(self._nodes, "decoupling", [given], taken, initializer=constants)
+        newer = any(node.op_type == "Gelu" for node in self._nodes)
+        imports = [helper.make_opsetid("", self._opset or (_OPSET_OF_GELU if newer else _USUAL_OPSET))]
         return helper.make_model(
             graph,
             opset_imports=imports,
@@ -348,7 +381,7 @@ class _Graph(AbstractAlgebra[str]):
             doc_string=repr(model),
         )
 
-    def _node(self, operator: str, *inputs: str, **attributes: int) -> str:
+    def _node(self, operator: str, *inputs: str, **attributes: int | str) -> str:
         name = f"{self.place}/n{len(self._nodes) + 1}"
         self._nodes.append(self._onnx.helper.make_node(operator, list(inputs), [name], name=name, **attributes))
         return name
