@@ -5,9 +5,10 @@ A thousand numbers spend their time between operations, not in them. So copies t
 side in tensors, and each step is one call for all of them. The first matrices of all copies are one product. Each copy
 is trained as if it were alone: Adam, a rate that rises over the first tenth of the steps and falls to 0 along a cosine.
 
-Every plan is tried with three rates in a short training. Three plans are then trained in full: the best one, its twin
-with or without hinges, and the best without, which is a plain network. What is returned is the copy that is nearest to
-the part at inputs that no copy was trained on.
+Every plan is tried with three rates in a short training. It tells kinds of functions apart, but not depths, since
+more layers take longer to learn. So for each number of layers the best plan with hinges is trained in full, unless it
+is far behind. The best plan without hinges, which is a plain network, always is. What is returned is the copy that is
+nearest to the part at inputs that no copy was trained on.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ from ._distillation import Clock, Distil, TrainingInputs, rate_at
 
 RATES = (0.5, 1.5, 4.0)  # times `Distil.rate`
 _SWEEP = 0.15  # share of the steps that the short trainings take
+_NOT_FAR = 1.25  # times the distance of the best plan in the short training: what is left of more layers
 _FINAL = (1.5, 0.75)  # times the best rate of the short training
 _BETAS, _TINY = (0.9, 0.99), 1e-8
 _FEW_COLUMNS = 64  # inputs up to which each is put into units of its own spread
@@ -54,11 +56,6 @@ class Plan:
         """Weights, coefficients and middles of all functions, and what is added at the end."""
         n_weights = sum(a * b for a, b in pairwise(self.sizes))
         return n_weights + (self.basis.size + 1) * sum(self.sizes[1:-1]) + self.sizes[-1]
-
-    def is_twin_of(self, other: Plan) -> bool:
-        """Whether only the hinges tell two plans apart, and the widths that these cost."""
-        alike = len(self.sizes) == len(other.sizes) and self.basis.name == other.basis.name
-        return alike and self.basis.hinges != other.basis.hinges
 
     @property
     def in_words(self) -> str:
@@ -159,10 +156,12 @@ def train_best(
             if not complete:  # Ctrl-C: the best so far is what there is
                 return sorted(tried, key=lambda one: one.distance)
         tried.sort(key=lambda one: one.distance)
-        best = tried[0]
-        plain = next((one for one in tried if not one.plan.basis.hinges), best)
-        twin = next((one for one in tried if one.plan.is_twin_of(best.plan)), best)
-        chosen = list({id(one): one for one in (best, twin, plain)}.values())
+        best_of: dict[int, Trained] = {}  # a number of layers with hinges, or 0: a plain network
+        for one in tried:
+            n_layers = len(one.plan.sizes) if one.plan.basis.hinges else 0
+            if n_layers == 0 or one.distance <= _NOT_FAR * tried[0].distance:
+                best_of.setdefault(n_layers, one)
+        chosen = list(best_of.values())
         finals = [(one.plan, tuple(one.rate * factor for factor in _FINAL)) for one in chosen]
         if how.max_seconds is not None:
             how = dataclasses.replace(how, max_seconds=how.max_seconds * 0.6 / len(finals))
