@@ -11,6 +11,9 @@ simulation.
 # The record
 # ----------
 # The data are downloaded once, or read from the folder that ``DECOUPLY_DATA`` names.
+import tempfile
+from pathlib import Path
+
 import matplotlib.pyplot as plt
 
 import decouply as dc
@@ -56,3 +59,12 @@ figure = refined.plot()
 # %%
 # The model as a formula, in volts.
 print(refined.formula(digits=3))
+
+# %%
+# For a simulator
+# ---------------
+# An FMU makes one step of the model per sample, 610 times a second. The delayed inputs and outputs that a run begins
+# with are its parameters.
+file = Path(tempfile.mkdtemp()) / "silverbox.fmu"
+refined.save_fmu(file, sampling_time=1 / 610.35)
+print(f"{file.stat().st_size / 1000:.0f} kB")

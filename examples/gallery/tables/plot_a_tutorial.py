@@ -80,6 +80,10 @@ model = dc.Decoupling.load(file)
 print("head and power at 1200 rpm and 30 m³/h:", model([[1200, 30]]).round(2))
 
 # %%
+# Simulators such as Simulink, OpenModelica and FMPy import an FMU. Units in brackets become units of its variables.
+model.with_names(["speed [rpm]", "flow [m3/h]"], ["head [m]", "power [kW]"]).save_fmu(file.with_suffix(".fmu"))
+
+# %%
 # With Jacobians it is exact
 # --------------------------
 # A function that can be evaluated anywhere gives derivatives as well. With these, decouplings are found by algebra, to
