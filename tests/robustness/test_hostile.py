@@ -66,6 +66,7 @@ FOUND = [  # by long runs, and mended
     ("LinearStateSpace.frequency_response", {"frequencies": "1e+308"}),
     ("identifiable", {"ranks": "EvilArray"}),
     ("Record.of", {"data": "EvilAttributes"}),
+    ("DecouplingClassifier.predict", {"X": "broadcast to 10^12"}),
 ]
 
 

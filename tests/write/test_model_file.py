@@ -242,6 +242,27 @@ def test_parts_that_were_given_are_still_given(tmp_path):
     assert set(again.solver.fixed) == {"W0"} and again.identifiability == result.identifiability
 
 
+@pytest.mark.parametrize(
+    ("place", "value"),
+    [(("starts", 0, "error_values"), "x"), (("settings", "n_starts"), []), (("settings", "shapes"), ["tall"])],
+)
+def test_what_a_result_says_of_its_search_is_checked_when_it_is_read(tmp_path, place, value):
+    """A page of such a result would fail long after the file was opened."""
+    model = dc.systems.f1()
+    X = np.random.default_rng(0).uniform(-1, 1, (12, 2))
+    path = tmp_path / "r.safetensors"
+    dc.decouple(dc.Samples(X, F=model(X)), 1, 1, n_starts=1, progress=False).save(path)
+    with safetensors.safe_open(path, framework="numpy") as content:
+        texts = content.metadata()
+    about = inside = json.loads(texts["result"])
+    for key in place[:-1]:
+        inside = inside[key]
+    inside[place[-1]] = value
+    save_file(safetensors.numpy.load_file(path), path, metadata=texts | {"result": json.dumps(about)})
+    with pytest.raises(dc.ModelFileError, match="must describe"):
+        dc.Result.load(path)
+
+
 @pytest.mark.slow
 def test_settings_come_back_whole(tmp_path):
     rng = np.random.default_rng(3)

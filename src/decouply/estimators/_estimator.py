@@ -20,6 +20,7 @@ from numpy import ndarray
 
 from .._support._arguments import as_counts, is_word, read_array
 from .._support._errors import InputError, short_repr
+from .._support._machine import free_memory
 from .._support._optional_packages import needed
 from ..fit._settings import Settings, needs_degree
 from ..model._decoupling import Decoupling
@@ -125,6 +126,9 @@ def _plain_array(value: Any) -> Any:
     """
     if isinstance(value, Number):
         raise InputError(f"`X` and `y` must be arrays, one row per sample. Got {short_repr(value)}.")
+    # Scikit-learn would add up all numbers of one that repeats a few, which takes hours.
+    if isinstance(value, np.ndarray) and 0 in value.strides and value.nbytes > free_memory():
+        raise InputError(f"Arrays must fit into memory. Got shape {value.shape}, which takes {value.nbytes:.3g} bytes.")
     is_tensor = type(value).__module__.partition(".")[0] == "torch"
     ours = is_tensor or isinstance(value, np.ma.MaskedArray)
     return read_array("Arrays must have numbers", value) if ours else value

@@ -172,7 +172,10 @@ class Settings:
         solver = None if about["solver"] is None else _read_solver(about["solver"], about["fixed"], model)
         bases = [g.layer.bases for g in model.g]
         known = {name: about[name] for name in names}
-        return cls(model.ranks, None, bases, solver=solver, validation=validation, rng=_read_rng(about["rng"]), **known)
+        rng = _read_rng(about["rng"])
+        settings = cls(model.ranks, None, bases, solver=solver, validation=validation, rng=rng, **known)
+        layer_shapes(settings.shapes, settings.layers)  # refuses what is none
+        return settings
 
 
 def _described_solver(solver: AbstractSolver | Stopping) -> dict[str, Any]:

@@ -31,6 +31,7 @@ _READERS = {  # what a file says it is, and who reads it
 # tuple of forms of which one must fit. Whole numbers are at least 0, and no number is NaN or infinite. Keys are looked
 # for by whoever reads them; what is not named here is read by nobody.
 _ERROR = (float, None)  # infinite ones have no word in JSON
+_FIT = {"lam": _ERROR, "objective": _ERROR, "error_jacobian": _ERROR, "error_values": _ERROR, "steps": int}
 _FORMS: dict[str, Any] = {
     "bases": [[{"name": str, "fields": {}}]],
     "outside": [str],
@@ -45,11 +46,12 @@ _FORMS: dict[str, Any] = {
         "ridge": float,
         "n_effective": (float, None),
         "alternatives": [{"model": str, "n_parameters": int, "error": _ERROR, "chosen": bool}],
-        "path": [{}],
-        "starts": [{"start": int, "steps": int, "status": str, "objective": _ERROR, "seconds": float}],
+        "path": [{**_FIT, "loss": _ERROR, "chosen": bool}],
+        "starts": [{**_FIT, "start": int, "status": str, "seconds": float}],
         "settings": {
             "linear": bool,
             "as_given": bool,
+            "n_starts": (int, None),
             "fixed": [str],
             "max_seconds": (float, None),
             "solver": ({"name": str, "fields": {}}, None),

@@ -321,7 +321,7 @@ GOOD = {"inputs": ["x1", "x2"], "outputs": "y"}
         ("1,5;2;3\n1,5;2;3\n", {"inputs": "1", "outputs": "3"}, "with a decimal comma"),
         ("x1,x2,y\n1,2,3\n1,two,3\n", GOOD, "Column `x2`.*Line 3 has 'two'"),
         ("x1,x2,y\n1,2024_05,3\n", GOOD, "Line 2 has '2024_05'"),
-        ('x1,x2,y\n1,"2,3\n', GOOD, "proper quotes. Line 2"),
+        ('x1,x2,y\n1,"2,3\n', GOOD, "closed quotes and short cells. Line 2"),
         ("x1,x2,y\n1,2,3\n", {"inputs": "X2", "outputs": "y"}, "Got `X2`. Did you mean `x2`.*`x1`, `x2`, `y`"),
         ("x1,x2,y\n1,2,3\n", {"inputs": "Y1", "outputs": "y"}, "Got `Y1`. Did you mean"),
         ("x1,x2,y\n1,2,3\n", {"inputs": ["x1", "x1"], "outputs": "y"}, "every column once. Got `x1` twice"),

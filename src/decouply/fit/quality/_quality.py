@@ -40,8 +40,10 @@ _HALF = 0.5  # R² on left-out samples of a model that is not poor
 # Evidence for noise: few inputs and samples that lie densely, or many samples and a model with few parameters behind
 # which little is left; a function in a direction that nobody found looks like noise.
 _FEW_INPUTS, _PER_INPUT, _DENSE = 3, 50, 100  # inputs, and samples for each
-_FEW_USED, _MOST, _NEARLY_ALL = 0.25, 0.75, 0.9  # parameters per sample, and R² on left-out samples
-_FEWEST_PAIRS = 25  # of neighbours that carry what is left: of fewer, chance may deal the signs
+_FEW_USED, _NEARLY_ALL = 0.25, 0.9  # parameters per sample, and R² on left-out samples
+# Pairs of neighbours that carry what is left: of fewer, chance may deal the signs of misfit too. Even noise is carried
+# by 0.4 of its samples; if what is left lies in fewer places, more pairs are needed.
+_FEWEST_PAIRS, _OF_UNEVEN, _EVEN = 25, 40, 0.3
 
 
 class Grade(Enum):
@@ -208,7 +210,7 @@ def quality(model: Decoupling, samples: Samples, at: Linearisation | None) -> Qu
             noise=float(noise[i]),
             spread=float(np.sqrt(total[i] / data[:, 0].size)),
             few_inputs=X.shape[1] <= _FEW_INPUTS,
-            few_pairs=bool(pairs[i] < _FEWEST_PAIRS),
+            few_pairs=bool(pairs[i] < np.clip(_EVEN * len(X), _FEWEST_PAIRS, _OF_UNEVEN)),
             many_samples=len(X) >= _PER_INPUT * X.shape[1],
             dense=X.shape[1] == 1 or len(X) >= _DENSE * X.shape[1],
             repeated=place is not None,
@@ -295,7 +297,7 @@ class _Facts:
                 return Grade.CLOSE, f"{off}; some of that can still be predicted."
             return Grade.BETTER, f"{off}; {percent(self.share)} of that can be predicted: try more functions."
         seen = self.few_inputs and (self.dense or self.left >= _NEARLY_ALL)
-        explains = self.many_samples and self.left >= (_MOST if self.dense else _NEARLY_ALL) and self.used <= _FEW_USED
+        explains = self.many_samples and self.left >= _NEARLY_ALL and self.used <= _FEW_USED
         if self.repeated or ((seen or explains) and not self.few_pairs):
             size = f" with a standard deviation of {self.noise:.2g}" if np.isfinite(self.noise) else ""
             if size and self.spread:

@@ -155,7 +155,8 @@ class CsvTable(AbstractTable):
                     )
         except csv.Error as error:
             raise SampleFileError(
-                f"{self.source} must be a table with proper quotes. Line {before + reader.line_num}: {error}."
+                f"{self.source} must be a table with closed quotes and short cells. Line {before + reader.line_num}: "
+                f"{error}."
             ) from error
         except UnicodeDecodeError as error:
             raise self._undecodable(error) from error
