@@ -51,10 +51,16 @@ def pages_to_run():
     Set DECOUPLY_DATA to a folder that holds them where there is no network.
     """
     missing = []
-    for page, load in (("plot_silverbox", decouply.data.silverbox), ("plot_mnist", decouply.data.mnist)):
+    data = {
+        "plot_silverbox": decouply.data.silverbox,
+        "plot_two_tanks": decouply.data.cascaded_tanks,
+        "plot_engine_map": decouply.data.b777_engine,
+        "plot_mnist": decouply.data.mnist,
+    }
+    for page, load in data.items():
         try:
             load()
-        except decouply.DataError as error:
+        except (decouply.DataError, decouply.MissingExtraError) as error:
             print(f"{page} is not run: {error}")
             missing.append(page)
     return rf"{re.escape(os.sep)}(?!{'|'.join(missing) or '$'})plot_"

@@ -29,6 +29,12 @@ def test_each_fault_is_found(rule, tmp_path):
     assert rule in found.rule
 
 
+def test_messages_are_read_as_well(tmp_path):
+    (tmp_path / "module.py").write_text('def fit(x):\n    raise ValueError(f"{x}: the error on left-out samples.")\n')
+    (found,) = findings_of(tmp_path / "module.py")
+    assert "left-out" in found.rule and found.line == 2
+
+
 @pytest.mark.parametrize("sentence", SOUND)
 def test_sound_sentences_pass(sentence):
     assert not list(rules_broken(sentence.replace("$f$", "Code")))

@@ -112,7 +112,11 @@ def write(page: Path) -> bool:
 
 def main() -> None:
     for page in [Path(name).resolve() for name in sys.argv[1:]] or pages():
-        print(f"{page.relative_to(ROOT)}: {'changed' if write(page) else 'as it was'}", flush=True)
+        try:
+            done = "changed" if write(page) else "as it was"
+        except ModuleNotFoundError as error:
+            done = f"not run, it needs {error.name}"
+        print(f"{page.relative_to(ROOT)}: {done}", flush=True)
 
 
 if __name__ == "__main__":

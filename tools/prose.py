@@ -1,9 +1,9 @@
 """Check the prose of pages and docstrings against the rules of CONTRIBUTING.md: `python tools/prose.py [PATH ...]`.
 
-A path is a page in Markdown, a module of Python (its docstrings are read), or a folder of both. Without paths, all
-pages of the project are read. Found are
+A path is a page in Markdown, a module of Python (its docstrings and messages are read), or a folder of both. Without
+paths, all pages of the project are read. Found are
 
-- sentences of more than 30 words, and sentences with both a colon and a semicolon;
+- sentences of more than 30 words, and sentences with both a colon and a semicolon (messages may have both);
 - private words, if the table "Words" of docs/reference/notation.md names a textbook word for them;
 - `where` in the place of `if`;
 - passives without an actor, such as "it is told".
@@ -24,6 +24,8 @@ from typing import NamedTuple
 ROOT = Path(__file__).parents[1]
 WORDS = ROOT / "docs" / "reference" / "notation.md"
 LONGEST = 30  # words of a sentence
+_BOTH = "a colon and a semicolon"
+_FEWEST = 4  # words of a message: less is a label or a key
 
 # "Where" is right after a formula, for a place, and in an indirect question ("the message says where").
 _PLACES = (
@@ -59,6 +61,10 @@ def findings_of(path: Path) -> Iterator[Finding]:
     for line, sentence in _docstrings(text) if path.suffix == ".py" else _sentences(text, 1):
         for rule in rules_broken(sentence):
             yield Finding(path, line, rule, sentence)
+    for line, sentence in _messages(text) if path.suffix == ".py" else ():
+        for rule in rules_broken(sentence):
+            if rule != _BOTH:
+                yield Finding(path, line, rule, sentence)
 
 
 def rules_broken(sentence: str) -> Iterator[str]:
@@ -66,7 +72,7 @@ def rules_broken(sentence: str) -> Iterator[str]:
     if n_words > LONGEST:
         yield f"{n_words} words"
     if re.search(r": ", sentence) and "; " in sentence:
-        yield "a colon and a semicolon"
+        yield _BOTH
     for found in _WHERE.finditer(sentence):
         before = (found["before"] or "").lower()
         after_formula = before == "," and re.match(r",? *where (?:each|every|the|Code|\w\b)", sentence[found.start() :])
@@ -102,6 +108,19 @@ def _docstrings(source: str) -> Iterator[tuple[int, str]]:
             text = None if getattr(node, "name", "").startswith("_") else ast.get_docstring(node)
             if text is not None and isinstance(first, ast.Expr):
                 yield from _sentences(_without_rest_markup(text), first.lineno)
+
+
+def _messages(source: str) -> Iterator[tuple[int, str]]:
+    """Sentences in texts of a program that are no docstrings; what is filled in counts as a word."""
+    tree = ast.parse(source)
+    parts = {id(part) for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for part in node.values}
+    parts |= {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    for node in ast.walk(tree):
+        pieces = node.values if isinstance(node, ast.JoinedStr) else [node]
+        text = "".join(str(one.value) if isinstance(one, ast.Constant) else "Code" for one in pieces)
+        is_text = isinstance(node, ast.JoinedStr) or (isinstance(node, ast.Constant) and isinstance(node.value, str))
+        if is_text and id(node) not in parts and len(text.split()) >= _FEWEST and "\n" not in text:
+            yield from _sentences(text, node.lineno)
 
 
 def _without_rest_markup(text: str) -> str:

@@ -301,16 +301,17 @@ def table(content: Content) -> str:
     def cell(one: str, method: str) -> str:
         scores = _scores(content, one, method)
         numbers = f"{np.mean(scores):.3f} ± {np.std(scores):.3f}"
-        marked = f"**{numbers}**" if is_level(content, one, method) else numbers
-        return f"{marked}, {max(column(matching(content['runs'], data=one, method=method), 'seconds')):.1f} s"
+        return f"**{numbers}**" if is_level(content, one, method) else numbers
 
     rows = [[one, *(cell(one, method) for method in methods)] for one in data]
     level = [sum(is_level(content, one, method) for one in data) for method in methods]
     rows.append(["best or level", *(f"{count} of {len(data)}" for count in level)])
+    seconds = [max(column(matching(content["runs"], method=method), "seconds")) for method in methods]
+    rows.append(["longest fit", *(f"{longest:.1f} s" for longest in seconds)])
     n_splits = 1 + max(run["split"] for run in content["runs"])
     blocks = [
-        f"R² on test samples, mean ± standard deviation over {n_splits} splits (seed {content['seed']}); longest "
-        "time of a fit with its tuning. **Bold**: the best mean, or behind it by no more than the spread.",
+        f"R² on test samples, mean ± standard deviation over {n_splits} splits (seed {content['seed']}). **Bold**: the "
+        "best mean, or behind it by no more than the standard deviation. The longest fit includes its tuning.",
         markdown(["data", *methods], rows),
     ]
     if content["missing"]:

@@ -75,7 +75,7 @@ def test_fit_writes_a_model_that_show_can_read(folder):
     assert "Error(J)" in fit.stdout and "Error on validation samples" in fit.stdout
     page = (folder / "r.html").read_text()
     assert page.startswith("<!DOCTYPE html>") and "Decoupling of samples.npz" in page
-    assert "decouply fit samples.npz --ranks 2,2 --degrees 3,3" in page and "6 samples were kept apart" in page
+    assert "decouply fit samples.npz --ranks 2,2 --degrees 3,3" in page and "6 samples are for validation" in page
     assert "speed" in page and "&lt;b&gt;" in page
     show = decouple("show m.safetensors", cwd=folder)
     assert show.returncode == 0 and "W_2, 3 x 2" in show.stdout
@@ -101,7 +101,7 @@ def test_demo_prints_a_table_and_says_where_its_report_is(tmp_path):
     assert "Error on validation samples" in done.stdout and "As good as the data allow" in done.stdout
     assert str(tmp_path / "demo-report.html") in done.stdout.replace("\n", "")
     page = (tmp_path / "demo-report.html").read_text()
-    assert "decouply demo" in page and "rng=0" in page and "kept apart" in page
+    assert "decouply demo" in page and "rng=0" in page and "for validation" in page
     quiet = decouple("demo --quiet", cwd=tmp_path)
     assert (quiet.stdout, quiet.stderr, quiet.returncode) == ("", "", 0)
 

@@ -116,7 +116,7 @@ def test_columns_keep_their_names_and_are_found_by_them(record, tmp_path):
     options = ("--inputs", "valve", "--outputs", "level", "--states", 1, "--functions", "spline", "--n-starts", 1)
     out = call("identify", table, *options, "--model", model)
     assert out.exit_code == 0, out.output
-    assert "The error of the free run is" in out.output
+    assert "The simulation error is" in out.output
     assert "level =" in out.output
     page = tmp_path / "run.html"
     out = call("simulate", model, table, "--outputs", "level", "--to", tmp_path / "out.csv", "--report", page)

@@ -241,7 +241,7 @@ def test_a_page_tells_of_classes(tmp_path):
         "log-odds of ripe &amp; sweet",
         "&lt;width&gt;",
         "as good as the data allow",
-        "Which classes are mixed up",
+        "Confusion matrix",
     ):
         assert word in text, word
     assert "DecouplingClassifier(degrees=3, random_state=0, ranks=2)" in text and "<width>" not in text

@@ -48,7 +48,7 @@ def rough():
 def test_two_layers_are_found_to_rounding(clean):
     assert (clean.ranks, clean.degrees) == ((2, 2), (2, 2))
     assert clean.result.error_jacobian < 1e-20 and clean.result.decoupling.ranks == (2, 2)
-    assert "to rounding with 22 parameters" in clean.reason
+    assert "to machine precision with 22 parameters" in clean.reason
     assert clean.result.notes[0] == clean.reason
     smaller = [row for row in clean.table if row.n_parameters < clean.chosen.n_parameters]
     assert smaller and min(row.training_error for row in smaller) > 1e-3
@@ -63,7 +63,7 @@ def test_one_basis_for_all_layers_leaves_their_number_open():
 def test_noise_is_not_taken_for_functions(rough):
     assert (rough.ranks, rough.degrees) == ((2,), (3,))
     assert 0.5 < rough.chosen.training_error < 3.0 and 0.5 < rough.chosen.error < 5.0  # percent, like the noise
-    assert "Larger ones gain no more than chance would" in rough.reason
+    assert "Larger models do not predict new data better" in rough.reason
     larger = [row for row in rough.table if row.n_parameters > rough.chosen.n_parameters]
     assert larger and min(row.training_error for row in larger) < rough.chosen.training_error
 
@@ -349,7 +349,7 @@ def test_models_of_stored_samples_are_compared_on_some_of_them():
 def test_decouple_chooses_ranks_by_itself():
     result = dc.decouple(sampled(ONE), ranks="auto", degrees=3, progress=False)
     assert result.decoupling.ranks == (2,) and result.status is dc.solvers.Status.EXACT
-    assert result.notes[0].startswith("Ranks 2 with degrees 3 meet the samples to rounding")
+    assert result.notes[0].startswith("Ranks 2 with degrees 3 meet the samples to machine precision")
     assert dc.decouple(sampled(ONE), ranks="auto", progress=False).decoupling.degrees == (3,)
     for name, value in (("n_starts", 3), ("validation", sampled(ONE))):
         with pytest.raises(dc.InputError, match=f"`{name}` must be left out with ranks="):
@@ -367,7 +367,7 @@ def test_the_command_line_selects_and_fits(tmp_path):
     content = json.loads(decouple("select s.npz --max-ranks 3 --degrees 3 --json", cwd=tmp_path).stdout)
     assert content["ranks"] == [2] and [row["chosen"] for row in content["table"]].count(True) == 1
     fit = json.loads(decouple("fit s.npz --ranks auto --holdout 0.2 --json", cwd=tmp_path).stdout)
-    assert fit["ranks"] == [2] and "to rounding" in fit["notes"][0]
+    assert fit["ranks"] == [2] and "to machine precision" in fit["notes"][0]
     assert max(fit["validation_relative_rmse_percent"]) < 1e-8
 
 

@@ -192,7 +192,7 @@ def test_inputs_may_be_a_distribution(part, monkeypatch):
     options = {"ranks": 2, "training": training(), "progress": False}
     for data in (normal, lambda count, rng: rng.normal(1.0, 1.0, (count, 4)).astype(np.float32)):
         assert dc.nn.compress(part, ("0", "4"), data, **options).report.n_held_out == 500
-    with pytest.raises(dc.InputError, match="`data` must draw as many inputs as it is asked for, one per row: 2500"):
+    with pytest.raises(dc.InputError, match="`data` must draw 2500 inputs here, one per row"):
         dc.nn.compress(part, ("0", "4"), lambda count, rng: np.zeros((3, 4)), **options)
 
 

@@ -369,7 +369,7 @@ def test_several_numbers_are_not_taken_for_classes():
         wanted, got = net(x), out.model(x)
     off = ((got - wanted) / wanted.std(dim=0)).pow(2).mean().sqrt()
     assert report.relative_error == pytest.approx(float(off), rel=0.3) and float(off) < 0.5
-    with pytest.warns(dc.DecouplingWarning, match="off by .* % of their spread"):
+    with pytest.warns(dc.DecouplingWarning, match="The error of .* % of the standard deviation"):
         run(net, ("2", "4"), ranks=1, degrees=1, score=None, task=None, refine=False, solver=QUICK)
 
 

@@ -145,7 +145,7 @@ def test_samples_kept_apart_are_judged_only_where_there_are_values_to_compare(kn
     settings = dataclasses.replace(result.settings, validation=apart)
     text = page(dataclasses.replace(result, settings=settings), title="t")
     assert "so these are not judged here" in plain(text) and 'class="verdict exact"' in text
-    assert "error, samples kept apart" not in text
+    assert "error, validation samples" not in text
 
 
 def test_a_linear_part_is_told_counted_and_drawn():
@@ -157,7 +157,7 @@ def test_a_linear_part_is_told_counted_and_drawn():
         "f(x) ≈ A x + W1 g1(W0 x) + b",
         "2 functions of one variable and 2 tables of weights, plus a linear part, plus a constant for every output: "
         "30 parameters",
-        "Their straight lines were moved into the linear part; the curves are what is left.",
+        "Their straight lines were moved into the linear part; the curves are the rest.",
         "The box A x + b is the linear part",
         "times flow",
         "linear=True",
@@ -172,7 +172,7 @@ def test_a_linear_part_is_told_counted_and_drawn():
 
 def test_domains_and_tails_are_told_where_there_is_something_to_see():
     text = page(MAKERS["straight_tails"](), title="t")
-    assert "dashes from there on, a function goes on along its tangent." in plain(text)
+    assert "dashes beyond, a function continues linearly." in plain(text)
     assert text.count('class="curve beyond"') == 4 + 1 and text.count('class="ends"') == 2
     assert "a function keeps the value at the end" in plain(page(MAKERS["constant_tails"](), title="t"))
     for name in ("one_layer", "linear_part", "waves", "saturations"):
@@ -377,8 +377,8 @@ def test_the_verdict_speaks_of_the_worst_output_and_of_samples_kept_apart():
     W[-1][1] *= 1.05
     rough = dataclasses.replace(result, decoupling=dc.Decoupling(W, result.decoupling.g))
     rows = output_rows(rough, ["a", "b", "c"])
-    assert rough.verdict.grade is not dc.fit.Grade.EXACT and "of y2 are off by" in rough.verdict.sentence
-    assert "On samples kept apart, values of b are off by" in unseen_in_words(rows)
+    assert rough.verdict.grade is not dc.fit.Grade.EXACT and "error of y2 in cross-validation" in rough.verdict.sentence
+    assert "On the validation samples the error of b is" in unseen_in_words(rows)
     assert_allclose([row.fitted for row in rows], rough.relative_rmse(), rtol=1e-9, atol=1e-9)
     assert_allclose([row.unseen for row in rows], rough.relative_rmse(result.settings.validation), rtol=1e-9, atol=1e-9)
     assert [row.words for row in rows] == ["exact", rough.verdict.word, "exact"]
@@ -390,7 +390,10 @@ def test_slopes_that_are_off_are_told_where_values_are_exact():
     J = s.J.copy()
     J[:, 1] *= 1.05
     verdict = dataclasses.replace(result, samples=dc.Samples(s.X, F=s.F, J=J)).verdict
-    assert verdict.grade is dc.fit.Grade.BETTER and "Slopes of y2 are off by 4.8 % of their size" in verdict.sentence
+    assert (
+        verdict.grade is dc.fit.Grade.BETTER
+        and "The error of the slopes of y2 in cross-validation is 4.8 % of their size" in verdict.sentence
+    )
 
 
 def test_an_output_that_does_not_vary_is_judged_by_its_size():
@@ -432,7 +435,7 @@ def test_starts_share_a_row_where_their_objectives_are_alike():
 
 
 def test_a_curve_that_is_met_to_rounding_is_met_exactly():
-    assert distance(1e-9) == "exactly" and distance(3.09) == "off by 3.09 % of its spread"
+    assert distance(1e-9) == "exactly" and distance(3.09) == "to 3.09 % of its standard deviation"
 
 
 def test_numbers_are_written_for_people():
@@ -454,7 +457,7 @@ def test_functions_that_have_names_are_called_by_them():
     samples = dc.Samples(X, F=np.clip(X @ [[1.0], [0.5]], -0.7, 0.7))
     text = page(dc.decouple(samples, 1, basis=dc.Spline(10), n_starts=2, progress=False), title="t")
     assert re.search(
-        r"</strong> is <strong>a saturation at u = ±0\.\d+</strong> \(off by [\d.]+ % of its spread\);", text
+        r"</strong> is <strong>a saturation at u = ±0\.\d+</strong> \(to [\d.]+ % of its standard deviation\);", text
     )
     assert text.count('class="named"') == 1 + 1 and "result.simplified()" in text
     _legend, knots = re.findall(r'class="knots" d="(.*?)"', text)
@@ -470,7 +473,7 @@ def test_the_page_opens_with_verdict_picture_and_what_matters_and_folds_source_c
     places = [text.index(piece) for piece in pieces]
     assert places == sorted(places)
     assert "<details open>" not in text.split('id="formula"')[1].split("</section>")[0]
-    assert text.count('class="dots"') == 4  # measured against model, and what is left, for two outputs
+    assert text.count('class="dots"') == 4  # measured against predicted, and residuals, for two outputs
 
 
 def test_the_verdict_knows_noise_and_cards_tell_what_a_function_is_worth():
@@ -478,7 +481,7 @@ def test_the_verdict_knows_noise_and_cards_tell_what_a_function_is_worth():
     X = rng.uniform(-1, 1, (120, 2))
     F = np.stack([(X[:, 0] + X[:, 1]) ** 3 + 0.3 * rng.normal(size=120)], axis=1)
     words = plain(page(dc.decouple(dc.Samples(X, F=F), 1, 3, n_starts=2, progress=False), title="t"))
-    assert "as good as the data allow" in words and "looks like noise" in words
+    assert "as good as the data allow" in words and "look like noise" in words
     assert "Without it, the error rises from" in words
     words = plain(page(dc.decouple(dc.Samples(X, F=F), 1, 1, n_starts=2, progress=False), title="t"))
     assert "the data would allow better" in words and "of that can be predicted" in words

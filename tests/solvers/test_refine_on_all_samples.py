@@ -185,7 +185,7 @@ def test_a_pilot_leads_to_the_answer_of_all_samples(stored):
         found = dc.decouple(some, 2, 3, solver=dc.VarPro(pilot=100, ridge=0.0), n_starts=8, progress=False)
         assert found.error_values == pytest.approx(everything.error_values, rel=1e-4)
         assert found.error_jacobian == pytest.approx(everything.error_jacobian, rel=1e-4)
-        assert any("A pilot of 100 samples was searched" in note for note in found.notes)
+        assert any("A subsample of 100 was searched" in note for note in found.notes)
         np.testing.assert_allclose(found.relative_rmse(), everything.relative_rmse(), rtol=1e-3)
 
 
@@ -253,7 +253,7 @@ def test_smoothed_functions_go_on_over_all_samples(tmp_path):
 )
 def test_solvers_without_steps_over_stores_say_that_theirs_is_the_answer_for_a_pilot(solver, stored):
     result = dc.decouple(stored[1], 2, 3, solver=solver, n_starts=2, progress=False)
-    assert any("is its answer for a pilot of" in note for note in result.notes)
+    assert any("is its answer for a subsample of" in note for note in result.notes)
     assert result.error_jacobian < 0.5 and result.error_values < 0.5
     assert result.samples is stored[1]
 
@@ -287,7 +287,7 @@ def test_fixed_parts_stay_as_they_are(stored):
 def test_a_limit_of_memory_takes_a_pilot_or_is_told(stored):
     samples, _ = stored
     result = dc.decouple(samples, 2, 3, solver=dc.VarPro(memory=1e6, ridge=0.0), n_starts=4, progress=False)
-    assert any("A pilot of" in note for note in result.notes)
+    assert any("A subsample of" in note for note in result.notes)
     with pytest.raises(dc.InputError, match=r"`memory` must be at least .* GiB to search 1200 samples at once"):
         dc.decouple(samples, 2, 3, solver=dc.VarPro(memory=1e6, pilot=None), n_starts=8, progress=False)
 

@@ -149,7 +149,7 @@ def test_a_linear_part_takes_over_the_linear_dynamics(pair):
 def test_ranks_can_be_left_to_the_data(pair):
     narx, _ = pair
     found = narx.decouple("auto", 3, n_samples=60, progress=False)
-    assert found.decoupling.ranks == (2,) and "meet the samples to rounding" in found.result.notes[0]
+    assert found.decoupling.ranks == (2,) and "meet the samples to machine precision" in found.result.notes[0]
     with pytest.raises(dc.InputError, match="`n_starts` must be left out"):
         narx.decouple("auto", 3, n_starts=4)
 

@@ -41,7 +41,7 @@ axes[0].set_ylabel("output (mV)")
 for name, model, colour in (
     ("polynomial, 56 coefficients", narx, "#56B4E9"),
     ("decoupled, 30 parameters", decoupled, "#D55E00"),
-    ("refined in free run, 30 parameters", refined, "#009E73"),
+    ("refined for simulation, 30 parameters", refined, "#009E73"),
 ):
     simulated = model.simulate(test.u, test.y_init)
     label = f"{name}: {1e3 * test.rmse(simulated):.2f} mV"

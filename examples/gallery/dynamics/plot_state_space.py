@@ -46,7 +46,7 @@ print(model, "->", model.canonical().n_parameters, "in canonical form")
 # %%
 # How good is it?
 # ---------------
-# A free run on a record that was not used for fitting, and a test of the residuals.
+# A simulation of a record that was not used for fitting, and a test of the residuals.
 simulated = model.simulate(u_test, y_test[:50])
 print("percent fit", dc.sysid.percent_fit(y_test, simulated))
 print(dc.sysid.residual_tests(u_test, y_test - simulated).in_words())

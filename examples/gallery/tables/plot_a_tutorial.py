@@ -31,16 +31,15 @@ samples, fresh = measured.take(np.arange(120)), measured.take(np.arange(120, 160
 # %%
 # How many curves?
 # ----------------
-# ``dc.select`` fits several shapes and compares their errors on left-out samples.
+# ``dc.select`` fits several sizes and compares their errors in cross-validation.
 choice = dc.select(samples, max_ranks=3, max_degrees=4, rng=0, max_seconds=20, progress=False)
 print(choice)
 
 # %%
 # The fit
 # -------
-# The recommended shape again, with more starts: head and power are sums of functions of one variable each. A thick line
-# is a large contribution, a dashed one is negative; bands show two standard errors to
-# either side.
+# The recommended size again, with more starts. Head and power are sums of functions of one variable each. The first
+# line is the verdict: what remains is noise. Thick lines contribute most, and dashed lines have negative weights.
 result = dc.decouple(samples, choice.ranks, choice.degrees, rng=0, progress=False)
 print(result)
 figure = result.plot()
@@ -49,17 +48,17 @@ figure
 # %%
 # Is it any good?
 # ---------------
-# The errors are compared with the noise: here nothing is left that the inputs could predict. The errors on fresh points
-# agree.
+# The verdict asks whether the inputs could still predict the residuals. Here they cannot, so a larger model would not
+# help. The errors on fresh points agree.
 print(result.quality)
-print("error on fresh points, in % of the spread:", result.relative_rmse(fresh).round(2))
+print("error on fresh points, in % of the standard deviation:", result.relative_rmse(fresh).round(2))
 figure = result.plot_fit(fresh)
 figure
 
 # %%
 # Which functions matter?
 # -----------------------
-# How much a function matters shows in the error without it, with the others fitted again.
+# To see how much a function matters, remove it, fit the others again, and look at the error.
 for row in result.ablation(progress=False):
     print(f"without function {row.index}: {row.error_without:.1f} % instead of {row.error:.1f} %")
 
@@ -72,7 +71,7 @@ print(result.decoupling.formula())
 # %%
 # Used elsewhere
 # --------------
-# A file holds the model and the record of its making. ``result.report("pump.html")`` writes a page with all of this for
+# A file holds the model and how it was found. ``result.report("pump.html")`` writes a page with all of this for
 # people who do not program.
 file = Path(tempfile.mkdtemp()) / "pump.safetensors"
 result.save(file)
@@ -82,17 +81,5 @@ print("head and power at 1200 rpm and 30 m³/h:", model([[1200, 30]]).round(2))
 # %%
 # Simulators such as Simulink, OpenModelica and FMPy import an FMU. Units in brackets become units of its variables.
 model.with_names(["speed [rpm]", "flow [m3/h]"], ["head [m]", "power [kW]"]).save_fmu(file.with_suffix(".fmu"))
-
-# %%
-# With Jacobians it is exact
-# --------------------------
-# A function that can be evaluated anywhere gives derivatives as well. With these, decouplings are found by algebra, to
-# rounding, even two layers deep. The paper's system f2 is one of them.
-system = dc.systems.f2()
-X = rng.uniform(-1, 1, (60, 3))
-exact = dc.decouple(dc.Samples(X, F=system(X), J=system.jacobian(X)), ranks=(2, 2), degrees=(3, 3), progress=False)
-print(exact)
-figure = exact.plot()
-figure
 
 # sphinx_gallery_thumbnail_number = 1

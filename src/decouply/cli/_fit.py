@@ -148,7 +148,7 @@ def fit(file: str, given: Given) -> None:
     if not auto and given.degrees is None and (isinstance(basis, type) or (basis is None and bound)):
         raise click.MissingParameter(param_hint="'--degrees'", param_type="option")
     if auto and given.n_starts is not None:
-        raise click.UsageError("--n-starts must be left out with --ranks auto, which has starts of its own.")
+        raise click.UsageError("--n-starts must be left out with --ranks auto, which has its own starts.")
     if given.validation is not None and given.holdout is not None:
         raise click.UsageError("Give --validation or --holdout, not both.")
     own_options = _solver_options(solver, given.solver_options)
@@ -377,7 +377,7 @@ def _selection_table(selection: Selection, title: str, *, show_all: bool) -> Tab
 
     table = Table(title=Text(printable(title)), title_justify="left")
     more = ("score", "seconds") if show_all else ()
-    for name in ("ranks", "degrees", "parameters", "left-out error", "fitted error", *more, ""):
+    for name in ("ranks", "degrees", "parameters", "validation error", "fitted error", *more, ""):
         table.add_column(name, justify="right")
     for row in selection.table:
         if not (show_all or row.pareto or row.chosen):

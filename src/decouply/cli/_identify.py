@@ -61,7 +61,7 @@ def function_list(text: str) -> tuple[str, ...]:
             type=function_list,
             metavar="NAME,...",
             help=f"Internal functions: {', '.join(_FUNCTIONS)}; state-tanh is a tanh of the state alone. By default "
-            "held-back data choose among several lists.",
+            "validation data choose among several lists.",
         ),
         option("--no-feedback", is_flag=True, help="Put the functions between two linear blocks (Wiener-Hammerstein)."),
         option("--integrating", is_flag=True, help="Outputs integrate something, as a position integrates a velocity."),
@@ -119,7 +119,7 @@ def identify(file: str, given: Given) -> None:
             found["percent_fit"] = percent_fit(y[k:], y_hat)
         else:
             found["warning"] = (
-                "The free run of this model diverges on the record that it was fitted to. Leave out --narx, or all "
+                "The simulation of this model diverges on the record that it was fitted to. Leave out --narx, or all "
                 "options of the search: models that diverge are then refused."
             )
         if not given.narx:
@@ -328,7 +328,7 @@ def simulate(model: str, file: str, given: Given) -> None:
         columns = y_hat[:, None] if y_hat.ndim == 1 else y_hat
         text = csv_text((f"{name}_hat" for name in outputs or of_y or ()), columns.tolist())
         if report_path is not None:
-            found.report(report_path, u, measured, n_init=k, title=f"Free run of {model}", command=command_line())
+            found.report(report_path, u, measured, n_init=k, title=f"Simulation of {model}", command=command_line())
     if target is None:
         click.echo(text, nl=False)
     else:

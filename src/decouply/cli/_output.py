@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from ..samples._samples import Samples
 
 
+_MOST_OUTPUTS = 8  # in one line
+
+
 def print_json(content: Any) -> None:
     """One JSON document on standard output; NaN and infinity become null."""
     from .._support._arguments import plain
@@ -145,7 +148,9 @@ def say_result(result: Result, validation: Samples | None, title: str, notes: Se
     """What a person wants to know first: the words of `print(result)`, and what was read."""
     lines = [title, *by_options(str(result)).splitlines()]
     if validation is not None and validation.F is not None:
-        lines.append(f"Error on validation samples: {_percents(result.relative_rmse(validation))} of the spread.")
+        names = validation.outputs or [f"y{i + 1}" for i in range(validation.n_outputs)]
+        errors = [f"{name} {error:.2g} %" for name, error in zip(names, result.relative_rmse(validation), strict=True)]
+        lines.append(f"On {validation.n_samples} validation samples: {', '.join(errors[:_MOST_OUTPUTS])}.")
     if result.status.name in ("OUT_OF_TIME", "INTERRUPTED"):
         lines.append(by_options(result.reason))
     say_lines("\n".join([*lines, *(f"Note: {by_options(note)}" for note in notes)]))

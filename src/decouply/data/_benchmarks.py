@@ -129,7 +129,7 @@ class Record:
         scale = float(np.max(np.abs(scored))) or 1.0
         spread = _norm(scored / scale - np.mean(scored / scale))
         if spread == 0.0:
-            raise InputError("`y` must vary for an error relative to its spread. It is constant.")
+            raise InputError("`y` must vary for an error relative to its standard deviation. It is constant.")
         return 100.0 * _norm(self._error(y_hat) / scale) / spread
 
     def _error(self, y_hat: object) -> Float[ndarray, " _"]:

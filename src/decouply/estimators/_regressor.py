@@ -225,7 +225,7 @@ class DecouplingRegressor(DecouplingEstimator, RegressorMixin, BaseEstimator):  
         """A fit of ranks that validation samples choose."""
         solver = settings.solver
         if isinstance(solver, AbstractSolver) and (fixed_parts(solver) or given_start(solver) is not None):
-            raise InputError('`ranks` must be given where the solver has fixed parts or a start. Got "auto".')
+            raise InputError('`ranks` must be given if the solver has fixed parts or a start. Got "auto".')
         limits = limits_of(RANKS[-1], MAX_DEGREE, settings.degrees, self.basis)
         return select_shape(samples, settings, limits, effort="quick", progress=bool(self.verbose)).result
 

@@ -165,7 +165,7 @@ def fit_logistic(
     n_idle = chosen.decoupling.ranks[0] - used.ranks[0]
     idle = f" The ridge made {n_idle} of {chosen.decoupling.ranks[0]} functions zero; dropped." if n_idle else ""
     late = f" {OUT_OF_TIME}" if now() > deadline else ""
-    note = f"Deviance on left-out samples, rank with degree: {words}.{idle}{late}"
+    note = f"Deviance in cross-validation, rank with degree: {words}.{idle}{late}"
     return dataclasses.replace(chosen, decoupling=used, note=note)
 
 
@@ -343,7 +343,7 @@ class ClassQuality:
 
     def __str__(self) -> str:
         return (
-            f"{self.verdict.word}: accuracy {self.accuracy:.3g}, {self.left_out_accuracy:.3g} on left-out samples "
+            f"{self.verdict.word}: accuracy {self.accuracy:.3g}, {self.left_out_accuracy:.3g} in cross-validation "
             f"({self.largest_share:.3g} by always answering with the most frequent class)"
         )
 
@@ -369,8 +369,8 @@ def class_quality(found: LogisticFit, samples: Samples) -> ClassQuality:
     sure = _gain(found.left_out[once], samples.F[once], weights[once]) > _SURE
     most = float(np.bincount(seen, weights, n_classes).max())
     right = (
-        f"{percent(left)} of left-out samples are given the right class ({percent(most)} by always answering with the "
-        "most frequent one)"
+        f"In cross-validation, {percent(left)} of the samples get the right class ({percent(most)} by always answering "
+        "with the most frequent one)"
     )
     grade, why = _grade(accuracy, left, found.deviance, found.left_out_deviance, null, predictable, sure=sure)
     return ClassQuality(
@@ -415,14 +415,14 @@ def _grade(
     if left_out_deviance > max(_RISE * deviance, deviance + _BY * null):
         return (
             Grade.UNTESTED,
-            "their deviance is far higher: use fewer functions or more samples",
+            "the deviance there is far higher: use fewer functions or more samples",
         )
     if left_out_deviance > _GUESSING * null:
-        return Grade.POOR, "their probabilities are no better than guessing"
+        return Grade.POOR, "the probabilities are no better than guessing"
     if predictable >= _MUCH:
         return Grade.BETTER, f"the inputs predict a further {percent(predictable)} of the variance: try more functions"
     if not sure:
-        return Grade.UNTESTED, "their probabilities are perhaps no better than guessing"
+        return Grade.UNTESTED, "the probabilities are perhaps no better than guessing"
     if np.isnan(predictable):
         return Grade.UNTESTED, "another model may do better"
-    return Grade.NOISE, "what the probabilities miss looks like chance"
+    return Grade.NOISE, "the remaining errors look like chance"

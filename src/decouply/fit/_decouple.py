@@ -99,7 +99,7 @@ def decouple(
     >>> samples = dc.Samples(X, F=(X @ [[1.0], [2.0]]) ** 3, inputs=["speed", "load"], outputs=["force"])
     >>> result = dc.decouple(samples, ranks=1, degrees=3)
     >>> print(result.verdict)
-    Exact. The values are met to rounding.
+    Exact. The model meets the values to machine precision.
     >>> print(result.formula())
     u1 = speed + 2 load
     force = u1^3
@@ -112,7 +112,7 @@ def decouple(
         ):
             if value is not None:
                 raise InputError(
-                    f'`{name}` must be left out with ranks="auto", which cross-validates and has starts of its own. '
+                    f'`{name}` must be left out with ranks="auto", which cross-validates and has its own starts. '
                     f"Got {short_repr(value)}: choose with dc.select, then decouple with the ranks it recommends."
                 )
         if shapes is not None:

@@ -95,7 +95,7 @@ class Result:
     >>> samples = dc.Samples(X, F=(X[:, :1] + 2 * X[:, 1:2]) ** 3, inputs=["speed", "load", "temperature"])
     >>> result = dc.decouple(samples, ranks=1, degrees=3)
     >>> print(result)
-    Exact. The values are met to rounding.
+    Exact. The model meets the values to machine precision.
     3 inputs → 1 polynomial of degree 3 → 1 output, 8 parameters
     Functions: g_1 is an odd cubic.
     Inputs: load 93 %, speed 51 % of the variance; without visible effect: temperature.
@@ -209,8 +209,11 @@ class Result:
         >>> rng = np.random.default_rng(0)
         >>> X = rng.uniform(-1, 1, (200, 2))
         >>> F = (X[:, :1] + X[:, 1:]) ** 3 + 0.3 * rng.normal(size=(200, 1))
-        >>> print(dc.decouple(dc.Samples(X, F=F), ranks=1, degrees=3).verdict)
-        As good as the data allow. What is left looks like noise with a standard deviation of 0.29 (18 % of the spread).
+        >>> verdict = dc.decouple(dc.Samples(X, F=F), ranks=1, degrees=3).verdict
+        >>> verdict.grade.name, verdict.is_good
+        ('NOISE', True)
+        >>> print(verdict.sentence)
+        The residuals look like noise with a standard deviation of 0.29 (18 % of that of the output).
         """
         return self.quality.verdict
 
@@ -642,8 +645,8 @@ class Result:
         seen, unseen = (
             np.sqrt(np.maximum(1.0 - r, 0.0)) for r in (self.quality.r_squared, self.quality.left_out_r_squared)
         )
-        what = "the spread" if self.samples.has_values else "the size of the slopes"
-        left_out = f", {percent(unseen.max())} on left-out samples" if np.isfinite(unseen).all() else ""
+        what = "the standard deviation" if self.samples.has_values else "the size of the slopes"
+        left_out = f", {percent(unseen.max())} in cross-validation" if np.isfinite(unseen).all() else ""
         if self.verdict.grade is not Grade.EXACT:
             lines.append(f"Error: {percent(seen.max())} of {what}{left_out}; R² {self.quality.r_squared.min():.4g}.")
         if named := self.named_curves:

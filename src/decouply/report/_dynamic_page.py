@@ -90,7 +90,7 @@ def _response(shown: Dynamics, parts: Sequence[slice], *, dark: bool = False) ->
                 y, y_hat, y_linear = (a[part, o] for a in (shown.y, shown.y_hat, shown.y_linear))
                 above, below = axes[2 * o, column], axes[2 * o + 1, column]
                 above.plot(t[thin], y[thin], color=look.ink, linewidth=1.2, label="measured")
-                above.plot(t[thin], y_hat[thin], "--", color=look.colours[1], linewidth=1.0, label="model, free run")
+                above.plot(t[thin], y_hat[thin], "--", color=look.colours[1], linewidth=1.0, label="model, simulated")
                 below.plot(t[thin], (y - y_linear)[thin], color=look.faint, linewidth=0.7, label="linear model")
                 below.plot(t[thin], (y - y_hat)[thin], color=look.colours[1], linewidth=0.8, label="model")
                 if column == 0:

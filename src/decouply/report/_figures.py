@@ -358,7 +358,7 @@ def plot_selection(selection: Selection, *, dark: bool = False) -> Figure:
             formatter(FuncFormatter(_percent_tick))
         ax.xaxis.set_major_locator(MaxNLocator(integer=True, steps=(1, 2, 5, 10)))
         ax.set_xlabel("parameters")
-        ax.set_ylabel("error on left-out samples, %")
+        ax.set_ylabel("validation error, %")
         ax.legend(frameon=False, fontsize=7)
     return figure
 

@@ -16,8 +16,8 @@ from ..fit._result import Result
 from ..solvers import AbstractSolver, AbstractStart, Stopping, VarPro
 
 _LONGEST_STATE = 400  # letters of the state of a generator
-_SAVE = 'To keep them, write `result.samples.save("samples.npz")` where the result was made.'
-_SAVE_VALIDATION = 'Those kept apart are `result.settings.validation`, to be saved as "validation.npz".'
+_SAVE = 'To keep them, write `result.samples.save("samples.npz")` in the program that made the result.'
+_SAVE_VALIDATION = 'The validation samples are `result.settings.validation`, to be saved as "validation.npz".'
 _IN_A_STORE = "They are in a store: open it again as you opened it before."
 
 

@@ -119,7 +119,7 @@ def unseen_in_words(rows: Sequence[OutputRow]) -> str:
         return ""
     worst = max(apart, key=lambda row: row.unseen or 0.0)
     name = "" if len(rows) == 1 else f" of {worst.name}"
-    return f"On samples kept apart, values{name} are off by {percent(worst.unseen)} of their spread."
+    return f"On the validation samples the error{name} is {percent(worst.unseen)} of its standard deviation."
 
 
 def r_squared(value: float | None) -> str:
@@ -141,7 +141,7 @@ def percent(value: float | None) -> str:
 
 def distance(value: float) -> str:
     """How far a named curve is from a function, in percent of the standard deviation of that."""
-    return "exactly" if value < _ROUNDING else f"off by {percent(value)} of its spread"
+    return "exactly" if value < _ROUNDING else f"to {percent(value)} of its standard deviation"
 
 
 def kind_of_functions(functions: Functions) -> str:
@@ -156,13 +156,13 @@ def tails_in_words(model: Decoupling, *, marked: bool) -> str:
     if len(kinds) == 1 and "extend" in kinds:
         return "Tall ticks mark the ends of its domain, and dashes what lies beyond: nothing was fitted there." * marked
     beyond = " or ".join(_TAILS[kind] for kind in kinds)
-    where = ", marked by tall ticks where it ends and dashes from there on" if marked else ""
+    where = ", marked by tall ticks at its ends and dashes beyond" if marked else ""
     return f"Outside its domain{where}, a function {beyond}."
 
 
 _TAILS = {
     "extend": "follows its formula",
-    "linear": "goes on along its tangent",
+    "linear": "continues linearly",
     "constant": "keeps the value at the end",
 }
 
@@ -182,10 +182,8 @@ def apart_in_words(result: Result) -> str:
         return ""
     use = ", but used to choose λ" if uses_validation(result.solver) else ""
     known = result.samples.has_values and validation.F is not None
-    unused = (
-        "" if known else " Values are compared where both kinds of samples have them, so these are not judged here."
-    )
-    return f"{validation.n_samples} samples were kept apart: they were not fitted{use}.{unused}"
+    unused = "" if known else " Only one of the two sets has values, so these are not judged here."
+    return f"{validation.n_samples} samples are for validation: they were not fitted{use}.{unused}"
 
 
 def shape_in_words(curve: Curve) -> str:

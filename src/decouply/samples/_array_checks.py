@@ -76,8 +76,8 @@ def as_weights(value: object, S: int, n: int) -> Float[ndarray, "S *outputs"]:
     given = read_array(rule, value)
     if given.shape == (S, n, n):
         raise InputError(
-            f"{rule}. Got one matrix per sample: give their diagonals; or, where one matrix M = R R^T holds for all "
-            "samples, decouple F @ R and R.T @ J, whose last weights are R.T @ W_L."
+            f"{rule}. Got one matrix per sample: give their diagonals. If one matrix M = R R^T holds for all samples, "
+            "decouple F @ R and R.T @ J, whose last weights are R.T @ W_L."
         )
     if given.shape not in ((S,), (S, n)):
         raise InputError(f"{rule}. Got shape {given.shape}.")

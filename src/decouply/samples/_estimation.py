@@ -181,7 +181,7 @@ def _checked_values(samples: Samples, degree: object) -> Float[ndarray, "S n"]:
         raise InputError(f"`samples` must hold values: Jacobians are estimated from them. Got {short_repr(samples)}.")
     if samples.J is not None:
         raise InputError(
-            f"`samples` must hold no Jacobians where they are to be estimated. Got {short_repr(samples)}: give "
+            f"`samples` must hold no Jacobians if you want to estimate them. Got {short_repr(samples)}: give "
             "dc.Samples(X, F=F), or leave out those of the file (--no-jacobians)."
         )
     if degree is not None and as_count("degree", degree) > 2:

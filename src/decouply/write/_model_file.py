@@ -128,7 +128,7 @@ def _check_own_name(cls: type[AbstractBasis]) -> None:
     """A file knows bases by their names, so that a class with the name of one of ours would come back as ours."""
     if cls not in OWN_BASES and cls.__name__ in {own.__name__ for own in OWN_BASES}:
         raise InputError(
-            f"A basis of your own must have a name of its own for its model to be saved. Got a class "
+            f"A basis of your own must have its own name if its model is saved. Got a class "
             f"{cls.__name__} beside dc.bases.{cls.__name__}: the file would be opened with ours. Rename the class."
         )
 

@@ -43,7 +43,7 @@ def samples_html(samples: Samples) -> str:
 def decoupling_html(model: Decoupling) -> str:
     """The layers, with the functions over their domains: a model does not know its samples."""
     rows = _layers(model, curves(model, n_points=_N_POINTS))
-    note = "Curves are drawn over the domains of the functions; plot(X) draws them where points lie."
+    note = "Curves are drawn over the domains of the functions; plot(X) draws them over the points."
     return _table(_title(model), rows, note)
 
 

@@ -92,7 +92,8 @@ def importances(model: Decoupling, samples: Samples) -> Importances:
             other = X.copy()
             other[:, i] = rng.permutation(X[:, i])
             shares[:, i] += 0.5 * np.mean((model.values(other) - values) ** 2, axis=0) / _EXCHANGES
-    shares = np.divide(shares.T, spread, out=np.zeros(shares.T.shape), where=spread > 0.0).T
+    # An exchange leaves the cloud of few samples, so that a steep model can seem to vary more than it does among them.
+    shares = np.minimum(np.divide(shares.T, spread, out=np.zeros(shares.T.shape), where=spread > 0.0).T, 1.0)
     effects = tuple(effect / (np.sum(effect) or 1.0) for effect in model.importance(X))
     x = samples.inputs or tuple(f"x{i + 1}" for i in range(model.n_inputs))
     y = samples.outputs or tuple(f"y{i + 1}" for i in range(model.n_outputs))

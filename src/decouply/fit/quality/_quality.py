@@ -147,7 +147,7 @@ class Quality:
     def __str__(self) -> str:
         rows = zip(self.verdicts, self.r_squared, self.left_out_r_squared, self.noise, strict=True)
         return "\n".join(
-            f"{verdict.word}: R² {r:.4g}, {left:.4g} on left-out samples, noise {noise:.3g}"
+            f"{verdict.word}: R² {r:.4g}, {left:.4g} in cross-validation, noise {noise:.3g}"
             for verdict, r, left, noise in rows
         )
 
@@ -279,34 +279,36 @@ class _Facts:
                 "Parameters are about as many as samples: more samples or fewer functions would help.",
             )
         if self.exact:
-            return Grade.EXACT, f"The {'slopes' if self.slopes else 'values'}{of} are met to rounding."
+            return Grade.EXACT, f"The model meets the {'slopes' if self.slopes else 'values'}{of} to machine precision."
         error, line = (float(np.sqrt(max(1.0 - r, 0.0))) for r in (self.left, self.line))
-        subject = f"{'Slopes' if self.slopes else 'Values'}{of} are off by"
-        off = f"{subject} {percent(error)} of their {'size' if self.slopes else 'spread'} on left-out samples"
+        what = f"the slopes{of}" if self.slopes else self.name or "the output"
+        unit = "their size" if self.slopes else "its standard deviation"
+        off = f"The error of {what} in cross-validation is {percent(error)} of {unit}"
         if self.line >= _POOR and line <= _AS_WELL * error and not self.share >= MUCH:
-            return Grade.LINE, f"{off}, those of a linear model by {percent(line)}."
+            return Grade.LINE, f"{off}, that of a linear model {percent(line)}."
         if self.left < _POOR:
-            more = f"; {percent(self.share)} of that can be predicted: try more functions" * bool(self.share >= MUCH)
+            more = f"; the inputs predict {percent(self.share)} of it: try more functions" * bool(self.share >= MUCH)
             return Grade.POOR, f"{off}, hardly less than with the mean alone{more}."
         if (self.rise > _RISE and self.used > _USED) or np.isnan(self.share):
             if error < _CLOSE:
-                return Grade.CLOSE, f"{off}; samples are too few to tell what is left."
+                return Grade.CLOSE, f"{off}; there are too few samples to test the residuals."
             return Grade.UNTESTED, f"{off}: more samples or fewer functions would help."
         if self.share >= MUCH:
             if error < _SMALL:
-                return Grade.CLOSE, f"{off}; some of that can still be predicted."
-            return Grade.BETTER, f"{off}; {percent(self.share)} of that can be predicted: try more functions."
+                return Grade.CLOSE, f"{off}; the inputs still predict a part of it."
+            return Grade.BETTER, f"{off}; the inputs predict {percent(self.share)} of it: try more functions."
         seen = self.few_inputs and (self.dense or self.left >= _NEARLY_ALL)
         explains = self.many_samples and self.left >= _NEARLY_ALL and self.used <= _FEW_USED
         if self.repeated or ((seen or explains) and not self.few_pairs):
             size = f" with a standard deviation of {self.noise:.2g}" if np.isfinite(self.noise) else ""
             if size and self.spread:
-                size += f" ({percent(self.noise / self.spread)} of the {'size' if self.slopes else 'spread'})"
-            return Grade.NOISE, f"What is left{of} looks like noise{size}."
+                share = percent(self.noise / self.spread)
+                size += f" ({share} of {'their size' if self.slopes else f'that of {what}'})"
+            return Grade.NOISE, f"The residuals{of} look like noise{size}."
         if error < _CLOSE:
-            return Grade.CLOSE, f"{off}, too little to tell what is left."
+            return Grade.CLOSE, f"{off}, too small to test the residuals."
         grade = Grade.POOR if self.left < _HALF else Grade.UNTESTED
-        return grade, f"{off}; samples are too few to tell noise from misfit."
+        return grade, f"{off}; there are too few samples to distinguish noise from misfit."
 
 
 def percent(share: float) -> str:

@@ -134,7 +134,7 @@ class Selection:
     def __repr__(self) -> str:
         row = self.chosen
         return (
-            f"Selection(ranks {self.ranks}, degrees {self.degrees}, {row.n_parameters} parameters, left-out error "
+            f"Selection(ranks {self.ranks}, degrees {self.degrees}, {row.n_parameters} parameters, validation error "
             f"{percent(row.error / 100.0)}, {len(self.table)} shapes tried)"
         )
 
@@ -157,7 +157,7 @@ class Selection:
         return f"<table><tr>{head}</tr>{body}</table>{words}{hints}"
 
 
-COLUMNS = ("ranks", "degrees", "parameters", "left-out error", "spread", "fitted error", "score", "seconds", "")
+COLUMNS = ("ranks", "degrees", "parameters", "validation error", "±", "fitted error", "score", "seconds", "")
 
 
 def row_cells(row: SelectionRow) -> tuple[str, ...]:
@@ -171,7 +171,7 @@ def row_cells(row: SelectionRow) -> tuple[str, ...]:
         percent(row.training_error / 100.0),
         f"{row.score:.0f}" if abs(row.score) >= 10.0 else f"{row.score:.2g}",
         f"{row.seconds:.1f}",
-        "chosen" if row.chosen else "front" if row.pareto else "",
+        "chosen" if row.chosen else "Pareto" if row.pareto else "",
     )
 
 
@@ -487,17 +487,17 @@ def _reason(chosen: Candidate, candidates: list[Candidate], allowed: float) -> s
     larger = [c for c in candidates if c.n_parameters > chosen.n_parameters]
     name = _shape_in_words(chosen).capitalize()
     if chosen.exact:
-        text = f"{name} meet the samples to rounding with {chosen.n_parameters} parameters"
+        text = f"{name} meet the samples to machine precision with {chosen.n_parameters} parameters"
         if not smaller:
             return f"{text}, and nothing smaller was left to try."
         best = min(smaller, key=lambda c: c.training_error)
         error = percent(best.training_error)
-        return f"{text}; of the smaller shapes, the best ({_shape_in_words(best)}) is off by {error}."
+        return f"{text}; of the smaller shapes, the best ({_shape_in_words(best)}) has an error of {error}."
     if not np.isfinite(chosen.error):
         return f"{name}: there are too few samples to choose by those that are left out."
     sentences = [
-        f"{name}: {chosen.n_parameters} parameters fit the samples to {percent(chosen.training_error)} and predict "
-        f"left-out ones to {percent(chosen.error)}."
+        f"{name}: {chosen.n_parameters} parameters, fitted error {percent(chosen.training_error)}, validation error "
+        f"{percent(chosen.error)}."
     ]
     if smaller:
         best = min(smaller, key=lambda c: c.score)
@@ -507,12 +507,12 @@ def _reason(chosen: Candidate, candidates: list[Candidate], allowed: float) -> s
         best = min(larger, key=lambda c: c.score)
         if best.error > allowed and best.score < chosen.score:
             sentences.append(
-                f"{_shape_in_words(best).capitalize()} fit better ({percent(best.training_error)}), but predict "
-                f"left-out samples to {percent(best.error)} only: too many parameters for these samples."
+                f"{_shape_in_words(best).capitalize()} fit better ({percent(best.training_error)}), but the "
+                f"validation error is {percent(best.error)}: too many parameters for these samples."
             )
         else:
             sentences.append(
-                f"Larger ones gain no more than chance would ({_shape_in_words(best)}: "
+                f"Larger models do not predict new data better ({_shape_in_words(best)}: "
                 f"{percent(best.training_error)} and {percent(best.error)})."
             )
     return " ".join(sentences)

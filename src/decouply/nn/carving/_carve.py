@@ -76,7 +76,7 @@ class Carved:
                 if len(seen) != 1:
                     raise InputError(
                         f"`parts` must be used once when the network runs. {self.path} was used {len(seen)} times: "
-                        "give each use a module of its own."
+                        "give each use its own module."
                     )
                 given, returned = seen[0]
                 if given.ndim < 2 or len(given) != rows.stop - rows.start:
@@ -102,8 +102,8 @@ def carve(model: nn.Module, name: PartName, data: Tensor, *, logits: bool) -> Ca
             "dropout that is always on."
         )
     problem = InputError(
-        f"`parts` must leave a working network. Without {' to '.join(names)}, what is left computes "
-        "something else: put the part into one submodule of its own and name that."
+        f"`parts` must leave a working network. Without {' to '.join(names)}, the rest computes "
+        "something else: put the part into one submodule and name that."
     )
     for k, cut in enumerate(_cutting_methods(model, names, logits)):
         try:

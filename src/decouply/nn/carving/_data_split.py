@@ -114,9 +114,7 @@ def _drawn_inputs(name: str, data: Any, rng: np.random.Generator) -> Any:
         drawn = data(_MAX_DRAWN, rng)
     if not hasattr(drawn, "shape") or len(drawn.shape) < 2 or len(drawn) != _MAX_DRAWN:
         got = f"shape {tuple(drawn.shape)}" if hasattr(drawn, "shape") else type(drawn).__name__
-        raise InputError(
-            f"`{name}` must draw as many inputs as it is asked for, one per row: {_MAX_DRAWN} here. Got {got}."
-        )
+        raise InputError(f"`{name}` must draw {_MAX_DRAWN} inputs here, one per row. Got {got}.")
     return drawn
 
 

@@ -70,7 +70,9 @@ def part_names(model: nn.Module, parts: Any) -> list[PartName]:
                 if name not in modules:
                     raise InputError(f"`parts` must name submodules of the network: {some}. Got {short_repr(name)}.")
             if any(is_within(a, b) for a, b in (one, one[::-1])):
-                raise InputError(f"`parts` must name modules beside each other. Of {one}, one lies within the other.")
+                raise InputError(
+                    f"`parts` must name modules that do not contain each other. Of {one}, one lies within the other."
+                )
             matches = [one[0] if one[0] == one[1] else one]
         else:
             raise InputError(

@@ -329,8 +329,8 @@ class CompressionReport:
         for part in self.parts:
             its = "the part" if len(self.parts) == 1 else part.name
             if not self.task.in_classes and not part.relative_error <= _MAX_RELATIVE_ERROR:
-                off = f"{100 * part.relative_error:.3g} % of their spread"
-                told.append(f"The values of {its} are off by {off}: raise the ranks.")
+                error = f"{100 * part.relative_error:.3g} % of the standard deviation"
+                told.append(f"The error of {its} is {error}: raise the ranks.")
             if part.outside > _MAX_SHARE_OUTSIDE:
                 of = "" if len(self.parts) == 1 else f" of {part.name}"
                 told.append(

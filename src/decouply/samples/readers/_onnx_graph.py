@@ -45,7 +45,7 @@ def sample_onnx(path: str | os.PathLike[str], X: object) -> Samples:
     if unknown:
         raise InputError(
             f"`{file}` must be made of operators that can be differentiated here. It has {', '.join(unknown)}: sample "
-            "the network where it was trained, by dc.nn.sample (PyTorch) or dc.Samples.from_jax."
+            "the network in the framework that trained it, by dc.nn.sample (PyTorch) or dc.Samples.from_jax."
         )
     return sample_jax(_function(onnx, jax, model, file), X)
 

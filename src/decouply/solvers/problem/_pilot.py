@@ -80,13 +80,11 @@ def _solve_by_pilot(
             enough = stopped = True
         if enough:
             break
-        notes.append(
-            f"A pilot of {len(pilot)} samples was too small: its model fits all {len(samples)} samples far worse."
-        )
+        notes.append(f"A subsample of {len(pilot)} was too small: its model fits all {len(samples)} samples far worse.")
         size = grown
         search = with_start(solver, found.decoupling) or solver
     if stopped:
-        note = f"Only a pilot of {len(pilot)} samples was used."
+        note = f"Only a subsample of {len(pilot)} was used."
         return dataclasses.replace(found, status=Status.INTERRUPTED, notes=(*found.notes, note))
     solution = out_of_core(solver).refine_on_all(whole, problem, found, progress)
     return dataclasses.replace(solution, notes=(*notes, *solution.notes))
@@ -123,6 +121,6 @@ def misfit_task(portion: Portion, model: Decoupling, units: Units, scaling: RowS
 
 def _with_stage(progress: ProgressCallback, size: int) -> ProgressCallback:
     def report(stage: str = "", **values: object) -> None:
-        progress(stage=f"pilot of {size} samples" + (f", {stage}" if stage else ""), **values)
+        progress(stage=f"subsample of {size}" + (f", {stage}" if stage else ""), **values)
 
     return report

@@ -28,11 +28,13 @@ class Status(Enum):
     >>> result.status.name
     'EXACT'
     >>> result.status.value
-    'The model meets the samples to rounding: there is nothing left to improve.'
+    'The model meets the samples to machine precision: there is nothing left to improve.'
     """
 
-    EXACT = "The model meets the samples to rounding: there is nothing left to improve."
-    JACOBIANS_EXACT = "The Jacobians are met to rounding; the values are not, and this method does not fit them."
+    EXACT = "The model meets the samples to machine precision: there is nothing left to improve."
+    JACOBIANS_EXACT = (
+        "The model meets the Jacobians to machine precision, but not the values, which this method does not fit."
+    )
     FITTED = "The tensor was decomposed, and the nearest function of the basis was fitted to each component."
     STALLED = "The objective did not decrease for `patience` steps."
     CONVERGED = (

@@ -263,7 +263,7 @@ class _PilotOnly:
     def refine_on_all(self, whole: Problem, problem: Problem, found: Solution, progress: ProgressCallback) -> Solution:
         del progress
         note = (
-            f"{type(self.solver).__name__} needs its samples in memory: this is its answer for a pilot of "
+            f"{type(self.solver).__name__} needs its samples in memory: this is its answer for a subsample of "
             f"{len(problem.samples)} of the {len(whole.samples)} samples. dc.VarPro() uses all of them."
         )
         return dataclasses.replace(found, notes=(*found.notes, note))

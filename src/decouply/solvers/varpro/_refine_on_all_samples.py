@@ -210,6 +210,6 @@ class Refinement:
         before, after = float(descent.record[0]), float(descent.record[-1])
         count = "1 pass" if self.n_passes == 1 else f"{self.n_passes} passes"
         return (
-            f"A pilot of {len(self.pilot.samples)} samples was searched; {count} over all "
+            f"A subsample of {len(self.pilot.samples)} was searched; {count} over all "
             f"{self.whole.samples.n_samples} samples then took the objective from {before:.4g} to {after:.4g}."
         )

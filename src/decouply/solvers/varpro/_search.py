@@ -418,7 +418,7 @@ class Search:
                 to_rounding=True,
             ),
             deadline=self.time_after(schedule.polish_share),
-            progress=self.reporter("polishing to rounding", len(self.table)),
+            progress=self.reporter("polishing to machine precision", len(self.table)),
         )
         descent.theta[best : best + 1] = sharp.theta
         descent.cost[best], descent.settled[best] = sharp.cost[0], sharp.settled[0]

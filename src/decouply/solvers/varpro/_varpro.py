@@ -248,7 +248,7 @@ class VarPro(AbstractSolver):
             if wanted > there:
                 raise InputError(
                     f"`memory` must be at least {wanted / 1024**3:.3g} GiB to search {samples.n_samples} samples at "
-                    f'once. Got {there / 1024**3:.3g} GiB: leave pilot="auto", or take fewer samples.'
+                    f'once. Got {there / 1024**3:.3g} GiB: leave `pilot="auto"`, or take fewer samples.'
                 )
             return None
         if self.pilot is None:

@@ -245,12 +245,12 @@ class AbstractDynamicModel(abc.ABC):
         rmse, rmse_linear = (np.sqrt(np.mean(np.nan_to_num(outputs - y)[k:] ** 2, axis=0)) for y in (simulated, linear))
         spread, floor = outputs[k:].std(axis=0), noise_floor(inputs, outputs)
         names = step.outputs[n:] if step.outputs is not None else tuple(f"y{i + 1}" if p > 1 else "y" for i in range(p))
-        verdict = f"The error of the free run is {100.0 * float(np.max(rmse / spread)):.2g} % of the signal"
+        verdict = f"The simulation error is {100.0 * float(np.max(rmse / spread)):.2g} % of the signal"
         if floor is not None:
             verdict += f", {float(np.max(rmse / np.maximum(floor, 1e-300))):.2g} times the noise floor"
         verdict += f"; {content.linear_name} leaves {100.0 * float(np.max(rmse_linear / spread)):.2g} %."
         if not np.isfinite(simulated).all():
-            verdict = "The free run escapes on this record: errors below count only until then. " + verdict
+            verdict = "The simulation diverges on this record: errors below count only until then. " + verdict
         fit = percent_fit(outputs[k:], np.where(np.isfinite(simulated[k:]), simulated[k:], 0.0))
         facts = [
             *content.facts,

@@ -176,7 +176,7 @@ def refine(
 def _checked(equations: Dense) -> Dense:
     if not (np.isfinite(equations.M).all() and np.isfinite(equations.g).all()):
         raise SolverError(
-            "The free run depends so strongly on the parameters that its derivatives overflow: the model is unstable "
+            "The simulation depends so strongly on the parameters that its derivatives overflow: the model is unstable "
             'along the record. Give shorter records, or refine on="prediction".'
         )
     return equations

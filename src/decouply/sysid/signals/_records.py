@@ -187,7 +187,7 @@ def held_back(signals: Signals, validation: Any, least: int) -> tuple[Signals, S
     if shortest < least:
         raise InputError(
             f"`validation` must leave at least {pluralised(least, 'sample')} to validate a model of this size. Got "
-            f"{shortest}: give longer records, a larger share, or a record of its own, or ask for a smaller model."
+            f"{shortest}: give longer records, a larger share, or a separate record, or ask for a smaller model."
         )
     return signals, held
 

@@ -34,7 +34,7 @@ def percent_fit(y: object, y_hat: object) -> Float[ndarray, " outputs"]:
         raise InputError(f"`y` and `y_hat` must have the same shape. Got {a.shape} and {b.shape}.")
     spread = np.linalg.norm(a - a.mean(axis=0), axis=0)
     if not spread.all():
-        raise InputError("`y` must vary for an error relative to its spread. It is constant.")
+        raise InputError("`y` must vary for an error relative to its standard deviation. It is constant.")
     return 100.0 * (1.0 - np.linalg.norm(a - b, axis=0) / spread)
 
 

@@ -394,7 +394,9 @@ class DecoupledStateSpace(AbstractDynamicModel):
         with one_thread(), np.errstate(all="ignore"):
             run = simulate(step, batch, fit_initial_states(step, n, batch).x0)
             if run is None:
-                raise SolverError("The free run of the model escapes on this record, so there is no state to correct.")
+                raise SolverError(
+                    "The simulation of the model diverges on this record, so there is no state to correct."
+                )
             ahead = run.y + one_step_corrections(step, n, run, k)
         return self._shaped(ahead * fitted.units.y_size + fitted.units.y_mean)
 

@@ -106,7 +106,7 @@ class Kind:
 
     def row(self, n_outputs: int) -> TriedModel:
         note = self.note or (f"diverges on {self.best.escapes_on}" if self.best.escapes_on else "")
-        note = note or ("" if math.isfinite(self.error) else "diverges on held-back data")
+        note = note or ("" if math.isfinite(self.error) else "diverges on validation data")
         return TriedModel(
             self.structure.n_states, self.words, self.n_parameters(n_outputs), self.best.fit.rmse, self.error,
             len(self.ends), note,

@@ -452,7 +452,7 @@ class Race:
         sentences = []
         if kind is linear:
             reason = (
-                "no model with functions is clearly better on held-back data" if self.kinds else "no other was tried"
+                "no model with functions is clearly better on validation data" if self.kinds else "no other was tried"
             )
             if refused:
                 reason = "models with functions diverge or are no better on all data"
@@ -462,9 +462,9 @@ class Race:
             )
         else:
             sentences.append(
-                f"{pluralised(n, 'state')} and the functions {kind.words}: the free run leaves "
-                f"{100 * kind.error:.3g} % of the signal on held-back data, the best linear model "
-                f"{100 * linear.error:.3g} %."
+                f"{pluralised(n, 'state')} and the functions {kind.words}: the simulation error is "
+                f"{100 * kind.error:.3g} % of the signal on validation data, that of the best linear "
+                f"model {100 * linear.error:.3g} %."
             )
             alike, count = kind.agreement
             if count > 1 and alike < 2:
@@ -472,11 +472,11 @@ class Race:
             elif count > 1:
                 sentences.append(f"{alike} of {count} starts agree within 5 %.")
         if where is not None:
-            sentences.append(f"Its free run diverges on {where}: do not use it for long runs.")
+            sentences.append(f"Its simulation diverges on {where}: do not use it for long runs.")
         elif kind.structure.stable:
             sentences.append("Every bounded input has a bounded output, by design.")
         else:
-            sentences.append(f"The free run stays bounded, also on inputs {LARGER:g} times as large.")
+            sentences.append(f"The simulation stays bounded, also on inputs {LARGER:g} times as large.")
         if (differs := self._difference_on_larger_input(kind)) > _DIFFERS:
             sentences.append(
                 f"Models that fit as well differ there by {100 * differs:.2g} % of the signal: record larger inputs "

@@ -181,7 +181,7 @@ def suggest(
             rows.append(SuggestedRow(n, k, model.n_canonical, start.training, start.validation))
     if not rows:
         raise SolverError(
-            "No size gave a model whose free run stays finite: give other `functions`, or check the record."
+            "No size gave a model whose simulation stays finite: give other `functions`, or check the record."
         )
     return _chosen(rows)
 
@@ -191,7 +191,7 @@ def _chosen(rows: list[SuggestedRow], ended: str = "") -> Suggestion:
     best = rows[_smallest_good([(row.n_parameters, row.validation) for row in rows])]
     linear = min((row.validation for row in rows if row.n_functions == 0), default=math.inf)
     reason = (
-        f"{_size(best)}: {100 * best.validation:.3g} % of the signal on held-back data, against {100 * linear:.3g} % "
+        f"{_size(best)}: {100 * best.validation:.3g} % of the signal on validation data, against {100 * linear:.3g} % "
         f"for the best linear model; no larger one that was tried lowers that by a tenth.{ended}"
     )
     return Suggestion(tuple(replace(row, chosen=row is best) for row in rows), reason)
@@ -241,5 +241,5 @@ def fit_with_best_functions(
     best = tried[_smallest_good([(size, validation) for _, size, validation in tried])][0]
     shares = {name: f"{100.0 * validation:.3g} %" for name, _, validation in tried}
     others = ", ".join(f"{share} with {name}" for name, share in shares.items() if name != best)
-    reason = f"Functions: {best}; {shares[best]} of the signal on held-back data" + (f", {others}." if others else ".")
+    reason = f"Functions: {best}; {shares[best]} of the signal on validation data" + (f", {others}." if others else ".")
     return models[best], reason

@@ -276,7 +276,7 @@ def search(
     if best is None:
         if not interrupted:
             raise SolverError(
-                "No start gave a model whose free run stays finite on the validation record: give a `window` in "
+                "No start gave a model whose simulation stays finite on the validation record: give a `window` in "
                 "`search`, fewer states or functions, or another `validation`."
             )
         warnings.warn(report.reason, DecouplingWarning, stacklevel=3)
