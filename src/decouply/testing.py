@@ -26,7 +26,19 @@ _NO_BASIS = "A basis must derive from dc.bases.AbstractBasis."
 
 
 def check_basis(basis: AbstractBasis) -> None:
-    """Raise AssertionError with a sentence unless `basis` keeps its promises on its window."""
+    """Raise AssertionError with a sentence unless `basis` keeps its promises on its window.
+
+    Parameters
+    ----------
+    basis : AbstractBasis
+        The basis to check.
+
+    Examples
+    --------
+    >>> import decouply as dc
+    >>> from decouply import testing
+    >>> testing.check_basis(dc.Chebyshev(4))  # says nothing if all is well
+    """
     assert isinstance(basis, AbstractBasis), _NO_BASIS
     d = basis.size
     assert isinstance(d, int) and d >= 1, f"`size` must be a whole number of at least 1. Got {d!r}."
@@ -60,6 +72,23 @@ def is_scale_invariant(basis: AbstractBasis) -> bool:
     """Whether span{phi_k(a t)} = span{phi_k(t)} for several a != 0, found by fitting one with the other.
 
     The paper's algorithms as printed ask this of a basis.
+
+    Parameters
+    ----------
+    basis : AbstractBasis
+        The basis to check.
+
+    Returns
+    -------
+    bool
+        True for polynomials, False for most other bases.
+
+    Examples
+    --------
+    >>> import decouply as dc
+    >>> from decouply import testing
+    >>> testing.is_scale_invariant(dc.Monomial(3)), testing.is_scale_invariant(dc.bases.Trigonometric(2))
+    (True, False)
     """
     assert isinstance(basis, AbstractBasis), _NO_BASIS
     t = np.cos(np.pi * np.linspace(0.0, 1.0, 20 * basis.size + 1))
@@ -76,7 +105,23 @@ def is_scale_invariant(basis: AbstractBasis) -> bool:
 
 
 def check_solver(solver: AbstractSolver, *, dims: tuple[int, ...] = (3, 2, 3), degrees: tuple[int, ...] = (2,)) -> None:
-    """Raise AssertionError with a sentence unless `solver` gives a finite, reproducible answer to an easy problem."""
+    """Raise AssertionError with a sentence unless `solver` gives a finite, reproducible answer to an easy problem.
+
+    Parameters
+    ----------
+    solver : AbstractSolver
+        The solver to check.
+    dims : tuple of int
+        Sizes of the easy problem, from input to output.
+    degrees : tuple of int
+        Degrees of its functions, one per layer.
+
+    Examples
+    --------
+    >>> import decouply as dc
+    >>> from decouply import testing
+    >>> testing.check_solver(dc.VarPro())  # says nothing if all is well
+    """
     system = random_system(dims, degrees, rng=5)
     X = np.random.default_rng(6).uniform(-1.0, 1.0, (40, dims[0]))
     samples = Samples(X, F=system(X), J=system.jacobian(X))

@@ -21,7 +21,7 @@ import decouply as dc
 rng = np.random.default_rng(0)
 W = (rng.normal(size=(3, 4)), rng.normal(size=(2, 3)), rng.normal(size=(5, 2)))
 time = np.linspace(0, 1, 40)
-waves = 1.5 + np.sin(np.outer(time, [3, 7, 11, 17, 23]) + [0, 1, 2, 3, 4])
+waves = 1.5 + np.sin(np.outer(time, [3, 7, 11, 17, 23]) + np.arange(5))
 G = (waves[:, :3], waves[:, 3:])
 hidden = dc.ParaTuck(W, G)
 J = hidden.to_tensor()

@@ -348,6 +348,13 @@ class LeakyReLU(AbstractCurve):
 class Trigonometric(AbstractBasis):
     """The first `count` of cos t, sin t, cos 2t, sin 2t, ...
 
+    Parameters
+    ----------
+    count : int
+        Number of functions.
+
+    Examples
+    --------
     >>> import decouply as dc, numpy as np
     >>> dc.bases.Trigonometric(3).evaluate(np.array([0.0]))
     array([[1., 0., 1.]])

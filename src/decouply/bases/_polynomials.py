@@ -92,6 +92,13 @@ def powers(t: Float[ndarray, "*shape"], degree: int) -> Float[ndarray, "*shape p
 class Monomial(AbstractPolynomialsOfDegree):
     """phi_k(t) = t^k for k = 1, ..., degree.
 
+    Parameters
+    ----------
+    degree : int
+        The degree d.
+
+    Examples
+    --------
     >>> import decouply as dc, numpy as np
     >>> dc.Monomial(3).evaluate(np.array([2.0]))
     array([[2., 4., 8.]])
@@ -116,6 +123,11 @@ class Monomial(AbstractPolynomialsOfDegree):
 @dataclass(frozen=True)
 class ScaledMonomial(AbstractPolynomialsOfDegree):
     """phi_k(t) = t^k / k, with derivatives t^(k-1) of like size on the window.
+
+    Parameters
+    ----------
+    degree : int
+        The degree d.
 
     Examples
     --------
@@ -144,6 +156,11 @@ class ScaledMonomial(AbstractPolynomialsOfDegree):
 @dataclass(frozen=True)
 class Chebyshev(AbstractPolynomialsOfDegree):
     """phi_k(t) = T_k(t) - T_k(0): the constant is left to the model, which has one place for it.
+
+    Parameters
+    ----------
+    degree : int
+        The degree d.
 
     Examples
     --------
@@ -221,6 +238,11 @@ class Bernstein(AbstractPolynomialsOfDegree):
     """phi_k(t) = B_k(s) - B_k(1/2), with s = (t + 1) / 2 and B_k(s) = binom(d, k) s^k (1 - s)^(d - k).
 
     B_0 is left out: the B_k add up to 1, so the constant and B_1, ..., B_d span all polynomials of degree d.
+
+    Parameters
+    ----------
+    degree : int
+        The degree d.
 
     Examples
     --------

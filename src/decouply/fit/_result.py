@@ -494,6 +494,13 @@ class Result:
         A broad line is the curve that a function is recognised as. Ticks mark the samples. There are no bands with
         stored Jacobians, nor for very large models.
 
+        Parameters
+        ----------
+        bands : bool
+            Whether to draw 95 % bands.
+        dark : bool
+            Light lines on a dark ground.
+
         Returns
         -------
         matplotlib.figure.Figure
@@ -520,6 +527,11 @@ class Result:
 
         `VarPro` looks at the objective only.
 
+        Parameters
+        ----------
+        dark : bool
+            Light lines on a dark ground.
+
         Returns
         -------
         matplotlib.figure.Figure
@@ -541,6 +553,11 @@ class Result:
 
     def plot_starts(self, *, dark: bool = False) -> Figure:
         """Draw how many starts reach which objective, one line per value of lam.
+
+        Parameters
+        ----------
+        dark : bool
+            Light lines on a dark ground.
 
         Returns
         -------
@@ -567,6 +584,15 @@ class Result:
         """Draw predicted against measured values, with residuals, on the given samples or on the fitted ones.
 
         Each output has a panel with its error; of more than twelve outputs the worst twelve are shown.
+
+        Parameters
+        ----------
+        samples : Samples, optional
+            Samples with values; by default the fitted ones.
+        outputs : collection of str, optional
+            Names of the outputs; by default those of the samples.
+        dark : bool
+            Light lines on a dark ground.
 
         Returns
         -------

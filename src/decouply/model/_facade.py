@@ -211,6 +211,15 @@ class AbstractModelFacade:
 
         It is `Result.plot` for a model without a result, and so without bands.
 
+        Parameters
+        ----------
+        X : array (S, m)
+            Points.
+        inputs, outputs : collection of str, optional
+            Names of the variables; by default those of the model.
+        dark : bool
+            Light lines on a dark ground.
+
         Returns
         -------
         matplotlib.figure.Figure
@@ -228,6 +237,13 @@ class AbstractModelFacade:
 
     def plot_functions(self: Any, X: object, *, dark: bool = False) -> Figure:
         """Draw the internal functions over the range that the points X visit; ticks mark the points.
+
+        Parameters
+        ----------
+        X : array (S, m)
+            Points.
+        dark : bool
+            Light lines on a dark ground.
 
         Returns
         -------

@@ -107,6 +107,13 @@ class FactorComparison:
 def compare_factors(a: Decoupling | ParaTuck, b: Decoupling | ParaTuck, X: object = None) -> FactorComparison:
     """Match the internal functions of two decouplings or factor sets, one by one; parameters as in `factor_match`.
 
+    Parameters
+    ----------
+    a, b : Decoupling or ParaTuck
+        What to compare, with equal ranks.
+    X : array (S, m), optional
+        Points for the functions of two decouplings.
+
     Returns
     -------
     FactorComparison

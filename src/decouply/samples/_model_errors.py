@@ -99,6 +99,11 @@ _NO_SPREAD = 1e-13  # of the size of a column: it is constant
 def error_jacobian(J: object, J_hat: object) -> float:
     """The relative squared error ||J - J_hat||^2 / ||J||^2; if J is 0, the mean square of J_hat.
 
+    Parameters
+    ----------
+    J, J_hat : array (S, n, m)
+        Jacobians, and those of a model.
+
     Returns
     -------
     float
@@ -116,6 +121,11 @@ def error_jacobian(J: object, J_hat: object) -> float:
 
 def error_values(F: object, F_hat: object) -> float:
     """The relative squared error ||F - F_hat||^2 / ||F||^2; if F is 0, the mean square of F_hat.
+
+    Parameters
+    ----------
+    F, F_hat : array (S, n)
+        Values, and those of a model.
 
     Returns
     -------
@@ -137,6 +147,11 @@ def relative_rmse(F: object, F_hat: object) -> Float[ndarray, " n"]:
 
     An output that is constant over the samples has no spread to compare with: it is compared with its size, and with 1
     if it is 0.
+
+    Parameters
+    ----------
+    F, F_hat : array (S, n)
+        Values, and those of a model.
 
     Returns
     -------

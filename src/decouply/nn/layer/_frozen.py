@@ -33,6 +33,11 @@ def freeze(model: Any) -> nn.Module:
     Layers of bases that are neither polynomials nor activations nor in equal pieces stay as they are, and so do splines
     within convolutions.
 
+    Parameters
+    ----------
+    model : Module
+        A network with decoupled layers. It is not changed.
+
     Returns
     -------
     Module

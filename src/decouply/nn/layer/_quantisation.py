@@ -31,6 +31,13 @@ def check_bits(n_bits: Any, name: str = "quantize") -> None:
 def pack(layer: DecoupledLayer, n_bits: int = 8) -> dict[str, Tensor]:
     """The numbers of a layer in few bits, to be written by torch.save and read by `unpack`.
 
+    Parameters
+    ----------
+    layer : DecoupledLayer
+        The layer to store.
+    n_bits : int
+        Bits per number.
+
     Returns
     -------
     dict of str to Tensor
@@ -61,6 +68,13 @@ def pack(layer: DecoupledLayer, n_bits: int = 8) -> dict[str, Tensor]:
 
 def unpack(layer: DecoupledLayer, packed: Mapping[str, Tensor]) -> None:
     """Put packed numbers into a layer of the same sizes.
+
+    Parameters
+    ----------
+    layer : DecoupledLayer
+        A layer of the same sizes, which is changed.
+    packed : dict of str to Tensor
+        What `pack` returned.
 
     Examples
     --------

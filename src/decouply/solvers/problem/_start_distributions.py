@@ -36,6 +36,11 @@ class AbstractStart(abc.ABC):
 class Uniform(AbstractStart):
     """Entries uniform between `low` and `high`; the paper's choice is 0.1 to 10.
 
+    Parameters
+    ----------
+    low, high : float
+        Bounds of the entries.
+
     Examples
     --------
     >>> import decouply as dc
@@ -60,6 +65,11 @@ class Uniform(AbstractStart):
 @dataclass(frozen=True)
 class Normal(AbstractStart):
     """Entries normal with mean 0.
+
+    Parameters
+    ----------
+    scale : float
+        Standard deviation of the entries.
 
     Examples
     --------

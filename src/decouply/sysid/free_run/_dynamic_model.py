@@ -316,6 +316,11 @@ class AbstractDynamicModel(abc.ABC):
 def load_dynamic_model(path: str | os.PathLike[str]) -> AbstractDynamicModel | None:
     """The dynamic model that a file holds, of any kind; None if it holds something else.
 
+    Parameters
+    ----------
+    path : path
+        A file that `save` of a dynamic model, or `decouply identify --model`, wrote.
+
     Returns
     -------
     AbstractDynamicModel or None

@@ -20,14 +20,23 @@ _LEVEL = 0.99
 def percent_fit(y: object, y_hat: object) -> Float[ndarray, " outputs"]:
     """The fit 100 (1 - ||y - y_hat|| / ||y - mean y||) of every output, as in MATLAB's `compare`; 100 is perfect.
 
-    >>> import decouply as dc, numpy as np
-    >>> dc.sysid.percent_fit(np.array([0.0, 1.0, 2.0]), np.array([0.0, 1.0, 2.0]))
-    array([100.])
+    Parameters
+    ----------
+    y : array (T,) or (T, n_y)
+        Measured outputs.
+    y_hat : array of the same shape
+        Simulated outputs.
 
     Returns
     -------
     array (n_y,)
         One number per output, in percent.
+
+    Examples
+    --------
+    >>> import decouply as dc, numpy as np
+    >>> dc.sysid.percent_fit(np.array([0.0, 1.0, 2.0]), np.array([0.0, 1.0, 2.5]))
+    array([64.64466094])
     """
     a, b = as_signal("y", y), as_signal("y_hat", y_hat)
     if a.shape != b.shape:
@@ -43,6 +52,15 @@ def noise_floor(u: object, y: object, period: int | None = None) -> Float[ndarra
 
     What differs between periods of the same input, once the system has settled, cannot be explained by any model. The
     first period is left out when there are three or more, since it holds the transient.
+
+    Parameters
+    ----------
+    u : array (T,) or (T, n_u)
+        Inputs.
+    y : array (T,) or (T, n_y)
+        Measured outputs.
+    period : int, optional
+        Samples per period. Without it the period is found from the input.
 
     Returns
     -------
@@ -137,6 +155,15 @@ class ResidualTests:
 
 def residual_tests(u: object, e: object, lags: int = 25) -> ResidualTests:
     """Test residuals e = y - y_hat of a simulation against themselves and the inputs.
+
+    Parameters
+    ----------
+    u : array (T,) or (T, n_u)
+        Inputs.
+    e : array (T,) or (T, n_y)
+        Residuals.
+    lags : int
+        Number of lags of the correlations.
 
     Returns
     -------

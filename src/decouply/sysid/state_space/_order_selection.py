@@ -133,6 +133,23 @@ def suggest(
     is suggested only if it lowers the error on validation data by a tenth or more. After `max_seconds` no further
     size is tried, and the reason says so; the first one is always finished.
 
+    Parameters
+    ----------
+    u, y : array (T,) or (T, channels)
+        Inputs and measured outputs, or lists of several records.
+    n_states : sequence of int
+        Numbers of states to try.
+    functions : sequence of bases
+        Internal functions, of which the first one, two, ... are taken.
+    n_starts : int
+        Starts per size.
+    max_seconds : float, optional
+        No further size is tried after this many seconds.
+    rng : int or numpy Generator
+        Seed or generator.
+    progress : bool or callable
+        Whether to show progress, or what receives it.
+
     Returns
     -------
     Suggestion

@@ -39,6 +39,11 @@ class StateFunction:
     It has fewer numbers than a function of states and inputs that also reaches the output. It extrapolates better
     if the physics are such, as with friction of a velocity or a spring of a position.
 
+    Parameters
+    ----------
+    basis : AbstractBasis
+        The basis of the function.
+
     Examples
     --------
     >>> import decouply as dc
