@@ -45,7 +45,7 @@ def test_a_cubic_oscillator_is_found_and_everything_that_was_tried_is_kept(found
     assert (chosen.n_states, chosen.functions) == (2, "monomial") and chosen.validation < 1e-5
     assert any(row.functions == "" for row in found.tried)
     text = str(found)
-    assert "linear" in text and "held back %" in text and found.verdict in text
+    assert "linear" in text and "validation %" in text and found.verdict in text
 
 
 def test_its_functions_end_in_straight_lines(found):

@@ -213,7 +213,8 @@ def fit(file: str, given: Given) -> None:
 def _next_commands(given: Given) -> tuple[str, ...]:
     """What can be done with a model that was fitted."""
     if given.model_path is None:
-        return ("add --model model.safetensors to keep the model, --report page.html for a page",)
+        page = "" if given.report_path else ", --report page.html for a page"
+        return (f"add --model model.safetensors to keep the model{page}",)
     model = shlex.quote(given.model_path)
     return (f"decouply plot {model}", f"decouply predict {model} new.csv")
 

@@ -145,7 +145,8 @@ def identify(file: str, given: Given) -> None:
 def _next_commands(file: str, given: Given) -> tuple[str, ...]:
     """What can be done with a model that was identified."""
     if given.model_path is None:
-        return ("add --model model.safetensors to keep the model, --report page.html for a page",)
+        page = "" if given.report_path else ", --report page.html for a page"
+        return (f"add --model model.safetensors to keep the model{page}",)
     model = shlex.quote(given.model_path)
     return (
         f"decouply simulate {model} {shlex.quote(file)} --outputs {shlex.quote(','.join(given.outputs))} --to run.csv",

@@ -21,9 +21,17 @@ from ._page import render_page
 from ._style import house_style, new_figure
 
 _ZOOM = 200  # samples around the largest output
+_MOST_DRAWN = 24  # signals of a layer: more cannot be read
 _MOST_SAMPLES = 4000  # of a line
-_AUTO = (("auto", 1, "with themselves"),)  # attribute, first lag, title
-_CROSS = (("cross", 0, "with the input before"),)
+_AROUND = 2.0  # half the height of a panel of correlations over that of its band, at least
+_GRADES = {
+    "noise": "The residuals look like noise",
+    "better": "The residuals are not noise",
+    "line": "No better than a linear model",
+    "poor": "The simulation diverges",
+}
+_AUTO = (("auto", 1, "autocorrelation"),)  # attribute, first lag, title
+_CROSS = (("cross", 0, "correlation with past input"),)
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,6 +54,8 @@ class Dynamics:
         (label, value) of the table of numbers.
     starts
         (name, training error in percent, validation error in percent, steps, whether it was chosen).
+    grade
+        "noise", "better", "line" or "poor": what the badge of the page says.
     """
 
     names: tuple[str, ...]
@@ -61,6 +71,7 @@ class Dynamics:
     band: float
     facts: Sequence[tuple[str, str]]
     starts: Sequence[tuple[str, float, float, int, bool]]
+    grade: str
     verdict: str
     sentences: Sequence[str]
     how: str
@@ -166,7 +177,10 @@ def _correlations(shown: Dynamics, which: Sequence[tuple[str, int, str]], *, dar
             ax.axhspan(-shown.band, shown.band, color=look.faint, alpha=0.3, linewidth=0)
             for k, column in enumerate(values.T):
                 ax.plot(lags, column, "o-", color=look.colours[k % len(look.colours)], markersize=2.5, linewidth=0.8)
-            ax.set_title(f"residuals {title}", fontsize=8)
+            ax.set_title(f"residuals: {title}", fontsize=8)
+            # A band that fills the panel would look like a chart that is switched off.
+            low, high = ax.get_ylim()
+            ax.set_ylim(min(low, -_AROUND * shown.band), max(high, _AROUND * shown.band))
             ax.set_xlabel("lag")
     return figure
 
@@ -179,6 +193,8 @@ def write_dynamic_report(
     curved = shown.step.net_of_linear(shown.points) if shown.step.n_layers == 1 else shown.step
     functions = plot_functions(curved, shown.points)
     content = {
+        "grade": _GRADES[shown.grade],
+        "network": _svg(shown.step.plot(shown.points)) if _is_small(shown.step) else None,
         "zoomed": min(_ZOOM, len(shown.y)),
         "shown": shown,
         "formula": formula,
@@ -191,6 +207,10 @@ def write_dynamic_report(
         "residuals": [_svg(_correlations(shown, which)) for which in (_AUTO, _CROSS)],
     }
     write_text(path, render_page("dynamic.html.j2", title, content))
+
+
+def _is_small(step: Decoupling) -> bool:
+    return max(step.n_inputs, *step.ranks, step.n_outputs) <= _MOST_DRAWN
 
 
 def _svg(figure: Figure) -> Markup:

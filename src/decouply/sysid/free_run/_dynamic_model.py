@@ -249,7 +249,11 @@ class AbstractDynamicModel(abc.ABC):
         if floor is not None:
             verdict += f", {float(np.max(rmse / np.maximum(floor, 1e-300))):.2g} times the noise floor"
         verdict += f"; {content.linear_name} leaves {100.0 * float(np.max(rmse_linear / spread)):.2g} %."
+        grade = "noise" if tests.is_white and tests.is_independent else "better"
+        if not np.all(rmse < rmse_linear):
+            grade = "line"
         if not np.isfinite(simulated).all():
+            grade = "poor"
             verdict = "The simulation diverges on this record: errors below count only until then. " + verdict
         fit = percent_fit(outputs[k:], np.where(np.isfinite(simulated[k:]), simulated[k:], 0.0))
         facts = [
@@ -281,6 +285,7 @@ class AbstractDynamicModel(abc.ABC):
             band=tests.band,
             facts=facts,
             starts=content.starts,
+            grade=grade,
             verdict=verdict,
             sentences=[content.init_sentence.format(first=first), tests.in_words()],
             how=content.how,

@@ -184,7 +184,7 @@ class DecoupledNARX(AbstractNARX, AbstractDynamicModel):
         if shortest <= k:
             raise InputError(
                 f"`u` must be longer than the {k} outputs that a simulation begins with. Got {shortest} samples beside "
-                "those that are held back: give longer records, or `validation`."
+                "those for validation: give longer records, or `validation`."
             )
         fixed = tuple(fixed_parts(self.result.solver))
         narx = NARXInStandardUnits(self.decoupling, self.training, fixed)

@@ -432,8 +432,8 @@ class DecoupledStateSpace(AbstractDynamicModel):
             linear_name=f"the linear model with {pluralised(n, 'state')}",
             starts=[(r.start, 100.0 * r.training, 100.0 * r.validation, r.steps, r.chosen) for r in fitted.starts],
             init_sentence="The initial state was found from the {first} not count in the errors.",
-            how="Every start is fitted to the beginning of the training record and judged on data that are held back; "
-            "the chosen one is finished on all training data.",
+            how="Every start is fitted to the beginning of the training record and judged on validation data; the "
+            "chosen one is finished on all training data.",
         )
 
     def __repr__(self) -> str:

@@ -161,7 +161,7 @@ class Identification:
         self.model.report(path, u, y, **options)
 
     def __str__(self) -> str:
-        head = ("states", "functions", "parameters", "training %", "held back %", "starts", "")
+        head = ("states", "functions", "parameters", "training %", "validation %", "starts", "")
         rows = [
             (str(r.n_states), r.functions or "linear", str(r.n_parameters), _percent(r.training),
              _percent(r.validation), str(r.starts), r.note)
