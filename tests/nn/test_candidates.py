@@ -17,7 +17,7 @@ from decouply.nn.training._candidates import Lesson, Plan, lesson_of, plan_withi
 from decouply.nn.training._distillation import TrainingInputs
 from tests.samples.readers import test_onnx_graph as onnx_graphs
 
-pytestmark = pytest.mark.filterwarnings("ignore:The values of the part are off")  # trained for a moment only
+pytestmark = pytest.mark.filterwarnings("ignore:The error of the part is")  # trained for a moment only
 GELU, PLAIN = dc.Activation("gelu"), dc.Activation("gelu", hinges=0)
 SHORT = dc.nn.Distil(max_steps=60, batch_size=64, mixup=0.0)
 

@@ -484,7 +484,7 @@ def test_the_verdict_knows_noise_and_cards_tell_what_a_function_is_worth():
     assert "as good as the data allow" in words and "look like noise" in words
     assert "Without it, the error rises from" in words
     words = plain(page(dc.decouple(dc.Samples(X, F=F), 1, 1, n_starts=2, progress=False), title="t"))
-    assert "the data would allow better" in words and "of that can be predicted" in words
+    assert "the data would allow better" in words and "of it: try more functions" in words
 
 
 def test_straight_lines_that_cancel_are_drawn_as_a_linear_part():

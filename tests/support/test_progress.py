@@ -43,6 +43,19 @@ def test_what_takes_less_than_two_seconds_is_silent(capsys):
     assert capsys.readouterr() == ("", "")
 
 
+def test_without_threads_nothing_is_printed(monkeypatch, capsys):
+    """In a browser no thread starts."""
+
+    def refused(_):
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(_progress.threading.Thread, "start", refused)
+    lines = _progress.PlainLines("Fit")
+    lines(objective=1.0)
+    lines.close()
+    assert not capsys.readouterr().err
+
+
 def test_lines_become_rarer():
     assert list(itertools.islice(_progress._pauses(), 7)) == [2.0, 5.0, 10.0, 20.0, 40.0, 60.0, 60.0]
 

@@ -6,7 +6,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from ._errors import InputError, short_repr
@@ -65,14 +65,16 @@ class PlainLines:
         self._values: dict[str, Any] = {}
         self._closed = threading.Event()
         self._thread = threading.Thread(target=self._tell, daemon=True)
-        self._thread.start()
+        with suppress(RuntimeError):  # there are no threads in a browser, so there are no lines
+            self._thread.start()
 
     def __call__(self, **values: Any) -> None:
         self._values = values
 
     def close(self) -> None:
         self._closed.set()
-        self._thread.join()
+        if self._thread.ident is not None:
+            self._thread.join()
 
     def _tell(self) -> None:
         began = time.monotonic()
