@@ -133,7 +133,7 @@ def table(content: Content) -> str:
             shown = spread_in_words(errors(row["runs"]), about.unit, 4)
             rows.append([row["candidate"], shown, size, f"{seconds:.0f}", ", ".join(_chosen_for(content, name, row))])
         title = f"**{name}**" + (f" ({', '.join(fewer)})" if fewer else "")
-        head = ["candidate", "held-back error", "parameters", "seconds", "chosen for"]
+        head = ["candidate", "validation error", "parameters", "seconds", "chosen for"]
         blocks += [title, markdown(head, rows)]
     return "\n\n".join(blocks)
 
@@ -161,7 +161,7 @@ def figure(content: Content) -> Figure:
         ax.set_yscale("log")
         ax.set_title(name)
         ax.set_xlabel("parameters, canonical")
-        ax.set_ylabel(f"held-back error, {(POOLS | QUICK_POOLS)[name].unit}")
+        ax.set_ylabel(f"validation error, {(POOLS | QUICK_POOLS)[name].unit}")
     for ax in axes[len(pools) :]:
         ax.set_axis_off()
     return canvas
@@ -170,7 +170,7 @@ def figure(content: Content) -> Figure:
 ORDER_CHOICE = Experiment.of(
     globals(),
     "order-choice",
-    "The sizes of the models of `benchmarks`, chosen by held-back training data.",
+    "The sizes of the models of `benchmarks`, chosen by validation data.",
     options=(Option("n_runs", 3, "Seeds per candidate."), ONLY),
     quick={"n_runs": 1, "only": tuple(QUICK)},
 )

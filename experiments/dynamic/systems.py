@@ -144,7 +144,7 @@ def table(content: Content) -> str:
     ours = [run for system in content["systems"].values() for run in system["runs"] if run["method"] == OURS]
     seconds = column(ours, "seconds")
     intro = (
-        f"Errors of the free run in percent of the signal, on a test with inputs as large as in training / "
+        f"Errors of the simulation in percent of the signal, on a test with inputs as large as in training / "
         f"{_LARGER:g} times as large: medians over {pluralised(n, 'record')}, seed {content['seed']}. "
         f"Every method has at most {content['max_seconds']:g} s of processor time; `identify` took "
         f"{np.median(seconds):.0f} s (at most {seconds.max():.0f} s). It has the smallest error of both tests, or one "

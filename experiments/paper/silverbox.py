@@ -143,7 +143,7 @@ def table(content: Content) -> str:
     errors = reference["rmse_mv"]
     blocks = [
         f"Reference: polynomial NARX, {reference['n_parameters']} coefficients, "
-        f"{reference['relative_rmse_percent']:.3f} % ({errors[0]:.3f} mV) in free run on the multisine test, "
+        f"{reference['relative_rmse_percent']:.3f} % ({errors[0]:.3f} mV) in simulation of the multisine test, "
         f"{errors[1]:.3f} mV on the arrow, {errors[2]:.3f} mV on the arrow without extrapolation.",
     ]
     for quantity in QUANTITIES:
