@@ -137,7 +137,7 @@ def test_a_model_that_is_worse_than_linear_on_one_held_back_part_is_not_taken(mo
     monkeypatch.setattr(_model_race, "_MOST_RESTARTS", 0)
     found = identify(*duffing(600), **CUBIC)
     assert not np.any(found.model.step.W[-1]) and "no better on all data" in found.verdict
-    assert "worse than linear on a part of the held-back data" in [row.note for row in found.tried]
+    assert "worse than linear on a part of the validation data" in [row.note for row in found.tried]
 
 
 def test_models_that_differ_on_larger_inputs_are_told(monkeypatch):

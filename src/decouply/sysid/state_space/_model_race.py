@@ -373,7 +373,7 @@ class Race:
         for u, y in zip(self.held.u, self.held.y, strict=True):  # one of them is louder than all training data
             part = RecordBatch((u,), (y,))
             if validation_error(kind.best.fit, part) > validation_error(self.best_linear.best.fit, part):
-                kind.note = "worse than linear on a part of the held-back data"
+                kind.note = "worse than linear on a part of the validation data"
                 return None
         fit = self._on_everything(kind, report)
         if fit.rmse > _CLEARLY_BETTER * max(self.best_linear.best.fit.rmse, self.best_linear.error):
