@@ -10,6 +10,7 @@ from numpy.testing import assert_allclose
 import decouply as dc
 from decouply.bases import LayerBasis
 from decouply.solvers import Problem
+from decouply.solvers.initial._bottleneck import functions_at_bottleneck
 from decouply.solvers.initial._candidates import applicable_methods, candidate_inner_layers
 from decouply.solvers.initial._multivariate_polynomials import Polynomials, n_products
 from decouply.solvers.initial._peeling import RelaxedTail
@@ -140,6 +141,8 @@ def test_the_true_first_layer_leaves_nothing_of_the_data_and_its_tail_is_known()
         ((8, 5, 5, 8), (2, 3), True, "parallel gradients"),
         ((3, 2, 2, 2, 3), (3, 2, 2), True, "parallel gradients"),
         ((4, 3, 3, 3, 4), (2, 2, 2), True, "parallel gradients"),
+        ((3, 2, 3, 2, 3), (2, 3, 2), True, "parallel gradients"),  # and a search for two layers with (2, 3) functions
+        ((4, 3, 2, 3, 4), (2, 2, 2), True, "bottleneck"),
     ],
 )
 def test_inner_layers_are_read_from_clean_data(dims, degrees, jacobians, expected):
@@ -169,6 +172,22 @@ def test_there_is_no_way_where_bases_or_ranks_do_not_allow_one():
     assert applicable_methods(data, layers_of((2, 2, 3), (2, 2, 2))) == ["peeling"]
     assert applicable_methods(data, layers_of((3, 2, 3), (2, 2, 2))) == []
     assert candidate_inner_layers("CPD", data, layers_of((2,), (3,)), np.random.default_rng(0), FOREVER) is None
+
+
+def test_functions_at_a_bottleneck_are_those_of_the_layer_up_to_a_matrix():
+    system = dc.systems.random_system((3, 3, 2, 3), (3, 2), rng=1)
+    X, rng = points(3, 40), np.random.default_rng(0)
+    v, _ = functions_at_bottleneck(X, system.jacobian(X), 2, 3, rng)
+    u = np.insert(system.inner_inputs(X)[1], 0, 1.0, axis=1)
+    assert_allclose(u @ np.linalg.lstsq(u, v)[0], v, atol=1e-9 * np.abs(v).max())
+    step = 1e-5 * np.eye(3)[0]
+    again = functions_at_bottleneck(
+        np.vstack([X, X[:1] + step]), system.jacobian(np.vstack([X, X[:1] + step])), 2, 3, rng
+    )
+    assert_allclose((again[0][-1] - again[0][0]) / 1e-5, again[1][0, :, 0], rtol=1e-3, atol=1e-6)
+    assert functions_at_bottleneck(X, rng.normal(size=(40, 3, 3)), 2, 3, rng) is None
+    wider = dc.systems.random_system((3, 3, 3), (3,), rng=1)
+    assert functions_at_bottleneck(X, wider.jacobian(X), 2, 3, rng) is None
 
 
 # The same factors as a decomposition of its own

@@ -3,7 +3,11 @@
 import numpy as np
 from numpy.testing import assert_allclose
 
-from decouply.solvers.least_squares._fitting_problem import fit_shared_functions, nearest_shared_functions
+from decouply.solvers.least_squares._fitting_problem import (
+    fit_shared_functions,
+    functions_of_dependent_arguments,
+    nearest_shared_functions,
+)
 
 B, R, D, N, FIRST = 2, 3, 2, 4, 1
 
@@ -53,3 +57,19 @@ def test_weights_are_the_best_for_the_functions_found():
         other = W.copy()
         other[:, n] *= 1.001
         assert (misfit(design, Y, c, other, rest) > least - 1e-6).all()
+
+
+def test_arguments_that_depend_on_each_other_leave_lines_open_but_no_functions():
+    """Three cubics of two values: linear parts can be exchanged, for every output on its own."""
+    rng = np.random.default_rng(2)
+    t = rng.uniform(-1, 1, (B, 80, 2)) @ rng.normal(size=(B, 2, R))
+    columns = [np.ones((B, 80, 1)), *(t[..., [j]] ** np.arange(1, 4) for j in range(R))]
+    design = np.concatenate(columns, axis=-1).mT
+    c, W = rng.normal(size=(B, R, 3)), rng.normal(size=(B, N, R))
+    Y = design[:, 1:].mT @ np.einsum("brd,bnr->brdn", c, W).reshape(B, 3 * R, N)
+    A = np.stack([np.linalg.lstsq(design[b].T, Y[b])[0] for b in range(B)])
+    gram, free = design @ design.mT, A[:, 1:].reshape(B, R, 3, N)
+    assert not nearest_shared_functions(free)[2]
+    found_c, found_W = functions_of_dependent_arguments(free, gram, A, 1, 2)
+    found = np.einsum("brd,bnr->brdn", found_c, found_W)
+    assert_allclose(found, np.einsum("brd,bnr->brdn", c, W), atol=1e-6)

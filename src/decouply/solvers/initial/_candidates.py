@@ -9,16 +9,24 @@ the polynomial has slopes too.
 
 from __future__ import annotations
 
+import copy
+from itertools import pairwise
 from math import prod
 
 import numpy as np
+from jaxtyping import Float
+from numpy import ndarray
 
 from ...bases import LayerBasis
 from ..least_squares._derivatives import run_chain
-from ..least_squares._fitting_problem import Core, nearest_shared_functions
+from ..least_squares._fitting_problem import Core, fit_shared_functions, nearest_shared_functions
 from ..least_squares._levenberg_marquardt import DescentOptions, descend
-from ..least_squares._parameters import Parameters, rescale_to_window
-from ..least_squares._variable_projection import Eliminated
+from ..least_squares._parameters import Parameters, existing_coefficients, rescale_to_window
+from ..least_squares._variable_projection import Complete, Eliminated
+from ..problem._batched_linalg import combine
+from ..problem._start_distributions import Orthonormal
+from ..problem._weighted_rows import Rows
+from ._bottleneck import bottleneck_has_enough_equations, functions_at_bottleneck
 from ._multivariate_polynomials import n_products
 from ._parallel_gradients import has_enough_equations, slopes_of_arguments
 from ._peeling import MAX_ROUNDS, RelaxedTail, peel
@@ -27,7 +35,16 @@ from ._tensor_decompositions import cpd_directions, n_products_of_entries, sampl
 from ._two_layers import two_layers
 
 CPD, PARATUCK, GRADIENTS, PEELING = "CPD", "algebraic ParaTuck-2", "parallel gradients", "peeling"
+BOTTLENECK = "bottleneck"
 Layers = tuple[LayerBasis, ...]
+_BATCH_SIZE, _RANDOM_BATCHES, _RANDOM_STEPS, _HALVINGS, _POLISHED = (
+    32,
+    8,
+    100,
+    (10, 20, 40),
+    8,
+)  # for what no algebra finds
+_COST_OF_RANDOM_MET = 1e-12  # relative: below it, steps to more digits lead on
 
 _MAX_TAIL_SHARE = 0.8  # of the numbers given: a relaxed model with more coefficients than this tells nothing
 # Coefficients of a relaxed tail beyond which the search for the whole model is faster: of two layers, and of more.
@@ -51,6 +68,15 @@ def applicable_methods(data: StartData, layers: Layers) -> list[str]:
         degree, leads_on = _total_degree(layers[:-1]), L > 2 or ranks[0] <= ranks[1]
         if leads_on and has_enough_equations(S, m, ranks[-1], degree):
             unknowns[GRADIENTS] = ranks[-1] * n_products(m, degree)
+    if (
+        J is not None
+        and PARATUCK not in unknowns
+        and ranks[l := _bottleneck(layers)] <= J.shape[1]
+        and _are_polynomials(layers[:l])
+    ):
+        degree = _total_degree(layers[:l])
+        if bottleneck_has_enough_equations(S, m, ranks[l], degree):
+            unknowns[BOTTLENECK] = n_products(m, degree)
     if ranks[0] <= m and (L > 2 or J is None) and _are_polynomials(layers[1:]) and not layers[0].free_domain.any():
         known = S * ((data.F is not None) + (0 if J is None else m))
         largest = min(_MAX_TAIL_OF_TWO_LAYERS if L == 2 else _MAX_TAIL, _MAX_TAIL_SHARE * known)
@@ -79,6 +105,8 @@ def candidate_inner_layers(
         return two_layers(data, layers, rng)
     if name == GRADIENTS:
         return _layers_before_last(data, layers, rng, budget)
+    if name == BOTTLENECK:
+        return _layers_around_bottleneck(data, layers, rng, budget)
     relaxed = RelaxedTail(data.rows(), layers[0], _total_degree(layers[1:]))
 
     def rest(theta: Parameters) -> Parameters | None:
@@ -101,22 +129,116 @@ def _layers_before_last(data: StartData, layers: Layers, rng: np.random.Generato
     """The arguments of the last layer by their slopes, then all layers that lead to them."""
     assert data.J is not None
     slopes = slopes_of_arguments(data.X, data.J, _total_degree(layers[:-1]), rng, budget)
-    if slopes is None:
+    before = None if slopes is None else _model_of_slopes(data.X, slopes, layers[:-1], rng, budget)
+    if before is None:
         return None
-    before = layers[:-1]
-    rows = StartData(data.X, None, slopes).rows()
-    core = Core.of(rows, len(before[0].bases), len(before[-1].bases))
-    inner = _first_that_works(StartData.of(core.rows(rows)), before, rng, budget)
-    if inner is None:
-        return None
-    inner = rescale_to_window(data.X, before, core.expand(inner), exactly=True)
-    eliminated, chain = Eliminated(rows, before, linear=False), run_chain(before, inner, data.X)
-    A, *_ = eliminated.last_layer(chain)
-    if not np.all(np.isfinite(A)):
-        return None
-    c, W, _ = nearest_shared_functions(eliminated.coefficients(chain, A))
-    inner = Parameters((*inner.W, W), (*inner.b, np.zeros(W.shape[:2])), (*inner.c, c))
+    inner = Parameters(before.W, (*before.b, np.zeros(before.W[-1].shape[:2])), before.c)
     return _sharpen(data, layers, inner, budget) if inner.is_finite else None
+
+
+def _layers_around_bottleneck(
+    data: StartData, layers: Layers, rng: np.random.Generator, budget: Budget
+) -> Parameters | None:
+    """The arguments of the narrowest layer up to a matrix, then the layers before it, and those from it on."""
+    assert data.J is not None
+    l, rng = _bottleneck(layers), copy.deepcopy(rng)  # random starts are the same whether this leads on or not
+    found = functions_at_bottleneck(data.X, data.J, len(layers[l].bases), _total_degree(layers[:l]), rng)
+    if found is None:
+        return None
+    v, slopes = found
+    first = _model_of_slopes(data.X, slopes, layers[:l], rng, budget)
+    second = None if first is None else _model_of_slopes(v, data.J @ np.linalg.pinv(slopes), layers[l:], rng, budget)
+    if first is None or second is None:
+        return None
+    # v = W z + constants, so that W_l v + b_l = W_l W z + ...
+    chain = run_chain(layers[:l], first, data.X)
+    z = combine(chain.Phi[-1], first.c[-1])
+    constants = np.mean(v - (z @ first.W[-1].mT)[0], axis=0)
+    W, b = second.W[0] @ first.W[-1], second.b[0] + second.W[0] @ constants
+    inner = Parameters((*first.W[:-1], W, *second.W[1:-1]), (*first.b, b, *second.b[1:]), (*first.c, *second.c[:-1]))
+    return _sharpen(data, layers, inner, budget) if inner.is_finite else None
+
+
+def _bottleneck(layers: Layers) -> int:
+    """The layer behind the first one with the fewest functions, counted from 0."""
+    return min(range(1, len(layers)), key=lambda l: len(layers[l].bases))
+
+
+def _model_of_slopes(
+    X: Float[ndarray, "S m"], slopes: Float[ndarray, "S n m"], layers: Layers, rng: np.random.Generator, budget: Budget
+) -> Parameters | None:
+    """All layers of a model with these Jacobians, without constants of the last functions."""
+    rows = StartData(X, None, slopes).rows()
+    core = Core.of(rows, len(layers[0].bases), len(layers[-1].bases))
+    inner = _first_that_works(StartData.of(core.rows(rows)), layers, rng, budget)
+    if inner is None:
+        whole = _search_at_random(core.rows(rows), layers, rng, budget)
+        if whole is None:
+            return None
+        inner, W, c = core.expand(whole.inner), core.expand_outputs(whole.W[-1]), whole.c[-1][..., 1:]
+    else:
+        inner = rescale_to_window(X, layers, core.expand(inner), exactly=True)
+        eliminated, chain = Eliminated(rows, layers, linear=False), run_chain(layers, inner, X)
+        A, *_ = eliminated.last_layer(chain)
+        if not np.all(np.isfinite(A)):
+            return None
+        c, W, _ = nearest_shared_functions(eliminated.coefficients(chain, A))
+    return Parameters((*inner.W, W), inner.b, (*inner.c, c))
+
+
+def _search_at_random(rows: Rows, layers: Layers, rng: np.random.Generator, budget: Budget) -> Parameters | None:
+    """Few batches of random starts: what is left has one layer less, and far fewer poor minima than the whole.
+
+    The last layer is kept: with more functions than inputs, elimination would leave their linear parts open.
+    """
+    B, rng = _BATCH_SIZE, copy.deepcopy(rng)  # random starts of the whole are the same whether this leads on or not
+    eliminated, complete = Eliminated(rows, layers, linear=False), Complete(rows, layers, linear=False)
+    widths = [len(layer.bases) for layer in layers]
+    for _ in range(_RANDOM_BATCHES):
+        if budget.is_over():
+            return None
+        W = [
+            np.stack([Orthonormal().draw(rng, (r, k)) for _ in range(B)])
+            for k, r in pairwise([rows.X.shape[1], *widths])
+        ]
+        c = [
+            rng.normal(size=(B, r, l.size)) * existing_coefficients(l, l.size)
+            for r, l in zip(widths, layers[:-1], strict=False)
+        ]
+        starts = Parameters(tuple(W), tuple(np.zeros((B, r)) for r in widths), tuple(c))
+        end = descend(
+            eliminated.linearise,
+            eliminated.after_step,
+            rescale_to_window(rows.X, layers, starts, exactly=True),
+            DescentOptions(max_steps=_RANDOM_STEPS, exact=_COST_MET, halve_at=_HALVINGS),
+            deadline=budget.deadline,
+            progress=budget.progress,
+        )
+        if end.interrupted:
+            return None
+        # Outputs had functions of their own; with shared ones there may be more to go.
+        best = end.theta[np.argsort(end.cost, kind="stable")[:_POLISHED]]
+        chain = run_chain(layers, best, rows.X)
+        A, *_ = eliminated.last_layer(chain)
+        if not np.all(np.isfinite(A)):
+            continue
+        c_L, W_L, shared_exactly = nearest_shared_functions(eliminated.coefficients(chain, A))
+        if not shared_exactly:
+            design = eliminated.design(chain)
+            c_L, W_L, _ = fit_shared_functions(c_L, W_L, design @ design.mT, A, 0)
+        whole = Parameters((*best.W, W_L), best.b, (*best.c, np.pad(c_L, ((0, 0), (0, 0), (1, 0)))))
+        end = descend(
+            complete.linearise,
+            complete.after_step,
+            whole,
+            DescentOptions(max_steps=_RANDOM_STEPS, exact=_COST_MET),
+            deadline=budget.deadline,
+            progress=budget.progress,
+        )
+        found = int(np.argmin(end.cost))
+        if end.cost[found] <= _COST_OF_RANDOM_MET:
+            return end.theta[found : found + 1]
+    return None
 
 
 def _sharpen(data: StartData, layers: Layers, batch: Parameters, budget: Budget) -> Parameters:

@@ -17,6 +17,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import comb
 
 import numpy as np
 from jaxtyping import Float
@@ -85,8 +86,11 @@ class FittingProblem:
         self._of_all_data = Eliminated(searched, problem.layers, problem.linear, ridge, inner, self.penalty)
         self.complete = Complete(self.rows, problem.layers, problem.linear, ridge, free, self.penalty)
 
-    def with_last_layer(self, core_inner: Parameters) -> Parameters:
-        """Append c_L and W_L: one function per argument if elimination had one for every output."""
+    def with_last_layer(self, core_inner: Parameters, *, is_known: bool = False) -> Parameters:
+        """Append c_L and W_L: one function per argument if elimination had one for every output.
+
+        Inner layers that are known, and no point on the way, are worth an exact last layer.
+        """
         inner = self.core.expand(core_inner)
         chain = run_chain(self.problem.layers, inner, self.rows.X)
         A, *_ = self._of_all_data.last_layer(chain)
@@ -96,7 +100,10 @@ class FittingProblem:
         c, W_L, shared = nearest_shared_functions(free)
         if not shared and np.all(np.isfinite(A)):
             design = self._of_all_data.design(chain)
-            c, W_L, A = fit_shared_functions(c, W_L, design @ design.mT, A, o)
+            gram = design @ design.mT
+            if is_known and r > self.problem.dims[-3]:
+                c, W_L = functions_of_dependent_arguments(free, gram, A, o, self.problem.dims[-3])
+            c, W_L, A = fit_shared_functions(c, W_L, gram, A, o)
         constants = np.zeros((B, r, 1))
         if self.rows.values:
             constants = np.linalg.pinv(W_L) @ A[:, 0, :, None]
@@ -191,6 +198,10 @@ class Core:
         """Inner layers of the core as those of all inputs."""
         return inner if self.V is None else dataclasses.replace(inner, W=(inner.W[0] @ self.V.T, *inner.W[1:]))
 
+    def expand_outputs(self, W_L: Float[ndarray, "B l r"]) -> Float[ndarray, "B n r"]:
+        """The last weights of the core as those of all outputs."""
+        return W_L if self.U is None else self.U @ W_L
+
 
 def _leading_singular_vectors(wide: Float[ndarray, "k R"], count: int) -> Float[ndarray, "k c"]:
     """The leading left singular vectors; a triangle is as good as a long table."""
@@ -206,6 +217,37 @@ def nearest_shared_functions(
     c = U[..., 0] * np.sqrt(sizes[..., :1])
     W = (Vt[:, :, 0] * np.sqrt(sizes[..., :1])).mT
     return c, W, bool(np.all(sizes[..., 1:] <= _SHARED * sizes[..., :1]))
+
+
+def functions_of_dependent_arguments(
+    free: Float[ndarray, "B r d n"],
+    gram: Float[ndarray, "B p p"],
+    A: Float[ndarray, "B p n"],
+    first: int,
+    width: int,
+) -> tuple[Float[ndarray, "B r d"], Float[ndarray, "B n r"]]:
+    """Coefficients and weights of functions whose arguments are sums of fewer values, `width` of them.
+
+    Sums of their linear parts are then 0, so that elimination leaves these open, and powers with fewer products than
+    functions as well. Weights follow from the other coefficients, and all coefficients from the weights.
+    """
+    B, r, d, n = free.shape
+    steep = next((k for k in range(1, d) if comb(width + k, k + 1) >= r), d - 1)
+    _, W, _ = nearest_shared_functions(free[:, :, steep:])
+    inside, p = np.arange(first, first + r * d), A.shape[1]
+    rest = np.setdiff1d(np.arange(p), inside)
+    # What is linear in c and in the columns that every output has of its own.
+    k = len(rest) * n
+    M = np.zeros((B, r * d + k, r * d + k))
+    block = gram[:, inside[:, None], inside].reshape(B, r, d, r, d)
+    M[:, : r * d, : r * d] = (block * (W.mT @ W)[:, :, None, :, None]).reshape(B, r * d, r * d)
+    both = np.einsum("bnj,bjkq->bjkqn", W, gram[:, inside[:, None], rest].reshape(B, r, d, -1)).reshape(B, r * d, k)
+    M[:, : r * d, r * d :], M[:, r * d :, : r * d] = both, both.mT
+    M[:, r * d :, r * d :] = np.kron(gram[:, rest[:, None], rest], np.eye(n)[None])
+    target = gram @ A
+    of_c = np.einsum("bnj,bjkn->bjk", W, target[:, inside].reshape(B, r, d, n)).reshape(B, -1)
+    right = np.concatenate([of_c, target[:, rest].reshape(B, k)], axis=1)
+    return _solve_scaled(M, right[..., None])[:, : r * d, 0].reshape(B, r, d), W
 
 
 def fit_shared_functions(

@@ -211,7 +211,8 @@ class Search:
                 descent = self._descend(inner, name, ())
                 self.table.add_batch(descent, 1, self.seconds)
                 if np.isfinite(descent.cost[0]):
-                    self._polish(equations.with_last_layer(descent.theta), descent, np.array([0]), first, name)
+                    whole = equations.with_last_layer(descent.theta, is_known=True)
+                    self._polish(whole, descent, np.array([0]), first, name)
             if self.table.has_exact_minimum or self.interrupted:
                 return
 
