@@ -1,5 +1,7 @@
 """The ridge that VarPro chooses from the misfit."""
 
+from functools import cache
+
 import numpy as np
 import pytest
 
@@ -22,6 +24,12 @@ def fitted(samples, **options):
     return dc.decouple(samples, (2, 2), (3, 3), solver=dc.VarPro(**options), n_starts=32, progress=False)
 
 
+@cache
+def noisy_fit(seed, ridge):
+    """Of f2; the tests below look at the same fits."""
+    return fitted(noisy(F2, 5e-2, seed), ridge=ridge)
+
+
 def fresh_error(result):
     X = points(3, 500, seed=77)
     return np.max(dc.relative_rmse(F2(X), result.decoupling(X)))
@@ -37,19 +45,18 @@ def test_ridges_fall_with_the_misfit_and_with_the_numbers_and_none_is_tried_with
 
 @pytest.mark.slow
 def test_noisy_data_get_a_ridge_that_the_result_tells_and_that_can_be_switched_off():
-    samples = noisy(F2, 5e-2)
-    auto, off = fitted(samples), fitted(samples, ridge=0.0)
+    auto, off = noisy_fit(0, "auto"), noisy_fit(0, 0.0)
     assert auto.ridge > 0.0 == off.ridge
     assert any(f"{auto.ridge:.1e}" in note for note in auto.notes) and not any("ridge" in note for note in off.notes)
     assert off.error_jacobian <= auto.error_jacobian < 0.1
-    given = fitted(samples, ridge=1e-3)
+    given = fitted(auto.samples, ridge=1e-3)
     assert given.ridge == 0.0 and given.error_jacobian > off.error_jacobian  # chosen by the user, not by us
 
 
 @pytest.mark.slow
 def test_the_ridge_brings_models_nearer_to_the_truth():
-    data = [noisy(F2, 5e-2, seed) for seed in range(5)]  # single ones are luck
-    ratios = [fresh_error(fitted(samples)) / fresh_error(fitted(samples, ridge=0.0)) for samples in data]
+    seeds = range(5)  # single ones are luck
+    ratios = [fresh_error(noisy_fit(seed, "auto")) / fresh_error(noisy_fit(seed, 0.0)) for seed in seeds]
     assert np.median(ratios) < 1.0, ratios
 
 
@@ -77,7 +84,7 @@ def test_pure_noise_gives_a_finite_model():
 
 @pytest.mark.slow
 def test_a_ridge_makes_functions_less_uncertain():
-    result = fitted(noisy(F2, 5e-2))
+    result = noisy_fit(0, "auto")
     plain = Uncertainty(linearise(result.decoupling, result.samples)).of_functions()
     assert np.sum(result.uncertainty()[0]) <= np.sum(plain[0])
 
