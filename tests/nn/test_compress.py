@@ -166,9 +166,9 @@ def test_ranks_are_found_for_an_accepted_drop(net):
     out = run(net, ("2", "6"), ranks="auto", max_drop=0.02, solver=dc.Proj(stopping=dc.solvers.Stopping(max_steps=20)))
     assert out.report.drop <= 0.02 and len(out.decoupling.ranks) == 1
     with pytest.warns(dc.DecouplingWarning, match="more than the 0 you accept"):
-        run(net, ("2", "6"), ranks=1, max_drop=0.0, degrees=1, refine=False)
+        run(net, ("2", "6"), ranks=1, max_drop=0.0, degrees=1, refine=False, solver=QUICK)
     with pytest.warns(dc.DecouplingWarning, match="not smaller"):
-        run(net, "6", ranks=5, refine=False)
+        run(net, "6", ranks=5, refine=False, solver=QUICK)
 
 
 def test_a_search_without_end_stops_in_time_with_the_best_so_far(net):
@@ -298,11 +298,12 @@ def test_ctrl_c_ends_everything_and_keeps_the_best(net):
     assert set(seen) == {"sampling", "decoupling"} and out.result.status is not None
     assert out.report.score[1] == accuracy(out.model)
     progress, seen = press("refining", 20)
+    tuning["solver"] = QUICK
     out = told_of_ctrl_c(lambda: run(net, ("2", "6"), progress=progress, **tuning))
     assert set(seen) == {"sampling", "decoupling", "refining"} and seen.count("refining") == 20
     progress, seen = press("fine-tuning", 20)
     out = told_of_ctrl_c(lambda: run(net, ("2", "6"), ranks=2, refine=False, progress=progress, **tuning))
-    plain = run(net, ("2", "6"), ranks=2, refine=False)
+    plain = run(net, ("2", "6"), ranks=2, refine=False, solver=QUICK)
     assert seen.count("fine-tuning") == 20 and cross_entropy(out.model) < cross_entropy(plain.model)
     assert all(p.requires_grad and p.grad is None for p in out.model.parameters())
 
