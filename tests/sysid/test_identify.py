@@ -140,6 +140,19 @@ def test_a_model_that_is_worse_than_linear_on_one_held_back_part_is_not_taken(mo
     assert "worse than linear on a part of the validation data" in [row.note for row in found.tried]
 
 
+@pytest.mark.parametrize(
+    ("errors", "wanted"),
+    [((0.41, 0.407, 0.403, 0.416, 0.37), [2, 3, 5, 6]), ((0.41, 0.2, 0.2), [2, 3, 4]), ((0.3, 0.3, 0.3), [2, 3, 1])],
+)
+def test_functions_are_tried_with_few_states_if_linear_models_need_many(errors, wanted, monkeypatch):
+    race = _model_race.Race(Signals.read(*linear_record()), np.random.default_rng(0), None, stable=False)
+    given = iter(errors)
+    monkeypatch.setattr(_model_race, "validation_error", lambda *_: next(given))
+    for n in range(1, len(errors) + 1):
+        race._add_linear(n, feedthrough=True)
+    assert race._orders_with_functions((1, 2, 3, 4, 5, 6)) == wanted
+
+
 def test_models_that_differ_on_larger_inputs_are_told(monkeypatch):
     answers = iter([1.0, 2.0, 3.0, 4.0] * 50)
     monkeypatch.setattr(_model_race, "larger_response", lambda *_: np.sin(np.arange(50.0))[:, None] * next(answers))

@@ -43,6 +43,7 @@ _BETTER = 0.98  # and more parameters that of a model with functions: near the n
 _WINDOWS, _OTHER_RATE, _MOST_OF_ANGLES = (30, 100, 400), 0.01, 3  # of models of angles: samples, rates, states
 _AS_GOOD, _DIFFERS = 1.5, 0.2  # error relative to the chosen model's, and differences on larger inputs that are told
 _SECOND_CHANCES, _FINALISTS, _MOST_RESTARTS = 8, 3, 6  # kinds with two starts, kinds with more, and how many more
+_NEARLY_AS_GOOD, _MOST_ORDERS = 1.2, 4  # errors of linear models, and orders that functions are tried with
 _INTEGRATES = 0.02  # distance of the slowest pole from 1 below which a model with an integrator is tried
 _FIRST_LISTS = ("tanh, tanh", "cubic, cubic", "cubic, state-tanh")
 _SECOND_LISTS = (
@@ -111,8 +112,8 @@ def identify(
     with progress_callback(progress, "Identifying") as report, one_thread(), np.errstate(all="ignore"):
         began = now()
         race = Race(signals, as_generator(rng), given, stable=as_flag("stable", stable), delay=dead_time(signals))
-        scan = TimeLimit(report, None if limit is None else _SCAN_SHARE * limit)
-        race.run(orders, only_linear=only_linear, report=scan)
+        seconds = None if limit is None else _SCAN_SHARE * limit
+        race.run(orders, only_linear=only_linear, report=TimeLimit(report, seconds))
         left = None if limit is None else max(limit - (now() - began), 1e-3)
         return race.finish(TimeLimit(report, left))
 
@@ -153,17 +154,11 @@ class Race:
                 return
             if self.given is None:
                 self._try_angle(orders, report)
-            lists = list(_FIRST_LISTS) if self.given is None else [""]
-            best = self.best_linear.structure.n_states
-            wanted = [n for n in orders if n in (best, best + 1, best + 2)] if len(orders) > 1 else list(orders)
-            if len(orders) > 1 and best > 2:
-                wanted.insert(1, best - 1)
-            for n in wanted[:3]:
-                for words in lists:
+            for n in self._orders_with_functions(orders):
+                for words in _FIRST_LISTS if self.given is None else ("",):
                     self._try(n, words, report)
             if self.given is None and (leaders := self.ranking()):
-                best_orders = tuple(dict.fromkeys(kind.structure.n_states for kind in leaders))[:2]
-                for n in best_orders:
+                for n in list(dict.fromkeys(kind.structure.n_states for kind in leaders))[:2]:
                     for words in _SECOND_LISTS:
                         self._try(n, words, report)
             for kind in sorted(self.kinds, key=lambda kind: kind.error)[:_SECOND_CHANCES]:
@@ -178,6 +173,13 @@ class Race:
                     self._longer(kind, kind.ends[-1], report)
         except KeyboardInterrupt:
             self.interrupted = not report.is_over
+
+    def _orders_with_functions(self, orders: tuple[int, ...]) -> list[int]:
+        """The best linear model's and its neighbours, and the least: linear models use states for what functions do."""
+        n, enough = self.best_linear.structure.n_states, _NEARLY_AS_GOOD * self.best_linear.error
+        few = max(2, min(kind.structure.n_states for kind in self.linear if kind.error <= enough))
+        wanted = (few, few + 1, n, n + 1, n - 1 if n > 2 else n + 2)
+        return [n for n in dict.fromkeys(wanted) if n in orders][:_MOST_ORDERS]
 
     def _try_linear(self, orders: tuple[int, ...], report: TimeLimit) -> None:
         """Linear models of growing order, until two more states do not help."""
@@ -440,8 +442,7 @@ class Race:
 
     def _difference_on_larger_input(self, kind: Kind) -> float:
         """By how much the next best models differ from this one on larger inputs, as a share of its signal."""
-        mine = kind.best.larger
-        others = [other.best.larger for other in self.ranking() if other.error < _AS_GOOD * kind.error]
+        mine, others = kind.best.larger, [k.best.larger for k in self.ranking() if k.error < _AS_GOOD * kind.error]
         sizes = [
             float(np.sqrt(np.mean((y - mine) ** 2)) / mine.std()) for y in others if y is not None and mine is not None
         ]
