@@ -62,9 +62,9 @@ hashes: $(VENV)/.installed
 peers: $(VENV)/.installed-dev
 	$(BIN)/python -m benchmarks.peers --output docs/peers
 
-# Pages of names that are gone would be warned about.
+# Pages of names and examples that are gone would be warned about.
 docs: $(VENV)/.installed-docs
-	@rm -rf docs/reference/api
+	@rm -rf docs/reference/api docs/gallery
 	$(BIN)/sphinx-build -q -W --keep-going -b html docs docs/_build/html
 	@$(BIN)/python tools/check_offline.py docs/_build/html
 	@echo "Open docs/_build/html/index.html"

@@ -146,7 +146,7 @@ def test_what_cannot_be_sampled_is_said(tmp_path):
     with pytest.raises(dc.SampleFileError, match="must be a valid ONNX file"):
         dc.Samples.from_onnx(tmp_path / "text.onnx", X)
     path = write(tmp_path / "m.onnx", [("CumSum", ["x", "a"], {})], {"a": np.array(1)})
-    with pytest.raises(dc.InputError, match=r"It has CumSum: sample the network where it was trained"):
+    with pytest.raises(dc.InputError, match=r"It has CumSum: sample the network in the framework that trained it"):
         dc.Samples.from_onnx(path, X)
     path = write(tmp_path / "m.onnx", [("Tanh", ["x"], {})])
     with pytest.raises(dc.InputError, match="a point of 6 coordinates is needed"):
