@@ -53,26 +53,27 @@ class Judgement:
         Lower is better.
     squares
         Relative squared errors of Jacobians and values, as far as these are known.
-    left_out_error
-        Relative error at samples that are left out; NaN if the samples tell nothing about it.
+    left_out
+        Relative errors of Jacobians and values at samples that are left out, as far as these are known; NaN if the
+        samples tell nothing about it.
     is_exact
         Whether the errors are rounding.
     """
 
     criterion: float
     squares: tuple[float, ...]
-    left_out_error: float
+    left_out: tuple[float, ...]
     is_exact: bool
 
     @classmethod
-    def of(cls, result: Result, measure: Measure, rounding: float) -> Judgement:
+    def of(cls, result: Result, measure: Measure, rounding: float, whole: Samples | None = None) -> Judgement:
+        """Judge a fit by all samples that there are, if it is of a part of what is known of them."""
         model, samples = result.decoupling, result.samples
-        squares = measure.squares(model, samples)
-        error = float(np.sqrt(np.mean(squares)))
+        squares = measure.squares(model, samples if whole is None else whole)
         N = measure.counts[-1] * n_originals(samples) / samples.n_samples  # a copy is no evidence
         e = max(squares[-1], rounding)
         if max(squares) <= rounding:
-            return cls(N * float(np.log(e)), squares, error, True)
+            return cls(N * float(np.log(e)), squares, _roots(squares), True)
         if is_quick(model, samples):
             left_out = leave_one_out(result.linearisation)
             p, rise = float(np.sum(left_out.used)), float(np.sqrt(np.mean(left_out.rise**2)))
@@ -80,7 +81,11 @@ class Judgement:
             p = float(result.n_effective or model.n_parameters)
             rise = 1.0 / max(1.0 - p / samples.n_numbers, np.finfo(float).eps)
         criterion = N * np.log(e) + p * np.log(N) * N / max(N - p - 2.0, 1.0)
-        return cls(float(criterion), squares, error * rise, False)
+        return cls(float(criterion), squares, _roots(squares, rise), False)
+
+
+def _roots(squares: tuple[float, ...], factor: float = 1.0) -> tuple[float, ...]:
+    return tuple(factor * float(np.sqrt(square)) for square in squares)
 
 
 def fit_with_pieces(samples: Samples, settings: Settings, *, progress: bool | Callable[..., None] = True) -> Result:
@@ -98,7 +103,12 @@ def fit_with_pieces(samples: Samples, settings: Settings, *, progress: bool | Ca
 
 
 def choose_pieces(
-    samples: Samples, settings: Settings, measure: Measure, rounding: float, progress: bool | Callable[..., None]
+    samples: Samples,
+    settings: Settings,
+    measure: Measure,
+    rounding: float,
+    progress: bool | Callable[..., None],
+    whole: Samples | None = None,
 ) -> tuple[Result, Judgement]:
     """Fit with more pieces as long as the residuals ask for them and the criterion falls."""
     deadline = now() + settings.seconds
@@ -112,7 +122,7 @@ def choose_pieces(
             if left <= 0.0 or not has_room(samples, pieces * len(settings.layers[0].bases)):
                 break
             result = _refit(samples, settings, best[0], pieces, left, progress)
-        judged = Judgement.of(result, measure, rounding)
+        judged = Judgement.of(result, measure, rounding, whole)
         if best is not None and judged.criterion >= best[1].criterion:
             break
         best = result, judged

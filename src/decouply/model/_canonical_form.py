@@ -23,6 +23,7 @@ from ._paratuck import component_shares
 _TINY = 1e-100  # what is smaller is as good as 0: its inverse, and powers of that, would overflow
 _CONSTANT = 1e-14  # ranges of arguments below this share of their size are rounding
 _ROUNDING = 1e-12  # relative: what constants may change the outputs by when they are replaced by smaller ones
+_PER_TERM = 4  # points of a grid for each coefficient of a function that is written in another basis
 _FAINT = 1e-2  # weight of a new function, relative to the others: with 0 it would have no derivative to follow
 
 
@@ -232,6 +233,8 @@ def resize_model(
             c = functions.C[j, : 1 + old.size]
             if old != basis:
                 t = (u[:, j] - functions.middle[j]) / functions.half_width[j]
+                # Between samples as well: pieces without one would be anything there.
+                t = np.concatenate([t, np.linspace(t.min(), t.max(), _PER_TERM * basis.size)])
                 values = c[0] + old.evaluate(t) @ c[1:]
                 c = np.linalg.lstsq(np.insert(basis.evaluate(t), 0, 1.0, axis=1), values)[0]
             C[j, : 1 + basis.size] = c
@@ -241,7 +244,8 @@ def resize_model(
         spread = z.std(axis=0)
         new = rng.normal(size=(rank - kept, W[l].shape[1])) / np.where(spread > 0.0, spread, 1.0)
         W[l] = np.vstack([W[l][:kept], new])
-        size = _FAINT * float(np.sqrt(np.mean(W[l + 1] ** 2)))
+        # In the units of each output: a share of thrust in newtons would bury a fuel consumption in kilograms.
+        size = _FAINT * np.sqrt(np.mean(W[l + 1] ** 2, axis=1, keepdims=True))
         W[l + 1] = np.hstack([W[l + 1][:, :kept], rng.normal(size=(W[l + 1].shape[0], rank - kept)) * size])
         v = z @ new.T
         low, high = v.min(axis=0, initial=np.inf), v.max(axis=0, initial=-np.inf)

@@ -97,6 +97,7 @@ class Candidate:
     rounding: float  # relative squared errors up to this are rounding
     seconds: float
     judged: float | None = None  # what a quick scan chooses by in place of the criterion
+    left_out: tuple[float, ...] = ()  # relative errors of Jacobians and values at samples that are left out
 
     @property
     def shape(self) -> Shape:
@@ -120,6 +121,11 @@ class Candidate:
     def error(self) -> float:
         """On validation samples: the root mean square of the folds."""
         return float(np.sqrt(np.mean(self.fold_errors**2)))
+
+    @property
+    def left_out_error(self) -> float:
+        """The geometric mean of those of Jacobians and values, whose sizes of noise are not compared."""
+        return float(np.exp(np.mean(np.log(np.maximum(self.left_out, np.finfo(float).tiny)))))
 
     @property
     def spread(self) -> float:

@@ -4,12 +4,12 @@ Candidates come in this order, and each is fitted only as long as it can still w
 
 1. If the values are a polynomial in all inputs to machine precision, the layers of polynomials that meet them exactly.
 2. A straight line: a linear model.
-3. One layer of splines that the data smooth, with one function more as long as the criterion of `_pieces` falls, then
-   with fewer or more pieces.
-4. Polynomials in place of these splines.
-5. If one layer needs many functions, two layers of polynomials, and more functions of the better kind in one layer.
+3. One layer of splines that the data smooth, with one function more as long as the criterion of `_pieces` falls.
+4. If one layer needs many functions, two layers of polynomials, and splines in place of these if they are far ahead.
+5. Otherwise one layer with fewer or more pieces, polynomials in place of these splines, and more functions of the
+   better kind.
 6. If Jacobians are given, the best of these fitted to the values alone, from there: with many samples the values know
-   better, and Jacobians were worth the start.
+   better, and Jacobians were worth the start. Errors on values that are left out decide.
 """
 
 from __future__ import annotations
@@ -76,6 +76,7 @@ class Growth:
         self.measure, self.hints, self.rounding = Measure.of(samples), hints_of(samples), self.prepared.rounding_floor
         self.spline = Spline(PIECES[samples.n_samples >= MANY])
         self.found: dict[Shape, Candidate] = {}
+        self._by_values: Candidate | None = None  # fitted without Jacobians, which were worth the start
         self._calm: dict[Shape, bool] = {}
         low, high, draws = samples.X.min(axis=0), samples.X.max(axis=0), np.random.default_rng(0)
         corners = draws.integers(2, size=(_BOX_POINTS, samples.n_inputs))
@@ -96,9 +97,9 @@ class Growth:
         if self._find_exact_layers():
             return
         self._fit_freely()
-        self._finish(self.choice())
         if self.samples.has_jacobians and self.samples.has_values:
             self._fit_values_alone(self.choice())
+        self._finish(self.choice())
 
     def _fit_freely(self) -> None:
         """Models of one layer, and of two if one needs many functions."""
@@ -108,14 +109,16 @@ class Growth:
             self._grow(Monomial(_DEGREES[0]), RANKS)
             return
         grows = best.ranks[0] == RANKS[_SCOUTED - 1] and not best.exact
+        two = self._grow_two_layers() if grows else None
+        if two is not None and two.score < best.score - _HOPELESS:
+            self._fit(two.ranks, Spline(PIECES[0]), near=two.result)
+            return
         # A function that is missing looks like a lack of pieces: more of them have to wait.
         best = self._with_other_pieces(best, PIECES[:-1] if grows else PIECES)
         polynomial = self._best_polynomial(best)
-        is_polynomial = polynomial is not None and polynomial.score < best.score
-        two = self._grow_two_layers() if grows else None
-        if polynomial is not None and is_polynomial:
+        if polynomial is not None and polynomial.score < best.score:
             self._grow(Monomial(polynomial.degrees[0]), RANKS, polynomial)
-        elif grows and (two is None or best.score < two.score + _HOPELESS):
+        elif grows:
             larger = self._grow(self.spline, _RANKS_OF_SPLINES, best)
             if larger is not None and larger is not best:
                 self._best_polynomial(self._with_other_pieces(larger))
@@ -203,14 +206,23 @@ class Growth:
         """More steps for a model that was still getting better after those of a scan."""
         if best.result.status is Status.OUT_OF_STEPS and self.settings.solver is None:
             self.solver = _solver(_STEPS_AT_END)
-            self._refit(best)
+            self._refit(best, best.result.samples)
 
-    def _refit(self, best: Candidate, samples: Samples | None = None) -> None:
-        """The shape of a model, fitted from there; kept if it is better."""
+    def _refit(self, best: Candidate, samples: Samples) -> bool:
+        """Fit the shape of a model from there, and keep what predicts values that are left out better."""
         bases = [g.layer.bases for g in best.result.decoupling.g]
         found = self._fit(best.ranks, bases, near=best.result, n_starts=1, samples=samples)
-        if found is not None and found.score >= best.score:
+        if found is None:
+            return False
+        errors = found.left_out[-1], best.left_out[-1]
+        is_better = errors[0] < errors[1] if np.all(np.isfinite(errors)) else found.score < best.score
+        # Without Jacobians, a model whose slopes are further off than none is as far off between the samples.
+        is_better &= samples is best.result.samples or found.squares[0] < 1.0
+        if not is_better:
             self.found[best.shape] = best
+        elif not samples.has_jacobians:
+            self._by_values = found
+        return is_better
 
     def _fit_values_alone(self, best: Candidate) -> None:
         """The shape of a model, fitted from there to values without Jacobians."""
@@ -224,7 +236,12 @@ class Growth:
         self._refit(best, alone)
 
     def _grow(
-        self, basis: Any, ranks: tuple[int, ...], best: Candidate | None = None, *, n_layers: int = 1
+        self,
+        basis: Any,
+        ranks: tuple[int, ...],
+        best: Candidate | None = None,
+        *,
+        n_layers: int = 1,
     ) -> Candidate | None:
         """Layers of a basis, with more functions than the best so far as long as that pays."""
         idle = 0
@@ -245,16 +262,18 @@ class Growth:
 
     def choice(self) -> Candidate:
         """Of the models that stay in range, the smallest that none is strongly better than, with the best functions."""
+        if self._by_values is not None:
+            return self._by_values
         calm = [c for c in self.found.values() if c.exact or self._stays_in_range(c)] or list(self.found.values())
         lowest = min(c.score for c in calm)
         close = (c for c in calm if c.score <= lowest + STRONG_EVIDENCE)
         smallest = min(close, key=lambda c: (c.n_parameters, c.score))
         # The criterion knows how many functions there are, errors on left-out samples of which kind they are.
         alike = [c for c in calm if c.ranks == smallest.ranks and c.score <= smallest.score + _HOPELESS]
-        least = min(c.error for c in alike)
+        least = min(c.left_out_error for c in alike)
         if smallest.exact or not np.isfinite(least):
             return smallest
-        return min((c for c in alike if c.error <= _AS_GOOD * least), key=lambda c: (c.n_parameters, c.score))
+        return min((c for c in alike if c.left_out_error <= _AS_GOOD * least), key=lambda c: (c.n_parameters, c.score))
 
     def _stays_in_range(self, candidate: Candidate) -> bool:
         """Whether the values of a model in the box of the inputs, corners included, are like those of the samples."""
@@ -301,8 +320,9 @@ class Growth:
         settings = dataclasses.replace(settings, solver=method, n_starts=count, max_seconds=limit)
         try:
             with silenced():  # a scan says at its end what it found
-                measure = self.measure if samples is self.samples else Measure.of(samples)
-                result, judged = choose_pieces(samples, settings, measure, self.rounding, self.report)
+                result, judged = choose_pieces(
+                    samples, settings, self.measure, self.rounding, self.report, self.samples
+                )
         except SolverError:
             return None
         model = result.decoupling
@@ -316,12 +336,13 @@ class Growth:
             result.decoupling.degrees,
             result,
             judged.squares,
-            measure.counts,
+            self.measure.counts,
             settings.n_free(self.samples),
-            np.array([judged.left_out_error]),
+            np.sqrt(np.mean(np.square([judged.left_out]), axis=1)),
             self.rounding,
             result.seconds,
             judged=judged.criterion,
+            left_out=judged.left_out,
         )
         self.found[found.shape] = found
         self._calm.pop(found.shape, None)
