@@ -265,6 +265,13 @@ def test_larger_bases_leave_the_function_as_it_is(seed):
     assert_allclose(larger(X), model(X), atol=1e-8 * np.abs(model(X)).max())
 
 
+def test_a_larger_model_disturbs_no_output_by_the_units_of_another():
+    system, X = dc.systems.random_system((2, 2, 2), (3,), rng=1), np.random.default_rng(0).uniform(-1, 1, (50, 2))
+    scaled = system.with_parts(W=[system.W[0], np.diag([1e6, 1e-3]) @ system.W[1]])
+    larger = resize_model(scaled, layer_bases((4,), (3,), dc.Monomial), X, np.random.default_rng(0))
+    assert_allclose(larger(X) / scaled(X).std(axis=0), scaled(X) / scaled(X).std(axis=0), atol=0.5)
+
+
 def test_more_functions_change_little_and_fewer_keep_the_important_ones():
     X, rng = points(3), np.random.default_rng(0)
     system = dc.systems.f2()
