@@ -11,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy import ndarray
 
-from .._support._arguments import as_array, as_count, as_generator, as_number, read_array
+from .._support._arguments import as_array, as_count, as_generator, as_number, as_path, read_array
 from .._support._atomic_files import replace_file
 from .._support._errors import InputError, short_repr
 from .._support._progress import progress_callback
@@ -161,6 +161,8 @@ class Samples(AbstractNamedData):
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write an .npz file with the arrays X, F, J and weights and the names, as far as they are known."""
+        if as_path("path", path).suffix.lower() not in ("", ".npz"):
+            raise InputError(f"`path` must end with .npz. Got {short_repr(str(path))}; `to_zarr` writes a Zarr store.")
         if not self.in_memory:
             raise InputError(
                 "`samples` must be in memory to be saved in one file. Got a store: save `samples.take(...)`, or write "

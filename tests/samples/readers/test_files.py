@@ -114,6 +114,9 @@ def test_objects_beside_the_samples_do_not_matter(tmp_path):
 def test_samples_saved_without_an_ending_are_read_again(tmp_path):
     dc.Samples(X, F=Y).save(tmp_path / "samples")
     assert len(dc.Samples.load(tmp_path / "samples")) == 12
+    for ending in ("zarr", "csv"):
+        with pytest.raises(dc.InputError, match="path"):
+            dc.Samples(X, F=Y).save(tmp_path / f"samples.{ending}")
 
 
 @pytest.mark.parametrize(
