@@ -46,6 +46,17 @@ def test_a_quartic_of_three_directions_is_no_blind_spot():
     assert dc.decouple(rosenbrock, **QUIET).verdict.grade is Grade.EXACT
 
 
+def test_jacobians_that_are_mostly_noise_do_not_hurt():
+    rng = np.random.default_rng(1)
+    X = rng.uniform(-1.0, 1.0, (80, 2))
+    u = X @ [1.0, 0.5]
+    F = np.tanh(2.0 * u) + 1e-3 * rng.normal(size=80)
+    J = (2.0 / np.cosh(2.0 * u) ** 2)[:, None, None] * [[1.0, 0.5]] + rng.normal(scale=0.5, size=(80, 1, 2))
+    result = dc.decouple(dc.Samples(X, F=F, J=J), **QUIET)
+    assert result.error_values < 0.01 and not result.samples.has_jacobians
+    assert any("values alone" in note for note in result.notes)
+
+
 def test_a_line_is_a_line():
     result = dc.decouple(rows(lambda X: X @ [1.0, 2.0], 100, noise=0.1), **QUIET)
     assert result.verdict.grade is Grade.LINE and result.decoupling.degrees == (1,)

@@ -56,6 +56,9 @@ _FIRST_DEGREE = 3  # of polynomials that are asked for without a degree
 _DEGREES = (2, 3, 4, 5)  # of polynomials that are tried in place of splines
 _HOPELESS = 10.0 * STRONG_EVIDENCE  # against more functions: still more are not tried
 _AS_GOOD = 1.01  # times the lowest error on left-out samples: the smallest of these is taken
+_BY_VALUES = (
+    "The Jacobians gave the start only: fitted to the values alone, the model predicts values of other samples better."
+)
 _NUMBERS_PER_PARAMETER = 1.2  # at least, of the search with few pieces
 
 
@@ -221,7 +224,8 @@ class Growth:
         if not is_better:
             self.found[best.shape] = best
         elif not samples.has_jacobians:
-            self._by_values = found
+            told = dataclasses.replace(found.result, notes=(*found.result.notes, _BY_VALUES))
+            self._by_values = self.found[best.shape] = dataclasses.replace(found, result=told)
         return is_better
 
     def _fit_values_alone(self, best: Candidate) -> None:
