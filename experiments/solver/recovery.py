@@ -44,10 +44,16 @@ class Case:
     jacobians: bool = True
     share: float = 1.0  # of the data sets that are asked for: large systems take long
     seconds: float = 60.0  # of the processor, at most, for one data set
+    unequal: bool = False  # a random system whose layers have different widths
 
 
 def _random(dims: tuple[int, ...], degrees: tuple[int, ...]) -> Callable[[np.random.Generator], Decoupling]:
     return lambda rng: systems.random_system(dims, degrees, rng=rng)
+
+
+def _unequal(name: str, degrees: tuple[int, ...]) -> Case:
+    dims = tuple(int(width) for width in name.split(",")[0].split("-"))
+    return Case(name, _random(dims, degrees), 100, share=_SOME, seconds=20.0, unequal=True)
 
 
 _SOME = 1 / 3
@@ -69,17 +75,29 @@ CASES = (
     Case("f2, values only", lambda _: systems.f2(), 30, jacobians=False),
     Case("f3, values only", lambda _: systems.f3(), 200, jacobians=False),
     Case("f3, values only, few samples", lambda _: systems.f3(), 60, jacobians=False),
+    _unequal("3-3-1, degree 3", (3,)),
+    _unequal("3-4-2, degree 3", (3,)),
+    _unequal("2-3-2, degree 3", (3,)),
+    _unequal("2-4-3, degree 4", (4,)),
+    _unequal("2-2-2-1, degrees 3", (3, 3)),
+    _unequal("3-2-2-1, degrees 3", (3, 3)),
+    _unequal("2-2-3-2, degrees 3", (3, 3)),
+    _unequal("2-2-3-4, degrees 3", (3, 3)),
+    _unequal("2-3-2-2, degrees 3", (3, 3)),
+    _unequal("4-3-2-3, degrees 3,4", (3, 4)),
+    _unequal("4-2-3-2-4, degrees 3", (3, 3, 3)),
+    _unequal("4-3-2-3-4, degrees 3", (3, 3, 3)),
 )
 
 
-def tasks(*, seed: int, n_runs: int, max_seconds: float, noise: bool) -> list[Task]:
+def tasks(*, seed: int, widths_seed: int, n_runs: int, max_seconds: float, noise: bool) -> list[Task]:
     exact = [
         task
         for case in CASES
         for task in grid(
             case=case.name,
             run=range(max(1, round(case.share * n_runs))),
-            seed=seed,
+            seed=widths_seed if case.unequal else seed,
             max_seconds=min(case.seconds, max_seconds),
         )
     ]
@@ -136,9 +154,10 @@ def fit_and_compare(
     return result, error, time.process_time() - began
 
 
-def content(runs: list[Task], *, seed: int, **_: Any) -> Content:
+def content(runs: list[Task], *, seed: int, widths_seed: int, **_: Any) -> Content:
     return {
         "seed": seed,
+        "widths_seed": widths_seed,
         "recovery": [run for run in runs if "level" not in run],
         "noise": [run for run in runs if "level" in run],
     }
@@ -146,31 +165,14 @@ def content(runs: list[Task], *, seed: int, **_: Any) -> Content:
 
 def table(content: Content) -> str:
     """What was recovered, and what noise does."""
-    rows = []
-    for case in CASES:
-        runs = matching(content["recovery"], case=case.name)
-        if not runs:
-            continue
-        good = [run for run, error in zip(runs, column(runs, "worst_error"), strict=True) if error <= RECOVERED]
-        times = column(runs, "seconds")
-        ways = Counter("random starts" if run["found_by"].startswith("random") else run["found_by"] for run in good)
-        rows.append(
-            [
-                case.name,
-                str(case.n_samples),
-                f"**{len(good)} of {len(runs)}**",
-                f"{np.median(times):.2g} s",
-                f"{max(times):.2g} s",
-                f"{max(0.0, *column(good, 'mismatch')):.0e}" if good else "–",
-                ", ".join(f"{way} {count}" for way, count in ways.most_common()),
-            ]
-        )
-    head = ["system", "S", "recovered", "median time", "longest", "largest 1 − match", "found by"]
     intro = (
         f"Recovered: every e_i ≤ {RECOVERED:g} % on {N_FRESH} fresh points (seed {content['seed']}). Times and limits "
         "are those of the processor, on one thread."
     )
-    exact = [intro, markdown(head, rows)]
+    exact = [intro, _recovered(content, unequal=False)]
+    if any(case.unequal and matching(content["recovery"], case=case.name) for case in CASES):
+        about_widths = f"Layers of unequal widths, among them single outputs (seed {content['widths_seed']}):"
+        exact += [about_widths, _recovered(content, unequal=True)]
     if not content["noise"]:
         return "\n\n".join(exact)
     rows = []
@@ -193,11 +195,37 @@ def table(content: Content) -> str:
     return "\n\n".join([*exact, about_noise, markdown(head, rows)])
 
 
+def _recovered(content: Content, *, unequal: bool) -> str:
+    """A row for every case that was run."""
+    rows = []
+    for case in CASES:
+        runs = matching(content["recovery"], case=case.name)
+        if not runs or case.unequal != unequal:
+            continue
+        good = [run for run, error in zip(runs, column(runs, "worst_error"), strict=True) if error <= RECOVERED]
+        times = column(runs, "seconds")
+        ways = Counter("random starts" if run["found_by"].startswith("random") else run["found_by"] for run in good)
+        rows.append(
+            [
+                case.name,
+                str(case.n_samples),
+                f"**{len(good)} of {len(runs)}**",
+                f"{np.median(times):.2g} s",
+                f"{max(times):.2g} s",
+                f"{max(0.0, *column(good, 'mismatch')):.0e}" if good else "–",
+                ", ".join(f"{way} {count}" for way, count in ways.most_common()),
+            ]
+        )
+    head = ["system", "S", "recovered", "median time", "longest", "largest 1 − match", "found by"]
+    return markdown(head, rows)
+
+
 def figure(content: Content) -> Figure:
     """The worst e_i of every data set, case by case, and below it what noise does."""
     noise = content["noise"]
-    canvas = new_figure(8.0, 8.0 if noise else 5.0)
-    axes = canvas.subplots(2 if noise else 1, 1, squeeze=False)[:, 0]
+    heights = [0.2 * len(CASES) + 1.0, *([4.0] if noise else [])]
+    canvas = new_figure(8.0, sum(heights))
+    axes = canvas.subplots(len(heights), 1, squeeze=False, gridspec_kw={"height_ratios": heights})[:, 0]
     for position, case in enumerate(CASES):
         errors = column(matching(content["recovery"], case=case.name), "worst_error", failed=np.nan).clip(1e-14)
         offsets = np.linspace(-0.3, 0.3, len(errors))
@@ -229,6 +257,7 @@ RECOVERY = Experiment.of(
     "How often the true system is found, for one to five layers and with noise.",
     options=(
         Option("n_runs", 30, "Data sets per system."),
+        Option("widths_seed", 0, "Random seed of systems of unequal widths.", least=0),
         Option("noise", True, "Whether noisy data are tried as well."),
         Option("max_seconds", 60.0, "Of the processor, per data set."),
     ),

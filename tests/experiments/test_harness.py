@@ -179,7 +179,7 @@ def test_recovery_is_tried_in_a_small_way(tmp_path):
     assert done.returncode == 0, done.stderr
     content = json.loads((tmp_path / "out/recovery.json").read_text())
     errors = {run["case"]: run["worst_error"] for run in content["recovery"]}
-    assert len(errors) == 17 and max(errors[name] for name in ("f1", "f2", "f2, values only")) <= 1e-6
+    assert len(errors) == 29 and max(errors[name] for name in ("f1", "f2", "f2, values only")) <= 1e-6
     assert "| f1 | 30 | **1 of 1** |" in done.stdout
     assert (tmp_path / "out/recovery.png").read_bytes().startswith(b"\x89PNG")
 
