@@ -192,6 +192,12 @@ def _regressor(rng: np.random.Generator) -> Outcome:
     return {"predictions": float(np.mean(held)), "values": None, "functions": None, "banded": 0.0}
 
 
+def content(runs: list[Task], *, seed: int, **_: Any) -> Content:
+    """What the table is made of: widths and distances of single functions stay with the runs."""
+    kept = ("case", "run", "functions", "banded", "values", "predictions")
+    return {"seed": seed, "runs": [{name: run[name] for name in kept} for run in runs]}
+
+
 def table(content: Content) -> str:
     """Coverage of functions, of the model's values and of new measurements."""
     rows = []

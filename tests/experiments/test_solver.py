@@ -96,7 +96,7 @@ def test_estimated_jacobians_cost_accuracy():
 def test_coverage_compares_with_the_truth():
     run = coverage.work(coverage.CASES[0].name, 0, 1)
     assert run["banded"] == 1.0 and 0.5 < run["functions"] <= 1.0 and 0.8 < run["predictions"] <= 1.0
-    text = coverage.table({"runs": [{"case": coverage.CASES[0].name, **run}], "seed": 1})
+    text = coverage.table(coverage.content([{"case": coverage.CASES[0].name, "run": 0, **run}], seed=1))
     assert f"| {coverage.CASES[0].name} | 1 | {run['functions']:.3f} | 100 % |" in text
 
 
