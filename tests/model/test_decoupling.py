@@ -167,3 +167,13 @@ def test_functions_that_are_as_good_as_0_are_left_alone(size):
     model = dc.Decoupling([[[1.0, 2.0], [size, 0.0]], [[1.0, 1.0]]], [g])
     X = points(2, 20)
     assert_allclose(model.canonical(X)(X), model(X), rtol=1e-12)
+
+
+def test_columns_of_a_table_come_in_the_order_of_the_model():
+    pandas = pytest.importorskip("pandas")
+    X = np.random.default_rng(0).uniform(-1.0, 1.0, (5, 3))
+    model = dc.systems.f2().with_names(["a", "b", "c"], None)
+    table = pandas.DataFrame(X, columns=["a", "b", "c"])[["c", "a", "b"]]
+    assert_allclose(model(table), model(X))
+    assert_allclose(model.jacobian(table), model.jacobian(X))
+    assert_allclose(model(table.set_axis(["x", "y", "z"], axis=1)), model(X[:, [2, 0, 1]]))

@@ -5,6 +5,7 @@ If no option names columns of a table, `decouply fit` lists all columns and asks
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -157,7 +158,8 @@ def _series_note(found: Look, file: str, inputs: tuple[str, ...], outputs: tuple
         return ()
     return (
         f"The rows look like a time series: {found.series}. A model of `decouply fit` has no memory. For a dynamic "
-        f"model, run: decouply identify {file} --inputs {','.join(inputs)} --outputs {','.join(outputs)}",
+        f"model, run: decouply identify {shlex.quote(file)} --inputs {shlex.quote(','.join(inputs))} "
+        f"--outputs {shlex.quote(','.join(outputs))}",
     )
 
 

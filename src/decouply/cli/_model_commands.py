@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -245,8 +246,12 @@ def export(model: str, given: Given) -> None:
 
 
 def _save_fmu(found: Any, path: str, sampling_time: float | None) -> None:
+    from ._output import say
+
     if hasattr(found, "simulate"):
-        found.save_fmu(path, **({} if sampling_time is None else {"sampling_time": sampling_time}))
+        if sampling_time is None:
+            say("The FMU makes a step every second: --sampling-time gives that of the record.")
+        found.save_fmu(path, sampling_time=1.0 if sampling_time is None else sampling_time)
     elif sampling_time is not None:
         raise click.BadParameter("the model has no memory, and so no sampling time.", param_hint="--sampling-time")
     else:
@@ -339,8 +344,8 @@ def report(model: str, given: Given) -> None:
     if isinstance(found, AbstractDynamicModel):
         outputs = ",".join(found.channel_names[1]) if found.channel_names else "y"
         raise InputError(
-            f"`{model}` must be run on a record for a page, since it does not keep one: decouply simulate {model} "
-            f"record.csv --outputs {outputs} --report page.html."
+            f"`{model}` must be run on a record for a page, since it does not keep one: decouply simulate "
+            f"{shlex.quote(model)} record.csv --outputs {shlex.quote(outputs)} --report page.html."
         )
     with shown_progress("Writing the page"):
         write_report(found, path, title=f"Decoupling of {Path(model).name}", command=command_line())

@@ -25,7 +25,7 @@ from .._support._errors import InputError, short_repr
 from ..bases import AbstractBasis
 from ._facade import AbstractModelFacade
 from ._functions import Functions
-from ._names import as_names
+from ._names import as_names, column_names
 from ._paratuck import ParaTuck, check_chain, component_shares
 
 _CENTRED = 1e-12  # middles of domains below this share of their half-widths are rounding
@@ -152,10 +152,17 @@ class Decoupling(ReadOnlyArrays, AbstractModelFacade):
     # What it computes
 
     def __call__(self, X: object) -> Float[ndarray, "S n"]:
-        """Values at the points X (S, m)."""
-        points = as_points("X", X, self.n_inputs)
+        """Values at the points X (S, m): an array, or a table whose columns may have the names of the inputs."""
+        points = self._points(X)
         with np.errstate(all="ignore"):
             return warn_nonfinite("Values", self.values(points), _NEARER)
+
+    def _points(self, X: Any) -> Float[ndarray, "S m"]:
+        """Points as an array; columns of a table that have the names of the inputs come in the order of the model."""
+        names = None if self.inputs is None else column_names(X)
+        if names is not None and names != self.inputs and set(names) == set(self.inputs or ()):
+            X = X[list(self.inputs or ())]
+        return as_points("X", X, self.n_inputs)
 
     def values(self, X: Float[ndarray, "S m"]) -> Float[ndarray, "S n"]:
         """Values at points that are known to be fine, unchecked."""
@@ -168,7 +175,7 @@ class Decoupling(ReadOnlyArrays, AbstractModelFacade):
 
     def inner_inputs(self, X: object) -> tuple[Float[ndarray, "S _"], ...]:
         """u_1 = W_0 x and u_l = W_(l-1) g_(l-1)(u_(l-1)): what the functions of each layer are given, (S, r_l) each."""
-        points = as_points("X", X, self.n_inputs)
+        points = self._points(X)
         with np.errstate(all="ignore"):
             return tuple(warn_nonfinite("Arguments of functions", u, _NEARER) for u in self.arguments(points))
 
@@ -186,7 +193,7 @@ class Decoupling(ReadOnlyArrays, AbstractModelFacade):
 
     def jacobian(self, X: object) -> Float[ndarray, "S n m"]:
         """Jacobians at the points X, by the chain rule."""
-        points = as_points("X", X, self.n_inputs)
+        points = self._points(X)
         with np.errstate(all="ignore"):
             return warn_nonfinite("Jacobians", self.jacobians(points), _NEARER)
 

@@ -43,7 +43,7 @@ _FEW_INPUTS, _PER_INPUT, _DENSE = 3, 50, 100  # inputs, and samples for each
 _FEW_USED, _NEARLY_ALL = 0.25, 0.9  # parameters per sample, and R² on left-out samples
 # Pairs of neighbours that carry what is left: of fewer, chance may deal the signs of misfit too. Even noise is carried
 # by 0.4 of its samples; if what is left lies in fewer places, more pairs are needed.
-_FEWEST_PAIRS, _OF_UNEVEN, _EVEN = 25, 40, 0.3
+_FEWEST_PAIRS, _OF_UNEVEN, _EVEN = 25, 40, 0.25
 
 
 class Grade(Enum):
