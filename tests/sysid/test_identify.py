@@ -17,6 +17,7 @@ from decouply.sysid.signals._records import RecordBatch, Signals, SignalUnits, p
 from decouply.sysid.state_space import _model_race
 from decouply.sysid.state_space._boundedness import escape, trial_inputs, with_tails
 from decouply.sysid.state_space._dead_time import dead_time, with_late_inputs
+from decouply.sysid.state_space._drift import remarks_on_drift
 from decouply.sysid.state_space._structure import is_bounded
 
 from .systems import duffing
@@ -279,9 +280,29 @@ def test_the_last_and_the_loudest_part_are_held_back():
     assert (len(training.all_y), len(held.all_y)) == (90, 30)
 
 
-def gap(u, y):
-    y[7] = math.nan
-    return u, y
+def test_a_record_is_cut_at_its_gaps():
+    u, y = duffing(700)
+    y = y.copy()
+    y[[100, 105, 400]] = math.nan
+    found = identify(np.ma.masked_array(u, mask=np.arange(700) == 101), y, **CUBIC)
+    told = "Gaps: 4 of 700 samples have NaN or infinity. The fit uses 3 pieces without gaps, 693 samples in all"
+    assert f"{told}, and leaves out 1 shorter than 60 samples." in found.verdict
+    u, y = duffing(300, seed=9)
+    np.testing.assert_allclose(found.simulate(u, y[:30])[2:], y[2:], atol=1e-5)
+
+
+@pytest.mark.parametrize(("slope", "told"), [(0.0, False), (1.0, True)])
+def test_a_drift_is_told_and_a_slow_system_is_none(slope, told):
+    u, y = linear_record()
+    line = RecordBatch((u[:, None],), ((y + slope * np.arange(300) / 300)[:, None],))
+    assert [bool(remarks_on_drift(line, (), n)) for n in (1, 2)] == [told, told]
+    assert not remarks_on_drift(RecordBatch((u[:, None],), (np.cumsum(u)[:, None],)), (), 1)
+
+
+def test_a_drift_is_in_the_verdict():
+    u, y = linear_record()
+    found = identify(u, y + np.arange(300) / 300, n_states=1, functions=[], progress=False)
+    assert "The output drifts: a straight line in time lowers the error of a linear model from" in found.verdict
 
 
 @pytest.mark.parametrize(
@@ -290,7 +311,8 @@ def gap(u, y):
         (lambda u, y: (np.ones_like(u), y), "`u` must vary. It is 1 throughout: nothing can be learnt"),
         (lambda u, y: (u, 0.0 * y), "`y` must vary"),
         (lambda u, y: (u[:12], y[:12]), "must hold a record of at least"),
-        (gap, "`y` must not have gaps. Got 1 samples with NaN"),
+        (lambda u, y: (u, math.nan * y), "Every sample has NaN or infinity"),
+        (lambda u, y: (u, np.where(np.arange(400) % 9, y, math.nan)), "Gaps: 45 of 400 samples have NaN"),
         (lambda u, y: (u[:-3], y), "must have the same length. Got 397 and 400 samples"),
         (lambda u, y: ([u, u], [y]), "must hold as many records. Got 2 and 1"),
     ],

@@ -6,7 +6,7 @@ A record is one experiment; there may be several, each with one channel or more.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 from typing import Any
@@ -68,11 +68,16 @@ class Signals:
     u: tuple[Float[ndarray, "_ inputs"], ...]
     y: tuple[Float[ndarray, "_ outputs"], ...]
     flat: bool = False  # whether the outputs were given as one-dimensional arrays
+    begins: tuple[int, ...] = ()  # times at which the pieces of records with gaps begin
+    gaps: str = ""  # a sentence about gaps at which records were cut
 
     @classmethod
-    def read(cls, u: Any, y: Any) -> Signals:
-        """Check records that a user gave. A list of records is several records, an array is one."""
-        inputs, outputs = _records("u", u), _records("y", y)
+    def read(cls, u: Any, y: Any, *, gaps: bool = False) -> Signals:
+        """Check records that a user gave. A list of records is several records, an array is one.
+
+        With `gaps`, samples may be NaN or infinite.
+        """
+        inputs, outputs = _records("u", u, gaps), _records("y", y, gaps)
         if len(inputs) != len(outputs):
             raise InputError(f"`u` and `y` must hold as many records. Got {len(inputs)} and {len(outputs)}.")
         for k, (a, b) in enumerate(zip(inputs, outputs, strict=True)):
@@ -89,11 +94,45 @@ class Signals:
         first = y[0] if _several(y) else y
         return cls(inputs, outputs, np.ndim(first) == 1)
 
+    @classmethod
+    def without_gaps(cls, u: Any, y: Any) -> Signals:
+        """Records that a user gave, cut at their gaps. Short pieces are left out: each has its own initial state."""
+        given = cls.read(u, y, gaps=True)
+        found = []  # record, begin, end
+        for k, (a, b) in enumerate(zip(given.u, given.y, strict=True)):
+            whole = np.concatenate([[False], np.isfinite(a).all(axis=1) & np.isfinite(b).all(axis=1), [False]])
+            found += [(k, *cut) for cut in np.flatnonzero(np.diff(whole)).reshape(-1, 2).tolist()]
+        total, lengths = sum(len(a) for a in given.u), [end - begin for _, begin, end in found]
+        if sum(lengths) == total:
+            return given
+        if not found:
+            raise InputError("`u` and `y` must hold numbers. Every sample has NaN or infinity in some channel.")
+        kept = [cut for cut, n in zip(found, lengths, strict=True) if n >= min(_SHORTEST_BLOCK, max(lengths))]
+        u, y = (tuple(signal[k][begin:end] for k, begin, end in kept) for signal in (given.u, given.y))
+        sentence = (
+            f"Gaps: {total - sum(lengths)} of {pluralised(total, 'sample')} have NaN or infinity. The fit uses "
+            f"{pluralised(len(kept), 'piece')} without gaps, {pluralised(sum(map(len, u)), 'sample')} in all"
+        )
+        if len(kept) < len(found):
+            sentence += f", and leaves out {len(found) - len(kept)} shorter than {_SHORTEST_BLOCK} samples"
+        return cls(u, y, given.flat, tuple(begin for _, begin, _ in kept), f"{sentence}.")
+
+    def remarks(self) -> list[str]:
+        """What a user should know of the records: gaps, and inputs of two values."""
+        remarks = [self.gaps] if self.gaps else []
+        for i in range(self.n_inputs):
+            if len(np.unique(np.concatenate(self.u)[:, i])) == 2:
+                name = f"u[:, {i}]" if self.n_inputs > 1 else "u"
+                remarks.append(
+                    f"`{name}` has only two values, which say nothing about curves of the input: record more levels."
+                )
+        return remarks
+
     def without_delay(self, delay: int) -> Signals:
         """Every output beside the input `delay` samples before it."""
         if delay == 0:
             return self
-        return Signals(tuple(u[:-delay] for u in self.u), tuple(y[delay:] for y in self.y), self.flat)
+        return replace(self, u=tuple(u[:-delay] for u in self.u), y=tuple(y[delay:] for y in self.y))
 
     @property
     def n_inputs(self) -> int:
@@ -104,7 +143,7 @@ class Signals:
         return int(self.y[0].shape[1])
 
 
-def as_signal(name: str, value: Any) -> Float[ndarray, "T channels"]:
+def as_signal(name: str, value: Any, gaps: bool = False) -> Float[ndarray, "T channels"]:
     """One record as a float64 array (T, channels); one-dimensional ones become one channel."""
     rule = f"`{name}` must be a record of shape (T,) or (T, channels) of real numbers"
     if isinstance(value, np.ma.MaskedArray):
@@ -122,7 +161,7 @@ def as_signal(name: str, value: Any) -> Float[ndarray, "T channels"]:
     if array.ndim != 2 or array.shape[1] == 0:
         raise InputError(f"{rule}. Got shape {array.shape}.")
     bad = np.flatnonzero(~np.isfinite(array).all(axis=1))
-    if bad.size:
+    if bad.size and not gaps:
         raise InputError(
             f"`{name}` must not have gaps. Got {bad.size} samples with NaN or infinity, the first at {bad[0]}, "
             f"the last at {bad[-1]}: cut the record there and give the pieces as a list of records."
@@ -150,9 +189,11 @@ def _several(value: Any) -> bool:
     return all(hasattr(v, "__len__") and not isinstance(v, str) and len(v) > len(value) for v in value)
 
 
-def _records(name: str, value: Any) -> tuple[ndarray, ...]:
-    several = _several(value)
-    records = [as_signal(f"{name}[{k}]", r) for k, r in enumerate(value)] if several else [as_signal(name, value)]
+def _records(name: str, value: Any, gaps: bool) -> tuple[ndarray, ...]:
+    if _several(value):
+        records = [as_signal(f"{name}[{k}]", record, gaps) for k, record in enumerate(value)]
+    else:
+        records = [as_signal(name, value, gaps)]
     for record in records:
         if not len(record):
             raise InputError(f"`{name}` must hold samples. Got a record of shape {record.shape}.")

@@ -28,6 +28,7 @@ from ..signals._records import RecordBatch, Signals, SignalUnits, parted
 from ._boundedness import LARGER, escape, larger_response, with_tails
 from ._dead_time import dead_time, with_late_inputs
 from ._decoupled import DecoupledStateSpace
+from ._drift import remarks_on_drift
 from ._identification import AT_ROUNDING, End, Identification, Kind
 from ._initial_models import Candidate, candidates, turning_rate, with_lagged_input, with_rate
 from ._search import StateSpaceStart, in_measured_units, initial_states, validation_error
@@ -76,7 +77,8 @@ def identify(
     Parameters
     ----------
     u, y : array (T,) or (T, channels), or lists of them
-        Inputs and outputs.
+        Inputs and outputs. Records are cut at samples with NaN. Do not subtract means: offsets are part of the
+        model.
     n_states : int or sequence of int, optional
         A number of states, or several; chosen from the data by default.
     functions : sequence of bases, optional
@@ -103,7 +105,7 @@ def identify(
     >>> bool(np.allclose(found.simulate(u, y[:20]), y, atol=1e-4)), found.is_bounded
     (True, True)
     """
-    signals = Signals.read(u, y)
+    signals = Signals.without_gaps(u, y)
     SignalUnits.of(signals, 1)  # an error if something does not vary
     orders = _ORDERS if n_states is None else as_counts("n_states", n_states)
     only_linear = functions is not None and len(functions) == 0
@@ -190,7 +192,8 @@ class Race:
                 self._add_linear(n, feedthrough=True)
             except InputError as error:
                 if not self.linear:
-                    raise InputError(f"{error} The other samples of the record are held back.") from error
+                    held_back = "The other samples of the record are held back."
+                    raise InputError(" ".join(filter(None, (str(error), held_back, self.measured.gaps)))) from error
                 break  # the record is too short for more states
             best = min(self.linear, key=lambda kind: kind.error)
             if len(orders) > 1 and n >= best.structure.n_states + 2:
@@ -487,12 +490,8 @@ class Race:
             sentences.append(f"The output follows the input after a delay of {self.delay} samples, which it includes.")
         if kind.structure.integrating:
             sentences.append("The output adds up the input, so that errors add up too.")
-        for i in range(self.signals.n_inputs):
-            if len(np.unique(np.concatenate(self.signals.u)[:, i])) == 2:
-                name = f"u[:, {i}]" if self.signals.n_inputs > 1 else "u"
-                sentences.append(
-                    f"`{name}` has only two values, which say nothing about curves of the input: record more levels."
-                )
+        sentences += self.measured.remarks()
+        sentences += remarks_on_drift(self.everything, self.signals.begins, linear.structure.n_states)
         if self.interrupted:
             sentences.append("The search was interrupted.")
         return " ".join(sentences)
