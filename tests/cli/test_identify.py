@@ -213,14 +213,19 @@ def test_inputs_alone_are_the_columns_of_stored_samples(record, tmp_path):
     assert "It is none" in str(call("simulate", model, tmp_path / "notes.pdf").exception)
 
 
-def test_a_gap_in_a_record_is_to_be_filled_or_cut(record, tmp_path):
+def test_a_record_is_cut_at_its_gaps_and_a_simulation_needs_all_inputs(record, tmp_path):
     model, lines = tmp_path / "m.safetensors", record.read_text().splitlines()
-    assert call("identify", record, "--inputs", "u", "--outputs", "y", *SMALL, "--model", model).exit_code == 0
-    lines[7] = "," + lines[7].split(",")[1]
+    lines[101] = "," + lines[101].split(",")[1]
+    lines[202] = lines[202].split(",")[0] + ",NaN"
     record.write_text("\n".join(lines))
-    for out in (call("identify", record, "--inputs", "u", "--outputs", "y"), call("simulate", model, record)):
-        assert out.exit_code != 0
-        assert "line 8" in str(out.exception) and "fill the gap, or cut the record there" in str(out.exception)
+    for options in (("--narx",), SMALL[:4], SMALL[:-1]):
+        out = call("identify", record, "--inputs", "u", "--outputs", "y", *options, "--model", model)
+        assert out.exit_code == 0, out.output
+        told = "Gaps: 2 of 300 samples have NaN or infinity. The fit uses 3 pieces without gaps, 298 samples in all."
+        assert out.output.count(told) == 1 and re.search(r"fit (100|99\.\d+) % on this record", out.output)
+    out = call("simulate", model, record, "--inputs", "u")
+    assert out.exit_code != 0
+    assert "line 102" in str(out.exception) and "fill the gap, or cut the record there" in str(out.exception)
 
 
 def test_the_page_of_a_run_begins_with_as_many_outputs_as_asked(record, tmp_path):

@@ -27,7 +27,10 @@ from ._options import (
 )
 
 if TYPE_CHECKING:
+    from numpy import ndarray
+
     from ..samples._samples import Samples
+    from ..sysid.signals._records import Signals
 
 _NARX_RANK = 2  # unless functions are named
 _OF_ONE_SEARCH = ("oversample", "no_feedback", "integrating", "window", "n_starts")  # options of a model asked for
@@ -47,6 +50,36 @@ def function_list(text: str) -> tuple[str, ...]:
                 "the state alone."
             )
     return names
+
+
+@dataclasses.dataclass(frozen=True)
+class Record:
+    """Inputs and outputs of a file, NaN at its gaps, and their names."""
+
+    u: ndarray
+    y: ndarray
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+
+    @classmethod
+    def read(cls, file: str, inputs: tuple[str, ...], outputs: tuple[str, ...]) -> Record:
+        import numpy as np
+
+        from ..samples.readers._by_extension import read_samples
+
+        reading = read_samples(file, inputs=inputs, outputs=outputs, jacobians=False, drop_missing=True)
+        samples, whole = reading.samples, reading.whole
+        assert samples.F is not None and whole is not None  # columns of outputs were named
+        u, y = (np.full((len(whole), a.shape[1]), np.nan) for a in (samples.X, samples.F))
+        u[whole], y[whole] = samples.X, samples.F
+        return cls(u, y, samples.inputs or inputs, samples.outputs or outputs)
+
+    @property
+    def pieces(self) -> Signals:
+        """The same, cut at its gaps."""
+        from ..sysid.signals._records import Signals
+
+        return Signals.without_gaps(self.u, self.y)
 
 
 @click.command(cls=SectionCommand, short_help="Fit a dynamic model to a record over time.")
@@ -85,7 +118,7 @@ def identify(file: str, given: Given) -> None:
     """Identify a dynamic model from the record in FILE (.csv, .tsv, .parquet, .npz or .mat), one row per sample.
 
     Without --inputs and --outputs, the command lists the columns and asks which ones to use. In a script it takes the
-    last column as the output.
+    last column as the output. A record with gaps is cut there.
 
     \b
     decouply identify record.csv --inputs u --outputs y --report page.html --model model.safetensors
@@ -102,21 +135,25 @@ def identify(file: str, given: Given) -> None:
     check_targets(given.model_path, given.report_path)
     given.inputs, given.outputs = chosen_signals(file, given)
     with shown_progress("Identifying", quiet=given.quiet, limit=given.max_seconds) as progress:
-        record = _read(file, given.inputs, given.outputs)
-        u, y = record.X, record.F
-        assert y is not None  # columns of outputs were named
+        record = Record.read(file, given.inputs, given.outputs)
+        pieces = record.pieces
         model, about = (_narx if given.narx else _state_space)(record, given, progress)
         progress(stage="writing")
         if given.model_path is not None:
             model.save(given.model_path)
         if given.report_path is not None:
+            u, y = max(zip(pieces.u, pieces.y, strict=True), key=lambda piece: len(piece[0]))
             model.report(given.report_path, u, y, title="Identified model", command=command_line())
-        k = default_n_init(len(y), model.n_states)  # outputs that are given, and not scored
+        measured, simulated = [], []
         with silenced():  # that the run escapes is said below
-            y_hat = model.simulate(u, y[:k])[k:]
+            for u, y in zip(pieces.u, pieces.y, strict=True):
+                k = default_n_init(len(y), model.n_states)  # outputs that are given, and not scored
+                measured.append(y[k:])
+                simulated.append(model.simulate(u, y[:k])[k:])
+        y_hat = np.concatenate(simulated)
         found = {"model": repr(model), **about}
         if np.isfinite(y_hat).all():
-            found["percent_fit"] = percent_fit(y[k:], y_hat)
+            found["percent_fit"] = percent_fit(np.concatenate(measured), y_hat)
         else:
             found["warning"] = (
                 "The simulation of this model diverges on the record that it was fitted to. Leave out --narx, or all "
@@ -185,21 +222,28 @@ def _basis(name: str) -> Any:
     return Monomial(degrees[name]) if name in degrees else basis_class(name)
 
 
-def _state_space(record: Samples, given: Given, progress: Callable[..., None]) -> tuple[Any, dict[str, Any]]:
+def _state_space(record: Record, given: Given, progress: Callable[..., None]) -> tuple[Any, dict[str, Any]]:
     """The best model that `identify` can vouch for, or one as the options ask for."""
     from ..sysid import SearchOptions, identify, suggest
     from ..sysid.state_space._order_selection import fit_with_best_functions
 
-    u, y = record.X, record.F
     if not _asks_for(*_OF_ONE_SEARCH):
         seconds = _SECONDS if given.max_seconds is None else given.max_seconds
         wanted = None if given.functions is None else [_basis(name) for name in given.functions]
         found = identify(
-            u, y, n_states=given.states, functions=wanted, max_seconds=seconds, rng=given.seed, progress=progress
+            record.u,
+            record.y,
+            n_states=given.states,
+            functions=wanted,
+            max_seconds=seconds,
+            rng=given.seed,
+            progress=progress,
         )
         model = found.model.with_names(record.inputs, record.outputs)
         tried = {"tried": [dataclasses.asdict(row) for row in found.tried], "is_bounded": found.is_bounded}
         return model, _about(model) | {"reason": found.verdict} | tried
+    pieces = record.pieces
+    u, y = list(pieces.u), list(pieces.y)
     lists = _TRIED if given.functions is None else (given.functions,)
     reasons, n_states = [], given.states
     limit, began = given.max_seconds, time.monotonic()
@@ -218,6 +262,7 @@ def _state_space(record: Samples, given: Given, progress: Callable[..., None]) -
     fit |= {"n_starts": given.n_starts, "search": SearchOptions(window=given.window)}
     model, reason = fit_with_best_functions(u, y, n_states, bases, options=options, **fit)
     reasons += [reason] if len(bases) > 1 else []
+    reasons += pieces.remarks()
     model = model.with_names(record.inputs, record.outputs)
     return model, _about(model) | {"reason": " ".join(reasons) or None}
 
@@ -233,18 +278,19 @@ def _about(model: Any) -> dict[str, Any]:
     }
 
 
-def _narx(record: Samples, given: Given, progress: Callable[..., None]) -> tuple[Any, dict[str, Any]]:
+def _narx(record: Record, given: Given, progress: Callable[..., None]) -> tuple[Any, dict[str, Any]]:
     """A polynomial NARX model, decoupled into cubics and refined; half of the time is for each."""
     from ..sysid import PolynomialNARX
 
-    u, y, limit = record.X, record.F, given.max_seconds
+    pieces, limit = record.pieces, given.max_seconds
+    u, y = list(pieces.u), list(pieces.y)
     rank = _NARX_RANK if given.functions is None else len(given.functions)
     began, half = time.monotonic(), None if limit is None else limit / 2
     polynomial = PolynomialNARX(n_u=1, n_y=2).fit(u, y)
     model = polynomial.decouple(rank, max_seconds=half, rng=given.seed, progress=progress)
     left = None if limit is None else max(_LEAST_SECONDS, limit - (time.monotonic() - began))
     model = model.refine(u, y, max_seconds=left, progress=progress)
-    return model, {"parameters": {"free": model.n_parameters}}
+    return model, {"parameters": {"free": model.n_parameters}, "reason": pieces.gaps or None}
 
 
 @click.command(cls=SectionCommand, short_help="Run a dynamic model on new inputs.")

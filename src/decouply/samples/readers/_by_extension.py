@@ -250,7 +250,7 @@ def samples_of_arrays(
     dropped = check_gaps(f"`{path}`", whole, positions, "row", drop=drop_missing, in_time=in_time)
     if dropped:
         parts = {name: array[whole] for name, array in parts.items()}
-    return Reading(Samples(**parts, inputs=inputs, outputs=outputs), tuple(dropped))
+    return Reading(Samples(**parts, inputs=inputs, outputs=outputs), tuple(dropped), whole)
 
 
 # The axis of samples

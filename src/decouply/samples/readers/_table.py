@@ -38,6 +38,7 @@ class Reading:
 
     samples: Samples
     notes: tuple[str, ...] = ()
+    whole: Bool[ndarray, " S"] | None = None  # which rows of the file the samples are, unless they are all of them
 
     @property
     def inputs(self) -> tuple[str, ...] | None:
@@ -98,14 +99,15 @@ def samples_of(
     values, positions = table.read(columns)
     if len(values) == 0:
         raise SampleFileError(f"{table.source} must hold at least one row of numbers. It has none.")
-    kept, dropped = _complete_rows(table, values, positions, drop_missing, in_time)
+    whole, dropped = _complete_rows(table, values, positions, drop_missing, in_time)
+    kept = values[whole]
     notes += dropped
     X, F, rest = np.split(kept, [len(x), len(x) + len(y)], axis=1)
     J = rest.reshape(len(kept), len(y), len(x)) if entries else None
     # Numbers of columns become c1, c2, ..., or column1 where there is a c1: in a formula 2 would be a number.
     word = "column" if any(name.startswith("c") and name[1:].isdecimal() for name in (*x, *y)) else "c"
     inputs, outputs = (tuple(f"{word}{name}" if name.isdecimal() else name for name in names) for names in (x, y))
-    return Reading(Samples(X, F=F, J=J, inputs=inputs, outputs=outputs), tuple(notes))
+    return Reading(Samples(X, F=F, J=J, inputs=inputs, outputs=outputs), tuple(notes), whole)
 
 
 def roles(
@@ -138,7 +140,8 @@ def columns_of(table: AbstractTable, argument: str, given: Any) -> Float[ndarray
     names, places = _as_names(table, argument, given), _places(table)
     assert names is not None
     values, positions = table.read([_find(table, argument, name, places) for name in names])
-    return _complete_rows(table, values, positions, drop=False, in_time=True)[0]
+    _complete_rows(table, values, positions, drop=False, in_time=True)
+    return values
 
 
 # Columns
@@ -248,10 +251,10 @@ def _jacobian_columns(table: AbstractTable, x: tuple[str, ...], y: tuple[str, ..
 
 def _complete_rows(
     table: AbstractTable, values: Float[ndarray, "S k"], positions: Int[ndarray, " S"], drop: bool, in_time: bool
-) -> tuple[Float[ndarray, "s k"], list[str]]:
+) -> tuple[Bool[ndarray, " S"], list[str]]:
     whole = np.isfinite(values).all(axis=1)
     notes = check_gaps(table.source, whole, positions, table.row_word, drop=drop, in_time=in_time)
-    return values[whole], notes
+    return whole, notes
 
 
 def check_gaps(
