@@ -166,3 +166,5 @@ def test_misfit_that_is_no_noise_leaves_no_bands():
     samples = dc.Samples(X, F=np.tanh(12.0 * u)[:, None])
     result = dc.decouple(samples, 1, 3, n_starts=4, progress=False)
     assert np.all(np.isinf(result.uncertainty([0.0])[0]))
+    off = np.sqrt(np.mean((result.decoupling(X) - samples.F) ** 2))
+    assert np.all(result.uncertainty_at(X, noise=False) > 0.3 * off)

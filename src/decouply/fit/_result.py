@@ -328,12 +328,17 @@ class Result:
     def uncertainty_at(self, X: object, *, noise: bool = True, level: float | None = None) -> Float[ndarray, "S n"]:
         """Standard deviations of new measurements at the points X from the model, one column per output.
 
-        Without `noise`, standard errors of the model there. With a level such as 0.95, half-widths of intervals that
-        hold the measurement, or the function, with that probability.
+        Without `noise`, standard errors of the model there; what the inputs predict of its residuals is an error of the
+        model. With a level such as 0.95, half-widths of intervals that hold the measurement, or the function, with that
+        probability.
         """
         points = as_points("X", X, self.decoupling.n_inputs)
         known = Uncertainty(self._linearise_for_errors(self.decoupling, self.samples))
-        own = known.noise_of_values if as_flag("noise", noise) else np.zeros(self.decoupling.n_outputs)
+        if as_flag("noise", noise):
+            own = known.noise_of_values
+        else:
+            misfit = self.quality.predictable if self._leaves_more_than_noise else np.zeros(self.decoupling.n_outputs)
+            own = np.sqrt(misfit) * known.noise_of_values
         factor = 1.0 if level is None else t_quantile(level, known.freedom)
         return factor * np.sqrt(known.of_values(points) ** 2 + own**2)
 
