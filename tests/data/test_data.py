@@ -3,9 +3,11 @@
 import hashlib
 import http.server
 import io
+import re
 import threading
 import zipfile
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -199,6 +201,39 @@ def test_the_real_files_have_their_checksums(real_data):
     assert len(dc.data.wiener_hammerstein().test) == 78800
     assert dc.data.cascaded_tanks().train.y.max() == 10.0
     assert len(dc.data.emps().train) == 24841
+
+
+def test_a_record_may_have_several_inputs_and_outputs():
+    rng = np.random.default_rng(0)
+    u, y = rng.standard_normal((40, 3)), rng.standard_normal((40, 2)) * [1.0, 1000.0]
+    record = dc.data.Record("r", u, y, 0.1, 10)
+    assert record.y_init.shape == (10, 2) and len(record) == 40
+    off = y + 0.1 * y[10:].std(axis=0)
+    assert record.relative_rmse(off) == pytest.approx(10.0)
+    assert record.rmse(off) == pytest.approx(np.sqrt(np.mean((off - y)[10:] ** 2)))
+    with pytest.raises(dc.InputError, match=re.escape("must have shape (40, 2)")):
+        record.rmse(off.T)
+
+
+def test_the_page_shows_a_model_for_identibench():
+    page = (Path(__file__).parents[2] / "docs/how-to/scores.md").read_text(encoding="utf-8")
+    (code,) = re.findall(r"^def build_model.*?(?=^```)", page, flags=re.MULTILINE | re.DOTALL)
+    space = {"dc": dc}
+    exec(code, space)
+    u = np.random.default_rng(0).uniform(-1, 1, (300, 2)).astype(np.float32)
+    y = np.zeros((300, 1), np.float32)
+    for t in range(1, 300):
+        y[t] = 0.5 * y[t - 1] + u[t - 1, :1] - u[t - 1, 1:]
+
+    class Context:  # of identibench, with sequences (u, y, attributes)
+        seed, hyperparameters = 0, {"n_states": 1, "functions": []}
+
+        def get_train_valid_sequences(self):
+            yield from ((u[a:b], y[a:b], {}) for a, b in ((0, 200), (200, 300)))
+
+    model = space["build_model"](Context())
+    for attributes in ((), ({},)):  # older versions do not hand them over
+        np.testing.assert_allclose(model(u, y[:20], *attributes), y, atol=1e-4)
 
 
 def test_records_of_the_benchmark_package_are_taken():

@@ -58,7 +58,7 @@ EMPS_TEST = RemoteFile(
 
 @dataclass(frozen=True, eq=False)
 class Record:
-    """Input `u` and output `y` of one experiment, both (T,), copies of what is given.
+    """Inputs `u` and outputs `y` of one experiment, each (T,) or (T, channels), copies of what is given.
 
     ``u, y = record`` works. The first `n_init` outputs of a test record may be used to start a simulation, and do not
     count in its score.
@@ -73,8 +73,8 @@ class Record:
     """
 
     name: str
-    u: Float[ndarray, " T"]
-    y: Float[ndarray, " T"]
+    u: Float[ndarray, "T *inputs"]
+    y: Float[ndarray, "T *outputs"]
     sampling_time: float
     n_init: int = 0
 
@@ -82,9 +82,10 @@ class Record:
         if not isinstance(self.name, str):
             raise InputError(f"`name` must be a text. Got {short_repr(self.name)}.")
         for name in ("u", "y"):
-            value = np.array(as_array(name, getattr(self, name), ("T",)))
+            given = read_array(f"`{name}` must be an array of real numbers", getattr(self, name))
+            value = np.array(as_array(name, given, ("T", "channels") if given.ndim == 2 else ("T",)))
             if value.size == 0:
-                raise InputError(f"`{name}` must be a vector with at least one entry. Got none.")
+                raise InputError(f"`{name}` must be a signal with at least one entry. Got none.")
             object.__setattr__(self, name, value)
         object.__setattr__(self, "sampling_time", as_number("sampling_time", self.sampling_time, above=True))
         object.__setattr__(self, "n_init", as_count("n_init", self.n_init, least=0))
@@ -103,41 +104,47 @@ class Record:
             return cls(str(data.name), data.u, data.y, float(data.sampling_time), int(window or 0))
         except Exception as error:  # whatever a foreign object does when it is asked for its parts
             raise InputError(
-                f"`data` must be a record of nonlinear_benchmarks with one input, one output and a sampling time. Got "
+                f"`data` must be a record of nonlinear_benchmarks with inputs, outputs and a sampling time. Got "
                 f"{type(data).__name__}: {error}."
             ) from error
 
-    def __iter__(self) -> Iterator[Float[ndarray, " T"]]:
+    def __iter__(self) -> Iterator[Float[ndarray, "T *channels"]]:
         return iter((self.u, self.y))
 
     def __len__(self) -> int:
         return len(self.u)
 
     @property
-    def y_init(self) -> Float[ndarray, " k"]:
+    def y_init(self) -> Float[ndarray, "k *outputs"]:
         """The outputs that a simulation may start from."""
         return self.y[: self.n_init]
 
     def rmse(self, y_hat: object) -> float:
-        """Root mean square error of simulated outputs, in units of y, without the initial window."""
+        """Root mean square error of simulated outputs, in units of y, without the initial window.
+
+        Several outputs count together; `relative_rmse` gives each of them the same weight.
+        """
         error = self._error(y_hat)
-        return _norm(error / np.sqrt(len(error)))
+        return _norm(error / np.sqrt(error.size))
 
     def relative_rmse(self, y_hat: object) -> float:
-        """The same in percent of the standard deviation of y."""
+        """The same in percent of the standard deviation of y, of each output its own."""
         scored = self.y[self.n_init :]
-        scale = float(np.max(np.abs(scored))) or 1.0
-        spread = _norm(scored / scale - np.mean(scored / scale))
-        if spread == 0.0:
+        scale = np.max(np.abs(scored), axis=0)
+        scale = np.where(scale > 0.0, scale, 1.0)
+        spread = np.std(scored / scale, axis=0)
+        if not np.all(spread):
             raise InputError("`y` must vary for an error relative to its standard deviation. It is constant.")
-        return 100.0 * _norm(self._error(y_hat) / scale) / spread
+        return 100.0 * _norm(self._error(y_hat) / scale / spread / np.sqrt(scored.size))
 
-    def _error(self, y_hat: object) -> Float[ndarray, " _"]:
+    def _error(self, y_hat: object) -> Float[ndarray, "_ *outputs"]:
         given = read_array("`y_hat` must be an array of real numbers", y_hat)
         if given.dtype.kind not in "fiu":
             raise InputError(f"`y_hat` must be an array of real numbers. Got entries of type {given.dtype}.")
-        if given.size != self.y.size:
-            raise InputError(f"`y_hat` must hold {self.y.size} outputs, like the record. Got shape {given.shape}.")
+        several = self.y.shape[1:] not in ((), (1,))
+        if given.size != self.y.size or (several and given.shape != self.y.shape):
+            size = f"have shape {self.y.shape}" if several else f"hold {self.y.size} outputs"
+            raise InputError(f"`y_hat` must {size}, like the record. Got shape {given.shape}.")
         with np.errstate(over="ignore", invalid="ignore"):  # simulations may diverge
             return (self.y - given.astype(float).reshape(self.y.shape))[self.n_init :]
 
@@ -145,10 +152,10 @@ class Record:
         return f"Record({self.name!r}, {len(self)} samples every {self.sampling_time:.6g} s, n_init={self.n_init})"
 
 
-def _norm(x: Float[ndarray, " k"]) -> float:
+def _norm(x: Float[ndarray, "k *outputs"]) -> float:
     """The Euclidean norm, also if its square is too large for a float."""
     largest = float(np.max(np.abs(x), initial=0.0))
-    return largest * float(np.linalg.norm(x / largest)) if 0.0 < largest < np.inf else largest
+    return largest * float(np.linalg.norm(x.ravel() / largest)) if 0.0 < largest < np.inf else largest
 
 
 @dataclass(frozen=True)
