@@ -72,7 +72,7 @@ def test_fit_writes_a_model_that_show_can_read(folder):
         cwd=folder,
     )
     assert fit.returncode == 0, fit.stderr
-    assert "Error(J)" in fit.stdout and "Error on validation samples" in fit.stdout
+    assert "Error(J)" in fit.stdout and "On 6 validation samples" in fit.stdout
     page = (folder / "r.html").read_text()
     assert page.startswith("<!DOCTYPE html>") and "Decoupling of samples.npz" in page
     assert "decouply fit samples.npz --ranks 2,2 --degrees 3,3" in page and "6 samples are for validation" in page
@@ -98,7 +98,7 @@ def test_fit_speaks_json_with_every_solver(solver, folder):
 def test_demo_prints_a_table_and_says_where_its_report_is(tmp_path):
     done = decouple("demo", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert "Error on validation samples" in done.stdout and "As good as the data allow" in done.stdout
+    assert "On 40 validation samples" in done.stdout and "As good as the data allow" in done.stdout
     assert str(tmp_path / "demo-report.html") in done.stdout.replace("\n", "")
     page = (tmp_path / "demo-report.html").read_text()
     assert "decouply demo" in page and "rng=0" in page and "for validation" in page
