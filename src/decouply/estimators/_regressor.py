@@ -287,7 +287,7 @@ class DecouplingRegressor(DecouplingEstimator, RegressorMixin, BaseEstimator):  
         squares = spread**2 * np.maximum(1.0 - result.quality.left_out_r_squared, 0.0)
         if np.isfinite(squares).all() and is_quick(result.decoupling, result.samples):
             # What left-out samples are missed by is noise besides the uncertainty of the model there.
-            here, there = (result.uncertainty_at(at, noise=False) for at in (self._range.within(X), result.samples.X))
+            here, there = (result._errors_of_parameters_at(at) for at in (self._range.within(X), result.samples.X))
             residual = np.mean((np.asarray(fitted) - result.decoupling.values(result.samples.X)) ** 2, axis=0)
             squares = np.maximum(squares - np.mean(there**2, axis=0), residual) + here**2
         std = np.sqrt(squares)

@@ -342,6 +342,10 @@ class Result:
         factor = 1.0 if level is None else t_quantile(level, known.freedom)
         return factor * np.sqrt(known.of_values(points) ** 2 + own**2)
 
+    def _errors_of_parameters_at(self, X: Float[ndarray, "S m"]) -> Float[ndarray, "S n"]:
+        """What the uncertainty of the parameters makes of the values at known points: misfit is not among it."""
+        return Uncertainty(self._linearise_for_errors(self.decoupling, self.samples)).of_values(X)
+
     @cached_property
     def linearisation(self) -> Linearisation:
         """Derivatives of all data with respect to all parameters at the model, at samples in memory.
