@@ -6,7 +6,7 @@ from numpy.testing import assert_allclose
 
 import decouply as dc
 from decouply.solvers.inference._canonical_moves import canonical_moves
-from decouply.solvers.inference._identifiability import free_moves
+from decouply.solvers.inference._identifiability import free_moves, identifiability
 from decouply.solvers.inference._linearisation import linearise
 from decouply.solvers.inference._uncertainty import distances_of_functions
 from decouply.solvers.least_squares._fitting_problem import model_of
@@ -67,6 +67,66 @@ def test_a_function_of_its_own_is_determined_beside_free_ones():
 )
 def test_shapes_are_known_before_anything_is_measured(shape, unique):
     assert dc.identifiable(*shape).locally_unique is unique
+
+
+@pytest.mark.parametrize(
+    ("shape", "theorem"),
+    [
+        ((3, 3, 2, 3), "Kruskal's theorem"),
+        ((4, 4, 5, 3), "Kruskal's theorem"),  # more functions than inputs: 4 + 4 + 5 >= 2 * 5 + 2
+        ((2, 2, 3, 3), ""),  # locally unique, but 2 + 2 + 3 < 8
+        ((2, 1, 2, 3), ""),  # the Jacobians of one output are a matrix
+        ((3, 3, (2, 2), 3), "the uniqueness of ParaTuck-2"),
+        ((2, 4, (2, 3), 3), "the uniqueness of ParaTuck-2"),
+        ((1, 1, (1, 1), 3), ""),  # T_6
+        ((3, 3, (2, 2, 2), 2), ""),
+    ],
+    ids=str,
+)
+def test_theorems_that_rule_out_models_far_away_are_named(shape, theorem):
+    found = dc.identifiable(*shape)
+    assert found.locally_unique and found.theorem == theorem
+    assert ("no other model" in str(found)) is bool(theorem)
+
+
+def test_theorems_ask_for_jacobians_and_independent_factors():
+    system = dc.systems.random_system((3, 2, 3), (3,), rng=1)
+    values = dc.Samples(sampled(system).X, F=sampled(system).F)
+    assert fit(sampled(system), system).identifiability.theorem == "Kruskal's theorem"
+    assert fit(values, system).identifiability.theorem == ""
+    two = dc.systems.f2()
+    parallel = two.with_parts(W=[two.W[0], np.array([[1.0, 2.0], [3.0, 6.0]]), two.W[2]])  # its one minor is 0
+    assert fit(sampled(two), two).identifiability.theorem == "the uniqueness of ParaTuck-2"
+    at = linearise(parallel.canonical(sampled(two).X), sampled(parallel))
+    assert identifiability(at).theorem == ""
+
+
+def test_a_limit_that_no_model_of_the_shape_reaches_is_named():
+    """x^2 y is the limit of sums of two cubes, (e y + x)^3 - x^3 over 3 e, and no such sum itself."""
+    e, X = 1e-4, np.random.default_rng(0).uniform(-1.0, 1.0, (60, 2))
+    samples = dc.Samples(X, F=X[:, :1] ** 2 * X[:, 1:])
+    cubes = dc.Functions(dc.Monomial(3), np.tile([0.0, 0.0, 0.0, 1.0], (2, 1)))
+    start = dc.Decoupling([[[1.0, e], [1.0, 0.0]], [[1.0 / (3 * e), -1.0 / (3 * e)]]], [cubes])
+    solver = dc.VarPro(start=start, ridge=0.0, polish_steps=1)
+    result = dc.decouple(samples, 2, 3, solver=solver, n_starts=1, progress=False)
+    assert "A border case: g_1 and g_2 have nearly the same argument" in str(result)
+    assert "border case" not in str(fit(sampled(dc.systems.f1()), dc.systems.f1()))
+
+
+def test_functions_that_are_open_are_told_beside_a_good_verdict():
+    result = fit(sampled(FREE), FREE)
+    assert result.verdict.is_good and "g_1, g_2 and g_3 can be mixed" in str(result)
+
+
+def test_simulated_data_give_the_errors_that_derivatives_give():
+    system = dc.systems.random_system((3, 2, 3), (3,), rng=0)
+    result = fit(noisy(system, S=60), system, solver=dc.VarPro(start=system, ridge=0.0))
+    (plain,), (simulated,) = result.uncertainty(), result.uncertainty(bootstrap=40)
+    ratio = np.sqrt(np.mean(simulated**2, axis=0) / np.mean(plain**2, axis=0))
+    assert np.all((ratio > 0.7) & (ratio < 1.4))
+    at_numbers = result.uncertainty([-0.5, 0.5], bootstrap=3, level=0.95)
+    assert at_numbers[0].shape == (2, 2) and np.all(at_numbers[0] > 0.0)
+    assert np.all(np.isinf(fit(noisy(FREE), FREE).uncertainty(bootstrap=2)[0]))
 
 
 def test_wrong_questions_about_shapes_are_answered_with_a_way_out():

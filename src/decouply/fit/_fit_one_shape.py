@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import time
 from collections.abc import Callable
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from .._support._interrupts import INTERRUPTED
 from .._support._machine import one_thread
 from .._support._progress import progress_callback
 from .._support._time_limit import OUT_OF_TIME, TimeLimit, now
+from ..model._decoupling import Decoupling
 from ..samples._array_checks import check_all_outputs_count
 from ..samples._duplicates import n_originals
 from ..samples._model_errors import canonical_at
@@ -28,7 +30,7 @@ from ..solvers.problem._problem import ModelShape
 from ..solvers.problem._solution import Status
 from ..solvers.problem._solver import smoothing_of
 from ._relative_errors import Measure
-from ._result import Result
+from ._result import BORDER, OPEN, Result
 from ._settings import Settings
 
 _PATIENCE = 1.1  # times `max_seconds`, which solvers keep themselves: those that do not are stopped then
@@ -37,6 +39,7 @@ _SMALL_SQUARE = 0.01  # relative squared errors below are small, whatever a star
 _DIGITS_LOST = 1e4  # times the squared error of a start: the model has lost digits
 _OTHER_SUMMATION = 1.1  # times the squared error of a start: sums in another order differ by less in all but odd cases
 _OTHER_UNITS = 100.0  # times what rounding of the data explains: a model in other units has lost a digit
+_BORDER_RATIO, _SAME_ARGUMENT = 1e3, 1e-6  # a size against that of a sum, and 1 less a correlation of arguments
 _NO_VALUES = "Only Jacobians were given: they leave the constants of the last layer open, so these are 0."
 
 
@@ -55,8 +58,8 @@ def fit_one_shape(samples: Samples, settings: Settings, *, progress: bool | Call
     notes = _identifiability_notes(samples, settings)
     for note in notes:
         warn(note, stacklevel=3)
-    if not notes and (free := _free_functions_note(samples, settings)):
-        notes = (free,)
+    free = "" if notes else _free_functions_note(samples, settings)
+    notes = (free,) if free else notes
 
     with progress_callback(progress, "Decoupling") as report, one_thread():
         until = now() + settings.seconds
@@ -81,6 +84,8 @@ def fit_one_shape(samples: Samples, settings: Settings, *, progress: bool | Call
     cancellation = () if row is None else _cancellation_notes(row, errors, samples, rounding)
     for note in cancellation:
         warn(note, stacklevel=3)
+    if free and solution.ridge > 0.0:
+        notes = (f"{free} The ridge decides between them here.",)
     starts = solution.starts
     if row is not None and wishes is None and settings.validation is None:  # otherwise it is not the best of a start
         starts = _corrected_rows(starts, row, errors, samples, rounding)
@@ -91,7 +96,13 @@ def fit_one_shape(samples: Samples, settings: Settings, *, progress: bool | Call
         history=solution.history,
         starts=starts,
         path=solution.path,
-        notes=(*notes, *(() if samples.has_values else (_NO_VALUES,)), *solution.notes, *cancellation),
+        notes=(
+            *notes,
+            *(() if samples.has_values else (_NO_VALUES,)),
+            *solution.notes,
+            *cancellation,
+            *_border_notes(model, samples),
+        ),
         samples=samples,
         seconds=time.perf_counter() - began,
         settings=record,
@@ -187,7 +198,7 @@ def _free_functions_note(samples: Samples, settings: Settings) -> str:
     if found is None or found.locally_unique or not found.free:
         return ""
     return (
-        f"Even exact data leave models of this shape open: {found.in_words}, without a change of the fit. Lower "
+        f"{OPEN}: {found.in_words}, without a change of the fit. Lower "
         "`ranks` or raise `degrees`; `result.identifiability` says which functions are determined."
     )
 
@@ -252,6 +263,35 @@ def _cancellation_notes(row: StartRow, errors: tuple[float, ...], samples: Sampl
         f"{max(errors):.2g}, and its start had {np.nanmax(known):.2g}. Large terms may cancel each other: lower the "
         "ranks or degrees, or take another basis or solver.",
     )
+
+
+def _border_notes(model: Decoupling, samples: Samples) -> tuple[str, ...]:
+    """A sentence if two functions of nearly the same argument grow large and cancel each other.
+
+    The best models then have a limit that is none of this shape: such a pair tends to a derivative of one function, as
+    x^2 y, which is no sum of two cubes, is the limit of such sums.
+    """
+    X = samples.shown.X
+    with np.errstate(all="ignore"):
+        u = model.arguments(X)
+        following = [*u[1:], model.values(X)]
+        for l, (g, argument, W, after) in enumerate(zip(model.g, u, model.W[1:], following, strict=True), start=1):
+            sizes = np.abs(W) * np.ptp(g.values(argument), axis=0)  # of every function in every sum that it is part of
+            share = sizes / np.maximum(np.ptp(after, axis=0), np.finfo(float).tiny)[:, None]
+            if g.rank < 2 or not np.isfinite(share).all():
+                continue
+            centred = argument - argument.mean(axis=0)
+            unit = centred / np.maximum(np.linalg.norm(centred, axis=0), np.finfo(float).tiny)
+            for j, k in combinations(range(g.rank), 2):
+                ratio = float(np.max(np.minimum(share[:, j], share[:, k])))
+                if ratio > _BORDER_RATIO and abs(unit[:, j] @ unit[:, k]) > 1.0 - _SAME_ARGUMENT:
+                    names = " and ".join(f"g_{l},{i + 1}" if len(model.g) > 1 else f"g_{i + 1}" for i in (j, k))
+                    return (
+                        f"{BORDER}: {names} have nearly the same argument, and each is {ratio:.0f} times as large as "
+                        "what they add up to. Models of this shape may come ever nearer to the data and never reach "
+                        "them. Try one more function, or a ridge.",
+                    )
+    return ()
 
 
 def _corrected_rows(

@@ -20,7 +20,7 @@ from ..bases import AbstractBasis
 from ..model._decoupling import Decoupling
 from ..samples._model_errors import jacobian_squares, ratio, relative_rmse_at, value_squares
 from ..samples._samples import Samples
-from ..solvers import AbstractSolver, History, LamRow, StartRow
+from ..solvers import AbstractSolver, History, LamRow, StartRow, VarPro
 from ..solvers.inference._identifiability import Identifiability, identifiability
 from ..solvers.inference._linearisation import Linearisation, is_quick, linearise
 from ..solvers.inference._other_solutions import find_other_solutions
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 _MOST_NAMED = 24  # functions that are recognised unasked, at up to half a second each
 LEVEL = 0.95  # of the bands that are drawn
+OPEN, BORDER = "Even exact data leave models of this shape open", "A border case"  # how two notes begin
 _FARTHEST = 1e20  # arguments at which standard errors are asked for
 
 
@@ -286,27 +287,52 @@ class Result:
                 self.decoupling, self.samples, n, self.ridge, as_generator(rng), now() + max_seconds, report
             )
 
-    def uncertainty(self, u: object = None, *, level: float | None = None) -> tuple[Float[ndarray, "_ _"], ...]:
+    def uncertainty(
+        self,
+        u: object = None,
+        *,
+        level: float | None = None,
+        bootstrap: int = 0,
+        rng: int | np.random.Generator = 0,
+    ) -> tuple[Float[ndarray, "_ _"], ...]:
         """Standard errors of the internal functions from the residuals, one array (len(u), r_l) per layer.
 
         They are taken at the numbers `u`, the same for every function, or where the samples lie when `u` is left out.
         With a level such as 0.95 they become the half-widths of bands that hold the function at a place with that
         probability. They are infinite for functions that the data do not determine, see `identifiability`, and for all
         functions if the residuals are not noise, see `verdict`.
+
+        Errors come from the derivatives of all data. With ``bootstrap=100`` they come from as many fits to simulated
+        data instead, which are this model with new noise. That is slower, and a check of the derivatives.
         """
         points = None if u is None else as_array("u", u, ("k",))
         if points is not None and np.max(np.abs(points), initial=0.0) > _FARTHEST:
             raise InputError(f"`u` must lie within ±{_FARTHEST:g}: functions are powers of it. Got larger numbers.")
         at = self._linearise_for_errors(self.decoupling, self.samples)
         grids = None if points is None else [np.repeat(points[:, None], r, axis=1) for r in self.decoupling.ranks]
-        return self._errors_of_functions(at, grids, level)
+        if as_count("bootstrap", bootstrap, least=0) == 0:
+            return self._errors_of_functions(at, grids, level)
+        if not self.samples.in_memory:
+            raise InputError("`bootstrap` must be 0 for stored samples: fit some of them, `samples.pilot(10_000)`.")
+        solver = VarPro(start=self.decoupling, ridge=self.ridge, fixed=self.settings.fixed)
+        return self._errors_of_functions(
+            at,
+            grids,
+            level,
+            lambda known: known.of_functions_by_simulation(solver, bootstrap, as_generator(rng), grids),
+        )
 
     def _errors_of_functions(
-        self, at: Linearisation, grids: list[ndarray] | None, level: float | None
+        self,
+        at: Linearisation,
+        grids: list[ndarray] | None,
+        level: float | None,
+        errors_of: Callable[[Uncertainty], tuple[ndarray, ...]] | None = None,
     ) -> tuple[Float[ndarray, "_ _"], ...]:
         known = Uncertainty(at, self._without_ridge)
+        errors = known.of_functions(grids) if errors_of is None else errors_of(known)
         factor = np.inf if self._leaves_more_than_noise else 1.0 if level is None else t_quantile(level, known.freedom)
-        return tuple(np.where(error > 0.0, factor * error, 0.0) for error in known.of_functions(grids))
+        return tuple(np.where(error > 0.0, factor * error, 0.0) for error in errors)
 
     @cached_property
     def _without_ridge(self) -> Decoupling | None:
@@ -688,8 +714,8 @@ class Result:
             count = self.decoupling.n_layers
             lines.append(f"Functions: {'; '.join(f'{symbol(*at, count)} is {c.words}' for at, c in named.items())}.")
         lines.append(f"Inputs: {self.importances.in_words}.")
-        if not self.verdict.is_good:
-            lines += [f"Note: {note}" for note in self.notes]
+        # A good fit does not tell that its functions are not the only ones, or that they cancel each other.
+        lines += [f"Note: {note}" for note in self.notes if not self.verdict.is_good or note.startswith((OPEN, BORDER))]
         return "\n".join(lines)
 
     def __repr__(self) -> str:

@@ -22,8 +22,9 @@ from ...model._decoupling import Decoupling
 from ...model._functions import Functions
 from ...samples._model_errors import canonical_at
 from ...samples._samples import Samples
+from ..initial._tensor_decompositions import n_products_of_entries, samples_for_paratuck2
 from ..problem._problem import ModelShape
-from ._identifiability import Identifiability, identifiability
+from ._identifiability import MOST_PRODUCTS, Identifiability, identifiability
 from ._linearisation import linearise
 
 _MOST_PARAMETERS = 400  # takes about a second
@@ -104,6 +105,8 @@ def _at_random_model(shape: ModelShape) -> Identifiability | None:
     per_sample = shape.n_outputs * (1 + shape.n_inputs)
     wanted = _NUMBERS_PER_PARAMETER * shape.n_free(values=True) // per_sample
     S = 10 + max(wanted, 4 * max(layer.size for layer in shape.layers))
+    if len(shape.layers) == 2 and n_products_of_entries(*shape.dims[1:3]) <= MOST_PRODUCTS:
+        S = max(S, samples_for_paratuck2(*shape.dims[1:3]))  # a theorem may apply
     X = rng.uniform(-1.0, 1.0, (S, shape.n_inputs))
     model = random_model(shape, X, rng)
     samples = Samples(X, F=model.values(X), J=model.jacobians(X))

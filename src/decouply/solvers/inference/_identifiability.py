@@ -4,12 +4,22 @@ Directions in which the derivatives Z of all data vanish change the parameters a
 scalings per internal function (one if the basis has a scale), constants that no value fixes. More than
 these mean that the model is one of a family; what they do to the standard writing of the model says which of its
 functions are free.
+
+That is local. Two theorems say more, if Jacobians are known:
+
+- One layer (Kruskal, 1977). J_s = W_1 diag(g_s) W_0 has no other factors, apart from scales and order, if the Kruskal
+  ranks of W_1, W_0 and G add up to 2 r + 2. The Kruskal rank is k if any k columns are independent.
+- Two layers (Harshman and Lundy, 1996). The quadrics that all slices satisfy give the factors of a ParaTuck-2. There
+  must be no more of them than `_tensor_decompositions` names, and no minor of W_1 may be 0. A factor per slice between
+  the layers stays open. It is fixed if only one g_1 solves the linear equations of its coefficients.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import combinations
+from math import comb
 
 import numpy as np
 from jaxtyping import Bool, Float
@@ -17,11 +27,15 @@ from numpy import ndarray
 
 from ...model._decoupling import Decoupling
 from ...samples._samples import Samples
+from ..initial._tensor_decompositions import n_products_of_entries, samples_for_paratuck2
+from ..initial._two_layers import first_coefficients_triangle
 from ._canonical_moves import LayerMoves, canonical_moves, function_ranges
 from ._linearisation import Linearisation
 
 _STILL = 1e-5  # of its size: what a function moves by less than that, when parameters change the data by 1, is rounding
-
+_INDEPENDENT = 1e-7  # singular values of unit columns: above, the columns are independent whatever rounding did
+_MOST_SUBSETS, MOST_PRODUCTS = 500, 700  # of columns, and of entries of a slice: more would take longer than a fit
+KRUSKAL, PARATUCK = "Kruskal's theorem", "the uniqueness of ParaTuck-2"
 
 Function = tuple[int, int]  # layer and place, both from 1
 
@@ -44,6 +58,9 @@ class Identifiability:
         The functions whose curves the data determine, by layer and place from 1.
     free : tuple of groups of (layer, place)
         Groups of functions whose curves can change together without a change of the data.
+    theorem : str
+        What says that no other model of this shape, near or far, has the same Jacobians at the samples: "Kruskal's
+        theorem" (one layer), "the uniqueness of ParaTuck-2" (two layers). Empty if nothing is known.
 
     Examples
     --------
@@ -54,6 +71,8 @@ class Identifiability:
     >>> result = dc.decouple(samples, ranks=2, degrees=3)
     >>> result.identifiability.locally_unique
     True
+    >>> result.identifiability.theorem
+    "Kruskal's theorem"
     """
 
     rank: int
@@ -62,12 +81,13 @@ class Identifiability:
     smallest_singular_value: float
     determined: tuple[Function, ...] = ()
     free: tuple[tuple[Function, ...], ...] = ()
+    theorem: str = ""
 
     @property
     def locally_unique(self) -> bool:
         """Whether the data determine all parameters that scalings leave free: no other model is near this one.
 
-        There can be others elsewhere, see `Result.other_solutions`.
+        There can be others elsewhere unless a `theorem` rules them out; `Result.other_solutions` looks for them.
         """
         return self.rank >= self.n_parameters - self.n_ambiguities
 
@@ -84,9 +104,10 @@ class Identifiability:
     def __str__(self) -> str:
         wanted = self.n_parameters - self.n_ambiguities
         if self.locally_unique:
+            everywhere = f" By {self.theorem}, no other model of this shape has the same Jacobians at the samples."
             return (
                 f"Locally unique: the data determine all {wanted} parameters that scalings leave free (smallest "
-                f"singular value {self.smallest_singular_value:.1e} of the largest)."
+                f"singular value {self.smallest_singular_value:.1e} of the largest).{everywhere * bool(self.theorem)}"
             )
         which = f": {self.in_words}" if self.free else ""
         return (
@@ -113,7 +134,64 @@ def identifiability(at: Linearisation) -> Identifiability:
     moving = {function for group in groups for function in group}
     every = [(l, j) for l, r in enumerate(at.model.ranks, start=1) for j in range(1, r + 1)]
     determined = tuple(one for one in every if one not in moving)
-    return Identifiability(plain.rank, n_parameters, n_ambiguities, smallest, determined, groups)
+    found = Identifiability(plain.rank, n_parameters, n_ambiguities, smallest, determined, groups)
+    return replace(found, theorem=_theorem(at)) if found.locally_unique else found
+
+
+def _theorem(at: Linearisation) -> str:
+    """What says that no other model of this shape has these Jacobians at the samples; empty if nothing does."""
+    model, samples, L = at.model, at.samples, len(at.model.g)
+    all_count = samples.weights is None or bool(np.all(samples.weights > 0.0))
+    known = samples.has_jacobians and samples.in_memory and all_count
+    if not known or at.fixed or model.linear is not None or L > 2:
+        return ""
+    W, u = model.W, model.arguments(samples.X)
+    G = [g.slopes(argument) for g, argument in zip(model.g, u, strict=True)]
+    if L == 1:
+        (r,) = model.ranks
+        return KRUSKAL if r == 1 or sum(map(_kruskal_rank, (W[0].T, W[1], G[0]))) >= 2 * r + 2 else ""
+
+    # Two layers, each slice in the coordinates of the functions: diag(g_s) W_1 diag(h_s).
+    (r_1, r_2), S = model.ranks, samples.n_samples
+    whole = _kruskal_rank(W[0].T) == r_1 and _kruskal_rank(W[2]) == r_2 and not model.g[0].layer.free_domain.any()
+    N = n_products_of_entries(r_1, r_2)
+    if not whole or min(r_1, r_2) < 2 or N > MOST_PRODUCTS or samples_for_paratuck2(r_1, r_2) > S:
+        return ""
+    minors = [W[1][np.ix_(i, k)] for i in combinations(range(r_2), 2) for k in combinations(range(r_1), 2)]
+    if any(_smallest_of_unit_columns(M) <= _INDEPENDENT or not M.all() for M in minors):
+        return ""
+    slices = (G[1][:, :, None] * W[1] * G[0][:, None, :]).reshape(S, -1)[: 2 * N]
+    i, j = np.triu_indices(r_1 * r_2)
+    slices = slices / np.maximum(np.linalg.norm(slices, axis=1, keepdims=True), np.finfo(float).tiny)
+    products = slices[:, i] * slices[:, j]
+    sizes = np.linalg.svd(products / np.linalg.norm(products, axis=0), compute_uv=False)
+    rank = samples_for_paratuck2(r_1, r_2)  # all products less the quadrics
+    unit = G[0] / np.maximum(np.linalg.norm(G[0], axis=1, keepdims=True), np.finfo(float).tiny)
+    triangle = first_coefficients_triangle(at.problem.layers[0], at.chain.t[0][0], unit)
+    alone = np.linalg.svd(triangle / np.linalg.norm(triangle, axis=0), compute_uv=False)
+    return PARATUCK if sizes[rank - 1] > _INDEPENDENT * sizes[0] and alone[-2] > _INDEPENDENT * alone[0] else ""
+
+
+def _kruskal_rank(columns: Float[ndarray, "p r"]) -> int:
+    """The largest k such that any k columns are independent, or a smaller number where the subsets are too many."""
+    p, r = columns.shape
+    if min(p, r) == r and _smallest_of_unit_columns(columns) > _INDEPENDENT:
+        return r
+    k = 0
+    while k < min(p, r) and comb(r, k + 1) <= _MOST_SUBSETS:
+        if any(
+            _smallest_of_unit_columns(columns[:, some]) <= _INDEPENDENT
+            for some in map(list, combinations(range(r), k + 1))
+        ):
+            break
+        k += 1
+    return k
+
+
+def _smallest_of_unit_columns(columns: Float[ndarray, "p k"]) -> float:
+    """The smallest singular value of the columns at unit length; 0 if one of them is 0."""
+    size = np.linalg.norm(columns, axis=0)
+    return float(np.linalg.svd(columns / size, compute_uv=False)[-1]) if size.all() else 0.0
 
 
 def undetermined_functions(at: Linearisation) -> tuple[Bool[ndarray, " _"], ...]:

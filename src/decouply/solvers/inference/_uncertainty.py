@@ -103,11 +103,44 @@ class Uncertainty:
             plain = at.model.without_inner_constants()
             points = [w * (p - g.middle) / g.half_width for w, p, g in zip(wider, u, plain.g, strict=True)]
         moved = canonical_moves(at, at.moves(self.spread), points)
-        unknown = undetermined_functions(at)
-        errors = [np.sqrt(np.sum(layer.curves**2, axis=0)) / size for layer, size in zip(moved, larger, strict=True)]
+        return self._with_distance_and_open(
+            [np.sqrt(np.sum(layer.curves**2, axis=0)) / size for layer, size in zip(moved, larger, strict=True)]
+        )
+
+    def of_functions_by_simulation(
+        self, solver: VarPro, n: int, rng: np.random.Generator, u: list[Float[ndarray, "_ _"]] | None = None
+    ) -> tuple[Float[ndarray, "_ _"], ...]:
+        """The same from `n` fits to data simulated with the model and its noise (parametric bootstrap).
+
+        Derivatives at the model are not asked, so that this checks them. `solver` begins at the model.
+        """
+        at, samples = self.at, self.at.samples
+        (S, n_out), units = (samples.n_samples, samples.n_outputs), at.problem.units
+        sd_J = np.sqrt(self.noise[-n_out:]) / at.problem.prepared.row_scaling(1.0).factor_J  # in standard units
+        weights = np.ones(1) if samples.weights is None else samples.weights
+        wide = 1.0 / np.sqrt(np.where(weights > 0.0, weights, np.inf)).reshape(len(weights), -1)
+        total: list[ndarray] = [np.zeros(1) for _ in at.model.g]
+        for _ in range(n):
+            F = J = None
+            if samples.has_values:
+                F = at.model.values(samples.X) + wide * self.noise_of_values * rng.normal(size=(S, n_out))
+            if samples.has_jacobians:
+                E = (sd_J * units.y_scale)[:, None] * rng.normal(size=(S, n_out, units.T.shape[1]))
+                J = at.model.jacobians(samples.X) + wide[..., None] * (E @ units.T.T)
+            made = Samples(samples.X, F=F, J=J, weights=samples.weights)
+            problem = Problem.build(made, at.problem.layers, linear=at.model.linear is not None)
+            with one_thread():
+                found = solver.solve(problem, n_starts=1, rng=rng, progress=silent).decoupling
+            apart = differences_of_functions(at.model, found, samples.X, u)
+            total = [before + more**2 / n for before, more in zip(total, apart, strict=True)]
+        return self._with_distance_and_open([np.sqrt(squares) for squares in total])
+
+    def _with_distance_and_open(self, errors: list[ndarray]) -> tuple[Float[ndarray, "_ _"], ...]:
+        """Errors with the distance to the fit without a ridge, and infinite ones of functions that are open."""
         if self.other is not None:
-            apart = distances_of_functions(at.model, self.other, at.samples.shown.X)
+            apart = distances_of_functions(self.at.model, self.other, self.at.samples.shown.X)
             errors = [np.hypot(error, distance) for error, distance in zip(errors, apart, strict=True)]
+        unknown = undetermined_functions(self.at)
         return tuple(np.where(open_, np.inf, error) for open_, error in zip(unknown, errors, strict=True))
 
     def of_values(self, X: Float[ndarray, "S m"]) -> Float[ndarray, "S n"]:
@@ -136,32 +169,38 @@ def fit_without_ridge(model: Decoupling, samples: Samples, fixed: Collection[str
     return canonical_at(solution.decoupling, samples)
 
 
-def distances_of_functions(
-    model: Decoupling, other: Decoupling, X: Float[ndarray, "S m"]
-) -> list[Float[ndarray, " _"]]:
-    """How far the functions of a model are from those of another fit in its writing: root mean squares over points."""
+def differences_of_functions(
+    model: Decoupling, other: Decoupling, X: Float[ndarray, "S m"], points: list[Float[ndarray, "_ _"]] | None = None
+) -> list[Float[ndarray, "_ _"]]:
+    """How far the functions of a model are from those of another fit in its writing, at arguments or the samples."""
     from scipy.optimize import linear_sum_assignment
 
     found = []
     own, others = (list(zip(one.g, one.arguments(X), strict=True)) for one in (model, other))
-    for (g, u), (h, v) in zip(own, others, strict=True):
-        t, s = _over_window(u), _over_window(v)
+    for (g, u), (h, v), wanted in zip(own, others, points or model.arguments(X), strict=True):
+        t, s = _over_window(u, u), _over_window(v, v)
         spread = np.sqrt(np.outer(np.mean(_centre(t) ** 2, axis=0), np.mean(_centre(s) ** 2, axis=0)))
         alike = _centre(t).T @ _centre(s) / len(t) / np.where(spread > 0.0, spread, 1.0)
         rows, columns = linear_sum_assignment(-np.abs(alike))
+        turns = np.where(alike[rows, columns] < 0.0, -1.0, 1.0)
         # The functions of the other model at the same places of the range, in the order and with the sign of these.
-        places = np.empty_like(v)
-        places[:, columns] = np.where(alike[rows, columns] < 0.0, -1.0, 1.0) * t[:, rows]
         half, middle = np.ptp(v, axis=0) / 2.0, (v.max(axis=0) + v.min(axis=0)) / 2.0
-        theirs = _centre(h.values(middle + half * places)) * _inverse(_size(h, v))
-        ours = _centre(g.values(u))
-        size = _size(g, u)
-        distance = np.empty(g.rank)
-        for j, k in zip(rows, columns, strict=True):
-            same = np.sign(ours[:, j] @ theirs[:, k]) * size[j] * theirs[:, k]
-            distance[j] = np.sqrt(np.mean((ours[:, j] - same) ** 2))
-        found.append(distance)
+        at = np.concatenate([u, wanted])
+        places = np.empty((len(at), h.rank))
+        places[:, columns] = turns * _over_window(at, u)[:, rows]
+        ours = g.values(at)
+        theirs = (h.values(middle + half * places) * _inverse(_size(h, v)))[:, columns] * _size(g, u)
+        ours, theirs = (values - values[: len(u)].mean(axis=0) for values in (ours, theirs))
+        signs = np.sign(np.sum(ours[: len(u)] * theirs[: len(u)], axis=0))
+        found.append((ours - signs * theirs)[len(u) :])
     return found
+
+
+def distances_of_functions(
+    model: Decoupling, other: Decoupling, X: Float[ndarray, "S m"]
+) -> list[Float[ndarray, " _"]]:
+    """Root mean squares of these differences over the samples."""
+    return [np.sqrt(np.mean(apart**2, axis=0)) for apart in differences_of_functions(model, other, X)]
 
 
 def sizes_of_functions(model: Decoupling, X: Float[ndarray, "S m"]) -> list[Float[ndarray, " _"]]:
@@ -169,8 +208,9 @@ def sizes_of_functions(model: Decoupling, X: Float[ndarray, "S m"]) -> list[Floa
     return [_size(g, u) for g, u in zip(model.g, model.arguments(X), strict=True)]
 
 
-def _over_window(u: Float[ndarray, "S r"]) -> Float[ndarray, "S r"]:
-    return (u - (u.max(axis=0) + u.min(axis=0)) / 2.0) * _inverse(np.ptp(u, axis=0) / 2.0)
+def _over_window(at: Float[ndarray, "p r"], u: Float[ndarray, "S r"]) -> Float[ndarray, "p r"]:
+    """Arguments on the range of those at the samples."""
+    return (at - (u.max(axis=0) + u.min(axis=0)) / 2.0) * _inverse(np.ptp(u, axis=0) / 2.0)
 
 
 def _centre(values: Float[ndarray, "S r"]) -> Float[ndarray, "S r"]:

@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from numpy import ndarray
 
 from ...bases import AbstractBasis, Chebyshev, LayerBasis
@@ -44,8 +44,11 @@ def two_layers(data: StartData, layers: tuple[LayerBasis, ...], rng: np.random.G
     u = data.X @ factors.C.T
     middle, half = (a[0] for a in visited_range(u[None], fitted, exactly=True))
     W, b, t = factors.C / half[:, None], -middle / half, (u - middle) / half
-    c = _first_coefficients(fitted.derivative(t), factors.h, existing_coefficients(fitted, fitted.size))
-    c = c * half[:, None]  # for slopes by t
+    # Their coefficients are one null vector, for slopes by t.
+    there = existing_coefficients(fitted, fitted.size)
+    c = np.zeros(there.shape)
+    c[there] = np.linalg.svd(first_coefficients_triangle(fitted, t, factors.h))[2][-1]
+    c = c * half[:, None]
     if unplaced:
         W, b, c = _with_domains(layer, W, b, t, _function_values(fitted.derivative(t), c))
     V, b_1 = factors.B, np.zeros(len(factors.B))
@@ -61,17 +64,15 @@ def two_layers(data: StartData, layers: tuple[LayerBasis, ...], rng: np.random.G
     return inner if inner.is_finite else None
 
 
-def _first_coefficients(
-    slopes: Float[ndarray, "S r d"], h: Float[ndarray, "S r"], there: Bool[ndarray, "r d"]
-) -> Float[ndarray, "r d"]:
-    """(I - h h^T) g' = 0 at every sample, and g'_j = sum_k c_jk phi'_k; the rows h have unit length."""
+def first_coefficients_triangle(
+    layer: LayerBasis, t: Float[ndarray, "S r"], h: Float[ndarray, "S r"]
+) -> Float[ndarray, "q q"]:
+    """A triangle for (I - h h^T) g' = 0 at every sample, with g'_j = sum_k c_jk phi'_k(t_j) and rows h of length 1."""
+    slopes = layer.derivative(t)
     S, r, d = slopes.shape
     table = -h[:, :, None, None] * (h[:, None, :, None] * slopes[:, None])
     table[:, np.arange(r), np.arange(r)] += slopes
-    triangle = np.linalg.qr(table.reshape(S * r, r * d)[:, there.ravel()], mode="r")
-    c = np.zeros((r, d))
-    c[there] = np.linalg.svd(triangle)[2][-1]
-    return c
+    return np.linalg.qr(table.reshape(S * r, r * d)[:, existing_coefficients(layer, d).ravel()], mode="r")
 
 
 def _with_domains(
