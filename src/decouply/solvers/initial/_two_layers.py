@@ -72,7 +72,7 @@ def first_coefficients_triangle(
     S, r, d = slopes.shape
     table = -h[:, :, None, None] * (h[:, None, :, None] * slopes[:, None])
     table[:, np.arange(r), np.arange(r)] += slopes
-    return np.linalg.qr(table.reshape(S * r, r * d)[:, existing_coefficients(layer, d).ravel()], mode="r")
+    return np.asarray(np.linalg.qr(table.reshape(S * r, r * d)[:, existing_coefficients(layer, d).ravel()], mode="r"))
 
 
 def _with_domains(
