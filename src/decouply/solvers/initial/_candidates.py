@@ -44,6 +44,9 @@ _BATCH_SIZE, _RANDOM_BATCHES, _RANDOM_STEPS, _HALVINGS, _POLISHED = (
     (10, 20, 40),
     8,
 )  # for what no algebra finds
+# With more functions than values before them, elimination leaves a curve of directions open, along which the shared
+# functions are found in a valley.
+_SHARED_STEPS, _SHARED_HALVINGS = 400, (100, 200)
 _COST_OF_RANDOM_MET = 1e-12  # relative: below it, steps to more digits lead on
 
 _MAX_TAIL_SHARE = 0.8  # of the numbers given: a relaxed model with more coefficients than this tells nothing
@@ -231,7 +234,7 @@ def _search_at_random(rows: Rows, layers: Layers, rng: np.random.Generator, budg
             complete.linearise,
             complete.after_step,
             whole,
-            DescentOptions(max_steps=_RANDOM_STEPS, exact=_COST_MET),
+            DescentOptions(max_steps=_SHARED_STEPS, exact=_COST_MET, halve_at=_SHARED_HALVINGS),
             deadline=budget.deadline,
             progress=budget.progress,
         )
