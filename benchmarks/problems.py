@@ -10,11 +10,11 @@ import numpy as np
 import decouply as dc
 from decouply.bases import LayerBasis
 from decouply.solvers import Problem
-from decouply.solvers.alternating._coefficient_updates import constrained, projected, projected_weighted
+from decouply.solvers.alternating._coefficient_updates import update_c_constr, update_c_proj, update_c_proj_weighted
 from decouply.solvers.alternating._loop import draw_factors
 from decouply.solvers.alternating._sweep import Iterate, sweep
 
-UPDATES = {"Proj": projected_weighted, "Proj, plain projection": projected, "Constr": constrained}
+UPDATES = {"Proj": update_c_proj_weighted, "Proj, plain projection": update_c_proj, "Constr": update_c_constr}
 
 
 def noise_samples(n: int, m: int, S: int) -> dc.Samples:

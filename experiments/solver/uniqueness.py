@@ -6,7 +6,7 @@ functions are free.
 
 from __future__ import annotations
 
-from decouply.solvers.inference._generic_rank import identifiable
+from decouply.solvers.inference._uniqueness import identifiable
 from experiments.harness import Content, Experiment, Outcome, Task, markdown, matching
 
 SIZES = ((2, 1), (3, 1), (4, 1), (2, 2), (3, 2), (2, 3), (3, 3), (4, 3), (4, 4))

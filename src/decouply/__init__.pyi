@@ -42,6 +42,6 @@ from .solvers import TwoStage as TwoStage
 from .solvers import VarPro as VarPro
 from .solvers import Zniyed as Zniyed
 from .solvers._paratuck_fit import paratuck as paratuck
-from .solvers.inference._generic_rank import identifiable as identifiable
+from .solvers.inference._uniqueness import identifiable as identifiable
 
 __version__: str

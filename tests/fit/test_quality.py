@@ -8,7 +8,7 @@ import decouply as dc
 from decouply.fit import Grade
 from decouply.fit.quality._noise_tests import local_shares, predictable_shares, telling_pairs
 from decouply.samples._duplicates import n_originals
-from decouply.solvers.inference._leave_one_out import leave_one_out
+from decouply.solvers.inference._uncertainty import leave_one_out
 
 QUICK = {"n_starts": 2, "progress": False}
 ALONG_X = dc.VarPro(fixed={"W0": np.ones((1, 1))}, max_steps=5, polish_steps=5)

@@ -7,11 +7,11 @@ from numpy.testing import assert_allclose
 import decouply as dc
 from benchmarks import reference
 from benchmarks.problems import noise_samples, problem_of
-from decouply.solvers.alternating._coefficient_updates import constrained, projected
+from decouply.solvers.alternating._coefficient_updates import update_c_constr, update_c_proj
 from decouply.solvers.alternating._loop import draw_factors
 from decouply.solvers.alternating._sweep import sweep
 
-UPDATES = {"proj": projected, "constr": constrained}
+UPDATES = {"proj": update_c_proj, "constr": update_c_constr}
 CASES = [((3, 2, 4), (3,)), ((4, 3, 2, 3), (3, 2)), ((3, 2, 2, 2, 3), (3, 2, 2)), ((2, 2, 2, 2, 2, 3), (2, 2, 2, 2))]
 
 

@@ -10,9 +10,9 @@ from numpy.testing import assert_allclose
 import decouply as dc
 from decouply.bases import LayerBasis
 from decouply.solvers import Problem
-from decouply.solvers.initial._bottleneck import functions_at_bottleneck
 from decouply.solvers.initial._candidates import applicable_methods, candidate_inner_layers
 from decouply.solvers.initial._multivariate_polynomials import Polynomials, n_products
+from decouply.solvers.initial._parallel_gradients import functions_at_bottleneck
 from decouply.solvers.initial._peeling import RelaxedTail
 from decouply.solvers.initial._start_data import Budget, StartData
 from decouply.solvers.initial._tensor_decompositions import decompose_paratuck2, samples_for_paratuck2

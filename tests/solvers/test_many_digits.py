@@ -7,7 +7,7 @@ import decouply as dc
 from benchmarks import reference
 from benchmarks.problems import noise_samples, problem_of
 from decouply.solvers.alternating import _block_updates
-from decouply.solvers.alternating._coefficient_updates import constrained, projected
+from decouply.solvers.alternating._coefficient_updates import update_c_constr, update_c_proj
 from decouply.solvers.alternating._loop import draw_factors
 from decouply.solvers.alternating._sweep import sweep
 from tests.strategies import sampled
@@ -15,7 +15,7 @@ from tests.strategies import sampled
 mpmath = pytest.importorskip("mpmath")
 
 LAM = 0.0625  # whose root is exact
-UPDATES = {"proj": projected, "constr": constrained}
+UPDATES = {"proj": update_c_proj, "constr": update_c_constr}
 
 
 @pytest.fixture

@@ -7,13 +7,13 @@ from benchmarks.problems import problem_of
 from decouply.bases import LayerBasis
 from decouply.model._units import Units
 from decouply.solvers import Problem
-from decouply.solvers.alternating._coefficient_updates import constrained, projected, projected_weighted
+from decouply.solvers.alternating._coefficient_updates import update_c_constr, update_c_proj, update_c_proj_weighted
 from decouply.solvers.alternating._loop import draw_factors
 from decouply.solvers.alternating._sweep import explicit_residual, sweep
 from decouply.solvers.problem._prepared_samples import compressed_units
 from tests.strategies import points, random_model, sampled
 
-UPDATES = [projected, projected_weighted, constrained]
+UPDATES = [update_c_proj, update_c_proj_weighted, update_c_constr]
 
 
 @pytest.mark.parametrize("update", UPDATES)
@@ -55,7 +55,7 @@ def test_the_direct_coefficient_update_is_a_minimum_of_the_objective():
     seen = {}
 
     def spy(system, lam, smoother):
-        seen["c"], seen["system"] = constrained(system, lam, smoother), system
+        seen["c"], seen["system"] = update_c_constr(system, lam, smoother), system
         return seen["c"]
 
     after = sweep(problem, state, 0.1, spy)
@@ -111,7 +111,7 @@ def test_inputs_are_compressed_without_loss():
     assert_allclose(problem.J @ problem.units.T.T, samples.J, atol=1e-9 * np.abs(samples.J).max())
     for p in (problem, problem.as_given()):
         state = draw_factors(p, system, 1, np.random.default_rng(0))
-        state = sweep(p, state, 1e-2, constrained)
+        state = sweep(p, state, 1e-2, update_c_constr)
         assert state.residual_J[0] <= 1e-16 * p.size_J
     result = dc.decouple(samples, 3, 3, progress=False)
     assert result.decoupling.n_inputs == 40 and result.error_jacobian < 1e-20

@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose
 import decouply as dc
 from benchmarks import reference
 from benchmarks.problems import noise_samples, problem_of
-from decouply.solvers.alternating._coefficient_updates import constrained, projected, projected_weighted
+from decouply.solvers.alternating._coefficient_updates import update_c_constr, update_c_proj, update_c_proj_weighted
 from decouply.solvers.alternating._loop import draw_factors
 from decouply.solvers.alternating._sweep import explicit_residual, sweep
 from decouply.solvers.problem._weighted_rows import weighted_mean
@@ -18,7 +18,7 @@ from tests.strategies import points, random_model, sampled
 from .every import quick_solvers
 from .test_solvers import Broken
 
-UPDATES = {"proj": projected, "constr": constrained}
+UPDATES = {"proj": update_c_proj, "constr": update_c_constr}
 ALL = quick_solvers(40, "weights")
 ANY_LAYER = [solver for solver in ALL if "layers" in solver.supports]
 
@@ -63,7 +63,7 @@ def objective(samples, model, lam):
 # Both shapes say the same where they can
 
 
-@pytest.mark.parametrize("update", [projected, projected_weighted, constrained])
+@pytest.mark.parametrize("update", [update_c_proj, update_c_proj_weighted, update_c_constr])
 @pytest.mark.parametrize("ranks", [(2,), (5,), (2, 2), (2, 3, 2)], ids=str)
 def test_the_same_weights_in_another_shape_give_the_same_factors(update, ranks):
     samples = noise_samples(3, 4, 40)
@@ -87,7 +87,7 @@ def test_solvers_agree_on_the_same_weights_in_another_shape(solver):
     assert two.error_values == pytest.approx(one.error_values, rel=1e-4)
 
 
-@pytest.mark.parametrize("update", [projected, constrained])
+@pytest.mark.parametrize("update", [update_c_proj, update_c_constr])
 def test_an_output_weighted_twice_is_an_output_given_twice(update):
     samples = noise_samples(3, 4, 40)
     twice = dc.Samples(samples.X, F=samples.F[:, [0, 1, 2, 2]], J=samples.J[:, [0, 1, 2, 2]])
@@ -100,7 +100,7 @@ def test_an_output_weighted_twice_is_an_output_given_twice(update):
     assert_allclose(one.W[0], two.W[0], rtol=0, atol=1e-8 * np.abs(two.W[0]).max())
 
 
-@pytest.mark.parametrize("update", [projected, projected_weighted, constrained])
+@pytest.mark.parametrize("update", [update_c_proj, update_c_proj_weighted, update_c_constr])
 def test_what_has_weight_0_does_not_matter(update):
     samples = sampled(dc.systems.f2(), 40)
     w = np.random.default_rng(0).integers(0, 2, (40, 3)).astype(float)
@@ -177,7 +177,7 @@ def test_residuals_are_those_of_the_definition(ranks):
     problem = problem_of(samples, ranks, (3,) * len(ranks))
     state = draw_factors(problem, dc.solvers.Normal(), 2, np.random.default_rng(4))
     for _ in range(2):
-        state = sweep(problem, state, 0.3, constrained)
+        state = sweep(problem, state, 0.3, update_c_constr)
     assert_allclose(state.residual_J, explicit_residual(problem, state), rtol=1e-9)
     for b in range(2):
         g = [
@@ -194,7 +194,7 @@ def test_the_inner_factor_is_a_minimum():
     samples = weighted(noise_samples(3, 4, 30), random_weights(30, 3))
     problem = problem_of(samples, (2, 2), (3, 3))
     state = draw_factors(problem, dc.solvers.Normal(), 1, np.random.default_rng(4))
-    after = sweep(problem, state, 1e-2, constrained)
+    after = sweep(problem, state, 1e-2, update_c_constr)
     best = dataclasses.replace(after, W=[after.W[0], after.W[1], state.W[2]], G=[after.G[0], state.G[1]])
     rng = np.random.default_rng(0)
     lowest = explicit_residual(problem, best)[0]

@@ -27,7 +27,7 @@ SHAPES = ("increasing", "decreasing", "convex", "concave")
 SYMMETRIES = ("odd", "even")
 ALL_SHAPES = (*SHAPES, *SYMMETRIES, "nonnegative")
 MOST_FUNCTIONS = 100_000  # of a basis, and of a layer: more is a slip that would fill the memory
-_SAME = 1e-9  # functions that differ by less, on the window, are the same
+_DISTANCE_OF_SAME = 1e-9  # functions that differ by less, on the window, are the same
 _MORE_NODES = 20  # of quadrature, for functions that are no polynomials
 _NODES_PER_FUNCTION = 8  # where functions are fitted by others of the same basis
 
@@ -128,7 +128,7 @@ class AbstractBasis(abc.ABC):
         """Coefficients, constant first, of the function t; None if the basis has no straight line."""
         nodes, table = self.comparison()
         fitted = np.linalg.lstsq(table, nodes, rcond=None)[0]
-        return fitted if np.max(np.abs(table @ fitted - nodes)) <= _SAME else None
+        return fitted if np.max(np.abs(table @ fitted - nodes)) <= _DISTANCE_OF_SAME else None
 
     @property
     def knots(self) -> Float[ndarray, " k"]:
@@ -198,7 +198,7 @@ class AbstractBasis(abc.ABC):
             nodes, sign = self.comparison()[0], 1.0 if shape == "odd" else -1.0
             rows = self.evaluate(nodes) + sign * self.evaluate(-nodes)
             _, sizes, Vt = np.linalg.svd(rows)
-            rank = int(np.count_nonzero(sizes > _SAME * max(float(sizes[0]), 1.0)))
+            rank = int(np.count_nonzero(sizes > _DISTANCE_OF_SAME * max(float(sizes[0]), 1.0)))
             if rank == self.size:
                 raise InputError(f'`shapes` must be possible: the basis {self!r} has no functions that are "{shape}".')
             return Vt[rank:].T, np.zeros(self.size - rank, dtype=bool)

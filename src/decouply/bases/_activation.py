@@ -65,8 +65,8 @@ class Activation(AbstractCurve):
 
     @property
     def phi(self) -> tuple[Derivatives, ...]:  # type: ignore[override]  # of each instance
-        own = _shifted(self.name, 0.0)
-        return (own, _LINE, *(_shifted(self.name, place) for place in self.places)) if self.hinges else (own,)
+        own = _activation_from(self.name, 0.0)
+        return (own, _LINE, *(_activation_from(self.name, place) for place in self.places)) if self.hinges else (own,)
 
     @property
     def is_activation(self) -> bool:
@@ -101,7 +101,7 @@ class Activation(AbstractCurve):
     def moved_curves_of(self, algebra: AbstractAlgebra[Any], v: Any) -> tuple[Any, ...]:
         """The same, with their values at 0, which are `moved_by`: a(v), v, a(v - s_1), ..."""
         moved = [algebra.sum([v, algebra.number(-place)]) for place in self.places]
-        own, *others = [self._written(algebra, at) for at in (v, *moved)]
+        own, *others = [self._write(algebra, at) for at in (v, *moved)]
         return (own, v, *others) if self.hinges else (own,)
 
     @property
@@ -110,7 +110,7 @@ class Activation(AbstractCurve):
         own, *others = (float(_at(self.name, -place)) for place in (0.0, *self.places))
         return (own, 0.0, *others) if self.hinges else (own,)
 
-    def _written(self, algebra: AbstractAlgebra[Any], at: Any) -> Any:
+    def _write(self, algebra: AbstractAlgebra[Any], at: Any) -> Any:
         value = algebra.activation(self.name, at)
         return _formula(self.name, algebra, at) if value is None else value
 
@@ -186,7 +186,7 @@ _ACTIVATIONS: dict[str, Derivatives] = {
 _LINE: Derivatives = (lambda t: REACH * t, lambda t: np.full_like(t, REACH), np.zeros_like)
 
 
-def _shifted(name: str, place: float) -> Derivatives:
+def _activation_from(name: str, place: float) -> Derivatives:
     """The activation from a place on, less its value at t = 0, as a function on the window."""
     value, slope, bend = _ACTIVATIONS[name]
     at_zero = _at(name, -place)

@@ -28,7 +28,7 @@ from ._abstract import AbstractBasis
 from ._algebra import AbstractAlgebra, Piece, at_origins
 
 _MOST_POWERS = 8
-_SAME = 1e-12  # relative: rounding
+_ERROR_OF_POWERS = 1e-12  # of the largest value: a basis that is so near to powers is written in them
 _LOST = 1e-4  # of the size of a function: what hinges may lose in single precision
 
 
@@ -43,7 +43,7 @@ def in_powers(basis: AbstractBasis) -> Float[ndarray, "e e"] | None:
     t = 1.5 * np.cos(np.pi * np.linspace(0.0, 1.0, 4 * d + 5))  # beyond the window too: splines have tails
     powers, table = np.vander(t, 1 + d, increasing=True), np.insert(basis.evaluate(t), 0, 1.0, axis=1)
     P = np.linalg.lstsq(powers, table, rcond=None)[0].T
-    return P if np.max(np.abs(powers @ P.T - table)) <= _SAME * np.max(np.abs(table)) else None
+    return P if np.max(np.abs(powers @ P.T - table)) <= _ERROR_OF_POWERS * np.max(np.abs(table)) else None
 
 
 def goes_on(bases: Sequence[AbstractBasis], outside: str) -> bool:

@@ -138,14 +138,14 @@ class Spline(AbstractBasis):
     def expression(self, algebra: AbstractAlgebra[Any], t: Any, c: Any) -> Any:
         """Piece by piece, with more pieces for the tails."""
         local, knots, h = _local(self.degree), self.knots, 2.0 / self.n_pieces
-        first = c[..., 0] + self._combined(c, self._table(np.array([-1.0]), 0)[0] - self._at_zero)
+        first = c[..., 0] + self._combine(c, self._table(np.array([-1.0]), 0)[0] - self._at_zero)
         pieces = []
         for i in range(self.n_pieces):
             powers = []
             for q in range(1, self.degree + 1):
                 row = np.zeros(1 + self.size)
                 row[i : i + self.degree + 1] = local[:, q] / h**q
-                powers.append(self._combined(c, row))
+                powers.append(self._combine(c, row))
             pieces.append(Piece(float(knots[i]), float(knots[i + 1]), float(knots[i]), tuple(powers)))
         first, left = self._left_tail(c, first)
         return algebra.pieces(first, (*left, *pieces, *self._right_tail(c)), t)
@@ -175,11 +175,11 @@ class Spline(AbstractBasis):
         """Slope and curvature with which a tail begins."""
         if self.tails == "constant":
             return c[..., 0] * 0.0, c[..., 0] * 0.0
-        slope, bend = (self._combined(c, self._table(np.array([end]), order)[0]) for order in (1, 2))
+        slope, bend = (self._combine(c, self._table(np.array([end]), order)[0]) for order in (1, 2))
         return slope, bend if self.tails == "parabola" else bend * 0.0
 
     @staticmethod
-    def _combined(c: Any, row: Float[ndarray, " e"]) -> Any:
+    def _combine(c: Any, row: Float[ndarray, " e"]) -> Any:
         """sum_k c_k row_k, entry by entry, so that `c` may be an array of any library; the first B-spline has no c."""
         terms = [c[..., k] * float(a) for k, a in enumerate(row) if k and a]
         return sum(terms[1:], terms[0]) if terms else c[..., 0] * 0.0

@@ -23,7 +23,7 @@ from ..samples._model_errors import canonical_at
 from ..samples._samples import Samples
 from ..solvers import Problem, Solution, StartRow
 from ..solvers._shape_constraints import with_shapes
-from ..solvers.inference._generic_rank import identifiability_of_shape
+from ..solvers.inference._uniqueness import identifiability_of_shape
 from ..solvers.problem._pilot import prepare_solve
 from ..solvers.problem._prepared_samples import ROUNDING, PreparedSamples
 from ..solvers.problem._problem import ModelShape

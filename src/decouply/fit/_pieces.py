@@ -26,8 +26,8 @@ from ..bases import AbstractBasis, LayerBasis
 from ..model._canonical_form import resize_model
 from ..samples._duplicates import n_originals
 from ..samples._samples import Samples
-from ..solvers.inference._leave_one_out import leave_one_out
 from ..solvers.inference._linearisation import is_quick
+from ..solvers.inference._uncertainty import leave_one_out
 from ..solvers.problem._prepared_samples import PreparedSamples
 from ..solvers.problem._solution import Status
 from ..solvers.problem._solver import with_start

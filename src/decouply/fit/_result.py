@@ -23,8 +23,8 @@ from ..samples._samples import Samples
 from ..solvers import AbstractSolver, History, LamRow, StartRow, VarPro
 from ..solvers.inference._identifiability import Identifiability, identifiability
 from ..solvers.inference._linearisation import Linearisation, is_quick, linearise
-from ..solvers.inference._other_solutions import find_other_solutions
 from ..solvers.inference._uncertainty import Uncertainty, fit_without_ridge, t_quantile
+from ..solvers.inference._uniqueness import find_other_solutions
 from ..solvers.problem._solution import Status
 from ._settings import Settings
 from .interpret._importances import Importances, importances

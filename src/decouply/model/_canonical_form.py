@@ -20,9 +20,9 @@ from ._decoupling import NOT_FINITE, Decoupling
 from ._functions import Functions
 from ._paratuck import component_shares
 
-_TINY = 1e-100  # what is smaller is as good as 0: its inverse, and powers of that, would overflow
-_CONSTANT = 1e-14  # ranges of arguments below this share of their size are rounding
-_ROUNDING = 1e-12  # relative: what constants may change the outputs by when they are replaced by smaller ones
+_SMALLEST_SCALE = 1e-100  # what is smaller is as good as 0: its inverse, and powers of that, would overflow
+_WIDTH_OF_CONSTANTS = 1e-14  # ranges of arguments below this share of their size are rounding
+_CHANGE_OF_OUTPUTS = 1e-12  # relative: what constants may change the outputs by when they are replaced by smaller ones
 _PER_TERM = 4  # points of a grid for each coefficient of a function that is written in another basis
 _FAINT = 1e-2  # weight of a new function, relative to the others: with 0 it would have no derivative to follow
 
@@ -68,7 +68,7 @@ def net_of_linear(model: Decoupling, X: Float[ndarray, "S m"]) -> Decoupling:
 
 
 def net_of_slopes(model: Decoupling, slopes: Float[ndarray, " r"]) -> Decoupling:
-    """`net_of_linear` with the mean slopes of the functions known."""
+    """`net_of_linear` of a model whose functions have these mean slopes."""
     # Coefficients of the function u itself, constant first; the trends of bases without straight lines stay.
     g, trend = model.g[0], np.array(slopes)
     lines = np.zeros_like(g.C)
@@ -148,7 +148,7 @@ def _with_constants_for_vanished(model: Decoupling, visits: Visits) -> Decouplin
     W, g = list(model.W), list(model.g)
     for l, (low, high) in enumerate(zip(visits.low, visits.high, strict=True)):
         value = g[l].values(low[None])[0]
-        gone = (high - low < _TINY) & np.isfinite(value)
+        gone = (high - low < _SMALLEST_SCALE) & np.isfinite(value)
         if gone.any():
             C, domain = g[l].C.copy(), g[l].domain.copy()
             C[gone] = 0.0
@@ -185,7 +185,7 @@ def _argument_scales(
     half = (high - low) / 2.0
     sign = np.sign(W[np.arange(len(W)), np.argmax(np.abs(W), axis=1)])
     sign = np.where((sign < 0.0) & functions.turns_around, -1.0, 1.0)
-    alive = half > np.maximum(_TINY, _CONSTANT * np.maximum(np.abs(low), np.abs(high)))
+    alive = half > np.maximum(_SMALLEST_SCALE, _WIDTH_OF_CONSTANTS * np.maximum(np.abs(low), np.abs(high)))
     return np.where(alive, sign / np.where(alive, half, 1.0), 1.0)
 
 
@@ -198,7 +198,9 @@ def _value_scales(
     """
     signed = functions.C[:, 1:].T if after is None else after
     largest = np.sign(signed[np.argmax(np.abs(signed), axis=0), np.arange(functions.rank)])
-    lives = (size > _TINY) & np.any(functions.C[:, 1:], axis=1)  # coefficients may vanish where slopes are tiny
+    lives = (size > _SMALLEST_SCALE) & np.any(
+        functions.C[:, 1:], axis=1
+    )  # coefficients may vanish where slopes are tiny
     return np.where(lives, np.where(largest < 0.0, -1.0, 1.0) / np.where(lives, size, 1.0), 1.0)
 
 
@@ -208,7 +210,7 @@ def _smallest_constants(W: Float[ndarray, "n r"], constants: Float[ndarray, " r"
     size = np.linalg.norm(W, axis=1)  # outputs may have very different units
     size = np.where(size > 0.0, size, 1.0)
     smallest = np.linalg.lstsq(W / size[:, None], wanted / size, rcond=None)[0]
-    lost = np.any(np.abs(W @ smallest - wanted) > _ROUNDING * (np.abs(W) @ np.abs(constants)))
+    lost = np.any(np.abs(W @ smallest - wanted) > _CHANGE_OF_OUTPUTS * (np.abs(W) @ np.abs(constants)))
     return constants if lost else smallest
 
 

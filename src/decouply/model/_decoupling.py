@@ -31,7 +31,7 @@ from ._paratuck import ParaTuck, check_chain, component_shares
 _CENTRED = 1e-12  # middles of domains below this share of their half-widths are rounding
 _NEARER = 'take points nearer to the domains, or `with_outside("linear")`'
 NOT_FINITE = f"`X` must be points at which the model is finite. Got points where it is not: {_NEARER}."
-_ROUNDING = 1e-12  # of its terms: a sum that is smaller is 0
+_CANCELLED = 1e-12  # of its terms: a sum that is smaller is 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -237,12 +237,6 @@ class Decoupling(ReadOnlyArrays, AbstractModelFacade):
 
         return net_of_linear(self, as_some_points("X", X, self.n_inputs))
 
-    def net_of_slopes(self, slopes: Float[ndarray, " r"]) -> Decoupling:
-        """`net_of_linear` with the mean slopes of the functions known."""
-        from ._canonical_form import net_of_slopes
-
-        return net_of_slopes(self, slopes)
-
     def canonical(self, X: object) -> Decoupling:
         """The same function with the trivial ambiguities fixed at the points X.
 
@@ -256,18 +250,6 @@ class Decoupling(ReadOnlyArrays, AbstractModelFacade):
         from ._canonical_form import canonical_form
 
         return canonical_form(self, as_some_points("X", X, self.n_inputs))
-
-    def visits(self, X: Float[ndarray, "S m"]) -> Any:
-        """What the canonical form must know of the points, unchecked."""
-        from ._canonical_form import Visits
-
-        return Visits.of(self, X)
-
-    def canonical_for(self, visits: Any) -> Decoupling:
-        """The canonical form of a model without inner constants, net of trends, for points known by what they visit."""
-        from ._canonical_form import canonical_form_for
-
-        return canonical_form_for(self, visits)
 
     def permuted(self, layer: int, order: object) -> Decoupling:
         """The same function with the components of `layer` (1, ..., L) in another order."""
@@ -328,7 +310,7 @@ class Decoupling(ReadOnlyArrays, AbstractModelFacade):
             total = np.ptp(self.values(points), axis=0)[:, None]
         if not (np.isfinite(parts).all() and np.isfinite(total).all()):
             raise InputError(NOT_FINITE)
-        return float(np.max(np.divide(parts, total, out=np.zeros_like(parts), where=total > _ROUNDING * parts)))
+        return float(np.max(np.divide(parts, total, out=np.zeros_like(parts), where=total > _CANCELLED * parts)))
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], *, bases: Sequence[type[AbstractBasis]] = ()) -> Decoupling:

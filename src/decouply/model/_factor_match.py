@@ -56,11 +56,7 @@ def factor_match(a: Decoupling | ParaTuck, b: Decoupling | ParaTuck, X: object =
     >>> round(dc.factor_match(f, f.scaled(1, [2, -1, 3], [1, 5, 1]).permuted(1, [2, 0, 1])), 12)
     1.0
     """
-    first, second = _comparable(a, b, X)
-    norms = _inner_product(first, first, _identity(first)) + _inner_product(second, second, _identity(second))
-    if norms == 0.0:
-        return 1.0
-    return float(2.0 * _best_order(first, second)[0] / norms)
+    return compare_factors(a, b, X).match
 
 
 @dataclass(frozen=True, eq=False)

@@ -206,7 +206,7 @@ class Functions(ReadOnlyArrays):
         if np.any(around):
             if not np.all(self.turns_around[around]):
                 raise InputError(f"`factor` must be positive: functions of {self.basis!r} cannot be turned around.")
-            C = np.where(around[:, None], self._turned, self.C)
+            C = np.where(around[:, None], self._coefficients_turned_around, self.C)
         return Functions(self.layer.bases, C, domain, self.outside)
 
     def _one_each(self, name: str, value: object) -> Float[ndarray, " r"]:
@@ -216,7 +216,7 @@ class Functions(ReadOnlyArrays):
         return array
 
     @cached_property
-    def _turned(self) -> Float[ndarray, "r e"]:
+    def _coefficients_turned_around(self) -> Float[ndarray, "r e"]:
         one = np.ones(self.rank)
         turned = self.layer.moved(self.C, -one, 0.0 * one)
         # Turned around at t = 0, functions that vanish there still do: their constant changes by rounding only.
@@ -229,7 +229,9 @@ class Functions(ReadOnlyArrays):
         """Which functions stay in the span of their basis when their argument changes its sign."""
         t = np.repeat(np.linspace(-1.0, 1.0, 8 * self.degree + 9)[:, None], self.rank, axis=1)
         plain = self.C[:, 0] + np.sum(self.layer.evaluate(-t) * self.C[:, 1:], axis=-1)
-        turned = self._turned[:, 0] + np.sum(self.layer.evaluate(t) * self._turned[:, 1:], axis=-1)
+        turned = self._coefficients_turned_around[:, 0] + np.sum(
+            self.layer.evaluate(t) * self._coefficients_turned_around[:, 1:], axis=-1
+        )
         return np.max(np.abs(turned - plain), axis=0) <= _SAME_FUNCTION * np.maximum(
             np.max(np.abs(plain), axis=0), 1e-300
         )

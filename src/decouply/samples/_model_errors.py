@@ -12,7 +12,7 @@ from numpy import ndarray
 
 from .._support._arguments import as_array
 from .._support._errors import InputError, warn
-from ..model._canonical_form import Visits, canonical_form_by
+from ..model._canonical_form import Visits, canonical_form_by, net_of_slopes
 from ..model._decoupling import Decoupling
 from ._portions import Join, Portion
 from ._samples import Samples
@@ -28,7 +28,7 @@ def canonical_at(model: Decoupling, samples: Samples) -> Decoupling:
     joins: tuple[Join, ...] = ("min",) * L + ("max",) * L + ("sum",) * (2 * L)
 
     def net(plain: Decoupling) -> Decoupling:
-        return plain.net_of_slopes(samples.data.reduce(slopes_task, plain)[0] / S)
+        return net_of_slopes(plain, samples.data.reduce(slopes_task, plain)[0] / S)
 
     def visits_of(plain: Decoupling) -> Visits:
         found = samples.data.reduce(visits_task, plain, join=joins)
@@ -45,7 +45,7 @@ def slopes_task(portion: Portion, model: Decoupling) -> tuple[ndarray]:
 
 def visits_task(portion: Portion, model: Decoupling) -> tuple[ndarray, ...]:
     """What a portion adds to the visits of a model, layer by layer."""
-    visits = model.visits(portion.X)
+    visits = Visits.of(model, portion.X)
     return (*visits.low, *visits.high, *visits.squares, *visits.shares)
 
 

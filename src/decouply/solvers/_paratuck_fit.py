@@ -34,7 +34,7 @@ from .initial._tensor_decompositions import cpd_directions, decompose_paratuck2,
 from .problem._batched_linalg import gram_of_columns, outer
 from .problem._start_distributions import MOST_STARTS
 
-_EXACT = 1e-24  # a relative squared error that no sweep improves
+_ERROR_OF_EXACT = 1e-24  # a relative squared error that no sweep improves
 
 
 @dataclass(frozen=True, eq=False)
@@ -170,7 +170,7 @@ def _best_factors(
             f'`method="algebra"` needs one layer, or two with {needs}, and r_1 <= m = {m} and r_L <= n = {n}, in a '
             f'generic tensor. Got ranks {ranks} and {S} slices: use method="als".'
         )
-    if best is None or (best.error > _EXACT and method != "algebra"):
+    if best is None or (best.error > _ERROR_OF_EXACT and method != "algebra"):
         W = [rng.normal(size=(n_starts, after, before)) for before, after in pairwise((m, *ranks, n))]
         G = [rng.normal(size=(n_starts, S, r)) for r in ranks]
         random = _improve(J, W, G, limits, rtol, lambda b: f"random start {b + 1}")
@@ -209,7 +209,7 @@ def _improve(
     max_steps, deadline = limits
     size, error = float(np.sum(J**2)), _squared_residuals(J, W, G)
     steps = 0
-    while steps < max_steps and error.min() > _EXACT * size:
+    while steps < max_steps and error.min() > _ERROR_OF_EXACT * size:
         steps += 1
         trial_W, trial_G = als_sweep(J, W, G)
         new = _squared_residuals(J, trial_W, trial_G)

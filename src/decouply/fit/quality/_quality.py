@@ -18,8 +18,8 @@ from numpy import ndarray
 from ...model._decoupling import Decoupling
 from ...samples._duplicates import without_copies
 from ...samples._samples import Samples
-from ...solvers.inference._leave_one_out import leave_one_out
 from ...solvers.inference._linearisation import Linearisation
+from ...solvers.inference._uncertainty import leave_one_out
 from ...solvers.problem._prepared_samples import ROUNDING, ROUNDINGS
 from ._noise_tests import (
     agreeing_shares,

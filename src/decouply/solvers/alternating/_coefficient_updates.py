@@ -1,7 +1,7 @@
 r"""Update_c of the paper: the coefficients c_l of the functions of a layer, with all other factors fixed.
 
-`projected` is Algorithm 2, in the last layer Algorithm 3 (PROJ-CMPT-L); `constrained` is Algorithm 4, in the last
-layer Algorithm 5 (CONSTR-CMPT-L). The last line of all four, G = X_l c_l and R = Y_L c_L, is in the sweep.
+`update_c_proj` is Algorithm 2, in the last layer Algorithm 3 (PROJ-CMPT-L); `update_c_constr` is Algorithm 4, in the
+last layer Algorithm 5 (CONSTR-CMPT-L). The last line of all four, G = X_l c_l and R = Y_L c_L, is in the sweep.
 
 The rows of X_l^j in the paper are (0, phi_1'(u), ..., phi_d'(u)), those of Y_L^j are (1, phi_1(u), ..., phi_d(u)). The
 constant counts only with values; without, it is 0 and its column is left out. A smoother adds the roughness of the
@@ -75,14 +75,16 @@ class LayerSystem:
         return self.problem.size_J * np.sum(self.right.W[self.right.l + 1] ** 2, axis=1)
 
 
-def projected(system: LayerSystem, lam: float, smoother: Smoother | None = None) -> Float[ndarray, "B r e"]:
+def update_c_proj(system: LayerSystem, lam: float, smoother: Smoother | None = None) -> Float[ndarray, "B r e"]:
     """PROJ as printed: every sample counts alike in the projection."""
     known = system.problem.sample_weights
     alike = np.ones((1, 1, 1)) if known is None else known[None, :, None]
-    return _projected(system, lam, smoother, alike, alike)
+    return _update_c_proj(system, lam, smoother, alike, alike)
 
 
-def projected_weighted(system: LayerSystem, lam: float, smoother: Smoother | None = None) -> Float[ndarray, "B r e"]:
+def update_c_proj_weighted(
+    system: LayerSystem, lam: float, smoother: Smoother | None = None
+) -> Float[ndarray, "B r e"]:
     """PROJ with the projection measured by the objective.
 
     An error in G_sj counts ||a_sj||^2 ||b_sj||^2 times, one in R_sj w_j^T M_s w_j times: the diagonals of the normal
@@ -98,10 +100,10 @@ def projected_weighted(system: LayerSystem, lam: float, smoother: Smoother | Non
         weights_R = np.sum(W_L**2, axis=1)[:, None]
         if weights is not None:
             weights_R = weights_R * weights[:, None]
-    return _projected(system, lam, smoother, weights_G, weights_R)
+    return _update_c_proj(system, lam, smoother, weights_G, weights_R)
 
 
-def _projected(
+def _update_c_proj(
     system: LayerSystem, lam: float, smoother: Smoother | None, weights_G: ndarray, weights_R: ndarray
 ) -> Float[ndarray, "B r e"]:
     """Algorithms 2 and 3: least squares for G (and R) as if they were free, then the nearest functions of the basis."""
@@ -133,7 +135,7 @@ def _projected(
     return c if len(targets) == 2 else _with_zero_constant(c)
 
 
-def constrained(system: LayerSystem, lam: float, smoother: Smoother | None = None) -> Float[ndarray, "B r e"]:
+def update_c_constr(system: LayerSystem, lam: float, smoother: Smoother | None = None) -> Float[ndarray, "B r e"]:
     """Algorithms 4 and 5: the coefficients that minimise the objective itself, all functions of the layer together."""
     problem, W_L, F = system.problem, system.W_L, system.F
     B, _, r = system.b.shape

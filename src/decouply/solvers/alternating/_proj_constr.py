@@ -16,9 +16,9 @@ from ..problem._solver import Feature, ProgressCallback
 from ._coefficient_updates import (
     CoefficientUpdate,
     Smoother,
-    constrained,
-    projected,
-    projected_weighted,
+    update_c_constr,
+    update_c_proj,
+    update_c_proj_weighted,
     with_effective_parameters,
 )
 from ._loop import AbstractAlternatingSolver, Run, Stopping, objective_of, run_starts, solution_of
@@ -101,7 +101,7 @@ class Proj(_AbstractCMPT):
 
     @property
     def update_c(self) -> CoefficientUpdate:
-        return projected_weighted if self.weighted_projection else projected
+        return update_c_proj_weighted if self.weighted_projection else update_c_proj
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -135,7 +135,7 @@ class Constr(_AbstractCMPT):
 
     @property
     def update_c(self) -> CoefficientUpdate:
-        return constrained
+        return update_c_constr
 
 
 def run_cmpt(

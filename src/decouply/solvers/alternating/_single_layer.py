@@ -31,7 +31,7 @@ from ._block_updates import (
     update_input_factor,
     update_output_factor,
 )
-from ._coefficient_updates import LayerSystem, constrained, projected
+from ._coefficient_updates import LayerSystem, update_c_constr, update_c_proj
 from ._loop import AbstractAlternatingSolver, objective_of, run_starts, solution_of
 from ._proj_constr import run_cmpt
 from ._sweep import Iterate, basis_tables, values_without_linear_part, with_linear_part_and_residuals, with_residuals
@@ -132,7 +132,7 @@ class Hollander(AbstractAlternatingSolver):
     supports: ClassVar[frozenset[Feature]] = frozenset({"linear", "weights", "Jacobians only"})
 
     def solve_from(self, problem: Problem, start: Iterate, progress: ProgressCallback) -> Solution:
-        run = run_cmpt(problem, start, 0.0, constrained, None, self.stopping, progress)
+        run = run_cmpt(problem, start, 0.0, update_c_constr, None, self.stopping, progress)
         return solution_of(problem, run, jacobians_only=True)
 
 
@@ -205,7 +205,7 @@ def zniyed_sweep(problem: Problem, state: Iterate, lam: float) -> Iterate:
     H, b = diagonal_equations(A, weighted_gram(A, weights), K, N)
     domain, Phi, dPhi = basis_tables(problem, 0, problem.X @ W0.mT)
     right = RightSide(problem, [W0, W1], [G], 0)
-    C = projected(LayerSystem(problem, right, A, H, b, Phi, dPhi, W1, F), lam)
+    C = update_c_proj(LayerSystem(problem, right, A, H, b, Phi, dPhi, W1, F), lam)
     G, R = combine(dPhi, C[..., 1:]), combine(Phi, C[..., 1:]) + C[:, None, :, 0]
     new = Iterate.unrated([W0, W1], [domain], [C], [G], R, state.A)
     equations = output_equations(K * G[:, :, None, :], N * outer(G), weights)

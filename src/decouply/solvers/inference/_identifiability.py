@@ -96,9 +96,9 @@ class Identifiability:
         """Which functions are free: "g_2 and g_3 can be mixed". Empty if the data determine all."""
         several = any(layer > 1 for layer, _ in (*self.determined, *(f for group in self.free for f in group)))
         named = [[f"g_{layer},{j}" if several else f"g_{j}" for layer, j in group] for group in self.free]
-        said = [f"{listed(names)} can be mixed" for names in named if names[1:]]
+        said = [f"{join_names(names)} can be mixed" for names in named if names[1:]]
         if alone := [name for (name, *more) in named if not more]:
-            said.append(f"{listed(alone)} {'are' if alone[1:] else 'is'} free")
+            said.append(f"{join_names(alone)} {'are' if alone[1:] else 'is'} free")
         return "; ".join(said)
 
     def __str__(self) -> str:
@@ -116,7 +116,7 @@ class Identifiability:
         )
 
 
-def listed(names: list[str]) -> str:
+def join_names(names: list[str]) -> str:
     """ "a, b and c"."""
     return " and ".join([", ".join(names[:-1]), names[-1]] if names[1:] else names)
 
@@ -126,7 +126,7 @@ def identifiability(at: Linearisation) -> Identifiability:
 
     What holds functions smooth also decides what they are away from the samples, so it counts for which ones are free.
     """
-    plain = at.unpenalised()
+    plain = at.without_penalties()
     n_parameters, n_ambiguities = int(at.free.sum()), _n_ambiguities(at.model, at.samples, at.fixed)
     last = min(n_parameters - n_ambiguities, len(plain.singular)) - 1
     smallest = float(plain.singular[last] / plain.singular[0]) if plain.rank and last >= 0 else 0.0
@@ -223,10 +223,10 @@ def _free_groups(at: Linearisation) -> tuple[tuple[Function, ...], ...]:
             moved = sizes > _STILL
             if moved.any():
                 blocks[l + 1, j + 1] = turns[:, moved] * sizes[moved]
-    return _connected(blocks)
+    return _connected_groups(blocks)
 
 
-def _connected(blocks: dict[Function, Float[ndarray, "k _"]]) -> tuple[tuple[Function, ...], ...]:
+def _connected_groups(blocks: dict[Function, Float[ndarray, "k _"]]) -> tuple[tuple[Function, ...], ...]:
     """Groups of functions, one block of columns each, such that what the rows span is the sum of its parts.
 
     It is if the projection onto it joins no two of the groups.

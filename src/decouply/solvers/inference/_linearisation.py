@@ -1,8 +1,7 @@
 r"""All data of a fit, differentiated with respect to all parameters of the model.
 
 Z is the table of these derivatives. Its singular values and vectors say which parameters the data determine
-(`_identifiability`), how well (`_uncertainty`), and what a fit leaves of samples that it has not seen
-(`_leave_one_out`).
+(`_identifiability`), how well, and what a fit leaves of samples that it has not seen (`_uncertainty`).
 """
 
 from __future__ import annotations
@@ -96,7 +95,7 @@ class Linearisation:
             return 0
         return int(np.count_nonzero(self.singular > _RANK_TOLERANCE * self.singular[0]))
 
-    def unpenalised(self) -> Linearisation:
+    def without_penalties(self) -> Linearisation:
         """The same without ridge and roughness."""
         return self._with(0.0, self.roughness[:0]) if self.left_of_penalties.size else self
 

@@ -4,6 +4,10 @@ The parameters vary like Z^+ times the noise. Noise is independent, of one size 
 of every output. Both come from the residuals and the degrees of freedom that the parameters left. A penalty counts as
 prior knowledge, so that its bias is part of the error. The rows of roughness have the noise of the data, as in Bayesian
 intervals of penalised splines. Those of a ridge say that parameters have the size that the fit gave them.
+
+Samples need not be left out to tell what a model would leave of them. :math:`H = Z Z^+` is the hat matrix, ridge and
+roughness included. A fit without sample s leaves :math:`(I - H_{ss})^{-1} r_s` there, to first order. Here :math:`r_s`
+is the residual of the fit to all samples, and :math:`H_{ss}` the block of the rows of that sample.
 """
 
 from __future__ import annotations
@@ -13,7 +17,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Bool, Float, Int
 from numpy import ndarray
 
 from ..._support._arguments import as_number
@@ -22,6 +26,7 @@ from ..._support._machine import one_thread
 from ..._support._progress import silent
 from ...model._decoupling import Decoupling
 from ...model._functions import Functions
+from ...samples._duplicates import originals
 from ...samples._model_errors import canonical_at
 from ...samples._samples import Samples
 from ..least_squares._derivatives import run_chain
@@ -32,6 +37,8 @@ from ._canonical_moves import canonical_moves, function_ranges, value_moves
 from ._identifiability import undetermined_functions
 from ._linearisation import Linearisation
 
+_LARGEST_SHARE = 0.999  # of a sample that parameters follow: a fit without it says nothing there
+_MIN_SHARE_PREDICTED = 0.9  # of the samples: where fits say something about fewer, nothing is known
 _FEWEST_OF_GROUP = 3.0  # degrees of freedom of a group, with fewer of which its noise is that of all
 
 
@@ -234,3 +241,65 @@ def t_quantile(level: float, freedom: float) -> float:
     if share >= 1.0:
         raise InputError(f"`level` must be a probability below 1, such as 0.95. Got {short_repr(level)}.")
     return float(t.ppf((1.0 + share) / 2.0, freedom))
+
+
+# Samples that are left out
+
+
+@dataclass(frozen=True)
+class LeaveOneOut:
+    """How a fit uses its samples, one number per output.
+
+    Attributes
+    ----------
+    used
+        Degrees of freedom that the values of the output lost to the parameters, or its Jacobians without values.
+    rise
+        How many times larger the root mean square error is on samples that are left out. NaN if too few of these
+        can be predicted from the others, as with more parameters than numbers.
+    share
+        Of all numbers, values and Jacobians, the share of degrees of freedom that went into parameters.
+    """
+
+    used: Float[ndarray, " n"]
+    rise: Float[ndarray, " n"]
+    share: float
+
+
+def leave_one_out(at: Linearisation) -> LeaveOneOut:
+    """Judge a fit to samples in memory by leaving out one sample at a time, with its copies."""
+    samples = at.samples
+    assert at.residual is not None  # samples are in memory
+    S, q, n = at.residual.shape
+    rows = at.left[:, : at.rank].reshape(S, q * n, at.rank)
+    used = np.sum(rows**2, axis=2).reshape(S, q, n)
+    apart, told = _leave_out_residuals(rows, at.residual.reshape(S, q * n), originals(samples))
+    first = slice(0, 1) if samples.F is not None else slice(None)  # values come first
+    fitted, unfitted = (np.sum(r.reshape(S, q, n)[:, first] ** 2, axis=(0, 1)) for r in (at.residual, apart))
+    rise = np.sqrt(np.divide(unfitted, fitted, out=np.ones(n), where=fitted > 0.0))
+    if np.mean(told) < _MIN_SHARE_PREDICTED:
+        rise[:] = np.nan
+    return LeaveOneOut(np.sum(used[:, first], axis=(0, 1)), rise, float(np.mean(used)))
+
+
+def _leave_out_residuals(
+    rows: Float[ndarray, "S a k"], residual: Float[ndarray, "S a"], which: Int[ndarray, " S"]
+) -> tuple[Float[ndarray, "S a"], Bool[ndarray, " S"]]:
+    """What fits without a sample and its copies leave of it, and whether others tell anything about it."""
+    S, a, k = rows.shape
+    apart, told = np.empty((S, a)), np.empty(S, dtype=bool)
+    count = np.bincount(which)
+    together = np.argsort(which, kind="stable")
+    for c in np.unique(count):
+        members = together[count[which[together]] == c].reshape(-1, c)  # one row per sample that is there c times
+        U, r = rows[members].reshape(len(members), c * a, k), residual[members].reshape(-1, c * a)
+        if c * a <= k:
+            share, axes = np.linalg.eigh(U @ U.mT)
+        else:  # by the smaller matrix; all other axes have no share
+            share, turns = np.linalg.eigh(U.mT @ U)
+            axes = U @ turns / np.sqrt(np.maximum(share, np.finfo(float).tiny))[:, None]
+        told[members] = (share.max(axis=1, initial=0.0) < _LARGEST_SHARE)[:, None]
+        share = np.clip(share, 0.0, _LARGEST_SHARE)
+        more = np.einsum("gab,gb,gcb,gc->ga", axes, share / (1.0 - share), axes, r, optimize=True)
+        apart[members] = (r + more).reshape(-1, c, a)
+    return apart, told

@@ -26,9 +26,13 @@ from ..least_squares._variable_projection import Complete, Eliminated
 from ..problem._batched_linalg import combine
 from ..problem._start_distributions import Orthonormal
 from ..problem._weighted_rows import Rows
-from ._bottleneck import bottleneck_has_enough_equations, functions_at_bottleneck
 from ._multivariate_polynomials import n_products
-from ._parallel_gradients import has_enough_equations, slopes_of_arguments
+from ._parallel_gradients import (
+    bottleneck_has_enough_equations,
+    functions_at_bottleneck,
+    has_enough_equations,
+    slopes_of_arguments,
+)
 from ._peeling import MAX_ROUNDS, RelaxedTail, peel
 from ._start_data import Budget, StartData
 from ._tensor_decompositions import cpd_directions, n_products_of_entries, samples_for_paratuck2

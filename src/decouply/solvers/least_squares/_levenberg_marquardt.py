@@ -133,11 +133,11 @@ class MatrixFree(AbstractLinearisation):
             out = self.backward(self.forward(v)) + (shift + self.ridge) * v
             return out if self.free is None else out * self.free
 
-        def solved(r: ndarray) -> ndarray:
+        def precondition(r: ndarray) -> ndarray:
             return inverse(r) if self.free is None else inverse(r) * self.free
 
         x, r = np.zeros_like(g), g.copy()
-        p = solved(r)
+        p = precondition(r)
         size = float(np.sum(r * p))
         target = 1e-4 * size  # a relative residual of 1e-2
         for _ in range(_MAX_PRODUCTS):
@@ -147,7 +147,7 @@ class MatrixFree(AbstractLinearisation):
             alpha = size / float(np.sum(p * q))
             x += alpha * p
             r -= alpha * q
-            z = solved(r)
+            z = precondition(r)
             new = float(np.sum(r * z))
             p = z + (new / size) * p
             size = new

@@ -25,7 +25,7 @@ from ._solution import Solution, Status
 from ._solver import AbstractSolver, ProgressCallback, check_problem, out_of_core, with_start
 from ._weighted_rows import RowScaling, weighted_squares
 
-_FAR = 1.5  # times the misfit that the pilot leads to expect: the pilot was too small
+_RATIO_OF_FAR_MISFIT = 1.5  # times the misfit that the pilot leads to expect: the pilot was too small
 _EXACT_MISFIT = 1e-10  # relative squared errors below this are small enough on the pilot and on all samples
 _GROWTH = 4
 _TELLING = 4  # numbers for every parameter from which the misfit on a pilot tells what to expect on more samples
@@ -103,7 +103,7 @@ def _is_far(whole: Problem, solution: Solution, found: Solution, pilot: Samples,
     expected = fitted * pilot.n_numbers / max(pilot.n_numbers - whole.n_free, 1)
     # Costs of all samples add up to about 1 for a model that explains nothing: these are means over samples.
     least = _EXACT_MISFIT / whole.samples.n_samples
-    return mean_misfit(solution.decoupling, whole.samples) > _FAR * expected + least
+    return mean_misfit(solution.decoupling, whole.samples) > _RATIO_OF_FAR_MISFIT * expected + least
 
 
 def misfit_task(portion: Portion, model: Decoupling, units: Units, scaling: RowScaling) -> tuple[ndarray, ndarray]:

@@ -40,7 +40,7 @@ from ._weighted_rows import (
 
 _shared: WeakKeyDictionary[Samples, dict[tuple[bool, bool], ref[PreparedSamples]]] = WeakKeyDictionary()
 WHITEN_UP_TO = 64  # inputs
-_EXACT = 1e-20  # a relative squared error: ten digits, for data that fill their range
+_LEAST_FLOOR = 1e-20  # a relative squared error: ten digits, for data that fill their range
 ROUNDING = 1e-8  # of the spread: residuals that are smaller are none
 ROUNDINGS = 30.0  # errors of this many roundings of one number are expected
 _CORRELATED = 1e-3  # if the ratio of smallest to largest singular value is below, inputs are scaled one by one
@@ -221,7 +221,7 @@ class Ranges:
             size, width = np.maximum(np.abs(low), np.abs(high)), high - low
             constant.append(width <= _NO_SPREAD * size)
             stretch = max(stretch, float(np.max(np.divide(size, width, out=np.ones_like(width), where=width > 0.0))))
-            floors.append(max(_EXACT, (ROUNDINGS * stretch * float(np.finfo(float).eps)) ** 2))
+            floors.append(max(_LEAST_FLOOR, (ROUNDINGS * stretch * float(np.finfo(float).eps)) ** 2))
         of_slopes, floor = floors
         constant_X, constant_F = constant
         total_weight = float(w[0])

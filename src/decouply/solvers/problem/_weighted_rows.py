@@ -104,7 +104,7 @@ class Rows:
     mixing: Float[ndarray, "S n"] | None = None
     max_derivatives: int = MAX_DERIVATIVES
 
-    def balanced(self, factor: float) -> Rows:
+    def with_values_times(self, factor: float) -> Rows:
         """The same rows with another weight of the values: `factor` times that of before, in squares."""
         weights, Y = self.weights.copy(), self.Y.copy()
         weights[:, 0] *= np.sqrt(factor)

@@ -209,7 +209,7 @@ class SmoothingChoice:
         chooses_lam = self.chooses_lam and equations.rows.values and equations.rows.jacobians
         phases = phases if self.chooses_weights else 2
         for phase in range(phases):
-            rows = equations.rows if factor == 1.0 else equations.rows.balanced(factor)
+            rows = equations.rows if factor == 1.0 else equations.rows.with_values_times(factor)
             complete = dataclasses.replace(equations.complete, penalty=penalty, rows=rows)
             # Other domains are other knots, which cost a function with kinks much of what it had learned.
             theta = rescale_to_window(rows.X, layers, theta, exactly=phase < _NEW_DOMAINS)

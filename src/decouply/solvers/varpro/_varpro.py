@@ -29,8 +29,7 @@ from ..problem._solver import AbstractSolver, Feature, ProgressCallback
 from ..problem._start_distributions import AbstractStart, Orthonormal
 from ._penalty_choice import smoothed_solution, solution_with_ridge
 from ._refine_on_all_samples import Refinement, RefinementOptions, refined_solution
-from ._search import Search
-from ._search_schedule import SearchSchedule
+from ._search import Search, SearchSchedule
 from ._streamed_gauss_newton import importance_sample
 
 # Samples in memory are searched all at once up to so many times a pilot, and up to so many numbers.

@@ -1,4 +1,4 @@
-r"""What data of a shape determine in general, before there are any: ranks of derivatives at random models.
+r"""Uniqueness beyond the model at hand: what a shape leaves open in general, and other models that fit as well.
 
 The derivatives of values and Jacobians at many random points, at a model with random parameters, have the rank that
 they have at almost every model of that shape. It is lower than the number of free parameters if functions of almost
@@ -15,21 +15,32 @@ from jaxtyping import Float
 from numpy import ndarray
 
 from ..._support._arguments import as_count, as_counts
-from ..._support._errors import InputError
+from ..._support._errors import InputError, SolverError
 from ..._support._machine import one_thread
+from ..._support._time_limit import now
 from ...bases import Chebyshev, LayerBasis
 from ...model._decoupling import Decoupling
 from ...model._functions import Functions
 from ...samples._model_errors import canonical_at
 from ...samples._samples import Samples
 from ..initial._tensor_decompositions import n_products_of_entries, samples_for_paratuck2
-from ..problem._problem import ModelShape
+from ..problem._problem import ModelShape, Problem
+from ..problem._solution import Status
+from ..problem._solver import ProgressCallback
+from ..varpro._varpro import VarPro
 from ._identifiability import MOST_PRODUCTS, Identifiability, identifiability
 from ._linearisation import linearise
+from ._uncertainty import distances_of_functions, sizes_of_functions
 
 _MOST_PARAMETERS = 400  # takes about a second
 _NUMBERS_PER_PARAMETER = 3  # at random points
-_ZERO = 1e-12  # singular values of a direction that changes nothing, of the largest; deep models have others of 1e-9
+_SINGULAR_VALUE_OF_NOTHING = (
+    1e-12  # singular values of a direction that changes nothing, of the largest; deep models have others of 1e-9
+)
+_AS_WELL = 1.02  # times the cost: two fits of the same data are as good
+_OTHER = 0.01  # of what a function does over its range: functions that are farther apart are others
+_MOST_SEARCHES = 50  # for every solution that is asked for
+_STARTS = 32  # of a search: one batch
 
 
 def identifiable(m: int, n: int, ranks: Any, degrees: Any = 3) -> Identifiability:
@@ -112,8 +123,51 @@ def _at_random_model(shape: ModelShape) -> Identifiability | None:
     samples = Samples(X, F=model.values(X), J=model.jacobians(X))
     with one_thread():
         found = identifiability(linearise(canonical_at(model, samples), samples))
-    told = found.locally_unique or found.smallest_singular_value < _ZERO
+    told = found.locally_unique or found.smallest_singular_value < _SINGULAR_VALUE_OF_NOTHING
     return found if told else None
 
 
 _known = lru_cache(maxsize=256)(_at_random_model)
+
+
+def find_other_solutions(
+    model: Decoupling,
+    samples: Samples,
+    n: int,
+    ridge: float,
+    rng: np.random.Generator,
+    deadline: float,
+    progress: ProgressCallback,
+) -> tuple[Decoupling, ...]:
+    """Up to `n` models of the same shape that fit as well and have other functions than the model and each other."""
+    problem = Problem.build(samples, tuple(g.layer for g in model.g), linear=model.linear is not None)
+    same = VarPro(start=model, ridge=ridge, polish_steps=1, max_steps=1)
+    with one_thread():
+        known = same.solve(problem, n_starts=1, rng=np.random.default_rng(0), progress=progress)
+    cost, found = known.starts[0].objective, list[Decoupling]()
+    for _ in range(_MOST_SEARCHES * n):
+        left = deadline - now()
+        if left <= 0.0 or len(found) == n:
+            break
+        start = random_model(problem.shape, samples.X, rng)
+        solver = VarPro(start=start, ridge=ridge, max_seconds=left)
+        try:
+            with one_thread():
+                tried = solver.solve(problem, n_starts=_STARTS, rng=rng, progress=progress)
+        except SolverError:
+            continue
+        if tried.status is Status.INTERRUPTED:
+            break
+        best = min((row.objective for row in tried.starts), default=np.inf)
+        if tried.status is not Status.EXACT and best > _AS_WELL * cost:
+            continue
+        other = canonical_at(tried.decoupling, samples)
+        if all(_differ(one, other, samples.X) for one in (model, *found)):
+            found.append(other)
+    return tuple(found)
+
+
+def _differ(model: Decoupling, other: Decoupling, X: Float[ndarray, "S m"]) -> bool:
+    """Whether some function of the model is not among those of the other."""
+    pairs = zip(distances_of_functions(model, other, X), sizes_of_functions(model, X), strict=True)
+    return any(bool(np.any(distance > _OTHER * size)) for distance, size in pairs)
