@@ -13,9 +13,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float
-from numpy import ndarray
-from scipy.optimize import linear_sum_assignment
 
 from decouply import systems
 from decouply.bases import Spline, Tanh, Trigonometric
@@ -26,6 +23,7 @@ from decouply.model._decoupling import Decoupling
 from decouply.model._functions import Functions
 from decouply.samples._samples import Samples
 from decouply.solvers import VarPro
+from decouply.solvers.inference._uncertainty import differences_of_functions, sizes_of_functions
 from experiments.harness import Content, Experiment, Option, Outcome, Task, column, grid, markdown, matching
 
 LEVEL = 0.95
@@ -131,52 +129,21 @@ def work(case: str, run: int, seed: int) -> Outcome:
 def coverage_of_functions(truth: Decoupling, result: Result) -> Outcome:
     """The share of function values at samples that bands hold, and the share of functions that have a band."""
     model, X = result.decoupling, result.samples.X
-    bands, true, found = result.uncertainty(level=LEVEL), _Curves(truth, X), _Curves(model, X)
-    held, has_band, widths, distances = [], [], [], []
-    for l in range(model.n_layers):
-        for j, k, sign in true.pairs(found, l):
-            half = bands[l][:, j] / found.size[l][j]
-            has_band.append(bool(np.all(np.isfinite(half))))
-            if not has_band[-1]:
-                continue
-            own, wanted = found.values(l, j), true.values(l, k, sign * found.t[l][:, j])
-            wanted = wanted if own @ wanted > 0.0 else -wanted
-            held.append(float(np.mean(np.abs(own - wanted) <= half)))
-            widths.append(float(np.sqrt(np.mean(half**2))))
-            distances.append(float(np.sqrt(np.mean((own - wanted) ** 2))))
+    bands, apart = result.uncertainty(level=LEVEL), differences_of_functions(model, truth, X)
+    halves, offs = (
+        np.concatenate([table / size for table, size in zip(tables, sizes_of_functions(model, X), strict=True)], axis=1)
+        for tables in (bands, apart)
+    )
+    banded = np.isfinite(halves).all(axis=0)
+    halves, offs = halves[:, banded], np.abs(offs[:, banded])
+    held = np.mean(offs <= halves, axis=0).tolist()
     return {
         "functions": float(np.mean(held)) if held else None,
         "each": held,
-        "banded": float(np.mean(has_band)),
-        "widths": widths,
-        "distances": distances,
+        "banded": float(np.mean(banded)),
+        "widths": np.sqrt(np.mean(halves**2, axis=0)).tolist(),
+        "distances": np.sqrt(np.mean(offs**2, axis=0)).tolist(),
     }
-
-
-class _Curves:
-    """Functions of a model in a writing that scales and constants do not change."""
-
-    def __init__(self, model: Decoupling, X: Float[ndarray, "S m"]) -> None:
-        self.model = model
-        u = model.arguments(X)
-        self.middle = [(a.max(axis=0) + a.min(axis=0)) / 2.0 for a in u]
-        self.half = [np.ptp(a, axis=0) / 2.0 for a in u]
-        self.t = [(a - middle) / half for a, middle, half in zip(u, self.middle, self.half, strict=True)]
-        slopes = [g.slopes(a) for g, a in zip(model.g, u, strict=True)]
-        self.size = [np.sqrt(np.mean(s**2, axis=0)) * half for s, half in zip(slopes, self.half, strict=True)]
-        self.means = [g.values(a).mean(axis=0) for g, a in zip(model.g, u, strict=True)]
-
-    def values(self, l: int, j: int, t: Float[ndarray, " k"] | None = None) -> Float[ndarray, " k"]:
-        """Those of one function at places of the range from -1 to 1, or at the samples."""
-        at = self.t[l][:, j] if t is None else t
-        u = self.middle[l] + self.half[l] * at[:, None]
-        return (self.model.g[l].values(u)[:, j] - self.means[l][j]) / self.size[l][j]
-
-    def pairs(self, other: _Curves, l: int) -> list[tuple[int, int, float]]:
-        """Functions of the other model with those of this one whose arguments agree best, and the sign of these."""
-        correlation = np.corrcoef(other.t[l].T, self.t[l].T)[: other.t[l].shape[1], other.t[l].shape[1] :]
-        rows, columns = linear_sum_assignment(-np.abs(correlation))
-        return [(int(j), int(k), float(np.sign(correlation[j, k]))) for j, k in zip(rows, columns, strict=True)]
 
 
 def _regressor(rng: np.random.Generator) -> Outcome:

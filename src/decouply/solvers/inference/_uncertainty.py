@@ -195,9 +195,10 @@ def differences_of_functions(
         at = np.concatenate([u, wanted])
         places = np.empty((len(at), h.rank))
         places[:, columns] = turns * _over_window(at, u)[:, rows]
-        ours = g.values(at)
-        theirs = (h.values(middle + half * places) * _inverse(_size(h, v)))[:, columns] * _size(g, u)
-        ours, theirs = (values - values[: len(u)].mean(axis=0) for values in (ours, theirs))
+        # Values less their means over the samples, where each model has them, and with slopes of the same size.
+        ours = g.values(at) - g.values(u).mean(axis=0)
+        theirs = (h.values(middle + half * places) - h.values(v).mean(axis=0)) * _inverse(_size(h, v))
+        theirs = theirs[:, columns] * _size(g, u)
         signs = np.sign(np.sum(ours[: len(u)] * theirs[: len(u)], axis=0))
         found.append((ours - signs * theirs)[len(u) :])
     return found
@@ -206,8 +207,8 @@ def differences_of_functions(
 def distances_of_functions(
     model: Decoupling, other: Decoupling, X: Float[ndarray, "S m"]
 ) -> list[Float[ndarray, " _"]]:
-    """Root mean squares of these differences over the samples."""
-    return [np.sqrt(np.mean(apart**2, axis=0)) for apart in differences_of_functions(model, other, X)]
+    """How far these are, but for constants: root mean squares over the samples."""
+    return [apart.std(axis=0) for apart in differences_of_functions(model, other, X)]
 
 
 def sizes_of_functions(model: Decoupling, X: Float[ndarray, "S m"]) -> list[Float[ndarray, " _"]]:
