@@ -60,20 +60,12 @@ def goes_on(bases: Sequence[AbstractBasis], outside: str) -> bool:
 
 @dataclass(frozen=True)
 class Monic:
-    """Polynomials whose leading coefficient is 1, to be multiplied by `scale` and moved by `constant`.
-
-    Attributes
-    ----------
-    powers
-        c_1, ..., c_{d-1}, one row per power.
-    tails
-        The numbers p and q, if the functions continue linearly.
-    """
+    """Polynomials whose leading coefficient is 1, to be multiplied by `scale` and moved by `constant`."""
 
     scale: Float[ndarray, " r"]
     constant: Float[ndarray, " r"]
-    powers: Float[ndarray, "k r"]
-    tails: tuple[Float[ndarray, " r"], Float[ndarray, " r"]] | None
+    powers: Float[ndarray, "k r"]  # c_1, ..., c_{d-1}, one row per power
+    tails: tuple[Float[ndarray, " r"], Float[ndarray, " r"]] | None  # p and q, if the functions continue linearly
 
 
 def in_monic(

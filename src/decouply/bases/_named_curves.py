@@ -92,11 +92,8 @@ class Tanh(AbstractCurve):
 class Sigmoid(AbstractCurve):
     """phi_1(t) = 1 / (1 + exp(-t)) - 1/2, which is tanh(t / 2) / 2.
 
-    Examples
-    --------
     >>> import decouply as dc, numpy as np
-    >>> basis = dc.bases.Sigmoid()
-    >>> basis.evaluate(np.array([-2.0, 0.0, 2.0])).ravel().round(3)
+    >>> dc.bases.Sigmoid().evaluate(np.array([-2.0, 0.0, 2.0])).ravel().round(3)
     array([-0.381,  0.   ,  0.381])
     """
 
@@ -118,11 +115,8 @@ class Sigmoid(AbstractCurve):
 class Saturation(AbstractCurve):
     """phi_1(t) = 2 t between -1/2 and 1/2, and -1 or 1 beyond: a line that meets its limits.
 
-    Examples
-    --------
     >>> import decouply as dc, numpy as np
-    >>> basis = dc.bases.Saturation()
-    >>> basis.evaluate(np.array([-2.0, 0.0, 2.0])).ravel().round(3)
+    >>> dc.bases.Saturation().evaluate(np.array([-2.0, 0.0, 2.0])).ravel().round(3)
     array([-1.,  0.,  1.])
     """
 
@@ -143,11 +137,8 @@ class Saturation(AbstractCurve):
 class DeadZone(AbstractCurve):
     """phi_1(t) = 0 between -1/2 and 1/2, and t -+ 1/2 beyond: nothing happens until something does.
 
-    Examples
-    --------
     >>> import decouply as dc, numpy as np
-    >>> basis = dc.bases.DeadZone()
-    >>> basis.evaluate(np.array([-2.0, 0.0, 2.0])).ravel().round(3)
+    >>> dc.bases.DeadZone().evaluate(np.array([-2.0, 0.0, 2.0])).ravel().round(3)
     array([-1.5,  0. ,  1.5])
     """
 
@@ -162,11 +153,8 @@ class DeadZone(AbstractCurve):
 class Absolute(AbstractCurve):
     """phi_1(t) = abs(t).
 
-    Examples
-    --------
     >>> import decouply as dc, numpy as np
-    >>> basis = dc.bases.Absolute()
-    >>> basis.evaluate(np.array([-2.0, 0.0, 2.0])).ravel().round(3)
+    >>> dc.bases.Absolute().evaluate(np.array([-2.0, 0.0, 2.0])).ravel().round(3)
     array([2., 0., 2.])
     """
 
@@ -181,11 +169,8 @@ class Absolute(AbstractCurve):
 class ReLU(AbstractCurve):
     """phi_1(t) = max(t, 0).
 
-    Examples
-    --------
     >>> import decouply as dc, numpy as np
-    >>> basis = dc.bases.ReLU()
-    >>> basis.evaluate(np.array([-2.0, 0.0, 2.0])).ravel().round(3)
+    >>> dc.bases.ReLU().evaluate(np.array([-2.0, 0.0, 2.0])).ravel().round(3)
     array([0., 0., 2.])
     """
 
@@ -200,11 +185,8 @@ class ReLU(AbstractCurve):
 class Exponential(AbstractCurve):
     """phi_1(t) = exp(t) - 1.
 
-    Examples
-    --------
     >>> import decouply as dc, numpy as np
-    >>> basis = dc.bases.Exponential()
-    >>> basis.evaluate(np.array([-2.0, 0.0, 2.0])).ravel().round(3)
+    >>> dc.bases.Exponential().evaluate(np.array([-2.0, 0.0, 2.0])).ravel().round(3)
     array([-0.865,  0.   ,  6.389])
     """
 
@@ -219,11 +201,8 @@ class Exponential(AbstractCurve):
 class Logarithm(AbstractCurve):
     """phi_1(t) = log(1 + t) for t >= 0, and its mirror image -log(1 - t) below: it goes on for ever both ways.
 
-    Examples
-    --------
     >>> import decouply as dc, numpy as np
-    >>> basis = dc.bases.Logarithm()
-    >>> basis.evaluate(np.array([-0.5, 0.0, 0.5])).ravel().round(3)
+    >>> dc.bases.Logarithm().evaluate(np.array([-0.5, 0.0, 0.5])).ravel().round(3)
     array([-0.405,  0.   ,  0.405])
     """
 
@@ -251,11 +230,8 @@ class Logarithm(AbstractCurve):
 class Gaussian(AbstractCurve):
     """phi_1(t) = exp(-t^2) - 1.
 
-    Examples
-    --------
     >>> import decouply as dc, numpy as np
-    >>> basis = dc.bases.Gaussian()
-    >>> basis.evaluate(np.array([-2.0, 1.0, 2.0])).ravel().round(3)
+    >>> dc.bases.Gaussian().evaluate(np.array([-2.0, 1.0, 2.0])).ravel().round(3)
     array([-0.982, -0.632, -0.982])
     """
 
@@ -277,11 +253,8 @@ class Gaussian(AbstractCurve):
 class Rational(AbstractCurve):
     """phi_1(t) = t / (1 + t^2): rises, turns and fades.
 
-    Examples
-    --------
     >>> import decouply as dc, numpy as np
-    >>> basis = dc.bases.Rational()
-    >>> basis.evaluate(np.array([-2.0, 0.0, 2.0])).ravel().round(3)
+    >>> dc.bases.Rational().evaluate(np.array([-2.0, 0.0, 2.0])).ravel().round(3)
     array([-0.4,  0. ,  0.4])
     """
 
@@ -303,11 +276,8 @@ class Rational(AbstractCurve):
 class Friction(AbstractCurve):
     """tanh t and t: dry friction, nearly a sign, and viscous friction beside it.
 
-    Examples
-    --------
     >>> import decouply as dc, numpy as np
-    >>> basis = dc.bases.Friction()
-    >>> basis.evaluate(np.array([-2.0, 0.0, 2.0])).round(3)
+    >>> dc.bases.Friction().evaluate(np.array([-2.0, 0.0, 2.0])).round(3)
     array([[-0.964, -2.   ],
            [ 0.   ,  0.   ],
            [ 0.964,  2.   ]])
@@ -324,11 +294,8 @@ class Friction(AbstractCurve):
 class LeakyReLU(AbstractCurve):
     """max(t, 0) and min(t, 0): one slope on each side of a kink.
 
-    Examples
-    --------
     >>> import decouply as dc, numpy as np
-    >>> basis = dc.bases.LeakyReLU()
-    >>> basis.evaluate(np.array([-2.0, 0.0, 2.0])).round(3)
+    >>> dc.bases.LeakyReLU().evaluate(np.array([-2.0, 0.0, 2.0])).round(3)
     array([[ 0., -2.],
            [ 0.,  0.],
            [ 2.,  0.]])

@@ -24,18 +24,10 @@ from ._linearisation import Linearisation
 
 @dataclass(frozen=True)
 class LayerMoves:
-    """What k moves of the parameters do to a layer of functions, in its standard writing.
+    """What k moves of the parameters change in a layer of functions, in its standard writing."""
 
-    Attributes
-    ----------
-    curves
-        Changes of the functions at some points.
-    before, after
-        Changes of the weights before and behind the functions, with other layers in their standard writing too.
-    """
-
-    curves: Float[ndarray, "k p r"]
-    before: Float[ndarray, "k r _"]
+    curves: Float[ndarray, "k p r"]  # at some points
+    before: Float[ndarray, "k r _"]  # weights, with other layers in their standard writing too
     after: Float[ndarray, "k _ r"]
 
 

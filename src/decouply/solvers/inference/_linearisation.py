@@ -47,22 +47,12 @@ _MAX_INPUTS_UNCOMPRESSED = 8  # with more, directions that the function does not
 
 @dataclass(frozen=True)
 class Residuals:
-    """What the model leaves of the data, in groups: the values and the Jacobians of every output.
+    """What the model leaves of the data, in groups: the values and the Jacobians of every output."""
 
-    Attributes
-    ----------
-    squares, counts
-        Sums of squares by group, and how many numbers the weights see there.
-    group
-        That of every row of the table.
-    of_values
-        That of the values of every output; empty without values.
-    """
-
-    squares: Float[ndarray, " G"]
-    counts: Float[ndarray, " G"]
-    group: Int[ndarray, " R"]
-    of_values: Int[ndarray, " n"]
+    squares: Float[ndarray, " G"]  # sums by group
+    counts: Float[ndarray, " G"]  # numbers that the weights see there
+    group: Int[ndarray, " R"]  # of every row of the table
+    of_values: Int[ndarray, " n"]  # groups of the values of every output; empty without values
 
 
 @dataclass(frozen=True)

@@ -249,22 +249,13 @@ def t_quantile(level: float, freedom: float) -> float:
 
 @dataclass(frozen=True)
 class LeaveOneOut:
-    """How a fit uses its samples, one number per output.
+    """How a fit uses its samples, one number per output."""
 
-    Attributes
-    ----------
-    used
-        Degrees of freedom that the values of the output lost to the parameters, or its Jacobians without values.
-    rise
-        How many times larger the root mean square error is on samples that are left out. NaN if too few of these
-        can be predicted from the others, as with more parameters than numbers.
-    share
-        Of all numbers, values and Jacobians, the share of degrees of freedom that went into parameters.
-    """
-
-    used: Float[ndarray, " n"]
+    used: Float[ndarray, " n"]  # degrees of freedom that values, or Jacobians without values, lost to the parameters
+    # How many times larger the root mean square error is on samples that are left out. NaN if too few of these can be
+    # predicted from the others, as with more parameters than numbers.
     rise: Float[ndarray, " n"]
-    share: float
+    share: float  # of the degrees of freedom of all numbers, values and Jacobians: what went into parameters
 
 
 def leave_one_out(at: Linearisation) -> LeaveOneOut:

@@ -50,22 +50,12 @@ _SAME_COST = 1e-3  # relative difference of minima that are one and the same
 
 @dataclass(frozen=True)
 class RidgeChoice:
-    """Which ridges to try, and which of them the data allow.
+    """Which ridges to try, and which of them the data allow."""
 
-    Attributes
-    ----------
-    cost
-        Of the best model without a ridge.
-    n_numbers, n_free
-        Numbers that are fitted, and free parameters.
-    zero_cost
-        Of the model 0.
-    """
-
-    cost: float
-    n_numbers: int
-    n_free: int
-    zero_cost: float
+    cost: float  # of the best model without a ridge
+    n_numbers: int  # that are fitted
+    n_free: int  # parameters
+    zero_cost: float  # of the model 0
 
     def candidates(self) -> Iterator[float]:
         """Ridges to try, largest first; take the first that is allowed."""
@@ -125,56 +115,28 @@ def solution_with_ridge(plain: Solution, search: Search, search_with: Callable[[
 
 @dataclass(frozen=True)
 class Smoothed:
-    """A model with the smoothing that the data ask for.
-
-    Attributes
-    ----------
-    theta, cost, record
-        Parameters, penalised cost, and the costs on the way.
-    penalty
-        What held its functions smooth.
-    n_effective
-        Effective number of parameters.
-    score
-        Generalised cross-validation: the misfit over the square of the numbers that are left.
-    factor
-        By how much values count more, against Jacobians, than in the search.
-    interrupted
-        Whether Ctrl-C ended it.
-    """
+    """A model with the smoothing that the data ask for."""
 
     theta: Parameters
-    cost: float
-    record: list[float]
-    penalty: Penalty
-    n_effective: float
-    score: float
-    factor: float
-    interrupted: bool
+    cost: float  # with the penalty
+    record: list[float]  # costs on the way
+    penalty: Penalty  # what held its functions smooth
+    n_effective: float  # parameters
+    score: float  # generalised cross-validation: the misfit over the square of the numbers that are left
+    factor: float  # by which values count more, against Jacobians, than in the search
+    interrupted: bool  # by Ctrl-C
 
 
 @dataclass(frozen=True)
 class SmoothingChoice:
-    """How the minima of a search are smoothed.
+    """How the minima of a search are smoothed."""
 
-    Attributes
-    ----------
-    coarse, fine
-        The equations of the search, and those with the bases that were asked for; None if these are the same.
-    chooses_weights
-        Whether the data choose the weights of roughness; otherwise these stay as they are given.
-    chooses_lam
-        Whether values and Jacobians end with the same weighted misfit per number.
-    deadline, progress
-        A time of `now`, and a function of the cost that is called after every step.
-    """
-
-    coarse: FittingProblem
-    fine: FittingProblem | None
-    chooses_weights: bool
-    chooses_lam: bool
-    deadline: float
-    progress: Callable[[float], None]
+    coarse: FittingProblem  # of the search
+    fine: FittingProblem | None  # with the bases that were asked for; None if these are the same
+    chooses_weights: bool  # of roughness by the data; otherwise these stay as they are given
+    chooses_lam: bool  # so that values and Jacobians end with the same weighted misfit per number
+    deadline: float  # a time of `now`
+    progress: Callable[[float], None]  # called with the cost after every step
 
     def best_of(self, minima: list[Minimum]) -> tuple[Smoothed, Minimum]:
         """The best model with the smoothing that the data ask for, and the minimum that it comes from."""
