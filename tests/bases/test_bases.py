@@ -74,13 +74,15 @@ def test_roughness_is_the_integral_of_the_squared_second_derivative(basis):
 
 
 def test_rows_of_shapes_say_where_a_function_rises_and_bends():
-    basis = dc.Monomial(3)
-    rising, bent = np.array([1.0, 0.0, 1.0]), np.array([0.0, 1.0, 0.0])
+    basis = dc.bases.Bernstein(3)
+    rising, bent = np.linalg.solve(basis.to_monomials().T, [[1.0, 0.0], [0.0, 1.0], [0.1, 0.0]]).T
     assert np.all(basis.shape_rows("increasing") @ rising >= 0) and np.all(basis.shape_rows("convex") @ bent >= 0)
     assert np.all(basis.shape_rows("decreasing") @ -rising >= 0) and np.all(basis.shape_rows("concave") @ -bent >= 0)
     assert np.any(basis.shape_rows("increasing") @ bent < 0)
     with pytest.raises(dc.InputError, match="`shape` must be one of increasing, decreasing"):
         basis.shape_rows("round")
+    with pytest.raises(dc.InputError, match="guarantee them"):
+        dc.Monomial(3).shape_rows("increasing")
 
 
 def test_a_basis_knows_whether_it_has_a_straight_line():

@@ -170,19 +170,8 @@ class AbstractBasis(abc.ABC):
         return np.sqrt(weights)[:, None] * self.second_derivative(nodes)
 
     def shape_rows(self, shape: str) -> Float[ndarray, "k d"]:
-        """Rows that must not be negative times c for g to have this shape.
-
-        If the basis `guarantees_shapes`, that is enough for the whole window; elsewhere the rows are slopes or bends
-        at points that cover it.
-        """
-        order, sign = order_and_sign(shape)
-        points = np.linspace(*self.window, _NODES_PER_FUNCTION * self.size + 1)
-        return sign * (self.derivative(points) if order == 1 else self.second_derivative(points))
-
-    @property
-    def guarantees_shapes(self) -> bool:
-        """Whether `shape_rows` are enough for a shape, and independent of each other."""
-        return False
+        """Independent rows: if none is negative times c, g has this shape on the whole window."""
+        raise InputError(_no_shapes(self, shape))
 
     def least_value(self, c: Float[ndarray, " d"]) -> float:  # noqa: ARG002
         """A number that sum_k c_k phi_k(t) is not below on the window."""
@@ -206,22 +195,16 @@ class AbstractBasis(abc.ABC):
             self.least_value(np.zeros(self.size))
             return np.eye(self.size), np.zeros(self.size, dtype=bool)
         rows = self.shape_rows(shape)
-        if not self.guarantees_shapes:
-            raise InputError(_no_shapes(self, shape))
         rest = np.linalg.svd(rows)[2][len(rows) :] if len(rows) else np.eye(self.size)
         return np.linalg.inv(np.concatenate([rows, rest])), np.arange(self.size) < len(rows)
 
 
-def order_and_sign(shape: str) -> tuple[int, float]:
-    """Which derivative a shape speaks of, and the sign that it must have."""
-    if not is_word(shape, SHAPES):
-        raise InputError(f"`shape` must be one of {', '.join(SHAPES)}. Got {short_repr(shape)}.")
-    return 1 if shape in ("increasing", "decreasing") else 2, -1.0 if shape in ("decreasing", "concave") else 1.0
-
-
 def differences(size: int, shape: str) -> Float[ndarray, "k d"]:
     """Rows of a shape for functions whose coefficients follow the curve; the first one is left out, and 0."""
-    order, sign = order_and_sign(shape)
+    if not is_word(shape, SHAPES):
+        raise InputError(f"`shape` must be one of {', '.join(SHAPES)}. Got {short_repr(shape)}.")
+    order = 1 if shape in ("increasing", "decreasing") else 2
+    sign = -1.0 if shape in ("decreasing", "concave") else 1.0
     return sign * np.diff(np.eye(1 + size), n=order, axis=0)[:, 1:]
 
 

@@ -271,10 +271,6 @@ class Bernstein(AbstractPolynomialsOfDegree):
         """Differences of the coefficients: if none is negative, no slope (or bend) is, on the window."""
         return differences(self.degree, shape)
 
-    @property
-    def guarantees_shapes(self) -> bool:
-        return True
-
     def least_value(self, c: Float[ndarray, " d"]) -> float:
         """The least coefficient: a polynomial runs between the least and the largest of its Bernstein coefficients."""
         return float(min(0.0, c.min()) - _bernstein_table(np.zeros(1), self.degree)[0, 1:] @ c)

@@ -127,10 +127,6 @@ class Spline(AbstractBasis):
         """Differences of the coefficients: if none is negative, no slope (or bend) of the spline is."""
         return differences(self.size, shape)
 
-    @property
-    def guarantees_shapes(self) -> bool:
-        return True
-
     def least_value(self, c: Float[ndarray, " d"]) -> float:
         """The least coefficient: a spline runs between the least and the largest of all its coefficients."""
         return float(min(0.0, c.min()) - self._at_zero[1:] @ c)

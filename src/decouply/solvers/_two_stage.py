@@ -13,7 +13,6 @@ from .._support._arguments import as_count, as_number, settle_numbers
 from .._support._errors import InputError, SolverError, short_repr
 from .._support._interrupts import INTERRUPTED
 from .._support._time_limit import OUT_OF_TIME, deadline_after, now
-from ..bases import LayerBasis
 from ..model._decoupling import Decoupling
 from ..samples._samples import Samples
 from .problem._problem import Problem
@@ -23,12 +22,10 @@ from .problem._solver import (
     Feature,
     HasLam,
     Loss,
-    OutOfCore,
     ProgressCallback,
     check_problem,
     fixed_parts,
     given_start,
-    out_of_core,
     with_start,
     with_time_limit,
 )
@@ -124,38 +121,8 @@ class TwoStage(AbstractSolver):
         least = seconds if self.max_seconds is None else min(seconds, self.max_seconds)
         return dataclasses.replace(self, max_seconds=least)
 
-    def pilot_size(self, samples: Samples, layers: tuple[LayerBasis, ...], *, linear: bool) -> int | None:
-        return out_of_core(self.solver).pilot_size(samples, layers, linear=linear)
-
-    def draw_pilot(self, whole: Problem, size: int, rng: np.random.Generator) -> Samples:
-        return whole.samples.pilot(size, rng=rng)
-
-    def solve_pilot(
-        self, problem: Problem, *, n_starts: int, rng: np.random.Generator, progress: ProgressCallback
-    ) -> Solution:
-        return self.solve(problem, n_starts=n_starts, rng=rng, progress=progress)
-
-    def improve_on_subsample(
-        self, whole: Problem, problem: Problem, found: Solution, progress: ProgressCallback
-    ) -> Solution:
-        return self._out_of_core(found.lam).improve_on_subsample(whole, problem, found, progress)
-
-    def refine_on_all(self, whole: Problem, problem: Problem, found: Solution, progress: ProgressCallback) -> Solution:
-        """The inner solver goes on with the lam that was chosen on the subsample."""
-        ended = self._out_of_core(found.lam).refine_on_all(whole, problem, found, progress)
-        return dataclasses.replace(ended, starts=found.starts, path=found.path)
-
-    def _out_of_core(self, lam: float) -> OutOfCore:
-        assert isinstance(self.solver, HasLam)
-        return out_of_core(self.solver.with_lam(lam))
-
     def solve(
-        self,
-        problem: Problem,
-        *,
-        n_starts: int,
-        rng: np.random.Generator,
-        progress: ProgressCallback,
+        self, problem: Problem, *, n_starts: int, rng: np.random.Generator, progress: ProgressCallback
     ) -> Solution:
         assert isinstance(self.solver, HasLam)  # checked when this was made
         loss = self.loss or _sum_of_errors(problem.validation or problem.samples)
@@ -207,6 +174,11 @@ class TwoStage(AbstractSolver):
             notes, status = (*notes, OUT_OF_TIME), when_late(status)
         if len(tried) == self.max_runs and best is tried[-1][0]:
             notes = (*notes, f"The loss never got worse: lam was raised {self.max_runs} times, up to `max_runs`.")
+        path = []
+        for s, value in tried:
+            row = min(s.starts, key=lambda row: row.objective if math.isfinite(row.objective) else math.inf)
+            errors = row.objective, row.error_jacobian, row.error_values
+            path.append(LamRow(s.lam, value, *errors, len(s.history), s is best))
         columns = (f.name for f in dataclasses.fields(History))
         history = History(*(np.concatenate([getattr(s.history, name) for s, _ in tried]) for name in columns))
         return dataclasses.replace(
@@ -214,7 +186,7 @@ class TwoStage(AbstractSolver):
             status=status,
             history=history,
             starts=tuple(row for s, _ in tried for row in s.starts),
-            path=tuple(_lam_row(s, value, s is best) for s, value in tried),
+            path=tuple(path),
             notes=notes,
         )
 
@@ -236,10 +208,3 @@ def _sum_of_errors(samples: Samples) -> Loss:
             return float(np.sum(100.0 * np.linalg.norm(F - model(samples.X), axis=0) / unit))
 
     return loss
-
-
-def _lam_row(solution: Solution, loss: float, chosen: bool) -> LamRow:
-    best = min(solution.starts, key=lambda row: row.objective if math.isfinite(row.objective) else math.inf)
-    return LamRow(
-        solution.lam, loss, best.objective, best.error_jacobian, best.error_values, len(solution.history), chosen
-    )

@@ -9,10 +9,9 @@ from typing import ClassVar, Literal
 
 from ..._support._arguments import as_number, settle_numbers
 from ..._support._errors import InputError, short_repr
-from ..least_squares._roughness_penalty import check_smoothing
 from ..problem._problem import Problem
 from ..problem._solution import Solution
-from ..problem._solver import Feature, ProgressCallback
+from ..problem._solver import Feature, ProgressCallback, check_smoothing
 from ._coefficient_updates import (
     CoefficientUpdate,
     Smoother,

@@ -233,10 +233,6 @@ class Descent(Generic[Batch]):
     damping: float = _FIRST_DAMPING  # of the best start, at the end
 
 
-def keep_going(theta: Batch, cost: ndarray) -> bool:  # noqa: ARG001 (nobody watches)
-    return True
-
-
 @dataclass(frozen=True)
 class DescentOptions:
     """How far a descent goes, and how.
@@ -264,7 +260,7 @@ def descend(
     options: DescentOptions,
     *,
     deadline: float,
-    observe: Callable[[Batch, ndarray], bool] = keep_going,
+    observe: Callable[[Batch, ndarray], bool] | None = None,
     progress: Callable[[float], None],
 ) -> Descent[Batch]:
     """Minimise the cost of every start until one is exact, all have settled, or steps or time are used up.
@@ -296,7 +292,7 @@ def descend(
             linear = linear.replace_where(better, new_linear)
             record.append(float(cost.min()))
             past.append(cost)
-            wanted = observe(theta, cost)
+            wanted = observe is None or observe(theta, cost)
             try:
                 progress(float(cost.min()))
             except KeyboardInterrupt:

@@ -24,7 +24,6 @@ import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
-from ..._support._arguments import as_number, is_word
 from ...bases import LayerBasis
 from ._parameters import Parameters, Unknowns
 
@@ -52,10 +51,6 @@ class Penalty:
         return cls(
             tuple(_roots(layer, order) for layer in layers), tuple(np.where(mask, weight, 0.0) for mask in wanted)
         )
-
-    def times(self, factor: float) -> Penalty:
-        """The same penalty with all weights times a factor."""
-        return dataclasses.replace(self, weights=tuple(factor * weights for weights in self.weights))
 
     def with_effect_of(self, theta: Parameters, other: Penalty, of_other: Parameters) -> Penalty:
         """The weights with which all functions of a model count as much as the same functions in other bases did."""
@@ -179,12 +174,6 @@ class Penalty:
                 c_at = begins[f"g{l + 1}"] + j * e + (e - d) + np.arange(d)
                 found.append((l, j, c_at, begins[f"W{l + 1}"] + np.arange(n) * r + j))
         return found
-
-
-def check_smoothing(smoothing: object) -> None:
-    """Raise unless it is "auto", None or a number that is not negative."""
-    if smoothing is not None and not is_word(smoothing, ("auto",)):
-        as_number("smoothing", smoothing)
 
 
 def roughness_orders(layers: tuple[LayerBasis, ...]) -> tuple[int, ...]:

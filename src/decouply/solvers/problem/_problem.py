@@ -17,7 +17,6 @@ import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
-from ..._support._errors import InputError
 from ...bases import LayerBasis
 from ...model._decoupling import Decoupling
 from ...model._functions import Functions
@@ -230,14 +229,6 @@ class Problem:
     def rows(self, lam: float, max_derivatives: int = MAX_DERIVATIVES) -> Rows:
         """All samples as the rows of the least-squares problem."""
         return self.prepared.rows(self.prepared.row_scaling(lam), max_derivatives)
-
-    def needs_arrays(self, name: str) -> None:
-        """Raise for a solver that needs all Jacobians at hand."""
-        if not self.samples.in_memory:
-            raise InputError(
-                f"`samples` must hold J in memory for the solver {name}. Got {len(self.samples)} samples in a store: "
-                "take some, `samples.pilot(...)`, or use dc.VarPro(), dc.Proj() or dc.Constr()."
-            )
 
     def model(
         self,

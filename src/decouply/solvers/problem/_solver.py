@@ -13,6 +13,7 @@ from typing import Literal, Protocol, runtime_checkable
 
 import numpy as np
 
+from ..._support._arguments import as_number, is_word
 from ..._support._errors import InputError
 from ...bases import LayerBasis
 from ...model._decoupling import Decoupling
@@ -145,6 +146,12 @@ class HasSmoothing(Protocol):
     @property
     def smoothing(self) -> float | Literal["auto"] | None:
         """The weight of the roughness; "auto" lets the data choose it, None is none."""
+
+
+def check_smoothing(smoothing: object) -> None:
+    """Raise unless it is "auto", None or a number that is not negative."""
+    if smoothing is not None and not is_word(smoothing, ("auto",)):
+        as_number("smoothing", smoothing)
 
 
 def smoothing_of(solver: AbstractSolver) -> float | Literal["auto"] | None:

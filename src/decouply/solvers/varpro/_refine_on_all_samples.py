@@ -104,7 +104,8 @@ class Refinement:
             return None
         if not self.options.chooses_weights:
             return penalty
-        return penalty.times(min(1.0, self.pilot.samples.n_numbers / self.whole.samples.n_numbers))
+        share = min(1.0, self.pilot.samples.n_numbers / self.whole.samples.n_numbers)
+        return dataclasses.replace(penalty, weights=tuple(share * weights for weights in penalty.weights))
 
     # Progress: between portions, so that Ctrl-C is heard, and after each step
 
@@ -130,7 +131,9 @@ class Refinement:
         if complete.penalty is not None:
             descent, n_effective = self._with_new_weights(descent)
         status = Status.CONVERGED if descent.settled[0] else Status.OUT_OF_STEPS
-        if options.ridge == 0.0 and self._is_exact(descent):
+        plain = dataclasses.replace(complete, ridge=0.0, free=None, penalty=None)
+        floor = self.whole.prepared.rounding_floor
+        if options.ridge == 0.0 and meets_rounding(plain, descent.theta, float(descent.cost[0]), floor):
             status = Status.EXACT
         ridge, ridge_notes = options.ridge, tuple[str, ...]()
         few_numbers = self.whole.samples.n_numbers < _RIDGE_UP_TO * self.n_unknowns
@@ -167,10 +170,6 @@ class Refinement:
         self.n_passes += passes
         descent.interrupted |= nearly.interrupted
         return descent
-
-    def _is_exact(self, descent: Descent[Parameters]) -> bool:
-        plain = dataclasses.replace(self.all.subsample, ridge=0.0, free=None, penalty=None)
-        return meets_rounding(plain, descent.theta, float(descent.cost[0]), self.whole.prepared.rounding_floor)
 
     def _with_new_weights(self, descent: Descent[Parameters]) -> tuple[Descent[Parameters], float]:
         """Rounds with the weights of roughness that all samples ask for; the effective number of parameters."""

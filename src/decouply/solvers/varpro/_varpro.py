@@ -22,10 +22,10 @@ from ...model._decoupling import Decoupling
 from ...samples._samples import Samples
 from ..least_squares._fitting_problem import FittingProblem
 from ..least_squares._parameters import Fixed, parameters_of
-from ..least_squares._roughness_penalty import FIRST_WEIGHT, Penalty, check_smoothing
+from ..least_squares._roughness_penalty import FIRST_WEIGHT, Penalty
 from ..problem._problem import ModelShape, Problem
 from ..problem._solution import Solution
-from ..problem._solver import AbstractSolver, Feature, ProgressCallback
+from ..problem._solver import AbstractSolver, Feature, ProgressCallback, check_smoothing
 from ..problem._start_distributions import AbstractStart, Orthonormal
 from ._penalty_choice import smoothed_solution, solution_with_ridge
 from ._refine_on_all_samples import Refinement, RefinementOptions, refined_solution
@@ -125,7 +125,11 @@ class VarPro(AbstractSolver):
     default_n_starts: ClassVar[int] = 1024
 
     def check(self, problem: Problem) -> None:
-        problem.needs_arrays("VarPro")
+        if not problem.samples.in_memory:
+            raise InputError(
+                f"`samples` must be in memory to be searched at once. Got {len(problem.samples)} samples in a store: "
+                "take some, `samples.pilot(10_000)`."
+            )
         if self.fixed:
             Fixed.of(self.fixed, problem.as_given())
         if isinstance(self.start, Decoupling):
