@@ -116,10 +116,6 @@ class Visits:
         """Whether all that must be known is a number."""
         return all(np.isfinite(found).all() for part in (self.low, self.squares, self.shares) for found in part)
 
-    def order(self, l: int) -> ndarray:
-        """The functions of a layer, those with the largest share of the Jacobian first."""
-        return np.argsort(-np.sqrt(self.shares[l] / self.count), kind="stable")
-
 
 def canonical_form(model: Decoupling, X: Float[ndarray, "S m"]) -> Decoupling:
     """See `Decoupling.canonical`."""
@@ -140,7 +136,22 @@ def canonical_form_by(
             visits = visits_of(model)
     if not visits.finite:
         raise InputError(NOT_FINITE)
-    return canonical_form_for(model, visits)
+    for l in range(model.n_layers):
+        # Earlier layers keep their values, so that only the scale of this layer's own arguments has changed.
+        alpha = _argument_scales(model.W[l], model.g[l], visits.low[l], visits.high[l])
+        model = model.scaled(l + 1, alpha, np.ones_like(alpha))
+        size = np.sqrt(visits.squares[l] / visits.count) / np.abs(alpha)
+        after = model.W[-1] if l == model.n_layers - 1 else None
+        model = model.scaled(l + 1, np.ones_like(alpha), _value_scales(model.g[l], size, after))
+        if model.g[l].layer.shared is not None:  # whoever gave each function its own basis gave them an order too
+            shares = np.sqrt(visits.shares[l] / visits.count)  # of the Jacobian: the largest first
+            model = model.permuted(l + 1, np.argsort(-shares, kind="stable"))
+    # Constants of the last layer: in the offset if there is one, else the smallest that give the same outputs.
+    last, offset = model.g[-1], model.offset
+    C = last.C.copy()
+    C[:, 0] = 0.0 if offset is not None else _smallest_constants(model.W[-1], last.constants)
+    offset = None if offset is None else offset + model.W[-1] @ last.constants
+    return model.with_parts(g=[*model.g[:-1], last.with_coefficients(C)], offset=offset)
 
 
 def _with_constants_for_vanished(model: Decoupling, visits: Visits) -> Decoupling:
@@ -157,25 +168,6 @@ def _with_constants_for_vanished(model: Decoupling, visits: Visits) -> Decouplin
             W[l] = np.where(gone[:, None], 0.0, W[l])
             g[l] = Functions(g[l].layer.bases, C, domain, g[l].outside)
     return model.with_parts(W=W, g=g)
-
-
-def canonical_form_for(model: Decoupling, visits: Visits) -> Decoupling:
-    """The canonical form of a model without inner constants, net of trends, for points known by what they visit."""
-    for l in range(model.n_layers):
-        # Earlier layers keep their values, so that only the scale of this layer's own arguments has changed.
-        alpha = _argument_scales(model.W[l], model.g[l], visits.low[l], visits.high[l])
-        model = model.scaled(l + 1, alpha, np.ones_like(alpha))
-        size = np.sqrt(visits.squares[l] / visits.count) / np.abs(alpha)
-        after = model.W[-1] if l == model.n_layers - 1 else None
-        model = model.scaled(l + 1, np.ones_like(alpha), _value_scales(model.g[l], size, after))
-        if model.g[l].layer.shared is not None:  # whoever gave each function its own basis gave them an order too
-            model = model.permuted(l + 1, visits.order(l))
-    # Constants of the last layer: in the offset if there is one, else the smallest that give the same outputs.
-    last, offset = model.g[-1], model.offset
-    C = last.C.copy()
-    C[:, 0] = 0.0 if offset is not None else _smallest_constants(model.W[-1], last.constants)
-    offset = None if offset is None else offset + model.W[-1] @ last.constants
-    return model.with_parts(g=[*model.g[:-1], last.with_coefficients(C)], offset=offset)
 
 
 def _argument_scales(

@@ -140,42 +140,27 @@ def paratuck(
         raise InputError("`J` must not be 0 everywhere: it has no factors to find.")
     generator = as_generator(rng)
     exponent = int(np.frexp(np.max(np.abs(tensor)))[1])
-    with np.errstate(all="ignore"):  # starts that overflow have an infinite error
-        found = _best_factors(
-            np.ldexp(tensor, -exponent), widths, method, n_starts, (max_steps, deadline), rtol, generator
-        )
-        *W, last = found.paratuck.W
-        whole = ParaTuck([*W, np.ldexp(last, exponent)], found.paratuck.G)
-    return dataclasses.replace(found, paratuck=whole)
-
-
-def _best_factors(
-    J: ndarray,
-    ranks: tuple[int, ...],
-    method: str,
-    n_starts: int,
-    limits: tuple[int, float],
-    rtol: float,
-    rng: np.random.Generator,
-) -> ParaTuckFit:
-    """See `paratuck`; of a tensor whose numbers have squares."""
+    unit, limits = np.ldexp(tensor, -exponent), (max_steps, deadline)  # a tensor whose numbers have squares
+    S, n, m = unit.shape
     best: ParaTuckFit | None = None
-    name, start = ("", None) if method == "als" else _algebraic_start(J, ranks, rng)
-    if start is not None:
-        best = _improve(J, *start, (0, 0.0) if method == "algebra" else limits, rtol, lambda _: name)
-    S, n, m = J.shape
-    if method == "algebra" and best is None:
-        needs = f"{samples_for_paratuck2(*ranks)} slices" if len(ranks) == 2 <= min(ranks) else "ranks of at least 2"
-        raise InputError(
-            f'`method="algebra"` needs one layer, or two with {needs}, and r_1 <= m = {m} and r_L <= n = {n}, in a '
-            f'generic tensor. Got ranks {ranks} and {S} slices: use method="als".'
-        )
-    if best is None or (best.error > _ERROR_OF_EXACT and method != "algebra"):
-        W = [rng.normal(size=(n_starts, after, before)) for before, after in pairwise((m, *ranks, n))]
-        G = [rng.normal(size=(n_starts, S, r)) for r in ranks]
-        random = _improve(J, W, G, limits, rtol, lambda b: f"random start {b + 1}")
-        best = random if best is None or random.error < best.error else best
-    return best
+    with np.errstate(all="ignore"):  # starts that overflow have an infinite error
+        name, start = ("", None) if method == "als" else _algebraic_start(unit, widths, generator)
+        if start is not None:
+            best = _improve(unit, *start, (0, 0.0) if method == "algebra" else limits, rtol, lambda _: name)
+        if method == "algebra" and best is None:
+            two = len(widths) == 2 <= min(widths)
+            needs = f"{samples_for_paratuck2(*widths)} slices" if two else "ranks of at least 2"
+            raise InputError(
+                f'`method="algebra"` needs one layer, or two with {needs}, and r_1 <= m = {m} and r_L <= n = {n}, in a '
+                f'generic tensor. Got ranks {widths} and {S} slices: use method="als".'
+            )
+        if best is None or (best.error > _ERROR_OF_EXACT and method != "algebra"):
+            W = [generator.normal(size=(n_starts, after, before)) for before, after in pairwise((m, *widths, n))]
+            G = [generator.normal(size=(n_starts, S, r)) for r in widths]
+            random = _improve(unit, W, G, limits, rtol, lambda b: f"random start {b + 1}")
+            best = random if best is None or random.error < best.error else best
+        *W, last = best.paratuck.W
+        return dataclasses.replace(best, paratuck=ParaTuck([*W, np.ldexp(last, exponent)], best.paratuck.G))
 
 
 Start = tuple[list[ndarray], list[ndarray]]  # W and G, with a batch axis first

@@ -83,20 +83,16 @@ def with_shapes(
     answer = _raise_to_nonnegative(
         _continue_linearly(equations.model(theta, with_domain_of_data=False), shapes), shapes
     )
-    return ConstrainedModel(answer, n_effective if smooths else None, _note(before, after))
+    note = f"The shapes that were asked for change the relative error from {100 * before:.3g} to {100 * after:.3g} %"
+    met = after <= _CONTRADICTION * before or after <= 1e-6
+    note += "." if met else ": the samples contradict them. Ask for fewer, or for shapes of other functions."
+    return ConstrainedModel(answer, n_effective if smooths else None, note)
 
 
 def _misfit(equations: FittingProblem, theta: Parameters) -> float:
     """The root of the objective without a penalty: a relative error."""
     chain = run_chain(equations.problem.layers, theta.inner, equations.rows.X)
     return float(np.sqrt(np.sum(equations.complete.residual(theta, chain) ** 2)))
-
-
-def _note(before: float, after: float) -> str:
-    said = f"The shapes that were asked for change the relative error from {100 * before:.3g} to {100 * after:.3g} %"
-    if after <= _CONTRADICTION * before or after <= 1e-6:
-        return said + "."
-    return said + ": the samples contradict them. Ask for fewer, or for shapes of other functions."
 
 
 # Function by function

@@ -162,16 +162,12 @@ def update_c_constr(system: LayerSystem, lam: float, smoother: Smoother | None =
         size, n_numbers = np.full(B, problem.size_J + lam * problem.size_F), S * n * (m + (lam > 0.0))
         c = smoother.coefficients(system.right.l, list(range(r)), gram, rhs, size, n_numbers, system.sizes_behind())
     c = c.reshape(B, r, -1)
-    return _with_zero_constant(c) if W_L is None else smallest_constants(c, W_L)
-
-
-def smallest_constants(c: Float[ndarray, "B r e"], W_L: Float[ndarray, "B n r"]) -> Float[ndarray, "B r e"]:
-    """The same outputs with the smallest constants, which are not unique if functions outnumber outputs."""
-    n, r = W_L.shape[1:]
-    if r <= n:
-        return c
-    constants = W_L.mT @ solve_normal(W_L @ W_L.mT, W_L @ c[..., :1])
-    return np.concatenate([constants, c[..., 1:]], axis=-1)
+    if W_L is None:
+        return _with_zero_constant(c)
+    if r > W_L.shape[1]:  # constants are not unique if functions outnumber outputs: the smallest ones
+        constants = W_L.mT @ solve_normal(W_L @ W_L.mT, W_L @ c[..., :1])
+        c = np.concatenate([constants, c[..., 1:]], axis=-1)
+    return c
 
 
 def least_squares_values(

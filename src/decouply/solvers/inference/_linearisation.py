@@ -146,7 +146,10 @@ def linearise(
     theta, unknowns = table.theta, Unknowns.of(problem.layers)
     Z = table.Z
     size = np.linalg.norm(Z, axis=0)
-    free = _free_unknowns(problem, theta, unknowns, fixed)
+    there = theta.map(np.ones_like)  # unknowns that exist and were not held are free
+    for layer, c in zip(problem.layers, there.c, strict=True):
+        c[:] = existing_coefficients(layer, c.shape[-1])
+    free = (unknowns.flatten(there)[0] > 0.0) & unknowns.mask(theta, fixed)
     # The functions of a canonical model have unit scale, so a column times the size of its row of parameters is what
     # that row does to the data. Columns of rounding would look like any other once they are scaled to unit length.
     reach = unknowns.flatten(_row_sizes(theta))[0]
@@ -154,7 +157,12 @@ def linearise(
     used = free & ~dead
     unit = np.where(used, size, 1.0)
     scaled = np.where(used, Z, 0.0) / unit
-    rough = _penalty_rows(problem, theta, unknowns) if smoothed else np.zeros((0, len(unit)))
+    rough = np.zeros((0, len(unit)))
+    if smoothed:  # what holds functions smooth, with the weights that the data ask for
+        penalty = Penalty.of(problem.layers, FIRST_WEIGHT, everything=False)
+        equations = FittingProblem(problem, lam=1.0, ridge=0.0, fixed={}, penalty=penalty)
+        if equations.penalty is not None:
+            rough = smoothing_weights_at(equations, theta)[0].rows(theta, unknowns)
     rough = np.where(used, rough, 0.0) / unit
     return Linearisation(
         model=model,
@@ -275,15 +283,6 @@ def _parameters(problem: Problem, model: Decoupling, *, balanced: bool) -> tuple
     return (balance_parameters(problem.layers, theta) if balanced else theta), count
 
 
-def _penalty_rows(problem: Problem, theta: Parameters, unknowns: Unknowns) -> Float[ndarray, "K N"]:
-    """What holds functions smooth, with the weights that the data ask for, as rows of the linearised problem."""
-    penalty = Penalty.of(problem.layers, FIRST_WEIGHT, everything=False)
-    equations = FittingProblem(problem, lam=1.0, ridge=0.0, fixed={}, penalty=penalty)
-    if equations.penalty is None:
-        return np.zeros((0, unknowns.count(theta)))
-    return smoothing_weights_at(equations, theta)[0].rows(theta, unknowns)
-
-
 def _row_sizes(theta: Parameters) -> Parameters:
     """The length of the row of parameters that each one belongs to; b_l is one more column of W_l."""
     sizes = theta.map(lambda p: np.broadcast_to(np.linalg.norm(p, axis=-1, keepdims=True), p.shape).copy())
@@ -291,13 +290,3 @@ def _row_sizes(theta: Parameters) -> Parameters:
         of_b[:] = np.sqrt(np.sum(W**2, axis=-1) + b**2)
         of_W[:] = of_b[..., None]
     return sizes
-
-
-def _free_unknowns(
-    problem: Problem, theta: Parameters, unknowns: Unknowns, fixed: Collection[str]
-) -> Bool[ndarray, " N"]:
-    """Unknowns that exist and were not held."""
-    there = theta.map(np.ones_like)
-    for layer, c in zip(problem.layers, there.c, strict=True):
-        c[:] = existing_coefficients(layer, c.shape[-1])
-    return (unknowns.flatten(there)[0] > 0.0) & unknowns.mask(theta, fixed)

@@ -85,7 +85,11 @@ def decompose_paratuck2(T: Float[ndarray, "S r2 r1"], rng: np.random.Generator) 
         t = np.linalg.solve(A, unit) @ np.linalg.inv(C)
     except np.linalg.LinAlgError:
         return None
-    B = _cross_ratios(t)
+    # B with ones in its first row and column: t_00 t_il = B_il t_0l t_i0, by least squares over the slices.
+    size_t = np.linalg.norm(t, axis=(1, 2), keepdims=True)
+    each = t / np.where(size_t > 0.0, size_t, 1.0)
+    left, right = each[:, :1, :1] * each, each[:, :1, :] * each[:, :, :1]
+    B: ndarray = np.sum(left * right, axis=0) / np.sum(right**2, axis=0)
     used = np.abs(B) > _NEGLIGIBLE_PRODUCT * np.abs(B).max()
     ratio = np.where(used, t / np.where(used, B, 1.0), 0.0)
     if not np.all(np.isfinite(ratio)):
@@ -125,12 +129,3 @@ def _squares(space: Float[ndarray, "q r r"], rng: np.random.Generator) -> Float[
     # first = B^T D B: the eigenvectors of the quotient are the columns of B^-1. Noise makes pairs of them complex.
     vectors = np.linalg.eig(np.linalg.solve(first, second))[1]
     return np.linalg.inv(vectors.real + vectors.imag)
-
-
-def _cross_ratios(t: Float[ndarray, "S r2 r1"]) -> Float[ndarray, "r2 r1"]:
-    """B with ones in its first row and column: t_00 t_il = B_il t_0l t_i0, by least squares over the slices."""
-    size = np.linalg.norm(t, axis=(1, 2), keepdims=True)
-    t = t / np.where(size > 0.0, size, 1.0)
-    left, right = t[:, :1, :1] * t, t[:, :1, :] * t[:, :, :1]
-    B: ndarray = np.sum(left * right, axis=0) / np.sum(right**2, axis=0)
-    return B
