@@ -437,8 +437,9 @@ class Result:
     ) -> Any:
         """The model written out, for reading with as many digits as the samples can tell; see `Decoupling.formula`.
 
-        Numbers are rounded, and terms left out, as long as that does not raise the error by more than 2 %. With
-        ``exact=True``, and in source code, every digit is there.
+        Numbers are rounded, and terms left out, as long as that does not raise the error by more than 2 %. For reading,
+        curves that have names take the place of splines, and other splines get fewer pieces, if the samples cannot tell
+        the difference. With ``exact=True``, and in source code, the model is written as it is.
 
         Examples
         --------
@@ -448,9 +449,9 @@ class Result:
         u1 = x1 + 2 x2
         y1 = u1^3
         """
-        from ..write._formula import formula
+        from ..write._formula import result_formula
 
-        return formula(self.decoupling, kind, inputs=inputs, outputs=outputs, exact=exact, samples=self.samples.shown)
+        return result_formula(self, kind, inputs=inputs, outputs=outputs, exact=exact)
 
     def plot(
         self,
