@@ -485,14 +485,15 @@ def _reason(chosen: Candidate, candidates: list[Candidate], allowed: float) -> s
     """Why this one: what it does, and what smaller and larger ones do."""
     smaller = [c for c in candidates if c.n_parameters < chosen.n_parameters]
     larger = [c for c in candidates if c.n_parameters > chosen.n_parameters]
-    name = _shape_in_words(chosen).capitalize()
+    name, are_one = chosen.in_words, sum(chosen.ranks) == 1
     if chosen.exact:
-        text = f"{name} meet the samples to machine precision with {chosen.n_parameters} parameters"
+        meet = "meets" if are_one else "meet"
+        text = f"{name} {meet} the samples to machine precision with {chosen.n_parameters} parameters"
         if not smaller:
-            return f"{text}, and nothing smaller was left to try."
+            return f"{text}; no smaller model was tried."
         best = min(smaller, key=lambda c: c.training_error)
         error = percent(best.training_error)
-        return f"{text}; of the smaller shapes, the best ({_shape_in_words(best)}) has an error of {error}."
+        return f"{text}; of the smaller models that were tried, the best ({best.in_words}) has an error of {error}."
     if not np.isfinite(chosen.error):
         return f"{name}: there are too few samples to choose by those that are left out."
     sentences = [
@@ -502,24 +503,20 @@ def _reason(chosen: Candidate, candidates: list[Candidate], allowed: float) -> s
     if smaller:
         best = min(smaller, key=lambda c: c.score)
         errors = f"{percent(best.training_error)} and {percent(best.error)}"
-        sentences.append(f"Of the smaller shapes the best is {_shape_in_words(best)}: {errors}.")
+        sentences.append(f"Of the smaller models that were tried, the best is {best.in_words}: {errors}.")
     if larger:
         best = min(larger, key=lambda c: c.score)
         if best.error > allowed and best.score < chosen.score:
             sentences.append(
-                f"{_shape_in_words(best).capitalize()} fit better ({percent(best.training_error)}), but the "
+                f"{best.in_words} would fit better ({percent(best.training_error)}), but the "
                 f"validation error is {percent(best.error)}: too many parameters for these samples."
             )
         else:
             sentences.append(
-                f"Larger models do not predict new data better ({_shape_in_words(best)}: "
+                f"Larger models do not predict new data better ({best.in_words}: "
                 f"{percent(best.training_error)} and {percent(best.error)})."
             )
     return " ".join(sentences)
-
-
-def _shape_in_words(c: Candidate) -> str:
-    return f"ranks {in_words(c.ranks)} with degrees {in_words(c.degrees)}"
 
 
 def _limits_met(scan: Scan, chosen: Candidate) -> list[str]:
