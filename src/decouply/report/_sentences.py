@@ -101,12 +101,11 @@ def _unit(F: Float[ndarray, "S n"]) -> tuple[Float[ndarray, " n"], ndarray]:
     return np.where(~constant, spread, np.where(size > 0.0, size, 1.0)), constant
 
 
-def facts(result: Result) -> list[str]:
+def facts(samples: Samples, model: str, seed: object) -> list[str]:
     """What a reader wants to know of a page before anything else."""
-    seed = result.settings.rng
     return [
-        f"{result.samples.n_samples} rows",
-        result.size_in_words,
+        f"{samples.n_samples} rows",
+        model,
         *([f"seed {seed}"] if isinstance(seed, int) else []),
         f"decouply {__version__}, {date.today().isoformat()}",
     ]
