@@ -59,7 +59,7 @@ FACADES = {
     ("fit/_result_facade.py", "AbstractResultFacade", "load"),
     ("fit/_result_facade.py", "AbstractResultFacade", "_repr_html_"),
     ("fit/interpret/_recognise.py", "Recognition", "_repr_html_"),
-    ("fit/select/_select.py", "Selection", "plot"),
+    ("fit/select/_selection.py", "Selection", "plot"),
 }
 # Classes with methods of one line that call functions of their own room, which take or return such objects:
 # the constructors of Samples call readers, and a model is rewritten by functions.

@@ -30,7 +30,7 @@ from ._options import (
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from ..fit.select._select import Selection
+    from ..fit.select._selection import Selection
     from ..solvers import AbstractSolver
 
 # In the order of `solvers.OWN_SOLVERS`, which cannot be asked before numerical libraries are loaded.

@@ -16,7 +16,7 @@ from numpy import ndarray
 
 from ..fit._result import Result
 from ..fit.interpret._recognise import NamedCurve
-from ..fit.select._select import Selection, SelectionRow
+from ..fit.select._selection import Selection, SelectionRow
 from ..model._decoupling import Decoupling
 from ..samples._samples import Samples
 from ..write._curves import Bands, Curve, curves, refuse_infinite
