@@ -9,9 +9,11 @@ import numpy as np
 import pytest
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
+from numpy.testing import assert_allclose
 
 import decouply as dc
 from decouply.report import Layout, draw_diagram, plot_functions
+from decouply.report._dynamic_page import _modes
 from decouply.report._style import COLOURS
 from decouply.solvers import History, LamRow
 from tests.strategies import points, sampled
@@ -370,3 +372,12 @@ def test_the_fit_of_many_outputs_and_samples_shows_the_worst_and_some():
     assert figure.get_suptitle() == "the worst 12 of 14 outputs"
     many = sampled(model, 7000)
     assert len(result.plot_fit(many).axes[0].lines[1].get_xdata()) <= 3000
+
+
+def test_modes_are_poles_with_frequency_and_damping():
+    pole = np.exp(-0.2 + 0.5j)  # of a mode that turns by 0.5 rad and loses a fifth of its logarithm per sample
+    turning, slow, over = _modes(np.array([pole, np.conj(pole), 0.5, 0.0], dtype=complex))
+    assert_allclose([turning["real"], turning["imag"]], [pole.real, pole.imag])
+    assert_allclose(turning["frequency"], np.hypot(0.2, 0.5) / (2.0 * np.pi))
+    assert_allclose([turning["damping"], turning["constant"]], [0.2 / np.hypot(0.2, 0.5), 5.0])
+    assert_allclose([slow["damping"], slow["constant"], over["constant"]], [1.0, 1.0 / np.log(2.0), 0.0])
