@@ -110,7 +110,6 @@ def page(
         "doubles": _doubles(model, samples.X),
         "apart": _sentences.apart_in_words(result),
         "known": _sentences.data_in_words(samples),
-        "kinds": [_sentences.kind_of_functions(g) for g in model.g],
         "fixed": tuple(result.settings.fixed),
         "n_samples": len(result.samples),
         "n_numbers": result.samples.n_numbers,

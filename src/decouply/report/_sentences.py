@@ -14,7 +14,6 @@ from .. import __version__
 from ..fit._result import Result
 from ..fit.quality._quality import Verdict
 from ..model._decoupling import Decoupling
-from ..model._functions import Functions
 from ..samples._samples import Samples
 from ..solvers.problem._solver import uses_validation
 from ..write._curves import Curve
@@ -141,12 +140,6 @@ def percent(value: float | None) -> str:
 def distance(value: float) -> str:
     """How far a named curve is from a function, in percent of the standard deviation of that."""
     return "exactly" if value < _ROUNDING else f"to {percent(value)} of its standard deviation"
-
-
-def kind_of_functions(functions: Functions) -> str:
-    """What the functions of a layer are made of."""
-    basis = functions.layer.shared
-    return "functions of several kinds" if basis is None else basis.in_words
 
 
 def tails_in_words(model: Decoupling, *, marked: bool) -> str:
