@@ -191,6 +191,8 @@ def fit(file: str, given: Given) -> None:
         written = None
         if given.formula is not None:
             written = written_formula(model, given.formula, model.inputs, model.outputs)
+            if given.formula in ("text", "latex"):  # as far as the data can tell
+                written = str(result.formula(given.formula))
         if given.report_path is not None:
             from ..report import write_report
 
