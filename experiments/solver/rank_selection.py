@@ -18,7 +18,8 @@ from decouply.fit._decouple import decouple
 from decouply.fit._relative_errors import Measure
 from decouply.fit._settings import layer_bases
 from decouply.fit.select._candidates import criterion
-from decouply.fit.select._select import Selection, select
+from decouply.fit.select._select import select
+from decouply.fit.select._selection import Selection
 from decouply.model._decoupling import Decoupling
 from decouply.report._style import COLOURS, new_figure
 from decouply.samples._samples import Samples

@@ -133,7 +133,7 @@ def test_ranks_can_be_chosen(degrees, basis):
     model.fit(X, y, sample_weight=weights)
     assert (model.decoupling_.ranks, model.decoupling_.degrees) == ((1,), (3,))
     assert model.score(X, y) > 0.999999
-    assert "Ranks 1 with degrees 3" in model.result_.notes[0]
+    assert "1 polynomial of degree 3" in model.result_.notes[0]
 
 
 def test_ranks_that_are_chosen_do_not_follow_noise():
@@ -471,7 +471,7 @@ def test_by_default_ranks_are_chosen_and_predictions_are_bounded():
     y = (X[:, 0] + X[:, 1]) ** 2 + np.sin(2 * X[:, 2]) + 0.05 * rng.normal(size=150)
     model = dc.DecouplingRegressor(random_state=0).fit(X, y)
     assert model.decoupling_.ranks == (2,) and model.score(X, y) > 0.98
-    assert model.result_.notes[0].startswith("Ranks 2 with degrees")
+    assert model.result_.notes[0].startswith("2 ")
     assert np.abs(model.predict(20 * X)).max() < 3 * np.abs(y).max()
     values, std = model.predict(X, return_std=True)
     assert_allclose(values, model.predict(X))

@@ -104,7 +104,7 @@ def test_constant_and_linear_functions_are_the_smallest_shapes():
     assert (constant.ranks, constant.degrees) == ((1,), (1,))
     linear = dc.Samples(X, F=X @ A.T, J=np.broadcast_to(A, (20, 1, 3)))
     choice = dc.select(linear, (2, 2), 3, progress=False)
-    assert (choice.ranks, choice.degrees) == ((1,), (1,)) and "nothing smaller" in choice.reason
+    assert (choice.ranks, choice.degrees) == ((1,), (1,)) and "no smaller model" in choice.reason
 
 
 def test_known_degrees_and_a_given_basis_leave_ranks_to_choose():
@@ -356,7 +356,7 @@ def test_models_of_stored_samples_are_compared_on_some_of_them():
 def test_decouple_chooses_ranks_by_itself():
     result = dc.decouple(sampled(ONE), ranks="auto", degrees=3, progress=False)
     assert result.decoupling.ranks == (2,) and result.status is dc.solvers.Status.EXACT
-    assert result.notes[0].startswith("Ranks 2 with degrees 3 meet the samples to machine precision")
+    assert result.notes[0].startswith("2 polynomials of degree 3 meet the samples to machine precision")
     assert dc.decouple(sampled(ONE), ranks="auto", progress=False).decoupling.degrees == (3,)
     for name, value in (("n_starts", 3), ("validation", sampled(ONE))):
         with pytest.raises(dc.InputError, match=f"`{name}` must be left out with ranks="):
@@ -368,7 +368,7 @@ def test_the_command_line_selects_and_fits(tmp_path):
     sampled(ONE).save(tmp_path / "s.npz")
     done = decouple("select s.npz --max-ranks 3 --max-degrees 4 --plot p.png --model m.safetensors", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert "chosen" in done.stdout and "Ranks 2 with degrees 3" in done.stdout
+    assert "chosen" in done.stdout and "2 polynomials of degree 3" in done.stdout
     assert (tmp_path / "p.png").read_bytes().startswith(b"\x89PNG")
     assert dc.Decoupling.load(tmp_path / "m.safetensors").ranks == (2,)
     content = json.loads(decouple("select s.npz --max-ranks 3 --degrees 3 --json", cwd=tmp_path).stdout)
@@ -455,6 +455,6 @@ def test_a_fit_that_began_at_a_neighbour_names_it():
     scan = scan_of(noisy(ONE, 1e-2, S=20))
     first = scan.fit((1,), (2,), start=None, n_starts=1)
     wider = scan.fit((2,), (2,), start=first, n_starts=1)  # so there is no random start that could be better
-    assert wider.result.found_by == "the fit of ranks 1 with degrees 2"
+    assert wider.result.found_by == "the fit of 1 polynomial of degree 2"
     again = scan.fit((2,), (2,), start=wider, n_starts=1, once_more=True)
     assert again.result.found_by == wider.result.found_by != first.result.found_by

@@ -6,6 +6,7 @@ from numpy.testing import assert_allclose
 
 import decouply as dc
 from decouply.fit._simplification import parallel_pairs, with_merged_pair, without_functions
+from decouply.write._readable import readable_model
 
 X = np.random.default_rng(0).uniform(-1.0, 1.0, (150, 2))
 
@@ -30,6 +31,26 @@ def test_a_name_takes_the_place_of_a_spline_and_is_refitted_to_the_samples():
     assert simpler.changes[0].n_parameters > simpler.changes[-1].n_parameters
     assert_allclose(simpler.decoupling(X), F, atol=1e-10)
     assert "g_1 is a saturation at u = ±" in repr(simpler) and "as it was" in repr(simpler)
+
+
+def test_the_formula_of_splines_has_names_and_few_pieces_and_stays_as_good():
+    rng = np.random.default_rng(0)
+    points = rng.uniform(-1.0, 1.0, (200, 2))
+    f = np.tanh(3.0 * points[:, :1]) + np.sin(4.0 * points[:, :1] + 3.0 * points[:, 1:])
+    samples = dc.Samples(points, F=f + 0.02 * rng.normal(size=f.shape))
+    result = dc.decouple(samples, 2, basis=dc.Spline(32), n_starts=4, progress=False)
+    text, exact = result.formula(), result.formula(exact=True)
+    assert "tanh(" in text and "tanh(" not in exact
+    assert text.count(" for ") < 14 < 60 < exact.count(" for ")
+    shown = readable_model(result)
+    far = [float(np.sqrt(np.mean((model(points) - f) ** 2))) for model in (result.decoupling, shown)]
+    assert far[1] < 1.1 * far[0]
+    assert "tanh(" not in result.formula("c")
+
+
+def test_the_formula_of_polynomials_is_that_of_the_model():
+    result = dc.decouple(dc.Samples(X, F=(X @ [[1.0], [0.5]]) ** 3), 1, 3, progress=False)
+    assert readable_model(result) is result.decoupling
 
 
 def test_without_samples_the_model_itself_is_what_is_fitted():

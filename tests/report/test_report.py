@@ -9,9 +9,11 @@ import numpy as np
 import pytest
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
+from numpy.testing import assert_allclose
 
 import decouply as dc
 from decouply.report import Layout, draw_diagram, plot_functions
+from decouply.report._dynamic_page import _modes
 from decouply.report._style import COLOURS
 from decouply.solvers import History, LamRow
 from tests.strategies import points, sampled
@@ -325,15 +327,16 @@ def test_the_starts_are_counted(result, noisy):
     assert n_left > 0 and f"({n_left} given up early)" in text.get_text()
 
 
-def test_the_fit_shows_true_against_decoupled_values(noisy):
+def test_the_fit_shows_measured_against_predicted_values(noisy):
     figure = noisy.plot_fit(outputs=["a", "$b"])
     e = noisy.relative_rmse()
     tops, bottoms = figure.axes[:2], figure.axes[2:]
     for i, (top, bottom) in enumerate(zip(tops, bottoms, strict=True)):
         truth, fitted = noisy.samples.F[:, i], noisy.decoupling(noisy.samples.X)[:, i]
-        assert np.array_equal(top.lines[1].get_data(), (truth, fitted))
-        assert np.array_equal(bottom.lines[1].get_data(), (truth, fitted - truth))
-        assert top.get_title() == f"{['a', '$b'][i]}: error {e[i]:.3g} %"
+        assert np.array_equal(top.lines[1].get_data(), (fitted, truth))
+        assert np.array_equal(bottom.lines[1].get_data(), (fitted, truth - fitted))
+        r_squared = f"{1.0 - np.sum((truth - fitted) ** 2) / np.sum((truth - truth.mean()) ** 2):.4g}"
+        assert top.get_title() == f"{['a', '$b'][i]}: error {e[i]:.3g} %, R² {r_squared}"
     new = sampled(dc.systems.f1(), seed=5)
     assert f"{noisy.relative_rmse(new)[0]:.3g} %" in noisy.plot_fit(new).axes[0].get_title()
 
@@ -369,3 +372,12 @@ def test_the_fit_of_many_outputs_and_samples_shows_the_worst_and_some():
     assert figure.get_suptitle() == "the worst 12 of 14 outputs"
     many = sampled(model, 7000)
     assert len(result.plot_fit(many).axes[0].lines[1].get_xdata()) <= 3000
+
+
+def test_modes_are_poles_with_frequency_and_damping():
+    pole = np.exp(-0.2 + 0.5j)  # of a mode that turns by 0.5 rad and loses a fifth of its logarithm per sample
+    turning, slow, over = _modes(np.array([pole, np.conj(pole), 0.5, 0.0], dtype=complex))
+    assert_allclose([turning["real"], turning["imag"]], [pole.real, pole.imag])
+    assert_allclose(turning["frequency"], np.hypot(0.2, 0.5) / (2.0 * np.pi))
+    assert_allclose([turning["damping"], turning["constant"]], [0.2 / np.hypot(0.2, 0.5), 5.0])
+    assert_allclose([slow["damping"], slow["constant"], over["constant"]], [1.0, 1.0 / np.log(2.0), 0.0])

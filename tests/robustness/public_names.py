@@ -39,7 +39,7 @@ from tests.signatures import MODULES, recorded
 
 # Names that nobody gives arguments to by hand, and why. The first pattern that fits a name counts.
 _BASIS = "derivative|evaluate|second_derivative|expression|recurrence|coarser|least_value|roughness|shape_rows"
-_BASIS += "|with_pieces|to_monomials|comparison|line|moved|moved_curves_of|shaped|orders|knots"
+_BASIS += "|with_pieces|with_fewer_pieces|to_monomials|comparison|line|moved|moved_curves_of|shaped|orders|knots"
 _SOLVER = "check|solve|solve_from|with_lam|with_start|with_time_limit|with_loss|without_ridge|draw|draw_pilot"
 _SOLVER += "|improve_on_subsample|pilot_size|refine_on_all|solve_pilot"
 _ON_BASES = "the package calls it on bases, with arrays that were checked"

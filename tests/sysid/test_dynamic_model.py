@@ -68,7 +68,8 @@ def test_it_has_files_formulas_code_and_a_page(leaky_tank, tmp_path):
     assert "void step(" in leaky_tank.step_source("c")
     y = leaky_tank.simulate(u, None)
     leaky_tank.report(tmp_path / "tank.html", u, y + 0.01 * np.sin(u))
-    assert "Tank" in (tmp_path / "tank.html").read_text(encoding="utf-8")
+    text = (tmp_path / "tank.html").read_text(encoding="utf-8")
+    assert "Tank" in text and 'id="poles"' in text and "Step responses" in text
 
 
 def test_files_of_other_models_are_refused_by_name(leaky_tank, tmp_path):

@@ -154,6 +154,10 @@ class AbstractBasis(abc.ABC):
         """The basis with this many pieces, if their number is open; itself otherwise."""
         return self
 
+    def with_fewer_pieces(self, pieces: int) -> AbstractBasis:  # noqa: ARG002
+        """The basis with at most this many pieces, to be read; itself if it has no pieces."""
+        return self
+
     def coarser(self) -> AbstractBasis:
         """A basis of fewer functions to search with before this one takes over; itself if none is better."""
         return self

@@ -76,6 +76,9 @@ class Spline(AbstractBasis):
     def with_pieces(self, pieces: int) -> Spline:
         return replace(self, pieces=pieces) if self.is_open else self
 
+    def with_fewer_pieces(self, pieces: int) -> Spline:
+        return self if self.n_pieces <= pieces else replace(self, pieces=pieces)
+
     @property
     def size(self) -> int:
         return self.n_pieces + self.degree - 1

@@ -30,7 +30,7 @@ from ._options import (
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from ..fit.select._select import Selection
+    from ..fit.select._selection import Selection
     from ..solvers import AbstractSolver
 
 # In the order of `solvers.OWN_SOLVERS`, which cannot be asked before numerical libraries are loaded.
@@ -191,6 +191,8 @@ def fit(file: str, given: Given) -> None:
         written = None
         if given.formula is not None:
             written = written_formula(model, given.formula, model.inputs, model.outputs)
+            if given.formula in ("text", "latex"):  # as far as the data can tell
+                written = str(result.formula(given.formula))
         if given.report_path is not None:
             from ..report import write_report
 

@@ -7,7 +7,7 @@ from ._simplification import AblationRow, Change, Simplified
 from .interpret._importances import Importances
 from .interpret._recognise import NamedCurve, RecognisedFunction, Recognition
 from .quality._quality import Grade, Quality, Verdict
-from .select._select import Selection
+from .select._selection import Selection
 
 __all__ = [
     "AblationRow",

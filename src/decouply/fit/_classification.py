@@ -92,16 +92,6 @@ class LogisticFit:
     note: str
 
     @property
-    def error(self) -> float:
-        """What a search compares, as the error of a regression."""
-        return self.left_out_deviance
-
-    @property
-    def score(self) -> float:
-        """What a search chooses by."""
-        return self.left_out_deviance
-
-    @property
     def n_parameters(self) -> int:
         return self.decoupling.n_parameters
 
@@ -149,23 +139,25 @@ def fit_logistic(
         first = FIRST_DEGREE if is_determined(dataclasses.replace(settings, ranks=1, degrees=FIRST_DEGREE)) else 1
     best, rank = attempt_shape(1, first), 1
     assert best is not None  # the first shape is always tried
-    while rank < MAX_RANK and best.error > _ROUNDING:  # each must predict left-out samples better than the one before
+    while (
+        rank < MAX_RANK and best.left_out_deviance > _ROUNDING
+    ):  # each must predict left-out samples better than the one before
         rank += 1
         larger = attempt_shape(rank, first)
-        if larger is None or larger.error >= _PAYS * best.error:
+        if larger is None or larger.left_out_deviance >= _PAYS * best.left_out_deviance:
             break
         best = larger
     for degree in _OTHER_DEGREES if chooses_degree else ():
         if degree != first:
             attempt_shape(best.decoupling.ranks[0], degree)
-    allowed = max(min(one.score for one in tried) / _PAYS, _ROUNDING)
-    chosen = min((one for one in tried if one.score <= allowed), key=lambda one: one.n_parameters)
-    words = ", ".join(f"{_shape_in_words(row)}: {row.left_out_deviance:.3g}" for row in tried)
+    allowed = max(min(one.left_out_deviance for one in tried) / _PAYS, _ROUNDING)
+    chosen = min((one for one in tried if one.left_out_deviance <= allowed), key=lambda one: one.n_parameters)
+    words = ", ".join(f"{row.decoupling.g[0].in_words}: {row.left_out_deviance:.3g}" for row in tried)
     used = _without_idle(chosen.decoupling, samples.X)
     n_idle = chosen.decoupling.ranks[0] - used.ranks[0]
     idle = f" The ridge made {n_idle} of {chosen.decoupling.ranks[0]} functions zero; dropped." if n_idle else ""
     late = f" {OUT_OF_TIME}" if now() > deadline else ""
-    note = f"Deviance in cross-validation, rank with degree: {words}.{idle}{late}"
+    note = f"Deviance in cross-validation: {words}.{idle}{late}"
     return dataclasses.replace(chosen, decoupling=used, note=note)
 
 
@@ -174,10 +166,6 @@ def _without_idle(model: Decoupling, X: Float[ndarray, "S m"]) -> Decoupling:
     parts = np.ptp(model.g[0].values(model.arguments(X)[0]), axis=0) * np.abs(model.W[1]).max(axis=0)
     idle = np.flatnonzero(parts <= _IDLE * parts.max())
     return without_functions(model, 0, idle.tolist(), X) if 0 < idle.size < model.ranks[0] else model
-
-
-def _shape_in_words(row: LogisticFit) -> str:
-    return f"{row.decoupling.ranks[0]} with {row.decoupling.degrees[0]}"
 
 
 def deviance_without(samples: Samples, model: Decoupling, ridge: float, l: int, j: int) -> float:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float
@@ -16,7 +15,6 @@ from .._support._arguments import as_array, as_count, as_flag, as_generator, as_
 from .._support._errors import InputError
 from .._support._progress import progress_callback
 from .._support._time_limit import now
-from ..bases import AbstractBasis
 from ..model._decoupling import Decoupling
 from ..samples._model_errors import jacobian_squares, ratio, relative_rmse_at, value_squares
 from ..samples._samples import Samples
@@ -26,13 +24,11 @@ from ..solvers.inference._linearisation import Linearisation, is_quick, linearis
 from ..solvers.inference._uncertainty import Uncertainty, fit_without_ridge, t_quantile
 from ..solvers.inference._uniqueness import find_other_solutions
 from ..solvers.problem._solution import Status
+from ._result_facade import AbstractResultFacade
 from ._settings import Settings
 from .interpret._importances import Importances, importances
 from .interpret._recognise import LEAST_POINTS, NamedCurve, Recognition, recognise, symbol
 from .quality._quality import MUCH, Grade, Quality, Verdict, percent, quality
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 _MOST_NAMED = 24  # functions that are recognised unasked, at up to half a second each
 LEVEL = 0.95  # of the bands that are drawn
@@ -56,7 +52,7 @@ class Alternative:
 
 
 @dataclass(frozen=True, eq=False)
-class Result:
+class Result(AbstractResultFacade):
     """A decoupling with the record of its making.
 
     Attributes
@@ -453,247 +449,6 @@ class Result:
         """Curves that have names in place of functions, refitted to the samples, see `Decoupling.simplified`."""
         return self.decoupling.simplified(self.samples.shown, curves=curves, **options)
 
-    def formula(
-        self,
-        kind: Literal["text", "html", "latex", "python", "c", "matlab", "sympy"] = "text",
-        *,
-        inputs: Collection[str] | None = None,
-        outputs: Collection[str] | None = None,
-        exact: bool = False,
-    ) -> Any:
-        """The model written out, for reading with as many digits as the samples can tell; see `Decoupling.formula`.
-
-        Numbers are rounded, and terms left out, as long as that does not raise the error by more than 2 %. With
-        ``exact=True``, and in source code, every digit is there.
-
-        Examples
-        --------
-        >>> import decouply as dc, numpy as np
-        >>> X = np.random.default_rng(0).uniform(-1, 1, (100, 2))
-        >>> print(dc.decouple(dc.Samples(X, F=(X @ [[1.0], [2.0]]) ** 3), progress=False).formula())
-        u1 = x1 + 2 x2
-        y1 = u1^3
-        """
-        from ..write._formula import formula
-
-        return formula(self.decoupling, kind, inputs=inputs, outputs=outputs, exact=exact, samples=self.samples.shown)
-
-    def plot(
-        self,
-        *,
-        inputs: Collection[str] | None = None,
-        outputs: Collection[str] | None = None,
-        bands: bool = True,
-        dark: bool = False,
-    ) -> Figure:
-        """Draw the network as a block diagram: inputs, W_0, functions, ..., W_L, outputs.
-
-        Solid edges are positive weights and dashed ones negative; a thick line is a large contribution. Each function
-        is a small curve over the range that the samples visit, dashed outside its domain; a linear part is a box below
-        them. Of large layers the most important parts are shown.
-
-        Parameters
-        ----------
-        inputs, outputs : sequence of str, optional
-            Names of the variables; by default those of the samples, or x1, x2, ... and y1, y2, ...
-        bands : bool
-            Shade bands that hold a function at a place with 95 % probability, if the data determine it and the model is
-            not very large. There are none with stored samples.
-        dark : bool
-            Light lines on black paper, here and in the other pictures.
-
-        Returns
-        -------
-        matplotlib.figure.Figure
-            Save it with `savefig`.
-
-        Examples
-        --------
-        >>> import decouply as dc, numpy as np
-        >>> X = np.random.default_rng(0).uniform(-1, 1, (60, 2))
-        >>> samples = dc.Samples(X, F=(X @ [[1.0], [2.0]]) ** 3)
-        >>> result = dc.decouple(samples, ranks=1, degrees=3)
-        >>> figure = result.plot(inputs=["speed", "load"])
-        >>> figure.savefig("network.pdf")  # doctest: +SKIP
-        >>> len(figure.axes)
-        1
-        """
-        from ..report import Layout, draw_diagram
-
-        layout = Layout.of_result(self, inputs=inputs, outputs=outputs, bands=bands)
-        return draw_diagram(layout, named=self.named_curves, dark=dark)
-
-    def plot_functions(self, *, bands: bool = True, dark: bool = False) -> Figure:
-        """Draw the internal functions over the range that the samples visit, with 95 % bands.
-
-        A broad line is the curve that a function is recognised as. Ticks mark the samples. There are no bands with
-        stored Jacobians, nor for very large models.
-
-        Parameters
-        ----------
-        bands : bool
-            Whether to draw 95 % bands.
-        dark : bool
-            Light lines on a dark ground.
-
-        Returns
-        -------
-        matplotlib.figure.Figure
-            One panel per function.
-
-        Examples
-        --------
-        >>> import decouply as dc, numpy as np
-        >>> X = np.random.default_rng(0).uniform(-1, 1, (60, 2))
-        >>> samples = dc.Samples(X, F=(X @ [[1.0], [2.0]]) ** 3)
-        >>> result = dc.decouple(samples, ranks=1, degrees=3)
-        >>> figure = result.plot_functions()
-        >>> figure.savefig("functions.png")  # doctest: +SKIP
-        >>> len(figure.axes)
-        1
-        """
-        from ..report import plot_functions
-
-        known = self.bands() if as_flag("bands", bands) else None
-        return plot_functions(self.decoupling, self.samples.shown.X, bands=known, named=self.named_curves, dark=dark)
-
-    def plot_history(self, *, dark: bool = False) -> Figure:
-        """Draw objective, Error(J) and Error(F) of the chosen start, iteration by iteration and for every lam in turn.
-
-        `VarPro` looks at the objective only.
-
-        Parameters
-        ----------
-        dark : bool
-            Light lines on a dark ground.
-
-        Returns
-        -------
-        matplotlib.figure.Figure
-
-        Examples
-        --------
-        >>> import decouply as dc, numpy as np
-        >>> X = np.random.default_rng(0).uniform(-1, 1, (60, 2))
-        >>> samples = dc.Samples(X, F=(X @ [[1.0], [2.0]]) ** 3)
-        >>> result = dc.decouple(samples, ranks=1, degrees=3)
-        >>> figure = result.plot_history()
-        >>> figure.savefig("history.png")  # doctest: +SKIP
-        >>> len(figure.axes)
-        1
-        """
-        from ..report import plot_history
-
-        return plot_history(self, dark=dark)
-
-    def plot_starts(self, *, dark: bool = False) -> Figure:
-        """Draw how many starts reach which objective, one line per value of lam.
-
-        Parameters
-        ----------
-        dark : bool
-            Light lines on a dark ground.
-
-        Returns
-        -------
-        matplotlib.figure.Figure
-
-        Examples
-        --------
-        >>> import decouply as dc, numpy as np
-        >>> X = np.random.default_rng(0).uniform(-1, 1, (60, 2))
-        >>> samples = dc.Samples(X, F=(X @ [[1.0], [2.0]]) ** 3)
-        >>> result = dc.decouple(samples, ranks=1, degrees=3)
-        >>> figure = result.plot_starts()
-        >>> figure.savefig("starts.png")  # doctest: +SKIP
-        >>> len(figure.axes)
-        1
-        """
-        from ..report import plot_starts
-
-        return plot_starts(self, dark=dark)
-
-    def plot_fit(
-        self, samples: Samples | None = None, *, outputs: Collection[str] | None = None, dark: bool = False
-    ) -> Figure:
-        """Draw predicted against measured values, with residuals, on the given samples or on the fitted ones.
-
-        Each output has a panel with its error; of more than twelve outputs the worst twelve are shown.
-
-        Parameters
-        ----------
-        samples : Samples, optional
-            Samples with values; by default the fitted ones.
-        outputs : collection of str, optional
-            Names of the outputs; by default those of the samples.
-        dark : bool
-            Light lines on a dark ground.
-
-        Returns
-        -------
-        matplotlib.figure.Figure
-            Two panels per output: predictions and residuals.
-
-        Examples
-        --------
-        >>> import decouply as dc, numpy as np
-        >>> X = np.random.default_rng(0).uniform(-1, 1, (60, 2))
-        >>> samples = dc.Samples(X, F=(X @ [[1.0], [2.0]]) ** 3)
-        >>> result = dc.decouple(samples, ranks=1, degrees=3)
-        >>> figure = result.plot_fit()
-        >>> figure.savefig("fit.png")  # doctest: +SKIP
-        >>> len(figure.axes)
-        2
-        """
-        from ..report import plot_fit
-
-        data = self._with_values(samples)
-        return plot_fit(self.decoupling, data.shown, self.relative_rmse(data), outputs=outputs, dark=dark)
-
-    def report(
-        self,
-        path: str | os.PathLike[str],
-        *,
-        title: str = "Decoupling report",
-        inputs: Collection[str] | None = None,
-        outputs: Collection[str] | None = None,
-    ) -> None:
-        """Write a page for people: one HTML file that needs no network.
-
-        It has the verdict, the network with its functions, what matters, the formula, and the call to run it again.
-
-        Parameters
-        ----------
-        inputs, outputs : sequence of str, optional
-            Names of the variables. By default those of the samples, or x1, x2, ... and y1, y2, ...
-        """
-        from ..report import write_report
-
-        write_report(self, path, title=title, inputs=inputs, outputs=outputs)
-
-    def save(self, path: str | os.PathLike[str], *, samples: bool = True) -> None:
-        """Write the model with the record of its making to a .safetensors file.
-
-        `Result.load` reads it again, and `Decoupling.load` the model alone. With ``samples=False`` the file is small,
-        and the samples must be given to `Result.load`. Start values and solvers of your own are not kept.
-        """
-        from ..write._model_file import save_result
-
-        save_result(self, path, samples=samples)
-
-    @classmethod
-    def load(
-        cls,
-        path: str | os.PathLike[str],
-        *,
-        samples: Samples | None = None,
-        bases: Sequence[type[AbstractBasis]] = (),
-    ) -> Result:
-        """Read what `save` wrote; `samples` if they were not saved, `bases` for basis classes of your own."""
-        from ..write._model_file import load_result
-
-        return load_result(path, samples, bases)
-
     @property
     def size_in_words(self) -> str:
         """What the model consists of: inputs, functions, outputs and parameters."""
@@ -724,8 +479,3 @@ class Result:
             errors.append(f"Error(F) {self.error_values:.2e}")
         how = f" by {self.found_by}" if self.found_by else ""
         return f"Result({self.decoupling!r}, {', '.join(errors)}, lam {self.lam:.0e}, {self.status.name}{how})"
-
-    def _repr_html_(self) -> str:
-        from ..write._notebook import result_html
-
-        return result_html(self)

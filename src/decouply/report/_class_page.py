@@ -15,14 +15,16 @@ from numpy import ndarray
 from .._support._atomic_files import write_text
 from .._support._time_limit import now
 from ..fit._classification import ClassQuality, deviance_without
+from ..fit.interpret._importances import importances
 from ..model._decoupling import Decoupling
 from ..samples._samples import Samples
 from ..solvers.least_squares._logistic_deviance import probabilities
 from ._layout import Layout, signal_names
 from ._page import formulas_of, model_content, render_page
+from ._page_charts import SQUARE
+from ._sentences import facts
 from ._svg_frame import Frame, written_number
 
-_PLACE = (52.0, 10.0, 258.0, 150.0)  # of a chart, within a drawing of 320 by 200
 _GROUPS = 10  # of probabilities
 _MOST_WEIGHED, _SECONDS = 12, 20.0  # functions whose loss is measured, and the time for it
 
@@ -63,6 +65,7 @@ def class_page(told: Classes, *, title: str) -> str:
     x, y = ([name.text for name in side] for side in signal_names(model, None, outputs))
     layout = Layout.of(model, samples.X, outputs=outputs)
     content: dict[str, Any] = {
+        "facts": facts(samples, str(model), None),
         "samples": samples,
         "n_samples": len(samples),
         "classes": told.names,
@@ -79,7 +82,8 @@ def class_page(told: Classes, *, title: str) -> str:
         "written": partial(written_number, digits=3),
         "formulas": formulas_of(model, None, [f"log_odds_{name}" for name in told.names[-model.n_outputs :]]),
     }
-    content |= model_content(model, samples.X, layout, (x, y), {}, _losses(told))
+    of_odds = Samples(samples.X, F=model.values(samples.X), inputs=samples.inputs, outputs=outputs)
+    content |= model_content(model, samples.X, layout, (x, y), {}, _losses(told), importances(model, of_odds))
     if content["flow"] is not None:
         content["flow"] |= {"classes": list(told.names)}
     return render_page("classes.html.j2", title, content)
@@ -109,7 +113,7 @@ def _calibration(told: Classes) -> Calibration:
     given, seen = probabilities(told.left_out).ravel(), told.samples.F.ravel()
     order = np.argsort(given, kind="stable")
     groups = np.array_split(order, min(_GROUPS, max(1, len(order) // 10)))
-    frame = Frame(*_PLACE, -0.03, 1.03, -0.03, 1.03)
+    frame = Frame(*SQUARE, -0.03, 1.03, -0.03, 1.03)
     line = frame.lines([(np.array([0.0, 1.0]), np.array([0.0, 1.0]))])
     places = [(frame.x(given[g].mean(keepdims=True))[0], frame.y(seen[g].mean(keepdims=True))[0]) for g in groups]
     dots = "".join(f"M{x:.1f} {y:.1f}h0" for x, y in places)

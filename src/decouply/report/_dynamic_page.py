@@ -14,6 +14,7 @@ from matplotlib.figure import Figure
 from numpy import ndarray
 
 from .._support._atomic_files import write_text
+from ..fit.quality._quality import Grade
 from ..model._decoupling import Decoupling
 from ..model._names import label
 from ._figures import plot_functions
@@ -24,12 +25,9 @@ _ZOOM = 200  # samples around the largest output
 _MOST_DRAWN = 24  # signals of a layer: more cannot be read
 _MOST_SAMPLES = 4000  # of a line
 _AROUND = 2.0  # half the height of a panel of correlations over that of its band, at least
-_GRADES = {
-    "noise": "The residuals look like noise",
-    "better": "The residuals are not noise",
-    "line": "No better than a linear model",
-    "poor": "The simulation diverges",
-}
+_AT_ONCE = 1e-6  # size of a pole that is over within a sample
+_MOST_STEPPED = 3  # inputs and outputs with a step response
+_SETTLED, _SHORTEST, _LONGEST = 5.0, 20, 2000  # time constants of the slowest pole, within these numbers of samples
 _AUTO = (("auto", 1, "autocorrelation"),)  # attribute, first lag, title
 _CROSS = (("cross", 0, "correlation with past input"),)
 
@@ -55,7 +53,7 @@ class Dynamics:
     starts
         (name, training error in percent, validation error in percent, steps, whether it was chosen).
     grade
-        "noise", "better", "line" or "poor": what the badge of the page says.
+        What the badge of the page says: the name of a `Grade` in small letters.
     """
 
     names: tuple[str, ...]
@@ -161,6 +159,55 @@ def _plot_poles(shown: Dynamics) -> Figure:
     return figure
 
 
+def _modes(poles: Complex[ndarray, " n"]) -> list[dict[str, float]]:
+    """Real poles and pairs: cycles per sample without damping, the share of damping, and samples to 1/e."""
+    found: list[dict[str, float]] = []
+    for z in poles[poles.imag >= 0.0].tolist():
+        s = np.log(max(abs(z), _AT_ONCE)) + 1j * np.angle(z)
+        damping = -s.real / abs(s) if s else 1.0
+        constant = np.inf if s.real == 0.0 else -1.0 / s.real if abs(z) > _AT_ONCE else 0.0
+        found.append(
+            {
+                "real": float(z.real),
+                "imag": float(z.imag),
+                "frequency": float(abs(s) / (2.0 * np.pi)),
+                "damping": float(damping),
+                "constant": float(constant),
+            }
+        )
+    return found
+
+
+def _plot_step(shown: Dynamics) -> Figure:
+    """Changes of the outputs after every input has risen by its standard deviation, from rest at its mean."""
+    n, U = len(shown.poles), shown.points[:, len(shown.poles) :]
+    slowest = max(-np.log(np.clip(np.abs(shown.poles), 1e-9, 1.0 - 1e-9)).min(initial=1.0), 1e-9)
+    T = int(np.clip(_SETTLED / slowest, _SHORTEST, _LONGEST))
+    columns, rows = min(U.shape[1], _MOST_STEPPED), min(len(shown.names), _MOST_STEPPED)
+    with house_style() as look:
+        figure = new_figure(3.2 * columns + 0.4, 1.9 * rows + 0.3)
+        axes = figure.subplots(rows, columns, squeeze=False, sharex=True)
+        for i in range(columns):
+            x, found = shown.points[:, :n].mean(axis=0), []
+            for t in range(-T, T):
+                u = U.mean(axis=0) + (t >= 0) * U.std(axis=0) * (np.arange(U.shape[1]) == i)
+                z = shown.step.values(np.concatenate([x, u])[None])[0]
+                if not np.isfinite(z).all():
+                    break
+                x = z[:n]
+                found.append(z[n:])
+            after = np.array(found[T - 1 :])
+            for o, ax in enumerate(axes[:, i]):
+                if len(after):
+                    ax.plot(np.arange(len(after)) - 1, after[:, o] - after[0, o], color=look.colours[0], linewidth=1.2)
+                if i == 0:
+                    ax.set_ylabel(f"change of {label(shown.names[o])}", parse_math=False)
+            name = label(shown.step.inputs[n + i]) if shown.step.inputs else f"u{i + 1}" if U.shape[1] > 1 else "u"
+            axes[0, i].set_title(f"{name} rises by {U[:, i].std():.3g}", fontsize=8, parse_math=False)
+            axes[-1, i].set_xlabel("samples after the step")
+    return figure
+
+
 def plot_residuals(shown: Dynamics, *, dark: bool = False) -> Figure:
     """Correlations of the residuals with themselves and with the inputs; a perfect model stays within the band."""
     return _correlations(shown, _AUTO + _CROSS, dark=dark)
@@ -193,7 +240,9 @@ def write_dynamic_report(
     curved = shown.step.net_of_linear(shown.points) if shown.step.n_layers == 1 else shown.step
     functions = plot_functions(curved, shown.points)
     content = {
-        "grade": _GRADES[shown.grade],
+        "grade": Grade[shown.grade.upper()].value,
+        "modes": _modes(shown.poles),
+        "step": _svg(_plot_step(shown)) if shown.step.n_inputs > len(shown.poles) else None,
         "network": _svg(shown.step.plot(shown.points)) if _is_small(shown.step) else None,
         "zoomed": min(_ZOOM, len(shown.y)),
         "shown": shown,

@@ -16,18 +16,18 @@ from numpy import ndarray
 
 from ..fit._result import Result
 from ..fit.interpret._recognise import NamedCurve
-from ..fit.select._candidates import in_words
-from ..fit.select._select import Selection, SelectionRow
+from ..fit.select._selection import Selection, SelectionRow
 from ..model._decoupling import Decoupling
 from ..samples._samples import Samples
 from ..write._curves import Bands, Curve, curves, refuse_infinite
-from ._layout import short, signal_names, text_width
+from ._layout import mixture, short, signal_names, text_width
 from ._style import MARKERS, STYLES, Look, house_style, new_figure
 
 _PER_ROW = 6  # functions
 _MOST_FUNCTIONS = 36  # of one layer
 _MOST_PANELS = 12  # outputs
 _PANEL_WIDTH = 2.5  # inches
+_LONGEST_SUM = 34  # letters under a function
 _MOST_POINTS = 3000  # of one panel
 _NAMED = "#E69F00"  # as on the page
 _ROUNDING = 1e-32  # objectives below this are all the same
@@ -66,7 +66,7 @@ def plot_functions(
                 if name is not None:
                     ax.plot(layer[j].u, name(layer[j].u), color=_NAMED, linewidth=5.0, alpha=0.5, zorder=1.5)
                 ax.set_title(f"$g_{{{subscript}}}$" + ("" if name is None else f": {name.name}"), fontsize=8)
-                ax.set_xlabel(f"$u_{{{subscript}}}$")
+                ax.set_xlabel(short(mixture(model, X, l + 1, j), _LONGEST_SUM), fontsize=7.5, parse_math=False)
             if len(layer) < len(drawn[l]):
                 panels[-1].set_title(f"{panels[-1].get_title()} of {len(drawn[l])}", fontsize=8)
     return figure
@@ -84,10 +84,6 @@ def _draw_curve(ax: Axes, curve: Curve, u: Float[ndarray, " S"], colour: str, lo
     ax.set_ylim(low - 0.05 * (high - low), high + 0.05 * (high - low))
     at = u[:: math.ceil(len(u) / _MOST_POINTS)]
     ax.plot(at, np.zeros(len(at)), "|", color=look.faint, transform=ax.get_xaxis_transform(), markersize=5)
-    inside = [knot for knot in curve.knots if curve.u[0] < knot < curve.u[-1]]
-    ax.plot(
-        inside, np.ones(len(inside)), "|", color=look.ink, gid="knots", transform=ax.get_xaxis_transform(), markersize=4
-    )
     for end in cut.ends:
         ax.plot((end, end), (0.0, 0.1), color=look.ink, linewidth=1.2, gid="end", transform=ax.get_xaxis_transform())
     ax.ticklabel_format(axis="y", scilimits=(-3, 4))
@@ -239,7 +235,7 @@ def plot_starts(result: Result, *, dark: bool = False) -> Figure:
 def plot_fit(
     model: Decoupling, samples: Samples, e: Float[ndarray, " n"], *, outputs: Collection[str] | None, dark: bool = False
 ) -> Figure:
-    """Predicted against measured values, one square per output, with its error above and the residuals below.
+    """Measured against predicted values, one square per output, with its error above and the residuals below.
 
     Of more than twelve outputs the worst twelve are shown, of very many samples some.
     """
@@ -264,9 +260,9 @@ def plot_fit(
             title = _fit_title(written[i].text, float(e[i]), varies=bool(np.ptp(truth[:, i]) > 0.0))
             top.set_title(title, fontsize=9, parse_math=False)
             if k % columns == 0:
-                top.set_ylabel("predicted")
+                top.set_ylabel("measured")
                 bottom.set_ylabel("residual")
-            bottom.set_xlabel("measured")
+            bottom.set_xlabel("predicted")
         if len(shown) < len(e):
             figure.suptitle(f"the worst {len(shown)} of {len(e)} outputs", fontsize=9)
     return figure
@@ -277,12 +273,13 @@ def _draw_fit(top: Axes, bottom: Axes, truth: Float[ndarray, " s"], fitted: Floa
     dots["rasterized"] = len(truth) > 1000  # thousands of dots make slow vector graphics
     low, high = float(min(truth.min(), fitted.min())), float(max(truth.max(), fitted.max()))
     top.plot((low, high), (low, high), color=look.faint, linewidth=1.0, zorder=1.5)
-    top.plot(truth, fitted, "o", **dots)
+    top.plot(fitted, truth, "o", **dots)
     bottom.axhline(0.0, color=look.faint, linewidth=1.0, zorder=1.5)
-    bottom.plot(truth, fitted - truth, "o", **dots)
-    spread = 2.0 * float(np.std(fitted - truth))
+    bottom.plot(fitted, truth - fitted, "o", **dots)
+    spread = 2.0 * float(np.std(truth - fitted))
     bottom.axhspan(-spread, spread, color=look.faint, alpha=0.25, linewidth=0.0, zorder=1.0)
     top.set_box_aspect(1.0)
+    bottom.set_box_aspect(1.0 / 3.0)
     bottom.sharex(top)
     top.tick_params(labelbottom=False)
     for ax, count in ((top, 5), (bottom, 3)):
@@ -292,8 +289,12 @@ def _draw_fit(top: Axes, bottom: Axes, truth: Float[ndarray, " s"], fitted: Floa
 
 
 def _fit_title(name: str, e: float, *, varies: bool) -> str:
-    """In two lines where one would run into the next panel."""
-    far = f"error {e:.3g} %" if varies else f"it does not vary, error {e:.3g} % of its size"
+    """In two lines if one would run into the next panel."""
+    far = (
+        f"error {e:.3g} %, R² {1.0 - (e / 100.0) ** 2:.4g}"
+        if varies
+        else f"it does not vary, error {e:.3g} % of its size"
+    )
     title = f"{short(name)}: {far}"
     return title if text_width(title) < 72 * _PANEL_WIDTH else f"{short(name)}\n{far}"
 
@@ -344,7 +345,7 @@ def plot_selection(selection: Selection, *, dark: bool = False) -> Figure:
         x, y = _points([chosen])
         ax.plot(x, y, "o", markersize=11, markerfacecolor="none", markeredgecolor=look.ink, label="recommended")
         ax.annotate(
-            f"ranks {in_words(chosen.ranks)}\ndegrees {in_words(chosen.degrees)}",
+            "\n".join(g.in_words for g in chosen.decoupling.g),
             (x[0], y[0]),
             xytext=(-10, 0),
             textcoords="offset points",

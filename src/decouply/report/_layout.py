@@ -8,7 +8,7 @@ down, everything inside [0, width] x [0, height].
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -18,9 +18,11 @@ from numpy import ndarray
 
 from .._support._arguments import as_flag, as_some_points
 from ..fit._result import Result
+from ..fit.interpret._recognise import symbol
 from ..model._decoupling import Decoupling
 from ..model._names import Name, names
 from ..write._curves import Bands, Curve, curves, refuse_infinite
+from ._svg_frame import written_number
 
 FONT_SIZE = 9.0  # of the labels; the room that names take is reckoned with it
 _SHOWN = 12  # nodes of a column
@@ -34,6 +36,7 @@ _SPACE = 26.0  # between boxes of a column, for their labels
 _PITCHES = (22.0, 70.0)  # least and most between inputs, or between outputs
 _GAP = (130.0, 210.0)  # between columns; more where edges run steeply
 _MARGIN = 12.0
+_MOST_TERMS, _WEAK = 4, 0.02  # of a sum in words, and the share of its strongest term that is left out
 _BYPASS = 24.0  # height of the box of a linear part
 
 Kind = Literal["input", "function", "output", "more"]
@@ -341,9 +344,26 @@ def _widest(column: tuple[Name, ...], index: Int[ndarray, " _"]) -> float:
     return max(text_width(text) for text in (*(short(column[i].text) for i in index), *note))
 
 
-def short(name: str) -> str:
+def short(name: str, longest: int = _LONGEST) -> str:
     """The beginning of a name that is long."""
-    return name if len(name) <= _LONGEST else name[: _LONGEST - 1] + "…"
+    return name if len(name) <= longest else name[: longest - 1] + "…"
+
+
+def mixture(
+    model: Decoupling, X: Float[ndarray, "S m"], layer: int, index: int, inputs: Sequence[str] | None = None
+) -> str:
+    """The sum that goes into a function of a layer (counted from 1), its strongest terms first."""
+    l, weights = layer - 1, model.W[layer - 1][index]
+    entering = X if l == 0 else model.g[l - 1].values(model.arguments(X)[l - 1])
+    known = [name.text for name in signal_names(model, inputs, None)[0]]
+    names = known if l == 0 else [symbol(l, j + 1, model.n_layers) for j in range(model.ranks[l - 1])]
+    brought = np.abs(weights) * (np.std(entering, axis=0) if len(X) > 1 else 1.0)
+    order = [int(j) for j in np.argsort(-brought, kind="stable") if brought[j] > _WEAK * np.max(brought)]
+    terms = [(weights[j], names[j]) for j in order[:_MOST_TERMS]] or [(0.0, names[0])]
+    words = [
+        f"{'− ' if w < 0 else '+ ' if k else ''}{written_number(abs(w), 3)} {name}" for k, (w, name) in enumerate(terms)
+    ]
+    return " ".join(words) + " + …" * (len(order) > _MOST_TERMS)
 
 
 def text_width(text: str, size: float = FONT_SIZE) -> float:

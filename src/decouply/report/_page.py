@@ -7,9 +7,11 @@ import csv
 import io
 import os
 import re
+import tempfile
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -19,18 +21,22 @@ from markupsafe import Markup, escape
 from .. import __version__
 from .._support._arguments import plain
 from .._support._atomic_files import write_text
-from .._support._errors import InputError, short_repr, silenced
+from .._support._errors import InputError, short_repr
+from ..fit._relative_errors import Measure
 from ..fit._result import Result
 from ..fit._simplification import parallel_pairs
+from ..fit.interpret._importances import Importances
 from ..fit.interpret._recognise import NamedCurve, symbol
 from ..model._decoupling import Decoupling
 from ..model._names import printable
 from ..samples._duplicates import n_originals
 from ..samples._samples import Samples
 from ..solvers.inference._linearisation import is_quick
+from ..solvers.problem._solution import Status
 from ..write._formula import formula
+from ..write._readable import readable_model
 from . import _sentences
-from ._layout import Layout, Node, shown_model, signal_names
+from ._layout import Layout, Node, mixture, shown_model, signal_names
 from ._page_charts import fit_charts, history_chart, starts_by_lam
 from ._rerun_source import how_to_run_again
 from ._signal_flow_json import signal_flow
@@ -44,11 +50,8 @@ _MOST_TO_WEIGH = 500_000  # numbers times parameters, beyond which that would ta
 SLIDERS = 8  # inputs that have a slider each; of more, one at a time is chosen
 _LARGEST_PAGE = 990_000  # bytes
 _LARGEST_DOWNLOAD = 200_000  # bytes of a file in the page
-_SECONDS_TO_SIMPLIFY = 2.0
 _MOST_EFFECTS = 6  # outputs with a curve for every input
 _EFFECT_POINTS = 30
-_MOST_TERMS = 4  # of a sum in words
-_WEAK = 0.02  # of the strongest term of a sum: it is left out in words
 _LONGEST: dict[Literal["html", "latex", "python"], int] = {
     "html": 40_000,
     "latex": 60_000,
@@ -91,25 +94,22 @@ def page(
     rows = _sentences.output_rows(result, y)
     content: dict[str, Any] = {
         "result": result,
-        "facts": _sentences.facts(result),
+        "facts": _sentences.facts(samples, result.size_in_words, result.settings.rng),
         "remarks": notes if good else (*notes, *result.notes),
         "notes": result.notes if good else (),
         "samples": samples,
         "copies": samples.n_samples - n_originals(samples),
         "columns": _columns(samples, (x, y)),
-        "importances": result.importances,
-        "inputs_by_effect": np.argsort(-result.importances.of_inputs, kind="stable").tolist(),
-        "effects": _effects(model, samples.X),
         "downloads": _downloads(result, (x, y)),
         "verdict": result.verdict,
         "unseen": _sentences.unseen_in_words(rows),
         "rows": rows,
         "fits": fit_charts(model, samples, y, [row.worst for row in rows]),
+        "exact": result.status is Status.EXACT,
         "netted": model is not result.decoupling,
         "doubles": _doubles(model, samples.X),
         "apart": _sentences.apart_in_words(result),
         "known": _sentences.data_in_words(samples),
-        "kinds": [_sentences.kind_of_functions(g) for g in model.g],
         "fixed": tuple(result.settings.fixed),
         "n_samples": len(result.samples),
         "n_numbers": result.samples.n_numbers,
@@ -124,7 +124,7 @@ def page(
         "again": how_to_run_again(result),
         "command": command,
     }
-    content |= model_content(model, samples.X, layout, (x, y), result.named_curves, _losses(result))
+    content |= model_content(model, samples.X, layout, (x, y), result.named_curves, _losses(result), result.importances)
     return render_page("report.html.j2", title, content)
 
 
@@ -135,8 +135,9 @@ def model_content(
     names: tuple[list[str], list[str]],
     curves: dict[tuple[int, int], NamedCurve],
     losses: dict[tuple[int, int], tuple[float, float]],
+    shares: Importances,
 ) -> dict[str, Any]:
-    """What pages of static models share: the diagram, its functions, and what the sliders need."""
+    """What pages of static models share: the diagram, what matters, the functions, and what the sliders need."""
     cards = function_cards(model, X, layout, curves, losses, names[0])
     frames = {(card.node.layer, card.node.index): (card.small, card.large) for card in cards}
     return {
@@ -144,6 +145,9 @@ def model_content(
         "inputs": names[0],
         "outputs": names[1],
         "layout": layout,
+        "importances": shares,
+        "inputs_by_effect": np.argsort(-shares.of_inputs, kind="stable").tolist(),
+        "effects": _effects(model, X),
         "cards": cards,
         "tails": _sentences.tails_in_words(model, marked=any(card.ends for card in cards)),
         "linear": linear_table(model, X),
@@ -182,7 +186,6 @@ class Card:
     ends: str  # of the domain
     band: str
     rug: str
-    knots: str
     named: str  # the curve that has a name, over the function
     name: str  # in words, such as "a saturation at u = ±0.7"; empty where there is none
     off: float  # how far it is from the function, in percent of the spread of that
@@ -244,32 +247,17 @@ def function_cards(
                 large.strokes(cut.ends, 12.0),
                 large.band(node.curve),
                 large.rug(u[node.layer - 1][:, node.index], 6.0),
-                large.hanging(node.curve.knots, 5.0),
                 "" if name is None else large.line_of(node.curve.u, name(node.curve.u)),
                 "" if name is None else name.words,
                 0.0 if name is None else 100.0 * name.off,
                 "" if name is None else name.name,
-                _mixture(model, X, node, inputs),
+                mixture(model, X, node.layer, node.index, inputs),
                 _sentences.shape_in_words(node.curve),
                 float(effects[node.index] / (np.sum(effects) or 1.0)),
                 losses.get((node.layer, node.index + 1)),
             )
         )
     return found
-
-
-def _mixture(model: Decoupling, X: np.ndarray, node: Node, inputs: list[str]) -> str:
-    """The sum that goes into a function, its strongest terms first."""
-    l, weights = node.layer - 1, model.W[node.layer - 1][node.index]
-    entering = X if l == 0 else model.g[l - 1].values(model.arguments(X)[l - 1])
-    names = inputs if l == 0 else [symbol(l, j + 1, model.n_layers) for j in range(model.ranks[l - 1])]
-    brought = np.abs(weights) * (np.std(entering, axis=0) if len(X) > 1 else 1.0)
-    order = [int(j) for j in np.argsort(-brought, kind="stable") if brought[j] > _WEAK * np.max(brought)]
-    terms = [(weights[j], names[j]) for j in order[:_MOST_TERMS]] or [(0.0, names[0])]
-    words = [
-        f"{'− ' if w < 0 else '+ ' if k else ''}{written_number(abs(w), 3)} {name}" for k, (w, name) in enumerate(terms)
-    ]
-    return " ".join(words) + " + …" * (len(order) > _MOST_TERMS)
 
 
 def _columns(samples: Samples, names: tuple[list[str], list[str]]) -> list[dict[str, Any]]:
@@ -299,37 +287,43 @@ def _effects(model: Decoupling, X: np.ndarray) -> list[list[str]]:
 
 
 def _downloads(result: Result, names: tuple[list[str], list[str]]) -> dict[str, str]:
-    """Files that a reader may want, in base 64: predictions beside what was given, and the formula in C."""
+    """Files that a reader may want, in base 64: predictions beside what was given, the formula in C, and the model."""
     model, samples = result.decoupling, result.samples.shown
-    found, F = {}, None if samples.F is None else np.asarray(samples.F)
+    F = None if samples.F is None else np.asarray(samples.F)
+    found: dict[str, bytes] = {}
     head = [*names[0], *(names[1] if F is not None else ()), *(f"{name} (model)" for name in names[1])]
     table = np.column_stack([samples.X, *([] if F is None else [F]), model(samples.X)])
     if table.size * 12 < _LARGEST_DOWNLOAD:
         text = io.StringIO()
         csv.writer(text).writerows([head, *table.tolist()])
-        found["predictions.csv"] = text.getvalue()
+        found["predictions.csv"] = text.getvalue().encode()
     if all(basis.writable for g in model.g for basis in g.layer.bases) and 60 * model.n_parameters < _LARGEST_DOWNLOAD:
         x, y = (
             [f"{letter}{i + 1}" for i in range(size)]
             for letter, size in (("x", model.n_inputs), ("y", model.n_outputs))
         )
-        found["model.c"] = model.formula("c", inputs=x, outputs=y)
-    return {
-        name: base64.b64encode(text.encode()).decode() for name, text in found.items() if len(text) < _LARGEST_DOWNLOAD
-    }
+        found["model.c"] = model.formula("c", inputs=x, outputs=y).encode()
+    if 8 * model.n_parameters < _LARGEST_DOWNLOAD:
+        with tempfile.TemporaryDirectory() as folder:
+            model.save(path := Path(folder) / "model.safetensors")
+            found[path.name] = path.read_bytes()
+    return {name: base64.b64encode(file).decode() for name, file in found.items() if len(file) < _LARGEST_DOWNLOAD}
 
 
 def _simpler(result: Result, inputs: Collection[str] | None, outputs: Collection[str] | None) -> dict[str, Any]:
-    """The formula with named curves in place of splines, if there are some, and what that costs."""
-    smoothed = any(basis.smooths for g in result.decoupling.g for basis in g.layer.bases)
-    if not smoothed or not result.named_curves:
+    """The formula with named curves and few pieces, if it is shorter than that of the model, and what that costs."""
+    fitted, samples = result.decoupling, result.samples.shown
+    model = readable_model(result)
+    if model is fitted or not all(basis.writable for g in model.g for basis in g.layer.bases):
         return {}
-    with silenced():
-        found = result.simplified(max_seconds=_SECONDS_TO_SIMPLIFY, progress=False)
-    if not all(basis.writable and not basis.smooths for g in found.decoupling.g for basis in g.layer.bases):
-        return {}
-    text = found.result.formula("html", inputs=inputs, outputs=outputs)
-    return {"html": Markup(text), "before": found.changes[0], "after": found.changes[-1]}
+    text = formula(model, "html", inputs=inputs, outputs=outputs, samples=samples)
+    measure = Measure.of(samples)
+    return {
+        "html": Markup(text),
+        "errors": [100.0 * measure.error(one, samples) for one in (fitted, model)],
+        "n_parameters": [one.n_parameters for one in (fitted, model)],
+        "named": not any(basis.smooths for g in model.g for basis in g.layer.bases),
+    }
 
 
 def linear_table(model: Decoupling, X: np.ndarray) -> np.ndarray | None:

@@ -20,14 +20,15 @@ from ..solvers.problem._solution import Status
 from ..write._curves import Curve
 from ._svg_frame import Frame
 
-_PLACE = (52.0, 10.0, 258.0, 150.0)  # left, top, width and height within a drawing of 320 by 200
+_PLACE = (52.0, 10.0, 258.0, 150.0)  # left, top, width and height within a drawing of 320 by 200 ...
+SQUARE = (90.0, 10.0, 150.0, 150.0)  # ... and of a square in it
 _MOST_OUTPUTS = 4
 _MOST_DOTS = 400
 
 
 @dataclass(frozen=True)
 class FitChart:
-    """One output: frames, and dots as paths of strokes without a length."""
+    """One output: frames, dots as paths of strokes without a length, and a band of two deviations to either side."""
 
     name: str
     fit: Frame
@@ -35,6 +36,7 @@ class FitChart:
     diagonal: str
     residuals: Frame
     residual_dots: str
+    band: str
 
 
 def fit_charts(
@@ -53,9 +55,11 @@ def _chart(name: str, truth: Float[ndarray, " s"], fitted: Float[ndarray, " s"])
     left = truth - fitted
     u = _ends(fitted)
     both = _ends(np.concatenate([truth, fitted]))
-    fit, residuals = Frame(*_PLACE, *both, *both), Frame(*_PLACE, *u, *_ends(np.append(left, 0.0)))
+    fit, residuals = Frame(*SQUARE, *both, *both), Frame(*_PLACE, *u, *_ends(np.append(left, 0.0)))
     line = fit.lines([(np.array(both), np.array(both))])
-    return FitChart(name, fit, _dots(fit, fitted, truth), line, residuals, _dots(residuals, fitted, left))
+    spread = np.full(2, 2.0 * float(np.std(left)))
+    band = residuals.band(Curve(np.array(u), np.zeros(2), spread))
+    return FitChart(name, fit, _dots(fit, fitted, truth), line, residuals, _dots(residuals, fitted, left), band)
 
 
 def _ends(values: Float[ndarray, " s"]) -> tuple[float, float]:

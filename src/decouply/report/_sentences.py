@@ -14,7 +14,6 @@ from .. import __version__
 from ..fit._result import Result
 from ..fit.quality._quality import Verdict
 from ..model._decoupling import Decoupling
-from ..model._functions import Functions
 from ..samples._samples import Samples
 from ..solvers.problem._solver import uses_validation
 from ..write._curves import Curve
@@ -101,12 +100,11 @@ def _unit(F: Float[ndarray, "S n"]) -> tuple[Float[ndarray, " n"], ndarray]:
     return np.where(~constant, spread, np.where(size > 0.0, size, 1.0)), constant
 
 
-def facts(result: Result) -> list[str]:
+def facts(samples: Samples, model: str, seed: object) -> list[str]:
     """What a reader wants to know of a page before anything else."""
-    seed = result.settings.rng
     return [
-        f"{result.samples.n_samples} rows",
-        result.size_in_words,
+        f"{samples.n_samples} rows",
+        model,
         *([f"seed {seed}"] if isinstance(seed, int) else []),
         f"decouply {__version__}, {date.today().isoformat()}",
     ]
@@ -142,12 +140,6 @@ def percent(value: float | None) -> str:
 def distance(value: float) -> str:
     """How far a named curve is from a function, in percent of the standard deviation of that."""
     return "exactly" if value < _ROUNDING else f"to {percent(value)} of its standard deviation"
-
-
-def kind_of_functions(functions: Functions) -> str:
-    """What the functions of a layer are made of."""
-    basis = functions.layer.shared
-    return "functions of several kinds" if basis is None else basis.in_words
 
 
 def tails_in_words(model: Decoupling, *, marked: bool) -> str:

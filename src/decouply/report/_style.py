@@ -39,6 +39,8 @@ _SETTINGS: dict[Any, Any] = {
     "svg.hashsalt": "decouply",
 }
 
+_EMBEDDED, _DPI = 42, 300  # fonts as journals ask for them, and dots per inch of pictures that have dots
+
 _settings = threading.RLock()  # matplotlib's settings belong to the process: one thread draws at a time
 
 
@@ -61,8 +63,9 @@ class Picture(Figure):
 
     def savefig(self, fname: Any, **options: Any) -> None:
         """Write a file, on the figure's own paper unless told otherwise: the user's may suit other ink."""
-        with named(fname) if isinstance(fname, str | os.PathLike) else nullcontext():
-            super().savefig(fname, **{"facecolor": self.get_facecolor(), **options})
+        fonts = mpl.rc_context({"pdf.fonttype": _EMBEDDED, "ps.fonttype": _EMBEDDED})
+        with named(fname) if isinstance(fname, str | os.PathLike) else nullcontext(), _settings, fonts:
+            super().savefig(fname, **{"facecolor": self.get_facecolor(), "dpi": _DPI, **options})
 
     def _repr_png_(self) -> bytes:
         stream = io.BytesIO()

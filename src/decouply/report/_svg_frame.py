@@ -63,11 +63,6 @@ class Frame:
         """Strokes from the lower edge up at these numbers."""
         return self._upright(self.x(np.asarray(u)), length)
 
-    def hanging(self, u: Sequence[float], length: float) -> str:
-        """Strokes from the upper edge down at those of these numbers that are inside."""
-        x = self.x(np.asarray([number for number in u if self.u_low <= number <= self.u_high]))
-        return "".join(f"M{place:.4g} {self.top:g}v{length:g}" for place in x)
-
     def line_of(self, u: Float[ndarray, " k"], v: Float[ndarray, " k"]) -> str:
         """A curve as a path, held at the edges if it leaves the frame."""
         return self.lines([(u, np.clip(v, self.v_low, self.v_high))])

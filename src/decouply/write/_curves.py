@@ -42,15 +42,13 @@ class Curve:
     """One internal function over the range that its arguments visit.
 
     `values` plus and minus `band` hold the function with 95 % probability; None if that is not known. `domain` is that
-    of the function; None if it says nothing about a drawing, see `marked_domains`. The pieces of a spline meet
-    at `knots`.
+    of the function; None if it says nothing about a drawing, see `marked_domains`.
     """
 
     u: Float[ndarray, " k"]
     values: Float[ndarray, " k"]
     band: Float[ndarray, " k"] | None
     domain: Domain | None = None
-    knots: tuple[float, ...] = ()
 
     @property
     def lowest(self) -> float:
@@ -110,11 +108,7 @@ def curves(model: Decoupling, X: object = None, *, n_points: int = 60, bands: Ba
             values, domains = functions.values(grid), marked_domains(functions)
         own = [None if known is None else known[l][:, j] for j in range(functions.rank)]
         own = [band if band is not None and np.all(np.isfinite(band)) else None for band in own]
-        places = zip(functions.layer.bases, functions.middle, functions.half_width, strict=True)
-        knots = [tuple((middle + half * basis.knots).tolist()) for basis, middle, half in places]
-        found.append(
-            tuple(Curve(grid[:, j], values[:, j], own[j], domain, knots[j]) for j, domain in enumerate(domains))
-        )
+        found.append(tuple(Curve(grid[:, j], values[:, j], own[j], domain) for j, domain in enumerate(domains)))
     return tuple(found)
 
 

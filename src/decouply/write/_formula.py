@@ -16,11 +16,12 @@ from .._support._arguments import as_count, as_flag, is_word
 from .._support._errors import InputError, short_repr
 from ..bases import AbstractAlgebra
 from ..bases._algebra import Piece, at_origins
+from ..fit._result import Result
 from ..model._decoupling import Decoupling
 from ..model._names import RESERVED, Name, is_python_name, label, names, python_names
 from ..samples._samples import Samples
 from ._equations import MOST_DIGITS, NOISE, Equation, Linear, Shown, equations, rounding
-from ._readable import equations_for_data, readable_equations
+from ._readable import equations_for_data, readable_equations, readable_model
 from ._source import c_source, matlab_source, python_source
 from ._sympy import sympy_expressions
 
@@ -76,6 +77,14 @@ def formula(
     pairs = zip((*x_names, *y_names), (*x, *y), strict=True)
     said = [(new.python, old.given) for new, old in pairs if new is not old and old.given != new.python]
     return python_source(model, x_names, y_names, written, rounded=rounded, jacobian=jacobian, said=said)
+
+
+def result_formula(
+    result: Result, kind: Kind, *, inputs: Collection[str] | None, outputs: Collection[str] | None, exact: bool
+) -> Any:
+    """The formula of a result: for reading that of a model that is as good, as short as the samples allow."""
+    model = readable_model(result) if is_word(kind, READ) and not exact else result.decoupling
+    return formula(model, kind, inputs=inputs, outputs=outputs, exact=exact, samples=result.samples.shown)
 
 
 def _python_names(called: tuple[Name, ...], *, given: bool) -> tuple[Name, ...]:

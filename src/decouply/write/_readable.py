@@ -2,7 +2,8 @@ r"""The equations of a model as a person would write them, and how many digits t
 
 Of all ways to write the same function: every function has the sign that makes its largest outgoing weight positive. Its
 argument is a sum whose largest weight is 1, unless numbers would move away from 1 by that. Polynomials are powers of u
-itself, unless their terms would cancel; and terms that the digits shown cannot show are left out.
+itself, unless their terms would cancel; and terms that the digits shown cannot show are left out. Splines become curves
+that have names, or splines of few pieces, if the data cannot tell the difference.
 """
 
 from __future__ import annotations
@@ -18,10 +19,16 @@ from numpy import ndarray
 from numpy.polynomial import Polynomial
 from numpy.polynomial.polynomial import polyadd, polymul
 
-from ..bases import AbstractAlgebra, Monomial
+from .._support._errors import silenced
+from ..bases import AbstractAlgebra, LayerBasis, Monomial
 from ..bases._algebra import ArrayAlgebra
+from ..fit._relative_errors import Measure
+from ..fit._result import Result
+from ..fit.select._candidates import criterion
+from ..model._canonical_form import resize_model
 from ..model._decoupling import Decoupling
 from ..model._names import Name
+from ..solvers.problem._prepared_samples import PreparedSamples
 from ._equations import Equation, Linear, Univariate, equations
 
 _NEAR_ONE = (0.1, 10.0)  # half-widths of domains that numbers near 1 belong to
@@ -31,6 +38,37 @@ _WEAK, _MOST_TRIED = 0.02, 60  # terms of a sum that may go, over its largest, a
 _MOST_READ = 1000  # terms: nobody reads longer formulas, and every trial computes all of them
 _DIGITS = range(2, 9)
 _HARDLY, _FINE = 1.02, 1e-3  # what rounding may do: to the error of the model, or as a share of the spread
+_SECONDS_TO_NAME = 2.0
+_FEWER_PIECES = (2, 3, 4, 6, 8, 12, 16, 24, 32)  # that are tried for splines of more
+
+
+def readable_model(result: Result) -> Decoupling:
+    """A model with named curves and few pieces, if Schwarz's criterion does not prefer the one that was found."""
+    model, samples = result.decoupling, result.samples.shown
+    if samples.F is None or not any(basis.smooths for g in model.g for basis in g.layer.bases):
+        return model
+    measure, rounding = Measure.of(samples), PreparedSamples.of(samples).rounding_floor
+
+    def score(one: Decoupling, used: float) -> float:
+        return criterion(measure.squares(one, samples), measure.counts, used, rounding)
+
+    used = result.n_effective or model.n_parameters
+    lowest = score(model, used)
+    if result.named_curves:
+        with silenced():
+            named = result.simplified(max_seconds=_SECONDS_TO_NAME, progress=False).result
+        used_by_named = named.n_effective or named.decoupling.n_parameters
+        if (with_names := score(named.decoupling, used_by_named)) <= lowest:
+            model, used, lowest = named.decoupling, used_by_named, with_names
+    best = model
+    for pieces in _FEWER_PIECES:
+        layers = tuple(LayerBasis(tuple(basis.with_fewer_pieces(pieces) for basis in g.layer.bases)) for g in model.g)
+        if layers == tuple(g.layer for g in model.g):
+            break
+        coarser = resize_model(model, layers, samples.X, np.random.default_rng(0))
+        if (with_few := score(coarser, min(used, coarser.n_parameters))) <= lowest:
+            best, lowest = coarser, with_few
+    return best
 
 
 def readable_equations(model: Decoupling, x: tuple[Name, ...], y: tuple[Name, ...], digits: int) -> list[Equation]:

@@ -104,6 +104,11 @@ class Candidate:
         return self.ranks, self.degrees
 
     @property
+    def in_words(self) -> str:
+        """Its functions, layer by layer."""
+        return " → ".join(g.in_words for g in self.result.decoupling.g)
+
+    @property
     def n_parameters(self) -> int:
         """All parameters; if functions were smoothed, those that the data decide."""
         effective = self.result.n_effective

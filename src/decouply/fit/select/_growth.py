@@ -107,6 +107,8 @@ class Growth:
     def _fit_freely(self) -> None:
         """Models of one layer, and of two if one needs many functions."""
         self._fit_lines()
+        if any(one.exact for one in self.found.values()):  # as for outputs that do not vary
+            return
         best = self._grow(self.spline, RANKS[:_SCOUTED])
         if best is None:  # too few samples for splines
             self._grow(Monomial(_DEGREES[0]), RANKS)

@@ -321,7 +321,7 @@ class Scan:
         if start is None or result.found_by != GIVEN:
             return result
         same = start.shape == (ranks, degrees)
-        by = f"the fit of ranks {in_words(start.ranks)} with degrees {in_words(start.degrees)}"
+        by = f"the fit of {start.in_words}"
         return dataclasses.replace(result, found_by=start.result.found_by if same else by)
 
     def _left_out(self, model: Decoupling, rng: np.random.Generator) -> ndarray:
