@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import shlex
 import time
 from collections.abc import Callable
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from .._support._errors import InputError, pluralised
+from .._support._errors import InputError, SolverError, pluralised
 from ._columns import chosen_signals
 from ._model_commands import load_any
 from ._options import (
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 _NARX_RANK = 2  # unless functions are named
 _OF_ONE_SEARCH = ("oversample", "no_feedback", "integrating", "window", "n_starts")  # options of a model asked for
 _SECONDS = 30.0  # that a model is looked for, unless the user says how long
+_CLEARLY_BETTER = 0.9  # a model with more parameters must lower the validation error to this share
 _LEAST_SECONDS = 1e-3  # of a stage, if the time was used up before
 _TRIED: tuple[tuple[str, ...], ...] = (("cubic", "state-tanh"), ("cubic",))  # where the user names no functions
 _FUNCTIONS = ("cubic", "quintic", "spline", "tanh", "sigmoid", "saturation", "dead-zone", "relu", "friction")
@@ -223,47 +225,73 @@ def _basis(name: str) -> Any:
 
 
 def _state_space(record: Record, given: Given, progress: Callable[..., None]) -> tuple[Any, dict[str, Any]]:
-    """The best model that `identify` can vouch for, or one as the options ask for."""
-    from ..sysid import SearchOptions, identify, suggest
-    from ..sysid.state_space._order_selection import fit_with_best_functions
+    """The best model that `identify` can vouch for, unless options ask for one of another kind."""
+    from ..sysid import identify
 
-    if not _asks_for(*_OF_ONE_SEARCH):
-        seconds = _SECONDS if given.max_seconds is None else given.max_seconds
-        wanted = None if given.functions is None else [_basis(name) for name in given.functions]
-        found = identify(
-            record.u,
-            record.y,
-            n_states=given.states,
-            functions=wanted,
-            max_seconds=seconds,
-            rng=given.seed,
-            progress=progress,
-        )
-        model = found.model.with_names(record.inputs, record.outputs)
-        tried = {"tried": [dataclasses.asdict(row) for row in found.tried], "is_bounded": found.is_bounded}
-        return model, _about(model) | {"reason": found.verdict} | tried
-    pieces = record.pieces
+    if _asks_for(*_OF_ONE_SEARCH):
+        return _as_asked(record, given, progress)
+    seconds = _SECONDS if given.max_seconds is None else given.max_seconds
+    wanted = None if given.functions is None else [_basis(name) for name in given.functions]
+    found = identify(
+        record.u,
+        record.y,
+        n_states=given.states,
+        functions=wanted,
+        max_seconds=seconds,
+        rng=given.seed,
+        progress=progress,
+    )
+    model = found.model.with_names(record.inputs, record.outputs)
+    tried = {"tried": [dataclasses.asdict(row) for row in found.tried], "is_bounded": found.is_bounded}
+    return model, _about(model) | {"reason": found.verdict} | tried
+
+
+def _as_asked(record: Record, given: Given, progress: Callable[..., None]) -> tuple[Any, dict[str, Any]]:
+    """A model with the structure that options ask for; validation data choose its functions if nobody names them."""
+    from ..sysid import DecoupledStateSpace, SearchOptions, identify
+
+    pieces, n_states = record.pieces, given.states
     u, y = list(pieces.u), list(pieces.y)
     lists = _TRIED if given.functions is None else (given.functions,)
-    reasons, n_states = [], given.states
-    limit, began = given.max_seconds, time.monotonic()
-    fit: dict[str, Any] = {"max_seconds": limit, "rng": given.seed, "progress": progress}
+    reasons, limit, began = [], given.max_seconds, time.monotonic()
     if n_states is None:
-        trial = fit | {"max_seconds": None if limit is None else limit / (len(lists) + 1)}
-        suggestion = suggest(u, y, functions=[_basis(name) for name in lists[0]], **trial)
-        n_states = suggestion.chosen.n_states
-        reasons.append(suggestion.reason)
-        most = max(1, suggestion.chosen.n_functions)
-        lists = tuple(dict.fromkeys(names[:most] for names in lists))
-    bases = {",".join(names): [_basis(name) for name in names] for names in lists}
-    if limit is not None:  # what is left is shared among the lists
-        fit |= {"max_seconds": max(_LEAST_SECONDS, limit - (time.monotonic() - began)) / len(lists)}
-    options = {"oversample": given.oversample, "feedback": not given.no_feedback, "integrating": given.integrating}
-    fit |= {"n_starts": given.n_starts, "search": SearchOptions(window=given.window)}
-    model, reason = fit_with_best_functions(u, y, n_states, bases, options=options, **fit)
-    reasons += [reason] if len(bases) > 1 else []
+        share = None if limit is None else limit / (len(lists) + 1)
+        linear = identify(u, y, functions=[], max_seconds=share, rng=given.seed, progress=progress)
+        of_linear = next(row.n_states for row in linear.tried if row.note == "chosen")
+        least = 2 if given.no_feedback else 1 + len(record.outputs) * given.integrating
+        n_states = max(of_linear, least)
+        reasons.append(f"{pluralised(n_states, 'state')}; the best linear model has {of_linear}.")
+    # Every list of functions; of two models the larger one must be clearly better on validation data.
+    tried: list[tuple[str, float, Any]] = []
+    failed = None
+    for i, functions in enumerate(lists):
+        left = None if limit is None else max(_LEAST_SECONDS, limit - (time.monotonic() - began)) / (len(lists) - i)
+        model = DecoupledStateSpace(
+            n_states, [_basis(name) for name in functions],
+            oversample=given.oversample, feedback=not given.no_feedback, integrating=given.integrating,
+        )  # fmt: skip
+        try:
+            model = model.fit(
+                u, y, n_starts=given.n_starts, search=SearchOptions(window=given.window), max_seconds=left,
+                rng=given.seed, progress=progress,
+            )  # fmt: skip
+        except SolverError as error:
+            failed = error
+            continue
+        validation = next((row.validation for row in model.starts if row.chosen), math.inf)
+        tried.append((",".join(functions), validation, model))
+    if failed is not None and not tried:
+        raise failed
+    best, *larger = sorted(tried, key=lambda row: row[2].n_canonical)
+    for row in larger:
+        best = row if row[1] < _CLEARLY_BETTER * best[1] else best
+    if len(tried) > 1:
+        others = ", ".join(
+            f"{100.0 * share:.3g} % with {names}" for names, share, other in tried if other is not best[2]
+        )
+        reasons.append(f"Functions: {best[0]}; {100.0 * best[1]:.3g} % of the signal on validation data, {others}.")
     reasons += pieces.remarks()
-    model = model.with_names(record.inputs, record.outputs)
+    model = best[2].with_names(record.inputs, record.outputs)
     return model, _about(model) | {"reason": " ".join(reasons) or None}
 
 
