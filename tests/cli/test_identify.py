@@ -186,6 +186,20 @@ def test_a_file_without_names_is_found_again_by_the_numbers_of_its_columns(recor
     assert "must name columns" in str(out.exception)
 
 
+def test_times_of_a_record_are_a_column_or_a_number(record, tmp_path):
+    table, model = tmp_path / "timed.csv", tmp_path / "m.safetensors"
+    rows = np.loadtxt(record, delimiter=",", skiprows=1)
+    times = 0.02 * np.arange(300)
+    np.savetxt(table, np.c_[times, times**2, rows], delimiter=",", header="t,late,u,y", comments="")
+    columns = ("--inputs", "u", "--outputs", "y", *SMALL, "--model", model)
+    for given in ("t", 0.02):
+        assert call("identify", table, *columns, "--sampling-time", given).exit_code == 0
+        out = call("export", model, "--format", "fmu")
+        assert out.exit_code == 0 and "every second" not in out.output
+    out = call("identify", table, *columns, "--sampling-time", "late")
+    assert out.exit_code == 1 and "must hold times in equal steps" in str(out.exception)
+
+
 @pytest.mark.parametrize("ending", ["npz", "mat"])
 def test_inputs_alone_are_read_from_files_of_arrays(record, ending, tmp_path):
     from scipy.io import savemat

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from .._support._errors import InputError, SolverError, pluralised
+from .._support._errors import InputError, SolverError, pluralised, silenced
 from ._columns import chosen_signals
 from ._model_commands import load_any
 from ._options import (
@@ -62,32 +62,50 @@ class Record:
     y: ndarray
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
+    sampling_time: Any = None  # seconds, or the times of all samples
 
     @classmethod
-    def read(cls, file: str, inputs: tuple[str, ...], outputs: tuple[str, ...]) -> Record:
+    def read(
+        cls, file: str, inputs: tuple[str, ...], outputs: tuple[str, ...], sampling_time: str | None = None
+    ) -> Record:
+        """Signals, and times if `sampling_time` is no number but the name of a column."""
         import numpy as np
 
         from ..samples.readers._by_extension import read_samples
 
-        reading = read_samples(file, inputs=inputs, outputs=outputs, jacobians=False, drop_missing=True)
+        times: tuple[str, ...] = ()
+        seconds = None
+        if sampling_time is not None:
+            try:
+                seconds = float(sampling_time)
+            except ValueError:
+                times = (sampling_time,)
+        reading = read_samples(file, inputs=(*inputs, *times), outputs=outputs, jacobians=False, drop_missing=True)
         samples, whole = reading.samples, reading.whole
         assert samples.F is not None and whole is not None  # columns of outputs were named
         u, y = (np.full((len(whole), a.shape[1]), np.nan) for a in (samples.X, samples.F))
         u[whole], y[whole] = samples.X, samples.F
-        return cls(u, y, samples.inputs or inputs, samples.outputs or outputs)
+        k = len(inputs)
+        names = (samples.inputs or inputs)[:k], samples.outputs or outputs
+        return cls(u[:, :k], y, *names, u[:, k] if times else seconds)
 
     @property
     def pieces(self) -> Signals:
         """The same, cut at its gaps."""
         from ..sysid.signals._records import Signals
 
-        return Signals.without_gaps(self.u, self.y)
+        return Signals.without_gaps(self.u, self.y, self.sampling_time)
 
 
 @click.command(cls=SectionCommand, short_help="Fit a dynamic model to a record over time.")
 @click.argument("file", type=FileName())
 @options(
-    *section("Data", "--inputs", "--outputs"),
+    *section(
+        "Data",
+        "--inputs",
+        "--outputs",
+        option("--sampling-time", metavar="SECONDS|COLUMN", help="Seconds between samples, or the column of times."),
+    ),
     *section(
         "Model",
         option("--states", type=click.IntRange(min=1), help="Number of states. Without it the data choose."),
@@ -127,7 +145,6 @@ def identify(file: str, given: Given) -> None:
     """
     import numpy as np
 
-    from .._support._errors import silenced
     from ..sysid import percent_fit
     from ..sysid.free_run._dynamic_model import default_n_init
     from ._output import print_json, say, say_lines, say_next, say_paths, shown_progress
@@ -137,7 +154,7 @@ def identify(file: str, given: Given) -> None:
     check_targets(given.model_path, given.report_path)
     given.inputs, given.outputs = chosen_signals(file, given)
     with shown_progress("Identifying", quiet=given.quiet, limit=given.max_seconds) as progress:
-        record = Record.read(file, given.inputs, given.outputs)
+        record = Record.read(file, given.inputs, given.outputs, given.sampling_time)
         pieces = record.pieces
         model, about = (_narx if given.narx else _state_space)(record, given, progress)
         progress(stage="writing")
@@ -195,7 +212,7 @@ def _next_commands(file: str, given: Given) -> tuple[str, ...]:
 
 def _refuse_options_of_state_spaces(functions: tuple[str, ...] | None) -> None:
     """NARX models do not have them: they are refused, not ignored."""
-    for name in ("states", *_OF_ONE_SEARCH):
+    for name in ("states", "sampling_time", *_OF_ONE_SEARCH):
         if _asks_for(name):
             raise click.UsageError(f"--narx has no {name.replace('_', ' ')}: leave --{name.replace('_', '-')} out.")
     if functions is not None and set(functions) != {"cubic"}:
@@ -237,6 +254,7 @@ def _state_space(record: Record, given: Given, progress: Callable[..., None]) ->
         record.y,
         n_states=given.states,
         functions=wanted,
+        sampling_time=record.sampling_time,
         max_seconds=seconds,
         rng=given.seed,
         progress=progress,
@@ -271,10 +289,11 @@ def _as_asked(record: Record, given: Given, progress: Callable[..., None]) -> tu
             oversample=given.oversample, feedback=not given.no_feedback, integrating=given.integrating,
         )  # fmt: skip
         try:
-            model = model.fit(
-                u, y, n_starts=given.n_starts, search=SearchOptions(window=given.window), max_seconds=left,
-                rng=given.seed, progress=progress,
-            )  # fmt: skip
+            with silenced():  # remarks on the record are told once, below
+                model = model.fit(
+                    u, y, n_starts=given.n_starts, search=SearchOptions(window=given.window), max_seconds=left,
+                    rng=given.seed, progress=progress,
+                )  # fmt: skip
         except SolverError as error:
             failed = error
             continue
@@ -292,6 +311,7 @@ def _as_asked(record: Record, given: Given, progress: Callable[..., None]) -> tu
         reasons.append(f"Functions: {best[0]}; {100.0 * best[1]:.3g} % of the signal on validation data, {others}.")
     reasons += pieces.remarks()
     model = best[2].with_names(record.inputs, record.outputs)
+    model = model.of(model.structure, dataclasses.replace(model.fitted, sampling_time=pieces.sampling_time))
     return model, _about(model) | {"reason": " ".join(reasons) or None}
 
 

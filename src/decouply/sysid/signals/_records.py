@@ -15,10 +15,11 @@ import numpy as np
 from jaxtyping import Float, Int
 from numpy import ndarray
 
-from ..._support._arguments import read_array
+from ..._support._arguments import as_number, read_array
 from ..._support._errors import InputError, pluralised, short_repr, warn
 
 _LARGEST = 1e100  # of signals: their products are added up
+_UNEVEN = 0.1  # of a step: times that were rounded differ by less
 _BELIEVABLE_REACH = 10.0  # how many times as far from the middle as any training output a simulation may go
 
 
@@ -38,7 +39,9 @@ class Range:
         for i, (a, b, half) in enumerate(zip(low, high, found.half_width, strict=True)):
             channel = f"`{name}[:, {i}]`" if len(low) > 1 else f"`{name}`"
             if a == b:
-                raise InputError(f"{channel} must vary. It is {a:g} throughout: nothing can be learnt from a constant.")
+                raise InputError(
+                    f"{channel} must vary. It is {a + 0.0:g} throughout: nothing can be learnt from a constant."
+                )
             if max(abs(a), abs(b)) > _LARGEST or half < 1.0 / _LARGEST:
                 raise InputError(
                     f"{channel} must lie within ±{_LARGEST:g} and vary by more than {1.0 / _LARGEST:g}. Got the "
@@ -70,6 +73,7 @@ class Signals:
     flat: bool = False  # whether the outputs were given as one-dimensional arrays
     begins: tuple[int, ...] = ()  # times at which the pieces of records with gaps begin
     gaps: str = ""  # a sentence about gaps at which records were cut
+    sampling_time: float | None = None  # seconds between samples, if the user gave them
 
     @classmethod
     def read(cls, u: Any, y: Any, *, gaps: bool = False) -> Signals:
@@ -95,9 +99,11 @@ class Signals:
         return cls(inputs, outputs, np.ndim(first) == 1)
 
     @classmethod
-    def without_gaps(cls, u: Any, y: Any) -> Signals:
+    def without_gaps(cls, u: Any, y: Any, sampling_time: Any = None) -> Signals:
         """Records that a user gave, cut at their gaps. Short pieces are left out: each has its own initial state."""
         given = cls.read(u, y, gaps=True)
+        if sampling_time is not None:
+            given = replace(given, sampling_time=_seconds_per_sample(sampling_time, [len(a) for a in given.u]))
         found = []  # record, begin, end
         for k, (a, b) in enumerate(zip(given.u, given.y, strict=True)):
             whole = np.concatenate([[False], np.isfinite(a).all(axis=1) & np.isfinite(b).all(axis=1), [False]])
@@ -115,7 +121,8 @@ class Signals:
         )
         if len(kept) < len(found):
             sentence += f", and leaves out {len(found) - len(kept)} shorter than {_SHORTEST_BLOCK} samples"
-        return cls(u, y, given.flat, tuple(begin for _, begin, _ in kept), f"{sentence}.")
+        begins = tuple(begin for _, begin, _ in kept)
+        return replace(given, u=u, y=y, begins=begins, gaps=f"{sentence}.")
 
     def remarks(self) -> list[str]:
         """What a user should know of the records: gaps, and inputs of two values."""
@@ -163,8 +170,8 @@ def as_signal(name: str, value: Any, gaps: bool = False) -> Float[ndarray, "T ch
     bad = np.flatnonzero(~np.isfinite(array).all(axis=1))
     if bad.size and not gaps:
         raise InputError(
-            f"`{name}` must not have gaps. Got {bad.size} samples with NaN or infinity, the first at {bad[0]}, "
-            f"the last at {bad[-1]}: cut the record there and give the pieces as a list of records."
+            f"`{name}` must not have gaps. Got {pluralised(bad.size, 'sample')} with NaN or infinity, the first at "
+            f"{bad[0]}, the last at {bad[-1]}: cut the record there and give the pieces as a list of records."
         )
     array.flags.writeable = False
     return array
@@ -200,6 +207,27 @@ def _records(name: str, value: Any, gaps: bool) -> tuple[ndarray, ...]:
         if record.shape[1] > record.shape[0] > 0:
             raise InputError(f"`{name}` must have time along the first axis. Got shape {record.shape}: transpose it.")
     return tuple(records)
+
+
+def _seconds_per_sample(given: Any, lengths: list[int]) -> float:
+    """From a number, or from the times of all samples, which may be NaN where they are not known."""
+    if not isinstance(given, list | tuple) and np.ndim(given) == 0:
+        return as_number("sampling_time", given, above=True)
+    records = _records("sampling_time", given, gaps=True)
+    if [len(times) for times in records] != lengths or any(times.shape[1] > 1 for times in records):
+        raise InputError(
+            "`sampling_time` must be a number of seconds, or hold the time of every sample of `u`. Got shape "
+            f"{', '.join(str(times.shape) for times in records)} for {', '.join(map(str, lengths))} samples."
+        )
+    known = [np.flatnonzero(np.isfinite(times[:, 0])) for times in records]
+    steps = np.concatenate([np.diff(times[at, 0]) / np.diff(at) for times, at in zip(records, known, strict=True)])
+    if not steps.size or np.abs(steps - steps.mean()).max() > _UNEVEN * steps.mean():
+        shown = f"Steps are {steps.min():.4g} to {steps.max():.4g} s" if steps.size else "No two of them are known"
+        raise InputError(
+            f"`sampling_time` must hold times in equal steps. {shown}: interpolate the record, or give the rows that "
+            "are missing as NaN."
+        )
+    return float(steps.mean())
 
 
 def held_back(signals: Signals, validation: Any, least: int) -> tuple[Signals, Signals]:

@@ -17,7 +17,7 @@ from jaxtyping import Float
 from numpy import ndarray
 
 from ..._support._arguments import as_count, as_generator
-from ..._support._errors import InputError, SolverError, pluralised
+from ..._support._errors import InputError, SolverError, pluralised, warn
 from ..._support._machine import one_thread
 from ..._support._progress import progress_callback
 from ..._support._time_limit import TimeLimit
@@ -169,6 +169,8 @@ class DecoupledStateSpace(AbstractDynamicModel):
         if options.window is not None:
             as_count("window", options.window, least=2 * n + 2)
         units = SignalUnits.of(signals, structure.oversample)
+        for remark in () if all(structure.state_only) else signals.remarks():
+            warn(remark)
         split = held_back(signals, validation, _VALIDATION_SAMPLES_PER_STATE * n)
         if (k := structure.n_integrators(signals.n_outputs)) >= n:
             raise InputError(f"`n_states` must be above the number of outputs, {k} here, with `integrating`. Got {n}.")
@@ -230,6 +232,11 @@ class DecoupledStateSpace(AbstractDynamicModel):
     def initial_states(self) -> Float[ndarray, " n"]:
         """The states that the first training record begins with."""
         return self.fitted.x0[0]
+
+    @property
+    def sampling_time(self) -> float | None:
+        """Seconds between samples, if `identify` knew them."""
+        return self.fitted.sampling_time
 
     @property
     def is_causal(self) -> bool:
@@ -428,7 +435,11 @@ class DecoupledStateSpace(AbstractDynamicModel):
             fitted.points,
             self.simulate,
             self.linear_twin().simulate,
-            facts=[("states", f"{n}"), ("parameters", counts)],
+            facts=[
+                ("states", f"{n}"),
+                ("parameters", counts),
+                *([("sampling time", f"{fitted.sampling_time:.4g} s")] if fitted.sampling_time else []),
+            ],
             linear_name=f"the linear model with {pluralised(n, 'state')}",
             starts=[(r.start, 100.0 * r.training, 100.0 * r.validation, r.steps, r.chosen) for r in fitted.starts],
             init_sentence="The initial state was found from the {first} not count in the errors.",

@@ -159,6 +159,7 @@ class StateSpaceFit:
     units: SignalUnits
     flat: bool
     records: Signals | None = None  # what it was fitted to; not kept in files
+    sampling_time: float | None = None  # seconds between samples, if they are known
 
     def file_record(self) -> Record:
         """For files; the step is written beside it."""
@@ -167,6 +168,7 @@ class StateSpaceFit:
         arrays |= {"low": self.limits.low, "high": self.limits.high}
         arrays |= {"linear": self.linear.linear, "linear_offset": self.linear.offset}
         about = {name: getattr(self, name) for name in _NUMBERS} | {"oversample": self.units.oversample}
+        about |= {} if self.sampling_time is None else {"sampling_time": self.sampling_time}
         return Record.of(arrays, about=about, starts=[asdict(row) for row in self.starts])
 
     @classmethod
@@ -192,6 +194,7 @@ class StateSpaceFit:
             starts=tuple(StateSpaceStart(**with_infinities(row)) for row in record["starts"]),
             limits=Range(arrays["low"], arrays["high"]),
             units=SignalUnits(**{name: arrays[name] for name in _UNITS}, oversample=about["oversample"]),
+            sampling_time=about.get("sampling_time"),
             **found,
         )
 
@@ -407,6 +410,7 @@ def in_measured_units(
         units=units,
         flat=signals.flat,
         records=signals,
+        sampling_time=signals.sampling_time,
     )
 
 
