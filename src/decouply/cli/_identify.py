@@ -34,7 +34,14 @@ if TYPE_CHECKING:
     from ..sysid.signals._records import Signals
 
 _NARX_RANK = 2  # unless functions are named
-_OF_ONE_SEARCH = ("oversample", "no_feedback", "integrating", "window", "n_starts")  # options of a model asked for
+_OF_ONE_SEARCH = (
+    "oversample",
+    "causal",
+    "no_feedback",
+    "integrating",
+    "window",
+    "n_starts",
+)  # options of a model asked for
 _SECONDS = 30.0  # that a model is looked for, unless the user says how long
 _CLEARLY_BETTER = 0.9  # a model with more parameters must lower the validation error to this share
 _LEAST_SECONDS = 1e-3  # of a stage, if the time was used up before
@@ -119,6 +126,7 @@ class Record:
         option("--no-feedback", is_flag=True, help="Put the functions between two linear blocks (Wiener-Hammerstein)."),
         option("--integrating", is_flag=True, help="Outputs integrate something, as a position integrates a velocity."),
         option("--oversample", type=click.IntRange(min=1), default=1, help="Steps of the model per sample."),
+        option("--causal", is_flag=True, help="Predict the inputs between samples from present and past ones."),
         option(
             "--narx",
             is_flag=True,
@@ -287,6 +295,7 @@ def _as_asked(record: Record, given: Given, progress: Callable[..., None]) -> tu
         model = DecoupledStateSpace(
             n_states, [_basis(name) for name in functions],
             oversample=given.oversample, feedback=not given.no_feedback, integrating=given.integrating,
+            causal=given.causal,
         )  # fmt: skip
         try:
             with silenced():  # remarks on the record are told once, below

@@ -183,7 +183,7 @@ class AbstractDynamicModel(abc.ABC):
         of a NARX model u(t-1), ..., u(t-n_u), y(t-1), ..., y(t-n_y). `name` is what the function is called: in MATLAB
         that of its file.
         """
-        self._check_causal()
+        self._check_steps()
         written_in = as_language(language)
         return step_source(self.step, self.n_states, written_in, as_function_name(name, written_in))
 
@@ -194,7 +194,7 @@ class AbstractDynamicModel(abc.ABC):
         inputs in between. Initial states are parameters, by default those of `initial_states`. It holds the C sources,
         and a binary for this platform if there is a C compiler.
         """
-        self._check_causal()
+        self._check_steps()
         seconds = self.sampling_time or 1.0 if sampling_time is None else sampling_time
         save_fmu(self.step, path, states=self.initial_states, sampling_time=seconds)
 
@@ -208,11 +208,15 @@ class AbstractDynamicModel(abc.ABC):
         """The states of `step` that a run begins with unless they are given: 0."""
         return np.zeros(self.n_states)
 
-    def _check_causal(self) -> None:
-        if not self.is_causal:
+    @property
+    def steps_per_sample(self) -> int:
+        """How many times `step` is made from one sample to the next."""
+        return 1
+
+    def _check_steps(self) -> None:
+        if self.steps_per_sample > 1:
             raise InputError(
-                "`oversample` must be 1 to run a model sample by sample: in between, inputs are interpolated from "
-                "later ones. Got more."
+                "`oversample` must be 1 to run a model sample by sample: its step has no inputs in between. Got more."
             )
 
     def save_onnx(self, path: str | os.PathLike[str], **options: Any) -> None:

@@ -274,6 +274,7 @@ def warn_of_escape(name: str, stopped: int, n_steps: int, limits: Range) -> None
 
 _BLOCKS, _SHORTEST_BLOCK = 10, 60  # that a record is cut into; an initial state is found from some samples of one
 _HELD_BACK = 0.25  # of a record that is too short for blocks
+_TAPS, _TAPS_TOLERANCE = 16, 1e-8  # of filters between samples; weights that samples do not determine stay 0
 _MIRRORED_SAMPLES = 200  # at both ends of a record before its spectrum is extended: the ends would ring without them
 
 
@@ -391,25 +392,39 @@ def parted(batch: RecordBatch) -> tuple[RecordBatch, RecordBatch]:
 
 @dataclass(frozen=True, eq=False)
 class SignalUnits:
-    """u' = (u - u_mean) / u_size and y' = (y - y_mean) / y_size, by mean and standard deviation of training records."""
+    """u' = (u - u_mean) / u_size and y' = (y - y_mean) / y_size, by mean and standard deviation of training records.
+
+    Between samples inputs are interpolated with limited bandwidth, or predicted from present and past ones by `filters`
+    of shape (inputs, oversample - 1, taps).
+    """
 
     u_mean: Float[ndarray, " inputs"]
     u_size: Float[ndarray, " inputs"]
     y_mean: Float[ndarray, " outputs"]
     y_size: Float[ndarray, " outputs"]
     oversample: int = 1
+    filters: Float[ndarray, "inputs between taps"] | None = None
 
     @classmethod
-    def of(cls, signals: Signals, oversample: int) -> SignalUnits:
+    def of(cls, signals: Signals, oversample: int, *, causal: bool = False) -> SignalUnits:
         """The units of these records; inputs and outputs must vary."""
         Range.of("u", signals.u)
         Range.of("y", signals.y)
         u, y = np.concatenate(signals.u), np.concatenate(signals.y)
-        return cls(u.mean(axis=0), u.std(axis=0), y.mean(axis=0), y.std(axis=0), oversample)
+        units = cls(u.mean(axis=0), u.std(axis=0), y.mean(axis=0), y.std(axis=0), oversample)
+        if not causal or oversample == 1:
+            return units
+        return replace(
+            units, filters=prediction_filters([(a - units.u_mean) / units.u_size for a in signals.u], oversample)
+        )
 
     def inputs(self, u: Float[ndarray, "T inputs"]) -> Float[ndarray, "_ inputs"]:
         """Inputs of the recursion: in standard units, `oversample` times as many."""
-        return upsampled((u - self.u_mean) / self.u_size, self.oversample)
+        signal = (u - self.u_mean) / self.u_size
+        if self.filters is None:
+            return upsampled(signal, self.oversample)
+        between = np.einsum("tik,ijk->tji", _recent_samples(signal, self.filters.shape[2]), self.filters)
+        return np.concatenate([signal[:, None], between], axis=1).reshape(-1, signal.shape[1])
 
     def outputs(self, y: Float[ndarray, "*T outputs"]) -> Float[ndarray, "*T outputs"]:
         return (y - self.y_mean) / self.y_size
@@ -441,3 +456,22 @@ def upsampled(signal: Float[ndarray, "T channels"], factor: int) -> Float[ndarra
     fine = fine[pad * factor : (pad + len(signal)) * factor]
     fine[::factor] = signal
     return fine
+
+
+def prediction_filters(records: list[Float[ndarray, "_ inputs"]], factor: int) -> Float[ndarray, "inputs between taps"]:
+    """For the times between t and t + 1, weights of the samples from t - 14 to t + 1: least squares to `upsampled`.
+
+    An output at t + 1 may depend on what lies in between, since all these samples are known then.
+    """
+    filters = []
+    for i in range(records[0].shape[1]):
+        A = np.concatenate([_recent_samples(u, _TAPS)[:, i] for u in records])
+        B = np.concatenate([upsampled(u, factor)[:, i].reshape(-1, factor)[:, 1:] for u in records])
+        filters.append(np.linalg.lstsq(A, B, rcond=_TAPS_TOLERANCE)[0].T)
+    return np.array(filters)
+
+
+def _recent_samples(signal: Float[ndarray, "T channels"], taps: int) -> Float[ndarray, "T channels taps"]:
+    """The samples up to t + 1 for every t; the ends of the record are held."""
+    held = np.concatenate([np.repeat(signal[:1], taps - 2, axis=0), signal, signal[-1:]])
+    return np.lib.stride_tricks.sliding_window_view(held, taps, axis=0)

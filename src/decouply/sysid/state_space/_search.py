@@ -164,7 +164,7 @@ class StateSpaceFit:
     def file_record(self) -> Record:
         """For files; the step is written beside it."""
         arrays = {name: getattr(self, name) for name in _ARRAYS}
-        arrays |= {name: getattr(self.units, name) for name in _UNITS}
+        arrays |= {name: getattr(self.units, name) for name in (*_UNITS, "filters")}
         arrays |= {"low": self.limits.low, "high": self.limits.high}
         arrays |= {"linear": self.linear.linear, "linear_offset": self.linear.offset}
         about = {name: getattr(self, name) for name in _NUMBERS} | {"oversample": self.units.oversample}
@@ -181,6 +181,8 @@ class StateSpaceFit:
         sizes |= {"linear": (n + p, n + m), "linear_offset": (n + p,)}
         sizes |= dict.fromkeys(("rmse", "linear_rmse", "spread", "low", "high", "y_mean", "y_size"), (p,))
         sizes |= dict.fromkeys(("u_mean", "u_size"), (m,))
+        if (filters := arrays.get("filters")) is not None:
+            sizes["filters"] = (m, about["oversample"] - 1, filters.shape[-1])
         for name, size in sizes.items():
             if arrays[name].shape != size:
                 raise ValueError(f"{name} has shape {arrays[name].shape}, not {size}")
@@ -193,7 +195,9 @@ class StateSpaceFit:
             linear=step.with_parts(W=W, linear=arrays["linear"], offset=arrays["linear_offset"]),
             starts=tuple(StateSpaceStart(**with_infinities(row)) for row in record["starts"]),
             limits=Range(arrays["low"], arrays["high"]),
-            units=SignalUnits(**{name: arrays[name] for name in _UNITS}, oversample=about["oversample"]),
+            units=SignalUnits(
+                **{name: arrays[name] for name in _UNITS}, oversample=about["oversample"], filters=filters
+            ),
             sampling_time=about.get("sampling_time"),
             **found,
         )
