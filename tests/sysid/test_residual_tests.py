@@ -16,6 +16,8 @@ def test_percent_fit_is_that_of_its_definition():
         dc.sysid.percent_fit(y, y[:2])
     with pytest.raises(dc.InputError, match="must vary"):
         dc.sysid.percent_fit(np.ones(5), np.ones(5))
+    with pytest.raises(dc.InputError, match="`y_hat` must be finite"):
+        dc.sysid.percent_fit(y, np.where(np.arange(3)[:, None] < 2, y_hat, np.nan))
 
 
 def test_the_noise_floor_is_what_differs_between_periods():
