@@ -182,11 +182,12 @@ class StateSpaceFit:
         sizes |= dict.fromkeys(("rmse", "linear_rmse", "spread", "low", "high", "y_mean", "y_size"), (p,))
         sizes |= dict.fromkeys(("u_mean", "u_size"), (m,))
         if (filters := arrays.get("filters")) is not None:
-            sizes["filters"] = (m, about["oversample"] - 1, filters.shape[-1])
+            sizes["filters"] = (m, about["oversample"] - 1, max(2, filters.shape[-1]))
         for name, size in sizes.items():
             if arrays[name].shape != size:
                 raise ValueError(f"{name} has shape {arrays[name].shape}, not {size}")
-        if step.linear is None or step.offset is None or about["oversample"] < 1:
+        seconds = about.get("sampling_time")
+        if step.linear is None or step.offset is None or about["oversample"] < 1 or (seconds or 1.0) <= 0.0:
             raise ValueError("its step has no linear part, or no length")
         found: dict[str, Any] = {name: arrays[name] for name in _ARRAYS} | {name: about[name] for name in _NUMBERS}
         W = [np.zeros_like(step.W[0]), *step.W[1:-1], np.zeros_like(step.W[-1])]
@@ -198,7 +199,7 @@ class StateSpaceFit:
             units=SignalUnits(
                 **{name: arrays[name] for name in _UNITS}, oversample=about["oversample"], filters=filters
             ),
-            sampling_time=about.get("sampling_time"),
+            sampling_time=seconds,
             **found,
         )
 
