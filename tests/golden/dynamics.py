@@ -244,13 +244,3 @@ def judgement(folder: Path) -> Made:
         "floor": floor,
         "percent": dc.sysid.percent_fit(y, 0.9 * y),
     }
-
-
-@case()
-def suggestion(folder: Path) -> Made:
-    u, y = spring(120)
-    found = dc.sysid.suggest(u, y, n_states=(1, 2), functions=[dc.Monomial(3)], n_starts=1, progress=False)
-    return {
-        "rows": [[r.n_states, r.n_functions, r.n_parameters, r.training, r.validation, r.chosen] for r in found.rows],
-        "reason": found.reason,
-    }

@@ -55,7 +55,7 @@ REASONS: dict[str, str] = {
     r"(Compression|CompressionReport|PartReport|Training|Budget)(\.\w+)?": "see nn.compress, which gets or gives it",
     r"Samples\.stored|Functions\.unchecked": "the package calls it",
     r"(Distil|Evaluation|FineTune|Fitting)": "see nn.compress, which gets it",
-    r"(ResidualTests|StateSpaceFit|StateSpaceStart|Suggestion|SuggestedRow|StateFunction)(\.\w+)?": "handed out",
+    r"(ResidualTests|StateSpaceFit|StateSpaceStart|StateFunction)(\.\w+)?": "handed out",
     r"(Identification|TriedModel)(\.\w+)?": "handed out; it passes arguments on to its model",
     r"(Benchmark|ImageData|Images|Silverbox)": "handed out",
     r"(cascaded_tanks|emps|fashion_mnist|mnist|silverbox|wiener_hammerstein|f1|f2|f3)": "takes nothing",
@@ -159,7 +159,6 @@ GOOD: dict[str, dict[str, Any]] = {
     "SearchOptions": {"start": None, "window": 20, "max_steps": 1},
     "PolynomialStateSpace": {"n_states": 1, "degree": 2, "feedthrough": True},
     "identify": {"n_states": (1,), "functions": (dc.Monomial(2),), "stable": False, "max_seconds": 0.5},
-    "suggest": {"n_states": (1,), "functions": (dc.Monomial(2),), "max_seconds": 0.5},
     "check_basis": {"basis": dc.Monomial(2)},
     "is_scale_invariant": {"basis": dc.Monomial(2)},
     "check_solver": {"solver": dc.VarPro(max_steps=2), "dims": (2, 1, 2), "degrees": (2,)},
@@ -361,7 +360,7 @@ def _bound(owner: str, method: str) -> Callable[..., Any]:
 
 
 # Half a second and more: drawn more seldom.
-_SLOW = ("compress", "refine", "sample", "suggest", "identify", "check_solver")
+_SLOW = ("compress", "refine", "sample", "identify", "check_solver")
 _SELDOM = 0.05
 
 

@@ -2,6 +2,7 @@
 
 import math
 import re
+import zipfile
 
 import numpy as np
 import pytest
@@ -315,6 +316,10 @@ def test_a_drift_is_in_the_verdict():
         (lambda u, y: (u, np.where(np.arange(400) % 9, y, math.nan)), "Gaps: 45 of 400 samples have NaN"),
         (lambda u, y: (u[:-3], y), "must have the same length. Got 397 and 400 samples"),
         (lambda u, y: ([u, u], [y]), "must hold as many records. Got 2 and 1"),
+        (lambda u, y: (np.stack([u, 0.0 * u], axis=1), y), "`u[:, 1]` must vary. It is 0 throughout"),
+        (lambda u, y: (u[None], y[None]), "must have time along the first axis"),
+        (lambda u, y: (u.astype(str), y), "real numbers. Got entries of type"),
+        (lambda u, y: ([], []), "`u` must hold samples"),
     ],
 )
 def test_a_record_that_cannot_be_used_is_refused_in_one_sentence(spoiled, told):
@@ -323,7 +328,47 @@ def test_a_record_that_cannot_be_used_is_refused_in_one_sentence(spoiled, told):
         identify(*spoiled(u, y.copy()), progress=False)
 
 
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        (0.0, "`sampling_time` must be a number above 0. Got 0"),
+        ("fast", "`sampling_time` must be a number above 0. Got 'fast'"),
+        (np.arange(399.0), "hold the time of every sample of `u`. Got shape (399, 1) for 400 samples"),
+        (np.delete(np.arange(401.0), 7), "must hold times in equal steps. Steps are 1 to 2 s"),
+        (-np.arange(400.0), "must hold times in equal steps. Steps are -1 to -1 s"),
+        (np.full(400, math.nan), "must hold times in equal steps. No two of them are known"),
+    ],
+)
+def test_a_wrong_sampling_time_is_refused_in_one_sentence(given, told):
+    with pytest.raises(dc.InputError, match=re.escape(told)):
+        identify(*duffing(400), sampling_time=given, progress=False)
+
+
+def test_functions_that_are_no_list_are_refused():
+    with pytest.raises(dc.InputError, match="`functions` must be a list with one basis per function"):
+        identify(*linear_record(), functions=3)
+
+
+def test_a_model_keeps_the_sampling_time(tmp_path):
+    u, y = linear_record(500)
+    late, times = np.concatenate([np.zeros(12), y[:-12]]), np.round(0.05 * np.arange(500), 2)
+    late[200], times[200] = math.nan, math.nan
+    found = identify(u, late, n_states=1, functions=[], sampling_time=times, progress=False)
+    assert found.model.sampling_time == pytest.approx(0.05)
+    assert "after a delay of 12 samples (0.6 s), which it includes" in found.verdict
+    found.save(tmp_path / "m.safetensors")
+    again = DecoupledStateSpace.load(tmp_path / "m.safetensors")
+    assert again.sampling_time == found.model.sampling_time
+    again.save_fmu(tmp_path / "m.fmu")
+    with zipfile.ZipFile(tmp_path / "m.fmu") as fmu:
+        (step,) = re.findall(r'stepSize="([^"]+)"', fmu.read("modelDescription.xml").decode())
+    assert float(step) == pytest.approx(0.05)
+
+
 def test_an_input_of_two_values_is_told():
     u, y = duffing(400)
     found = identify(np.sign(u), y, n_states=1, functions=[Monomial(3)], progress=False)
-    assert "`u` has only two values, which say nothing about curves of the input" in found.verdict
+    told = "`u` has only two values, which say nothing about curves of the input"
+    assert told in found.verdict
+    with pytest.warns(dc.DecouplingWarning, match=told):
+        DecoupledStateSpace(1, [Monomial(3)]).fit(np.sign(u), y, n_starts=1, progress=False)

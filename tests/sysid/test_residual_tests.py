@@ -1,12 +1,10 @@
-"""Percent fit, noise floor, residual tests, suggested sizes."""
+"""Percent fit, noise floor, residual tests."""
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
 import decouply as dc
-
-from .systems import duffing
 
 
 def test_percent_fit_is_that_of_its_definition():
@@ -18,6 +16,8 @@ def test_percent_fit_is_that_of_its_definition():
         dc.sysid.percent_fit(y, y[:2])
     with pytest.raises(dc.InputError, match="must vary"):
         dc.sysid.percent_fit(np.ones(5), np.ones(5))
+    with pytest.raises(dc.InputError, match="`y_hat` must be finite"):
+        dc.sysid.percent_fit(y, np.where(np.arange(3)[:, None] < 2, y_hat, np.nan))
 
 
 def test_the_noise_floor_is_what_differs_between_periods():
@@ -44,32 +44,3 @@ def test_residuals_of_noise_pass_and_those_of_missing_dynamics_fail():
     assert "a linear correlation with the input" in found.in_words()
     with pytest.raises(dc.InputError, match="more than twice"):
         dc.sysid.residual_tests(u[:20], e[:20])
-
-
-def test_the_size_of_a_known_system_is_suggested():
-    u, y = duffing(200)
-    y = y + 1e-3 * np.random.default_rng(1).standard_normal(200)
-    found = dc.sysid.suggest(u, y, n_states=(1, 2), functions=[dc.Monomial(3)], n_starts=1, progress=False)
-    assert (found.chosen.n_states, found.chosen.n_functions) == (2, 1)
-    assert "2 states and 1 function:" in str(found)
-    assert len(found.rows) == 4
-    assert found.plot().axes
-
-
-def test_no_size_is_tried_when_the_time_is_up():
-    u, y = duffing(200)
-    found = dc.sysid.suggest(
-        u, y, n_states=(2, 1), functions=[dc.Monomial(3)], n_starts=1, max_seconds=1e-6, progress=False
-    )
-    assert {row.n_states for row in found.rows} == {2}
-    assert "The time was up after 1 of 2 sizes." in found.reason
-
-
-def test_sizes_beyond_that_of_an_exact_system_are_tried_too():
-    u = np.random.default_rng(0).uniform(-1, 1, 600)
-    y = np.zeros(600)
-    for t in range(2, 600):
-        y[t] = 1.2 * y[t - 1] - 0.5 * y[t - 2] + 0.3 * u[t - 1] - 0.1 * y[t - 1] ** 3
-    found = dc.sysid.suggest(u, y, n_states=(2, 3), functions=[dc.Monomial(3)], n_starts=1, progress=False)
-    assert {row.n_states for row in found.rows} == {2, 3}
-    assert found.chosen.n_states == 2

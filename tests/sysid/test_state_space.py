@@ -238,9 +238,33 @@ def test_oversampling_keeps_the_measured_times():
         x[t] = 0.9 * x[t - 1] - 0.01 * x[t - 1] ** 3 + 0.3 * fine[t - 1]
     u, y = fine[::2], x[::2]  # within its band an input is known between the samples
     model = dc.sysid.DecoupledStateSpace(1, [dc.Monomial(3)], oversample=2).fit(u, y, n_starts=1, progress=False)
-    causal = dc.sysid.DecoupledStateSpace(1, [dc.Monomial(3)]).fit(u, y, n_starts=1, progress=False)
+    once = dc.sysid.DecoupledStateSpace(1, [dc.Monomial(3)]).fit(u, y, n_starts=1, progress=False)
     assert model.simulate(u, y[:20]).shape == y.shape
-    assert model.fitted.rmse[0] < 0.2 * causal.fitted.rmse[0]
+    assert model.fitted.rmse[0] < 0.2 * once.fitted.rmse[0]
+
+
+@pytest.mark.parametrize("factor", [2, 3])
+def test_inputs_between_samples_are_predicted_from_present_and_past_ones(factor, tmp_path):
+    t = np.arange(1200 * factor) / factor
+    fine = np.stack([np.sum([np.sin(w * t + p) for p, w in enumerate(ws)], axis=0) for ws in ((0.3, 0.7), (0.2, 0.5))])
+    x = np.zeros(len(t))
+    for k in range(1, len(t)):
+        x[k] = 0.9 * x[k - 1] - 0.01 * x[k - 1] ** 3 + 0.3 * fine[0, k - 1] - 0.2 * fine[1, k - 1]
+    u, y = fine[:, ::factor].T, x[::factor]
+    model = dc.sysid.DecoupledStateSpace(1, [dc.Monomial(3)], oversample=factor, causal=True)
+    model = model.fit(u, y, n_starts=1, progress=False)
+    assert model.is_causal and model.fitted.rmse[0] < 0.05 * model.fitted.linear_rmse[0]
+    units = model.fitted.units
+    inside = units.inputs(u)[50 * factor : -50 * factor]
+    assert_allclose(inside * units.u_size + units.u_mean, fine.T[50 * factor : -50 * factor], atol=5e-3)
+    later = u.copy()
+    later[800:] += 1.0  # outputs before do not change
+    assert_allclose(model.simulate(later)[:800], model.simulate(u)[:800], atol=1e-12)
+    model.save(tmp_path / "m.safetensors")
+    again = dc.sysid.DecoupledStateSpace.load(tmp_path / "m.safetensors")
+    assert_allclose(again.simulate(u), model.simulate(u))
+    with pytest.raises(dc.InputError, match="`oversample` must be 1"):
+        again.step_source()
 
 
 def test_smaller_steps_meet_a_linear_model_of_constant_inputs():

@@ -140,7 +140,7 @@ def as_counts(name: str, value: Any, *, most: int = _LARGEST) -> tuple[int, ...]
     is_text = isinstance(listed, str | bytes | bytearray | memoryview)  # whose entries are numbers of letters
     if is_text or not isinstance(listed, Sequence) or not 0 < len(listed) <= _LAYERS:
         raise InputError(
-            f"`{name}` must be a tuple of whole numbers, one per layer, such as (2, 2). Got {short_repr(value)}."
+            f"`{name}` must be a tuple of whole numbers, such as (2, 2), or one number. Got {short_repr(value)}."
         )
     return tuple(as_count(f"{name}[{i}]", item, most=most) for i, item in enumerate(listed))
 

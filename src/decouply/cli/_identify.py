@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import shlex
 import time
 from collections.abc import Callable
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from .._support._errors import InputError, pluralised
+from .._support._errors import InputError, SolverError, pluralised, silenced
 from ._columns import chosen_signals
 from ._model_commands import load_any
 from ._options import (
@@ -33,8 +34,16 @@ if TYPE_CHECKING:
     from ..sysid.signals._records import Signals
 
 _NARX_RANK = 2  # unless functions are named
-_OF_ONE_SEARCH = ("oversample", "no_feedback", "integrating", "window", "n_starts")  # options of a model asked for
+_OF_ONE_SEARCH = (
+    "oversample",
+    "causal",
+    "no_feedback",
+    "integrating",
+    "window",
+    "n_starts",
+)  # options of a model asked for
 _SECONDS = 30.0  # that a model is looked for, unless the user says how long
+_CLEARLY_BETTER = 0.9  # a model with more parameters must lower the validation error to this share
 _LEAST_SECONDS = 1e-3  # of a stage, if the time was used up before
 _TRIED: tuple[tuple[str, ...], ...] = (("cubic", "state-tanh"), ("cubic",))  # where the user names no functions
 _FUNCTIONS = ("cubic", "quintic", "spline", "tanh", "sigmoid", "saturation", "dead-zone", "relu", "friction")
@@ -60,32 +69,50 @@ class Record:
     y: ndarray
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
+    sampling_time: Any = None  # seconds, or the times of all samples
 
     @classmethod
-    def read(cls, file: str, inputs: tuple[str, ...], outputs: tuple[str, ...]) -> Record:
+    def read(
+        cls, file: str, inputs: tuple[str, ...], outputs: tuple[str, ...], sampling_time: str | None = None
+    ) -> Record:
+        """Signals, and times if `sampling_time` is no number but the name of a column."""
         import numpy as np
 
         from ..samples.readers._by_extension import read_samples
 
-        reading = read_samples(file, inputs=inputs, outputs=outputs, jacobians=False, drop_missing=True)
+        times: tuple[str, ...] = ()
+        seconds = None
+        if sampling_time is not None:
+            try:
+                seconds = float(sampling_time)
+            except ValueError:
+                times = (sampling_time,)
+        reading = read_samples(file, inputs=(*inputs, *times), outputs=outputs, jacobians=False, drop_missing=True)
         samples, whole = reading.samples, reading.whole
         assert samples.F is not None and whole is not None  # columns of outputs were named
         u, y = (np.full((len(whole), a.shape[1]), np.nan) for a in (samples.X, samples.F))
         u[whole], y[whole] = samples.X, samples.F
-        return cls(u, y, samples.inputs or inputs, samples.outputs or outputs)
+        k = len(inputs)
+        names = (samples.inputs or inputs)[:k], samples.outputs or outputs
+        return cls(u[:, :k], y, *names, u[:, k] if times else seconds)
 
     @property
     def pieces(self) -> Signals:
         """The same, cut at its gaps."""
         from ..sysid.signals._records import Signals
 
-        return Signals.without_gaps(self.u, self.y)
+        return Signals.without_gaps(self.u, self.y, self.sampling_time)
 
 
 @click.command(cls=SectionCommand, short_help="Fit a dynamic model to a record over time.")
 @click.argument("file", type=FileName())
 @options(
-    *section("Data", "--inputs", "--outputs"),
+    *section(
+        "Data",
+        "--inputs",
+        "--outputs",
+        option("--sampling-time", metavar="SECONDS|COLUMN", help="Seconds between samples, or the column of times."),
+    ),
     *section(
         "Model",
         option("--states", type=click.IntRange(min=1), help="Number of states. Without it the data choose."),
@@ -99,6 +126,7 @@ class Record:
         option("--no-feedback", is_flag=True, help="Put the functions between two linear blocks (Wiener-Hammerstein)."),
         option("--integrating", is_flag=True, help="Outputs integrate something, as a position integrates a velocity."),
         option("--oversample", type=click.IntRange(min=1), default=1, help="Steps of the model per sample."),
+        option("--causal", is_flag=True, help="Predict the inputs between samples from present and past ones."),
         option(
             "--narx",
             is_flag=True,
@@ -125,7 +153,6 @@ def identify(file: str, given: Given) -> None:
     """
     import numpy as np
 
-    from .._support._errors import silenced
     from ..sysid import percent_fit
     from ..sysid.free_run._dynamic_model import default_n_init
     from ._output import print_json, say, say_lines, say_next, say_paths, shown_progress
@@ -135,7 +162,7 @@ def identify(file: str, given: Given) -> None:
     check_targets(given.model_path, given.report_path)
     given.inputs, given.outputs = chosen_signals(file, given)
     with shown_progress("Identifying", quiet=given.quiet, limit=given.max_seconds) as progress:
-        record = Record.read(file, given.inputs, given.outputs)
+        record = Record.read(file, given.inputs, given.outputs, given.sampling_time)
         pieces = record.pieces
         model, about = (_narx if given.narx else _state_space)(record, given, progress)
         progress(stage="writing")
@@ -193,7 +220,7 @@ def _next_commands(file: str, given: Given) -> tuple[str, ...]:
 
 def _refuse_options_of_state_spaces(functions: tuple[str, ...] | None) -> None:
     """NARX models do not have them: they are refused, not ignored."""
-    for name in ("states", *_OF_ONE_SEARCH):
+    for name in ("states", "sampling_time", *_OF_ONE_SEARCH):
         if _asks_for(name):
             raise click.UsageError(f"--narx has no {name.replace('_', ' ')}: leave --{name.replace('_', '-')} out.")
     if functions is not None and set(functions) != {"cubic"}:
@@ -223,47 +250,77 @@ def _basis(name: str) -> Any:
 
 
 def _state_space(record: Record, given: Given, progress: Callable[..., None]) -> tuple[Any, dict[str, Any]]:
-    """The best model that `identify` can vouch for, or one as the options ask for."""
-    from ..sysid import SearchOptions, identify, suggest
-    from ..sysid.state_space._order_selection import fit_with_best_functions
+    """The best model that `identify` can vouch for, unless options ask for one of another kind."""
+    from ..sysid import identify
 
-    if not _asks_for(*_OF_ONE_SEARCH):
-        seconds = _SECONDS if given.max_seconds is None else given.max_seconds
-        wanted = None if given.functions is None else [_basis(name) for name in given.functions]
-        found = identify(
-            record.u,
-            record.y,
-            n_states=given.states,
-            functions=wanted,
-            max_seconds=seconds,
-            rng=given.seed,
-            progress=progress,
-        )
-        model = found.model.with_names(record.inputs, record.outputs)
-        tried = {"tried": [dataclasses.asdict(row) for row in found.tried], "is_bounded": found.is_bounded}
-        return model, _about(model) | {"reason": found.verdict} | tried
-    pieces = record.pieces
+    if _asks_for(*_OF_ONE_SEARCH):
+        return _as_asked(record, given, progress)
+    seconds = _SECONDS if given.max_seconds is None else given.max_seconds
+    wanted = None if given.functions is None else [_basis(name) for name in given.functions]
+    found = identify(
+        record.u,
+        record.y,
+        n_states=given.states,
+        functions=wanted,
+        sampling_time=record.sampling_time,
+        max_seconds=seconds,
+        rng=given.seed,
+        progress=progress,
+    )
+    model = found.model.with_names(record.inputs, record.outputs)
+    tried = {"tried": [dataclasses.asdict(row) for row in found.tried], "is_bounded": found.is_bounded}
+    return model, _about(model) | {"reason": found.verdict} | tried
+
+
+def _as_asked(record: Record, given: Given, progress: Callable[..., None]) -> tuple[Any, dict[str, Any]]:
+    """A model with the structure that options ask for; validation data choose its functions if nobody names them."""
+    from ..sysid import DecoupledStateSpace, SearchOptions, identify
+
+    pieces, n_states = record.pieces, given.states
     u, y = list(pieces.u), list(pieces.y)
     lists = _TRIED if given.functions is None else (given.functions,)
-    reasons, n_states = [], given.states
-    limit, began = given.max_seconds, time.monotonic()
-    fit: dict[str, Any] = {"max_seconds": limit, "rng": given.seed, "progress": progress}
+    reasons, limit, began = [], given.max_seconds, time.monotonic()
     if n_states is None:
-        trial = fit | {"max_seconds": None if limit is None else limit / (len(lists) + 1)}
-        suggestion = suggest(u, y, functions=[_basis(name) for name in lists[0]], **trial)
-        n_states = suggestion.chosen.n_states
-        reasons.append(suggestion.reason)
-        most = max(1, suggestion.chosen.n_functions)
-        lists = tuple(dict.fromkeys(names[:most] for names in lists))
-    bases = {",".join(names): [_basis(name) for name in names] for names in lists}
-    if limit is not None:  # what is left is shared among the lists
-        fit |= {"max_seconds": max(_LEAST_SECONDS, limit - (time.monotonic() - began)) / len(lists)}
-    options = {"oversample": given.oversample, "feedback": not given.no_feedback, "integrating": given.integrating}
-    fit |= {"n_starts": given.n_starts, "search": SearchOptions(window=given.window)}
-    model, reason = fit_with_best_functions(u, y, n_states, bases, options=options, **fit)
-    reasons += [reason] if len(bases) > 1 else []
+        share = None if limit is None else limit / (len(lists) + 1)
+        linear = identify(u, y, functions=[], max_seconds=share, rng=given.seed, progress=progress)
+        of_linear = next(row.n_states for row in linear.tried if row.note == "chosen")
+        least = 2 if given.no_feedback else 1 + len(record.outputs) * given.integrating
+        n_states = max(of_linear, least)
+        reasons.append(f"{pluralised(n_states, 'state')}; the best linear model has {of_linear}.")
+    # Every list of functions; of two models the larger one must be clearly better on validation data.
+    tried: list[tuple[str, float, Any]] = []
+    failed = None
+    for i, functions in enumerate(lists):
+        left = None if limit is None else max(_LEAST_SECONDS, limit - (time.monotonic() - began)) / (len(lists) - i)
+        model = DecoupledStateSpace(
+            n_states, [_basis(name) for name in functions],
+            oversample=given.oversample, feedback=not given.no_feedback, integrating=given.integrating,
+            causal=given.causal,
+        )  # fmt: skip
+        try:
+            with silenced():  # remarks on the record are told once, below
+                model = model.fit(
+                    u, y, n_starts=given.n_starts, search=SearchOptions(window=given.window), max_seconds=left,
+                    rng=given.seed, progress=progress,
+                )  # fmt: skip
+        except SolverError as error:
+            failed = error
+            continue
+        validation = next((row.validation for row in model.starts if row.chosen), math.inf)
+        tried.append((",".join(functions), validation, model))
+    if failed is not None and not tried:
+        raise failed
+    best, *larger = sorted(tried, key=lambda row: row[2].n_canonical)
+    for row in larger:
+        best = row if row[1] < _CLEARLY_BETTER * best[1] else best
+    if len(tried) > 1:
+        others = ", ".join(
+            f"{100.0 * share:.3g} % with {names}" for names, share, other in tried if other is not best[2]
+        )
+        reasons.append(f"Functions: {best[0]}; {100.0 * best[1]:.3g} % of the signal on validation data, {others}.")
     reasons += pieces.remarks()
-    model = model.with_names(record.inputs, record.outputs)
+    model = best[2].with_names(record.inputs, record.outputs)
+    model = model.of(model.structure, dataclasses.replace(model.fitted, sampling_time=pieces.sampling_time))
     return model, _about(model) | {"reason": " ".join(reasons) or None}
 
 

@@ -209,7 +209,11 @@ def _notes(f: Any, X: Any, n_rows: int) -> list[str]:
 @options(
     option("--format kind", type=click.Choice(list(_ENDINGS)), required=True, help="What to write."),
     option("--to target", help="Write here. By default beside MODEL, with the ending of the format."),
-    option("--sampling-time", type=float, help="Seconds per step of a dynamic model, for an FMU. By default 1."),
+    option(
+        "--sampling-time",
+        type=float,
+        help="Seconds per step of a dynamic model, for an FMU. By default those of its record, or 1.",
+    ),
 )
 def export(model: str, given: Given) -> None:
     """Write MODEL as ONNX, C99, Python, MATLAB or LaTeX, or as an FMU for simulation programs.
@@ -249,9 +253,9 @@ def _save_fmu(found: Any, path: str, sampling_time: float | None) -> None:
     from ._output import say
 
     if hasattr(found, "simulate"):
-        if sampling_time is None:
+        if sampling_time is None and found.sampling_time is None:
             say("The FMU makes a step every second: --sampling-time gives that of the record.")
-        found.save_fmu(path, sampling_time=1.0 if sampling_time is None else sampling_time)
+        found.save_fmu(path, sampling_time=sampling_time)
     elif sampling_time is not None:
         raise click.BadParameter("the model has no memory, and so no sampling time.", param_hint="--sampling-time")
     else:

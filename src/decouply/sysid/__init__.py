@@ -9,7 +9,6 @@ from .signals._residual_tests import ResidualTests, noise_floor, percent_fit, re
 from .state_space._decoupled import DecoupledStateSpace
 from .state_space._identification import Identification, TriedModel
 from .state_space._model_race import identify
-from .state_space._order_selection import SuggestedRow, Suggestion, suggest
 from .state_space._polynomial import PolynomialStateSpace
 from .state_space._search import SearchOptions, StateSpaceFit, StateSpaceStart
 from .state_space._structure import StateFunction
@@ -28,13 +27,10 @@ __all__ = [
     "StateFunction",
     "StateSpaceFit",
     "StateSpaceStart",
-    "SuggestedRow",
-    "Suggestion",
     "TriedModel",
     "identify",
     "load_dynamic_model",
     "noise_floor",
     "percent_fit",
     "residual_tests",
-    "suggest",
 ]

@@ -59,7 +59,7 @@ _FORMS: dict[str, Any] = {
     },
     "structure": {"n_states": int, "oversample": int, "state_only": [bool], "feedback": bool, "feedthrough": bool},
     "canonical": bool,
-    "about": {"n_free": int, "n_front": (int, None), "flat": bool, "oversample": int},
+    "about": {"n_free": int, "n_front": (int, None), "flat": bool, "oversample": int, "sampling_time": (float, None)},
     "starts": [{"start": str, "training": _ERROR, "validation": _ERROR, "steps": int, "chosen": bool}],
     "lags": {"n_u": int, "n_y": int, "n_inputs": int, "n_outputs": int},
     "flat": bool,

@@ -183,30 +183,40 @@ class AbstractDynamicModel(abc.ABC):
         of a NARX model u(t-1), ..., u(t-n_u), y(t-1), ..., y(t-n_y). `name` is what the function is called: in MATLAB
         that of its file.
         """
-        self._check_causal()
+        self._check_steps()
         written_in = as_language(language)
         return step_source(self.step, self.n_states, written_in, as_function_name(name, written_in))
 
-    def save_fmu(self, path: str | os.PathLike[str], *, sampling_time: float = 1.0) -> None:
+    def save_fmu(self, path: str | os.PathLike[str], *, sampling_time: float | None = None) -> None:
         """Write an FMU, which Simulink, Modelica tools and FMPy import: FMI 2.0, co-simulation and model exchange.
 
-        It makes one step of the model every `sampling_time` seconds and holds inputs in between. Initial states are
-        parameters, by default those of `initial_states`. It holds the C sources, and a binary for this platform if
-        there is a C compiler.
+        It makes one step of the model every `sampling_time` seconds, by default those of its record or 1, and holds
+        inputs in between. Initial states are parameters, by default those of `initial_states`. It holds the C sources,
+        and a binary for this platform if there is a C compiler.
         """
-        self._check_causal()
-        save_fmu(self.step, path, states=self.initial_states, sampling_time=sampling_time)
+        self._check_steps()
+        seconds = self.sampling_time or 1.0 if sampling_time is None else sampling_time
+        save_fmu(self.step, path, states=self.initial_states, sampling_time=seconds)
+
+    @property
+    def sampling_time(self) -> float | None:
+        """Seconds between samples, if the model knows them."""
+        return None
 
     @property
     def initial_states(self) -> Float[ndarray, " n"]:
         """The states of `step` that a run begins with unless they are given: 0."""
         return np.zeros(self.n_states)
 
-    def _check_causal(self) -> None:
-        if not self.is_causal:
+    @property
+    def steps_per_sample(self) -> int:
+        """How many times `step` is made from one sample to the next."""
+        return 1
+
+    def _check_steps(self) -> None:
+        if self.steps_per_sample > 1:
             raise InputError(
-                "`oversample` must be 1 to run a model sample by sample: in between, inputs are interpolated from "
-                "later ones. Got more."
+                "`oversample` must be 1 to run a model sample by sample: its step has no inputs in between. Got more."
             )
 
     def save_onnx(self, path: str | os.PathLike[str], **options: Any) -> None:

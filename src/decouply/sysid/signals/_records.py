@@ -15,10 +15,11 @@ import numpy as np
 from jaxtyping import Float, Int
 from numpy import ndarray
 
-from ..._support._arguments import read_array
+from ..._support._arguments import as_number, read_array
 from ..._support._errors import InputError, pluralised, short_repr, warn
 
 _LARGEST = 1e100  # of signals: their products are added up
+_UNEVEN = 0.1  # of a step: times that were rounded differ by less
 _BELIEVABLE_REACH = 10.0  # how many times as far from the middle as any training output a simulation may go
 
 
@@ -38,7 +39,9 @@ class Range:
         for i, (a, b, half) in enumerate(zip(low, high, found.half_width, strict=True)):
             channel = f"`{name}[:, {i}]`" if len(low) > 1 else f"`{name}`"
             if a == b:
-                raise InputError(f"{channel} must vary. It is {a:g} throughout: nothing can be learnt from a constant.")
+                raise InputError(
+                    f"{channel} must vary. It is {a + 0.0:g} throughout: nothing can be learnt from a constant."
+                )
             if max(abs(a), abs(b)) > _LARGEST or half < 1.0 / _LARGEST:
                 raise InputError(
                     f"{channel} must lie within ±{_LARGEST:g} and vary by more than {1.0 / _LARGEST:g}. Got the "
@@ -70,6 +73,7 @@ class Signals:
     flat: bool = False  # whether the outputs were given as one-dimensional arrays
     begins: tuple[int, ...] = ()  # times at which the pieces of records with gaps begin
     gaps: str = ""  # a sentence about gaps at which records were cut
+    sampling_time: float | None = None  # seconds between samples, if the user gave them
 
     @classmethod
     def read(cls, u: Any, y: Any, *, gaps: bool = False) -> Signals:
@@ -95,9 +99,11 @@ class Signals:
         return cls(inputs, outputs, np.ndim(first) == 1)
 
     @classmethod
-    def without_gaps(cls, u: Any, y: Any) -> Signals:
+    def without_gaps(cls, u: Any, y: Any, sampling_time: Any = None) -> Signals:
         """Records that a user gave, cut at their gaps. Short pieces are left out: each has its own initial state."""
         given = cls.read(u, y, gaps=True)
+        if sampling_time is not None:
+            given = replace(given, sampling_time=_seconds_per_sample(sampling_time, [len(a) for a in given.u]))
         found = []  # record, begin, end
         for k, (a, b) in enumerate(zip(given.u, given.y, strict=True)):
             whole = np.concatenate([[False], np.isfinite(a).all(axis=1) & np.isfinite(b).all(axis=1), [False]])
@@ -115,7 +121,8 @@ class Signals:
         )
         if len(kept) < len(found):
             sentence += f", and leaves out {len(found) - len(kept)} shorter than {_SHORTEST_BLOCK} samples"
-        return cls(u, y, given.flat, tuple(begin for _, begin, _ in kept), f"{sentence}.")
+        begins = tuple(begin for _, begin, _ in kept)
+        return replace(given, u=u, y=y, begins=begins, gaps=f"{sentence}.")
 
     def remarks(self) -> list[str]:
         """What a user should know of the records: gaps, and inputs of two values."""
@@ -163,8 +170,8 @@ def as_signal(name: str, value: Any, gaps: bool = False) -> Float[ndarray, "T ch
     bad = np.flatnonzero(~np.isfinite(array).all(axis=1))
     if bad.size and not gaps:
         raise InputError(
-            f"`{name}` must not have gaps. Got {bad.size} samples with NaN or infinity, the first at {bad[0]}, "
-            f"the last at {bad[-1]}: cut the record there and give the pieces as a list of records."
+            f"`{name}` must not have gaps. Got {pluralised(bad.size, 'sample')} with NaN or infinity, the first at "
+            f"{bad[0]}, the last at {bad[-1]}: cut the record there and give the pieces as a list of records."
         )
     array.flags.writeable = False
     return array
@@ -200,6 +207,27 @@ def _records(name: str, value: Any, gaps: bool) -> tuple[ndarray, ...]:
         if record.shape[1] > record.shape[0] > 0:
             raise InputError(f"`{name}` must have time along the first axis. Got shape {record.shape}: transpose it.")
     return tuple(records)
+
+
+def _seconds_per_sample(given: Any, lengths: list[int]) -> float:
+    """From a number, or from the times of all samples, which may be NaN where they are not known."""
+    if not isinstance(given, list | tuple) and np.ndim(given) == 0:
+        return as_number("sampling_time", given, above=True)
+    records = _records("sampling_time", given, gaps=True)
+    if [len(times) for times in records] != lengths or any(times.shape[1] > 1 for times in records):
+        raise InputError(
+            "`sampling_time` must be a number of seconds, or hold the time of every sample of `u`. Got shape "
+            f"{', '.join(str(times.shape) for times in records)} for {', '.join(map(str, lengths))} samples."
+        )
+    known = [np.flatnonzero(np.isfinite(times[:, 0])) for times in records]
+    steps = np.concatenate([np.diff(times[at, 0]) / np.diff(at) for times, at in zip(records, known, strict=True)])
+    if not steps.size or np.abs(steps - steps.mean()).max() > _UNEVEN * steps.mean():
+        shown = f"Steps are {steps.min():.4g} to {steps.max():.4g} s" if steps.size else "No two of them are known"
+        raise InputError(
+            f"`sampling_time` must hold times in equal steps. {shown}: interpolate the record, or give the rows that "
+            "are missing as NaN."
+        )
+    return float(steps.mean())
 
 
 def held_back(signals: Signals, validation: Any, least: int) -> tuple[Signals, Signals]:
@@ -246,6 +274,7 @@ def warn_of_escape(name: str, stopped: int, n_steps: int, limits: Range) -> None
 
 _BLOCKS, _SHORTEST_BLOCK = 10, 60  # that a record is cut into; an initial state is found from some samples of one
 _HELD_BACK = 0.25  # of a record that is too short for blocks
+_TAPS, _TAPS_TOLERANCE = 16, 1e-8  # of filters between samples; weights that samples do not determine stay 0
 _MIRRORED_SAMPLES = 200  # at both ends of a record before its spectrum is extended: the ends would ring without them
 
 
@@ -363,25 +392,39 @@ def parted(batch: RecordBatch) -> tuple[RecordBatch, RecordBatch]:
 
 @dataclass(frozen=True, eq=False)
 class SignalUnits:
-    """u' = (u - u_mean) / u_size and y' = (y - y_mean) / y_size, by mean and standard deviation of training records."""
+    """u' = (u - u_mean) / u_size and y' = (y - y_mean) / y_size, by mean and standard deviation of training records.
+
+    Between samples inputs are interpolated with limited bandwidth, or predicted from present and past ones by `filters`
+    of shape (inputs, oversample - 1, taps).
+    """
 
     u_mean: Float[ndarray, " inputs"]
     u_size: Float[ndarray, " inputs"]
     y_mean: Float[ndarray, " outputs"]
     y_size: Float[ndarray, " outputs"]
     oversample: int = 1
+    filters: Float[ndarray, "inputs between taps"] | None = None
 
     @classmethod
-    def of(cls, signals: Signals, oversample: int) -> SignalUnits:
+    def of(cls, signals: Signals, oversample: int, *, causal: bool = False) -> SignalUnits:
         """The units of these records; inputs and outputs must vary."""
         Range.of("u", signals.u)
         Range.of("y", signals.y)
         u, y = np.concatenate(signals.u), np.concatenate(signals.y)
-        return cls(u.mean(axis=0), u.std(axis=0), y.mean(axis=0), y.std(axis=0), oversample)
+        units = cls(u.mean(axis=0), u.std(axis=0), y.mean(axis=0), y.std(axis=0), oversample)
+        if not causal or oversample == 1:
+            return units
+        return replace(
+            units, filters=prediction_filters([(a - units.u_mean) / units.u_size for a in signals.u], oversample)
+        )
 
     def inputs(self, u: Float[ndarray, "T inputs"]) -> Float[ndarray, "_ inputs"]:
         """Inputs of the recursion: in standard units, `oversample` times as many."""
-        return upsampled((u - self.u_mean) / self.u_size, self.oversample)
+        signal = (u - self.u_mean) / self.u_size
+        if self.filters is None:
+            return upsampled(signal, self.oversample)
+        between = np.einsum("tik,ijk->tji", _recent_samples(signal, self.filters.shape[2]), self.filters)
+        return np.concatenate([signal[:, None], between], axis=1).reshape(-1, signal.shape[1])
 
     def outputs(self, y: Float[ndarray, "*T outputs"]) -> Float[ndarray, "*T outputs"]:
         return (y - self.y_mean) / self.y_size
@@ -413,3 +456,22 @@ def upsampled(signal: Float[ndarray, "T channels"], factor: int) -> Float[ndarra
     fine = fine[pad * factor : (pad + len(signal)) * factor]
     fine[::factor] = signal
     return fine
+
+
+def prediction_filters(records: list[Float[ndarray, "_ inputs"]], factor: int) -> Float[ndarray, "inputs between taps"]:
+    """For the times between t and t + 1, weights of the samples from t - 14 to t + 1: least squares to `upsampled`.
+
+    An output at t + 1 may depend on what lies in between, since all these samples are known then.
+    """
+    filters = []
+    for i in range(records[0].shape[1]):
+        A = np.concatenate([_recent_samples(u, _TAPS)[:, i] for u in records])
+        B = np.concatenate([upsampled(u, factor)[:, i].reshape(-1, factor)[:, 1:] for u in records])
+        filters.append(np.linalg.lstsq(A, B, rcond=_TAPS_TOLERANCE)[0].T)
+    return np.array(filters)
+
+
+def _recent_samples(signal: Float[ndarray, "T channels"], taps: int) -> Float[ndarray, "T channels taps"]:
+    """The samples up to t + 1 for every t; the ends of the record are held."""
+    held = np.concatenate([np.repeat(signal[:1], taps - 2, axis=0), signal, signal[-1:]])
+    return np.lib.stride_tricks.sliding_window_view(held, taps, axis=0)

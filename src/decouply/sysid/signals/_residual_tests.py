@@ -38,7 +38,7 @@ def percent_fit(y: object, y_hat: object) -> Float[ndarray, " outputs"]:
     >>> dc.sysid.percent_fit(np.array([0.0, 1.0, 2.0]), np.array([0.0, 1.0, 2.5]))
     array([64.64466094])
     """
-    a, b = as_signal("y", y), as_signal("y_hat", y_hat)
+    a, b = as_signal("y", y), _simulated("y_hat", y_hat)
     if a.shape != b.shape:
         raise InputError(f"`y` and `y_hat` must have the same shape. Got {a.shape} and {b.shape}.")
     spread = np.linalg.norm(a - a.mean(axis=0), axis=0)
@@ -178,7 +178,7 @@ def residual_tests(u: object, e: object, lags: int = 25) -> ResidualTests:
     >>> tests.is_white
     True
     """
-    inputs, errors = as_signal("u", u), as_signal("e", e)
+    inputs, errors = as_signal("u", u), _simulated("e", e)
     k = as_count("lags", lags)
     if len(inputs) != len(errors) or len(errors) <= 2 * k:
         raise InputError(
@@ -189,6 +189,18 @@ def residual_tests(u: object, e: object, lags: int = 25) -> ResidualTests:
     auto = np.stack([np.sum(a[j:] * a[: T - j], axis=0) / T for j in range(1, k + 1)])
     cross = np.stack([a[j:].T @ b[: T - j] / T for j in range(k + 1)])
     return ResidualTests(auto, cross, float(ndtri(0.5 + _LEVEL / 2.0) / np.sqrt(T)))
+
+
+def _simulated(name: str, value: object) -> Float[ndarray, "T channels"]:
+    """A signal that a simulation was part of: what is not finite is no gap of a record."""
+    signal = as_signal(name, value, gaps=True)
+    bad = np.flatnonzero(~np.isfinite(signal).all(axis=1))
+    if bad.size:
+        raise InputError(
+            f"`{name}` must be finite. Got NaN or infinity from sample {bad[0]} on: that is where a "
+            "simulation has diverged."
+        )
+    return signal
 
 
 def _scaled(signal: Float[ndarray, "T channels"]) -> Float[ndarray, "T channels"]:

@@ -17,7 +17,7 @@ from jaxtyping import Float
 from numpy import ndarray
 
 from ..._support._arguments import as_count, as_generator
-from ..._support._errors import InputError, SolverError, pluralised
+from ..._support._errors import InputError, SolverError, pluralised, warn
 from ..._support._machine import one_thread
 from ..._support._progress import progress_callback
 from ..._support._time_limit import TimeLimit
@@ -62,8 +62,11 @@ class DecoupledStateSpace(AbstractDynamicModel):
     ranks, degrees, basis : optional
         Instead of `functions`: as for `dc.decouple`, for one or more layers. By default two polynomials of degree 3.
     oversample : int
-        Steps of the recursion per sample. Inputs in between are interpolated with limited bandwidth, which looks ahead:
-        with more than 1 the model is not causal.
+        Steps of the recursion per sample. Inputs in between are interpolated with limited bandwidth, which looks ahead,
+        unless the model is to be `causal`.
+    causal : bool
+        Inputs in between are predicted from present and past ones, by filters that are fitted to the training inputs.
+        That is nearly as good if the inputs vary slowly from sample to sample, and poor for white noise.
     feedback : bool
         Without it, functions stand between two linear blocks (Wiener-Hammerstein): the starts are the ways to share
         out the poles between them.
@@ -111,11 +114,12 @@ class DecoupledStateSpace(AbstractDynamicModel):
         feedthrough: bool = True,
         integrating: bool = False,
         stable: bool = False,
+        causal: bool = False,
     ) -> None:
         as_count("n_states", n_states)
         layers, state_only = read_layers(functions, ranks, degrees, Monomial if basis is None else basis)
         structure = StateSpaceStructure(
-            n_states, layers, state_only, oversample, feedback, feedthrough, integrating, stable=stable
+            n_states, layers, state_only, oversample, feedback, feedthrough, integrating, stable=stable, causal=causal
         )
         self.__dict__.update(structure=structure, record=None, is_canonical=False)
 
@@ -168,7 +172,9 @@ class DecoupledStateSpace(AbstractDynamicModel):
             raise InputError(f"`search` must be dc.sysid.SearchOptions. Got {type(options).__name__}.")
         if options.window is not None:
             as_count("window", options.window, least=2 * n + 2)
-        units = SignalUnits.of(signals, structure.oversample)
+        units = SignalUnits.of(signals, structure.oversample, causal=structure.causal)
+        for remark in () if all(structure.state_only) else signals.remarks():
+            warn(remark)
         split = held_back(signals, validation, _VALIDATION_SAMPLES_PER_STATE * n)
         if (k := structure.n_integrators(signals.n_outputs)) >= n:
             raise InputError(f"`n_states` must be above the number of outputs, {k} here, with `integrating`. Got {n}.")
@@ -232,9 +238,19 @@ class DecoupledStateSpace(AbstractDynamicModel):
         return self.fitted.x0[0]
 
     @property
+    def sampling_time(self) -> float | None:
+        """Seconds between samples, if `identify` knew them."""
+        return self.fitted.sampling_time
+
+    @property
+    def steps_per_sample(self) -> int:
+        """The same as `oversample`."""
+        return self.structure.oversample
+
+    @property
     def is_causal(self) -> bool:
-        """Whether outputs depend on past and present inputs alone: not with `oversample` above 1."""
-        return self.structure.oversample == 1
+        """Whether outputs depend on past and present inputs alone."""
+        return self.structure.oversample == 1 or self.structure.causal
 
     @property
     def training_records(self) -> Signals | None:
@@ -376,10 +392,9 @@ class DecoupledStateSpace(AbstractDynamicModel):
         are those of the simulation.
         """
         fitted, n = self.fitted, self.n_states
-        if not self.is_causal:
+        if self.steps_per_sample > 1:
             raise InputError(
-                "`predict_one_step` must have a causal model, with `oversample` 1. This one has "
-                f"{self.structure.oversample}: it looks ahead."
+                f"`predict_one_step` must have a model with `oversample` 1. This one has {self.steps_per_sample}."
             )
         signals = Signals.read(u, y)
         if len(signals.u) > 1:
@@ -405,8 +420,9 @@ class DecoupledStateSpace(AbstractDynamicModel):
     def file_record(self) -> Record:
         structure = self.structure
         options = {f.name: getattr(structure, f.name) for f in fields(structure) if f.name not in _OF_FIT}
-        if not structure.n_delayed:
-            del options["n_delayed"]  # earlier versions read such files
+        for name in ("n_delayed", "causal"):
+            if not options[name]:
+                del options[name]  # earlier versions read such files
         return self.fitted.file_record() | Record.of({}, structure=options, canonical=self.is_canonical)
 
     @classmethod
@@ -428,7 +444,11 @@ class DecoupledStateSpace(AbstractDynamicModel):
             fitted.points,
             self.simulate,
             self.linear_twin().simulate,
-            facts=[("states", f"{n}"), ("parameters", counts)],
+            facts=[
+                ("states", f"{n}"),
+                ("parameters", counts),
+                *([("sampling time", f"{fitted.sampling_time:.4g} s")] if fitted.sampling_time else []),
+            ],
             linear_name=f"the linear model with {pluralised(n, 'state')}",
             starts=[(r.start, 100.0 * r.training, 100.0 * r.validation, r.steps, r.chosen) for r in fitted.starts],
             init_sentence="The initial state was found from the {first} not count in the errors.",

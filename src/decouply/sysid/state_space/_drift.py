@@ -9,7 +9,6 @@ from __future__ import annotations
 import numpy as np
 
 from ..._support._errors import InputError
-from ..free_run._fit import FitResult
 from ..free_run._linear import fit_linear
 from ..free_run._step import spectral_radius
 from ..signals._records import RecordBatch
@@ -40,7 +39,8 @@ def remarks_on_drift(batch: RecordBatch, begins: tuple[int, ...], n: int) -> lis
         return []
 
     def explains(k: int) -> bool:
-        return with_line[k].rmse < _CLEARLY_BETTER * without[k].rmse and not _is_slow(with_line[k], k, len(every))
+        is_slow = spectral_radius(with_line[k].step, k) > 1.0 - _TIME_CONSTANTS / len(every)
+        return with_line[k].rmse < _CLEARLY_BETTER * without[k].rmse and not is_slow
 
     if explains(fewer) and with_line[fewer].rmse < _AS_GOOD * without[n].rmse:
         n = fewer
@@ -51,7 +51,3 @@ def remarks_on_drift(batch: RecordBatch, begins: tuple[int, ...], n: int) -> lis
         f"{100 * without[n].rmse:.3g} % to {100 * with_line[n].rmse:.3g} % of the signal. If the line is no part of "
         "the system, subtract it from `y`."
     ]
-
-
-def _is_slow(fit: FitResult, n: int, n_samples: int) -> bool:
-    return spectral_radius(fit.step, n) > 1.0 - _TIME_CONSTANTS / n_samples

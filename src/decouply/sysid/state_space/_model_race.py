@@ -7,7 +7,7 @@ which the signals are largest, so that a model must reach beyond what it was fit
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -64,6 +64,7 @@ def identify(
     n_states: Any = None,
     functions: Any = None,
     stable: bool = False,
+    sampling_time: Any = None,
     max_seconds: float | None = 30.0,
     rng: int | np.random.Generator = 0,
     progress: bool | Callable[..., None] = True,
@@ -86,6 +87,8 @@ def identify(
     stable : bool
         Only models that have a bounded output for every bounded input: a linear part with all poles inside the unit
         circle, and bounded functions. Otherwise such a model is the second choice, if the best one diverges.
+    sampling_time : float or array (T,), optional
+        Seconds between samples, or the times of all samples, which must be equally spaced. The model keeps it.
     max_seconds : float, optional
         About the time that it takes at most, or None for no limit. Ctrl-C ends it early, with the best so far.
 
@@ -105,10 +108,10 @@ def identify(
     >>> bool(np.allclose(found.simulate(u, y[:20]), y, atol=1e-4)), found.is_bounded
     (True, True)
     """
-    signals = Signals.without_gaps(u, y)
+    signals = Signals.without_gaps(u, y, sampling_time)
     SignalUnits.of(signals, 1)  # an error if something does not vary
     orders = _ORDERS if n_states is None else as_counts("n_states", n_states)
-    only_linear = functions is not None and len(functions) == 0
+    only_linear = isinstance(functions, Sequence) and len(functions) == 0
     given = None if functions is None or only_linear else read_layers(functions, None, None, Monomial)
     limit = None if max_seconds is None else as_number("max_seconds", max_seconds, above=True)
     with progress_callback(progress, "Identifying") as report, one_thread(), np.errstate(all="ignore"):
@@ -487,7 +490,9 @@ class Race:
                 "before you rely on it."
             )
         if self.delay:
-            sentences.append(f"The output follows the input after a delay of {self.delay} samples, which it includes.")
+            seconds = self.measured.sampling_time
+            delay = pluralised(self.delay, "sample") + ("" if seconds is None else f" ({seconds * self.delay:.3g} s)")
+            sentences.append(f"The output follows the input after a delay of {delay}, which it includes.")
         if kind.structure.integrating:
             sentences.append("The output adds up the input, so that errors add up too.")
         sentences += self.measured.remarks()

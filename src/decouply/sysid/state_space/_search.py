@@ -159,14 +159,16 @@ class StateSpaceFit:
     units: SignalUnits
     flat: bool
     records: Signals | None = None  # what it was fitted to; not kept in files
+    sampling_time: float | None = None  # seconds between samples, if they are known
 
     def file_record(self) -> Record:
         """For files; the step is written beside it."""
         arrays = {name: getattr(self, name) for name in _ARRAYS}
-        arrays |= {name: getattr(self.units, name) for name in _UNITS}
+        arrays |= {name: getattr(self.units, name) for name in (*_UNITS, "filters")}
         arrays |= {"low": self.limits.low, "high": self.limits.high}
         arrays |= {"linear": self.linear.linear, "linear_offset": self.linear.offset}
         about = {name: getattr(self, name) for name in _NUMBERS} | {"oversample": self.units.oversample}
+        about |= {} if self.sampling_time is None else {"sampling_time": self.sampling_time}
         return Record.of(arrays, about=about, starts=[asdict(row) for row in self.starts])
 
     @classmethod
@@ -179,10 +181,13 @@ class StateSpaceFit:
         sizes |= {"linear": (n + p, n + m), "linear_offset": (n + p,)}
         sizes |= dict.fromkeys(("rmse", "linear_rmse", "spread", "low", "high", "y_mean", "y_size"), (p,))
         sizes |= dict.fromkeys(("u_mean", "u_size"), (m,))
+        if (filters := arrays.get("filters")) is not None:
+            sizes["filters"] = (m, about["oversample"] - 1, max(2, filters.shape[-1]))
         for name, size in sizes.items():
             if arrays[name].shape != size:
                 raise ValueError(f"{name} has shape {arrays[name].shape}, not {size}")
-        if step.linear is None or step.offset is None or about["oversample"] < 1:
+        seconds = about.get("sampling_time")
+        if step.linear is None or step.offset is None or about["oversample"] < 1 or (seconds or 1.0) <= 0.0:
             raise ValueError("its step has no linear part, or no length")
         found: dict[str, Any] = {name: arrays[name] for name in _ARRAYS} | {name: about[name] for name in _NUMBERS}
         W = [np.zeros_like(step.W[0]), *step.W[1:-1], np.zeros_like(step.W[-1])]
@@ -191,7 +196,10 @@ class StateSpaceFit:
             linear=step.with_parts(W=W, linear=arrays["linear"], offset=arrays["linear_offset"]),
             starts=tuple(StateSpaceStart(**with_infinities(row)) for row in record["starts"]),
             limits=Range(arrays["low"], arrays["high"]),
-            units=SignalUnits(**{name: arrays[name] for name in _UNITS}, oversample=about["oversample"]),
+            units=SignalUnits(
+                **{name: arrays[name] for name in _UNITS}, oversample=about["oversample"], filters=filters
+            ),
+            sampling_time=seconds,
             **found,
         )
 
@@ -407,6 +415,7 @@ def in_measured_units(
         units=units,
         flat=signals.flat,
         records=signals,
+        sampling_time=signals.sampling_time,
     )
 
 

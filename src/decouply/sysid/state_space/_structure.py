@@ -72,6 +72,8 @@ class StateSpaceStructure:
         Every bounded input has a bounded output: functions are bounded, and all poles of A inside the unit circle.
     n_delayed
         The last states, which keep past inputs and belong to a delay: nothing of them was fitted.
+    causal
+        Inputs between samples are predicted from present and past ones.
     """
 
     n_states: int
@@ -84,11 +86,12 @@ class StateSpaceStructure:
     fixed_functions: bool = False
     stable: bool = False
     n_delayed: int = 0
+    causal: bool = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "n_states", as_count("n_states", self.n_states))
         object.__setattr__(self, "oversample", as_count("oversample", self.oversample))
-        for name in ("feedback", "feedthrough", "integrating", "stable"):
+        for name in ("feedback", "feedthrough", "integrating", "stable", "causal"):
             object.__setattr__(self, name, bool(getattr(self, name)))
         if not self.feedback and self.n_states < 2:
             raise InputError("`n_states` must be at least 2 without feedback: one for each linear block. Got 1.")
