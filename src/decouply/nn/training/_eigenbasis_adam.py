@@ -53,7 +53,7 @@ class EigenbasisAdam:
         """One step, with this share of the rates."""
         self.n_steps += 1
         self.mean.lerp_(gradient, 1.0 - _BETAS[0])
-        turns = self.n_steps % _EVERY == 1
+        renews = self.n_steps % _EVERY == 1
         steps = []
         every = zip(
             *(self._parts(p) for p in (gradient, self.mean, self.square)), self.products, self.bases, strict=True
@@ -62,21 +62,21 @@ class EigenbasisAdam:
             for side, product in enumerate(products):
                 if product is not None:
                     product.lerp_(G @ G.mT if side == 0 else G.mT @ G, 1.0 - _SIDE_BETA)
-                    if turns:
+                    if renews:
                         bases[side] = torch.linalg.qr(product @ bases[side])[0]
             P, Q = bases
-            turned = _turned(G, P, Q)
-            square.mul_(_BETAS[1]).addcmul_(turned, turned, value=1.0 - _BETAS[1])
+            inner = _in_basis(G, P, Q)
+            square.mul_(_BETAS[1]).addcmul_(inner, inner, value=1.0 - _BETAS[1])
             size = (square / (1.0 - _BETAS[1] ** self.n_steps)).sqrt_().add_(_TINY)
             back = [None if side is None else side.mT for side in (P, Q)]
-            steps.append(_turned(_turned(mean, P, Q) / size, *back).reshape(-1))
+            steps.append(_in_basis(_in_basis(mean, P, Q) / size, *back).reshape(-1))
         self.flat.addcmul_(self.rates, torch.cat(steps), value=-share / (1.0 - _BETAS[0] ** self.n_steps))
 
     def _parts(self, flat: Tensor) -> list[Tensor]:
         return [p.view(shape) for p, shape in zip(torch.split(flat, self.lengths), self.shapes, strict=True)]
 
 
-def _turned(G: Tensor, P: Tensor | None, Q: Tensor | None) -> Tensor:
+def _in_basis(G: Tensor, P: Tensor | None, Q: Tensor | None) -> Tensor:
     """P^T G Q, without the bases that there are not."""
     G = G if P is None else P.mT @ G
     return G if Q is None else G @ Q
